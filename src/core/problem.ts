@@ -1,0 +1,76 @@
+// A refusal as a value: what the gateway answers when it does not forward. The text is written for the client and
+// never holds an address, a path of a file, a token or a stack; the operator's side of the story is in the log.
+
+export interface Problem {
+  readonly status: number;
+  /** A closed set: it is a metric label and a word in the log. */
+  readonly reason: ProblemReason;
+  readonly message: string;
+  readonly errMsg: string;
+}
+
+export type ProblemReason =
+  | "malformed"
+  | "ambiguous_path"
+  | "bad_host"
+  | "no_token"
+  | "invalid_token"
+  | "no_route"
+  | "slow_request"
+  | "body_too_large"
+  | "target_too_long"
+  | "head_too_large"
+  | "unsupported_expect"
+  | "unsupported_encoding"
+  | "unsupported_method"
+  | "throttled"
+  | "upstream_failed"
+  | "upstream_timeout"
+  | "overloaded"
+  | "draining"
+  | "internal";
+
+/** The v2 error format, as bytes on the wire. */
+export function problemBody(problem: Problem): string {
+  return JSON.stringify({ message: problem.message, errors: [{ errMsg: problem.errMsg }] });
+}
+
+const problem = (status: number, reason: ProblemReason, message: string, errMsg: string): Problem =>
+  Object.freeze({ status, reason, message, errMsg });
+
+export const problems = {
+  malformed: problem(400, "malformed", "Bad Request", "The request is not well-formed HTTP."),
+  ambiguousPath: problem(400, "ambiguous_path", "Bad Request", "The path can be read in more than one way."),
+  badHost: problem(400, "bad_host", "Bad Request", "Exactly one valid Host header is required."),
+  noToken: problem(401, "no_token", "Unauthorized", "Access token does not exist."),
+  invalidToken: problem(401, "invalid_token", "Unauthorized", "Access token does not exist."),
+  noRoute: problem(404, "no_route", "Not Found", "There is nothing at this path."),
+  slowRequest: problem(408, "slow_request", "Request Timeout", "The request took too long to arrive."),
+  bodyTooLarge: problem(413, "body_too_large", "Content Too Large", "The request body is larger than allowed."),
+  targetTooLong: problem(414, "target_too_long", "URI Too Long", "The request target is longer than allowed."),
+  headTooLarge: problem(
+    431,
+    "head_too_large",
+    "Request Header Fields Too Large",
+    "The request headers are too large or too many.",
+  ),
+  unsupportedExpect: problem(
+    417,
+    "unsupported_expect",
+    "Expectation Failed",
+    "Only the expectation 100-continue is supported.",
+  ),
+  unsupportedEncoding: problem(
+    501,
+    "unsupported_encoding",
+    "Not Implemented",
+    "Only the transfer encoding chunked is supported.",
+  ),
+  unsupportedMethod: problem(501, "unsupported_method", "Not Implemented", "The request method is not supported."),
+  throttled: problem(429, "throttled", "Too Many Requests", "Too many requests, please try again later."),
+  upstreamFailed: problem(502, "upstream_failed", "Bad Gateway", "The upstream did not give a valid answer."),
+  upstreamTimeout: problem(504, "upstream_timeout", "Gateway Timeout", "The upstream did not answer in time."),
+  overloaded: problem(503, "overloaded", "Service Unavailable", "The service is overloaded, please try again later."),
+  draining: problem(503, "draining", "Service Unavailable", "The service is shutting down, please try again later."),
+  internal: problem(500, "internal", "Internal Server Error", "The gateway failed to handle the request."),
+} as const;

@@ -1,0 +1,40 @@
+// The configuration as the rest of the gateway sees it: parsed, with units in the names. `config/` produces it; nothing
+// else knows how it was written.
+import type { Policy } from "./policy.ts";
+
+export interface Settings {
+  readonly listen: { readonly host: string; readonly port: number };
+  readonly admin: { readonly host: string; readonly port: number };
+  /** "/" or "/something": what stands before the routes in a client's target. No slash at the end, save "/" itself. */
+  readonly basePath: string;
+  readonly upstream: {
+    /** An absolute http URL; its path, if any, stands before what is forwarded. */
+    readonly url: string;
+    readonly connectTimeoutMs: number;
+    readonly responseTimeoutMs: number;
+    readonly maxConnections: number;
+  };
+  /** Path prefixes below the base path, each beginning and ending with a slash. */
+  readonly routes: readonly string[];
+  readonly unmatched: "reject" | "proxy";
+  readonly clientAddress: {
+    readonly trustedProxies: readonly string[];
+    readonly header: "x-forwarded-for";
+    readonly ipv6Prefix: number;
+  };
+  /** Exactly one, until several are supported. */
+  readonly policies: readonly [Policy];
+  readonly auth: {
+    readonly mode: "off" | "presence" | "tokens";
+    readonly realm: string;
+    /** Absolute path, resolved from the folder of the config file that named it. */
+    readonly tokensFile: string | null;
+  };
+  readonly fields: readonly ("standard" | "legacy" | "structured")[];
+  readonly maxBodyBytes: number;
+  readonly timeouts: { readonly headMs: number; readonly bodyMs: number; readonly keepAliveMs: number };
+  readonly drain: { readonly delayMs: number; readonly timeoutMs: number };
+  readonly log: { readonly level: LogLevel; readonly access: boolean };
+}
+
+export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
