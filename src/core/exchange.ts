@@ -1,0 +1,38 @@
+// One request and what became of it: filled in by the pipeline, read once by metrics and log when it is over.
+import type { Decision } from "./policy.ts";
+import type { ProblemReason } from "./problem.ts";
+
+/**
+ * `accepted`: a bearer token was there and, in mode `tokens`, is listed. `missing`: no token, or not exactly one well-formed header.
+ * `invalid`: a token was given and is not listed. `skipped`: nobody asked (mode `off`, throttled before, no route, malformed).
+ */
+export type AuthOutcome = "accepted" | "missing" | "invalid" | "skipped";
+
+/** All instants are readings of the monotonic clock, in milliseconds. */
+export interface Exchange {
+  /** The value of X-Request-Id. */
+  readonly id: string;
+  readonly method: string;
+  /** The configured prefix the path is under, such as "/v2/"; null outside every route. */
+  readonly route: string | null;
+  /** The address that is charged, grouped by prefix for IPv6. */
+  readonly client: string;
+  readonly decision: Decision;
+  readonly auth: AuthOutcome;
+  /** When the head had been read. */
+  readonly startedMs: number;
+  /** When the request was handed to the upstream; null if it never was. */
+  dispatchedMs: number | null;
+  /** When the upstream's response head arrived; null if none did. */
+  answeredMs: number | null;
+  /** When the response head was written to the client; null if the client left first. */
+  respondedMs: number | null;
+  /** When the response was complete or the connection was lost. */
+  endedMs: number;
+  /** Status sent to the client, 0 if none was. */
+  status: number;
+  /** Why the gateway itself answered; null when the answer is the upstream's. */
+  problem: ProblemReason | null;
+  /** False if the connection ended before the response was whole. */
+  complete: boolean;
+}
