@@ -1,0 +1,53 @@
+// HTTP dates, in the three forms that RFC 9110, section 5.6.7 asks a recipient to accept. Not Date.parse: it finds a year
+// in almost any text ("soon 2" is February 2001 to V8) and reads the asctime form as local time.
+
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const TIME = "(?<hour>\\d{2}):(?<minute>\\d{2}):(?<second>\\d{2})";
+const FORMS = [
+  new RegExp(`^[A-Z][a-z]{2}, (?<day>\\d{2}) (?<month>[A-Z][a-z]{2}) (?<year>\\d{4}) ${TIME} GMT$`),
+  new RegExp(`^[A-Z][a-z]+day, (?<day>\\d{2})-(?<month>[A-Z][a-z]{2})-(?<year>\\d{2}) ${TIME} GMT$`),
+  new RegExp(`^[A-Z][a-z]{2} (?<month>[A-Z][a-z]{2}) (?<day>[ \\d]\\d) ${TIME} (?<year>\\d{4})$`),
+];
+
+/** Unix milliseconds, or null when the text is no HTTP date. The name of the weekday is not checked against the date. */
+export function parseHttpDate(text: string): number | null {
+  for (const form of FORMS) {
+    const groups = form.exec(text)?.groups;
+    if (groups !== undefined) return instant(groups);
+  }
+  return null;
+}
+
+function instant({
+  year = "",
+  month = "",
+  day,
+  hour,
+  minute,
+  second,
+}: Record<string, string | undefined>): number | null {
+  const date = [fullYear(year), MONTHS.indexOf(month), Number(day)] as const;
+  const time = [Number(hour), Number(minute), Number(second)] as const;
+  return isDay(...date) && isTime(...time) ? Date.UTC(...date, ...time) : null;
+}
+
+/** Asked first, because Date.UTC takes 31 February for 3 March. */
+function isDay(year: number, month: number, day: number): boolean {
+  const days = (Date.UTC(year, month + 1, 1) - Date.UTC(year, month, 1)) / 86_400_000;
+  return month >= 0 && day >= 1 && day <= days;
+}
+
+/** 60 is a leap second; Date.UTC carries it over. */
+function isTime(hour: number, minute: number, second: number): boolean {
+  return hour <= 23 && minute <= 59 && second <= 60;
+}
+
+/**
+ * RFC 850 dates have two digits. The RFC's sliding rule (never more than 50 years ahead) needs today's date; senders of
+ * this form are decades old, so a fixed pivot serves as well: 70 to 99 are the 1900s.
+ */
+function fullYear(digits: string): number {
+  const year = Number(digits);
+  if (digits.length > 2) return year;
+  return year < 70 ? 2000 + year : 1900 + year;
+}

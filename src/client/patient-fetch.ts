@@ -1,0 +1,84 @@
+// A fetch that keeps the API's client guidance on 429. It sends a request again for a 429 only, which the gateway answers
+// before the backend has seen anything, so that even a POST is safe; never after a 5xx or a failed connection, where the
+// first copy may have been acted upon. Every wait is bounded and abortable.
+import { wallMs } from "./clock.ts";
+import { isReplayable } from "./replayable.ts";
+import { backoffMs, retryAfterMs } from "./retry-after.ts";
+import { type Sleep, sleep } from "./sleep.ts";
+
+export interface PatientFetchOptions {
+  /** How often a request is sent at most, the first time included. Default 5. */
+  readonly maxAttempts?: number;
+  /** What one call may spend waiting in all. A wait that would exceed it is not begun. Default 300,000. */
+  readonly maxWaitMs?: number;
+  /** Where back-off starts when the server does not say how long to wait. Default 1,000. */
+  readonly baseDelayMs?: number;
+  /** What sends. Default: the platform's fetch. */
+  readonly fetch?: typeof fetch;
+  /** For tests: from 0 to less than 1. Default Math.random. */
+  readonly random?: () => number;
+  /** For tests: resolves after the wait, rejects with the signal's reason. */
+  readonly sleep?: Sleep;
+  /** For tests: Unix milliseconds, for a Retry-After date on a response without Date. */
+  readonly wallMs?: () => number;
+}
+
+/**
+ * Makes a function to use in place of `fetch`. When a bound is reached, or the body cannot be sent twice, it resolves
+ * with the 429 itself, its body unread. It rejects where fetch does, and with the signal's reason when aborted.
+ * @throws RangeError for an impossible bound, TypeError for what is no function; the message names the option
+ */
+export function createPatientFetch(options: PatientFetchOptions = {}): typeof fetch {
+  const settings = checked(options);
+  return async (input, init) => {
+    const signal = signalOf(input, init);
+    let waitedMs = 0;
+    for (let attempt = 1; ; attempt++) {
+      const response = await settings.fetch(input, init);
+      if (response.status !== 429 || attempt >= settings.maxAttempts || !isReplayable(input, init)) return response;
+      const waitMs =
+        retryAfterMs(response.headers, settings.wallMs) ??
+        backoffMs(attempt - 1, settings.baseDelayMs, settings.random);
+      if (waitedMs + waitMs > settings.maxWaitMs) return response;
+      discard(response);
+      await settings.sleep(waitMs, signal);
+      waitedMs += waitMs;
+    }
+  };
+}
+
+/** As fetch decides it: a signal in `init`, even null, stands in for that of the Request. */
+function signalOf(input: Parameters<typeof fetch>[0], init: RequestInit | undefined): AbortSignal | null {
+  if (init?.signal !== undefined) return init.signal;
+  return input instanceof Request ? input.signal : null;
+}
+
+/** Frees the connection. Not awaited: the wait must not depend on how the server ends a body that nobody reads. */
+function discard(response: Response): void {
+  // A rejection says that the body had failed already, which is as good as cancelled.
+  response.body?.cancel().catch(() => undefined);
+}
+
+function checked(options: PatientFetchOptions): Required<PatientFetchOptions> {
+  return {
+    maxAttempts: atLeast(1, "maxAttempts", Number.isInteger, options.maxAttempts ?? 5),
+    maxWaitMs: atLeast(0, "maxWaitMs", Number.isFinite, options.maxWaitMs ?? 300_000),
+    baseDelayMs: atLeast(1, "baseDelayMs", Number.isFinite, options.baseDelayMs ?? 1_000),
+    // Looked up at each call, so that a fetch replaced later (by a polyfill or a test) is the one in use.
+    fetch: callable("fetch", options.fetch ?? ((input, init) => fetch(input, init))),
+    random: callable("random", options.random ?? Math.random),
+    sleep: callable("sleep", options.sleep ?? sleep),
+    wallMs: callable("wallMs", options.wallMs ?? wallMs),
+  };
+}
+
+function atLeast(least: number, name: string, isKind: (value: unknown) => boolean, value: number): number {
+  if (isKind(value) && value >= least) return value;
+  const kind = isKind === Number.isInteger ? "an integer" : "a finite number";
+  throw new RangeError(`${name} must be ${kind} of at least ${least}, not ${String(value)}`);
+}
+
+function callable<T>(name: string, value: T): T {
+  if (typeof value === "function") return value;
+  throw new TypeError(`${name} must be a function`);
+}

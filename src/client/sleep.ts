@@ -1,0 +1,36 @@
+// A wait that ends at once when its signal aborts, with the signal's reason, and leaves neither timer nor listener
+// behind whichever way it ends.
+
+/** The longest delay a platform timer keeps; a longer one fires at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** Resolves after at least `ms`; rejects with `signal.reason` as soon as the signal aborts. */
+export type Sleep = (ms: number, signal: AbortSignal | null) => Promise<void>;
+
+export const sleep: Sleep = async (ms, signal) => {
+  // Timers count whole milliseconds from a truncated reading, so one may fire a fraction early: one more makes up for it.
+  let leftMs = Math.ceil(ms) + 1;
+  while (leftMs > 0) {
+    const stepMs = Math.min(leftMs, LONGEST_TIMER_MS);
+    await timer(stepMs, signal);
+    leftMs -= stepMs;
+  }
+};
+
+function timer(ms: number, signal: AbortSignal | null): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const onAbort = () => {
+      clearTimeout(timeout);
+      reject(signal?.reason);
+    };
+    const timeout = setTimeout(() => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}

@@ -1,0 +1,49 @@
+// The one listing whose shape the API documents: GET /v2/transactions. A record's fields beyond `date` are not documented,
+// so they are handed on as unknown.
+import { httpUrl } from "./address.ts";
+import { isObject } from "./api-error.ts";
+import { type Listing, type PaginateOptions, paginate } from "./paginate.ts";
+
+export interface Transaction {
+  /** YYYY-MM-DD. */
+  readonly date: string;
+  readonly [field: string]: unknown;
+}
+
+export interface TransactionsOptions
+  extends Pick<PaginateOptions<Transaction>, "token" | "limit" | "offset" | "fetch" | "signal"> {
+  /** What stands before /v2/transactions. May have a path of its own. */
+  readonly baseUrl: string | URL;
+  /** YYYY-MM-DD, inclusive or not as the server decides. */
+  readonly startDate?: string | undefined;
+  readonly endDate?: string | undefined;
+  /** Filters by their names in the query, for those that the API has but does not document. Undefined ones are left out. */
+  readonly filters?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
+}
+
+/** Errors as those of `paginate`. */
+export function listTransactions(options: TransactionsOptions): Listing<Transaction> {
+  const { baseUrl, startDate, endDate, filters, ...rest } = options;
+  return paginate({
+    ...rest,
+    url: address(baseUrl, { start_date: startDate, end_date: endDate, ...filters }),
+    member: "transactions",
+    isItem: isTransaction,
+  });
+}
+
+function address(baseUrl: string | URL, query: NonNullable<TransactionsOptions["filters"]>): URL {
+  const url = httpUrl("baseUrl", baseUrl);
+  // Appended to the text: resolving an absolute path would drop the prefix that the base may have.
+  url.pathname = `${url.pathname.replace(/\/+$/, "")}/v2/transactions`;
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined) url.searchParams.set(name, String(value));
+  }
+  return url;
+}
+
+function isTransaction(item: unknown): item is Transaction {
+  if (!isObject(item)) return false;
+  const { date } = item;
+  return typeof date === "string";
+}

@@ -1,0 +1,68 @@
+// A server on a free loopback port whose every answer the test writes itself, and which notes what it was asked.
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { onTestFinished } from "vitest";
+
+export interface Hit {
+  readonly method: string;
+  readonly target: string;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: string;
+}
+
+export type Answer = (response: ServerResponse, hit: Hit, nth: number) => void;
+
+export interface TestServer {
+  readonly url: string;
+  readonly hits: readonly Hit[];
+  /** Sockets that clients hold open at this moment. */
+  connections(): Promise<number>;
+}
+
+/** `nth` counts from 1. Closed, with every connection, when the test ends. */
+export async function serve(answer: Answer): Promise<TestServer> {
+  const hits: Hit[] = [];
+  const server = createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += chunk;
+    const hit = { method: request.method ?? "", target: request.url ?? "", headers: request.headers, body };
+    hits.push(hit);
+    answer(response, hit, hits.length);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(async () => {
+    const closed = new Promise((resolve) => server.close(resolve));
+    server.closeAllConnections();
+    await closed;
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    hits,
+    connections: () => new Promise((resolve) => server.getConnections((_error, count) => resolve(count))),
+  };
+}
+
+export const TOO_MANY =
+  '{"message":"Too Many Requests","errors":[{"errMsg":"Too many requests, please try again later."}]}';
+
+export function refuse(response: ServerResponse, headers: Record<string, string> = {}): void {
+  response.writeHead(429, { "content-type": "application/json; charset=utf-8", ...headers }).end(TOO_MANY);
+}
+
+/** Refuses the first `times` requests with these headers, then answers 200 "ok". */
+export function refusing(times: number, headers: Record<string, string> = {}): Answer {
+  return (response, _hit, nth) => {
+    if (nth <= times) refuse(response, headers);
+    else response.end("ok");
+  };
+}
+
+/** A sleep that takes no time and notes how long it was asked to take. */
+export function notedSleep() {
+  const waitsMs: number[] = [];
+  const sleep = async (ms: number) => {
+    waitsMs.push(ms);
+  };
+  return { waitsMs, sleep };
+}
