@@ -5,13 +5,14 @@
 export interface Clock {
   /** Milliseconds since an arbitrary start, with fractions; never goes back. */
   monotonicMs(): number;
-  /** Unix milliseconds. May step. */
+  /** Unix milliseconds, not rounded down: an instant rendered from it must not be early. May step. */
   wallMs(): number;
 }
 
 export const systemClock: Clock = {
   monotonicMs: () => performance.now(),
-  wallMs: () => Date.now(),
+  // Date.now() drops the fraction; a Reset made from it would be up to a millisecond early.
+  wallMs: () => Date.now() + 1,
 };
 
 /** An instant in the form of the Date field (RFC 9110, 5.6.7). */

@@ -1,0 +1,67 @@
+// Who is charged: the TCP peer, or, if the peer is a trusted proxy, the last address of X-Forwarded-For that is not one.
+// Read from the right, because everything further left was written by someone nobody vouches for. Headers
+// from an untrusted peer are never looked at.
+import { type Cidr, clientKey, formatIpAddress, type IpAddress, isWithin, parseIpAddress } from "./ip-address.ts";
+
+export interface ClientAddressRules {
+  readonly trustedProxies: readonly Cidr[];
+  /** 1 to 128: IPv6 clients are grouped by this many bits. */
+  readonly ipv6Prefix: number;
+}
+
+export interface Peer {
+  readonly address: IpAddress;
+  /** Canonical spelling, without port or zone. */
+  readonly text: string;
+  readonly isTrusted: boolean;
+  /** What the peer itself would be charged under. */
+  readonly key: string;
+}
+
+/** Reads the socket's own address, once a connection. A socket that is already gone has none: it becomes `::`. */
+export function readPeer(remoteAddress: string | undefined, rules: ClientAddressRules): Peer {
+  const address = parseIpAddress(remoteAddress ?? "::") ?? [0, 0, 0, 0, 0, 0, 0, 0];
+  return {
+    address,
+    text: formatIpAddress(address),
+    isTrusted: isTrusted(address, rules),
+    key: clientKey(address, rules.ipv6Prefix),
+  };
+}
+
+/** The key to charge. `rawFields` alternates names and values, as they came. */
+export function readClient(peer: Peer, rawFields: readonly string[], rules: ClientAddressRules): string {
+  if (!peer.isTrusted) return peer.key;
+  return clientKey(lastUntrusted(peer.address, rawFields, rules), rules.ipv6Prefix);
+}
+
+/** Several lines are one list (RFC 9110, 5.3), so the walk begins at the end of the last line. */
+function lastUntrusted(peer: IpAddress, rawFields: readonly string[], rules: ClientAddressRules): IpAddress {
+  let last = peer;
+  for (let i = rawFields.length - 2; i >= 0; i -= 2) {
+    if (rawFields[i]?.toLowerCase() !== "x-forwarded-for") continue;
+    const entries = (rawFields[i + 1] ?? "").split(",");
+    for (let j = entries.length - 1; j >= 0; j -= 1) {
+      const entry = entries[j]?.trim() ?? "";
+      if (entry === "") continue; // an empty element is no element (RFC 9110, 5.6.1)
+      const address = parseForwardedAddress(entry);
+      // What cannot be read ends the walk: left of it anything may have been written.
+      if (address === undefined) return last;
+      if (!isTrusted(address, rules)) return address;
+      last = address;
+    }
+  }
+  return last;
+}
+
+/** An address with or without a port: `1.2.3.4:80`, `[2001:db8::1]:80`, `[2001:db8::1]`, `2001:db8::1`. */
+export function parseForwardedAddress(entry: string): IpAddress | undefined {
+  const bracketed = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(entry);
+  if (bracketed !== null) return bracketed[1]?.includes(":") ? parseIpAddress(bracketed[1]) : undefined;
+  const dotted = /^([\d.]+):\d{1,5}$/.exec(entry);
+  return parseIpAddress(dotted?.[1] ?? entry);
+}
+
+function isTrusted(address: IpAddress, rules: ClientAddressRules): boolean {
+  return rules.trustedProxies.some((cidr) => isWithin(address, cidr));
+}

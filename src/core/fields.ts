@@ -1,0 +1,87 @@
+// The fields every response carries, from one place: whoever answers, by whichever path, takes them from here.
+// RateLimit-Reset is Unix seconds, as the API's specification rules; RateLimit (structured) counts down instead.
+import { type Clock, httpDate } from "./clock.ts";
+import type { Decision } from "./policy.ts";
+import { type Problem, problemBody } from "./problem.ts";
+
+export type FieldKind = "standard" | "legacy" | "structured";
+
+/** What the gateway alone sets: an upstream's own are dropped, lest a client read two answers. Lower case. */
+export const gatewayResponseFields: ReadonlySet<string> = new Set([
+  "date",
+  "ratelimit-limit",
+  "ratelimit-remaining",
+  "ratelimit-reset",
+  "x-ratelimit-limit",
+  "x-ratelimit-remaining",
+  "x-ratelimit-reset",
+  "ratelimit",
+  "ratelimit-policy",
+]);
+
+/** Field arrays alternate names and values, ready for the wire. */
+export class ResponseFields {
+  readonly #clock: Clock;
+  readonly #kinds: ReadonlySet<FieldKind>;
+  readonly #realm: string;
+  #dateSecond = Number.NaN;
+  #date = "";
+
+  constructor(options: { clock: Clock; kinds: readonly FieldKind[]; realm: string }) {
+    this.#clock = options.clock;
+    this.#kinds = new Set(options.kinds);
+    this.#realm = options.realm;
+  }
+
+  /** Date and the rate-limit fields, which every response carries. */
+  always(decision: Decision): string[] {
+    const wallMs = this.#clock.wallMs();
+    const untilResetMs = decision.resetMs - this.#clock.monotonicMs();
+    const { limit, windowMs, name } = decision.policy;
+    // Rounded up, so that a client that waits until then is never early.
+    const values = [`${limit}`, `${decision.remaining}`, `${Math.ceil((wallMs + untilResetMs) / 1000)}`] as const;
+    const fields = ["Date", this.#dateAt(wallMs)];
+    if (this.#kinds.has("standard")) pushTriple(fields, "RateLimit", values);
+    if (this.#kinds.has("legacy")) pushTriple(fields, "X-RateLimit", values);
+    if (this.#kinds.has("structured")) {
+      fields.push("RateLimit-Policy", `"${name}";q=${limit};w=${Math.ceil(windowMs / 1000)}`);
+      fields.push("RateLimit", `"${name}";r=${decision.remaining};t=${Math.max(0, Math.ceil(untilResetMs / 1000))}`);
+    }
+    return fields;
+  }
+
+  /** Whole seconds until the decision's reset, at least 1: clients do odd things with 0. */
+  retryAfterSeconds(decision: Decision): number {
+    return Math.max(1, Math.ceil((decision.resetMs - this.#clock.monotonicMs()) / 1000));
+  }
+
+  /** A whole answer of the gateway's own: every field but Connection, and the body's bytes. */
+  problem(problem: Problem, decision: Decision): { fields: string[]; body: string } {
+    const body = problemBody(problem);
+    const fields = this.always(decision);
+    if (problem.status === 429) fields.push("Retry-After", `${this.retryAfterSeconds(decision)}`);
+    if (problem.status === 401) fields.push("WWW-Authenticate", this.#challenge(problem));
+    fields.push("Cache-Control", "no-store", "Content-Type", "application/json; charset=utf-8");
+    // All texts are ASCII, so characters are bytes.
+    fields.push("Content-Length", `${body.length}`);
+    return { fields, body };
+  }
+
+  #challenge(problem: Problem): string {
+    const realm = `Bearer realm="${this.#realm}"`;
+    return problem.reason === "invalid_token" ? `${realm}, error="invalid_token"` : realm;
+  }
+
+  #dateAt(wallMs: number): string {
+    const second = Math.floor(wallMs / 1000);
+    if (second !== this.#dateSecond) {
+      this.#dateSecond = second;
+      this.#date = httpDate(wallMs);
+    }
+    return this.#date;
+  }
+}
+
+function pushTriple(fields: string[], prefix: string, [limit, remaining, reset]: readonly [string, string, string]): void {
+  fields.push(`${prefix}-Limit`, limit, `${prefix}-Remaining`, remaining, `${prefix}-Reset`, reset);
+}

@@ -1,0 +1,125 @@
+// IP addresses as numbers, so that every spelling of one address is one key. Accepts exactly the textual forms of
+// RFC 4291, 2.2 (IPv6) and four decimal octets (IPv4; no octal, no shortened forms, which readers disagree about).
+// An IPv4-mapped IPv6 address is the IPv4 address.
+
+/** Eight groups of 16 bits; IPv4 as ::ffff:a.b.c.d. */
+export type IpAddress = readonly number[];
+
+export interface Cidr {
+  readonly network: IpAddress;
+  /** Of 128. */
+  readonly prefixBits: number;
+}
+
+const mappedPrefix = [0, 0, 0, 0, 0, 0xffff] as const;
+
+/** Undefined if the text is no address. A zone (`fe80::1%eth0`) is dropped: it names an interface, not a client. */
+export function parseIpAddress(text: string): IpAddress | undefined {
+  const zoneStart = text.indexOf("%");
+  const address = zoneStart === -1 ? text : text.slice(0, zoneStart);
+  if (!address.includes(":")) return zoneStart === -1 ? parseIpv4(address) : undefined;
+  return parseIpv6(address);
+}
+
+function parseIpv4(text: string): IpAddress | undefined {
+  const pair = parseIpv4Groups(text);
+  return pair === undefined ? undefined : [...mappedPrefix, ...pair];
+}
+
+function parseIpv4Groups(text: string): [number, number] | undefined {
+  const match = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(text);
+  if (match === null) return undefined;
+  const octets = match.slice(1).map(Number);
+  // A leading zero means octal to some readers.
+  if (octets.some((octet, i) => octet > 255 || String(octet) !== match[i + 1])) return undefined;
+  const [a = 0, b = 0, c = 0, d = 0] = octets;
+  return [a * 256 + b, c * 256 + d];
+}
+
+function parseIpv6(text: string): IpAddress | undefined {
+  const halves = text.split("::");
+  if (halves.length > 2) return undefined;
+  const head = parseGroups(halves[0] ?? "", halves.length === 1);
+  const tail = halves.length === 2 ? parseGroups(halves[1] ?? "", true) : [];
+  if (head === undefined || tail === undefined) return undefined;
+  const missing = 8 - head.length - tail.length;
+  if (halves.length === 1) return missing === 0 ? head : undefined;
+  return missing >= 1 ? [...head, ...new Array<number>(missing).fill(0), ...tail] : undefined;
+}
+
+/** `1:2:3` to numbers; dotted octets may stand at the end of the address. */
+function parseGroups(text: string, endsAddress: boolean): number[] | undefined {
+  if (text === "") return [];
+  const groups: number[] = [];
+  const parts = text.split(":");
+  for (const [i, part] of parts.entries()) {
+    if (/^[0-9a-f]{1,4}$/i.test(part)) {
+      groups.push(Number.parseInt(part, 16));
+      continue;
+    }
+    const pair = endsAddress && i === parts.length - 1 ? parseIpv4Groups(part) : undefined;
+    if (pair === undefined) return undefined;
+    groups.push(...pair);
+  }
+  return groups.length <= 8 ? groups : undefined;
+}
+
+/** `10.0.0.0/8`, `2001:db8::/32`, or a single address. Undefined if it is neither. */
+export function parseCidr(text: string): Cidr | undefined {
+  const [addressText = "", bitsText, ...rest] = text.split("/");
+  if (rest.length > 0 || addressText.includes("%")) return undefined;
+  const network = parseIpAddress(addressText);
+  if (network === undefined) return undefined;
+  if (bitsText === undefined) return { network, prefixBits: 128 };
+  if (!/^\d{1,3}$/.test(bitsText)) return undefined;
+  const isDotted = !addressText.includes(":");
+  const bits = Number(bitsText);
+  return bits > (isDotted ? 32 : 128) ? undefined : { network, prefixBits: isDotted ? bits + 96 : bits };
+}
+
+export function isWithin(address: IpAddress, { network, prefixBits }: Cidr): boolean {
+  for (let i = 0; i < 8; i += 1) {
+    const mask = groupMask(prefixBits - i * 16);
+    if (((address[i] ?? 0) & mask) !== ((network[i] ?? 0) & mask)) return false;
+  }
+  return true;
+}
+
+function groupMask(bits: number): number {
+  if (bits <= 0) return 0;
+  return bits >= 16 ? 0xffff : (0xffff << (16 - bits)) & 0xffff;
+}
+
+export function isIpv4(address: IpAddress): boolean {
+  return mappedPrefix.every((group, i) => address[i] === group);
+}
+
+/** The one spelling of an address: dotted for IPv4, RFC 5952 for IPv6. */
+export function formatIpAddress(address: IpAddress): string {
+  if (isIpv4(address)) {
+    const [high = 0, low = 0] = address.slice(6);
+    return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`;
+  }
+  const { start, length } = longestZeroRun(address);
+  const hex = (groups: readonly number[]) => groups.map((group) => group.toString(16)).join(":");
+  if (length < 2) return hex(address);
+  return `${hex(address.slice(0, start))}::${hex(address.slice(start + length))}`;
+}
+
+function longestZeroRun(address: IpAddress): { start: number; length: number } {
+  let longest = { start: 0, length: 0 };
+  let start = 0;
+  for (let i = 0; i <= 8; i += 1) {
+    if (i < 8 && address[i] === 0) continue;
+    if (i - start > longest.length) longest = { start, length: i - start };
+    start = i + 1;
+  }
+  return longest;
+}
+
+/** The key a client is charged under: an IPv4 address as it is, an IPv6 address as its network of `ipv6Prefix` bits. */
+export function clientKey(address: IpAddress, ipv6Prefix: number): string {
+  if (isIpv4(address) || ipv6Prefix >= 128) return formatIpAddress(address);
+  const network = address.map((group, i) => group & groupMask(ipv6Prefix - i * 16));
+  return `${formatIpAddress(network)}/${ipv6Prefix}`;
+}

@@ -1,0 +1,71 @@
+// What the HTTP parser lets through and a gateway must not: each of these has let a request mean one thing to a proxy and another
+// to the server behind it. One pass over the fields as they came.
+import { type Problem, problems } from "./problem.ts";
+import { isValidHost } from "./request-target.ts";
+
+export interface MessageFacts {
+  readonly rawFields: readonly string[];
+  readonly target: string;
+  readonly httpVersion: string;
+}
+
+/** RFC 9112, 3 recommends at least 8000 octets for a request line. */
+const maxTargetBytes = 8192;
+
+export interface MessageReading {
+  readonly problem: Problem | null;
+  readonly host: string;
+  /** Bytes of the body, null if it is chunked, 0 if there is none. */
+  readonly contentLength: number | null;
+  readonly expectsContinue: boolean;
+}
+
+export function readMessage({ rawFields, target, httpVersion }: MessageFacts): MessageReading {
+  const seen: Seen = { hosts: [], lengths: [], encodings: [], expectations: [], hasUnderscore: false };
+  for (let i = 0; i < rawFields.length; i += 2) note(seen, rawFields[i] ?? "", rawFields[i + 1] ?? "");
+  return {
+    problem: target.length > maxTargetBytes ? problems.targetTooLong : findProblem(seen, httpVersion),
+    host: seen.hosts[0] ?? "",
+    contentLength: seen.encodings.length > 0 ? null : Number(seen.lengths[0] ?? 0),
+    expectsContinue: seen.expectations.length > 0,
+  };
+}
+
+interface Seen {
+  readonly hosts: string[];
+  readonly lengths: string[];
+  readonly encodings: string[];
+  readonly expectations: string[];
+  hasUnderscore: boolean;
+}
+
+function note(seen: Seen, name: string, value: string): void {
+  // CGI-like backends read X_Forwarded_For and X-Forwarded-For as one name.
+  if (name.includes("_")) seen.hasUnderscore = true;
+  switch (name.toLowerCase()) {
+    case "host":
+      seen.hosts.push(value);
+      break;
+    case "content-length":
+      seen.lengths.push(value);
+      break;
+    case "transfer-encoding":
+      seen.encodings.push(value);
+      break;
+    case "expect":
+      seen.expectations.push(value);
+      break;
+  }
+}
+
+function findProblem(seen: Seen, httpVersion: string): Problem | null {
+  const { hosts, lengths, encodings, expectations } = seen;
+  if (hosts.length !== 1 || !isValidHost(hosts[0] ?? "")) return problems.badHost;
+  if (seen.hasUnderscore) return problems.malformed;
+  // RFC 9112, 6.1 and 6.3: a length beside an encoding, or an encoding in HTTP/1.0, is how requests are smuggled.
+  if (encodings.length > 0 && (lengths.length > 0 || httpVersion === "1.0")) return problems.malformed;
+  if (lengths.length > 1 || (lengths[0] !== undefined && !/^\d{1,15}$/.test(lengths[0]))) return problems.malformed;
+  if (encodings.length > 1 || (encodings[0] ?? "chunked").toLowerCase() !== "chunked") return problems.unsupportedEncoding;
+  if (expectations.some((expectation) => expectation.toLowerCase() !== "100-continue")) return problems.unsupportedExpect;
+  return null;
+}

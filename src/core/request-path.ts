@@ -1,0 +1,114 @@
+// Which route a target is under, on its most inclusive reading: whatever a backend may make of the bytes (decode them,
+// fold case, collapse slashes, resolve dots, drop parameters), a path that can land under a route is counted, and one that can
+// land in two places is ambiguous. The reading decides; what is forwarded are the bytes as they came.
+
+export type PathReading =
+  /** Under exactly this route in every reading that matters. */
+  | { readonly kind: "route"; readonly route: string }
+  /** Under no route in any reading. */
+  | { readonly kind: "unmatched" }
+  /** Readers would disagree. `route` is one of those it may be under, null if it is under none of them. */
+  | { readonly kind: "ambiguous"; readonly route: string | null };
+
+export type ReadPath = (path: string) => PathReading;
+
+// A path of only these, without empty or dot segments, has one reading. Upper case is folded either way.
+const plainPath = /^(?:\/[A-Za-z0-9_~!$&'()*+,=:@-][A-Za-z0-9._~!$&'()*+,=:@-]*)*\/?$/;
+const maxDecodings = 4;
+
+/**
+ * `routes` are prefixes that begin and end with a slash, `basePath` is what stands before them ("/" for nothing).
+ * The returned function takes the path of a target: everything before the first `?`.
+ */
+export function createPathReader(routes: readonly string[], basePath: string): ReadPath {
+  const base = basePath === "/" ? "" : basePath;
+  const prefixes = routes.map((route) => ({ prefix: `${base}${route}`.toLowerCase(), route }));
+  const routeOf = (reading: string): string | null => {
+    const folded = reading.toLowerCase();
+    for (const { prefix, route } of prefixes) {
+      // "/v1" without its slash is the route's own root, to a backend that redirects or ignores the slash.
+      if (folded.startsWith(prefix) || (folded.length === prefix.length - 1 && prefix.startsWith(folded))) return route;
+    }
+    return null;
+  };
+  return (path) => {
+    if (plainPath.test(path)) {
+      const route = routeOf(path);
+      return route === null ? unmatched : { kind: "route", route };
+    }
+    return compare(path, routeOf);
+  };
+}
+
+const unmatched: PathReading = { kind: "unmatched" };
+
+function compare(path: string, routeOf: (reading: string) => string | null): PathReading {
+  const spellings = decodings(path);
+  const seen = new Set<string | null>();
+  for (const spelling of spellings.texts) for (const reading of readings(spelling)) seen.add(routeOf(reading));
+  const [route = null] = [...seen].filter((candidate) => candidate !== null);
+  // Under one route in one reading and elsewhere in another is as ambiguous as under two: nothing may leave its route.
+  if (seen.size > 1 || spellings.isDeceptive) return { kind: "ambiguous", route };
+  return route === null ? unmatched : { kind: "route", route };
+}
+
+/** The path percent-decoded once, twice, … until nothing changes. Bytes stay bytes: one character each. */
+function decodings(path: string): { texts: string[]; isDeceptive: boolean } {
+  const texts: string[] = [];
+  let isDeceptive = false;
+  for (let text = path, depth = 0; ; depth += 1) {
+    // Nothing that is still encoded after so many rounds was written by an honest client.
+    if (depth > maxDecodings) return { texts, isDeceptive: true };
+    const decoded = text.replace(/%([0-9a-f]{2})/gi, decodeByte);
+    if (depth === 0 || decoded !== text) texts.push(decoded);
+    isDeceptive ||= hidesCharacters(decoded);
+    if (decoded === text) return { texts, isDeceptive };
+    text = decoded;
+  }
+}
+
+/** Some readers split at an encoded slash and some do not: it becomes a character that no byte is. */
+const encodedSlash = "\u0100";
+
+function decodeByte(_: string, hex: string): string {
+  const code = Number.parseInt(hex, 16);
+  return code === 0x2f ? encodedSlash : String.fromCharCode(code);
+}
+
+/** Control bytes end a path for some readers; an overlong UTF-8 form of an ASCII character is one to careless ones. */
+function hidesCharacters(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  return /[\x00-\x1f\x7f]|[\xc0\xc1][\x80-\xbf]|\xe0[\x80-\x9f][\x80-\xbf]|\xf0[\x80-\x8f][\x80-\xbf]{2}/.test(text);
+}
+
+/**
+ * What readers may make of one decoded path. Case, empty segments and single dots are always folded: that only widens
+ * what counts. The rest can move a path elsewhere, so it is read both ways.
+ */
+function readings(decoded: string): string[] {
+  let variants = [decoded];
+  const fork = (pattern: RegExp, change: (text: string) => string): void => {
+    if (pattern.test(decoded)) variants = variants.flatMap((text) => [text, change(text)]);
+  };
+  fork(/[?#]/, (text) => text.replace(/[?#].*$/s, "")); // decoded first, then cut
+  fork(/\u0100/, (text) => text.replaceAll(encodedSlash, "/"));
+  fork(/\\/, (text) => text.replaceAll("\\", "/"));
+  fork(/;/, (text) => text.replace(/;[^/]*/g, ""));
+  return variants.flatMap((text) => {
+    const folded = foldSegments(text, false);
+    return folded.includes("/..") ? [folded, foldSegments(text, true)] : [folded];
+  });
+}
+
+function foldSegments(text: string, resolveDoubleDots: boolean): string {
+  const kept: string[] = [];
+  const segments = text.split("/");
+  for (const [i, segment] of segments.entries()) {
+    const isLast = i === segments.length - 1;
+    if (segment === ".." && resolveDoubleDots) kept.pop();
+    const isFolded = segment === "" || segment === "." || (segment === ".." && resolveDoubleDots);
+    if (!isFolded) kept.push(segment);
+    else if (isLast && kept.length > 0) kept.push("");
+  }
+  return `/${kept.join("/")}`;
+}

@@ -1,0 +1,33 @@
+// Takes a request target apart (RFC 9112, 3.2) without rewriting a byte of what will be forwarded.
+
+export interface RequestTarget {
+  /** Path and query as they came, without scheme and authority; "*" for the asterisk form. */
+  readonly original: string;
+  /** What stands before the first `?`. */
+  readonly path: string;
+  /** The authority of the absolute form, which replaces Host (RFC 9112, 3.2.2); null in the other forms. */
+  readonly authority: string | null;
+}
+
+/** Undefined if the target has none of the forms a gateway accepts. CONNECT's authority form is none of them. */
+export function readTarget(target: string, method: string): RequestTarget | undefined {
+  if (target.startsWith("/")) return { original: target, path: pathOf(target), authority: null };
+  if (target === "*") return method === "OPTIONS" ? { original: "*", path: "*", authority: null } : undefined;
+  const match = /^https?:\/\/([^/?#]*)(.*)$/is.exec(target);
+  if (match === null) return undefined;
+  const [, authority = "", rest = ""] = match;
+  if (!isValidHost(authority)) return undefined;
+  const original = rest.startsWith("/") ? rest : `/${rest}`;
+  return { original, path: pathOf(original), authority };
+}
+
+function pathOf(target: string): string {
+  const queryStart = target.indexOf("?");
+  return queryStart === -1 ? target : target.slice(0, queryStart);
+}
+
+/** A host and an optional port (RFC 3986, 3.2.2): no user, no list, no white space, and never empty. */
+export function isValidHost(host: string): boolean {
+  const match = /^(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+;=]|%[0-9A-Fa-f]{2})+)(?::(\d{0,5}))?$/.exec(host);
+  return match !== null && Number(match[1] ?? 0) <= 65_535;
+}

@@ -1,0 +1,98 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { createPathReader } from "../../src/core/request-path.ts";
+
+const read = createPathReader(["/v1/", "/v2/"], "/");
+
+describe("counted under its route, in whatever spelling", () => {
+  test.each([
+    ["/v2/transactions", "/v2/"],
+    ["/v2/", "/v2/"],
+    ["/v2", "/v2/"],
+    ["/V2/transactions", "/v2/"],
+    ["//v2/x", "/v2/"],
+    ["///v2///x", "/v2/"],
+    ["/./v2/x", "/v2/"],
+    ["/%76%32/x", "/v2/"],
+    ["/%76%32%2Fx/../..", null],
+    ["/v1/./b", "/v1/"],
+    ["/v1/a/../b", "/v1/"],
+    ["/v1/a%2fb", "/v1/"],
+    ["/v1/a\\b", "/v1/"],
+    ["/v1/a%5cb", "/v1/"],
+    ["/v1/{}", "/v1/"],
+    ["/v1/a;b=c", "/v1/"],
+    ["/v1/%", "/v1/"],
+    ["/v1/100%25", "/v1/"],
+    ["/v1/%c3%a9", "/v1/"],
+    ["/v1/foo../bar", "/v1/"],
+  ])("%s", (path, route) => {
+    expect(read(path)).toEqual(route === null ? { kind: "ambiguous", route: "/v2/" } : { kind: "route", route });
+  });
+});
+
+describe("ambiguous, and still charged to a route it may be under", () => {
+  test.each([
+    ["/v1/..%2fv2/x"],
+    ["/v1/../v2/x"],
+    ["/v1/../admin"],
+    ["/v1/%2e%2e/admin"],
+    ["/v1/%252e%252e/admin"],
+    ["/v1/..%5cadmin"],
+    ["/v1/..\\admin"],
+    ["/v1/..;/admin"],
+    ["/v1/..;x=y/admin"],
+    ["/admin/../v2/x"],
+    ["/x%2fv2/../../v2/x"],
+    ["/v2%2fx"],
+    ["/v2;a=b/x"],
+    ["/v2%3f/x"],
+    ["/v1/a%00b"],
+    ["/v1/a%0ab"],
+    ["/v1/%c0%ae%c0%ae/admin"],
+    ["/v1/%25252525252541"],
+    ["/%2576%32/x"],
+  ])("%s", (path) => {
+    const reading = read(path);
+    expect(reading.kind).toBe("ambiguous");
+    expect(reading.kind === "ambiguous" && reading.route).not.toBeNull();
+  });
+});
+
+test.each([["/"], ["/v3/x"], ["/v22/x"], ["/foo../bar"], ["/foo/v2/x"], ["/foo%2fv2/x"], ["/health"], ["/x/../y"]])(
+  "%s is under no route",
+  (path) => {
+    expect(read(path)).toEqual({ kind: "unmatched" });
+  },
+);
+
+test("a base path stands before the routes", () => {
+  const readFinance = createPathReader(["/v1/", "/v2/"], "/finance");
+  expect(readFinance("/finance/v2/x")).toEqual({ kind: "route", route: "/v2/" });
+  expect(readFinance("/Finance//v2/x")).toEqual({ kind: "route", route: "/v2/" });
+  expect(readFinance("/v2/x")).toEqual({ kind: "unmatched" });
+  expect(readFinance("/finance/../v2/x")).toEqual({ kind: "unmatched" });
+});
+
+test("no way of encoding single characters takes a path out of its route", () => {
+  const spell = fc.constantFrom(
+    (c: string) => c,
+    (c: string) => c.toUpperCase(),
+    (c: string) => `%${c.charCodeAt(0).toString(16).padStart(2, "0")}`,
+    (c: string) => `%25${c.charCodeAt(0).toString(16).padStart(2, "0")}`,
+    (c: string) => (c === "/" ? "//" : c),
+    (c: string) => (c === "/" ? "/./" : c),
+    (c: string) => (c === "/" ? "/a/../" : c),
+    (c: string) => (c === "/" ? "\\" : c),
+    (c: string) => (c === "/" ? ";p=1/" : c),
+  );
+  fc.assert(
+    fc.property(fc.constantFrom("v1", "v2"), fc.array(spell, { minLength: 7, maxLength: 7 }), (version, spellings) => {
+      const path = `/${[...`/${version}/abc`].map((c, i) => (spellings[i] ?? ((x) => x))(c)).join("")}`;
+      const reading = read(path);
+      expect(reading.kind).not.toBe("unmatched");
+      if (reading.kind === "route") expect(reading.route).toBe(`/${version}/`);
+    }),
+    { numRuns: 5000 },
+  );
+});
