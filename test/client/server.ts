@@ -8,6 +8,8 @@ export interface Hit {
   readonly target: string;
   readonly headers: IncomingMessage["headers"];
   readonly body: string;
+  /** Resolves when the connection that carried it is gone. */
+  readonly closed: Promise<void>;
 }
 
 export type Answer = (response: ServerResponse, hit: Hit, nth: number) => void;
@@ -15,17 +17,16 @@ export type Answer = (response: ServerResponse, hit: Hit, nth: number) => void;
 export interface TestServer {
   readonly url: string;
   readonly hits: readonly Hit[];
-  /** Sockets that clients hold open at this moment. */
-  connections(): Promise<number>;
 }
 
 /** `nth` counts from 1. Closed, with every connection, when the test ends. */
 export async function serve(answer: Answer): Promise<TestServer> {
   const hits: Hit[] = [];
   const server = createServer(async (request, response) => {
+    const closed = new Promise<void>((resolve) => request.socket.once("close", () => resolve()));
     let body = "";
     for await (const chunk of request) body += chunk;
-    const hit = { method: request.method ?? "", target: request.url ?? "", headers: request.headers, body };
+    const hit = { method: request.method ?? "", target: request.url ?? "", headers: request.headers, body, closed };
     hits.push(hit);
     answer(response, hit, hits.length);
   });
@@ -39,7 +40,6 @@ export async function serve(answer: Answer): Promise<TestServer> {
   return {
     url: `http://127.0.0.1:${port}`,
     hits,
-    connections: () => new Promise((resolve) => server.getConnections((_error, count) => resolve(count))),
   };
 }
 
@@ -65,4 +65,11 @@ export function notedSleep() {
     waitsMs.push(ms);
   };
   return { waitsMs, sleep };
+}
+
+/** Array.fromAsync, which the language version set for this project does not have yet. */
+export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const collected: T[] = [];
+  for await (const item of items) collected.push(item);
+  return collected;
 }
