@@ -1,0 +1,234 @@
+// Every metric of the gateway. All series exist from the start and no label takes a value that a client can choose, so
+// their number is constant; addresses, paths, queries and tokens are never labels. docs/metrics.md explains each.
+import { Registry } from "prom-client";
+import type { CounterStore } from "../core/counter-store.ts";
+import type { Exchange } from "../core/exchange.ts";
+import type { Policy } from "../core/policy.ts";
+import type { UpstreamConnections, UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
+import { type Exposition, exposer } from "./exposition.ts";
+import * as closed from "./labels.ts";
+import { processMetrics } from "./process-metrics.ts";
+import { add, counterByLabel, counterFamily, gauge, type HistogramSeries, histogramFamily } from "./series.ts";
+
+export interface MetricsSources {
+  /** The configured prefixes; what is outside of them is labelled `none`. */
+  readonly routes: readonly string[];
+  readonly policy: Policy;
+  readonly store: Pick<CounterStore, "stats">;
+  readonly upstreamConnections: () => UpstreamConnections;
+  readonly upstreamHealth: () => UpstreamHealth;
+  /** Open connections of clients. */
+  readonly clientConnections: () => number;
+  /** Running totals of log lines that were not written; see log.ts. */
+  readonly logLines: () => LostLines;
+  readonly version: string;
+  readonly nodeVersion: string;
+}
+
+export interface LostLines {
+  /** Left out on purpose, to bound the volume. */
+  readonly sampled: number;
+  /** Lost because the output was too slow or broken. */
+  readonly dropped: number;
+}
+
+export interface Metrics {
+  /** Once for each request, when it is over. Synchronous, and allocates nothing. */
+  observe(exchange: Exchange): void;
+  upstreamError(reason: UpstreamErrorReason): void;
+  setDraining(): void;
+  /** The text of a scrape, in OpenMetrics 1.0 or in Prometheus' text format 0.0.4. */
+  text(openMetrics: boolean): Promise<Exposition>;
+}
+
+export function createMetrics(sources: MetricsSources): Metrics {
+  const registry = new Registry();
+  const observeRequest = requestMetrics(registry, sources.routes);
+  const observeDecision = decisionMetrics(registry, sources.policy);
+  const upstreamErrors = counterByLabel(
+    registry,
+    "headgate_upstream_errors_total",
+    "Failed attempts to get an answer from the upstream, by reason.",
+    "reason",
+    closed.upstreamErrorReasons,
+  );
+  let draining = 0;
+  gauge(registry, "headgate_draining", "1 from the signal to stop until the end of the process.", [], (set) =>
+    set({}, draining),
+  );
+  storeMetrics(registry, sources);
+  connectionMetrics(registry, sources);
+  logMetrics(registry, sources.logLines);
+  buildMetrics(registry, sources);
+  processMetrics(registry);
+  return {
+    observe(exchange) {
+      observeRequest(exchange);
+      observeDecision(exchange);
+    },
+    upstreamError: (reason) => add(upstreamErrors.get(reason) ?? upstreamErrors.get("other")),
+    setDraining() {
+      draining = 1;
+    },
+    text: exposer(registry),
+  };
+}
+
+function requestMetrics(registry: Registry, routes: readonly string[]): (exchange: Exchange) => void {
+  const requests = counterFamily(
+    registry,
+    "headgate_requests_total",
+    "Requests that are over, by route, method and class of the status sent; none: the client left before there was one.",
+    ["route", "method", "status_class"],
+  );
+  const duration = histogramFamily(
+    registry,
+    "headgate_request_duration_seconds",
+    "From the end of the request's head to the end of the response.",
+    secondsBounds,
+  );
+  const upstream = histogramFamily(
+    registry,
+    "headgate_upstream_duration_seconds",
+    "From handing the request to the upstream to the head of its response.",
+    secondsBounds,
+  );
+  const overhead = histogramFamily(
+    registry,
+    "headgate_overhead_seconds",
+    "The gateway's own share of the time until the head of the response is written.",
+    overheadBounds,
+  ).series();
+  const refusals = counterByLabel(
+    registry,
+    "headgate_refusals_total",
+    "Answers made by the gateway itself, by reason.",
+    "reason",
+    closed.problemReasons,
+  );
+  const bind = (route: string) => ({
+    duration: duration.series({ route }),
+    upstream: upstream.series({ route }),
+    requests: bindMethods(requests, route),
+  });
+  const byRoute = new Map([closed.noRoute, ...routes].map((route) => [route, bind(route)]));
+  const outside = byRoute.get(closed.noRoute) as ReturnType<typeof bind>;
+
+  return (exchange) => {
+    const series = byRoute.get(exchange.route ?? closed.noRoute) ?? outside;
+    const methods = series.requests.get(exchange.method) ?? series.requests.get("other");
+    add(methods?.get(closed.statusClass(exchange.status)));
+    if (exchange.problem !== null) add(refusals.get(exchange.problem));
+    series.duration.observe((exchange.endedMs - exchange.startedMs) / 1000);
+    observeUpstream(series.upstream, exchange);
+    observeOverhead(overhead, exchange);
+  };
+}
+
+function bindMethods(requests: ReturnType<typeof counterFamily>, route: string) {
+  const bindClasses = (method: string) =>
+    new Map(
+      closed.statusClasses.map((status_class) => [status_class, requests.series({ route, method, status_class })]),
+    );
+  // Maps, not objects: a method called `constructor` must be one that is not there.
+  return new Map<string, ReturnType<typeof bindClasses>>(closed.methods.map((method) => [method, bindClasses(method)]));
+}
+
+function observeUpstream(series: HistogramSeries, { dispatchedMs, answeredMs }: Exchange): void {
+  if (dispatchedMs !== null && answeredMs !== null) series.observe((answeredMs - dispatchedMs) / 1000);
+}
+
+/** Time spent waiting for the upstream is not ours, whether it answered or not. Nothing to tell if no head was sent. */
+function observeOverhead(series: HistogramSeries, exchange: Exchange): void {
+  const { startedMs, dispatchedMs, answeredMs, respondedMs } = exchange;
+  if (respondedMs === null) return;
+  const before = (dispatchedMs ?? respondedMs) - startedMs;
+  const after = answeredMs === null ? 0 : respondedMs - answeredMs;
+  series.observe((before + after) / 1000);
+}
+
+function decisionMetrics(registry: Registry, policy: Policy): (exchange: Exchange) => void {
+  const decisions = counterByLabel(
+    registry,
+    "headgate_decisions_total",
+    "Decisions by policy and outcome; observed: only looked at, outside every limited route.",
+    "outcome",
+    closed.outcomes,
+    { policy: policy.name },
+  );
+  const auth = counterByLabel(
+    registry,
+    "headgate_auth_total",
+    "Requests by what came of the bearer check; skipped: nobody asked.",
+    "outcome",
+    closed.authOutcomes,
+  );
+  const remaining = histogramFamily(
+    registry,
+    "headgate_remaining_ratio",
+    "Share of the limit left to the client after a decision, of requests admitted or throttled.",
+    [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1],
+  ).series({ policy: policy.name });
+
+  return ({ decision, auth: authOutcome }) => {
+    add(decisions.get(decision.outcome));
+    add(auth.get(authOutcome));
+    if (decision.outcome !== "observed") remaining.observe(decision.remaining / decision.policy.limit);
+  };
+}
+
+function storeMetrics(registry: Registry, { policy, store }: MetricsSources): void {
+  const labels = { policy: policy.name };
+  gauge(registry, "headgate_clients_tracked", "Clients whose requests are remembered now.", ["policy"], (set) =>
+    set(labels, store.stats().clients),
+  );
+  gauge(registry, "headgate_clients_capacity", "Clients that can be remembered at once.", ["policy"], (set) =>
+    set(labels, store.stats().capacity),
+  );
+  const help = "Clients forgotten: expired, nothing of theirs counted any more; live, the store was full.";
+  const evictions = counterFamily(registry, "headgate_evictions_total", help, ["policy", "reason"], () => {
+    const stats = store.stats();
+    expired.value = stats.evictedExpired;
+    live.value = stats.evictedLive;
+  });
+  const expired = evictions.series({ ...labels, reason: "expired" });
+  const live = evictions.series({ ...labels, reason: "live" });
+}
+
+function connectionMetrics(registry: Registry, sources: MetricsSources): void {
+  gauge(registry, "headgate_client_connections", "Open connections of clients.", [], (set) =>
+    set({}, sources.clientConnections()),
+  );
+  const connections = "Connections to the upstream, active or idle, and requests waiting for one.";
+  gauge(registry, "headgate_upstream_connections", connections, ["state"], (set) => {
+    const { active, idle, waiting } = sources.upstreamConnections();
+    set({ state: "active" }, active);
+    set({ state: "idle" }, idle);
+    set({ state: "waiting" }, waiting);
+  });
+  const state = "1 for the state the last attempt to reach the upstream showed, 0 for the others.";
+  gauge(registry, "headgate_upstream_state", state, ["state"], (set) => {
+    const now = sources.upstreamHealth().state;
+    for (const state of closed.upstreamStates) set({ state }, state === now ? 1 : 0);
+  });
+}
+
+function logMetrics(registry: Registry, logLines: () => LostLines): void {
+  const help = "Log lines not written: sampled, left out on purpose; dropped, the output was too slow or broken.";
+  const family = counterFamily(registry, "headgate_log_lines_lost_total", help, ["reason"], () => {
+    const lost = logLines();
+    sampled.value = lost.sampled;
+    dropped.value = lost.dropped;
+  });
+  const sampled = family.series({ reason: "sampled" });
+  const dropped = family.series({ reason: "dropped" });
+}
+
+function buildMetrics(registry: Registry, { version, nodeVersion }: MetricsSources): void {
+  gauge(registry, "headgate_build_info", "Always 1.", ["version", "node_version"], (set) =>
+    set({ version, node_version: nodeVersion }, 1),
+  );
+}
+
+const secondsBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const overheadBounds = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
