@@ -1,0 +1,42 @@
+// The two places where requests are handled below their meaning: bodies that nobody reads, which are taken off the
+// connection up to a bound so that the next request on it can be read, and bytes that are no request at all.
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+import { headTooLarge, malformedRequest, requestTimeout } from "./answers.ts";
+
+export function drain(request: IncomingMessage, maxBytes: number): Promise<"whole" | "too large" | "cut off"> {
+  const { "content-length": length, "transfer-encoding": coding } = request.headers;
+  if (Number(length ?? 0) > maxBytes) return Promise.resolve("too large");
+  if (length === undefined && coding === undefined) return Promise.resolve("whole");
+  return new Promise((resolve) => {
+    let bytes = 0;
+    request.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      // What still arrives is thrown away: the answer closes the connection.
+      if (bytes > maxBytes) resolve("too large");
+    });
+    request.once("end", () => resolve("whole"));
+    request.once("close", () => resolve("cut off"));
+    request.once("error", () => resolve("cut off"));
+  });
+}
+
+/** Answers what the parser refused, in the error format, and closes. */
+export function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
+  const { answer, phrase } = refusal(error.code);
+  const body = answer.body ?? "";
+  const fields = { ...answer.headers, "content-length": Buffer.byteLength(body), connection: "close" };
+  const head = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${answer.status} ${phrase}\r\n${head.join("")}\r\n${body}`);
+}
+
+function refusal(code: string | undefined) {
+  switch (code) {
+    case "HPE_HEADER_OVERFLOW":
+      return { answer: headTooLarge, phrase: "Request Header Fields Too Large" };
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return { answer: requestTimeout, phrase: "Request Timeout" };
+    default:
+      return { answer: malformedRequest, phrase: "Bad Request" };
+  }
+}

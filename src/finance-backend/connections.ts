@@ -1,0 +1,47 @@
+// Knows which connections of a server are in the middle of a request, so that closing is quick and polite: idle ones
+// end at once, also those that never sent a byte (which Node counts as active until its header timeout), and busy ones
+// end with their answer. No answer within the grace: they are cut.
+import type { Server } from "node:http";
+import type { Socket } from "node:net";
+
+export class Connections {
+  readonly #server: Server;
+  readonly #open = new Set<Socket>();
+  readonly #busy = new Set<Socket>();
+  #closing: Promise<void> | undefined;
+
+  constructor(server: Server) {
+    this.#server = server;
+    server.on("connection", (socket: Socket) => {
+      this.#open.add(socket);
+      socket.once("close", () => this.#open.delete(socket));
+    });
+    server.on("request", (request, response) => {
+      const { socket } = request;
+      this.#busy.add(socket);
+      // The last answer on this connection: without the field a client would send another request into the closing.
+      if (this.#closing !== undefined) response.setHeader("connection", "close");
+      response.once("close", () => {
+        this.#busy.delete(socket);
+        if (this.#closing !== undefined) socket.destroySoon();
+      });
+    });
+  }
+
+  isBusy(socket: Socket): boolean {
+    return this.#busy.has(socket);
+  }
+
+  /** Resolves when every connection has ended. A second call waits for the first. */
+  close(graceMs: number): Promise<void> {
+    this.#closing ??= new Promise((resolve) => {
+      const cut = setTimeout(() => this.#server.closeAllConnections(), graceMs);
+      this.#server.close(() => {
+        clearTimeout(cut);
+        resolve();
+      });
+      for (const socket of this.#open) if (!this.#busy.has(socket)) socket.destroy();
+    });
+    return this.#closing;
+  }
+}

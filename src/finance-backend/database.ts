@@ -1,0 +1,56 @@
+// Opens the database: in memory, or a file. An empty file is filled in one transaction, so that it is either whole or
+// still empty; our own file is reused as it is; any other file is refused and never written to. After that the
+// connection is read only.
+import { DatabaseSync } from "node:sqlite";
+import { fillWithSample } from "./fill.ts";
+import { applicationId, schemaVersion } from "./schema.sql.ts";
+
+/** The file cannot be used. The message names the file and is written for whoever started the server. */
+export class DatabaseRefused extends Error {
+  override readonly name = "DatabaseRefused";
+}
+
+/** `path` null is a database in memory. Throws DatabaseRefused. */
+export function openDatabase(path: string | null): DatabaseSync {
+  let database: DatabaseSync | undefined;
+  try {
+    database = new DatabaseSync(path ?? ":memory:", { timeout: 5000, enableForeignKeyConstraints: true });
+    prepareContents(database);
+    database.exec("PRAGMA query_only = 1");
+    return database;
+  } catch (error) {
+    database?.close();
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new DatabaseRefused(`cannot use the database ${path ?? "in memory"}: ${reason}`, { cause: error });
+  }
+}
+
+function prepareContents(database: DatabaseSync): void {
+  if (identify(database) === "ours") return;
+  // The lock, then another look: two servers that start on one new file must not both fill it.
+  database.exec("BEGIN IMMEDIATE");
+  try {
+    if (identify(database) === "empty") fillWithSample(database);
+    database.exec("COMMIT");
+  } catch (error) {
+    if (database.isTransaction) database.exec("ROLLBACK");
+    throw error;
+  }
+}
+
+function identify(database: DatabaseSync): "ours" | "empty" {
+  const id = pragma(database, "application_id");
+  const version = pragma(database, "user_version");
+  if (id === applicationId && version === schemaVersion) return "ours";
+  if (id === applicationId) {
+    throw new Error(`it holds version ${version} of the sample data and version ${schemaVersion} is needed; remove it`);
+  }
+  const schemaObject = database.prepare("SELECT name FROM sqlite_schema LIMIT 1").get();
+  if (id !== 0 || version !== 0 || schemaObject !== undefined)
+    throw new Error("it is another application's SQLite database");
+  return "empty";
+}
+
+function pragma(database: DatabaseSync, name: "application_id" | "user_version"): number {
+  return Number(database.prepare(`PRAGMA ${name}`).get()?.[name]);
+}

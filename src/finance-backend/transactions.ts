@@ -1,0 +1,109 @@
+// The transaction listing. Filters come first, then the order, then limit and offset. The order is total: newest date
+// first and, within a day, the higher id first; so the same offset names the same record on every request, and pages
+// that grow by their limit neither repeat nor skip one. Nothing is filtered out by default, pending ones neither.
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { TransactionQuery } from "./transaction-query.ts";
+
+export interface TransactionRow {
+  readonly id: number;
+  readonly date: string;
+  readonly amount: string;
+  readonly currency: string;
+  readonly to_base: number;
+  readonly payee: string;
+  readonly original_name: string | null;
+  readonly category_id: number | null;
+  readonly notes: string | null;
+  readonly status: "reviewed" | "unreviewed" | "delete_pending";
+  readonly is_pending: 0 | 1;
+  readonly manual_account_id: number | null;
+  readonly plaid_account_id: number | null;
+  readonly source: string;
+  readonly external_id: string | null;
+  readonly created_at: string;
+  readonly updated_at: string;
+  /** A JSON array of integers, ascending. */
+  readonly tag_ids: string;
+}
+
+export interface TransactionPage {
+  readonly rows: readonly TransactionRow[];
+  readonly hasMore: boolean;
+}
+
+export class TransactionListing {
+  readonly #statement: StatementSync;
+
+  constructor(database: DatabaseSync) {
+    this.#statement = database.prepare(pageSql);
+  }
+
+  page(query: TransactionQuery): TransactionPage {
+    // The schema is STRICT and the columns are listed, so a row has the declared shape.
+    const rows = this.#statement.all({
+      start_date: query.startDate ?? "0001-01-01",
+      end_date: query.endDate ?? "9999-12-31",
+      manual_account_id: query.manualAccountId,
+      plaid_account_id: query.plaidAccountId,
+      category_id: query.categoryId,
+      tag_id: query.tagId,
+      status: query.status,
+      is_pending: query.isPending === null ? null : Number(query.isPending),
+      created_since: query.createdSince ?? "",
+      updated_since: query.updatedSince ?? "",
+      limit: query.limit,
+      offset: query.offset,
+    }) as unknown as TransactionRow[];
+    // One record beyond the page was asked for: it exists exactly when more match beyond offset than limit.
+    return { rows: rows.slice(0, query.limit), hasMore: rows.length > query.limit };
+  }
+}
+
+/** A record as /v2 shows it. What the sample data does not have (splits, groups, recurring items) is null or false. */
+export function v2Transaction(row: TransactionRow): Record<string, unknown> {
+  return {
+    id: row.id,
+    date: row.date,
+    amount: row.amount,
+    currency: row.currency,
+    to_base: row.to_base,
+    recurring_id: null,
+    payee: row.payee,
+    original_name: row.original_name,
+    category_id: row.category_id,
+    notes: row.notes,
+    status: row.status,
+    is_pending: row.is_pending === 1,
+    created_at: row.created_at,
+    updated_at: row.updated_at,
+    is_split_parent: false,
+    split_parent_id: null,
+    is_group_parent: false,
+    group_parent_id: null,
+    manual_account_id: row.manual_account_id,
+    plaid_account_id: row.plaid_account_id,
+    tag_ids: JSON.parse(row.tag_ids),
+    source: row.source,
+    external_id: row.external_id,
+  };
+}
+
+/** One fixed text for every combination of filters: a filter that is not used is bound to NULL. */
+const pageSql = `
+SELECT id, date, amount, currency, to_base, payee, original_name, category_id, notes, status, is_pending,
+  manual_account_id, plaid_account_id, source, external_id, created_at, updated_at,
+  (SELECT json_group_array(tag_id ORDER BY tag_id) FROM transaction_tags WHERE transaction_id = listed.id) AS tag_ids
+FROM transactions AS listed
+WHERE date BETWEEN :start_date AND :end_date
+  AND (:manual_account_id IS NULL OR coalesce(manual_account_id, 0) = :manual_account_id)
+  AND (:plaid_account_id IS NULL OR coalesce(plaid_account_id, 0) = :plaid_account_id)
+  AND (:category_id IS NULL OR coalesce(category_id, 0) = :category_id
+    OR category_id IN (SELECT id FROM categories WHERE group_id = :category_id))
+  AND (:tag_id IS NULL
+    OR EXISTS (SELECT 1 FROM transaction_tags WHERE transaction_id = listed.id AND tag_id = :tag_id))
+  AND (:status IS NULL OR status = :status)
+  AND (:is_pending IS NULL OR is_pending = :is_pending)
+  AND created_at >= :created_since
+  AND updated_at >= :updated_since
+ORDER BY date DESC, id DESC
+LIMIT :limit + 1 OFFSET :offset`;
