@@ -60,6 +60,20 @@ test("a sleep leaves no listener behind, slept out or aborted", async () => {
   await expect(sleep(1, controller.signal)).rejects.toBe(REASON);
 });
 
+test("an aborted sleep leaves no timer behind to keep the process up", async () => {
+  vi.useFakeTimers();
+  try {
+    const controller = new AbortController();
+    const cut = sleep(3_600_000, controller.signal);
+    expect(vi.getTimerCount()).toBe(1);
+    controller.abort(REASON);
+    await expect(cut).rejects.toBe(REASON);
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 test("a sleep longer than a platform timer holds is slept to its end and no less", async () => {
   vi.useFakeTimers();
   try {
