@@ -1,0 +1,46 @@
+// Text that names a place: hosts, networks, URLs and paths. What is accepted is what every reader understands the same
+// way, so that nothing in the configuration can be read as something else than it was meant.
+import { parseCidr, parseIpAddress } from "../core/ip-address.ts";
+
+/** A host to listen on: an address without brackets, or a name. */
+export function parseHost(text: string): string | undefined {
+  if (text.includes("%")) return undefined;
+  if (parseIpAddress(text) !== undefined) return text;
+  if (text.length > 253) return undefined;
+  const labels = text.split(".");
+  const isName = labels.every((label) => /^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$/i.test(label));
+  // A last label of digits is an address that went wrong, such as 127.0.0.256 or 8080.
+  return isName && !/^[0-9]+$/.test(labels.at(-1) ?? "") ? text : undefined;
+}
+
+export function parseNetwork(text: string): string | undefined {
+  return parseCidr(text) === undefined ? undefined : text;
+}
+
+/** The URL as it was written. */
+export function parseUpstreamUrl(text: string): string | undefined {
+  // The parser of the URL standard repairs what it finds: blanks, backslashes, a missing slash. Nothing is repaired here.
+  if (!/^http:\/\/[^\s\\/@?#]+(\/[^\s\\?#]*)?$/i.test(text)) return undefined;
+  return URL.canParse(text) ? text : undefined;
+}
+
+// Characters with one reading (RFC 3986's pchar without percent-encoding and `;`).
+const segment = "[A-Za-z0-9._~!$&'()*+,=:@-]+";
+
+export const routePattern = `^/(${segment}/)*$`;
+export const basePathPattern = `^/(${segment}/)*(${segment})?$`;
+
+/** A prefix that begins and ends with a slash. */
+export function parseRoute(text: string): string | undefined {
+  return new RegExp(routePattern).test(text) && !hasDotSegment(text) ? text : undefined;
+}
+
+/** Without a slash at the end, save "/" itself. */
+export function parseBasePath(text: string): string | undefined {
+  if (!new RegExp(basePathPattern).test(text) || hasDotSegment(text)) return undefined;
+  return text.length > 1 && text.endsWith("/") ? text.slice(0, -1) : text;
+}
+
+function hasDotSegment(path: string): boolean {
+  return path.split("/").some((part) => part === "." || part === "..");
+}

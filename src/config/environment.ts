@@ -1,0 +1,72 @@
+// Environment variables to overrides: HEADGATE_UPSTREAM_CONNECT_TIMEOUT is upstream.connectTimeout. A HEADGATE_ variable
+// that names no key is an error, since it was certainly meant to do something, save those that Kubernetes sets by itself.
+import type { ConfigError } from "./config-error.ts";
+import { nearest } from "./nearest.ts";
+import type { Override } from "./overrides.ts";
+import { allEntries } from "./paths.ts";
+
+export type Environment = Readonly<Record<string, string | undefined>> & {
+  readonly HEADGATE_CONFIG?: string | undefined;
+};
+
+/** Not keys: where the file is, and what the tests must not skip. */
+const otherVariables = new Set(["HEADGATE_CONFIG", "HEADGATE_REQUIRE"]);
+
+/** `policies.0.maxClients` is HEADGATE_POLICIES_0_MAX_CLIENTS. */
+export function variableName(path: readonly string[]): string {
+  return `HEADGATE_${path.map((key) => key.replaceAll(/[A-Z]/g, "_$&").toUpperCase()).join("_")}`;
+}
+
+/** Overrides in an order in which the more special one comes later and so wins: a list before one of its items. */
+export function readEnvironment(env: Environment): { readonly overrides: Override[]; readonly errors: ConfigError[] } {
+  const overrides: Override[] = [];
+  const errors: ConfigError[] = [];
+  for (const variable of Object.keys(env).toSorted()) {
+    const text = env[variable];
+    if (text === undefined || !variable.startsWith("HEADGATE_") || otherVariables.has(variable)) continue;
+    if (isServiceLink(variable, text)) continue;
+    const at = { kind: "environment", variable } as const;
+    const path = pathOf(variable);
+    if (path !== undefined) overrides.push({ path, text, at });
+    else errors.push({ kind: "unknown variable", at, suggestion: nearestVariable(variable) });
+  }
+  return { overrides: overrides.toSorted((a, b) => a.path.length - b.path.length), errors };
+}
+
+/** Every section and list can be given as a whole as well. */
+const pathsByVariable = new Map(
+  allEntries().flatMap(({ path }) =>
+    path.map((_, i) => path.slice(0, i + 1)).map((part) => [variableName(part), part] as const),
+  ),
+);
+
+function pathOf(variable: string): readonly string[] | undefined {
+  const exact = pathsByVariable.get(variable);
+  if (exact !== undefined) return exact;
+  const index = /_(\d{1,4})(?=_|$)/.exec(variable)?.[1];
+  if (index === undefined) return undefined;
+  // Items of a list: a known name with another index, or a list of scalars and an index.
+  const first = pathsByVariable.get(variable.replace(`_${index}`, "_0"));
+  if (first !== undefined) return first.map((key) => (key === "0" ? index : key));
+  const list = variable.endsWith(`_${index}`) ? pathsByVariable.get(variable.slice(0, -index.length - 1)) : undefined;
+  return list === undefined ? undefined : [...list, index];
+}
+
+function nearestVariable(variable: string): string | null {
+  const prefix = "HEADGATE_".length;
+  const bare = nearest(
+    variable.slice(prefix),
+    [...pathsByVariable.keys()].map((name) => name.slice(prefix)),
+  );
+  return bare === null ? null : `HEADGATE_${bare}`;
+}
+
+/**
+ * For a Service named headgate, or headgate-admin, Kubernetes sets such variables in every pod of the namespace
+ * (HEADGATE_SERVICE_HOST, HEADGATE_ADMIN_PORT=tcp://10.0.0.1:9464, …). Nobody meant them for the gateway.
+ */
+function isServiceLink(variable: string, text: string): boolean {
+  if (/_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$/.test(variable)) return true;
+  if (/_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$/.test(variable)) return true;
+  return variable.endsWith("_PORT") && /^(tcp|udp|sctp):\/\//.test(text);
+}

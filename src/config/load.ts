@@ -1,0 +1,123 @@
+// The one way from what was written to Settings: file, then environment, then command line, each over the one before,
+// each checked by itself. Either everything is right, or every mistake is in the answer. Opens no port, changes nothing.
+import { readFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Settings } from "../core/settings.ts";
+import { type ConfigError, renderConfigError } from "./config-error.ts";
+import { type Environment, readEnvironment } from "./environment.ts";
+import { applyOverrides, type Override } from "./overrides.ts";
+import { pairErrors } from "./pairs.ts";
+import { type Raw, rawAt } from "./raw.ts";
+import type { ParsedConfig } from "./schema.ts";
+import { validateConfig } from "./validate.ts";
+import { readYaml, type YamlReading } from "./yaml-source.ts";
+
+/** From src/config as from dist/config. */
+export const packagedConfigFile = fileURLToPath(new URL("../../config/headgate.yaml", import.meta.url));
+
+export interface ConfigSources {
+  /** `--config`. Without it HEADGATE_CONFIG counts, else the packaged file. */
+  readonly file?: string | undefined;
+  readonly env: Environment;
+  /** What relative paths start from, save those written in the file: they start from its folder. */
+  readonly cwd: string;
+  /** Flags and `--set`, in the order they were given. */
+  readonly overrides: readonly Override[];
+}
+
+export type LoadedSettings =
+  | {
+      readonly ok: true;
+      readonly settings: Settings;
+      /** The file that was read, as it was named. */
+      readonly file: string;
+      /** What was written, all sources over each other. */
+      readonly raw: Raw | undefined;
+    }
+  | { readonly ok: false; readonly file: string; readonly errors: readonly ConfigError[] };
+
+export function loadSettings({ file: named, env, cwd, overrides }: ConfigSources): LoadedSettings {
+  // An empty HEADGATE_CONFIG is how a compose file or a shell says "none".
+  const file = named ?? (env.HEADGATE_CONFIG || packagedConfigFile);
+  const written = readConfigFile(file, cwd);
+  const environment = readEnvironment(env);
+  const errors = [...written.errors, ...environment.errors];
+
+  const withEnvironment = applyOverrides(written.raw, environment.overrides, errors);
+  const raw = applyOverrides(withEnvironment, overrides, errors);
+  // Each source is checked before the next covers it: a mistake does not become right by being overridden today.
+  for (const layer of [written.raw, withEnvironment]) errors.push(...validateConfig(layer).errors);
+  const { values, errors: lastErrors } = validateConfig(raw);
+  errors.push(...lastErrors);
+  if (lastErrors.length === 0) errors.push(...pairErrors(values, raw));
+  if (errors.length > 0) return { ok: false, file, errors: distinct(errors) };
+  return { ok: true, settings: toSettings(values, tokensFolder(raw, file, cwd)), file, raw };
+}
+
+function distinct(errors: readonly ConfigError[]): ConfigError[] {
+  const byLine = new Map(errors.map((error) => [renderConfigError(error), error]));
+  return [...byLine.values()];
+}
+
+const maxFileBytes = 256 * 1024;
+
+function readConfigFile(file: string, cwd: string): YamlReading {
+  const refuse = (message: string): YamlReading => ({
+    raw: undefined,
+    errors: [{ kind: "file", file, at: null, message }],
+  });
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(resolve(cwd, file));
+  } catch (cause) {
+    return refuse(`cannot be read: ${explainReadFailure(cause)}`);
+  }
+  if (bytes.length > maxFileBytes) return refuse("found more than 256 KiB, expected a configuration");
+  try {
+    return readYaml(new TextDecoder("utf-8", { fatal: true }).decode(bytes), file);
+  } catch (cause) {
+    if (cause instanceof TypeError) return refuse("found bytes that are not UTF-8, expected text");
+    throw cause;
+  }
+}
+
+export function explainReadFailure(cause: unknown): string {
+  const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
+  switch (code) {
+    case "ENOENT":
+      return "no such file";
+    case "EISDIR":
+      return "it is a folder";
+    case "EACCES":
+    case "EPERM":
+      return "permission denied";
+    default:
+      return code === "" ? String(cause) : code;
+  }
+}
+
+function tokensFolder(raw: Raw | undefined, file: string, cwd: string): string {
+  const isFromFile = rawAt(raw, ["auth", "tokensFile"])?.at.kind === "file";
+  return isFromFile ? dirname(resolve(cwd, file)) : cwd;
+}
+
+function toSettings(values: ParsedConfig, folder: string): Settings {
+  const { upstream, auth, timeouts, drain, policies } = values;
+  const [policy] = policies;
+  if (policy === undefined) throw new Error("the definition lets no list of policies be empty");
+  const { window: windowMs, ...counted } = policy;
+  return {
+    ...values,
+    upstream: {
+      url: upstream.url,
+      connectTimeoutMs: upstream.connectTimeout,
+      responseTimeoutMs: upstream.responseTimeout,
+      maxConnections: upstream.maxConnections,
+    },
+    policies: [{ ...counted, windowMs }],
+    auth: { ...auth, tokensFile: auth.tokensFile === null ? null : resolve(folder, auth.tokensFile) },
+    timeouts: { headMs: timeouts.head, bodyMs: timeouts.body, keepAliveMs: timeouts.keepAlive },
+    drain: { delayMs: drain.delay, timeoutMs: drain.timeout },
+  };
+}

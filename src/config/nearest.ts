@@ -1,0 +1,39 @@
+// The name that was probably meant. Distance counts insertions, deletions, substitutions and swaps of neighbours (the
+// optimal string alignment distance); case and separators are not counted, since they are what people mix up most.
+
+/** The closest candidate within a third of the name's length; null if nothing is that close. */
+export function nearest(name: string, candidates: Iterable<string>): string | null {
+  const folded = fold(name);
+  if (folded.length === 0 || folded.length > 100) return null;
+  let best: string | null = null;
+  let bestDistance = Math.max(1, Math.ceil(folded.length / 3)) + 1;
+  for (const candidate of candidates) {
+    const distance = editDistance(folded, fold(candidate));
+    if (distance < bestDistance) {
+      best = candidate;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+const fold = (name: string): string => name.toLowerCase().replaceAll(/[_-]/g, "");
+
+function editDistance(a: string, b: string): number {
+  let beforePrevious: number[] = [];
+  let previous = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i += 1) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const substituted = (previous[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      let distance = Math.min(substituted, (previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
+        distance = Math.min(distance, (beforePrevious[j - 2] ?? 0) + 1);
+      }
+      row.push(distance);
+    }
+    beforePrevious = previous;
+    previous = row;
+  }
+  return previous[b.length] ?? 0;
+}

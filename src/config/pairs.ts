@@ -1,0 +1,71 @@
+// Settings that are each right and cannot stand together. Each is told where the one stands that somebody wrote; two
+// defaults never contradict each other.
+import { parseIpAddress } from "../core/ip-address.ts";
+import { type ConfigError, type Origin, showFound } from "./config-error.ts";
+import { splitPath } from "./paths.ts";
+import { type Raw, rawAt } from "./raw.ts";
+import type { ParsedConfig } from "./schema.ts";
+
+export function pairErrors(values: ParsedConfig, raw: Raw | undefined): ConfigError[] {
+  const whereWritten = (...keys: string[]): Origin =>
+    keys.map((key) => rawAt(raw, splitPath(key))?.at).find((at) => at !== undefined) ?? { kind: "default" };
+  const errors: ConfigError[] = [];
+  const refuse = (key: string, found: string, expected: string, ...others: string[]) =>
+    errors.push({ kind: "value", at: whereWritten(key, ...others), key, found, expected });
+
+  const { listen, admin, auth, upstream } = values;
+  if (collide(listen, admin)) {
+    const expected = `another port than listen.port where ${admin.host} and ${listen.host} overlap`;
+    refuse("admin.port", String(admin.port), expected, "listen.port", "admin.host", "listen.host");
+  }
+  if (auth.mode === "tokens" && auth.tokensFile === null) {
+    refuse("auth.tokensFile", "nothing", "the path of a file, since auth.mode is tokens", "auth.mode");
+  }
+  if (auth.mode !== "tokens" && auth.tokensFile !== null) {
+    refuse("auth.tokensFile", showFound(auth.tokensFile), `none, since auth.mode is ${auth.mode}`);
+  }
+  const target = targetOf(upstream.url);
+  for (const [name, listener] of [["listen", listen] as const, ["admin", admin] as const]) {
+    // Every request would come back as a new one, until the quota is spent.
+    if (isLoopback(target.host) && collide(listener, target)) {
+      const expected = `another address than the gateway's own (${name})`;
+      refuse("upstream.url", showFound(upstream.url), expected, `${name}.port`, `${name}.host`);
+    }
+  }
+  return errors;
+}
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Whether two listeners cannot both be opened. Port 0 is a free one each time. */
+function collide(a: Address, b: Address): boolean {
+  return a.port !== 0 && a.port === b.port && addressesOverlap(a.host, b.host);
+}
+
+function addressesOverlap(a: string, b: string): boolean {
+  const [one, other] = [canonical(a), canonical(b)];
+  if (one === other) return true;
+  // Both kinds of loopback, since a name may stand for either.
+  if (one === "localhost") return isLoopback(b) || isEverywhere(other);
+  if (other === "localhost") return isLoopback(a) || isEverywhere(one);
+  // "::" takes IPv4 as well, "0.0.0.0" takes nothing but.
+  return (
+    [one, other].includes(anyIpv6) ||
+    (isEverywhere(one) && !b.includes(":")) ||
+    (isEverywhere(other) && !a.includes(":"))
+  );
+}
+
+const canonical = (host: string): string => parseIpAddress(host)?.join(":") ?? host.toLowerCase();
+const anyIpv6 = canonical("::");
+const isEverywhere = (host: string): boolean => host === anyIpv6 || host === canonical("0.0.0.0");
+const isLoopback = (host: string): boolean =>
+  ["localhost", canonical("::1")].includes(canonical(host)) || /^127\.[\d.]+$/.test(host);
+
+function targetOf(url: string): Address {
+  const { hostname, port } = new URL(url);
+  return { host: hostname.replace(/^\[(.*)\]$/, "$1"), port: port === "" ? 80 : Number(port) };
+}

@@ -1,0 +1,64 @@
+// Paths of keys: `policies.0.limit` as people write it, as the definition knows it, and as it is probably meant.
+import { isKnown, type Keys, type Leaf, type List, type Node, type Section } from "./definition.ts";
+import { nearest } from "./nearest.ts";
+import { schema } from "./schema.ts";
+
+/** `policies[0].limit` is `policies.0.limit`. */
+export function splitPath(text: string): string[] {
+  return text.replaceAll(/\[(\d+)\]/g, ".$1").split(".");
+}
+
+/** A key that could be mistaken for several, or that holds blanks, is quoted. */
+export function joinPath(path: readonly string[]): string {
+  return path.map((key) => (/^[\w-]{1,60}$/.test(key) ? key : JSON.stringify(key.slice(0, 60)))).join(".");
+}
+
+export function childOf(node: Node, key: string): Node | undefined {
+  switch (node.kind) {
+    case "section":
+      return isKnown(node, key) ? node.keys[key] : undefined;
+    case "list":
+      return /^(0|[1-9]\d{0,3})$/.test(key) ? node.item : undefined;
+    case "leaf":
+      return undefined;
+  }
+}
+
+export function nodeAt(path: readonly string[]): Node | undefined {
+  return path.reduce<Node | undefined>((node, key) => (node === undefined ? node : childOf(node, key)), schema);
+}
+
+export interface Entry {
+  readonly path: readonly string[];
+  readonly node: Leaf<unknown> | List<Leaf<unknown>>;
+}
+
+/** Everything that holds a value, in the order of the definition. A list of sections is shown by its first item. */
+export function allEntries(node: Node = schema, path: readonly string[] = []): Entry[] {
+  switch (node.kind) {
+    case "leaf":
+      return [{ path, node }];
+    case "list":
+      return isListOfLeaves(node) ? [{ path, node }] : allEntries(node.item, [...path, "0"]);
+    case "section":
+      return Object.entries(node.keys).flatMap(([key, child]) => allEntries(child, [...path, key]));
+  }
+}
+
+export function isListOfLeaves(list: List<Leaf<unknown> | Section<Keys>>): list is List<Leaf<unknown>> {
+  return list.item.kind === "leaf";
+}
+
+/** What was probably meant by an unknown path: a similar key in the same section, or the same key in another one. */
+export function suggestPath(path: readonly string[]): string | null {
+  const known = path.findIndex((_, i) => nodeAt(path.slice(0, i + 1)) === undefined);
+  const parent = nodeAt(path.slice(0, known));
+  const key = path[known] ?? "";
+  const sibling = parent?.kind === "section" ? nearest(key, Object.keys(parent.keys)) : null;
+  if (sibling !== null) {
+    const corrected = [...path.slice(0, known), sibling, ...path.slice(known + 1)];
+    return joinPath(nodeAt(corrected) === undefined ? corrected.slice(0, known + 1) : corrected);
+  }
+  const namesake = allEntries().find((entry) => entry.path.at(-1)?.toLowerCase() === path.at(-1)?.toLowerCase());
+  return namesake === undefined ? null : joinPath(namesake.path);
+}

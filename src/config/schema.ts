@@ -1,0 +1,171 @@
+// Every key of the configuration, once: its default, its bounds and one sentence about it. The packaged headgate.yaml,
+// the JSON Schema and the README's table are held to this by tests.
+import {
+  basePathPattern,
+  parseBasePath,
+  parseHost,
+  parseNetwork,
+  parseRoute,
+  parseUpstreamUrl,
+  routePattern,
+} from "./addresses.ts";
+import { type List, listOf, type Parsed, section } from "./definition.ts";
+import { choice, duration, filePath, flag, size, text, wholeNumber } from "./leaves.ts";
+import { fieldFlaws, routeFlaws } from "./list-flaws.ts";
+
+const second = 1000;
+const hour = 3600 * second;
+// Every duration stays far below 2^31 - 1 ms, beyond which a Node timer fires at once.
+const day = 24 * hour;
+
+const host = (byDefault: string, description: string) =>
+  text(byDefault, { expected: "an IP address (without brackets) or a host name", parse: parseHost }, description);
+
+const route = text(
+  "/",
+  {
+    expected: 'a path that begins and ends with "/", without empty or dot segments and without %, ?, #, ; or \\',
+    json: { pattern: routePattern },
+    parse: parseRoute,
+  },
+  "A path prefix.",
+);
+
+const network = text(
+  "",
+  { expected: 'an IP address or a network such as "10.0.0.0/8"', parse: parseNetwork },
+  "An IPv4 or IPv6 address, or a network in CIDR notation.",
+);
+
+const policy = section("How many requests a client may make.", {
+  name: text(
+    "per-ip",
+    {
+      expected: "a name of at most 32 lower-case letters, digits and hyphens that begins with a letter",
+      json: { pattern: "^[a-z][a-z0-9-]{0,31}$" },
+      parse: (name) => (/^[a-z][a-z0-9-]{0,31}$/.test(name) ? name : undefined),
+    },
+    "The policy's name in metrics and logs.",
+  ),
+  limit: wholeNumber(100, [1, 1_000_000], "Requests of one client admitted in any trailing window."),
+  // Windows below a second are of use in tests only, and below 100 ms the answer would be older than the window.
+  window: duration("60s", [100, day], "The length of the window."),
+  maxClients: wholeNumber(100_000, [1, 10_000_000], "Clients remembered at once: the bound of the counters' memory."),
+});
+
+const policies: List<typeof policy> = {
+  kind: "list",
+  item: policy,
+  default: 1,
+  description: "The limits that apply; exactly one for now.",
+  minItems: 1,
+  maxItems: 1,
+  expected: "a list of exactly one policy (several are not supported yet)",
+  flaws: () => [],
+};
+
+export const schema = section("The configuration of Headgate.", {
+  listen: section("Where clients connect.", {
+    host: host("0.0.0.0", "The address to accept traffic on."),
+    port: wholeNumber(8080, [0, 65535], "The port to accept traffic on; 0 picks a free one."),
+  }),
+  admin: section("Where metrics and health are served, apart from traffic.", {
+    host: host("127.0.0.1", "The address of the admin listener."),
+    port: wholeNumber(9464, [0, 65535], "The port of the admin listener; 0 picks a free one."),
+  }),
+  basePath: text(
+    "/",
+    {
+      expected: 'a path that begins with "/", without empty or dot segments and without %, ?, #, ; or \\',
+      json: { pattern: basePathPattern },
+      parse: parseBasePath,
+    },
+    "What stands before the routes in a client's target.",
+  ),
+  upstream: section("The API behind the gateway.", {
+    url: text(
+      "http://127.0.0.1:3000",
+      {
+        expected: "an absolute http:// URL without credentials, query or fragment (https is not supported yet)",
+        json: { format: "uri", pattern: "^[hH][tT][tT][pP]://[^\\s\\\\/@?#]+(/[^\\s\\\\?#]*)?$" },
+        parse: parseUpstreamUrl,
+      },
+      "Where admitted requests are sent; a path in it stands before the client's target.",
+    ),
+    connectTimeout: duration("2s", [1, day], "How long a connection to the upstream may take to open (else 504)."),
+    responseTimeout: duration("30s", [1, day], "How long the upstream may take to begin its answer (else 504)."),
+    maxConnections: wholeNumber(256, [1, 65535], "Connections to the upstream at once."),
+  }),
+  routes: listOf(route, {
+    default: ["/v1/", "/v2/"],
+    description: "The path prefixes that are limited and proxied.",
+    minItems: 1,
+    maxItems: 64,
+    expected: "a list of 1 to 64 paths",
+    flaws: routeFlaws,
+  }),
+  unmatched: choice(
+    "reject",
+    ["reject", "proxy"],
+    "What happens to a path under no route: reject answers 404, proxy forwards it unlimited.",
+  ),
+  clientAddress: section("Who is charged for a request.", {
+    trustedProxies: listOf(network, {
+      default: [],
+      description: "Addresses and networks of proxies whose forwarding header is believed.",
+      minItems: 0,
+      maxItems: 1024,
+      expected: "a list of at most 1024 addresses or networks",
+      flaws: () => [],
+    }),
+    header: choice("x-forwarded-for", ["x-forwarded-for"], "The header a trusted proxy names the client in.", [
+      "forwarded",
+    ]),
+    // Wider than /32 is wider than what one provider gets (RIPE-738), so strangers would share a quota.
+    ipv6Prefix: wholeNumber(64, [32, 128], "IPv6 clients that share this many leading bits are one client."),
+  }),
+  policies,
+  auth: section("Whether a bearer token is asked for.", {
+    mode: choice(
+      "presence",
+      ["off", "presence", "tokens"],
+      "off asks for nothing, presence for a well-formed token, tokens for one that is listed in tokensFile.",
+      ["jwt", "introspection"],
+    ),
+    realm: text(
+      "finance",
+      {
+        expected: 'at most 128 printable ASCII characters without " and \\',
+        json: { pattern: "^[ !#-\\[\\]-~]{1,128}$" },
+        parse: (realm) => (/^[ !#-[\]-~]{1,128}$/.test(realm) ? realm : undefined),
+      },
+      "The realm named in WWW-Authenticate.",
+    ),
+    tokensFile: filePath("SHA-256 digests of the tokens, for mode tokens; relative to the file that names it."),
+  }),
+  fields: listOf(choice("standard", ["standard", "legacy", "structured"], "A family of fields."), {
+    default: ["standard", "legacy"],
+    description: "The rate limit fields on every answer: RateLimit-*, X-RateLimit-* and the structured draft's.",
+    minItems: 1,
+    maxItems: 3,
+    expected: "a list of standard, legacy and structured, with at least one of the first two",
+    flaws: fieldFlaws,
+  }),
+  // 0 is refused, since some take it for "nothing" and some for "no bound".
+  maxBodyBytes: size("10MiB", [1, 1024 ** 4], "The largest request body that is forwarded (else 413)."),
+  timeouts: section("How long a client may take.", {
+    head: duration("10s", [1, day], "For the head of a request (else 408)."),
+    body: duration("60s", [1, day], "For the body of a request (else 408)."),
+    keepAlive: duration("65s", [1, day], "Between two requests on a connection."),
+  }),
+  drain: section("How the gateway ends on SIGTERM.", {
+    delay: duration("0s", [0, hour], "How long traffic is still accepted after readiness has failed."),
+    timeout: duration("25s", [1, hour], "How long requests in flight may take to finish."),
+  }),
+  log: section("What is logged, as JSON lines on standard output.", {
+    level: choice("info", ["debug", "info", "warn", "error", "silent"], "The least level that is logged."),
+    access: flag(true, "One line for each request."),
+  }),
+});
+
+export type ParsedConfig = Parsed<typeof schema>;

@@ -1,0 +1,52 @@
+// Durations and sizes as people write them: a whole number and a unit, nothing between, no sums. A number without a
+// unit is no duration, because half of all readers would take it for seconds and half for milliseconds.
+
+const msPerUnit = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+const bytesPerUnit = {
+  B: 1,
+  kB: 1000,
+  KB: 1000,
+  MB: 1000 ** 2,
+  GB: 1000 ** 3,
+  TB: 1000 ** 4,
+  KiB: 1024,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+  TiB: 1024 ** 4,
+} as const;
+
+/** For the JSON Schema: what `parseDuration` and `parseSize` accept. */
+export const durationPattern = "^[0-9]{1,12}(ms|s|m|h|d)$";
+export const sizePattern = "^[0-9]{1,15}(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$";
+
+/** Milliseconds; undefined if the text is no duration. "0" alone is one: nothing needs no unit. */
+export function parseDuration(text: string): number | undefined {
+  return text === "0" ? 0 : parseQuantity(text, durationPattern, msPerUnit);
+}
+
+/** Bytes; undefined if the text is no size. */
+export function parseSize(text: string): number | undefined {
+  return parseQuantity(text, sizePattern, bytesPerUnit);
+}
+
+/** The shortest exact spelling: 90_000 is "90s", 120_000 is "2m". */
+export function formatDuration(ms: number): string {
+  return formatQuantity(ms, ["d", "h", "m", "s", "ms"], msPerUnit);
+}
+
+export function formatSize(bytes: number): string {
+  return formatQuantity(bytes, ["TiB", "GiB", "MiB", "KiB", "B"], bytesPerUnit);
+}
+
+function parseQuantity(text: string, pattern: string, units: Readonly<Record<string, number>>): number | undefined {
+  if (!new RegExp(pattern).test(text)) return undefined;
+  const digits = /^[0-9]+/.exec(text)?.[0] ?? "";
+  const quantity = Number(digits) * (units[text.slice(digits.length)] ?? Number.NaN);
+  return Number.isSafeInteger(quantity) ? quantity : undefined;
+}
+
+function formatQuantity<U extends string>(quantity: number, names: readonly U[], units: Record<U, number>): string {
+  const name = names.find((unit) => quantity !== 0 && quantity % units[unit] === 0);
+  const smallest = names.at(-1) ?? "";
+  return name === undefined ? `${quantity}${smallest}` : `${quantity / units[name]}${name}`;
+}

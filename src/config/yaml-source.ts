@@ -1,0 +1,164 @@
+// YAML text to what it says, with the place of each value. Syntax errors are values, all of them; aliases are followed
+// within bounds, so that no document grows beyond what was written. Messages never quote the text: it may hold a secret.
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseAllDocuments,
+  type YAMLError,
+  type YAMLMap,
+} from "yaml";
+import type { ConfigError, Origin } from "./config-error.ts";
+import { joinPath } from "./paths.ts";
+import type { Raw, RawEntry, Scalar } from "./raw.ts";
+
+export interface YamlReading {
+  /** Undefined for an empty document, and when the text is not YAML. */
+  readonly raw: Raw | undefined;
+  readonly errors: ConfigError[];
+}
+
+// A whole configuration has some 40 values. The bounds leave room for any list, and none for a bomb.
+const maxDepth = 32;
+const maxNodes = 20_000;
+
+/** `name` is the file as it is shown. With `place`, everything stands there, as for the value of a variable. */
+export function readYaml(text: string, name: string, place?: Origin): YamlReading {
+  const lines = new LineCounter();
+  const originAt = (offset: number): Origin => {
+    if (place !== undefined) return place;
+    const { line, col } = lines.linePos(offset);
+    return { kind: "file", file: name, line: Math.max(line, 1), column: Math.max(col, 1) };
+  };
+  const parsed = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: false });
+  const documents = "empty" in parsed ? [] : parsed;
+  const [document, second] = documents;
+  const refuse = (offset: number, message: string): ConfigError => ({
+    kind: "file",
+    file: name,
+    at: originAt(offset),
+    message,
+  });
+
+  const errors = documents.flatMap(({ errors, warnings }) => firstPerLine([...errors, ...warnings], lines));
+  if (errors.length > 0) {
+    return { raw: undefined, errors: errors.map((error) => refuse(error.pos[0], `not valid YAML: ${explain(error)}`)) };
+  }
+  if (second !== undefined) {
+    const message = "found a second document, expected one";
+    return { raw: undefined, errors: [refuse(second.range[0], message)] };
+  }
+  if (document === undefined || document.contents === null) return { raw: undefined, errors: [] };
+  const walk = new Walk(document, originAt, refuse);
+  const raw = walk.read(document.contents, { path: [], depth: 0 }, 0);
+  return { raw, errors: walk.errors };
+}
+
+/** A broken line is often reported twice, and the first report is the one that helps. */
+function firstPerLine(errors: readonly YAMLError[], lines: LineCounter): YAMLError[] {
+  const seen = new Set<number>();
+  return errors
+    .toSorted((a, b) => a.pos[0] - b.pos[0])
+    .filter((error) => {
+      const { line } = lines.linePos(error.pos[0]);
+      return !seen.has(line) && seen.add(line);
+    });
+}
+
+/** The parser's words up to where it begins to quote the text. */
+function explain(error: YAMLError): string {
+  if (error.code === "TAG_RESOLVE_FAILED") return "tags (!name) have no meaning here";
+  if (error.code === "BAD_ALIAS") return "an alias that is none";
+  const words = error.message.split(/:|\.|\n/, 1)[0] ?? "";
+  return words.charAt(0).toLowerCase() + words.slice(1);
+}
+
+class Walk {
+  readonly errors: ConfigError[] = [];
+  readonly #document: Document;
+  readonly #originAt: (offset: number) => Origin;
+  readonly #refuse: (offset: number, message: string) => ConfigError;
+  #nodes = 0;
+
+  constructor(
+    document: Document,
+    originAt: (offset: number) => Origin,
+    refuse: (offset: number, message: string) => ConfigError,
+  ) {
+    this.#document = document;
+    this.#originAt = originAt;
+    this.#refuse = refuse;
+  }
+
+  /** `offset`: where the value would stand, if there is none. */
+  read(node: Node | null, place: Place, offset: number): Raw {
+    const start = node?.range?.[0] ?? offset;
+    const at = place.aliasAt ?? this.#originAt(start);
+    const nothing: Raw = { kind: "scalar", at, value: null };
+    if (node === null || this.#isExhausted(place, start)) return nothing;
+    if (isAlias(node)) {
+      const target = node.resolve(this.#document);
+      if (target !== undefined) return this.read(target, { ...place, depth: place.depth + 1, aliasAt: at }, start);
+      this.errors.push(this.#refuse(start, "found an alias (*name), expected its anchor (&name) before it"));
+      return nothing;
+    }
+    if (isMap(node)) return { kind: "mapping", at, entries: this.#entries(node, place, start) };
+    if (isSeq(node)) {
+      const items = node.items.map((item, i) => this.read(item as Node | null, below(place, String(i)), start));
+      return { kind: "list", at, items };
+    }
+    return isScalar(node) ? { kind: "scalar", at, value: scalarOf(node.value) } : nothing;
+  }
+
+  #entries(map: YAMLMap, place: Place, offset: number): RawEntry[] {
+    const firstLines = new Map<string, string>();
+    return map.items.map((pair) => {
+      const keyNode = pair.key as Node | null;
+      const keyRange = keyNode?.range ?? [offset, offset];
+      const keyAt = place.aliasAt ?? this.#originAt(keyRange[0]);
+      const key = isScalar(keyNode) ? String(keyNode.value) : "?";
+      const inside = below(place, key);
+      const first = firstLines.get(key);
+      if (first === undefined) {
+        firstLines.set(key, keyAt.kind === "file" ? ` (the first is in line ${keyAt.line})` : "");
+      } else {
+        const shown = joinPath(inside.path);
+        this.errors.push({ kind: "value", at: keyAt, key: shown, found: "a second one", expected: `one${first}` });
+      }
+      return { key, keyAt, value: this.read(pair.value as Node | null, inside, keyRange[1]) };
+    });
+  }
+
+  /** An alias that holds itself ends here as well. The rest of such a document is not worth reading. */
+  #isExhausted({ depth }: Place, offset: number): boolean {
+    this.#nodes += 1;
+    if (depth <= maxDepth && this.#nodes < maxNodes) return false;
+    if (this.#nodes <= maxNodes) {
+      const bound = depth > maxDepth ? `${maxDepth} levels` : `${maxNodes} values`;
+      this.errors.push(this.#refuse(offset, `found more than ${bound}, expected fewer`));
+      this.#nodes = maxNodes;
+    }
+    return true;
+  }
+}
+
+interface Place {
+  readonly path: readonly string[];
+  readonly depth: number;
+  /** What an alias stands for is reported where the alias stands, since that is the key that is wrong. */
+  readonly aliasAt?: Origin;
+}
+
+function below(place: Place, key: string): Place {
+  return { ...place, path: [...place.path, key], depth: place.depth + 1 };
+}
+
+function scalarOf(value: unknown): Scalar {
+  return typeof value === "string" || typeof value === "number" || typeof value === "boolean" || value === null
+    ? value
+    : String(value);
+}
