@@ -25,7 +25,7 @@ export function applyOverrides(
       errors.push(unknownPath(path, at));
       return raw;
     }
-    const value = readText(node, text, at, errors);
+    const value = readText(node, { path, text, at }, errors);
     return value === undefined ? raw : place(schema, raw, path, { value, path, errors });
   }, base);
 }
@@ -39,7 +39,7 @@ function unknownPath(path: readonly string[], at: Origin): ConfigError {
 }
 
 /** Undefined if it could not be read; the reason is in `errors`. */
-function readText(node: Node, text: string, at: Origin, errors: ConfigError[]): Raw | undefined {
+function readText(node: Node, { path, text, at }: Override, errors: ConfigError[]): Raw | undefined {
   if (node.kind === "leaf") return { kind: "scalar", at, value: readScalar(node, text) };
   if (node.kind === "list" && isListOfLeaves(node) && !text.trim().startsWith("[")) {
     const parts = text.trim() === "" ? [] : text.split(",");
@@ -49,7 +49,7 @@ function readText(node: Node, text: string, at: Origin, errors: ConfigError[]): 
       items: parts.map((part) => ({ kind: "scalar", at, value: readScalar(node.item, part.trim()) })),
     };
   }
-  const reading = readYaml(text, "", at);
+  const reading = readYaml(text, "", { at, path });
   errors.push(...reading.errors);
   return reading.errors.length > 0 ? undefined : (reading.raw ?? { kind: "scalar", at, value: null });
 }
@@ -94,9 +94,10 @@ function place(node: Node, base: Raw | undefined, rest: readonly string[], place
     return list ?? placement.value;
   }
   const value = place(child, items[index], tail, placement);
+  // One item too many is the fault of whoever added it.
   return {
     kind: "list",
-    at: list?.at ?? value.at,
+    at: index === items.length ? placement.value.at : (list?.at ?? value.at),
     items: [...items.slice(0, index), value, ...items.slice(index + 1)],
   };
 }

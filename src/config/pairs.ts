@@ -46,22 +46,18 @@ function collide(a: Address, b: Address): boolean {
 }
 
 function addressesOverlap(a: string, b: string): boolean {
-  const [one, other] = [canonical(a), canonical(b)];
-  if (one === other) return true;
-  // Both kinds of loopback, since a name may stand for either.
-  if (one === "localhost") return isLoopback(b) || isEverywhere(other);
-  if (other === "localhost") return isLoopback(a) || isEverywhere(one);
+  const hosts = [a, b];
+  if (canonical(a) === canonical(b)) return true;
+  if (hosts.some((host) => canonical(host) === "localhost"))
+    return hosts.every((host) => isLoopback(host) || isAny(host));
   // "::" takes IPv4 as well, "0.0.0.0" takes nothing but.
   return (
-    [one, other].includes(anyIpv6) ||
-    (isEverywhere(one) && !b.includes(":")) ||
-    (isEverywhere(other) && !a.includes(":"))
+    hosts.map(canonical).includes(canonical("::")) || (hosts.some(isAny) && !hosts.some((host) => host.includes(":")))
   );
 }
 
 const canonical = (host: string): string => parseIpAddress(host)?.join(":") ?? host.toLowerCase();
-const anyIpv6 = canonical("::");
-const isEverywhere = (host: string): boolean => host === anyIpv6 || host === canonical("0.0.0.0");
+const isAny = (host: string): boolean => ["::", "0.0.0.0"].map(canonical).includes(canonical(host));
 const isLoopback = (host: string): boolean =>
   ["localhost", canonical("::1")].includes(canonical(host)) || /^127\.[\d.]+$/.test(host);
 

@@ -26,11 +26,15 @@ export interface YamlReading {
 const maxDepth = 32;
 const maxNodes = 20_000;
 
-/** `name` is the file as it is shown. With `place`, everything stands there, as for the value of a variable. */
-export function readYaml(text: string, name: string, place?: Origin): YamlReading {
+/** `name` is the file as it is shown. What is given `within` a variable or an option stands there, under that path. */
+export function readYaml(
+  text: string,
+  name: string,
+  within?: { readonly at: Origin; readonly path: readonly string[] },
+): YamlReading {
   const lines = new LineCounter();
   const originAt = (offset: number): Origin => {
-    if (place !== undefined) return place;
+    if (within !== undefined) return within.at;
     const { line, col } = lines.linePos(offset);
     return { kind: "file", file: name, line: Math.max(line, 1), column: Math.max(col, 1) };
   };
@@ -41,7 +45,7 @@ export function readYaml(text: string, name: string, place?: Origin): YamlReadin
     kind: "file",
     file: name,
     at: originAt(offset),
-    message,
+    message: within === undefined ? message : `${joinPath(within.path)}: ${message}`,
   });
 
   const errors = documents.flatMap(({ errors, warnings }) => firstPerLine([...errors, ...warnings], lines));
@@ -54,7 +58,7 @@ export function readYaml(text: string, name: string, place?: Origin): YamlReadin
   }
   if (document === undefined || document.contents === null) return { raw: undefined, errors: [] };
   const walk = new Walk(document, originAt, refuse);
-  const raw = walk.read(document.contents, { path: [], depth: 0 }, 0);
+  const raw = walk.read(document.contents, { path: within?.path ?? [], depth: 0 }, 0);
   return { raw, errors: walk.errors };
 }
 
@@ -73,6 +77,7 @@ function firstPerLine(errors: readonly YAMLError[], lines: LineCounter): YAMLErr
 function explain(error: YAMLError): string {
   if (error.code === "TAG_RESOLVE_FAILED") return "tags (!name) have no meaning here";
   if (error.code === "BAD_ALIAS") return "an alias that is none";
+  if (error.code === "BLOCK_AS_IMPLICIT_KEY") return 'a key inside a value; text that holds ": " needs quotes';
   const words = error.message.split(/:|\.|\n/, 1)[0] ?? "";
   return words.charAt(0).toLowerCase() + words.slice(1);
 }

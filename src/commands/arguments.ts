@@ -1,0 +1,159 @@
+// The command line as a value: which command, with what. A word that is not known is an error that names the nearest one;
+// whether a setting is right is not decided here but with the rest of the configuration.
+import { parseArgs } from "node:util";
+import { nearest } from "../config/nearest.ts";
+import type { Override } from "../config/overrides.ts";
+import { splitPath } from "../config/paths.ts";
+import { type CommandName, commandNames, type Option, optionsOf } from "./options.ts";
+
+/** For `start` and `check`. */
+export interface ConfigArguments {
+  /** Absent: HEADGATE_CONFIG, or the packaged file. */
+  readonly file: string | undefined;
+  readonly overrides: readonly Override[];
+}
+
+export interface DemoArguments {
+  readonly port: number;
+  readonly adminPort: number;
+}
+
+export interface FinanceBackendArguments {
+  readonly host: string;
+  readonly port: number;
+  /** The SQLite file; null keeps everything in memory. */
+  readonly database: string | null;
+}
+
+export type NoArguments = Readonly<Record<string, never>>;
+
+export type Invocation =
+  | { readonly command: "help"; readonly topic: CommandName | null }
+  | { readonly command: "version" }
+  | { readonly command: "start" | "check"; readonly args: ConfigArguments }
+  | { readonly command: "demo"; readonly args: DemoArguments }
+  | { readonly command: "token"; readonly args: NoArguments }
+  | { readonly command: "finance-backend"; readonly args: FinanceBackendArguments };
+
+export type ParsedArguments =
+  | { readonly ok: true; readonly invocation: Invocation }
+  /** One line, without a newline. */
+  | { readonly ok: false; readonly topic: CommandName | null; readonly message: string };
+
+/** `argv` without the paths of node and of the script. */
+export function parseArguments(argv: readonly string[]): ParsedArguments {
+  const [word, ...rest] = argv;
+  if (word === undefined) return refuse(null, "no command given");
+  if (word === "--help" || word === "-h" || word === "help") return parseHelp(rest);
+  if (word === "--version") return accept({ command: "version" });
+  const command = commandNames.find((name) => name === word);
+  if (command !== undefined) return parseCommand(command, rest);
+  if (word.startsWith("-")) return refuse(null, `found ${quote(word)}, expected a command before any option`);
+  return refuse(null, `unknown command ${quote(word)}${suggestion(nearest(word, commandNames))}`);
+}
+
+function parseHelp([word]: readonly string[]): ParsedArguments {
+  if (word === undefined) return accept({ command: "help", topic: null });
+  const topic = commandNames.find((name) => name === word);
+  if (topic !== undefined) return accept({ command: "help", topic });
+  return refuse(null, `unknown command ${quote(word)}${suggestion(nearest(word, commandNames))}`);
+}
+
+function parseCommand(command: CommandName, argv: readonly string[]): ParsedArguments {
+  const given = readOptions(command, argv);
+  if (typeof given === "string") return refuse(command, given);
+  if (given.some(({ name }) => name === "help")) return accept({ command: "help", topic: command });
+  const last = (name: string): string | undefined => given.findLast((option) => option.name === name)?.value;
+  const numbers = new Map<string, number>();
+  for (const { name, value } of given) {
+    if (optionsOf(command)[name]?.isPort !== true) continue;
+    if (!/^\d{1,5}$/.test(value) || Number(value) > 65535) {
+      return refuse(command, `--${name}: found ${quote(value)}, expected a whole number from 0 to 65535`);
+    }
+    numbers.set(name, Number(value));
+  }
+  switch (command) {
+    case "start":
+    case "check": {
+      const overrides = readOverrides(command, given);
+      return typeof overrides === "string"
+        ? refuse(command, overrides)
+        : accept({ command, args: { file: last("config"), overrides } });
+    }
+    case "demo":
+      return accept({
+        command,
+        args: { port: numbers.get("port") ?? 8080, adminPort: numbers.get("admin-port") ?? 9464 },
+      });
+    case "token":
+      return accept({ command, args: {} });
+    case "finance-backend": {
+      const host = last("host") ?? "127.0.0.1";
+      return accept({
+        command,
+        args: { host, port: numbers.get("port") ?? 3000, database: last("database") ?? null },
+      });
+    }
+  }
+}
+
+interface Given {
+  readonly name: string;
+  readonly value: string;
+}
+
+/** Options in the order they were given, or what is wrong with the first that is. */
+function readOptions(command: CommandName, argv: readonly string[]): Given[] | string {
+  const options: Readonly<Record<string, Option>> = optionsOf(command);
+  const { tokens } = parseArgs({
+    args: [...argv],
+    options: Object.fromEntries(
+      Object.entries(options).map(([name, { value, short }]) => [
+        name,
+        { type: value === null ? "boolean" : "string", ...(short === undefined ? {} : { short }) },
+      ]),
+    ),
+    // Its own errors neither suggest a name nor say which command they are about.
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
+  const given: Given[] = [];
+  for (const token of tokens) {
+    if (token.kind === "option-terminator") continue;
+    if (token.kind === "positional") return `found ${quote(token.value)}, expected an option`;
+    const option = Object.hasOwn(options, token.name) ? options[token.name] : undefined;
+    if (option === undefined) {
+      const name = nearest(token.name, Object.keys(options));
+      return `unknown option ${quote(token.rawName)}${suggestion(name === null ? null : `--${name}`)}`;
+    }
+    if (option.value === null) {
+      if (token.value !== undefined) return `${token.rawName} takes no value`;
+    } else if (token.value === undefined || (token.value.startsWith("-") && !token.inlineValue)) {
+      return `${token.rawName}: found no value, expected ${option.value}`;
+    }
+    given.push({ name: token.name, value: token.value ?? "" });
+  }
+  return given;
+}
+
+/** What goes over file and environment. The later one wins, shorthand or not. */
+function readOverrides(command: CommandName, given: readonly Given[]): Override[] | string {
+  const overrides: Override[] = [];
+  for (const { name, value } of given) {
+    const at = { kind: "command line", option: `--${name}` } as const;
+    const key = optionsOf(command)[name]?.key;
+    if (key !== undefined) overrides.push({ path: splitPath(key), text: value, at });
+    if (name !== "set") continue;
+    const equals = value.indexOf("=");
+    // What was given is not repeated: without a key it may be anything, a secret too.
+    if (equals < 1) return '--set: found no key, expected key.path=value, such as "policies.0.limit=10"';
+    overrides.push({ path: splitPath(value.slice(0, equals).trim()), text: value.slice(equals + 1), at });
+  }
+  return overrides;
+}
+
+const accept = (invocation: Invocation): ParsedArguments => ({ ok: true, invocation });
+const refuse = (topic: CommandName | null, message: string): ParsedArguments => ({ ok: false, topic, message });
+const quote = (word: string): string => JSON.stringify(word.slice(0, 60));
+const suggestion = (word: string | null): string => (word === null ? "" : `; did you mean "${word}"?`);

@@ -1,0 +1,28 @@
+// Whether the tokens file that the settings name can be used, before anything is opened. One line for each mistake, in
+// the style of the configuration's own.
+import { readFileSync } from "node:fs";
+import { isAbsolute, relative } from "node:path";
+import { parseTokens } from "../auth/tokens-file.ts";
+import { explainReadFailure } from "../config/load.ts";
+import type { Settings } from "../core/settings.ts";
+
+/** Empty if the file is fine, or if none is needed. */
+export function tokensFileErrors({ auth }: Settings, cwd: string): string[] {
+  if (auth.mode !== "tokens" || auth.tokensFile === null) return [];
+  const shown = nameFrom(cwd, auth.tokensFile);
+  let text: string;
+  try {
+    text = readFileSync(auth.tokensFile, "utf8");
+  } catch (cause) {
+    return [`${shown}: cannot be read: ${explainReadFailure(cause)}`];
+  }
+  const parsed = parseTokens(text);
+  if (parsed.ok) return [];
+  return parsed.errors.map(({ line, found, expected }) => `${shown}:${line}: found ${found}, expected ${expected}`);
+}
+
+/** As one would name it from here. */
+function nameFrom(cwd: string, file: string): string {
+  const name = relative(cwd, file);
+  return name.startsWith("..") || isAbsolute(name) ? file : name;
+}

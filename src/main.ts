@@ -1,0 +1,81 @@
+#!/usr/bin/env node
+// Command line in, exit code out. The only file that touches the process; everything else is handed what it needs.
+// Only the command that was asked for is loaded, and nothing of weight before the version of Node is known to be right.
+import type { ParsedArguments } from "./commands/arguments.ts";
+import { exitCodes } from "./commands/exit-codes.ts";
+import type { CommandIo, TerminationSignal } from "./commands/io.ts";
+
+const oldestNode = 24;
+const signals: readonly TerminationSignal[] = ["SIGINT", "SIGTERM"];
+
+const io: CommandIo = {
+  env: process.env,
+  cwd: process.cwd(),
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+  onSignal: (handler) => {
+    for (const signal of signals) process.on(signal, () => handler(signal));
+  },
+};
+
+// Whoever reads may leave early (`headgate check | head -1`); there is nobody to tell then.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+  });
+}
+
+process.exitCode = await main(process.argv.slice(2));
+
+async function main(argv: readonly string[]): Promise<number> {
+  const major = Number.parseInt(process.versions.node, 10);
+  if (major < oldestNode) {
+    io.err(`headgate: found Node ${process.versions.node}, expected ${oldestNode} or later\n`);
+    return exitCodes.unavailable;
+  }
+  try {
+    const { parseArguments } = await import("./commands/arguments.ts");
+    return await runCommand(parseArguments(argv));
+  } catch (cause) {
+    const stack = cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
+    io.err(`headgate: internal error, please report it: ${stack}\n`);
+    return exitCodes.internal;
+  }
+}
+
+async function runCommand(parsed: ParsedArguments): Promise<number> {
+  if (!parsed.ok) {
+    const command = parsed.topic === null ? "headgate" : `headgate ${parsed.topic}`;
+    io.err(`${command}: ${parsed.message}\nTry "${command} --help".\n`);
+    return exitCodes.usage;
+  }
+  const { invocation } = parsed;
+  switch (invocation.command) {
+    case "help": {
+      const { helpText } = await import("./commands/options.ts");
+      io.out(helpText(invocation.topic));
+      return exitCodes.ok;
+    }
+    case "version":
+      io.out(`headgate ${await readVersion()}\n`);
+      return exitCodes.ok;
+    case "start":
+      return (await import("./commands/start.ts")).run(invocation.args, io);
+    case "check":
+      return (await import("./commands/check.ts")).run(invocation.args, io);
+    case "demo":
+      return (await import("./commands/demo.ts")).run(invocation.args, io);
+    case "token":
+      return (await import("./commands/token.ts")).run(invocation.args, io);
+    case "finance-backend":
+      return (await import("./commands/finance-backend.ts")).run(invocation.args, io);
+  }
+}
+
+/** From the package's own description, which stands at the same place seen from src/ and from dist/. */
+async function readVersion(): Promise<string> {
+  const { readFile } = await import("node:fs/promises");
+  const description: unknown = JSON.parse(await readFile(new URL("../package.json", import.meta.url), "utf8"));
+  const isDescription = typeof description === "object" && description !== null && "version" in description;
+  return isDescription ? String(description.version) : "unknown";
+}
