@@ -1,0 +1,44 @@
+// Which of the two text formats a scraper wants, from its Accept field (RFC 9110, section 12.5.1). Whatever it says, it
+// gets one of them: a scrape in the wrong format is worth more than a 406.
+
+/** Whether OpenMetrics 1.0 is named, and liked at least as much as plain text. */
+export function wantsOpenMetrics(accept: string | undefined): boolean {
+  const ranges = (accept ?? "").split(",").map(parseRange);
+  const openMetrics = Math.max(
+    0,
+    ...ranges.filter((range) => range.type === "application/openmetrics-text" && speaks(range)).map(({ q }) => q),
+  );
+  return openMetrics > 0 && openMetrics >= textQuality(ranges);
+}
+
+interface MediaRange {
+  readonly type: string;
+  readonly version: string | null;
+  readonly q: number;
+}
+
+function speaks({ version }: MediaRange): boolean {
+  return version === null || version === "1.0.0";
+}
+
+/** The most specific range that covers text/plain decides. */
+function textQuality(ranges: readonly MediaRange[]): number {
+  for (const type of ["text/plain", "text/*", "*/*"]) {
+    const matching = ranges.filter((range) => range.type === type);
+    if (matching.length > 0) return Math.max(...matching.map(({ q }) => q));
+  }
+  return 0;
+}
+
+function parseRange(text: string): MediaRange {
+  const [type = "", ...parameters] = text.split(";").map((part) => part.trim().toLowerCase());
+  const value = (name: string) =>
+    parameters.find((parameter) => parameter.startsWith(`${name}=`))?.slice(name.length + 1) ?? null;
+  return { type, version: value("version")?.replaceAll('"', "") ?? null, q: quality(value("q")) };
+}
+
+/** A weight that is not one counts as not acceptable, a missing one as 1. */
+function quality(text: string | null): number {
+  if (text === null) return 1;
+  return /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/.test(text) ? Number(text) : 0;
+}

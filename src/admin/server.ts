@@ -1,0 +1,124 @@
+// The admin listener: metrics and health, apart from the traffic. It changes nothing, shows no client and reads no body;
+// its answers are never cached, and its errors are in the same format as those of the gateway.
+import type { AddressInfo, Socket } from "node:net";
+import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import type { Health } from "../core/health.ts";
+import { wantsOpenMetrics } from "./accept.ts";
+import { type AdminError, errorBody, errors, rawAnswer } from "./errors.ts";
+
+export interface AdminOptions {
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  readonly metrics: (openMetrics: boolean) => Promise<{ readonly contentType: string; readonly body: string }>;
+  readonly health: () => Health;
+  /** A scrape that failed. The client is told no more than that. */
+  readonly onError: (error: Error) => void;
+}
+
+export interface Admin {
+  readonly host: string;
+  readonly port: number;
+  /** Closes the listener and every connection to it. */
+  close(): Promise<void>;
+}
+
+/** Resolves when listening; rejects with the system's error when the address cannot be had. */
+export async function startAdmin(options: AdminOptions): Promise<Admin> {
+  const app = createServer();
+  serveMetrics(app, options.metrics);
+  serveHealth(app, options.health);
+  answerTheRest(app, options.onError);
+  try {
+    await app.listen({ host: options.host, port: options.port });
+  } catch (error) {
+    await app.close();
+    throw error;
+  }
+  const address = app.server.address() as AddressInfo;
+  return { host: address.address, port: address.port, close: () => app.close() };
+}
+
+const jsonType = "application/json; charset=utf-8";
+
+function createServer(): FastifyInstance {
+  const app = fastify({
+    // Node's own default looks for late requests every 30 s, which would make the timeouts below mean little.
+    http: {
+      headersTimeout: 5_000,
+      connectionsCheckingInterval: 1_000,
+      maxHeaderSize: 8_192,
+      // Node's own answer to a missing Host has no body; ours is below.
+      requireHostHeader: false,
+    },
+    requestTimeout: 10_000,
+    connectionTimeout: 30_000,
+    keepAliveTimeout: 65_000,
+    bodyLimit: 1_024,
+    forceCloseConnections: true,
+    return503OnClosing: false,
+    frameworkErrors: (_error, _request, reply) => answer(reply as FastifyReply, errors.badRequest),
+    clientErrorHandler: (error, socket) => refuse(error, socket),
+  });
+  // Scrapers and probes are few; without a bound, idle connections could use up the process's descriptors.
+  app.server.maxConnections = 256;
+  return app;
+}
+
+function serveMetrics(app: FastifyInstance, metrics: AdminOptions["metrics"]): void {
+  app.get("/metrics", async (request, reply) => {
+    const { contentType, body } = await metrics(wantsOpenMetrics(request.headers.accept));
+    // The format depends on what was asked for.
+    return uncached(reply).header("vary", "accept").type(contentType).send(body);
+  });
+}
+
+function serveHealth(app: FastifyInstance, health: AdminOptions["health"]): void {
+  // Liveness says that the event loop turns and nothing else: what a restart cannot mend must not cause one.
+  app.get("/livez", async (_request, reply) => uncached(reply).type(jsonType).send('{"status":"alive"}'));
+  app.get("/readyz", async (_request, reply) => {
+    const { status, upstream } = health();
+    return uncached(reply)
+      .code(status === "ready" ? 200 : 503)
+      .type(jsonType)
+      .send(JSON.stringify({ status, upstream: { state: upstream.state, reason: upstream.reason } }));
+  });
+}
+
+function answerTheRest(app: FastifyInstance, onError: AdminOptions["onError"]): void {
+  const paths = new Set(["/metrics", "/livez", "/readyz"]);
+  // Before the body is looked at: nobody here wants one.
+  app.addHook("onRequest", async (request: FastifyRequest, reply) => {
+    const { host } = request.headers;
+    if (host === undefined && request.raw.httpVersion === "1.1") return answer(reply, errors.badRequest);
+    if (request.method === "GET" || request.method === "HEAD") return;
+    const known = paths.has(request.url.split("?", 1)[0] as string);
+    if (known) reply.header("allow", "GET, HEAD");
+    return answer(reply.header("connection", "close"), known ? errors.methodNotAllowed : errors.notFound);
+  });
+  app.setNotFoundHandler((_request, reply) => answer(reply, errors.notFound));
+  app.setErrorHandler((error: FastifyError, _request, reply) => {
+    onError(error);
+    return answer(reply, errors.internal);
+  });
+}
+
+function answer(reply: FastifyReply, error: AdminError): FastifyReply {
+  return uncached(reply).code(error.status).type(jsonType).send(errorBody(error));
+}
+
+// Not a hook: the framework runs none for a path that it cannot decode.
+function uncached(reply: FastifyReply): FastifyReply {
+  return reply.header("cache-control", "no-store");
+}
+
+/** For what the parser refused, which never becomes a request. */
+function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") socket.end(rawAnswer(errors.requestTimeout));
+  else if (error.code === "HPE_HEADER_OVERFLOW") socket.end(rawAnswer(errors.headTooLarge));
+  else socket.end(rawAnswer(errors.badRequest));
+}

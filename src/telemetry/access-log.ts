@@ -1,0 +1,67 @@
+// One line for each request, when it is over. Refusing must stay cheap under a flood: of the requests throttled, a few
+// a second are logged for each client and the rest are counted. No query, no token, no field of the request is logged.
+import type { Logger } from "pino";
+import type { Exchange } from "../core/exchange.ts";
+import { loggedPath } from "./redaction.ts";
+import { Sampler } from "./sampler.ts";
+
+export interface AccessLog {
+  /** `target` is the request's target as it came. */
+  record(exchange: Exchange, target: string): void;
+  /** Reports what was left out in the last second. */
+  close(): void;
+  /** Lines left out so far. */
+  readonly omitted: number;
+}
+
+export interface AccessLogOptions {
+  readonly enabled: boolean;
+  readonly throttledPerSecond?: number;
+  readonly maxClients?: number;
+}
+
+export function createAccessLog(log: Logger, options: AccessLogOptions): AccessLog {
+  const { enabled, throttledPerSecond = 5, maxClients = 10_000 } = options;
+  const sampler = new Sampler({
+    perSecond: throttledPerSecond,
+    maxKeys: maxClients,
+    report: (client, omitted) => log.info({ client, omitted }, "throttled requests left out"),
+  });
+  return {
+    record(exchange, target) {
+      if (!enabled) return;
+      const level = exchange.status >= 500 ? "warn" : "info";
+      if (!log.isLevelEnabled(level)) return;
+      if (exchange.problem === "throttled" && !sampler.admit(exchange.client, exchange.endedMs)) return;
+      log[level](line(exchange, target), "request");
+    },
+    close: () => sampler.close(),
+    get omitted() {
+      return sampler.omitted;
+    },
+  };
+}
+
+function line(exchange: Exchange, target: string) {
+  const { startedMs, dispatchedMs, answeredMs, endedMs, decision } = exchange;
+  return {
+    id: exchange.id,
+    method: exchange.method,
+    route: exchange.route,
+    path: loggedPath(target),
+    status: exchange.status,
+    durationMs: toMicros(endedMs - startedMs),
+    upstreamMs: dispatchedMs === null || answeredMs === null ? null : toMicros(answeredMs - dispatchedMs),
+    client: exchange.client,
+    decision: decision.outcome,
+    remaining: decision.remaining,
+    auth: exchange.auth,
+    problem: exchange.problem,
+    complete: exchange.complete,
+  };
+}
+
+/** Milliseconds, cut to three decimals. */
+function toMicros(ms: number): number {
+  return Math.round(ms * 1000) / 1000;
+}

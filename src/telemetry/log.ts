@@ -1,0 +1,42 @@
+// The log: JSON lines on standard output, written asynchronously, credentials redacted, the level as a word. It reads no
+// clock but the one it is given and says nothing about the host it runs on.
+import { type Logger, pino } from "pino";
+import { type Clock, systemClock } from "../core/clock.ts";
+import type { LogLevel } from "../core/settings.ts";
+import { type LogDestination, openDestination } from "./destination.ts";
+import { redactLine } from "./redaction.ts";
+
+export type { Logger } from "pino";
+
+export interface LogOptions {
+  readonly level: LogLevel;
+  readonly clock?: Clock;
+  /** Standard output unless given. */
+  readonly destination?: Pick<LogDestination, "write" | "flush">;
+}
+
+const standardOutput = 1;
+
+/** `log.flush(done)` writes what is held back; call it before the process exits. */
+export function createLog(options: LogOptions): Logger {
+  const { level, clock = systemClock, destination = openDestination({ fd: standardOutput }) } = options;
+  return pino(
+    {
+      level,
+      base: null,
+      timestamp: () => `,"time":${clock.wallMs()}`,
+      formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: errorFacts, error: errorFacts },
+      hooks: { streamWrite: redactLine },
+    },
+    destination,
+  );
+}
+
+/** An error's own words and those of its causes. Its other properties are left out: they may hold requests and fields. */
+function errorFacts(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const { name, message, stack, cause } = error;
+  const code = "code" in error ? error.code : undefined;
+  return { type: name, message, code, stack, ...(cause === undefined ? {} : { cause: errorFacts(cause) }) };
+}

@@ -1,0 +1,56 @@
+// At most so many lines a second for each key; what was left out is counted and reported once, when the second is over.
+// Bounded: a second's table holds `maxKeys`, and what comes beyond is left out and reported together, with key null.
+
+export interface SamplerOptions {
+  readonly perSecond: number;
+  readonly maxKeys: number;
+  readonly report: (key: string | null, omitted: number) => void;
+}
+
+export class Sampler {
+  readonly #options: SamplerOptions;
+  readonly #seen = new Map<string, number>();
+  #beyondTable = 0;
+  /** Exclusive end of the current second, on the clock of the `nowMs` given. */
+  #endsMs = Number.NEGATIVE_INFINITY;
+  /** Runs only when something was left out, so that the report comes even if nothing follows. */
+  #timer: NodeJS.Timeout | null = null;
+  /** All that was ever left out. */
+  omitted = 0;
+
+  constructor(options: SamplerOptions) {
+    this.#options = options;
+  }
+
+  /** Whether this one is to be logged. */
+  admit(key: string, nowMs: number): boolean {
+    if (nowMs >= this.#endsMs) {
+      this.#report();
+      this.#endsMs = (Math.floor(nowMs / 1000) + 1) * 1000;
+    }
+    const seen = this.#seen.get(key) ?? 0;
+    const known = seen > 0 || this.#seen.size < this.#options.maxKeys;
+    if (known) this.#seen.set(key, seen + 1);
+    else this.#beyondTable += 1;
+    if (known && seen < this.#options.perSecond) return true;
+    this.omitted += 1;
+    // A millisecond later than the end: a timer may fire early, and an early report would grant the second twice.
+    this.#timer ??= setTimeout(() => this.#report(), Math.ceil(this.#endsMs - nowMs) + 1).unref();
+    return false;
+  }
+
+  /** Reports what is outstanding. */
+  close(): void {
+    this.#report();
+  }
+
+  #report(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    const { perSecond, report } = this.#options;
+    for (const [key, seen] of this.#seen) if (seen > perSecond) report(key, seen - perSecond);
+    if (this.#beyondTable > 0) report(null, this.#beyondTable);
+    this.#seen.clear();
+    this.#beyondTable = 0;
+  }
+}

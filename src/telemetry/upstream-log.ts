@@ -1,0 +1,46 @@
+// Failures of the upstream in the operator's words. One that is down fails every request, so each reason is logged a few
+// times a second and the rest are counted; the metrics count them all.
+import type { Logger } from "pino";
+import type { Clock } from "../core/clock.ts";
+import type { UpstreamErrorReason } from "../core/upstream.ts";
+import { Sampler } from "./sampler.ts";
+
+export interface UpstreamFailure {
+  readonly reason: UpstreamErrorReason;
+  /** The system's or the client library's code, such as ECONNREFUSED. */
+  readonly code: string | null;
+  /** The request it happened to. */
+  readonly id: string;
+}
+
+export interface UpstreamLog {
+  record(failure: UpstreamFailure): void;
+  /** Reports what was left out in the last second. */
+  close(): void;
+  /** Lines left out so far. */
+  readonly omitted: number;
+}
+
+export interface UpstreamLogOptions {
+  readonly clock: Clock;
+  readonly perSecond?: number;
+}
+
+export function createUpstreamLog(log: Logger, { clock, perSecond = 5 }: UpstreamLogOptions): UpstreamLog {
+  const sampler = new Sampler({
+    perSecond,
+    // The reasons are a closed set, smaller than this.
+    maxKeys: 100,
+    report: (reason, omitted) => log.warn({ reason, omitted }, "upstream failures left out"),
+  });
+  return {
+    record(failure) {
+      if (!log.isLevelEnabled("warn")) return;
+      if (sampler.admit(failure.reason, clock.monotonicMs())) log.warn(failure, "upstream failed");
+    },
+    close: () => sampler.close(),
+    get omitted() {
+      return sampler.omitted;
+    },
+  };
+}

@@ -1,0 +1,99 @@
+// The two text formats: valid, equal in content, and independent of the order in which they are asked for.
+import fc from "fast-check";
+import { Histogram, Registry } from "prom-client";
+import { expect, test } from "vitest";
+import { toOpenMetrics } from "../../src/telemetry/exposition.ts";
+import { histogramFamily } from "../../src/telemetry/series.ts";
+import { exchangeOf, metricsOf, scrape } from "./scrape.ts";
+
+test("each format comes with its content type", async () => {
+  const metrics = metricsOf();
+  expect((await metrics.text(false)).contentType).toBe("text/plain; version=0.0.4; charset=utf-8");
+  expect((await metrics.text(true)).contentType).toBe("application/openmetrics-text; version=1.0.0; charset=utf-8");
+});
+
+test("OpenMetrics names a counter's family without _total and its samples with it, and ends with # EOF", () => {
+  const text =
+    "# HELP a_total Of a_total things.\n# TYPE a_total counter\na_total 3\n\n# HELP b B.\n# TYPE b gauge\nb 1\n";
+  expect(toOpenMetrics(text)).toBe(
+    "# HELP a Of a_total things.\n# TYPE a counter\na_total 3\n# HELP b B.\n# TYPE b gauge\nb 1\n# EOF\n",
+  );
+});
+
+test("OpenMetrics as exposed keeps to the grammar: no empty line, one # EOF, every sample under its own family", async () => {
+  const { body } = await metricsOf().text(true);
+  expect(body.endsWith("\n# EOF\n")).toBe(true);
+  let family = "";
+  let suffixes: readonly string[] = [];
+  for (const line of body.slice(0, -"# EOF\n".length).trimEnd().split("\n")) {
+    const type = line.match(/^# TYPE (\S+) (counter|gauge|histogram)$/);
+    if (type?.[1] !== undefined) {
+      family = type[1];
+      suffixes = { counter: ["_total"], gauge: [""], histogram: ["_bucket", "_sum", "_count"] }[type[2] as "counter"];
+      expect(family).not.toMatch(/_total$/);
+    } else if (!line.startsWith("# HELP ")) {
+      const name = line.match(/^([a-z0-9_]+)(?:\{[^}]+\})? (?:-?[0-9][0-9.e+-]*|NaN|\+Inf)$/)?.[1];
+      expect(
+        suffixes.map((suffix) => family + suffix),
+        line,
+      ).toContain(name);
+    }
+  }
+});
+
+test("scrapes of both formats at once and after each other tell the same", async () => {
+  const metrics = metricsOf();
+  metrics.observe(exchangeOf());
+  const own = (series: Map<string, number>) => [...series].filter(([name]) => name.startsWith("headgate_"));
+  const first = own(await scrape(metrics, false));
+  const all = await Promise.all(Array.from({ length: 20 }, (_, i) => scrape(metrics, i % 2 === 0)));
+  for (const series of [...all, await scrape(metrics, false)]) expect(own(series)).toEqual(first);
+});
+
+test("a scrape that fails does not fail the next one", async () => {
+  let broken = true;
+  const metrics = metricsOf({
+    clientConnections: () => {
+      if (broken) throw new Error("not now");
+      return 1;
+    },
+  });
+  await expect(metrics.text(false)).rejects.toThrow("not now");
+  broken = false;
+  expect((await scrape(metrics)).get("headgate_client_connections")).toBe(1);
+});
+
+test("no figure is NaN or absurd, not even when nothing happened between two scrapes", async () => {
+  const metrics = metricsOf();
+  await Promise.all([metrics.text(false), metrics.text(true)]);
+  for (const [series, value] of await scrape(metrics)) {
+    expect(Number.isFinite(value), series).toBe(true);
+    if (series.startsWith("nodejs_eventloop")) expect(value, series).toBeLessThan(1_000);
+  }
+});
+
+test("a histogram exposes exactly what prom-client's own would", async () => {
+  const bounds = [0, 0.1, 1, 10];
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.oneof(fc.constantFrom(...bounds), fc.double({ min: 0, max: 20, noNaN: true }))),
+      async (values) => {
+        const [ours, theirs] = [new Registry(), new Registry()];
+        const series = histogramFamily(ours, "a_seconds", "A.", bounds).series({ route: "/v1/" });
+        const histogram = new Histogram({
+          name: "a_seconds",
+          help: "A.",
+          buckets: bounds,
+          labelNames: ["route"],
+          registers: [theirs],
+        });
+        histogram.zero({ route: "/v1/" });
+        for (const value of values) {
+          series.observe(value);
+          histogram.observe({ route: "/v1/" }, value);
+        }
+        expect(await ours.metrics()).toBe(await theirs.metrics());
+      },
+    ),
+  );
+});

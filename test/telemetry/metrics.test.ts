@@ -1,0 +1,198 @@
+// What each metric counts, with exact values, and that nothing a client sends can add a series.
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import type { Exchange } from "../../src/core/exchange.ts";
+import type { Decision } from "../../src/core/policy.ts";
+import { problems } from "../../src/core/problem.ts";
+import { changesOf, exchangeOf, metricsOf, policy, scrape } from "./scrape.ts";
+
+/** The changes of one observation, without the buckets of histograms. */
+async function counted(changes: Partial<Exchange>): Promise<Record<string, number>> {
+  const metrics = metricsOf();
+  const all = await changesOf(metrics, () => metrics.observe(exchangeOf(changes)));
+  return Object.fromEntries(Object.entries(all).filter(([series]) => !series.includes("_bucket")));
+}
+
+const throttled: Decision = { outcome: "throttled", policy, remaining: 0, atMs: 1_000, resetMs: 5_000 };
+const observed: Decision = { outcome: "observed", policy, remaining: 80, atMs: 1_000, resetMs: 5_000 };
+
+test("a forwarded request counts once in each of its families, and its times add up", async () => {
+  expect(await counted({})).toEqual({
+    'headgate_requests_total{method="GET",route="/v2/",status_class="2xx"}': 1,
+    'headgate_decisions_total{outcome="admitted",policy="per-ip"}': 1,
+    'headgate_auth_total{outcome="accepted"}': 1,
+    'headgate_request_duration_seconds_count{route="/v2/"}': 1,
+    'headgate_request_duration_seconds_sum{route="/v2/"}': 0.05,
+    'headgate_upstream_duration_seconds_count{route="/v2/"}': 1,
+    'headgate_upstream_duration_seconds_sum{route="/v2/"}': 0.04,
+    headgate_overhead_seconds_count: 1,
+    headgate_overhead_seconds_sum: 0.003,
+    'headgate_remaining_ratio_count{policy="per-ip"}': 1,
+    'headgate_remaining_ratio_sum{policy="per-ip"}': 0.99,
+  });
+});
+
+test("a throttled request is a refusal, has no upstream time, and its whole time until the answer is the gateway's", async () => {
+  const changes = { decision: throttled, status: 429, problem: "throttled", auth: "skipped" } as const;
+  expect(
+    await counted({ ...changes, dispatchedMs: null, answeredMs: null, respondedMs: 1_000.25, endedMs: 1_000.5 }),
+  ).toEqual({
+    'headgate_requests_total{method="GET",route="/v2/",status_class="4xx"}': 1,
+    'headgate_decisions_total{outcome="throttled",policy="per-ip"}': 1,
+    'headgate_auth_total{outcome="skipped"}': 1,
+    'headgate_refusals_total{reason="throttled"}': 1,
+    'headgate_request_duration_seconds_count{route="/v2/"}': 1,
+    'headgate_request_duration_seconds_sum{route="/v2/"}': 0.0005,
+    headgate_overhead_seconds_count: 1,
+    headgate_overhead_seconds_sum: 0.00025,
+    'headgate_remaining_ratio_count{policy="per-ip"}': 1,
+  });
+});
+
+test("a request outside every route is labelled none and leaves the remaining share alone", async () => {
+  const changes = { route: null, decision: observed, status: 404, problem: "no_route", auth: "skipped" } as const;
+  expect(
+    await counted({ ...changes, dispatchedMs: null, answeredMs: null, respondedMs: 1_001, endedMs: 1_001 }),
+  ).toEqual({
+    'headgate_requests_total{method="GET",route="none",status_class="4xx"}': 1,
+    'headgate_decisions_total{outcome="observed",policy="per-ip"}': 1,
+    'headgate_auth_total{outcome="skipped"}': 1,
+    'headgate_refusals_total{reason="no_route"}': 1,
+    'headgate_request_duration_seconds_count{route="none"}': 1,
+    'headgate_request_duration_seconds_sum{route="none"}': 0.001,
+    headgate_overhead_seconds_count: 1,
+    headgate_overhead_seconds_sum: 0.001,
+  });
+});
+
+test("the wait for an upstream that did not answer in time is not the gateway's own share", async () => {
+  const seen = await counted({
+    status: 504,
+    problem: "upstream_timeout",
+    answeredMs: null,
+    respondedMs: 31_002,
+    endedMs: 31_003,
+  });
+  expect(seen).toMatchObject({ headgate_overhead_seconds_count: 1, headgate_overhead_seconds_sum: 0.002 });
+  expect(seen).not.toHaveProperty('headgate_upstream_duration_seconds_count{route="/v2/"}');
+});
+
+test("a client that left before an answer has no status class and no share of the gateway", async () => {
+  const seen = await counted({ status: 0, answeredMs: null, respondedMs: null, complete: false });
+  expect(seen).toHaveProperty(['headgate_requests_total{method="GET",route="/v2/",status_class="none"}'], 1);
+  expect(seen).not.toHaveProperty("headgate_overhead_seconds_count");
+});
+
+test.each([
+  [101, "1xx"],
+  [204, "2xx"],
+  [304, "3xx"],
+  [499, "4xx"],
+  [503, "5xx"],
+  [799, "5xx"],
+])("status %i is of class %s", async (status, status_class) => {
+  const series = `headgate_requests_total{method="GET",route="/v2/",status_class="${status_class}"}`;
+  expect(await counted({ status })).toHaveProperty([series], 1);
+});
+
+test.each(["PROPFIND", "constructor", "__proto__", "get", ""])("method %j counts as other", async (method) => {
+  const series = 'headgate_requests_total{method="other",route="/v2/",status_class="2xx"}';
+  expect(await counted({ method })).toHaveProperty([series], 1);
+});
+
+test("each reason to refuse has its series", async () => {
+  for (const { reason, status } of Object.values(problems)) {
+    expect(await counted({ problem: reason, status })).toHaveProperty(
+      [`headgate_refusals_total{reason="${reason}"}`],
+      1,
+    );
+  }
+});
+
+test("a bucket's bound is inclusive, and the gateway's share is told apart down to 50 µs", async () => {
+  const metrics = metricsOf();
+  const after = (ms: number) => exchangeOf({ startedMs: 0, dispatchedMs: null, answeredMs: null, respondedMs: ms });
+  for (const ms of [0.05, 0.06, 0.1, 2_000]) metrics.observe(after(ms));
+  const series = await scrape(metrics);
+  const below = (le: string) => series.get(`headgate_overhead_seconds_bucket{le="${le}"}`);
+  expect([below("0.00005"), below("0.0001"), below("0.00025"), below("1"), below("+Inf")]).toEqual([1, 3, 3, 3, 4]);
+});
+
+test("what is kept elsewhere is read at each scrape", async () => {
+  let n = 1;
+  const metrics = metricsOf({
+    store: { stats: () => ({ clients: n, capacity: 10 * n, evictedExpired: 100 * n, evictedLive: 1_000 * n }) },
+    upstreamConnections: () => ({ active: 2 * n, idle: 3 * n, waiting: 4 * n }),
+    upstreamHealth: () => ({ state: n === 1 ? "up" : "down", reason: null }),
+    clientConnections: () => 5 * n,
+    logLines: () => ({ sampled: 6 * n, dropped: 7 * n }),
+  });
+  await scrape(metrics);
+  n = 3;
+  const series = await scrape(metrics);
+  expect(Object.fromEntries([...series].filter(([name]) => name.startsWith("headgate_")))).toMatchObject({
+    'headgate_clients_tracked{policy="per-ip"}': 3,
+    'headgate_clients_capacity{policy="per-ip"}': 30,
+    'headgate_evictions_total{policy="per-ip",reason="expired"}': 300,
+    'headgate_evictions_total{policy="per-ip",reason="live"}': 3_000,
+    'headgate_upstream_connections{state="active"}': 6,
+    'headgate_upstream_connections{state="idle"}': 9,
+    'headgate_upstream_connections{state="waiting"}': 12,
+    'headgate_upstream_state{state="unknown"}': 0,
+    'headgate_upstream_state{state="up"}': 0,
+    'headgate_upstream_state{state="down"}': 1,
+    headgate_client_connections: 15,
+    'headgate_log_lines_lost_total{reason="sampled"}': 18,
+    'headgate_log_lines_lost_total{reason="dropped"}': 21,
+    'headgate_build_info{node_version="v26.0.0",version="1.2.3"}': 1,
+    headgate_draining: 0,
+  });
+});
+
+test("upstream errors and draining are counted when they are told", async () => {
+  const metrics = metricsOf();
+  const changes = await changesOf(metrics, () => {
+    metrics.upstreamError("refused");
+    metrics.upstreamError("refused");
+    metrics.setDraining();
+  });
+  expect(changes).toEqual({ 'headgate_upstream_errors_total{reason="refused"}': 2, headgate_draining: 1 });
+});
+
+test("10,000 different clients, ids, methods and routes add no series", async () => {
+  const metrics = metricsOf();
+  const before = [...(await scrape(metrics)).keys()];
+  for (let i = 0; i < 10_000; i++) {
+    const decision: Decision = {
+      ...(i % 2 ? throttled : observed),
+      policy: { ...policy, limit: i + 1 },
+      remaining: i % 7,
+    };
+    metrics.observe(
+      exchangeOf({
+        id: `id-${i}`,
+        client: `client-${i}`,
+        method: `METHOD${i}`,
+        route: `/v${i}/`,
+        status: i % 1_000,
+        decision,
+      }),
+    );
+  }
+  const after = [...(await scrape(metrics)).keys()];
+  expect(before.length).toBeGreaterThan(200);
+  expect(after).toEqual(before);
+});
+
+test("docs/metrics.md describes every metric, and none that does not exist", async () => {
+  const { body } = await metricsOf().text(false);
+  const exposed = [...body.matchAll(/^# TYPE (headgate_\S+) (\S+)$/gm)].map(([, name, type]) => `${name} ${type}`);
+  const page = readFileSync(new URL("../../docs/metrics.md", import.meta.url), "utf8");
+  const described = [...page.matchAll(/^\| `(headgate_\w+)` \| (\w+) \|/gm)].map(([, name, type]) => `${name} ${type}`);
+  expect(exposed.length).toBeGreaterThan(15);
+  expect(described.sort()).toEqual(exposed.sort());
+  const anywhere = new Set(
+    [...page.matchAll(/\bheadgate_\w+/g)].map(([name]) => name.replace(/_(?:bucket|sum|count)$/, "")),
+  );
+  expect([...anywhere].sort()).toEqual(exposed.map((entry) => entry.split(" ")[0]));
+});

@@ -1,0 +1,69 @@
+// Metrics with everything around them made up, and a scrape as a map from series to value.
+import type { Exchange } from "../../src/core/exchange.ts";
+import type { Policy } from "../../src/core/policy.ts";
+import { createMetrics, type Metrics, type MetricsSources } from "../../src/telemetry/metrics.ts";
+
+export const policy: Policy = { name: "per-ip", limit: 100, windowMs: 60_000, maxClients: 1_000 };
+
+export function metricsOf(sources: Partial<MetricsSources> = {}): Metrics {
+  return createMetrics({
+    routes: ["/v1/", "/v2/"],
+    policy,
+    store: { stats: () => ({ clients: 0, capacity: 1_000, evictedExpired: 0, evictedLive: 0 }) },
+    upstreamConnections: () => ({ active: 0, idle: 0, waiting: 0 }),
+    upstreamHealth: () => ({ state: "unknown", reason: null }),
+    clientConnections: () => 0,
+    logLines: () => ({ sampled: 0, dropped: 0 }),
+    version: "1.2.3",
+    nodeVersion: "v26.0.0",
+    ...sources,
+  });
+}
+
+/** A request that was admitted, forwarded and answered with 200, started at the instant 1,000. */
+export function exchangeOf(changes: Partial<Exchange> = {}): Exchange {
+  return {
+    id: "request-1",
+    method: "GET",
+    route: "/v2/",
+    client: "192.0.2.1",
+    decision: { outcome: "admitted", policy, remaining: 99, atMs: 1_000, resetMs: 61_000 },
+    auth: "accepted",
+    startedMs: 1_000,
+    dispatchedMs: 1_002,
+    answeredMs: 1_042,
+    respondedMs: 1_043,
+    endedMs: 1_050,
+    status: 200,
+    problem: null,
+    complete: true,
+    ...changes,
+  };
+}
+
+/** `name{labels}` to value, with the labels in alphabetical order. */
+export async function scrape(metrics: Metrics, openMetrics = false): Promise<Map<string, number>> {
+  const { body } = await metrics.text(openMetrics);
+  const series = new Map<string, number>();
+  for (const line of body.split("\n")) {
+    if (line === "" || line.startsWith("#")) continue;
+    const [, name, labels = "", value] = line.match(/^([a-z_0-9]+)(?:\{(.*)\})? (\S+)$/) ?? [];
+    if (name === undefined) throw new Error(`not a sample: ${line}`);
+    const sorted = [...labels.matchAll(/[a-z_]+="[^"]*"/g)].map(([label]) => label).sort();
+    series.set(sorted.length === 0 ? name : `${name}{${sorted.join(",")}}`, Number(value));
+  }
+  return series;
+}
+
+/** What a function changed: the series whose value is another, with the difference. The process's own are left out. */
+export async function changesOf(metrics: Metrics, act: () => void): Promise<Record<string, number>> {
+  const before = await scrape(metrics);
+  act();
+  const after = await scrape(metrics);
+  const changes: Record<string, number> = {};
+  for (const [series, value] of after) {
+    const difference = value - (before.get(series) ?? Number.NaN);
+    if (series.startsWith("headgate_") && difference !== 0) changes[series] = Number(difference.toFixed(9));
+  }
+  return changes;
+}
