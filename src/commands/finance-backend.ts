@@ -1,9 +1,33 @@
-// `headgate finance-backend`: a placeholder until the backend's server is there.
+// `headgate finance-backend`: the reference API alone, to have something to put the gateway in front of. Ends with the
+// first signal, when the requests that are under way have their answers.
+import { resolve } from "node:path";
+import { DatabaseRefused } from "../finance-backend/database.ts";
+import { type FinanceBackend, ListenFailed, startFinanceBackend } from "../finance-backend/server.ts";
 import type { FinanceBackendArguments } from "./arguments.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
 
-export async function run(_args: FinanceBackendArguments, io: CommandIo): Promise<number> {
-  io.err("headgate finance-backend: not built yet\n");
-  return exitCodes.internal;
+export async function run(args: FinanceBackendArguments, io: CommandIo): Promise<number> {
+  // Before anything is opened, so that a signal at once ends it in order too.
+  const signalled = new Promise<void>((end) => io.onSignal(() => end()));
+  const database = args.database === null ? null : resolve(io.cwd, args.database);
+  let backend: FinanceBackend;
+  try {
+    backend = await startFinanceBackend({ host: args.host, port: args.port, database, onFailure: report(io) });
+  } catch (error) {
+    if (!(error instanceof DatabaseRefused || error instanceof ListenFailed)) throw error;
+    io.err(`headgate finance-backend: ${error.message}\n`);
+    return exitCodes.unavailable;
+  }
+  io.out(`${JSON.stringify({ listener: "finance-backend", host: backend.host, port: backend.port })}\n`);
+  await signalled;
+  await backend.close();
+  return exitCodes.ok;
+}
+
+function report(io: CommandIo): (error: unknown) => void {
+  return (error) => {
+    const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    io.err(`headgate finance-backend: a request failed: ${stack}\n`);
+  };
 }

@@ -1,13 +1,13 @@
 // Knows which connections of a server are in the middle of a request, so that closing is quick and polite: idle ones
 // end at once, also those that never sent a byte (which Node counts as active until its header timeout), and busy ones
 // end with their answer. No answer within the grace: they are cut.
-import type { Server } from "node:http";
+import type { Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
 export class Connections {
   readonly #server: Server;
   readonly #open = new Set<Socket>();
-  readonly #busy = new Set<Socket>();
+  readonly #busy = new Map<Socket, ServerResponse>();
   #closing: Promise<void> | undefined;
 
   constructor(server: Server) {
@@ -18,9 +18,8 @@ export class Connections {
     });
     server.on("request", (request, response) => {
       const { socket } = request;
-      this.#busy.add(socket);
-      // The last answer on this connection: without the field a client would send another request into the closing.
-      if (this.#closing !== undefined) response.setHeader("connection", "close");
+      this.#busy.set(socket, response);
+      if (this.#closing !== undefined) announceClose(response);
       response.once("close", () => {
         this.#busy.delete(socket);
         if (this.#closing !== undefined) socket.destroySoon();
@@ -40,8 +39,17 @@ export class Connections {
         clearTimeout(cut);
         resolve();
       });
-      for (const socket of this.#open) if (!this.#busy.has(socket)) socket.destroy();
+      for (const socket of this.#open) {
+        const response = this.#busy.get(socket);
+        if (response === undefined) socket.destroy();
+        else announceClose(response);
+      }
     });
     return this.#closing;
   }
+}
+
+/** Without the field a client would send its next request into the closing. */
+function announceClose(response: ServerResponse): void {
+  if (!response.headersSent) response.setHeader("connection", "close");
 }

@@ -201,7 +201,7 @@ export const habits: readonly Habit[] = [
     categoryId: null,
     account: null,
     cents: [500, 6000],
-    perMille: [24, 10, 10, 10, 10, 20, 24],
+    perMille: [70, 30, 30, 30, 30, 60, 70],
   },
 ];
 

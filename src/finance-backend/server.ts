@@ -28,7 +28,12 @@ export interface FinanceBackend {
   close(): Promise<void>;
 }
 
-/** Rejects with DatabaseRefused, or with an error that says why it cannot listen. */
+/** The message names the address and the reason, and is written for whoever started the server. */
+export class ListenFailed extends Error {
+  override readonly name = "ListenFailed";
+}
+
+/** Rejects with DatabaseRefused or ListenFailed. */
 export async function startFinanceBackend(options: FinanceBackendOptions): Promise<FinanceBackend> {
   const database = openDatabase(options.database);
   try {
@@ -116,7 +121,7 @@ function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const failed = (error: NodeJS.ErrnoException): void => {
       const reason = error.code === "EADDRINUSE" ? "the port is in use" : error.message;
-      reject(new Error(`cannot listen on ${host}:${port}: ${reason}`, { cause: error }));
+      reject(new ListenFailed(`cannot listen on ${host}:${port}: ${reason}`, { cause: error }));
     };
     server.once("error", failed);
     server.listen({ host, port }, () => {

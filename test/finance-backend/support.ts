@@ -43,8 +43,14 @@ export async function rawExchange(backend: FinanceBackend, bytes: string): Promi
   return text(socket);
 }
 
+export interface ListedTransaction {
+  readonly id: number;
+  readonly date: string;
+  readonly category_id: number | null;
+}
+
 export interface Page {
-  readonly transactions: readonly Record<string, unknown>[];
+  readonly transactions: readonly ListedTransaction[];
   readonly has_more: boolean;
 }
 
