@@ -4,6 +4,7 @@
 import type { ParsedArguments } from "./commands/arguments.ts";
 import { exitCodes } from "./commands/exit-codes.ts";
 import type { CommandIo, TerminationSignal } from "./commands/io.ts";
+import type { BuildInfo } from "./commands/serve.ts";
 
 const oldestNode = 24;
 const signals: readonly TerminationSignal[] = ["SIGINT", "SIGTERM"];
@@ -60,16 +61,20 @@ async function runCommand(parsed: ParsedArguments): Promise<number> {
       io.out(`headgate ${await readVersion()}\n`);
       return exitCodes.ok;
     case "start":
-      return (await import("./commands/start.ts")).run(invocation.args, io);
+      return (await import("./commands/start.ts")).run(invocation.args, io, await readBuild());
     case "check":
       return (await import("./commands/check.ts")).run(invocation.args, io);
     case "demo":
-      return (await import("./commands/demo.ts")).run(invocation.args, io);
+      return (await import("./commands/demo.ts")).run(invocation.args, io, await readBuild());
     case "token":
       return (await import("./commands/token.ts")).run(invocation.args, io);
     case "finance-backend":
       return (await import("./commands/finance-backend.ts")).run(invocation.args, io);
   }
+}
+
+async function readBuild(): Promise<BuildInfo> {
+  return { version: await readVersion(), nodeVersion: process.versions.node };
 }
 
 /** From the package's own description, which stands at the same place seen from src/ and from dist/. */

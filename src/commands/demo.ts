@@ -1,9 +1,55 @@
-// `headgate demo`: a placeholder until the gateway it starts exists.
+// `headgate demo`: the whole system on loopback, from nothing: the reference backend, the gateway before it with the packaged
+// configuration, and three requests worth trying. Ctrl-C drains and ends.
+import { loadSettings, packagedConfigFile } from "../config/load.ts";
+import type { Settings } from "../core/settings.ts";
+import { type FinanceBackend, startFinanceBackend } from "../finance-backend/server.ts";
+import type { Gateway } from "../gateway.ts";
 import type { DemoArguments } from "./arguments.ts";
-import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
+import { type BuildInfo, serve } from "./serve.ts";
 
-export async function run(_args: DemoArguments, io: CommandIo): Promise<number> {
-  io.err("headgate demo: not built yet\n");
-  return exitCodes.internal;
+export async function run(args: DemoArguments, io: CommandIo, build: BuildInfo): Promise<number> {
+  // The demo is the same everywhere, so the environment does not reach it.
+  const loaded = loadSettings({ file: packagedConfigFile, env: {}, cwd: io.cwd, overrides: [] });
+  if (!loaded.ok) throw new Error("the packaged configuration is not valid");
+  const backend = await startFinanceBackend({
+    host: "127.0.0.1",
+    port: 0,
+    database: null,
+    onFailure: (error) => io.err(`finance-backend: ${String(error)}\n`),
+  });
+  try {
+    const settings = demoSettings(loaded.settings, args, backend.url);
+    return await serve(settings, io, build, (gateway) => io.out(introduction(gateway, backend)));
+  } finally {
+    await backend.close();
+  }
+}
+
+function demoSettings(settings: Settings, { port, adminPort }: DemoArguments, upstreamUrl: string): Settings {
+  return {
+    ...settings,
+    listen: { host: "127.0.0.1", port },
+    admin: { host: "127.0.0.1", port: adminPort },
+    upstream: { ...settings.upstream, url: upstreamUrl },
+  };
+}
+
+function introduction({ traffic, admin }: Gateway, backend: FinanceBackend): string {
+  const url = `http://127.0.0.1:${traffic.port}`;
+  return `
+Headgate is running.
+  gateway   ${url}      100 requests a minute for each address, bearer token required
+  admin     http://127.0.0.1:${admin.port}      /metrics  /livez  /readyz
+  backend   ${backend.url}     the reference finance API, only for the gateway
+
+Try:
+  curl -i -H 'Authorization: Bearer x' '${url}/v2/transactions?limit=5'
+  curl -i ${url}/v2/me
+  for i in $(seq 101); do curl -s -o /dev/null -w '%{http_code} ' -H 'Authorization: Bearer x' ${url}/v2/me; done; echo
+
+The first is answered with five records and the six rate-limit fields, the second with 401, the last of the third with 429.
+Ctrl-C drains and ends.
+
+`;
 }

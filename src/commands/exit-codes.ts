@@ -8,6 +8,8 @@ export const exitCodes = {
   unavailable: 69,
   /** A bug. */
   internal: 70,
+  /** A second signal ended it before the drain was over. */
+  interrupted: 130,
   /** The configuration was wrong; no port was opened. */
   config: 78,
 } as const;

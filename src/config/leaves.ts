@@ -11,7 +11,7 @@ export function wholeNumber(byDefault: number, [from, to]: Range, description: s
   return leaf(byDefault, description, { type: "integer", minimum: from, maximum: to }, (value) =>
     typeof value === "number" && Number.isInteger(value) && value >= from && value <= to
       ? accepted(value)
-      : rejected(`a whole number from ${from} to ${to}`),
+      : rejected(`a whole number from ${from} to ${to}${isQuotedNumber(value) ? ", without quotes" : ""}`),
   );
 }
 
@@ -100,5 +100,6 @@ function leaf<T>(
   return { kind: "leaf", default: byDefault, description, form: "plain", isNullable: false, json, read };
 }
 
+const isQuotedNumber = (value: Scalar): boolean => typeof value === "string" && /^[0-9]+$/.test(value);
 const accepted = <T>(value: T): Reading<T> => ({ ok: true, value });
 const rejected = (expected: string): Reading<never> => ({ ok: false, expected });

@@ -20,7 +20,7 @@ function overlaps(a: string, b: string): boolean {
 /** A client that knows none of the draft's fields has to find its quota: the contract promises the plain ones. */
 export function fieldFlaws(fields: readonly string[]): Flaw[] {
   const repeated = fields.flatMap((field, index) =>
-    fields.indexOf(field) < index ? [{ index, expected: "each only once" }] : [],
+    fields.indexOf(field) < index ? [{ index, expected: `no second "${field}"` }] : [],
   );
   const hasPlain = fields.includes("standard") || fields.includes("legacy");
   return hasPlain ? repeated : [...repeated, { index: null, expected: "standard or legacy among them" }];

@@ -6,7 +6,7 @@ export function nearest(name: string, candidates: Iterable<string>): string | nu
   const folded = fold(name);
   if (folded.length === 0 || folded.length > 100) return null;
   let best: string | null = null;
-  let bestDistance = Math.max(1, Math.ceil(folded.length / 3)) + 1;
+  let bestDistance = Math.max(1, Math.floor(folded.length / 3)) + 1;
   for (const candidate of candidates) {
     const distance = editDistance(folded, fold(candidate));
     if (distance < bestDistance) {

@@ -24,7 +24,7 @@ const host = (byDefault: string, description: string) =>
 const route = text(
   "/",
   {
-    expected: 'a path that begins and ends with "/", without empty or dot segments and without %, ?, #, ; or \\',
+    expected: 'a path that begins and ends with "/", without empty or dot segments and without %, ?, #, \\ or ;',
     json: { pattern: routePattern },
     parse: parseRoute,
   },
@@ -76,7 +76,7 @@ export const schema = section("The configuration of Headgate.", {
   basePath: text(
     "/",
     {
-      expected: 'a path that begins with "/", without empty or dot segments and without %, ?, #, ; or \\',
+      expected: 'a path that begins with "/", without empty or dot segments and without %, ?, #, \\ or ;',
       json: { pattern: basePathPattern },
       parse: parseBasePath,
     },
@@ -135,7 +135,7 @@ export const schema = section("The configuration of Headgate.", {
     realm: text(
       "finance",
       {
-        expected: 'at most 128 printable ASCII characters without " and \\',
+        expected: 'at most 128 printable ASCII characters without \\ and "',
         json: { pattern: "^[ !#-\\[\\]-~]{1,128}$" },
         parse: (realm) => (/^[ !#-[\]-~]{1,128}$/.test(realm) ? realm : undefined),
       },

@@ -1,6 +1,6 @@
 // What was written against the definition: every mistake found is reported, none stops the search. What was not written
 // takes its default. Nothing is converted that was not meant: "80" is no number, and null is no text.
-import { type ConfigError, type Origin, showFound } from "./config-error.ts";
+import { type ConfigError, enumerate, type Origin, showFound } from "./config-error.ts";
 import { isKnown, type Keys, type Leaf, type List, type Node, type Section } from "./definition.ts";
 import { joinPath, suggestPath } from "./paths.ts";
 import type { Raw, RawEntry, Scalar } from "./raw.ts";
@@ -92,8 +92,11 @@ function validateSection(
 ): unknown {
   const entries = entriesOf(raw);
   if (entries === undefined && raw !== undefined) {
-    const expected = path.length === 0 ? "keys and their values" : `${Object.keys(section.keys).join(", ")} below it`;
-    errors.push({ kind: "value", at: raw.at, key: joinPath(path), found: describe(raw), expected });
+    const isRoot = path.length === 0;
+    const expected = `a mapping${isRoot ? " of keys to values" : ` of ${enumerate(Object.keys(section.keys), "and")}`}`;
+    // A file that is no configuration at all may hold anything: nothing of it is repeated.
+    const found = isRoot ? (raw.kind === "list" ? "a list" : "text") : describe(raw);
+    errors.push({ kind: "value", at: raw.at, key: joinPath(path), found, expected });
   }
   for (const { key, keyAt } of entries ?? []) {
     if (isKnown(section, key)) continue;
@@ -124,8 +127,14 @@ function describe(raw: Raw): string {
     case "scalar":
       return showFound(raw.value);
     case "list":
-      return raw.items.length === 0 ? "an empty list" : `a list of ${raw.items.length}`;
+      return describeList(raw.items);
     case "mapping":
       return "a mapping";
   }
+}
+
+function describeList(items: readonly Raw[]): string {
+  if (items.length === 0) return "an empty list";
+  const shown = items.flatMap((item) => (item.kind === "scalar" ? [showFound(item.value)] : []));
+  return items.length <= 3 && shown.length === items.length ? `[${shown.join(", ")}]` : `a list of ${items.length}`;
 }

@@ -59,7 +59,9 @@ export function readYaml(
   if (document === undefined || document.contents === null) return { raw: undefined, errors: [] };
   const walk = new Walk(document, originAt, refuse);
   const raw = walk.read(document.contents, { path: within?.path ?? [], depth: 0 }, 0);
-  return { raw, errors: walk.errors };
+  // What an alias stood for is not known: the keys around it cannot be judged.
+  const isComplete = walk.errors.every(({ kind }) => kind !== "file");
+  return { raw: isComplete ? raw : undefined, errors: walk.errors };
 }
 
 /** A broken line is often reported twice, and the first report is the one that helps. */
@@ -77,6 +79,7 @@ function firstPerLine(errors: readonly YAMLError[], lines: LineCounter): YAMLErr
 function explain(error: YAMLError): string {
   if (error.code === "TAG_RESOLVE_FAILED") return "tags (!name) have no meaning here";
   if (error.code === "BAD_ALIAS") return "an alias that is none";
+  if (error.code === "MISSING_CHAR" && error.message.endsWith("quote")) return "a quote that is never closed";
   if (error.code === "BLOCK_AS_IMPLICIT_KEY") return 'a key inside a value; text that holds ": " needs quotes';
   const words = error.message.split(/:|\.|\n/, 1)[0] ?? "";
   return words.charAt(0).toLowerCase() + words.slice(1);

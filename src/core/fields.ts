@@ -55,6 +55,19 @@ export class ResponseFields {
     return Math.max(1, Math.ceil((decision.resetMs - this.#clock.monotonicMs()) / 1000));
   }
 
+  /**
+   * The Retry-After to pass on with an upstream's response. Its own passes; on a 429 the larger of its own and the
+   * gateway's, since the client has to satisfy both. Null if there is none to send.
+   */
+  passedRetryAfter(status: number, upstreamValue: string | null, decision: Decision): string | null {
+    if (status !== 429) return upstreamValue;
+    const ownSeconds = this.retryAfterSeconds(decision);
+    if (upstreamValue === null) return `${ownSeconds}`;
+    const isDelta = /^\d{1,15}$/.test(upstreamValue);
+    const seconds = isDelta ? Number(upstreamValue) : (Date.parse(upstreamValue) - this.#clock.wallMs()) / 1000;
+    return seconds >= ownSeconds ? upstreamValue : `${ownSeconds}`;
+  }
+
   /** A whole answer of the gateway's own: every field but Connection, and the body's bytes. */
   problem(problem: Problem, decision: Decision): { fields: string[]; body: string } {
     const body = problemBody(problem);
@@ -82,6 +95,10 @@ export class ResponseFields {
   }
 }
 
-function pushTriple(fields: string[], prefix: string, [limit, remaining, reset]: readonly [string, string, string]): void {
+function pushTriple(
+  fields: string[],
+  prefix: string,
+  [limit, remaining, reset]: readonly [string, string, string],
+): void {
   fields.push(`${prefix}-Limit`, limit, `${prefix}-Remaining`, remaining, `${prefix}-Reset`, reset);
 }

@@ -65,7 +65,9 @@ function findProblem(seen: Seen, httpVersion: string): Problem | null {
   // RFC 9112, 6.1 and 6.3: a length beside an encoding, or an encoding in HTTP/1.0, is how requests are smuggled.
   if (encodings.length > 0 && (lengths.length > 0 || httpVersion === "1.0")) return problems.malformed;
   if (lengths.length > 1 || (lengths[0] !== undefined && !/^\d{1,15}$/.test(lengths[0]))) return problems.malformed;
-  if (encodings.length > 1 || (encodings[0] ?? "chunked").toLowerCase() !== "chunked") return problems.unsupportedEncoding;
-  if (expectations.some((expectation) => expectation.toLowerCase() !== "100-continue")) return problems.unsupportedExpect;
+  if (encodings.length > 1 || (encodings[0] ?? "chunked").toLowerCase() !== "chunked")
+    return problems.unsupportedEncoding;
+  if (expectations.some((expectation) => expectation.toLowerCase() !== "100-continue"))
+    return problems.unsupportedExpect;
   return null;
 }

@@ -5,8 +5,10 @@
 export type PathReading =
   /** Under exactly this route in every reading that matters. */
   | { readonly kind: "route"; readonly route: string }
-  /** Under no route in any reading. */
+  /** Under no route in any reading, and below the base path in all of them. */
   | { readonly kind: "unmatched" }
+  /** Not below the base path in any reading. */
+  | { readonly kind: "outside" }
   /** Readers would disagree. `route` is one of those it may be under, null if it is under none of them. */
   | { readonly kind: "ambiguous"; readonly route: string | null };
 
@@ -16,40 +18,40 @@ export type ReadPath = (path: string) => PathReading;
 const plainPath = /^(?:\/[A-Za-z0-9_~!$&'()*+,=:@-][A-Za-z0-9._~!$&'()*+,=:@-]*)*\/?$/;
 const maxDecodings = 4;
 
+/** A route, null for a place below the base path that has none, undefined for a place outside of the base path. */
+type Place = string | null | undefined;
+
 /**
  * `routes` are prefixes that begin and end with a slash, `basePath` is what stands before them ("/" for nothing).
  * The returned function takes the path of a target: everything before the first `?`.
  */
 export function createPathReader(routes: readonly string[], basePath: string): ReadPath {
-  const base = basePath === "/" ? "" : basePath;
-  const prefixes = routes.map((route) => ({ prefix: `${base}${route}`.toLowerCase(), route }));
-  const routeOf = (reading: string): string | null => {
+  const base = basePath === "/" ? "" : basePath.toLowerCase();
+  const prefixes = routes.map((route) => ({ prefix: `${base}${route.toLowerCase()}`, route }));
+  const placeOf = (reading: string): Place => {
     const folded = reading.toLowerCase();
     for (const { prefix, route } of prefixes) {
       // "/v1" without its slash is the route's own root, to a backend that redirects or ignores the slash.
       if (folded.startsWith(prefix) || (folded.length === prefix.length - 1 && prefix.startsWith(folded))) return route;
     }
-    return null;
+    return folded.startsWith(`${base}/`) || (base !== "" && folded === base) ? null : undefined;
   };
-  return (path) => {
-    if (plainPath.test(path)) {
-      const route = routeOf(path);
-      return route === null ? unmatched : { kind: "route", route };
-    }
-    return compare(path, routeOf);
-  };
+  return (path) => (plainPath.test(path) ? readingOf(placeOf(path)) : compare(path, placeOf));
 }
 
-const unmatched: PathReading = { kind: "unmatched" };
+function readingOf(place: Place): PathReading {
+  if (place === undefined) return { kind: "outside" };
+  return place === null ? { kind: "unmatched" } : { kind: "route", route: place };
+}
 
-function compare(path: string, routeOf: (reading: string) => string | null): PathReading {
+function compare(path: string, placeOf: (reading: string) => Place): PathReading {
   const spellings = decodings(path);
-  const seen = new Set<string | null>();
-  for (const spelling of spellings.texts) for (const reading of readings(spelling)) seen.add(routeOf(reading));
-  const [route = null] = [...seen].filter((candidate) => candidate !== null);
+  const seen = new Set<Place>();
+  for (const spelling of spellings.texts) for (const reading of readings(spelling)) seen.add(placeOf(reading));
+  const [first] = seen;
   // Under one route in one reading and elsewhere in another is as ambiguous as under two: nothing may leave its route.
-  if (seen.size > 1 || spellings.isDeceptive) return { kind: "ambiguous", route };
-  return route === null ? unmatched : { kind: "route", route };
+  if (seen.size === 1 && !spellings.isDeceptive) return readingOf(first);
+  return { kind: "ambiguous", route: [...seen].find((place) => typeof place === "string") ?? null };
 }
 
 /** The path percent-decoded once, twice, … until nothing changes. Bytes stay bytes: one character each. */
@@ -95,20 +97,32 @@ function readings(decoded: string): string[] {
   fork(/\\/, (text) => text.replaceAll("\\", "/"));
   fork(/;/, (text) => text.replace(/;[^/]*/g, ""));
   return variants.flatMap((text) => {
-    const folded = foldSegments(text, false);
-    return folded.includes("/..") ? [folded, foldSegments(text, true)] : [folded];
+    const segments = text.split("/");
+    return segments.includes("..") ? [fold(segments), ...resolve(segments)] : [fold(segments)];
   });
 }
 
-function foldSegments(text: string, resolveDoubleDots: boolean): string {
-  const kept: string[] = [];
-  const segments = text.split("/");
-  for (const [i, segment] of segments.entries()) {
-    const isLast = i === segments.length - 1;
-    if (segment === ".." && resolveDoubleDots) kept.pop();
-    const isFolded = segment === "" || segment === "." || (segment === ".." && resolveDoubleDots);
-    if (!isFolded) kept.push(segment);
-    else if (isLast && kept.length > 0) kept.push("");
-  }
+/** Without empty and dot segments, but for the slash at the end. */
+function fold(segments: readonly string[]): string {
+  const kept = segments.filter((segment) => segment !== "" && segment !== ".");
+  const last = segments.at(-1);
+  if (kept.length > 0 && (last === "" || last === ".")) kept.push("");
   return `/${kept.join("/")}`;
 }
+
+/** With `..` taking back a segment; a path that climbs out of the root is stopped there by some and let out by others. */
+function resolve(segments: readonly string[]): string[] {
+  const kept: string[] = [];
+  let climbsOut = false;
+  for (const segment of segments) {
+    if (segment === "" || segment === ".") continue;
+    if (segment !== "..") kept.push(segment);
+    else if (kept.pop() === undefined) climbsOut = true;
+  }
+  // What ends in a slash or in dots names a folder.
+  const resolved = fold(/^\.{0,2}$/.test(segments.at(-1) ?? "") ? [...kept, ""] : kept);
+  return climbsOut ? [resolved, outsideRoot] : [resolved];
+}
+
+/** Begins with no slash, so it is below no base path. */
+const outsideRoot = "..";

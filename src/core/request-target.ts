@@ -31,3 +31,20 @@ export function isValidHost(host: string): boolean {
   const match = /^(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+;=]|%[0-9A-Fa-f]{2})+)(?::(\d{0,5}))?$/.exec(host);
   return match !== null && Number(match[1] ?? 0) <= 65_535;
 }
+
+export interface BasePaths {
+  /** What stands before the routes for clients: "/" or "/finance". */
+  readonly own: string;
+  /** What stands before them at the upstream, likewise. */
+  readonly upstream: string;
+}
+
+/** One base path in place of the other, every other byte as it came; null if the target does not begin with it literally. */
+export function rebase(original: string, { own, upstream }: BasePaths): string | null {
+  const prefix = upstream === "/" ? "" : upstream;
+  if (own === "/") return prefix + original;
+  if (!original.startsWith(own)) return null;
+  const rest = original.slice(own.length);
+  if (rest.startsWith("/")) return prefix + rest;
+  return rest === "" || rest.startsWith("?") ? `${prefix}/${rest}` : null;
+}

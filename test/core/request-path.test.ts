@@ -36,6 +36,8 @@ describe("ambiguous, and still charged to a route it may be under", () => {
     ["/v1/..%2fv2/x"],
     ["/v1/../v2/x"],
     ["/v1/../admin"],
+    ["/../v2/x"],
+    ["/v1/.."],
     ["/v1/%2e%2e/admin"],
     ["/v1/%252e%252e/admin"],
     ["/v1/..%5cadmin"],
@@ -59,19 +61,32 @@ describe("ambiguous, and still charged to a route it may be under", () => {
   });
 });
 
-test.each([["/"], ["/v3/x"], ["/v22/x"], ["/foo../bar"], ["/foo/v2/x"], ["/foo%2fv2/x"], ["/health"], ["/x/../y"]])(
-  "%s is under no route",
-  (path) => {
-    expect(read(path)).toEqual({ kind: "unmatched" });
-  },
-);
+test.each([
+  ["/"],
+  ["/v3/x"],
+  ["/v22/x"],
+  ["/foo../bar"],
+  ["/foo/v2/x"],
+  ["/foo%2fv2/x"],
+  ["/health"],
+  ["/x/../y"],
+  ["/x/.."],
+])("%s is under no route", (path) => {
+  expect(read(path)).toEqual({ kind: "unmatched" });
+});
+
+test.each([["/../admin"], ["/x/../../admin"], ["/x%00"]])("%s is ambiguous under no route", (path) => {
+  expect(read(path)).toEqual({ kind: "ambiguous", route: null });
+});
 
 test("a base path stands before the routes", () => {
   const readFinance = createPathReader(["/v1/", "/v2/"], "/finance");
   expect(readFinance("/finance/v2/x")).toEqual({ kind: "route", route: "/v2/" });
   expect(readFinance("/Finance//v2/x")).toEqual({ kind: "route", route: "/v2/" });
-  expect(readFinance("/v2/x")).toEqual({ kind: "unmatched" });
-  expect(readFinance("/finance/../v2/x")).toEqual({ kind: "unmatched" });
+  expect(readFinance("/finance/health")).toEqual({ kind: "unmatched" });
+  expect(readFinance("/finances/v2/x")).toEqual({ kind: "outside" });
+  expect(readFinance("/v2/x")).toEqual({ kind: "outside" });
+  expect(readFinance("/finance/../v2/x")).toEqual({ kind: "ambiguous", route: null });
 });
 
 test("no way of encoding single characters takes a path out of its route", () => {

@@ -1,0 +1,20 @@
+// The modes that ask nobody: `off` lets everyone pass, `presence` everyone who brings one well-formed bearer token.
+// Whether the token is good is then for the upstream to say.
+import type { BearerCredential } from "../core/bearer.ts";
+import type { AuthOutcome } from "../core/exchange.ts";
+import type { Verifier } from "../core/verifier.ts";
+
+export const offVerifier: Verifier = { verify: () => "skipped", close: () => {} };
+
+export const presenceVerifier: Verifier = { verify: presence, close: () => {} };
+
+export function presence(credential: BearerCredential): AuthOutcome {
+  switch (credential.kind) {
+    case "token":
+      return "accepted";
+    case "missing":
+      return "missing";
+    case "malformed":
+      return "invalid";
+  }
+}

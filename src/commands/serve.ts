@@ -1,0 +1,78 @@
+// Runs a gateway from start to drain, for the commands that do. A start that fails says why in one line and leaves
+// nothing open; the first signal drains, the second ends at once.
+import { TokenFileProblem } from "../auth/token-list.ts";
+import { systemClock } from "../core/clock.ts";
+import type { Settings } from "../core/settings.ts";
+import { type Gateway, startGateway } from "../gateway.ts";
+import { createLog, type Logger } from "../telemetry/log.ts";
+import { exitCodes } from "./exit-codes.ts";
+import type { CommandIo } from "./io.ts";
+
+export interface BuildInfo {
+  readonly version: string;
+  readonly nodeVersion: string;
+}
+
+/** `onReady` may print where things are. Resolves with the exit code when everything is closed. */
+export async function serve(
+  settings: Settings,
+  io: CommandIo,
+  build: BuildInfo,
+  onReady: (gateway: Gateway) => void = () => {},
+): Promise<number> {
+  // Listened to before anything is opened: a signal during the start ends it in order too.
+  const signals = collectSignals(io);
+  const log = createLog({ level: settings.log.level, clock: systemClock });
+  let gateway: Gateway;
+  try {
+    gateway = await startGateway(settings, { clock: systemClock, log, ...build });
+  } catch (error) {
+    io.err(`headgate: ${explainStartFailure(error)}\n`);
+    return error instanceof TokenFileProblem ? exitCodes.config : exitCodes.unavailable;
+  }
+  onReady(gateway);
+  const signal = await signals.first;
+  log.info({ signal }, "draining");
+  const code = await Promise.race([
+    gateway.drain().then(() => exitCodes.ok),
+    signals.second.then(() => exitCodes.interrupted),
+  ]);
+  log.info({ code }, "stopped");
+  await flushed(log);
+  return code;
+}
+
+function collectSignals(io: CommandIo): { first: Promise<string>; second: Promise<string> } {
+  const first = Promise.withResolvers<string>();
+  const second = Promise.withResolvers<string>();
+  let count = 0;
+  io.onSignal((signal) => {
+    count += 1;
+    if (count === 1) first.resolve(signal);
+    else second.resolve(signal);
+  });
+  return { first: first.promise, second: second.promise };
+}
+
+function explainStartFailure(error: unknown): string {
+  if (error instanceof TokenFileProblem) return "auth.tokensFile: the file cannot be used";
+  if (!(error instanceof Error) || !("code" in error)) throw error;
+  const place = "port" in error ? `${"address" in error ? String(error.address) : "*"}:${String(error.port)}` : "";
+  switch (error.code) {
+    case "EADDRINUSE":
+      return `cannot listen on ${place}: the port is in use`;
+    case "EACCES":
+      return `cannot listen on ${place}: not permitted (ports below 1024 need a privilege)`;
+    case "EADDRNOTAVAIL":
+      return `cannot listen on ${place}: this machine has no such address`;
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return `cannot listen: the host ${"hostname" in error ? String(error.hostname) : ""} has no address`;
+    default:
+      return `cannot start: ${error.message}`;
+  }
+}
+
+function flushed(log: Logger): Promise<void> {
+  return new Promise((resolve) => log.flush(() => resolve()));
+}

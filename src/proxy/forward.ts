@@ -1,0 +1,182 @@
+// Carries one request to the upstream and its response back: both bodies stream with backpressure, a client that leaves cancels the
+// upstream's work, and a response that breaks in the middle breaks for the client too, never ends well-formed.
+// Sends a request twice only if it had no body, was a GET or HEAD, and met the close of an idle connection.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Dispatcher } from "undici";
+import type { Exchange } from "../core/exchange.ts";
+import { type Problem, problems } from "../core/problem.ts";
+import type { UpstreamErrorReason } from "../core/upstream.ts";
+import { RequestBody } from "./request-body.ts";
+import { downstreamResponseFields } from "./response-fields.ts";
+import type { UpstreamConnection, UpstreamConnections } from "./upstream-connections.ts";
+import { upstreamErrorReason, upstreamProblem } from "./upstream-error.ts";
+
+/** The client's side of a request, as the server presents it. */
+export interface Downstream {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly exchange: Exchange;
+  readonly hasBody: boolean;
+  readonly expectsContinue: boolean;
+  /** Writes the head of the upstream's response; throws if Node finds a field or the status invalid. */
+  respond(status: number, statusText: string, fields: string[], retryAfter: string | null): void;
+  /** Answers for the gateway; if a head has gone out already, breaks the connection instead. */
+  refuse(problem: Problem): void;
+}
+
+export interface ForwardRequest {
+  /** Origin form. */
+  readonly path: string;
+  readonly fields: string[];
+}
+
+export interface ForwarderOptions {
+  readonly connections: UpstreamConnections;
+  readonly maxBodyBytes: number;
+  readonly bodyTimeoutMs: number;
+  readonly nowMs: () => number;
+  /** Told once for each failed request, with what undici or the kernel said. */
+  readonly onError: (reason: UpstreamErrorReason, error: Error | null, exchange: Exchange) => void;
+  readonly onAnswer: () => void;
+}
+
+export class Forwarding implements Dispatcher.DispatchHandler {
+  readonly #downstream: Downstream;
+  readonly #request: ForwardRequest;
+  readonly #options: ForwarderOptions;
+  #connection: UpstreamConnection | null = null;
+  #stopWaiting: (() => void) | null = null;
+  #body: RequestBody | null = null;
+  #abort: ((error?: Error) => void) | null = null;
+  #sawResponse = false;
+  #wasRetried = false;
+  /** Nothing more is to be said to the client: it has left, or it has been answered. */
+  #isOver = false;
+
+  constructor(downstream: Downstream, request: ForwardRequest, options: ForwarderOptions) {
+    this.#downstream = downstream;
+    this.#request = request;
+    this.#options = options;
+  }
+
+  start(): void {
+    const { res } = this.#downstream;
+    res.once("close", this.#onClientGone);
+    this.#stopWaiting = this.#options.connections.acquire((connection) => {
+      this.#stopWaiting = null;
+      if (connection === null) return this.#fail("overloaded", null);
+      this.#connection = connection;
+      this.#dispatch(connection);
+    });
+  }
+
+  /** Answers `problem` and takes the request back from the upstream. */
+  cancel(problem: Problem): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#downstream.refuse(problem);
+    this.#abandon();
+  }
+
+  #dispatch(connection: UpstreamConnection): void {
+    const { req, res, exchange, hasBody, expectsContinue } = this.#downstream;
+    if (expectsContinue && hasBody) res.writeContinue();
+    if (hasBody) this.#body = new RequestBody(req, this.#bodyBounds(), this.#refuseBody);
+    exchange.dispatchedMs ??= this.#options.nowMs();
+    const { path, fields } = this.#request;
+    // `reset: false`: undici would close the connection after every HEAD.
+    connection.client.dispatch(
+      { path, method: exchange.method, headers: fields, body: this.#body, reset: false },
+      this,
+    );
+  }
+
+  onConnect(abort: (error?: Error) => void): void {
+    this.#abort = abort;
+    if (this.#isOver) abort();
+  }
+
+  onResponseStarted(): void {
+    this.#sawResponse = true;
+  }
+
+  onHeaders(status: number, rawFields: Buffer[], resume: () => void, statusText: string): boolean {
+    if (status < 200) return true;
+    const { exchange, res } = this.#downstream;
+    exchange.answeredMs = this.#options.nowMs();
+    const { fields, retryAfter } = downstreamResponseFields(rawFields, status);
+    this.#downstream.respond(status, statusText, fields, retryAfter);
+    this.#options.onAnswer();
+    res.on("drain", resume);
+    // The head goes out with the first piece of the body if that is here already, alone if it is not.
+    process.nextTick(flushHead, res);
+    return true;
+  }
+
+  onData(chunk: Buffer): boolean {
+    return this.#downstream.res.write(chunk);
+  }
+
+  onComplete(): void {
+    if (this.#connection !== null) this.#connection.isReused = true;
+    this.#isOver = true;
+    this.#letGo();
+    this.#downstream.res.end();
+  }
+
+  onError(error: Error): void {
+    if (this.#isOver) return this.#letGo();
+    const reason = upstreamErrorReason(error);
+    if (this.#connection === null || !this.#mayRetry(this.#connection, reason)) return this.#fail(reason, error);
+    this.#wasRetried = true;
+    // The same slot: its connection is gone, so this opens a new one.
+    this.#dispatch(this.#connection);
+  }
+
+  #mayRetry(connection: UpstreamConnection, reason: UpstreamErrorReason): boolean {
+    const { hasBody, exchange } = this.#downstream;
+    const isSafe = !hasBody && (exchange.method === "GET" || exchange.method === "HEAD");
+    const wasIdleClose = connection.isReused && !this.#sawResponse && (reason === "reset" || reason === "closed_early");
+    return isSafe && wasIdleClose && !this.#wasRetried;
+  }
+
+  #fail(reason: UpstreamErrorReason, error: Error | null): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#options.onError(reason, error, this.#downstream.exchange);
+    this.#letGo();
+    this.#downstream.refuse(upstreamProblem(reason));
+  }
+
+  readonly #onClientGone = (): void => {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#abandon();
+  };
+
+  readonly #refuseBody = (why: "too_large" | "too_slow"): void => {
+    this.cancel(why === "too_large" ? problems.bodyTooLarge : problems.slowRequest);
+  };
+
+  #bodyBounds() {
+    return { maxBodyBytes: this.#options.maxBodyBytes, timeoutMs: this.#options.bodyTimeoutMs };
+  }
+
+  /** Breaks the upstream's connection; undici then reports an error, which gives the slot back. */
+  #abandon(): void {
+    this.#stopWaiting?.();
+    this.#abort?.();
+  }
+
+  #letGo(): void {
+    this.#downstream.res.off("close", this.#onClientGone);
+    this.#body?.destroy();
+    if (this.#connection !== null) this.#options.connections.release(this.#connection);
+    this.#connection = null;
+  }
+}
+
+function flushHead(res: ServerResponse): void {
+  // Node sends a head with the first write; a response that has not begun its body yet must not keep its head back.
+  if (!res.writableEnded) res.flushHeaders();
+}

@@ -1,0 +1,31 @@
+// Fields that speak of one connection and end with it (RFC 9110, 7.6.1), in either direction.
+
+const hopByHop: ReadonlySet<string> = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "proxy-authorization",
+  "proxy-authenticate",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+const none: ReadonlySet<string> = new Set();
+
+/** What the message's own Connection fields name, in lower case. `rawFields` alternates names and values. */
+export function connectionOptions(rawFields: readonly string[]): ReadonlySet<string> {
+  let options: Set<string> | undefined;
+  for (let i = 0; i < rawFields.length; i += 2) {
+    const name = rawFields[i];
+    if (name === undefined || name.length !== 10 || name.toLowerCase() !== "connection") continue;
+    options ??= new Set();
+    for (const option of (rawFields[i + 1] ?? "").split(",")) options.add(option.trim().toLowerCase());
+  }
+  return options ?? none;
+}
+
+export function isHopByHop(lowerCaseName: string, options: ReadonlySet<string>): boolean {
+  return hopByHop.has(lowerCaseName) || options.has(lowerCaseName);
+}

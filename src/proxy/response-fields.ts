@@ -1,0 +1,34 @@
+// The fields of an upstream's response that go on to the client: in their order, spelling and number, less what concerns only
+// the upstream's connection and less what the gateway alone says. Retry-After is taken out and handed over, because on
+// a 429 the client must hear the longer of two waits.
+import { gatewayResponseFields } from "../core/fields.ts";
+import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
+
+export interface UpstreamResponseFields {
+  readonly fields: string[];
+  /** As the upstream wrote it; null if it did not. */
+  readonly retryAfter: string | null;
+}
+
+/** `rawFields`: names and values alternating, as bytes. They become characters one to one and back, so bytes stay bytes. */
+export function downstreamResponseFields(rawFields: readonly Buffer[], status: number): UpstreamResponseFields {
+  const received = rawFields.map((field) => field.toString("latin1"));
+  const options = connectionOptions(received);
+  const fields: string[] = [];
+  let retryAfter: string | null = null;
+  for (let i = 0; i < received.length; i += 2) {
+    const name = received[i] ?? "";
+    const value = received[i + 1] ?? "";
+    const lower = name.toLowerCase();
+    if (gatewayResponseFields.has(lower)) continue;
+    if (lower === "content-length") {
+      // RFC 9110, 8.6: a 204 has none. Everywhere else it is the framing, whatever Connection names.
+      if (status !== 204) fields.push(name, value);
+    } else if (lower === "retry-after") {
+      retryAfter ??= value;
+    } else if (!isHopByHop(lower, options)) {
+      fields.push(name, value);
+    }
+  }
+  return { fields, retryAfter };
+}

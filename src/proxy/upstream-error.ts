@@ -1,0 +1,55 @@
+// One place that turns what undici and the kernel say into the closed set of reasons and the answer to the client.
+import { type Problem, problems } from "../core/problem.ts";
+import type { UpstreamErrorReason } from "../core/upstream.ts";
+
+const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
+  ECONNREFUSED: "refused",
+  ENOENT: "refused",
+  ENOTFOUND: "unreachable",
+  EAI_AGAIN: "unreachable",
+  EHOSTUNREACH: "unreachable",
+  ENETUNREACH: "unreachable",
+  EADDRNOTAVAIL: "unreachable",
+  ETIMEDOUT: "connect_timeout",
+  UND_ERR_CONNECT_TIMEOUT: "connect_timeout",
+  ECONNRESET: "reset",
+  EPIPE: "reset",
+  UND_ERR_SOCKET: "closed_early",
+  UND_ERR_HEADERS_TIMEOUT: "response_timeout",
+  UND_ERR_BODY_TIMEOUT: "body_timeout",
+  UND_ERR_HEADERS_OVERFLOW: "head_too_large",
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "closed_early",
+  // Node's own checks of a field or status that came from the upstream.
+  ERR_INVALID_CHAR: "malformed",
+  ERR_HTTP_INVALID_STATUS_CODE: "malformed",
+  ERR_INVALID_HTTP_TOKEN: "malformed",
+};
+
+export function upstreamErrorCode(error: Error): string {
+  return "code" in error && typeof error.code === "string" ? error.code : error.name;
+}
+
+export function upstreamErrorReason(error: Error): UpstreamErrorReason {
+  const code = upstreamErrorCode(error);
+  if (code.startsWith("HPE_")) return "malformed";
+  return reasonsByCode[code] ?? "other";
+}
+
+export function upstreamProblem(reason: UpstreamErrorReason): Problem {
+  switch (reason) {
+    case "connect_timeout":
+    case "response_timeout":
+      return problems.upstreamTimeout;
+    case "overloaded":
+      return problems.overloaded;
+    case "refused":
+    case "unreachable":
+    case "reset":
+    case "closed_early":
+    case "malformed":
+    case "head_too_large":
+    case "body_timeout":
+    case "other":
+      return problems.upstreamFailed;
+  }
+}

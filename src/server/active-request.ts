@@ -1,0 +1,86 @@
+// A request that is being answered. Every head that goes to a client through Node's response goes through here, so none leaves without
+// its fields, and the connection is closed exactly when the rest of a body would otherwise be read as a request.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Verdict } from "../core/decide.ts";
+import type { Exchange } from "../core/exchange.ts";
+import type { ResponseFields } from "../core/fields.ts";
+import type { Problem } from "../core/problem.ts";
+import type { Connection } from "./connection.ts";
+
+export interface ActiveRequestContext {
+  readonly fields: ResponseFields;
+  readonly nowMs: () => number;
+  readonly isDraining: () => boolean;
+  readonly onEnd: (exchange: Exchange, path: string) => void;
+}
+
+export class ActiveRequest {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly verdict: Verdict;
+  readonly exchange: Exchange;
+  readonly connection: Connection;
+  readonly hasBody: boolean;
+  readonly expectsContinue: boolean;
+  /** Set while the upstream is at work: answers a problem and takes the request back. */
+  cancel: ((problem: Problem) => void) | null = null;
+  readonly #context: ActiveRequestContext;
+
+  constructor(
+    parts: { req: IncomingMessage; res: ServerResponse; verdict: Verdict; exchange: Exchange; connection: Connection },
+    context: ActiveRequestContext,
+  ) {
+    this.req = parts.req;
+    this.res = parts.res;
+    this.verdict = parts.verdict;
+    this.exchange = parts.exchange;
+    this.connection = parts.connection;
+    this.hasBody = parts.verdict.reading.message.contentLength !== 0;
+    this.expectsContinue = parts.verdict.reading.message.expectsContinue;
+    this.#context = context;
+    parts.connection.active = this;
+    parts.res.once("close", () => this.#end());
+    // A response that broke off is told by "close"; without a listener the error would end the process.
+    parts.res.on("error", ignoreBrokenPipe);
+    parts.req.on("error", ignoreBrokenPipe);
+  }
+
+  respond(status: number, statusText: string, fields: string[], retryAfter: string | null): void {
+    const { decision } = this.exchange;
+    const passed = this.#context.fields.passedRetryAfter(status, retryAfter, decision);
+    if (passed !== null) fields.push("Retry-After", passed);
+    this.#writeHead(status, statusText, fields.concat(this.#context.fields.always(decision)));
+  }
+
+  refuse(problem: Problem): void {
+    if (this.res.headersSent) {
+      // A head is out already: a well-formed end would pass half a body off as a whole one.
+      this.res.destroy();
+      return;
+    }
+    this.exchange.problem = problem.reason;
+    const { fields, body } = this.#context.fields.problem(problem, this.exchange.decision);
+    this.#writeHead(problem.status, undefined, fields);
+    this.res.end(body);
+  }
+
+  #writeHead(status: number, statusText: string | undefined, fields: string[]): void {
+    const isUnread = this.hasBody && !this.req.complete;
+    const isLast = isUnread || this.connection.isClosing || this.#context.isDraining();
+    if (isLast) fields.push("Connection", "close");
+    if (statusText === undefined) this.res.writeHead(status, fields);
+    else this.res.writeHead(status, statusText, fields);
+    if (isUnread) this.connection.closeGently(this.req);
+    this.exchange.status = status;
+    this.exchange.respondedMs = this.#context.nowMs();
+  }
+
+  #end(): void {
+    if (this.connection.active === this) this.connection.active = null;
+    this.exchange.endedMs = this.#context.nowMs();
+    this.exchange.complete = this.res.writableFinished;
+    this.#context.onEnd(this.exchange, this.verdict.reading.target?.path ?? "");
+  }
+}
+
+function ignoreBrokenPipe(): void {}

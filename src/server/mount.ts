@@ -1,0 +1,63 @@
+// Fastify and @fastify/http-proxy as the frame the forwarding hangs in: one mount a route, our handler in each. By the
+// time a request gets here everything about it has been decided, so the mount is shown the route instead of the
+// target and no fields at all: its own opinions of targets (`//v2/x`, `/v1/./b`), of bodies (415 for odd types, text/plain
+// buffered) and of methods contradict what the gateway promises.
+import { type IncomingMessage, METHODS, type Server, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import httpProxy from "@fastify/http-proxy";
+import fastify, { type FastifyInstance, type FastifyReply } from "fastify";
+
+export type RequestHandler = (req: IncomingMessage, res: ServerResponse) => void;
+
+export interface MountOptions {
+  readonly upstreamUrl: string;
+  /** Prefixes to mount; "/" is everything else. */
+  readonly routes: readonly string[];
+  /** Given Fastify's own handler, makes the server that calls it. */
+  readonly createServer: (handler: RequestHandler) => Server;
+  readonly onClientError: (error: Error, socket: Socket) => void;
+  /** A request has arrived at its route. */
+  readonly onRequest: (req: IncomingMessage) => void;
+  /** The frame itself failed; nothing has been answered. */
+  readonly onFailure: (req: IncomingMessage, error: Error) => void;
+}
+
+/** CONNECT never becomes a request: Node hands it out as a socket. */
+const methods = METHODS.filter((method) => method !== "CONNECT");
+const noFields = Object.freeze({});
+
+export async function createMount(options: MountOptions): Promise<FastifyInstance> {
+  const fail = (error: Error, req: IncomingMessage, reply: FastifyReply): void => {
+    reply.hijack();
+    options.onFailure(req, error);
+  };
+  const app = fastify({
+    serverFactory: (handler) => options.createServer(handler),
+    clientErrorHandler: options.onClientError,
+    // Draining is told by `Connection: close`; a request that still arrives is still served.
+    return503OnClosing: false,
+    frameworkErrors: (error, request, reply) => fail(error, request.raw, reply),
+  });
+  for (const method of methods) if (!app.supportedMethods.includes(method)) app.addHttpMethod(method);
+  app.setErrorHandler((error: Error, request, reply) => fail(error, request.raw, reply));
+  app.setNotFoundHandler((request, reply) => fail(new Error("no mount for a routed request"), request.raw, reply));
+  for (const route of options.routes) {
+    await app.register(httpProxy, {
+      upstream: options.upstreamUrl,
+      prefix: route === "/" ? "/" : route.slice(0, -1),
+      httpMethods: methods,
+      handler: (request, reply) => {
+        reply.hijack();
+        options.onRequest(request.raw);
+      },
+    });
+  }
+  await app.ready();
+  return app;
+}
+
+/** Shows the mount the route in place of the target, and nothing else. The original stays with the active request. */
+export function presentToMount(req: IncomingMessage, route: string): void {
+  req.url = route;
+  req.headers = noFields;
+}

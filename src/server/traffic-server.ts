@@ -1,0 +1,244 @@
+// The listener for traffic. Turns what Node's HTTP server reports (requests, bytes it cannot parse, heads that take too long) into
+// decisions and answers. Nothing leaves without having been decided, and what Node would answer by itself is answered here.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import type { FastifyInstance } from "fastify";
+import type { Peer } from "../core/client-address.ts";
+import type { RequestFacts, Verdict } from "../core/decide.ts";
+import type { Exchange } from "../core/exchange.ts";
+import type { ResponseFields } from "../core/fields.ts";
+import type { Decision } from "../core/policy.ts";
+import { type Problem, problems } from "../core/problem.ts";
+import { ActiveRequest, type ActiveRequestContext } from "./active-request.ts";
+import { Connection } from "./connection.ts";
+import { createMount, presentToMount, type RequestHandler } from "./mount.ts";
+import { problemOfParseError, serializeAnswer } from "./raw-answer.ts";
+
+export interface TrafficServerOptions {
+  readonly upstreamUrl: string;
+  readonly routes: readonly string[];
+  readonly headTimeoutMs: number;
+  readonly keepAliveTimeoutMs: number;
+  readonly fields: ResponseFields;
+  readonly nowMs: () => number;
+  readonly readPeer: (remoteAddress: string | undefined) => Peer;
+  readonly decide: (facts: RequestFacts) => Verdict | Promise<Verdict>;
+  /** The decision shown to bytes that never became a request. */
+  readonly observe: (peer: Peer) => Decision | Promise<Decision>;
+  readonly requestId: (facts: RequestFacts) => string;
+  readonly forward: (active: ActiveRequest) => void;
+  readonly onEnd: (exchange: Exchange, path: string) => void;
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** Request line and fields together; Node counts them as one. */
+const maxHeadBytes = 16 * 1024;
+const maxFields = 200;
+
+export class TrafficServer {
+  readonly #options: TrafficServerOptions;
+  readonly #connections = new Map<Socket, Connection>();
+  readonly #context: ActiveRequestContext;
+  #mount: FastifyInstance | null = null;
+  #server: Server | null = null;
+  #isDraining = false;
+
+  constructor(options: TrafficServerOptions) {
+    this.#options = options;
+    const { fields, nowMs, onEnd } = options;
+    this.#context = { fields, nowMs, onEnd, isDraining: () => this.#isDraining };
+  }
+
+  get connectionCount(): number {
+    return this.#connections.size;
+  }
+
+  async listen(host: string, port: number): Promise<{ host: string; port: number }> {
+    this.#mount = await createMount({
+      upstreamUrl: this.#options.upstreamUrl,
+      routes: this.#options.routes,
+      createServer: (handler) => this.#createServer(handler),
+      onClientError: (error, socket) => this.#onClientError(error, socket),
+      onRequest: (req) => this.#onMounted(req),
+      onFailure: (req, error) => this.#onMountFailure(req, error),
+    });
+    const server = this.#server;
+    if (server === null) throw new Error("the mount made no server");
+    // Node's own listen: Fastify's would open a second server for a second address of a name, past the connection table.
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen({ host, port }, () => {
+        server.off("error", reject);
+        resolve();
+      });
+    });
+    const address = server.address() as AddressInfo;
+    return { host: address.address, port: address.port };
+  }
+
+  /** No new connections; answers from now on end theirs. Resolves when the last one is gone or the time is up. */
+  async drain(timeoutMs: number): Promise<void> {
+    this.#isDraining = true;
+    const closed = new Promise<void>((resolve) => this.#server?.close(() => resolve()) ?? resolve());
+    const timer = setTimeout(() => this.#server?.closeAllConnections(), timeoutMs);
+    await closed;
+    clearTimeout(timer);
+    await this.#mount?.close();
+  }
+
+  #createServer(mountHandler: RequestHandler): Server {
+    const server = createServer({
+      maxHeaderSize: maxHeadBytes,
+      headersTimeout: this.#options.headTimeoutMs,
+      // The body's time is kept where the body is read: one total time would cut long uploads.
+      requestTimeout: 0,
+      keepAliveTimeout: this.#options.keepAliveTimeoutMs,
+      connectionsCheckingInterval: Math.min(500, this.#options.headTimeoutMs),
+      // Node would answer these by itself, without the fields.
+      requireHostHeader: false,
+      rejectNonStandardBodyWrites: false,
+      noDelay: true,
+    });
+    server.maxHeadersCount = maxFields;
+    const onRequest: RequestHandler = (req, res) => this.#onRequest(req, res, mountHandler);
+    server.on("connection", (socket) => this.#onConnection(socket));
+    server.on("request", onRequest);
+    server.on("checkContinue", onRequest);
+    server.on("checkExpectation", onRequest);
+    server.on("connect", (_req, socket) => this.#answerRaw(socket as Socket, problems.unsupportedMethod));
+    this.#server = server;
+    return server;
+  }
+
+  #onConnection(socket: Socket): void {
+    this.#connections.set(socket, new Connection(socket, this.#options.readPeer(socket.remoteAddress)));
+    socket.once("close", () => this.#connections.delete(socket));
+  }
+
+  #onRequest(req: IncomingMessage, res: ServerResponse, mountHandler: RequestHandler): void {
+    const connection = this.#connections.get(req.socket);
+    // Bytes after a last answer, and requests of a socket that is gone already.
+    if (connection === undefined || connection.isClosing) return;
+    const facts: RequestFacts = {
+      peer: connection.peer,
+      rawFields: req.rawHeaders,
+      method: req.method ?? "",
+      target: req.url ?? "",
+      httpVersion: req.httpVersion,
+      nowMs: this.#options.nowMs(),
+    };
+    const verdict = this.#options.decide(facts);
+    const conclude = (decided: Verdict): void => this.#onVerdict(req, res, connection, facts, decided, mountHandler);
+    if (verdict instanceof Promise) verdict.then(conclude).catch((error) => this.#onDecideFailure(req, error));
+    else conclude(verdict);
+  }
+
+  #onVerdict(
+    req: IncomingMessage,
+    res: ServerResponse,
+    connection: Connection,
+    facts: RequestFacts,
+    verdict: Verdict,
+    mountHandler: RequestHandler,
+  ): void {
+    const exchange = newExchange(facts, verdict, this.#options.requestId(facts));
+    const active = new ActiveRequest({ req, res, verdict, exchange, connection }, this.#context);
+    if (verdict.problem !== null) {
+      active.refuse(verdict.problem);
+      return;
+    }
+    presentToMount(req, verdict.reading.route ?? "/");
+    mountHandler(req, res);
+  }
+
+  #onMounted(req: IncomingMessage): void {
+    const active = this.#connections.get(req.socket)?.active;
+    if (active !== null && active !== undefined) this.#options.forward(active);
+  }
+
+  #onMountFailure(req: IncomingMessage, error: Error): void {
+    this.#options.onFailure(error);
+    this.#connections.get(req.socket)?.active?.refuse(problems.internal);
+  }
+
+  #onDecideFailure(req: IncomingMessage, error: unknown): void {
+    this.#options.onFailure(error);
+    req.socket.destroy();
+  }
+
+  #onClientError(error: Error, socket: Socket): void {
+    const connection = this.#connections.get(socket);
+    const problem = problemOfParseError(error, socket.bytesRead);
+    if (connection === undefined || connection.isClosing || problem === null || !socket.writable) {
+      socket.destroy();
+      return;
+    }
+    const { active } = connection;
+    if (active === null) this.#answerRaw(socket, problem);
+    // The error is in this request's body: it cannot be carried any further.
+    else if (active.hasBody && !active.req.complete) (active.cancel ?? active.refuse.bind(active))(problem);
+    // It is in what came after this request, whose answer comes first.
+    else active.res.once("close", () => this.#answerRaw(socket, problem));
+  }
+
+  #answerRaw(socket: Socket, problem: Problem): void {
+    const connection = this.#connections.get(socket);
+    if (connection === undefined || connection.isClosing || !socket.writable) {
+      socket.destroy();
+      return;
+    }
+    const startedMs = this.#options.nowMs();
+    const answer = (decision: Decision): void => {
+      const { fields, body } = this.#options.fields.problem(problem, decision);
+      connection.endWith(serializeAnswer(problem.status, fields, body));
+      this.#options.onEnd(unparsedExchange(connection.peer, decision, problem, startedMs, this.#options.nowMs()), "");
+    };
+    const decision = this.#options.observe(connection.peer);
+    if (decision instanceof Promise) decision.then(answer).catch(() => socket.destroy());
+    else answer(decision);
+  }
+}
+
+function newExchange(facts: RequestFacts, verdict: Verdict, id: string): Exchange {
+  return {
+    id,
+    method: facts.method,
+    route: verdict.reading.route,
+    client: verdict.reading.client,
+    decision: verdict.decision,
+    auth: verdict.auth,
+    startedMs: facts.nowMs,
+    dispatchedMs: null,
+    answeredMs: null,
+    respondedMs: null,
+    endedMs: facts.nowMs,
+    status: 0,
+    problem: null,
+    complete: false,
+  };
+}
+
+function unparsedExchange(
+  peer: Peer,
+  decision: Decision,
+  problem: Problem,
+  startedMs: number,
+  nowMs: number,
+): Exchange {
+  return {
+    id: "",
+    method: "",
+    route: null,
+    client: peer.key,
+    decision,
+    auth: "skipped",
+    startedMs,
+    dispatchedMs: null,
+    answeredMs: null,
+    respondedMs: nowMs,
+    endedMs: nowMs,
+    status: problem.status,
+    problem: problem.reason,
+    complete: true,
+  };
+}

@@ -1,0 +1,309 @@
+// A folder of broken configurations, one mistake each, and the exact line `headgate check` answers each with.
+import { execFile } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { describe, expect, test } from "vitest";
+import { run } from "../../src/commands/check.ts";
+import { packagedConfigFile } from "../../src/config/load.ts";
+import { testIo } from "./test-io.ts";
+
+const folder = fileURLToPath(new URL("../config/broken", import.meta.url));
+
+const messages = new Map([
+  ["a-list.yaml", "a-list.yaml:1:1: found a list, expected a mapping of keys to values"],
+  ["alias-in-itself.yaml", "alias-in-itself.yaml:1:14: found more than 32 levels, expected fewer"],
+  [
+    "alias-without-anchor.yaml",
+    "alias-without-anchor.yaml:2:9: found an alias (*name), expected its anchor (&name) before it",
+  ],
+  ["auth-mode-boolean.yaml", "auth-mode-boolean.yaml:2:9: auth.mode: found false, expected off, presence or tokens"],
+  [
+    "auth-mode-later.yaml",
+    String.raw`auth-mode-later.yaml:2:9: auth.mode: found "jwt", expected off, presence or tokens (jwt is not supported yet)`,
+  ],
+  [
+    "auth-realm.yaml",
+    String.raw`auth-realm.yaml:2:10: auth.realm: found "the \"finance\" API", expected at most 128 printable ASCII characters without \ and "`,
+  ],
+  [
+    "base-path-dots.yaml",
+    String.raw`base-path-dots.yaml:1:11: basePath: found "/finance/../admin", expected a path that begins with "/", without empty or dot segments and without %, ?, #, \ or ;`,
+  ],
+  [
+    "base-path-relative.yaml",
+    String.raw`base-path-relative.yaml:1:11: basePath: found "finance", expected a path that begins with "/", without empty or dot segments and without %, ?, #, \ or ;`,
+  ],
+  [
+    "connections-zero.yaml",
+    "connections-zero.yaml:2:19: upstream.maxConnections: found 0, expected a whole number from 1 to 65535",
+  ],
+  [
+    "duplicate-key.yaml",
+    "duplicate-key.yaml:4:3: drain.delay: found a second one, expected one (the first is in line 2)",
+  ],
+  [
+    "duplicate-section.yaml",
+    "duplicate-section.yaml:3:1: listen: found a second one, expected one (the first is in line 1)",
+  ],
+  [
+    "duration-too-long.yaml",
+    String.raw`duration-too-long.yaml:2:12: drain.timeout: found "2h", expected a duration from 1ms to 1h, such as "25s"`,
+  ],
+  [
+    "duration-unit.yaml",
+    String.raw`duration-unit.yaml:2:9: timeouts.head: found "10sec", expected a duration from 1ms to 1d, such as "10s"`,
+  ],
+  [
+    "duration-without-unit.yaml",
+    String.raw`duration-without-unit.yaml:2:20: upstream.responseTimeout: found 30, expected a duration with its unit, such as "30s"`,
+  ],
+  [
+    "duration-zero.yaml",
+    String.raw`duration-zero.yaml:2:9: timeouts.body: found "0s", expected a duration from 1ms to 1d, such as "60s"`,
+  ],
+  [
+    "fields-structured-only.yaml",
+    String.raw`fields-structured-only.yaml:1:9: fields: found ["structured"], expected standard or legacy among them`,
+  ],
+  ["fields-twice.yaml", String.raw`fields-twice.yaml:1:28: fields.2: found "standard", expected no second "standard"`],
+  [
+    "fields-unknown.yaml",
+    String.raw`fields-unknown.yaml:1:20: fields.1: found "draft", expected standard, legacy or structured`,
+  ],
+  [
+    "header-later.yaml",
+    String.raw`header-later.yaml:2:11: clientAddress.header: found "forwarded", expected x-forwarded-for (forwarded is not supported yet)`,
+  ],
+  [
+    "host-mistyped-address.yaml",
+    String.raw`host-mistyped-address.yaml:2:9: listen.host: found "127.0.0.256", expected an IP address (without brackets) or a host name`,
+  ],
+  [
+    "host-with-brackets.yaml",
+    String.raw`host-with-brackets.yaml:2:9: listen.host: found "[::1]", expected an IP address (without brackets) or a host name`,
+  ],
+  [
+    "host-with-port.yaml",
+    String.raw`host-with-port.yaml:2:9: admin.host: found "127.0.0.1:9464", expected an IP address (without brackets) or a host name`,
+  ],
+  [
+    "ipv6-prefix.yaml",
+    "ipv6-prefix.yaml:2:15: clientAddress.ipv6Prefix: found 16, expected a whole number from 32 to 128",
+  ],
+  [
+    "key-is-a-mapping.yaml",
+    String.raw`key-is-a-mapping.yaml:1:11: basePath: found a mapping, expected a path that begins with "/", without empty or dot segments and without %, ?, #, \ or ;`,
+  ],
+  [
+    "listeners-collide.yaml",
+    "listeners-collide.yaml:1:17: admin.port: found 9464, expected another port than listen.port where 127.0.0.1 and 0.0.0.0 overlap",
+  ],
+  ["log-access.yaml", String.raw`log-access.yaml:2:11: log.access: found "yes", expected true or false`],
+  [
+    "log-level.yaml",
+    String.raw`log-level.yaml:2:10: log.level: found "verbose", expected debug, info, warn, error or silent`,
+  ],
+  ["not-a-mapping.yaml", "not-a-mapping.yaml:1:1: found text, expected a mapping of keys to values"],
+  ["not-utf-8.yaml", "not-utf-8.yaml: found bytes that are not UTF-8, expected text"],
+  [
+    "policies-none.yaml",
+    "policies-none.yaml:1:11: policies: found an empty list, expected a list of exactly one policy (several are not supported yet)",
+  ],
+  [
+    "policies-two.yaml",
+    "policies-two.yaml:2:3: policies: found a list of 2, expected a list of exactly one policy (several are not supported yet)",
+  ],
+  [
+    "policy-clients.yaml",
+    "policy-clients.yaml:2:17: policies.0.maxClients: found 10000001, expected a whole number from 1 to 10000000",
+  ],
+  ["policy-limit.yaml", "policy-limit.yaml:2:12: policies.0.limit: found 0, expected a whole number from 1 to 1000000"],
+  [
+    "policy-name.yaml",
+    String.raw`policy-name.yaml:2:11: policies.0.name: found "Per IP", expected a name of at most 32 lower-case letters, digits and hyphens that begins with a letter`,
+  ],
+  [
+    "policy-window.yaml",
+    String.raw`policy-window.yaml:2:13: policies.0.window: found "50ms", expected a duration from 100ms to 1d, such as "60s"`,
+  ],
+  ["port-empty.yaml", "port-empty.yaml:2:8: listen.port: found nothing, expected a whole number from 0 to 65535"],
+  ["port-fraction.yaml", "port-fraction.yaml:1:16: admin.port: found 9464.5, expected a whole number from 0 to 65535"],
+  [
+    "port-out-of-range.yaml",
+    "port-out-of-range.yaml:2:9: listen.port: found 65536, expected a whole number from 0 to 65535",
+  ],
+  [
+    "port-quoted.yaml",
+    String.raw`port-quoted.yaml:1:17: listen.port: found "8080", expected a whole number from 0 to 65535, without quotes`,
+  ],
+  [
+    "port-text.yaml",
+    String.raw`port-text.yaml:2:9: listen.port: found "eighty", expected a whole number from 0 to 65535`,
+  ],
+  ["prototype-key.yaml", "prototype-key.yaml:2:3: listen.__proto__: unknown key; expected host or port"],
+  [
+    "proxy-name.yaml",
+    String.raw`proxy-name.yaml:2:32: clientAddress.trustedProxies.1: found "balancer.internal", expected an IP address or a network such as "10.0.0.0/8"`,
+  ],
+  [
+    "proxy-prefix.yaml",
+    String.raw`proxy-prefix.yaml:2:20: clientAddress.trustedProxies.0: found "10.0.0.0/33", expected an IP address or a network such as "10.0.0.0/8"`,
+  ],
+  [
+    "route-double-slash.yaml",
+    String.raw`route-double-slash.yaml:1:10: routes.0: found "//v1/", expected a path that begins and ends with "/", without empty or dot segments and without %, ?, #, \ or ;`,
+  ],
+  [
+    "route-encoded.yaml",
+    String.raw`route-encoded.yaml:3:5: routes.1: found "/v%32/", expected a path that begins and ends with "/", without empty or dot segments and without %, ?, #, \ or ;`,
+  ],
+  [
+    "route-inside-another.yaml",
+    String.raw`route-inside-another.yaml:3:5: routes.1: found "/v1/", expected none that overlaps "/v1/crypto/" (routes.0; case is ignored)`,
+  ],
+  [
+    "route-open-end.yaml",
+    String.raw`route-open-end.yaml:1:16: routes.1: found "/v2", expected a path that begins and ends with "/", without empty or dot segments and without %, ?, #, \ or ;`,
+  ],
+  [
+    "route-twice.yaml",
+    String.raw`route-twice.yaml:1:22: routes.2: found "/V1/", expected no second "/v1/" (routes.0; case is ignored)`,
+  ],
+  ["routes-empty.yaml", "routes-empty.yaml:1:9: routes: found an empty list, expected a list of 1 to 64 paths"],
+  [
+    "routes-not-a-list.yaml",
+    String.raw`routes-not-a-list.yaml:1:9: routes: found "/v1/", expected a list of 1 to 64 paths`,
+  ],
+  ["section-is-a-list.yaml", "section-is-a-list.yaml:1:9: listen: found [8080], expected a mapping of host and port"],
+  [
+    "section-is-text.yaml",
+    String.raw`section-is-text.yaml:1:9: listen: found "0.0.0.0:8080", expected a mapping of host and port`,
+  ],
+  [
+    "size-unit.yaml",
+    String.raw`size-unit.yaml:1:15: maxBodyBytes: found "10 megabytes", expected a size from 1B to 1TiB, such as "10MiB"`,
+  ],
+  [
+    "size-zero.yaml",
+    String.raw`size-zero.yaml:1:15: maxBodyBytes: found 0, expected a size from 1B to 1TiB, such as "10MiB"`,
+  ],
+  [
+    "syntax-colon.yaml",
+    String.raw`syntax-colon.yaml:2:10: not valid YAML: a key inside a value; text that holds ": " needs quotes`,
+  ],
+  [
+    "syntax-flow-list.yaml",
+    "syntax-flow-list.yaml:2:1: not valid YAML: flow sequence in block collection must be sufficiently indented and end with a ]",
+  ],
+  ["syntax-quote.yaml", "syntax-quote.yaml:3:1: not valid YAML: a quote that is never closed"],
+  ["syntax-tab.yaml", "syntax-tab.yaml:2:1: not valid YAML: tabs are not allowed as indentation"],
+  ["syntax-tag.yaml", "syntax-tag.yaml:2:8: not valid YAML: tags (!name) have no meaning here"],
+  [
+    "tokens-file-bad-line.yaml",
+    String.raw`bad-line.txt:3: found 43 characters that are no SHA-256 digest, expected a SHA-256 digest of 64 hex digits, as "headgate token" prints it`,
+  ],
+  [
+    "tokens-file-empty.yaml",
+    String.raw`no-digest.txt:1: found no digest in the file, expected a SHA-256 digest of 64 hex digits, as "headgate token" prints it`,
+  ],
+  ["tokens-file-missing.yaml", "nowhere.txt: cannot be read: no such file"],
+  [
+    "tokens-file-without-mode.yaml",
+    String.raw`tokens-file-without-mode.yaml:3:15: auth.tokensFile: found "tokens.txt", expected none, since auth.mode is presence`,
+  ],
+  [
+    "tokens-without-file.yaml",
+    "tokens-without-file.yaml:2:9: auth.tokensFile: found nothing, expected the path of a file, since auth.mode is tokens",
+  ],
+  ["two-documents.yaml", "two-documents.yaml:2:1: found a second document, expected one"],
+  [
+    "unknown-key-elsewhere.yaml",
+    String.raw`unknown-key-elsewhere.yaml:1:1: maxConnections: unknown key; did you mean "upstream.maxConnections"?`,
+  ],
+  [
+    "unknown-key-far.yaml",
+    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, routes, unmatched, clientAddress, policies, auth, fields, maxBodyBytes, timeouts, drain or log",
+  ],
+  [
+    "unknown-key.yaml",
+    String.raw`unknown-key.yaml:2:3: upstream.connect_timeout: unknown key; did you mean "upstream.connectTimeout"?`,
+  ],
+  [
+    "unknown-policy-key.yaml",
+    String.raw`unknown-policy-key.yaml:3:5: policies.0.windows: unknown key; did you mean "policies.0.window"?`,
+  ],
+  ["unknown-section.yaml", String.raw`unknown-section.yaml:1:1: upstrem: unknown key; did you mean "upstream"?`],
+  ["unmatched-word.yaml", String.raw`unmatched-word.yaml:1:12: unmatched: found "allow", expected reject or proxy`],
+  [
+    "upstream-credentials.yaml",
+    String.raw`upstream-credentials.yaml:2:8: upstream.url: found "http://***@api.example.com/", expected an absolute http:// URL without credentials, query or fragment (https is not supported yet)`,
+  ],
+  [
+    "upstream-https.yaml",
+    String.raw`upstream-https.yaml:2:8: upstream.url: found "https://api.example.com", expected an absolute http:// URL without credentials, query or fragment (https is not supported yet)`,
+  ],
+  [
+    "upstream-is-the-gateway.yaml",
+    `upstream-is-the-gateway.yaml:2:8: upstream.url: found "http://localhost:8080/api", expected another address than the gateway's own (listen)`,
+  ],
+  [
+    "upstream-query.yaml",
+    String.raw`upstream-query.yaml:2:8: upstream.url: found "http://api.example.com/?***", expected an absolute http:// URL without credentials, query or fragment (https is not supported yet)`,
+  ],
+  [
+    "upstream-without-scheme.yaml",
+    String.raw`upstream-without-scheme.yaml:2:8: upstream.url: found "127.0.0.1:3000", expected an absolute http:// URL without credentials, query or fragment (https is not supported yet)`,
+  ],
+]);
+
+describe("a broken configuration is refused with exactly one line", () => {
+  test.each([...messages])("%s", async (file, message) => {
+    const io = testIo({ cwd: folder });
+    expect(await run({ file, overrides: [] }, io)).toBe(78);
+    expect(io.errText()).toBe(`${message}\n`);
+    expect(io.outText()).toBe("");
+  });
+
+  test("every file of the folder is in the table", () => {
+    const files = readdirSync(folder).filter((name) => name.endsWith(".yaml"));
+    expect(files.toSorted()).toEqual([...messages.keys()].toSorted());
+  });
+});
+
+test("no line repeats a password, a key in a query or a token", () => {
+  for (const message of messages.values()) expect(message).not.toMatch(/hunter2|VkDDbDGps0CC/);
+});
+
+test("all mistakes are listed at once, each source in its own words", async () => {
+  const io = testIo({ cwd: folder, env: { HEADGATE_ADMIN_PORT: "ninety", HEADGATE_LISTEN_PROT: "80" } });
+  const overrides = [
+    { path: ["drain", "delay"], text: "5", at: { kind: "command line", option: "--set" } },
+    { path: ["listen", "prot"], text: "5", at: { kind: "command line", option: "--set" } },
+  ] as const;
+  expect(await run({ file: "port-text.yaml", overrides }, io)).toBe(78);
+  expect(io.errText().trim().split("\n").toSorted()).toEqual([
+    'command line --set: drain.delay: found 5, expected a duration with its unit, such as "5s"',
+    'command line --set: listen.prot: unknown key; did you mean "listen.port"?',
+    'environment HEADGATE_ADMIN_PORT: admin.port: found "ninety", expected a whole number from 0 to 65535',
+    'environment HEADGATE_LISTEN_PROT: unknown variable; did you mean "HEADGATE_LISTEN_PORT"?',
+    'port-text.yaml:2:9: listen.port: found "eighty", expected a whole number from 0 to 65535',
+  ]);
+});
+
+test("a good configuration is named and shown with what is in effect", async () => {
+  const io = testIo({ env: { HEADGATE_LISTEN_PORT: "0", HEADGATE_ROUTES: "/v3/" } });
+  expect(await run({ file: undefined, overrides: [] }, io)).toBe(0);
+  const lines = io.outText().split("\n");
+  expect(lines[0]).toBe(`${packagedConfigFile}: ok`);
+  expect(lines).toContain("listen: { host: 0.0.0.0, port: 0 }");
+  expect(lines).toContain("routes: [ /v3/ ]");
+  expect(lines).toContain("policies: [ { name: per-ip, limit: 100, window: 60s, maxClients: 100000 } ]");
+  expect(io.errText()).toBe("");
+});
+
+test("the command itself exits 78 with the line on standard error", async () => {
+  const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+  const ran = promisify(execFile)(process.execPath, [main, "check", "--config", "port-text.yaml"], { cwd: folder });
+  await expect(ran).rejects.toMatchObject({ code: 78, stdout: "", stderr: `${messages.get("port-text.yaml")}\n` });
+});

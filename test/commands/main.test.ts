@@ -1,0 +1,50 @@
+// The process itself: exit codes and streams.
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const root = new URL("../../", import.meta.url);
+
+interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+function headgate(...args: string[]): Promise<Ran> {
+  const main = fileURLToPath(new URL("src/main.ts", root));
+  return new Promise((resolve) => {
+    execFile(process.execPath, [main, ...args], (error, out, err) => {
+      resolve({ code: error === null ? 0 : Number(error.code), out, err });
+    });
+  });
+}
+
+test("--version prints the package's version", async () => {
+  const { version } = JSON.parse(readFileSync(new URL("package.json", root), "utf8")) as { version: string };
+  expect(await headgate("--version")).toEqual({ code: 0, out: `headgate ${version}\n`, err: "" });
+});
+
+test("--help prints to standard output and exits 0", async () => {
+  const { code, out, err } = await headgate("check", "--help");
+  expect({ code, err }).toEqual({ code: 0, err: "" });
+  expect(out).toMatch(/^usage: headgate check \[options\]\n/);
+});
+
+test("a wrong command line exits 64 and says where to look", async () => {
+  expect(await headgate("start", "--prot", "80")).toEqual({
+    code: 64,
+    out: "",
+    err: 'headgate start: unknown option "--prot"; did you mean "--port"?\nTry "headgate start --help".\n',
+  });
+});
+
+test("token prints a token and the digest it is known by, a new one each time", async () => {
+  const [one, other] = await Promise.all([headgate("token"), headgate("token")]);
+  const [, token = "", digest] = /^token: {2}([\w-]{43})\nsha256: ([0-9a-f]{64})\n$/.exec(one.out) ?? [];
+  expect(createHash("sha256").update(token).digest("hex")).toBe(digest);
+  expect(one.err).toContain("Only the digest goes into the tokens file.");
+  expect(other.out).not.toBe(one.out);
+});

@@ -1,0 +1,26 @@
+// A process for a command under test: what it writes can be read, and a signal can be sent to it.
+import type { CommandIo, TerminationSignal } from "../../src/commands/io.ts";
+
+export interface TestIo extends CommandIo {
+  outText(): string;
+  errText(): string;
+  signal(signal: TerminationSignal): void;
+}
+
+export function testIo({ env = {}, cwd = "/" }: { env?: Record<string, string>; cwd?: string } = {}): TestIo {
+  const out: string[] = [];
+  const err: string[] = [];
+  const handlers: ((signal: TerminationSignal) => void)[] = [];
+  return {
+    env,
+    cwd,
+    out: (text) => void out.push(text),
+    err: (text) => void err.push(text),
+    onSignal: (handler) => void handlers.push(handler),
+    outText: () => out.join(""),
+    errText: () => err.join(""),
+    signal: (signal) => {
+      for (const handler of handlers) handler(signal);
+    },
+  };
+}

@@ -1,0 +1,76 @@
+// The real gateway on free loopback ports, with the packaged defaults and whatever a test changes.
+import { type Clock, systemClock } from "../../src/core/clock.ts";
+import type { Settings } from "../../src/core/settings.ts";
+import { type Gateway, startGateway } from "../../src/gateway.ts";
+import { createLog } from "../../src/telemetry/log.ts";
+
+export type Overrides = {
+  readonly [K in keyof Settings]?: Settings[K] extends readonly unknown[]
+    ? Settings[K]
+    : Settings[K] extends object
+      ? Partial<Settings[K]>
+      : Settings[K];
+};
+
+export interface TestGateway extends Gateway {
+  /** http://127.0.0.1:port */
+  readonly url: string;
+  readonly adminUrl: string;
+  /** What was logged so far. */
+  readonly logLines: readonly Record<string, unknown>[];
+  close(): Promise<void>;
+}
+
+export interface TestGatewayOptions {
+  readonly upstreamUrl: string;
+  readonly overrides?: Overrides;
+  readonly clock?: Clock;
+}
+
+export async function startTestGateway(options: TestGatewayOptions): Promise<TestGateway> {
+  const logLines: Record<string, unknown>[] = [];
+  const destination = {
+    write: (line: string) => void logLines.push(JSON.parse(line)),
+    flush: (done?: () => void) => done?.(),
+  };
+  const clock = options.clock ?? systemClock;
+  const log = createLog({ level: "debug", clock, destination });
+  const gateway = await startGateway(testSettings(options.upstreamUrl, options.overrides), {
+    clock,
+    log,
+    version: "0.0.0-test",
+    nodeVersion: process.versions.node,
+  });
+  return {
+    ...gateway,
+    url: `http://127.0.0.1:${gateway.traffic.port}`,
+    adminUrl: `http://127.0.0.1:${gateway.admin.port}`,
+    logLines,
+    close: () => gateway.drain(),
+  };
+}
+
+export function testSettings(upstreamUrl: string, overrides: Overrides = {}): Settings {
+  const base: Settings = {
+    listen: { host: "127.0.0.1", port: 0 },
+    admin: { host: "127.0.0.1", port: 0 },
+    basePath: "/",
+    upstream: { url: upstreamUrl, connectTimeoutMs: 2_000, responseTimeoutMs: 30_000, maxConnections: 256 },
+    routes: ["/v1/", "/v2/"],
+    unmatched: "reject",
+    clientAddress: { trustedProxies: [], header: "x-forwarded-for", ipv6Prefix: 64 },
+    policies: [{ name: "per-ip", limit: 100, windowMs: 60_000, maxClients: 100_000 }],
+    auth: { mode: "presence", realm: "finance", tokensFile: null },
+    fields: ["standard", "legacy"],
+    maxBodyBytes: 10 * 1024 * 1024,
+    timeouts: { headMs: 10_000, bodyMs: 60_000, keepAliveMs: 65_000 },
+    drain: { delayMs: 0, timeoutMs: 2_000 },
+    log: { level: "info", access: true },
+  };
+  const merged: Record<string, unknown> = { ...base };
+  for (const [key, value] of Object.entries(overrides)) {
+    const isSection = typeof value === "object" && !Array.isArray(value);
+    merged[key] = isSection ? { ...(base[key as keyof Settings] as object), ...value } : value;
+  }
+  return merged as unknown as Settings;
+}

@@ -1,0 +1,142 @@
+// One line a request, and the bound on those of throttled clients.
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { Decision } from "../../src/core/policy.ts";
+import { createAccessLog } from "../../src/telemetry/access-log.ts";
+import { createUpstreamLog } from "../../src/telemetry/upstream-log.ts";
+import { FakeClock, keptLog } from "./lines.ts";
+import { exchangeOf, policy } from "./scrape.ts";
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+const decision: Decision = { outcome: "throttled", policy, remaining: 0, atMs: 0, resetMs: 0 };
+
+const throttledAt = (endedMs: number, client = "192.0.2.1") =>
+  exchangeOf({ client, endedMs, decision, status: 429, problem: "throttled", dispatchedMs: null, answeredMs: null });
+
+const setUp = (options: { maxClients?: number } = {}) => {
+  const kept = keptLog();
+  const access = createAccessLog(kept.log, { enabled: true, ...options });
+  const count = (msg: string) => kept.lines().filter((line) => line.msg === msg).length;
+  const summaries = () => kept.lines().filter((line) => line.msg === "throttled requests left out");
+  return { ...kept, access, count, summaries };
+};
+
+test("a request is one line with all there is to know, and neither query nor token", () => {
+  const { access, lines } = setUp();
+  access.record(exchangeOf({ endedMs: 1_050.12345 }), "/v2/transactions?limit=5&token=abc");
+  expect(lines()).toEqual([
+    {
+      level: "info",
+      time: 1_700_000_005_000,
+      id: "request-1",
+      method: "GET",
+      route: "/v2/",
+      path: "/v2/transactions",
+      status: 200,
+      durationMs: 50.123,
+      upstreamMs: 40,
+      client: "192.0.2.1",
+      decision: "admitted",
+      remaining: 99,
+      auth: "accepted",
+      problem: null,
+      complete: true,
+      msg: "request",
+    },
+  ]);
+});
+
+test("a request the upstream never answered has no upstream time, and a 5xx is a warning", () => {
+  const { access, lines } = setUp();
+  access.record(exchangeOf({ status: 502, problem: "upstream_failed", answeredMs: null, complete: false }), "/v2/me");
+  expect(lines()).toMatchObject([{ level: "warn", upstreamMs: null, problem: "upstream_failed", complete: false }]);
+});
+
+test("switched off, or below the level, nothing is written, counted or timed", () => {
+  for (const [level, enabled] of [
+    ["info", false],
+    ["error", true],
+  ] as const) {
+    const { log, lines } = keptLog(level);
+    const access = createAccessLog(log, { enabled });
+    for (let i = 0; i < 20; i++) access.record(throttledAt(1_000), "/v2/me");
+    access.record(exchangeOf({ status: 502 }), "/v2/me");
+    access.close();
+    expect([lines(), access.omitted, vi.getTimerCount()]).toEqual([[], 0, 0]);
+  }
+});
+
+test("of one client's throttled requests five a second are logged, and the rest summed up when the second is over", () => {
+  const { access, count, summaries } = setUp();
+  for (let i = 0; i < 12; i++) access.record(throttledAt(1_000 + i), "/v2/me");
+  expect([count("request"), summaries()]).toEqual([5, []]);
+  vi.advanceTimersByTime(980);
+  expect(summaries()).toEqual([]);
+  vi.advanceTimersByTime(30);
+  expect(summaries()).toMatchObject([{ level: "info", client: "192.0.2.1", omitted: 7 }]);
+  expect(access.omitted).toBe(7);
+  vi.advanceTimersByTime(10_000);
+  expect(summaries()).toHaveLength(1);
+});
+
+test("each client has its own five, and each second anew; seconds are half open", () => {
+  const { access, count, summaries } = setUp();
+  for (const client of ["a", "b"]) for (let i = 0; i < 5; i++) access.record(throttledAt(1_999.9, client), "/");
+  expect([count("request"), vi.getTimerCount()]).toEqual([10, 0]);
+  access.record(throttledAt(1_999.99, "a"), "/");
+  expect([count("request"), vi.getTimerCount()]).toEqual([10, 1]);
+  for (let i = 0; i < 6; i++) access.record(throttledAt(2_000, "a"), "/");
+  expect(count("request")).toBe(15);
+  expect(summaries()).toMatchObject([{ client: "a", omitted: 1 }]);
+});
+
+test("what was not throttled by the gateway is always logged: an upstream's own 429, a 401", () => {
+  const { access, count } = setUp();
+  for (let i = 0; i < 20; i++) {
+    access.record(exchangeOf({ status: 429, endedMs: 1_000 }), "/");
+    access.record(exchangeOf({ status: 401, problem: "no_token", endedMs: 1_000 }), "/");
+  }
+  expect(count("request")).toBe(40);
+});
+
+test("clients beyond the table's bound are left out and summed up together", () => {
+  const { access, count, summaries } = setUp({ maxClients: 3 });
+  for (let i = 0; i < 10; i++) access.record(throttledAt(1_000, `client-${i}`), "/");
+  for (let i = 0; i < 6; i++) access.record(throttledAt(1_001, "client-0"), "/");
+  expect(count("request")).toBe(3 + 4);
+  access.close();
+  expect(summaries().map(({ client, omitted }) => [client, omitted])).toEqual([
+    ["client-0", 2],
+    [null, 7],
+  ]);
+  expect([access.omitted, vi.getTimerCount()]).toEqual([9, 0]);
+});
+
+test("the timer of the summary does not keep the process alive", () => {
+  const set = vi.spyOn(globalThis, "setTimeout");
+  const { access } = setUp();
+  for (let i = 0; i < 6; i++) access.record(throttledAt(1_000), "/");
+  const timer: NodeJS.Timeout | undefined = set.mock.results[0]?.value;
+  expect(timer?.hasRef()).toBe(false);
+});
+
+test("an upstream that is down is logged a few times a second for each reason, then summed up", () => {
+  const clock = new FakeClock();
+  const { log, lines } = keptLog("info", clock);
+  const upstream = createUpstreamLog(log, { clock, perSecond: 2 });
+  for (let i = 0; i < 10; i++) upstream.record({ reason: "refused", code: "ECONNREFUSED", id: `r${i}` });
+  upstream.record({ reason: "reset", code: null, id: "r10" });
+  expect(lines()).toMatchObject([
+    { level: "warn", msg: "upstream failed", reason: "refused", code: "ECONNREFUSED", id: "r0" },
+    { id: "r1" },
+    { reason: "reset", code: null, id: "r10" },
+  ]);
+  clock.nowMs += 1_000;
+  upstream.record({ reason: "refused", code: "ECONNREFUSED", id: "r11" });
+  expect(lines().slice(3)).toMatchObject([
+    { msg: "upstream failures left out", reason: "refused", omitted: 8 },
+    { id: "r11" },
+  ]);
+  expect(upstream.omitted).toBe(8);
+});

@@ -1,0 +1,27 @@
+// A log whose lines are kept, and a clock that goes when it is told.
+import type { Clock } from "../../src/core/clock.ts";
+import type { LogLevel } from "../../src/core/settings.ts";
+import { createLog } from "../../src/telemetry/log.ts";
+
+export interface Line {
+  readonly msg: string;
+  readonly client?: string | null;
+  readonly omitted?: number;
+}
+
+export class FakeClock implements Clock {
+  nowMs = 5_000;
+  monotonicMs(): number {
+    return this.nowMs;
+  }
+  wallMs(): number {
+    return 1_700_000_000_000 + this.nowMs;
+  }
+}
+
+export function keptLog(level: LogLevel = "info", clock: Clock = new FakeClock()) {
+  const written: string[] = [];
+  const destination = { write: (line: string) => written.push(line), flush: (done?: () => void) => done?.() };
+  const log = createLog({ level, clock, destination });
+  return { log, written, lines: () => written.map((line) => JSON.parse(line) as Line) };
+}
