@@ -64,9 +64,9 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     res.once("close", this.#onClientGone);
     this.#stopWaiting = this.#options.connections.acquire((connection) => {
       this.#stopWaiting = null;
-      if (connection === null) return this.#fail("overloaded", null);
       this.#connection = connection;
-      this.#dispatch(connection);
+      if (connection === null) this.#fail("overloaded", null);
+      else this.#dispatch(connection);
     });
   }
 
@@ -125,12 +125,16 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   }
 
   onError(error: Error): void {
-    if (this.#isOver) return this.#letGo();
     const reason = upstreamErrorReason(error);
-    if (this.#connection === null || !this.#mayRetry(this.#connection, reason)) return this.#fail(reason, error);
-    this.#wasRetried = true;
-    // The same slot: its connection is gone, so this opens a new one.
-    this.#dispatch(this.#connection);
+    if (this.#isOver) {
+      this.#letGo();
+    } else if (this.#connection !== null && this.#mayRetry(this.#connection, reason)) {
+      this.#wasRetried = true;
+      // The same slot: its connection is gone, so this opens a new one.
+      this.#dispatch(this.#connection);
+    } else {
+      this.#fail(reason, error);
+    }
   }
 
   #mayRetry(connection: UpstreamConnection, reason: UpstreamErrorReason): boolean {

@@ -60,16 +60,15 @@ export class ActiveRequest {
     }
     this.exchange.problem = problem.reason;
     const { fields, body } = this.#context.fields.problem(problem, this.exchange.decision);
-    this.#writeHead(problem.status, undefined, fields);
+    this.#writeHead(problem.status, problem.message, fields);
     this.res.end(body);
   }
 
-  #writeHead(status: number, statusText: string | undefined, fields: string[]): void {
+  #writeHead(status: number, statusText: string, fields: string[]): void {
     const isUnread = this.hasBody && !this.req.complete;
     const isLast = isUnread || this.connection.isClosing || this.#context.isDraining();
     if (isLast) fields.push("Connection", "close");
-    if (statusText === undefined) this.res.writeHead(status, fields);
-    else this.res.writeHead(status, statusText, fields);
+    this.res.writeHead(status, statusText, fields);
     if (isUnread) this.connection.closeGently(this.req);
     this.exchange.status = status;
     this.exchange.respondedMs = this.#context.nowMs();

@@ -1,6 +1,5 @@
 // Answers to bytes that never became a request: the parser gave up, or the head took too long. They look like every other answer of
 // the gateway's and carry the same fields.
-import { STATUS_CODES } from "node:http";
 import { type Problem, problems } from "../core/problem.ts";
 
 /** What to tell a client whose bytes the parser refused; null when there is nobody left to tell. */
@@ -19,8 +18,8 @@ function hasOverlongTarget(error: Error): boolean {
   return packet instanceof Uint8Array && !packet.subarray(0, 16_384).includes(0x0a);
 }
 
-export function serializeAnswer(status: number, fields: readonly string[], body: string): string {
-  let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n`;
+export function serializeAnswer({ status, message }: Problem, fields: readonly string[], body: string): string {
+  let text = `HTTP/1.1 ${status} ${message}\r\n`;
   for (let i = 0; i < fields.length; i += 2) text += `${fields[i]}: ${fields[i + 1]}\r\n`;
   return `${text}Connection: close\r\n\r\n${body}`;
 }

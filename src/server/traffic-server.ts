@@ -190,7 +190,7 @@ export class TrafficServer {
     const startedMs = this.#options.nowMs();
     const answer = (decision: Decision): void => {
       const { fields, body } = this.#options.fields.problem(problem, decision);
-      connection.endWith(serializeAnswer(problem.status, fields, body));
+      connection.endWith(serializeAnswer(problem, fields, body));
       this.#options.onEnd(unparsedExchange(connection.peer, decision, problem, startedMs, this.#options.nowMs()), "");
     };
     const decision = this.#options.observe(connection.peer);

@@ -73,7 +73,7 @@ export async function startRawUpstream(onData: (socket: Socket, data: Buffer) =>
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
     socket.on("error", () => {});
-    socket.on("data", (data) => {
+    socket.on("data", (data: Buffer) => {
       bytes += data.toString("latin1");
       onData(socket, data);
     });
