@@ -1,0 +1,110 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { parseBasePath, parseHost, parseNetwork, parseRoute, parseUpstreamUrl } from "../../src/config/addresses.ts";
+
+describe("a host to listen on", () => {
+  test.each(["0.0.0.0", "127.0.0.1", "::", "::1", "2001:db8::1", "localhost", "gateway-1.internal"])(
+    "%s is taken as it is",
+    (text) => {
+      expect(parseHost(text)).toBe(text);
+    },
+  );
+
+  test.each([
+    "",
+    "[::1]",
+    "1.2.3",
+    "1.2.3.256",
+    "01.2.3.4",
+    "8080",
+    "host:80",
+    "a..b",
+    "_srv.example",
+    "-a",
+    "fe80::1%eth0",
+    "a b",
+    "http://h",
+  ])("%j is refused", (text) => {
+    expect(parseHost(text)).toBeUndefined();
+  });
+});
+
+describe("an upstream", () => {
+  test.each(["http://127.0.0.1:3000", "http://api.internal/base/", "HTTP://api", "http://[::1]:3000/x"])(
+    "%s is taken as it is",
+    (text) => {
+      expect(parseUpstreamUrl(text)).toBe(text);
+    },
+  );
+
+  test.each([
+    "",
+    "api:3000",
+    "//api",
+    "https://api",
+    "http:api",
+    "http:///api",
+    "http://u@api",
+    "http://u:p@api",
+    "http://api?x",
+    "http://api#x",
+    "http://api\\x",
+    "http://a b",
+    " http://api",
+    "http://api:65536",
+    "ftp://api",
+  ])("%j is refused", (text) => {
+    expect(parseUpstreamUrl(text)).toBeUndefined();
+  });
+});
+
+describe("a route", () => {
+  test.each(["/", "/v1/", "/a/b.c/", "/.well-known/", "/a/.../", "/v1:x@y/"])("%s is taken", (text) => {
+    expect(parseRoute(text)).toBe(text);
+  });
+
+  test.each([
+    "",
+    "v1/",
+    "/v1",
+    "//",
+    "/v1//",
+    "/../",
+    "/a/./",
+    "/v%31/",
+    "/v1;x/",
+    "/v1?/",
+    "/v1#/",
+    "/a\\b/",
+    "/a b/",
+    "/é/",
+    "/a\n/",
+  ])("%j is refused", (text) => {
+    expect(parseRoute(text)).toBeUndefined();
+  });
+
+  test("never holds what two readers could take for two paths", () => {
+    fc.assert(
+      fc.property(fc.string(), (text) => {
+        const route = parseRoute(`/${text}/`);
+        if (route === undefined) return;
+        expect(new URL(route, "http://h").pathname).toBe(route);
+        expect(decodeURIComponent(route)).toBe(route);
+      }),
+    );
+  });
+});
+
+test("a base path loses its slash at the end, and nothing else", () => {
+  expect(["/", "/x", "/x/", "/x/y/"].map(parseBasePath)).toEqual(["/", "/x", "/x", "/x/y"]);
+  for (const text of ["", "x", "//", "/x//", "/..", "/x/../y", "/x%20"]) expect(parseBasePath(text)).toBeUndefined();
+});
+
+test("a trusted proxy is an address or a network of either family", () => {
+  for (const text of ["10.0.0.0/8", "10.0.0.1", "2001:db8::/32", "::1", "::ffff:10.0.0.0/104"]) {
+    expect(parseNetwork(text)).toBe(text);
+  }
+  for (const text of ["", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0/8", "*", "lb", "fe80::1%eth0"]) {
+    expect(parseNetwork(text)).toBeUndefined();
+  }
+});

@@ -1,0 +1,273 @@
+// From what was written to Settings: which source wins, how a key is named in each, and what contradicts what.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { parseArguments } from "../../src/commands/arguments.ts";
+import { renderConfigError } from "../../src/config/config-error.ts";
+import { loadSettings } from "../../src/config/load.ts";
+import type { Settings } from "../../src/core/settings.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "headgate-config-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+interface Given {
+  readonly yaml?: string;
+  readonly env?: Record<string, string>;
+  /** As on the command line. */
+  readonly flags?: readonly string[];
+}
+
+function load({ yaml = "", env = {}, flags = [] }: Given) {
+  writeFileSync(join(folder, "c.yaml"), yaml);
+  const parsed = parseArguments(["start", "--config", "c.yaml", ...flags]);
+  if (!parsed.ok || parsed.invocation.command !== "start") throw new Error("the test's own flags are wrong");
+  return loadSettings({ ...parsed.invocation.args, env, cwd: folder });
+}
+
+function settings(given: Given): Settings {
+  const loaded = load(given);
+  if (!loaded.ok) throw new Error(loaded.errors.map(renderConfigError).join("\n"));
+  return loaded.settings;
+}
+
+function errors(given: Given): string[] {
+  const loaded = load(given);
+  return loaded.ok ? [] : loaded.errors.map(renderConfigError);
+}
+
+describe("sources", () => {
+  const yaml = "listen: { host: 127.0.0.1, port: 1 }\n";
+  const env = { HEADGATE_LISTEN_PORT: "2" };
+
+  test("the command line beats the environment, which beats the file, key by key", () => {
+    expect(settings({ yaml }).listen).toEqual({ host: "127.0.0.1", port: 1 });
+    expect(settings({ yaml, env }).listen).toEqual({ host: "127.0.0.1", port: 2 });
+    expect(settings({ yaml, env, flags: ["--port", "3"] }).listen).toEqual({ host: "127.0.0.1", port: 3 });
+    expect(settings({ yaml, env, flags: ["--set", "listen.port=3"] }).listen.port).toBe(3);
+  });
+
+  test("on the command line the last one wins, shorthand or not", () => {
+    expect(settings({ flags: ["--port", "3", "--set", "listen.port=4"] }).listen.port).toBe(4);
+    expect(settings({ flags: ["--set", "listen.port=4", "--port", "3"] }).listen.port).toBe(3);
+  });
+
+  test("a mistake that is overridden is still a mistake", () => {
+    expect(errors({ yaml: "listen: { port: x }", flags: ["--port", "80"] })).toHaveLength(1);
+    expect(errors({ env: { HEADGATE_LISTEN_PORT: "x" }, flags: ["--port", "80"] })).toHaveLength(1);
+  });
+
+  test("HEADGATE_CONFIG names the file, unless --config does; empty names none", () => {
+    writeFileSync(join(folder, "other.yaml"), "basePath: /other\n");
+    const bare = { cwd: folder, overrides: [] };
+    const byVariable = loadSettings({ ...bare, env: { HEADGATE_CONFIG: "other.yaml" } });
+    expect(byVariable).toMatchObject({ ok: true, file: "other.yaml", settings: { basePath: "/other" } });
+    expect(settings({ env: { HEADGATE_CONFIG: "other.yaml" } }).basePath).toBe("/");
+    expect(loadSettings({ ...bare, env: { HEADGATE_CONFIG: "" } })).toMatchObject({
+      ok: true,
+      settings: { basePath: "/" },
+    });
+  });
+
+  test("an unreadable file is one clear line, and the environment is checked all the same", () => {
+    const loaded = loadSettings({
+      file: "nowhere.yaml",
+      env: { HEADGATE_LISTEN_PORT: "x" },
+      cwd: folder,
+      overrides: [],
+    });
+    expect(loaded.ok ? [] : loaded.errors.map(renderConfigError)).toEqual([
+      "nowhere.yaml: cannot be read: no such file",
+      'environment HEADGATE_LISTEN_PORT: listen.port: found "x", expected a whole number from 0 to 65535',
+    ]);
+  });
+
+  test("a file of megabytes is no configuration", () => {
+    expect(errors({ yaml: `# ${"x".repeat(300_000)}\n` })).toEqual([
+      "c.yaml: found more than 256 KiB, expected a configuration",
+    ]);
+  });
+});
+
+describe("a value outside the file", () => {
+  test.each<[Record<string, string>, Partial<Settings>]>([
+    [{ HEADGATE_UPSTREAM_URL: "http://api" }, { upstream: { ...settings({}).upstream, url: "http://api" } }],
+    [{ HEADGATE_UPSTREAM_CONNECT_TIMEOUT: "5s" }, { upstream: { ...settings({}).upstream, connectTimeoutMs: 5000 } }],
+    [{ HEADGATE_POLICIES_0_LIMIT: "7" }, { policies: [{ ...settings({}).policies[0], limit: 7 }] }],
+    [{ HEADGATE_POLICIES: "[{ limit: 7 }]" }, { policies: [{ ...settings({}).policies[0], limit: 7 }] }],
+    [{ HEADGATE_ROUTES: "[/a/, /b/]" }, { routes: ["/a/", "/b/"] }],
+    [{ HEADGATE_ROUTES: "/a/, /b/" }, { routes: ["/a/", "/b/"] }],
+    [{ HEADGATE_ROUTES_1: "/b/" }, { routes: ["/v1/", "/b/"] }],
+    [{ HEADGATE_ROUTES_2: "/v3/" }, { routes: ["/v1/", "/v2/", "/v3/"] }],
+    [{ HEADGATE_LISTEN: "{ port: 1 }" }, { listen: { host: "0.0.0.0", port: 1 } }],
+    [{ HEADGATE_LISTEN_HOST: "::" }, { listen: { host: "::", port: 8080 } }],
+    [{ HEADGATE_MAX_BODY_BYTES: "1024" }, { maxBodyBytes: 1024 }],
+    [{ HEADGATE_DRAIN_DELAY: "0" }, { drain: { delayMs: 0, timeoutMs: 25_000 } }],
+    [{ HEADGATE_LOG_ACCESS: "false" }, { log: { level: "info", access: false } }],
+    [{ HEADGATE_AUTH_REALM: "true" }, { auth: { mode: "presence", realm: "true", tokensFile: null } }],
+    [{ HEADGATE_AUTH_TOKENS_FILE: "" }, { auth: { mode: "presence", realm: "finance", tokensFile: null } }],
+    [
+      { HEADGATE_CLIENT_ADDRESS_TRUSTED_PROXIES: "::1,10.0.0.0/8", HEADGATE_CLIENT_ADDRESS_IPV6_PREFIX: "56" },
+      { clientAddress: { trustedProxies: ["::1", "10.0.0.0/8"], header: "x-forwarded-for", ipv6Prefix: 56 } },
+    ],
+  ])("%j", (env, expected) => {
+    expect(settings({ env })).toEqual({ ...settings({}), ...expected });
+  });
+
+  test("a whole list comes before one of its items, whatever the order", () => {
+    const env = { HEADGATE_POLICIES_0_LIMIT: "7", HEADGATE_POLICIES: "[{ name: a, limit: 5 }]" };
+    expect(settings({ env }).policies[0]).toMatchObject({ name: "a", limit: 7 });
+  });
+
+  test("a list replaces the file's, an item changes it", () => {
+    const yaml = "policies: [{ name: a, limit: 5 }]";
+    expect(settings({ yaml, flags: ["--set", "policies[0].limit=6"] }).policies[0]).toMatchObject({
+      name: "a",
+      limit: 6,
+    });
+    expect(settings({ yaml, flags: ["--set", "policies=[{limit: 6}]"] }).policies[0]).toMatchObject({
+      name: "per-ip",
+      limit: 6,
+    });
+  });
+
+  test.each<[string, Given]>([
+    [
+      'environment HEADGATE_UPSTREM_URL: unknown variable; did you mean "HEADGATE_UPSTREAM_URL"?',
+      { env: { HEADGATE_UPSTREM_URL: "x" } },
+    ],
+    [
+      "environment HEADGATE_PASSWORD: unknown variable; expected HEADGATE_ and the path of a key, such as HEADGATE_UPSTREAM_URL",
+      { env: { HEADGATE_PASSWORD: "hunter2" } },
+    ],
+    [
+      'environment HEADGATE_LISTEN: listen: found "80", expected a mapping of host and port',
+      { env: { HEADGATE_LISTEN: '"80"' } },
+    ],
+    [
+      "environment HEADGATE_ROUTES: routes: found an empty list, expected a list of 1 to 64 paths",
+      { env: { HEADGATE_ROUTES: "" } },
+    ],
+    [
+      "environment HEADGATE_ROUTES: routes: not valid YAML: flow sequence must end with a ]",
+      { env: { HEADGATE_ROUTES: "[/v1/" } },
+    ],
+    [
+      "environment HEADGATE_LISTEN: listen.port: found a second one, expected one",
+      { env: { HEADGATE_LISTEN: "{port: 1, port: 2}" } },
+    ],
+    [
+      "environment HEADGATE_POLICIES_1_LIMIT: policies: found a list of 2, expected a list of exactly one policy (several are not supported yet)",
+      { env: { HEADGATE_POLICIES_1_LIMIT: "5" } },
+    ],
+    ["command line --set: routes.4: found 4, expected an index from 0 to 2", { flags: ["--set", "routes.4=/x/"] }],
+    [
+      'command line --set: listen.prot: unknown key; did you mean "listen.port"?',
+      { flags: ["--set", "listen.prot=1"] },
+    ],
+    [
+      'command line --set: upstrem.url: unknown key; did you mean "upstream.url"?',
+      { flags: ["--set", "upstrem.url=x"] },
+    ],
+    ["command line --set: basePath.x: unknown key; expected none", { flags: ["--set", "basePath.x=1"] }],
+    [
+      "command line --set: listen.constructor: unknown key; expected host or port",
+      { flags: ["--set", "listen.constructor=1"] },
+    ],
+    [
+      'command line --port: listen.port: found "eighty", expected a whole number from 0 to 65535',
+      { flags: ["--port", "eighty"] },
+    ],
+    [
+      'command line --upstream: upstream.url: found "http://***@api", expected an absolute http:// URL without credentials, query or fragment (https is not supported yet)',
+      { flags: ["--upstream", "http://root:hunter2@api"] },
+    ],
+  ])("%s", (message, given) => {
+    const yaml = "routes: [/v1/, /v2/]\n";
+    expect(errors({ yaml, ...given })).toEqual([message]);
+  });
+
+  test("what Kubernetes sets for Services of our name is nobody's mistake", () => {
+    const env = {
+      HEADGATE_SERVICE_HOST: "10.96.0.7",
+      HEADGATE_SERVICE_PORT: "80",
+      HEADGATE_SERVICE_PORT_HTTP: "80",
+      HEADGATE_PORT: "tcp://10.96.0.7:80",
+      HEADGATE_PORT_80_TCP: "tcp://10.96.0.7:80",
+      HEADGATE_PORT_80_TCP_ADDR: "10.96.0.7",
+      // For a Service named headgate-admin: the name of a key of ours.
+      HEADGATE_ADMIN_PORT: "tcp://10.96.0.8:9464",
+      HEADGATE_REQUIRE: "all",
+    };
+    expect(settings({ env })).toEqual(settings({}));
+    expect(errors({ env: { HEADGATE_PORT: "80" } })).toHaveLength(1);
+  });
+});
+
+describe("the tokens file", () => {
+  const named = "auth: { mode: tokens, tokensFile: secrets/tokens.txt }";
+
+  test("is looked for from where it was named", () => {
+    writeFileSync(join(folder, "elsewhere.yaml"), named);
+    const file = join(folder, "elsewhere.yaml");
+    const fromFile = loadSettings({ file, env: {}, cwd: "/srv", overrides: [] });
+    expect(fromFile).toMatchObject({ settings: { auth: { tokensFile: join(folder, "secrets/tokens.txt") } } });
+    const env = { HEADGATE_AUTH_TOKENS_FILE: "tokens.txt" };
+    const fromVariable = loadSettings({ file, env, cwd: "/srv", overrides: [] });
+    expect(fromVariable).toMatchObject({ settings: { auth: { tokensFile: "/srv/tokens.txt" } } });
+  });
+
+  test("and its mode are one setting, wherever each was written", () => {
+    const mode = { HEADGATE_AUTH_MODE: "tokens" };
+    expect(settings({ yaml: "auth: { mode: tokens, tokensFile: t.txt }" }).auth.mode).toBe("tokens");
+    expect(errors({ env: mode })).toEqual([
+      "environment HEADGATE_AUTH_MODE: auth.tokensFile: found nothing, expected the path of a file, since auth.mode is tokens",
+    ]);
+    expect(errors({ yaml: "auth: { tokensFile: t.txt }" })).toEqual([
+      'c.yaml:1:21: auth.tokensFile: found "t.txt", expected none, since auth.mode is presence',
+    ]);
+    expect(settings({ env: { ...mode, HEADGATE_AUTH_TOKENS_FILE: "t.txt" } }).auth.tokensFile).toBe(
+      join(folder, "t.txt"),
+    );
+  });
+});
+
+describe("addresses that cannot all be opened", () => {
+  test.each([
+    ["0.0.0.0", "127.0.0.1", true],
+    ["::", "127.0.0.1", true],
+    ["::", "::1", true],
+    ["0:0:0:0:0:0:0:0", "10.0.0.1", true],
+    ["localhost", "127.0.0.1", true],
+    ["LOCALHOST", "::1", true],
+    ["0.0.0.0", "localhost", true],
+    ["127.0.0.1", "127.0.0.1", true],
+    ["::1", "0:0:0:0:0:0:0:1", true],
+    ["127.0.0.1", "127.0.0.2", false],
+    ["127.0.0.1", "::1", false],
+    ["0.0.0.0", "::1", false],
+    ["10.0.0.1", "localhost", false],
+  ])("%s and %s on one port: %s", (one, other, collide) => {
+    for (const [listen, admin] of [
+      [one, other],
+      [other, one],
+    ] as const) {
+      const flags = ["--port", "80", "--host", listen, "--admin-port", "80", "--admin-host", admin];
+      expect(errors({ flags })).toHaveLength(collide ? 1 : 0);
+    }
+  });
+
+  test("port 0 collides with nothing", () => {
+    expect(errors({ flags: ["--port", "0", "--admin-port", "0"] })).toEqual([]);
+  });
+
+  test.each([
+    ["http://127.0.0.1:8080", 1],
+    ["http://[::1]:8080/x", 0], // 0.0.0.0 takes no IPv6
+    ["http://localhost:9464", 1],
+    ["http://127.0.0.1:8081", 0],
+    ["http://api:8080", 0],
+  ])("an upstream at %s is %i mistake", (url, count) => {
+    expect(errors({ flags: ["--upstream", url] })).toHaveLength(count);
+  });
+});

@@ -1,0 +1,123 @@
+// The definition against what is written beside it: the packaged file, the JSON Schema, the names of the variables.
+import { readdirSync, readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import * as z from "zod";
+import { variableName } from "../../src/config/environment.ts";
+import { jsonSchema, jsonSchemaText } from "../../src/config/json-schema.ts";
+import { loadSettings, packagedConfigFile } from "../../src/config/load.ts";
+import { allEntries } from "../../src/config/paths.ts";
+import { type Raw, rawAt } from "../../src/config/raw.ts";
+import { schema } from "../../src/config/schema.ts";
+import { validateConfig } from "../../src/config/validate.ts";
+import { configTable } from "../../src/config/written.ts";
+import { readYaml } from "../../src/config/yaml-source.ts";
+
+const packagedText = readFileSync(packagedConfigFile, "utf8");
+const packaged = readYaml(packagedText, "headgate.yaml");
+
+describe("the packaged headgate.yaml", () => {
+  test("is exactly the defaults", () => {
+    expect(packaged.errors).toEqual([]);
+    const { values, errors } = validateConfig(packaged.raw);
+    expect(errors).toEqual([]);
+    expect(values).toEqual(validateConfig(undefined).values);
+  });
+
+  test("shows every key, as it is written in the definition", () => {
+    for (const { path, node } of allEntries()) {
+      expect([path.join("."), written(rawAt(packaged.raw, path))]).toEqual([path.join("."), node.default]);
+    }
+  });
+
+  test("points an editor to its schema", () => {
+    expect(packagedText.split("\n")[0]).toBe("# yaml-language-server: $schema=./headgate.schema.json");
+  });
+
+  test("is what starts without any configuration", () => {
+    expect(loadSettings({ env: {}, cwd: "/", overrides: [] })).toMatchObject({ ok: true, file: packagedConfigFile });
+  });
+});
+
+function written(raw: Raw | undefined): unknown {
+  if (raw?.kind === "list") return raw.items.map(written);
+  return raw?.kind === "scalar" ? raw.value : undefined;
+}
+
+describe("the JSON Schema", () => {
+  test("is up to date in config/ (npm run schema)", () => {
+    expect(readFileSync(new URL("../../config/headgate.schema.json", import.meta.url), "utf8")).toBe(jsonSchemaText());
+  });
+
+  // Read by somebody else's code, so that it means to others what it means to us.
+  const editor = z.fromJSONSchema(jsonSchema() as z.core.JSONSchema.JSONSchema);
+
+  test("accepts the packaged file, and one with empty sections", () => {
+    expect(editor.safeParse(parse(packagedText)).error).toBeUndefined();
+    expect(editor.safeParse(parse("listen:\nlog:\n  access: false\n")).error).toBeUndefined();
+  });
+
+  test("refuses nothing that the gateway accepts", () => {
+    for (const value of [
+      { drain: { delay: 0 } },
+      { maxBodyBytes: 1 },
+      { maxBodyBytes: "1TiB" },
+      { upstream: { url: "HTTP://[::1]:3000/x" } },
+      { basePath: "/x/" },
+      { routes: ["/"] },
+      { policies: [{}] },
+      { auth: { mode: "tokens", tokensFile: "t.txt" } },
+    ]) {
+      expect(validateConfig(readYaml(JSON.stringify(value), "f.json").raw).errors).toEqual([]);
+      expect([value, editor.safeParse(value).success]).toEqual([value, true]);
+    }
+  });
+
+  test("marks most of the broken configurations, and knows what it cannot mark", () => {
+    const folder = new URL("broken/", import.meta.url);
+    const unmarked = readdirSync(folder).filter((name) => {
+      if (!name.endsWith(".yaml") || /^(syntax|two|alias|duplicate|not-utf)/.test(name)) return false;
+      return editor.safeParse(parse(readFileSync(new URL(name, folder), "utf8"))).success;
+    });
+    expect(unmarked).toEqual([
+      // What two values mean together, what stands in another file, what only a parser of addresses can tell.
+      ...["base-path-dots.yaml", "duration-too-long.yaml", "duration-zero.yaml", "fields-structured-only.yaml"],
+      ...["fields-twice.yaml", "host-mistyped-address.yaml", "host-with-brackets.yaml", "host-with-port.yaml"],
+      ...["listeners-collide.yaml", "policy-window.yaml", "proxy-name.yaml", "proxy-prefix.yaml"],
+      ...["route-inside-another.yaml", "route-twice.yaml", "tokens-file-bad-line.yaml", "tokens-file-empty.yaml"],
+      ...["tokens-file-missing.yaml", "tokens-file-without-mode.yaml", "tokens-without-file.yaml"],
+      "upstream-is-the-gateway.yaml",
+    ]);
+  });
+});
+
+test("no two keys share a variable", () => {
+  const names = allEntries().map(({ path }) => variableName(path));
+  expect(new Set(names).size).toBe(names.length);
+  expect(names).toContain("HEADGATE_UPSTREAM_CONNECT_TIMEOUT");
+  expect(names).toContain("HEADGATE_CLIENT_ADDRESS_IPV6_PREFIX");
+  expect(names).toContain("HEADGATE_POLICIES_0_MAX_CLIENTS");
+});
+
+test("every default is one its own key accepts", () => {
+  for (const { path, node } of allEntries()) {
+    if (node.kind === "leaf") expect([path, node.read(node.default).ok]).toEqual([path, true]);
+    else
+      for (const value of [node.default].flat())
+        expect([path, node.item.read(value as string).ok]).toEqual([path, true]);
+  }
+});
+
+test("the table has a row for every key, with default and meaning", () => {
+  const rows = configTable().trim().split("\n");
+  expect(rows).toHaveLength(allEntries().length + 2);
+  expect(rows[0]).toBe("| key | default | meaning |");
+  expect(rows).toContain("| `policies[0].window` | `60s` | The length of the window. |");
+  expect(rows).toContain("| `routes` | `[/v1/, /v2/]` | The path prefixes that are limited and proxied. |");
+  expect(rows.every((row) => row.match(/(?<!\\)\|/g)?.length === 4)).toBe(true);
+});
+
+test("every key has a sentence", () => {
+  for (const { node } of allEntries()) expect(node.description).toMatch(/^\S.{8,110}\.$/);
+  expect(schema.description).toMatch(/\.$/);
+});
