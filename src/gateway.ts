@@ -6,26 +6,22 @@ import { offVerifier, presenceVerifier } from "./auth/presence.ts";
 import { watchTokenFile } from "./auth/token-list.ts";
 import { type ClientAddressRules, readPeer } from "./core/client-address.ts";
 import type { Clock } from "./core/clock.ts";
-import type { RequestFacts, RequestRules } from "./core/decide.ts";
+import type { RequestRules } from "./core/decide.ts";
 import { ResponseFields } from "./core/fields.ts";
 import type { Health } from "./core/health.ts";
 import { parseCidr } from "./core/ip-address.ts";
 import { createPathReader } from "./core/request-path.ts";
 import type { Settings } from "./core/settings.ts";
-import type { UpstreamErrorReason, UpstreamHealth } from "./core/upstream.ts";
 import type { Verifier } from "./core/verifier.ts";
 import { MemoryStore } from "./limiter/memory-store.ts";
 import { createDecide } from "./pipeline.ts";
-import { Forwarding } from "./proxy/forward.ts";
+import { type ForwarderOptions, Forwarding } from "./proxy/forward.ts";
 import { trustedRequestId, upstreamRequestFields } from "./proxy/request-fields.ts";
 import { UpstreamConnections } from "./proxy/upstream-connections.ts";
-import { upstreamErrorCode } from "./proxy/upstream-error.ts";
 import type { ActiveRequest } from "./server/active-request.ts";
 import { TrafficServer } from "./server/traffic-server.ts";
-import { createAccessLog } from "./telemetry/access-log.ts";
 import type { Logger } from "./telemetry/log.ts";
-import { createMetrics } from "./telemetry/metrics.ts";
-import { createUpstreamLog } from "./telemetry/upstream-log.ts";
+import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
 
 export interface GatewayOptions {
   readonly clock: Clock;
@@ -51,109 +47,109 @@ export interface Gateway {
 
 /** Rejects with the system's error if a port cannot be had, or with a TokenFileProblem; nothing is left open then. */
 export async function startGateway(settings: Settings, options: GatewayOptions): Promise<Gateway> {
-  const { clock, log } = options;
-  const [policy] = settings.policies;
-  const clientAddress = clientAddressRules(settings);
-  const rules = requestRules(settings, clientAddress);
-  const store = new MemoryStore(policy);
-  const verifier = await createVerifier(settings, log);
-  const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
-  const connections = new UpstreamConnections(settings.upstream);
-  const accessLog = createAccessLog(log, { enabled: settings.log.access });
-  const upstreamLog = createUpstreamLog(log, { clock });
+  const { log } = options;
+  const { server, telemetry, close } = await createParts(settings, options);
   let status: Health["status"] = "starting";
-  let upstreamHealth: UpstreamHealth = { state: "unknown", reason: null };
-
-  const server = new TrafficServer({
-    upstreamUrl: settings.upstream.url,
-    routes: settings.unmatched === "proxy" ? [...settings.routes, "/"] : settings.routes,
-    headTimeoutMs: settings.timeouts.headMs,
-    keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
-    fields,
-    nowMs: clock.monotonicMs,
-    readPeer: (remoteAddress) => readPeer(remoteAddress, clientAddress),
-    decide: createDecide({ rules, store, verifier }),
-    observe: (peer) => store.peek(peer.key, clock.monotonicMs()),
-    requestId: (facts: RequestFacts) => trustedRequestId(facts.rawFields, facts.peer) ?? randomUUID(),
-    forward: (active) => forward(active),
-    onEnd: (exchange, path) => {
-      metrics.observe(exchange);
-      accessLog.record(exchange, path);
-    },
-    onFailure: (error) => log.error({ err: error }, "internal error"),
-  });
-  const metrics = createMetrics({
-    routes: settings.routes,
-    policy,
-    store,
-    upstreamConnections: () => connections.figures(),
-    upstreamHealth: () => upstreamHealth,
-    clientConnections: () => server.connectionCount,
-    logLines: () => ({ sampled: accessLog.omitted + upstreamLog.omitted, dropped: 0 }),
-    version: options.version,
-    nodeVersion: options.nodeVersion,
-  });
-
-  const onUpstreamError = (reason: UpstreamErrorReason, error: Error | null, id: string): void => {
-    metrics.upstreamError(reason);
-    // A gateway that ran out of connections says nothing about whether the upstream is there.
-    if (reason !== "overloaded") upstreamHealth = { state: "down", reason };
-    upstreamLog.record({ reason, code: error === null ? null : upstreamErrorCode(error), id });
-  };
-  const forward = (active: ActiveRequest): void => {
-    const { target, message, upstreamTarget } = active.verdict.reading;
-    const host = target?.authority ?? message.host;
-    const origin = { peer: active.connection.peer, host, requestId: active.exchange.id };
-    const request = { path: upstreamTarget ?? "/", fields: upstreamRequestFields(active.req.rawHeaders, origin) };
-    const forwarding = new Forwarding(active, request, {
-      connections,
-      maxBodyBytes: settings.maxBodyBytes,
-      bodyTimeoutMs: settings.timeouts.bodyMs,
-      nowMs: clock.monotonicMs,
-      onError: (reason, error, exchange) => onUpstreamError(reason, error, exchange.id),
-      onAnswer: () => {
-        upstreamHealth = { state: "up", reason: null };
-      },
-    });
-    active.cancel = (problem) => forwarding.cancel(problem);
-    forwarding.start();
-  };
-
-  const closeParts = async (): Promise<void> => {
-    verifier.close();
-    accessLog.close();
-    upstreamLog.close();
-    await connections.close();
-  };
   const admin = await startAdmin({
     ...settings.admin,
-    metrics: (openMetrics) => metrics.text(openMetrics),
-    health: () => ({ status, upstream: upstreamHealth }),
+    metrics: (openMetrics) => telemetry.metrics.text(openMetrics),
+    health: () => ({ status, upstream: telemetry.upstreamHealth() }),
     onError: (error) => log.error({ err: error }, "scrape failed"),
   }).catch(async (error) => {
-    await closeParts();
+    await close();
     throw error;
   });
   const traffic = await server.listen(settings.listen.host, settings.listen.port).catch(async (error) => {
     await admin.close();
-    await closeParts();
+    await close();
     throw error;
   });
   log.info({ listener: "traffic", ...traffic }, "listening");
   log.info({ listener: "admin", host: admin.host, port: admin.port }, "listening");
   status = "ready";
-
   return {
     traffic,
     admin: { host: admin.host, port: admin.port },
     async drain() {
       status = "draining";
-      metrics.setDraining();
+      telemetry.metrics.setDraining();
       await new Promise((resolve) => setTimeout(resolve, settings.drain.delayMs));
       await server.drain(settings.drain.timeoutMs);
-      await closeParts();
+      await close();
       await admin.close();
     },
+  };
+}
+
+interface Parts {
+  readonly server: TrafficServer;
+  readonly telemetry: Telemetry;
+  /** Takes down what is not a listener. */
+  readonly close: () => Promise<void>;
+}
+
+async function createParts(settings: Settings, options: GatewayOptions): Promise<Parts> {
+  const { clock, log } = options;
+  const clientAddress = clientAddressRules(settings);
+  const store = new MemoryStore(settings.policies[0]);
+  const verifier = await createVerifier(settings, log);
+  const connections = new UpstreamConnections(settings.upstream);
+  const telemetry = createTelemetry({
+    ...options,
+    accessLogEnabled: settings.log.access,
+    routes: settings.routes,
+    store,
+    upstreamConnections: () => connections.figures(),
+    clientConnections: () => server.connectionCount,
+  });
+  const server: TrafficServer = new TrafficServer({
+    upstreamUrl: settings.upstream.url,
+    routes: settings.unmatched === "proxy" ? [...settings.routes, "/"] : settings.routes,
+    headTimeoutMs: settings.timeouts.headMs,
+    keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
+    fields: new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm }),
+    nowMs: clock.monotonicMs,
+    readPeer: (remoteAddress) => readPeer(remoteAddress, clientAddress),
+    decide: createDecide({ rules: requestRules(settings, clientAddress), store, verifier }),
+    observe: (peer) => store.peek(peer.key, clock.monotonicMs()),
+    requestId: (facts) => trustedRequestId(facts.rawFields, facts.peer) ?? randomUUID(),
+    forward: createForward(settings, clock, connections, telemetry),
+    onEnd: telemetry.observe,
+    onFailure: (error) => log.error({ err: error }, "internal error"),
+  });
+  const close = async (): Promise<void> => {
+    verifier.close();
+    telemetry.close();
+    await connections.close();
+  };
+  return { server, telemetry, close };
+}
+
+function createForward(
+  settings: Settings,
+  clock: Clock,
+  connections: UpstreamConnections,
+  telemetry: Telemetry,
+): (active: ActiveRequest) => void {
+  const options: ForwarderOptions = {
+    connections,
+    maxBodyBytes: settings.maxBodyBytes,
+    bodyTimeoutMs: settings.timeouts.bodyMs,
+    nowMs: clock.monotonicMs,
+    onError: telemetry.upstreamFailed,
+    onAnswer: telemetry.upstreamAnswered,
+  };
+  return (active) => {
+    const { target, message, upstreamTarget } = active.verdict.reading;
+    const origin = {
+      peer: active.connection.peer,
+      host: target?.authority ?? message.host,
+      requestId: active.exchange.id,
+    };
+    const request = { path: upstreamTarget ?? "/", fields: upstreamRequestFields(active.req.rawHeaders, origin) };
+    const forwarding = new Forwarding(active, request, options);
+    active.cancel = (problem) => forwarding.cancel(problem);
+    forwarding.start();
   };
 }
 

@@ -9,7 +9,7 @@ import type { UpstreamErrorReason } from "../core/upstream.ts";
 import { RequestBody } from "./request-body.ts";
 import { downstreamResponseFields } from "./response-fields.ts";
 import type { UpstreamConnection, UpstreamConnections } from "./upstream-connections.ts";
-import { upstreamErrorReason, upstreamProblem } from "./upstream-error.ts";
+import { upstreamErrorCode, upstreamErrorReason, upstreamProblem } from "./upstream-error.ts";
 
 /** The client's side of a request, as the server presents it. */
 export interface Downstream {
@@ -35,8 +35,8 @@ export interface ForwarderOptions {
   readonly maxBodyBytes: number;
   readonly bodyTimeoutMs: number;
   readonly nowMs: () => number;
-  /** Told once for each failed request, with what undici or the kernel said. */
-  readonly onError: (reason: UpstreamErrorReason, error: Error | null, exchange: Exchange) => void;
+  /** Told once for each failed request, with the code that undici or the kernel gave, if any, and the request's id. */
+  readonly onError: (reason: UpstreamErrorReason, code: string | null, id: string) => void;
   readonly onAnswer: () => void;
 }
 
@@ -147,7 +147,7 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   #fail(reason: UpstreamErrorReason, error: Error | null): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#options.onError(reason, error, this.#downstream.exchange);
+    this.#options.onError(reason, error === null ? null : upstreamErrorCode(error), this.#downstream.exchange.id);
     this.#letGo();
     this.#downstream.refuse(upstreamProblem(reason));
   }

@@ -1,0 +1,75 @@
+// Everything the gateway tells about itself, behind one object: metrics, access log, the log of upstream failures, and the
+// upstream's health as the traffic shows it. Requests are observed once, when they are over.
+import type { Clock } from "../core/clock.ts";
+import type { CounterStore } from "../core/counter-store.ts";
+import type { Exchange } from "../core/exchange.ts";
+import type { UpstreamConnections, UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
+import { createAccessLog } from "./access-log.ts";
+import type { Logger } from "./log.ts";
+import { createMetrics, type Metrics } from "./metrics.ts";
+import { createUpstreamLog } from "./upstream-log.ts";
+
+export interface TelemetryOptions {
+  readonly log: Logger;
+  readonly clock: Clock;
+  readonly accessLogEnabled: boolean;
+  readonly routes: readonly string[];
+  readonly store: CounterStore;
+  readonly upstreamConnections: () => UpstreamConnections;
+  readonly clientConnections: () => number;
+  readonly version: string;
+  readonly nodeVersion: string;
+}
+
+export interface Telemetry {
+  readonly metrics: Metrics;
+  /** `path`: of the request's target, as it came. */
+  observe(exchange: Exchange, path: string): void;
+  upstreamAnswered(): void;
+  /** `code` is the system's or the client library's; `id` the request it happened to. */
+  upstreamFailed(reason: UpstreamErrorReason, code: string | null, id: string): void;
+  upstreamHealth(): UpstreamHealth;
+  /** Reports what was left out, and stops. */
+  close(): void;
+}
+
+const up: UpstreamHealth = { state: "up", reason: null };
+
+export function createTelemetry(options: TelemetryOptions): Telemetry {
+  const { log, clock, store } = options;
+  const accessLog = createAccessLog(log, { enabled: options.accessLogEnabled });
+  const upstreamLog = createUpstreamLog(log, { clock });
+  let health: UpstreamHealth = { state: "unknown", reason: null };
+  const metrics = createMetrics({
+    routes: options.routes,
+    policy: store.policy,
+    store,
+    upstreamConnections: options.upstreamConnections,
+    upstreamHealth: () => health,
+    clientConnections: options.clientConnections,
+    logLines: () => ({ sampled: accessLog.omitted + upstreamLog.omitted, dropped: 0 }),
+    version: options.version,
+    nodeVersion: options.nodeVersion,
+  });
+  return {
+    metrics,
+    observe(exchange, path) {
+      metrics.observe(exchange);
+      accessLog.record(exchange, path);
+    },
+    upstreamAnswered() {
+      health = up;
+    },
+    upstreamFailed(reason, code, id) {
+      metrics.upstreamError(reason);
+      // A gateway that ran out of connections says nothing about whether the upstream is there.
+      if (reason !== "overloaded") health = { state: "down", reason };
+      upstreamLog.record({ reason, code, id });
+    },
+    upstreamHealth: () => health,
+    close() {
+      accessLog.close();
+      upstreamLog.close();
+    },
+  };
+}
