@@ -1,0 +1,131 @@
+// The house rules that a compiler does not know: which folder may import which, what is banned where, how long a function
+// may be. A rule that is broken names the file and the line.
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { describe, expect, test } from "vitest";
+
+const root = resolve(import.meta.dirname, "..");
+const src = join(root, "src");
+const maxFunctionLines = 70;
+
+interface SourceFile {
+  /** Relative to src/, with forward slashes. */
+  readonly path: string;
+  readonly lines: readonly string[];
+}
+
+const files: readonly SourceFile[] = readdirSync(src, { recursive: true, encoding: "utf8" })
+  .filter((path) => path.endsWith(".ts"))
+  .sort()
+  .map((path) => ({ path, lines: readFileSync(join(src, path), "utf8").split("\n") }));
+
+const middle = ["config", "limiter", "auth", "proxy", "server", "admin", "telemetry"];
+/** Who may import what of ours, besides its own folder. A file at the top is its own layer. */
+const allowed: Readonly<Record<string, readonly string[]>> = {
+  core: [],
+  "finance-backend": [],
+  client: [],
+  ...Object.fromEntries(middle.map((folder) => [folder, ["core"]])),
+  "pipeline.ts": ["core"],
+  "gateway.ts": ["core", "pipeline.ts", ...middle],
+  commands: ["core", "gateway.ts", "finance-backend", ...middle],
+  "main.ts": ["commands"],
+};
+
+function layerOf(path: string): string {
+  return path.split("/")[0] ?? path;
+}
+
+function importsOf({ lines }: SourceFile): string[] {
+  const pattern = /(?:from|import)\s*\(?\s*"([^"]+)"/g;
+  return [...lines.join("\n").matchAll(pattern)].map((match) => match[1] ?? "");
+}
+
+/** Lines that match, as `path:line`, comments left out. */
+function linesMatching(pattern: RegExp, isExempt: (path: string) => boolean): string[] {
+  return files
+    .filter(({ path }) => !isExempt(path))
+    .flatMap(({ path, lines }) =>
+      lines.flatMap((line, i) => (pattern.test(line.replace(/\/\/.*$|^\s*\*.*$/, "")) ? [`${path}:${i + 1}`] : [])),
+    );
+}
+
+describe("imports run one way", () => {
+  test("no folder imports one it must not know", () => {
+    const wrong = files.flatMap((file) => {
+      const layer = layerOf(file.path);
+      return importsOf(file)
+        .filter((specifier) => specifier.startsWith("."))
+        .map((specifier) => relative(src, resolve(src, dirname(file.path), specifier)))
+        .filter((target) => layerOf(target) !== layer && !(allowed[layer] ?? []).includes(layerOf(target)))
+        .map((target) => `${file.path} imports ${target}`);
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  test("core imports nothing from outside of it", () => {
+    const wrong = files
+      .filter(({ path }) => layerOf(path) === "core")
+      .flatMap((file) => importsOf(file).filter((specifier) => !specifier.startsWith("./")));
+    expect(wrong).toEqual([]);
+  });
+
+  test("every folder and top-level file has its rule", () => {
+    expect([...new Set(files.map(({ path }) => layerOf(path)))].sort()).toEqual(Object.keys(allowed).sort());
+  });
+});
+
+describe("bans", () => {
+  test("only the clocks read the time", () => {
+    const clocks = ["core/clock.ts", "client/clock.ts"];
+    const readings = /\bDate\.now\(|\bperformance\.now\(|\bnew Date\(\)|process\.hrtime/;
+    expect(linesMatching(readings, (path) => clocks.includes(path))).toEqual([]);
+  });
+
+  test("only main touches the process", () => {
+    expect(linesMatching(/\bprocess\.(?!nextTick\b)\w+|from "node:process"/, (path) => path === "main.ts")).toEqual([]);
+  });
+
+  test("nothing prints but through what it was given", () => {
+    expect(linesMatching(/\bconsole\./, () => false)).toEqual([]);
+  });
+
+  test("no empty catch, no any, no ignored type error", () => {
+    expect(
+      linesMatching(/catch(?: \(\w+\))? \{\s*\}|\bas any\b|: any\b|@ts-(?:ignore|nocheck|expect-error)/, () => false),
+    ).toEqual([]);
+  });
+
+  test("no file is named for having no name", () => {
+    const vague = /(?:^|\/)(?:utils?|helpers?|common|managers?|data|info|misc)(?:\.ts|\/)/;
+    expect(files.map(({ path }) => path).filter((path) => vague.test(path))).toEqual([]);
+  });
+});
+
+describe("shape", () => {
+  test("every file begins by saying what it guarantees", () => {
+    const silent = files.filter(({ lines }) => !(lines[0]?.startsWith("#!") ? lines[1] : lines[0])?.startsWith("// "));
+    expect(silent.map(({ path }) => path)).toEqual([]);
+  });
+
+  test(`no function is longer than ${maxFunctionLines} lines`, () => {
+    expect(files.flatMap(longFunctions)).toEqual([]);
+  });
+
+  test("no file is longer than 300 lines", () => {
+    expect(files.filter(({ lines }) => lines.length > 300).map(({ path }) => path)).toEqual([]);
+  });
+});
+
+/** The formatter puts a function's last brace under the beginning of its first line; that is where it ends. */
+function longFunctions({ path, lines }: SourceFile): string[] {
+  return lines.flatMap((line, start) => {
+    const opensFunction = /(?:=>|\bfunction\b.*|^\s*(?:override |static |async |get |set )*#?[\w]+\(.*\).*) \{$/.test(
+      line,
+    );
+    if (!opensFunction || /^\s*(?:if|for|while|switch|\} else|\} catch|do)\b/.test(line)) return [];
+    const indent = /^\s*/.exec(line)?.[0] ?? "";
+    const length = lines.slice(start + 1).findIndex((later) => later.startsWith(`${indent}}`)) + 2;
+    return length > maxFunctionLines ? [`${path}:${start + 1} has ${length} lines`] : [];
+  });
+}
