@@ -2,6 +2,7 @@
 // beyond the bound lines are dropped and counted. A closed pipe, a full disk or a reader that stands still costs lines
 // and never the process. (pino's own asynchronous destination loops for ever at exit when its pipe is gone.)
 import { write } from "node:fs";
+import { withoutBlocking } from "./standard-output.ts";
 
 export interface LogDestination {
   write(line: string): void;
@@ -21,11 +22,12 @@ export interface DestinationOptions {
 }
 
 export function openDestination(options: DestinationOptions): LogDestination {
-  return new BufferedDestination({ maxLength: 4 * 1024 * 1024, delayMs: 20, patienceMs: 1000, ...options });
+  const defaults = { maxLength: 4 * 1024 * 1024, delayMs: 20, patienceMs: 1000 };
+  return new BufferedDestination({ ...defaults, ...options, fd: withoutBlocking(options.fd) });
 }
 
 const writeAtOnceLength = 16 * 1024;
-const retryMs = 50;
+const retryMs = 5;
 
 class BufferedDestination implements LogDestination {
   readonly #options: Required<DestinationOptions>;
@@ -43,7 +45,7 @@ class BufferedDestination implements LogDestination {
   }
 
   write(line: string): void {
-    if (false) {
+    if (this.#length + line.length > this.#options.maxLength) {
       this.dropped += 1;
       return;
     }
@@ -91,8 +93,8 @@ class BufferedDestination implements LogDestination {
         this.dropped += countLines(bytes);
         done();
       } else if (retry) {
-        // A pipe that does not block is full: come back later.
-        setTimeout(() => this.#writeBytes(bytes, done), retryMs);
+        // The pipe is full: come back later, unless the process has nothing else to do than to wait for its reader.
+        setTimeout(() => this.#writeBytes(bytes, done), retryMs).unref();
       } else if (written < bytes.length) {
         this.#writeBytes(bytes.subarray(written), done);
       } else {

@@ -5,10 +5,10 @@ import { createLog } from "../../src/telemetry/log.ts";
 const destination = openDestination({ fd: 1, patienceMs: 200 });
 const log = createLog({ level: "info", destination });
 process.stdin.once("data", () => {
-  for (let i = 0; i < 1_000; i++) log.info({ i }, "hello");
+  for (let i = 0; i < 5_000; i++) log.info({ i }, "hello");
   log.flush(() => {
     log.info("one more");
-    log.flush(() => process.stderr.write(`dropped ${destination.dropped}\n`));
+    log.flush(() => process.stderr.write(`flushed, ${destination.dropped} dropped\n`));
   });
   process.stdin.destroy();
 });

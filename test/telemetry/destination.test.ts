@@ -109,18 +109,36 @@ test("lines that cannot be written are counted, and the next ones are tried agai
   expect(destination.dropped).toBe(3);
 });
 
+const script = fileURLToPath(new URL("broken-stdout.ts", import.meta.url));
+
+test("a process whose standard output nobody reads ends all the same, within its patience", async () => {
+  const path = join(folder, "pipe");
+  expect(spawnSync("mkfifo", [path]).status).toBe(0);
+  opened(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  // A writer's end that blocks, as a shell and a container runtime make it.
+  const child = spawn(process.execPath, [script], { stdio: ["pipe", opened(path, constants.O_WRONLY), "pipe"] });
+  const { stdin, stderr } = child;
+  let told = "";
+  stderr?.on("data", (chunk) => {
+    told += chunk;
+  });
+  stdin?.end("go");
+  const [code, signal] = await once(child, "exit");
+  expect([code, signal]).toEqual([0, null]);
+  expect(told).toContain("flushed");
+});
+
 test("a process whose standard output is closed goes on, counts what it lost and ends by itself", async () => {
-  const script = fileURLToPath(new URL("broken-stdout.ts", import.meta.url));
   const child = spawn(process.execPath, [script], { stdio: "pipe" });
   let told = "";
   child.stderr.on("data", (chunk) => {
     told += chunk;
-    if (told.includes("ready") && child.stdout.destroyed === false) {
+    if (told.includes("ready") && !child.stdout.destroyed) {
       child.stdout.destroy();
       child.stdout.once("close", () => child.stdin.end("go"));
     }
   });
   const [code, signal] = await once(child, "exit");
   expect([code, signal]).toEqual([0, null]);
-  expect(told).toContain("dropped 1001");
+  expect(told).toContain("flushed, 5001 dropped");
 });

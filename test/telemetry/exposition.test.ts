@@ -50,6 +50,15 @@ test("scrapes of both formats at once and after each other tell the same", async
   for (const series of [...all, await scrape(metrics, false)]) expect(own(series)).toEqual(first);
 });
 
+test("scrapes that overlap share one collection", async () => {
+  let collections = 0;
+  const metrics = metricsOf({ clientConnections: () => ++collections });
+  await Promise.all([metrics.text(false), metrics.text(true), metrics.text(false)]);
+  expect(collections).toBe(1);
+  await metrics.text(true);
+  expect(collections).toBe(2);
+});
+
 test("a scrape that fails does not fail the next one", async () => {
   let broken = true;
   const metrics = metricsOf({

@@ -181,6 +181,9 @@ test("10,000 different clients, ids, methods and routes add no series", async ()
   }
   const after = [...(await scrape(metrics)).keys()];
   expect(before.length).toBeGreaterThan(200);
+  for (const kind of ["major", "minor", "incremental", "weakcb"]) {
+    expect(before).toContain(`nodejs_gc_duration_seconds_count{kind="${kind}"}`);
+  }
   expect(after).toEqual(before);
 });
 
