@@ -92,9 +92,21 @@ export const schema = section("The configuration of Headgate.", {
       },
       "Where admitted requests are sent; a path in it stands before the client's target.",
     ),
-    connectTimeout: duration("2s", [1, day], "How long a connection to the upstream may take to open (else 504)."),
-    responseTimeout: duration("30s", [1, day], "How long the upstream may take to begin its answer (else 504)."),
-    maxConnections: wholeNumber(256, [1, 65535], "Connections to the upstream at once."),
+    connectTimeout: duration(
+      "2s",
+      [1, day],
+      "How long a connection to the upstream may take to open (else 504), or to become free (else 503).",
+    ),
+    responseTimeout: duration(
+      "30s",
+      [1, day],
+      "How long the upstream may take to begin its answer (else 504), and between two pieces of its body.",
+    ),
+    maxConnections: wholeNumber(
+      256,
+      [1, 65535],
+      "Connections to the upstream at once; as many requests again may wait for one (else 503).",
+    ),
   }),
   routes: listOf(route, {
     default: ["/v1/", "/v2/"],
@@ -155,7 +167,7 @@ export const schema = section("The configuration of Headgate.", {
   maxBodyBytes: size("10MiB", [1, 1024 ** 4], "The largest request body that is forwarded (else 413)."),
   timeouts: section("How long a client may take.", {
     head: duration("10s", [1, day], "For the head of a request (else 408)."),
-    body: duration("60s", [1, day], "For the body of a request (else 408)."),
+    body: duration("60s", [1, day], "For the body of a request (else 408), and a second more for every 16 KiB of it."),
     keepAlive: duration("65s", [1, day], "Between two requests on a connection."),
   }),
   drain: section("How the gateway ends on SIGTERM.", {

@@ -10,4 +10,7 @@ const readme = new URL("../../README.md", import.meta.url);
 
 writeFileSync(new URL("../../config/headgate.schema.json", import.meta.url), jsonSchemaText());
 const text = readFileSync(readme, "utf8");
-writeFileSync(readme, text.slice(0, text.indexOf(begin) + begin.length) + configTable() + text.slice(text.indexOf(end)));
+writeFileSync(
+  readme,
+  text.slice(0, text.indexOf(begin) + begin.length) + configTable() + text.slice(text.indexOf(end)),
+);
