@@ -1,8 +1,8 @@
 // Knows which connections of a server are in the middle of a request, so that closing is quick and polite: idle ones
-// end at once, also those that never sent a byte (which Node counts as active until its header timeout), and busy ones
-// end with their answer. No answer within the grace: they are cut.
+// end at once, also those with half a head (which Node would wait for), and busy ones end with their answer (which Node
+// would keep alive). No answer within the grace: they are cut.
 import type { Server, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import { Server as NetServer, type Socket } from "node:net";
 
 export class Connections {
   readonly #server: Server;
@@ -21,6 +21,8 @@ export class Connections {
       this.#busy.set(socket, response);
       if (this.#closing !== undefined) announceClose(response);
       response.once("close", () => {
+        // A client that does not wait for answers has several under way: the newest of them is the last to close.
+        if (this.#busy.get(socket) !== response) return;
         this.#busy.delete(socket);
         if (this.#closing !== undefined) socket.destroySoon();
       });
@@ -35,8 +37,11 @@ export class Connections {
   close(graceMs: number): Promise<void> {
     this.#closing ??= new Promise((resolve) => {
       const cut = setTimeout(() => this.#server.closeAllConnections(), graceMs);
-      this.#server.close(() => {
+      // Not the close of node:http: it destroys every connection whose answer has been handed over, written or not, and
+      // so cuts a long answer short.
+      NetServer.prototype.close.call(this.#server, () => {
         clearTimeout(cut);
+        this.#server.close(); // nothing is left to cut; ends the timer that looks for slow requests
         resolve();
       });
       for (const socket of this.#open) {

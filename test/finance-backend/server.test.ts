@@ -113,17 +113,19 @@ describe("starting and closing", () => {
     taken.close();
   });
 
-  test("idle connections end at once: kept alive, or never used", async () => {
+  test("idle connections end at once: kept alive, never used, or with half a head", async () => {
     const server = await startInMemory();
     const agent = new Agent({ keepAlive: true });
     const answer = await requestOver(agent, server);
     const { socket: keptAlive } = answer;
     await buffer(answer);
     const silent = connect(server.port, server.host);
-    await once(silent, "connect");
-    // A request on a third connection is answered after the server has seen the silent one.
+    const half = connect(server.port, server.host);
+    half.write("GET /v2/me HT");
+    await Promise.all([once(silent, "connect"), once(half, "connect")]);
+    // Connections are accepted in their order: with this answer the server has seen the others too.
     await (await fetch(`${server.url}/v2/me`, { headers: authorization })).text();
-    const ended = Promise.all([once(silent, "close"), once(keptAlive, "close")]);
+    const ended = Promise.all([silent, half, keptAlive].map((socket) => once(socket, "close")));
     await Promise.all([server.close(), ended]);
     await expect(fetch(`${server.url}/v2/me`)).rejects.toThrow("fetch failed");
     agent.destroy();
@@ -144,6 +146,19 @@ describe("starting and closing", () => {
     await server.close();
   }, 2000);
 });
+
+test("answers that are still being read when closing begins are read to their end, and the connection ends", async () => {
+  const server = await startInMemory();
+  const socket = connect(server.port, server.host);
+  socket.write(head("GET /v2/transactions?limit=2000 HTTP/1.1").repeat(12));
+  await once(socket, "readable");
+  const closed = server.close();
+  // More than the buffers on the way hold: some of it is still with the server when closing begins.
+  const answers = (await text(socket)).split(/(?=HTTP\/1\.1 )/);
+  expect(answers.length).toBeGreaterThan(1);
+  for (const answer of answers) expect([statusOf(answer), bodyOf(answer)]).toMatchObject([200, { has_more: true }]);
+  await closed;
+}, 3000);
 
 function requestOver(agent: Agent, { host, port }: FinanceBackend): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
