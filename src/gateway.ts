@@ -45,7 +45,19 @@ export interface Gateway {
   drain(): Promise<void>;
 }
 
-/** Rejects with the system's error if a port cannot be had, or with a TokenFileProblem; nothing is left open then. */
+/** A port could not be had; the system's error is the cause. */
+export class ListenFailed extends Error {
+  readonly listener: "traffic" | "admin";
+  readonly address: ListenerAddress;
+
+  constructor(listener: "traffic" | "admin", { host, port }: ListenerAddress, cause: unknown) {
+    super(`The ${listener} listener cannot be opened.`, { cause });
+    this.listener = listener;
+    this.address = { host, port };
+  }
+}
+
+/** Rejects with a ListenFailed or a TokenFileProblem; nothing is left open then. */
 export async function startGateway(settings: Settings, options: GatewayOptions): Promise<Gateway> {
   const { log } = options;
   const { server, telemetry, close } = await createParts(settings, options);
@@ -57,12 +69,12 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
     onError: (error) => log.error({ err: error }, "scrape failed"),
   }).catch(async (error) => {
     await close();
-    throw error;
+    throw new ListenFailed("admin", settings.admin, error);
   });
   const traffic = await server.listen(settings.listen.host, settings.listen.port).catch(async (error) => {
     await admin.close();
     await close();
-    throw error;
+    throw new ListenFailed("traffic", settings.listen, error);
   });
   log.info({ listener: "traffic", ...traffic }, "listening");
   log.info({ listener: "admin", host: admin.host, port: admin.port }, "listening");

@@ -5,6 +5,7 @@ import type { Settings } from "../core/settings.ts";
 import { type FinanceBackend, startFinanceBackend } from "../finance-backend/server.ts";
 import type { Gateway } from "../gateway.ts";
 import type { DemoArguments } from "./arguments.ts";
+import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
 import { type BuildInfo, serve } from "./serve.ts";
 
@@ -18,12 +19,10 @@ export async function run(args: DemoArguments, io: CommandIo, build: BuildInfo):
     database: null,
     onFailure: (error) => io.err(`finance-backend: ${String(error)}\n`),
   });
-  try {
-    const settings = demoSettings(loaded.settings, args, backend.url);
-    return await serve(settings, io, build, (gateway) => io.out(introduction(gateway, backend)));
-  } finally {
-    await backend.close();
-  }
+  const settings = demoSettings(loaded.settings, args, backend.url);
+  const code = await serve(settings, io, build, (gateway) => io.out(introduction(gateway, backend)));
+  if (code !== exitCodes.interrupted) await backend.close();
+  return code;
 }
 
 function demoSettings(settings: Settings, { port, adminPort }: DemoArguments, upstreamUrl: string): Settings {

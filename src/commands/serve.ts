@@ -3,7 +3,7 @@
 import { TokenFileProblem } from "../auth/token-list.ts";
 import { systemClock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
-import { type Gateway, startGateway } from "../gateway.ts";
+import { type Gateway, ListenFailed, startGateway } from "../gateway.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
@@ -56,20 +56,25 @@ function collectSignals(io: CommandIo): { first: Promise<string>; second: Promis
 
 function explainStartFailure(error: unknown): string {
   if (error instanceof TokenFileProblem) return "auth.tokensFile: the file cannot be used";
-  if (!(error instanceof Error) || !("code" in error)) throw error;
-  const place = "port" in error ? `${"address" in error ? String(error.address) : "*"}:${String(error.port)}` : "";
-  switch (error.code) {
+  if (!(error instanceof ListenFailed)) throw error;
+  const { host, port } = error.address;
+  return `cannot listen on ${host}:${port} (${error.listener}): ${explainListenFailure(error.cause)}`;
+}
+
+function explainListenFailure(cause: unknown): string {
+  const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
+  switch (code) {
     case "EADDRINUSE":
-      return `cannot listen on ${place}: the port is in use`;
+      return "the port is in use";
     case "EACCES":
-      return `cannot listen on ${place}: not permitted (ports below 1024 need a privilege)`;
+      return "not permitted (ports below 1024 need a privilege)";
     case "EADDRNOTAVAIL":
-      return `cannot listen on ${place}: this machine has no such address`;
+      return "this machine has no such address";
     case "ENOTFOUND":
     case "EAI_AGAIN":
-      return `cannot listen: the host ${"hostname" in error ? String(error.hostname) : ""} has no address`;
+      return "the host name has no address";
     default:
-      return `cannot start: ${error.message}`;
+      return cause instanceof Error ? cause.message : String(cause);
   }
 }
 

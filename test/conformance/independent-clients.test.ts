@@ -9,7 +9,7 @@ import { parseRateLimit } from "ratelimit-header-parser";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { createPatientFetch, listTransactions } from "../../src/client/index.ts";
 import { type FinanceBackend, startFinanceBackend } from "../../src/finance-backend/server.ts";
-import { startTestGateway } from "./stand-in-gateway.ts";
+import { startTestGateway } from "../support/gateway.ts";
 
 const LIMIT = 4;
 const WINDOW_MS = 2_000;

@@ -1,0 +1,142 @@
+// The command as a user starts it: a process of its own, its lines, its exit code.
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+import { startUpstream } from "../support/upstream.ts";
+
+const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+interface Run {
+  readonly process: ChildProcess;
+  readonly output: { out: string; err: string };
+  /** Resolves when the pattern is in what was written to standard output. */
+  until(pattern: RegExp): Promise<RegExpExecArray>;
+  readonly exited: Promise<number | null>;
+}
+
+function headgate(args: readonly string[], env: Record<string, string> = {}): Run {
+  const child = spawn(process.execPath, [main, ...args], { cwd: root, env: { PATH: process.env["PATH"], ...env } });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const output = { out: "", err: "" };
+  const watchers = new Set<() => void>();
+  child.stdout.on("data", (data: Buffer) => {
+    output.out += data.toString();
+    for (const watcher of watchers) watcher();
+  });
+  child.stderr.on("data", (data: Buffer) => {
+    output.err += data.toString();
+  });
+  const exited = once(child, "close").then(([code]) => code as number | null);
+  return {
+    process: child,
+    output,
+    exited,
+    until: (pattern) =>
+      new Promise((resolve, reject) => {
+        const watcher = (): void => {
+          const match = pattern.exec(output.out);
+          if (match === null) return;
+          watchers.delete(watcher);
+          resolve(match);
+        };
+        watchers.add(watcher);
+        watcher();
+        exited.then((code) => reject(new Error(`exited with ${code}: ${output.out}${output.err}`)));
+      }),
+  };
+}
+
+async function portOf(run: Run, listener: string): Promise<number> {
+  const match = await run.until(new RegExp(`"listener":"${listener}","host":"[^"]+","port":(\\d+)`));
+  return Number(match[1]);
+}
+
+const anyPorts = ["--host", "127.0.0.1", "--port", "0", "--admin-port", "0"];
+
+test("start says where each listener is, serves, and ends with 0 on SIGTERM", async () => {
+  const upstream = await startUpstream();
+  onTestFinished(() => upstream.close());
+  const run = headgate(["start", "--upstream", upstream.url, ...anyPorts]);
+  const trafficPort = await portOf(run, "traffic");
+  const adminPort = await portOf(run, "admin");
+  const answer = await fetch(`http://127.0.0.1:${trafficPort}/v2/x`, { headers: { authorization: "Bearer x" } });
+  expect(answer.status).toBe(200);
+  expect((await fetch(`http://127.0.0.1:${adminPort}/readyz`)).status).toBe(200);
+  run.process.kill("SIGTERM");
+  expect(await run.exited).toBe(0);
+  expect(run.output.err).toBe("");
+  for (const line of run.output.out.trim().split("\n")) expect(() => JSON.parse(line)).not.toThrow();
+  expect(run.output.out).toContain('"msg":"stopped"');
+});
+
+test("a second signal ends a drain at once", async () => {
+  const upstream = await startUpstream(() => {}); // never answers
+  onTestFinished(() => upstream.close());
+  const run = headgate(["start", "--upstream", upstream.url, ...anyPorts]);
+  const port = await portOf(run, "traffic");
+  const hanging = fetch(`http://127.0.0.1:${port}/v2/x`, { headers: { authorization: "Bearer x" } }).catch(() => "cut");
+  await expect.poll(() => upstream.hits()).toBe(1);
+  run.process.kill("SIGTERM");
+  await run.until(/"msg":"draining"/);
+  run.process.kill("SIGTERM");
+  expect(await run.exited).toBe(130);
+  expect(await hanging).toBe("cut");
+});
+
+test("a traffic port in use is one clear line and a non-zero exit, and nothing stays open", async () => {
+  const taken = createServer();
+  taken.listen(0, "127.0.0.1");
+  await once(taken, "listening");
+  onTestFinished(() => void taken.close());
+  const { port } = taken.address() as { port: number };
+  const run = headgate(["start", "--host", "127.0.0.1", "--port", `${port}`, "--admin-port", "0"]);
+  expect(await run.exited).toBe(69);
+  expect(run.output.err).toBe(`headgate: cannot listen on 127.0.0.1:${port} (traffic): the port is in use\n`);
+  expect(run.output.out).not.toContain('"listener":"traffic"');
+});
+
+test("an address this machine does not have is one clear line", async () => {
+  const run = headgate(["start", "--host", "192.0.2.1", "--port", "0", "--admin-port", "0"]);
+  expect(await run.exited).toBe(69);
+  expect(run.output.err).toBe("headgate: cannot listen on 192.0.2.1:0 (traffic): this machine has no such address\n");
+});
+
+test("an upstream that is no URL stops the start with 78 before a port is opened", async () => {
+  const run = headgate(["start", "--upstream", "nonsense", ...anyPorts]);
+  expect(await run.exited).toBe(78);
+  expect(run.output.err).toMatch(
+    /^command line --upstream: upstream\.url: found "nonsense", expected an absolute http/,
+  );
+  expect(run.output.out).toBe("");
+});
+
+test("a tokens file that is not there stops the start with 78", async () => {
+  const run = headgate(["start", ...anyPorts, "--set", "auth.mode=tokens", "--set", "auth.tokensFile=no-such-file"]);
+  expect(await run.exited).toBe(78);
+  expect(run.output.err).toMatch(/no-such-file: cannot be read/);
+});
+
+test("the demo answers as it says: five records and six fields, 401, and 429 for the 101st", async () => {
+  const run = headgate(["demo", "--port", "0", "--admin-port", "0"]);
+  const port = await portOf(run, "traffic");
+  const url = (await run.until(/gateway +(http:\/\/\S+)/))[1];
+  expect(url).toBe(`http://127.0.0.1:${port}`);
+  const headers = { authorization: "Bearer x" };
+  const first = await fetch(`${url}/v2/transactions?limit=5`, { headers });
+  expect(first.status).toBe(200);
+  expect(((await first.json()) as { transactions: unknown[] }).transactions).toHaveLength(5);
+  for (const name of ["Limit", "Remaining", "Reset"]) {
+    for (const prefix of ["RateLimit", "X-RateLimit"]) expect(first.headers.get(`${prefix}-${name}`)).toMatch(/^\d+$/);
+  }
+  expect((await fetch(`${url}/v2/me`)).status).toBe(401);
+  const statuses: number[] = [];
+  for (let i = 0; i < 99; i += 1) statuses.push((await fetch(`${url}/v2/me`, { headers })).status);
+  expect(statuses.slice(0, 98).every((status) => status === 200)).toBe(true);
+  expect(statuses[98]).toBe(429);
+  run.process.kill("SIGINT");
+  expect(await run.exited).toBe(0);
+  expect(run.output.err).toBe("");
+});

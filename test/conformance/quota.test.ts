@@ -1,0 +1,114 @@
+// The promise to clients, kept over real sockets and in real time: one exact quota, whatever arrives at once, and
+// whoever waits as told is let in.
+import { Agent, request } from "node:http";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { startTestGateway, type TestGateway } from "../support/gateway.ts";
+import { startUpstream, type TestUpstream } from "../support/upstream.ts";
+
+let upstream: TestUpstream;
+beforeAll(async () => {
+  upstream = await startUpstream();
+});
+afterAll(() => upstream.close());
+
+interface Answer {
+  readonly status: number;
+  readonly remaining: number;
+  readonly resetSeconds: number;
+  readonly dateSeconds: number;
+  readonly retryAfterSeconds: number | null;
+  readonly body: string;
+}
+
+/** Every address of 127.0.0.0/8 is this machine, so each can be a client of its own. */
+function get(
+  gateway: TestGateway,
+  path: string,
+  options: { localAddress?: string; agent?: Agent } = {},
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const headers = { authorization: "Bearer token" };
+    const sent = request(`${gateway.url}${path}`, { headers, ...options }, (response) => {
+      let body = "";
+      response.setEncoding("utf8");
+      response.on("data", (chunk: string) => {
+        body += chunk;
+      });
+      response.on("end", () => {
+        const field = (name: string): number => Number(response.headers[name]);
+        const retryAfter = response.headers["retry-after"];
+        resolve({
+          status: response.statusCode ?? 0,
+          remaining: field("ratelimit-remaining"),
+          resetSeconds: field("ratelimit-reset"),
+          dateSeconds: Date.parse(response.headers.date ?? "") / 1000,
+          retryAfterSeconds: retryAfter === undefined ? null : Number(retryAfter),
+          body,
+        });
+      });
+    });
+    sent.on("error", reject);
+    sent.end();
+  });
+}
+
+async function gate(limit: number, windowMs: number): Promise<TestGateway> {
+  const policies = [{ name: "per-ip", limit, windowMs, maxClients: 1000 }] as const;
+  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: { policies } });
+  onTestFinished(() => gateway.close());
+  return gateway;
+}
+
+test("50 requests to /v1/ and 50 to /v2/ spend one quota, and the 101st to either is 429", async () => {
+  const gateway = await gate(100, 60_000);
+  for (let i = 0; i < 50; i += 1) {
+    expect((await get(gateway, `/v1/accounts/${i}`)).remaining).toBe(99 - 2 * i);
+    expect((await get(gateway, `/v2/transactions?offset=${i}`)).remaining).toBe(98 - 2 * i);
+  }
+  for (const path of ["/v1/me", "/v2/me"]) {
+    const answer = await get(gateway, path);
+    expect(answer.status).toBe(429);
+    expect(answer.remaining).toBe(0);
+    expect(answer.body).toBe(
+      '{"message":"Too Many Requests","errors":[{"errMsg":"Too many requests, please try again later."}]}',
+    );
+    const untilReset = answer.resetSeconds - answer.dateSeconds;
+    expect(answer.retryAfterSeconds).toBeGreaterThan(50);
+    expect(answer.retryAfterSeconds).toBeLessThanOrEqual(60);
+    expect(Math.abs(untilReset - (answer.retryAfterSeconds ?? 0))).toBeLessThanOrEqual(1);
+  }
+});
+
+test("of 1,000 concurrent requests of one client exactly 100 reach the upstream", async () => {
+  const gateway = await gate(100, 60_000);
+  const hitsBefore = upstream.hits();
+  const agent = new Agent({ keepAlive: true, maxSockets: 200 });
+  onTestFinished(() => agent.destroy());
+  const answers = await Promise.all(
+    Array.from({ length: 1000 }, (_, i) => get(gateway, `/v${1 + (i % 2)}/x?${i}`, { agent })),
+  );
+  expect(upstream.hits() - hitsBefore).toBe(100);
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(100);
+  expect(answers.filter(({ status }) => status === 429)).toHaveLength(900);
+});
+
+test("200 clients that wait exactly Retry-After are all admitted", async () => {
+  const gateway = await gate(3, 2_000);
+  const admittedAfterWaiting = async (localAddress: string): Promise<number> => {
+    for (let i = 0; i < 3; i += 1) expect((await get(gateway, "/v2/x", { localAddress })).status).toBe(200);
+    const refused = await get(gateway, "/v2/x", { localAddress });
+    expect(refused.status).toBe(429);
+    await new Promise((resolve) => setTimeout(resolve, (refused.retryAfterSeconds ?? 0) * 1000));
+    return (await get(gateway, "/v2/x", { localAddress })).status;
+  };
+  const clients = Array.from({ length: 200 }, (_, i) => `127.0.${1 + Math.floor(i / 100)}.${1 + (i % 100)}`);
+  const statuses = await Promise.all(clients.map(admittedAfterWaiting));
+  expect(statuses.filter((status) => status === 200)).toHaveLength(200);
+});
+
+test("a client of another address has a quota of its own", async () => {
+  const gateway = await gate(1, 60_000);
+  expect((await get(gateway, "/v2/x", { localAddress: "127.0.0.5" })).status).toBe(200);
+  expect((await get(gateway, "/v2/x", { localAddress: "127.0.0.6" })).status).toBe(200);
+  expect((await get(gateway, "/v2/x", { localAddress: "127.0.0.5" })).status).toBe(429);
+});
