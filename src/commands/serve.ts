@@ -42,14 +42,18 @@ export async function serve(
   return code;
 }
 
+/** One Ctrl-C can arrive twice: from the terminal, and passed on by npm. That is not somebody losing patience. */
+const sameSignalMs = 300;
+
 function collectSignals(io: CommandIo): { first: Promise<string>; second: Promise<string> } {
   const first = Promise.withResolvers<string>();
   const second = Promise.withResolvers<string>();
-  let count = 0;
+  let firstAtMs: number | null = null;
   io.onSignal((signal) => {
-    count += 1;
-    if (count === 1) first.resolve(signal);
-    else second.resolve(signal);
+    const nowMs = systemClock.monotonicMs();
+    firstAtMs ??= nowMs;
+    first.resolve(signal);
+    if (nowMs - firstAtMs >= sameSignalMs) second.resolve(signal);
   });
   return { first: first.promise, second: second.promise };
 }
