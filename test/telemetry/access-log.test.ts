@@ -106,6 +106,7 @@ test("clients beyond the table's bound are left out and summed up together", () 
   for (let i = 0; i < 6; i++) access.record(throttledAt(1_001, "client-0"), "/");
   expect(count("request")).toBe(3 + 4);
   access.close();
+  access.close();
   expect(summaries().map(({ client, omitted }) => [client, omitted])).toEqual([
     ["client-0", 2],
     [null, 7],
@@ -139,4 +140,11 @@ test("an upstream that is down is logged a few times a second for each reason, t
     { id: "r11" },
   ]);
   expect(upstream.omitted).toBe(8);
+});
+
+test("failures of the upstream below the level are neither written nor counted as left out", () => {
+  const { log, lines } = keptLog("error");
+  const upstream = createUpstreamLog(log, { clock: new FakeClock(), perSecond: 1 });
+  for (let i = 0; i < 5; i++) upstream.record({ reason: "refused", code: null, id: `r${i}` });
+  expect([lines(), upstream.omitted, vi.getTimerCount()]).toEqual([[], 0, 0]);
 });

@@ -1,7 +1,7 @@
 // The log's way out: nothing lost when all is well, bounded and harmless when it is not.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync } from "node:fs";
+import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -37,8 +37,11 @@ function pipe(): { reader: number; writer: number } {
 
 test("every line is written, whole and in order, also those that come while others are being written", async () => {
   const file = join(folder, "log");
-  const destination = openDestination({ fd: opened(file, "w") });
-  let expected = "";
+  const fd = opened(file, "w");
+  // A file that something was written to already, as when two programs of a shell share it.
+  let expected = "before\n";
+  writeSync(fd, expected);
+  const destination = openDestination({ fd });
   for (let i = 0; i < 5_000; i++) {
     const line = `line ${i} é\n`;
     expected += line;
