@@ -28,10 +28,12 @@ export class SlidingWindow {
     return this.#decide("observed", nowMs);
   }
 
-  /** Nothing counts any more: forgetting this window changes no decision. */
-  isExpired(nowMs: number): boolean {
-    this.#forgetUntil(nowMs);
-    return this.#counted === 0;
+  /** The instant from which on nothing counts: forgetting this window then changes no decision. */
+  expiresAtMs(): number {
+    const { length } = this.#admittedAtMs;
+    if (length === 0) return Number.NEGATIVE_INFINITY;
+    // The newest stays in its place when it has expired, so looking changes nothing here.
+    return this.#at((this.#oldest + this.#counted - 1 + length) % length) + this.policy.windowMs;
   }
 
   /** When nothing is left: the instant at which something is again. Undefined while a request would be admitted. */

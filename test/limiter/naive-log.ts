@@ -1,0 +1,38 @@
+// The oracle: every admission ever, kept in a plain list and looked through from the start each time. Too slow to
+// serve with and too simple to be wrong. Forgets nothing, so that trailing windows can be counted over the whole past.
+import type { Decision, Policy } from "../../src/core/policy.ts";
+
+export type Answer = Pick<Decision, "outcome" | "remaining" | "resetMs">;
+
+export class NaiveLog {
+  readonly policy: Policy;
+  readonly #admittedAtMs = new Map<string, number[]>();
+
+  constructor(policy: Policy) {
+    this.policy = policy;
+  }
+
+  take(client: string, nowMs: number): Answer {
+    if (this.#younger(client, nowMs).length >= this.policy.limit) return this.#answer("throttled", client, nowMs);
+    this.#admittedAtMs.set(client, [...(this.#admittedAtMs.get(client) ?? []), nowMs]);
+    return this.#answer("admitted", client, nowMs);
+  }
+
+  peek(client: string, nowMs: number): Answer {
+    return this.#answer("observed", client, nowMs);
+  }
+
+  /** Admissions that count at an instant: half open, what is as old as the window does not. */
+  #younger(client: string, nowMs: number): number[] {
+    return (this.#admittedAtMs.get(client) ?? []).filter((atMs) => nowMs < atMs + this.policy.windowMs);
+  }
+
+  #answer(outcome: Answer["outcome"], client: string, nowMs: number): Answer {
+    const younger = this.#younger(client, nowMs);
+    return {
+      outcome,
+      remaining: Math.max(0, this.policy.limit - younger.length),
+      resetMs: (younger[0] ?? nowMs) + this.policy.windowMs,
+    };
+  }
+}
