@@ -1,0 +1,66 @@
+// Every kind of answer there is, as bytes on a socket: each carries the six fields and Date once, with the gateway's values,
+// whoever made it and whatever the upstream sent under the same names; each of the gateway's own has the v2 body; each
+// request gets exactly one.
+import { describe, expect, test } from "vitest";
+import { get, ok, refusals, upstreamAnswers, upstreamFailures } from "../support/answer-cases.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { expectContractFields, expectOwnAnswer } from "../support/contract-fields.ts";
+import { within } from "../support/eventually.ts";
+import { startTestGateway } from "../support/gateway.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { startRawUpstream } from "../support/upstream.ts";
+
+const cleanup = useCleanup();
+
+describe.each([
+  ["the upstream's answer", upstreamAnswers],
+  ["the gateway refuses", refusals],
+  ["the upstream fails", upstreamFailures],
+] as const)("%s", (_, cases) => {
+  test.each(cases)("$status $name: six fields and Date once each, one answer", async (row) => {
+    const raw = await startRawUpstream((socket) => row.upstream?.(socket));
+    cleanup(() => raw.close());
+    const upstreamUrl = (await row.upstreamUrl?.(cleanup)) ?? raw.url;
+    const overrides = { drain: { timeoutMs: 0 }, ...row.overrides };
+    const gateway = await startTestGateway({ upstreamUrl, overrides });
+    cleanup(() => gateway.close());
+    await row.before?.(gateway, cleanup);
+    const client = new RawConnection(gateway.traffic.port);
+    cleanup(() => client.destroy());
+
+    client.write(row.send);
+    const [method = ""] = row.send.split(" ");
+    const response = await client.read({ method });
+
+    expect(response.status).toBe(row.status);
+    expectContractFields(response, { limit: row.limit ?? 100, remaining: row.remaining ?? 99 });
+    if (row.own !== undefined) expectOwnAnswer(response, ...row.own, method);
+    if (row.upstream === undefined) expect(raw.bytes()).toBe("");
+    await expectNoFurtherAnswer(client, valuesOf(response.rawFields, "Connection"));
+  });
+});
+
+test("with the structured fields on, the upstream's own are dropped as well", async () => {
+  const raw = await startRawUpstream(ok);
+  cleanup(() => raw.close());
+  const gateway = await startTestGateway({ upstreamUrl: raw.url, overrides: { fields: ["structured"] } });
+  cleanup(() => gateway.close());
+  const client = new RawConnection(gateway.traffic.port);
+  cleanup(() => client.destroy());
+  client.write(get());
+  const { rawFields } = await client.read();
+  expect(valuesOf(rawFields, "RateLimit")).toEqual([expect.stringMatching(/^"per-ip";r=99;t=(59|60)$/)]);
+  expect(valuesOf(rawFields, "RateLimit-Policy")).toEqual(['"per-ip";q=100;w=60']);
+  expect(rawFields.filter((name) => /^(x-)?ratelimit-(limit|remaining|reset)$/i.test(name))).toEqual([]);
+});
+
+/** The connection either ends without another byte, or answers the next request with what belongs to that one. */
+async function expectNoFurtherAnswer(client: RawConnection, connection: string[]): Promise<void> {
+  if (!connection.includes("close")) {
+    client.write("GET /elsewhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    expect((await client.read()).status).toBe(404);
+  }
+  expect(await within("the connection ends", client.closed)).toBe("end");
+  expect(client.rest).toBe("");
+}

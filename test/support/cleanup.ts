@@ -1,0 +1,13 @@
+// What a test opened, closed after it in reverse order.
+import { afterEach } from "vitest";
+
+export type Cleanup = (close: () => unknown) => void;
+
+/** Call at the top of a test file. */
+export function useCleanup(): Cleanup {
+  const open: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const close of open.splice(0).reverse()) await close();
+  });
+  return (close) => void open.push(close);
+}

@@ -1,0 +1,27 @@
+// Waiting for what a test cannot be told of, with a deadline instead of a guess at how long it takes.
+
+/** Polls until `condition` holds. Throws with `what` when the deadline passes first. */
+export async function eventually(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+  deadlineMs = 5_000,
+): Promise<void> {
+  const endMs = performance.now() + deadlineMs;
+  while (!(await condition())) {
+    if (performance.now() > endMs) throw new Error(`within ${deadlineMs} ms it did not happen that ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** The promise's value, or an error that says what was waited for. */
+export async function within<T>(what: string, promise: Promise<T>, deadlineMs = 5_000): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`not within ${deadlineMs} ms: ${what}`)), deadlineMs);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

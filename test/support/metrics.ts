@@ -1,0 +1,13 @@
+// What the gateway itself says of its upstream connections, read where an operator would.
+import type { UpstreamConnections } from "../../src/core/upstream.ts";
+import type { TestGateway } from "./gateway.ts";
+
+export async function upstreamConnections(gateway: TestGateway): Promise<UpstreamConnections> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  const figure = (state: string): number => {
+    const match = new RegExp(`^headgate_upstream_connections\\{state="${state}"\\} (\\d+)$`, "m").exec(text);
+    if (match === null) throw new Error(`no figure for ${state} upstream connections`);
+    return Number(match[1]);
+  };
+  return { active: figure("active"), idle: figure("idle"), waiting: figure("waiting") };
+}

@@ -1,0 +1,48 @@
+// Upstreams that cannot be had: nobody listens, nobody accepts, or every connection to it is taken.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { connect } from "node:net";
+import type { Cleanup } from "./cleanup.ts";
+import { eventually } from "./eventually.ts";
+import type { TestGateway } from "./gateway.ts";
+import { upstreamConnections } from "./metrics.ts";
+import { RawConnection } from "./raw-connection.ts";
+import { startRawUpstream } from "./upstream.ts";
+
+export async function freeAddress(): Promise<string> {
+  const raw = await startRawUpstream(() => {});
+  await raw.close();
+  return raw.url;
+}
+
+/** A process that listens and is stopped: once its backlog is full, the kernel lets new connections wait. */
+export async function unacceptingAddress(cleanup: Cleanup): Promise<string> {
+  const listen =
+    "const s = require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }," +
+    "() => console.log(s.address().port))";
+  const child = spawn(process.execPath, ["-e", listen], { stdio: ["ignore", "pipe", "ignore"] });
+  cleanup(() => child.kill("SIGKILL"));
+  const [line] = await once(child.stdout, "data");
+  const port = Number(String(line));
+  child.kill("SIGSTOP");
+  let established = 0;
+  for (let i = 0; i < 8; i += 1) {
+    const filler = connect(port, "127.0.0.1", () => {
+      established += 1;
+    });
+    filler.on("error", () => {});
+    cleanup(() => filler.destroy());
+  }
+  await eventually("the backlog is full", () => established >= 2);
+  return `http://127.0.0.1:${port}`;
+}
+
+/** With maxConnections 1: one request at the upstream, one waiting, and room for no other. */
+export async function occupy(gateway: TestGateway, cleanup: Cleanup): Promise<void> {
+  for (const state of ["active", "waiting"] as const) {
+    const client = new RawConnection(gateway.traffic.port);
+    cleanup(() => client.destroy());
+    client.write("GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n");
+    await eventually(`one is ${state}`, async () => (await upstreamConnections(gateway))[state] === 1);
+  }
+}
