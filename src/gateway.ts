@@ -26,6 +26,8 @@ import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
 export interface GatewayOptions {
   readonly clock: Clock;
   readonly log: Logger;
+  /** Lines that the log's destination lost so far. */
+  readonly droppedLogLines: () => number;
   readonly version: string;
   readonly nodeVersion: string;
 }

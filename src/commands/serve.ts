@@ -4,6 +4,7 @@ import { TokenFileProblem } from "../auth/token-list.ts";
 import { systemClock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import { type Gateway, ListenFailed, startGateway } from "../gateway.ts";
+import { openDestination } from "../telemetry/destination.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
@@ -22,10 +23,16 @@ export async function serve(
 ): Promise<number> {
   // Listened to before anything is opened: a signal during the start ends it in order too.
   const signals = collectSignals(io);
-  const log = createLog({ level: settings.log.level, clock: systemClock });
+  const destination = openDestination({ fd: 1 });
+  const log = createLog({ level: settings.log.level, clock: systemClock, destination });
   let gateway: Gateway;
   try {
-    gateway = await startGateway(settings, { clock: systemClock, log, ...build });
+    gateway = await startGateway(settings, {
+      clock: systemClock,
+      log,
+      droppedLogLines: () => destination.dropped,
+      ...build,
+    });
   } catch (error) {
     io.err(`headgate: ${explainStartFailure(error)}\n`);
     return error instanceof TokenFileProblem ? exitCodes.config : exitCodes.unavailable;

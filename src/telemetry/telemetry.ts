@@ -17,6 +17,8 @@ export interface TelemetryOptions {
   readonly store: CounterStore;
   readonly upstreamConnections: () => UpstreamConnections;
   readonly clientConnections: () => number;
+  /** Log lines that were lost so far because the output was too slow or broken. */
+  readonly droppedLogLines: () => number;
   readonly version: string;
   readonly nodeVersion: string;
 }
@@ -47,7 +49,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     upstreamConnections: options.upstreamConnections,
     upstreamHealth: () => health,
     clientConnections: options.clientConnections,
-    logLines: () => ({ sampled: accessLog.omitted + upstreamLog.omitted, dropped: 0 }),
+    logLines: () => ({ sampled: accessLog.omitted + upstreamLog.omitted, dropped: options.droppedLogLines() }),
     version: options.version,
     nodeVersion: options.nodeVersion,
   });

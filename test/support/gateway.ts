@@ -38,6 +38,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
   const gateway = await startGateway(testSettings(options.upstreamUrl, options.overrides), {
     clock,
     log,
+    droppedLogLines: () => 0,
     version: "0.0.0-test",
     nodeVersion: process.versions.node,
   });
