@@ -13,17 +13,24 @@ const malformed: BearerCredential = { kind: "malformed" };
 
 /** `rawFields` alternates names and values, as they came. The scheme is compared in any case (RFC 9110, 11.1). */
 export function readBearer(rawFields: readonly string[]): BearerCredential {
-  let field: string | undefined;
+  const fields = authorizationFields(rawFields);
+  const given = fields.map(afterScheme).find((text) => text !== undefined);
+  if (given === undefined) return missing;
+  // Two of them: the gateway and the upstream could each believe another one.
+  if (fields.length > 1 || (fields[0] ?? "").length > maxFieldBytes) return malformed;
+  return /^[A-Za-z0-9\-._~+/]+=*$/.test(given) ? { kind: "token", token: given } : malformed;
+}
+
+function authorizationFields(rawFields: readonly string[]): string[] {
+  const fields: string[] = [];
   for (let i = 0; i < rawFields.length; i += 2) {
     const name = rawFields[i];
-    if (name === undefined || name.length !== 13 || name.toLowerCase() !== "authorization") continue;
-    // Two of them: the gateway and the upstream could each believe another one.
-    if (field !== undefined) return malformed;
-    field = rawFields[i + 1] ?? "";
+    if (name?.length === 13 && name.toLowerCase() === "authorization") fields.push(rawFields[i + 1] ?? "");
   }
-  if (field === undefined) return missing;
-  const match = /^bearer(?: +(.*))?$/is.exec(field);
-  if (match === null || match[1] === undefined || match[1] === "") return missing;
-  if (field.length > maxFieldBytes || !/^[A-Za-z0-9\-._~+/]+=*$/.test(match[1])) return malformed;
-  return { kind: "token", token: match[1] };
+  return fields;
+}
+
+/** What is given as a token; undefined for another scheme, or the scheme alone. */
+function afterScheme(field: string): string | undefined {
+  return /^bearer +([^ ].*)$/is.exec(field)?.[1];
 }

@@ -27,7 +27,8 @@ export function readMessage({ rawFields, target, httpVersion }: MessageFacts): M
     problem: target.length > maxTargetBytes ? problems.targetTooLong : findProblem(seen, httpVersion),
     host: seen.hosts[0] ?? "",
     contentLength: seen.encodings.length > 0 ? null : Number(seen.lengths[0] ?? 0),
-    expectsContinue: seen.expectations.length > 0,
+    // HTTP/1.0 knows no 100 (RFC 9110, 10.1.1).
+    expectsContinue: seen.expectations.length > 0 && httpVersion !== "1.0",
   };
 }
 
