@@ -63,9 +63,7 @@ export class ResponseFields {
     if (status !== 429) return upstreamValue;
     const ownSeconds = this.retryAfterSeconds(decision);
     if (upstreamValue === null) return `${ownSeconds}`;
-    const isDelta = /^\d{1,15}$/.test(upstreamValue);
-    const seconds = isDelta ? Number(upstreamValue) : (Date.parse(upstreamValue) - this.#clock.wallMs()) / 1000;
-    return seconds >= ownSeconds ? upstreamValue : `${ownSeconds}`;
+    return secondsUntil(upstreamValue, this.#clock.wallMs()) >= ownSeconds ? upstreamValue : `${ownSeconds}`;
   }
 
   /** A whole answer of the gateway's own: every field but Connection, and the body's bytes. */
@@ -93,6 +91,15 @@ export class ResponseFields {
     }
     return this.#date;
   }
+}
+
+// The one form of date that is still written (RFC 9110, 5.6.7). Date.parse alone finds a year in almost any text.
+const imfFixdate = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+
+/** What a Retry-After asks for; NaN if it cannot be read. */
+function secondsUntil(retryAfter: string, wallMs: number): number {
+  if (/^\d{1,15}$/.test(retryAfter)) return Number(retryAfter);
+  return imfFixdate.test(retryAfter) ? (Date.parse(retryAfter) - wallMs) / 1000 : Number.NaN;
 }
 
 function pushTriple(

@@ -1,0 +1,241 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type FieldKind, gatewayResponseFields, ResponseFields } from "../../src/core/fields.ts";
+import type { Decision } from "../../src/core/policy.ts";
+import { problems } from "../../src/core/problem.ts";
+import { SlidingWindow } from "../../src/core/sliding-window.ts";
+import { FakeClock } from "../support/clock.ts";
+
+const policy = { name: "per-ip", limit: 100, windowMs: 60_000, maxClients: 10 };
+
+/** Wednesday, 15 November 2023, 06:13:20 GMT. */
+const wallMs = 1_700_028_800_000;
+const date = "Wed, 15 Nov 2023 06:13:20 GMT";
+
+function setUp({ kinds = ["standard", "legacy"] as readonly FieldKind[], atWallMs = wallMs } = {}) {
+  const clock = new FakeClock();
+  clock.wallOffsetMs = atWallMs - clock.nowMs;
+  const decision = (untilResetMs: number, remaining = 7): Decision => ({
+    outcome: remaining === 0 ? "throttled" : "admitted",
+    policy,
+    remaining,
+    atMs: clock.nowMs,
+    resetMs: clock.nowMs + untilResetMs,
+  });
+  return { clock, decision, fields: new ResponseFields({ clock, kinds, realm: "finance" }) };
+}
+
+const fieldIn = (list: readonly string[], name: string): string | undefined => {
+  const at = list.findIndex((entry, i) => i % 2 === 0 && entry === name);
+  return at === -1 ? undefined : list[at + 1];
+};
+
+describe("the fields of every response", () => {
+  test("are, by default, Date and two triples with the same values, in this case and order", () => {
+    const { fields, decision } = setUp();
+    expect(fields.always(decision(59_001))).toEqual([
+      ...["Date", date],
+      ...["RateLimit-Limit", "100", "RateLimit-Remaining", "7", "RateLimit-Reset", "1700028860"],
+      ...["X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "7", "X-RateLimit-Reset", "1700028860"],
+    ]);
+  });
+
+  test.each<[kinds: FieldKind[], expected: string[]]>([
+    [["standard"], ["RateLimit-Limit", "100", "RateLimit-Remaining", "0", "RateLimit-Reset", "1700028802"]],
+    [["legacy"], ["X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1700028802"]],
+    [["structured"], ["RateLimit-Policy", '"per-ip";q=100;w=60', "RateLimit", '"per-ip";r=0;t=2']],
+    [[], []],
+  ])("of %j alone", (kinds, expected) => {
+    const { fields, decision } = setUp({ kinds });
+    expect(fields.always(decision(1500, 0))).toEqual(["Date", date, ...expected]);
+  });
+
+  test("are named among those that are taken from an upstream's response, each once", () => {
+    const { fields, decision } = setUp({ kinds: ["standard", "legacy", "structured"] });
+    const names = fields.always(decision(1)).filter((_, i) => i % 2 === 0);
+    expect(names.map((name) => name.toLowerCase()).toSorted()).toEqual([...gatewayResponseFields].toSorted());
+  });
+
+  test.each([
+    [0, wallMs, "1700028800"], // a whole second is not rounded further
+    [0.001, wallMs, "1700028801"],
+    [1, wallMs, "1700028801"],
+    [999, wallMs + 1, "1700028801"],
+    [1000, wallMs, "1700028801"],
+    [1000, wallMs + 0.5, "1700028802"],
+    [60_000, wallMs + 999, "1700028861"],
+    [-1, wallMs, "1700028800"], // already past when the answer is written
+  ])("round Reset up: %d ms from %d on is %s", (untilResetMs, atWallMs, reset) => {
+    const { fields, decision } = setUp({ atWallMs });
+    const list = fields.always(decision(untilResetMs));
+    expect(fieldIn(list, "RateLimit-Reset")).toBe(reset);
+    expect(fieldIn(list, "X-RateLimit-Reset")).toBe(reset);
+  });
+
+  test("count t down and never below 0", () => {
+    const { fields, decision, clock } = setUp({ kinds: ["structured"] });
+    const made = decision(1500);
+    const t = (): string | undefined => fieldIn(fields.always(made), "RateLimit");
+    expect(t()).toBe('"per-ip";r=7;t=2');
+    clock.advance(501);
+    expect(t()).toBe('"per-ip";r=7;t=1');
+    clock.advance(5000);
+    expect(t()).toBe('"per-ip";r=7;t=0');
+  });
+
+  test("a window of fractions of a second is one of whole seconds, rounded up", () => {
+    const { fields, decision } = setUp({ kinds: ["structured"] });
+    const made = { ...decision(1), policy: { ...policy, windowMs: 1001 } };
+    expect(fieldIn(fields.always(made), "RateLimit-Policy")).toBe('"per-ip";q=100;w=2');
+  });
+
+  test("Reset names the same instant however late the answer is written", () => {
+    const { fields, decision, clock } = setUp();
+    const made = decision(42_000);
+    for (let waited = 0; waited <= 42_000; waited += 700) {
+      expect(fieldIn(fields.always(made), "RateLimit-Reset")).toBe("1700028842");
+      clock.advance(700);
+    }
+  });
+
+  test("Date moves on with the second, also backwards when the wall clock is set", () => {
+    const { fields, decision, clock } = setUp();
+    const dateNow = (): string | undefined => fieldIn(fields.always(decision(1)), "Date");
+    clock.advance(999);
+    expect(dateNow()).toBe(date);
+    clock.advance(1);
+    expect(dateNow()).toBe("Wed, 15 Nov 2023 06:13:21 GMT");
+    clock.stepWall(-2000);
+    expect(dateNow()).toBe("Wed, 15 Nov 2023 06:13:19 GMT");
+  });
+
+  test("whoever waits Reset − Date, or Retry-After, is never early, and at most 2 s late", () => {
+    fc.assert(
+      fc.property(
+        fc.double({ min: 0, max: 120_000, noNaN: true }),
+        fc.double({ min: 0, max: 5000, noNaN: true }),
+        (untilMs, wall) => {
+          const { fields, decision } = setUp({ atWallMs: wallMs + wall });
+          const list = fields.always(decision(untilMs, 0));
+          const waitedMs = Number(fieldIn(list, "RateLimit-Reset")) * 1000 - Date.parse(fieldIn(list, "Date") ?? "");
+          const retryAfterMs = fields.retryAfterSeconds(decision(untilMs, 0)) * 1000;
+          // Half a microsecond is what adding to a Unix instant can lose.
+          expect(waitedMs).toBeGreaterThanOrEqual(untilMs - 0.0005);
+          expect(waitedMs).toBeLessThan(untilMs + 2000);
+          expect(retryAfterMs).toBeGreaterThanOrEqual(untilMs - 0.0005);
+          expect(retryAfterMs).toBeLessThanOrEqual(Math.max(1000, untilMs + 1000));
+        },
+      ),
+      { numRuns: 2000 },
+    );
+  });
+
+  test("a step of the wall clock moves Reset and Date alike, and changes no decision and no Retry-After", () => {
+    const { fields, clock } = setUp();
+    const window = new SlidingWindow({ ...policy, limit: 1 });
+    const { resetMs } = window.take(clock.monotonicMs());
+    for (const stepMs of [3_600_000, -86_400_000, 500]) {
+      clock.stepWall(stepMs);
+      const throttled = window.take(clock.monotonicMs());
+      expect(throttled).toMatchObject({ outcome: "throttled", resetMs });
+      const list = fields.always(throttled);
+      const ahead = Number(fieldIn(list, "RateLimit-Reset")) - Date.parse(fieldIn(list, "Date") ?? "") / 1000;
+      expect(ahead).toBeGreaterThanOrEqual(60);
+      expect(ahead).toBeLessThanOrEqual(61);
+      expect(fields.retryAfterSeconds(throttled)).toBe(60);
+    }
+  });
+});
+
+describe("Retry-After", () => {
+  test.each([
+    [-5000, 1],
+    [0, 1],
+    [0.001, 1],
+    [1, 1],
+    [1000, 1],
+    [1000.5, 2],
+    [1001, 2],
+    [59_999, 60],
+    [60_000, 60],
+  ])("%d ms before the reset is %d", (untilResetMs, seconds) => {
+    const { fields, decision } = setUp();
+    expect(fields.retryAfterSeconds(decision(untilResetMs, 0))).toBe(seconds);
+  });
+
+  test.each([200, 301, 304, 401, 403, 404, 500, 502, 503])("of an upstream's %d passes as it is", (status) => {
+    const { fields, decision } = setUp();
+    for (const value of [null, "120", "0", date, "soon"]) {
+      expect(fields.passedRetryAfter(status, value, decision(30_000))).toBe(value);
+    }
+  });
+
+  test.each([
+    ["none: the gateway's", null, "30"],
+    ["a longer one", "31", "31"],
+    ["an equal one", "30", "30"],
+    ["a shorter one: the gateway's", "29", "30"],
+    ["0: the gateway's", "0", "30"],
+    ["zeros before it", "0031", "0031"],
+    ["a later date", "Wed, 15 Nov 2023 06:13:51 GMT", "Wed, 15 Nov 2023 06:13:51 GMT"],
+    ["the date of the gateway's own", "Wed, 15 Nov 2023 06:13:50 GMT", "Wed, 15 Nov 2023 06:13:50 GMT"],
+    ["an earlier date: the gateway's", "Wed, 15 Nov 2023 06:13:49 GMT", "30"],
+    ["a date long past: the gateway's", "Sun, 06 Nov 1994 08:49:37 GMT", "30"],
+    ["a date that is none: the gateway's", "Wed, 99 Nov 2023 06:13:51 GMT", "30"],
+    ["empty: the gateway's", "", "30"],
+    ["garbage: the gateway's", "soon", "30"],
+    ["garbage with a year in it: the gateway's", "soon 3000", "30"],
+    ["another form of date: the gateway's", "3000-01-01T00:00:00Z", "30"],
+    ["a negative number: the gateway's", "-31", "30"],
+    ["a fraction: the gateway's", "31.5", "30"],
+    ["a unit: the gateway's", "31s", "30"],
+    ["a list: the gateway's", "31, 32", "30"],
+    ["a number beyond counting: the gateway's", "9".repeat(400), "30"],
+  ])("of an upstream's 429, %s", (_, upstreamValue, expected) => {
+    const { fields, decision } = setUp();
+    expect(fields.passedRetryAfter(429, upstreamValue, decision(29_500))).toBe(expected);
+  });
+});
+
+describe("an answer of the gateway's own", () => {
+  test("429, to the byte", () => {
+    const { fields, decision } = setUp();
+    expect(fields.problem(problems.throttled, decision(59_001, 0))).toEqual({
+      fields: [
+        ...["Date", date],
+        ...["RateLimit-Limit", "100", "RateLimit-Remaining", "0", "RateLimit-Reset", "1700028860"],
+        ...["X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1700028860"],
+        ...["Retry-After", "60"],
+        ...["Cache-Control", "no-store", "Content-Type", "application/json; charset=utf-8", "Content-Length", "98"],
+      ],
+      body: '{"message":"Too Many Requests","errors":[{"errMsg":"Too many requests, please try again later."}]}',
+    });
+  });
+
+  test.each([
+    ["without a token", problems.noToken, 'Bearer realm="finance"'],
+    ["with one that is not good", problems.invalidToken, 'Bearer realm="finance", error="invalid_token"'],
+  ])("401 %s", (_, problem, challenge) => {
+    const { fields, decision } = setUp();
+    const answer = fields.problem(problem, decision(59_001));
+    expect(answer.body).toBe('{"message":"Unauthorized","errors":[{"errMsg":"Access token does not exist."}]}');
+    expect(fieldIn(answer.fields, "WWW-Authenticate")).toBe(challenge);
+    expect(fieldIn(answer.fields, "RateLimit-Remaining")).toBe("7");
+  });
+
+  test.each(Object.entries(problems))(
+    "%s has each field once, its length, and Retry-After on 429 alone",
+    (_, problem) => {
+      const { fields, decision } = setUp({ kinds: ["standard", "legacy", "structured"] });
+      const answer = fields.problem(problem, decision(1000));
+      const names = answer.fields.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
+      expect(new Set(names).size).toBe(names.length);
+      for (const name of gatewayResponseFields) expect(names).toContain(name);
+      expect(fieldIn(answer.fields, "Content-Length")).toBe(`${Buffer.byteLength(answer.body)}`);
+      expect(fieldIn(answer.fields, "Content-Type")).toBe("application/json; charset=utf-8");
+      expect(fieldIn(answer.fields, "Cache-Control")).toBe("no-store");
+      expect(names.includes("retry-after")).toBe(problem.status === 429);
+      expect(names.includes("www-authenticate")).toBe(problem.status === 401);
+    },
+  );
+});

@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { problemBody, problems } from "../../src/core/problem.ts";
+
+test("the statuses and words of every refusal", () => {
+  const said = Object.values(problems).map(({ status, reason, message }) => `${status} ${message}: ${reason}`);
+  expect(said).toEqual([
+    "400 Bad Request: malformed",
+    "400 Bad Request: ambiguous_path",
+    "400 Bad Request: bad_host",
+    "401 Unauthorized: no_token",
+    "401 Unauthorized: invalid_token",
+    "404 Not Found: no_route",
+    "408 Request Timeout: slow_request",
+    "413 Content Too Large: body_too_large",
+    "414 URI Too Long: target_too_long",
+    "431 Request Header Fields Too Large: head_too_large",
+    "417 Expectation Failed: unsupported_expect",
+    "501 Not Implemented: unsupported_encoding",
+    "501 Not Implemented: unsupported_method",
+    "429 Too Many Requests: throttled",
+    "502 Bad Gateway: upstream_failed",
+    "504 Gateway Timeout: upstream_timeout",
+    "503 Service Unavailable: overloaded",
+    "503 Service Unavailable: draining",
+    "500 Internal Server Error: internal",
+  ]);
+});
+
+test.each(Object.entries(problems))("%s is in the v2 format, in ASCII, and frozen", (_, problem) => {
+  const body = problemBody(problem);
+  expect(JSON.parse(body)).toEqual({ message: problem.message, errors: [{ errMsg: problem.errMsg }] });
+  expect(body).toMatch(/^[ -~]+$/);
+  expect(problem.errMsg).toMatch(/\.$/);
+  expect(Object.isFrozen(problem)).toBe(true);
+});
+
+test("the bodies that clients may rely on, to the byte", () => {
+  expect(problemBody(problems.throttled)).toBe(
+    '{"message":"Too Many Requests","errors":[{"errMsg":"Too many requests, please try again later."}]}',
+  );
+  for (const problem of [problems.noToken, problems.invalidToken]) {
+    expect(problemBody(problem)).toBe(
+      '{"message":"Unauthorized","errors":[{"errMsg":"Access token does not exist."}]}',
+    );
+  }
+});
