@@ -36,7 +36,8 @@ export class ActiveRequest {
     this.exchange = parts.exchange;
     this.connection = parts.connection;
     this.hasBody = parts.verdict.reading.message.contentLength !== 0;
-    this.expectsContinue = parts.verdict.reading.message.expectsContinue;
+    // RFC 9110, 10.1.1: an HTTP/1.0 client does not know interim responses.
+    this.expectsContinue = parts.verdict.reading.message.expectsContinue && parts.req.httpVersion !== "1.0";
     this.#context = context;
     parts.connection.active = this;
     parts.res.once("close", () => this.#end());
@@ -75,10 +76,10 @@ export class ActiveRequest {
   }
 
   #end(): void {
-    if (this.connection.active === this) this.connection.active = null;
     this.exchange.endedMs = this.#context.nowMs();
     this.exchange.complete = this.res.writableFinished;
     this.#context.onEnd(this.exchange, this.verdict.reading.target?.path ?? "");
+    this.connection.endTurn();
   }
 }
 

@@ -1,5 +1,6 @@
-// One client connection: who is at its other end, and which request it is answering. Closing one gently is here as well:
-// a socket that is destroyed with unread bytes resets the connection, and the reset can overtake the answer.
+// One client connection: who is at its other end, whose turn it is, and how it ends. Pipelined requests take turns, because Node
+// hands them out all at once and RFC 9112, 9.3.2 allows that only for safe methods. It ends gently: a socket that is destroyed
+// with unread bytes resets the connection, and the reset can overtake the answer.
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
@@ -8,17 +9,62 @@ import type { ActiveRequest } from "./active-request.ts";
 /** How long bytes that nobody will read are taken in, so that the client gets to read the answer (RFC 9112, 9.6). */
 const lingerMs = 2_000;
 
+/** More than any client has use for; what waits is kept in memory. */
+const maxPipelined = 100;
+
+/** What waits for its turn: a request, or an answer to bytes that are none. */
+export interface Turn {
+  /** Null for what has no body to come. */
+  readonly req: IncomingMessage | null;
+  readonly start: () => void;
+}
+
 export class Connection {
   readonly socket: Socket;
   readonly peer: Peer;
-  /** The request that is being answered; Node starts the next one of a pipeline only when it is done. */
+  /** The request that is being answered. */
   active: ActiveRequest | null = null;
   /** A last answer is on its way: whatever else arrives is not a request any more. */
   isClosing = false;
+  #isTaken = false;
+  #waiting: Turn[] = [];
 
   constructor(socket: Socket, peer: Peer) {
     this.socket = socket;
     this.peer = peer;
+  }
+
+  /** Between two requests, or before the first. */
+  get isIdle(): boolean {
+    return !this.#isTaken;
+  }
+
+  /** Starts it now, or when everything before it has been answered. */
+  inTurn(turn: Turn): void {
+    if (!this.#isTaken) {
+      this.#isTaken = true;
+      turn.start();
+    } else if (this.#waiting.length < maxPipelined) {
+      this.#waiting.push(turn);
+    } else {
+      this.socket.destroy();
+    }
+  }
+
+  /** The body of the last request that waits broke off: it cannot be forwarded, and `start` answers in its place. */
+  replaceBroken(start: () => void): void {
+    const last = this.#waiting.at(-1)?.req;
+    if (last !== undefined && last?.complete === false) this.#waiting.pop();
+    this.inTurn({ req: null, start });
+  }
+
+  /** Starts what waits next, unless the answer before was the last. */
+  endTurn(): void {
+    this.active = null;
+    if (this.isClosing || !this.socket.writable) this.#waiting = [];
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#isTaken = false;
+    else next.start();
   }
 
   /** Ends the connection after what has been written; `unread` is a message whose body nobody will read. */
@@ -41,8 +87,12 @@ export class Connection {
 }
 
 function endAndLinger(socket: Socket): void {
+  // Node takes its own listener away when it hands a socket out (CONNECT); a reset would then end the process.
+  socket.on("error", ignoreReset);
   socket.end();
   const timer = setTimeout(() => socket.destroy(), lingerMs);
   socket.once("close", () => clearTimeout(timer));
   socket.resume();
 }
+
+function ignoreReset(): void {}

@@ -105,7 +105,7 @@ export class TrafficServer {
     server.on("request", onRequest);
     server.on("checkContinue", onRequest);
     server.on("checkExpectation", onRequest);
-    server.on("connect", (_req, socket) => this.#answerRaw(socket as Socket, problems.unsupportedMethod));
+    server.on("connect", (req) => this.#onConnect(req.socket));
     this.#server = server;
     return server;
   }
@@ -119,6 +119,10 @@ export class TrafficServer {
     const connection = this.#connections.get(req.socket);
     // Bytes after a last answer, and requests of a socket that is gone already.
     if (connection === undefined || connection.isClosing) return;
+    connection.inTurn({ req, start: () => this.#decide(req, res, connection, mountHandler) });
+  }
+
+  #decide(req: IncomingMessage, res: ServerResponse, connection: Connection, mountHandler: RequestHandler): void {
     const facts: RequestFacts = {
       peer: connection.peer,
       rawFields: req.rawHeaders,
@@ -169,16 +173,23 @@ export class TrafficServer {
   #onClientError(error: Error, socket: Socket): void {
     const connection = this.#connections.get(socket);
     const problem = problemOfParseError(error, socket.bytesRead);
-    if (connection === undefined || connection.isClosing || problem === null || !socket.writable) {
+    if (connection === undefined || problem === null || !socket.writable) {
       socket.destroy();
       return;
     }
+    // Whatever follows a last answer is nobody's concern, and a reset now could overtake it.
+    if (connection.isClosing) return;
     const { active } = connection;
-    if (active === null) this.#answerRaw(socket, problem);
     // The error is in this request's body: it cannot be carried any further.
-    else if (active.hasBody && !active.req.complete) (active.cancel ?? active.refuse.bind(active))(problem);
-    // It is in what came after this request, whose answer comes first.
-    else active.res.once("close", () => this.#answerRaw(socket, problem));
+    if (active?.hasBody && !active.req.complete) (active.cancel ?? active.refuse.bind(active))(problem);
+    // It is in what came after what is being answered.
+    else connection.replaceBroken(() => this.#answerRaw(socket, problem));
+  }
+
+  /** CONNECT takes the socket out of Node's hands, which a response that is still being written does not survive. */
+  #onConnect(socket: Socket): void {
+    if (this.#connections.get(socket)?.isIdle) this.#answerRaw(socket, problems.unsupportedMethod);
+    else socket.destroy();
   }
 
   #answerRaw(socket: Socket, problem: Problem): void {

@@ -1,0 +1,147 @@
+// Several requests on one connection: answered in order, one at a time (RFC 9112, 9.3.2), and never past a last answer.
+import type { ServerResponse } from "node:http";
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually, within } from "../support/eventually.ts";
+import { type Overrides, startTestGateway } from "../support/gateway.ts";
+import { upstreamConnections } from "../support/metrics.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { startUpstream, type TestUpstream } from "../support/upstream.ts";
+
+const cleanup = useCleanup();
+const fields = "Host: a\r\nAuthorization: Bearer t\r\n";
+const request = (target: string, method = "GET", more = ""): string =>
+  `${method} ${target} HTTP/1.1\r\n${fields}${more}\r\n`;
+
+/** An upstream that answers each target with its name when the test says so. */
+async function start(overrides: Overrides = {}) {
+  const held = new Map<string, ServerResponse>();
+  const upstream = await startUpstream((req, res) => void held.set(req.url ?? "", res));
+  cleanup(() => upstream.close());
+  const gateway = await startTestGateway({
+    upstreamUrl: upstream.url,
+    overrides: { drain: { timeoutMs: 0 }, ...overrides },
+  });
+  cleanup(() => gateway.close());
+  const client = new RawConnection(gateway.traffic.port);
+  cleanup(() => client.destroy());
+  const answer = async (target: string): Promise<void> => {
+    await eventually(`${target} is at the upstream`, () => held.has(target));
+    held.get(target)?.end(target);
+  };
+  return { upstream, gateway, client, answer };
+}
+
+const targets = (upstream: TestUpstream): string[] => upstream.received.map(({ target }) => target);
+
+test("requests one after the other share a connection", async () => {
+  const { client, answer } = await start();
+  for (const target of ["/v2/1", "/v2/2", "/v2/3"]) {
+    client.write(request(target));
+    await answer(target);
+    expect((await client.read()).body).toBe(target);
+  }
+});
+
+test("pipelined requests are answered in order, and each reaches the upstream after the one before was answered", async () => {
+  const { client, gateway, upstream, answer } = await start();
+  client.write(request("/v2/1", "POST", "Content-Length: 2\r\n").concat("hi", request("/v2/2"), request("/v2/3")));
+  for (const seen of [1, 2, 3]) {
+    const target = `/v2/${seen}`;
+    await eventually(`${target} is at the upstream`, () => upstream.received.length === seen);
+    // A second client's whole exchange: time enough for a request that was let through too early to arrive.
+    expect((await fetchElsewhere(gateway.traffic.port)).status).toBe(404);
+    expect(targets(upstream).at(-1)).toBe(target);
+    await answer(target);
+    expect((await client.read()).body).toBe(target);
+  }
+});
+
+test("a pipelined request is charged when its turn comes, and its fields say so", async () => {
+  const { client, answer } = await start({
+    policies: [{ name: "per-ip", limit: 2, windowMs: 60_000, maxClients: 10 }],
+  });
+  client.write(request("/v2/1") + request("/v2/2") + request("/v2/3"));
+  await answer("/v2/1");
+  await answer("/v2/2");
+  const answers = [await client.read(), await client.read(), await client.read()];
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
+  expect(answers.map(({ rawFields }) => valuesOf(rawFields, "RateLimit-Remaining")[0])).toEqual(["1", "0", "0"]);
+});
+
+test("what is pipelined behind a last answer is neither charged nor forwarded", async () => {
+  const { client, upstream, gateway, answer } = await start();
+  client.write(request("/v2/1", "GET", "Connection: close\r\n") + request("/v2/2") + request("/v2/3"));
+  await answer("/v2/1");
+  expect((await client.read()).body).toBe("/v2/1");
+  expect(await within("the connection ends", client.closed)).toBe("end");
+  expect(client.rest).toBe("");
+  expect(targets(upstream)).toEqual(["/v2/1"]);
+  const { headers } = await fetchElsewhere(gateway.traffic.port);
+  expect(headers.get("RateLimit-Remaining")).toBe("99");
+});
+
+test("a request behind a refused body is part of that body, never a request", async () => {
+  const { client, upstream } = await start();
+  const inner = request("/v2/inner");
+  client.write(`POST /v2/x HTTP/1.1\r\nHost: a\r\nContent-Length: ${inner.length + 10}\r\n\r\n${inner}`);
+  expect((await client.read()).status).toBe(401);
+  client.write(`0123456789${request("/v2/after")}`);
+  expect(await within("the connection ends", client.closed)).toBe("end");
+  expect(client.rest).toBe("");
+  expect(upstream.received).toEqual([]);
+});
+
+test("bytes that are no request are answered after the request before them", async () => {
+  const { client, answer } = await start();
+  client.write(`${request("/v2/1")}nonsense\r\n\r\n`);
+  await answer("/v2/1");
+  expect(await client.read()).toMatchObject({ status: 200, body: "/v2/1" });
+  expect((await client.read()).status).toBe(400);
+  expect(await within("the connection ends", client.closed)).toBe("end");
+  expect(client.rest).toBe("");
+});
+
+test("a request whose body turns out broken while it waits is never forwarded", async () => {
+  const { client, upstream, answer } = await start();
+  client.write(`${request("/v2/1")}${request("/v2/2", "POST", "Transfer-Encoding: chunked\r\n")}2\r\nhi\r\nzz\r\n`);
+  await answer("/v2/1");
+  expect((await client.read()).status).toBe(200);
+  expect((await client.read()).status).toBe(400);
+  expect(await within("the connection ends", client.closed)).toBe("end");
+  expect(upstream.hits()).toBe(1);
+});
+
+test("a CONNECT behind a request ends the connection: it is not answered in the other's place", async () => {
+  const { client, upstream } = await start();
+  client.write(request("/v2/1"));
+  await eventually("it is at the upstream", () => upstream.received.length === 1);
+  client.write("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n");
+  await within("the connection ends", client.closed);
+  expect(client.receivedBytes).toBe(0);
+});
+
+test("a client that leaves with requests pipelined frees its upstream connection, and the others are never sent", async () => {
+  const { client, upstream, gateway } = await start();
+  client.write(request("/v2/1") + request("/v2/2") + request("/v2/3"));
+  await eventually("the first is at the upstream", () => upstream.received.length === 1);
+  client.destroy();
+  await eventually("the connection is free", async () => (await upstreamConnections(gateway)).active === 0);
+  expect(targets(upstream)).toEqual(["/v2/1"]);
+});
+
+test("a client that pipelines without end is cut off, and nobody else notices", async () => {
+  const { client, upstream, gateway } = await start();
+  client.write(request("/v2/1"));
+  await eventually("the first is at the upstream", () => upstream.received.length === 1);
+  client.write(request("/v2/2").repeat(5_000));
+  expect(["ECONNRESET", "EPIPE", "end"]).toContain(await within("the connection ends", client.closed));
+  expect((await fetchElsewhere(gateway.traffic.port)).status).toBe(404);
+  expect(targets(upstream)).toEqual(["/v2/1"]);
+});
+
+/** A request that is charged nothing and reaches nobody. */
+function fetchElsewhere(port: number): Promise<Response> {
+  return fetch(`http://127.0.0.1:${port}/elsewhere`);
+}
