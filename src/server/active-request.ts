@@ -4,8 +4,11 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Verdict } from "../core/decide.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { ResponseFields } from "../core/fields.ts";
-import type { Problem } from "../core/problem.ts";
+import type { Problem, ProblemReason } from "../core/problem.ts";
 import type { Connection } from "./connection.ts";
+
+/** After these, client and gateway may disagree about where the next request begins. */
+const doubtful: ReadonlySet<ProblemReason> = new Set(["malformed", "bad_host", "unsupported_encoding"]);
 
 export interface ActiveRequestContext {
   readonly fields: ResponseFields;
@@ -22,7 +25,7 @@ export class ActiveRequest {
   readonly connection: Connection;
   readonly hasBody: boolean;
   readonly expectsContinue: boolean;
-  /** Set while the upstream is at work: answers a problem and takes the request back. */
+  /** Set when it is handed to the upstream: answers a problem and takes the request back, unless it is over. */
   cancel: ((problem: Problem) => void) | null = null;
   readonly #context: ActiveRequestContext;
 
@@ -67,10 +70,11 @@ export class ActiveRequest {
 
   #writeHead(status: number, statusText: string, fields: string[]): void {
     const isUnread = this.hasBody && !this.req.complete;
-    const isLast = isUnread || this.connection.isClosing || this.#context.isDraining();
+    const { problem } = this.exchange;
+    const isLast = isUnread || this.#context.isDraining() || (problem !== null && doubtful.has(problem));
     if (isLast) fields.push("Connection", "close");
     this.res.writeHead(status, statusText, fields);
-    if (isUnread) this.connection.closeGently(this.req);
+    if (isLast) this.connection.endAfterAnswer(isUnread ? this.req : null);
     this.exchange.status = status;
     this.exchange.respondedMs = this.#context.nowMs();
   }

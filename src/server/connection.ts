@@ -29,9 +29,17 @@ export class Connection {
   #isTaken = false;
   #waiting: Turn[] = [];
 
+  #unread: IncomingMessage | null = null;
+
   constructor(socket: Socket, peer: Peer) {
     this.socket = socket;
     this.peer = peer;
+    // Node calls this when a last answer is written, and would close the socket at once.
+    socket.destroySoon = () => {
+      this.#unread?.removeAllListeners("data");
+      this.#unread?.resume();
+      endAndLinger(socket);
+    };
   }
 
   /** Between two requests, or before the first. */
@@ -67,15 +75,10 @@ export class Connection {
     else next.start();
   }
 
-  /** Ends the connection after what has been written; `unread` is a message whose body nobody will read. */
-  closeGently(unread: IncomingMessage | null): void {
+  /** The answer being written is the last; `unread` is a message whose body nobody will read. */
+  endAfterAnswer(unread: IncomingMessage | null): void {
     this.isClosing = true;
-    // Node calls this when the last response is written, and would close the socket at once.
-    this.socket.destroySoon = () => {
-      unread?.removeAllListeners("data");
-      unread?.resume();
-      endAndLinger(this.socket);
-    };
+    this.#unread = unread;
   }
 
   /** Writes a last answer past Node's response objects, for bytes that never became a request. */

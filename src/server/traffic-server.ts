@@ -177,13 +177,11 @@ export class TrafficServer {
       socket.destroy();
       return;
     }
-    // Whatever follows a last answer is nobody's concern, and a reset now could overtake it.
-    if (connection.isClosing) return;
     const { active } = connection;
-    // The error is in this request's body: it cannot be carried any further.
-    if (active?.hasBody && !active.req.complete) (active.cancel ?? active.refuse.bind(active))(problem);
-    // It is in what came after what is being answered.
-    else connection.replaceBroken(() => this.#answerRaw(socket, problem));
+    // The error is in this request's body: if that is on its way, it cannot be carried any further.
+    if (active?.hasBody && !active.req.complete) active.cancel?.(problem);
+    // It is in what came after what is being answered. Behind a last answer it is nobody's concern: a reset could overtake it.
+    else if (!connection.isClosing) connection.replaceBroken(() => this.#answerRaw(socket, problem));
   }
 
   /** CONNECT takes the socket out of Node's hands, which a response that is still being written does not survive. */
