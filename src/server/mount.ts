@@ -1,8 +1,8 @@
 // Fastify and @fastify/http-proxy as the frame the forwarding hangs in: one mount a route, our handler in each. By the
-// time a request gets here everything about it has been decided, so the mount is shown the route instead of the
-// target and no fields at all: its own opinions of targets (`//v2/x`, `/v1/./b`), of bodies (415 for odd types, text/plain
-// buffered) and of methods contradict what the gateway promises.
-import { type IncomingMessage, METHODS, type Server, type ServerResponse } from "node:http";
+// time a request gets here everything about it has been decided, so the mount is shown a GET of the route without
+// fields: its own opinions of targets (`//v2/x`, `/v1/./b`), of bodies (415 for odd types, text/plain buffered) and of
+// methods (404 for PROPFIND, an error for QUERY without a type) contradict what the gateway promises.
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import httpProxy from "@fastify/http-proxy";
 import fastify, { type FastifyInstance, type FastifyReply } from "fastify";
@@ -22,8 +22,6 @@ export interface MountOptions {
   readonly onFailure: (req: IncomingMessage, error: Error) => void;
 }
 
-/** CONNECT never becomes a request: Node hands it out as a socket. */
-const methods = METHODS.filter((method) => method !== "CONNECT");
 const noFields = Object.freeze({});
 
 export async function createMount(options: MountOptions): Promise<FastifyInstance> {
@@ -38,14 +36,13 @@ export async function createMount(options: MountOptions): Promise<FastifyInstanc
     return503OnClosing: false,
     frameworkErrors: (error, request, reply) => fail(error, request.raw, reply),
   });
-  for (const method of methods) if (!app.supportedMethods.includes(method)) app.addHttpMethod(method);
   app.setErrorHandler((error: Error, request, reply) => fail(error, request.raw, reply));
   app.setNotFoundHandler((request, reply) => fail(new Error("no mount for a routed request"), request.raw, reply));
   for (const route of options.routes) {
     await app.register(httpProxy, {
       upstream: options.upstreamUrl,
       prefix: route === "/" ? "/" : route.slice(0, -1),
-      httpMethods: methods,
+      httpMethods: ["GET"],
       handler: (request, reply) => {
         reply.hijack();
         options.onRequest(request.raw);
@@ -56,8 +53,9 @@ export async function createMount(options: MountOptions): Promise<FastifyInstanc
   return app;
 }
 
-/** Shows the mount the route in place of the target, and nothing else. The original stays with the active request. */
+/** Shows the mount the route and nothing else. What the client sent stays with the active request. */
 export function presentToMount(req: IncomingMessage, route: string): void {
+  req.method = "GET";
   req.url = route;
   req.headers = noFields;
 }

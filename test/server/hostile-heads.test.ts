@@ -54,6 +54,7 @@ const refusedHeads: readonly (readonly [name: string, status: number, bytes: str
   ["a Host with a path", 400, "GET /v2/x HTTP/1.1\r\nHost: a/b\r\nAuthorization: Bearer t\r\n\r\n"],
   ["a space in the target", 400, head("", "GET /v2/x y HTTP/1.1")],
   ["NUL in the target", 400, head("", "GET /v2/\0 HTTP/1.1")],
+  ["bytes over 127 in the target", 400, head("", "GET /v2/\xe4 HTTP/1.1")],
   ["HTTP/1.2", 400, head("", "GET /v2/x HTTP/1.2")],
   ["HTTP/2.0 in text", 400, head("", "GET /v2/x HTTP/2.0")],
   ["HTTP/0.9 with fields", 400, head("", "GET /v2/x HTTP/0.9")],
