@@ -16,6 +16,8 @@ export type ReadPath = (path: string) => PathReading;
 
 // A path of only these, without empty or dot segments, has one reading. Upper case is folded either way.
 const plainPath = /^(?:\/[A-Za-z0-9_~!$&'()*+,=:@-][A-Za-z0-9._~!$&'()*+,=:@-]*)*\/?$/;
+// The same with dot segments: every reader resolves them alike, or not at all.
+const plainPathWithDots = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@-]+)*\/?$/;
 const maxDecodings = 4;
 
 /** A route, null for a place below the base path that has none, undefined for a place outside of the base path. */
@@ -36,7 +38,13 @@ export function createPathReader(routes: readonly string[], basePath: string): R
     }
     return folded.startsWith(`${base}/`) || (base !== "" && folded === base) ? null : undefined;
   };
-  return (path) => (plainPath.test(path) ? readingOf(placeOf(path)) : compare(path, placeOf));
+  return (path) => {
+    if (plainPath.test(path)) return readingOf(placeOf(path));
+    const spellings = decodings(path);
+    if (!spellings.isDeceptive) return compare(spellings.texts, placeOf);
+    const within = prefixes.find(({ prefix }) => spellings.texts.some((text) => mayLandUnder(prefix, text)));
+    return { kind: "ambiguous", route: within?.route ?? null };
+  };
 }
 
 function readingOf(place: Place): PathReading {
@@ -44,14 +52,22 @@ function readingOf(place: Place): PathReading {
   return place === null ? { kind: "unmatched" } : { kind: "route", route: place };
 }
 
-function compare(path: string, placeOf: (reading: string) => Place): PathReading {
-  const spellings = decodings(path);
-  const seen = new Set<Place>();
-  for (const spelling of spellings.texts) for (const reading of readings(spelling)) seen.add(placeOf(reading));
+function compare(texts: readonly string[], placeOf: (reading: string) => Place): PathReading {
+  const seen = new Set(texts.flatMap(readings).map(placeOf));
   const [first] = seen;
   // Under one route in one reading and elsewhere in another is as ambiguous as under two: nothing may leave its route.
-  if (seen.size === 1 && !spellings.isDeceptive) return readingOf(first);
+  if (seen.size === 1) return readingOf(first);
   return { kind: "ambiguous", route: [...seen].find((place) => typeof place === "string") ?? null };
+}
+
+/** Whether the names of the prefix stand in the text, in their order: no `..` can make a reader find others. */
+function mayLandUnder(prefix: string, text: string): boolean {
+  const names = prefix.split("/").filter((name) => name !== "");
+  for (const segment of text.split(/[/\\\u0100]/)) {
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: some readers end a segment at one
+    if (segment.replace(/[;?#\x00-\x1f\x7f].*$/s, "").toLowerCase() === names[0]) names.shift();
+  }
+  return names.length === 0;
 }
 
 /** The path percent-decoded once, twice, … until nothing changes. Bytes stay bytes: one character each. */
@@ -63,7 +79,7 @@ function decodings(path: string): { texts: string[]; isDeceptive: boolean } {
     if (depth > maxDecodings) return { texts, isDeceptive: true };
     const decoded = text.replace(/%([0-9a-f]{2})/gi, decodeByte);
     if (depth === 0 || decoded !== text) texts.push(decoded);
-    isDeceptive ||= hidesCharacters(decoded);
+    isDeceptive ||= hidesCharacters(decoded) || (climbs(decoded) && !plainPathWithDots.test(path));
     if (decoded === text) return { texts, isDeceptive };
     text = decoded;
   }
@@ -84,6 +100,14 @@ function hidesCharacters(text: string): boolean {
 }
 
 /**
+ * Readers differ in what they decode, split at and drop before `..` takes back a segment, so beside anything but plain
+ * segments it can lead anywhere. Honest clients resolve it before they send.
+ */
+function climbs(text: string): boolean {
+  return /(?:^|[/\\\u0100])\.\.(?:[/\\\u0100;?#]|$)/.test(text);
+}
+
+/**
  * What readers may make of one decoded path. Case, empty segments and single dots are always folded: that only widens
  * what counts. The rest can move a path elsewhere, so it is read both ways.
  */
@@ -93,13 +117,19 @@ function readings(decoded: string): string[] {
     if (pattern.test(decoded)) variants = variants.flatMap((text) => [text, change(text)]);
   };
   fork(/[?#]/, (text) => text.replace(/[?#].*$/s, "")); // decoded first, then cut
+  // Parameters end at a slash, so it matters whether they are dropped before or after others have become one.
+  fork(/;/, dropParameters);
   fork(/\u0100/, (text) => text.replaceAll(encodedSlash, "/"));
   fork(/\\/, (text) => text.replaceAll("\\", "/"));
-  fork(/;/, (text) => text.replace(/;[^/]*/g, ""));
+  fork(/;/, dropParameters);
   return variants.flatMap((text) => {
     const segments = text.split("/");
     return segments.includes("..") ? [fold(segments), ...resolve(segments)] : [fold(segments)];
   });
+}
+
+function dropParameters(text: string): string {
+  return text.replace(/;[^/]*/g, "");
 }
 
 /** Without empty and dot segments, but for the slash at the end. */

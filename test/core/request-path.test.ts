@@ -54,6 +54,17 @@ describe("ambiguous, and still charged to a route it may be under", () => {
     ["/v1/%c0%ae%c0%ae/admin"],
     ["/v1/%25252525252541"],
     ["/%2576%32/x"],
+    // `..` beside what readers split at, decode or drop differently: some lands in a route, some leaves it.
+    ["/x/../v1//../y"],
+    ["/x/../v1/%2e/../y"],
+    ["/x/../v1/%2e%2e/y"],
+    ["/x/../v1/;a/../y"],
+    ["/x\\..\\v1/a%5c..%5c../y"],
+    ["/v1/a%5cb\\../../admin"],
+    ["/v1/.%2e\\v1%5cv1/v1"],
+    ["/..\\../v1/.%2e"],
+    ["/x/%c0%ae%c0%ae/v1/y"],
+    ["/;%2fx%2fv1/v1%2fy/z"],
   ])("%s", (path) => {
     const reading = read(path);
     expect(reading.kind).toBe("ambiguous");
@@ -75,9 +86,12 @@ test.each([
   expect(read(path)).toEqual({ kind: "unmatched" });
 });
 
-test.each([["/../admin"], ["/x/../../admin"], ["/x%00"]])("%s is ambiguous under no route", (path) => {
-  expect(read(path)).toEqual({ kind: "ambiguous", route: null });
-});
+test.each([["/../admin"], ["/x/../../admin"], ["/x%00"], ["/x//../y"], ["/v%31x/%2e%2e/y"]])(
+  "%s is ambiguous under no route",
+  (path) => {
+    expect(read(path)).toEqual({ kind: "ambiguous", route: null });
+  },
+);
 
 test("a base path stands before the routes", () => {
   const readFinance = createPathReader(["/v1/", "/v2/"], "/finance");
@@ -87,6 +101,25 @@ test("a base path stands before the routes", () => {
   expect(readFinance("/finances/v2/x")).toEqual({ kind: "outside" });
   expect(readFinance("/v2/x")).toEqual({ kind: "outside" });
   expect(readFinance("/finance/../v2/x")).toEqual({ kind: "ambiguous", route: null });
+  expect(readFinance("/finance%2f..%2ffinance/v2/x")).toEqual({ kind: "ambiguous", route: "/v2/" });
+  expect(readFinance("/v2/../finance/%2e%2e/x")).toEqual({ kind: "ambiguous", route: null });
+  expect(readFinance("/v2%00")).toEqual({ kind: "ambiguous", route: null });
+});
+
+test("a prefix of several segments is one route", () => {
+  const readDeep = createPathReader(["/api/v2.1/"], "/");
+  expect(readDeep("/api/v2.1/x")).toEqual({ kind: "route", route: "/api/v2.1/" });
+  expect(readDeep("/API/./v2%2e1")).toEqual({ kind: "route", route: "/api/v2.1/" });
+  expect(readDeep("/x/..%2fapi/y/../v2.1/z")).toEqual({ kind: "ambiguous", route: "/api/v2.1/" });
+  expect(readDeep("/v2.1/..%2fapi/x")).toEqual({ kind: "ambiguous", route: null });
+  expect(readDeep("/api/v2x1/y")).toEqual({ kind: "unmatched" });
+});
+
+test("8 KiB of whatever is costly to read are read at once", { timeout: 1000 }, () => {
+  for (const part of ["/..", "%252f", ";", "/;", "\\", "%5c;%2f?", "%25", "/.", "?", "%c0%ae", "%3b%2525"]) {
+    const path = `/v1/${part.repeat(Math.floor(8192 / part.length))}`;
+    expect(["route", "ambiguous"]).toContain(read(path).kind);
+  }
 });
 
 test("no way of encoding single characters takes a path out of its route", () => {

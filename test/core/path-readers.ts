@@ -1,0 +1,82 @@
+// Backends, as many as there are ways to read a path: each is a short and independent account of what some server,
+// framework or URL library does before it decides which handler a path belongs to.
+
+export interface PathReader {
+  readonly name: string;
+  /** The path that the backend acts on. */
+  readonly read: (path: string) => string;
+}
+
+const decodeOnce = (text: string) =>
+  text.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+
+const decodeAll = (text: string): string => (decodeOnce(text) === text ? text : decodeAll(decodeOnce(text)));
+
+/** RFC 3986, 5.2.4: an empty segment is a segment, and `..` takes it back. */
+function removeDotSegments(path: string): string {
+  const kept: string[] = [];
+  for (const segment of path.split("/").slice(1)) {
+    if (segment === "..") kept.pop();
+    else if (segment !== ".") kept.push(segment);
+  }
+  return `/${kept.join("/")}`;
+}
+
+/** For those that take %2e for a dot and decode nothing else. */
+const decodeDots = (path: string) =>
+  path.replace(/[^/]+/g, (segment) => (/^(\.|%2e){1,2}$/i.test(segment) ? decodeOnce(segment) : segment));
+
+const collapse = (path: string) => path.replace(/\/+/g, "/");
+const dropParameters = (path: string) => path.replace(/;[^/]*/g, "");
+const cut = (path: string) => path.replace(/[?#\0].*$/s, "");
+const toSlashes = (path: string) => path.replaceAll("\\", "/");
+
+const steps = (name: string, ...each: ((path: string) => string)[]): PathReader => ({
+  name,
+  read: (path) => each.reduce((text, step) => step(text), path),
+});
+
+export const pathReaders: readonly PathReader[] = [
+  steps("takes the bytes as they are"),
+  { name: "uses the URL standard", read: (path) => new URL(`http://h${path}`).pathname },
+  { name: "uses the URL standard, then decodes", read: (path) => decodeOnce(new URL(`http://h${path}`).pathname) },
+  steps("resolves dots without decoding", removeDotSegments),
+  steps("resolves dots, then decodes", removeDotSegments, decodeOnce),
+  steps("resolves dots, then collapses", removeDotSegments, collapse),
+  steps("collapses, then resolves dots", collapse, removeDotSegments),
+  steps("takes %2e for a dot and leaves the rest", decodeDots, removeDotSegments),
+  steps("decodes, then resolves dots", decodeOnce, removeDotSegments),
+  steps("decodes, collapses, resolves dots", decodeOnce, collapse, removeDotSegments),
+  steps("decodes all but slashes, then resolves dots", (path) =>
+    removeDotSegments(
+      path
+        .split("/")
+        .map((s) => decodeOnce(s).replaceAll("/", "%2F"))
+        .join("/"),
+    ),
+  ),
+  steps("resolves dots, decodes, resolves dots", removeDotSegments, decodeOnce, removeDotSegments),
+  steps("decodes twice", decodeOnce, decodeOnce, removeDotSegments),
+  steps("decodes fully", decodeAll, collapse, removeDotSegments),
+  steps("decodes fully and takes backslashes for slashes", decodeAll, toSlashes, collapse, removeDotSegments),
+  steps("takes written backslashes for slashes, then decodes", toSlashes, collapse, removeDotSegments, decodeOnce),
+  steps("drops parameters, decodes, resolves dots", dropParameters, decodeOnce, collapse, removeDotSegments),
+  steps("decodes, drops parameters, resolves dots", decodeOnce, dropParameters, removeDotSegments),
+  steps("decodes, resolves dots, drops parameters", decodeOnce, collapse, removeDotSegments, dropParameters),
+  steps(
+    "decodes fully, takes everything for something",
+    decodeAll,
+    cut,
+    toSlashes,
+    dropParameters,
+    collapse,
+    removeDotSegments,
+  ),
+  steps("decodes, then cuts at what ends a path", decodeOnce, cut, removeDotSegments),
+];
+
+/** The route that a path is under once a backend has read it, in any case. */
+export function landsUnder(path: string, routes: readonly string[]): string | undefined {
+  const [, first, rest] = /^\/+([^/]*)(\/|$)/.exec(path.toLowerCase()) ?? [];
+  return rest === undefined ? undefined : routes.find((route) => route === `/${first}/`);
+}

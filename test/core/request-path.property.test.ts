@@ -1,0 +1,102 @@
+// Whatever a backend makes of a path: what it serves from a route was counted, and what was counted there stays there.
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { createPathReader } from "../../src/core/request-path.ts";
+import { landsUnder, pathReaders } from "./path-readers.ts";
+
+const routes = ["/v1/", "/v2/"];
+const read = createPathReader(routes, "/");
+
+const separators = ["/", "/", "/", "/", "//", "\\", "%2f", "%2F", "%5c", "%255c", "%252f", "/./", "/%2e/"];
+const names = [
+  "v1",
+  "v1",
+  "v2",
+  "V2",
+  "x",
+  "admin",
+  "%76%31",
+  "v%31",
+  "%2576%2531",
+  "v1;a=b",
+  ";",
+  "v1%3fa",
+  "x%00",
+  "a.b",
+];
+const climbs = [
+  "..",
+  "..",
+  "..",
+  "%2e%2e",
+  ".%2e",
+  "%2E.",
+  "%252e%252e",
+  "..;",
+  "..;a=b",
+  "..%00",
+  "..\\..",
+  "..%2f..",
+  "..%3f",
+];
+
+const paths = fc
+  .array(fc.tuple(fc.constantFrom(...separators), fc.constantFrom(...names, ...names, ...climbs)), {
+    minLength: 1,
+    maxLength: 7,
+    size: "max",
+  })
+  .map((parts) => `/${parts.flat().join("").replace(/^\//, "")}`);
+
+test("no path that any backend serves from a route is taken for one outside of it", () => {
+  let landings = 0;
+  fc.assert(
+    fc.property(paths, (path) => {
+      const { kind } = read(path);
+      for (const reader of pathReaders) {
+        const landing = landsUnder(reader.read(path), routes);
+        if (landing === undefined) continue;
+        landings += 1;
+        if (kind === "route" || kind === "ambiguous") continue;
+        throw new Error(`a backend that ${reader.name} serves ${path} from ${landing}`);
+      }
+    }),
+    { numRuns: 20_000 },
+  );
+  expect(landings).toBeGreaterThan(20_000);
+});
+
+test("what a backend serves from a route is charged to a route, even if it is refused as ambiguous", () => {
+  fc.assert(
+    fc.property(paths, (path) => {
+      const reading = read(path);
+      if (reading.kind !== "ambiguous" || reading.route !== null) return;
+      for (const reader of pathReaders) {
+        const landing = landsUnder(reader.read(path), routes);
+        if (landing !== undefined) throw new Error(`a backend that ${reader.name} serves ${path} from ${landing}`);
+      }
+    }),
+    { numRuns: 20_000 },
+  );
+});
+
+test("no path that is forwarded as one under a route climbs out of it, for any backend", () => {
+  let forwarded = 0;
+  // Empty segments, single dots and encoded letters may stand before a route: they lead nowhere else.
+  const harmless = (path: string) => decodeURIComponent(path).replace(/\/(\.?\/)+/g, "/");
+  fc.assert(
+    fc.property(paths, (path) => {
+      const reading = read(path);
+      if (reading.kind !== "route") return;
+      forwarded += 1;
+      for (const reader of pathReaders) {
+        const acted = harmless(reader.read(path));
+        if (landsUnder(acted, routes) !== reading.route) {
+          throw new Error(`a backend that ${reader.name} serves ${path} from ${acted}, not from ${reading.route}`);
+        }
+      }
+    }),
+    { numRuns: 20_000 },
+  );
+  expect(forwarded).toBeGreaterThan(200);
+});
