@@ -7,7 +7,7 @@ import type { Exchange } from "../core/exchange.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
 import { RequestBody } from "./request-body.ts";
-import { downstreamResponseFields } from "./response-fields.ts";
+import { downstreamReason, downstreamResponseFields } from "./response-fields.ts";
 import type { UpstreamConnection, UpstreamConnections } from "./upstream-connections.ts";
 import { upstreamErrorCode, upstreamErrorReason, upstreamProblem } from "./upstream-error.ts";
 
@@ -105,7 +105,7 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     const { exchange, res } = this.#downstream;
     exchange.answeredMs = this.#options.nowMs();
     const { fields, retryAfter } = downstreamResponseFields(rawFields, status);
-    this.#downstream.respond(status, statusText, fields, retryAfter);
+    this.#downstream.respond(status, downstreamReason(statusText), fields, retryAfter);
     this.#options.onAnswer();
     res.on("drain", resume);
     // The head goes out with the first piece of the body if that is here already, alone if it is not.

@@ -32,3 +32,8 @@ export function downstreamResponseFields(rawFields: readonly Buffer[], status: n
   }
   return { fields, retryAfter };
 }
+
+/** The reason phrase as bytes, one a character. undici reads it as UTF-8; what is none is lost, and a reason may be empty. */
+export function downstreamReason(statusText: string): string {
+  return statusText.includes("\ufffd") ? "" : Buffer.from(statusText).toString("latin1");
+}

@@ -1,0 +1,83 @@
+// What the upstream is told of where a request came from: the gateway's word, and a trusted proxy's, nobody else's.
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { request, stageHttp } from "../support/stage.ts";
+
+const cleanup = useCleanup();
+
+const spoofed =
+  "X-Forwarded-For: 6.6.6.6\r\nx-forwarded-for: 7.7.7.7\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil.test\r\n" +
+  "X-Forwarded-Port: 1\r\nX-Forwarded-Prefix: /x\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nX-Request-Id: spoofed\r\n";
+
+async function forwarded(fields: string, trustedProxies: string[], target = "/v2/x"): Promise<readonly string[]> {
+  const { upstream, connect } = await stageHttp(cleanup, undefined, { clientAddress: { trustedProxies } });
+  const client = connect();
+  client.write(request(target, { fields }));
+  expect((await client.read()).status).toBe(200);
+  return upstream.received[0]?.rawFields ?? [];
+}
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+test("a request is given its origin, a Via and an id", async () => {
+  const rawFields = await forwarded("", []);
+  expect(valuesOf(rawFields, "X-Forwarded-For")).toEqual(["127.0.0.1"]);
+  expect(valuesOf(rawFields, "X-Forwarded-Proto")).toEqual(["http"]);
+  expect(valuesOf(rawFields, "X-Forwarded-Host")).toEqual(["api.test"]);
+  expect(valuesOf(rawFields, "Via")).toEqual(["1.1 headgate"]);
+  expect(valuesOf(rawFields, "X-Request-Id")).toEqual([expect.stringMatching(uuid)]);
+});
+
+test("what an untrusted peer says of its origin is replaced, in every line and spelling", async () => {
+  const rawFields = await forwarded(spoofed, ["10.0.0.0/8"]);
+  expect(valuesOf(rawFields, "X-Forwarded-For")).toEqual(["127.0.0.1"]);
+  expect(valuesOf(rawFields, "X-Forwarded-Proto")).toEqual(["http"]);
+  expect(valuesOf(rawFields, "X-Forwarded-Host")).toEqual(["api.test"]);
+  expect(valuesOf(rawFields, "X-Request-Id")).toEqual([expect.stringMatching(uuid)]);
+  for (const name of ["X-Forwarded-Port", "X-Forwarded-Prefix", "Forwarded", "X-Real-IP"]) {
+    expect(valuesOf(rawFields, name)).toEqual([]);
+  }
+});
+
+test("what a trusted peer says is kept, and X-Forwarded-For is continued", async () => {
+  const rawFields = await forwarded(spoofed, ["127.0.0.0/8"]);
+  expect(valuesOf(rawFields, "X-Forwarded-For")).toEqual(["6.6.6.6, 7.7.7.7, 127.0.0.1"]);
+  expect(valuesOf(rawFields, "X-Forwarded-Proto")).toEqual(["https"]);
+  expect(valuesOf(rawFields, "X-Forwarded-Host")).toEqual(["evil.test"]);
+  expect(valuesOf(rawFields, "X-Forwarded-Port")).toEqual(["1"]);
+  expect(valuesOf(rawFields, "Forwarded")).toEqual(["for=6.6.6.6"]);
+  expect(valuesOf(rawFields, "X-Real-IP")).toEqual(["6.6.6.6"]);
+  expect(valuesOf(rawFields, "X-Request-Id")).toEqual(["spoofed"]);
+});
+
+test.each(["a b", "\xe4", "x".repeat(201), ""])("an id like %j is replaced, even from a trusted peer", async (id) => {
+  const rawFields = await forwarded(`X-Request-Id: ${id}\r\n`, ["127.0.0.1/32"]);
+  expect(valuesOf(rawFields, "X-Request-Id")).toEqual([expect.stringMatching(uuid)]);
+});
+
+test("a Via of the client's stays, and the gateway's is added behind it", async () => {
+  expect(valuesOf(await forwarded("Via: 1.0 first\r\n", []), "Via")).toEqual(["1.0 first", "1.1 headgate"]);
+});
+
+test("the authority of an absolute target is the host that is told, not the Host beside it", async () => {
+  const rawFields = await forwarded("", [], "http://other.test/v2/x");
+  expect(valuesOf(rawFields, "Host")).toEqual(["other.test"]);
+  expect(valuesOf(rawFields, "X-Forwarded-Host")).toEqual(["other.test"]);
+});
+
+test("two requests never have the same id, and the log has it", async () => {
+  const { upstream, connect, gateway } = await stageHttp(cleanup);
+  const client = connect();
+  for (let i = 0; i < 2; i += 1) {
+    client.write(request("/v2/x"));
+    await client.read();
+  }
+  const ids = upstream.received.flatMap(({ rawFields }) => valuesOf(rawFields, "X-Request-Id"));
+  expect(new Set(ids).size).toBe(2);
+  expect(gateway.logLines.map((line) => line["id"])).toEqual(expect.arrayContaining([ids[0]]));
+});
+
+test("the token is forwarded as it came", async () => {
+  expect(valuesOf(await forwarded("", []), "Authorization")).toEqual(["Bearer secret-token"]);
+});
