@@ -1,0 +1,390 @@
+// What is answered, what is spent and who is asked, as one table over the whole pipeline, without a socket.
+import { describe, expect, test } from "vitest";
+import { offVerifier, presenceVerifier } from "../src/auth/presence.ts";
+import { TokenList } from "../src/auth/token-list.ts";
+import { type Peer, readPeer } from "../src/core/client-address.ts";
+import type { CounterStore } from "../src/core/counter-store.ts";
+import type { RequestFacts, RequestRules, Verdict } from "../src/core/decide.ts";
+import type { AuthOutcome } from "../src/core/exchange.ts";
+import { parseCidr } from "../src/core/ip-address.ts";
+import type { Outcome, Policy } from "../src/core/policy.ts";
+import type { ProblemReason } from "../src/core/problem.ts";
+import { createPathReader } from "../src/core/request-path.ts";
+import type { Verifier } from "../src/core/verifier.ts";
+import { MemoryStore } from "../src/limiter/memory-store.ts";
+import { createDecide, type PipelineParts } from "../src/pipeline.ts";
+import { digestOf } from "./auth/digest.ts";
+
+const policy: Policy = { name: "per-ip", limit: 3, windowMs: 60_000, maxClients: 100 };
+
+interface Options {
+  readonly limit?: number;
+  readonly unmatched?: RequestRules["unmatched"];
+  readonly own?: string;
+  readonly upstream?: string;
+  readonly verifier?: Verifier;
+  readonly trusted?: string;
+}
+
+function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted }: Options): RequestRules {
+  const cidr = trusted === undefined ? undefined : parseCidr(trusted);
+  return {
+    clientAddress: { trustedProxies: cidr === undefined ? [] : [cidr], ipv6Prefix: 64 },
+    readPath: createPathReader(["/v1/", "/v2/"], own),
+    unmatched,
+    maxBodyBytes: 10,
+    paths: { own, upstream },
+  };
+}
+
+function partsOf(options: Options = {}): PipelineParts {
+  return {
+    rules: rulesOf(options),
+    store: new MemoryStore({ ...policy, limit: options.limit ?? policy.limit }),
+    verifier: options.verifier ?? presenceVerifier,
+  };
+}
+
+const host = ["Host", "api.example"];
+const bearer = ["Authorization", "Bearer abc"];
+const good = [...host, ...bearer];
+
+const stranger: Peer = readPeer("1.2.3.4", rulesOf({}).clientAddress);
+
+function request(target: string, rawFields: readonly string[] = good, more: Partial<RequestFacts> = {}): RequestFacts {
+  return { peer: stranger, rawFields, method: "GET", target, httpVersion: "1.1", nowMs: 1000, ...more };
+}
+
+/** With the parts that answer at once, the pipeline does. */
+function decideWith(parts: PipelineParts): (facts: RequestFacts) => Verdict {
+  const decide = createDecide(parts);
+  return (facts) => {
+    const verdict = decide(facts);
+    if (verdict instanceof Promise) throw new Error("the pipeline answered with a promise");
+    return verdict;
+  };
+}
+
+interface Row {
+  readonly claim: string;
+  readonly facts: RequestFacts;
+  readonly reason: ProblemReason | null;
+  readonly auth: AuthOutcome;
+  readonly route: string | null;
+}
+
+const row = (
+  claim: string,
+  facts: RequestFacts,
+  reason: ProblemReason | null,
+  auth: AuthOutcome,
+  route: string | null,
+): Row => ({ claim, facts, reason, auth, route });
+
+const malformedAbsolute = "http://user@api.example/v1/x";
+const long = `/v1/${"x".repeat(8192)}`;
+
+const table: readonly Row[] = [
+  row("a good request passes", request("/v2/x?a=1"), null, "accepted", "/v2/"),
+  row("the route's own root passes", request("/v1"), null, "accepted", "/v1/"),
+  row("another spelling passes", request("//V2/./x"), null, "accepted", "/v2/"),
+  row("the absolute form passes", request("http://api.example/v1/x"), null, "accepted", "/v1/"),
+  row("a HEAD passes", request("/v2/x", good, { method: "HEAD" }), null, "accepted", "/v2/"),
+  row(
+    "OPTIONS is asked for its token as well",
+    request("/v2/x", host, { method: "OPTIONS" }),
+    "no_token",
+    "missing",
+    "/v2/",
+  ),
+  row("no token", request("/v2/x", host), "no_token", "missing", "/v2/"),
+  row("another scheme", request("/v2/x", [...host, "Authorization", "Basic x"]), "no_token", "missing", "/v2/"),
+  row(
+    "a token that is none",
+    request("/v2/x", [...host, "Authorization", "Bearer ?"]),
+    "invalid_token",
+    "invalid",
+    "/v2/",
+  ),
+  row("two tokens", request("/v2/x", [...good, ...bearer]), "invalid_token", "invalid", "/v2/"),
+  row("a body of the largest size", request("/v2/x", [...good, "Content-Length", "10"]), null, "accepted", "/v2/"),
+  row("a body too large", request("/v2/x", [...good, "Content-Length", "11"]), "body_too_large", "accepted", "/v2/"),
+  row(
+    "too large, from a stranger: 401",
+    request("/v2/x", [...host, "Content-Length", "11"]),
+    "no_token",
+    "missing",
+    "/v2/",
+  ),
+  row(
+    "a chunked body has no size yet",
+    request("/v2/x", [...good, "Transfer-Encoding", "chunked"]),
+    null,
+    "accepted",
+    "/v2/",
+  ),
+  row("an ambiguous path", request("/v1/..%2fv2/x"), "ambiguous_path", "skipped", "/v1/"),
+  row("an ambiguous path without a token", request("/v1/a%00", host), "ambiguous_path", "skipped", "/v1/"),
+  row("an ambiguous path under no route", request("/../x"), "ambiguous_path", "skipped", null),
+  row("no route", request("/health"), "no_route", "skipped", null),
+  row("no route and no token: 404, not 401", request("/health", host), "no_route", "skipped", null),
+  row("a path that only resembles a route", request("/v22/x"), "no_route", "skipped", null),
+  row("the root", request("/"), "no_route", "skipped", null),
+  row("a route in the query is none", request("/?/v1/x"), "no_route", "skipped", null),
+  row("OPTIONS *", request("*", good, { method: "OPTIONS" }), "no_route", "skipped", null),
+  row("no Host", request("/v2/x", bearer), "bad_host", "skipped", "/v2/"),
+  row("two Hosts", request("/v2/x", [...good, ...host]), "bad_host", "skipped", "/v2/"),
+  row("an underscore", request("/v2/x", [...good, "X_A", "b"]), "malformed", "skipped", "/v2/"),
+  row(
+    "bad framing",
+    request("/v2/x", [...good, "Content-Length", "1", "Content-Length", "1"]),
+    "malformed",
+    "skipped",
+    "/v2/",
+  ),
+  row(
+    "an unknown encoding",
+    request("/v2/x", [...good, "Transfer-Encoding", "gzip"]),
+    "unsupported_encoding",
+    "skipped",
+    "/v2/",
+  ),
+  row("an unknown expectation", request("/v2/x", [...good, "Expect", "x"]), "unsupported_expect", "skipped", "/v2/"),
+  row("a target too long", request(long), "target_too_long", "skipped", "/v1/"),
+  row("malformed before ambiguous", request("/v1/..%2fv2/x", bearer), "bad_host", "skipped", "/v1/"),
+  row("malformed before no route", request("/health", bearer), "bad_host", "skipped", null),
+  row("a target of no form", request("v2/x"), "malformed", "skipped", null),
+  row("CONNECT", request("api.example:443", good, { method: "CONNECT" }), "malformed", "skipped", null),
+  row("an absolute form with a user", request(malformedAbsolute), "malformed", "skipped", null),
+];
+
+describe("what is under a route, or may be, spends one; nothing else spends; and over the quota nothing else is said", () => {
+  test.each(table)("$claim", ({ facts, reason, auth, route }) => {
+    const decide = decideWith(partsOf());
+    const isCharged = route !== null;
+    const first = decide(facts);
+    expect(first.problem?.reason ?? null).toBe(reason);
+    expect(first.auth).toBe(auth);
+    expect(first.reading.route).toBe(route);
+    expect(first.decision).toMatchObject({
+      outcome: isCharged ? "admitted" : "observed",
+      remaining: isCharged ? 2 : 3,
+      atMs: 1000,
+      resetMs: 61_000,
+    });
+    decide(facts);
+    decide(facts);
+    const fourth = decide(facts);
+    expect(fourth.decision.outcome).toBe(isCharged ? "throttled" : "observed");
+    expect(fourth.problem?.reason ?? null).toBe(isCharged ? "throttled" : reason);
+    expect(fourth.auth).toBe(isCharged ? "skipped" : auth);
+  });
+});
+
+describe("the quota", () => {
+  test("is one over both versions: 50 + 50, and the 101st is refused under either", () => {
+    const decide = decideWith(partsOf({ limit: 100 }));
+    for (let i = 0; i < 50; i += 1) {
+      expect(decide(request("/v1/x")).decision.remaining).toBe(99 - 2 * i);
+      expect(decide(request("/v2/x")).decision.remaining).toBe(98 - 2 * i);
+    }
+    for (const target of ["/v1/x", "/v2/x", "/v1/..%2fv2"]) {
+      expect(decide(request(target)).problem?.reason).toBe("throttled");
+    }
+  });
+
+  test("goes before the token: of 101 without a good one the last is 429", () => {
+    const bad = [host, [...host, "Authorization", "Bearer ?"]];
+    for (const fields of bad) {
+      const decide = decideWith(partsOf({ limit: 100 }));
+      for (let i = 0; i < 100; i += 1) expect(decide(request("/v2/x", fields)).problem?.status).toBe(401);
+      expect(decide(request("/v2/x", fields)).problem?.status).toBe(429);
+      expect(decide(request("/v2/x", good)).problem?.status).toBe(429);
+    }
+  });
+
+  test("is shown, and neither spent nor enforced, outside the routes", () => {
+    const decide = decideWith(partsOf({ unmatched: "proxy" }));
+    expect(decide(request("/health")).decision).toMatchObject({ outcome: "observed", remaining: 3 });
+    for (let i = 0; i < 3; i += 1) decide(request("/v2/x"));
+    expect(decide(request("/v2/x")).problem?.reason).toBe("throttled");
+    expect(decide(request("/health"))).toMatchObject({
+      problem: null,
+      decision: { outcome: "observed", remaining: 0 },
+    });
+  });
+
+  test("comes back at the reset, and not a millisecond before", () => {
+    const decide = decideWith(partsOf({ limit: 1 }));
+    const { resetMs } = decide(request("/v2/x")).decision;
+    expect(decide(request("/v2/x", good, { nowMs: resetMs - 1 })).problem?.reason).toBe("throttled");
+    expect(decide(request("/v2/x", good, { nowMs: resetMs })).problem).toBeNull();
+  });
+
+  test("is the client's, whom a trusted proxy names and nobody else", () => {
+    const parts = partsOf({ limit: 1, trusted: "10.0.0.0/8" });
+    const decide = decideWith(parts);
+    const proxy = readPeer("::ffff:10.0.0.1", parts.rules.clientAddress);
+    const naming = (client: string, peer: Peer) =>
+      decide(request("/v2/x", [...good, "X-Forwarded-For", client], { peer }));
+    expect(naming("6.6.6.6", proxy)).toMatchObject({ problem: null, reading: { client: "6.6.6.6" } });
+    expect(naming("7.7.7.7", proxy)).toMatchObject({ problem: null, reading: { client: "7.7.7.7" } });
+    expect(naming("9.9.9.9, 6.6.6.6", proxy).problem?.reason).toBe("throttled");
+    expect(naming("8.8.8.8", stranger)).toMatchObject({ problem: null, reading: { client: "1.2.3.4" } });
+    expect(naming("8.8.8.9", stranger).problem?.reason).toBe("throttled");
+  });
+
+  test("is one for every spelling of an address, and for a /64", () => {
+    const parts = partsOf({ limit: 1 });
+    const decide = decideWith(parts);
+    const from = (address: string) =>
+      decide(request("/v2/x", good, { peer: readPeer(address, parts.rules.clientAddress) })).problem?.reason ?? null;
+    expect(from("1.2.3.4")).toBeNull();
+    expect(from("::ffff:1.2.3.4")).toBe("throttled");
+    expect(from("::ffff:102:304")).toBe("throttled");
+    expect(from("2001:db8::1")).toBeNull();
+    expect(from("2001:DB8:0:0:ffff::2")).toBe("throttled");
+    expect(from("2001:db8:0:1::1")).toBeNull();
+  });
+});
+
+describe("unmatched: proxy", () => {
+  test.each<[target: string, rawFields: string[], reason: ProblemReason | null, auth: AuthOutcome]>([
+    ["/health", good, null, "accepted"],
+    ["/health", host, "no_token", "missing"],
+    ["/health", [...good, "Content-Length", "11"], "body_too_large", "accepted"],
+    ["/health%00", good, "ambiguous_path", "skipped"],
+    ["/../health", good, "ambiguous_path", "skipped"],
+    ["/x/../v1//../y", good, "ambiguous_path", "skipped"],
+    ["/health", bearer, "bad_host", "skipped"],
+  ])("%s with %j", (target, rawFields, reason, auth) => {
+    const verdict = decideWith(partsOf({ unmatched: "proxy" }))(request(target, rawFields));
+    expect(verdict.problem?.reason ?? null).toBe(reason);
+    expect(verdict.auth).toBe(auth);
+  });
+
+  test("opens what is below the base path, and nothing beside it", () => {
+    const decide = decideWith(partsOf({ unmatched: "proxy", own: "/finance" }));
+    expect(decide(request("/finance/health"))).toMatchObject({ problem: null, reading: { upstreamTarget: "/health" } });
+    for (const target of ["/health", "/finances/health", "/v2/x", "/"]) {
+      expect(decide(request(target)).problem?.reason).toBe("no_route");
+    }
+    expect(decide(request("*", good, { method: "OPTIONS" })).problem?.reason).toBe("no_route");
+  });
+});
+
+describe("base paths", () => {
+  test.each([
+    ["/", "/", "/v2/x?a=%20#", "/v2/x?a=%20#", "/v2/"],
+    ["/", "/api", "/v2/x?a", "/api/v2/x?a", "/v2/"],
+    ["/finance", "/", "/finance/v2/x?a", "/v2/x?a", "/v2/"],
+    ["/finance", "/api", "/finance/v1", "/api/v1", "/v1/"],
+    ["/finance", "/api", "/finance//V1/./x", "/api//V1/./x", "/v1/"],
+    ["/finance", "/api", "http://h/finance/v1/x", "/api/v1/x", "/v1/"],
+  ])("%s and %s: %s is forwarded as %s", (own, upstream, target, upstreamTarget, route) => {
+    const verdict = decideWith(partsOf({ own, upstream }))(request(target));
+    expect(verdict).toMatchObject({ problem: null, reading: { upstreamTarget, route } });
+    expect(verdict.decision.remaining).toBe(2);
+  });
+
+  test.each(["/Finance/v2/x", "//finance/v2/x", "/%66inance/v2/x", "/./finance/v2/x"])(
+    "%s is counted, and refused because the base path cannot be taken off",
+    (target) => {
+      const verdict = decideWith(partsOf({ own: "/finance" }))(request(target));
+      expect(verdict.problem?.reason).toBe("ambiguous_path");
+      expect(verdict.decision).toMatchObject({ outcome: "admitted", remaining: 2 });
+    },
+  );
+
+  test.each(["/v2/x", "/finances/v2/x", "/finance2/v2/x", "/"])("%s is outside and spends nothing", (target) => {
+    const verdict = decideWith(partsOf({ own: "/finance" }))(request(target));
+    expect(verdict.problem?.reason).toBe("no_route");
+    expect(verdict.decision.outcome).toBe("observed");
+  });
+});
+
+describe("auth", () => {
+  test("off: nobody is asked, and the quota is kept", () => {
+    const decide = decideWith(partsOf({ verifier: offVerifier }));
+    for (const fields of [host, good, [...good, ...bearer]]) {
+      expect(decide(request("/v2/x", fields))).toMatchObject({ problem: null, auth: "skipped" });
+    }
+    expect(decide(request("/v2/x", host)).problem?.reason).toBe("throttled");
+  });
+
+  test("tokens: a listed one passes, another is invalid, none is missing", () => {
+    const list = new TokenList([digestOf("abc")]);
+    const verify: Verifier["verify"] = (credential) => {
+      if (credential.kind !== "token") return presenceVerifier.verify(credential);
+      return list.has(credential.token) ? "accepted" : "invalid";
+    };
+    const decide = decideWith(partsOf({ verifier: { verify, close: () => {} } }));
+    expect(decide(request("/v2/x"))).toMatchObject({ problem: null, auth: "accepted" });
+    const other = decide(request("/v2/x", [...host, "Authorization", "Bearer abd"]));
+    expect(other).toMatchObject({ problem: { reason: "invalid_token" }, auth: "invalid" });
+    expect(decide(request("/v2/x", host))).toMatchObject({ problem: { reason: "no_token" }, auth: "missing" });
+  });
+
+  test("is not asked once anything else has refused", () => {
+    let asked = 0;
+    const verifier: Verifier = {
+      verify: () => {
+        asked += 1;
+        return "accepted";
+      },
+      close: () => {},
+    };
+    for (const { facts, auth } of table) {
+      asked = 0;
+      decideWith(partsOf({ verifier }))(facts);
+      expect(asked).toBe(auth === "skipped" ? 0 : 1);
+    }
+  });
+});
+
+describe("a store and a verifier that answer later", () => {
+  const later = (parts: PipelineParts): PipelineParts => ({
+    rules: parts.rules,
+    store: laterStore(parts.store),
+    verifier: { verify: async (credential) => parts.verifier.verify(credential), close: () => {} },
+  });
+
+  const laterStore = (store: CounterStore): CounterStore => ({
+    policy: store.policy,
+    take: async (client, nowMs) => store.take(client, nowMs),
+    peek: async (client, nowMs) => store.peek(client, nowMs),
+    stats: () => store.stats(),
+  });
+
+  test.each(table)("say the same: $claim", async ({ facts }) => {
+    const now = decideWith(partsOf());
+    const [slow, slowStore, slowVerifier] = [partsOf(), partsOf(), partsOf()];
+    const decides = [
+      createDecide(later(slow)),
+      createDecide({ ...slowStore, store: laterStore(slowStore.store) }),
+      createDecide({ ...slowVerifier, verifier: later(slowVerifier).verifier }),
+    ];
+    for (let i = 0; i < 4; i += 1) {
+      const expected = now(facts);
+      for (const decide of decides) expect(await decide(facts)).toEqual(expected);
+    }
+  });
+
+  test("admit exactly the limit of a thousand at once", async () => {
+    const decide = createDecide(later(partsOf({ limit: 100 })));
+    const verdicts = await Promise.all(Array.from({ length: 1000 }, () => decide(request("/v2/x"))));
+    const outcomes = verdicts.map(({ decision }) => decision.outcome);
+    expect(outcomes.filter((outcome: Outcome) => outcome === "admitted")).toHaveLength(100);
+    expect(verdicts.filter(({ problem }) => problem === null)).toHaveLength(100);
+  });
+
+  test("that fail make the decision fail, and nobody is admitted", async () => {
+    const failing = () => Promise.reject(new Error("out of reach"));
+    const parts = partsOf();
+    await expect(
+      createDecide({ ...parts, verifier: { verify: failing, close: () => {} } })(request("/v2/x")),
+    ).rejects.toThrow("out of reach");
+    const store = { ...laterStore(parts.store), take: failing };
+    await expect(createDecide({ ...parts, store })(request("/v2/x"))).rejects.toThrow("out of reach");
+  });
+});
