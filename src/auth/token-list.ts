@@ -60,6 +60,8 @@ export class TokenFileProblem extends Error {
 
 /** Long enough for an editor to finish writing and for a mounted volume to swap its links. */
 const settleMs = 100;
+/** And then it is reread even if the folder, which others may use as well, does not come to rest. */
+const patienceMs = 1000;
 
 /** Reads the file and watches it. Rejects with a TokenFileProblem if it cannot be used to begin with. */
 export async function watchTokenFile(path: string, events: TokenFileEvents): Promise<Verifier> {
@@ -89,16 +91,27 @@ export async function watchTokenFile(path: string, events: TokenFileEvents): Pro
 
 /** The folder, not the file: editors replace files, and mounted volumes swap links further up in it. */
 function watchFolderOf(path: string, onSettled: () => void): Pick<FSWatcher, "close"> {
-  let timer: NodeJS.Timeout | undefined;
+  let settled: NodeJS.Timeout | undefined;
+  let outOfPatience: NodeJS.Timeout | undefined;
+  const stopTimers = (): void => {
+    clearTimeout(settled);
+    clearTimeout(outOfPatience);
+    outOfPatience = undefined;
+  };
+  const settle = (): void => {
+    stopTimers();
+    onSettled();
+  };
   const watcher = watch(dirname(path), { persistent: false }, () => {
-    clearTimeout(timer);
-    timer = setTimeout(onSettled, settleMs);
+    clearTimeout(settled);
+    settled = setTimeout(settle, settleMs);
+    outOfPatience ??= setTimeout(settle, patienceMs);
   });
   // A folder that goes away takes the watch with it; the list in use stays.
-  watcher.on("error", onSettled);
+  watcher.on("error", settle);
   return {
     close: () => {
-      clearTimeout(timer);
+      stopTimers();
       watcher.close();
     },
   };

@@ -1,0 +1,22 @@
+import { expect, test } from "vitest";
+import { offVerifier, presence, presenceVerifier } from "../../src/auth/presence.ts";
+import type { BearerCredential } from "../../src/core/bearer.ts";
+
+const credentials: readonly BearerCredential[] = [
+  { kind: "token", token: "abc" },
+  { kind: "missing" },
+  { kind: "malformed" },
+];
+
+test("presence takes any one well-formed token, and tells none from one that cannot be one", () => {
+  expect(credentials.map(presence)).toEqual(["accepted", "missing", "invalid"]);
+  expect(credentials.map((credential) => presenceVerifier.verify(credential))).toEqual([
+    "accepted",
+    "missing",
+    "invalid",
+  ]);
+});
+
+test("off skips whatever was given", () => {
+  expect(credentials.map((credential) => offVerifier.verify(credential))).toEqual(["skipped", "skipped", "skipped"]);
+});

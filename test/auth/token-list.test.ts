@@ -1,0 +1,43 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { TokenList } from "../../src/auth/token-list.ts";
+import { digestOf } from "./digest.ts";
+
+test("has the tokens whose digests are listed, and no other", () => {
+  const list = new TokenList([digestOf("mobile"), digestOf("web").toUpperCase()]);
+  expect(list.size).toBe(2);
+  for (const token of ["mobile", "web"]) expect(list.has(token)).toBe(true);
+  for (const token of ["Mobile", "mobile ", "mobil", "mobilee", "", "web\0"]) expect(list.has(token)).toBe(false);
+});
+
+test("a digest is not a token: who reads the file cannot come in with it", () => {
+  const digest = digestOf("mobile");
+  const list = new TokenList([digest]);
+  for (const stolen of [digest, digest.toUpperCase(), Buffer.from(digest, "hex").toString("base64")]) {
+    expect(list.has(stolen)).toBe(false);
+  }
+  expect(list.has(Buffer.from(digest, "hex").toString("latin1"))).toBe(false);
+});
+
+test("a digest given twice is one", () => {
+  expect(new TokenList([digestOf("a"), digestOf("a").toUpperCase()]).size).toBe(1);
+});
+
+test("an empty list has nothing, not even the empty token", () => {
+  const list = new TokenList([]);
+  expect(list.size).toBe(0);
+  expect(list.has("")).toBe(false);
+});
+
+test("is a set of tokens", () => {
+  const token = fc.stringMatching(/^[A-Za-z0-9\-._~+/]{0,20}=?$/);
+  fc.assert(
+    fc.property(fc.array(token, { maxLength: 8 }), token, (listed, asked) => {
+      const list = new TokenList(listed.map(digestOf));
+      expect(list.size).toBe(new Set(listed).size);
+      expect(list.has(asked)).toBe(listed.includes(asked));
+      for (const one of listed) expect(list.has(one)).toBe(true);
+    }),
+    { numRuns: 1000 },
+  );
+});
