@@ -1,7 +1,7 @@
 // Mode `tokens`: a token passes if the SHA-256 digest of it is listed. The list comes from a file, is reread when the file changes, and
 // stays as it was when the new text is wrong or the file is away. Tokens themselves are neither stored nor compared.
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
-import { type FSWatcher, watch } from "node:fs";
+import { unwatchFile, watch, watchFile } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { BearerCredential } from "../core/bearer.ts";
@@ -60,12 +60,15 @@ export class TokenFileProblem extends Error {
 
 /** Long enough for an editor to finish writing and for a mounted volume to swap its links. */
 const settleMs = 100;
-/** And then it is reread even if the folder, which others may use as well, does not come to rest. */
+/** Where no notice comes from, a look this often finds the change. */
+const lookMs = 1000;
+/** After this long it is reread even if the folder, which others may use as well, does not come to rest. */
 const patienceMs = 1000;
 
 /** Reads the file and watches it. Rejects with a TokenFileProblem if it cannot be used to begin with. */
 export async function watchTokenFile(path: string, events: TokenFileEvents): Promise<Verifier> {
-  let text = await readTokenText(path);
+  // Null while the file is away: then only its return is news.
+  let text: string | null = await readTokenText(path);
   let list = parseList(text);
   const reread = async (): Promise<void> => {
     try {
@@ -76,10 +79,12 @@ export async function watchTokenFile(path: string, events: TokenFileEvents): Pro
       events.onReload(list.size);
     } catch (error) {
       if (!(error instanceof TokenFileProblem)) throw error;
+      if (error.why.kind === "unreadable" && text === null) return;
+      if (error.why.kind === "unreadable") text = null;
       events.onError(error.why);
     }
   };
-  const watcher = watchFolderOf(path, () => void reread());
+  const watcher = watchChanges(path, () => void reread());
   return {
     verify: (credential: BearerCredential): AuthOutcome => {
       if (credential.kind !== "token") return presence(credential);
@@ -89,8 +94,11 @@ export async function watchTokenFile(path: string, events: TokenFileEvents): Pro
   };
 }
 
-/** The folder, not the file: editors replace files, and mounted volumes swap links further up in it. */
-function watchFolderOf(path: string, onSettled: () => void): Pick<FSWatcher, "close"> {
+/**
+ * The folder tells at once, of a file that was replaced as well. It tells nothing of links that a mounted volume swaps
+ * further up, of a folder made anew, or on a network's file system: for those the file itself is looked at.
+ */
+function watchChanges(path: string, onSettled: () => void): { close(): void } {
   let settled: NodeJS.Timeout | undefined;
   let outOfPatience: NodeJS.Timeout | undefined;
   const stopTimers = (): void => {
@@ -102,17 +110,20 @@ function watchFolderOf(path: string, onSettled: () => void): Pick<FSWatcher, "cl
     stopTimers();
     onSettled();
   };
-  const watcher = watch(dirname(path), { persistent: false }, () => {
+  const onChange = (): void => {
     clearTimeout(settled);
     settled = setTimeout(settle, settleMs);
     outOfPatience ??= setTimeout(settle, patienceMs);
-  });
+  };
+  const watcher = watch(dirname(path), { persistent: false }, onChange);
+  watchFile(path, { interval: lookMs, persistent: false }, onChange);
   // A folder that goes away takes the watch with it; the list in use stays.
   watcher.on("error", settle);
   return {
     close: () => {
       stopTimers();
       watcher.close();
+      unwatchFile(path, onChange);
     },
   };
 }

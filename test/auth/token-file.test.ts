@@ -139,6 +139,27 @@ describe("a change of the file is taken over", () => {
     expect(watch.errors).toEqual([]);
   });
 
+  test("swapped by links further up, as a mounted secret with folders in it is, and again", async () => {
+    const mounted = join(folder, "mount");
+    const publish = async (version: number, token: string): Promise<void> => {
+      await mkdir(join(mounted, `..${version}`, "auth"), { recursive: true });
+      await writeFile(join(mounted, `..${version}`, "auth", "tokens"), textFor(token));
+      await symlink(`..${version}`, join(mounted, "..data_tmp"));
+      await rename(join(mounted, "..data_tmp"), join(mounted, "..data"));
+      await rm(join(mounted, `..${version - 1}`), { recursive: true, force: true });
+    };
+    await publish(1, "first");
+    await symlink(join("..data", "auth"), join(mounted, "auth"));
+    const watch = await watching(join(mounted, "auth", "tokens"));
+    for (const [version, token] of [
+      [2, "second"],
+      [3, "third"],
+    ] as const) {
+      await publish(version, token);
+      await watch.until(() => ask(watch, token) === "accepted");
+    }
+  });
+
   test("even if something else in its folder never comes to rest", async () => {
     const path = join(folder, "tokens");
     await writeFile(path, textFor("old"));
@@ -195,7 +216,26 @@ describe("the list from before stays in use, and the reason is reported", () => 
     await watch.until(() => ask(watch, "new") === "accepted");
   });
 
-  test("when its folder is gone as well", async () => {
+  test("once, however long the file stays away", async () => {
+    const path = join(folder, "tokens");
+    await writeFile(path, textFor("old"));
+    const watch = await watching(path);
+    await unlink(path);
+    await watch.until(() => watch.errors.length > 0);
+    for (const text of ["1", "2"]) {
+      // A second file in the folder tells when the folder's changes have been seen.
+      await writeFile(join(folder, "witness"), textFor(text));
+      const witness = await watching(join(folder, "witness"));
+      await writeFile(join(folder, "witness"), textFor(`${text}+`));
+      await witness.until(() => ask(witness, `${text}+`) === "accepted");
+    }
+    await writeFile(path, textFor("old"));
+    await watch.until(() => watch.reloads.length > 0);
+    expect(watch).toMatchObject({ reloads: [1], errors: [{ kind: "unreadable" }] });
+    expect(ask(watch, "old")).toBe("accepted");
+  });
+
+  test("when its folder is gone as well, until there is another", async () => {
     const inner = join(folder, "inner");
     await mkdir(inner);
     await writeFile(join(inner, "tokens"), textFor("old"));
@@ -203,6 +243,9 @@ describe("the list from before stays in use, and the reason is reported", () => 
     await rm(inner, { recursive: true });
     await watch.until(() => watch.errors.some(({ kind }) => kind === "unreadable"));
     expect(ask(watch, "old")).toBe("accepted");
+    await mkdir(inner);
+    await writeFile(join(inner, "tokens"), textFor("new"));
+    await watch.until(() => ask(watch, "new") === "accepted");
   });
 });
 
