@@ -173,7 +173,7 @@ export class TrafficServer {
   #onClientError(error: Error, socket: Socket): void {
     const connection = this.#connections.get(socket);
     const problem = problemOfParseError(error, socket.bytesRead);
-    if (connection === undefined || problem === null || !socket.writable) {
+    if (connection === undefined || problem === null) {
       socket.destroy();
       return;
     }
@@ -181,7 +181,7 @@ export class TrafficServer {
     // The error is in this request's body: if that is on its way, it cannot be carried any further.
     if (active?.hasBody && !active.req.complete) active.cancel?.(problem);
     // It is in what came after what is being answered. Behind a last answer it is nobody's concern: a reset could overtake it.
-    else if (!connection.isClosing) connection.replaceBroken(() => this.#answerRaw(socket, problem));
+    else if (!connection.isClosing && socket.writable) connection.replaceBroken(() => this.#answerRaw(socket, problem));
   }
 
   /** CONNECT takes the socket out of Node's hands, which a response that is still being written does not survive. */

@@ -71,6 +71,8 @@ export async function startRawUpstream(onData: (socket: Socket, data: Buffer) =>
   let bytes = "";
   const server = createTcpServer((socket) => {
     sockets.add(socket);
+    // Otherwise a second small write waits for the next request, and looks as if it had come after it.
+    socket.setNoDelay(true);
     socket.on("close", () => sockets.delete(socket));
     socket.on("error", () => {});
     socket.on("data", (data: Buffer) => {

@@ -1,0 +1,98 @@
+// A response that breaks in the middle breaks for the client too: half a body never looks like a whole one.
+import type { Socket } from "node:net";
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually, within } from "../support/eventually.ts";
+import { upstreamConnections } from "../support/metrics.ts";
+import { request, response, stageRaw } from "../support/stage.ts";
+
+const cleanup = useCleanup();
+
+const length = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf";
+const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n";
+const end = (socket: Socket): void => void socket.end();
+const reset = (socket: Socket): void => void socket.resetAndDestroy();
+
+test.each([
+  ["shorter than its length, closed", length, end],
+  ["shorter than its length, reset", length, reset],
+  ["chunked without its end, closed", chunked, end],
+  ["chunked without its end, reset", chunked, reset],
+  ["cut inside a chunk", `${chunked}9\r\nhal`, end],
+  ["chunked and then nonsense", chunked, (socket: Socket) => void socket.write("zz\r\n")],
+  ["cut before the last line", `${chunked}0\r\n`, end],
+])("a response that is %s breaks the client's connection", async (_, bytes, breakOff) => {
+  const { upstream, connect, gateway } = await stageRaw(cleanup, (socket) => void socket.write(bytes));
+  const client = connect();
+  client.write(request("/v2/x"));
+  expect((await client.readHead()).status).toBe(200);
+  await eventually("the first half is there", () => client.rest.includes("half"));
+  for (const socket of upstream.sockets) breakOff(socket);
+  await within("the connection ends", client.closed);
+  expect(client.rest).not.toContain("\r\n0\r\n\r\n");
+  expect(client.rest).not.toContain("HTTP/1.1");
+  await eventually("its slot is free", async () => (await upstreamConnections(gateway)).active === 0);
+  const [logged] = gateway.logLines.filter((line) => line["msg"] === "request");
+  expect(logged).toMatchObject({ status: 200, complete: false });
+});
+
+test("a response whose body stalls is broken off when the response's time is over again", async () => {
+  const { connect } = await stageRaw(cleanup, (socket) => void socket.write(length), {
+    upstream: { responseTimeoutMs: 300 },
+  });
+  const client = connect();
+  client.write(request("/v2/x"));
+  expect((await client.readHead()).status).toBe(200);
+  await within("the connection ends", client.closed);
+  expect(client.rest).toBe("half");
+});
+
+test("what an upstream sends beyond its length is dropped with the connection", async () => {
+  const { upstream, connect } = await stageRaw(cleanup, (socket) => void socket.write(`${response("ok")}more`));
+  const client = connect();
+  for (let i = 1; i <= 3; i += 1) {
+    client.write(request("/v2/x"));
+    expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
+    expect(client.rest).toBe("");
+  }
+  await eventually("no connection is kept", () => [...upstream.sockets].every((socket) => socket.destroyed));
+});
+
+test("a spare response behind a response is not the answer to the next request on that connection", async () => {
+  let requests = 0;
+  const { connect } = await stageRaw(
+    cleanup,
+    (socket) => {
+      requests += 1;
+      socket.write(response(`answer ${requests}`) + response("spare"));
+    },
+    { upstream: { maxConnections: 5 } },
+  );
+  const clients = Array.from({ length: 10 }, () => connect());
+  // All at once: five wait for the connections on which something spare has just arrived.
+  for (const client of clients) client.write(request("/v2/x"));
+  for (const client of clients) expect((await client.read()).body).toMatch(/^answer \d+$/);
+});
+
+test.each([
+  ["a spare response", response("spare")],
+  ["a 408", response("spare", "", "408 Request Timeout")],
+  ["nonsense", "nonsense"],
+  ["one byte", "H"],
+])("%s on an idle connection ends that connection, and the next client never sees it", async (_, spare) => {
+  let requests = 0;
+  const { upstream, connect } = await stageRaw(cleanup, (socket) => {
+    requests += 1;
+    socket.write(response(`answer ${requests}`));
+  });
+  const client = connect();
+  for (let i = 1; i <= 6; i += 2) {
+    for (const answer of [`answer ${i}`, `answer ${i + 1}`]) {
+      client.write(request("/v2/x"));
+      expect((await client.read()).body).toBe(answer);
+    }
+    const [idle] = upstream.sockets;
+    idle?.write(spare);
+    await eventually("the connection is ended", () => idle?.destroyed === true);
+  }
+});

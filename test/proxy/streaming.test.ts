@@ -1,0 +1,128 @@
+// Bodies pass through, they do not stay: the first byte arrives before the last is sent, and a side that does not read stops
+// the side that writes. What is measured is how far the fast side got, within the buffers of two sockets.
+import type { Socket } from "node:net";
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
+import { upstreamConnections } from "../support/metrics.ts";
+import type { RawConnection } from "../support/raw-connection.ts";
+import { request, stageRaw } from "../support/stage.ts";
+
+const cleanup = useCleanup();
+const totalBytes = 64 * 1024 * 1024;
+/** Four kernel buffers of at most 6 MiB and the process's own; without backpressure it would be all 64. */
+const boundBytes = 40 * 1024 * 1024;
+
+test.each([
+  ["with a length", "Content-Length: 8\r\n", ["one ", "two "], "one two ", "Content-Length: 8"],
+  ["chunked", "Transfer-Encoding: chunked\r\n", ["4\r\none \r\n", "4\r\ntwo \r\n0\r\n\r\n"], "two ", ""],
+])("a request's body %s arrives piece by piece", async (_, fields, [first = "", second = ""]) => {
+  const { upstream, connect } = await stageRaw(cleanup, (socket) => {
+    if (upstream.bytes().includes("two ")) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  });
+  const client = connect();
+  client.write(request("/v2/x", { method: "POST", fields, body: first }));
+  await eventually("the first piece is at the upstream", () => upstream.bytes().includes("one "));
+  expect(upstream.bytes()).not.toContain("two ");
+  client.write(second);
+  expect((await client.read()).status).toBe(200);
+});
+
+test.each([
+  ["with a length", "Content-Length: 8\r\n", ["one ", "two "]],
+  ["chunked", "Transfer-Encoding: chunked\r\n", ["4\r\none \r\n", "4\r\ntwo \r\n0\r\n\r\n"]],
+  ["ended by the close", "", ["one ", "two "]],
+])("a response %s arrives piece by piece, its head before its body", async (_, fields, [first = "", second = ""]) => {
+  const { upstream, connect } = await stageRaw(
+    cleanup,
+    (socket) => void socket.write(`HTTP/1.1 200 OK\r\n${fields}\r\n`),
+  );
+  const client = connect();
+  client.write(request("/v2/x"));
+  expect((await client.readHead()).status).toBe(200);
+  expect(client.rest).toBe("");
+  const [socket] = upstream.sockets;
+  socket?.write(first);
+  await eventually("the first piece is there", () => client.rest.includes("one "));
+  expect(client.rest).not.toContain("two ");
+  if (fields === "") socket?.end(second);
+  else socket?.write(second);
+  await eventually("the second piece is there", () => client.rest.includes("two "));
+  if (fields !== "Content-Length: 8\r\n") await eventually("it ends", () => client.rest.endsWith("\r\n0\r\n\r\n"));
+});
+
+/** Writes as fast as the socket takes it; returns how far it got. */
+function pour(socket: Socket): () => number {
+  const piece = Buffer.alloc(64 * 1024, "x");
+  let written = 0;
+  const more = (): void => {
+    while (written < totalBytes) {
+      written += piece.length;
+      if (!socket.write(piece)) {
+        socket.once("drain", more);
+        return;
+      }
+    }
+  };
+  more();
+  return () => written - socket.writableLength;
+}
+
+/** Waits until a figure has stopped growing for a while. */
+async function settled(figure: () => number): Promise<number> {
+  let last = -1;
+  let since = performance.now();
+  await eventually("it has stopped growing", () => {
+    if (figure() !== last) since = performance.now();
+    last = figure();
+    return performance.now() - since > 300;
+  });
+  return last;
+}
+
+async function readAll(client: RawConnection): Promise<void> {
+  let received = 0;
+  client.socket.removeAllListeners("data");
+  client.socket.on("data", (data) => {
+    received += data.length;
+  });
+  client.socket.resume();
+  await eventually("all of it has arrived", () => received >= totalBytes, 10_000);
+}
+
+test("a client that does not read stops the upstream, and reads all of it later", async () => {
+  let progress: (() => number) | undefined;
+  const { connect, gateway } = await stageRaw(cleanup, (socket) => {
+    socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${totalBytes}\r\n\r\n`);
+    progress = pour(socket);
+  });
+  const client = connect();
+  client.socket.pause();
+  client.write(request("/v2/x"));
+  await eventually("the response has begun", () => progress !== undefined);
+  expect(await settled(() => progress?.() ?? 0)).toBeLessThan(boundBytes);
+  await readAll(client);
+  await eventually("the connection is free", async () => (await upstreamConnections(gateway)).active === 0);
+});
+
+test("an upstream that does not read stops the client, and reads all of it later", async () => {
+  const maxBodyBytes = totalBytes;
+  let received = 0;
+  let isReading = false;
+  const { connect, upstream } = await stageRaw(
+    cleanup,
+    (socket, data) => {
+      received += data.length;
+      if (!isReading) socket.pause();
+      if (received > totalBytes) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    },
+    { maxBodyBytes },
+  );
+  const client = connect();
+  client.write(request("/v2/x", { method: "POST", fields: `Content-Length: ${totalBytes}\r\n` }));
+  const progress = pour(client.socket);
+  expect(await settled(progress)).toBeLessThan(boundBytes);
+  isReading = true;
+  for (const socket of upstream.sockets) socket.resume();
+  expect((await client.read({ deadlineMs: 10_000 })).status).toBe(200);
+});
