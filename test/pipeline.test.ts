@@ -263,6 +263,11 @@ describe("unmatched: proxy", () => {
     expect(verdict.auth).toBe(auth);
   });
 
+  test("opens no asterisk: behind the gateway there is nothing of that name", () => {
+    const verdict = decideWith(partsOf({ unmatched: "proxy" }))(request("*", good, { method: "OPTIONS" }));
+    expect(verdict).toMatchObject({ problem: { reason: "no_route" }, decision: { outcome: "observed" } });
+  });
+
   test("opens what is below the base path, and nothing beside it", () => {
     const decide = decideWith(partsOf({ unmatched: "proxy", own: "/finance" }));
     expect(decide(request("/finance/health"))).toMatchObject({ problem: null, reading: { upstreamTarget: "/health" } });

@@ -24,6 +24,7 @@ describe("counted under its route, in whatever spelling", () => {
     ["/v1/a;b=c", "/v1/"],
     ["/v1/%", "/v1/"],
     ["/v1/100%25", "/v1/"],
+    ["/v1/a%25252541", "/v1/"],
     ["/v1/%c3%a9", "/v1/"],
     ["/v1/foo../bar", "/v1/"],
   ])("%s", (path, route) => {
