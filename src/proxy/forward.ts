@@ -9,7 +9,7 @@ import type { UpstreamErrorReason } from "../core/upstream.ts";
 import { RequestBody } from "./request-body.ts";
 import { downstreamReason, downstreamResponseFields } from "./response-fields.ts";
 import type { UpstreamConnection, UpstreamConnections } from "./upstream-connections.ts";
-import { upstreamErrorCode, upstreamErrorReason, upstreamProblem } from "./upstream-error.ts";
+import { isLengthMismatch, upstreamErrorCode, upstreamErrorReason, upstreamProblem } from "./upstream-error.ts";
 
 /** The client's side of a request, as the server presents it. */
 export interface Downstream {
@@ -49,6 +49,8 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   #body: RequestBody | null = null;
   #abort: ((error?: Error) => void) | null = null;
   #sawResponse = false;
+  /** The response is one that ends with its head, whatever length it speaks of. */
+  #hasNoBody = false;
   #wasRetried = false;
   /** Nothing more is to be said to the client: it has left, or it has been answered. */
   #isOver = false;
@@ -103,6 +105,7 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   onHeaders(status: number, rawFields: Buffer[], resume: () => void, statusText: string): boolean {
     if (status < 200) return true;
     const { exchange, res } = this.#downstream;
+    this.#hasNoBody = status === 204 || status === 304;
     exchange.answeredMs = this.#options.nowMs();
     const { fields, retryAfter } = downstreamResponseFields(rawFields, status);
     this.#downstream.respond(status, downstreamReason(statusText), fields, retryAfter);
@@ -119,15 +122,16 @@ export class Forwarding implements Dispatcher.DispatchHandler {
 
   onComplete(): void {
     if (this.#connection !== null) this.#connection.isReused = true;
-    this.#isOver = true;
-    this.#letGo();
-    this.#downstream.res.end();
+    this.#finish();
   }
 
   onError(error: Error): void {
     const reason = upstreamErrorReason(error);
     if (this.#isOver) {
       this.#letGo();
+    } else if (this.#hasNoBody && isLengthMismatch(error)) {
+      // A 304 may speak of the length its 200 would have (RFC 9110, 8.6); undici waits for that many bytes in vain.
+      this.#finish();
     } else if (this.#connection !== null && this.#mayRetry(this.#connection, reason)) {
       this.#wasRetried = true;
       // The same slot: its connection is gone, so this opens a new one.
@@ -142,6 +146,12 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     const isSafe = !hasBody && (exchange.method === "GET" || exchange.method === "HEAD");
     const wasIdleClose = connection.isReused && !this.#sawResponse && (reason === "reset" || reason === "closed_early");
     return isSafe && wasIdleClose && !this.#wasRetried;
+  }
+
+  #finish(): void {
+    this.#isOver = true;
+    this.#letGo();
+    this.#downstream.res.end();
   }
 
   #fail(reason: UpstreamErrorReason, error: Error | null): void {

@@ -35,6 +35,11 @@ export function upstreamErrorReason(error: Error): UpstreamErrorReason {
   return reasonsByCode[code] ?? "other";
 }
 
+/** The response was complete and its body had not as many bytes as its head said. */
+export function isLengthMismatch(error: Error): boolean {
+  return upstreamErrorCode(error) === "UND_ERR_RES_CONTENT_LENGTH_MISMATCH";
+}
+
 export function upstreamProblem(reason: UpstreamErrorReason): Problem {
   switch (reason) {
     case "connect_timeout":
