@@ -27,6 +27,7 @@ export class Connection {
   /** A last answer is on its way: whatever else arrives is not a request any more. */
   isClosing = false;
   #isTaken = false;
+  #endsWhenIdle = false;
   #waiting: Turn[] = [];
 
   #unread: IncomingMessage | null = null;
@@ -71,8 +72,16 @@ export class Connection {
     this.active = null;
     if (this.isClosing || !this.socket.writable) this.#waiting = [];
     const next = this.#waiting.shift();
-    if (next === undefined) this.#isTaken = false;
-    else next.start();
+    if (next !== undefined) next.start();
+    else {
+      this.#isTaken = false;
+      if (this.#endsWhenIdle && this.socket.writable) endAndLinger(this.socket);
+    }
+  }
+
+  /** For a response whose head promised that the connection stays, before it was known that it will not. */
+  endWhenIdle(): void {
+    this.#endsWhenIdle = true;
   }
 
   /** The answer being written is the last; `unread` is a message whose body nobody will read. */

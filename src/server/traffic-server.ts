@@ -79,6 +79,7 @@ export class TrafficServer {
   /** No new connections; answers from now on end theirs. Resolves when the last one is gone or the time is up. */
   async drain(timeoutMs: number): Promise<void> {
     this.#isDraining = true;
+    for (const connection of this.#connections.values()) connection.endWhenIdle();
     const closed = new Promise<void>((resolve) => this.#server?.close(() => resolve()) ?? resolve());
     const timer = setTimeout(() => this.#server?.closeAllConnections(), timeoutMs);
     await closed;

@@ -1,0 +1,147 @@
+// How the gateway leaves: readiness first, then no new connections, then what is in flight, and never longer than it is given.
+import { connect as connectSocket } from "node:net";
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually, within } from "../support/eventually.ts";
+import type { TestGateway } from "../support/gateway.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { request, response, stageRaw } from "../support/stage.ts";
+
+const cleanup = useCleanup();
+
+/** An upstream that answers a target when the test says so, and everything else at once. */
+async function start(drain: { delayMs?: number; timeoutMs?: number }) {
+  const release = new Map<string, () => void>();
+  const staged = await stageRaw(
+    cleanup,
+    (socket, data) => {
+      const target = /^\S+ (\S+)/.exec(data.toString("latin1"))?.[1] ?? "";
+      if (target.startsWith("/v2/held")) release.set(target, () => void socket.write(response(target)));
+      else if (target.startsWith("/v2/begun")) {
+        socket.write("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
+        release.set(target, () => void socket.write("rest"));
+      } else socket.write(response("ok"));
+    },
+    { drain },
+  );
+  const isHeld = (target: string) => eventually(`${target} is at the upstream`, () => release.has(target));
+  return { ...staged, isHeld, release: (target: string) => release.get(target)?.() };
+}
+
+function isRefused(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connectSocket(port, "127.0.0.1");
+    socket.on("connect", () => resolve(false));
+    socket.on("error", () => resolve(true));
+    socket.on("close", () => socket.destroy());
+  });
+}
+
+const readiness = async (gateway: TestGateway): Promise<number> => (await fetch(`${gateway.adminUrl}/readyz`)).status;
+const liveness = async (gateway: TestGateway): Promise<number> => (await fetch(`${gateway.adminUrl}/livez`)).status;
+
+test("readiness fails first, while new connections are served for the delay; then they are refused", async () => {
+  const { gateway, connect } = await start({ delayMs: 400, timeoutMs: 2_000 });
+  expect(await readiness(gateway)).toBe(200);
+  const drained = gateway.drain();
+  expect(await readiness(gateway)).toBe(503);
+  expect(await liveness(gateway)).toBe(200);
+  const client = connect();
+  client.write(request("/v2/x"));
+  expect((await client.read()).status).toBe(200);
+  await within("the drain ends", drained);
+  expect(await isRefused(gateway.traffic.port)).toBe(true);
+  expect(await isRefused(gateway.admin.port)).toBe(true);
+});
+
+test("what is in flight is answered after the listener is closed, says that its connection ends, and ends it", async () => {
+  const { gateway, connect, isHeld, release } = await start({ timeoutMs: 5_000 });
+  const client = connect();
+  client.write(request("/v2/held"));
+  await isHeld("/v2/held");
+  const drained = gateway.drain();
+  await eventually("new connections are refused", () => isRefused(gateway.traffic.port));
+  release("/v2/held");
+  const { status, rawFields, body } = await client.read();
+  expect({ status, body }).toEqual({ status: 200, body: "/v2/held" });
+  expect(valuesOf(rawFields, "Connection")).toEqual(["close"]);
+  expect(await within("the connection ends", client.closed)).toBe("end");
+  await within("the drain ends", drained, 1_000);
+});
+
+test("a request that arrives on a connection that is still open is served, and told that it is the last", async () => {
+  const { gateway, connect, isHeld, release } = await start({ timeoutMs: 5_000 });
+  const client = connect();
+  client.write(request("/v2/begun"));
+  await isHeld("/v2/begun");
+  expect(valuesOf((await client.readHead()).rawFields, "Connection")).toEqual(["keep-alive"]);
+  const drained = gateway.drain();
+  await eventually("new connections are refused", () => isRefused(gateway.traffic.port));
+  client.write(request("/v2/late") + request("/v2/later"));
+  release("/v2/begun");
+  await eventually("the first is whole", () => client.rest.startsWith("halfrestHTTP/1.1 "));
+  expect(client.rest).toMatch(/^halfrestHTTP\/1\.1 200 OK\r\n(.+\r\n)*Connection: close\r\n(.+\r\n)*\r\nok$/);
+  expect(await within("the connection ends", client.closed)).toBe("end");
+  expect(client.rest.match(/HTTP\/1\.1/g)).toHaveLength(1);
+  await within("the drain ends", drained, 1_000);
+});
+
+test("an answer that had begun is finished, and its connection does not hold up the end", async () => {
+  const { gateway, connect, isHeld, release } = await start({ timeoutMs: 5_000 });
+  const client = connect();
+  client.write(request("/v2/begun"));
+  await isHeld("/v2/begun");
+  await client.readHead();
+  const drained = gateway.drain();
+  await eventually("new connections are refused", () => isRefused(gateway.traffic.port));
+  release("/v2/begun");
+  expect(await within("the connection ends", client.closed, 1_000)).toBe("end");
+  expect(client.rest).toBe("halfrest");
+  await within("the drain ends", drained, 1_000);
+});
+
+test("connections that wait for nothing do not hold up the end", async () => {
+  const { gateway, connect } = await start({ timeoutMs: 5_000 });
+  const [idle, silent] = [connect(), connect()];
+  idle.write(request("/v2/x"));
+  expect((await idle.read()).status).toBe(200);
+  await within("the drain ends", gateway.drain(), 1_000);
+  expect(await within("the idle one ends", idle.closed)).toBe("end");
+  expect(await within("the silent one ends", silent.closed)).toBe("end");
+});
+
+test.each([
+  ["never answered", request("/v2/held")],
+  ["answered by half", request("/v2/begun")],
+  ["only half sent", "GET /v2/x HTTP/1.1\r\nHost:"],
+  ["missing its body", request("/v2/held", { method: "POST", fields: "Content-Length: 9\r\n", body: "half" })],
+])("a request that is %s is cut off when the time is over, and the drain ends", async (_, bytes) => {
+  const { gateway, connect } = await start({ timeoutMs: 300 });
+  const client = connect();
+  client.write(bytes);
+  // Another connection's whole exchange: what was written before it has arrived.
+  const other = connect();
+  other.write(request("/v2/x"));
+  await other.read();
+  const startMs = performance.now();
+  const drained = gateway.drain();
+  await within("the drain ends", drained, 2_000);
+  expect(performance.now() - startMs).toBeGreaterThanOrEqual(290);
+  await within("the connection ends", client.closed);
+  expect(client.rest).not.toContain("rest");
+});
+
+test("pipelined requests before the end: the one in flight is answered, those behind it are not begun", async () => {
+  const { gateway, connect, isHeld, release, upstream } = await start({ timeoutMs: 5_000 });
+  const client = connect();
+  client.write(request("/v2/held") + request("/v2/behind") + request("/v2/further"));
+  await isHeld("/v2/held");
+  const drained = gateway.drain();
+  await eventually("new connections are refused", () => isRefused(gateway.traffic.port));
+  release("/v2/held");
+  expect((await client.read()).body).toBe("/v2/held");
+  expect(await within("the connection ends", client.closed)).toBe("end");
+  expect(client.rest).toBe("");
+  expect(upstream.bytes()).not.toContain("/v2/behind");
+  await within("the drain ends", drained, 1_000);
+});

@@ -1,0 +1,115 @@
+// An upstream that fails is told as it is, at once, and is used again as soon as it is back.
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestGateway } from "../support/gateway.ts";
+import { upstreamConnections } from "../support/metrics.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { request, response, stageRaw } from "../support/stage.ts";
+import { UpstreamProcess } from "../support/upstream-process.ts";
+
+const cleanup = useCleanup();
+const policies = [{ name: "per-ip", limit: 10_000_000, windowMs: 60_000, maxClients: 10 }] as const;
+
+interface Load {
+  /** Answers so far by status; "broken" is a connection that ended instead. */
+  readonly counts: Map<number | "broken", number>;
+  /** The longest wait for any answer. */
+  longestMs: number;
+  stop(): Promise<void>;
+}
+
+/** Loops side by side, each asking again as soon as it is answered; every other one sends bodies. */
+function load(port: number, loops: number): Load {
+  let isStopped = false;
+  const counts = new Map<number | "broken", number>();
+  const figures: Load = {
+    counts,
+    longestMs: 0,
+    async stop() {
+      isStopped = true;
+      await Promise.all(running);
+    },
+  };
+  const loop = async (_: unknown, i: number): Promise<void> => {
+    const post = { method: "POST", fields: "Content-Length: 5\r\n", body: "hello" };
+    let client = new RawConnection(port);
+    while (!isStopped) {
+      const startMs = performance.now();
+      client.write(request("/v2/x", i % 2 === 0 ? {} : post));
+      const status = await client.read({ deadlineMs: 5_000 }).then(
+        (answer) => answer.status,
+        () => "broken" as const,
+      );
+      figures.longestMs = Math.max(figures.longestMs, performance.now() - startMs);
+      counts.set(status, (counts.get(status) ?? 0) + 1);
+      if (status === "broken") {
+        client.destroy();
+        client = new RawConnection(port);
+      }
+    }
+    client.destroy();
+  };
+  const running = Array.from({ length: loops }, loop);
+  return figures;
+}
+
+test("killed under load and restarted: 502 at once while it is away, recovered within a second", async () => {
+  const upstream = new UpstreamProcess();
+  await upstream.start();
+  cleanup(() => upstream.kill());
+  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: { policies } });
+  cleanup(() => gateway.close());
+  const figures = load(gateway.traffic.port, 20);
+  cleanup(() => figures.stop());
+  const count = (status: number): number => figures.counts.get(status) ?? 0;
+
+  for (let round = 1; round <= 3; round += 1) {
+    const served = count(200);
+    await eventually("requests are served", () => count(200) > served + 200);
+    const failed = count(502);
+    await upstream.kill();
+    await eventually("requests fail", () => count(502) > failed + 200, 1_000);
+
+    await upstream.start();
+    const servedBefore = count(200);
+    await eventually("requests are served again", () => count(200) > servedBefore, 1_000);
+    const failedBefore = count(502);
+    const again = count(200);
+    await eventually("all are", () => count(200) > again + 200);
+    // Those that were on their way to the dead one, and no more.
+    expect(count(502) - failedBefore).toBeLessThanOrEqual(20);
+  }
+
+  await figures.stop();
+  expect([...figures.counts.keys()].filter((status) => status !== "broken").sort()).toEqual([200, 502]);
+  // Only a response that was cut in the middle may break a connection: one for each loop and round at the most.
+  expect(figures.counts.get("broken") ?? 0).toBeLessThanOrEqual(60);
+  expect(figures.longestMs).toBeLessThan(1_000);
+  expect((await upstreamConnections(gateway)).active).toBe(0);
+});
+
+test("each 503 of the upstream is one hit", async () => {
+  let hits = 0;
+  const { connect } = await stageRaw(cleanup, (socket) => {
+    hits += 1;
+    socket.write(response("down", "Retry-After: 1\r\n", "503 Service Unavailable"));
+  });
+  const clients = Array.from({ length: 20 }, () => connect());
+  for (const client of clients) client.write(request("/v2/x"));
+  for (const client of clients) expect((await client.read()).status).toBe(503);
+  expect(hits).toBe(20);
+});
+
+test("an upstream that is away and one that hangs are told apart, in the answer and on the admin listener", async () => {
+  const { gateway, upstream, connect } = await stageRaw(cleanup, () => {}, { upstream: { responseTimeoutMs: 300 } });
+  const client = connect();
+  const health = async (): Promise<unknown> => (await fetch(`${gateway.adminUrl}/readyz`)).json();
+  client.write(request("/v2/x"));
+  expect((await client.read()).status).toBe(504);
+  expect(await health()).toMatchObject({ status: "ready", upstream: { state: "down", reason: "response_timeout" } });
+  await upstream.close();
+  client.write(request("/v2/x"));
+  expect((await client.read()).status).toBe(502);
+  expect(await health()).toMatchObject({ status: "ready", upstream: { state: "down", reason: "refused" } });
+});
