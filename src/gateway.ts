@@ -121,6 +121,7 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     routes: settings.unmatched === "proxy" ? [...settings.routes, "/"] : settings.routes,
     headTimeoutMs: settings.timeouts.headMs,
     keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
+    stallTimeoutMs: stallTimeoutMs(settings),
     fields: new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm }),
     nowMs: clock.monotonicMs,
     readPeer: (remoteAddress) => readPeer(remoteAddress, clientAddress),
@@ -174,6 +175,11 @@ function clientAddressRules({ clientAddress }: Settings): ClientAddressRules {
     return cidr;
   });
   return { trustedProxies, ipv6Prefix: clientAddress.ipv6Prefix };
+}
+
+/** Longer than each wait that has a bound of its own (for a connection, for the upstream, for the client's body), so it ends none of them. */
+function stallTimeoutMs({ timeouts, upstream }: Settings): number {
+  return timeouts.bodyMs + 2 * upstream.connectTimeoutMs + upstream.responseTimeoutMs;
 }
 
 function requestRules(settings: Settings, clientAddress: ClientAddressRules): RequestRules {

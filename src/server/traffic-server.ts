@@ -19,6 +19,8 @@ export interface TrafficServerOptions {
   readonly routes: readonly string[];
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
+  /** How long nothing may move in either direction while a request is answered. */
+  readonly stallTimeoutMs: number;
   readonly fields: ResponseFields;
   readonly nowMs: () => number;
   readonly readPeer: (remoteAddress: string | undefined) => Peer;
@@ -101,6 +103,8 @@ export class TrafficServer {
       noDelay: true,
     });
     server.maxHeadersCount = maxFields;
+    // A client that stops reading would hold its upstream connection for ever.
+    server.timeout = this.#options.stallTimeoutMs;
     const onRequest: RequestHandler = (req, res) => this.#onRequest(req, res, mountHandler);
     server.on("connection", (socket) => this.#onConnection(socket));
     server.on("request", onRequest);

@@ -126,3 +126,53 @@ test("an upstream that does not read stops the client, and reads all of it later
   for (const socket of upstream.sockets) socket.resume();
   expect((await client.read({ deadlineMs: 10_000 })).status).toBe(200);
 });
+
+const shortTimeouts = {
+  timeouts: { bodyMs: 200 },
+  upstream: { connectTimeoutMs: 200, responseTimeoutMs: 300 },
+};
+
+test("a client that stops reading for good is cut off, and the upstream's connection with it", async () => {
+  const { connect, gateway } = await stageRaw(
+    cleanup,
+    (socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${totalBytes}\r\n\r\n`);
+      pour(socket);
+    },
+    shortTimeouts,
+  );
+  const client = connect();
+  client.socket.pause();
+  client.write(request("/v2/x"));
+  await eventually("it is streaming", async () => (await upstreamConnections(gateway)).active === 1);
+  await eventually("the slot is free", async () => (await upstreamConnections(gateway)).active === 0, 4_000);
+});
+
+test("a client that reads slowly but steadily is never cut off", async () => {
+  const { connect } = await stageRaw(
+    cleanup,
+    (socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${totalBytes}\r\n\r\n`);
+      pour(socket);
+    },
+    shortTimeouts,
+  );
+  const client = connect();
+  client.socket.pause();
+  client.write(request("/v2/x"));
+  let received = 0;
+  let isSlow = true;
+  client.socket.removeAllListeners("data");
+  client.socket.on("data", (data) => {
+    received += data.length;
+    if (isSlow) client.socket.pause();
+  });
+  const slowly = setInterval(() => client.socket.resume(), 20);
+  cleanup(() => clearInterval(slowly));
+  const stopMs = performance.now() + 2_500;
+  await eventually("several times the timeouts have passed", () => performance.now() > stopMs);
+  expect(client.ending).toBeNull();
+  expect(received).toBeLessThan(boundBytes);
+  isSlow = false;
+  await eventually("all of it has arrived", () => received > totalBytes, 10_000);
+});

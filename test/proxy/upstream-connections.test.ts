@@ -66,7 +66,7 @@ test("requests that wait are served in the order they came", async () => {
 test("a client that leaves while it waits loses its place and is never forwarded", async () => {
   const sockets: Socket[] = [];
   const { connect, gateway, upstream } = await stageRaw(cleanup, (socket) => void sockets.push(socket), {
-    upstream: { maxConnections: 1 },
+    upstream: { maxConnections: 1, connectTimeoutMs: 30_000 },
   });
   const [first, second, third] = [connect(), connect(), connect()];
   first.write(request("/v2/first"));
