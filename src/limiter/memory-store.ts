@@ -64,19 +64,20 @@ export class MemoryStore implements CounterStore {
 
   #remember(client: string, nowMs: number): SlidingWindow {
     // Two for one, so that what a burst of clients left behind goes away again without a timer.
-    this.#forgetExpired(nowMs);
-    this.#forgetExpired(nowMs);
+    if (this.#forgetExpired(nowMs)) this.#forgetExpired(nowMs);
     if (this.#clients >= this.policy.maxClients) this.#forgetLive();
     const window = new SlidingWindow(this.policy);
     this.#open.set(client, window);
     return window;
   }
 
-  #forgetExpired(nowMs: number): void {
+  /** False if nobody has expired. */
+  #forgetExpired(nowMs: number): boolean {
     const idlest = this.#idlest();
-    if (idlest === undefined || idlest.atMs > nowMs) return;
+    if (idlest === undefined || idlest.atMs > nowMs) return false;
     this.#forget(idlest.client);
     this.#evictedExpired += 1;
+    return true;
   }
 
   #forgetLive(): void {
