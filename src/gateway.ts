@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { startAdmin } from "./admin/server.ts";
 import { offVerifier, presenceVerifier } from "./auth/presence.ts";
-import { watchTokenFile } from "./auth/token-list.ts";
+import { verifyByTokensFile } from "./auth/tokens-file-verifier.ts";
 import { type ClientAddressRules, readPeer } from "./core/client-address.ts";
 import type { Clock } from "./core/clock.ts";
 import type { RequestRules } from "./core/decide.ts";
@@ -200,9 +200,12 @@ async function createVerifier({ auth }: Settings, log: Logger): Promise<Verifier
     case "presence":
       return presenceVerifier;
     case "tokens":
-      return watchTokenFile(auth.tokensFile ?? "", {
+      return verifyByTokensFile(auth.tokensFile ?? "", {
         onReload: (tokens) => log.info({ tokens }, "tokens file reread"),
-        onError: (why) => log.error({ why }, "tokens file not usable, the tokens from before stay in use"),
+        onError: (why) => {
+          const facts = why.kind === "invalid" ? { errors: why.errors } : { error: why.cause };
+          log.error(facts, "tokens file not usable, the tokens from before stay in use");
+        },
       });
   }
 }

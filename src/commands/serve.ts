@@ -1,6 +1,6 @@
 // Runs a gateway from start to drain, for the commands that do. A start that fails says why in one line and leaves
 // nothing open; the first signal drains, the second ends at once.
-import { TokenFileProblem } from "../auth/token-list.ts";
+import { TokenFileProblem } from "../auth/tokens-file-verifier.ts";
 import { systemClock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import { type Gateway, ListenFailed, startGateway } from "../gateway.ts";
