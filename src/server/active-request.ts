@@ -39,8 +39,7 @@ export class ActiveRequest {
     this.exchange = parts.exchange;
     this.connection = parts.connection;
     this.hasBody = parts.verdict.reading.message.contentLength !== 0;
-    // RFC 9110, 10.1.1: an HTTP/1.0 client does not know interim responses.
-    this.expectsContinue = parts.verdict.reading.message.expectsContinue && parts.req.httpVersion !== "1.0";
+    this.expectsContinue = parts.verdict.reading.message.expectsContinue;
     this.#context = context;
     parts.connection.active = this;
     parts.res.once("close", () => this.#end());
