@@ -19,6 +19,11 @@ const plainPath = /^(?:\/[A-Za-z0-9_~!$&'()*+,=:@-][A-Za-z0-9._~!$&'()*+,=:@-]*)
 // The same with dot segments: every reader resolves them alike, or not at all.
 const plainPathWithDots = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@-]+)*\/?$/;
 const maxDecodings = 4;
+/** Beyond these an odd spelling is not worth the time that reading it in every way would take. */
+const maxOddLength = 512;
+const maxOddSegments = 16;
+/** A longer target is refused anyway; it is only looked at for whom to charge. */
+const maxPathLength = 8192;
 
 /** A route, null for a place below the base path that has none, undefined for a place outside of the base path. */
 type Place = string | null | undefined;
@@ -38,11 +43,16 @@ export function createPathReader(routes: readonly string[], basePath: string): R
     }
     return folded.startsWith(`${base}/`) || (base !== "" && folded === base) ? null : undefined;
   };
+  const depth = Math.max(...prefixes.map(({ prefix }) => prefix.split("/").length - 2));
   return (path) => {
     if (plainPath.test(path)) return readingOf(placeOf(path));
-    const spellings = decodings(path);
-    if (!spellings.isDeceptive) return compare(spellings.texts, placeOf);
-    const within = prefixes.find(({ prefix }) => spellings.texts.some((text) => mayLandUnder(prefix, text)));
+    if (plainPathWithDots.test(path)) return compare(readDots(path), placeOf);
+    const { texts, isDeceptive } = decodings(path);
+    const beginnings = texts.map((text) => beginningOf(text, depth));
+    if (!isDeceptive && beginnings.every((text) => text !== undefined)) {
+      return compare(beginnings.flatMap(readings), placeOf);
+    }
+    const within = prefixes.find(({ prefix }) => texts.some((text) => mayLandUnder(prefix, text)));
     return { kind: "ambiguous", route: within?.route ?? null };
   };
 }
@@ -52,8 +62,8 @@ function readingOf(place: Place): PathReading {
   return place === null ? { kind: "unmatched" } : { kind: "route", route: place };
 }
 
-function compare(texts: readonly string[], placeOf: (reading: string) => Place): PathReading {
-  const seen = new Set(texts.flatMap(readings).map(placeOf));
+function compare(readings: readonly string[], placeOf: (reading: string) => Place): PathReading {
+  const seen = new Set(readings.map(placeOf));
   const [first] = seen;
   // Under one route in one reading and elsewhere in another is as ambiguous as under two: nothing may leave its route.
   if (seen.size === 1) return readingOf(first);
@@ -72,6 +82,7 @@ function mayLandUnder(prefix: string, text: string): boolean {
 
 /** The path percent-decoded once, twice, … until nothing changes. Bytes stay bytes: one character each. */
 function decodings(path: string): { texts: string[]; isDeceptive: boolean } {
+  if (path.length > maxPathLength) return { texts: [path], isDeceptive: true };
   const texts: string[] = [];
   let isDeceptive = false;
   for (let text = path, depth = 0; ; depth += 1) {
@@ -79,7 +90,7 @@ function decodings(path: string): { texts: string[]; isDeceptive: boolean } {
     if (depth > maxDecodings) return { texts, isDeceptive: true };
     const decoded = text.replace(/%([0-9a-f]{2})/gi, decodeByte);
     if (depth === 0 || decoded !== text) texts.push(decoded);
-    isDeceptive ||= hidesCharacters(decoded) || (climbs(decoded) && !plainPathWithDots.test(path));
+    isDeceptive ||= hidesCharacters(decoded) || climbs(decoded);
     if (decoded === text) return { texts, isDeceptive };
     text = decoded;
   }
@@ -108,8 +119,25 @@ function climbs(text: string): boolean {
 }
 
 /**
- * What readers may make of one decoded path. Case, empty segments and single dots are always folded: that only widens
- * what counts. The rest can move a path elsewhere, so it is read both ways.
+ * As much of a decoded path as can matter to where it lands: nothing in it climbs, so once `depth` segments begin like names
+ * no reader finds the route further on. Undefined if that is more than is worth reading.
+ */
+function beginningOf(text: string, depth: number): string | undefined {
+  let names = 0;
+  for (let start = 0, segments = 0; ; segments += 1) {
+    const slash = text.indexOf("/", start);
+    const end = slash === -1 ? text.length : slash;
+    if (/[A-Za-z0-9_~-]/.test(text[start] ?? "") && start < end) names += 1;
+    const isEnough = names === depth || slash === -1;
+    if (isEnough) return end > maxOddLength ? undefined : text.slice(0, end + 1);
+    if (segments >= maxOddSegments) return undefined;
+    start = end + 1;
+  }
+}
+
+/**
+ * What readers may make of the beginning of a decoded path. Case, empty segments and single dots are always folded: that
+ * only widens what counts. The rest can move a path elsewhere, so it is read both ways.
  */
 function readings(decoded: string): string[] {
   let variants = [decoded];
@@ -122,10 +150,13 @@ function readings(decoded: string): string[] {
   fork(/\u0100/, (text) => text.replaceAll(encodedSlash, "/"));
   fork(/\\/, (text) => text.replaceAll("\\", "/"));
   fork(/;/, dropParameters);
-  return variants.flatMap((text) => {
-    const segments = text.split("/");
-    return segments.includes("..") ? [fold(segments), ...resolve(segments)] : [fold(segments)];
-  });
+  return variants.map((text) => fold(text.split("/")));
+}
+
+/** Readers resolve dots, or not at all. */
+function readDots(path: string): string[] {
+  const segments = path.split("/");
+  return segments.includes("..") ? [fold(segments), ...resolve(segments)] : [fold(segments)];
 }
 
 function dropParameters(text: string): string {
