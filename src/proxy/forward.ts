@@ -6,6 +6,7 @@ import type { Dispatcher } from "undici";
 import type { Exchange } from "../core/exchange.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
+import { Patience } from "./patience.ts";
 import { RequestBody } from "./request-body.ts";
 import { downstreamReason, downstreamResponseFields } from "./response-fields.ts";
 import type { UpstreamConnection, UpstreamConnections } from "./upstream-connections.ts";
@@ -48,6 +49,9 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   #stopWaiting: (() => void) | null = null;
   #body: RequestBody | null = null;
   #abort: ((error?: Error) => void) | null = null;
+  /** With a client that reads its answer more slowly than the upstream writes it. */
+  #patience: Patience | null = null;
+  #resume: (() => void) | null = null;
   #sawResponse = false;
   /** The response is one that ends with its head, whatever length it speaks of. */
   #hasNoBody = false;
@@ -110,14 +114,22 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     const { fields, retryAfter } = downstreamResponseFields(rawFields, status);
     this.#downstream.respond(status, downstreamReason(statusText), fields, retryAfter);
     this.#options.onAnswer();
-    res.on("drain", resume);
+    this.#resume = resume;
+    res.on("drain", this.#onDrain);
     // The head goes out with the first piece of the body if that is here already, alone if it is not.
     process.nextTick(flushHead, res);
     return true;
   }
 
   onData(chunk: Buffer): boolean {
-    return this.#downstream.res.write(chunk);
+    if (this.#downstream.res.write(chunk)) {
+      this.#patience?.moved(chunk.length);
+      return true;
+    }
+    this.#patience ??= this.#newPatience();
+    this.#patience.begin();
+    this.#patience.moved(chunk.length);
+    return false;
   }
 
   onComplete(): void {
@@ -172,8 +184,19 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     this.cancel(why === "too_large" ? problems.bodyTooLarge : problems.slowRequest);
   };
 
+  readonly #onDrain = (): void => {
+    this.#patience?.pause();
+    this.#resume?.();
+  };
+
+  #newPatience(): Patience {
+    const { bodyTimeoutMs: timeoutMs, nowMs } = this.#options;
+    return new Patience({ timeoutMs, nowMs, onExhausted: () => this.cancel(problems.slowRequest) });
+  }
+
   #bodyBounds() {
-    return { maxBodyBytes: this.#options.maxBodyBytes, timeoutMs: this.#options.bodyTimeoutMs };
+    const { maxBodyBytes, bodyTimeoutMs: timeoutMs, nowMs } = this.#options;
+    return { maxBodyBytes, timeoutMs, nowMs };
   }
 
   /** Breaks the upstream's connection; undici then reports an error, which gives the slot back. */
@@ -185,6 +208,7 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   #letGo(): void {
     this.#downstream.res.off("close", this.#onClientGone);
     this.#body?.destroy();
+    this.#patience?.end();
     if (this.#connection !== null) this.#options.connections.release(this.#connection);
     this.#connection = null;
   }

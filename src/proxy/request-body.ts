@@ -3,47 +3,40 @@
 // client's socket, and the answer that explains the failure could not be sent.
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
+import { Patience } from "./patience.ts";
 
 export interface BodyBounds {
   readonly maxBodyBytes: number;
-  /** How long the body may take, and one second more for every `minBytesPerSecond` that came. */
   readonly timeoutMs: number;
+  readonly nowMs: () => number;
 }
-
-/**
- * A fixed time would cut long uploads, a time between two pieces would let one byte a minute hold a connection for ever. Anything
- * a person would call a connection is faster than this.
- */
-const minBytesPerSecond = 16 * 1024;
 
 export class RequestBody extends Readable {
   readonly #source: IncomingMessage;
-  readonly #bounds: BodyBounds;
+  readonly #maxBodyBytes: number;
   readonly #refuse: (why: "too_large" | "too_slow") => void;
+  readonly #patience: Patience;
   #bytes = 0;
-  #timer: NodeJS.Timeout;
-  /** Waiting for the client so far; the upstream's slowness is not the client's. */
-  #grantedMs: number;
 
   /** `refuse` is called at most once, before the body ends; the upstream then sees a broken request, never a short one. */
   constructor(source: IncomingMessage, bounds: BodyBounds, refuse: (why: "too_large" | "too_slow") => void) {
     super();
     this.#source = source;
-    this.#bounds = bounds;
+    this.#maxBodyBytes = bounds.maxBodyBytes;
     this.#refuse = refuse;
-    this.#grantedMs = bounds.timeoutMs;
-    this.#timer = setTimeout(this.#onTimeout, bounds.timeoutMs);
+    this.#patience = new Patience({ ...bounds, onExhausted: () => refuse("too_slow") });
     source.on("data", this.#onData);
     source.on("end", this.#onEnd);
     source.pause();
   }
 
   override _read(): void {
+    this.#patience.begin();
     this.#source.resume();
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-    clearTimeout(this.#timer);
+    this.#patience.end();
     this.#source.off("data", this.#onData);
     this.#source.off("end", this.#onEnd);
     this.#source.pause();
@@ -52,24 +45,18 @@ export class RequestBody extends Readable {
 
   readonly #onData = (chunk: Buffer): void => {
     this.#bytes += chunk.length;
-    if (this.#bytes > this.#bounds.maxBodyBytes) this.#refuse("too_large");
-    else if (!this.push(chunk)) this.#source.pause();
+    this.#patience.moved(chunk.length);
+    if (this.#bytes > this.#maxBodyBytes) {
+      this.#refuse("too_large");
+    } else if (!this.push(chunk)) {
+      // Now it is the upstream that is waited for, which has a timeout of its own.
+      this.#patience.pause();
+      this.#source.pause();
+    }
   };
 
   readonly #onEnd = (): void => {
-    clearTimeout(this.#timer);
+    this.#patience.end();
     this.push(null);
-  };
-
-  readonly #onTimeout = (): void => {
-    const earnedMs = this.#bounds.timeoutMs + (this.#bytes / minBytesPerSecond) * 1000;
-    // A paused source waits for the upstream, which has a timeout of its own.
-    const restMs = this.#source.isPaused() ? this.#bounds.timeoutMs : earnedMs - this.#grantedMs;
-    if (restMs <= 0) {
-      this.#refuse("too_slow");
-      return;
-    }
-    this.#grantedMs += restMs;
-    this.#timer = setTimeout(this.#onTimeout, restMs);
   };
 }
