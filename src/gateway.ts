@@ -118,7 +118,6 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
   });
   const server: TrafficServer = new TrafficServer({
     upstreamUrl: settings.upstream.url,
-    routes: settings.unmatched === "proxy" ? [...settings.routes, "/"] : settings.routes,
     headTimeoutMs: settings.timeouts.headMs,
     keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
     stallTimeoutMs: stallTimeoutMs(settings),

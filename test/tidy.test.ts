@@ -117,15 +117,20 @@ describe("shape", () => {
   });
 });
 
-/** The formatter puts a function's last brace under the beginning of its first line; that is where it ends. */
+/**
+ * The formatter puts a function's last brace under the beginning of its first line; that is where it ends. A head of several
+ * lines ends in a line that begins with the closing parenthesis under the beginning of its first.
+ */
 function longFunctions({ path, lines }: SourceFile): string[] {
-  return lines.flatMap((line, start) => {
-    const opensFunction = /(?:=>|\bfunction\b.*|^\s*(?:override |static |async |get |set )*#?[\w]+\(.*\).*) \{$/.test(
-      line,
-    );
-    if (!opensFunction || /^\s*(?:if|for|while|switch|\} else|\} catch|do)\b/.test(line)) return [];
+  return lines.flatMap((line, i) => {
+    if (!opensFunction.test(line) || /^\s*(?:if|for|while|switch|\} else|\} catch|do)\b/.test(line)) return [];
     const indent = /^\s*/.exec(line)?.[0] ?? "";
-    const length = lines.slice(start + 1).findIndex((later) => later.startsWith(`${indent}}`)) + 2;
-    return length > maxFunctionLines ? [`${path}:${start + 1} has ${length} lines`] : [];
+    const begins = (other: string): boolean => other.startsWith(indent) && /\S/.test(other[indent.length] ?? "");
+    const above = line.startsWith(`${indent})`) ? lines.slice(0, i).findLastIndex(begins) : i;
+    const end = i + 1 + lines.slice(i + 1).findIndex((later) => later.startsWith(`${indent}}`));
+    const length = end - above + 1;
+    return length > maxFunctionLines ? [`${path}:${above + 1} has ${length} lines`] : [];
   });
 }
+
+const opensFunction = /(?:=>|\bfunction\b.*|^\s*(?:override |static |async |get |set )*#?[\w]+\(.*\).*|^\s*\).*) \{$/;

@@ -3,8 +3,9 @@
 import type { AddressInfo, Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Health } from "../core/health.ts";
+import { problemBody } from "../core/problem.ts";
 import { wantsOpenMetrics } from "./accept.ts";
-import { type AdminError, errorBody, errors, rawAnswer } from "./errors.ts";
+import { type AdminError, errors, rawAnswer } from "./errors.ts";
 
 export interface AdminOptions {
   readonly host: string;
@@ -104,7 +105,7 @@ function answerTheRest(app: FastifyInstance, onError: AdminOptions["onError"]): 
 }
 
 function answer(reply: FastifyReply, error: AdminError): FastifyReply {
-  return uncached(reply).code(error.status).type(jsonType).send(errorBody(error));
+  return uncached(reply).code(error.status).type(jsonType).send(problemBody(error));
 }
 
 // Not a hook: the framework runs none for a path that it cannot decode.

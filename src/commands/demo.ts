@@ -20,9 +20,14 @@ export async function run(args: DemoArguments, io: CommandIo, build: BuildInfo):
     onFailure: (error) => io.err(`finance-backend: ${String(error)}\n`),
   });
   const settings = demoSettings(loaded.settings, args, backend.url);
-  const code = await serve(settings, io, build, (gateway) => io.out(introduction(gateway, backend)));
-  if (code !== exitCodes.interrupted) await backend.close();
-  return code;
+  let code: number | undefined;
+  try {
+    code = await serve(settings, io, build, (gateway) => io.out(introduction(gateway, backend)));
+    return code;
+  } finally {
+    // Whoever insisted on the end does not wait for the backend either.
+    if (code !== exitCodes.interrupted) await backend.close();
+  }
 }
 
 function demoSettings(settings: Settings, { port, adminPort }: DemoArguments, upstreamUrl: string): Settings {

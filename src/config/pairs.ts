@@ -6,6 +6,9 @@ import { splitPath } from "./paths.ts";
 import { type Raw, rawAt } from "./raw.ts";
 import type { ParsedConfig } from "./schema.ts";
 
+/** 8 GiB of them: the counters' memory is bounded, and by what a machine may have. */
+const maxInstants = 2 ** 30;
+
 export function pairErrors(values: ParsedConfig, raw: Raw | undefined): ConfigError[] {
   const whereWritten = (...keys: string[]): Origin =>
     keys.map((key) => rawAt(raw, splitPath(key))?.at).find((at) => at !== undefined) ?? { kind: "default" };
@@ -13,7 +16,7 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined): ConfigEr
   const refuse = (key: string, found: string, expected: string, ...others: string[]) =>
     errors.push({ kind: "value", at: whereWritten(key, ...others), key, found, expected });
 
-  const { listen, admin, auth, upstream } = values;
+  const { listen, admin, auth, upstream, policies } = values;
   if (collide(listen, admin)) {
     const expected = `another port than listen.port where ${admin.host} and ${listen.host} overlap`;
     refuse("admin.port", String(admin.port), expected, "listen.port", "admin.host", "listen.host");
@@ -23,6 +26,12 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined): ConfigEr
   }
   if (auth.mode !== "tokens" && auth.tokensFile !== null) {
     refuse("auth.tokensFile", showFound(auth.tokensFile), `none, since auth.mode is ${auth.mode}`);
+  }
+  for (const [index, { limit, maxClients }] of policies.entries()) {
+    if (limit * maxClients > maxInstants) {
+      const expected = `at most ${Math.floor(maxInstants / limit)} with a limit of ${limit}: 8 bytes for each admission of each client`;
+      refuse(`policies.${index}.maxClients`, String(maxClients), expected, `policies.${index}.limit`);
+    }
   }
   const target = targetOf(upstream.url);
   for (const [name, listener] of [["listen", listen] as const, ["admin", admin] as const]) {

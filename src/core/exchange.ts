@@ -1,6 +1,7 @@
 // One request and what became of it: filled in by the pipeline, read once by metrics and log when it is over.
+import type { RequestFacts, Verdict } from "./decide.ts";
 import type { Decision } from "./policy.ts";
-import type { ProblemReason } from "./problem.ts";
+import type { Problem, ProblemReason } from "./problem.ts";
 
 /**
  * `accepted`: a bearer token was there and, in mode `tokens`, is listed. `missing`: nothing was given as a bearer token.
@@ -36,4 +37,44 @@ export interface Exchange {
   problem: ProblemReason | null;
   /** False if the connection ended before the response was whole. */
   complete: boolean;
+}
+
+/** A request that has just been decided. */
+export function newExchange({ method, nowMs }: RequestFacts, verdict: Verdict, id: string): Exchange {
+  return {
+    id,
+    method,
+    route: verdict.reading.route,
+    client: verdict.reading.client,
+    decision: verdict.decision,
+    auth: verdict.auth,
+    startedMs: nowMs,
+    dispatchedMs: null,
+    answeredMs: null,
+    respondedMs: null,
+    endedMs: nowMs,
+    status: 0,
+    problem: null,
+    complete: false,
+  };
+}
+
+/** Bytes that never became a request, and have been answered. */
+export function unparsedExchange(client: string, decision: Decision, problem: Problem, nowMs: number): Exchange {
+  return {
+    id: "",
+    method: "",
+    route: null,
+    client,
+    decision,
+    auth: "skipped",
+    startedMs: nowMs,
+    dispatchedMs: null,
+    answeredMs: null,
+    respondedMs: nowMs,
+    endedMs: nowMs,
+    status: problem.status,
+    problem: problem.reason,
+    complete: true,
+  };
 }

@@ -20,8 +20,6 @@ export interface Decision {
   readonly policy: Policy;
   /** Requests left after this one. */
   readonly remaining: number;
-  /** The monotonic reading the decision was made at. */
-  readonly atMs: number;
   /** The earliest monotonic instant at which more quota becomes available. */
   readonly resetMs: number;
 }

@@ -27,11 +27,10 @@ export type ProblemReason =
   | "upstream_failed"
   | "upstream_timeout"
   | "overloaded"
-  | "draining"
   | "internal";
 
 /** The v2 error format, as bytes on the wire. */
-export function problemBody(problem: Problem): string {
+export function problemBody(problem: Pick<Problem, "message" | "errMsg">): string {
   return JSON.stringify({ message: problem.message, errors: [{ errMsg: problem.errMsg }] });
 }
 
@@ -71,6 +70,5 @@ export const problems = {
   upstreamFailed: problem(502, "upstream_failed", "Bad Gateway", "The upstream did not give a valid answer."),
   upstreamTimeout: problem(504, "upstream_timeout", "Gateway Timeout", "The upstream did not answer in time."),
   overloaded: problem(503, "overloaded", "Service Unavailable", "The service is overloaded, please try again later."),
-  draining: problem(503, "draining", "Service Unavailable", "The service is shutting down, please try again later."),
   internal: problem(500, "internal", "Internal Server Error", "The gateway failed to handle the request."),
 } as const;

@@ -77,7 +77,6 @@ export class SlidingWindow {
       outcome,
       policy: this.policy,
       remaining: this.policy.limit - this.#counted,
-      atMs: nowMs,
       resetMs: this.#counted > 0 ? this.#resetMs() : nowMs + this.policy.windowMs,
     };
   }
@@ -85,5 +84,5 @@ export class SlidingWindow {
 
 /** What a client of whom nothing is stored sees. */
 export function untouched(policy: Policy, nowMs: number): Decision {
-  return { outcome: "observed", policy, remaining: policy.limit, atMs: nowMs, resetMs: nowMs + policy.windowMs };
+  return { outcome: "observed", policy, remaining: policy.limit, resetMs: nowMs + policy.windowMs };
 }

@@ -70,7 +70,8 @@ export class ActiveRequest {
   #writeHead(status: number, statusText: string, fields: string[]): void {
     const isUnread = this.hasBody && !this.req.complete;
     const { problem } = this.exchange;
-    const isLast = isUnread || this.#context.isDraining() || (problem !== null && doubtful.has(problem));
+    const mustEnd = this.connection.isLastTurn || this.#context.isDraining();
+    const isLast = isUnread || mustEnd || (problem !== null && doubtful.has(problem));
     if (isLast) fields.push("Connection", "close");
     this.res.writeHead(status, statusText, fields);
     if (isLast) this.connection.endAfterAnswer(isUnread ? this.req : null);

@@ -9,7 +9,7 @@ import type { ActiveRequest } from "./active-request.ts";
 /** How long bytes that nobody will read are taken in, so that the client gets to read the answer (RFC 9112, 9.6). */
 const lingerMs = 2_000;
 
-/** More than any client has use for; what waits is kept in memory. */
+/** More than any client has use for; what waits is kept in memory. The last of them ends the connection. */
 const maxPipelined = 100;
 
 /** What waits for its turn: a request, or an answer to bytes that are none. */
@@ -27,9 +27,11 @@ export class Connection {
   /** A last answer is on its way: whatever else arrives is not a request any more. */
   isClosing = false;
   #isTaken = false;
+  #isFull = false;
+  /** Bytes read when the last turn ended: if there are more now, a head is on its way. */
+  #bytesAtRest = 0;
   #endsWhenIdle = false;
   #waiting: Turn[] = [];
-
   #unread: IncomingMessage | null = null;
 
   constructor(socket: Socket, peer: Peer) {
@@ -48,15 +50,21 @@ export class Connection {
     return !this.#isTaken;
   }
 
-  /** Starts it now, or when everything before it has been answered. */
+  /** More was pipelined than is kept, so the answer to the last that is kept says that the connection ends with it. */
+  get isLastTurn(): boolean {
+    return this.#isFull && this.#waiting.length === 0;
+  }
+
+  /** Starts it now, or when everything before it has been answered, or never if too many wait (RFC 9112, 9.3.2 allows it). */
   inTurn(turn: Turn): void {
     if (!this.#isTaken) {
       this.#isTaken = true;
       turn.start();
-    } else if (this.#waiting.length < maxPipelined) {
+    } else if (!this.#isFull && this.#waiting.length < maxPipelined) {
       this.#waiting.push(turn);
     } else {
-      this.socket.destroy();
+      this.#isFull = true;
+      this.#stopReading();
     }
   }
 
@@ -75,13 +83,21 @@ export class Connection {
     if (next !== undefined) next.start();
     else {
       this.#isTaken = false;
+      this.#bytesAtRest = this.socket.bytesRead;
       if (this.#endsWhenIdle && this.socket.writable) endAndLinger(this.socket);
     }
   }
 
-  /** For a response whose head promised that the connection stays, before it was known that it will not. */
+  /** Node starts reading again after each answer; here nothing more is wanted until the last one is written. */
+  #stopReading(): void {
+    this.socket.pause();
+    this.socket.resume = () => this.socket;
+  }
+
+  /** Ends now if nothing is under way, else with what is: a head that has begun, or an answer that promised to stay. */
   endWhenIdle(): void {
     this.#endsWhenIdle = true;
+    if (this.isIdle && this.socket.bytesRead === this.#bytesAtRest) endAndLinger(this.socket);
   }
 
   /** The answer being written is the last; `unread` is a message whose body nobody will read. */
@@ -102,6 +118,8 @@ function endAndLinger(socket: Socket): void {
   // Node takes its own listener away when it hands a socket out (CONNECT); a reset would then end the process.
   socket.on("error", ignoreReset);
   socket.end();
+  // Undoes #stopReading: the socket's own method again.
+  Reflect.deleteProperty(socket, "resume");
   const timer = setTimeout(() => socket.destroy(), lingerMs);
   socket.once("close", () => clearTimeout(timer));
   socket.resume();

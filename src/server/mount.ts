@@ -1,6 +1,5 @@
-// Fastify and @fastify/http-proxy as the frame the forwarding hangs in: one mount a route, our handler in each. By the
-// time a request gets here everything about it has been decided, so the mount is shown a GET of the route without
-// fields: its own opinions of targets (`//v2/x`, `/v1/./b`), of bodies (415 for odd types, text/plain buffered) and of
+// Fastify and @fastify/http-proxy as the frame the forwarding hangs in: one mount, our handler in it. By the time a request
+// gets here everything about it has been decided, its route too, so the mount is shown a GET of "/" without fields: its own opinions of targets (`//v2/x`, `/v1/./b`), of bodies (415 for odd types, text/plain buffered) and of
 // methods (404 for PROPFIND, an error for QUERY without a type) contradict what the gateway promises.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -11,12 +10,10 @@ export type RequestHandler = (req: IncomingMessage, res: ServerResponse) => void
 
 export interface MountOptions {
   readonly upstreamUrl: string;
-  /** Prefixes to mount; "/" is everything else. */
-  readonly routes: readonly string[];
   /** Given Fastify's own handler, makes the server that calls it. */
   readonly createServer: (handler: RequestHandler) => Server;
   readonly onClientError: (error: Error, socket: Socket) => void;
-  /** A request has arrived at its route. */
+  /** A request has come through the frame. */
   readonly onRequest: (req: IncomingMessage) => void;
   /** The frame itself failed; nothing has been answered. */
   readonly onFailure: (req: IncomingMessage, error: Error) => void;
@@ -38,24 +35,23 @@ export async function createMount(options: MountOptions): Promise<FastifyInstanc
   });
   app.setErrorHandler((error: Error, request, reply) => fail(error, request.raw, reply));
   app.setNotFoundHandler((request, reply) => fail(new Error("no mount for a routed request"), request.raw, reply));
-  for (const route of options.routes) {
-    await app.register(httpProxy, {
-      upstream: options.upstreamUrl,
-      prefix: route === "/" ? "/" : route.slice(0, -1),
-      httpMethods: ["GET"],
-      handler: (request, reply) => {
-        reply.hijack();
-        options.onRequest(request.raw);
-      },
-    });
-  }
+  await app.register(httpProxy, {
+    upstream: options.upstreamUrl,
+    prefix: "/",
+    routes: ["/"],
+    httpMethods: ["GET"],
+    handler: (request, reply) => {
+      reply.hijack();
+      options.onRequest(request.raw);
+    },
+  });
   await app.ready();
   return app;
 }
 
-/** Shows the mount the route and nothing else. What the client sent stays with the active request. */
-export function presentToMount(req: IncomingMessage, route: string): void {
+/** Shows the mount the least there is. What the client sent stays with the active request. */
+export function presentToMount(req: IncomingMessage): void {
   req.method = "GET";
-  req.url = route;
+  req.url = "/";
   req.headers = noFields;
 }

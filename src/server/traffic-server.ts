@@ -1,11 +1,11 @@
 // The listener for traffic. Turns what Node's HTTP server reports (requests, bytes it cannot parse, heads that take too long) into
 // decisions and answers. Nothing leaves without having been decided, and what Node would answer by itself is answered here.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Peer } from "../core/client-address.ts";
 import type { RequestFacts, Verdict } from "../core/decide.ts";
-import type { Exchange } from "../core/exchange.ts";
+import { type Exchange, newExchange, unparsedExchange } from "../core/exchange.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import type { Decision } from "../core/policy.ts";
 import { type Problem, problems } from "../core/problem.ts";
@@ -16,7 +16,6 @@ import { problemOfParseError, serializeAnswer } from "./raw-answer.ts";
 
 export interface TrafficServerOptions {
   readonly upstreamUrl: string;
-  readonly routes: readonly string[];
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   /** How long nothing may move in either direction while a request is answered. */
@@ -31,6 +30,14 @@ export interface TrafficServerOptions {
   readonly forward: (active: ActiveRequest) => void;
   readonly onEnd: (exchange: Exchange, path: string) => void;
   readonly onFailure: (error: unknown) => void;
+}
+
+interface DecidedTurn {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly connection: Connection;
+  readonly facts: RequestFacts;
+  readonly mountHandler: RequestHandler;
 }
 
 /** Request line and fields together; Node counts them as one. */
@@ -58,7 +65,6 @@ export class TrafficServer {
   async listen(host: string, port: number): Promise<{ host: string; port: number }> {
     this.#mount = await createMount({
       upstreamUrl: this.#options.upstreamUrl,
-      routes: this.#options.routes,
       createServer: (handler) => this.#createServer(handler),
       onClientError: (error, socket) => this.#onClientError(error, socket),
       onRequest: (req) => this.#onMounted(req),
@@ -82,8 +88,11 @@ export class TrafficServer {
   async drain(timeoutMs: number): Promise<void> {
     this.#isDraining = true;
     for (const connection of this.#connections.values()) connection.endWhenIdle();
-    const closed = new Promise<void>((resolve) => this.#server?.close(() => resolve()) ?? resolve());
-    const timer = setTimeout(() => this.#server?.closeAllConnections(), timeoutMs);
+    const server = this.#server;
+    if (server === null) return;
+    // Not the close of node:http: that one breaks off answers that are still being written, and stops timing heads.
+    const closed = new Promise<void>((resolve) => void NetServer.prototype.close.call(server, () => resolve()));
+    const timer = setTimeout(() => server.closeAllConnections(), timeoutMs);
     await closed;
     clearTimeout(timer);
     await this.#mount?.close();
@@ -99,7 +108,6 @@ export class TrafficServer {
       connectionsCheckingInterval: Math.min(500, this.#options.headTimeoutMs),
       // Node would answer these by itself, without the fields.
       requireHostHeader: false,
-      rejectNonStandardBodyWrites: false,
       noDelay: true,
     });
     server.maxHeadersCount = maxFields;
@@ -136,27 +144,25 @@ export class TrafficServer {
       httpVersion: req.httpVersion,
       nowMs: this.#options.nowMs(),
     };
-    const verdict = this.#options.decide(facts);
-    const conclude = (decided: Verdict): void => this.#onVerdict(req, res, connection, facts, decided, mountHandler);
-    if (verdict instanceof Promise) verdict.then(conclude).catch((error) => this.#onDecideFailure(req, error));
-    else conclude(verdict);
+    const fail = (error: unknown): void => this.#onDecideFailure(req.socket, error);
+    const turn = { req, res, connection, facts, mountHandler };
+    try {
+      const verdict = this.#options.decide(facts);
+      if (verdict instanceof Promise) verdict.then((decided) => this.#conclude(turn, decided)).catch(fail);
+      else this.#conclude(turn, verdict);
+    } catch (error) {
+      fail(error);
+    }
   }
 
-  #onVerdict(
-    req: IncomingMessage,
-    res: ServerResponse,
-    connection: Connection,
-    facts: RequestFacts,
-    verdict: Verdict,
-    mountHandler: RequestHandler,
-  ): void {
+  #conclude({ req, res, connection, facts, mountHandler }: DecidedTurn, verdict: Verdict): void {
     const exchange = newExchange(facts, verdict, this.#options.requestId(facts));
     const active = new ActiveRequest({ req, res, verdict, exchange, connection }, this.#context);
     if (verdict.problem !== null) {
       active.refuse(verdict.problem);
       return;
     }
-    presentToMount(req, verdict.reading.route ?? "/");
+    presentToMount(req);
     mountHandler(req, res);
   }
 
@@ -170,9 +176,12 @@ export class TrafficServer {
     this.#connections.get(req.socket)?.active?.refuse(problems.internal);
   }
 
-  #onDecideFailure(req: IncomingMessage, error: unknown): void {
+  /** A bug: the client is told no more than that, and nothing more of this connection is believed. */
+  #onDecideFailure(socket: Socket, error: unknown): void {
     this.#options.onFailure(error);
-    req.socket.destroy();
+    const active = this.#connections.get(socket)?.active;
+    if (active === null || active === undefined) this.#answerRaw(socket, problems.internal);
+    else active.refuse(problems.internal);
   }
 
   #onClientError(error: Error, socket: Socket): void {
@@ -201,58 +210,13 @@ export class TrafficServer {
       socket.destroy();
       return;
     }
-    const startedMs = this.#options.nowMs();
     const answer = (decision: Decision): void => {
       const { fields, body } = this.#options.fields.problem(problem, decision);
       connection.endWith(serializeAnswer(problem, fields, body));
-      this.#options.onEnd(unparsedExchange(connection.peer, decision, problem, startedMs, this.#options.nowMs()), "");
+      this.#options.onEnd(unparsedExchange(connection.peer.key, decision, problem, this.#options.nowMs()), "");
     };
     const decision = this.#options.observe(connection.peer);
     if (decision instanceof Promise) decision.then(answer).catch(() => socket.destroy());
     else answer(decision);
   }
-}
-
-function newExchange(facts: RequestFacts, verdict: Verdict, id: string): Exchange {
-  return {
-    id,
-    method: facts.method,
-    route: verdict.reading.route,
-    client: verdict.reading.client,
-    decision: verdict.decision,
-    auth: verdict.auth,
-    startedMs: facts.nowMs,
-    dispatchedMs: null,
-    answeredMs: null,
-    respondedMs: null,
-    endedMs: facts.nowMs,
-    status: 0,
-    problem: null,
-    complete: false,
-  };
-}
-
-function unparsedExchange(
-  peer: Peer,
-  decision: Decision,
-  problem: Problem,
-  startedMs: number,
-  nowMs: number,
-): Exchange {
-  return {
-    id: "",
-    method: "",
-    route: null,
-    client: peer.key,
-    decision,
-    auth: "skipped",
-    startedMs,
-    dispatchedMs: null,
-    answeredMs: null,
-    respondedMs: nowMs,
-    endedMs: nowMs,
-    status: problem.status,
-    problem: problem.reason,
-    complete: true,
-  };
 }

@@ -16,23 +16,25 @@ export interface AccessLog {
 
 export interface AccessLogOptions {
   readonly enabled: boolean;
-  readonly throttledPerSecond?: number;
+  readonly refusedPerSecond?: number;
   readonly maxClients?: number;
 }
 
 export function createAccessLog(log: Logger, options: AccessLogOptions): AccessLog {
-  const { enabled, throttledPerSecond = 5, maxClients = 10_000 } = options;
+  const { enabled, refusedPerSecond = 5, maxClients = 10_000 } = options;
   const sampler = new Sampler({
-    perSecond: throttledPerSecond,
+    perSecond: refusedPerSecond,
     maxKeys: maxClients,
-    report: (client, omitted) => log.info({ client, omitted }, "throttled requests left out"),
+    report: (client, omitted) => log.info({ client, omitted }, "refused requests left out"),
   });
   return {
     record(exchange, target) {
       if (!enabled) return;
       const level = exchange.status >= 500 ? "warn" : "info";
       if (!log.isLevelEnabled(level)) return;
-      if (exchange.problem === "throttled" && !sampler.admit(exchange.client, exchange.endedMs)) return;
+      // A refusal that costs the client nothing can be repeated without end: throttled, under no route, not HTTP.
+      const isFree = exchange.problem !== null && exchange.decision.outcome !== "admitted";
+      if (isFree && !sampler.passes(exchange.client, exchange.endedMs)) return;
       log[level](line(exchange, target), "request");
     },
     close: () => sampler.close(),
@@ -50,8 +52,8 @@ function line(exchange: Exchange, target: string) {
     route: exchange.route,
     path: loggedPath(target),
     status: exchange.status,
-    durationMs: toMicros(endedMs - startedMs),
-    upstreamMs: dispatchedMs === null || answeredMs === null ? null : toMicros(answeredMs - dispatchedMs),
+    durationMs: roundToMicros(endedMs - startedMs),
+    upstreamMs: dispatchedMs === null || answeredMs === null ? null : roundToMicros(answeredMs - dispatchedMs),
     client: exchange.client,
     decision: decision.outcome,
     remaining: decision.remaining,
@@ -61,7 +63,7 @@ function line(exchange: Exchange, target: string) {
   };
 }
 
-/** Milliseconds, cut to three decimals. */
-function toMicros(ms: number): number {
+/** Milliseconds, rounded to three decimals. */
+function roundToMicros(ms: number): number {
   return Math.round(ms * 1000) / 1000;
 }

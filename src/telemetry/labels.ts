@@ -58,7 +58,6 @@ export const problemReasons = keysOf<ProblemReason>({
   upstream_failed: 0,
   upstream_timeout: 0,
   overloaded: 0,
-  draining: 0,
   internal: 0,
 });
 

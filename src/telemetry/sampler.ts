@@ -23,7 +23,7 @@ export class Sampler {
   }
 
   /** Whether this one is to be logged. */
-  admit(key: string, nowMs: number): boolean {
+  passes(key: string, nowMs: number): boolean {
     if (nowMs >= this.#endsMs) {
       this.#report();
       this.#endsMs = (Math.floor(nowMs / 1000) + 1) * 1000;

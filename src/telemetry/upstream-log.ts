@@ -36,7 +36,7 @@ export function createUpstreamLog(log: Logger, { clock, perSecond = 5 }: Upstrea
   return {
     record(failure) {
       if (!log.isLevelEnabled("warn")) return;
-      if (sampler.admit(failure.reason, clock.monotonicMs())) log.warn(failure, "upstream failed");
+      if (sampler.passes(failure.reason, clock.monotonicMs())) log.warn(failure, "upstream failed");
     },
     close: () => sampler.close(),
     get omitted() {

@@ -86,6 +86,10 @@ const messages = new Map([
     'host-with-port.yaml:2:9: admin.host: found "127.0.0.1:9464", expected an IP address (without brackets) or a host name',
   ],
   [
+    "counters-too-large.yaml",
+    "counters-too-large.yaml:3:17: policies.0.maxClients: found 10000000, expected at most 1073 with a limit of 1000000: 8 bytes for each admission of each client",
+  ],
+  [
     "ipv6-prefix.yaml",
     "ipv6-prefix.yaml:2:15: clientAddress.ipv6Prefix: found 16, expected a whole number from 32 to 128",
   ],

@@ -3,14 +3,14 @@ import { connect as connectSocket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
-import type { TestGateway } from "../support/gateway.ts";
+import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 
 const cleanup = useCleanup();
 
 /** An upstream that answers a target when the test says so, and everything else at once. */
-async function start(drain: { delayMs?: number; timeoutMs?: number }) {
+async function start(drain: { delayMs?: number; timeoutMs?: number }, overrides: Overrides = {}) {
   const release = new Map<string, () => void>();
   const staged = await stageRaw(
     cleanup,
@@ -22,7 +22,7 @@ async function start(drain: { delayMs?: number; timeoutMs?: number }) {
         release.set(target, () => void socket.write("rest"));
       } else socket.write(response("ok"));
     },
-    { drain },
+    { ...overrides, drain },
   );
   const isHeld = (target: string) => eventually(`${target} is at the upstream`, () => release.has(target));
   return { ...staged, isHeld, release: (target: string) => release.get(target)?.() };
@@ -108,6 +108,17 @@ test("connections that wait for nothing do not hold up the end", async () => {
   await within("the drain ends", gateway.drain(), 1_000);
   expect(await within("the idle one ends", idle.closed)).toBe("end");
   expect(await within("the silent one ends", silent.closed)).toBe("end");
+});
+
+test("a head that never ends is timed out during the drain as well, and does not hold up the end", async () => {
+  const { gateway, connect } = await start({ timeoutMs: 10_000 }, { timeouts: { headMs: 300 } });
+  const client = connect();
+  client.write("GET /v2/x HTTP/1.1\r\nHost:");
+  const other = connect();
+  other.write(request("/v2/x"));
+  await other.read();
+  await within("the drain ends", gateway.drain(), 4_000);
+  expect((await client.read()).status).toBe(408);
 });
 
 test.each([

@@ -93,9 +93,9 @@ test("of 1,000 concurrent requests of one client exactly 100 reach the upstream"
 });
 
 test("200 clients that wait exactly Retry-After are all admitted", async () => {
-  const gateway = await gate(3, 2_000);
+  const gateway = await gate(1, 2_000);
   const admittedAfterWaiting = async (localAddress: string): Promise<number> => {
-    for (let i = 0; i < 3; i += 1) expect((await get(gateway, "/v2/x", { localAddress })).status).toBe(200);
+    expect((await get(gateway, "/v2/x", { localAddress })).status).toBe(200);
     const refused = await get(gateway, "/v2/x", { localAddress });
     expect(refused.status).toBe(429);
     await new Promise((resolve) => setTimeout(resolve, (refused.retryAfterSeconds ?? 0) * 1000));

@@ -19,7 +19,6 @@ function setUp({ kinds = ["standard", "legacy"] as readonly FieldKind[], atWallM
     outcome: remaining === 0 ? "throttled" : "admitted",
     policy,
     remaining,
-    atMs: clock.nowMs,
     resetMs: clock.nowMs + untilResetMs,
   });
   return { clock, decision, fields: new ResponseFields({ clock, kinds, realm: "finance" }) };

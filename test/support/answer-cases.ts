@@ -96,8 +96,11 @@ const timedOut: OwnAnswer = ["Gateway Timeout", "The upstream did not answer in 
 const unspent: Extra = { remaining: 100 };
 const small: Extra = { overrides: { maxBodyBytes: 10 } };
 const exhausted: Extra = {
-  overrides: { policies: [{ name: "per-ip", limit: 0, windowMs: 60_000, maxClients: 100 }] },
-  limit: 0,
+  overrides: { policies: [{ name: "per-ip", limit: 1, windowMs: 60_000, maxClients: 100 }] },
+  before: async (gateway) => {
+    await (await fetch(`${gateway.url}/v2/spends-the-one`)).text();
+  },
+  limit: 1,
   remaining: 0,
 };
 const many = Array.from({ length: 300 }, (_, i) => `X-${i}: ${i}\r\n`).join("");

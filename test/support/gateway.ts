@@ -1,4 +1,5 @@
 // The real gateway on free loopback ports, with the packaged defaults and whatever a test changes.
+import { loadSettings, packagedConfigFile } from "../../src/config/load.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { type Gateway, startGateway } from "../../src/gateway.ts";
@@ -53,25 +54,22 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
 
 export function testSettings(upstreamUrl: string, overrides: Overrides = {}): Settings {
   const base: Settings = {
+    ...packagedSettings(),
     listen: { host: "127.0.0.1", port: 0 },
     admin: { host: "127.0.0.1", port: 0 },
-    basePath: "/",
-    upstream: { url: upstreamUrl, connectTimeoutMs: 2_000, responseTimeoutMs: 30_000, maxConnections: 256 },
-    routes: ["/v1/", "/v2/"],
-    unmatched: "reject",
-    clientAddress: { trustedProxies: [], header: "x-forwarded-for", ipv6Prefix: 64 },
-    policies: [{ name: "per-ip", limit: 100, windowMs: 60_000, maxClients: 100_000 }],
-    auth: { mode: "presence", realm: "finance", tokensFile: null },
-    fields: ["standard", "legacy"],
-    maxBodyBytes: 10 * 1024 * 1024,
-    timeouts: { headMs: 10_000, bodyMs: 60_000, keepAliveMs: 65_000 },
     drain: { delayMs: 0, timeoutMs: 2_000 },
-    log: { level: "info", access: true },
   };
-  const merged: Record<string, unknown> = { ...base };
+  const withUpstream = { ...base, upstream: { ...base.upstream, url: upstreamUrl } };
+  const merged: Record<string, unknown> = { ...withUpstream };
   for (const [key, value] of Object.entries(overrides)) {
     const isSection = typeof value === "object" && !Array.isArray(value);
-    merged[key] = isSection ? { ...(base[key as keyof Settings] as object), ...value } : value;
+    merged[key] = isSection ? { ...(withUpstream[key as keyof Settings] as object), ...value } : value;
   }
   return merged as unknown as Settings;
+}
+
+function packagedSettings(): Settings {
+  const loaded = loadSettings({ file: packagedConfigFile, env: {}, cwd: ".", overrides: [] });
+  if (!loaded.ok) throw new Error("the packaged configuration is not valid");
+  return loaded.settings;
 }

@@ -25,6 +25,7 @@ export interface TestUpstream {
 /** Answers with `respond` once the body is there. */
 export async function startUpstream(
   respond: (req: IncomingMessage, res: ServerResponse, body: Buffer) => void = (_req, res) => void res.end("ok"),
+  port = 0,
 ): Promise<TestUpstream> {
   const received: ReceivedRequest[] = [];
   let hits = 0;
@@ -40,12 +41,12 @@ export async function startUpstream(
     });
   };
   const server = createServer({ requireHostHeader: false, keepAliveTimeout: 30_000 }, listener);
-  server.listen(0, "127.0.0.1");
+  server.listen(port, "127.0.0.1");
   await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const address = server.address() as AddressInfo;
   return {
-    url: `http://127.0.0.1:${port}`,
-    port,
+    url: `http://127.0.0.1:${address.port}`,
+    port: address.port,
     received,
     hits: () => hits,
     close: async () => {

@@ -9,7 +9,7 @@ import { exchangeOf, policy } from "./scrape.ts";
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-const decision: Decision = { outcome: "throttled", policy, remaining: 0, atMs: 0, resetMs: 0 };
+const decision: Decision = { outcome: "throttled", policy, remaining: 0, resetMs: 0 };
 
 const throttledAt = (endedMs: number, client = "192.0.2.1") =>
   exchangeOf({ client, endedMs, decision, status: 429, problem: "throttled", dispatchedMs: null, answeredMs: null });
@@ -18,7 +18,7 @@ const setUp = (options: { maxClients?: number } = {}) => {
   const kept = keptLog();
   const access = createAccessLog(kept.log, { enabled: true, ...options });
   const count = (msg: string) => kept.lines().filter((line) => line.msg === msg).length;
-  const summaries = () => kept.lines().filter((line) => line.msg === "throttled requests left out");
+  const summaries = () => kept.lines().filter((line) => line.msg === "refused requests left out");
   return { ...kept, access, count, summaries };
 };
 

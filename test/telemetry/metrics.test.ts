@@ -13,8 +13,8 @@ async function counted(changes: Partial<Exchange>): Promise<Record<string, numbe
   return Object.fromEntries(Object.entries(all).filter(([series]) => !series.includes("_bucket")));
 }
 
-const throttled: Decision = { outcome: "throttled", policy, remaining: 0, atMs: 1_000, resetMs: 5_000 };
-const observed: Decision = { outcome: "observed", policy, remaining: 80, atMs: 1_000, resetMs: 5_000 };
+const throttled: Decision = { outcome: "throttled", policy, remaining: 0, resetMs: 5_000 };
+const observed: Decision = { outcome: "observed", policy, remaining: 80, resetMs: 5_000 };
 
 test("a forwarded request counts once in each of its families, and its times add up", async () => {
   expect(await counted({})).toEqual({

@@ -27,7 +27,7 @@ export function exchangeOf(changes: Partial<Exchange> = {}): Exchange {
     method: "GET",
     route: "/v2/",
     client: "192.0.2.1",
-    decision: { outcome: "admitted", policy, remaining: 99, atMs: 1_000, resetMs: 61_000 },
+    decision: { outcome: "admitted", policy, remaining: 99, resetMs: 61_000 },
     auth: "accepted",
     startedMs: 1_000,
     dispatchedMs: 1_002,

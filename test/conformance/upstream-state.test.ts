@@ -1,0 +1,46 @@
+// What an operator is told of the upstream, as the traffic shows it; and that a path in the upstream's URL is kept.
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { startTestGateway } from "../support/gateway.ts";
+import { startUpstream } from "../support/upstream.ts";
+
+const cleanup = useCleanup();
+const headers = { authorization: "Bearer t" };
+
+test("the upstream's state is unknown, then down with its reason, then up again, and never makes the gateway unready", async () => {
+  const first = await startUpstream();
+  await first.close();
+  const gateway = await startTestGateway({ upstreamUrl: first.url });
+  cleanup(() => gateway.close());
+  const told = async (): Promise<unknown> => {
+    const response = await fetch(`${gateway.adminUrl}/readyz`);
+    expect(response.status).toBe(200);
+    const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+    const state = /^headgate_upstream_state\{state="(\w+)"\} 1$/m.exec(metrics)?.[1];
+    return { ...((await response.json()) as object), state };
+  };
+  expect(await told()).toEqual({ status: "ready", upstream: { state: "unknown", reason: null }, state: "unknown" });
+  expect((await fetch(`${gateway.url}/v2/x`, { headers })).status).toBe(502);
+  expect(await told()).toEqual({ status: "ready", upstream: { state: "down", reason: "refused" }, state: "down" });
+  const second = await startUpstream(undefined, first.port);
+  cleanup(() => second.close());
+  expect((await fetch(`${gateway.url}/v2/x`, { headers })).status).toBe(200);
+  expect(await told()).toEqual({ status: "ready", upstream: { state: "up", reason: null }, state: "up" });
+});
+
+test.each([
+  ["/", "/api", "/v2/x?a=%20b", "/api/v2/x?a=%20b"],
+  ["/", "/api/", "/v2//x", "/api/v2//x"],
+  ["/finance", "", "/finance/v2/x", "/v2/x"],
+  ["/finance", "/api/deep", "/finance/v1/%78?/", "/api/deep/v1/%78?/"],
+])(
+  "base path %s before clients and %s before the upstream: %s arrives as %s",
+  async (basePath, path, sent, arrived) => {
+    const upstream = await startUpstream();
+    cleanup(() => upstream.close());
+    const gateway = await startTestGateway({ upstreamUrl: `${upstream.url}${path}`, overrides: { basePath } });
+    cleanup(() => gateway.close());
+    expect((await fetch(`${gateway.url}${sent}`, { headers })).status).toBe(200);
+    expect(upstream.received.map(({ target }) => target)).toEqual([arrived]);
+  },
+);
