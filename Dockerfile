@@ -16,7 +16,7 @@ COPY --from=build /build/dist ./dist
 COPY package.json LICENSE ./
 COPY config ./config
 # The admin listener stays on the container's loopback unless HEADGATE_ADMIN_HOST says otherwise.
-EXPOSE 8080 9464
+EXPOSE 8080
 USER node
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.HEADGATE_ADMIN_PORT || 9464}/livez`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]

@@ -9,7 +9,7 @@ import type { Clock } from "./core/clock.ts";
 import type { RequestRules } from "./core/decide.ts";
 import { ResponseFields } from "./core/fields.ts";
 import type { Health } from "./core/health.ts";
-import { parseCidr } from "./core/ip-address.ts";
+import { coversIpv4, parseCidr } from "./core/ip-address.ts";
 import { createPathReader } from "./core/request-path.ts";
 import type { Settings } from "./core/settings.ts";
 import type { Verifier } from "./core/verifier.ts";
@@ -88,7 +88,8 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
       status = "draining";
       telemetry.metrics.setDraining();
       await new Promise((resolve) => setTimeout(resolve, settings.drain.delayMs));
-      await server.drain(settings.drain.timeoutMs);
+      const brokenOff = await server.drain(settings.drain.timeoutMs);
+      if (brokenOff > 0) log.warn({ requests: brokenOff }, "drain timeout over, requests broken off");
       await close();
       await admin.close();
     },
@@ -104,7 +105,7 @@ interface Parts {
 
 async function createParts(settings: Settings, options: GatewayOptions): Promise<Parts> {
   const { clock, log } = options;
-  const clientAddress = clientAddressRules(settings);
+  const clientAddress = clientAddressRules(settings, log);
   const store = new MemoryStore(settings.policies[0]);
   const verifier = await createVerifier(settings, log);
   const connections = new UpstreamConnections(settings.upstream);
@@ -115,6 +116,7 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     store,
     upstreamConnections: () => connections.figures(),
     clientConnections: () => server.connectionCount,
+    tokens: () => verifier.tokens(),
   });
   const server: TrafficServer = new TrafficServer({
     upstreamUrl: settings.upstream.url,
@@ -125,7 +127,7 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     nowMs: clock.monotonicMs,
     readPeer: (remoteAddress) => readPeer(remoteAddress, clientAddress),
     decide: createDecide({ rules: requestRules(settings, clientAddress), store, verifier }),
-    observe: (peer) => store.peek(peer.key, clock.monotonicMs()),
+    observe: (client) => store.peek(client, clock.monotonicMs()),
     requestId: (facts) => trustedRequestId(facts.rawFields, facts.peer) ?? randomUUID(),
     forward: createForward(settings, clock, connections, telemetry),
     onEnd: telemetry.observe,
@@ -167,10 +169,13 @@ function createForward(
   };
 }
 
-function clientAddressRules({ clientAddress }: Settings): ClientAddressRules {
+function clientAddressRules({ clientAddress }: Settings, log: Logger): ClientAddressRules {
   const trustedProxies = clientAddress.trustedProxies.map((text) => {
     const cidr = parseCidr(text);
     if (cidr === undefined) throw new Error("a trusted proxy is neither an address nor a network");
+    if (coversIpv4(cidr)) {
+      log.warn({ trustedProxy: text }, "every IPv4 address is trusted, so a client can choose who is charged");
+    }
     return cidr;
   });
   return { trustedProxies, ipv6Prefix: clientAddress.ipv6Prefix };

@@ -28,7 +28,7 @@ for (const stream of [process.stdout, process.stderr]) {
 
 process.exitCode = await main(process.argv.slice(2));
 // A second signal does not wait for what the drain still waits for; everything else ends by itself.
-if (process.exitCode === exitCodes.interrupted) process.exit();
+if (process.exitCode === exitCodes.interrupted || process.exitCode === exitCodes.terminated) process.exit();
 
 async function main(argv: readonly string[]): Promise<number> {
   const major = Number.parseInt(process.versions.node, 10);

@@ -19,7 +19,7 @@ import type { Verifier } from "./core/verifier.ts";
 export interface PipelineParts {
   readonly rules: RequestRules;
   readonly store: CounterStore;
-  readonly verifier: Verifier;
+  readonly verifier: Pick<Verifier, "verify">;
 }
 
 export type Decide = (facts: RequestFacts) => Verdict | Promise<Verdict>;

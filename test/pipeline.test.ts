@@ -22,7 +22,7 @@ interface Options {
   readonly unmatched?: RequestRules["unmatched"];
   readonly own?: string;
   readonly upstream?: string;
-  readonly verifier?: Verifier;
+  readonly verifier?: Pick<Verifier, "verify">;
   readonly trusted?: string;
 }
 
@@ -134,7 +134,7 @@ const table: readonly Row[] = [
   row("OPTIONS *", request("*", good, { method: "OPTIONS" }), "no_route", "skipped", null),
   row("no Host", request("/v2/x", bearer), "bad_host", "skipped", "/v2/"),
   row("two Hosts", request("/v2/x", [...good, ...host]), "bad_host", "skipped", "/v2/"),
-  row("an underscore", request("/v2/x", [...good, "X_A", "b"]), "malformed", "skipped", "/v2/"),
+  row("an underscore", request("/v2/x", [...good, "X_A", "b"]), "bad_field_name", "skipped", "/v2/"),
   row(
     "bad framing",
     request("/v2/x", [...good, "Content-Length", "1", "Content-Length", "1"]),
@@ -169,7 +169,6 @@ describe("what is under a route, or may be, spends one; nothing else spends; and
     expect(first.decision).toMatchObject({
       outcome: isCharged ? "admitted" : "observed",
       remaining: isCharged ? 2 : 3,
-      atMs: 1000,
       resetMs: 61_000,
     });
     decide(facts);
@@ -323,7 +322,7 @@ describe("auth", () => {
       if (credential.kind !== "token") return presenceVerifier.verify(credential);
       return list.has(credential.token) ? "accepted" : "invalid";
     };
-    const decide = decideWith(partsOf({ verifier: { verify, close: () => {} } }));
+    const decide = decideWith(partsOf({ verifier: { verify } }));
     expect(decide(request("/v2/x"))).toMatchObject({ problem: null, auth: "accepted" });
     const other = decide(request("/v2/x", [...host, "Authorization", "Bearer abd"]));
     expect(other).toMatchObject({ problem: { reason: "invalid_token" }, auth: "invalid" });
@@ -332,12 +331,11 @@ describe("auth", () => {
 
   test("is not asked once anything else has refused", () => {
     let asked = 0;
-    const verifier: Verifier = {
+    const verifier: Pick<Verifier, "verify"> = {
       verify: () => {
         asked += 1;
         return "accepted";
       },
-      close: () => {},
     };
     for (const { facts, auth } of table) {
       asked = 0;
@@ -351,7 +349,7 @@ describe("a store and a verifier that answer later", () => {
   const later = (parts: PipelineParts): PipelineParts => ({
     rules: parts.rules,
     store: laterStore(parts.store),
-    verifier: { verify: async (credential) => parts.verifier.verify(credential), close: () => {} },
+    verifier: { verify: async (credential) => parts.verifier.verify(credential) },
   });
 
   const laterStore = (store: CounterStore): CounterStore => ({
@@ -386,9 +384,9 @@ describe("a store and a verifier that answer later", () => {
   test("that fail make the decision fail, and nobody is admitted", async () => {
     const failing = () => Promise.reject(new Error("out of reach"));
     const parts = partsOf();
-    await expect(
-      createDecide({ ...parts, verifier: { verify: failing, close: () => {} } })(request("/v2/x")),
-    ).rejects.toThrow("out of reach");
+    await expect(createDecide({ ...parts, verifier: { verify: failing } })(request("/v2/x"))).rejects.toThrow(
+      "out of reach",
+    );
     const store = { ...laterStore(parts.store), take: failing };
     await expect(createDecide({ ...parts, store })(request("/v2/x"))).rejects.toThrow("out of reach");
   });

@@ -4,9 +4,9 @@ import type { BearerCredential } from "../core/bearer.ts";
 import type { AuthOutcome } from "../core/exchange.ts";
 import type { Verifier } from "../core/verifier.ts";
 
-export const offVerifier: Verifier = { verify: () => "skipped", close: () => {} };
+export const offVerifier: Verifier = { verify: () => "skipped", tokens: () => null, close: () => {} };
 
-export const presenceVerifier: Verifier = { verify: presence, close: () => {} };
+export const presenceVerifier: Verifier = { verify: presence, tokens: () => null, close: () => {} };
 
 export function presence(credential: BearerCredential): AuthOutcome {
   switch (credential.kind) {

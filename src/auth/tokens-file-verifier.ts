@@ -1,12 +1,12 @@
 // The file behind mode `tokens`: read before the start, reread when it changes. While its text is wrong or the file is
-// away, the list from before stays in use and the mistake is reported once.
+// away, the list from before stays in use and the mistake is reported once; a file that was emptied revokes every token.
 import { readFile } from "node:fs/promises";
 import type { BearerCredential } from "../core/bearer.ts";
 import type { AuthOutcome } from "../core/exchange.ts";
 import type { Verifier } from "../core/verifier.ts";
 import { presence } from "./presence.ts";
 import { TokenList } from "./token-list.ts";
-import { parseTokens, type TokenLineError } from "./tokens-file.ts";
+import { noDigest, parseTokens, type TokenLineError } from "./tokens-file.ts";
 
 export interface TokenFileEvents {
   readonly onReload: (tokens: number) => void;
@@ -42,6 +42,8 @@ export async function verifyByTokensFile(
   // Null while the file is away: then only its return is news.
   let text: string | null = await readTokenText(path);
   let list = parseList(text);
+  if (list.size === 0) throw new TokenFileProblem({ kind: "invalid", errors: [noDigest] });
+  let isCurrent = true;
   let isClosed = false;
   const reread = async (): Promise<void> => {
     try {
@@ -49,12 +51,14 @@ export async function verifyByTokensFile(
       if (isClosed || newText === text) return;
       text = newText;
       list = parseList(newText);
+      isCurrent = true;
       events.onReload(list.size);
     } catch (error) {
       if (!(error instanceof TokenFileProblem)) throw error;
       const isAway = error.why.kind === "unreadable";
       if (isClosed || (isAway && text === null)) return;
       if (isAway) text = null;
+      isCurrent = false;
       events.onError(error.why);
     }
   };
@@ -69,6 +73,7 @@ export async function verifyByTokensFile(
       if (credential.kind !== "token") return presence(credential);
       return list.has(credential.token) ? "accepted" : "invalid";
     },
+    tokens: () => ({ listed: list.size, isCurrent }),
     close: () => {
       isClosed = true;
       clearTimeout(timer);

@@ -18,7 +18,10 @@ export interface TokenLineError {
 
 const expected = 'a SHA-256 digest of 64 hex digits, as "headgate token" prints it';
 
-/** Blank lines and what follows a `#` are ignored. A file without a digest is a mistake: it would admit nobody. */
+/** Of a file in which there is none. Whoever starts with it made a mistake; whoever empties it revokes every token. */
+export const noDigest: TokenLineError = { line: 1, found: "no digest in the file", expected };
+
+/** Blank lines and what follows a `#` are ignored. */
 export function parseTokens(text: string): ParsedTokens {
   const digests: string[] = [];
   const errors: TokenLineError[] = [];
@@ -31,7 +34,6 @@ export function parseTokens(text: string): ParsedTokens {
     if (/^[0-9a-f]{64}$/i.test(entry)) digests.push(entry.toLowerCase());
     else errors.push({ line: index + 1, found: describe(entry), expected });
   }
-  if (digests.length === 0 && errors.length === 0) errors.push({ line: 1, found: "no digest in the file", expected });
   return errors.length > 0 ? { ok: false, errors } : { ok: true, digests };
 }
 

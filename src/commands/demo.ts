@@ -20,13 +20,14 @@ export async function run(args: DemoArguments, io: CommandIo, build: BuildInfo):
     onFailure: (error) => io.err(`finance-backend: ${String(error)}\n`),
   });
   const settings = demoSettings(loaded.settings, args, backend.url);
-  let code: number | undefined;
+  let isWaiting = true;
   try {
-    code = await serve(settings, io, build, (gateway) => io.out(introduction(gateway, backend)));
+    const code = await serve(settings, io, build, (gateway) => io.out(introduction(gateway, backend)));
+    // Whoever insisted on the end does not wait for the backend either.
+    isWaiting = code !== exitCodes.interrupted && code !== exitCodes.terminated;
     return code;
   } finally {
-    // Whoever insisted on the end does not wait for the backend either.
-    if (code !== exitCodes.interrupted) await backend.close();
+    if (isWaiting) await backend.close();
   }
 }
 

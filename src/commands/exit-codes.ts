@@ -8,8 +8,9 @@ export const exitCodes = {
   unavailable: 69,
   /** A bug. */
   internal: 70,
-  /** A second signal ended it before the drain was over. */
+  /** A second signal ended it before the drain was over: 128 and the signal's number, as a shell tells it. */
   interrupted: 130,
+  terminated: 143,
   /** The configuration was wrong; no port was opened. */
   config: 78,
 } as const;

@@ -42,7 +42,7 @@ export async function serve(
   log.info({ signal }, "draining");
   const code = await Promise.race([
     gateway.drain().then(() => exitCodes.ok),
-    signals.second.then(() => exitCodes.interrupted),
+    signals.second.then((signal) => (signal === "SIGINT" ? exitCodes.interrupted : exitCodes.terminated)),
   ]);
   log.info({ code }, "stopped");
   await flushed(log);

@@ -2,7 +2,7 @@
 // the style of the configuration's own.
 import { readFileSync } from "node:fs";
 import { isAbsolute, relative } from "node:path";
-import { parseTokens } from "../auth/tokens-file.ts";
+import { noDigest, parseTokens } from "../auth/tokens-file.ts";
 import { explainReadFailure } from "../config/load.ts";
 import type { Settings } from "../core/settings.ts";
 
@@ -17,8 +17,8 @@ export function tokensFileErrors({ auth }: Settings, cwd: string): string[] {
     return [`${shown}: cannot be read: ${explainReadFailure(cause)}`];
   }
   const parsed = parseTokens(text);
-  if (parsed.ok) return [];
-  return parsed.errors.map(({ line, found, expected }) => `${shown}:${line}: found ${found}, expected ${expected}`);
+  const errors = parsed.ok ? (parsed.digests.length > 0 ? [] : [noDigest]) : parsed.errors;
+  return errors.map(({ line, found, expected }) => `${shown}:${line}: found ${found}, expected ${expected}`);
 }
 
 /** As one would name it from here. */

@@ -57,7 +57,13 @@ export function loadSettings({ file: named, env, cwd, overrides }: ConfigSources
 
 function distinct(errors: readonly ConfigError[]): ConfigError[] {
   const byLine = new Map(errors.map((error) => [renderConfigError(error), error]));
-  return [...byLine.values()];
+  return [...byLine.values()].sort((a, b) => placeOf(a) - placeOf(b));
+}
+
+/** The file's mistakes come in the order of its lines, then those of the other sources. */
+function placeOf({ at }: ConfigError): number {
+  if (at === null) return 0;
+  return at.kind === "file" ? at.line * 1e6 + at.column : Number.MAX_SAFE_INTEGER;
 }
 
 const maxFileBytes = 256 * 1024;

@@ -80,7 +80,7 @@ export const schema = section("The configuration of Headgate.", {
       json: { pattern: basePathPattern },
       parse: parseBasePath,
     },
-    "What stands before the routes in a client's target.",
+    "Path prefix in front of the routes, for clients; taken off before the request is forwarded.",
   ),
   upstream: section("The API behind the gateway.", {
     url: text(
@@ -119,7 +119,7 @@ export const schema = section("The configuration of Headgate.", {
   unmatched: choice(
     "reject",
     ["reject", "proxy"],
-    "What happens to a path under no route: reject answers 404, proxy forwards it unlimited.",
+    "What happens to a path under no route: reject answers 404, proxy forwards it unlimited, token check included.",
   ),
   clientAddress: section("Who is charged for a request.", {
     trustedProxies: listOf(network, {
@@ -153,7 +153,9 @@ export const schema = section("The configuration of Headgate.", {
       },
       "The realm named in WWW-Authenticate.",
     ),
-    tokensFile: filePath("SHA-256 digests of the tokens, for mode tokens; relative to the file that names it."),
+    tokensFile: filePath(
+      "Digests of the tokens, for mode tokens; relative to the config file, or to where the command runs.",
+    ),
   }),
   fields: listOf(choice("standard", ["standard", "legacy", "structured"], "A family of fields."), {
     default: ["standard", "legacy"],
@@ -166,16 +168,20 @@ export const schema = section("The configuration of Headgate.", {
   // 0 is refused, since some take it for "nothing" and some for "no bound".
   maxBodyBytes: size("10MiB", [1, 1024 ** 4], "The largest request body that is forwarded (else 413)."),
   timeouts: section("How long a client may take.", {
-    head: duration("10s", [1, day], "For the head of a request (else 408)."),
-    body: duration("60s", [1, day], "For the body of a request (else 408), and a second more for every 16 KiB of it."),
-    keepAlive: duration("65s", [1, day], "Between two requests on a connection."),
+    head: duration("10s", [1, day], "How long the head of a request may take (else 408)."),
+    body: duration(
+      "60s",
+      [1, day],
+      "How long a client may be waited for while a body moves, either way; 16 KiB give a second back.",
+    ),
+    keepAlive: duration("65s", [1, day], "How long a connection may be idle between two requests."),
   }),
   drain: section("How the gateway ends on SIGTERM.", {
     delay: duration("0s", [0, hour], "How long traffic is still accepted after readiness has failed."),
     timeout: duration("25s", [1, hour], "How long requests in flight may take to finish."),
   }),
   log: section("What is logged, as JSON lines on standard output.", {
-    level: choice("info", ["debug", "info", "warn", "error", "silent"], "The least level that is logged."),
+    level: choice("info", ["debug", "info", "warn", "error", "silent"], "The lowest level that is logged."),
     access: flag(true, "One line for each request."),
   }),
 });

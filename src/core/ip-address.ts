@@ -85,6 +85,11 @@ export function isWithin(address: IpAddress, { network, prefixBits }: Cidr): boo
   return true;
 }
 
+/** Whether every IPv4 address is in it: 0.0.0.0/0, or an IPv6 network that holds the mapped ones, such as ::/0. */
+export function coversIpv4(cidr: Cidr): boolean {
+  return cidr.prefixBits <= 96 && isWithin([...mappedPrefix, 0, 0], cidr);
+}
+
 function groupMask(bits: number): number {
   if (bits <= 0) return 0;
   return bits >= 16 ? 0xffff : (0xffff << (16 - bits)) & 0xffff;

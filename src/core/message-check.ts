@@ -64,7 +64,7 @@ function findProblem(seen: Seen, httpVersion: string): Problem | null {
   // The parser lets HTTP/0.9 and HTTP/2.0 through as versions of a text that is neither.
   if (httpVersion !== "1.1" && httpVersion !== "1.0") return problems.malformed;
   if (hosts.length !== 1 || !isValidHost(hosts[0] ?? "")) return problems.badHost;
-  if (seen.hasUnderscore) return problems.malformed;
+  if (seen.hasUnderscore) return problems.badFieldName;
   // RFC 9112, 6.1 and 6.3: a length beside an encoding, or an encoding in HTTP/1.0, is how requests are smuggled.
   if (encodings.length > 0 && (lengths.length > 0 || httpVersion === "1.0")) return problems.malformed;
   if (lengths.length > 1 || (lengths[0] !== undefined && !/^\d{1,15}$/.test(lengths[0]))) return problems.malformed;

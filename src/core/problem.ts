@@ -13,6 +13,7 @@ export type ProblemReason =
   | "malformed"
   | "ambiguous_path"
   | "bad_host"
+  | "bad_field_name"
   | "no_token"
   | "invalid_token"
   | "no_route"
@@ -41,6 +42,12 @@ export const problems = {
   malformed: problem(400, "malformed", "Bad Request", "The request is not well-formed HTTP."),
   ambiguousPath: problem(400, "ambiguous_path", "Bad Request", "The path can be read in more than one way."),
   badHost: problem(400, "bad_host", "Bad Request", "Exactly one valid Host header is required."),
+  badFieldName: problem(
+    400,
+    "bad_field_name",
+    "Bad Request",
+    "A header name contains an underscore, which some servers read as a hyphen.",
+  ),
   noToken: problem(401, "no_token", "Unauthorized", "Access token does not exist."),
   invalidToken: problem(401, "invalid_token", "Unauthorized", "Access token does not exist."),
   noRoute: problem(404, "no_route", "Not Found", "There is nothing at this path."),
@@ -67,7 +74,12 @@ export const problems = {
   ),
   unsupportedMethod: problem(501, "unsupported_method", "Not Implemented", "The request method is not supported."),
   throttled: problem(429, "throttled", "Too Many Requests", "Too many requests, please try again later."),
-  upstreamFailed: problem(502, "upstream_failed", "Bad Gateway", "The upstream did not give a valid answer."),
+  upstreamFailed: problem(
+    502,
+    "upstream_failed",
+    "Bad Gateway",
+    "The upstream could not be reached or gave no valid answer.",
+  ),
   upstreamTimeout: problem(504, "upstream_timeout", "Gateway Timeout", "The upstream did not answer in time."),
   overloaded: problem(503, "overloaded", "Service Unavailable", "The service is overloaded, please try again later."),
   internal: problem(500, "internal", "Internal Server Error", "The gateway failed to handle the request."),

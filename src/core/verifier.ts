@@ -5,6 +5,14 @@ import type { AuthOutcome } from "./exchange.ts";
 export interface Verifier {
   /** `off` answers `skipped`; the others never do. */
   verify(credential: BearerCredential): AuthOutcome | Promise<AuthOutcome>;
+  /** The list of tokens in use; null in a mode that has none. */
+  tokens(): TokensInUse | null;
   /** Stops whatever watches or renews. */
   close(): void;
+}
+
+export interface TokensInUse {
+  readonly listed: number;
+  /** False while the file is away or wrong, and the list from before is in use. */
+  readonly isCurrent: boolean;
 }

@@ -18,7 +18,7 @@ const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   UND_ERR_HEADERS_TIMEOUT: "response_timeout",
   UND_ERR_BODY_TIMEOUT: "body_timeout",
   UND_ERR_HEADERS_OVERFLOW: "head_too_large",
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "closed_early",
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "malformed",
   // Node's own checks of a field or status that came from the upstream.
   ERR_INVALID_CHAR: "malformed",
   ERR_HTTP_INVALID_STATUS_CODE: "malformed",
@@ -30,9 +30,9 @@ export function upstreamErrorCode(error: Error): string {
 }
 
 export function upstreamErrorReason(error: Error): UpstreamErrorReason {
-  const code = upstreamErrorCode(error);
-  if (code.startsWith("HPE_")) return "malformed";
-  return reasonsByCode[code] ?? "other";
+  // undici means to give its parser's errors a code and does not.
+  if (error.name === "HTTPParserError") return "malformed";
+  return reasonsByCode[upstreamErrorCode(error)] ?? "other";
 }
 
 /** The response was complete and its body had not as many bytes as its head said. */

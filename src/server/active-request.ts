@@ -4,16 +4,24 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Verdict } from "../core/decide.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { ResponseFields } from "../core/fields.ts";
+import type { Decision } from "../core/policy.ts";
 import type { Problem, ProblemReason } from "../core/problem.ts";
 import type { Connection } from "./connection.ts";
 
 /** After these, client and gateway may disagree about where the next request begins. */
-const doubtful: ReadonlySet<ProblemReason> = new Set(["malformed", "bad_host", "unsupported_encoding"]);
+const doubtful: ReadonlySet<ProblemReason> = new Set([
+  "malformed",
+  "bad_host",
+  "bad_field_name",
+  "unsupported_encoding",
+]);
 
 export interface ActiveRequestContext {
   readonly fields: ResponseFields;
   readonly nowMs: () => number;
   readonly isDraining: () => boolean;
+  /** The client's quota as it is now, without spending it. */
+  readonly observe: (client: string) => Decision | Promise<Decision>;
   readonly onEnd: (exchange: Exchange, path: string) => void;
 }
 
@@ -49,7 +57,7 @@ export class ActiveRequest {
   }
 
   respond(status: number, statusText: string, fields: string[], retryAfter: string | null): void {
-    const { decision } = this.exchange;
+    const decision = this.#decisionToShow();
     const passed = this.#context.fields.passedRetryAfter(status, retryAfter, decision);
     if (passed !== null) fields.push("Retry-After", passed);
     this.#writeHead(status, statusText, fields.concat(this.#context.fields.always(decision)));
@@ -62,9 +70,17 @@ export class ActiveRequest {
       return;
     }
     this.exchange.problem = problem.reason;
-    const { fields, body } = this.#context.fields.problem(problem, this.exchange.decision);
+    const { fields, body } = this.#context.fields.problem(problem, this.#decisionToShow());
     this.#writeHead(problem.status, problem.message, fields);
     this.res.end(body);
+  }
+
+  /** What was decided, unless an answer took so long that its reset is over: then what holds now. */
+  #decisionToShow(): Decision {
+    const { decision, client } = this.exchange;
+    if (decision.resetMs > this.#context.nowMs()) return decision;
+    const now = this.#context.observe(client);
+    return now instanceof Promise ? decision : now;
   }
 
   #writeHead(status: number, statusText: string, fields: string[]): void {

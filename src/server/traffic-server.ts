@@ -24,8 +24,8 @@ export interface TrafficServerOptions {
   readonly nowMs: () => number;
   readonly readPeer: (remoteAddress: string | undefined) => Peer;
   readonly decide: (facts: RequestFacts) => Verdict | Promise<Verdict>;
-  /** The decision shown to bytes that never became a request. */
-  readonly observe: (peer: Peer) => Decision | Promise<Decision>;
+  /** A client's quota as it is now, without spending it. */
+  readonly observe: (client: string) => Decision | Promise<Decision>;
   readonly requestId: (facts: RequestFacts) => string;
   readonly forward: (active: ActiveRequest) => void;
   readonly onEnd: (exchange: Exchange, path: string) => void;
@@ -54,8 +54,8 @@ export class TrafficServer {
 
   constructor(options: TrafficServerOptions) {
     this.#options = options;
-    const { fields, nowMs, onEnd } = options;
-    this.#context = { fields, nowMs, onEnd, isDraining: () => this.#isDraining };
+    const { fields, nowMs, observe, onEnd } = options;
+    this.#context = { fields, nowMs, observe, onEnd, isDraining: () => this.#isDraining };
   }
 
   get connectionCount(): number {
@@ -84,18 +84,26 @@ export class TrafficServer {
     return { host: address.address, port: address.port };
   }
 
-  /** No new connections; answers from now on end theirs. Resolves when the last one is gone or the time is up. */
-  async drain(timeoutMs: number): Promise<void> {
+  /**
+   * No new connections; answers from now on end theirs. Resolves when the last one is gone or the time is up, with the
+   * number of requests that were broken off then.
+   */
+  async drain(timeoutMs: number): Promise<number> {
     this.#isDraining = true;
     for (const connection of this.#connections.values()) connection.endWhenIdle();
     const server = this.#server;
-    if (server === null) return;
+    if (server === null) return 0;
+    let brokenOff = 0;
     // Not the close of node:http: that one breaks off answers that are still being written, and stops timing heads.
     const closed = new Promise<void>((resolve) => void NetServer.prototype.close.call(server, () => resolve()));
-    const timer = setTimeout(() => server.closeAllConnections(), timeoutMs);
+    const timer = setTimeout(() => {
+      brokenOff = [...this.#connections.values()].filter(({ active }) => active !== null).length;
+      server.closeAllConnections();
+    }, timeoutMs);
     await closed;
     clearTimeout(timer);
     await this.#mount?.close();
+    return brokenOff;
   }
 
   #createServer(mountHandler: RequestHandler): Server {
@@ -215,7 +223,7 @@ export class TrafficServer {
       connection.endWith(serializeAnswer(problem, fields, body));
       this.#options.onEnd(unparsedExchange(connection.peer.key, decision, problem, this.#options.nowMs()), "");
     };
-    const decision = this.#options.observe(connection.peer);
+    const decision = this.#options.observe(connection.peer.key);
     if (decision instanceof Promise) decision.then(answer).catch(() => socket.destroy());
     else answer(decision);
   }

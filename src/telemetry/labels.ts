@@ -44,6 +44,7 @@ export const problemReasons = keysOf<ProblemReason>({
   malformed: 0,
   ambiguous_path: 0,
   bad_host: 0,
+  bad_field_name: 0,
   no_token: 0,
   invalid_token: 0,
   no_route: 0,

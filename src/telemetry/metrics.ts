@@ -5,6 +5,7 @@ import type { CounterStore } from "../core/counter-store.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Policy } from "../core/policy.ts";
 import type { UpstreamConnections, UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
+import type { TokensInUse } from "../core/verifier.ts";
 import { type Exposition, exposer } from "./exposition.ts";
 import * as closed from "./labels.ts";
 import { processMetrics } from "./process-metrics.ts";
@@ -19,6 +20,8 @@ export interface MetricsSources {
   readonly upstreamHealth: () => UpstreamHealth;
   /** Open connections of clients. */
   readonly clientConnections: () => number;
+  /** Null in a mode without a list of tokens. */
+  readonly tokens: () => TokensInUse | null;
   /** Running totals of log lines that were not written; see log.ts. */
   readonly logLines: () => LostLines;
   readonly version: string;
@@ -58,6 +61,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
   );
   storeMetrics(registry, sources);
   connectionMetrics(registry, sources);
+  tokenMetrics(registry, sources.tokens);
   logMetrics(registry, sources.logLines);
   buildMetrics(registry, sources);
   processMetrics(registry);
@@ -211,6 +215,14 @@ function connectionMetrics(registry: Registry, sources: MetricsSources): void {
     const now = sources.upstreamHealth().state;
     for (const state of closed.upstreamStates) set({ state }, state === now ? 1 : 0);
   });
+}
+
+function tokenMetrics(registry: Registry, tokens: MetricsSources["tokens"]): void {
+  gauge(registry, "headgate_tokens_listed", "Tokens that pass in mode tokens; 0 in the other modes.", [], (set) =>
+    set({}, tokens()?.listed ?? 0),
+  );
+  const help = "1 while the tokens file has been read as it is now, 0 while it is away or wrong; 1 in the other modes.";
+  gauge(registry, "headgate_tokens_file_current", help, [], (set) => set({}, tokens()?.isCurrent === false ? 0 : 1));
 }
 
 function logMetrics(registry: Registry, logLines: () => LostLines): void {

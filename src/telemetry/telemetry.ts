@@ -6,7 +6,7 @@ import type { Exchange } from "../core/exchange.ts";
 import type { UpstreamConnections, UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
 import { createAccessLog } from "./access-log.ts";
 import type { Logger } from "./log.ts";
-import { createMetrics, type Metrics } from "./metrics.ts";
+import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
 
 export interface TelemetryOptions {
@@ -17,6 +17,7 @@ export interface TelemetryOptions {
   readonly store: CounterStore;
   readonly upstreamConnections: () => UpstreamConnections;
   readonly clientConnections: () => number;
+  readonly tokens: MetricsSources["tokens"];
   /** Log lines that were lost so far because the output was too slow or broken. */
   readonly droppedLogLines: () => number;
   readonly version: string;
@@ -49,6 +50,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     upstreamConnections: options.upstreamConnections,
     upstreamHealth: () => health,
     clientConnections: options.clientConnections,
+    tokens: options.tokens,
     logLines: () => ({ sampled: accessLog.omitted + upstreamLog.omitted, dropped: options.droppedLogLines() }),
     version: options.version,
     nodeVersion: options.nodeVersion,

@@ -167,6 +167,16 @@ describe("a change of the file is taken over", () => {
   });
 });
 
+test("a file that is emptied revokes every token", async () => {
+  const path = join(folder, "tokens");
+  await writeFile(path, textFor("old"));
+  const watch = await watching(path);
+  await writeFile(path, "# revoked\n");
+  await watch.until(() => watch.reloads.includes(0));
+  expect(ask(watch, "old")).toBe("invalid");
+  expect(watch.verifier.tokens()).toEqual({ listed: 0, isCurrent: true });
+});
+
 describe("the list from before stays in use, and the reason is reported", () => {
   test("when the new text is wrong, until it is right again", async () => {
     const path = join(folder, "tokens");
@@ -181,15 +191,6 @@ describe("the list from before stays in use, and the reason is reported", () => 
     expect(ask(watch, "old")).toBe("invalid");
   });
 
-  test("when the new text is empty", async () => {
-    const path = join(folder, "tokens");
-    await writeFile(path, textFor("old"));
-    const watch = await watching(path);
-    await writeFile(path, "");
-    await watch.until(() => watch.errors.some(({ kind }) => kind === "invalid"));
-    expect(ask(watch, "old")).toBe("accepted");
-  });
-
   test("when the file is gone, until there is another", async () => {
     const path = join(folder, "tokens");
     await writeFile(path, textFor("old"));
@@ -198,6 +199,7 @@ describe("the list from before stays in use, and the reason is reported", () => 
     await watch.until(() => watch.errors.length > 0);
     expect(watch.errors[0]).toMatchObject({ kind: "unreadable", cause: { code: "ENOENT" } });
     expect(ask(watch, "old")).toBe("accepted");
+    expect(watch.verifier.tokens()).toEqual({ listed: 1, isCurrent: false });
     await writeFile(path, textFor("new"));
     await watch.until(() => ask(watch, "new") === "accepted");
   });

@@ -24,8 +24,8 @@ test("every bad line is an error with its number, and none is repeated", () => {
   expect(JSON.stringify(parsed)).not.toContain(secret);
 });
 
-test("a file without a digest is a mistake", () => {
+test("a file without a digest has none, which is no mistake of any line", () => {
   for (const text of ["", "\n\n", "# none yet\n"]) {
-    expect(parseTokens(text)).toMatchObject({ ok: false, errors: [{ line: 1, found: "no digest in the file" }] });
+    expect(parseTokens(text)).toEqual({ ok: true, digests: [] });
   }
 });

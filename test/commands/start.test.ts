@@ -17,8 +17,12 @@ interface Run {
   readonly exited: Promise<number | null>;
 }
 
-function headgate(args: readonly string[], env: Record<string, string> = {}): Run {
-  const child = spawn(process.execPath, [main, ...args], { cwd: root, env: { PATH: process.env["PATH"], ...env } });
+function headgate(args: readonly string[]): Run {
+  return run(process.execPath, [main, ...args]);
+}
+
+function run(command: string, args: readonly string[]): Run {
+  const child = spawn(command, args, { cwd: root, env: { PATH: process.env["PATH"] } });
   onTestFinished(() => void child.kill("SIGKILL"));
   const output = { out: "", err: "" };
   const watchers = new Set<() => void>();
@@ -59,31 +63,40 @@ const anyPorts = ["--host", "127.0.0.1", "--port", "0", "--admin-port", "0"];
 test("start says where each listener is, serves, and ends with 0 on SIGTERM", async () => {
   const upstream = await startUpstream();
   onTestFinished(() => upstream.close());
-  const run = headgate(["start", "--upstream", upstream.url, ...anyPorts]);
-  const trafficPort = await portOf(run, "traffic");
-  const adminPort = await portOf(run, "admin");
+  const started = headgate(["start", "--upstream", upstream.url, ...anyPorts]);
+  const trafficPort = await portOf(started, "traffic");
+  const adminPort = await portOf(started, "admin");
   const answer = await fetch(`http://127.0.0.1:${trafficPort}/v2/x`, { headers: { authorization: "Bearer x" } });
   expect(answer.status).toBe(200);
   expect((await fetch(`http://127.0.0.1:${adminPort}/readyz`)).status).toBe(200);
-  run.process.kill("SIGTERM");
-  expect(await run.exited).toBe(0);
-  expect(run.output.err).toBe("");
-  for (const line of run.output.out.trim().split("\n")) expect(() => JSON.parse(line)).not.toThrow();
-  expect(run.output.out).toContain('"msg":"stopped"');
+  started.process.kill("SIGTERM");
+  expect(await started.exited).toBe(0);
+  expect(started.output.err).toBe("");
+  for (const line of started.output.out.trim().split("\n")) expect(() => JSON.parse(line)).not.toThrow();
+  expect(started.output.out).toContain('"msg":"stopped"');
+});
+
+test("SIGTERM to npm start reaches the gateway, which drains", async () => {
+  const started = run("npm", ["start", "--silent", "--", ...anyPorts]);
+  const port = await portOf(started, "traffic");
+  started.process.kill("SIGTERM");
+  await started.until(/"msg":"stopped"/);
+  await started.exited;
+  await expect(fetch(`http://127.0.0.1:${port}/v2/x`)).rejects.toThrow();
 });
 
 test("a signal that arrives twice at once drains; a second one later ends the drain", async () => {
   const upstream = await startUpstream(() => {}); // never answers
   onTestFinished(() => upstream.close());
-  const run = headgate(["start", "--upstream", upstream.url, ...anyPorts]);
-  const port = await portOf(run, "traffic");
+  const started = headgate(["start", "--upstream", upstream.url, ...anyPorts]);
+  const port = await portOf(started, "traffic");
   const hanging = fetch(`http://127.0.0.1:${port}/v2/x`, { headers: { authorization: "Bearer x" } }).catch(() => "cut");
   await expect.poll(() => upstream.hits()).toBe(1);
-  run.process.kill("SIGTERM");
-  run.process.kill("SIGTERM");
-  await run.until(/"msg":"draining"/);
-  const insisting = setInterval(() => run.process.kill("SIGTERM"), 350);
-  expect(await run.exited).toBe(130);
+  started.process.kill("SIGTERM");
+  started.process.kill("SIGTERM");
+  await started.until(/"msg":"draining"/);
+  const insisting = setInterval(() => started.process.kill("SIGTERM"), 350);
+  expect(await started.exited).toBe(143);
   clearInterval(insisting);
   expect(await hanging).toBe("cut");
 });
@@ -94,37 +107,46 @@ test("a traffic port in use is one clear line and a non-zero exit, and nothing s
   await once(taken, "listening");
   onTestFinished(() => void taken.close());
   const { port } = taken.address() as { port: number };
-  const run = headgate(["start", "--host", "127.0.0.1", "--port", `${port}`, "--admin-port", "0"]);
-  expect(await run.exited).toBe(69);
-  expect(run.output.err).toBe(`headgate: cannot listen on 127.0.0.1:${port} (traffic): the port is in use\n`);
-  expect(run.output.out).not.toContain('"listener":"traffic"');
+  const started = headgate(["start", "--host", "127.0.0.1", "--port", `${port}`, "--admin-port", "0"]);
+  expect(await started.exited).toBe(69);
+  expect(started.output.err).toBe(`headgate: cannot listen on 127.0.0.1:${port} (traffic): the port is in use\n`);
+  expect(started.output.out).not.toContain('"listener":"traffic"');
 });
 
 test("an address this machine does not have is one clear line", async () => {
-  const run = headgate(["start", "--host", "192.0.2.1", "--port", "0", "--admin-port", "0"]);
-  expect(await run.exited).toBe(69);
-  expect(run.output.err).toBe("headgate: cannot listen on 192.0.2.1:0 (traffic): this machine has no such address\n");
+  const started = headgate(["start", "--host", "192.0.2.1", "--port", "0", "--admin-port", "0"]);
+  expect(await started.exited).toBe(69);
+  expect(started.output.err).toBe(
+    "headgate: cannot listen on 192.0.2.1:0 (traffic): this machine has no such address\n",
+  );
 });
 
 test("an upstream that is no URL stops the start with 78 before a port is opened", async () => {
-  const run = headgate(["start", "--upstream", "nonsense", ...anyPorts]);
-  expect(await run.exited).toBe(78);
-  expect(run.output.err).toMatch(
+  const started = headgate(["start", "--upstream", "nonsense", ...anyPorts]);
+  expect(await started.exited).toBe(78);
+  expect(started.output.err).toMatch(
     /^command line --upstream: upstream\.url: found "nonsense", expected an absolute http/,
   );
-  expect(run.output.out).toBe("");
+  expect(started.output.out).toBe("");
 });
 
 test("a tokens file that is not there stops the start with 78", async () => {
-  const run = headgate(["start", ...anyPorts, "--set", "auth.mode=tokens", "--set", "auth.tokensFile=no-such-file"]);
-  expect(await run.exited).toBe(78);
-  expect(run.output.err).toMatch(/no-such-file: cannot be read/);
+  const started = headgate([
+    "start",
+    ...anyPorts,
+    "--set",
+    "auth.mode=tokens",
+    "--set",
+    "auth.tokensFile=no-such-file",
+  ]);
+  expect(await started.exited).toBe(78);
+  expect(started.output.err).toMatch(/no-such-file: cannot be read/);
 });
 
 test("the demo answers as it says: five records and six fields, 401, and 429 for the 101st", async () => {
-  const run = headgate(["demo", "--port", "0", "--admin-port", "0"]);
-  const port = await portOf(run, "traffic");
-  const url = (await run.until(/gateway +(http:\/\/\S+)/))[1];
+  const started = headgate(["demo", "--port", "0", "--admin-port", "0"]);
+  const port = await portOf(started, "traffic");
+  const url = (await started.until(/gateway +(http:\/\/\S+)/))[1];
   expect(url).toBe(`http://127.0.0.1:${port}`);
   const headers = { authorization: "Bearer x" };
   const first = await fetch(`${url}/v2/transactions?limit=5`, { headers });
@@ -138,7 +160,7 @@ test("the demo answers as it says: five records and six fields, 401, and 429 for
   for (let i = 0; i < 99; i += 1) statuses.push((await fetch(`${url}/v2/me`, { headers })).status);
   expect(statuses.slice(0, 98).every((status) => status === 200)).toBe(true);
   expect(statuses[98]).toBe(429);
-  run.process.kill("SIGINT");
-  expect(await run.exited).toBe(0);
-  expect(run.output.err).toBe("");
+  started.process.kill("SIGINT");
+  expect(await started.exited).toBe(0);
+  expect(started.output.err).toBe("");
 });

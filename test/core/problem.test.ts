@@ -7,6 +7,7 @@ test("the statuses and words of every refusal", () => {
     "400 Bad Request: malformed",
     "400 Bad Request: ambiguous_path",
     "400 Bad Request: bad_host",
+    "400 Bad Request: bad_field_name",
     "401 Unauthorized: no_token",
     "401 Unauthorized: invalid_token",
     "404 Not Found: no_route",
@@ -21,7 +22,6 @@ test("the statuses and words of every refusal", () => {
     "502 Bad Gateway: upstream_failed",
     "504 Gateway Timeout: upstream_timeout",
     "503 Service Unavailable: overloaded",
-    "503 Service Unavailable: draining",
     "500 Internal Server Error: internal",
   ]);
 });

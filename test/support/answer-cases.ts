@@ -88,7 +88,7 @@ const badExpect: OwnAnswer = ["Expectation Failed", "Only the expectation 100-co
 const badEncoding: OwnAnswer = ["Not Implemented", "Only the transfer encoding chunked is supported."];
 const badMethod: OwnAnswer = ["Not Implemented", "The request method is not supported."];
 const throttled: OwnAnswer = ["Too Many Requests", "Too many requests, please try again later."];
-const failed: OwnAnswer = ["Bad Gateway", "The upstream did not give a valid answer."];
+const failed: OwnAnswer = ["Bad Gateway", "The upstream could not be reached or gave no valid answer."];
 const overloaded: OwnAnswer = ["Service Unavailable", "The service is overloaded, please try again later."];
 const timedOut: OwnAnswer = ["Gateway Timeout", "The upstream did not answer in time."];
 

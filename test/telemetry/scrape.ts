@@ -13,6 +13,7 @@ export function metricsOf(sources: Partial<MetricsSources> = {}): Metrics {
     upstreamConnections: () => ({ active: 0, idle: 0, waiting: 0 }),
     upstreamHealth: () => ({ state: "unknown", reason: null }),
     clientConnections: () => 0,
+    tokens: () => null,
     logLines: () => ({ sampled: 0, dropped: 0 }),
     version: "1.2.3",
     nodeVersion: "v26.0.0",
