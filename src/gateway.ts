@@ -178,7 +178,7 @@ function clientAddressRules({ clientAddress }: Settings, log: Logger): ClientAdd
     }
     return cidr;
   });
-  return { trustedProxies, ipv6Prefix: clientAddress.ipv6Prefix };
+  return { header: clientAddress.header, trustedProxies, ipv6Prefix: clientAddress.ipv6Prefix };
 }
 
 /** Longer than each wait that has a bound of its own (for a connection, for the upstream, for the client's body), so it ends none of them. */

@@ -29,7 +29,7 @@ interface Options {
 function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted }: Options): RequestRules {
   const cidr = trusted === undefined ? undefined : parseCidr(trusted);
   return {
-    clientAddress: { trustedProxies: cidr === undefined ? [] : [cidr], ipv6Prefix: 64 },
+    clientAddress: { header: "x-forwarded-for", trustedProxies: cidr === undefined ? [] : [cidr], ipv6Prefix: 64 },
     readPath: createPathReader(["/v1/", "/v2/"], own),
     unmatched,
     maxBodyBytes: 10,

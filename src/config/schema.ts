@@ -130,9 +130,11 @@ export const schema = section("The configuration of Headgate.", {
       expected: "a list of at most 1024 addresses or networks",
       flaws: () => [],
     }),
-    header: choice("x-forwarded-for", ["x-forwarded-for"], "The header a trusted proxy names the client in.", [
-      "forwarded",
-    ]),
+    header: choice(
+      "x-forwarded-for",
+      ["x-forwarded-for", "forwarded"],
+      "The header trusted proxies name the client in, X-Forwarded-For or RFC 7239's Forwarded; the other is not read.",
+    ),
     // Wider than /32 is wider than what one provider gets (RIPE-738), so strangers would share a quota.
     ipv6Prefix: wholeNumber(64, [32, 128], "IPv6 clients that share this many leading bits are one client."),
   }),

@@ -1,9 +1,14 @@
-// Who is charged: the TCP peer, or, if the peer is a trusted proxy, the last address of X-Forwarded-For that is not one.
+// Who is charged: the peer, or, if the peer is a trusted proxy, the last address of the forwarding header that is not one.
 // Read from the right, because everything further left was written by someone nobody vouches for. Headers
 // from an untrusted peer are never looked at.
+import { forwardedFor } from "./forwarded.ts";
 import { type Cidr, clientKey, formatIpAddress, type IpAddress, isWithin, parseIpAddress } from "./ip-address.ts";
 
+/** The one that trusted proxies write; the other is never looked at, since they may pass a client's own on. */
+export type ForwardingHeader = "x-forwarded-for" | "forwarded";
+
 export interface ClientAddressRules {
+  readonly header: ForwardingHeader;
   readonly trustedProxies: readonly Cidr[];
   /** 1 to 128: IPv6 clients are grouped by this many bits. */
   readonly ipv6Prefix: number;
@@ -37,14 +42,11 @@ export function readClient(peer: Peer, rawFields: readonly string[], rules: Clie
 
 /** Several lines are one list (RFC 9110, 5.3), so the walk begins at the end of the last line. */
 function lastUntrusted(peer: IpAddress, rawFields: readonly string[], rules: ClientAddressRules): IpAddress {
+  const read = rules.header === "forwarded" ? forwardedFor : xForwardedFor;
   let last = peer;
   for (let i = rawFields.length - 2; i >= 0; i -= 2) {
-    if (rawFields[i]?.toLowerCase() !== "x-forwarded-for") continue;
-    const entries = (rawFields[i + 1] ?? "").split(",");
-    for (let j = entries.length - 1; j >= 0; j -= 1) {
-      const entry = entries[j]?.trim() ?? "";
-      if (entry === "") continue; // an empty element is no element (RFC 9110, 5.6.1)
-      const address = parseForwardedAddress(entry);
+    if (rawFields[i]?.toLowerCase() !== rules.header) continue;
+    for (const address of read(rawFields[i + 1] ?? "")) {
       // What cannot be read ends the walk: left of it anything may have been written.
       if (address === undefined) return last;
       if (!isTrusted(address, rules)) return address;
@@ -52,6 +54,15 @@ function lastUntrusted(peer: IpAddress, rawFields: readonly string[], rules: Cli
     }
   }
   return last;
+}
+
+/** The addresses of one line, from the right; undefined for an entry that is none. */
+function* xForwardedFor(line: string): Generator<IpAddress | undefined> {
+  const entries = line.split(",");
+  for (let i = entries.length - 1; i >= 0; i -= 1) {
+    const entry = entries[i]?.trim() ?? "";
+    if (entry !== "") yield parseForwardedAddress(entry); // an empty element is no element (RFC 9110, 5.6.1)
+  }
 }
 
 /** An address with or without a port: `1.2.3.4:80`, `[2001:db8::1]:80`, `[2001:db8::1]`, `2001:db8::1`. */

@@ -1,5 +1,6 @@
 // The configuration as the rest of the gateway sees it: parsed, with units in the names. `config/` produces it; nothing
 // else knows how it was written.
+import type { ForwardingHeader } from "./client-address.ts";
 import type { Policy } from "./policy.ts";
 
 export interface Settings {
@@ -19,7 +20,7 @@ export interface Settings {
   readonly unmatched: "reject" | "proxy";
   readonly clientAddress: {
     readonly trustedProxies: readonly string[];
-    readonly header: "x-forwarded-for";
+    readonly header: ForwardingHeader;
     readonly ipv6Prefix: number;
   };
   /** Exactly one, until several are supported. */

@@ -10,6 +10,7 @@ const network = (text: string) => {
 };
 
 const trusting = (...networks: string[]): ClientAddressRules => ({
+  header: "x-forwarded-for",
   trustedProxies: networks.map(network),
   ipv6Prefix: 64,
 });

@@ -24,7 +24,7 @@ async function serve(decide: () => Verdict | Promise<Verdict>) {
     keepAliveTimeoutMs: 1_000,
     fields: new ResponseFields({ clock, kinds: ["standard", "legacy"], realm: "finance" }),
     nowMs: clock.monotonicMs,
-    readPeer: (address) => readPeer(address, { trustedProxies: [], ipv6Prefix: 64 }),
+    readPeer: (address) => readPeer(address, { header: "x-forwarded-for", trustedProxies: [], ipv6Prefix: 64 }),
     decide,
     observe: () => untouched(policy, clock.nowMs),
     requestId: () => "id",
