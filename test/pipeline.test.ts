@@ -154,7 +154,8 @@ const table: readonly Row[] = [
   row("malformed before ambiguous", request("/v1/..%2fv2/x", bearer), "bad_host", "skipped", "/v1/"),
   row("malformed before no route", request("/health", bearer), "bad_host", "skipped", null),
   row("a target of no form", request("v2/x"), "malformed", "skipped", null),
-  row("CONNECT", request("api.example:443", good, { method: "CONNECT" }), "malformed", "skipped", null),
+  row("CONNECT", request("api.example:443", good, { method: "CONNECT" }), "unsupported_method", "skipped", null),
+  row("TRACE", request("/v2/x", good, { method: "TRACE" }), "unsupported_method", "skipped", "/v2/"),
   row("an absolute form with a user", request(malformedAbsolute), "malformed", "skipped", null),
 ];
 

@@ -4,10 +4,14 @@ import { type Problem, problems } from "./problem.ts";
 import { isValidHost } from "./request-target.ts";
 
 export interface MessageFacts {
+  readonly method: string;
   readonly rawFields: readonly string[];
   readonly target: string;
   readonly httpVersion: string;
 }
+
+/** CONNECT asks for a tunnel, and TRACE for the fields that proxies added, as a client may not see them (RFC 9110, 9.3.8). */
+const refusedMethods: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
 /** RFC 9112, 3 recommends at least 8000 octets for a request line. */
 const maxTargetBytes = 8192;
@@ -20,11 +24,11 @@ export interface MessageReading {
   readonly expectsContinue: boolean;
 }
 
-export function readMessage({ rawFields, target, httpVersion }: MessageFacts): MessageReading {
+export function readMessage({ method, rawFields, target, httpVersion }: MessageFacts): MessageReading {
   const seen: Seen = { hosts: [], lengths: [], encodings: [], expectations: [], hasUnderscore: false };
   for (let i = 0; i < rawFields.length; i += 2) note(seen, rawFields[i] ?? "", rawFields[i + 1] ?? "");
   return {
-    problem: target.length > maxTargetBytes ? problems.targetTooLong : findProblem(seen, httpVersion),
+    problem: target.length > maxTargetBytes ? problems.targetTooLong : findProblem(seen, method, httpVersion),
     host: seen.hosts[0] ?? "",
     contentLength: seen.encodings.length > 0 ? null : Number(seen.lengths[0] ?? 0),
     // HTTP/1.0 knows no 100 (RFC 9110, 10.1.1).
@@ -59,7 +63,7 @@ function note(seen: Seen, name: string, value: string): void {
   }
 }
 
-function findProblem(seen: Seen, httpVersion: string): Problem | null {
+function findProblem(seen: Seen, method: string, httpVersion: string): Problem | null {
   const { hosts, lengths, encodings, expectations } = seen;
   // The parser lets HTTP/0.9 and HTTP/2.0 through as versions of a text that is neither.
   if (httpVersion !== "1.1" && httpVersion !== "1.0") return problems.malformed;
@@ -72,5 +76,5 @@ function findProblem(seen: Seen, httpVersion: string): Problem | null {
     return problems.unsupportedEncoding;
   if (expectations.some((expectation) => expectation.toLowerCase() !== "100-continue"))
     return problems.unsupportedExpect;
-  return null;
+  return refusedMethods.has(method) ? problems.unsupportedMethod : null;
 }

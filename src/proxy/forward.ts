@@ -10,7 +10,13 @@ import { Patience } from "./patience.ts";
 import { RequestBody } from "./request-body.ts";
 import { downstreamReason, downstreamResponseFields } from "./response-fields.ts";
 import type { UpstreamConnection, UpstreamConnections } from "./upstream-connections.ts";
-import { isLengthMismatch, upstreamErrorCode, upstreamErrorReason, upstreamProblem } from "./upstream-error.ts";
+import {
+  BadInterimResponse,
+  isLengthMismatch,
+  upstreamErrorCode,
+  upstreamErrorReason,
+  upstreamProblem,
+} from "./upstream-error.ts";
 
 /** The client's side of a request, as the server presents it. */
 export interface Downstream {
@@ -19,6 +25,8 @@ export interface Downstream {
   readonly exchange: Exchange;
   readonly hasBody: boolean;
   readonly expectsContinue: boolean;
+  /** Passes an interim response on, if the client can read one. */
+  inform(status: number, fields: readonly string[]): void;
   /** Writes the head of the upstream's response; throws if Node finds a field or the status invalid. */
   respond(status: number, statusText: string, fields: string[], retryAfter: string | null): void;
   /** Answers for the gateway; if a head has gone out already, breaks the connection instead. */
@@ -41,6 +49,9 @@ export interface ForwarderOptions {
   readonly onAnswer: () => void;
 }
 
+/** Each starts the wait for the response anew, and is kept in memory for a client that reads slowly. */
+const maxInterimResponses = 16;
+
 export class Forwarding implements Dispatcher.DispatchHandler {
   readonly #downstream: Downstream;
   readonly #request: ForwardRequest;
@@ -53,6 +64,7 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   #patience: Patience | null = null;
   #resume: (() => void) | null = null;
   #sawResponse = false;
+  #interimResponses = 0;
   /** The response is one that ends with its head, whatever length it speaks of. */
   #hasNoBody = false;
   #wasRetried = false;
@@ -107,7 +119,10 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   }
 
   onHeaders(status: number, rawFields: Buffer[], resume: () => void, statusText: string): boolean {
-    if (status < 200) return true;
+    if (status < 200) {
+      this.#inform(status, rawFields);
+      return true;
+    }
     const { exchange, res } = this.#downstream;
     this.#hasNoBody = status === 204 || status === 304;
     exchange.answeredMs = this.#options.nowMs();
@@ -119,6 +134,13 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     // The head goes out with the first piece of the body if that is here already, alone if it is not.
     process.nextTick(flushHead, res);
     return true;
+  }
+
+  /** What is thrown here fails the request, as it does in onHeaders. */
+  #inform(status: number, rawFields: readonly Buffer[]): void {
+    this.#interimResponses += 1;
+    if (status === 101 || this.#interimResponses > maxInterimResponses) throw new BadInterimResponse();
+    this.#downstream.inform(status, downstreamResponseFields(rawFields, status).fields);
   }
 
   onData(chunk: Buffer): boolean {

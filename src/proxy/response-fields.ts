@@ -22,8 +22,8 @@ export function downstreamResponseFields(rawFields: readonly Buffer[], status: n
     const lower = name.toLowerCase();
     if (gatewayResponseFields.has(lower)) continue;
     if (lower === "content-length") {
-      // RFC 9110, 8.6: a 204 has none. Everywhere else it is the framing, whatever Connection names.
-      if (status !== 204) fields.push(name, value);
+      // RFC 9110, 8.6: a 204 and an interim response have none. Everywhere else it is the framing, whatever Connection names.
+      if (status >= 200 && status !== 204) fields.push(name, value);
     } else if (lower === "retry-after") {
       retryAfter ??= value;
     } else if (!isHopByHop(lower, options)) {

@@ -23,7 +23,17 @@ const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   ERR_INVALID_CHAR: "malformed",
   ERR_HTTP_INVALID_STATUS_CODE: "malformed",
   ERR_INVALID_HTTP_TOKEN: "malformed",
+  ERR_BAD_INTERIM_RESPONSE: "malformed",
 };
+
+/** A 101 to a request that asked for no other protocol, or interim responses without end. */
+export class BadInterimResponse extends Error {
+  readonly code = "ERR_BAD_INTERIM_RESPONSE";
+
+  constructor() {
+    super("The upstream sent an interim response that it may not send.");
+  }
+}
 
 export function upstreamErrorCode(error: Error): string {
   return "code" in error && typeof error.code === "string" ? error.code : error.name;

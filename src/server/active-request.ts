@@ -1,12 +1,13 @@
 // A request that is being answered. Every head that goes to a client through Node's response goes through here, so none leaves without
 // its fields, and the connection is closed exactly when the rest of a body would otherwise be read as a request.
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Verdict } from "../core/decide.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import type { Decision } from "../core/policy.ts";
 import type { Problem, ProblemReason } from "../core/problem.ts";
 import type { Connection } from "./connection.ts";
+import { serializeHead } from "./raw-answer.ts";
 
 /** After these, client and gateway may disagree about where the next request begins. */
 const doubtful: ReadonlySet<ProblemReason> = new Set([
@@ -54,6 +55,15 @@ export class ActiveRequest {
     // A response that broke off is told by "close"; without a listener the error would end the process.
     parts.res.on("error", ignoreBrokenPipe);
     parts.req.on("error", ignoreBrokenPipe);
+  }
+
+  /**
+   * Past Node's response, which knows few of them and none of their fields as they came. They are out at once, so the
+   * response's own head cannot overtake them. HTTP/1.0 has none (RFC 9110, 15.2).
+   */
+  inform(status: number, fields: readonly string[]): void {
+    if (this.req.httpVersion !== "1.1" || this.res.headersSent) return;
+    this.res.socket?.write(serializeHead(status, STATUS_CODES[status] ?? "", fields), "latin1");
   }
 
   respond(status: number, statusText: string, fields: string[], retryAfter: string | null): void {

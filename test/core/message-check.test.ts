@@ -3,7 +3,7 @@ import { type MessageFacts, readMessage } from "../../src/core/message-check.ts"
 import { type Problem, problems } from "../../src/core/problem.ts";
 
 const read = (fields: readonly string[], more: Partial<MessageFacts> = {}) =>
-  readMessage({ rawFields: fields, target: "/v2/x", httpVersion: "1.1", ...more });
+  readMessage({ method: "GET", rawFields: fields, target: "/v2/x", httpVersion: "1.1", ...more });
 
 const host = ["Host", "api.example"];
 
@@ -91,6 +91,10 @@ describe("what is refused", () => {
   test("an encoding in HTTP/1.0", () => {
     const fields = [...host, "Transfer-Encoding", "chunked"];
     expect(read(fields, { httpVersion: "1.0" }).problem).toBe(problems.malformed);
+  });
+
+  test.each(["TRACE", "CONNECT"])("the method %s", (method) => {
+    expect(read(host, { method }).problem).toBe(problems.unsupportedMethod);
   });
 
   test("no Host in HTTP/1.0 either", () => {

@@ -83,15 +83,6 @@ test("an HTTP/1.0 client that asks to keep its connection keeps it when the leng
   await expectServed(client);
 });
 
-test("interim responses are not taken for the final one", async () => {
-  const interim = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n";
-  const { client } = await answeredWith(interim + response("ok", "X-A: 1\r\n"));
-  const answer = await client.read();
-  expect(answer).toMatchObject({ status: 200, body: "ok" });
-  expect(valuesOf(answer.rawFields, "Link")).toEqual([]);
-  await expectServed(client);
-});
-
 test("an upstream that sends 100 Continue unasked is a 502, and its connection is not used again", async () => {
   const { client, upstream } = await answeredWith(
     `HTTP/1.1 100 Continue\r\n\r\n${response("ok")}`,

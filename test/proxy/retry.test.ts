@@ -83,10 +83,13 @@ test.each([
   client.write(request("/v2/1"));
   expect((await client.read()).status).toBe(200);
   client.write(request("/v2/2"));
-  const status = await client.read().then(
-    (answer) => answer.status,
-    () => "broken off",
-  );
+  const readStatus = (): Promise<number | string> =>
+    client.read().then(
+      (answer) => answer.status,
+      () => "broken off",
+    );
+  const first = await readStatus();
+  const status = first === 103 ? await readStatus() : first;
   expect([502, "broken off"]).toContain(status);
   expect(hits).toEqual(["GET /v2/1", "GET /v2/2"]);
 });

@@ -141,6 +141,7 @@ export const refusals: readonly AnswerCase[] = [
   refused(431, "one large field", headTooLarge, get("/v2/x", `X: ${kilobytes(20)}\r\n`), unspent),
   refused(431, "300 fields", headTooLarge, get("/v2/x", many), unspent),
   refused(501, "gzip, chunked", badEncoding, post("Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n")),
+  refused(501, "TRACE", badMethod, get("/v2/x", "", "TRACE")),
   refused(501, "CONNECT", badMethod, "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", unspent),
 ];
 
@@ -157,6 +158,8 @@ export const upstreamFailures: readonly AnswerCase[] = [
   broken("closed inside the head", (socket) => void socket.end("HTTP/1.1 200 OK\r\nA")),
   broken("not HTTP", (socket) => void socket.write("nonsense\r\n\r\n")),
   broken("a status that is none", answers("0 OK", two, "ok")),
+  broken("a 101 to no protocol", answers("101 Switching Protocols", "")),
+  broken("interim responses without end", (socket) => void socket.write("HTTP/1.1 102 P\r\n\r\n".repeat(17))),
   broken("an upgrade nobody asked for", answers("101 Switching Protocols", "Connection: Upgrade\r\nUpgrade: x\r\n")),
   invalid("two lengths", `${two}Content-Length: 3\r\n`),
   invalid("length and encoding", `${two}${chunked}`),
