@@ -120,6 +120,8 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
   });
   const server: TrafficServer = new TrafficServer({
     upstreamUrl: settings.upstream.url,
+    proxyProtocol: settings.listen.proxyProtocol,
+    onProxyHeaderRefused: telemetry.metrics.proxyHeaderRefused,
     headTimeoutMs: settings.timeouts.headMs,
     keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
     stallTimeoutMs: stallTimeoutMs(settings),

@@ -68,6 +68,10 @@ export const schema = section("The configuration of Headgate.", {
   listen: section("Where clients connect.", {
     host: host("0.0.0.0", "The address to accept traffic on."),
     port: wholeNumber(8080, [0, 65535], "The port to accept traffic on; 0 picks a free one."),
+    proxyProtocol: flag(
+      false,
+      "Every connection begins with a PROXY header (version 1 or 2) that names the peer, or is closed.",
+    ),
   }),
   admin: section("Where metrics and health are served, apart from traffic.", {
     host: host("127.0.0.1", "The address of the admin listener."),

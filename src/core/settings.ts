@@ -4,7 +4,7 @@ import type { ForwardingHeader } from "./client-address.ts";
 import type { Policy } from "./policy.ts";
 
 export interface Settings {
-  readonly listen: { readonly host: string; readonly port: number };
+  readonly listen: { readonly host: string; readonly port: number; readonly proxyProtocol: boolean };
   readonly admin: { readonly host: string; readonly port: number };
   /** "/" or "/something": what stands before the routes in a client's target. No slash at the end, save "/" itself. */
   readonly basePath: string;

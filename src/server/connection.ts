@@ -22,6 +22,8 @@ export interface Turn {
 export class Connection {
   readonly socket: Socket;
   readonly peer: Peer;
+  /** Bytes of a PROXY header, which the HTTP parser never saw. */
+  readonly #headerBytes: number;
   /** The request that is being answered. */
   active: ActiveRequest | null = null;
   /** A last answer is on its way: whatever else arrives is not a request any more. */
@@ -34,15 +36,22 @@ export class Connection {
   #waiting: Turn[] = [];
   #unread: IncomingMessage | null = null;
 
-  constructor(socket: Socket, peer: Peer) {
+  constructor(socket: Socket, peer: Peer, headerBytes = 0) {
     this.socket = socket;
     this.peer = peer;
+    this.#headerBytes = headerBytes;
+    this.#bytesAtRest = headerBytes;
     // Node calls this when a last answer is written, and would close the socket at once.
     socket.destroySoon = () => {
       this.#unread?.removeAllListeners("data");
       this.#unread?.resume();
       endAndLinger(socket);
     };
+  }
+
+  /** Bytes of HTTP. */
+  get receivedBytes(): number {
+    return this.socket.bytesRead - this.#headerBytes;
   }
 
   /** Between two requests, or before the first. */

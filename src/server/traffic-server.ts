@@ -9,13 +9,18 @@ import { type Exchange, newExchange, unparsedExchange } from "../core/exchange.t
 import type { ResponseFields } from "../core/fields.ts";
 import type { Decision } from "../core/policy.ts";
 import { type Problem, problems } from "../core/problem.ts";
+import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
 import { ActiveRequest, type ActiveRequestContext } from "./active-request.ts";
 import { Connection } from "./connection.ts";
 import { createMount, presentToMount, type RequestHandler } from "./mount.ts";
+import { type Introduction, ProxyHeaders } from "./proxy-headers.ts";
 import { problemOfParseError, serializeAnswer } from "./raw-answer.ts";
 
 export interface TrafficServerOptions {
   readonly upstreamUrl: string;
+  /** Whether each connection has to begin with a PROXY header. */
+  readonly proxyProtocol: boolean;
+  readonly onProxyHeaderRefused: (reason: ProxyHeaderRefusal) => void;
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   /** How long nothing may move in either direction while a request is answered. */
@@ -48,6 +53,7 @@ export class TrafficServer {
   readonly #options: TrafficServerOptions;
   readonly #connections = new Map<Socket, Connection>();
   readonly #context: ActiveRequestContext;
+  readonly #proxyHeaders: ProxyHeaders;
   #mount: FastifyInstance | null = null;
   #server: Server | null = null;
   #isDraining = false;
@@ -56,10 +62,14 @@ export class TrafficServer {
     this.#options = options;
     const { fields, nowMs, observe, onEnd } = options;
     this.#context = { fields, nowMs, observe, onEnd, isDraining: () => this.#isDraining };
+    this.#proxyHeaders = new ProxyHeaders({
+      timeoutMs: options.headTimeoutMs,
+      onRefused: options.onProxyHeaderRefused,
+    });
   }
 
   get connectionCount(): number {
-    return this.#connections.size;
+    return this.#connections.size + this.#proxyHeaders.waitingCount;
   }
 
   async listen(host: string, port: number): Promise<{ host: string; port: number }> {
@@ -91,6 +101,7 @@ export class TrafficServer {
   async drain(timeoutMs: number): Promise<number> {
     this.#isDraining = true;
     for (const connection of this.#connections.values()) connection.endWhenIdle();
+    this.#proxyHeaders.endSilent();
     const server = this.#server;
     if (server === null) return 0;
     let brokenOff = 0;
@@ -99,6 +110,7 @@ export class TrafficServer {
     const timer = setTimeout(() => {
       brokenOff = [...this.#connections.values()].filter(({ active }) => active !== null).length;
       server.closeAllConnections();
+      this.#proxyHeaders.destroyAll();
     }, timeoutMs);
     await closed;
     clearTimeout(timer);
@@ -122,7 +134,7 @@ export class TrafficServer {
     // A client that stops reading would hold its upstream connection for ever.
     server.timeout = this.#options.stallTimeoutMs;
     const onRequest: RequestHandler = (req, res) => this.#onRequest(req, res, mountHandler);
-    server.on("connection", (socket) => this.#onConnection(socket));
+    this.#acceptOn(server);
     server.on("request", onRequest);
     server.on("checkContinue", onRequest);
     server.on("checkExpectation", onRequest);
@@ -131,9 +143,29 @@ export class TrafficServer {
     return server;
   }
 
-  #onConnection(socket: Socket): void {
-    this.#connections.set(socket, new Connection(socket, this.#options.readPeer(socket.remoteAddress)));
+  #acceptOn(server: Server): void {
+    const own: Introduction = { source: null, byteCount: 0 };
+    if (!this.#options.proxyProtocol) {
+      server.on("connection", (socket) => this.#onConnection(socket, own));
+      return;
+    }
+    // Node's own listeners, which begin to parse, wait for the header. The listening server stays the one that is closed.
+    const serve = server.listeners("connection");
+    server.removeAllListeners("connection");
+    server.on("connection", (socket) =>
+      this.#proxyHeaders.read(socket, (introduction) => {
+        for (const listener of serve) listener.call(server, socket);
+        this.#onConnection(socket, introduction);
+      }),
+    );
+  }
+
+  #onConnection(socket: Socket, { source, byteCount }: Introduction): void {
+    const peer = this.#options.readPeer(source ?? socket.remoteAddress);
+    const connection = new Connection(socket, peer, byteCount);
+    this.#connections.set(socket, connection);
     socket.once("close", () => this.#connections.delete(socket));
+    if (this.#isDraining) connection.endWhenIdle();
   }
 
   #onRequest(req: IncomingMessage, res: ServerResponse, mountHandler: RequestHandler): void {
@@ -194,7 +226,7 @@ export class TrafficServer {
 
   #onClientError(error: Error, socket: Socket): void {
     const connection = this.#connections.get(socket);
-    const problem = problemOfParseError(error, socket.bytesRead);
+    const problem = problemOfParseError(error, connection?.receivedBytes ?? 0);
     if (connection === undefined || problem === null) {
       socket.destroy();
       return;

@@ -3,6 +3,7 @@
 import type { AuthOutcome } from "../core/exchange.ts";
 import type { Outcome } from "../core/policy.ts";
 import type { ProblemReason } from "../core/problem.ts";
+import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
 import type { UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
 
 /** The label of what is outside every configured route. */
@@ -23,6 +24,8 @@ export function statusClass(status: number): StatusClass {
 export const outcomes = keysOf<Outcome>({ admitted: 0, throttled: 0, observed: 0 });
 
 export const authOutcomes = keysOf<AuthOutcome>({ accepted: 0, missing: 0, invalid: 0, skipped: 0 });
+
+export const proxyHeaderRefusals = keysOf<ProxyHeaderRefusal>({ invalid: 0, incomplete: 0, timeout: 0 });
 
 export const upstreamStates = keysOf<UpstreamHealth["state"]>({ unknown: 0, up: 0, down: 0 });
 

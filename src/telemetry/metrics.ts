@@ -4,6 +4,7 @@ import { Registry } from "prom-client";
 import type { CounterStore } from "../core/counter-store.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Policy } from "../core/policy.ts";
+import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
 import type { UpstreamConnections, UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
 import type { TokensInUse } from "../core/verifier.ts";
 import { type Exposition, exposer } from "./exposition.ts";
@@ -39,6 +40,7 @@ export interface Metrics {
   /** Once for each request, when it is over. Synchronous, and allocates nothing. */
   observe(exchange: Exchange): void;
   upstreamError(reason: UpstreamErrorReason): void;
+  proxyHeaderRefused(reason: ProxyHeaderRefusal): void;
   setDraining(): void;
   /** The text of a scrape, in OpenMetrics 1.0 or in Prometheus' text format 0.0.4. */
   text(openMetrics: boolean): Promise<Exposition>;
@@ -54,6 +56,13 @@ export function createMetrics(sources: MetricsSources): Metrics {
     "Failed attempts to get an answer from the upstream, by reason.",
     "reason",
     closed.upstreamErrorReasons,
+  );
+  const proxyHeadersRefused = counterByLabel(
+    registry,
+    "headgate_proxy_headers_refused_total",
+    "Connections closed because they did not begin with a PROXY header, by reason.",
+    "reason",
+    closed.proxyHeaderRefusals,
   );
   let draining = 0;
   gauge(registry, "headgate_draining", "1 from the signal to stop until the end of the process.", [], (set) =>
@@ -71,6 +80,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
       observeDecision(exchange);
     },
     upstreamError: (reason) => add(upstreamErrors.get(reason) ?? upstreamErrors.get("other")),
+    proxyHeaderRefused: (reason) => add(proxyHeadersRefused.get(reason)),
     setDraining() {
       draining = 1;
     },

@@ -19,6 +19,8 @@ async function serve(decide: () => Verdict | Promise<Verdict>) {
   const ended: Exchange[] = [];
   const server = new TrafficServer({
     upstreamUrl: "http://127.0.0.1:9",
+    proxyProtocol: false,
+    onProxyHeaderRefused: () => {},
     headTimeoutMs: 1_000,
     stallTimeoutMs: 1_000,
     keepAliveTimeoutMs: 1_000,

@@ -53,9 +53,10 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
 }
 
 export function testSettings(upstreamUrl: string, overrides: Overrides = {}): Settings {
+  const packaged = packagedSettings();
   const base: Settings = {
-    ...packagedSettings(),
-    listen: { host: "127.0.0.1", port: 0 },
+    ...packaged,
+    listen: { ...packaged.listen, host: "127.0.0.1", port: 0 },
     admin: { host: "127.0.0.1", port: 0 },
     drain: { delayMs: 0, timeoutMs: 2_000 },
   };

@@ -1,0 +1,100 @@
+// The PROXY protocol's header, versions 1 and 2 (haproxy.org, proxy-protocol.txt): who is at the other end of a connection that
+// a load balancer opened. A function of the bytes so far: more bytes never change an answer that is not "incomplete", and
+// nothing that is not a header to the letter is taken for one. What stands behind it is not looked at.
+import { formatIpAddress, parseIpAddress } from "./ip-address.ts";
+
+export type ProxyHeader =
+  | { readonly kind: "incomplete" }
+  | { readonly kind: "invalid" }
+  /** `source` is null where the header speaks of no one else: the address is then the socket's own. */
+  | { readonly kind: "complete"; readonly byteCount: number; readonly source: string | null };
+
+/** Why a connection was closed without having been shown to the HTTP parser. A closed set: it is a metric label. */
+export type ProxyHeaderRefusal = "invalid" | "incomplete" | "timeout";
+
+/** Version 1, with its CRLF. */
+const maxLineBytes = 107;
+const binaryHeadBytes = 16;
+/** Addresses and TLVs of version 2. The length field allows 64 KiB; balancers send some hundred bytes. */
+const maxBinaryBodyBytes = 4096;
+
+const signature1 = bytesOf("PROXY ");
+const signature2 = bytesOf("\r\n\r\n\0\r\nQUIT\n");
+
+const incomplete: ProxyHeader = { kind: "incomplete" };
+const invalid: ProxyHeader = { kind: "invalid" };
+
+export function readProxyHeader(bytes: Uint8Array): ProxyHeader {
+  if (bytes.length === 0) return incomplete;
+  return bytes[0] === signature2[0] ? readBinary(bytes) : readLine(bytes);
+}
+
+function readLine(bytes: Uint8Array): ProxyHeader {
+  if (!beginsWith(bytes, signature1)) return invalid;
+  const end = bytes.subarray(0, maxLineBytes).indexOf(0x0a);
+  if (end === -1) return bytes.length < maxLineBytes ? incomplete : invalid;
+  const source = readLineSource(String.fromCharCode(...bytes.subarray(0, end + 1)));
+  return source === undefined ? invalid : { kind: "complete", byteCount: end + 1, source };
+}
+
+function readLineSource(line: string): string | null | undefined {
+  // What follows UNKNOWN "must be ignored".
+  if (/^PROXY UNKNOWN(?: [^\r]*)?\r\n$/.test(line)) return null;
+  const match = /^PROXY TCP([46]) ([0-9A-Fa-f:.]+) ([0-9A-Fa-f:.]+) (\d{1,5}) (\d{1,5})\r\n$/.exec(line);
+  const [, family, source = "", destination = "", ...ports] = match ?? [];
+  if (family === undefined) return undefined;
+  for (const address of [source, destination]) {
+    if (address.includes(":") !== (family === "6") || parseIpAddress(address) === undefined) return undefined;
+  }
+  return ports.every((port) => String(Number(port)) === port && Number(port) <= 65535) ? source : undefined;
+}
+
+function readBinary(bytes: Uint8Array): ProxyHeader {
+  if (!beginsWith(bytes, signature2)) return invalid;
+  const [version = 0x21, protocol = 0x00, high = 0, low = 0] = bytes.subarray(signature2.length, binaryHeadBytes);
+  if (version !== 0x20 && version !== 0x21) return invalid;
+  // Of a LOCAL connection the rest means nothing: it is the balancer itself, looking whether we live.
+  const addressBytes = version === 0x20 ? 0 : addressBytesOf(protocol);
+  const bodyBytes = high * 256 + low;
+  if (addressBytes === undefined || bodyBytes > maxBinaryBodyBytes) return invalid;
+  if (bytes.length < binaryHeadBytes) return incomplete;
+  if (bodyBytes < addressBytes) return invalid;
+  if (bytes.length < binaryHeadBytes + bodyBytes) return incomplete;
+  const body = bytes.subarray(binaryHeadBytes, binaryHeadBytes + bodyBytes);
+  const source = version === 0x20 ? null : readBinarySource(protocol, body);
+  return { kind: "complete", byteCount: binaryHeadBytes + bodyBytes, source };
+}
+
+/** Undefined for what is refused: datagrams, which carry no HTTP/1, and values "unspecified and to be rejected". */
+function addressBytesOf(protocol: number): number | undefined {
+  switch (protocol) {
+    case 0x00: // unspecified: "free to accept, with the real addresses", as UNKNOWN in version 1
+      return 0;
+    case 0x11: // TCP over IPv4
+      return 12;
+    case 0x21: // TCP over IPv6
+      return 36;
+    case 0x31: // a UNIX stream, which has no address that could be charged
+      return 216;
+    default:
+      return undefined;
+  }
+}
+
+function readBinarySource(protocol: number, body: Uint8Array): string | null {
+  if (protocol === 0x11) return body.subarray(0, 4).join(".");
+  if (protocol !== 0x21) return null;
+  const groups = Array.from({ length: 8 }, (_, i) => (body[2 * i] ?? 0) * 256 + (body[2 * i + 1] ?? 0));
+  return formatIpAddress(groups);
+}
+
+/** True as well for bytes that end inside the signature. */
+function beginsWith(bytes: Uint8Array, signature: Uint8Array): boolean {
+  const length = Math.min(bytes.length, signature.length);
+  for (let i = 0; i < length; i += 1) if (bytes[i] !== signature[i]) return false;
+  return true;
+}
+
+function bytesOf(text: string): Uint8Array {
+  return Uint8Array.from(text, (char) => char.charCodeAt(0));
+}

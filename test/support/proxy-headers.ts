@@ -1,0 +1,20 @@
+// PROXY protocol headers of version 2, right and wrong, byte for byte.
+
+export const signature = "\r\n\r\n\0\r\nQUIT\n";
+
+/** `body`: addresses and TLVs; the length says how long it is. */
+export function binaryHeader(versionAndCommand: number, protocol: number, body: Buffer): Buffer {
+  const length = Buffer.alloc(2);
+  length.writeUInt16BE(body.length);
+  return Buffer.concat([Buffer.from(signature, "latin1"), Buffer.from([versionAndCommand, protocol]), length, body]);
+}
+
+/** Source, destination 198.51.100.1, two ports. */
+export function ipv4Block(source: readonly [number, number, number, number]): Buffer {
+  return Buffer.from([...source, 198, 51, 100, 1, 0xdc, 4, 1, 0xbb]);
+}
+
+/** Source as 32 hexadecimal digits, destination ::1, two ports. */
+export function ipv6Block(source: string): Buffer {
+  return Buffer.concat([Buffer.from(source, "hex"), Buffer.alloc(15), Buffer.from([1, 0xdc, 4, 1, 0xbb])]);
+}
