@@ -1,7 +1,7 @@
 // Who is charged: the peer, or, if the peer is a trusted proxy, the last address of the forwarding header that is not one.
 // Read from the right, because everything further left was written by someone nobody vouches for. Headers
 // from an untrusted peer are never looked at.
-import { forwardedFor } from "./forwarded.ts";
+import { forwardedFor, trimBlanks } from "./forwarded.ts";
 import { type Cidr, clientKey, formatIpAddress, type IpAddress, isWithin, parseIpAddress } from "./ip-address.ts";
 
 /** The one that trusted proxies write; the other is never looked at, since they may pass a client's own on. */
@@ -60,7 +60,7 @@ function lastUntrusted(peer: IpAddress, rawFields: readonly string[], rules: Cli
 function* xForwardedFor(line: string): Generator<IpAddress | undefined> {
   const entries = line.split(",");
   for (let i = entries.length - 1; i >= 0; i -= 1) {
-    const entry = entries[i]?.trim() ?? "";
+    const entry = trimBlanks(entries[i] ?? "");
     if (entry !== "") yield parseForwardedAddress(entry); // an empty element is no element (RFC 9110, 5.6.1)
   }
 }

@@ -11,7 +11,7 @@ export function* forwardedFor(line: string): Generator<IpAddress | undefined> {
   let end = line.length;
   while (end >= 0) {
     const start = elementStart(line, end);
-    const element = line.slice(start, end).replace(/^[ \t]+|[ \t]+$/g, "");
+    const element = trimBlanks(line.slice(start, end));
     end = start - 1;
     if (element === "") continue;
     const address = readElement(element);
@@ -40,9 +40,18 @@ function openingMark(line: string, closing: number): number {
   return -1;
 }
 
+/** What HTTP allows around an element, and no more: `trim` takes away a no-break space as well. In one pass each way. */
+export function trimBlanks(text: string): string {
+  const isBlank = (i: number): boolean => text[i] === " " || text[i] === "\t";
+  let [start, end] = [0, text.length];
+  while (start < end && isBlank(start)) start += 1;
+  while (end > start && isBlank(end - 1)) end -= 1;
+  return text.slice(start, end);
+}
+
 // RFC 9110, 5.6.2 and 5.6.4. Blanks around the semicolon are not in RFC 7239, but are written, and mean nothing else.
 const pair =
-  /[ \t]*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)|"((?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*)"))?[ \t]*(?:;|$)/y;
+  /[ \t]*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)|"((?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*)")[ \t]*)?(?:;|$)/y;
 
 function readElement(element: string): IpAddress | undefined {
   const names = new Set<string>();

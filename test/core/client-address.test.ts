@@ -58,6 +58,7 @@ describe("behind a trusted proxy, the walk from the right", () => {
     ["a port that is none ends the walk", ["6.6.6.6, 1.2.3.4:http"], "10.0.0.1"],
     ["empty elements are no elements", [" , 1.2.3.4, , ,, 10.0.0.2 ,"], "1.2.3.4"],
     ["an empty line is no element", ["1.2.3.4", "", " "], "1.2.3.4"],
+    ["a no-break space is no white space", ["6.6.6.6, 10.0.0.2\xa0"], "10.0.0.1"],
     ["white space around is dropped", ["\t 1.2.3.4 \t,\t10.0.0.2\t"], "1.2.3.4"],
   ])("%s", (_, lines, client) => {
     expect(clientOf("10.0.0.1", lines)).toBe(client);

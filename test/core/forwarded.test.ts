@@ -142,6 +142,8 @@ test.each([
   ["marks", '"'.repeat(16_000)],
   ["escaped marks", `x="${'\\"'.repeat(8000)}`],
   ["backslashes", `${"\\".repeat(16_000)}"`],
+  ["blanks", `a=b;${" ".repeat(16_000)}@`],
+  ["blanks behind a pair", `a=b${" ".repeat(16_000)}@`],
   ["pairs", "a=b;".repeat(4000)],
   ["open strings", '="'.repeat(8000)],
 ])("16 KiB of %s are read quickly", { timeout: 1000 }, (_, line) => {

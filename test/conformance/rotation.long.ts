@@ -1,0 +1,17 @@
+// A million addresses of one network through the whole pipeline: see rotation.test.ts.
+import { expect, test } from "vitest";
+import { addressIn, limit, pipeline } from "./rotation.ts";
+
+test("1,000,000 addresses of one /64 are admitted as often as one address", () => {
+  const isAdmitted = pipeline("x-forwarded-for");
+  const seen = new Set<string>();
+  let admitted = 0;
+  for (let i = 0; i < 1_000_000; i += 1) {
+    const address = addressIn("2001:db8:1:2", i);
+    seen.add(address);
+    if (isAdmitted(address, [])) admitted += 1;
+  }
+  expect(seen.size).toBe(1_000_000);
+  expect(admitted).toBe(limit);
+  expect(isAdmitted(addressIn("2001:db8:1:3", 0), [])).toBe(true);
+});

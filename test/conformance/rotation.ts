@@ -1,0 +1,42 @@
+// Clients that own a whole network and change their address with every request, through the pipeline and without sockets.
+import { offVerifier } from "../../src/auth/presence.ts";
+import { type ClientAddressRules, readPeer } from "../../src/core/client-address.ts";
+import { parseCidr } from "../../src/core/ip-address.ts";
+import { createPathReader } from "../../src/core/request-path.ts";
+import { MemoryStore } from "../../src/limiter/memory-store.ts";
+import { createDecide } from "../../src/pipeline.ts";
+
+export const limit = 100;
+
+export function pipeline(header: ClientAddressRules["header"]) {
+  const clientAddress = { header, trustedProxies: [parseCidr("10.0.0.1") ?? never()], ipv6Prefix: 64 };
+  const store = new MemoryStore({ name: "per-ip", limit, windowMs: 60_000, maxClients: 1000 });
+  const paths = { own: "/", upstream: "/" };
+  const readPath = createPathReader(["/v1/", "/v2/"], "/");
+  const rules = { clientAddress, readPath, unmatched: "reject" as const, maxBodyBytes: 10, paths };
+  const decide = createDecide({ rules, store, verifier: offVerifier });
+  /** Whether a request with this peer and these fields is admitted. */
+  return (peer: string, fields: readonly string[]): boolean => {
+    const verdict = decide({
+      peer: readPeer(peer, clientAddress),
+      rawFields: ["Host", "a", ...fields],
+      method: "GET",
+      target: "/v2/x",
+      httpVersion: "1.1",
+      nowMs: 1000,
+    });
+    if (verdict instanceof Promise) throw new Error("the pipeline answered with a promise");
+    return verdict.decision.outcome === "admitted";
+  };
+}
+
+function never(): never {
+  throw new Error("the test wrote no network");
+}
+
+/** A different one for each i below 2^20 its low half spread over all of the /64. */
+export function addressIn(network: string, i: number): string {
+  const spread = Math.imul(i, 0x9e3779b1) >>> 0;
+  const hex = (number: number): string => (number & 0xffff).toString(16);
+  return `${network}:${hex(spread >>> 16)}:${hex(spread)}:${hex(i >>> 16)}:${hex(i)}`;
+}
