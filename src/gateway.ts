@@ -160,6 +160,7 @@ function createForward(
   return (active) => {
     const { target, message, upstreamTarget } = active.verdict.reading;
     const origin = {
+      method: active.exchange.method,
       peer: active.connection.peer,
       host: target?.authority ?? message.host,
       requestId: active.exchange.id,

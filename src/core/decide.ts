@@ -79,6 +79,8 @@ export function findRefusal(reading: RequestReading, decision: Decision, rules: 
     case "route":
       break;
   }
+  // The gateway itself has nothing at any path.
+  if (reading.message.endsHere) return problems.noRoute;
   // The base path is there, but spelled otherwise, so it cannot be taken off the original bytes.
   return reading.upstreamTarget === null ? problems.ambiguousPath : null;
 }

@@ -22,10 +22,12 @@ export interface MessageReading {
   /** Bytes of the body, null if it is chunked, 0 if there is none. */
   readonly contentLength: number | null;
   readonly expectsContinue: boolean;
+  /** An OPTIONS that has come as far as it may (RFC 9110, 7.6.2): whoever holds it answers it. */
+  readonly endsHere: boolean;
 }
 
 export function readMessage({ method, rawFields, target, httpVersion }: MessageFacts): MessageReading {
-  const seen: Seen = { hosts: [], lengths: [], encodings: [], expectations: [], hasUnderscore: false };
+  const seen: Seen = { hosts: [], lengths: [], encodings: [], expectations: [], hops: [], hasUnderscore: false };
   for (let i = 0; i < rawFields.length; i += 2) note(seen, rawFields[i] ?? "", rawFields[i + 1] ?? "");
   return {
     problem: target.length > maxTargetBytes ? problems.targetTooLong : findProblem(seen, method, httpVersion),
@@ -33,6 +35,7 @@ export function readMessage({ method, rawFields, target, httpVersion }: MessageF
     contentLength: seen.encodings.length > 0 ? null : Number(seen.lengths[0] ?? 0),
     // HTTP/1.0 knows no 100 (RFC 9110, 10.1.1).
     expectsContinue: seen.expectations.length > 0 && httpVersion !== "1.0",
+    endsHere: method === "OPTIONS" && seen.hops.some((hops) => /^0+$/.test(hops)),
   };
 }
 
@@ -41,6 +44,7 @@ interface Seen {
   readonly lengths: string[];
   readonly encodings: string[];
   readonly expectations: string[];
+  readonly hops: string[];
   hasUnderscore: boolean;
 }
 
@@ -59,6 +63,9 @@ function note(seen: Seen, name: string, value: string): void {
       break;
     case "expect":
       seen.expectations.push(value);
+      break;
+    case "max-forwards":
+      seen.hops.push(value);
       break;
   }
 }

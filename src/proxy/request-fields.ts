@@ -5,6 +5,7 @@ import type { Peer } from "../core/client-address.ts";
 import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
 
 export interface Origin {
+  readonly method: string;
   readonly peer: Peer;
   /** Goes upstream as Host: the client's own, or the authority of an absolute-form target. */
   readonly host: string;
@@ -18,7 +19,7 @@ export interface Origin {
 const originFields = new Set(["forwarded", "x-real-ip", "x-request-id"]);
 
 export function upstreamRequestFields(rawFields: readonly string[], origin: Origin): string[] {
-  const { peer, host, requestId } = origin;
+  const { method, peer, host, requestId } = origin;
   const options = connectionOptions(rawFields);
   const fields: string[] = ["Host", host];
   const kept = { forwardedFor: [] as string[], proto: false, host: false };
@@ -39,13 +40,18 @@ export function upstreamRequestFields(rawFields: readonly string[], origin: Orig
       kept.proto ||= lower === "x-forwarded-proto";
       kept.host ||= lower === "x-forwarded-host";
     }
-    fields.push(name, value);
+    fields.push(name, lower === "max-forwards" && method === "OPTIONS" ? oneLess(value) : value);
   }
   fields.push("X-Forwarded-For", [...kept.forwardedFor, peer.text].join(", "));
   if (!kept.proto) fields.push("X-Forwarded-Proto", "http");
   if (!kept.host) fields.push("X-Forwarded-Host", host);
   fields.push("Via", "1.1 headgate", "X-Request-Id", requestId);
   return fields;
+}
+
+/** RFC 9110, 7.6.2: of OPTIONS every intermediary takes one away; at 0 it was not forwarded. What is no number means nothing. */
+function oneLess(maxForwards: string): string {
+  return /^\d{1,15}$/.test(maxForwards) ? `${Number(maxForwards) - 1}` : maxForwards;
 }
 
 /** The id to use: a trusted peer's own, if it is one short line of visible characters, else undefined. */

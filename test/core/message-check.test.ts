@@ -20,7 +20,20 @@ describe("what passes", () => {
     ["names that only resemble", ["Content-Length2", "x", "X-Transfer-Encoding", "gzip", "Expect-CT", "x"], 0, false],
     ["odd names", ["0", "x", "constructor", "x", "~", "x"], 0, false],
   ])("%s", (_, fields, contentLength, expectsContinue) => {
-    expect(read([...host, ...fields])).toEqual({ problem: null, host: "api.example", contentLength, expectsContinue });
+    expect(read([...host, ...fields])).toEqual({
+      problem: null,
+      host: "api.example",
+      contentLength,
+      expectsContinue,
+      endsHere: false,
+    });
+  });
+
+  test("only an OPTIONS may have come as far as it may", () => {
+    const fields = [...host, "Max-Forwards", "0"];
+    expect(read(fields, { method: "OPTIONS" }).endsHere).toBe(true);
+    expect(read(fields).endsHere).toBe(false);
+    expect(read([...host, "Max-Forwards", "10"], { method: "OPTIONS" }).endsHere).toBe(false);
   });
 
   test("a target of 8,192 bytes", () => {

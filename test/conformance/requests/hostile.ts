@@ -1,0 +1,88 @@
+// What has fooled proxies before and no section forbids in so many words: names that two servers read as one, paths that two
+// readers take for two places, and requests inside of requests.
+import { chunked, declined, forwarded, kept, message, post, type RequestCase, refused } from "./request-case.ts";
+
+const get = (target: string): string => message("", `GET ${target} HTTP/1.1`);
+const counted = (name: string, target: string): RequestCase => forwarded("paths: counted", name, get(target));
+const ambiguous = (name: string, target: string): RequestCase => declined("paths: ambiguous", name, 400, get(target));
+const nowhere = (name: string, target: string): RequestCase => declined("paths: no route", name, 404, get(target));
+const smuggled = "GET /v2/smuggled HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n";
+const inside = post(`Content-Length: ${smuggled.length}\r\n`, smuggled);
+
+const names: readonly RequestCase[] = [
+  refused("underscores", "X_Forwarded_For", 400, message("X_Forwarded_For: 1.2.3.4\r\n")),
+  refused("underscores", "Content_Length", 400, message("Content_Length: 5\r\n")),
+  refused("underscores", "Transfer_Encoding", 400, message("Transfer_Encoding: chunked\r\n")),
+  refused("underscores", "__proto__", 400, message("__proto__: x\r\n")),
+  kept("look-alikes", "Content-Length2", "Content-Length2: 5"),
+  kept("look-alikes", "X-Transfer-Encoding", "X-Transfer-Encoding: chunked"),
+  kept("look-alikes", "Content-Length in a value", "X: Content-Length: 5"),
+  kept("overrides", "X-HTTP-Method-Override", "X-HTTP-Method-Override: DELETE"),
+  kept("overrides", "X-Original-URL", "X-Original-URL: /v1/x", "X-Rewrite-URL: /v1/x"),
+];
+
+const smuggling: readonly RequestCase[] = [
+  forwarded("smuggling", "a request as a body with a length", inside, { body: smuggled }),
+  forwarded(
+    "smuggling",
+    "a request as a chunk",
+    chunked(`${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`),
+    {
+      body: smuggled,
+    },
+  ),
+  forwarded("smuggling", "a request as the body of a GET", inside.replace("POST", "GET"), {
+    line: "GET /v2/x HTTP/1.1",
+    body: smuggled,
+  }),
+  refused("smuggling", "CL.TE", 400, post("Content-Length: 6\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\nG")),
+  refused("smuggling", "TE.CL", 400, post("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", `5c\r\n${smuggled}`)),
+  refused(
+    "smuggling",
+    "TE.TE behind a tab",
+    400,
+    post("Transfer-Encoding: chunked\r\nTransfer-Encoding:\tx\r\n", "0\r\n\r\n"),
+  ),
+  refused(
+    "smuggling",
+    "an encoding behind a fold of another field",
+    400,
+    post("X: a\r\n Transfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+  ),
+  refused("smuggling", "CL.0 with a sign", 400, post("Content-Length: -0\r\n", smuggled)),
+  refused("smuggling", "a length behind NUL", 400, post("Content-Length: 5\0\r\n", smuggled)),
+  refused("smuggling", "a target that ends the line", 400, message("", "GET /v2/x HTTP/1.1\r HTTP/1.1")),
+];
+
+const paths: readonly RequestCase[] = [
+  counted("upper case", "/V2/x"),
+  counted("an empty segment before", "//v2/x"),
+  counted("a dot segment before", "/./v2/x"),
+  counted("an encoded name", "/%76%32/x"),
+  ambiguous("encoded twice", "/%2576%2532/x"),
+  ambiguous("parameters behind the version", "/v2;a=b/x"),
+  counted("an encoded dot segment", "/%2e/v2/x"),
+  ambiguous("a hash behind the route", "/v2/x#/../v1"),
+  counted("climbing inside the route", "/v2/a/../x"),
+  counted("bytes of a word in UTF-8", "/v2/%C3%A4"),
+  counted("what a query says does not matter", "/v2/x?/../../v1/%2e%2e"),
+  ambiguous("climbing into another route", "/v1/../v2/x"),
+  ambiguous("an encoded slash behind a climb", "/v1/..%2fv2/x"),
+  ambiguous("an encoded climb", "/v1/%2e%2e/v2/x"),
+  ambiguous("an encoded backslash behind a climb", "/v1/..%5cv2/x"),
+  ambiguous("a backslash behind a climb", "/v1/..\\v2/x"),
+  ambiguous("NUL", "/v2/x%00"),
+  ambiguous("CR LF", "/v2/x%0d%0aX:%20y"),
+  ambiguous("a climb with parameters", "/v1/..;/v2/x"),
+  ambiguous("an overlong slash", "/v2/..%c0%af"),
+  ambiguous("an overlong dot", "/v2/%c0%ae%c0%ae/x"),
+  ambiguous("climbing out of the root", "/../v2/x"),
+  ambiguous("climbing out of the route", "/v2/../x"),
+  ambiguous("encoded five times", "/%252525252576%32/x"),
+  nowhere("a name that begins like a route's", "/v20/x"),
+  nowhere("the root", "/"),
+  nowhere("another place", "/admin/v2x"),
+  nowhere("the route in a query", "/x?/v2/x"),
+];
+
+export const hostile: readonly RequestCase[] = [...names, ...smuggling, ...paths];

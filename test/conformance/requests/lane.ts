@@ -1,0 +1,114 @@
+// The runner of the request corpus: a gateway before an upstream that records, one exchange at a time, so that whatever arrives
+// upstream belongs to the case. Several lanes may run beside each other.
+import { expect } from "vitest";
+import { within } from "../../support/eventually.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway.ts";
+import { type FramedResponse, RawConnection } from "../../support/raw-connection.ts";
+import { writePieces } from "../pieces.ts";
+import { type RecordedRequest, type RecordingUpstream, startRecordingUpstream } from "../recording-upstream.ts";
+import type { Forwarded, RequestCase } from "./request-case.ts";
+
+/** Follows every message: served only where the connection goes on, and then as a request of its own. */
+const probe = "GET /elsewhere HTTP/1.1\r\nHost: a\r\n\r\n";
+/** Follows every message that ends its connection: never served. */
+const smuggled = "GET /v2/smuggled HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n";
+
+export class RequestLane {
+  readonly #upstream: RecordingUpstream;
+  readonly #gateway: TestGateway;
+  readonly #exhausted: TestGateway;
+
+  constructor(upstream: RecordingUpstream, gateway: TestGateway, exhausted: TestGateway) {
+    this.#upstream = upstream;
+    this.#gateway = gateway;
+    this.#exhausted = exhausted;
+  }
+
+  static async start(): Promise<RequestLane> {
+    const upstream = await startRecordingUpstream();
+    const open = (limit: number) =>
+      startTestGateway({
+        upstreamUrl: upstream.url,
+        overrides: {
+          policies: [{ name: "per-ip", limit, windowMs: 1_000, maxClients: 10 }],
+          drain: { timeoutMs: 0 },
+          log: { access: false },
+        },
+      });
+    return new RequestLane(upstream, await open(1_000_000), await open(0));
+  }
+
+  async close(): Promise<void> {
+    await this.#gateway.close();
+    await this.#exhausted.close();
+    await this.#upstream.close();
+  }
+
+  /** `pieces` together are the case's bytes. */
+  async run(row: RequestCase, pieces: readonly string[] = [row.bytes]): Promise<void> {
+    const { port } = (row.isExhausted ? this.#exhausted : this.#gateway).traffic;
+    const client = new RawConnection(port);
+    this.#upstream.takeBytes();
+    try {
+      await this.#check(row, client, pieces);
+      if (row.expected.kind === "broken") await this.#settle();
+    } finally {
+      client.destroy();
+    }
+  }
+
+  async #check(
+    { expected, bytes, statusInPieces }: RequestCase,
+    client: RawConnection,
+    pieces: readonly string[],
+  ): Promise<void> {
+    const [method = ""] = bytes.trimStart().split(" ");
+    const behind = expected.kind === "broken" || expected.closes ? smuggled : "";
+    const last = pieces.at(-1) ?? "";
+    await writePieces((piece) => client.write(piece), [...pieces.slice(0, -1), last + behind]);
+    if (expected.kind === "forwarded") {
+      for (const _ of expected.requests) expect(await readFinal(client, method)).toMatchObject({ status: 200 });
+      const seen = this.#upstream.take();
+      expect(seen).toMatchObject(expected.requests.map(recordOf));
+      for (const { framing } of seen) expect(framing.length).toBeLessThan(2);
+    } else {
+      const { status } = await readFinal(client, method);
+      if (pieces.length === 1 || status !== statusInPieces) expect(status).toBe(expected.status);
+      expect(this.#upstream.take()).toEqual([]);
+      if (expected.kind === "refused") expect(this.#upstream.takeBytes()).toBe("");
+    }
+    if (behind === "") {
+      client.write(probe);
+      expect((await client.read()).status).toBe(404);
+    } else {
+      expect(await within("the connection ends", client.closed)).toBe("end");
+    }
+    expect(client.rest).toBe("");
+  }
+
+  /** What is left of a broken request has arrived when a request after it is answered. */
+  async #settle(): Promise<void> {
+    const client = new RawConnection(this.#gateway.traffic.port);
+    client.write("GET /v2/settle HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n");
+    expect((await client.read()).status).toBe(200);
+    client.destroy();
+    expect(this.#upstream.take().map(({ lines }) => lines[0])).toEqual(["GET /v2/settle HTTP/1.1"]);
+  }
+}
+
+async function readFinal(client: RawConnection, method: string): Promise<FramedResponse> {
+  const response = await client.read({ method });
+  return response.status < 200 ? readFinal(client, method) : response;
+}
+
+/** Everything that the upstream sees: what undici spells its own way, the client's lines, and what the gateway adds. */
+function recordOf({ line, host, lines, body }: Forwarded): Omit<RecordedRequest, "framing"> {
+  const added = [
+    "X-Forwarded-For: 127.0.0.1",
+    "X-Forwarded-Proto: http",
+    `X-Forwarded-Host: ${host}`,
+    "Via: 1.1 headgate",
+    expect.stringMatching(/^X-Request-Id: [0-9a-f-]{36}$/),
+  ];
+  return { lines: [line, `host: ${host}`, "connection: keep-alive", ...lines, ...added], body };
+}

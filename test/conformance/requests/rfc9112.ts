@@ -1,0 +1,420 @@
+// HTTP/1.1's message syntax, section by section: what a recipient must accept, what it must refuse, and what it must close after.
+import {
+  broken,
+  chunked,
+  declined,
+  dropped,
+  forwarded,
+  kept,
+  message,
+  post,
+  type RequestCase,
+  refused,
+  token,
+} from "./request-case.ts";
+
+const get = (line: string): string => message("", line);
+const hosted = (host: string): string => `GET /v2/x HTTP/1.1\r\nHost: ${host}\r\n${token}\r\n\r\n`;
+const targeted = (section: string, name: string, target: string): RequestCase =>
+  forwarded(section, name, get(`GET ${target} HTTP/1.1`));
+const kibibytes = (count: number): string => "x".repeat(count * 1024);
+const end = "0\r\n\r\n";
+
+const syntax: readonly RequestCase[] = [
+  forwarded("RFC 9112 2.2", "a plain request", message()),
+  forwarded("RFC 9112 2.2", "one empty line before the request", `\r\n${message()}`, { line: "GET /v2/x HTTP/1.1" }),
+  forwarded("RFC 9112 2.2", "two empty lines before the request", `\r\n\r\n${message()}`, {
+    line: "GET /v2/x HTTP/1.1",
+  }),
+  refused("RFC 9112 2.2", "bare LF for every line's end", 400, message().replaceAll("\r\n", "\n")),
+  refused("RFC 9112 2.2", "bare LF behind the request line", 400, message().replace("\r\n", "\n")),
+  refused("RFC 9112 2.2", "bare LF between fields", 400, message("A: b\nC: d\r\n")),
+  refused("RFC 9112 2.2", "bare LF at the head's end", 400, `${message().slice(0, -2)}\n`),
+  refused("RFC 9112 2.2", "bare CR in a value", 400, message("A: b\rC: d\r\n")),
+  refused("RFC 9112 2.2", "bare CR in the request line", 400, get("GET /v2/x\r HTTP/1.1")),
+  refused("RFC 9112 2.2", "bare CR before a field's name", 400, message("\rA: b\r\n")),
+  refused("RFC 9112 2.2", "CR CR LF behind a field", 400, message("A: b\r\r\n")),
+  refused(
+    "RFC 9112 2.2",
+    "white space before the first field",
+    400,
+    `GET /v2/x HTTP/1.1\r\n X: y\r\nHost: a\r\n${token}\r\n\r\n`,
+  ),
+  refused(
+    "RFC 9112 2.2",
+    "a tab before the first field",
+    400,
+    `GET /v2/x HTTP/1.1\r\n\tX: y\r\nHost: a\r\n${token}\r\n\r\n`,
+  ),
+  refused("RFC 9112 2.2", "an empty line with white space before the request", 400, ` \r\n${message()}`),
+  refused("RFC 9112 2.2", "TLS", 400, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
+  refused("RFC 9112 2.2", "a NUL before the request", 400, `\0${message()}`),
+  refused("RFC 9112 2.2", "a byte order mark before the request", 400, `\xef\xbb\xbf${message()}`),
+  refused("RFC 9112 2.2", "the preface of HTTP/2", 400, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+  refused("RFC 9112 2.3", "HTTP/1.2", 400, get("GET /v2/x HTTP/1.2")),
+  refused("RFC 9112 2.3", "HTTP/2.0 in text", 400, get("GET /v2/x HTTP/2.0")),
+  refused("RFC 9112 2.3", "HTTP/0.9 with fields", 400, get("GET /v2/x HTTP/0.9")),
+  refused("RFC 9112 2.3", "HTTP/0.9", 400, "GET /v2/x\r\n"),
+  refused("RFC 9112 2.3", "HTTP/11", 400, get("GET /v2/x HTTP/11")),
+  refused("RFC 9112 2.3", "HTTP/1.10", 400, get("GET /v2/x HTTP/1.10")),
+  refused("RFC 9112 2.3", "the version in lower case", 400, get("GET /v2/x http/1.1")),
+  // Node's parser takes RTSP for HTTP; what goes on is HTTP either way.
+  forwarded("RFC 9112 2.3", "RTSP is served as the HTTP of its version", get("GET /v2/x RTSP/1.0"), {
+    line: "GET /v2/x HTTP/1.1",
+    closes: true,
+  }),
+  refused("RFC 9112 2.3", "another protocol", 400, get("GET /v2/x SIP/2.0")),
+  refused("RFC 9112 2.3", "a version of letters", 400, get("GET /v2/x HTTP/x.y")),
+];
+
+const requestLine: readonly RequestCase[] = [
+  forwarded("RFC 9112 3", "two spaces behind the method become one", get("GET  /v2/x HTTP/1.1"), {
+    line: "GET /v2/x HTTP/1.1",
+  }),
+  refused("RFC 9112 3", "a tab behind the method", 400, get("GET\t/v2/x HTTP/1.1")),
+  refused("RFC 9112 3", "a space behind the version", 400, get("GET /v2/x HTTP/1.1 ")),
+  refused("RFC 9112 3", "a space before the method", 400, get(" GET /v2/x HTTP/1.1")),
+  refused("RFC 9112 3", "a space in the target", 400, get("GET /v2/x y HTTP/1.1")),
+  refused("RFC 9112 3", "no target", 400, get("GET HTTP/1.1")),
+  refused("RFC 9112 3.1", "a method that is no token", 400, get("G(T /v2/x HTTP/1.1")),
+  refused("RFC 9112 3.1", "a method in lower case", 400, get("get /v2/x HTTP/1.1")),
+  refused("RFC 9112 3.1", "an empty method", 400, get("/v2/x HTTP/1.1")),
+  targeted("RFC 9112 3.2.1", "a query", "/v2/x?a=b&c"),
+  targeted("RFC 9112 3.2.1", "an empty query", "/v2/x?"),
+  targeted("RFC 9112 3.2.1", "question marks and slashes in a query", "/v2/x?a=/b?c//../v1"),
+  targeted("RFC 9112 3.2.1", "an empty segment", "/v2//x"),
+  targeted("RFC 9112 3.2.1", "a target of 8,192 bytes", `/v2/${"x".repeat(8188)}`),
+  {
+    ...refused("RFC 9112 3", "a target of 17 KiB", 414, get(`GET /v2/${kibibytes(17)} HTTP/1.1`)),
+    // In pieces it is the head that is known to be too large, which is true as well.
+    statusInPieces: 431,
+  },
+  declined("RFC 9112 3", "a target of 8,193 bytes", 414, get(`GET /v2/${"x".repeat(8189)} HTTP/1.1`)),
+  refused("RFC 9112 3.2", "NUL in the target", 400, get("GET /v2/\0 HTTP/1.1")),
+  refused("RFC 9112 3.2", "DEL in the target", 400, get("GET /v2/\x7f HTTP/1.1")),
+  refused("RFC 9112 3.2", "bytes over 127 in the target", 400, get("GET /v2/\xe4 HTTP/1.1")),
+  refused("RFC 9112 3.2", "bytes over 127 in the query", 400, get("GET /v2/x?\xc3\xa4 HTTP/1.1")),
+  forwarded("RFC 9112 3.2.2", "absolute form: its authority is the Host", get("GET http://b.test/v2/x?y HTTP/1.1"), {
+    line: "GET /v2/x?y HTTP/1.1",
+    host: "b.test",
+  }),
+  forwarded("RFC 9112 3.2.2", "absolute form with a port", get("GET http://b.test:81/v2/x HTTP/1.1"), {
+    line: "GET /v2/x HTTP/1.1",
+    host: "b.test:81",
+  }),
+  forwarded("RFC 9112 3.2.2", "absolute form, scheme in capitals", get("GET HTTP://b/v2/x HTTP/1.1"), {
+    line: "GET /v2/x HTTP/1.1",
+    host: "b",
+  }),
+  forwarded("RFC 9112 3.2.2", "absolute form of https", get("GET https://b/v2/x HTTP/1.1"), {
+    line: "GET /v2/x HTTP/1.1",
+    host: "b",
+  }),
+  declined("RFC 9112 3.2.2", "absolute form without a path", 404, get("GET http://b HTTP/1.1")),
+  declined("RFC 9112 3.2.2", "absolute form without a path, with a query", 404, get("GET http://b?/v2/x HTTP/1.1")),
+  refused("RFC 9112 3.2.2", "absolute form with an empty authority", 400, get("GET http:///v2/x HTTP/1.1")),
+  refused("RFC 9110 4.2.4", "absolute form with a user", 400, get("GET http://u@b/v2/x HTTP/1.1")),
+  refused("RFC 9110 4.2.4", "absolute form with user and password", 400, get("GET http://u:p@b/v2/x HTTP/1.1")),
+  refused("RFC 9112 3.2.2", "absolute form with an impossible port", 400, get("GET http://b:99999/v2/x HTTP/1.1")),
+  refused("RFC 9112 3.2.2", "absolute form of another scheme", 400, get("GET ftp://b/v2/x HTTP/1.1")),
+  refused("RFC 9112 3.2.2", "absolute form of a file", 400, get("GET file:///v2/x HTTP/1.1")),
+  refused("RFC 9112 3.2.2", "absolute form and two Hosts", 400, message("Host: b\r\n", "GET http://b/v2/x HTTP/1.1")),
+  refused("RFC 9112 3.2.2", "absolute form without a Host", 400, `GET http://b/v2/x HTTP/1.1\r\n${token}\r\n\r\n`),
+  declined("RFC 9112 3.2.2", "absolute form under no route", 404, get("GET http://b/x HTTP/1.1")),
+  refused("RFC 9112 3.2.3", "authority form with GET", 400, get("GET a:80 HTTP/1.1")),
+  refused("RFC 9112 3.2.3", "CONNECT", 501, `CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n`),
+  refused("RFC 9112 3.2.3", "CONNECT with a path", 501, "CONNECT /v2/x HTTP/1.1\r\nHost: a\r\n\r\n"),
+  declined("RFC 9112 3.2.4", "OPTIONS *", 404, get("OPTIONS * HTTP/1.1")),
+  refused("RFC 9112 3.2.4", "GET *", 400, get("GET * HTTP/1.1")),
+  refused("RFC 9112 3.2.4", "OPTIONS *x", 400, get("OPTIONS *x HTTP/1.1")),
+  forwarded("RFC 9112 3.2.4", "OPTIONS of a path", get("OPTIONS /v2/x HTTP/1.1")),
+  forwarded("RFC 9112 3.2.2", "OPTIONS of an absolute form", get("OPTIONS http://b/v2/x HTTP/1.1"), {
+    line: "OPTIONS /v2/x HTTP/1.1",
+    host: "b",
+  }),
+];
+
+const host: readonly RequestCase[] = [
+  refused("RFC 9112 3.2", "no Host", 400, `GET /v2/x HTTP/1.1\r\n${token}\r\n\r\n`),
+  refused("RFC 9112 3.2", "no Host in HTTP/1.0", 400, `GET /v2/x HTTP/1.0\r\n${token}\r\n\r\n`),
+  refused("RFC 9112 3.2", "an empty Host", 400, hosted("")),
+  refused("RFC 9112 3.2", "two Hosts", 400, message("Host: b\r\n")),
+  refused("RFC 9112 3.2", "two Hosts alike, in two cases", 400, message("host: a\r\n")),
+  refused("RFC 9112 3.2", "a list of Hosts", 400, hosted("a, b")),
+  refused("RFC 9112 3.2", "a Host with a user", 400, hosted("u@a")),
+  refused("RFC 9112 3.2", "a Host with a path", 400, hosted("a/b")),
+  refused("RFC 9112 3.2", "a Host with a query", 400, hosted("a?b")),
+  refused("RFC 9112 3.2", "a Host with a scheme", 400, hosted("http://a")),
+  refused("RFC 9112 3.2", "a Host with a space", 400, hosted("a b")),
+  refused("RFC 9112 3.2", "a Host with a backslash", 400, hosted("a\\b")),
+  refused("RFC 9112 3.2", "a Host with bytes over 127", 400, hosted("\xe4")),
+  refused("RFC 9112 3.2", "a Host with a port over 65535", 400, hosted("a:65536")),
+  refused("RFC 9112 3.2", "a Host with a port of letters", 400, hosted("a:b")),
+  refused("RFC 9112 3.2", "a Host with two ports", 400, hosted("a:1:2")),
+  refused("RFC 9112 3.2", "a port without a Host", 400, hosted(":80")),
+  refused("RFC 9112 3.2", "an open bracket", 400, hosted("[::1")),
+  forwarded("RFC 9112 3.2", "a Host with a port", hosted("a:8080"), { host: "a:8080" }),
+  forwarded("RFC 9112 3.2", "a Host with an empty port", hosted("a:"), { host: "a:" }),
+  forwarded("RFC 9112 3.2", "an IPv6 Host", hosted("[::1]:80"), { host: "[::1]:80" }),
+  forwarded("RFC 9112 3.2", "a Host in capitals", hosted("API.Test"), { host: "API.Test" }),
+  forwarded("RFC 9112 3.2", "a Host with white space around it", hosted(" \ta\t "), { host: "a" }),
+  forwarded("RFC 9112 3.2", "a Host behind the other fields", `GET /v2/x HTTP/1.1\r\n${token}\r\nHost: a\r\n\r\n`),
+];
+
+const fields: readonly RequestCase[] = [
+  kept("RFC 9112 5", "an empty value", "X-Empty: "),
+  forwarded("RFC 9112 5", "no white space behind the colon", message("X:y\r\n"), { lines: [token, "X: y"] }),
+  forwarded("RFC 9112 5", "white space around a value", message("X: \t y \t\r\n"), { lines: [token, "X: y"] }),
+  kept("RFC 9112 5", "white space inside a value", "X: a \t b"),
+  kept("RFC 9112 5", "colons in a value", "X: a:b: c"),
+  refused("RFC 9112 5.1", "a space before the colon", 400, message("X : y\r\n")),
+  refused("RFC 9112 5.1", "a tab before the colon", 400, message("X\t: y\r\n")),
+  refused(
+    "RFC 9112 5.1",
+    "a space before the colon of Host",
+    400,
+    `GET /v2/x HTTP/1.1\r\nHost : a\r\n${token}\r\n\r\n`,
+  ),
+  refused("RFC 9112 5.1", "a space before the colon of Content-Length", 400, post("Content-Length : 2\r\n", "hi")),
+  refused(
+    "RFC 9112 5.1",
+    "a space before the colon of Transfer-Encoding",
+    400,
+    post("Transfer-Encoding : chunked\r\n", end),
+  ),
+  refused("RFC 9112 5.1", "a space in a name", 400, message("X Y: z\r\n")),
+  refused("RFC 9112 5.1", "a field without a name", 400, message(": b\r\n")),
+  refused("RFC 9112 5.1", "a field without a colon", 400, message("Ab\r\n")),
+  refused("RFC 9112 5.2", "a folded field", 400, message("X: a\r\n b\r\n")),
+  refused("RFC 9112 5.2", "a field folded with a tab", 400, message("X: a\r\n\tb\r\n")),
+  refused("RFC 9112 5.2", "a folded Host", 400, `GET /v2/x HTTP/1.1\r\nHost:\r\n a\r\n${token}\r\n\r\n`),
+  refused("RFC 9112 5.2", "a folded encoding", 400, post("Transfer-Encoding:\r\n chunked\r\n", end)),
+  refused("RFC 9112 5.2", "a folded length", 400, post("Content-Length:\r\n 2\r\n", "hi")),
+  refused("RFC 9112 5.2", "a fold of nothing", 400, message("X: a\r\n \r\n")),
+];
+
+const bodyLength: readonly RequestCase[] = [
+  forwarded("RFC 9112 6.1", "chunks", chunked(`2\r\nhi\r\n${end}`), { body: "hi" }),
+  forwarded("RFC 9112 6.1", "chunks, in capitals", post("TRANSFER-ENCODING: ChunkeD\r\n", `2\r\nhi\r\n${end}`), {
+    body: "hi",
+  }),
+  forwarded("RFC 9112 6.1", "chunks of nothing", chunked(end)),
+  refused(
+    "RFC 9112 6.1",
+    "length, then encoding",
+    400,
+    post("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", end),
+  ),
+  refused(
+    "RFC 9112 6.1",
+    "encoding, then length",
+    400,
+    post("Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", end),
+  ),
+  refused(
+    "RFC 9112 6.1",
+    "chunked in HTTP/1.0",
+    400,
+    message("Transfer-Encoding: chunked\r\n", "POST /v2/x HTTP/1.0", end),
+  ),
+  refused("RFC 9112 6.1", "gzip, chunked", 501, post("Transfer-Encoding: gzip, chunked\r\n", end)),
+  refused(
+    "RFC 9112 6.1",
+    "gzip and chunked in two lines",
+    501,
+    post("Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", end),
+  ),
+  refused("RFC 9112 6.1", "xchunked", 501, post("Transfer-Encoding: xchunked\r\n", end)),
+  refused("RFC 9112 6.1", "chunkedx", 501, post("Transfer-Encoding: chunkedx\r\n", end)),
+  refused("RFC 9112 6.3", "chunked is not the last", 400, post("Transfer-Encoding: chunked, gzip\r\n", end)),
+  refused("RFC 9112 6.3", "chunked, identity", 400, post("Transfer-Encoding: chunked, identity\r\n", end)),
+  refused("RFC 9112 6.3", "identity", 501, post("Transfer-Encoding: identity\r\n", end)),
+  refused("RFC 9112 6.3", "gzip alone", 501, post("Transfer-Encoding: gzip\r\n", end)),
+  refused(
+    "RFC 9112 7",
+    "chunked twice, in two lines",
+    400,
+    post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", end),
+  ),
+  refused("RFC 9112 7", "chunked twice, in one line", 400, post("Transfer-Encoding: chunked, chunked\r\n", end)),
+  refused("RFC 9112 6.1", "chunked with a parameter", 501, post("Transfer-Encoding: chunked;q=1\r\n", end)),
+  refused("RFC 9112 6.1", "chunked in quotes", 501, post('Transfer-Encoding: "chunked"\r\n', end)),
+  refused("RFC 9112 6.1", "chunked behind a vertical tab", 400, post("Transfer-Encoding: \vchunked\r\n", end)),
+  refused("RFC 9112 6.1", "an empty encoding", 400, post("Transfer-Encoding: \r\n", end)),
+  refused("RFC 9112 6.1", "an encoding of commas", 501, post("Transfer-Encoding: , ,\r\n", end)),
+  forwarded("RFC 9112 6.2", "a length", post("Content-Length: 2\r\n", "hi"), { lines: [token], body: "hi" }),
+  forwarded("RFC 9112 6.2", "a length of nothing", post("Content-Length: 0\r\n"), { lines: [token] }),
+  forwarded("RFC 9112 6.2", "a length with white space around it", post("Content-Length: \t2 \r\n", "hi"), {
+    body: "hi",
+  }),
+  forwarded("RFC 9112 6.3", "no length is no body", post()),
+  forwarded("RFC 9112 6.2", "a GET with a body", message("Content-Length: 2\r\n", "GET /v2/x HTTP/1.1", "hi"), {
+    body: "hi",
+  }),
+  forwarded("RFC 9112 6.2", "a DELETE with a body", message("Content-Length: 2\r\n", "DELETE /v2/x HTTP/1.1", "hi"), {
+    body: "hi",
+  }),
+  refused("RFC 9112 6.3", "two different lengths", 400, post("Content-Length: 2\r\nContent-Length: 3\r\n", "abc")),
+  refused("RFC 9112 6.3", "the same length twice", 400, post("Content-Length: 2\r\nContent-Length: 2\r\n", "ab")),
+  refused("RFC 9112 6.3", "a list of lengths", 400, post("Content-Length: 2, 2\r\n", "ab")),
+  refused("RFC 9112 6.3", "a negative length", 400, post("Content-Length: -1\r\n")),
+  refused("RFC 9112 6.3", "a signed length", 400, post("Content-Length: +2\r\n", "ab")),
+  refused("RFC 9112 6.3", "a hex length", 400, post("Content-Length: 0x2\r\n", "ab")),
+  refused("RFC 9112 6.3", "a length with a fraction", 400, post("Content-Length: 2.0\r\n", "ab")),
+  refused("RFC 9112 6.3", "a length with an exponent", 400, post("Content-Length: 2e0\r\n", "ab")),
+  refused("RFC 9112 6.3", "a length with a blank inside", 400, post("Content-Length: 1 0\r\n", "0123456789")),
+  refused("RFC 9112 6.3", "a length with an underscore", 400, post("Content-Length: 1_0\r\n", "0123456789")),
+  refused("RFC 9112 6.3", "an empty length", 400, post("Content-Length: \r\n")),
+  refused("RFC 9112 6.3", "a length over 64 bits", 400, post("Content-Length: 99999999999999999999\r\n")),
+  refused("RFC 9112 6.3", "a length over 53 bits", 400, post("Content-Length: 9007199254740993\r\n")),
+  refused(
+    "RFC 9110 15.5.14",
+    "a body over the limit, with nothing of it sent",
+    413,
+    post("Content-Length: 10485761\r\n"),
+  ),
+];
+
+const chunks: readonly RequestCase[] = [
+  forwarded("RFC 9112 7.1", "two chunks", chunked(`2\r\nhi\r\n3\r\n you\r\n`.replace("3\r\n you", "4\r\n you") + end), {
+    body: "hi you",
+  }),
+  forwarded("RFC 9112 7.1", "a chunk size in both cases", chunked(`a\r\n0123456789\r\nA\r\n0123456789\r\n${end}`), {
+    body: "01234567890123456789",
+  }),
+  forwarded("RFC 9112 7.1", "zeros before a chunk size", chunked(`0002\r\nhi\r\n${end}`), { body: "hi" }),
+  forwarded("RFC 9112 7.1", "zeros for the last chunk", chunked("2\r\nhi\r\n000\r\n\r\n"), { body: "hi" }),
+  forwarded("RFC 9112 7.1", "line ends inside a chunk", chunked(`4\r\n\r\n\r\n\r\n${end}`), { body: "\r\n\r\n" }),
+  forwarded("RFC 9112 7.1", "a chunk that looks like the last", chunked(`5\r\n${end}\r\n${end}`), { body: end }),
+  forwarded("RFC 9112 7.1.1", "an extension is dropped", chunked(`2;a\r\nhi\r\n${end}`), { body: "hi" }),
+  forwarded("RFC 9112 7.1.1", "an extension with a value is dropped", chunked(`2;a=b;c\r\nhi\r\n0;d=e\r\n\r\n`), {
+    body: "hi",
+  }),
+  forwarded("RFC 9112 7.1.1", "an extension in quotes is dropped", chunked(`2;a="b;c \\" d"\r\nhi\r\n${end}`), {
+    body: "hi",
+  }),
+  broken("RFC 9112 7.1.1", "an extension with a bare CR", 400, chunked(`2;a=\rb\r\nhi\r\n${end}`)),
+  broken("RFC 9112 7.1.1", "an extension with a bare LF", 400, chunked(`2;a=\nb\r\nhi\r\n${end}`)),
+  broken("RFC 9112 7.1.1", "CR LF in a quoted extension", 400, chunked(`2;a="\r\nhi\r\n${end}`)),
+  broken("RFC 9112 7.1.1", "17 KiB of an extension", 400, chunked(`2;x=${kibibytes(17)}\r\nhi\r\n${end}`)),
+  forwarded("RFC 9112 7.1.2", "a trailer is dropped", chunked("2\r\nhi\r\n0\r\nX-T: v\r\n\r\n"), { body: "hi" }),
+  forwarded(
+    "RFC 9112 7.1.2",
+    "trailers are dropped together with Trailer",
+    chunked("2\r\nhi\r\n0\r\nX-T: v\r\nX-U: w\r\n\r\n", "Trailer: X-T, X-U\r\n"),
+    { body: "hi" },
+  ),
+  forwarded(
+    "RFC 9112 7.1.2",
+    "trailers that look like framing are dropped",
+    chunked("2\r\nhi\r\n0\r\nX-Content-Length: 9\r\nHost: b\r\nAuthorization: Bearer u\r\n\r\n"),
+    { body: "hi" },
+  ),
+  broken("RFC 9112 7.1.2", "a length as a trailer", 400, chunked("2\r\nhi\r\n0\r\nContent-Length: 9\r\n\r\n")),
+  broken(
+    "RFC 9112 7.1.2",
+    "an encoding as a trailer",
+    400,
+    chunked("2\r\nhi\r\n0\r\nTransfer-Encoding: chunked\r\n\r\n"),
+  ),
+  broken("RFC 9112 7.1.2", "a trailer without a colon", 400, chunked("2\r\nhi\r\n0\r\nX\r\n\r\n")),
+  broken("RFC 9112 7.1.2", "a folded trailer", 400, chunked("2\r\nhi\r\n0\r\nX: a\r\n b\r\n\r\n")),
+  broken("RFC 9112 7.1.2", "17 KiB of trailers", 431, chunked(`2\r\nhi\r\n0\r\nX: ${kibibytes(17)}\r\n\r\n`)),
+  broken("RFC 9112 7.1", "a chunk size that is no number", 400, chunked("zz\r\nhi\r\n")),
+  broken("RFC 9112 7.1", "a chunk size over 64 bits", 400, chunked("fffffffffffffffff\r\nhi\r\n")),
+  broken("RFC 9112 7.1", "a signed chunk size", 400, chunked(`+2\r\nhi\r\n${end}`)),
+  broken("RFC 9112 7.1", "a negative chunk size", 400, chunked(`-2\r\nhi\r\n${end}`)),
+  broken("RFC 9112 7.1", "an underscore in a chunk size", 400, chunked(`1_0\r\n0123456789abcdef\r\n${end}`)),
+  broken("RFC 9112 7.1", "a hex prefix", 400, chunked(`0x2\r\nhi\r\n${end}`)),
+  broken("RFC 9112 7.1", "a space before a chunk size", 400, chunked(` 2\r\nhi\r\n${end}`)),
+  broken("RFC 9112 7.1", "a space behind a chunk size", 400, chunked(`2 \r\nhi\r\n${end}`)),
+  broken("RFC 9112 7.1", "an empty chunk size", 400, chunked(`\r\n${end}`)),
+  broken("RFC 9112 7.1", "bare LF behind a chunk size", 400, chunked(`2\nhi\r\n${end}`)),
+  broken("RFC 9112 7.1", "bare LF behind a chunk", 400, chunked(`2\r\nhi\n${end}`)),
+  broken("RFC 9112 7.1", "a chunk longer than its size", 400, chunked(`2\r\nhi!\r\n${end}`)),
+  broken("RFC 9112 7.1", "bare LF at the end", 400, chunked("2\r\nhi\r\n0\r\n\n")),
+];
+
+const connections: readonly RequestCase[] = [
+  forwarded("RFC 9112 9.3", "Connection: close", message("Connection: close\r\n"), { closes: true }),
+  forwarded("RFC 9112 9.3", "close in a list, in capitals", message("Connection: X-A, CLOSE\r\nX-A: b\r\n"), {
+    closes: true,
+  }),
+  forwarded("RFC 9112 9.3", "HTTP/1.0", message("", "GET /v2/x HTTP/1.0"), {
+    line: "GET /v2/x HTTP/1.1",
+    closes: true,
+  }),
+  forwarded("RFC 9112 9.3", "HTTP/1.0 that asks to stay", message("Connection: keep-alive\r\n", "GET /v2/x HTTP/1.0"), {
+    line: "GET /v2/x HTTP/1.1",
+  }),
+  dropped("RFC 9112 9.3", "Connection: keep-alive", "Connection: keep-alive"),
+  {
+    ...forwarded(
+      "RFC 9112 9.3.2",
+      "two requests at once are answered in their order",
+      message() + post("Content-Length: 2\r\n", "hi"),
+    ),
+    expected: {
+      kind: "forwarded",
+      requests: [
+        { line: "GET /v2/x HTTP/1.1", host: "a", lines: [token], body: "" },
+        { line: "POST /v2/x HTTP/1.1", host: "a", lines: [token], body: "hi" },
+      ],
+      closes: false,
+    },
+  },
+  {
+    ...forwarded(
+      "RFC 9112 9.3.2",
+      "a body with a length, then a request",
+      post("Content-Length: 2\r\n", "hi") + message(),
+    ),
+    expected: {
+      kind: "forwarded",
+      requests: [
+        { line: "POST /v2/x HTTP/1.1", host: "a", lines: [token], body: "hi" },
+        { line: "GET /v2/x HTTP/1.1", host: "a", lines: [token], body: "" },
+      ],
+      closes: false,
+    },
+  },
+  {
+    ...forwarded("RFC 9112 9.3.2", "a chunked body, then a request", chunked(`2\r\nhi\r\n${end}`) + message()),
+    expected: {
+      kind: "forwarded",
+      requests: [
+        { line: "POST /v2/x HTTP/1.1", host: "a", lines: [token], body: "hi" },
+        { line: "GET /v2/x HTTP/1.1", host: "a", lines: [token], body: "" },
+      ],
+      closes: false,
+    },
+  },
+  forwarded(
+    "RFC 9112 9.6",
+    "nothing behind Connection: close is served",
+    message("Connection: close\r\n") + message("", "GET /v2/never HTTP/1.1"),
+    { closes: true },
+  ),
+  forwarded(
+    "RFC 9112 9.6",
+    "nothing behind HTTP/1.0 is served",
+    message("", "GET /v2/x HTTP/1.0") + message("", "GET /v2/never HTTP/1.1"),
+    { line: "GET /v2/x HTTP/1.1", closes: true },
+  ),
+  forwarded(
+    "RFC 9112 11.2",
+    "a request inside a body is a body",
+    post("Content-Length: 36\r\n", "GET /v2/smuggled HTTP/1.1\r\nHost: a\r\n".slice(0, 36)),
+    { body: "GET /v2/smuggled HTTP/1.1\r\nHost: a\r\n".slice(0, 36) },
+  ),
+];
+
+export const rfc9112: readonly RequestCase[] = [
+  ...syntax,
+  ...requestLine,
+  ...host,
+  ...fields,
+  ...bodyLength,
+  ...chunks,
+  ...connections,
+];
