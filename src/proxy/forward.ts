@@ -139,7 +139,8 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   /** What is thrown here fails the request, as it does in onHeaders. */
   #inform(status: number, rawFields: readonly Buffer[]): void {
     this.#interimResponses += 1;
-    if (status === 101 || this.#interimResponses > maxInterimResponses) throw new BadInterimResponse();
+    // 101 and what is below are no interim responses, or none that was asked for.
+    if (status <= 101 || this.#interimResponses > maxInterimResponses) throw new BadInterimResponse();
     this.#downstream.inform(status, downstreamResponseFields(rawFields, status).fields);
   }
 
@@ -236,7 +237,10 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   }
 }
 
+const nothing = Buffer.alloc(0);
+
 function flushHead(res: ServerResponse): void {
   // Node sends a head with the first write; a response that has not begun its body yet must not keep its head back.
-  if (!res.writableEnded) res.flushHeaders();
+  // Its own flushHeaders would write the head as UTF-8, and bytes over 127 in a field would become two.
+  if (!res.writableEnded) res.write(nothing);
 }

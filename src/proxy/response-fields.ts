@@ -18,7 +18,7 @@ export function downstreamResponseFields(rawFields: readonly Buffer[], status: n
   let retryAfter: string | null = null;
   for (let i = 0; i < received.length; i += 2) {
     const name = received[i] ?? "";
-    const value = received[i + 1] ?? "";
+    const value = withoutWhiteSpaceBehind(received[i + 1] ?? "");
     const lower = name.toLowerCase();
     if (gatewayResponseFields.has(lower)) continue;
     if (lower === "content-length") {
@@ -31,6 +31,13 @@ export function downstreamResponseFields(rawFields: readonly Buffer[], status: n
     }
   }
   return { fields, retryAfter };
+}
+
+/** It is no part of the value (RFC 9110, 5.5), and undici's parser leaves it there. Not trimEnd: that takes a byte of 0xa0 too. */
+function withoutWhiteSpaceBehind(value: string): string {
+  let end = value.length;
+  while (value[end - 1] === " " || value[end - 1] === "\t") end -= 1;
+  return value.slice(0, end);
 }
 
 /** The reason phrase as bytes, one a character. undici reads it as UTF-8; what is none is lost, and a reason may be empty. */

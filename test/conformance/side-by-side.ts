@@ -7,7 +7,13 @@ export async function sideBySide<Lane, Job>(
 ): Promise<void> {
   const waiting = [...jobs];
   const work = async (lane: Lane): Promise<void> => {
-    for (let job = waiting.shift(); job !== undefined; job = waiting.shift()) await run(lane, job);
+    try {
+      for (let job = waiting.shift(); job !== undefined; job = waiting.shift()) await run(lane, job);
+    } finally {
+      // One that fails ends all, but only between two exchanges: a lane must be at rest when it is used again.
+      waiting.length = 0;
+    }
   };
-  await Promise.all(lanes.map(work));
+  const outcomes = await Promise.allSettled(lanes.map(work));
+  for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
 }
