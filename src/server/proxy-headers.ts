@@ -72,7 +72,7 @@ export class ProxyHeaders {
   }
 }
 
-/** Paused in between, or a socket that flows would not tell its new reader of what was put back. */
+/** Paused in between, so that nothing flows while nobody listens. */
 function handOver(socket: Socket, rest: Buffer, serve: () => void): void {
   socket.pause();
   if (rest.length > 0) socket.unshift(rest);

@@ -268,6 +268,20 @@ test("a drain hears out a header that has begun, serves its request, and tells i
   await within("the drain ends", drained, 1_000);
 });
 
+test("a header that is whole only during the drain, with nothing behind it, does not hold up the end", async () => {
+  const { gateway, connect } = await start({ drain: { timeoutMs: 5_000 } });
+  const client = connect();
+  client.write("PROXY TCP4 192.0.2.1 ");
+  const other = connect();
+  await exchange(other, line("192.0.2.2") + request("/elsewhere"));
+  const drained = gateway.drain();
+  await within("the other ends", other.closed, 1_000);
+  expect(client.ending).toBeNull();
+  client.write("198.51.100.1 1 2\r\n");
+  await within("the drain ends", drained, 1_000);
+  expect(await within("the connection ends", client.closed)).toBe("end");
+});
+
 test("a header that never ends does not outlast the drain", async () => {
   const { gateway, connect } = await start({ drain: { timeoutMs: 200 } });
   const client = connect();
