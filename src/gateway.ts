@@ -12,11 +12,13 @@ import type { Health } from "./core/health.ts";
 import { coversIpv4, parseCidr } from "./core/ip-address.ts";
 import { createPathReader } from "./core/request-path.ts";
 import type { Settings } from "./core/settings.ts";
+import { upgradeProtocols } from "./core/upgrade.ts";
 import type { Verifier } from "./core/verifier.ts";
 import { MemoryStore } from "./limiter/memory-store.ts";
 import { createDecide } from "./pipeline.ts";
 import { type ForwarderOptions, Forwarding } from "./proxy/forward.ts";
 import { trustedRequestId, upstreamRequestFields } from "./proxy/request-fields.ts";
+import { Tunnels } from "./proxy/tunnels.ts";
 import { UpstreamConnections } from "./proxy/upstream-connections.ts";
 import type { ActiveRequest } from "./server/active-request.ts";
 import { TrafficServer } from "./server/traffic-server.ts";
@@ -109,12 +111,14 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
   const store = new MemoryStore(settings.policies[0]);
   const verifier = await createVerifier(settings, log);
   const connections = new UpstreamConnections(settings.upstream);
+  const tunnels = new Tunnels({ ...settings.upstream, ...settings.upgrade });
   const telemetry = createTelemetry({
     ...options,
     accessLogEnabled: settings.log.access,
     routes: settings.routes,
     store,
     upstreamConnections: () => connections.figures(),
+    tunnels: () => tunnels.figures(),
     clientConnections: () => server.connectionCount,
     tokens: () => verifier.tokens(),
   });
@@ -125,19 +129,21 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     headTimeoutMs: settings.timeouts.headMs,
     keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
     stallTimeoutMs: stallTimeoutMs(settings),
+    upgradeProtocols: new Set(settings.upgrade.protocols),
     fields: new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm }),
     nowMs: clock.monotonicMs,
     readPeer: (remoteAddress) => readPeer(remoteAddress, clientAddress),
     decide: createDecide({ rules: requestRules(settings, clientAddress), store, verifier }),
     observe: (client) => store.peek(client, clock.monotonicMs()),
     requestId: (facts) => trustedRequestId(facts.rawFields, facts.peer) ?? randomUUID(),
-    forward: createForward(settings, clock, connections, telemetry),
+    forward: createForward(settings, clock, { connections, tunnels }, telemetry),
     onEnd: telemetry.observe,
     onFailure: (error) => log.error({ err: error }, "internal error"),
   });
   const close = async (): Promise<void> => {
     verifier.close();
     telemetry.close();
+    tunnels.close();
     await connections.close();
   };
   return { server, telemetry, close };
@@ -146,11 +152,11 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
 function createForward(
   settings: Settings,
   clock: Clock,
-  connections: UpstreamConnections,
+  upstream: Pick<ForwarderOptions, "connections" | "tunnels">,
   telemetry: Telemetry,
 ): (active: ActiveRequest) => void {
   const options: ForwarderOptions = {
-    connections,
+    ...upstream,
     maxBodyBytes: settings.maxBodyBytes,
     bodyTimeoutMs: settings.timeouts.bodyMs,
     nowMs: clock.monotonicMs,
@@ -165,7 +171,11 @@ function createForward(
       host: target?.authority ?? message.host,
       requestId: active.exchange.id,
     };
-    const request = { path: upstreamTarget ?? "/", fields: upstreamRequestFields(active.req.rawHeaders, origin) };
+    const request = {
+      path: upstreamTarget ?? "/",
+      fields: upstreamRequestFields(active.req.rawHeaders, origin),
+      upgrade: active.upgrade === null ? [] : upgradeProtocols(active.req.rawHeaders),
+    };
     const forwarding = new Forwarding(active, request, options);
     active.cancel = (problem) => forwarding.cancel(problem);
     forwarding.start();

@@ -109,7 +109,7 @@ function tokensFolder(raw: Raw | undefined, file: string, cwd: string): string {
 }
 
 function toSettings(values: ParsedConfig, folder: string): Settings {
-  const { upstream, auth, timeouts, drain, policies } = values;
+  const { upstream, upgrade, auth, timeouts, drain, policies } = values;
   const [policy] = policies;
   if (policy === undefined) throw new Error("the definition lets no list of policies be empty");
   const { window: windowMs, ...counted } = policy;
@@ -120,6 +120,11 @@ function toSettings(values: ParsedConfig, folder: string): Settings {
       connectTimeoutMs: upstream.connectTimeout,
       responseTimeoutMs: upstream.responseTimeout,
       maxConnections: upstream.maxConnections,
+    },
+    upgrade: {
+      protocols: upgrade.protocols,
+      maxTunnels: upgrade.maxTunnels,
+      idleTimeoutMs: upgrade.idleTimeout,
     },
     policies: [{ ...counted, windowMs }],
     auth: { ...auth, tokensFile: auth.tokensFile === null ? null : resolve(folder, auth.tokensFile) },

@@ -37,6 +37,22 @@ const network = text(
   "An IPv4 or IPv6 address, or a network in CIDR notation.",
 );
 
+// These carry HTTP requests, which would pass uncounted and unchecked.
+const carriesHttp = /^(h[23]|s?http|tls|ssl)/i;
+
+const protocol = text(
+  "websocket",
+  {
+    expected: "the name of a protocol such as websocket, and none that carries HTTP (h2c, TLS/1.0)",
+    json: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+(/[!#$%&'*+.^_`|~0-9A-Za-z-]+)?$" },
+    parse: (name) =>
+      /^[!#$%&'*+.^_`|~\w-]+(\/[!#$%&'*+.^_`|~\w-]+)?$/.test(name) && !carriesHttp.test(name)
+        ? name.toLowerCase()
+        : undefined,
+  },
+  "The name of a protocol, as in the field Upgrade.",
+);
+
 const policy = section("How many requests a client may make.", {
   name: text(
     "per-ip",
@@ -111,6 +127,18 @@ export const schema = section("The configuration of Headgate.", {
       [1, 65535],
       "Connections to the upstream at once; as many requests again may wait for one (else 503).",
     ),
+  }),
+  upgrade: section("Connections that leave HTTP for another protocol, such as WebSocket.", {
+    protocols: listOf(protocol, {
+      default: ["websocket"],
+      description: "The protocols an Upgrade is passed on for; one that offers any other is served as ordinary HTTP.",
+      minItems: 0,
+      maxItems: 16,
+      expected: "a list of at most 16 names of protocols",
+      flaws: () => [],
+    }),
+    maxTunnels: wholeNumber(1000, [1, 65535], "Such connections at once, besides upstream.maxConnections (else 503)."),
+    idleTimeout: duration("5m", [1, day], "How long such a connection may be without a byte in either direction."),
   }),
   routes: listOf(route, {
     default: ["/v1/", "/v2/"],

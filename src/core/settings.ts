@@ -15,6 +15,12 @@ export interface Settings {
     readonly responseTimeoutMs: number;
     readonly maxConnections: number;
   };
+  /** In lower case: the protocols an Upgrade is passed on for. */
+  readonly upgrade: {
+    readonly protocols: readonly string[];
+    readonly maxTunnels: number;
+    readonly idleTimeoutMs: number;
+  };
   /** Path prefixes below the base path, each beginning and ending with a slash. */
   readonly routes: readonly string[];
   readonly unmatched: "reject" | "proxy";

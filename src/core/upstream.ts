@@ -20,6 +20,12 @@ export interface UpstreamHealth {
   readonly reason: UpstreamErrorReason | null;
 }
 
+export interface TunnelFigures {
+  /** Upgrades the upstream has not answered, or has answered otherwise and not to the end. */
+  readonly opening: number;
+  readonly open: number;
+}
+
 export interface UpstreamConnections {
   /** Carrying a request. */
   readonly active: number;

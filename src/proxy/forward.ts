@@ -2,13 +2,16 @@
 // upstream's work, and a response that breaks in the middle breaks for the client too, never ends well-formed.
 // Sends a request twice only if it had no body, was a GET or HEAD, and met the close of an idle connection.
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { Dispatcher } from "undici";
 import type { Exchange } from "../core/exchange.ts";
 import { type Problem, problems } from "../core/problem.ts";
+import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
 import { Patience } from "./patience.ts";
 import { RequestBody } from "./request-body.ts";
 import { downstreamReason, downstreamResponseFields } from "./response-fields.ts";
+import type { Tunnels } from "./tunnels.ts";
 import type { UpstreamConnection, UpstreamConnections } from "./upstream-connections.ts";
 import {
   BadInterimResponse,
@@ -29,6 +32,11 @@ export interface Downstream {
   inform(status: number, fields: readonly string[]): void;
   /** Writes the head of the upstream's response; throws if Node finds a field or the status invalid. */
   respond(status: number, statusText: string, fields: string[], retryAfter: string | null): void;
+  /**
+   * Writes a 101 that switches to `protocol`, past the response, which is over then. Returns the client's socket and what
+   * it sent in the meantime; null if the client is gone.
+   */
+  switchProtocols(protocol: string, fields: readonly string[]): { socket: Socket; early: readonly Buffer[] } | null;
   /** Answers for the gateway; if a head has gone out already, breaks the connection instead. */
   refuse(problem: Problem): void;
 }
@@ -37,10 +45,13 @@ export interface ForwardRequest {
   /** Origin form. */
   readonly path: string;
   readonly fields: string[];
+  /** The protocols that are offered to the upstream, as the client offered them; empty if the request stays HTTP. */
+  readonly upgrade: readonly string[];
 }
 
 export interface ForwarderOptions {
   readonly connections: UpstreamConnections;
+  readonly tunnels: Tunnels;
   readonly maxBodyBytes: number;
   readonly bodyTimeoutMs: number;
   readonly nowMs: () => number;
@@ -80,12 +91,16 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   start(): void {
     const { res } = this.#downstream;
     res.once("close", this.#onClientGone);
-    this.#stopWaiting = this.#options.connections.acquire((connection) => {
+    this.#stopWaiting = this.#connections.acquire((connection) => {
       this.#stopWaiting = null;
       this.#connection = connection;
       if (connection === null) this.#fail("overloaded", null);
       else this.#dispatch(connection);
     });
+  }
+
+  get #connections(): UpstreamConnections | Tunnels {
+    return this.#request.upgrade.length > 0 ? this.#options.tunnels : this.#options.connections;
   }
 
   /** Answers `problem` and takes the request back from the upstream. */
@@ -102,9 +117,10 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     if (hasBody) this.#body = new RequestBody(req, this.#bodyBounds(), this.#refuseBody);
     exchange.dispatchedMs ??= this.#options.nowMs();
     const { path, fields } = this.#request;
+    const upgrade = this.#request.upgrade.join(", ") || null;
     // `reset: false`: undici would close the connection after every HEAD.
     connection.client.dispatch(
-      { path, method: exchange.method, headers: fields, body: this.#body, reset: false },
+      { path, method: exchange.method, headers: fields, body: this.#body, reset: false, upgrade },
       this,
     );
   }
@@ -142,6 +158,29 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     // 101 and what is below are no interim responses, or none that was asked for.
     if (status <= 101 || this.#interimResponses > maxInterimResponses) throw new BadInterimResponse();
     this.#downstream.inform(status, downstreamResponseFields(rawFields, status).fields);
+  }
+
+  /** The upstream's 101: only now does the client get one, and its bytes go nowhere before that. */
+  onUpgrade(_status: number, rawFields: Buffer[], socket: Socket): void {
+    // undici has let go of it; a reset would end the process.
+    socket.on("error", ignoreReset);
+    const { exchange } = this.#downstream;
+    const protocols = upgradeProtocols(rawFields.map((field) => field.toString("latin1")));
+    const isWanted = answersOffer(protocols, this.#request.upgrade);
+    if (this.#isOver || !isWanted) {
+      socket.destroy();
+      if (this.#isOver) this.#letGo();
+      else this.#fail("malformed", null);
+      return;
+    }
+    this.#isOver = true;
+    exchange.answeredMs = this.#options.nowMs();
+    this.#options.onAnswer();
+    this.#letGo();
+    const { fields } = downstreamResponseFields(rawFields, 101);
+    const client = this.#downstream.switchProtocols(protocols.join(", "), fields);
+    if (client === null) socket.destroy();
+    else this.#options.tunnels.join(client.socket, socket, client.early);
   }
 
   onData(chunk: Buffer): boolean {
@@ -232,7 +271,7 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     this.#downstream.res.off("close", this.#onClientGone);
     this.#body?.destroy();
     this.#patience?.end();
-    if (this.#connection !== null) this.#options.connections.release(this.#connection);
+    if (this.#connection !== null) this.#connections.release(this.#connection);
     this.#connection = null;
   }
 }
@@ -244,3 +283,5 @@ function flushHead(res: ServerResponse): void {
   // Its own flushHeaders would write the head as UTF-8, and bytes over 127 in a field would become two.
   if (!res.writableEnded) res.write(nothing);
 }
+
+function ignoreReset(): void {}

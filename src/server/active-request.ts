@@ -1,6 +1,7 @@
 // A request that is being answered. Every head that goes to a client through Node's response goes through here, so none leaves without
 // its fields, and the connection is closed exactly when the rest of a body would otherwise be read as a request.
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
 import type { Verdict } from "../core/decide.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { ResponseFields } from "../core/fields.ts";
@@ -8,6 +9,7 @@ import type { Decision } from "../core/policy.ts";
 import type { Problem, ProblemReason } from "../core/problem.ts";
 import type { Connection } from "./connection.ts";
 import { serializeHead } from "./raw-answer.ts";
+import type { UpgradeRequest } from "./upgrade-request.ts";
 
 /** After these, client and gateway may disagree about where the next request begins. */
 const doubtful: ReadonlySet<ProblemReason> = new Set([
@@ -36,10 +38,20 @@ export class ActiveRequest {
   readonly expectsContinue: boolean;
   /** Set when it is handed to the upstream: answers a problem and takes the request back, unless it is over. */
   cancel: ((problem: Problem) => void) | null = null;
+  /** Set when it asks for another protocol: its connection carries no further request. */
+  readonly upgrade: UpgradeRequest | null;
   readonly #context: ActiveRequestContext;
+  #isObserved = false;
 
   constructor(
-    parts: { req: IncomingMessage; res: ServerResponse; verdict: Verdict; exchange: Exchange; connection: Connection },
+    parts: {
+      req: IncomingMessage;
+      res: ServerResponse;
+      verdict: Verdict;
+      exchange: Exchange;
+      connection: Connection;
+      upgrade: UpgradeRequest | null;
+    },
     context: ActiveRequestContext,
   ) {
     this.req = parts.req;
@@ -49,6 +61,7 @@ export class ActiveRequest {
     this.connection = parts.connection;
     this.hasBody = parts.verdict.reading.message.contentLength !== 0;
     this.expectsContinue = parts.verdict.reading.message.expectsContinue;
+    this.upgrade = parts.upgrade;
     this.#context = context;
     parts.connection.active = this;
     parts.res.once("close", () => this.#end());
@@ -71,6 +84,22 @@ export class ActiveRequest {
     const passed = this.#context.fields.passedRetryAfter(status, retryAfter, decision);
     if (passed !== null) fields.push("Retry-After", passed);
     this.#writeHead(status, statusText, fields.concat(this.#context.fields.always(decision)));
+  }
+
+  /**
+   * The 101, and with it the request is over and told of: a tunnel's length would say nothing about how long requests
+   * take, and nobody would hear of it for hours. It goes past Node's response, which would make a message of it.
+   */
+  switchProtocols(protocol: string, fields: readonly string[]): { socket: Socket; early: readonly Buffer[] } | null {
+    const { socket } = this.connection;
+    const early = this.upgrade?.take() ?? null;
+    if (early === null || !socket.writable) return null;
+    const own = ["Connection", "Upgrade", "Upgrade", protocol, ...this.#context.fields.always(this.#decisionToShow())];
+    socket.write(serializeHead(101, "Switching Protocols", [...fields, ...own]), "latin1");
+    this.exchange.status = 101;
+    this.exchange.respondedMs = this.#context.nowMs();
+    this.#observe(true);
+    return { socket, early };
   }
 
   refuse(problem: Problem): void {
@@ -96,7 +125,7 @@ export class ActiveRequest {
   #writeHead(status: number, statusText: string, fields: string[]): void {
     const isUnread = this.hasBody && !this.req.complete;
     const { problem } = this.exchange;
-    const mustEnd = this.connection.isLastTurn || this.#context.isDraining();
+    const mustEnd = this.upgrade !== null || this.connection.isLastTurn || this.#context.isDraining();
     const isLast = isUnread || mustEnd || (problem !== null && doubtful.has(problem));
     if (isLast) fields.push("Connection", "close");
     this.res.writeHead(status, statusText, fields);
@@ -106,10 +135,15 @@ export class ActiveRequest {
   }
 
   #end(): void {
-    this.exchange.endedMs = this.#context.nowMs();
-    this.exchange.complete = this.res.writableFinished;
-    this.#context.onEnd(this.exchange, this.verdict.reading.target?.path ?? "");
+    if (!this.#isObserved) this.#observe(this.res.writableFinished);
     this.connection.endTurn();
+  }
+
+  #observe(complete: boolean): void {
+    this.#isObserved = true;
+    this.exchange.endedMs = this.#context.nowMs();
+    this.exchange.complete = complete;
+    this.#context.onEnd(this.exchange, this.verdict.reading.target?.path ?? "");
   }
 }
 

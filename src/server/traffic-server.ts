@@ -10,11 +10,13 @@ import type { ResponseFields } from "../core/fields.ts";
 import type { Decision } from "../core/policy.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
+import { mayUpgrade } from "../core/upgrade.ts";
 import { ActiveRequest, type ActiveRequestContext } from "./active-request.ts";
 import { Connection } from "./connection.ts";
 import { createMount, presentToMount, type RequestHandler } from "./mount.ts";
 import { type Introduction, ProxyHeaders } from "./proxy-headers.ts";
 import { problemOfParseError, serializeAnswer } from "./raw-answer.ts";
+import { UpgradeRequest } from "./upgrade-request.ts";
 
 export interface TrafficServerOptions {
   readonly upstreamUrl: string;
@@ -25,6 +27,8 @@ export interface TrafficServerOptions {
   readonly keepAliveTimeoutMs: number;
   /** How long nothing may move in either direction while a request is answered. */
   readonly stallTimeoutMs: number;
+  /** In lower case: what a connection may leave HTTP for. */
+  readonly upgradeProtocols: ReadonlySet<string>;
   readonly fields: ResponseFields;
   readonly nowMs: () => number;
   readonly readPeer: (remoteAddress: string | undefined) => Peer;
@@ -42,7 +46,9 @@ interface DecidedTurn {
   readonly res: ServerResponse;
   readonly connection: Connection;
   readonly facts: RequestFacts;
-  readonly mountHandler: RequestHandler;
+  /** What carries it on when it is to be forwarded. */
+  readonly carry: (active: ActiveRequest) => void;
+  readonly upgrade: UpgradeRequest | null;
 }
 
 /** Request line and fields together; Node counts them as one. */
@@ -111,6 +117,8 @@ export class TrafficServer {
       brokenOff = [...this.#connections.values()].filter(({ active }) => active !== null).length;
       server.closeAllConnections();
       this.#proxyHeaders.destroyAll();
+      // Node has forgotten those that left HTTP.
+      for (const { socket } of this.#connections.values()) socket.destroy();
     }, timeoutMs);
     await closed;
     clearTimeout(timer);
@@ -129,6 +137,7 @@ export class TrafficServer {
       // Node would answer these by itself, without the fields.
       requireHostHeader: false,
       noDelay: true,
+      shouldUpgradeCallback: (req) => this.#shouldUpgrade(req),
     });
     server.maxHeadersCount = maxFields;
     // A client that stops reading would hold its upstream connection for ever.
@@ -138,6 +147,7 @@ export class TrafficServer {
     server.on("request", onRequest);
     server.on("checkContinue", onRequest);
     server.on("checkExpectation", onRequest);
+    server.on("upgrade", (req, _stream, head) => this.#onUpgrade(req, head));
     server.on("connect", (req) => this.#onConnect(req.socket));
     this.#server = server;
     return server;
@@ -172,10 +182,34 @@ export class TrafficServer {
     const connection = this.#connections.get(req.socket);
     // Bytes after a last answer, and requests of a socket that is gone already.
     if (connection === undefined || connection.isClosing) return;
-    connection.inTurn({ req, start: () => this.#decide(req, res, connection, mountHandler) });
+    const carry = (): void => {
+      presentToMount(req);
+      mountHandler(req, res);
+    };
+    connection.inTurn({ req, start: () => this.#decide({ req, res, connection, carry, upgrade: null }) });
   }
 
-  #decide(req: IncomingMessage, res: ServerResponse, connection: Connection, mountHandler: RequestHandler): void {
+  /** Node takes the socket out of its own hands then, which an answer that is still being written would not survive. */
+  #shouldUpgrade(req: IncomingMessage): boolean {
+    const connection = this.#connections.get(req.socket);
+    if (connection === undefined || !connection.isIdle || connection.isClosing) return false;
+    const { rawHeaders: rawFields, method = "", httpVersion } = req;
+    return mayUpgrade({ rawFields, method, httpVersion }, this.#options.upgradeProtocols);
+  }
+
+  #onUpgrade(req: IncomingMessage, head: Buffer): void {
+    const connection = this.#connections.get(req.socket);
+    if (connection === undefined) {
+      req.socket.destroy();
+      return;
+    }
+    const upgrade = new UpgradeRequest(req, connection, head);
+    const carry = (active: ActiveRequest): void => this.#options.forward(active);
+    connection.inTurn({ req, start: () => this.#decide({ req, res: upgrade.res, connection, carry, upgrade }) });
+  }
+
+  #decide(request: Omit<DecidedTurn, "facts">): void {
+    const { req, connection } = request;
     const facts: RequestFacts = {
       peer: connection.peer,
       rawFields: req.rawHeaders,
@@ -185,7 +219,7 @@ export class TrafficServer {
       nowMs: this.#options.nowMs(),
     };
     const fail = (error: unknown): void => this.#onDecideFailure(req.socket, error);
-    const turn = { req, res, connection, facts, mountHandler };
+    const turn = { ...request, facts };
     try {
       const verdict = this.#options.decide(facts);
       if (verdict instanceof Promise) verdict.then((decided) => this.#conclude(turn, decided)).catch(fail);
@@ -195,15 +229,14 @@ export class TrafficServer {
     }
   }
 
-  #conclude({ req, res, connection, facts, mountHandler }: DecidedTurn, verdict: Verdict): void {
+  #conclude({ facts, carry, ...request }: DecidedTurn, verdict: Verdict): void {
     const exchange = newExchange(facts, verdict, this.#options.requestId(facts));
-    const active = new ActiveRequest({ req, res, verdict, exchange, connection }, this.#context);
+    const active = new ActiveRequest({ ...request, verdict, exchange }, this.#context);
     if (verdict.problem !== null) {
       active.refuse(verdict.problem);
       return;
     }
-    presentToMount(req);
-    mountHandler(req, res);
+    carry(active);
   }
 
   #onMounted(req: IncomingMessage): void {

@@ -5,7 +5,7 @@ import type { CounterStore } from "../core/counter-store.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Policy } from "../core/policy.ts";
 import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
-import type { UpstreamConnections, UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
+import type { TunnelFigures, UpstreamConnections, UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
 import type { TokensInUse } from "../core/verifier.ts";
 import { type Exposition, exposer } from "./exposition.ts";
 import * as closed from "./labels.ts";
@@ -19,6 +19,7 @@ export interface MetricsSources {
   readonly store: Pick<CounterStore, "stats">;
   readonly upstreamConnections: () => UpstreamConnections;
   readonly upstreamHealth: () => UpstreamHealth;
+  readonly tunnels: () => TunnelFigures;
   /** Open connections of clients. */
   readonly clientConnections: () => number;
   /** Null in a mode without a list of tokens. */
@@ -219,6 +220,12 @@ function connectionMetrics(registry: Registry, sources: MetricsSources): void {
     set({ state: "active" }, active);
     set({ state: "idle" }, idle);
     set({ state: "waiting" }, waiting);
+  });
+  const tunnels = "Connections that left HTTP by an Upgrade, and upgrades the upstream is being asked for.";
+  gauge(registry, "headgate_tunnels", tunnels, ["state"], (set) => {
+    const { opening, open } = sources.tunnels();
+    set({ state: "opening" }, opening);
+    set({ state: "open" }, open);
   });
   const state = "1 for the state the last attempt to reach the upstream showed, 0 for the others.";
   gauge(registry, "headgate_upstream_state", state, ["state"], (set) => {

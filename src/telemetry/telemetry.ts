@@ -16,6 +16,7 @@ export interface TelemetryOptions {
   readonly routes: readonly string[];
   readonly store: CounterStore;
   readonly upstreamConnections: () => UpstreamConnections;
+  readonly tunnels: MetricsSources["tunnels"];
   readonly clientConnections: () => number;
   readonly tokens: MetricsSources["tokens"];
   /** Log lines that were lost so far because the output was too slow or broken. */
@@ -49,6 +50,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     store,
     upstreamConnections: options.upstreamConnections,
     upstreamHealth: () => health,
+    tunnels: options.tunnels,
     clientConnections: options.clientConnections,
     tokens: options.tokens,
     logLines: () => ({ sampled: accessLog.omitted + upstreamLog.omitted, dropped: options.droppedLogLines() }),

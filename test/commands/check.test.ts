@@ -216,7 +216,7 @@ const messages = new Map([
   ],
   [
     "unknown-key-far.yaml",
-    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, routes, unmatched, clientAddress, policies, auth, fields, maxBodyBytes, timeouts, drain or log",
+    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, auth, fields, maxBodyBytes, timeouts, drain or log",
   ],
   [
     "unknown-key.yaml",

@@ -202,10 +202,10 @@ describe("targets", () => {
   });
 });
 
-test("the connection that carried a refused upgrade carries the next request", async () => {
+test("the connection that carried an upgrade nobody tunnels carries the next request", async () => {
   const { connect } = await stageHttp(cleanup);
   const client = connect();
-  client.write(request("/v2/x", { fields: "Connection: Upgrade\r\nUpgrade: websocket\r\n" }));
+  client.write(request("/v2/x", { fields: "Connection: Upgrade\r\nUpgrade: irc\r\n" }));
   expect((await client.read()).status).toBe(200);
   client.write(request("/v2/y", { fields: "Connection: close\r\n" }));
   expect((await client.read()).status).toBe(200);

@@ -21,6 +21,7 @@ async function serve(decide: () => Verdict | Promise<Verdict>) {
     upstreamUrl: "http://127.0.0.1:9",
     proxyProtocol: false,
     onProxyHeaderRefused: () => {},
+    upgradeProtocols: new Set<string>(),
     headTimeoutMs: 1_000,
     stallTimeoutMs: 1_000,
     keepAliveTimeoutMs: 1_000,

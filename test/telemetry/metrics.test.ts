@@ -124,6 +124,7 @@ test("what is kept elsewhere is read at each scrape", async () => {
     store: { stats: () => ({ clients: n, capacity: 10 * n, evictedExpired: 100 * n, evictedLive: 1_000 * n }) },
     upstreamConnections: () => ({ active: 2 * n, idle: 3 * n, waiting: 4 * n }),
     upstreamHealth: () => ({ state: n === 1 ? "up" : "down", reason: null }),
+    tunnels: () => ({ opening: 8 * n, open: 9 * n }),
     clientConnections: () => 5 * n,
     logLines: () => ({ sampled: 6 * n, dropped: 7 * n }),
   });
@@ -142,6 +143,8 @@ test("what is kept elsewhere is read at each scrape", async () => {
     'headgate_upstream_state{state="up"}': 0,
     'headgate_upstream_state{state="down"}': 1,
     headgate_client_connections: 15,
+    'headgate_tunnels{state="opening"}': 24,
+    'headgate_tunnels{state="open"}': 27,
     'headgate_log_lines_lost_total{reason="sampled"}': 18,
     'headgate_log_lines_lost_total{reason="dropped"}': 21,
     'headgate_build_info{node_version="v26.0.0",version="1.2.3"}': 1,

@@ -1,0 +1,79 @@
+// Two sockets made one: bytes pass in order and unchanged, each direction as fast as its reader takes them, an end in one
+// direction is passed on while the other goes on, and when either side breaks, both are gone. Nothing is read into them.
+import type { Socket } from "node:net";
+
+export interface TunnelOptions {
+  /** How long no byte may pass in either direction. */
+  readonly idleTimeoutMs: number;
+  /** Called once, when both sockets are closed. */
+  readonly onEnd: () => void;
+}
+
+export class Tunnel {
+  readonly #sockets: readonly [client: Socket, upstream: Socket];
+  readonly #options: TunnelOptions;
+  readonly #timer: NodeJS.Timeout;
+  #closed = 0;
+
+  constructor(client: Socket, upstream: Socket, options: TunnelOptions) {
+    this.#sockets = [client, upstream];
+    this.#options = options;
+    this.#timer = setTimeout(() => this.destroy(), options.idleTimeoutMs);
+  }
+
+  /** `early` goes to the upstream before anything else of the client's. */
+  start(early: readonly Buffer[]): void {
+    const [client, upstream] = this.#sockets;
+    for (const socket of this.#sockets) {
+      socket.allowHalfOpen = true;
+      // What idles is known here; a timeout from before, when the socket spoke HTTP, says nothing.
+      socket.setTimeout(0);
+      socket.setNoDelay(true);
+      // A break is told by "close".
+      socket.on("error", ignoreBreak);
+      socket.once("close", this.#onClose);
+    }
+    for (const bytes of early) upstream.write(bytes);
+    this.#carry(client, upstream);
+    this.#carry(upstream, client);
+    // Lost between the answer and now.
+    if (client.destroyed || upstream.destroyed) this.destroy();
+  }
+
+  destroy(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  #carry(from: Socket, to: Socket): void {
+    from.on("data", (bytes: Buffer) => {
+      this.#timer.refresh();
+      if (!to.write(bytes)) from.pause();
+    });
+    to.on("drain", () => {
+      this.#timer.refresh();
+      from.resume();
+    });
+    from.on("end", () => to.end());
+    if (to.writableNeedDrain) from.pause();
+    else from.resume();
+  }
+
+  readonly #onClose = (): void => {
+    this.#closed += 1;
+    const [client, upstream] = this.#sockets;
+    if (this.#closed < 2) {
+      this.#endOther(client.destroyed ? upstream : client, client.destroyed ? client : upstream);
+      return;
+    }
+    clearTimeout(this.#timer);
+    this.#options.onEnd();
+  };
+
+  /** A socket whose both directions ended well closes by itself; what it sent may still be on its way to the other. */
+  #endOther(other: Socket, closed: Socket): void {
+    if (closed.readableEnded && closed.writableFinished) other.end();
+    else other.destroy();
+  }
+}
+
+function ignoreBreak(): void {}

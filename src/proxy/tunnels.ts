@@ -1,0 +1,73 @@
+// The connections that leave HTTP: each has one to the upstream of its own, opened for it and never used for anything
+// else. At most `maxTunnels` at once, the ones that wait for the upstream's answer included; who comes later is told at once.
+import type { Socket } from "node:net";
+import { Client } from "undici";
+import type { TunnelFigures } from "../core/upstream.ts";
+import { Tunnel } from "./tunnel.ts";
+import type { UpstreamConnection } from "./upstream-connections.ts";
+
+export interface TunnelsOptions {
+  readonly url: string;
+  readonly connectTimeoutMs: number;
+  readonly responseTimeoutMs: number;
+  readonly maxTunnels: number;
+  readonly idleTimeoutMs: number;
+}
+
+export class Tunnels {
+  readonly #options: TunnelsOptions;
+  readonly #opening = new Set<UpstreamConnection>();
+  readonly #open = new Set<Tunnel>();
+
+  constructor(options: TunnelsOptions) {
+    this.#options = options;
+  }
+
+  /** Calls `ready` at once, with null if there are as many as there may be. */
+  acquire(ready: (connection: UpstreamConnection | null) => void): () => void {
+    const { url, connectTimeoutMs, responseTimeoutMs, maxTunnels } = this.#options;
+    if (this.#opening.size + this.#open.size >= maxTunnels) {
+      ready(null);
+      return nothing;
+    }
+    const client = new Client(new URL(url).origin, {
+      // The tunnel passes the end of one direction on and keeps the other.
+      connect: { timeout: connectTimeoutMs, allowHalfOpen: true },
+      headersTimeout: responseTimeoutMs,
+      bodyTimeout: responseTimeoutMs,
+      pipelining: 1,
+    });
+    const connection: UpstreamConnection = { client, isReused: false };
+    this.#opening.add(connection);
+    ready(connection);
+    return nothing;
+  }
+
+  /** It was no tunnel after all, or has become one by now; the client library's side of it is over. */
+  release(connection: UpstreamConnection): void {
+    this.#opening.delete(connection);
+    // A socket that was handed out is not the client's any more, so this does not reach it.
+    void connection.client.destroy();
+  }
+
+  /** `early` is what the client sent before the upstream had answered. */
+  join(client: Socket, upstream: Socket, early: readonly Buffer[]): void {
+    const tunnel = new Tunnel(client, upstream, {
+      idleTimeoutMs: this.#options.idleTimeoutMs,
+      onEnd: () => this.#open.delete(tunnel),
+    });
+    this.#open.add(tunnel);
+    tunnel.start(early);
+  }
+
+  figures(): TunnelFigures {
+    return { opening: this.#opening.size, open: this.#open.size };
+  }
+
+  close(): void {
+    for (const tunnel of this.#open) tunnel.destroy();
+    for (const { client } of this.#opening) void client.destroy();
+  }
+}
+
+const nothing = (): void => {};

@@ -1,0 +1,69 @@
+// WebSocket on both ends of a gateway, by the ws package: an upstream that does as a test says, and clients with a token.
+import { once } from "node:events";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type ClientOptions, type ServerOptions, WebSocket, WebSocketServer } from "ws";
+import type { Cleanup } from "./cleanup.ts";
+import { within } from "./eventually.ts";
+import { type Overrides, startTestGateway, type TestGateway } from "./gateway.ts";
+
+export interface WebSocketStage {
+  readonly gateway: TestGateway;
+  /** Upgrade requests the upstream accepted. */
+  readonly requests: readonly IncomingMessage[];
+  readonly sockets: readonly WebSocket[];
+  open(options?: ClientOptions): Promise<WebSocket>;
+}
+
+export async function stageWebSockets(
+  cleanup: Cleanup,
+  onSocket: (socket: WebSocket) => void,
+  overrides: Overrides = {},
+  options: ServerOptions = {},
+): Promise<WebSocketStage> {
+  const requests: IncomingMessage[] = [];
+  const sockets: WebSocket[] = [];
+  const http = createServer();
+  const server = new WebSocketServer({ server: http, ...options });
+  server.on("connection", (socket, req) => {
+    requests.push(req);
+    sockets.push(socket);
+    socket.on("error", () => {});
+    onSocket(socket);
+  });
+  http.listen(0, "127.0.0.1");
+  await once(http, "listening");
+  cleanup(() => {
+    for (const socket of sockets) socket.terminate();
+    http.closeAllConnections();
+    http.close();
+  });
+  const upstreamUrl = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+  const gateway = await startTestGateway({ upstreamUrl, overrides: { drain: { timeoutMs: 0 }, ...overrides } });
+  cleanup(() => gateway.close());
+  return {
+    gateway,
+    requests,
+    sockets,
+    async open(clientOptions = {}) {
+      const headers = { Authorization: "Bearer secret-token" };
+      const url = `ws://127.0.0.1:${gateway.traffic.port}/v2/live?a=1`;
+      const client = new WebSocket(url, { headers, ...clientOptions });
+      cleanup(() => client.terminate());
+      client.on("error", () => {});
+      await within("the tunnel opens", once(client, "open"));
+      return client;
+    },
+  };
+}
+
+/** What the gateway says of its tunnels, read where an operator would. */
+export async function tunnels(gateway: TestGateway): Promise<{ opening: number; open: number }> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  const figure = (state: string): number => {
+    const match = new RegExp(`^headgate_tunnels\\{state="${state}"\\} (\\d+)$`, "m").exec(text);
+    if (match === null) throw new Error(`no figure for ${state} tunnels`);
+    return Number(match[1]);
+  };
+  return { opening: figure("opening"), open: figure("open") };
+}
