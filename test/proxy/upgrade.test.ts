@@ -294,3 +294,20 @@ test("a client that leaves before the upstream has answered takes the upstream's
     expect(await tunnels(gateway)).toEqual({ opening: 0, open: 0 });
   }
 });
+
+test.each(["client", "upstream"] as const)(
+  "a reset by the %s ends the other side, which would have stayed",
+  async (who) => {
+    const { connect, upstream, gateway } = await stageRaw(cleanup, (socket, data) => {
+      socket.allowHalfOpen = true;
+      echo(socket, data);
+    });
+    const client = connect({ allowHalfOpen: true });
+    client.write(offer());
+    expect((await client.readHead()).status).toBe(101);
+    const [served] = upstream.sockets;
+    if (who === "client") client.socket.resetAndDestroy();
+    else served?.resetAndDestroy();
+    await eventually("nothing is left", async () => (await tunnels(gateway)).open === 0);
+  },
+);
