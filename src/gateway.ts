@@ -159,6 +159,7 @@ function createForward(
     ...upstream,
     maxBodyBytes: settings.maxBodyBytes,
     bodyTimeoutMs: settings.timeouts.bodyMs,
+    responseTimeoutMs: settings.upstream.responseTimeoutMs,
     nowMs: clock.monotonicMs,
     onError: telemetry.upstreamFailed,
     onAnswer: telemetry.upstreamAnswered,

@@ -44,7 +44,7 @@ export function createPathReader(routes: readonly string[], basePath: string): R
     return folded.startsWith(`${base}/`) || (base !== "" && folded === base) ? null : undefined;
   };
   const depth = Math.max(...prefixes.map(({ prefix }) => prefix.split("/").length - 2));
-  return (path) => {
+  const read: ReadPath = (path) => {
     if (plainPath.test(path)) return readingOf(placeOf(path));
     if (plainPathWithDots.test(path)) return compare(readDots(path), placeOf);
     const { texts, isDeceptive } = decodings(path);
@@ -55,6 +55,22 @@ export function createPathReader(routes: readonly string[], basePath: string): R
     const within = prefixes.find(({ prefix }) => texts.some((text) => mayLandUnder(prefix, text)));
     return { kind: "ambiguous", route: within?.route ?? null };
   };
+  return (path) => {
+    const reading = read(path);
+    return /^[/\\]{2}/.test(path) ? besideAuthority(reading, read(withoutAuthority(path))) : reading;
+  };
+}
+
+/** Some readers take what stands behind two slashes for a host (`new URL(target, base)`), and the path begins after it. */
+function withoutAuthority(path: string): string {
+  return path.replace(/^[/\\]+[^/\\]*/, "") || "/";
+}
+
+/** As a path it is under a route or not; as an authority and a path it must not be under another. */
+function besideAuthority(reading: PathReading, other: PathReading): PathReading {
+  const own = "route" in reading ? reading.route : null;
+  const route = "route" in other ? other.route : null;
+  return route === null || route === own ? reading : { kind: "ambiguous", route: own ?? route };
 }
 
 function readingOf(place: Place): PathReading {

@@ -3,11 +3,12 @@
 // Sends a request twice only if it had no body, was a GET or HEAD, and met the close of an idle connection.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import type { Dispatcher } from "undici";
+import { type Dispatcher, errors } from "undici";
 import type { Exchange } from "../core/exchange.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
+import { endsConnection } from "./last-request.ts";
 import { Patience } from "./patience.ts";
 import { RequestBody } from "./request-body.ts";
 import { downstreamReason, downstreamResponseFields } from "./response-fields.ts";
@@ -54,13 +55,14 @@ export interface ForwarderOptions {
   readonly tunnels: Tunnels;
   readonly maxBodyBytes: number;
   readonly bodyTimeoutMs: number;
+  readonly responseTimeoutMs: number;
   readonly nowMs: () => number;
   /** Told once for each failed request, with the code that undici or the kernel gave, if any, and the request's id. */
   readonly onError: (reason: UpstreamErrorReason, code: string | null, id: string) => void;
   readonly onAnswer: () => void;
 }
 
-/** Each starts the wait for the response anew, and is kept in memory for a client that reads slowly. */
+/** Each is kept in memory for a client that reads slowly. */
 const maxInterimResponses = 16;
 
 export class Forwarding implements Dispatcher.DispatchHandler {
@@ -118,9 +120,9 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     exchange.dispatchedMs ??= this.#options.nowMs();
     const { path, fields } = this.#request;
     const upgrade = this.#request.upgrade.join(", ") || null;
-    // `reset: false`: undici would close the connection after every HEAD.
+    const reset = endsConnection(exchange.method, hasBody);
     connection.client.dispatch(
-      { path, method: exchange.method, headers: fields, body: this.#body, reset: false, upgrade },
+      { path, method: exchange.method, headers: fields, body: this.#body, reset, upgrade },
       this,
     );
   }
@@ -157,6 +159,10 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     this.#interimResponses += 1;
     // 101 and what is below are no interim responses, or none that was asked for.
     if (status <= 101 || this.#interimResponses > maxInterimResponses) throw new BadInterimResponse();
+    // Each of them starts undici's wait for the response anew.
+    const { nowMs, responseTimeoutMs } = this.#options;
+    const waitedMs = nowMs() - (this.#downstream.exchange.dispatchedMs ?? nowMs());
+    if (waitedMs > responseTimeoutMs) throw new errors.HeadersTimeoutError();
     this.#downstream.inform(status, downstreamResponseFields(rawFields, status).fields);
   }
 

@@ -17,6 +17,8 @@ export class RequestBody extends Readable {
   readonly #refuse: (why: "too_large" | "too_slow") => void;
   readonly #patience: Patience;
   #bytes = 0;
+  /** Pieces of this tick: a body in pieces of one byte must not cost the upstream's side a write for each. */
+  #held: Buffer[] = [];
 
   /** `refuse` is called at most once, before the body ends; the upstream then sees a broken request, never a short one. */
   constructor(source: IncomingMessage, bounds: BodyBounds, refuse: (why: "too_large" | "too_slow") => void) {
@@ -48,14 +50,25 @@ export class RequestBody extends Readable {
     this.#patience.moved(chunk.length);
     if (this.#bytes > this.#maxBodyBytes) {
       this.#refuse("too_large");
-    } else if (!this.push(chunk)) {
-      // Now it is the upstream that is waited for, which has a timeout of its own.
-      this.#patience.pause();
-      this.#source.pause();
+      return;
     }
+    if (this.#held.length === 0) process.nextTick(this.#pass);
+    this.#held.push(chunk);
+  };
+
+  readonly #pass = (): void => {
+    const [first] = this.#held;
+    if (first === undefined || this.destroyed) return;
+    const piece = this.#held.length === 1 ? first : Buffer.concat(this.#held);
+    this.#held = [];
+    if (this.push(piece)) return;
+    // Now it is the upstream that is waited for, which has a timeout of its own.
+    this.#patience.pause();
+    this.#source.pause();
   };
 
   readonly #onEnd = (): void => {
+    this.#pass();
     this.#patience.end();
     this.push(null);
   };

@@ -29,8 +29,8 @@ export function upstreamRequestFields(rawFields: readonly string[], origin: Orig
     const lower = name.toLowerCase();
     // Expect is answered here; Host stands first; the id is set below.
     if (lower === "host" || lower === "expect" || lower === "x-request-id") continue;
-    // The message's length is the gateway's business, whatever Connection says.
-    if (lower !== "content-length" && isHopByHop(lower, options)) continue;
+    // The message's length is the gateway's business, and the token that was checked goes on, whatever Connection says.
+    if (lower !== "content-length" && lower !== "authorization" && isHopByHop(lower, options)) continue;
     if (lower.startsWith("x-forwarded-") || originFields.has(lower)) {
       if (!peer.isTrusted) continue;
       if (lower === "x-forwarded-for") {

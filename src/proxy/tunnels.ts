@@ -3,6 +3,7 @@
 import type { Socket } from "node:net";
 import { Client } from "undici";
 import type { TunnelFigures } from "../core/upstream.ts";
+import { createConnector } from "./connector.ts";
 import { Tunnel } from "./tunnel.ts";
 import type { UpstreamConnection } from "./upstream-connections.ts";
 
@@ -32,7 +33,7 @@ export class Tunnels {
     }
     const client = new Client(new URL(url).origin, {
       // The tunnel passes the end of one direction on and keeps the other.
-      connect: { timeout: connectTimeoutMs, allowHalfOpen: true },
+      connect: createConnector({ timeout: connectTimeoutMs, allowHalfOpen: true }),
       headersTimeout: responseTimeoutMs,
       bodyTimeout: responseTimeoutMs,
       pipelining: 1,

@@ -3,6 +3,7 @@
 // told that the gateway is overloaded. The connection used last is used first, so spare ones fall idle and close.
 import { Client } from "undici";
 import type { UpstreamConnections as ConnectionFigures } from "../core/upstream.ts";
+import { createConnector } from "./connector.ts";
 
 export interface UpstreamOptions {
   readonly url: string;
@@ -78,7 +79,7 @@ export class UpstreamConnections {
     const { url, connectTimeoutMs, responseTimeoutMs, maxConnections } = this.#options;
     if (this.#all.size >= maxConnections) return undefined;
     const client = new Client(new URL(url).origin, {
-      connect: { timeout: connectTimeoutMs },
+      connect: createConnector({ timeout: connectTimeoutMs }),
       headersTimeout: responseTimeoutMs,
       bodyTimeout: responseTimeoutMs,
       // Never more than one request on a connection at a time: what is pipelined shares its fate.

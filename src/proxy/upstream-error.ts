@@ -1,6 +1,7 @@
 // One place that turns what undici and the kernel say into the closed set of reasons and the answer to the client.
 import { type Problem, problems } from "../core/problem.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
+import { upstreamReset } from "./connector.ts";
 
 const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   ECONNREFUSED: "refused",
@@ -13,6 +14,7 @@ const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   ETIMEDOUT: "connect_timeout",
   UND_ERR_CONNECT_TIMEOUT: "connect_timeout",
   ECONNRESET: "reset",
+  [upstreamReset]: "reset",
   EPIPE: "reset",
   UND_ERR_SOCKET: "closed_early",
   UND_ERR_HEADERS_TIMEOUT: "response_timeout",

@@ -30,7 +30,6 @@ const two = { fields: "Content-Length: 2\r\n", body: "hi" };
 const retried = [
   ["GET", {}, "closed", end],
   ["GET", {}, "reset", reset],
-  ["HEAD", {}, "closed", end],
   ["GET", { fields: "Content-Length: 0\r\n" }, "closed", end],
 ] as const;
 
@@ -49,6 +48,18 @@ test.each(retried)(
     expect(hits).toEqual([once(1), once(2), once(2), once(3), once(3), once(4), once(4), once(5), once(5)]);
   },
 );
+
+test("a HEAD that meets an idle connection being closed is sent once more, and served", async () => {
+  const { hits, onData } = closingOnReuse(end);
+  const { connect } = await stageRaw(cleanup, onData, { upstream: { maxConnections: 1 } });
+  const client = connect();
+  // A HEAD leaves no idle connection behind, so a GET does.
+  for (const method of ["GET", "HEAD"]) {
+    client.write(request("/v2/x", { method }));
+    expect((await client.read({ method })).status).toBe(200);
+  }
+  expect(hits).toEqual(["GET /v2/x", "HEAD /v2/x", "HEAD /v2/x"]);
+});
 
 const once = [
   ["a POST", { method: "POST", ...two }],

@@ -101,6 +101,8 @@ async function readFinal(client: RawConnection, method: string): Promise<FramedR
   return response.status < 200 ? readFinal(client, method) : response;
 }
 
+const expectsBody = new Set("POST PUT PATCH QUERY PROPFIND PROPPATCH REPORT SEARCH LOCK".split(" "));
+
 /** Everything that the upstream sees: what undici spells its own way, the client's lines, and what the gateway adds. */
 function recordOf({ line, host, lines, body }: Forwarded): Omit<RecordedRequest, "framing"> {
   const added = [
@@ -110,5 +112,9 @@ function recordOf({ line, host, lines, body }: Forwarded): Omit<RecordedRequest,
     "Via: 1.1 headgate",
     expect.stringMatching(/^X-Request-Id: [0-9a-f-]{36}$/),
   ];
-  return { lines: [line, `host: ${host}`, "connection: keep-alive", ...lines, ...added], body };
+  // After a HEAD, and after a body where a server may not expect one, the upstream's connection ends.
+  const method = line.slice(0, line.indexOf(" "));
+  const isLast = method === "HEAD" || (body !== "" && !expectsBody.has(method));
+  const connection = `connection: ${isLast ? "close" : "keep-alive"}`;
+  return { lines: [line, `host: ${host}`, connection, ...lines, ...added], body };
 }
