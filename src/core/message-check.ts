@@ -22,12 +22,23 @@ export interface MessageReading {
   /** Bytes of the body, null if it is chunked, 0 if there is none. */
   readonly contentLength: number | null;
   readonly expectsContinue: boolean;
+  /** It asks to leave HTTP, whether or not it may. */
+  readonly asksToLeave: boolean;
   /** An OPTIONS that has come as far as it may (RFC 9110, 7.6.2): whoever holds it answers it. */
   readonly endsHere: boolean;
 }
 
 export function readMessage({ method, rawFields, target, httpVersion }: MessageFacts): MessageReading {
-  const seen: Seen = { hosts: [], lengths: [], encodings: [], expectations: [], hops: [], hasUnderscore: false };
+  const seen: Seen = {
+    hosts: [],
+    lengths: [],
+    encodings: [],
+    expectations: [],
+    hops: [],
+    hasUnderscore: false,
+    hasUpgrade: false,
+    namesUpgrade: false,
+  };
   for (let i = 0; i < rawFields.length; i += 2) note(seen, rawFields[i] ?? "", rawFields[i + 1] ?? "");
   return {
     problem: target.length > maxTargetBytes ? problems.targetTooLong : findProblem(seen, method, httpVersion),
@@ -35,6 +46,7 @@ export function readMessage({ method, rawFields, target, httpVersion }: MessageF
     contentLength: seen.encodings.length > 0 ? null : Number(seen.lengths[0] ?? 0),
     // HTTP/1.0 knows no 100 (RFC 9110, 10.1.1).
     expectsContinue: seen.expectations.length > 0 && httpVersion !== "1.0",
+    asksToLeave: seen.hasUpgrade && seen.namesUpgrade,
     endsHere: method === "OPTIONS" && seen.hops.some((hops) => /^0+$/.test(hops)),
   };
 }
@@ -46,6 +58,8 @@ interface Seen {
   readonly expectations: string[];
   readonly hops: string[];
   hasUnderscore: boolean;
+  hasUpgrade: boolean;
+  namesUpgrade: boolean;
 }
 
 function note(seen: Seen, name: string, value: string): void {
@@ -60,6 +74,12 @@ function note(seen: Seen, name: string, value: string): void {
       break;
     case "transfer-encoding":
       seen.encodings.push(value);
+      break;
+    case "upgrade":
+      seen.hasUpgrade = true;
+      break;
+    case "connection":
+      if (/(?:^|,)[ \t]*upgrade[ \t]*(?:,|$)/i.test(value)) seen.namesUpgrade = true;
       break;
     case "expect":
       seen.expectations.push(value);

@@ -127,7 +127,9 @@ export class ActiveRequest {
   #writeHead(status: number, statusText: string, fields: string[]): void {
     const isUnread = this.hasBody && !this.req.complete;
     const { problem } = this.exchange;
-    const mustEnd = this.upgrade !== null || this.connection.isLastTurn || this.#context.isDraining();
+    // Behind an Upgrade the parser leaves bytes of the same packet out, even if the upgrade is declined.
+    const asksToLeave = this.verdict.reading.message.asksToLeave && !this.hasBody;
+    const mustEnd = asksToLeave || this.connection.isLastTurn || this.#context.isDraining();
     const isLast = isUnread || mustEnd || (problem !== null && doubtful.has(problem));
     if (isLast) fields.push("Connection", "close");
     this.res.writeHead(status, statusText, fields);

@@ -25,6 +25,7 @@ describe("what passes", () => {
       host: "api.example",
       contentLength,
       expectsContinue,
+      asksToLeave: false,
       endsHere: false,
     });
   });
@@ -46,6 +47,7 @@ describe("what passes", () => {
       problem: null,
       contentLength: 3,
       expectsContinue: false,
+      asksToLeave: false,
     });
   });
 });

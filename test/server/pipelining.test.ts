@@ -149,6 +149,21 @@ test("a client that pipelines without end is answered as far as is kept, and tol
   expect(targets(upstream)).toHaveLength(100);
 });
 
+test("an upgrade that is declined is the last request of its connection, so nothing behind it is taken for one", async () => {
+  const { client, upstream, answer } = await start();
+  const upgrade = request("/v2/1", "GET", "Connection: Upgrade\r\nUpgrade: irc\r\n");
+  const hidden = request("/v2/hidden");
+  client.write(upgrade + request("/v2/2", "POST", `Content-Length: ${hidden.length}\r\n`));
+  await eventually("the first is at the upstream", () => upstream.received.length === 1);
+  client.write(hidden);
+  await answer("/v2/1");
+  const response = await client.read();
+  expect(response.body).toBe("/v2/1");
+  expect(valuesOf(response.rawFields, "connection")).toEqual(["close"]);
+  await within("the connection ends", client.closed);
+  expect(targets(upstream)).toEqual(["/v2/1"]);
+});
+
 /** A request that is charged nothing and reaches nobody. */
 function fetchElsewhere(port: number): Promise<Response> {
   return fetch(`http://127.0.0.1:${port}/elsewhere`);
