@@ -195,7 +195,10 @@ function clientAddressRules({ clientAddress }: Settings, log: Logger): ClientAdd
   return { header: clientAddress.header, trustedProxies, ipv6Prefix: clientAddress.ipv6Prefix };
 }
 
-/** Longer than each wait that has a bound of its own (for a connection, for the upstream, for the client's body), so it ends none of them. */
+/**
+ * Longer than each wait that has a bound of its own (for a connection, for the upstream, for the client's body), so it
+ * ends none of them.
+ */
 function stallTimeoutMs({ timeouts, upstream }: Settings): number {
   return timeouts.bodyMs + 2 * upstream.connectTimeoutMs + upstream.responseTimeoutMs;
 }

@@ -6,7 +6,8 @@ import { exitCodes } from "./commands/exit-codes.ts";
 import type { CommandIo, TerminationSignal } from "./commands/io.ts";
 import type { BuildInfo } from "./commands/serve.ts";
 
-const oldestNode = 24;
+/** Below it, the HTTP server cannot be asked which upgrades it is to hand out. */
+const oldestNode = { major: 24, minor: 9 };
 const signals: readonly TerminationSignal[] = ["SIGINT", "SIGTERM"];
 
 const io: CommandIo = {
@@ -31,9 +32,10 @@ process.exitCode = await main(process.argv.slice(2));
 if (process.exitCode === exitCodes.interrupted || process.exitCode === exitCodes.terminated) process.exit();
 
 async function main(argv: readonly string[]): Promise<number> {
-  const major = Number.parseInt(process.versions.node, 10);
-  if (major < oldestNode) {
-    io.err(`headgate: found Node ${process.versions.node}, expected ${oldestNode} or later\n`);
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+  if (major < oldestNode.major || (major === oldestNode.major && minor < oldestNode.minor)) {
+    const expected = `${oldestNode.major}.${oldestNode.minor}`;
+    io.err(`headgate: found Node ${process.versions.node}, expected ${expected} or later\n`);
     return exitCodes.unavailable;
   }
   try {

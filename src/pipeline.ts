@@ -1,5 +1,5 @@
-// THE PIPELINE: what happens to a request, top to bottom, each step with the reason for its place. It is the same for whatever
-// carries the request; gateway.ts makes the parts and puts them around it.
+// THE PIPELINE: what happens to a request, top to bottom, each step with the reason for its place. It is the same for
+// whatever carries the request; gateway.ts makes the parts and puts them around it.
 import { readBearer } from "./core/bearer.ts";
 import type { CounterStore } from "./core/counter-store.ts";
 import {
@@ -30,8 +30,8 @@ export function createDecide({ rules, store, verifier }: PipelineParts): Decide 
     // Who and what, from the head alone. First, because everything else needs the client's key and the route.
     const reading = readRequest(facts, rules);
 
-    // The quota goes before everything that can refuse: a bad token, a bad path and a malformed message each cost one, or
-    // guessing tokens would be free. What is under no route is only shown the quota.
+    // The quota goes before everything that can refuse: a bad token, a bad path and a malformed message each cost one,
+    // or guessing tokens would be free. What is under no route is only shown the quota.
     const counted =
       reading.route === null ? store.peek(reading.client, facts.nowMs) : store.take(reading.client, facts.nowMs);
 

@@ -1,5 +1,5 @@
-// The house rules that a compiler does not know: which folder may import which, what is banned where, how long a function
-// may be. A rule that is broken names the file and the line.
+// The house rules that a compiler does not know: which folder may import which, what is banned where, how long a
+// function may be. A rule that is broken names the file and the line.
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -118,8 +118,8 @@ describe("shape", () => {
 });
 
 /**
- * The formatter puts a function's last brace under the beginning of its first line; that is where it ends. A head of several
- * lines ends in a line that begins with the closing parenthesis under the beginning of its first.
+ * The formatter puts a function's last brace under the beginning of its first line; that is where it ends. A head of
+ * several lines ends in a line that begins with the closing parenthesis under the beginning of its first.
  */
 function longFunctions({ path, lines }: SourceFile): string[] {
   return lines.flatMap((line, i) => {

@@ -1,5 +1,5 @@
-// The admin listener: metrics and health, apart from the traffic. It changes nothing, shows no client and reads no body;
-// its answers are never cached, and its errors are in the same format as those of the gateway.
+// The admin listener: metrics and health, apart from the traffic. It changes nothing, shows no client and reads no
+// body; its answers are never cached, and its errors are in the same format as those of the gateway.
 import type { AddressInfo, Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Health } from "../core/health.ts";

@@ -1,5 +1,6 @@
 // The file behind mode `tokens`: read before the start, reread when it changes. While its text is wrong or the file is
-// away, the list from before stays in use and the mistake is reported once; a file that was emptied revokes every token.
+// away, the list from before stays in use and the mistake is reported once; a file that was emptied revokes every
+// token.
 import { readFile } from "node:fs/promises";
 import type { BearerCredential } from "../core/bearer.ts";
 import type { AuthOutcome } from "../core/exchange.ts";

@@ -21,7 +21,9 @@ export class ApiError extends Error {
   }
 }
 
-/** From the body of a response that was no success. A body in another format (a proxy's HTML) leaves the status alone. */
+/**
+ * From the body of a response that was no success. A body in another format (a proxy's HTML) leaves the status alone.
+ */
 export function refusal(status: number, text: string, token: string): ApiError {
   const body = parsed(text);
   const { message, errors } = isObject(body) ? body : { message: undefined, errors: undefined };

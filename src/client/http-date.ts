@@ -1,5 +1,5 @@
-// HTTP dates, in the three forms that RFC 9110, section 5.6.7 asks a recipient to accept. Not Date.parse: it finds a year
-// in almost any text ("soon 2" is February 2001 to V8) and reads the asctime form as local time.
+// HTTP dates, in the three forms that RFC 9110, section 5.6.7 asks a recipient to accept. Not Date.parse: it finds a
+// year in almost any text ("soon 2" is February 2001 to V8) and reads the asctime form as local time.
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const TIME = "(?<hour>\\d{2}):(?<minute>\\d{2}):(?<second>\\d{2})";
@@ -9,7 +9,9 @@ const FORMS = [
   new RegExp(`^[A-Z][a-z]{2} (?<month>[A-Z][a-z]{2}) (?<day>[ \\d]\\d) ${TIME} (?<year>\\d{4})$`),
 ];
 
-/** Unix milliseconds, or null when the text is no HTTP date. The name of the weekday is not checked against the date. */
+/**
+ * Unix milliseconds, or null when the text is no HTTP date. The name of the weekday is not checked against the date.
+ */
 export function parseHttpDate(text: string): number | null {
   for (const form of FORMS) {
     const groups = form.exec(text)?.groups;

@@ -1,6 +1,6 @@
-// Walks a listing with offset and limit, page by page, as the API lays it down: the offset grows by the same limit until
-// has_more is false. Nothing is requested before it is needed, so leaving the loop early leaves nothing behind. A listing
-// that contradicts itself ends in an error, never in a loop or in records counted twice.
+// Walks a listing with offset and limit, page by page, as the API lays it down: the offset grows by the same limit
+// until has_more is false. Nothing is requested before it is needed, so leaving the loop early leaves nothing behind. A
+// listing that contradicts itself ends in an error, never in a loop or in records counted twice.
 import { httpUrl } from "./address.ts";
 import { ApiError, isObject, parsed, refusal } from "./api-error.ts";
 import { createPatientFetch } from "./patient-fetch.ts";

@@ -1,6 +1,6 @@
-// A fetch that keeps the API's client guidance on 429. It sends a request again for a 429 only, which the gateway answers
-// before the backend has seen anything, so that even a POST is safe; never after a 5xx or a failed connection, where the
-// first copy may have been acted upon. Every wait is bounded and abortable.
+// A fetch that keeps the API's client guidance on 429. It sends a request again for a 429 only, which the gateway
+// answers before the backend has seen anything, so that even a POST is safe; never after a 5xx or a failed connection,
+// where the first copy may have been acted upon. Every wait is bounded and abortable.
 import { wallMs } from "./clock.ts";
 import { isReplayable } from "./replayable.ts";
 import { backoffMs, retryAfterMs } from "./retry-after.ts";

@@ -1,5 +1,5 @@
-// Whether a request can be sent a second time. Bodies are named that can, rather than those that cannot: a body of a kind
-// not known here is taken to be spent, because sending half of it again would be worse than reporting the 429.
+// Whether a request can be sent a second time. Bodies are named that can, rather than those that cannot: a body of a
+// kind not known here is taken to be spent, because sending half of it again would be worse than reporting the 429.
 
 /** To be asked after the first sending: only then does a Request tell whether its body is spent. */
 export function isReplayable(input: Parameters<typeof fetch>[0], init: RequestInit | undefined): boolean {

@@ -2,7 +2,9 @@
 // arguments. The answer is never shorter than what Retry-After says.
 import { parseHttpDate } from "./http-date.ts";
 
-/** The spec's cap on a wait that the server did not ask for. A Retry-After is not capped: it is kept or refused whole. */
+/**
+ * The spec's cap on a wait that the server did not ask for. A Retry-After is not capped: it is kept or refused whole.
+ */
 export const BACKOFF_CAP_MS = 30_000;
 
 /**

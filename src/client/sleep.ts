@@ -8,7 +8,8 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 export type Sleep = (ms: number, signal: AbortSignal | null) => Promise<void>;
 
 export const sleep: Sleep = async (ms, signal) => {
-  // Timers count whole milliseconds from a truncated reading, so one may fire a fraction early: one more makes up for it.
+  // Timers count whole milliseconds from a truncated reading, so one may fire a fraction early: one more makes up for
+  // it.
   let leftMs = Math.ceil(ms) + 1;
   while (leftMs > 0) {
     const stepMs = Math.min(leftMs, LONGEST_TIMER_MS);

@@ -1,5 +1,5 @@
-// The one listing whose shape the API documents: GET /v2/transactions. A record's fields beyond `date` are not documented,
-// so they are handed on as unknown.
+// The one listing whose shape the API documents: GET /v2/transactions. A record's fields beyond `date` are not
+// documented, so they are handed on as unknown.
 import { httpUrl } from "./address.ts";
 import { isObject } from "./api-error.ts";
 import { type Listing, type PaginateOptions, paginate } from "./paginate.ts";
@@ -17,7 +17,9 @@ export interface TransactionsOptions
   /** YYYY-MM-DD, inclusive or not as the server decides. */
   readonly startDate?: string | undefined;
   readonly endDate?: string | undefined;
-  /** Filters by their names in the query, for those that the API has but does not document. Undefined ones are left out. */
+  /**
+   * Filters by their names in the query, for those that the API has but does not document. Undefined ones are left out.
+   */
   readonly filters?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
 }
 

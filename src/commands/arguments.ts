@@ -1,5 +1,5 @@
-// The command line as a value: which command, with what. A word that is not known is an error that names the nearest one;
-// whether a setting is right is not decided here but with the rest of the configuration.
+// The command line as a value: which command, with what. A word that is not known is an error that names the nearest
+// one; whether a setting is right is not decided here but with the rest of the configuration.
 import { parseArgs } from "node:util";
 import { nearest } from "../config/nearest.ts";
 import type { Override } from "../config/overrides.ts";

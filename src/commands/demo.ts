@@ -1,5 +1,5 @@
-// `headgate demo`: the whole system on loopback, from nothing: the reference backend, the gateway before it with the packaged
-// configuration, and three requests worth trying. Ctrl-C drains and ends.
+// `headgate demo`: the whole system on loopback, from nothing: the reference backend, the gateway before it with the
+// packaged configuration, and three requests worth trying. Ctrl-C drains and ends.
 import { loadSettings, packagedConfigFile } from "../config/load.ts";
 import type { Settings } from "../core/settings.ts";
 import { type FinanceBackend, startFinanceBackend } from "../finance-backend/server.ts";

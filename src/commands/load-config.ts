@@ -1,5 +1,5 @@
-// The configuration for the commands that take one, tokens file included: either all of it is right, or every mistake is
-// on standard error, a line each.
+// The configuration for the commands that take one, tokens file included: either all of it is right, or every mistake
+// is on standard error, a line each.
 import { renderConfigError } from "../config/config-error.ts";
 import { type LoadedSettings, loadSettings } from "../config/load.ts";
 import type { ConfigArguments } from "./arguments.ts";

@@ -19,7 +19,8 @@ export function parseNetwork(text: string): string | undefined {
 
 /** The URL as it was written. */
 export function parseUpstreamUrl(text: string): string | undefined {
-  // The parser of the URL standard repairs what it finds: blanks, backslashes, a missing slash. Nothing is repaired here.
+  // The parser of the URL standard repairs what it finds: blanks, backslashes, a missing slash. Nothing is repaired
+  // here.
   if (!/^http:\/\/[^\s\\/@?#]+(\/[^\s\\?#]*)?$/i.test(text)) return undefined;
   return URL.canParse(text) ? text : undefined;
 }

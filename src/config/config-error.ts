@@ -1,5 +1,5 @@
-// One mistake in the configuration, and the one line it is told in: where, which key, what was found, what was expected.
-// A line never holds a secret: whatever looks like the credentials or the query of a URL is masked.
+// One mistake in the configuration, and the one line it is told in: where, which key, what was found, what was
+// expected. A line never holds a secret: whatever looks like the credentials or the query of a URL is masked.
 
 /** Where a value was written. */
 export type Origin =

@@ -1,5 +1,5 @@
-// What a definition of the configuration is made of: leaves (one scalar), lists and sections. Everything else is derived
-// from it: the check of a file, the names of environment variables, the JSON Schema, the table in the README.
+// What a definition of the configuration is made of: leaves (one scalar), lists and sections. Everything else is
+// derived from it: the check of a file, the names of environment variables, the JSON Schema, the table in the README.
 import type { Scalar } from "./raw.ts";
 
 export type Node = Leaf<unknown> | List<Leaf<unknown> | Section<Keys>> | Section<Keys>;
@@ -14,7 +14,9 @@ export interface Leaf<T> {
   /** As it would be written in the file. */
   readonly default: Scalar;
   readonly description: string;
-  /** How a value from the environment is taken: `text` as it is, `plain` as YAML would read it (a number, a boolean). */
+  /**
+   * How a value from the environment is taken: `text` as it is, `plain` as YAML would read it (a number, a boolean).
+   */
   readonly form: "text" | "plain";
   readonly isNullable: boolean;
   readonly json: JsonSchema;

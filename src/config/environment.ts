@@ -1,5 +1,6 @@
-// Environment variables to overrides: HEADGATE_UPSTREAM_CONNECT_TIMEOUT is upstream.connectTimeout. A HEADGATE_ variable
-// that names no key is an error, since it was certainly meant to do something, save those that Kubernetes sets by itself.
+// Environment variables to overrides: HEADGATE_UPSTREAM_CONNECT_TIMEOUT is upstream.connectTimeout. A HEADGATE_
+// variable that names no key is an error, since it was certainly meant to do something, save those that Kubernetes sets
+// by itself.
 import type { ConfigError } from "./config-error.ts";
 import { nearest } from "./nearest.ts";
 import type { Override } from "./overrides.ts";

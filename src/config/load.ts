@@ -1,5 +1,6 @@
 // The one way from what was written to Settings: file, then environment, then command line, each over the one before,
-// each checked by itself. Either everything is right, or every mistake is in the answer. Opens no port, changes nothing.
+// each checked by itself. Either everything is right, or every mistake is in the answer. Opens no port, changes
+// nothing.
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";

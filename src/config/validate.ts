@@ -37,7 +37,8 @@ function validateLeaf(
   const found: Scalar = raw.kind === "scalar" ? raw.value : null;
   const reading = leaf.read(found);
   if (raw.kind === "scalar" && reading.ok) return reading.value;
-  // A nullable leaf accepts the null that stands for a list here; what it expects is asked with a value no leaf accepts.
+  // A nullable leaf accepts the null that stands for a list here; what it expects is asked with a value no leaf
+  // accepts.
   const refusal = reading.ok ? leaf.read("") : reading;
   const expected = refusal.ok ? "a single value" : refusal.expected;
   errors.push({ kind: "value", at: raw.at, key: joinPath(path), found: describe(raw), expected });
@@ -111,7 +112,10 @@ function validateSection(
   return values;
 }
 
-/** Undefined if it is no section. A section with all its keys commented out is null to YAML, and an empty section to people. */
+/**
+ * Undefined if it is no section. A section with all its keys commented out is null to YAML, and an empty section to
+ * people.
+ */
 function entriesOf(raw: Raw | undefined): readonly RawEntry[] | undefined {
   if (raw?.kind === "mapping") return raw.entries;
   return raw?.kind === "scalar" && raw.value === null ? [] : undefined;

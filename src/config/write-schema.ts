@@ -1,5 +1,5 @@
-// `npm run schema`: writes anew what is made from the definition of the configuration: the JSON Schema, and the table in
-// the README. A test fails while either differs from it.
+// `npm run schema`: writes anew what is made from the definition of the configuration: the JSON Schema, and the table
+// in the README. A test fails while either differs from it.
 import { readFileSync, writeFileSync } from "node:fs";
 import { jsonSchemaText } from "./json-schema.ts";
 import { configTable } from "./written.ts";

@@ -1,4 +1,5 @@
-// The configuration in the words it is written in: the effective values for `headgate check`, the defaults for the README.
+// The configuration in the words it is written in: the effective values for `headgate check`, the defaults for the
+// README.
 import { stringify } from "yaml";
 import type { Node } from "./definition.ts";
 import { allEntries, isListOfLeaves } from "./paths.ts";

@@ -1,5 +1,6 @@
 // YAML text to what it says, with the place of each value. Syntax errors are values, all of them; aliases are followed
-// within bounds, so that no document grows beyond what was written. Messages never quote the text: it may hold a secret.
+// within bounds, so that no document grows beyond what was written. Messages never quote the text: it may hold a
+// secret.
 import {
   type Document,
   isAlias,

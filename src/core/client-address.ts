@@ -1,6 +1,6 @@
-// Who is charged: the peer, or, if the peer is a trusted proxy, the last address of the forwarding header that is not one.
-// Read from the right, because everything further left was written by someone nobody vouches for. Headers
-// from an untrusted peer are never looked at.
+// Who is charged: the peer, or, if the peer is a trusted proxy, the last address of the forwarding header that is not
+// one. Read from the right, because everything further left was written by someone nobody vouches for. Headers from an
+// untrusted peer are never looked at.
 import { forwardedFor, trimBlanks } from "./forwarded.ts";
 import { type Cidr, clientKey, formatIpAddress, type IpAddress, isWithin, parseIpAddress } from "./ip-address.ts";
 

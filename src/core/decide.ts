@@ -1,5 +1,6 @@
-// What can be said of a request from its head alone: who sent it, where it goes, whether it is charged, and why it would be
-// refused. Knows nothing of sockets or servers, so a proxy, an ingress' question and a test get the same answer.
+// What can be said of a request from its head alone: who sent it, where it goes, whether it is charged, and why it
+// would be refused. Knows nothing of sockets or servers, so a proxy, an ingress' question and a test get the same
+// answer.
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
 import type { AuthOutcome } from "./exchange.ts";
 import { type MessageReading, readMessage } from "./message-check.ts";

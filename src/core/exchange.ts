@@ -4,9 +4,9 @@ import type { Decision } from "./policy.ts";
 import type { Problem, ProblemReason } from "./problem.ts";
 
 /**
- * `accepted`: a bearer token was there and, in mode `tokens`, is listed. `missing`: nothing was given as a bearer token.
- * `invalid`: something was, and is not one well-formed token, or is not listed. `skipped`: nobody asked (mode `off`, throttled
- * before, no route, malformed).
+ * `accepted`: a bearer token was there and, in mode `tokens`, is listed. `missing`: nothing was given as a bearer
+ * token. `invalid`: something was, and is not one well-formed token, or is not listed. `skipped`: nobody asked (mode
+ * `off`, throttled before, no route, malformed).
  */
 export type AuthOutcome = "accepted" | "missing" | "invalid" | "skipped";
 

@@ -1,11 +1,12 @@
-// The elements of RFC 7239's Forwarded, from the right. A proxy appends a whole element after a comma, so what it wrote is read
-// without looking at anything left of it: a quotation mark that a client left open further left swallows nothing. What does not
-// follow the grammar to the letter is no address, and never skipped.
+// The elements of RFC 7239's Forwarded, from the right. A proxy appends a whole element after a comma, so what it wrote
+// is read without looking at anything left of it: a quotation mark that a client left open further left swallows
+// nothing. What does not follow the grammar to the letter is no address, and never skipped.
 import { type IpAddress, parseIpAddress } from "./ip-address.ts";
 
 /**
  * The addresses of the `for` parameters of one line, last element first. Ends with undefined at the first element that
- * names none: `unknown`, an obfuscated identifier, no `for` at all, or garbage. Empty elements are none (RFC 9110, 5.6.1).
+ * names none: `unknown`, an obfuscated identifier, no `for` at all, or garbage. Empty elements are none (RFC 9110,
+ * 5.6.1).
  */
 export function* forwardedFor(line: string): Generator<IpAddress | undefined> {
   let end = line.length;
@@ -40,7 +41,9 @@ function openingMark(line: string, closing: number): number {
   return -1;
 }
 
-/** What HTTP allows around an element, and no more: `trim` takes away a no-break space as well. In one pass each way. */
+/**
+ * What HTTP allows around an element, and no more: `trim` takes away a no-break space as well. In one pass each way.
+ */
 export function trimBlanks(text: string): string {
   const isBlank = (i: number): boolean => text[i] === " " || text[i] === "\t";
   let [start, end] = [0, text.length];

@@ -1,5 +1,5 @@
-// What the HTTP parser lets through and a gateway must not: each of these has let a request mean one thing to a proxy and another
-// to the server behind it. One pass over the fields as they came.
+// What the HTTP parser lets through and a gateway must not: each of these has let a request mean one thing to a proxy
+// and another to the server behind it. One pass over the fields as they came.
 import { type Problem, problems } from "./problem.ts";
 import { isValidHost } from "./request-target.ts";
 
@@ -10,7 +10,10 @@ export interface MessageFacts {
   readonly httpVersion: string;
 }
 
-/** CONNECT asks for a tunnel, and TRACE for the fields that proxies added, as a client may not see them (RFC 9110, 9.3.8). */
+/**
+ * CONNECT asks for a tunnel, and TRACE for the fields that proxies added, as a client may not see them (RFC 9110,
+ * 9.3.8).
+ */
 const refusedMethods: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
 /** RFC 9112, 3 recommends at least 8000 octets for a request line. */

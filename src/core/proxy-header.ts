@@ -1,6 +1,7 @@
-// The PROXY protocol's header, versions 1 and 2 (haproxy.org, proxy-protocol.txt): who is at the other end of a connection that
-// a load balancer opened. A function of the bytes so far: more bytes never change an answer that is not "incomplete", and
-// nothing that is not a header to the letter is taken for one. What stands behind it is not looked at.
+// The PROXY protocol's header, versions 1 and 2 (haproxy.org, proxy-protocol.txt): who is at the other end of a
+// connection that a load balancer opened. A function of the bytes so far: more bytes never change an answer that is not
+// "incomplete", and nothing that is not a header to the letter is taken for one. What stands behind it is not looked
+// at.
 import { formatIpAddress, parseIpAddress } from "./ip-address.ts";
 
 export type ProxyHeader =

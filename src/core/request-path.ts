@@ -1,6 +1,6 @@
 // Which route a target is under, on its most inclusive reading: whatever a backend may make of the bytes (decode them,
-// fold case, collapse slashes, resolve dots, drop parameters), a path that can land under a route is counted, and one that can
-// land in two places is ambiguous. The reading decides; what is forwarded are the bytes as they came.
+// fold case, collapse slashes, resolve dots, drop parameters), a path that can land under a route is counted, and one
+// that can land in two places is ambiguous. The reading decides; what is forwarded are the bytes as they came.
 
 export type PathReading =
   /** Under exactly this route in every reading that matters. */
@@ -61,7 +61,9 @@ export function createPathReader(routes: readonly string[], basePath: string): R
   };
 }
 
-/** Some readers take what stands behind two slashes for a host (`new URL(target, base)`), and the path begins after it. */
+/**
+ * Some readers take what stands behind two slashes for a host (`new URL(target, base)`), and the path begins after it.
+ */
 function withoutAuthority(path: string): string {
   return path.replace(/^[/\\]+[^/\\]*/, "") || "/";
 }
@@ -135,8 +137,8 @@ function climbs(text: string): boolean {
 }
 
 /**
- * As much of a decoded path as can matter to where it lands: nothing in it climbs, so once `depth` segments begin like names
- * no reader finds the route further on. Undefined if that is more than is worth reading.
+ * As much of a decoded path as can matter to where it lands: nothing in it climbs, so once `depth` segments begin like
+ * names no reader finds the route further on. Undefined if that is more than is worth reading.
  */
 function beginningOf(text: string, depth: number): string | undefined {
   let names = 0;
@@ -152,8 +154,8 @@ function beginningOf(text: string, depth: number): string | undefined {
 }
 
 /**
- * What readers may make of the beginning of a decoded path. Case, empty segments and single dots are always folded: that
- * only widens what counts. The rest can move a path elsewhere, so it is read both ways.
+ * What readers may make of the beginning of a decoded path. Case, empty segments and single dots are always folded:
+ * that only widens what counts. The rest can move a path elsewhere, so it is read both ways.
  */
 function readings(decoded: string): string[] {
   let variants = [decoded];
@@ -187,7 +189,9 @@ function fold(segments: readonly string[]): string {
   return `/${kept.join("/")}`;
 }
 
-/** With `..` taking back a segment; a path that climbs out of the root is stopped there by some and let out by others. */
+/**
+ * With `..` taking back a segment; a path that climbs out of the root is stopped there by some and let out by others.
+ */
 function resolve(segments: readonly string[]): string[] {
   const kept: string[] = [];
   let climbsOut = false;

@@ -39,7 +39,10 @@ export interface BasePaths {
   readonly upstream: string;
 }
 
-/** One base path in place of the other, every other byte as it came; null if the target does not begin with it literally. */
+/**
+ * One base path in place of the other, every other byte as it came; null if the target does not begin with it
+ * literally.
+ */
 export function rebase(original: string, { own, upstream }: BasePaths): string | null {
   const prefix = upstream === "/" ? "" : upstream;
   if (own === "/") return prefix + original;

@@ -1,5 +1,6 @@
-// Which requests may leave HTTP for another protocol (RFC 9110, 7.8). Only what the configuration names does: inside a protocol that
-// carries HTTP, such as h2c, requests would pass neither counted nor checked. Everything else is served as ordinary HTTP.
+// Which requests may leave HTTP for another protocol (RFC 9110, 7.8). Only what the configuration names does: inside a
+// protocol that carries HTTP, such as h2c, requests would pass neither counted nor checked. Everything else is served
+// as ordinary HTTP.
 
 /** In the order and spelling they were offered; empty if none was. `rawFields` alternates names and values. */
 export function upgradeProtocols(rawFields: readonly string[]): string[] {

@@ -43,8 +43,8 @@ export function civil(day: number): { year: number; month: number; dayOfMonth: n
 }
 
 /**
- * A date (midnight UTC) or an ISO 8601 date and time, as the canonical `YYYY-MM-DDTHH:MM:SS.sssZ`; null when it is neither.
- * Without an offset the time is UTC. Canonical texts sort as the instants they name.
+ * A date (midnight UTC) or an ISO 8601 date and time, as the canonical `YYYY-MM-DDTHH:MM:SS.sssZ`; null when it is
+ * neither. Without an offset the time is UTC. Canonical texts sort as the instants they name.
  */
 export function parseTimestamp(text: string): string | null {
   if (parseDay(text) !== null) return `${text}T00:00:00.000Z`;

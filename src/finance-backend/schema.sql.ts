@@ -1,5 +1,5 @@
-// The tables, and the two marks that tell our file from any other SQLite file. Tables are STRICT: what is read back
-// has the type that is declared here. Times are canonical UTC texts and dates YYYY-MM-DD, so that text order is time order.
+// The tables, and the two marks that tell our file from any other SQLite file. Tables are STRICT: what is read back has
+// the type that is declared here. Times are canonical UTC texts and dates YYYY-MM-DD, so that text order is time order.
 
 /** "HgFB" in ASCII, as PRAGMA application_id. */
 export const applicationId = 0x48674642;

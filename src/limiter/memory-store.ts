@@ -1,6 +1,6 @@
-// Exact sliding windows in this process's memory, at most `maxClients` of them. When it is full, what is forgotten first
-// is what no longer counts, then the client that has been idle longest, and only when every client is
-// exhausted the one that is released next: a flood of new addresses does not give an exhausted client its quota back.
+// Exact sliding windows in this process's memory, at most `maxClients` of them. When it is full, what is forgotten
+// first is what no longer counts, then the client that has been idle longest, and only when every client is exhausted
+// the one that is released next: a flood of new addresses does not give an exhausted client its quota back.
 import { LRUCache } from "lru-cache";
 import type { CounterStore, CounterStoreStats } from "../core/counter-store.ts";
 import type { Decision, Policy } from "../core/policy.ts";

@@ -1,5 +1,6 @@
 // Windows by client and by an instant: a map and a binary heap over the same entries, the smallest instant on top.
-// Guarantees that a client is found at once, that the next one due is found at once, and that adding and deleting cost log n.
+// Guarantees that a client is found at once, that the next one due is found at once, and that adding and deleting cost
+// log n.
 import type { SlidingWindow } from "../core/sliding-window.ts";
 
 export interface TimedWindow {

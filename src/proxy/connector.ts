@@ -1,6 +1,6 @@
-// How connections to the upstream are opened: as undici does, but a reset is always told as one. undici takes a reset in the
-// middle of a response that ends its connection for the response's end: half a body would end like a whole one, and if
-// the client was being waited for, an assertion ends the process.
+// How connections to the upstream are opened: as undici does, but a reset is always told as one. undici takes a reset
+// in the middle of a response that ends its connection for the response's end: half a body would end like a whole one,
+// and if the client was being waited for, an assertion ends the process.
 import { buildConnector } from "undici";
 
 /** In place of ECONNRESET, which undici gives a meaning of its own. */

@@ -1,6 +1,7 @@
-// Carries one request to the upstream and its response back: both bodies stream with backpressure, a client that leaves cancels the
-// upstream's work, and a response that breaks in the middle breaks for the client too, never ends well-formed.
-// Sends a request twice only if it had no body, was a GET or HEAD, and met the close of an idle connection.
+// Carries one request to the upstream and its response back: both bodies stream with backpressure, a client that leaves
+// cancels the upstream's work, and a response that breaks in the middle breaks for the client too, never ends
+// well-formed. Sends a request twice only if it had no body, was a GET or HEAD, and met the close of an idle
+// connection.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type Dispatcher, errors } from "undici";
@@ -34,8 +35,8 @@ export interface Downstream {
   /** Writes the head of the upstream's response; throws if Node finds a field or the status invalid. */
   respond(status: number, statusText: string, fields: string[], retryAfter: string | null): void;
   /**
-   * Writes a 101 that switches to `protocol`, past the response, which is over then. Returns the client's socket and what
-   * it sent in the meantime; null if the client is gone.
+   * Writes a 101 that switches to `protocol`, past the response, which is over then. Returns the client's socket and
+   * what it sent in the meantime; null if the client is gone.
    */
   switchProtocols(protocol: string, fields: readonly string[]): { socket: Socket; early: readonly Buffer[] } | null;
   /** Answers for the gateway; if a head has gone out already, breaks the connection instead. */

@@ -1,6 +1,6 @@
-// How long a client is waited for while a body moves, in either direction: at most `timeoutMs` in all, of which a second comes
-// back with every 16 KiB that moves. A fixed time would cut long transfers on slow lines; a time between two pieces
-// alone would let one byte a minute hold a connection to the upstream for ever.
+// How long a client is waited for while a body moves, in either direction: at most `timeoutMs` in all, of which a
+// second comes back with every 16 KiB that moves. A fixed time would cut long transfers on slow lines; a time between
+// two pieces alone would let one byte a minute hold a connection to the upstream for ever.
 
 /** Anything a person would call a connection is faster than this. */
 const minBytesPerSecond = 16 * 1024;

@@ -1,5 +1,5 @@
-// A request's body on its way to the upstream: streamed with backpressure, counted, and never in the way of an answer. undici
-// destroys the body it was given when a request fails; given the client's message itself, that would be the
+// A request's body on its way to the upstream: streamed with backpressure, counted, and never in the way of an answer.
+// undici destroys the body it was given when a request fails; given the client's message itself, that would be the
 // client's socket, and the answer that explains the failure could not be sent.
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
@@ -20,7 +20,9 @@ export class RequestBody extends Readable {
   /** Pieces of this tick: a body in pieces of one byte must not cost the upstream's side a write for each. */
   #held: Buffer[] = [];
 
-  /** `refuse` is called at most once, before the body ends; the upstream then sees a broken request, never a short one. */
+  /**
+   * `refuse` is called at most once, before the body ends; the upstream then sees a broken request, never a short one.
+   */
   constructor(source: IncomingMessage, bounds: BodyBounds, refuse: (why: "too_large" | "too_slow") => void) {
     super();
     this.#source = source;

@@ -1,6 +1,6 @@
-// The fields a request carries to the upstream: the client's, in their order and spelling, less what concerns only its connection
-// to the gateway, plus what the gateway knows of where it came from. The client's are stripped before the gateway's are
-// added, so no `Connection:` of a client can name away what the gateway says (RFC 9110, 7.6.1).
+// The fields a request carries to the upstream: the client's, in their order and spelling, less what concerns only its
+// connection to the gateway, plus what the gateway knows of where it came from. The client's are stripped before the
+// gateway's are added, so no `Connection:` of a client can name away what the gateway says (RFC 9110, 7.6.1).
 import type { Peer } from "../core/client-address.ts";
 import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
 
@@ -49,7 +49,10 @@ export function upstreamRequestFields(rawFields: readonly string[], origin: Orig
   return fields;
 }
 
-/** RFC 9110, 7.6.2: of OPTIONS every intermediary takes one away; at 0 it was not forwarded. What is no number means nothing. */
+/**
+ * RFC 9110, 7.6.2: of OPTIONS every intermediary takes one away; at 0 it was not forwarded. What is no number means
+ * nothing.
+ */
 function oneLess(maxForwards: string): string {
   return /^\d{1,15}$/.test(maxForwards) ? `${Number(maxForwards) - 1}` : maxForwards;
 }

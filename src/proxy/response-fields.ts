@@ -1,6 +1,6 @@
-// The fields of an upstream's response that go on to the client: in their order, spelling and number, less what concerns only
-// the upstream's connection and less what the gateway alone says. Retry-After is taken out and handed over, because on
-// a 429 the client must hear the longer of two waits.
+// The fields of an upstream's response that go on to the client: in their order, spelling and number, less what
+// concerns only the upstream's connection and less what the gateway alone says. Retry-After is taken out and handed
+// over, because on a 429 the client must hear the longer of two waits.
 import { gatewayResponseFields } from "../core/fields.ts";
 import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
 
@@ -10,7 +10,9 @@ export interface UpstreamResponseFields {
   readonly retryAfter: string | null;
 }
 
-/** `rawFields`: names and values alternating, as bytes. They become characters one to one and back, so bytes stay bytes. */
+/**
+ * `rawFields`: names and values alternating, as bytes. They become characters one to one and back, so bytes stay bytes.
+ */
 export function downstreamResponseFields(rawFields: readonly Buffer[], status: number): UpstreamResponseFields {
   const received = rawFields.map((field) => field.toString("latin1"));
   const options = connectionOptions(received);
@@ -22,7 +24,8 @@ export function downstreamResponseFields(rawFields: readonly Buffer[], status: n
     const lower = name.toLowerCase();
     if (gatewayResponseFields.has(lower)) continue;
     if (lower === "content-length") {
-      // RFC 9110, 8.6: a 204 and an interim response have none. Everywhere else it is the framing, whatever Connection names.
+      // RFC 9110, 8.6: a 204 and an interim response have none. Everywhere else it is the framing, whatever Connection
+      // names.
       if (status >= 200 && status !== 204) fields.push(name, value);
     } else if (lower === "retry-after") {
       retryAfter ??= value;
@@ -33,14 +36,20 @@ export function downstreamResponseFields(rawFields: readonly Buffer[], status: n
   return { fields, retryAfter };
 }
 
-/** It is no part of the value (RFC 9110, 5.5), and undici's parser leaves it there. Not trimEnd: that takes a byte of 0xa0 too. */
+/**
+ * It is no part of the value (RFC 9110, 5.5), and undici's parser leaves it there. Not trimEnd: that takes a byte of
+ * 0xa0 too.
+ */
 function withoutWhiteSpaceBehind(value: string): string {
   let end = value.length;
   while (value[end - 1] === " " || value[end - 1] === "\t") end -= 1;
   return value.slice(0, end);
 }
 
-/** The reason phrase as bytes, one a character. undici reads it as UTF-8; what is none is lost, and a reason may be empty. */
+/**
+ * The reason phrase as bytes, one a character. undici reads it as UTF-8; what is none is lost, and a reason may be
+ * empty.
+ */
 export function downstreamReason(statusText: string): string {
   return statusText.includes("\ufffd") ? "" : Buffer.from(statusText).toString("latin1");
 }

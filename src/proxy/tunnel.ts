@@ -1,5 +1,6 @@
-// Two sockets made one: bytes pass in order and unchanged, each direction as fast as its reader takes them, an end in one
-// direction is passed on while the other goes on, and when either side breaks, both are gone. Nothing is read into them.
+// Two sockets made one: bytes pass in order and unchanged, each direction as fast as its reader takes them, an end in
+// one direction is passed on while the other goes on, and when either side breaks, both are gone. Nothing is read into
+// them.
 import type { Socket } from "node:net";
 
 export interface TunnelOptions {

@@ -1,5 +1,6 @@
 // The connections that leave HTTP: each has one to the upstream of its own, opened for it and never used for anything
-// else. At most `maxTunnels` at once, the ones that wait for the upstream's answer included; who comes later is told at once.
+// else. At most `maxTunnels` at once, the ones that wait for the upstream's answer included; who comes later is told at
+// once.
 import type { Socket } from "node:net";
 import { Client } from "undici";
 import type { TunnelFigures } from "../core/upstream.ts";

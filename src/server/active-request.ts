@@ -1,5 +1,6 @@
-// A request that is being answered. Every head that goes to a client through Node's response goes through here, so none leaves without
-// its fields, and the connection is closed exactly when the rest of a body would otherwise be read as a request.
+// A request that is being answered. Every head that goes to a client through Node's response goes through here, so none
+// leaves without its fields, and the connection is closed exactly when the rest of a body would otherwise be read as a
+// request.
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { Verdict } from "../core/decide.ts";

@@ -1,6 +1,6 @@
-// One client connection: who is at its other end, whose turn it is, and how it ends. Pipelined requests take turns, because Node
-// hands them out all at once and RFC 9112, 9.3.2 allows that only for safe methods. It ends gently: a socket that is destroyed
-// with unread bytes resets the connection, and the reset can overtake the answer.
+// One client connection: who is at its other end, whose turn it is, and how it ends. Pipelined requests take turns,
+// because Node hands them out all at once and RFC 9112, 9.3.2 allows that only for safe methods. It ends gently: a
+// socket that is destroyed with unread bytes resets the connection, and the reset can overtake the answer.
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
@@ -64,7 +64,10 @@ export class Connection {
     return this.#isFull && this.#waiting.length === 0;
   }
 
-  /** Starts it now, or when everything before it has been answered, or never if too many wait (RFC 9112, 9.3.2 allows it). */
+  /**
+   * Starts it now, or when everything before it has been answered, or never if too many wait (RFC 9112, 9.3.2 allows
+   * it).
+   */
   inTurn(turn: Turn): void {
     if (!this.#isTaken) {
       this.#isTaken = true;

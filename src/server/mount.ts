@@ -1,5 +1,6 @@
-// Fastify and @fastify/http-proxy as the frame the forwarding hangs in: one mount, our handler in it. By the time a request
-// gets here everything about it has been decided, its route too, so the mount is shown a GET of "/" without fields: its own opinions of targets (`//v2/x`, `/v1/./b`), of bodies (415 for odd types, text/plain buffered) and of
+// Fastify and @fastify/http-proxy as the frame the forwarding hangs in: one mount, our handler in it. By the time a
+// request gets here everything about it has been decided, its route too, so the mount is shown a GET of "/" without
+// fields: its own opinions of targets (`//v2/x`, `/v1/./b`), of bodies (415 for odd types, text/plain buffered) and of
 // methods (404 for PROPFIND, an error for QUERY without a type) contradict what the gateway promises.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";

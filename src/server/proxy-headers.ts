@@ -1,5 +1,6 @@
-// Connections that have not said yet who they are: with `listen.proxyProtocol` each begins with a PROXY header, and none is shown
-// to the HTTP parser without one. Bounded in bytes and in time; what came behind the header goes to the parser unchanged.
+// Connections that have not said yet who they are: with `listen.proxyProtocol` each begins with a PROXY header, and
+// none is shown to the HTTP parser without one. Bounded in bytes and in time; what came behind the header goes to the
+// parser unchanged.
 import type { Socket } from "node:net";
 import { type ProxyHeaderRefusal, readProxyHeader } from "../core/proxy-header.ts";
 

@@ -1,5 +1,5 @@
-// Answers to bytes that never became a request: the parser gave up, or the head took too long. They look like every other answer of
-// the gateway's and carry the same fields. Also how any head becomes bytes without Node's response.
+// Answers to bytes that never became a request: the parser gave up, or the head took too long. They look like every
+// other answer of the gateway's and carry the same fields. Also how any head becomes bytes without Node's response.
 import { type Problem, problems } from "../core/problem.ts";
 
 /** What to tell a client whose bytes the parser refused; null when there is nobody left to tell. */
@@ -13,8 +13,8 @@ export function problemOfParseError(error: Error, receivedBytes: number): Proble
 }
 
 /**
- * The target was too long if the connection began with it and its line did not end in time. Of later heads the parser does
- * not say where they began, so there it is the head as a whole, which is true as well.
+ * The target was too long if the connection began with it and its line did not end in time. Of later heads the parser
+ * does not say where they began, so there it is the head as a whole, which is true as well.
  */
 function overflowProblem(error: Error, receivedBytes: number): Problem {
   const packet = "rawPacket" in error ? error.rawPacket : undefined;

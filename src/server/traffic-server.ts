@@ -1,5 +1,6 @@
-// The listener for traffic. Turns what Node's HTTP server reports (requests, bytes it cannot parse, heads that take too long) into
-// decisions and answers. Nothing leaves without having been decided, and what Node would answer by itself is answered here.
+// The listener for traffic. Turns what Node's HTTP server reports (requests, bytes it cannot parse, heads that take too
+// long) into decisions and answers. Nothing leaves without having been decided, and what Node would answer by itself is
+// answered here.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
@@ -88,7 +89,8 @@ export class TrafficServer {
     });
     const server = this.#server;
     if (server === null) throw new Error("the mount made no server");
-    // Node's own listen: Fastify's would open a second server for a second address of a name, past the connection table.
+    // Node's own listen: Fastify's would open a second server for a second address of a name, past the connection
+    // table.
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject);
       server.listen({ host, port }, () => {
@@ -159,7 +161,8 @@ export class TrafficServer {
       server.on("connection", (socket) => this.#onConnection(socket, own));
       return;
     }
-    // Node's own listeners, which begin to parse, wait for the header. The listening server stays the one that is closed.
+    // Node's own listeners, which begin to parse, wait for the header. The listening server stays the one that is
+    // closed.
     const serve = server.listeners("connection");
     server.removeAllListeners("connection");
     server.on("connection", (socket) =>
@@ -267,7 +270,8 @@ export class TrafficServer {
     const { active } = connection;
     // The error is in this request's body: if that is on its way, it cannot be carried any further.
     if (active?.hasBody && !active.req.complete) active.cancel?.(problem);
-    // It is in what came after what is being answered. Behind a last answer it is nobody's concern: a reset could overtake it.
+    // It is in what came after what is being answered. Behind a last answer it is nobody's concern: a reset could
+    // overtake it.
     else if (!connection.isClosing && socket.writable) connection.replaceBroken(() => this.#answerRaw(socket, problem));
   }
 

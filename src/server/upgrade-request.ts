@@ -1,5 +1,6 @@
-// A request that asks for another protocol: Node has handed its socket out, so what Node does for a response is done here. What the
-// client sends before the upstream has agreed is kept, up to a bound, and is never read as a request, whatever the answer is.
+// A request that asks for another protocol: Node has handed its socket out, so what Node does for a response is done
+// here. What the client sends before the upstream has agreed is kept, up to a bound, and is never read as a request,
+// whatever the answer is.
 import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Connection } from "./connection.ts";
 

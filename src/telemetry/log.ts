@@ -1,5 +1,5 @@
-// The log: JSON lines on standard output, written asynchronously, credentials redacted, the level as a word. It reads no
-// clock but the one it is given and says nothing about the host it runs on.
+// The log: JSON lines on standard output, written asynchronously, credentials redacted, the level as a word. It reads
+// no clock but the one it is given and says nothing about the host it runs on.
 import { type Logger, pino } from "pino";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { LogLevel } from "../core/settings.ts";
@@ -33,7 +33,9 @@ export function createLog(options: LogOptions): Logger {
   );
 }
 
-/** An error's own words and those of its causes. Its other properties are left out: they may hold requests and fields. */
+/**
+ * An error's own words and those of its causes. Its other properties are left out: they may hold requests and fields.
+ */
 function errorFacts(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const { name, message, stack, cause } = error;

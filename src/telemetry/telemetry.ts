@@ -1,5 +1,5 @@
-// Everything the gateway tells about itself, behind one object: metrics, access log, the log of upstream failures, and the
-// upstream's health as the traffic shows it. Requests are observed once, when they are over.
+// Everything the gateway tells about itself, behind one object: metrics, access log, the log of upstream failures, and
+// the upstream's health as the traffic shows it. Requests are observed once, when they are over.
 import type { Clock } from "../core/clock.ts";
 import type { CounterStore } from "../core/counter-store.ts";
 import type { Exchange } from "../core/exchange.ts";

@@ -1,5 +1,5 @@
-// Failures of the upstream in the operator's words. One that is down fails every request, so each reason is logged a few
-// times a second and the rest are counted; the metrics count them all.
+// Failures of the upstream in the operator's words. One that is down fails every request, so each reason is logged a
+// few times a second and the rest are counted; the metrics count them all.
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";

@@ -1,5 +1,5 @@
-// A real file in a real folder, changed in the ways in which files are changed. What the watch reports is awaited, with a
-// deadline; nothing sleeps for a while and hopes.
+// A real file in a real folder, changed in the ways in which files are changed. What the watch reports is awaited, with
+// a deadline; nothing sleeps for a while and hopes.
 import { once } from "node:events";
 import { watch as watchFolder } from "node:fs";
 import { mkdir, mkdtemp, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";

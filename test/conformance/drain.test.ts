@@ -1,4 +1,5 @@
-// How the gateway leaves: readiness first, then no new connections, then what is in flight, and never longer than it is given.
+// How the gateway leaves: readiness first, then no new connections, then what is in flight, and never longer than it is
+// given.
 import { connect as connectSocket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";

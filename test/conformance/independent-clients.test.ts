@@ -1,5 +1,6 @@
-// Clients that others wrote, unmodified and with their defaults, read every transaction of the reference backend through
-// the gateway, in real time. The quota is smaller than the number of pages, so each of them meets a 429 on its way.
+// Clients that others wrote, unmodified and with their defaults, read every transaction of the reference backend
+// through the gateway, in real time. The quota is smaller than the number of pages, so each of them meets a 429 on its
+// way.
 import { LunchMoneyClient, LunchMoneyError } from "@lunch-money/lunch-money-js-v2";
 import axios from "axios";
 import axiosRetry from "axios-retry";

@@ -14,7 +14,10 @@ function allSplits(length: number): number[] {
   return positions.filter((at) => at <= 200 || at >= length - 100 || at % 1009 === 0);
 }
 
-/** A few that have been wrong in parsers before: inside the first line, between CR and LF, and around the end of the head. */
+/**
+ * A few that have been wrong in parsers before: inside the first line, between CR and LF, and around the end of the
+ * head.
+ */
 export function someSplits(bytes: string): number[] {
   const headEnd = bytes.indexOf("\r\n\r\n");
   const positions = [3, bytes.indexOf("\r\n") + 1, headEnd + 3, headEnd + 4, bytes.length - 1];

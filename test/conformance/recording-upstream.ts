@@ -1,5 +1,5 @@
-// An upstream that keeps every request it is sent as lines and bytes, and reads them by the rules of RFC 9112 alone: what it cannot
-// read to the end, it says so. Answers each whole request with `ok`.
+// An upstream that keeps every request it is sent as lines and bytes, and reads them by the rules of RFC 9112 alone:
+// what it cannot read to the end, it says so. Answers each whole request with `ok`.
 import type { Socket } from "node:net";
 import { type RawUpstream, startRawUpstream } from "../support/upstream.ts";
 

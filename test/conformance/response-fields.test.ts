@@ -1,6 +1,6 @@
-// Every kind of answer there is, as bytes on a socket: each carries the six fields and Date once, with the gateway's values,
-// whoever made it and whatever the upstream sent under the same names; each of the gateway's own has the v2 body; each
-// request gets exactly one.
+// Every kind of answer there is, as bytes on a socket: each carries the six fields and Date once, with the gateway's
+// values, whoever made it and whatever the upstream sent under the same names; each of the gateway's own has the v2
+// body; each request gets exactly one.
 import { describe, expect, test } from "vitest";
 import { get, ok, refusals, upstreamAnswers, upstreamFailures } from "../support/answer-cases.ts";
 import { useCleanup } from "../support/cleanup.ts";

@@ -1,5 +1,5 @@
-// A client that owns a /64 owns 2^64 addresses and one quota: it may change its address with every request and is admitted as
-// often as if it had not. The million of them is in rotation.long.ts.
+// A client that owns a /64 owns 2^64 addresses and one quota: it may change its address with every request and is
+// admitted as often as if it had not. The million of them is in rotation.long.ts.
 import { expect, test } from "vitest";
 import { type ClientAddressRules, readPeer } from "../../src/core/client-address.ts";
 import { MemoryStore } from "../../src/limiter/memory-store.ts";

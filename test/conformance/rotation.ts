@@ -1,4 +1,5 @@
-// Clients that own a whole network and change their address with every request, through the pipeline and without sockets.
+// Clients that own a whole network and change their address with every request, through the pipeline and without
+// sockets.
 import { offVerifier } from "../../src/auth/presence.ts";
 import { type ClientAddressRules, readPeer } from "../../src/core/client-address.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";

@@ -1,6 +1,7 @@
-// What clients and proxies write to say, or to lie about, where a request comes from. Each row is sent to every gateway of
-// spoofing.test.ts: from a peer that is nobody's proxy all of it must come to nothing, and behind a trusted one it must come to what
-// the row says: `byXForwardedFor` and `byForwarded` are who is charged where that header is configured.
+// What clients and proxies write to say, or to lie about, where a request comes from. Each row is sent to every gateway
+// of spoofing.test.ts: from a peer that is nobody's proxy all of it must come to nothing, and behind a trusted one it
+// must come to what the row says: `byXForwardedFor` and `byForwarded` are who is charged where that header is
+// configured.
 
 export interface Spoof {
   readonly claim: string;

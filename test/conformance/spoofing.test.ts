@@ -1,5 +1,5 @@
-// Nobody chooses who is charged: every row of the corpus, sent to gateways that trust nobody, somebody else, or the peer. Each time the
-// log and the remaining quota say who paid, and the upstream says what it was told.
+// Nobody chooses who is charged: every row of the corpus, sent to gateways that trust nobody, somebody else, or the
+// peer. Each time the log and the remaining quota say who paid, and the upstream says what it was told.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Settings } from "../../src/core/settings.ts";
 import { eventually } from "../support/eventually.ts";

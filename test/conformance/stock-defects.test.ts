@@ -1,5 +1,6 @@
-// What @fastify/http-proxy does wrong with its own handler, one test for each, against the gateway that uses it without. What it
-// does wrong with fields is in stock-defects' neighbours: test/proxy/hop-by-hop.test.ts and test/proxy/origin-fields.test.ts.
+// What @fastify/http-proxy does wrong with its own handler, one test for each, against the gateway that uses it
+// without. What it does wrong with fields is in stock-defects' neighbours: test/proxy/hop-by-hop.test.ts and
+// test/proxy/origin-fields.test.ts.
 import { METHODS } from "node:http";
 import type { Socket } from "node:net";
 import { describe, expect, test } from "vitest";

@@ -150,7 +150,10 @@ test("what can be no header is refused at once, without waiting for its end", ()
   }
 });
 
-/** The specification read another way: on the whole, with node:net's idea of an address. Null where it is refused or unfinished. */
+/**
+ * The specification read another way: on the whole, with node:net's idea of an address. Null where it is refused or
+ * unfinished.
+ */
 function reference(bytes: Buffer): { byteCount: number; source: string | null } | null {
   const text = bytes.toString("latin1");
   if (text.startsWith(signature) && bytes.length >= 16) {

@@ -27,7 +27,9 @@ class EvictionModel {
     return true;
   }
 
-  /** Up to two that have expired; a live one only if it is still full: not exhausted before exhausted, soonest first. */
+  /**
+   * Up to two that have expired; a live one only if it is still full: not exhausted before exhausted, soonest first.
+   */
   #makeRoom(nowMs: number): void {
     for (let i = 0; i < 2; i += 1) {
       const expired = [...this.admittedAtMs.keys()].filter((client) => this.counted(client, nowMs) === 0);

@@ -1,5 +1,5 @@
-// Answers that come before the request's body is whole: the client gets to read all of it while it still writes, and its
-// connection ends, since the rest of a body must never be read as a request.
+// Answers that come before the request's body is whole: the client gets to read all of it while it still writes, and
+// its connection ends, since the rest of a body must never be read as a request.
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";

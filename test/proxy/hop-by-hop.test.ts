@@ -1,4 +1,5 @@
-// Fields of one connection end with it, in both directions, and no Connection of anyone's takes away what the gateway says.
+// Fields of one connection end with it, in both directions, and no Connection of anyone's takes away what the gateway
+// says.
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { sixFields } from "../support/contract-fields.ts";

@@ -1,5 +1,5 @@
-// What an upstream says before its answer (RFC 9110, 15.2) reaches the client in order and as it came, to those that can read it,
-// and cannot be used to keep a request open for ever.
+// What an upstream says before its answer (RFC 9110, 15.2) reaches the client in order and as it came, to those that
+// can read it, and cannot be used to keep a request open for ever.
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";

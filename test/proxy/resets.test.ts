@@ -1,4 +1,5 @@
-// Found by attacking: a reset where undici expects none, bodies where servers expect none, and names that must not be taken away.
+// Found by attacking: a reset where undici expects none, bodies where servers expect none, and names that must not be
+// taken away.
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";

@@ -1,5 +1,5 @@
-// When a request is sent twice: only without a body, only GET or HEAD, only when an idle connection was closed under it before
-// a byte of the response, and only once. Everything else may have been done already.
+// When a request is sent twice: only without a body, only GET or HEAD, only when an idle connection was closed under it
+// before a byte of the response, and only once. Everything else may have been done already.
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
@@ -7,7 +7,10 @@ import { request, response, stageRaw } from "../support/stage.ts";
 
 const cleanup = useCleanup();
 
-/** Answers the first request of a connection, and does `then` to every further one: the idle close, as the request sees it. */
+/**
+ * Answers the first request of a connection, and does `then` to every further one: the idle close, as the request sees
+ * it.
+ */
 function closingOnReuse(then: (socket: Socket) => void) {
   const answered = new Set<Socket>();
   const hits: string[] = [];

@@ -1,5 +1,5 @@
-// Bodies pass through, they do not stay: the first byte arrives before the last is sent, and a side that does not read stops
-// the side that writes. What is measured is how far the fast side got, within the buffers of two sockets.
+// Bodies pass through, they do not stay: the first byte arrives before the last is sent, and a side that does not read
+// stops the side that writes. What is measured is how far the fast side got, within the buffers of two sockets.
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";

@@ -1,5 +1,5 @@
-// The Upgrade itself, byte for byte: who gets a 101 and when, what every other answer looks like, and that no byte is ever read as
-// something it was not sent as.
+// The Upgrade itself, byte for byte: who gets a 101 and when, what every other answer looks like, and that no byte is
+// ever read as something it was not sent as.
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";

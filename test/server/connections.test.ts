@@ -1,4 +1,5 @@
-// Connections that say nothing, stop in the middle, half close, or are torn down: closed by the timeouts, never a crash.
+// Connections that say nothing, stop in the middle, half close, or are torn down: closed by the timeouts, never a
+// crash.
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";

@@ -1,5 +1,5 @@
-// Bodies that cost far more to take apart than to send. What is malformed or odd about a message stands in the corpus of
-// test/conformance/requests.
+// Bodies that cost far more to take apart than to send. What is malformed or odd about a message stands in the corpus
+// of test/conformance/requests.
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { request, stageHttp } from "../support/stage.ts";

@@ -1,5 +1,5 @@
-// Connections that begin with a PROXY header: the address in it is the peer, no byte behind it is lost, and without one there is
-// no HTTP at all.
+// Connections that begin with a PROXY header: the address in it is the peer, no byte behind it is lost, and without one
+// there is no HTTP at all.
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";

@@ -1,4 +1,5 @@
-// WebSocket on both ends of a gateway, by the ws package: an upstream that does as a test says, and clients with a token.
+// WebSocket on both ends of a gateway, by the ws package: an upstream that does as a test says, and clients with a
+// token.
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";

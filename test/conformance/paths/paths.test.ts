@@ -1,5 +1,6 @@
-// Every spelling of the path corpus, sent to the gateway and seen by the upstream: what any backend would serve from a route was
-// counted or refused, what was counted stays under its route for every backend, and what arrives arrives byte for byte.
+// Every spelling of the path corpus, sent to the gateway and seen by the upstream: what any backend would serve from a
+// route was counted or refused, what was counted stays under its route for every backend, and what arrives arrives byte
+// for byte.
 import { describe, expect, test } from "vitest";
 import { landsUnder, pathReaders } from "../../core/path-readers.ts";
 import { useCleanup } from "../../support/cleanup.ts";

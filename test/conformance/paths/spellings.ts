@@ -1,5 +1,5 @@
-// Spellings of a route's paths, and of paths that only look like one: every class in which a gateway and a backend have disagreed,
-// alone and in pairs. The same list each time.
+// Spellings of a route's paths, and of paths that only look like one: every class in which a gateway and a backend have
+// disagreed, alone and in pairs. The same list each time.
 
 /** What stands before the route's name. `other` is another route. */
 const before = (other: string): string[] => [

@@ -1,5 +1,5 @@
-// What has fooled proxies before and no section forbids in so many words: names that two servers read as one, paths that two
-// readers take for two places, and requests inside of requests.
+// What has fooled proxies before and no section forbids in so many words: names that two servers read as one, paths
+// that two readers take for two places, and requests inside of requests.
 import { chunked, declined, forwarded, kept, message, post, type RequestCase, refused } from "./request-case.ts";
 
 const get = (target: string): string => message("", `GET ${target} HTTP/1.1`);

@@ -1,5 +1,5 @@
-// The runner of the request corpus: a gateway before an upstream that records, one exchange at a time, so that whatever arrives
-// upstream belongs to the case. Several lanes may run beside each other.
+// The runner of the request corpus: a gateway before an upstream that records, one exchange at a time, so that whatever
+// arrives upstream belongs to the case. Several lanes may run beside each other.
 import { expect } from "vitest";
 import { within } from "../../support/eventually.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway.ts";

@@ -1,5 +1,5 @@
-// One request as bytes, the section that speaks of it, and what must become of it: refused with nothing forwarded, broken off, or
-// forwarded as exactly these lines.
+// One request as bytes, the section that speaks of it, and what must become of it: refused with nothing forwarded,
+// broken off, or forwarded as exactly these lines.
 
 export interface Forwarded {
   /** The request line that the upstream sees. */

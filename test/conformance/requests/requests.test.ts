@@ -1,4 +1,5 @@
-// Every case of the request corpus, whole and split where parsers have stumbled. All other splits run in requests.long.ts.
+// Every case of the request corpus, whole and split where parsers have stumbled. All other splits run in
+// requests.long.ts.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { someSplits } from "../pieces.ts";
 import { requestCases } from "./corpus.ts";

@@ -1,4 +1,5 @@
-// HTTP's semantics as far as they concern one that passes messages on, and the RFCs beside it on quotas, tokens and origins.
+// HTTP's semantics as far as they concern one that passes messages on, and the RFCs beside it on quotas, tokens and
+// origins.
 import {
   chunked,
   declined,

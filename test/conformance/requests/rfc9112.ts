@@ -1,4 +1,5 @@
-// HTTP/1.1's message syntax, section by section: what a recipient must accept, what it must refuse, and what it must close after.
+// HTTP/1.1's message syntax, section by section: what a recipient must accept, what it must refuse, and what it must
+// close after.
 import {
   broken,
   chunked,

@@ -1,5 +1,5 @@
-// The runner of the response corpus: a gateway before an upstream that answers with a case's bytes, and behind each case a client
-// that must get an answer of its own. Several lanes may run beside each other.
+// The runner of the response corpus: a gateway before an upstream that answers with a case's bytes, and behind each
+// case a client that must get an answer of its own. Several lanes may run beside each other.
 import type { Socket } from "node:net";
 import { expect } from "vitest";
 import { sixFields } from "../../support/contract-fields.ts";

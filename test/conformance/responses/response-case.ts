@@ -1,5 +1,5 @@
-// One response as the bytes of an upstream, the section that speaks of it, and what the client must get: the response, a 502, or a
-// connection that visibly breaks.
+// One response as the bytes of an upstream, the section that speaks of it, and what the client must get: the response,
+// a 502, or a connection that visibly breaks.
 
 export interface Passed {
   readonly status: number;

@@ -1,4 +1,5 @@
-// Every case of the response corpus, whole and split where parsers have stumbled. All other splits run in responses.long.ts.
+// Every case of the response corpus, whole and split where parsers have stumbled. All other splits run in
+// responses.long.ts.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { someSplits } from "../pieces.ts";
 import { responseCases } from "./corpus.ts";
