@@ -3,6 +3,7 @@
 // over, because on a 429 the client must hear the longer of two waits.
 import { gatewayResponseFields } from "../core/fields.ts";
 import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
+import { BadTransferEncoding } from "./upstream-error.ts";
 
 export interface UpstreamResponseFields {
   readonly fields: string[];
@@ -11,7 +12,7 @@ export interface UpstreamResponseFields {
 }
 
 /**
- * `rawFields`: names and values alternating, as bytes. They become characters one to one and back, so bytes stay bytes.
+ * Throws a BadTransferEncoding. `rawFields`: names and values alternating, as bytes. They become characters one to one and back, so bytes stay bytes.
  */
 export function downstreamResponseFields(rawFields: readonly Buffer[], status: number): UpstreamResponseFields {
   const received = rawFields.map((field) => field.toString("latin1"));
@@ -23,6 +24,8 @@ export function downstreamResponseFields(rawFields: readonly Buffer[], status: n
     const value = withoutWhiteSpaceBehind(received[i + 1] ?? "");
     const lower = name.toLowerCase();
     if (gatewayResponseFields.has(lower)) continue;
+    // Taken off with the connection it belongs to, another coding would leave its bytes behind as content.
+    if (lower === "transfer-encoding" && value.toLowerCase() !== "chunked") throw new BadTransferEncoding();
     if (lower === "content-length") {
       // RFC 9110, 8.6: a 204 and an interim response have none. Everywhere else it is the framing, whatever Connection
       // names.

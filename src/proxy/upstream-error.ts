@@ -26,6 +26,7 @@ const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   ERR_HTTP_INVALID_STATUS_CODE: "malformed",
   ERR_INVALID_HTTP_TOKEN: "malformed",
   ERR_BAD_INTERIM_RESPONSE: "malformed",
+  ERR_BAD_TRANSFER_ENCODING: "malformed",
 };
 
 /** A 101 to a request that asked for no other protocol, or interim responses without end. */
@@ -34,6 +35,15 @@ export class BadInterimResponse extends Error {
 
   constructor() {
     super("The upstream sent an interim response that it may not send.");
+  }
+}
+
+/** An encoding of the message that the gateway did not ask for and would have to pass on as content. */
+export class BadTransferEncoding extends Error {
+  readonly code = "ERR_BAD_TRANSFER_ENCODING";
+
+  constructor() {
+    super("The upstream sent a transfer encoding other than chunked.");
   }
 }
 

@@ -128,6 +128,12 @@ const framing: readonly ResponseCase[] = [
   passed("RFC 9110 6.5.1", "a quota as a trailer is dropped", chunked("2\r\nhi\r\n0\r\nRateLimit-Limit: 7\r\n\r\n"), {
     body: "hi",
   }),
+  failed("RFC 9112 6.1", "another encoding", head("Transfer-Encoding: gzip\r\n") + end),
+  failed(
+    "RFC 9112 6.1",
+    "another encoding before chunks",
+    chunked("2\r\nhi\r\n0\r\n\r\n").replace("chunked", "gzip, chunked"),
+  ),
   failed("RFC 9112 6.3", "length and encoding", head(`${length(2)}\r\nTransfer-Encoding: chunked\r\n`) + end),
   failed("RFC 9112 6.3", "encoding and length", head(`Transfer-Encoding: chunked\r\n${length(2)}\r\n`) + end),
   invalid("RFC 9112 6.3", "two different lengths", "Content-Length: 3\r\n"),
