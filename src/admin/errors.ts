@@ -1,6 +1,7 @@
 // What the admin listener answers when it does not serve: fixed texts, so that nothing of the request, of an error or
 // of the machine can be in them.
 import { type Problem, problemBody, problems } from "../core/problem.ts";
+import { serializeHead } from "../core/response-head.ts";
 
 export type AdminError = Pick<Problem, "status" | "message" | "errMsg">;
 
@@ -16,13 +17,7 @@ export const errors = {
 /** A whole response, for a connection on which there is no request to answer. */
 export function rawAnswer(error: AdminError): string {
   const body = problemBody(error);
-  return [
-    `HTTP/1.1 ${error.status} ${error.message}`,
-    "Content-Type: application/json; charset=utf-8",
-    `Content-Length: ${body.length}`,
-    "Cache-Control: no-store",
-    "Connection: close",
-    "",
-    body,
-  ].join("\r\n");
+  const fields = ["Content-Type", "application/json; charset=utf-8", "Content-Length", `${body.length}`];
+  fields.push("Cache-Control", "no-store", "Connection", "close");
+  return serializeHead(error.status, error.message, fields) + body;
 }

@@ -25,7 +25,7 @@ export interface MessageReading {
   /** Bytes of the body, null if it is chunked, 0 if there is none. */
   readonly contentLength: number | null;
   readonly expectsContinue: boolean;
-  /** It asks to leave HTTP, whether or not it may. */
+  /** It asks to leave HTTP, whether or not it may; one with a body does not, to the parser. */
   readonly asksToLeave: boolean;
   /** An OPTIONS that has come as far as it may (RFC 9110, 7.6.2): whoever holds it answers it. */
   readonly endsHere: boolean;
@@ -43,13 +43,14 @@ export function readMessage({ method, rawFields, target, httpVersion }: MessageF
     namesUpgrade: false,
   };
   for (let i = 0; i < rawFields.length; i += 2) note(seen, rawFields[i] ?? "", rawFields[i + 1] ?? "");
+  const contentLength = seen.encodings.length > 0 ? null : Number(seen.lengths[0] ?? 0);
   return {
     problem: target.length > maxTargetBytes ? problems.targetTooLong : findProblem(seen, method, httpVersion),
     host: seen.hosts[0] ?? "",
-    contentLength: seen.encodings.length > 0 ? null : Number(seen.lengths[0] ?? 0),
+    contentLength,
     // HTTP/1.0 knows no 100 (RFC 9110, 10.1.1).
     expectsContinue: seen.expectations.length > 0 && httpVersion !== "1.0",
-    asksToLeave: seen.hasUpgrade && seen.namesUpgrade,
+    asksToLeave: seen.hasUpgrade && seen.namesUpgrade && contentLength === 0,
     endsHere: method === "OPTIONS" && seen.hops.some((hops) => /^0+$/.test(hops)),
   };
 }

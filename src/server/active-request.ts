@@ -8,8 +8,8 @@ import type { Exchange } from "../core/exchange.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import type { Decision } from "../core/policy.ts";
 import type { Problem, ProblemReason } from "../core/problem.ts";
+import { serializeHead } from "../core/response-head.ts";
 import type { Connection } from "./connection.ts";
-import { serializeHead } from "./raw-answer.ts";
 import type { UpgradeRequest } from "./upgrade-request.ts";
 
 /** After these, client and gateway may disagree about where the next request begins. */
@@ -129,7 +129,7 @@ export class ActiveRequest {
     const isUnread = this.hasBody && !this.req.complete;
     const { problem } = this.exchange;
     // Behind an Upgrade the parser leaves bytes of the same packet out, even if the upgrade is declined.
-    const asksToLeave = this.verdict.reading.message.asksToLeave && !this.hasBody;
+    const { asksToLeave } = this.verdict.reading.message;
     const mustEnd = asksToLeave || this.connection.isLastTurn || this.#context.isDraining();
     const isLast = isUnread || mustEnd || (problem !== null && doubtful.has(problem));
     if (isLast) fields.push("Connection", "close");

@@ -1,6 +1,7 @@
 // Answers to bytes that never became a request: the parser gave up, or the head took too long. They look like every
 // other answer of the gateway's and carry the same fields. Also how any head becomes bytes without Node's response.
 import { type Problem, problems } from "../core/problem.ts";
+import { serializeHead } from "../core/response-head.ts";
 
 /** What to tell a client whose bytes the parser refused; null when there is nobody left to tell. */
 export function problemOfParseError(error: Error, receivedBytes: number): Problem | null {
@@ -24,11 +25,4 @@ function overflowProblem(error: Error, receivedBytes: number): Problem {
 
 export function serializeAnswer({ status, message }: Problem, fields: readonly string[], body: string): string {
   return serializeHead(status, message, [...fields, "Connection", "close"]) + body;
-}
-
-/** The head of a response; one character is one byte. */
-export function serializeHead(status: number, reason: string, fields: readonly string[]): string {
-  let text = `HTTP/1.1 ${status} ${reason}\r\n`;
-  for (let i = 0; i < fields.length; i += 2) text += `${fields[i]}: ${fields[i + 1]}\r\n`;
-  return `${text}\r\n`;
 }
