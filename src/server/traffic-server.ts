@@ -14,6 +14,7 @@ import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
 import { mayUpgrade } from "../core/upgrade.ts";
 import { ActiveRequest, type ActiveRequestContext } from "./active-request.ts";
 import { Connection } from "./connection.ts";
+import { ConnectionTable } from "./connection-table.ts";
 import { createMount, presentToMount, type RequestHandler } from "./mount.ts";
 import { type Introduction, ProxyHeaders } from "./proxy-headers.ts";
 import { problemOfParseError, serializeAnswer } from "./raw-answer.ts";
@@ -58,7 +59,7 @@ const maxFields = 200;
 
 export class TrafficServer {
   readonly #options: TrafficServerOptions;
-  readonly #connections = new Map<Socket, Connection>();
+  readonly #connections = new ConnectionTable();
   readonly #context: ActiveRequestContext;
   readonly #proxyHeaders: ProxyHeaders;
   #mount: FastifyInstance | null = null;
@@ -108,7 +109,7 @@ export class TrafficServer {
    */
   async drain(timeoutMs: number): Promise<number> {
     this.#isDraining = true;
-    for (const connection of this.#connections.values()) connection.endWhenIdle();
+    this.#connections.endWhenIdle();
     this.#proxyHeaders.endSilent();
     const server = this.#server;
     if (server === null) return 0;
@@ -116,11 +117,11 @@ export class TrafficServer {
     // Not the close of node:http: that one breaks off answers that are still being written, and stops timing heads.
     const closed = new Promise<void>((resolve) => void NetServer.prototype.close.call(server, () => resolve()));
     const timer = setTimeout(() => {
-      brokenOff = [...this.#connections.values()].filter(({ active }) => active !== null).length;
+      brokenOff = this.#connections.activeCount;
       server.closeAllConnections();
       this.#proxyHeaders.destroyAll();
       // Node has forgotten those that left HTTP.
-      for (const { socket } of this.#connections.values()) socket.destroy();
+      this.#connections.destroyAll();
     }, timeoutMs);
     await closed;
     clearTimeout(timer);
@@ -176,8 +177,7 @@ export class TrafficServer {
   #onConnection(socket: Socket, { source, byteCount }: Introduction): void {
     const peer = this.#options.readPeer(source ?? socket.remoteAddress);
     const connection = new Connection(socket, peer, byteCount);
-    this.#connections.set(socket, connection);
-    socket.once("close", () => this.#connections.delete(socket));
+    this.#connections.add(connection);
     if (this.#isDraining) connection.endWhenIdle();
   }
 
