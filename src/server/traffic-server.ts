@@ -1,7 +1,7 @@
 // The listener for traffic. Turns what Node's HTTP server reports (requests, bytes it cannot parse, heads that take too
 // long) into decisions and answers. Nothing leaves without having been decided, and what Node would answer by itself is
 // answered here.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Peer } from "../core/client-address.ts";
@@ -10,22 +10,19 @@ import { type Exchange, newExchange, unparsedExchange } from "../core/exchange.t
 import type { ResponseFields } from "../core/fields.ts";
 import type { Decision } from "../core/policy.ts";
 import { type Problem, problems } from "../core/problem.ts";
-import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
 import { mayUpgrade } from "../core/upgrade.ts";
+import { Acceptor, type AcceptorOptions } from "./acceptor.ts";
 import { ActiveRequest, type ActiveRequestContext } from "./active-request.ts";
 import { Connection } from "./connection.ts";
 import { ConnectionTable } from "./connection-table.ts";
 import { createMount, presentToMount, type RequestHandler } from "./mount.ts";
-import { type Introduction, ProxyHeaders } from "./proxy-headers.ts";
+import { createNodeServer } from "./node-server.ts";
+import type { Introduction } from "./proxy-headers.ts";
 import { problemOfParseError, serializeAnswer } from "./raw-answer.ts";
 import { UpgradeRequest } from "./upgrade-request.ts";
 
-export interface TrafficServerOptions {
+export interface TrafficServerOptions extends AcceptorOptions {
   readonly upstreamUrl: string;
-  /** Whether each connection has to begin with a PROXY header. */
-  readonly proxyProtocol: boolean;
-  readonly onProxyHeaderRefused: (reason: ProxyHeaderRefusal) => void;
-  readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   /** How long nothing may move in either direction while a request is answered. */
   readonly stallTimeoutMs: number;
@@ -53,15 +50,11 @@ interface DecidedTurn {
   readonly upgrade: UpgradeRequest | null;
 }
 
-/** Request line and fields together; Node counts them as one. */
-const maxHeadBytes = 16 * 1024;
-const maxFields = 200;
-
 export class TrafficServer {
   readonly #options: TrafficServerOptions;
   readonly #connections = new ConnectionTable();
   readonly #context: ActiveRequestContext;
-  readonly #proxyHeaders: ProxyHeaders;
+  readonly #acceptor: Acceptor;
   #mount: FastifyInstance | null = null;
   #server: Server | null = null;
   #isDraining = false;
@@ -70,14 +63,11 @@ export class TrafficServer {
     this.#options = options;
     const { fields, nowMs, observe, onEnd } = options;
     this.#context = { fields, nowMs, observe, onEnd, isDraining: () => this.#isDraining };
-    this.#proxyHeaders = new ProxyHeaders({
-      timeoutMs: options.headTimeoutMs,
-      onRefused: options.onProxyHeaderRefused,
-    });
+    this.#acceptor = new Acceptor(options);
   }
 
   get connectionCount(): number {
-    return this.#connections.size + this.#proxyHeaders.waitingCount;
+    return this.#connections.size + this.#acceptor.waitingCount;
   }
 
   async listen(host: string, port: number): Promise<{ host: string; port: number }> {
@@ -110,7 +100,7 @@ export class TrafficServer {
   async drain(timeoutMs: number): Promise<number> {
     this.#isDraining = true;
     this.#connections.endWhenIdle();
-    this.#proxyHeaders.endSilent();
+    this.#acceptor.endSilent();
     const server = this.#server;
     if (server === null) return 0;
     let brokenOff = 0;
@@ -119,7 +109,7 @@ export class TrafficServer {
     const timer = setTimeout(() => {
       brokenOff = this.#connections.activeCount;
       server.closeAllConnections();
-      this.#proxyHeaders.destroyAll();
+      this.#acceptor.destroyAll();
       // Node has forgotten those that left HTTP.
       this.#connections.destroyAll();
     }, timeoutMs);
@@ -130,48 +120,16 @@ export class TrafficServer {
   }
 
   #createServer(mountHandler: RequestHandler): Server {
-    const server = createServer({
-      maxHeaderSize: maxHeadBytes,
-      headersTimeout: this.#options.headTimeoutMs,
-      // The body's time is kept where the body is read: one total time would cut long uploads.
-      requestTimeout: 0,
-      keepAliveTimeout: this.#options.keepAliveTimeoutMs,
-      connectionsCheckingInterval: Math.min(500, this.#options.headTimeoutMs),
-      // Node would answer these by itself, without the fields.
-      requireHostHeader: false,
-      noDelay: true,
-      shouldUpgradeCallback: (req) => this.#shouldUpgrade(req),
+    const server = createNodeServer({
+      ...this.#options,
+      shouldUpgrade: (req) => this.#shouldUpgrade(req),
+      onRequest: (req, res) => this.#onRequest(req, res, mountHandler),
+      onUpgrade: (req, head) => this.#onUpgrade(req, head),
+      onConnect: (req) => this.#onConnect(req.socket),
     });
-    server.maxHeadersCount = maxFields;
-    // A client that stops reading would hold its upstream connection for ever.
-    server.timeout = this.#options.stallTimeoutMs;
-    const onRequest: RequestHandler = (req, res) => this.#onRequest(req, res, mountHandler);
-    this.#acceptOn(server);
-    server.on("request", onRequest);
-    server.on("checkContinue", onRequest);
-    server.on("checkExpectation", onRequest);
-    server.on("upgrade", (req, _stream, head) => this.#onUpgrade(req, head));
-    server.on("connect", (req) => this.#onConnect(req.socket));
+    this.#acceptor.acceptOn(server, (socket, introduction) => this.#onConnection(socket, introduction));
     this.#server = server;
     return server;
-  }
-
-  #acceptOn(server: Server): void {
-    const own: Introduction = { source: null, byteCount: 0 };
-    if (!this.#options.proxyProtocol) {
-      server.on("connection", (socket) => this.#onConnection(socket, own));
-      return;
-    }
-    // Node's own listeners, which begin to parse, wait for the header. The listening server stays the one that is
-    // closed.
-    const serve = server.listeners("connection");
-    server.removeAllListeners("connection");
-    server.on("connection", (socket) =>
-      this.#proxyHeaders.read(socket, (introduction) => {
-        for (const listener of serve) listener.call(server, socket);
-        this.#onConnection(socket, introduction);
-      }),
-    );
   }
 
   #onConnection(socket: Socket, { source, byteCount }: Introduction): void {
