@@ -56,14 +56,21 @@ export class ResponseFields {
   }
 
   /**
-   * The Retry-After to pass on with an upstream's response. Its own passes; on a 429 the larger of its own and the
-   * gateway's, since the client has to satisfy both. Null if there is none to send.
+   * The Retry-After to pass on with an upstream's 429: the largest of its own (there should be one at most) and the
+   * gateway's, since the client has to satisfy all.
    */
-  passedRetryAfter(status: number, upstreamValue: string | null, decision: Decision): string | null {
-    if (status !== 429) return upstreamValue;
-    const ownSeconds = this.retryAfterSeconds(decision);
-    if (upstreamValue === null) return `${ownSeconds}`;
-    return secondsUntil(upstreamValue, this.#clock.wallMs()) >= ownSeconds ? upstreamValue : `${ownSeconds}`;
+  largestRetryAfter(upstreamValues: readonly string[], decision: Decision): string {
+    const wallMs = this.#clock.wallMs();
+    let seconds = this.retryAfterSeconds(decision);
+    let largest = `${seconds}`;
+    for (const value of upstreamValues) {
+      const asked = secondsUntil(value, wallMs);
+      // What cannot be read asks for nothing: NaN is not larger.
+      if (!(asked >= seconds)) continue;
+      seconds = asked;
+      largest = value;
+    }
+    return largest;
   }
 
   /** A whole answer of the gateway's own: every field but Connection, and the body's bytes. */

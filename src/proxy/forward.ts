@@ -32,8 +32,11 @@ export interface Downstream {
   readonly expectsContinue: boolean;
   /** Passes an interim response on, if the client can read one. */
   inform(status: number, fields: readonly string[]): void;
-  /** Writes the head of the upstream's response; throws if Node finds a field or the status invalid. */
-  respond(status: number, statusText: string, fields: string[], retryAfter: string | null): void;
+  /**
+   * Writes the head of the upstream's response; throws if Node finds a field or the status invalid. `retryAfter` is
+   * what the upstream's 429 asks for.
+   */
+  respond(status: number, statusText: string, fields: string[], retryAfter: readonly string[]): void;
   /**
    * Writes a 101 that switches to `protocol`, past the response, which is over then. Returns the client's socket and
    * what it sent in the meantime; null if the client is gone.

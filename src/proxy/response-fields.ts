@@ -1,14 +1,14 @@
 // The fields of an upstream's response that go on to the client: in their order, spelling and number, less what
-// concerns only the upstream's connection and less what the gateway alone says. Retry-After is taken out and handed
-// over, because on a 429 the client must hear the longer of two waits.
+// concerns only the upstream's connection and less what the gateway alone says. A 429's Retry-After is taken out and
+// handed over, because the client must hear the longest of all waits.
 import { gatewayResponseFields } from "../core/fields.ts";
 import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
 import { BadTransferEncoding } from "./upstream-error.ts";
 
 export interface UpstreamResponseFields {
   readonly fields: string[];
-  /** As the upstream wrote it; null if it did not. */
-  readonly retryAfter: string | null;
+  /** Of a 429, as the upstream wrote it. */
+  readonly retryAfter: readonly string[];
 }
 
 /**
@@ -18,7 +18,7 @@ export function downstreamResponseFields(rawFields: readonly Buffer[], status: n
   const received = rawFields.map((field) => field.toString("latin1"));
   const options = connectionOptions(received);
   const fields: string[] = [];
-  let retryAfter: string | null = null;
+  const retryAfter: string[] = [];
   for (let i = 0; i < received.length; i += 2) {
     const name = received[i] ?? "";
     const value = withoutWhiteSpaceBehind(received[i + 1] ?? "");
@@ -30,8 +30,8 @@ export function downstreamResponseFields(rawFields: readonly Buffer[], status: n
       // RFC 9110, 8.6: a 204 and an interim response have none. Everywhere else it is the framing, whatever Connection
       // names.
       if (status >= 200 && status !== 204) fields.push(name, value);
-    } else if (lower === "retry-after") {
-      retryAfter ??= value;
+    } else if (lower === "retry-after" && status === 429) {
+      retryAfter.push(value);
     } else if (!isHopByHop(lower, options)) {
       fields.push(name, value);
     }

@@ -80,10 +80,9 @@ export class ActiveRequest {
     this.res.socket?.write(serializeHead(status, STATUS_CODES[status] ?? "", fields), "latin1");
   }
 
-  respond(status: number, statusText: string, fields: string[], retryAfter: string | null): void {
+  respond(status: number, statusText: string, fields: string[], retryAfter: readonly string[]): void {
     const decision = this.#decisionToShow();
-    const passed = this.#context.fields.passedRetryAfter(status, retryAfter, decision);
-    if (passed !== null) fields.push("Retry-After", passed);
+    if (status === 429) fields.push("Retry-After", this.#context.fields.largestRetryAfter(retryAfter, decision));
     this.#writeHead(status, statusText, fields.concat(this.#context.fields.always(decision)));
   }
 

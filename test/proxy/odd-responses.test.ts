@@ -103,6 +103,8 @@ test.each([
   ["a past date", "Mon, 01 Jan 2001 00:00:00 GMT", /^(59|60)$/],
   ["nonsense", "soon", /^(59|60)$/],
   ["absent", null, /^(59|60)$/],
+  ["there twice, the longer one last", "70\r\nRetry-After: 3600", /^3600$/],
+  ["there twice, the longer one first", "3600\r\nretry-after: 70", /^3600$/],
 ])(
   "an upstream 429 whose Retry-After is %s reaches the client with the larger of the two",
   async (_, value, expected) => {
@@ -119,6 +121,11 @@ test.each([
     expect(valuesOf(rawFields, "Retry-After")).toEqual([expect.stringMatching(expected)]);
   },
 );
+
+test("an upstream's Retry-After on a 503 passes as often as it is there", async () => {
+  const { client } = await answeredWith(response("", "Retry-After: 1\r\nRetry-After: 2\r\n", "503 Down"));
+  expect(valuesOf((await client.read()).rawFields, "Retry-After")).toEqual(["1", "2"]);
+});
 
 test.each(["301 Moved", "413 Too Large", "503 Down", "200 OK"])(
   "an upstream's Retry-After on %s passes as it is",

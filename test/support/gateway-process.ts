@@ -1,0 +1,97 @@
+// The gateway as a process of its own, as an operator starts it: what a test does in its own process (thousands of
+// connections, garbage collection) then neither slows it nor counts as its sockets.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync } from "node:fs";
+import { get } from "node:http";
+import { fileURLToPath } from "node:url";
+import type { Cleanup } from "./cleanup.ts";
+import { within } from "./eventually.ts";
+
+const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+
+export interface GatewayProcess {
+  readonly port: number;
+  readonly adminPort: number;
+  /** What it wrote so far. */
+  readonly output: { out: string; err: string };
+  readonly exited: Promise<{ code: number | null; signal: string | null }>;
+  signal(name: NodeJS.Signals): void;
+  /** Open file descriptors, sockets among them. Linux only. */
+  openFiles(): number;
+  /** The figures of a scrape, by name and labels as they are written. */
+  figures(): Promise<ReadonlyMap<string, number>>;
+  readiness(): Promise<number>;
+}
+
+const unlimited = ["policies.0.limit=1000000", "policies.0.maxClients=1000"];
+
+/**
+ * `settings`: as `--set` takes them, over the packaged defaults and a limit that is none, on free loopback ports. The
+ * level of the log must leave `info` in: it says where the ports are.
+ */
+export async function startGatewayProcess(
+  cleanup: Cleanup,
+  upstreamUrl: string,
+  settings: readonly string[],
+): Promise<GatewayProcess> {
+  const listeners = ["--upstream", upstreamUrl, "--host", "127.0.0.1", "--port", "0", "--admin-port", "0"];
+  const set = [...unlimited, ...settings].flatMap((setting) => ["--set", setting]);
+  const child = spawn(process.execPath, [main, "start", ...listeners, ...set], { env: {} });
+  const output = { out: "", err: "" };
+  let wake: () => void = () => {};
+  child.stdout.on("data", (data: Buffer) => {
+    output.out += data.toString();
+    wake();
+  });
+  child.stderr.on("data", (data: Buffer) => {
+    output.err += data.toString();
+  });
+  const exited = once(child, "close").then(([code, signal]) => ({ code, signal }));
+  void exited.then(() => wake());
+  cleanup(async () => {
+    child.kill("SIGKILL");
+    await exited;
+  });
+  const portOf = async (listener: string): Promise<number> => {
+    const pattern = new RegExp(`"listener":"${listener}","host":"[^"]+","port":(\\d+)`);
+    for (;;) {
+      const match = pattern.exec(output.out);
+      if (match !== null) return Number(match[1]);
+      if (child.exitCode !== null) throw new Error(`exited with ${child.exitCode}: ${output.out}${output.err}`);
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+  };
+  const port = await within("the traffic listener", portOf("traffic"), 15_000);
+  const adminPort = await within("the admin listener", portOf("admin"), 15_000);
+  return {
+    port,
+    adminPort,
+    output,
+    exited,
+    signal: (name) => void child.kill(name),
+    openFiles: () => readdirSync(`/proc/${child.pid}/fd`).length,
+    figures: async () => parseFigures((await ask(adminPort, "/metrics")).body),
+    readiness: async () => (await ask(adminPort, "/readyz")).status,
+  };
+}
+
+/** Over a connection of its own that ends with the answer: none is left over to be counted. */
+async function ask(port: number, path: string): Promise<{ status: number; body: string }> {
+  const [response] = await once(get({ host: "127.0.0.1", port, path, agent: false }), "response");
+  let body = "";
+  for await (const chunk of response) body += String(chunk);
+  return { status: response.statusCode, body };
+}
+
+function parseFigures(text: string): ReadonlyMap<string, number> {
+  const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  return new Map(
+    lines.map((line) => {
+      const space = line.lastIndexOf(" ");
+      return [line.slice(0, space), Number(line.slice(space + 1))];
+    }),
+  );
+}
