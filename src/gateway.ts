@@ -126,6 +126,8 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     upstreamUrl: settings.upstream.url,
     proxyProtocol: settings.listen.proxyProtocol,
     onProxyHeaderRefused: telemetry.metrics.proxyHeaderRefused,
+    bounds: settings.listen,
+    onConnectionShed: telemetry.metrics.connectionShed,
     headTimeoutMs: settings.timeouts.headMs,
     keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
     stallTimeoutMs: stallTimeoutMs(settings),

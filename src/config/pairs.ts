@@ -27,6 +27,10 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined): ConfigEr
   if (auth.mode !== "tokens" && auth.tokensFile !== null) {
     refuse("auth.tokensFile", showFound(auth.tokensFile), `none, since auth.mode is ${auth.mode}`);
   }
+  if (listen.maxConnectionsPerPeer > listen.maxConnections) {
+    const expected = `at most listen.maxConnections (${listen.maxConnections})`;
+    refuse("listen.maxConnectionsPerPeer", String(listen.maxConnectionsPerPeer), expected, "listen.maxConnections");
+  }
   for (const [index, { limit, maxClients }] of policies.entries()) {
     if (limit * maxClients > maxInstants) {
       const expected = `at most ${Math.floor(maxInstants / limit)} with a limit of ${limit}: 8 bytes for each admission of each client`;

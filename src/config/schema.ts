@@ -88,6 +88,21 @@ export const schema = section("The configuration of Headgate.", {
       false,
       "Every connection begins with a PROXY header (version 1 or 2) that names the peer, or is closed.",
     ),
+    maxConnections: wholeNumber(
+      10_000,
+      [1, 1_000_000],
+      "Connections open at once; the one longest without a request makes room for a new one (else 503).",
+    ),
+    maxConnectionsPerPeer: wholeNumber(
+      1000,
+      [1, 1_000_000],
+      "Of these, connections of one address or IPv6 network that is no trusted proxy (else 503).",
+    ),
+    maxRequestsPerConnection: wholeNumber(
+      1000,
+      [1, 1_000_000_000],
+      "Requests on one connection; the answer to the last one says that it closes.",
+    ),
   }),
   admin: section("Where metrics and health are served, apart from traffic.", {
     host: host("127.0.0.1", "The address of the admin listener."),

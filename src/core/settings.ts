@@ -1,10 +1,15 @@
 // The configuration as the rest of the gateway sees it: parsed, with units in the names. `config/` produces it; nothing
 // else knows how it was written.
 import type { ForwardingHeader } from "./client-address.ts";
+import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { Policy } from "./policy.ts";
 
 export interface Settings {
-  readonly listen: { readonly host: string; readonly port: number; readonly proxyProtocol: boolean };
+  readonly listen: ConnectionBounds & {
+    readonly host: string;
+    readonly port: number;
+    readonly proxyProtocol: boolean;
+  };
   readonly admin: { readonly host: string; readonly port: number };
   /** "/" or "/something": what stands before the routes in a client's target. No slash at the end, save "/" itself. */
   readonly basePath: string;

@@ -12,6 +12,15 @@ const lingerMs = 2_000;
 /** More than any client has use for; what waits is kept in memory. The last of them ends the connection. */
 const maxPipelined = 100;
 
+/** Beyond this nothing more is read until some of it has had its turn. One read of the socket may be on top. */
+const maxWaitingBytes = 64 * 1024;
+
+/** What a string of a head takes in memory besides its bytes. */
+const stringBytes = 32;
+
+/** An empty line, which some clients send behind a body (RFC 9112, 2.2): not the beginning of a head. */
+const emptyLineBytes = 2;
+
 /** What waits for its turn: a request, or an answer to bytes that are none. */
 export interface Turn {
   /** Null for what has no body to come. */
@@ -22,24 +31,30 @@ export interface Turn {
 export class Connection {
   readonly socket: Socket;
   readonly peer: Peer;
+  /** Told when the first turn begins and when the last one is over. */
+  onTurns: (isIdle: boolean) => void = () => {};
   /** Bytes of a PROXY header, which the HTTP parser never saw. */
   readonly #headerBytes: number;
+  readonly #maxTurns: number;
   /** The request that is being answered. */
   active: ActiveRequest | null = null;
   /** A last answer is on its way: whatever else arrives is not a request any more. */
   isClosing = false;
   #isTaken = false;
   #isFull = false;
+  #turns = 0;
+  #waitingBytes = 0;
   /** Bytes read when the last turn ended: if there are more now, a head is on its way. */
   #bytesAtRest = 0;
   #endsWhenIdle = false;
   #waiting: Turn[] = [];
   #unread: IncomingMessage | null = null;
 
-  constructor(socket: Socket, peer: Peer, headerBytes = 0) {
+  constructor(socket: Socket, peer: Peer, { headerBytes = 0, maxTurns = Number.POSITIVE_INFINITY } = {}) {
     this.socket = socket;
     this.peer = peer;
     this.#headerBytes = headerBytes;
+    this.#maxTurns = maxTurns;
     this.#bytesAtRest = headerBytes;
     // Node calls this when a last answer is written, and would close the socket at once.
     socket.destroySoon = () => {
@@ -59,9 +74,12 @@ export class Connection {
     return !this.#isTaken;
   }
 
-  /** More was pipelined than is kept, so the answer to the last that is kept says that the connection ends with it. */
+  /**
+   * It has had as many as one connection may, or more was pipelined than is kept: the answer says that the connection
+   * ends with it.
+   */
   get isLastTurn(): boolean {
-    return this.#isFull && this.#waiting.length === 0;
+    return this.#turns >= this.#maxTurns || (this.#isFull && this.#waiting.length === 0);
   }
 
   /**
@@ -71,9 +89,12 @@ export class Connection {
   inTurn(turn: Turn): void {
     if (!this.#isTaken) {
       this.#isTaken = true;
-      turn.start();
+      this.onTurns(false);
+      this.#start(turn);
     } else if (!this.#isFull && this.#waiting.length < maxPipelined) {
       this.#waiting.push(turn);
+      this.#waitingBytes += weight(turn);
+      if (this.#waitingBytes >= maxWaitingBytes) this.#stopReading();
     } else {
       this.#isFull = true;
       this.#stopReading();
@@ -83,7 +104,7 @@ export class Connection {
   /** The body of the last request that waits broke off: it cannot be forwarded, and `start` answers in its place. */
   replaceBroken(start: () => void): void {
     const last = this.#waiting.at(-1)?.req;
-    if (last !== undefined && last?.complete === false) this.#waiting.pop();
+    if (last !== undefined && last?.complete === false) this.#dropLast();
     this.inTurn({ req: null, start });
   }
 
@@ -92,24 +113,57 @@ export class Connection {
     this.active = null;
     if (this.isClosing || !this.socket.writable) this.#waiting = [];
     const next = this.#waiting.shift();
-    if (next !== undefined) next.start();
-    else {
+    if (next !== undefined) {
+      this.#readOnAfter(next);
+      this.#start(next);
+    } else {
       this.#isTaken = false;
       this.#bytesAtRest = this.socket.bytesRead;
+      this.onTurns(true);
       if (this.#endsWhenIdle && this.socket.writable) endAndLinger(this.socket);
     }
   }
 
-  /** Node starts reading again after each answer; here nothing more is wanted until the last one is written. */
+  #start(turn: Turn): void {
+    this.#turns += 1;
+    turn.start();
+  }
+
+  #dropLast(): void {
+    const last = this.#waiting.pop();
+    if (last !== undefined) this.#waitingBytes -= weight(last);
+  }
+
+  /** Node starts reading again after each answer; here nothing more is wanted before there is room for it. */
   #stopReading(): void {
     this.socket.pause();
     this.socket.resume = () => this.socket;
   }
 
-  /** Ends now if nothing is under way, else with what is: a head that has begun, or an answer that promised to stay. */
-  endWhenIdle(): void {
+  /** Before `next` starts: it may have a body that is still to come. */
+  #readOnAfter(next: Turn): void {
+    const wasHeld = this.#waitingBytes >= maxWaitingBytes;
+    this.#waitingBytes -= weight(next);
+    if (this.#isFull || !wasHeld || this.#waitingBytes >= maxWaitingBytes) return;
+    readOn(this.socket);
+    this.socket.resume();
+  }
+
+  /**
+   * Ends now if nothing is under way, else with what is: a head that has begun, if it is whole in its time, or an
+   * answer that promised to stay.
+   */
+  endWhenIdle(headTimeoutMs: number): void {
     this.#endsWhenIdle = true;
-    if (this.isIdle && this.socket.bytesRead === this.#bytesAtRest) endAndLinger(this.socket);
+    if (!this.isIdle) return;
+    const { socket } = this;
+    if (socket.bytesRead - this.#bytesAtRest <= emptyLineBytes) {
+      endAndLinger(socket);
+      return;
+    }
+    // Longer than it takes to notice a slow head, which is answered. What is left then sends empty lines.
+    const timer = setTimeout(() => this.isIdle && socket.writable && endAndLinger(socket), headTimeoutMs + 1_000);
+    socket.once("close", () => clearTimeout(timer));
   }
 
   /** The answer being written is the last; `unread` is a message whose body nobody will read. */
@@ -130,11 +184,20 @@ function endAndLinger(socket: Socket): void {
   // Node takes its own listener away when it hands a socket out (CONNECT); a reset would then end the process.
   socket.on("error", ignoreReset);
   socket.end();
-  // Undoes #stopReading: the socket's own method again.
-  Reflect.deleteProperty(socket, "resume");
+  readOn(socket);
   const timer = setTimeout(() => socket.destroy(), lingerMs);
   socket.once("close", () => clearTimeout(timer));
   socket.resume();
+}
+
+/** Undoes #stopReading: the socket's own method again. */
+function readOn(socket: Socket): void {
+  Reflect.deleteProperty(socket, "resume");
+}
+
+function weight({ req }: Turn): number {
+  const text = req === null ? [] : [req.url ?? "", ...req.rawHeaders];
+  return text.reduce((bytes, { length }) => bytes + length + stringBytes, 0);
 }
 
 function ignoreReset(): void {}

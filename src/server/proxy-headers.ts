@@ -24,10 +24,6 @@ export class ProxyHeaders {
     this.#options = options;
   }
 
-  get waitingCount(): number {
-    return this.#waiting.size;
-  }
-
   /** Calls `serve` when the header is there, with the socket as if it had not been read; or closes the connection. */
   read(socket: Socket, serve: (introduction: Introduction) => void): void {
     this.#waiting.add(socket);

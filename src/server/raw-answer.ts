@@ -1,7 +1,44 @@
-// Answers to bytes that never became a request: the parser gave up, or the head took too long. They look like every
-// other answer of the gateway's and carry the same fields. Also how any head becomes bytes without Node's response.
+// Answers without a request: the parser gave up, the head took too long, or there are too many connections. They look
+// like every other answer of the gateway's and carry the same fields.
+import { type Exchange, unparsedExchange } from "../core/exchange.ts";
+import type { ResponseFields } from "../core/fields.ts";
+import type { Decision } from "../core/policy.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import { serializeHead } from "../core/response-head.ts";
+import type { Connection } from "./connection.ts";
+
+export interface RawAnswersOptions {
+  readonly fields: ResponseFields;
+  readonly nowMs: () => number;
+  /** A client's quota as it is now, without spending it. */
+  readonly observe: (client: string) => Decision | Promise<Decision>;
+  readonly onEnd: (exchange: Exchange, path: string) => void;
+}
+
+export class RawAnswers {
+  readonly #options: RawAnswersOptions;
+
+  constructor(options: RawAnswersOptions) {
+    this.#options = options;
+  }
+
+  /** The last thing on this connection, unless it has had that already. */
+  answer(connection: Connection, problem: Problem): void {
+    const { socket, peer } = connection;
+    if (connection.isClosing || !socket.writable) {
+      socket.destroy();
+      return;
+    }
+    const write = (decision: Decision): void => {
+      const { fields, body } = this.#options.fields.problem(problem, decision);
+      connection.endWith(serializeAnswer(problem, fields, body));
+      this.#options.onEnd(unparsedExchange(peer.key, decision, problem, this.#options.nowMs()), "");
+    };
+    const decision = this.#options.observe(peer.key);
+    if (decision instanceof Promise) decision.then(write).catch(() => socket.destroy());
+    else write(decision);
+  }
+}
 
 /** What to tell a client whose bytes the parser refused; null when there is nobody left to tell. */
 export function problemOfParseError(error: Error, receivedBytes: number): Problem | null {
@@ -23,6 +60,6 @@ function overflowProblem(error: Error, receivedBytes: number): Problem {
   return isFirst && !packet.subarray(0, 16_384).includes(0x0a) ? problems.targetTooLong : problems.headTooLarge;
 }
 
-export function serializeAnswer({ status, message }: Problem, fields: readonly string[], body: string): string {
+function serializeAnswer({ status, message }: Problem, fields: readonly string[], body: string): string {
   return serializeHead(status, message, [...fields, "Connection", "close"]) + body;
 }

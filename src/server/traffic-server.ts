@@ -6,7 +6,7 @@ import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Peer } from "../core/client-address.ts";
 import type { RequestFacts, Verdict } from "../core/decide.ts";
-import { type Exchange, newExchange, unparsedExchange } from "../core/exchange.ts";
+import { type Exchange, newExchange } from "../core/exchange.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import type { Decision } from "../core/policy.ts";
 import { type Problem, problems } from "../core/problem.ts";
@@ -15,13 +15,13 @@ import { Acceptor, type AcceptorOptions } from "./acceptor.ts";
 import { ActiveRequest, type ActiveRequestContext } from "./active-request.ts";
 import { Connection } from "./connection.ts";
 import { ConnectionTable } from "./connection-table.ts";
+import { Intake, type IntakeOptions } from "./intake.ts";
 import { createMount, presentToMount, type RequestHandler } from "./mount.ts";
 import { createNodeServer } from "./node-server.ts";
-import type { Introduction } from "./proxy-headers.ts";
-import { problemOfParseError, serializeAnswer } from "./raw-answer.ts";
+import { problemOfParseError, RawAnswers } from "./raw-answer.ts";
 import { UpgradeRequest } from "./upgrade-request.ts";
 
-export interface TrafficServerOptions extends AcceptorOptions {
+export interface TrafficServerOptions extends AcceptorOptions, Omit<IntakeOptions, "connections" | "answers"> {
   readonly upstreamUrl: string;
   readonly keepAliveTimeoutMs: number;
   /** How long nothing may move in either direction while a request is answered. */
@@ -30,7 +30,6 @@ export interface TrafficServerOptions extends AcceptorOptions {
   readonly upgradeProtocols: ReadonlySet<string>;
   readonly fields: ResponseFields;
   readonly nowMs: () => number;
-  readonly readPeer: (remoteAddress: string | undefined) => Peer;
   readonly decide: (facts: RequestFacts) => Verdict | Promise<Verdict>;
   /** A client's quota as it is now, without spending it. */
   readonly observe: (client: string) => Decision | Promise<Decision>;
@@ -54,6 +53,8 @@ export class TrafficServer {
   readonly #options: TrafficServerOptions;
   readonly #connections = new ConnectionTable();
   readonly #context: ActiveRequestContext;
+  readonly #rawAnswers: RawAnswers;
+  readonly #intake: Intake;
   readonly #acceptor: Acceptor;
   #mount: FastifyInstance | null = null;
   #server: Server | null = null;
@@ -63,11 +64,13 @@ export class TrafficServer {
     this.#options = options;
     const { fields, nowMs, observe, onEnd } = options;
     this.#context = { fields, nowMs, observe, onEnd, isDraining: () => this.#isDraining };
-    this.#acceptor = new Acceptor(options);
+    this.#rawAnswers = new RawAnswers(options);
+    this.#intake = new Intake({ ...options, connections: this.#connections, answers: this.#rawAnswers });
+    this.#acceptor = new Acceptor(options, this.#intake);
   }
 
   get connectionCount(): number {
-    return this.#connections.size + this.#acceptor.waitingCount;
+    return this.#intake.count;
   }
 
   async listen(host: string, port: number): Promise<{ host: string; port: number }> {
@@ -99,7 +102,7 @@ export class TrafficServer {
    */
   async drain(timeoutMs: number): Promise<number> {
     this.#isDraining = true;
-    this.#connections.endWhenIdle();
+    this.#connections.endWhenIdle(this.#options.headTimeoutMs);
     this.#acceptor.endSilent();
     const server = this.#server;
     if (server === null) return 0;
@@ -112,6 +115,7 @@ export class TrafficServer {
       this.#acceptor.destroyAll();
       // Node has forgotten those that left HTTP.
       this.#connections.destroyAll();
+      this.#intake.destroyLeaving();
     }, timeoutMs);
     await closed;
     clearTimeout(timer);
@@ -127,16 +131,16 @@ export class TrafficServer {
       onUpgrade: (req, head) => this.#onUpgrade(req, head),
       onConnect: (req) => this.#onConnect(req.socket),
     });
-    this.#acceptor.acceptOn(server, (socket, introduction) => this.#onConnection(socket, introduction));
+    this.#acceptor.acceptOn(server, (socket, peer, headerBytes) => this.#onConnection(socket, peer, headerBytes));
     this.#server = server;
     return server;
   }
 
-  #onConnection(socket: Socket, { source, byteCount }: Introduction): void {
-    const peer = this.#options.readPeer(source ?? socket.remoteAddress);
-    const connection = new Connection(socket, peer, byteCount);
+  #onConnection(socket: Socket, peer: Peer, headerBytes: number): void {
+    const { bounds, headTimeoutMs } = this.#options;
+    const connection = new Connection(socket, peer, { headerBytes, maxTurns: bounds.maxRequestsPerConnection });
     this.#connections.add(connection);
-    if (this.#isDraining) connection.endWhenIdle();
+    if (this.#isDraining) connection.endWhenIdle(headTimeoutMs);
   }
 
   #onRequest(req: IncomingMessage, res: ServerResponse, mountHandler: RequestHandler): void {
@@ -241,17 +245,7 @@ export class TrafficServer {
 
   #answerRaw(socket: Socket, problem: Problem): void {
     const connection = this.#connections.get(socket);
-    if (connection === undefined || connection.isClosing || !socket.writable) {
-      socket.destroy();
-      return;
-    }
-    const answer = (decision: Decision): void => {
-      const { fields, body } = this.#options.fields.problem(problem, decision);
-      connection.endWith(serializeAnswer(problem, fields, body));
-      this.#options.onEnd(unparsedExchange(connection.peer.key, decision, problem, this.#options.nowMs()), "");
-    };
-    const decision = this.#options.observe(connection.peer.key);
-    if (decision instanceof Promise) decision.then(answer).catch(() => socket.destroy());
-    else answer(decision);
+    if (connection === undefined) socket.destroy();
+    else this.#rawAnswers.answer(connection, problem);
   }
 }

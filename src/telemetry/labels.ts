@@ -1,5 +1,6 @@
 // The closed sets of label values. Whatever a client can choose is mapped into one of them, so the number of series is
 // fixed when the process starts. The records make the compiler complain when a union in core gains a member.
+import type { ConnectionShedReason } from "../core/connection-bounds.ts";
 import type { AuthOutcome } from "../core/exchange.ts";
 import type { Outcome } from "../core/policy.ts";
 import type { ProblemReason } from "../core/problem.ts";
@@ -26,6 +27,8 @@ export const outcomes = keysOf<Outcome>({ admitted: 0, throttled: 0, observed: 0
 export const authOutcomes = keysOf<AuthOutcome>({ accepted: 0, missing: 0, invalid: 0, skipped: 0 });
 
 export const proxyHeaderRefusals = keysOf<ProxyHeaderRefusal>({ invalid: 0, incomplete: 0, timeout: 0 });
+
+export const connectionShedReasons = keysOf<ConnectionShedReason>({ total: 0, per_peer: 0, idle: 0 });
 
 export const upstreamStates = keysOf<UpstreamHealth["state"]>({ unknown: 0, up: 0, down: 0 });
 

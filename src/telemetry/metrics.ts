@@ -1,6 +1,7 @@
 // Every metric of the gateway. All series exist from the start and no label takes a value that a client can choose, so
 // their number is constant; addresses, paths, queries and tokens are never labels. docs/metrics.md explains each.
 import { Registry } from "prom-client";
+import type { ConnectionShedReason } from "../core/connection-bounds.ts";
 import type { CounterStore } from "../core/counter-store.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Policy } from "../core/policy.ts";
@@ -42,6 +43,7 @@ export interface Metrics {
   observe(exchange: Exchange): void;
   upstreamError(reason: UpstreamErrorReason): void;
   proxyHeaderRefused(reason: ProxyHeaderRefusal): void;
+  connectionShed(reason: ConnectionShedReason): void;
   setDraining(): void;
   /** The text of a scrape, in OpenMetrics 1.0 or in Prometheus' text format 0.0.4. */
   text(openMetrics: boolean): Promise<Exposition>;
@@ -65,6 +67,13 @@ export function createMetrics(sources: MetricsSources): Metrics {
     "reason",
     closed.proxyHeaderRefusals,
   );
+  const connectionsShed = counterByLabel(
+    registry,
+    "headgate_connections_shed_total",
+    "Connections of clients closed for a bound: refused by one (total, per_peer), or idle and in the way of a new one.",
+    "reason",
+    closed.connectionShedReasons,
+  );
   let draining = 0;
   gauge(registry, "headgate_draining", "1 from the signal to stop until the end of the process.", [], (set) =>
     set({}, draining),
@@ -82,6 +91,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
     },
     upstreamError: (reason) => add(upstreamErrors.get(reason) ?? upstreamErrors.get("other")),
     proxyHeaderRefused: (reason) => add(proxyHeadersRefused.get(reason)),
+    connectionShed: (reason) => add(connectionsShed.get(reason)),
     setDraining() {
       draining = 1;
     },

@@ -137,7 +137,10 @@ const messages = new Map([
     'port-quoted.yaml:1:17: listen.port: found "8080", expected a whole number from 0 to 65535, without quotes',
   ],
   ["port-text.yaml", 'port-text.yaml:2:9: listen.port: found "eighty", expected a whole number from 0 to 65535'],
-  ["prototype-key.yaml", "prototype-key.yaml:2:3: listen.__proto__: unknown key; expected host, port or proxyProtocol"],
+  [
+    "prototype-key.yaml",
+    "prototype-key.yaml:2:3: listen.__proto__: unknown key; expected host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer or maxRequestsPerConnection",
+  ],
   [
     "proxy-name.yaml",
     'proxy-name.yaml:2:32: clientAddress.trustedProxies.1: found "balancer.internal", expected an IP address or a network such as "10.0.0.0/8"',
@@ -170,11 +173,11 @@ const messages = new Map([
   ["routes-not-a-list.yaml", 'routes-not-a-list.yaml:1:9: routes: found "/v1/", expected a list of 1 to 64 paths'],
   [
     "section-is-a-list.yaml",
-    "section-is-a-list.yaml:1:9: listen: found [8080], expected a mapping of host, port and proxyProtocol",
+    "section-is-a-list.yaml:1:9: listen: found [8080], expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer and maxRequestsPerConnection",
   ],
   [
     "section-is-text.yaml",
-    'section-is-text.yaml:1:9: listen: found "0.0.0.0:8080", expected a mapping of host, port and proxyProtocol',
+    'section-is-text.yaml:1:9: listen: found "0.0.0.0:8080", expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer and maxRequestsPerConnection',
   ],
   [
     "size-unit.yaml",
@@ -212,7 +215,7 @@ const messages = new Map([
   ["two-documents.yaml", "two-documents.yaml:2:1: found a second document, expected one"],
   [
     "unknown-key-elsewhere.yaml",
-    'unknown-key-elsewhere.yaml:1:1: maxConnections: unknown key; did you mean "upstream.maxConnections"?',
+    'unknown-key-elsewhere.yaml:1:1: maxConnections: unknown key; did you mean "listen.maxConnections"?',
   ],
   [
     "unknown-key-far.yaml",
@@ -289,7 +292,9 @@ test("a good configuration is named and shown with what is in effect", async () 
   expect(await run({ file: undefined, overrides: [] }, io)).toBe(0);
   const lines = io.outText().split("\n");
   expect(lines[0]).toBe(`${packagedConfigFile}: ok`);
-  expect(lines).toContain("listen: { host: 0.0.0.0, port: 0, proxyProtocol: false }");
+  expect(lines.find((line) => line.startsWith("listen: "))).toMatch(
+    /^listen: \{ host: 0\.0\.0\.0, port: 0, proxyProtocol: false, maxConnections: 10000, .*\}$/,
+  );
   expect(lines).toContain("routes: [ /v3/ ]");
   expect(lines).toContain("policies: [ { name: per-ip, limit: 100, window: 60s, maxClients: 100000 } ]");
   expect(io.errText()).toBe("");

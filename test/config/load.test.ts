@@ -99,8 +99,8 @@ describe("a value outside the file", () => {
     [{ HEADGATE_ROUTES: "/a/, /b/" }, { routes: ["/a/", "/b/"] }],
     [{ HEADGATE_ROUTES_1: "/b/" }, { routes: ["/v1/", "/b/"] }],
     [{ HEADGATE_ROUTES_2: "/v3/" }, { routes: ["/v1/", "/v2/", "/v3/"] }],
-    [{ HEADGATE_LISTEN: "{ port: 1 }" }, { listen: { host: "0.0.0.0", port: 1, proxyProtocol: false } }],
-    [{ HEADGATE_LISTEN_HOST: "::" }, { listen: { host: "::", port: 8080, proxyProtocol: false } }],
+    [{ HEADGATE_LISTEN: "{ port: 1 }" }, { listen: { ...settings({}).listen, port: 1 } }],
+    [{ HEADGATE_LISTEN_HOST: "::" }, { listen: { ...settings({}).listen, host: "::" } }],
     [{ HEADGATE_MAX_BODY_BYTES: "1024" }, { maxBodyBytes: 1024 }],
     [{ HEADGATE_DRAIN_DELAY: "0" }, { drain: { delayMs: 0, timeoutMs: 25_000 } }],
     [{ HEADGATE_LOG_ACCESS: "false" }, { log: { level: "info", access: false } }],
@@ -141,7 +141,7 @@ describe("a value outside the file", () => {
       { env: { HEADGATE_PASSWORD: "hunter2" } },
     ],
     [
-      'environment HEADGATE_LISTEN: listen: found "80", expected a mapping of host, port and proxyProtocol',
+      'environment HEADGATE_LISTEN: listen: found "80", expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer and maxRequestsPerConnection',
       { env: { HEADGATE_LISTEN: '"80"' } },
     ],
     [
@@ -171,7 +171,7 @@ describe("a value outside the file", () => {
     ],
     ["command line --set: basePath.x: unknown key; expected none", { flags: ["--set", "basePath.x=1"] }],
     [
-      "command line --set: listen.constructor: unknown key; expected host, port or proxyProtocol",
+      "command line --set: listen.constructor: unknown key; expected host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer or maxRequestsPerConnection",
       { flags: ["--set", "listen.constructor=1"] },
     ],
     [

@@ -157,3 +157,31 @@ test("pipelined requests before the end: the one in flight is answered, those be
   expect(upstream.bytes()).not.toContain("/v2/behind");
   await within("the drain ends", drained, 1_000);
 });
+
+test("an empty line behind a body is no request that a drain would wait for", async () => {
+  const { gateway, connect } = await start({ timeoutMs: 10_000 });
+  const client = connect();
+  client.write(`${request("/v2/x", { method: "POST", fields: "Content-Length: 2\r\n", body: "hi" })}\r\n`);
+  expect((await client.read()).status).toBe(200);
+  const other = connect();
+  other.write("\r\n");
+  const marker = connect();
+  marker.write(request("/elsewhere"));
+  expect((await marker.read()).status).toBe(404);
+  await within("the drain ends", gateway.drain(), 1_000);
+  expect([await client.closed, await other.closed]).toEqual(["end", "end"]);
+});
+
+test("nothing but empty lines holds a drain up for the head's time and no longer", async () => {
+  const { gateway, connect } = await start({ timeoutMs: 20_000 }, { timeouts: { headMs: 300 } });
+  const client = connect();
+  client.write(request("/v2/x"));
+  expect((await client.read()).status).toBe(200);
+  client.write("\r\n".repeat(10));
+  const drip = setInterval(() => client.write("\r\n"), 50);
+  cleanup(() => clearInterval(drip));
+  const marker = connect();
+  marker.write(request("/elsewhere"));
+  expect((await marker.read()).status).toBe(404);
+  await within("the drain ends", gateway.drain(), 4_500);
+});

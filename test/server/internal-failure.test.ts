@@ -21,6 +21,8 @@ async function serve(decide: () => Verdict | Promise<Verdict>) {
     upstreamUrl: "http://127.0.0.1:9",
     proxyProtocol: false,
     onProxyHeaderRefused: () => {},
+    bounds: { maxConnections: 10, maxConnectionsPerPeer: 10, maxRequestsPerConnection: 10 },
+    onConnectionShed: () => {},
     upgradeProtocols: new Set<string>(),
     headTimeoutMs: 1_000,
     stallTimeoutMs: 1_000,

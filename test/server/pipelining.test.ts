@@ -1,6 +1,9 @@
 // Several requests on one connection: answered in order, one at a time (RFC 9112, 9.3.2), and never past a last answer.
-import type { ServerResponse } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
+import { readPeer } from "../../src/core/client-address.ts";
+import { Connection } from "../../src/server/connection.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { type Overrides, startTestGateway } from "../support/gateway.ts";
@@ -10,6 +13,7 @@ import { RawConnection } from "../support/raw-connection.ts";
 import { startUpstream, type TestUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
+const rules = { header: "x-forwarded-for", trustedProxies: [], ipv6Prefix: 64 } as const;
 const fields = "Host: a\r\nAuthorization: Bearer t\r\n";
 const request = (target: string, method = "GET", more = ""): string =>
   `${method} ${target} HTTP/1.1\r\n${fields}${more}\r\n`;
@@ -147,6 +151,48 @@ test("a client that pipelines without end is answered as far as is kept, and tol
   }
   await within("the connection ends", client.closed);
   expect(targets(upstream)).toHaveLength(100);
+});
+
+test("large heads that are pipelined are all answered, in order, with bodies among them", async () => {
+  const { client, upstream, answer } = await start();
+  const large = `X-Large: ${"x".repeat(15_000)}\r\n`;
+  const names = Array.from({ length: 60 }, (_, i) => `/v2/${i}`);
+  const post = (name: string): string =>
+    request(name, "POST", `${large}Content-Length: 20000\r\n`).concat("b".repeat(20_000));
+  client.write(names.map((name, i) => (i % 7 === 3 ? post(name) : request(name, "GET", large))).join(""));
+  for (const name of names) {
+    await answer(name);
+    expect((await client.read()).body).toBe(name);
+  }
+  expect(targets(upstream)).toEqual(names);
+  expect(upstream.received.filter(({ body }) => body.length === 20_000)).toHaveLength(9);
+});
+
+test("while large heads wait for their turn no more than they and one read of the socket is in memory", async () => {
+  const connections: Connection[] = [];
+  const started: string[] = [];
+  const server = createServer({ maxHeaderSize: 16 * 1024 });
+  server.on("connection", (socket) => connections.push(new Connection(socket, readPeer(socket.remoteAddress, rules))));
+  server.on("request", (req) => {
+    connections[0]?.inTurn({ req, start: () => void started.push(req.url ?? "") });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  cleanup(() => server.close());
+  const client = new RawConnection((server.address() as AddressInfo).port);
+  cleanup(() => client.destroy());
+  const head = (target: string): string => request(target, "GET", `X-Large: ${"x".repeat(15_000)}\r\n`);
+  const names = Array.from({ length: 90 }, (_, i) => `/v2/${i}`);
+  client.write(names.map(head).join(""));
+  const readBytes = (): number => connections[0]?.receivedBytes ?? 0;
+  await eventually("the bound is reached", () => readBytes() > 64 * 1024);
+  // What could be read would be by now: each of these begins and ends after the one before.
+  for (let i = 0; i < 20; i += 1) await new Promise((resolve) => setImmediate(resolve));
+  for (const [i, name] of names.entries()) {
+    await eventually(`${name} has its turn`, () => started.length === i + 1);
+    expect(started.at(-1)).toBe(name);
+    expect(readBytes() - i * head(name).length).toBeLessThan((64 + 64 + 16 + 16) * 1024);
+    connections[0]?.endTurn();
+  }
 });
 
 test("an upgrade that is declined is the last request of its connection, so nothing behind it is taken for one", async () => {

@@ -10,7 +10,7 @@ import type { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
 
 const cleanup = useCleanup();
-const listen = { proxyProtocol: true };
+const listen = { proxyProtocol: true, maxRequestsPerConnection: 1_000_000 };
 const line = (source: string): string => `PROXY TCP4 ${source} 198.51.100.1 56324 443\r\n`;
 const binary = (source: string): string =>
   binaryHeader(0x21, 0x11, ipv4Block(source.split(".").map(Number) as [number, number, number, number])).toString(

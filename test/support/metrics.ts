@@ -11,3 +11,11 @@ export async function upstreamConnections(gateway: TestGateway): Promise<Upstrea
   };
   return { active: figure("active"), idle: figure("idle"), waiting: figure("waiting") };
 }
+
+/** The value of one sample, named as it stands in the text. */
+export async function metric(gateway: Pick<TestGateway, "adminUrl">, series: string): Promise<number> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  const found = text.split("\n").find((sample) => sample.startsWith(`${series} `));
+  if (found === undefined) throw new Error(`no ${series}`);
+  return Number(found.slice(series.length + 1));
+}

@@ -19,7 +19,7 @@ export class RawConnection {
   #end: string | null = null;
   #wake: () => void = () => {};
 
-  constructor(port: number, options: { allowHalfOpen?: boolean } = {}) {
+  constructor(port: number, options: { allowHalfOpen?: boolean; localAddress?: string } = {}) {
     this.socket = connect({ port, host: "127.0.0.1", noDelay: true, ...options });
     this.socket.on("data", (data) => {
       this.#buffer += data.toString("latin1");
