@@ -132,8 +132,9 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   }
 
   onConnect(abort: (error?: Error) => void): void {
+    // Nothing has been written yet: what is thrown ends the request and leaves the connection to the next one.
+    if (this.#isOver) throw new errors.RequestAbortedError();
     this.#abort = abort;
-    if (this.#isOver) abort();
   }
 
   onResponseStarted(): void {

@@ -4,8 +4,11 @@ import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
+import { startTestGateway } from "../support/gateway.ts";
 import { upstreamConnections } from "../support/metrics.ts";
+import { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
+import { startUnaccepting } from "../support/unavailable.ts";
 
 const cleanup = useCleanup();
 
@@ -60,4 +63,22 @@ test("a hundred clients that leave open no more connections than they had reques
   }
   expect(opened()).toBe(100);
   expect(await upstreamConnections(gateway)).toEqual({ active: 0, idle: 0, waiting: 0 });
+});
+
+test("a client that leaves while its connection is being opened costs the one that waits for it nothing", async () => {
+  const { url, accept } = await startUnaccepting(cleanup);
+  const upstream = { maxConnections: 1, connectTimeoutMs: 15_000 };
+  const gateway = await startTestGateway({ upstreamUrl: url, overrides: { upstream, drain: { timeoutMs: 0 } } });
+  cleanup(() => gateway.close());
+  const [leaving, waiting] = [new RawConnection(gateway.traffic.port), new RawConnection(gateway.traffic.port)];
+  cleanup(() => waiting.destroy());
+  leaving.write(request("/v2/leaving"));
+  await eventually("a connection is being opened", async () => (await upstreamConnections(gateway)).active === 1);
+  waiting.write(request("/v2/waiting"));
+  await eventually("the other waits for it", async () => (await upstreamConnections(gateway)).waiting === 1);
+  leaving.destroy();
+  await eventually("the gateway knows", () => gateway.logLines.some(({ path }) => path === "/v2/leaving"));
+  accept();
+  // The kernel tries again every second or so.
+  expect((await waiting.read({ deadlineMs: 15_000 })).status).toBe(200);
 });

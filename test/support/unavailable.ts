@@ -17,8 +17,13 @@ export async function freeAddress(): Promise<string> {
 
 /** A process that listens and is stopped: once its backlog is full, the kernel lets new connections wait. */
 export async function unacceptingAddress(cleanup: Cleanup): Promise<string> {
+  return (await startUnaccepting(cleanup)).url;
+}
+
+/** The same, and a way to let it accept and answer after all. */
+export async function startUnaccepting(cleanup: Cleanup): Promise<{ url: string; accept: () => void }> {
   const listen =
-    "const s = require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }," +
+    "const s = require('http').createServer((_, res) => res.end('ok')).listen({ port: 0, host: '127.0.0.1', backlog: 1 }," +
     "() => console.log(s.address().port))";
   const child = spawn(process.execPath, ["-e", listen], { stdio: ["ignore", "pipe", "ignore"] });
   cleanup(() => child.kill("SIGKILL"));
@@ -34,7 +39,7 @@ export async function unacceptingAddress(cleanup: Cleanup): Promise<string> {
     cleanup(() => filler.destroy());
   }
   await eventually("the backlog is full", () => established >= 2);
-  return `http://127.0.0.1:${port}`;
+  return { url: `http://127.0.0.1:${port}`, accept: () => void child.kill("SIGCONT") };
 }
 
 /** With maxConnections 1: one request at the upstream, one waiting, and room for no other. */
