@@ -43,8 +43,8 @@ export interface Gateway {
   readonly traffic: ListenerAddress;
   readonly admin: ListenerAddress;
   /**
-   * Readiness fails, traffic goes on for `drain.delay`, then no new connections; resolves when what is in flight is
-   * done or `drain.timeout` is over, and everything is closed.
+   * Readiness fails, traffic goes on for `drain.delay`, each answer ending its connection, then no new connections;
+   * resolves when what is in flight is done or `drain.timeout` is over, and everything is closed.
    */
   drain(): Promise<void>;
 }
@@ -89,6 +89,8 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
     async drain() {
       status = "draining";
       telemetry.metrics.setDraining();
+      // Told in time, clients that keep connections are not in the middle of a request when those are closed.
+      server.announceEnd();
       await new Promise((resolve) => setTimeout(resolve, settings.drain.delayMs));
       const brokenOff = await server.drain(settings.drain.timeoutMs);
       if (brokenOff > 0) log.warn({ requests: brokenOff }, "drain timeout over, requests broken off");

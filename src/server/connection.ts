@@ -9,6 +9,9 @@ import type { ActiveRequest } from "./active-request.ts";
 /** How long bytes that nobody will read are taken in, so that the client gets to read the answer (RFC 9112, 9.6). */
 const lingerMs = 2_000;
 
+/** How long a new connection is waited for before it is ended for being idle: a request follows at once. */
+const firstRequestMs = 300;
+
 /** More than any client has use for; what waits is kept in memory. The last of them ends the connection. */
 const maxPipelined = 100;
 
@@ -155,15 +158,25 @@ export class Connection {
    */
   endWhenIdle(headTimeoutMs: number): void {
     this.#endsWhenIdle = true;
-    if (!this.isIdle) return;
+    // Whoever has just connected is about to ask for something, and would take the end for a failure.
+    if (this.receivedBytes === 0) this.#after(firstRequestMs, () => this.#endIdle(headTimeoutMs));
+    else this.#endIdle(headTimeoutMs);
+  }
+
+  #endIdle(headTimeoutMs: number): void {
     const { socket } = this;
+    if (!this.isIdle || !socket.writable) return;
     if (socket.bytesRead - this.#bytesAtRest <= emptyLineBytes) {
       endAndLinger(socket);
       return;
     }
     // Longer than it takes to notice a slow head, which is answered. What is left then sends empty lines.
-    const timer = setTimeout(() => this.isIdle && socket.writable && endAndLinger(socket), headTimeoutMs + 1_000);
-    socket.once("close", () => clearTimeout(timer));
+    this.#after(headTimeoutMs + 1_000, () => this.isIdle && socket.writable && endAndLinger(socket));
+  }
+
+  #after(delayMs: number, act: () => void): void {
+    const timer = setTimeout(act, delayMs);
+    this.socket.once("close", () => clearTimeout(timer));
   }
 
   /** The answer being written is the last; `unread` is a message whose body nobody will read. */

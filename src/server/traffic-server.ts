@@ -58,12 +58,13 @@ export class TrafficServer {
   readonly #acceptor: Acceptor;
   #mount: FastifyInstance | null = null;
   #server: Server | null = null;
+  #isEnding = false;
   #isDraining = false;
 
   constructor(options: TrafficServerOptions) {
     this.#options = options;
     const { fields, nowMs, observe, onEnd } = options;
-    this.#context = { fields, nowMs, observe, onEnd, isDraining: () => this.#isDraining };
+    this.#context = { fields, nowMs, observe, onEnd, isDraining: () => this.#isEnding };
     this.#rawAnswers = new RawAnswers(options);
     this.#intake = new Intake({ ...options, connections: this.#connections, answers: this.#rawAnswers });
     this.#acceptor = new Acceptor(options, this.#intake);
@@ -96,11 +97,17 @@ export class TrafficServer {
     return { host: address.address, port: address.port };
   }
 
+  /** Every answer from now on says that its connection ends with it. New connections are still accepted. */
+  announceEnd(): void {
+    this.#isEnding = true;
+  }
+
   /**
    * No new connections; answers from now on end theirs. Resolves when the last one is gone or the time is up, with the
    * number of requests that were broken off then.
    */
   async drain(timeoutMs: number): Promise<number> {
+    this.#isEnding = true;
     this.#isDraining = true;
     this.#connections.endWhenIdle(this.#options.headTimeoutMs);
     this.#acceptor.endSilent();

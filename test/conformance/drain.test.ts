@@ -55,6 +55,35 @@ test("readiness fails first, while new connections are served for the delay; the
   expect(await isRefused(gateway.admin.port)).toBe(true);
 });
 
+test("from the signal on every answer ends its connection, also while new ones are still accepted", async () => {
+  const { gateway, connect } = await start({ delayMs: 500, timeoutMs: 2_000 });
+  const kept = connect();
+  kept.write(request("/v2/x"));
+  expect(valuesOf((await kept.read()).rawFields, "Connection")).toEqual(["keep-alive"]);
+  const drained = gateway.drain();
+  for (const client of [kept, connect()]) {
+    client.write(request("/v2/x"));
+    expect(valuesOf((await client.read()).rawFields, "Connection")).toEqual(["close"]);
+    expect(await within("the connection ends", client.closed)).toBe("end");
+  }
+  await within("the drain ends", drained);
+});
+
+test("a connection that was just opened when the listener closed is still served", async () => {
+  const { gateway, connect } = await start({ timeoutMs: 5_000 });
+  const client = connect();
+  // Another connection's whole exchange: the one before it has been accepted.
+  const other = connect();
+  other.write(request("/v2/x"));
+  await other.read();
+  const drained = gateway.drain();
+  expect(await within("the other ends", other.closed)).toBe("end");
+  client.write(request("/v2/x"));
+  const { status, rawFields } = await client.read();
+  expect({ status, connection: valuesOf(rawFields, "Connection") }).toEqual({ status: 200, connection: ["close"] });
+  await within("the drain ends", drained, 2_000);
+});
+
 test("what is in flight is answered after the listener is closed, says that its connection ends, and ends it", async () => {
   const { gateway, connect, isHeld, release } = await start({ timeoutMs: 5_000 });
   const client = connect();
@@ -106,7 +135,7 @@ test("connections that wait for nothing do not hold up the end", async () => {
   const [idle, silent] = [connect(), connect()];
   idle.write(request("/v2/x"));
   expect((await idle.read()).status).toBe(200);
-  await within("the drain ends", gateway.drain(), 1_000);
+  await within("the drain ends", gateway.drain(), 2_000);
   expect(await within("the idle one ends", idle.closed)).toBe("end");
   expect(await within("the silent one ends", silent.closed)).toBe("end");
 });
