@@ -13,6 +13,7 @@ const signals: readonly TerminationSignal[] = ["SIGINT", "SIGTERM"];
 const io: CommandIo = {
   env: process.env,
   cwd: process.cwd(),
+  maxOpenFiles,
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
   onSignal: (handler) => {
@@ -30,6 +31,14 @@ for (const stream of [process.stdout, process.stderr]) {
 process.exitCode = await main(process.argv.slice(2));
 // A second signal does not wait for what the drain still waits for; everything else ends by itself.
 if (process.exitCode === exitCodes.interrupted || process.exitCode === exitCodes.terminated) process.exit();
+
+/** Node has raised the soft limit to the hard one by now. */
+function maxOpenFiles(): number | null {
+  const report: object = process.report.getReport();
+  const limits = "userLimits" in report ? (report.userLimits as { open_files?: { soft?: unknown } }) : {};
+  const soft = limits.open_files?.soft;
+  return typeof soft === "number" ? soft : null;
+}
 
 async function main(argv: readonly string[]): Promise<number> {
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);

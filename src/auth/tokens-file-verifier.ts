@@ -1,7 +1,8 @@
 // The file behind mode `tokens`: read before the start, reread when it changes. While its text is wrong or the file is
 // away, the list from before stays in use and the mistake is reported once; a file that was emptied revokes every
 // token.
-import { readFile } from "node:fs/promises";
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
 import type { BearerCredential } from "../core/bearer.ts";
 import type { AuthOutcome } from "../core/exchange.ts";
 import type { Verifier } from "../core/verifier.ts";
@@ -84,12 +85,25 @@ export async function verifyByTokensFile(
 
 async function readTokenText(path: string): Promise<string> {
   try {
-    return await readFile(path, "utf8");
+    return await readRegularFile(path);
   } catch (error) {
     throw new TokenFileProblem({
       kind: "unreadable",
       cause: error instanceof Error ? error : new Error(String(error)),
     });
+  }
+}
+
+/** A pipe would be waited for without end, as soon as it is opened, and its writer with it. */
+async function readRegularFile(path: string): Promise<string> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const kind = await file.stat();
+    // Reading a folder fails by itself, with the better word.
+    if (!kind.isFile() && !kind.isDirectory()) throw new Error("the tokens file is no regular file");
+    return await file.readFile("utf8");
+  } finally {
+    await file.close();
   }
 }
 

@@ -3,6 +3,8 @@
 export interface CommandIo {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
+  /** How many files the process may have open, sockets among them; null if the system does not say. */
+  readonly maxOpenFiles: () => number | null;
   /** Writes to standard output, as it is: lines end with their own newline. */
   out(text: string): void;
   err(text: string): void;

@@ -2,6 +2,7 @@
 // nothing open; the first signal drains, the second ends at once.
 import { TokenFileProblem } from "../auth/tokens-file-verifier.ts";
 import { systemClock } from "../core/clock.ts";
+import { fitOpenFiles } from "../core/open-files.ts";
 import type { Settings } from "../core/settings.ts";
 import { type Gateway, ListenFailed, startGateway } from "../gateway.ts";
 import { openDestination } from "../telemetry/destination.ts";
@@ -27,7 +28,7 @@ export async function serve(
   const log = createLog({ level: settings.log.level, clock: systemClock, destination });
   let gateway: Gateway;
   try {
-    gateway = await startGateway(settings, {
+    gateway = await startGateway(withinOpenFiles(settings, io.maxOpenFiles(), log), {
       clock: systemClock,
       log,
       droppedLogLines: () => destination.dropped,
@@ -47,6 +48,18 @@ export async function serve(
   log.info({ code }, "stopped");
   await flushed(log);
   return code;
+}
+
+function withinOpenFiles(settings: Settings, maxOpenFiles: number | null, log: Logger): Settings {
+  if (maxOpenFiles === null) return settings;
+  const { needed, maxConnections } = fitOpenFiles(maxOpenFiles, settings);
+  if (needed <= maxOpenFiles) {
+    log.info({ maxOpenFiles, needed }, "open files");
+    return settings;
+  }
+  const message = "the bounds on connections do not fit into the open files that the system allows";
+  log.warn({ maxOpenFiles, needed, maxConnections }, message);
+  return { ...settings, listen: { ...settings.listen, maxConnections } };
 }
 
 /** One Ctrl-C can arrive twice: from the terminal, and passed on by npm. That is not somebody losing patience. */

@@ -1,9 +1,9 @@
 // Whether the tokens file that the settings name can be used, before anything is opened. One line for each mistake, in
 // the style of the configuration's own.
-import { readFileSync } from "node:fs";
 import { isAbsolute, relative } from "node:path";
 import { noDigest, parseTokens } from "../auth/tokens-file.ts";
 import { explainReadFailure } from "../config/load.ts";
+import { readRegularFile } from "../config/regular-file.ts";
 import type { Settings } from "../core/settings.ts";
 
 /** Empty if the file is fine, or if none is needed. */
@@ -12,7 +12,7 @@ export function tokensFileErrors({ auth }: Settings, cwd: string): string[] {
   const shown = nameFrom(cwd, auth.tokensFile);
   let text: string;
   try {
-    text = readFileSync(auth.tokensFile, "utf8");
+    text = readRegularFile(auth.tokensFile).toString();
   } catch (cause) {
     return [`${shown}: cannot be read: ${explainReadFailure(cause)}`];
   }

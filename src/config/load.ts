@@ -1,7 +1,6 @@
 // The one way from what was written to Settings: file, then environment, then command line, each over the one before,
 // each checked by itself. Either everything is right, or every mistake is in the answer. Opens no port, changes
 // nothing.
-import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Settings } from "../core/settings.ts";
@@ -10,6 +9,7 @@ import { type Environment, readEnvironment } from "./environment.ts";
 import { applyOverrides, type Override } from "./overrides.ts";
 import { pairErrors } from "./pairs.ts";
 import { type Raw, rawAt } from "./raw.ts";
+import { readRegularFile } from "./regular-file.ts";
 import type { ParsedConfig } from "./schema.ts";
 import { validateConfig } from "./validate.ts";
 import { readYaml, type YamlReading } from "./yaml-source.ts";
@@ -76,7 +76,7 @@ function readConfigFile(file: string, cwd: string): YamlReading {
   });
   let bytes: Buffer;
   try {
-    bytes = readFileSync(resolve(cwd, file));
+    bytes = readRegularFile(resolve(cwd, file));
   } catch (cause) {
     return refuse(`cannot be read: ${explainReadFailure(cause)}`);
   }
@@ -96,6 +96,8 @@ export function explainReadFailure(cause: unknown): string {
       return "no such file";
     case "EISDIR":
       return "it is a folder";
+    case "ENOTREGULAR":
+      return "it is no regular file";
     case "EACCES":
     case "EPERM":
       return "permission denied";

@@ -10,6 +10,7 @@ import {
   LineCounter,
   type Node,
   parseAllDocuments,
+  visit,
   type YAMLError,
   type YAMLMap,
 } from "yaml";
@@ -88,7 +89,7 @@ function explain(error: YAMLError): string {
 
 class Walk {
   readonly errors: ConfigError[] = [];
-  readonly #document: Document;
+  readonly #targets: ReadonlyMap<Node, Node>;
   readonly #originAt: (offset: number) => Origin;
   readonly #refuse: (offset: number, message: string) => ConfigError;
   #nodes = 0;
@@ -98,7 +99,7 @@ class Walk {
     originAt: (offset: number) => Origin,
     refuse: (offset: number, message: string) => ConfigError,
   ) {
-    this.#document = document;
+    this.#targets = aliasTargets(document);
     this.#originAt = originAt;
     this.#refuse = refuse;
   }
@@ -110,7 +111,7 @@ class Walk {
     const nothing: Raw = { kind: "scalar", at, value: null };
     if (node === null || this.#isExhausted(place, start)) return nothing;
     if (isAlias(node)) {
-      const target = node.resolve(this.#document);
+      const target = this.#targets.get(node);
       if (target !== undefined) return this.read(target, { ...place, depth: place.depth + 1, aliasAt: at }, start);
       this.errors.push(this.#refuse(start, "found an alias (*name), expected its anchor (&name) before it"));
       return nothing;
@@ -153,6 +154,22 @@ class Walk {
     }
     return true;
   }
+}
+
+/** What each alias stands for: the last anchor of its name before it. The library looks through the document for each. */
+function aliasTargets(document: Document): ReadonlyMap<Node, Node> {
+  const anchored = new Map<string, Node>();
+  const targets = new Map<Node, Node>();
+  visit(document, {
+    Alias: (_, alias) => {
+      const target = anchored.get(alias.source);
+      if (target !== undefined) targets.set(alias, target);
+    },
+    Value: (_, node) => {
+      if (node.anchor !== undefined) anchored.set(node.anchor, node);
+    },
+  });
+  return targets;
 }
 
 interface Place {

@@ -4,6 +4,11 @@ import type { UpstreamErrorReason } from "../core/upstream.ts";
 import { upstreamReset } from "./connector.ts";
 
 const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
+  // The gateway's own want of files or memory says nothing of the upstream.
+  EMFILE: "overloaded",
+  ENFILE: "overloaded",
+  ENOBUFS: "overloaded",
+  ENOMEM: "overloaded",
   ECONNREFUSED: "refused",
   ENOENT: "refused",
   ENOTFOUND: "unreachable",

@@ -90,6 +90,8 @@ export class TrafficServer {
       server.once("error", reject);
       server.listen({ host, port }, () => {
         server.off("error", reject);
+        // Of a connection that the system could not accept. Without a listener it would end the process.
+        server.on("error", this.#options.onFailure);
         resolve();
       });
     });

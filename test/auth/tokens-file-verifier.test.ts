@@ -1,5 +1,6 @@
 // A real file in a real folder, changed in the ways in which files are changed. What the watch reports is awaited, with
 // a deadline; nothing sleeps for a while and hopes.
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { watch as watchFolder } from "node:fs";
 import { mkdir, mkdtemp, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";
@@ -200,6 +201,20 @@ describe("the list from before stays in use, and the reason is reported", () => 
     expect(watch.errors[0]).toMatchObject({ kind: "unreadable", cause: { code: "ENOENT" } });
     expect(ask(watch, "old")).toBe("accepted");
     expect(watch.verifier.tokens()).toEqual({ listed: 1, isCurrent: false });
+    await writeFile(path, textFor("new"));
+    await watch.until(() => ask(watch, "new") === "accepted");
+  });
+
+  test("when a pipe has taken its place, which is not waited for, until there is a file again", async () => {
+    const path = join(folder, "tokens");
+    await writeFile(path, textFor("old"));
+    const watch = await watching(path);
+    await unlink(path);
+    execFileSync("mkfifo", [path]);
+    await watch.until(() => watch.errors.some((why) => why.kind === "unreadable" && !("code" in why.cause)));
+    expect(ask(watch, "old")).toBe("accepted");
+    expect(watch.verifier.tokens()).toEqual({ listed: 1, isCurrent: false });
+    await unlink(path);
     await writeFile(path, textFor("new"));
     await watch.until(() => ask(watch, "new") === "accepted");
   });

@@ -1,6 +1,8 @@
 // A folder of broken configurations, one mistake each, and the exact line `headgate check` answers each with.
-import { execFile } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { execFile, execFileSync } from "node:child_process";
+import { mkdtempSync, readdirSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
@@ -34,6 +36,10 @@ const messages = new Map([
   [
     "base-path-relative.yaml",
     String.raw`base-path-relative.yaml:1:11: basePath: found "finance", expected a path that begins with "/", without empty or dot segments and without %, ?, #, \ or ;`,
+  ],
+  [
+    "connections-per-peer.yaml",
+    "connections-per-peer.yaml:2:19: listen.maxConnectionsPerPeer: found 1000, expected at most listen.maxConnections (500)",
   ],
   [
     "connections-zero.yaml",
@@ -305,3 +311,15 @@ test("the command itself exits 78 with the line on standard error", async () => 
   const ran = promisify(execFile)(process.execPath, [main, "check", "--config", "port-text.yaml"], { cwd: folder });
   await expect(ran).rejects.toMatchObject({ code: 78, stdout: "", stderr: `${messages.get("port-text.yaml")}\n` });
 });
+
+test.each(["--config", "--set=auth.mode=tokens --set=auth.tokensFile"])(
+  "a pipe where a file is expected (%s) is refused, not waited for",
+  async (option) => {
+    const pipe = join(mkdtempSync(join(tmpdir(), "headgate-check-")), "pipe");
+    execFileSync("mkfifo", [pipe]);
+    const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+    const args = [main, "check", ...`${option}=${pipe}`.split(" ")];
+    const ran = promisify(execFile)(process.execPath, args, { timeout: 10_000 });
+    await expect(ran).rejects.toMatchObject({ code: 78, stderr: `${pipe}: cannot be read: it is no regular file\n` });
+  },
+);

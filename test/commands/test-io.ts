@@ -7,13 +7,22 @@ export interface TestIo extends CommandIo {
   signal(signal: TerminationSignal): void;
 }
 
-export function testIo({ env = {}, cwd = "/" }: { env?: Record<string, string>; cwd?: string } = {}): TestIo {
+export function testIo({
+  env = {},
+  cwd = "/",
+  maxOpenFiles = null,
+}: {
+  env?: Record<string, string>;
+  cwd?: string;
+  maxOpenFiles?: number | null;
+} = {}): TestIo {
   const out: string[] = [];
   const err: string[] = [];
   const handlers: ((signal: TerminationSignal) => void)[] = [];
   return {
     env,
     cwd,
+    maxOpenFiles: () => maxOpenFiles,
     out: (text) => void out.push(text),
     err: (text) => void err.push(text),
     onSignal: (handler) => void handlers.push(handler),

@@ -83,6 +83,7 @@ describe("the JSON Schema", () => {
       // What two values mean together, what stands in another file, what only a parser of addresses can tell.
       ...[
         "base-path-dots.yaml",
+        "connections-per-peer.yaml",
         "counters-too-large.yaml",
         "duration-too-long.yaml",
         "duration-zero.yaml",

@@ -56,6 +56,7 @@ test.each([
     "aliases in aliases",
     `a: &a [${"1,".repeat(10)}]\n${[..."bcdef"].map((n, i) => `${n}: &${n} [${`*${"abcde"[i]},`.repeat(10)}]\n`).join("")}`,
   ],
+  ["more aliases than values may be", `a: [&a 1${",*a".repeat(15_000)}]\n`],
   ["an alias in itself", "a: &a [*a]\n"],
   ["deep lists", `a: ${"[".repeat(20_000)}`],
   ["deep mappings", `${"{a: ".repeat(5000)}1${"}".repeat(5000)}`],

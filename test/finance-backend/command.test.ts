@@ -17,6 +17,7 @@ function recordingIo() {
   const io: CommandIo = {
     env: {},
     cwd: folder,
+    maxOpenFiles: () => null,
     out: (text) => {
       written.out += text;
       firstOutput.resolve(text);

@@ -2,7 +2,7 @@
 // connections, garbage collection) then neither slows it nor counts as its sockets.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { get } from "node:http";
 import { fileURLToPath } from "node:url";
 import type { Cleanup } from "./cleanup.ts";
@@ -19,6 +19,10 @@ export interface GatewayProcess {
   signal(name: NodeJS.Signals): void;
   /** Open file descriptors, sockets among them. Linux only. */
   openFiles(): number;
+  /** Processor time used so far. Linux only. */
+  cpuMs(): number;
+  /** Resident memory: now, and the most so far. Linux only. */
+  memory(): { nowBytes: number; peakBytes: number };
   /** The figures of a scrape, by name and labels as they are written. */
   figures(): Promise<ReadonlyMap<string, number>>;
   readiness(): Promise<number>;
@@ -34,10 +38,14 @@ export async function startGatewayProcess(
   cleanup: Cleanup,
   upstreamUrl: string,
   settings: readonly string[],
+  options: { readonly maxOpenFiles?: number } = {},
 ): Promise<GatewayProcess> {
   const listeners = ["--upstream", upstreamUrl, "--host", "127.0.0.1", "--port", "0", "--admin-port", "0"];
   const set = [...unlimited, ...settings].flatMap((setting) => ["--set", setting]);
-  const child = spawn(process.execPath, [main, "start", ...listeners, ...set], { env: {} });
+  const command = [process.execPath, main, "start", ...listeners, ...set];
+  const { maxOpenFiles = "unlimited" } = options;
+  const limit = maxOpenFiles === "unlimited" ? ":" : `ulimit -n ${maxOpenFiles}`;
+  const child = spawn("/bin/sh", ["-c", `${limit}; exec "$0" "$@"`, ...command], { env: {} });
   const output = { out: "", err: "" };
   let wake: () => void = () => {};
   child.stdout.on("data", (data: Buffer) => {
@@ -72,10 +80,23 @@ export async function startGatewayProcess(
     output,
     exited,
     signal: (name) => void child.kill(name),
+    cpuMs: () => cpuMs(readFileSync(`/proc/${child.pid}/stat`, "utf8")),
+    memory: () => residentMemory(readFileSync(`/proc/${child.pid}/status`, "utf8")),
     openFiles: () => readdirSync(`/proc/${child.pid}/fd`).length,
     figures: async () => parseFigures((await ask(adminPort, "/metrics")).body),
     readiness: async () => (await ask(adminPort, "/readyz")).status,
   };
+}
+
+/** User and system time, in ticks of 10 ms. */
+function cpuMs(stat: string): number {
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
+function residentMemory(status: string): { nowBytes: number; peakBytes: number } {
+  const kib = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]);
+  return { nowBytes: kib("VmRSS") * 1024, peakBytes: kib("VmHWM") * 1024 };
 }
 
 /** Over a connection of its own that ends with the answer: none is left over to be counted. */

@@ -1,0 +1,20 @@
+// How many clients are let in where files are few.
+import { expect, test } from "vitest";
+import { fitOpenFiles } from "../../src/core/open-files.ts";
+import { testSettings } from "../support/gateway.ts";
+
+const settings = testSettings("http://127.0.0.1:9", {
+  listen: { maxConnections: 1000 },
+  upstream: { maxConnections: 100 },
+  upgrade: { maxTunnels: 200 },
+});
+
+test.each([
+  ["more than enough", 100_000, 1000],
+  ["just enough", 1400, 1000],
+  ["one too few", 1399, 999],
+  ["too few for anything else", 500, 250],
+  ["hardly any", 41, 20],
+])("%s: of %i files clients get %i", (_, maxOpenFiles, maxConnections) => {
+  expect(fitOpenFiles(maxOpenFiles, settings)).toEqual({ needed: 1400, maxConnections });
+});
