@@ -148,7 +148,7 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     verifier.close();
     telemetry.close();
     tunnels.close();
-    await connections.close();
+    connections.close();
   };
   return { server, telemetry, close };
 }

@@ -4,24 +4,21 @@
 // connection.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { type Dispatcher, errors } from "undici";
 import type { Exchange } from "../core/exchange.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
+import { connectionOptions } from "./hop-by-hop.ts";
+import type { ResponseHandler } from "./http-connection.ts";
 import { endsConnection } from "./last-request.ts";
 import { Patience } from "./patience.ts";
 import { RequestBody } from "./request-body.ts";
-import { downstreamReason, downstreamResponseFields } from "./response-fields.ts";
+import { downstreamResponseFields } from "./response-fields.ts";
+import type { ResponseHead } from "./response-parser.ts";
 import type { Tunnels } from "./tunnels.ts";
-import type { UpstreamConnection, UpstreamConnections } from "./upstream-connections.ts";
-import {
-  BadInterimResponse,
-  isLengthMismatch,
-  upstreamErrorCode,
-  upstreamErrorReason,
-  upstreamProblem,
-} from "./upstream-error.ts";
+import type { UpstreamConnections } from "./upstream-connections.ts";
+import { BadInterimResponse, upstreamErrorCode, upstreamErrorReason, upstreamProblem } from "./upstream-error.ts";
+import type { UpstreamSlot } from "./upstream-slot.ts";
 
 /** The client's side of a request, as the server presents it. */
 export interface Downstream {
@@ -61,7 +58,7 @@ export interface ForwarderOptions {
   readonly bodyTimeoutMs: number;
   readonly responseTimeoutMs: number;
   readonly nowMs: () => number;
-  /** Told once for each failed request, with the code that undici or the kernel gave, if any, and the request's id. */
+  /** Told once for each failed request, with the code of the error, if any, and the request's id. */
   readonly onError: (reason: UpstreamErrorReason, code: string | null, id: string) => void;
   readonly onAnswer: () => void;
 }
@@ -69,21 +66,18 @@ export interface ForwarderOptions {
 /** Each is kept in memory for a client that reads slowly. */
 const maxInterimResponses = 16;
 
-export class Forwarding implements Dispatcher.DispatchHandler {
+export class Forwarding implements ResponseHandler {
   readonly #downstream: Downstream;
   readonly #request: ForwardRequest;
   readonly #options: ForwarderOptions;
-  #connection: UpstreamConnection | null = null;
+  #connection: UpstreamSlot | null = null;
   #stopWaiting: (() => void) | null = null;
   #body: RequestBody | null = null;
-  #abort: ((error?: Error) => void) | null = null;
   /** With a client that reads its answer more slowly than the upstream writes it. */
   #patience: Patience | null = null;
-  #resume: (() => void) | null = null;
-  #sawResponse = false;
+  /** It went out on a connection that had been idle. */
+  #wasReused = false;
   #interimResponses = 0;
-  /** The response is one that ends with its head, whatever length it speaks of. */
-  #hasNoBody = false;
   #wasRetried = false;
   /** Nothing more is to be said to the client: it has left, or it has been answered. */
   #isOver = false;
@@ -117,107 +111,80 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     this.#abandon();
   }
 
-  #dispatch(connection: UpstreamConnection): void {
+  #dispatch(connection: UpstreamSlot): void {
     const { req, res, exchange, hasBody, expectsContinue } = this.#downstream;
     if (expectsContinue && hasBody) res.writeContinue();
     if (hasBody) this.#body = new RequestBody(req, this.#bodyBounds(), this.#refuseBody);
     exchange.dispatchedMs ??= this.#options.nowMs();
     const { path, fields } = this.#request;
-    const upgrade = this.#request.upgrade.join(", ") || null;
-    const reset = endsConnection(exchange.method, hasBody);
-    connection.client.dispatch(
-      { path, method: exchange.method, headers: fields, body: this.#body, reset, upgrade },
-      this,
-    );
+    this.#wasReused = connection.isReused;
+    const upgrade = this.#request.upgrade.join(", ");
+    const isLast = endsConnection(exchange.method, hasBody);
+    connection.send({ path, method: exchange.method, fields, body: this.#body, isLast, upgrade }, this);
   }
 
-  onConnect(abort: (error?: Error) => void): void {
-    // Nothing has been written yet: what is thrown ends the request and leaves the connection to the next one.
-    if (this.#isOver) throw new errors.RequestAbortedError();
-    this.#abort = abort;
-  }
-
-  onResponseStarted(): void {
-    this.#sawResponse = true;
-  }
-
-  onHeaders(status: number, rawFields: Buffer[], resume: () => void, statusText: string): boolean {
-    if (status < 200) {
-      this.#inform(status, rawFields);
-      return true;
-    }
+  onHead({ status, reason, fields: received }: ResponseHead): void {
     const { exchange, res } = this.#downstream;
-    this.#hasNoBody = status === 204 || status === 304;
     exchange.answeredMs = this.#options.nowMs();
-    const { fields, retryAfter } = downstreamResponseFields(rawFields, status);
-    this.#downstream.respond(status, downstreamReason(statusText), fields, retryAfter);
+    const { fields, retryAfter } = downstreamResponseFields(received, status);
+    this.#downstream.respond(status, reason, fields, retryAfter);
     this.#options.onAnswer();
-    this.#resume = resume;
     res.on("drain", this.#onDrain);
     // The head goes out with the first piece of the body if that is here already, alone if it is not.
     process.nextTick(flushHead, res);
-    return true;
   }
 
-  /** What is thrown here fails the request, as it does in onHeaders. */
-  #inform(status: number, rawFields: readonly Buffer[]): void {
+  /** What is thrown here fails the request, as it does in onHead. */
+  onInterim({ status, fields }: ResponseHead): void {
     this.#interimResponses += 1;
-    // 101 and what is below are no interim responses, or none that was asked for.
-    if (status <= 101 || this.#interimResponses > maxInterimResponses) throw new BadInterimResponse();
-    // Each of them starts undici's wait for the response anew.
-    const { nowMs, responseTimeoutMs } = this.#options;
-    const waitedMs = nowMs() - (this.#downstream.exchange.dispatchedMs ?? nowMs());
-    if (waitedMs > responseTimeoutMs) throw new errors.HeadersTimeoutError();
-    this.#downstream.inform(status, downstreamResponseFields(rawFields, status).fields);
+    if (this.#interimResponses > maxInterimResponses) throw new BadInterimResponse();
+    // Nobody waits for it: the client was told to continue before.
+    if (status !== 100) this.#downstream.inform(status, downstreamResponseFields(fields, status).fields);
   }
 
   /** The upstream's 101: only now does the client get one, and its bytes go nowhere before that. */
-  onUpgrade(_status: number, rawFields: Buffer[], socket: Socket): void {
-    // undici has let go of it; a reset would end the process.
+  onUpgrade(received: readonly string[], socket: Socket, early: Buffer): void {
+    // A reset would end the process.
     socket.on("error", ignoreReset);
     const { exchange } = this.#downstream;
-    const protocols = upgradeProtocols(rawFields.map((field) => field.toString("latin1")));
-    const isWanted = answersOffer(protocols, this.#request.upgrade);
-    if (this.#isOver || !isWanted) {
+    const protocols = upgradeProtocols(received);
+    const isWanted = answersOffer(protocols, this.#request.upgrade) && connectionOptions(received).has("upgrade");
+    if (!isWanted) {
       socket.destroy();
-      if (this.#isOver) this.#letGo();
-      else this.#fail("malformed", null);
+      this.#fail("malformed", null);
       return;
     }
     this.#isOver = true;
     exchange.answeredMs = this.#options.nowMs();
     this.#options.onAnswer();
     this.#letGo();
-    const { fields } = downstreamResponseFields(rawFields, 101);
+    if (early.length > 0) socket.unshift(early);
+    const { fields } = downstreamResponseFields(received, 101);
     const client = this.#downstream.switchProtocols(protocols.join(", "), fields);
     if (client === null) socket.destroy();
     else this.#options.tunnels.join(client.socket, socket, client.early);
   }
 
-  onData(chunk: Buffer): boolean {
+  onBody(chunk: Buffer): void {
     if (this.#downstream.res.write(chunk)) {
       this.#patience?.moved(chunk.length);
-      return true;
+      return;
     }
     this.#patience ??= this.#newPatience();
     this.#patience.begin();
     this.#patience.moved(chunk.length);
-    return false;
+    this.#connection?.pause();
   }
 
-  onComplete(): void {
-    if (this.#connection !== null) this.#connection.isReused = true;
-    this.#finish();
+  onEnd(): void {
+    this.#isOver = true;
+    this.#letGo();
+    this.#downstream.res.end();
   }
 
-  onError(error: Error): void {
+  onError(error: Error, isUntouched: boolean): void {
     const reason = upstreamErrorReason(error);
-    if (this.#isOver) {
-      this.#letGo();
-    } else if (this.#hasNoBody && isLengthMismatch(error)) {
-      // A 304 may speak of the length its 200 would have (RFC 9110, 8.6); undici waits for that many bytes in vain.
-      this.#finish();
-    } else if (this.#connection !== null && this.#mayRetry(this.#connection, reason)) {
+    if (this.#connection !== null && isUntouched && this.#mayRetry(reason)) {
       this.#wasRetried = true;
       // The same slot: its connection is gone, so this opens a new one.
       this.#dispatch(this.#connection);
@@ -226,17 +193,11 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     }
   }
 
-  #mayRetry(connection: UpstreamConnection, reason: UpstreamErrorReason): boolean {
+  #mayRetry(reason: UpstreamErrorReason): boolean {
     const { hasBody, exchange } = this.#downstream;
     const isSafe = !hasBody && (exchange.method === "GET" || exchange.method === "HEAD");
-    const wasIdleClose = connection.isReused && !this.#sawResponse && (reason === "reset" || reason === "closed_early");
+    const wasIdleClose = this.#wasReused && (reason === "reset" || reason === "closed_early");
     return isSafe && wasIdleClose && !this.#wasRetried;
-  }
-
-  #finish(): void {
-    this.#isOver = true;
-    this.#letGo();
-    this.#downstream.res.end();
   }
 
   #fail(reason: UpstreamErrorReason, error: Error | null): void {
@@ -244,7 +205,13 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     this.#isOver = true;
     this.#options.onError(reason, error === null ? null : upstreamErrorCode(error), this.#downstream.exchange.id);
     this.#letGo();
-    this.#downstream.refuse(upstreamProblem(reason));
+    const { hasBody, res } = this.#downstream;
+    const refuse = (): void => {
+      if (!res.destroyed) this.#downstream.refuse(upstreamProblem(reason));
+    };
+    // The body's end may stand in the packet that is being read: then the client's connection can stay.
+    if (hasBody) setImmediate(refuse);
+    else refuse();
   }
 
   readonly #onClientGone = (): void => {
@@ -259,7 +226,7 @@ export class Forwarding implements Dispatcher.DispatchHandler {
 
   readonly #onDrain = (): void => {
     this.#patience?.pause();
-    this.#resume?.();
+    this.#connection?.resume();
   };
 
   #newPatience(): Patience {
@@ -272,15 +239,16 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     return { maxBodyBytes, timeoutMs, nowMs };
   }
 
-  /** Breaks the upstream's connection; undici then reports an error, which gives the slot back. */
+  /** Breaks the upstream's connection: what is on its way there is not wanted any more. */
   #abandon(): void {
     this.#stopWaiting?.();
-    this.#abort?.();
+    this.#connection?.abort();
+    this.#letGo();
   }
 
   #letGo(): void {
-    this.#downstream.res.off("close", this.#onClientGone);
-    this.#body?.destroy();
+    this.#downstream.res.off("close", this.#onClientGone).off("drain", this.#onDrain);
+    this.#body?.giveUp();
     this.#patience?.end();
     if (this.#connection !== null) this.#connections.release(this.#connection);
     this.#connection = null;

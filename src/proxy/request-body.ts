@@ -1,8 +1,7 @@
 // A request's body on its way to the upstream: streamed with backpressure, counted, and never in the way of an answer.
-// undici destroys the body it was given when a request fails; given the client's message itself, that would be the
-// client's socket, and the answer that explains the failure could not be sent.
+// Whoever gives it up leaves the client's message as it is, so that the answer that explains why can still be sent.
 import type { IncomingMessage } from "node:http";
-import { Readable } from "node:stream";
+import type { BodySource } from "./http-connection.ts";
 import { Patience } from "./patience.ts";
 
 export interface BodyBounds {
@@ -11,7 +10,7 @@ export interface BodyBounds {
   readonly nowMs: () => number;
 }
 
-export class RequestBody extends Readable {
+export class RequestBody implements BodySource {
   readonly #source: IncomingMessage;
   readonly #maxBodyBytes: number;
   readonly #refuse: (why: "too_large" | "too_slow") => void;
@@ -19,12 +18,14 @@ export class RequestBody extends Readable {
   #bytes = 0;
   /** Pieces of this tick: a body in pieces of one byte must not cost the upstream's side a write for each. */
   #held: Buffer[] = [];
+  #isOver = false;
+  #onPiece: (bytes: Buffer) => boolean = () => true;
+  #onLast: () => void = () => {};
 
   /**
    * `refuse` is called at most once, before the body ends; the upstream then sees a broken request, never a short one.
    */
   constructor(source: IncomingMessage, bounds: BodyBounds, refuse: (why: "too_large" | "too_slow") => void) {
-    super();
     this.#source = source;
     this.#maxBodyBytes = bounds.maxBodyBytes;
     this.#refuse = refuse;
@@ -34,17 +35,27 @@ export class RequestBody extends Readable {
     source.pause();
   }
 
-  override _read(): void {
+  start(onPiece: (bytes: Buffer) => boolean, onEnd: () => void): void {
+    this.#onPiece = onPiece;
+    this.#onLast = onEnd;
+    this.resume();
+  }
+
+  resume(): void {
+    if (this.#isOver) return;
     this.#patience.begin();
     this.#source.resume();
   }
 
-  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+  /** No more is taken from the client's message. */
+  giveUp(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#held = [];
     this.#patience.end();
     this.#source.off("data", this.#onData);
     this.#source.off("end", this.#onEnd);
     this.#source.pause();
-    done(error);
   }
 
   readonly #onData = (chunk: Buffer): void => {
@@ -60,10 +71,10 @@ export class RequestBody extends Readable {
 
   readonly #pass = (): void => {
     const [first] = this.#held;
-    if (first === undefined || this.destroyed) return;
+    if (first === undefined || this.#isOver) return;
     const piece = this.#held.length === 1 ? first : Buffer.concat(this.#held);
     this.#held = [];
-    if (this.push(piece)) return;
+    if (this.#onPiece(piece)) return;
     // Now it is the upstream that is waited for, which has a timeout of its own.
     this.#patience.pause();
     this.#source.pause();
@@ -71,7 +82,9 @@ export class RequestBody extends Readable {
 
   readonly #onEnd = (): void => {
     this.#pass();
+    if (this.#isOver) return;
+    this.#isOver = true;
     this.#patience.end();
-    this.push(null);
+    this.#onLast();
   };
 }

@@ -2,11 +2,10 @@
 // else. At most `maxTunnels` at once, the ones that wait for the upstream's answer included; who comes later is told at
 // once.
 import type { Socket } from "node:net";
-import { Client } from "undici";
 import type { TunnelFigures } from "../core/upstream.ts";
 import { createConnector } from "./connector.ts";
 import { Tunnel } from "./tunnel.ts";
-import type { UpstreamConnection } from "./upstream-connections.ts";
+import { UpstreamSlot } from "./upstream-slot.ts";
 
 export interface TunnelsOptions {
   readonly url: string;
@@ -18,7 +17,7 @@ export interface TunnelsOptions {
 
 export class Tunnels {
   readonly #options: TunnelsOptions;
-  readonly #opening = new Set<UpstreamConnection>();
+  readonly #opening = new Set<UpstreamSlot>();
   readonly #open = new Set<Tunnel>();
 
   constructor(options: TunnelsOptions) {
@@ -26,30 +25,33 @@ export class Tunnels {
   }
 
   /** Calls `ready` at once, with null if there are as many as there may be. */
-  acquire(ready: (connection: UpstreamConnection | null) => void): () => void {
+  acquire(ready: (connection: UpstreamSlot | null) => void): () => void {
     const { url, connectTimeoutMs, responseTimeoutMs, maxTunnels } = this.#options;
     if (this.#opening.size + this.#open.size >= maxTunnels) {
       ready(null);
       return nothing;
     }
-    const client = new Client(new URL(url).origin, {
+    const { hostname, port } = new URL(url);
+    const connection = new UpstreamSlot({
       // The tunnel passes the end of one direction on and keeps the other.
-      connect: createConnector({ timeout: connectTimeoutMs, allowHalfOpen: true }),
-      headersTimeout: responseTimeoutMs,
-      bodyTimeout: responseTimeoutMs,
-      pipelining: 1,
+      connect: createConnector({
+        host: hostname.replace(/^\[(.*)\]$/, "$1"),
+        port: Number(port || 80),
+        timeoutMs: connectTimeoutMs,
+        allowHalfOpen: true,
+      }),
+      responseTimeoutMs,
     });
-    const connection: UpstreamConnection = { client, isReused: false };
     this.#opening.add(connection);
     ready(connection);
     return nothing;
   }
 
   /** It was no tunnel after all, or has become one by now; the client library's side of it is over. */
-  release(connection: UpstreamConnection): void {
+  release(connection: UpstreamSlot): void {
     this.#opening.delete(connection);
     // A socket that was handed out is not the client's any more, so this does not reach it.
-    void connection.client.destroy();
+    connection.abort();
   }
 
   /** `early` is what the client sent before the upstream had answered. */
@@ -68,7 +70,7 @@ export class Tunnels {
 
   close(): void {
     for (const tunnel of this.#open) tunnel.destroy();
-    for (const { client } of this.#opening) void client.destroy();
+    for (const slot of this.#opening) slot.abort();
   }
 }
 

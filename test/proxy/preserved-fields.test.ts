@@ -35,18 +35,15 @@ test("a request's fields reach the upstream in their order, spelling, number and
   const received = upstream.bytes().split("\r\n");
   const first = received.indexOf("X-Dup: 1");
   expect(received.slice(first, first + lines.length)).toEqual(lines);
-  // Before them stands what the connection needs, after them what the gateway adds.
-  expect(received.slice(1, first)).toEqual([
-    "host: api.test",
-    "connection: keep-alive",
-    "Authorization: Bearer secret-token",
-  ]);
+  // Before them stands Host, after them what the gateway adds.
+  expect(received.slice(1, first)).toEqual(["Host: api.test", "Authorization: Bearer secret-token"]);
   expect(received.slice(first + lines.length).map((line) => line.split(":")[0])).toEqual([
     "X-Forwarded-For",
     "X-Forwarded-Proto",
     "X-Forwarded-Host",
     "Via",
     "X-Request-Id",
+    "Connection",
     "",
     "",
   ]);
@@ -76,26 +73,20 @@ test("a response's fields reach the client in their order, spelling, number and 
   expect(added).toEqual(["Date", ...sixFields, "Connection", "Keep-Alive"]);
 });
 
-test.each(["200 OK", "200 ", "299 Almost  Fine", "200 \xc3\x84hm \xe2\x82\xac", "418 I'm a teapot", "999 Odd"])(
-  "the status line's %j is passed on",
-  async (statusLine) => {
-    const { connect } = await stageRaw(
-      cleanup,
-      (socket) => void socket.write(response("ok", "", statusLine), "latin1"),
-    );
-    const client = connect();
-    client.write(request("/v2/x"));
-    const { status, reason } = await client.read();
-    expect(`${status} ${reason}`).toBe(statusLine);
-  },
-);
-
-test("a reason in no known encoding is left out, the response is not", async () => {
-  const answer = response("ok", "", "200 \xc4hm");
-  const { connect } = await stageRaw(cleanup, (socket) => void socket.write(answer, "latin1"));
+test.each([
+  "200 OK",
+  "200 ",
+  "299 Almost  Fine",
+  "200 \xc3\x84hm \xe2\x82\xac",
+  "200 \xc4hm",
+  "418 I'm a teapot",
+  "999 Odd",
+])("the status line's %j is passed on", async (statusLine) => {
+  const { connect } = await stageRaw(cleanup, (socket) => void socket.write(response("ok", "", statusLine), "latin1"));
   const client = connect();
   client.write(request("/v2/x"));
-  expect(await client.read()).toMatchObject({ status: 200, reason: "", body: "ok" });
+  const { status, reason } = await client.read();
+  expect(`${status} ${reason}`).toBe(statusLine);
 });
 
 test("a body's bytes pass unchanged both ways, in either framing", async () => {
@@ -114,5 +105,5 @@ test("a body's bytes pass unchanged both ways, in either framing", async () => {
   const chunk = `${bytes.length.toString(16)}\r\n${bytes}\r\n0\r\n\r\n`;
   client.write(request("/v2/x", { method: "PUT", fields: "Transfer-Encoding: chunked\r\n", body: chunk }));
   expect((await client.read()).body).toBe(bytes);
-  expect(upstream.bytes().split("PUT ")[1]).toContain("transfer-encoding: chunked");
+  expect(upstream.bytes().split("PUT ")[1]).toContain("Transfer-Encoding: chunked");
 });

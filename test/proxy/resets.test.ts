@@ -1,4 +1,4 @@
-// Found by attacking: a reset where undici expects none, bodies where servers expect none, and names that must not be
+// Found by attacking: a reset in a response without length, bodies where servers expect none, and names that must not be
 // taken away.
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";

@@ -103,7 +103,7 @@ async function readFinal(client: RawConnection, method: string): Promise<FramedR
 
 const expectsBody = new Set("POST PUT PATCH QUERY PROPFIND PROPPATCH REPORT SEARCH LOCK".split(" "));
 
-/** Everything that the upstream sees: what undici spells its own way, the client's lines, and what the gateway adds. */
+/** Everything that the upstream sees: the client's lines, and what the gateway adds. */
 function recordOf({ line, host, lines, body }: Forwarded): Omit<RecordedRequest, "framing"> {
   const added = [
     "X-Forwarded-For: 127.0.0.1",
@@ -115,6 +115,6 @@ function recordOf({ line, host, lines, body }: Forwarded): Omit<RecordedRequest,
   // After a HEAD, and after a body where a server may not expect one, the upstream's connection ends.
   const method = line.slice(0, line.indexOf(" "));
   const isLast = method === "HEAD" || (body !== "" && !expectsBody.has(method));
-  const connection = `connection: ${isLast ? "close" : "keep-alive"}`;
-  return { lines: [line, `host: ${host}`, connection, ...lines, ...added], body };
+  const connection = `Connection: ${isLast ? "close" : "keep-alive"}`;
+  return { lines: [line, `Host: ${host}`, ...lines, ...added, connection], body };
 }

@@ -1,0 +1,290 @@
+// HTTP/1.1 on one socket to the upstream: one request at a time, written as it was given. The connection is closed, not
+// used again, after anything it did not expect: spare bytes, a response before its request was whole, bytes that nobody
+// asked for.
+import type { Socket } from "node:net";
+import { ResponseParser, type ResponseSink } from "./response-parser.ts";
+
+export interface UpstreamRequest {
+  readonly method: string;
+  /** Origin form, or `*`. */
+  readonly path: string;
+  /** Names and values alternating; none about the connection or about chunks. A body without a length goes in chunks. */
+  readonly fields: readonly string[];
+  readonly body: BodySource | null;
+  /** The upstream is asked to close the connection behind the response. */
+  readonly isLast: boolean;
+  /** What is offered as Upgrade; empty if the request stays HTTP. */
+  readonly upgrade: string;
+}
+
+/** A body that comes piece by piece. After `onPiece` has returned false it waits for `resume`. */
+export interface BodySource {
+  start(onPiece: (bytes: Buffer) => boolean, onEnd: () => void): void;
+  resume(): void;
+}
+
+export interface ResponseHandler extends ResponseSink {
+  /** The response is whole, and the connection free or gone. */
+  onEnd(): void;
+  /** A 101: the socket is the handler's from now on, and `early` came behind the head. */
+  onUpgrade(fields: readonly string[], socket: Socket, early: Buffer): void;
+  /** There was no response, not even a byte of one if `isUntouched`, or none that was whole. The connection is gone. */
+  onError(error: Error, isUntouched: boolean): void;
+}
+
+export type UpstreamFailureCode = "UPSTREAM_CLOSED_EARLY" | "UPSTREAM_RESPONSE_TIMEOUT" | "UPSTREAM_BODY_TIMEOUT";
+
+export class UpstreamFailure extends Error {
+  readonly code: UpstreamFailureCode;
+
+  constructor(code: UpstreamFailureCode) {
+    super("The upstream did not answer, or not to the end.");
+    this.code = code;
+  }
+}
+
+/** Node's own servers close after five seconds, and a request should not meet that. */
+const defaultIdleMs = 4_000;
+/** An upstream may name a longer time (Keep-Alive: timeout=); a minute is long enough to be useful. */
+const maxIdleMs = 60_000;
+const keepAlive = "Connection: keep-alive\r\n\r\n";
+const close = "Connection: close\r\n\r\n";
+const lastChunk = "0\r\n\r\n";
+
+interface Exchange {
+  readonly request: UpstreamRequest;
+  readonly handler: ResponseHandler;
+  isBodySent: boolean;
+  sawHead: boolean;
+  /** A 101's fields, until the bytes behind it are known. */
+  switched: readonly string[] | null;
+}
+
+export class HttpConnection {
+  readonly #socket: Socket;
+  readonly #parser: ResponseParser;
+  readonly #onClose: () => void;
+  /** One for each connection, set back with each request and piece: the system keeps timers of one length in a list. */
+  readonly #responseTimer: NodeJS.Timeout;
+  #idleTimer: NodeJS.Timeout | null = null;
+  #idleMs = defaultIdleMs;
+  #exchange: Exchange | null = null;
+  #isPaused = false;
+  #isClosed = false;
+  /** A response has been completed on it, so the next request may meet an idle close. */
+  isReused = false;
+
+  constructor(socket: Socket, options: { readonly responseTimeoutMs: number; readonly onClose: () => void }) {
+    this.#socket = socket;
+    this.#onClose = options.onClose;
+    this.#parser = new ResponseParser({
+      onInterim: (head) => this.#exchange?.handler.onInterim(head),
+      onHead: (head) => {
+        if (this.#exchange === null) return;
+        this.#exchange.sawHead = true;
+        this.#readKeepAlive(head.fields);
+        if (head.status === 101) this.#exchange.switched = head.fields;
+        else this.#exchange.handler.onHead(head);
+      },
+      onBody: (bytes) => this.#exchange?.handler.onBody(bytes),
+    });
+    this.#responseTimer = setTimeout(this.#onTimeout, options.responseTimeoutMs);
+    socket.on("data", this.#onData);
+    socket.on("end", this.#onEnd);
+    socket.on("error", this.#onError);
+    socket.on("close", this.#onSocketClose);
+    socket.on("drain", this.#onDrain);
+  }
+
+  /** Only while it is free. */
+  send(request: UpstreamRequest, handler: ResponseHandler): void {
+    this.#exchange = { request, handler, isBodySent: request.body === null, sawHead: false, switched: null };
+    this.#parser.begin(request.method);
+    this.#responseTimer.refresh();
+    const { body } = request;
+    if (body === null) {
+      this.#socket.write(serializeHead(request), "latin1");
+      return;
+    }
+    // The head leaves with what has come of the body in the same packet, of which Node's parser makes several ticks.
+    this.#socket.cork();
+    this.#socket.write(serializeHead(request), "latin1");
+    this.#sendBody(body, isChunked(request));
+    setImmediate(uncork, this.#socket);
+  }
+
+  /** The handler hears nothing more. */
+  abort(): void {
+    this.#exchange = null;
+    this.#close();
+  }
+
+  /** The body's next pieces wait for `resume`; those that have been read already still come. */
+  pause(): void {
+    this.#isPaused = true;
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    this.#responseTimer.refresh();
+    this.#socket.resume();
+  }
+
+  #sendBody(body: BodySource, chunked: boolean): void {
+    const exchange = this.#exchange;
+    // What comes after the exchange is over belongs to nothing.
+    const isOver = (): boolean => this.#exchange !== exchange || exchange === null;
+    body.start(
+      (bytes) => {
+        if (isOver() || bytes.length === 0) return true;
+        this.#responseTimer.refresh();
+        if (!chunked) return this.#socket.write(bytes);
+        this.#socket.cork();
+        this.#socket.write(`${bytes.length.toString(16)}\r\n`, "latin1");
+        this.#socket.write(bytes);
+        const isTaken = this.#socket.write("\r\n", "latin1");
+        process.nextTick(uncork, this.#socket);
+        return isTaken;
+      },
+      () => {
+        if (isOver() || exchange === null) return;
+        exchange.isBodySent = true;
+        this.#responseTimer.refresh();
+        if (chunked) this.#socket.write(lastChunk, "latin1");
+      },
+    );
+  }
+
+  readonly #onDrain = (): void => {
+    this.#responseTimer.refresh();
+    this.#exchange?.request.body?.resume();
+  };
+
+  readonly #onData = (bytes: Buffer): void => {
+    // Bytes that nobody asked for answer nothing that is still to come.
+    if (this.#exchange === null) {
+      this.#close();
+      return;
+    }
+    if (this.#exchange.sawHead) this.#responseTimer.refresh();
+    try {
+      const read = this.#parser.execute(bytes);
+      if (this.#parser.isOver) this.#complete(bytes.subarray(read));
+    } catch (error) {
+      this.#fail(error instanceof Error ? error : new Error(String(error)));
+    }
+  };
+
+  #complete(spare: Buffer): void {
+    const exchange = this.#exchange;
+    // It was given up while its last bytes were handed on.
+    if (exchange === null) return;
+    this.#exchange = null;
+    if (exchange.switched !== null) {
+      this.#letGoOfSocket();
+      exchange.handler.onUpgrade(exchange.switched, this.#socket, spare);
+      return;
+    }
+    const mayContinue = this.#parser.mayContinue && exchange.isBodySent && !exchange.request.isLast;
+    if (spare.length > 0 || !mayContinue || this.#socket.readableEnded) this.#close();
+    else this.#rest();
+    exchange.handler.onEnd();
+  }
+
+  #rest(): void {
+    this.isReused = true;
+    // A client that read slowly is gone by now, and an end must be seen.
+    if (this.#isPaused) this.resume();
+    if (this.#idleTimer === null) this.#idleTimer = setTimeout(this.#onIdle, this.#idleMs);
+    else this.#idleTimer.refresh();
+  }
+
+  #readKeepAlive(fields: readonly string[]): void {
+    for (let i = 0; i < fields.length; i += 2) {
+      if (fields[i]?.length !== 10 || fields[i]?.toLowerCase() !== "keep-alive") continue;
+      const seconds = /(?:^|[\s,])timeout=(\d{1,9})/i.exec(fields[i + 1] ?? "")?.[1];
+      if (seconds === undefined) return;
+      // A second less than it says, for the way there.
+      const idleMs = Math.min(maxIdleMs, Math.max(0, Number(seconds) * 1000 - 1000));
+      if (idleMs === this.#idleMs) return;
+      this.#idleMs = idleMs;
+      if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
+      this.#idleTimer = null;
+    }
+  }
+
+  readonly #onIdle = (): void => {
+    if (this.#exchange === null) this.#close();
+  };
+
+  readonly #onTimeout = (): void => {
+    const exchange = this.#exchange;
+    if (exchange === null) return;
+    // Then it is the client that is waited for, which has a time of its own.
+    const waitsForClient = exchange.sawHead ? this.#isPaused : !exchange.isBodySent && !this.#socket.writableNeedDrain;
+    if (waitsForClient) this.#responseTimer.refresh();
+    else this.#fail(new UpstreamFailure(exchange.sawHead ? "UPSTREAM_BODY_TIMEOUT" : "UPSTREAM_RESPONSE_TIMEOUT"));
+  };
+
+  readonly #onEnd = (): void => {
+    if (this.#exchange !== null && this.#parser.end()) this.#complete(nothing);
+    else this.#fail(new UpstreamFailure("UPSTREAM_CLOSED_EARLY"));
+  };
+
+  readonly #onError = (error: Error): void => this.#fail(error);
+
+  readonly #onSocketClose = (): void => {
+    this.#fail(new UpstreamFailure("UPSTREAM_CLOSED_EARLY"));
+  };
+
+  #fail(error: Error): void {
+    const handler = this.#exchange?.handler;
+    this.#exchange = null;
+    this.#close();
+    handler?.onError(error, this.#parser.isUntouched);
+  }
+
+  #close(): void {
+    if (this.#isClosed) return;
+    this.#letGoOfSocket();
+    // A reset may still be told of.
+    this.#socket.on("error", ignoreReset);
+    this.#socket.destroy();
+  }
+
+  #letGoOfSocket(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#responseTimer);
+    if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
+    const socket = this.#socket;
+    socket.off("data", this.#onData).off("end", this.#onEnd).off("error", this.#onError);
+    socket.off("close", this.#onSocketClose).off("drain", this.#onDrain);
+    this.#onClose();
+  }
+}
+
+const nothing = Buffer.alloc(0);
+
+function isChunked({ fields }: UpstreamRequest): boolean {
+  for (let i = 0; i < fields.length; i += 2) {
+    if (fields[i]?.length === 14 && fields[i]?.toLowerCase() === "content-length") return false;
+  }
+  return true;
+}
+
+function serializeHead(request: UpstreamRequest): string {
+  const { method, path, fields, body, isLast, upgrade } = request;
+  let text = `${method} ${path} HTTP/1.1\r\n`;
+  for (let i = 0; i < fields.length; i += 2) text += `${fields[i]}: ${fields[i + 1]}\r\n`;
+  if (body !== null && isChunked(request)) text += "Transfer-Encoding: chunked\r\n";
+  if (upgrade !== "") return `${text}Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n\r\n`;
+  return text + (isLast ? close : keepAlive);
+}
+
+function uncork(socket: Socket): void {
+  socket.uncork();
+}
+
+function ignoreReset(): void {}
