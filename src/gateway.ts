@@ -5,7 +5,7 @@ import { startAdmin } from "./admin/server.ts";
 import { offVerifier, presenceVerifier } from "./auth/presence.ts";
 import { verifyByTokensFile } from "./auth/tokens-file-verifier.ts";
 import { type ClientAddressRules, readPeer } from "./core/client-address.ts";
-import type { Clock } from "./core/clock.ts";
+import { type Clock, httpDate } from "./core/clock.ts";
 import type { RequestRules } from "./core/decide.ts";
 import { ResponseFields } from "./core/fields.ts";
 import type { Health } from "./core/health.ts";
@@ -21,6 +21,8 @@ import { trustedRequestId, upstreamRequestFields } from "./proxy/request-fields.
 import { Tunnels } from "./proxy/tunnels.ts";
 import { UpstreamConnections } from "./proxy/upstream-connections.ts";
 import type { ActiveRequest } from "./server/active-request.ts";
+import { certificateWarning } from "./server/certificate.ts";
+import { CertificateFiles, type ValidCertificate } from "./server/certificate-files.ts";
 import { TrafficServer } from "./server/traffic-server.ts";
 import type { Logger } from "./telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
@@ -61,7 +63,7 @@ export class ListenFailed extends Error {
   }
 }
 
-/** Rejects with a ListenFailed or a TokenFileProblem; nothing is left open then. */
+/** Rejects with a ListenFailed, a TokenFileProblem or a CertificateProblem; nothing is left open then. */
 export async function startGateway(settings: Settings, options: GatewayOptions): Promise<Gateway> {
   const { log } = options;
   const { server, telemetry, close } = await createParts(settings, options);
@@ -112,6 +114,10 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
   const clientAddress = clientAddressRules(settings, log);
   const store = new MemoryStore(settings.policies[0]);
   const verifier = await createVerifier(settings, log);
+  const certificate = await openCertificate(settings, options).catch((error) => {
+    verifier.close();
+    throw error;
+  });
   const connections = new UpstreamConnections(settings.upstream);
   const tunnels = new Tunnels({ ...settings.upstream, ...settings.upgrade });
   const telemetry = createTelemetry({
@@ -123,6 +129,7 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     tunnels: () => tunnels.figures(),
     clientConnections: () => server.connectionCount,
     tokens: () => verifier.tokens(),
+    certificate: () => certificate?.inUse ?? null,
   });
   const server: TrafficServer = new TrafficServer({
     upstreamUrl: settings.upstream.url,
@@ -130,6 +137,7 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     onProxyHeaderRefused: telemetry.metrics.proxyHeaderRefused,
     bounds: settings.listen,
     onConnectionShed: telemetry.metrics.connectionShed,
+    tls: certificate === null ? null : { certificate, onFailure: telemetry.tlsFailed },
     headTimeoutMs: settings.timeouts.headMs,
     keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
     stallTimeoutMs: stallTimeoutMs(settings),
@@ -146,6 +154,7 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
   });
   const close = async (): Promise<void> => {
     verifier.close();
+    certificate?.close();
     telemetry.close();
     tunnels.close();
     connections.close();
@@ -173,6 +182,7 @@ function createForward(
     const origin = {
       method: active.exchange.method,
       peer: active.connection.peer,
+      scheme: active.connection.scheme,
       host: target?.authority ?? message.host,
       requestId: active.exchange.id,
     };
@@ -233,4 +243,24 @@ async function createVerifier({ auth }: Settings, log: Logger): Promise<Verifier
         },
       });
   }
+}
+
+async function openCertificate({ listen }: Settings, { clock, log }: GatewayOptions): Promise<CertificateFiles | null> {
+  if (listen.tls === null) return null;
+  const warn = (validity: ValidCertificate): void => {
+    const warning = certificateWarning(validity, clock.wallMs());
+    if (warning !== null) log.warn({ expires: httpDate(validity.expiresMs) }, `the certificate ${warning}`);
+  };
+  const certificate = await CertificateFiles.watch(listen.tls, {
+    onReload: (validity) => {
+      log.info({ expires: httpDate(validity.expiresMs) }, "certificate reread");
+      warn(validity);
+    },
+    onError: (why) => {
+      const facts = why.kind === "invalid" ? { errors: why.flaws } : { file: why.file, error: why.cause };
+      log.error(facts, "certificate files not usable, the certificate from before stays in use");
+    },
+  });
+  warn(certificate.validity);
+  return certificate;
 }

@@ -34,7 +34,7 @@ export async function run(args: DemoArguments, io: CommandIo, build: BuildInfo):
 function demoSettings(settings: Settings, { port, adminPort }: DemoArguments, upstreamUrl: string): Settings {
   return {
     ...settings,
-    listen: { ...settings.listen, host: "127.0.0.1", port, proxyProtocol: false },
+    listen: { ...settings.listen, host: "127.0.0.1", port, proxyProtocol: false, tls: null },
     admin: { host: "127.0.0.1", port: adminPort },
     upstream: { ...settings.upstream, url: upstreamUrl },
   };

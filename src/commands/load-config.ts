@@ -1,9 +1,12 @@
-// The configuration for the commands that take one, tokens file included: either all of it is right, or every mistake
+// The configuration for the commands that take one, the files it names included: either all of it is right, or every mistake
 // is on standard error, a line each.
 import { renderConfigError } from "../config/config-error.ts";
 import { type LoadedSettings, loadSettings } from "../config/load.ts";
+import { systemClock } from "../core/clock.ts";
+import type { Settings } from "../core/settings.ts";
 import type { ConfigArguments } from "./arguments.ts";
 import type { CommandIo } from "./io.ts";
+import { readTlsFiles } from "./tls-files.ts";
 import { tokensFileErrors } from "./tokens-file-errors.ts";
 
 export type LoadedConfig = Extract<LoadedSettings, { ok: true }>;
@@ -11,7 +14,14 @@ export type LoadedConfig = Extract<LoadedSettings, { ok: true }>;
 /** Undefined if there was a mistake; it has been told then. */
 export function loadConfig({ file, overrides }: ConfigArguments, io: CommandIo): LoadedConfig | undefined {
   const loaded = loadSettings({ file, env: io.env, cwd: io.cwd, overrides });
-  const errors = loaded.ok ? tokensFileErrors(loaded.settings, io.cwd) : loaded.errors.map(renderConfigError);
-  io.err(errors.map((line) => `${line}\n`).join(""));
+  const { errors, warnings } = loaded.ok
+    ? filesOf(loaded.settings, io.cwd)
+    : { errors: loaded.errors.map(renderConfigError), warnings: [] };
+  io.err([...errors, ...warnings].map((line) => `${line}\n`).join(""));
   return loaded.ok && errors.length === 0 ? loaded : undefined;
+}
+
+function filesOf(settings: Settings, cwd: string): { errors: readonly string[]; warnings: readonly string[] } {
+  const tls = readTlsFiles(settings, cwd, systemClock.wallMs());
+  return { errors: [...tokensFileErrors(settings, cwd), ...tls.errors], warnings: tls.warnings };
 }

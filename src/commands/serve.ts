@@ -5,6 +5,7 @@ import { systemClock } from "../core/clock.ts";
 import { fitOpenFiles } from "../core/open-files.ts";
 import type { Settings } from "../core/settings.ts";
 import { type Gateway, ListenFailed, startGateway } from "../gateway.ts";
+import { CertificateProblem } from "../server/certificate-files.ts";
 import { openDestination } from "../telemetry/destination.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -36,7 +37,8 @@ export async function serve(
     });
   } catch (error) {
     io.err(`headgate: ${explainStartFailure(error)}\n`);
-    return error instanceof TokenFileProblem ? exitCodes.config : exitCodes.unavailable;
+    const isConfig = error instanceof TokenFileProblem || error instanceof CertificateProblem;
+    return isConfig ? exitCodes.config : exitCodes.unavailable;
   }
   onReady(gateway);
   const signal = await signals.first;
@@ -80,6 +82,7 @@ function collectSignals(io: CommandIo): { first: Promise<string>; second: Promis
 
 function explainStartFailure(error: unknown): string {
   if (error instanceof TokenFileProblem) return "auth.tokensFile: the file cannot be used";
+  if (error instanceof CertificateProblem) return "listen.tls: the files cannot be used";
   if (!(error instanceof ListenFailed)) throw error;
   const { host, port } = error.address;
   return `cannot listen on ${host}:${port} (${error.listener}): ${explainListenFailure(error.cause)}`;

@@ -1,10 +1,10 @@
 // Whether the tokens file that the settings name can be used, before anything is opened. One line for each mistake, in
 // the style of the configuration's own.
-import { isAbsolute, relative } from "node:path";
 import { noDigest, parseTokens } from "../auth/tokens-file.ts";
 import { explainReadFailure } from "../config/load.ts";
 import { readRegularFile } from "../config/regular-file.ts";
 import type { Settings } from "../core/settings.ts";
+import { nameFrom } from "./name-from.ts";
 
 /** Empty if the file is fine, or if none is needed. */
 export function tokensFileErrors({ auth }: Settings, cwd: string): string[] {
@@ -19,10 +19,4 @@ export function tokensFileErrors({ auth }: Settings, cwd: string): string[] {
   const parsed = parseTokens(text);
   const errors = parsed.ok ? (parsed.digests.length > 0 ? [] : [noDigest]) : parsed.errors;
   return errors.map(({ line, found, expected }) => `${shown}:${line}: found ${found}, expected ${expected}`);
-}
-
-/** As one would name it from here. */
-function nameFrom(cwd: string, file: string): string {
-  const name = relative(cwd, file);
-  return name.startsWith("..") || isAbsolute(name) ? file : name;
 }

@@ -4,10 +4,12 @@
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Settings } from "../core/settings.ts";
+import type { TlsFiles } from "../core/tls.ts";
 import { type ConfigError, renderConfigError } from "./config-error.ts";
 import { type Environment, readEnvironment } from "./environment.ts";
 import { applyOverrides, type Override } from "./overrides.ts";
 import { pairErrors } from "./pairs.ts";
+import { splitPath } from "./paths.ts";
 import { type Raw, rawAt } from "./raw.ts";
 import { readRegularFile } from "./regular-file.ts";
 import type { ParsedConfig } from "./schema.ts";
@@ -53,7 +55,12 @@ export function loadSettings({ file: named, env, cwd, overrides }: ConfigSources
   errors.push(...lastErrors);
   if (lastErrors.length === 0) errors.push(...pairErrors(values, raw));
   if (errors.length > 0) return { ok: false, file, errors: distinct(errors) };
-  return { ok: true, settings: toSettings(values, tokensFolder(raw, file, cwd)), file, raw };
+  return {
+    ok: true,
+    settings: toSettings(values, (key, path) => resolve(folderOf(key, raw, file, cwd), path)),
+    file,
+    raw,
+  };
 }
 
 function distinct(errors: readonly ConfigError[]): ConfigError[] {
@@ -106,18 +113,20 @@ export function explainReadFailure(cause: unknown): string {
   }
 }
 
-function tokensFolder(raw: Raw | undefined, file: string, cwd: string): string {
-  const isFromFile = rawAt(raw, ["auth", "tokensFile"])?.at.kind === "file";
+/** What a path starts from, by where it was written. */
+function folderOf(key: string, raw: Raw | undefined, file: string, cwd: string): string {
+  const isFromFile = rawAt(raw, splitPath(key))?.at.kind === "file";
   return isFromFile ? dirname(resolve(cwd, file)) : cwd;
 }
 
-function toSettings(values: ParsedConfig, folder: string): Settings {
-  const { upstream, upgrade, auth, timeouts, drain, policies } = values;
+function toSettings(values: ParsedConfig, absolute: (key: string, path: string) => string): Settings {
+  const { listen, upstream, upgrade, auth, timeouts, drain, policies } = values;
   const [policy] = policies;
   if (policy === undefined) throw new Error("the definition lets no list of policies be empty");
   const { window: windowMs, ...counted } = policy;
   return {
     ...values,
+    listen: { ...listen, tls: tlsFiles(listen.tls, absolute) },
     upstream: {
       url: upstream.url,
       connectTimeoutMs: upstream.connectTimeout,
@@ -130,8 +139,20 @@ function toSettings(values: ParsedConfig, folder: string): Settings {
       idleTimeoutMs: upgrade.idleTimeout,
     },
     policies: [{ ...counted, windowMs }],
-    auth: { ...auth, tokensFile: auth.tokensFile === null ? null : resolve(folder, auth.tokensFile) },
+    auth: { ...auth, tokensFile: auth.tokensFile === null ? null : absolute("auth.tokensFile", auth.tokensFile) },
     timeouts: { headMs: timeouts.head, bodyMs: timeouts.body, keepAliveMs: timeouts.keepAlive },
     drain: { delayMs: drain.delay, timeoutMs: drain.timeout },
+  };
+}
+
+function tlsFiles(
+  { cert, key, clientCa }: ParsedConfig["listen"]["tls"],
+  absolute: (key: string, path: string) => string,
+): TlsFiles | null {
+  if (cert === null || key === null) return null;
+  return {
+    cert: absolute("listen.tls.cert", cert),
+    key: absolute("listen.tls.key", key),
+    clientCa: clientCa === null ? null : absolute("listen.tls.clientCa", clientCa),
   };
 }

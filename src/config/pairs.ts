@@ -31,6 +31,14 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined): ConfigEr
     const expected = `at most listen.maxConnections (${listen.maxConnections})`;
     refuse("listen.maxConnectionsPerPeer", String(listen.maxConnectionsPerPeer), expected, "listen.maxConnections");
   }
+  const { cert, key, clientCa } = listen.tls;
+  if (cert === null && (key !== null || clientCa !== null)) {
+    const other = key !== null ? "key" : "clientCa";
+    refuse("listen.tls.cert", "nothing", `the path of a file, since listen.tls.${other} is set`, `listen.tls.${other}`);
+  }
+  if (key === null && cert !== null) {
+    refuse("listen.tls.key", "nothing", "the path of a file, since listen.tls.cert is set", "listen.tls.cert");
+  }
   for (const [index, { limit, maxClients }] of policies.entries()) {
     if (limit * maxClients > maxInstants) {
       const expected = `at most ${Math.floor(maxInstants / limit)} with a limit of ${limit}: 8 bytes for each admission of each client`;

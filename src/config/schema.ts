@@ -103,6 +103,13 @@ export const schema = section("The configuration of Headgate.", {
       [1, 1_000_000_000],
       "Requests on one connection; the answer to the last one says that it closes.",
     ),
+    tls: section("TLS on the listener; plain HTTP without it. The files are reread when they change.", {
+      cert: filePath(
+        "The certificate and those that vouch for it, in PEM; relative to the config file, or to where the command runs.",
+      ),
+      key: filePath("The certificate's private key, in PEM and without a passphrase."),
+      clientCa: filePath("Authorities in PEM: clients need a certificate of one of them; null asks for none."),
+    }),
   }),
   admin: section("Where metrics and health are served, apart from traffic.", {
     host: host("127.0.0.1", "The address of the admin listener."),

@@ -3,12 +3,15 @@
 import type { ForwardingHeader } from "./client-address.ts";
 import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { Policy } from "./policy.ts";
+import type { TlsFiles } from "./tls.ts";
 
 export interface Settings {
   readonly listen: ConnectionBounds & {
     readonly host: string;
     readonly port: number;
     readonly proxyProtocol: boolean;
+    /** Null: plain. */
+    readonly tls: TlsFiles | null;
   };
   readonly admin: { readonly host: string; readonly port: number };
   /** "/" or "/something": what stands before the routes in a client's target. No slash at the end, save "/" itself. */

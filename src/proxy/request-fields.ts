@@ -7,6 +7,8 @@ import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
 export interface Origin {
   readonly method: string;
   readonly peer: Peer;
+  /** What the client's connection speaks. */
+  readonly scheme: "http" | "https";
   /** Goes upstream as Host: the client's own, or the authority of an absolute-form target. */
   readonly host: string;
   readonly requestId: string;
@@ -19,7 +21,7 @@ export interface Origin {
 const originFields = new Set(["forwarded", "x-real-ip", "x-request-id"]);
 
 export function upstreamRequestFields(rawFields: readonly string[], origin: Origin): string[] {
-  const { method, peer, host, requestId } = origin;
+  const { method, peer, scheme, host, requestId } = origin;
   const options = connectionOptions(rawFields);
   const fields: string[] = ["Host", host];
   const kept = { forwardedFor: [] as string[], proto: false, host: false };
@@ -43,7 +45,7 @@ export function upstreamRequestFields(rawFields: readonly string[], origin: Orig
     fields.push(name, lower === "max-forwards" && method === "OPTIONS" ? oneLess(value) : value);
   }
   fields.push("X-Forwarded-For", [...kept.forwardedFor, peer.text].join(", "));
-  if (!kept.proto) fields.push("X-Forwarded-Proto", "http");
+  if (!kept.proto) fields.push("X-Forwarded-Proto", scheme);
   if (!kept.host) fields.push("X-Forwarded-Host", host);
   fields.push("Via", "1.1 headgate", "X-Request-Id", requestId);
   return fields;

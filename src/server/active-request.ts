@@ -106,7 +106,7 @@ export class ActiveRequest {
     if (this.res.headersSent) {
       // A head is out already: a well-formed end would pass half a body off as a whole one.
       // To a client without framing a plain end would be a well-formed one as well.
-      if (this.req.httpVersion === "1.0") this.connection.socket.resetAndDestroy();
+      if (this.req.httpVersion === "1.0") this.connection.reset();
       this.res.destroy();
       return;
     }

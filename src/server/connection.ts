@@ -3,7 +3,9 @@
 // socket that is destroyed with unread bytes resets the connection, and the reset can overtake the answer.
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import type { Peer } from "../core/client-address.ts";
+import type { Accepted } from "./acceptor.ts";
 import type { ActiveRequest } from "./active-request.ts";
 
 /** How long bytes that nobody will read are taken in, so that the client gets to read the answer (RFC 9112, 9.6). */
@@ -33,7 +35,10 @@ export interface Turn {
 
 export class Connection {
   readonly socket: Socket;
+  /** What it is called where no HTTP is spoken: the connection beneath TLS, or the same. */
+  readonly tcp: Socket;
   readonly peer: Peer;
+  readonly scheme: "http" | "https";
   /** Told when the first turn begins and when the last one is over. */
   onTurns: (isIdle: boolean) => void = () => {};
   /** Bytes of a PROXY header, which the HTTP parser never saw. */
@@ -53,9 +58,11 @@ export class Connection {
   #waiting: Turn[] = [];
   #unread: IncomingMessage | null = null;
 
-  constructor(socket: Socket, peer: Peer, { headerBytes = 0, maxTurns = Number.POSITIVE_INFINITY } = {}) {
+  constructor({ socket, tcp, peer, headerBytes }: Accepted, maxTurns = Number.POSITIVE_INFINITY) {
     this.socket = socket;
+    this.tcp = tcp;
     this.peer = peer;
+    this.scheme = socket instanceof TLSSocket ? "https" : "http";
     this.#headerBytes = headerBytes;
     this.#maxTurns = maxTurns;
     this.#bytesAtRest = headerBytes;
@@ -183,6 +190,11 @@ export class Connection {
   endAfterAnswer(unread: IncomingMessage | null): void {
     this.isClosing = true;
     this.#unread = unread;
+  }
+
+  /** Breaks it, so that no client can take what it has read for the whole: with TLS, a plain end could be one. */
+  reset(): void {
+    this.tcp.resetAndDestroy();
   }
 
   /** Writes a last answer past Node's response objects, for bytes that never became a request. */

@@ -13,7 +13,8 @@ export interface IntakeOptions {
   readonly bounds: ConnectionBounds;
   readonly connections: ConnectionTable;
   readonly readPeer: (address: string | undefined) => Peer;
-  readonly answers: RawAnswers;
+  /** Null: refusals are closed without a word, because nothing is said before the TLS handshake. */
+  readonly answers: RawAnswers | null;
   readonly onConnectionShed: (reason: ConnectionShedReason) => void;
 }
 
@@ -81,7 +82,7 @@ export class Intake {
     const longest = this.#options.connections.takeIdle();
     if (longest === undefined) return false;
     this.#options.onConnectionShed("idle");
-    this.#leave(longest.socket);
+    this.#leave(longest.tcp);
     longest.socket.destroy();
     return true;
   }
@@ -98,12 +99,13 @@ export class Intake {
   #refuse(socket: Socket, peer: Peer, reason: ConnectionShedReason): void {
     this.#options.onConnectionShed(reason);
     this.#leave(socket);
-    if (this.#leaving.size >= maxLeaving) {
+    const { answers } = this.#options;
+    if (answers === null || this.#leaving.size >= maxLeaving) {
       socket.destroy();
       return;
     }
     this.#leaving.add(socket);
     socket.once("close", () => this.#leaving.delete(socket));
-    this.#options.answers.answer(new Connection(socket, peer), problems.overloaded);
+    answers.answer(new Connection({ socket, tcp: socket, peer, headerBytes: 0 }), problems.overloaded);
   }
 }

@@ -24,7 +24,10 @@ export class ProxyHeaders {
     this.#options = options;
   }
 
-  /** Calls `serve` when the header is there, with the socket as if it had not been read; or closes the connection. */
+  /**
+   * Calls `serve` when the header is there, with the socket as if it had not been read, and paused; or closes the
+   * connection.
+   */
   read(socket: Socket, serve: (introduction: Introduction) => void): void {
     this.#waiting.add(socket);
     let received: Buffer = Buffer.alloc(0);
@@ -45,7 +48,11 @@ export class ProxyHeaders {
       if (header.kind !== "complete") return;
       leave();
       socket.off("error", ignoreReset);
-      handOver(socket, received.subarray(header.byteCount), () => serve(header));
+      // So that nothing flows while nobody listens.
+      socket.pause();
+      const rest = received.subarray(header.byteCount);
+      if (rest.length > 0) socket.unshift(rest);
+      serve(header);
     };
     // The server keeps half-closed connections open, for HTTP's sake.
     const onEnd = (): void => void socket.destroy();
@@ -67,14 +74,6 @@ export class ProxyHeaders {
   destroyAll(): void {
     for (const socket of this.#waiting) socket.destroy();
   }
-}
-
-/** Paused in between, so that nothing flows while nobody listens. */
-function handOver(socket: Socket, rest: Buffer, serve: () => void): void {
-  socket.pause();
-  if (rest.length > 0) socket.unshift(rest);
-  serve();
-  socket.resume();
 }
 
 function ignoreReset(): void {}

@@ -4,14 +4,13 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
-import type { Peer } from "../core/client-address.ts";
 import type { RequestFacts, Verdict } from "../core/decide.ts";
 import { type Exchange, newExchange } from "../core/exchange.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import type { Decision } from "../core/policy.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import { mayUpgrade } from "../core/upgrade.ts";
-import { Acceptor, type AcceptorOptions } from "./acceptor.ts";
+import { type Accepted, Acceptor, type AcceptorOptions } from "./acceptor.ts";
 import { ActiveRequest, type ActiveRequestContext } from "./active-request.ts";
 import { Connection } from "./connection.ts";
 import { ConnectionTable } from "./connection-table.ts";
@@ -66,7 +65,11 @@ export class TrafficServer {
     const { fields, nowMs, observe, onEnd } = options;
     this.#context = { fields, nowMs, observe, onEnd, isDraining: () => this.#isEnding };
     this.#rawAnswers = new RawAnswers(options);
-    this.#intake = new Intake({ ...options, connections: this.#connections, answers: this.#rawAnswers });
+    this.#intake = new Intake({
+      ...options,
+      connections: this.#connections,
+      answers: options.tls === null ? this.#rawAnswers : null,
+    });
     this.#acceptor = new Acceptor(options, this.#intake);
   }
 
@@ -140,14 +143,14 @@ export class TrafficServer {
       onUpgrade: (req, head) => this.#onUpgrade(req, head),
       onConnect: (req) => this.#onConnect(req.socket),
     });
-    this.#acceptor.acceptOn(server, (socket, peer, headerBytes) => this.#onConnection(socket, peer, headerBytes));
+    this.#acceptor.acceptOn(server, (accepted) => this.#onConnection(accepted));
     this.#server = server;
     return server;
   }
 
-  #onConnection(socket: Socket, peer: Peer, headerBytes: number): void {
+  #onConnection(accepted: Accepted): void {
     const { bounds, headTimeoutMs } = this.#options;
-    const connection = new Connection(socket, peer, { headerBytes, maxTurns: bounds.maxRequestsPerConnection });
+    const connection = new Connection(accepted, bounds.maxRequestsPerConnection);
     this.#connections.add(connection);
     if (this.#isDraining) connection.endWhenIdle(headTimeoutMs);
   }

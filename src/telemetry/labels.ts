@@ -5,6 +5,7 @@ import type { AuthOutcome } from "../core/exchange.ts";
 import type { Outcome } from "../core/policy.ts";
 import type { ProblemReason } from "../core/problem.ts";
 import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
+import type { TlsFailure } from "../core/tls.ts";
 import type { UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
 
 /** The label of what is outside every configured route. */
@@ -29,6 +30,16 @@ export const authOutcomes = keysOf<AuthOutcome>({ accepted: 0, missing: 0, inval
 export const proxyHeaderRefusals = keysOf<ProxyHeaderRefusal>({ invalid: 0, incomplete: 0, timeout: 0 });
 
 export const connectionShedReasons = keysOf<ConnectionShedReason>({ total: 0, per_peer: 0, idle: 0 });
+
+export const tlsFailures = keysOf<TlsFailure>({
+  timeout: 0,
+  not_tls: 0,
+  incompatible: 0,
+  client_certificate: 0,
+  refused: 0,
+  closed: 0,
+  other: 0,
+});
 
 export const upstreamStates = keysOf<UpstreamHealth["state"]>({ unknown: 0, up: 0, down: 0 });
 

@@ -6,12 +6,14 @@ import type { CounterStore } from "../core/counter-store.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Policy } from "../core/policy.ts";
 import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
+import type { CertificateInUse, TlsFailure } from "../core/tls.ts";
 import type { TunnelFigures, UpstreamConnections, UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
 import type { TokensInUse } from "../core/verifier.ts";
 import { type Exposition, exposer } from "./exposition.ts";
 import * as closed from "./labels.ts";
 import { processMetrics } from "./process-metrics.ts";
 import { add, counterByLabel, counterFamily, gauge, type HistogramSeries, histogramFamily } from "./series.ts";
+import { tlsMetrics } from "./tls-metrics.ts";
 
 export interface MetricsSources {
   /** The configured prefixes; what is outside of them is labelled `none`. */
@@ -25,6 +27,8 @@ export interface MetricsSources {
   readonly clientConnections: () => number;
   /** Null in a mode without a list of tokens. */
   readonly tokens: () => TokensInUse | null;
+  /** Null without TLS. */
+  readonly certificate: () => CertificateInUse | null;
   /** Running totals of log lines that were not written; see log.ts. */
   readonly logLines: () => LostLines;
   readonly version: string;
@@ -44,6 +48,7 @@ export interface Metrics {
   upstreamError(reason: UpstreamErrorReason): void;
   proxyHeaderRefused(reason: ProxyHeaderRefusal): void;
   connectionShed(reason: ConnectionShedReason): void;
+  tlsFailed(reason: TlsFailure): void;
   setDraining(): void;
   /** The text of a scrape, in OpenMetrics 1.0 or in Prometheus' text format 0.0.4. */
   text(openMetrics: boolean): Promise<Exposition>;
@@ -74,6 +79,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
     "reason",
     closed.connectionShedReasons,
   );
+  const tlsFailed = tlsMetrics(registry, sources.certificate);
   let draining = 0;
   gauge(registry, "headgate_draining", "1 from the signal to stop until the end of the process.", [], (set) =>
     set({}, draining),
@@ -92,6 +98,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
     upstreamError: (reason) => add(upstreamErrors.get(reason) ?? upstreamErrors.get("other")),
     proxyHeaderRefused: (reason) => add(proxyHeadersRefused.get(reason)),
     connectionShed: (reason) => add(connectionsShed.get(reason)),
+    tlsFailed,
     setDraining() {
       draining = 1;
     },

@@ -3,6 +3,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { CounterStore } from "../core/counter-store.ts";
 import type { Exchange } from "../core/exchange.ts";
+import type { TlsFailure } from "../core/tls.ts";
 import type { UpstreamConnections, UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
 import { createAccessLog } from "./access-log.ts";
 import type { Logger } from "./log.ts";
@@ -19,6 +20,7 @@ export interface TelemetryOptions {
   readonly tunnels: MetricsSources["tunnels"];
   readonly clientConnections: () => number;
   readonly tokens: MetricsSources["tokens"];
+  readonly certificate: MetricsSources["certificate"];
   /** Log lines that were lost so far because the output was too slow or broken. */
   readonly droppedLogLines: () => number;
   readonly version: string;
@@ -32,6 +34,8 @@ export interface Telemetry {
   upstreamAnswered(): void;
   /** `code` is the system's or the client library's; `id` the request it happened to. */
   upstreamFailed(reason: UpstreamErrorReason, code: string | null, id: string): void;
+  /** A handshake of a client; `code` is OpenSSL's or the kernel's. */
+  tlsFailed(reason: TlsFailure, code: string): void;
   upstreamHealth(): UpstreamHealth;
   /** Reports what was left out, and stops. */
   close(): void;
@@ -53,6 +57,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     tunnels: options.tunnels,
     clientConnections: options.clientConnections,
     tokens: options.tokens,
+    certificate: options.certificate,
     logLines: () => ({ sampled: accessLog.omitted + upstreamLog.omitted, dropped: options.droppedLogLines() }),
     version: options.version,
     nodeVersion: options.nodeVersion,
@@ -71,6 +76,10 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       // A gateway that ran out of connections says nothing about whether the upstream is there.
       if (reason !== "overloaded") health = { state: "down", reason };
       upstreamLog.record({ reason, code, id });
+    },
+    tlsFailed(reason, code) {
+      metrics.tlsFailed(reason);
+      log.debug({ reason, code }, "TLS handshake failed");
     },
     upstreamHealth: () => health,
     close() {

@@ -145,7 +145,7 @@ const messages = new Map([
   ["port-text.yaml", 'port-text.yaml:2:9: listen.port: found "eighty", expected a whole number from 0 to 65535'],
   [
     "prototype-key.yaml",
-    "prototype-key.yaml:2:3: listen.__proto__: unknown key; expected host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer or maxRequestsPerConnection",
+    "prototype-key.yaml:2:3: listen.__proto__: unknown key; expected host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, maxRequestsPerConnection or tls",
   ],
   [
     "proxy-name.yaml",
@@ -179,11 +179,11 @@ const messages = new Map([
   ["routes-not-a-list.yaml", 'routes-not-a-list.yaml:1:9: routes: found "/v1/", expected a list of 1 to 64 paths'],
   [
     "section-is-a-list.yaml",
-    "section-is-a-list.yaml:1:9: listen: found [8080], expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer and maxRequestsPerConnection",
+    "section-is-a-list.yaml:1:9: listen: found [8080], expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, maxRequestsPerConnection and tls",
   ],
   [
     "section-is-text.yaml",
-    'section-is-text.yaml:1:9: listen: found "0.0.0.0:8080", expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer and maxRequestsPerConnection',
+    'section-is-text.yaml:1:9: listen: found "0.0.0.0:8080", expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, maxRequestsPerConnection and tls',
   ],
   [
     "size-unit.yaml",
@@ -256,6 +256,14 @@ const messages = new Map([
   [
     "upstream-without-scheme.yaml",
     'upstream-without-scheme.yaml:2:8: upstream.url: found "127.0.0.1:3000", expected an absolute http:// URL without credentials, query or fragment (https is not supported yet)',
+  ],
+  [
+    "tls-without-cert.yaml",
+    "tls-without-cert.yaml:2:20: listen.tls.cert: found nothing, expected the path of a file, since listen.tls.clientCa is set",
+  ],
+  [
+    "tls-without-key.yaml",
+    "tls-without-key.yaml:2:16: listen.tls.key: found nothing, expected the path of a file, since listen.tls.cert is set",
   ],
 ]);
 

@@ -91,7 +91,8 @@ describe("the JSON Schema", () => {
       ],
       ...["fields-twice.yaml", "host-mistyped-address.yaml", "host-with-brackets.yaml", "host-with-port.yaml"],
       ...["listeners-collide.yaml", "policy-window.yaml", "proxy-name.yaml", "proxy-prefix.yaml"],
-      ...["route-inside-another.yaml", "route-twice.yaml", "tokens-file-bad-line.yaml", "tokens-file-empty.yaml"],
+      ...["route-inside-another.yaml", "route-twice.yaml", "tls-without-cert.yaml", "tls-without-key.yaml"],
+      ...["tokens-file-bad-line.yaml", "tokens-file-empty.yaml"],
       ...["tokens-file-missing.yaml", "tokens-file-without-mode.yaml", "tokens-without-file.yaml"],
       "upstream-is-the-gateway.yaml",
     ]);

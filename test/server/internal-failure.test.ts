@@ -23,6 +23,7 @@ async function serve(decide: () => Verdict | Promise<Verdict>) {
     onProxyHeaderRefused: () => {},
     bounds: { maxConnections: 10, maxConnectionsPerPeer: 10, maxRequestsPerConnection: 10 },
     onConnectionShed: () => {},
+    tls: null,
     upgradeProtocols: new Set<string>(),
     headTimeoutMs: 1_000,
     stallTimeoutMs: 1_000,

@@ -172,7 +172,10 @@ test("while large heads wait for their turn no more than they and one read of th
   const connections: Connection[] = [];
   const started: string[] = [];
   const server = createServer({ maxHeaderSize: 16 * 1024 });
-  server.on("connection", (socket) => connections.push(new Connection(socket, readPeer(socket.remoteAddress, rules))));
+  server.on("connection", (socket) => {
+    const peer = readPeer(socket.remoteAddress, rules);
+    connections.push(new Connection({ socket, tcp: socket, peer, headerBytes: 0 }));
+  });
   server.on("request", (req) => {
     connections[0]?.inTurn({ req, start: () => void started.push(req.url ?? "") });
   });

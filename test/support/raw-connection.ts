@@ -1,6 +1,7 @@
 // One client connection, byte for byte: what is written is what the test says, and responses are framed by the rules of
 // RFC 9112, 6.3 alone, so a response that is missing, doubled, torn or too long is seen as that.
 import { connect, type Socket } from "node:net";
+import { type ConnectionOptions, connect as connectTls } from "node:tls";
 import { within } from "./eventually.ts";
 import { type RawResponse, valuesOf } from "./raw-client.ts";
 
@@ -19,8 +20,15 @@ export class RawConnection {
   #end: string | null = null;
   #wake: () => void = () => {};
 
-  constructor(port: number, options: { allowHalfOpen?: boolean; localAddress?: string } = {}) {
-    this.socket = connect({ port, host: "127.0.0.1", noDelay: true, ...options });
+  /** `tls` makes it a connection over TLS; `before` is sent in plain first. */
+  constructor(
+    port: number,
+    options: { allowHalfOpen?: boolean; localAddress?: string; tls?: ConnectionOptions; before?: string } = {},
+  ) {
+    const { tls, before, ...rest } = options;
+    const tcp = connect({ port, host: "127.0.0.1", noDelay: true, ...rest });
+    if (before !== undefined) tcp.write(before);
+    this.socket = tls === undefined ? tcp : connectTls({ socket: tcp, servername: "localhost", ...tls });
     this.socket.on("data", (data) => {
       this.#buffer += data.toString("latin1");
       this.#receivedBytes += data.length;

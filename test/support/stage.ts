@@ -9,7 +9,7 @@ import { type RawUpstream, startRawUpstream, startUpstream, type TestUpstream } 
 export interface Stage<Upstream> {
   readonly upstream: Upstream;
   readonly gateway: TestGateway;
-  connect(options?: { allowHalfOpen?: boolean; localAddress?: string }): RawConnection;
+  connect(options?: ConstructorParameters<typeof RawConnection>[1]): RawConnection;
 }
 
 /** In front of an upstream that speaks byte for byte. */

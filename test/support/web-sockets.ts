@@ -48,7 +48,8 @@ export async function stageWebSockets(
     sockets,
     async open(clientOptions = {}) {
       const headers = { Authorization: "Bearer secret-token" };
-      const url = `ws://127.0.0.1:${gateway.traffic.port}/v2/live?a=1`;
+      const scheme = overrides.listen?.tls ? "wss" : "ws";
+      const url = `${scheme}://127.0.0.1:${gateway.traffic.port}/v2/live?a=1`;
       const client = new WebSocket(url, { headers, ...clientOptions });
       cleanup(() => client.terminate());
       client.on("error", () => {});

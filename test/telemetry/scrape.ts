@@ -15,6 +15,7 @@ export function metricsOf(sources: Partial<MetricsSources> = {}): Metrics {
     upstreamHealth: () => ({ state: "unknown", reason: null }),
     clientConnections: () => 0,
     tokens: () => null,
+    certificate: () => null,
     logLines: () => ({ sampled: 0, dropped: 0 }),
     version: "1.2.3",
     nodeVersion: "v26.0.0",

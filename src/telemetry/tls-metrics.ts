@@ -1,0 +1,30 @@
+// What is told of TLS on the listener: handshakes that failed, and the certificate in use, so that an alert on its expiry
+// needs nothing but a scrape. All of it is there without TLS as well, with values that alert nobody.
+import type { Registry } from "prom-client";
+import type { CertificateInUse, TlsFailure } from "../core/tls.ts";
+import { tlsFailures } from "./labels.ts";
+import { add, counterByLabel, gauge } from "./series.ts";
+
+/** The returned function counts one failed handshake. */
+export function tlsMetrics(
+  registry: Registry,
+  certificate: () => CertificateInUse | null,
+): (reason: TlsFailure) => void {
+  const failures = counterByLabel(
+    registry,
+    "headgate_tls_handshake_failures_total",
+    "TLS handshakes with clients that did not succeed, by reason.",
+    "reason",
+    tlsFailures,
+  );
+  const expiry = "When the certificate in use expires, in Unix seconds; 0 without TLS.";
+  gauge(registry, "headgate_tls_certificate_expiry_timestamp_seconds", expiry, [], (set) =>
+    set({}, (certificate()?.expiresMs ?? 0) / 1000),
+  );
+  const current =
+    "1 while the certificate's files are in use as they are now, 0 while they are away or wrong; 1 without TLS.";
+  gauge(registry, "headgate_tls_certificate_current", current, [], (set) =>
+    set({}, certificate()?.isCurrent === false ? 0 : 1),
+  );
+  return (reason) => add(failures.get(reason));
+}
