@@ -6,8 +6,13 @@ import type { Connection } from "./connection.ts";
 
 export class ConnectionTable {
   readonly #connections = new Map<Socket, Connection>();
-  /** Without a request under way, the one that has been so longest first. */
-  readonly #idle = new Set<Connection>();
+  /** Without a request under way, and since when; the one that has been so longest first. */
+  readonly #idle = new Map<Connection, number>();
+  readonly #nowMs: () => number;
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
 
   /** Requests that are being answered. */
   get activeCount(): number {
@@ -25,9 +30,9 @@ export class ConnectionTable {
   add(connection: Connection): void {
     const { socket } = connection;
     this.#connections.set(socket, connection);
-    this.#idle.add(connection);
+    this.#idle.set(connection, this.#nowMs());
     connection.onTurns = (isIdle) => {
-      if (isIdle && !socket.destroyed) this.#idle.add(connection);
+      if (isIdle && !socket.destroyed) this.#idle.set(connection, this.#nowMs());
       else this.#idle.delete(connection);
     };
     socket.once("close", () => this.#forget(connection));
@@ -35,9 +40,22 @@ export class ConnectionTable {
 
   /** The one that has been without a request longest. It is not named again before its next one. */
   takeIdle(): Connection | undefined {
-    const [longest] = this.#idle;
+    const [longest] = this.#idle.keys();
     if (longest !== undefined) this.#idle.delete(longest);
     return longest;
+  }
+
+  /**
+   * Node begins its time for an idle connection anew with every empty line, and has none for the lines: what has had
+   * the time of both is not going to ask for anything.
+   */
+  destroyIdle(timeoutMs: number): void {
+    const beforeMs = this.#nowMs() - timeoutMs;
+    for (const [connection, sinceMs] of this.#idle) {
+      if (sinceMs > beforeMs) return;
+      this.#idle.delete(connection);
+      connection.socket.destroy();
+    }
   }
 
   endWhenIdle(headTimeoutMs: number): void {

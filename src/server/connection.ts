@@ -20,6 +20,9 @@ const maxPipelined = 100;
 /** Beyond this nothing more is read until some of it has had its turn. One read of the socket may be on top. */
 const maxWaitingBytes = 64 * 1024;
 
+/** What one read hands out beyond this is not kept. Only heads of very many very short fields get there. */
+const maxKeptBytes = 4 * maxWaitingBytes;
+
 /** What a string of a head takes in memory besides its bytes. */
 const stringBytes = 32;
 
@@ -101,12 +104,14 @@ export class Connection {
       this.#isTaken = true;
       this.onTurns(false);
       this.#start(turn);
-    } else if (!this.#isFull && this.#waiting.length < maxPipelined) {
+    } else if (!this.#isFull && this.#waiting.length < maxPipelined && this.#waitingBytes < maxKeptBytes) {
       this.#waiting.push(turn);
       this.#waitingBytes += weight(turn);
       if (this.#waitingBytes >= maxWaitingBytes) this.#stopReading();
     } else {
       this.#isFull = true;
+      // Node keeps the message until the connection ends.
+      if (turn.req !== null) turn.req.rawHeaders.length = 0;
       this.#stopReading();
     }
   }

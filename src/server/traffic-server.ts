@@ -48,9 +48,12 @@ interface DecidedTurn {
   readonly upgrade: UpgradeRequest | null;
 }
 
+/** How often connections are looked at that may have been idle for too long. */
+const checkIntervalMs = 500;
+
 export class TrafficServer {
   readonly #options: TrafficServerOptions;
-  readonly #connections = new ConnectionTable();
+  readonly #connections: ConnectionTable;
   readonly #context: ActiveRequestContext;
   readonly #rawAnswers: RawAnswers;
   readonly #intake: Intake;
@@ -59,9 +62,11 @@ export class TrafficServer {
   #server: Server | null = null;
   #isEnding = false;
   #isDraining = false;
+  #idleTimer: NodeJS.Timeout | undefined;
 
   constructor(options: TrafficServerOptions) {
     this.#options = options;
+    this.#connections = new ConnectionTable(options.nowMs);
     const { fields, nowMs, observe, onEnd } = options;
     this.#context = { fields, nowMs, observe, onEnd, isDraining: () => this.#isEnding };
     this.#rawAnswers = new RawAnswers(options);
@@ -98,6 +103,9 @@ export class TrafficServer {
         resolve();
       });
     });
+    const { keepAliveTimeoutMs, headTimeoutMs } = this.#options;
+    const endIdle = (): void => this.#connections.destroyIdle(keepAliveTimeoutMs + headTimeoutMs);
+    this.#idleTimer = setInterval(endIdle, checkIntervalMs).unref();
     const address = server.address() as AddressInfo;
     return { host: address.address, port: address.port };
   }
@@ -131,6 +139,7 @@ export class TrafficServer {
     }, timeoutMs);
     await closed;
     clearTimeout(timer);
+    clearInterval(this.#idleTimer);
     await this.#mount?.close();
     return brokenOff;
   }

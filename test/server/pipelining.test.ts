@@ -168,6 +168,28 @@ test("large heads that are pipelined are all answered, in order, with bodies amo
   expect(upstream.received.filter(({ body }) => body.length === 20_000)).toHaveLength(9);
 });
 
+test("heads of very many fields that are pipelined are answered as far as they are kept", async () => {
+  const { client, upstream, answer } = await start();
+  const many = Array.from({ length: 150 }, (_, i) => `a${i}:b\r\n`).join("");
+  client.write(request("/v2/0", "GET", many));
+  await eventually("the first is at the upstream", () => upstream.received.length === 1);
+  client.write(Array.from({ length: 99 }, (_, i) => request(`/v2/${i + 1}`, "GET", many)).join(""));
+  const isLast = async (target: string): Promise<boolean> => {
+    await answer(target);
+    const { body, rawFields } = await client.read();
+    expect(body).toBe(target);
+    return valuesOf(rawFields, "connection")[0] === "close";
+  };
+  let count = 1;
+  while (!(await isLast(`/v2/${count - 1}`))) count += 1;
+  await within("the connection ends", client.closed);
+  expect(client.rest).toBe("");
+  expect(targets(upstream)).toHaveLength(count);
+  // 256 KiB of them, at some 11 KiB each, if they came in one read.
+  expect(count).toBeGreaterThan(15);
+  expect(count).toBeLessThan(100);
+});
+
 test("while large heads wait for their turn no more than they and one read of the socket is in memory", async () => {
   const connections: Connection[] = [];
   const started: string[] = [];
