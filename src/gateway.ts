@@ -238,7 +238,8 @@ async function createVerifier({ auth }: Settings, log: Logger): Promise<Verifier
       return verifyByTokensFile(auth.tokensFile ?? "", {
         onReload: (tokens) => log.info({ tokens }, "tokens file reread"),
         onError: (why) => {
-          const facts = why.kind === "invalid" ? { errors: why.errors } : { error: why.cause };
+          // Not the error itself, whose words hold the path and whose stack speaks of nothing but this code.
+          const facts = why.kind === "invalid" ? { errors: why.errors } : { code: codeOf(why.cause) };
           log.error(facts, "tokens file not usable, the tokens from before stay in use");
         },
       });
@@ -263,4 +264,9 @@ async function openCertificate({ listen }: Settings, { clock, log }: GatewayOpti
   });
   warn(certificate.validity);
   return certificate;
+}
+
+/** The system's word for it, such as ENOENT. */
+function codeOf(error: Error): string {
+  return "code" in error ? String(error.code) : error.name;
 }

@@ -1,0 +1,78 @@
+// Every kind of answer there is, to a request with secrets in every place: none of them comes back in an answer of the
+// gateway's own, gets into the log at any level, or into the metrics; nor does anything of the machine or the code.
+import { describe, expect, test } from "vitest";
+import { type AnswerCase, refusals, upstreamAnswers, upstreamFailures } from "../../support/answer-cases.ts";
+import { useCleanup } from "../../support/cleanup.ts";
+import { eventually, within } from "../../support/eventually.ts";
+import { startTestGateway } from "../../support/gateway.ts";
+import { RawConnection } from "../../support/raw-connection.ts";
+import { startRawUpstream } from "../../support/upstream.ts";
+import { forwardedAddress, leaksOf, mark, withSecrets } from "./secrets.ts";
+
+const cleanup = useCleanup();
+
+/** What came back, and what was told about it. */
+async function observed(row: AnswerCase) {
+  // The upstream's answer holds secrets of its own, of which only the client may know.
+  const raw = await startRawUpstream((socket) => row.upstream?.(socket));
+  cleanup(() => raw.close());
+  const upstreamUrl = (await row.upstreamUrl?.(cleanup)) ?? raw.url;
+  const overrides = { drain: { timeoutMs: 0 }, ...row.overrides };
+  const gateway = await startTestGateway({ upstreamUrl, overrides });
+  cleanup(() => gateway.close());
+  await row.before?.(gateway, cleanup);
+  const client = new RawConnection(gateway.traffic.port);
+  cleanup(() => client.destroy());
+  client.write(withSecrets(row.send));
+  // Whatever it is, it begins with a head; the rest is there when the connection has ended or another answer can come.
+  await eventually("an answer has begun", () => /\r\n\r\n/.test(client.rest), 8_000);
+  client.socket.end();
+  await within("the connection ends", client.closed);
+  const openMetrics = { headers: { accept: "application/openmetrics-text" } };
+  const pages = [
+    ...(await Promise.all(["/metrics", "/readyz", "/livez"].map((path) => fetch(`${gateway.adminUrl}${path}`)))),
+    await fetch(`${gateway.adminUrl}/metrics`, openMetrics),
+  ];
+  const admin = (await Promise.all(pages.map((page) => page.text()))).join("\n");
+  await gateway.close();
+  const log = gateway.logLines.filter(({ msg }) => msg !== "listening").map((line) => JSON.stringify(line));
+  return { answer: client.rest, admin, log, upstreamPort: new URL(upstreamUrl).port };
+}
+
+describe.each([
+  ["the upstream answers", upstreamAnswers],
+  ["the gateway refuses", refusals],
+  ["the upstream fails", upstreamFailures],
+] as const)("%s", (_, cases) => {
+  test.each(cases)("$status $name: nothing leaks", async (row) => {
+    const { answer, admin, log, upstreamPort } = await observed(row);
+    expect(answer).toMatch(/^HTTP\/1\.1 \d{3} /);
+    if (row.own !== undefined) expect(leaksOf(answer)).toEqual([]);
+    expect(answer).not.toContain(`:${upstreamPort}`);
+    expect(answer).not.toContain(mark);
+    expect(leaksOf(admin)).toEqual([]);
+    expect(admin).not.toContain("/v2/x");
+    // Documented: the log names the client by its address, and the code of what went wrong with the upstream.
+    const text = log.join("\n");
+    expect(log.length).toBeGreaterThan(0);
+    expect(leaksOf(text, ["an address", "a code of the system"])).toEqual([]);
+    const addresses = text.match(/\b\d{1,3}(?:\.\d{1,3}){3}\b/g) ?? [];
+    expect([...new Set(addresses)].filter((address) => address !== "127.0.0.1")).toEqual([]);
+    expect(text).not.toContain(forwardedAddress);
+    expect(text).not.toContain(`:${upstreamPort}`);
+  });
+});
+
+test("the detector finds what it looks for", () => {
+  const sent = withSecrets("GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret-token\r\n\r\n");
+  for (const part of ["token", "cookie", "query", "parameter", "key", "id"]) expect(sent).toContain(`${mark}-${part}`);
+  expect(leaksOf(sent)).toContain("a secret");
+  const { stack = "" } = new Error("connect ECONNREFUSED 127.0.0.1:3000");
+  expect(leaksOf(stack)).toEqual([
+    "an address",
+    "a path of a file",
+    "a stack",
+    "a code of the system",
+    "the folder it runs from",
+  ]);
+});
