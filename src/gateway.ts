@@ -119,8 +119,13 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     throw error;
   });
   const connections = new UpstreamConnections(settings.upstream);
-  const tunnels = new Tunnels({ ...settings.upstream, ...settings.upgrade });
-  const telemetry = createTelemetry({
+  const tunnels = new Tunnels({
+    ...settings.upstream,
+    ...settings.upgrade,
+    nowMs: clock.monotonicMs,
+    onEnd: (end) => telemetry.tunnelEnded(end),
+  });
+  const telemetry: Telemetry = createTelemetry({
     ...options,
     accessLogEnabled: settings.log.access,
     routes: settings.routes,

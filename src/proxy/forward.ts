@@ -162,7 +162,7 @@ export class Forwarding implements ResponseHandler {
     const { fields } = downstreamResponseFields(received, 101);
     const client = this.#downstream.switchProtocols(protocols.join(", "), fields);
     if (client === null) socket.destroy();
-    else this.#options.tunnels.join(client.socket, socket, client.early);
+    else this.#options.tunnels.join(client.socket, socket, client.early, exchange.id);
   }
 
   onBody(chunk: Buffer): void {

@@ -2,24 +2,34 @@
 // one direction is passed on while the other goes on, and when either side breaks, both are gone. Nothing is read into
 // them.
 import type { Socket } from "node:net";
+import type { TunnelEnd, TunnelEndReason } from "../core/tunnel-end.ts";
 
 export interface TunnelOptions {
   /** How long no byte may pass in either direction. */
   readonly idleTimeoutMs: number;
+  readonly nowMs: () => number;
   /** Called once, when both sockets are closed. */
-  readonly onEnd: () => void;
+  readonly onEnd: (end: Omit<TunnelEnd, "id">) => void;
 }
 
 export class Tunnel {
   readonly #sockets: readonly [client: Socket, upstream: Socket];
   readonly #options: TunnelOptions;
   readonly #timer: NodeJS.Timeout;
+  readonly #startedMs: number;
+  readonly #bytes = { client: 0, upstream: 0 };
+  /** What came first; everything after it follows from it. */
+  #reason: TunnelEndReason | null = null;
   #closed = 0;
 
   constructor(client: Socket, upstream: Socket, options: TunnelOptions) {
     this.#sockets = [client, upstream];
     this.#options = options;
-    this.#timer = setTimeout(() => this.destroy(), options.idleTimeoutMs);
+    this.#startedMs = options.nowMs();
+    this.#timer = setTimeout(() => {
+      this.#reason ??= "idle";
+      this.destroy();
+    }, options.idleTimeoutMs);
   }
 
   /** `early` goes to the upstream before anything else of the client's. */
@@ -34,9 +44,12 @@ export class Tunnel {
       socket.on("error", ignoreBreak);
       socket.once("close", this.#onClose);
     }
-    for (const bytes of early) upstream.write(bytes);
-    this.#carry(client, upstream);
-    this.#carry(upstream, client);
+    for (const bytes of early) {
+      this.#bytes.client += bytes.length;
+      upstream.write(bytes);
+    }
+    this.#carry("client", client, upstream);
+    this.#carry("upstream", upstream, client);
     // Lost between the answer and now.
     if (client.destroyed || upstream.destroyed) this.destroy();
   }
@@ -45,8 +58,9 @@ export class Tunnel {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  #carry(from: Socket, to: Socket): void {
+  #carry(side: "client" | "upstream", from: Socket, to: Socket): void {
     from.on("data", (bytes: Buffer) => {
+      this.#bytes[side] += bytes.length;
       this.#timer.refresh();
       if (!to.write(bytes)) from.pause();
     });
@@ -54,7 +68,14 @@ export class Tunnel {
       this.#timer.refresh();
       from.resume();
     });
-    from.on("end", () => to.end());
+    from.on("end", () => {
+      this.#reason ??= `${side}_closed`;
+      to.end();
+    });
+    // One that is neither ended nor broken by its other side was closed here, because the gateway ends.
+    from.once("close", () => {
+      this.#reason ??= from.errored === null ? "drain" : `${side}_broken`;
+    });
     if (to.writableNeedDrain) from.pause();
     else from.resume();
   }
@@ -67,7 +88,9 @@ export class Tunnel {
       return;
     }
     clearTimeout(this.#timer);
-    this.#options.onEnd();
+    const { client: clientBytes, upstream: upstreamBytes } = this.#bytes;
+    const durationMs = Math.round(this.#options.nowMs() - this.#startedMs);
+    this.#options.onEnd({ reason: this.#reason ?? "drain", durationMs, clientBytes, upstreamBytes });
   };
 
   /** A socket whose both directions ended well closes by itself; what it sent may still be on its way to the other. */

@@ -2,6 +2,7 @@
 // else. At most `maxTunnels` at once, the ones that wait for the upstream's answer included; who comes later is told at
 // once.
 import type { Socket } from "node:net";
+import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { TunnelFigures } from "../core/upstream.ts";
 import { createConnector } from "./connector.ts";
 import { Tunnel } from "./tunnel.ts";
@@ -13,6 +14,9 @@ export interface TunnelsOptions {
   readonly responseTimeoutMs: number;
   readonly maxTunnels: number;
   readonly idleTimeoutMs: number;
+  readonly nowMs: () => number;
+  /** Told once of each that was open. */
+  readonly onEnd: (end: TunnelEnd) => void;
 }
 
 export class Tunnels {
@@ -54,12 +58,14 @@ export class Tunnels {
     connection.abort();
   }
 
-  /** `early` is what the client sent before the upstream had answered. */
-  join(client: Socket, upstream: Socket, early: readonly Buffer[]): void {
-    const tunnel = new Tunnel(client, upstream, {
-      idleTimeoutMs: this.#options.idleTimeoutMs,
-      onEnd: () => this.#open.delete(tunnel),
-    });
+  /** `early` is what the client sent before the upstream had answered; `id` is that of its request. */
+  join(client: Socket, upstream: Socket, early: readonly Buffer[], id: string): void {
+    const { idleTimeoutMs, nowMs } = this.#options;
+    const onEnd = (end: Omit<TunnelEnd, "id">): void => {
+      this.#open.delete(tunnel);
+      this.#options.onEnd({ id, ...end });
+    };
+    const tunnel = new Tunnel(client, upstream, { idleTimeoutMs, nowMs, onEnd });
     this.#open.add(tunnel);
     tunnel.start(early);
   }

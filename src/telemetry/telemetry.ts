@@ -4,6 +4,7 @@ import type { Clock } from "../core/clock.ts";
 import type { CounterStore } from "../core/counter-store.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { TlsFailure } from "../core/tls.ts";
+import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { UpstreamConnections, UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
 import { createAccessLog } from "./access-log.ts";
 import type { Logger } from "./log.ts";
@@ -37,6 +38,7 @@ export interface Telemetry {
   /** A handshake of a client; `code` is OpenSSL's or the kernel's. */
   tlsFailed(reason: TlsFailure, code: string): void;
   upstreamHealth(): UpstreamHealth;
+  tunnelEnded(end: TunnelEnd): void;
   /** Reports what was left out, and stops. */
   close(): void;
 }
@@ -82,6 +84,10 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       log.debug({ reason, code }, "TLS handshake failed");
     },
     upstreamHealth: () => health,
+    tunnelEnded(end) {
+      // One line each, and each has cost a request: no need to leave any out.
+      if (options.accessLogEnabled) log.info(end, "tunnel ended");
+    },
     close() {
       accessLog.close();
       upstreamLog.close();
