@@ -186,15 +186,15 @@ function createForward(
     const { target, message, upstreamTarget } = active.verdict.reading;
     const origin = {
       method: active.exchange.method,
-      peer: active.connection.peer,
-      scheme: active.connection.scheme,
+      peer: active.facts.peer,
+      scheme: active.scheme,
       host: target?.authority ?? message.host,
       requestId: active.exchange.id,
     };
     const request = {
       path: upstreamTarget ?? "/",
-      fields: upstreamRequestFields(active.req.rawHeaders, origin),
-      upgrade: active.upgrade === null ? [] : upgradeProtocols(active.req.rawHeaders),
+      fields: upstreamRequestFields(active.facts.rawFields, origin),
+      upgrade: active.isUpgrade ? upgradeProtocols(active.facts.rawFields) : [],
     };
     const forwarding = new Forwarding(active, request, options);
     active.cancel = (problem) => forwarding.cancel(problem);

@@ -15,8 +15,10 @@ export interface RequestFacts {
   readonly rawFields: readonly string[];
   readonly method: string;
   readonly target: string;
-  /** "1.0" or "1.1". */
+  /** "1.0", "1.1", or "2"; "2.0" is what a text of HTTP/1 can call itself. */
   readonly httpVersion: string;
+  /** Of HTTP/2, whose framing stands outside of the fields: no body follows. */
+  readonly endsWithHead?: boolean;
   /** The one monotonic reading of this request. */
   readonly nowMs: number;
 }

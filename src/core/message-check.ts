@@ -8,6 +8,7 @@ export interface MessageFacts {
   readonly rawFields: readonly string[];
   readonly target: string;
   readonly httpVersion: string;
+  readonly endsWithHead?: boolean;
 }
 
 /**
@@ -16,13 +17,15 @@ export interface MessageFacts {
  */
 const refusedMethods: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
+const versions: ReadonlySet<string> = new Set(["1.0", "1.1", "2"]);
+
 /** RFC 9112, 3 recommends at least 8000 octets for a request line. */
 const maxTargetBytes = 8192;
 
 export interface MessageReading {
   readonly problem: Problem | null;
   readonly host: string;
-  /** Bytes of the body, null if it is chunked, 0 if there is none. */
+  /** Bytes of the body, null if its end is told by its framing, 0 if there is none. */
   readonly contentLength: number | null;
   readonly expectsContinue: boolean;
   /** It asks to leave HTTP, whether or not it may; one with a body does not, to the parser. */
@@ -31,7 +34,8 @@ export interface MessageReading {
   readonly endsHere: boolean;
 }
 
-export function readMessage({ method, rawFields, target, httpVersion }: MessageFacts): MessageReading {
+export function readMessage(facts: MessageFacts): MessageReading {
+  const { method, rawFields, target, httpVersion } = facts;
   const seen: Seen = {
     hosts: [],
     lengths: [],
@@ -41,11 +45,12 @@ export function readMessage({ method, rawFields, target, httpVersion }: MessageF
     hasUnderscore: false,
     hasUpgrade: false,
     namesUpgrade: false,
+    speaksOfConnection: false,
   };
   for (let i = 0; i < rawFields.length; i += 2) note(seen, rawFields[i] ?? "", rawFields[i + 1] ?? "");
-  const contentLength = seen.encodings.length > 0 ? null : Number(seen.lengths[0] ?? 0);
+  const contentLength = readLength(seen, facts);
   return {
-    problem: target.length > maxTargetBytes ? problems.targetTooLong : findProblem(seen, method, httpVersion),
+    problem: target.length > maxTargetBytes ? problems.targetTooLong : findProblem(seen, facts),
     host: seen.hosts[0] ?? "",
     contentLength,
     // HTTP/1.0 knows no 100 (RFC 9110, 10.1.1).
@@ -64,6 +69,14 @@ interface Seen {
   hasUnderscore: boolean;
   hasUpgrade: boolean;
   namesUpgrade: boolean;
+  /** Has what HTTP/2 does not know. */
+  speaksOfConnection: boolean;
+}
+
+function readLength({ encodings, lengths }: Seen, { httpVersion, endsWithHead = false }: MessageFacts): number | null {
+  if (httpVersion !== "2") return encodings.length > 0 ? null : Number(lengths[0] ?? 0);
+  if (endsWithHead) return 0;
+  return lengths[0] === undefined ? null : Number(lengths[0]);
 }
 
 function note(seen: Seen, name: string, value: string): void {
@@ -78,11 +91,21 @@ function note(seen: Seen, name: string, value: string): void {
       break;
     case "transfer-encoding":
       seen.encodings.push(value);
+      seen.speaksOfConnection = true;
       break;
     case "upgrade":
       seen.hasUpgrade = true;
+      seen.speaksOfConnection = true;
+      break;
+    case "keep-alive":
+    case "proxy-connection":
+      seen.speaksOfConnection = true;
+      break;
+    case "te":
+      if (value !== "trailers") seen.speaksOfConnection = true;
       break;
     case "connection":
+      seen.speaksOfConnection = true;
       if (/(?:^|,)[ \t]*upgrade[ \t]*(?:,|$)/i.test(value)) seen.namesUpgrade = true;
       break;
     case "expect":
@@ -94,10 +117,12 @@ function note(seen: Seen, name: string, value: string): void {
   }
 }
 
-function findProblem(seen: Seen, method: string, httpVersion: string): Problem | null {
+function findProblem(seen: Seen, facts: MessageFacts): Problem | null {
   const { hosts, lengths, encodings, expectations } = seen;
+  const { method, httpVersion } = facts;
   // The parser lets HTTP/0.9 and HTTP/2.0 through as versions of a text that is neither.
-  if (httpVersion !== "1.1" && httpVersion !== "1.0") return problems.malformed;
+  if (!versions.has(httpVersion)) return problems.malformed;
+  if (httpVersion === "2" && isMalformedHttp2(seen, facts)) return problems.malformed;
   if (hosts.length !== 1 || !isValidHost(hosts[0] ?? "")) return problems.badHost;
   if (seen.hasUnderscore) return problems.badFieldName;
   // RFC 9112, 6.1 and 6.3: a length beside an encoding, or an encoding in HTTP/1.0, is how requests are smuggled.
@@ -108,4 +133,14 @@ function findProblem(seen: Seen, method: string, httpVersion: string): Problem |
   if (expectations.some((expectation) => expectation.toLowerCase() !== "100-continue"))
     return problems.unsupportedExpect;
   return refusedMethods.has(method) ? problems.unsupportedMethod : null;
+}
+
+/**
+ * RFC 9113, 8.2.2 and 8.3.1: no field of one connection, a path and nothing else as target, no length that the framing
+ * denies. CONNECT has no path, and is refused as what it is.
+ */
+function isMalformedHttp2({ speaksOfConnection, lengths }: Seen, facts: MessageFacts): boolean {
+  const { method, target, endsWithHead = false } = facts;
+  const hasPath = target.startsWith("/") || (target === "*" && method === "OPTIONS") || method === "CONNECT";
+  return speaksOfConnection || !hasPath || (endsWithHead && Number(lengths[0] ?? 0) !== 0);
 }

@@ -2,12 +2,11 @@
 // cancels the upstream's work, and a response that breaks in the middle breaks for the client too, never ends
 // well-formed. Sends a request twice only if it had no body, was a GET or HEAD, and met the close of an idle
 // connection.
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import type { Exchange } from "../core/exchange.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
+import type { Downstream } from "./downstream.ts";
 import { connectionOptions } from "./hop-by-hop.ts";
 import type { ResponseHandler } from "./http-connection.ts";
 import { endsConnection } from "./last-request.ts";
@@ -19,29 +18,6 @@ import type { Tunnels } from "./tunnels.ts";
 import type { UpstreamConnections } from "./upstream-connections.ts";
 import { BadInterimResponse, upstreamErrorCode, upstreamErrorReason, upstreamProblem } from "./upstream-error.ts";
 import type { UpstreamSlot } from "./upstream-slot.ts";
-
-/** The client's side of a request, as the server presents it. */
-export interface Downstream {
-  readonly req: IncomingMessage;
-  readonly res: ServerResponse;
-  readonly exchange: Exchange;
-  readonly hasBody: boolean;
-  readonly expectsContinue: boolean;
-  /** Passes an interim response on, if the client can read one. */
-  inform(status: number, fields: readonly string[]): void;
-  /**
-   * Writes the head of the upstream's response; throws if Node finds a field or the status invalid. `retryAfter` is
-   * what the upstream's 429 asks for.
-   */
-  respond(status: number, statusText: string, fields: string[], retryAfter: readonly string[]): void;
-  /**
-   * Writes a 101 that switches to `protocol`, past the response, which is over then. Returns the client's socket and
-   * what it sent in the meantime; null if the client is gone.
-   */
-  switchProtocols(protocol: string, fields: readonly string[]): { socket: Socket; early: readonly Buffer[] } | null;
-  /** Answers for the gateway; if a head has gone out already, breaks the connection instead. */
-  refuse(problem: Problem): void;
-}
 
 export interface ForwardRequest {
   /** Origin form. */
@@ -89,8 +65,7 @@ export class Forwarding implements ResponseHandler {
   }
 
   start(): void {
-    const { res } = this.#downstream;
-    res.once("close", this.#onClientGone);
+    this.#downstream.out.once("close", this.#onClientGone);
     this.#stopWaiting = this.#connections.acquire((connection) => {
       this.#stopWaiting = null;
       this.#connection = connection;
@@ -112,9 +87,9 @@ export class Forwarding implements ResponseHandler {
   }
 
   #dispatch(connection: UpstreamSlot): void {
-    const { req, res, exchange, hasBody, expectsContinue } = this.#downstream;
-    if (expectsContinue && hasBody) res.writeContinue();
-    if (hasBody) this.#body = new RequestBody(req, this.#bodyBounds(), this.#refuseBody);
+    const { body, exchange, hasBody, expectsContinue } = this.#downstream;
+    if (expectsContinue && hasBody) this.#downstream.writeContinue();
+    if (hasBody) this.#body = new RequestBody(body, this.#bodyBounds(), this.#refuseBody);
     exchange.dispatchedMs ??= this.#options.nowMs();
     const { path, fields } = this.#request;
     this.#wasReused = connection.isReused;
@@ -124,14 +99,14 @@ export class Forwarding implements ResponseHandler {
   }
 
   onHead({ status, reason, fields: received }: ResponseHead): void {
-    const { exchange, res } = this.#downstream;
+    const { exchange, out } = this.#downstream;
     exchange.answeredMs = this.#options.nowMs();
     const { fields, retryAfter } = downstreamResponseFields(received, status);
     this.#downstream.respond(status, reason, fields, retryAfter);
     this.#options.onAnswer();
-    res.on("drain", this.#onDrain);
+    out.on("drain", this.#onDrain);
     // The head goes out with the first piece of the body if that is here already, alone if it is not.
-    process.nextTick(flushHead, res);
+    process.nextTick(flushHead, this.#downstream);
   }
 
   /** What is thrown here fails the request, as it does in onHead. */
@@ -166,7 +141,10 @@ export class Forwarding implements ResponseHandler {
   }
 
   onBody(chunk: Buffer): void {
-    if (this.#downstream.res.write(chunk)) {
+    const { out } = this.#downstream;
+    // A status that has none ended the answer with its head, whatever the upstream sends.
+    if (out.writableEnded) return;
+    if (out.write(chunk)) {
       this.#patience?.moved(chunk.length);
       return;
     }
@@ -179,7 +157,7 @@ export class Forwarding implements ResponseHandler {
   onEnd(): void {
     this.#isOver = true;
     this.#letGo();
-    this.#downstream.res.end();
+    this.#downstream.out.end();
   }
 
   onError(error: Error, isUntouched: boolean): void {
@@ -205,9 +183,9 @@ export class Forwarding implements ResponseHandler {
     this.#isOver = true;
     this.#options.onError(reason, error === null ? null : upstreamErrorCode(error), this.#downstream.exchange.id);
     this.#letGo();
-    const { hasBody, res } = this.#downstream;
+    const { hasBody, out } = this.#downstream;
     const refuse = (): void => {
-      if (!res.destroyed) this.#downstream.refuse(upstreamProblem(reason));
+      if (!out.destroyed) this.#downstream.refuse(upstreamProblem(reason));
     };
     // The body's end may stand in the packet that is being read: then the client's connection can stay.
     if (hasBody) setImmediate(refuse);
@@ -247,7 +225,7 @@ export class Forwarding implements ResponseHandler {
   }
 
   #letGo(): void {
-    this.#downstream.res.off("close", this.#onClientGone).off("drain", this.#onDrain);
+    this.#downstream.out.off("close", this.#onClientGone).off("drain", this.#onDrain);
     this.#body?.giveUp();
     this.#patience?.end();
     if (this.#connection !== null) this.#connections.release(this.#connection);
@@ -255,12 +233,8 @@ export class Forwarding implements ResponseHandler {
   }
 }
 
-const nothing = Buffer.alloc(0);
-
-function flushHead(res: ServerResponse): void {
-  // Node sends a head with the first write; a response that has not begun its body yet must not keep its head back.
-  // Its own flushHeaders would write the head as UTF-8, and bytes over 127 in a field would become two.
-  if (!res.writableEnded) res.write(nothing);
+function flushHead(downstream: Downstream): void {
+  downstream.flushHead();
 }
 
 function ignoreReset(): void {}

@@ -1,6 +1,6 @@
 // A request's body on its way to the upstream: streamed with backpressure, counted, and never in the way of an answer.
 // Whoever gives it up leaves the client's message as it is, so that the answer that explains why can still be sent.
-import type { IncomingMessage } from "node:http";
+import type { Readable } from "node:stream";
 import type { BodySource } from "./http-connection.ts";
 import { Patience } from "./patience.ts";
 
@@ -11,7 +11,7 @@ export interface BodyBounds {
 }
 
 export class RequestBody implements BodySource {
-  readonly #source: IncomingMessage;
+  readonly #source: Readable;
   readonly #maxBodyBytes: number;
   readonly #refuse: (why: "too_large" | "too_slow") => void;
   readonly #patience: Patience;
@@ -25,7 +25,7 @@ export class RequestBody implements BodySource {
   /**
    * `refuse` is called at most once, before the body ends; the upstream then sees a broken request, never a short one.
    */
-  constructor(source: IncomingMessage, bounds: BodyBounds, refuse: (why: "too_large" | "too_slow") => void) {
+  constructor(source: Readable, bounds: BodyBounds, refuse: (why: "too_large" | "too_slow") => void) {
     this.#source = source;
     this.#maxBodyBytes = bounds.maxBodyBytes;
     this.#refuse = refuse;
@@ -81,6 +81,8 @@ export class RequestBody implements BodySource {
   };
 
   readonly #onEnd = (): void => {
+    // A stream of HTTP/2 that was reset says so too, and its body is not whole.
+    if (this.#source.destroyed) return;
     this.#pass();
     if (this.#isOver) return;
     this.#isOver = true;

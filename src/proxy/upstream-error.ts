@@ -27,6 +27,7 @@ const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   // Node's own checks of a field or status that came from the upstream.
   ERR_INVALID_CHAR: "malformed",
   ERR_HTTP_INVALID_STATUS_CODE: "malformed",
+  ERR_HTTP2_STATUS_INVALID: "malformed",
   ERR_INVALID_HTTP_TOKEN: "malformed",
   ERR_BAD_INTERIM_RESPONSE: "malformed",
 };

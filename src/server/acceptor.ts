@@ -43,8 +43,14 @@ export class Acceptor {
     this.#handshakes = tls === null ? null : new TlsHandshakes({ ...tls, timeoutMs });
   }
 
-  /** `onConnection` is called once for each connection, when the parser has it and has read nothing of it. */
-  acceptOn(server: Server, onConnection: (accepted: Accepted) => void): void {
+  /**
+   * One of the two is called once for each connection: `onConnection` when the parser has it and has read nothing of
+   * it, `onHttp2` if it agreed on HTTP/2 in its handshake.
+   */
+  acceptOn(
+    server: Server,
+    { onConnection, onHttp2 }: Readonly<Record<"onConnection" | "onHttp2", (accepted: Accepted) => void>>,
+  ): void {
     // Node's own listeners, which begin to parse, wait for the rest. The listening server stays the one that is closed.
     const parse = server.listeners("connection");
     server.removeAllListeners("connection");
@@ -61,7 +67,10 @@ export class Acceptor {
         tcp.resume();
       } else {
         // Takes what has been read of the socket by itself, and would lose it if the socket flowed.
-        this.#handshakes.begin(tcp, (socket) => serve({ socket, tcp, peer, headerBytes: 0 }));
+        this.#handshakes.begin(tcp, (socket) => {
+          const carry = socket.alpnProtocol === "h2" ? onHttp2 : serve;
+          carry({ socket, tcp, peer, headerBytes: 0 });
+        });
       }
     };
     server.on("connection", (tcp) => {

@@ -2,12 +2,15 @@
 // and ended together. A connection is forgotten when its socket closes, whoever closes it and whatever protocol it speaks by
 // then.
 import type { Socket } from "node:net";
-import type { Connection } from "./connection.ts";
+import { Connection } from "./connection.ts";
+import type { Http2Connection } from "./http2-connection.ts";
+
+export type AnyConnection = Connection | Http2Connection;
 
 export class ConnectionTable {
-  readonly #connections = new Map<Socket, Connection>();
+  readonly #connections = new Map<Socket, AnyConnection>();
   /** Without a request under way, and since when; the one that has been so longest first. */
-  readonly #idle = new Map<Connection, number>();
+  readonly #idle = new Map<AnyConnection, number>();
   readonly #nowMs: () => number;
 
   constructor(nowMs: () => number) {
@@ -16,18 +19,20 @@ export class ConnectionTable {
 
   /** Requests that are being answered. */
   get activeCount(): number {
-    return [...this.#connections.values()].filter(({ active }) => active !== null).length;
+    return [...this.#connections.values()].reduce((sum, { activeCount }) => sum + activeCount, 0);
   }
 
   get idleCount(): number {
     return this.#idle.size;
   }
 
+  /** Of HTTP/1.1. */
   get(socket: Socket): Connection | undefined {
-    return this.#connections.get(socket);
+    const connection = this.#connections.get(socket);
+    return connection instanceof Connection ? connection : undefined;
   }
 
-  add(connection: Connection): void {
+  add(connection: AnyConnection): void {
     const { socket } = connection;
     this.#connections.set(socket, connection);
     this.#idle.set(connection, this.#nowMs());
@@ -39,7 +44,7 @@ export class ConnectionTable {
   }
 
   /** The one that has been without a request longest. It is not named again before its next one. */
-  takeIdle(): Connection | undefined {
+  takeIdle(): AnyConnection | undefined {
     const [longest] = this.#idle.keys();
     if (longest !== undefined) this.#idle.delete(longest);
     return longest;
@@ -66,7 +71,7 @@ export class ConnectionTable {
     for (const { socket } of this.#connections.values()) socket.destroy();
   }
 
-  #forget(connection: Connection): void {
+  #forget(connection: AnyConnection): void {
     this.#connections.delete(connection.socket);
     this.#idle.delete(connection);
   }

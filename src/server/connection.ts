@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { Peer } from "../core/client-address.ts";
 import type { Accepted } from "./acceptor.ts";
-import type { ActiveRequest } from "./active-request.ts";
+import type { Http1Request } from "./http1-request.ts";
 
 /** How long bytes that nobody will read are taken in, so that the client gets to read the answer (RFC 9112, 9.6). */
 const lingerMs = 2_000;
@@ -48,7 +48,7 @@ export class Connection {
   readonly #headerBytes: number;
   readonly #maxTurns: number;
   /** The request that is being answered. */
-  active: ActiveRequest | null = null;
+  active: Http1Request | null = null;
   /** A last answer is on its way: whatever else arrives is not a request any more. */
   isClosing = false;
   #isTaken = false;
@@ -80,6 +80,10 @@ export class Connection {
   /** Bytes of HTTP. */
   get receivedBytes(): number {
     return this.socket.bytesRead - this.#headerBytes;
+  }
+
+  get activeCount(): number {
+    return this.active === null ? 0 : 1;
   }
 
   /** Between two requests, or before the first. */

@@ -69,7 +69,8 @@ export class TlsHandshakes {
       return;
     }
     this.#waiting.delete(id);
-    socket.allowHalfOpen = true;
+    // A client of HTTP/2 has no use for half a connection, and Node's session would not notice its end.
+    socket.allowHalfOpen = socket.alpnProtocol !== "h2";
     handshake.serve(socket);
   }
 
@@ -88,7 +89,7 @@ function contextOptions({ cert, key, clientCa }: CertificateTexts): TlsOptions {
     key,
     ...client,
     minVersion: "TLSv1.2",
-    ALPNProtocols: ["http/1.1"],
+    ALPNProtocols: ["h2", "http/1.1"],
     // A client may not have the server compute keys again and again (RFC 9113, 9.2.1 forbids it altogether).
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
   };

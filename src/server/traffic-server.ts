@@ -11,9 +11,11 @@ import type { Decision } from "../core/policy.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import { mayUpgrade } from "../core/upgrade.ts";
 import { type Accepted, Acceptor, type AcceptorOptions } from "./acceptor.ts";
-import { ActiveRequest, type ActiveRequestContext } from "./active-request.ts";
+import type { ActiveRequest, ActiveRequestContext } from "./active-request.ts";
 import { Connection } from "./connection.ts";
 import { ConnectionTable } from "./connection-table.ts";
+import { Http1Request } from "./http1-request.ts";
+import { Http2Connection } from "./http2-connection.ts";
 import { Intake, type IntakeOptions } from "./intake.ts";
 import { createMount, presentToMount, type RequestHandler } from "./mount.ts";
 import { createNodeServer } from "./node-server.ts";
@@ -152,7 +154,10 @@ export class TrafficServer {
       onUpgrade: (req, head) => this.#onUpgrade(req, head),
       onConnect: (req) => this.#onConnect(req.socket),
     });
-    this.#acceptor.acceptOn(server, (accepted) => this.#onConnection(accepted));
+    this.#acceptor.acceptOn(server, {
+      onConnection: (accepted) => this.#onConnection(accepted),
+      onHttp2: (accepted) => this.#onHttp2(accepted),
+    });
     this.#server = server;
     return server;
   }
@@ -162,6 +167,13 @@ export class TrafficServer {
     const connection = new Connection(accepted, bounds.maxRequestsPerConnection);
     this.#connections.add(connection);
     if (this.#isDraining) connection.endWhenIdle(headTimeoutMs);
+  }
+
+  #onHttp2(accepted: Accepted): void {
+    const options = { ...this.#options, maxRequests: this.#options.bounds.maxRequestsPerConnection };
+    const connection = new Http2Connection(accepted, options, this.#context);
+    this.#connections.add(connection);
+    if (this.#isDraining) connection.endWhenIdle();
   }
 
   #onRequest(req: IncomingMessage, res: ServerResponse, mountHandler: RequestHandler): void {
@@ -217,7 +229,7 @@ export class TrafficServer {
 
   #conclude({ facts, carry, ...request }: DecidedTurn, verdict: Verdict): void {
     const exchange = newExchange(facts, verdict, this.#options.requestId(facts));
-    const active = new ActiveRequest({ ...request, verdict, exchange }, this.#context);
+    const active = new Http1Request({ ...request, facts, verdict, exchange }, this.#context);
     if (verdict.problem !== null) {
       active.refuse(verdict.problem);
       return;
@@ -252,7 +264,7 @@ export class TrafficServer {
     }
     const { active } = connection;
     // The error is in this request's body: if that is on its way, it cannot be carried any further.
-    if (active?.hasBody && !active.req.complete) active.cancel?.(problem);
+    if (active?.hasBody && !active.body.complete) active.cancel?.(problem);
     // It is in what came after what is being answered. Behind a last answer it is nobody's concern: a reset could
     // overtake it.
     else if (!connection.isClosing && socket.writable) connection.replaceBroken(() => this.#answerRaw(socket, problem));

@@ -17,12 +17,19 @@ export interface ExpectedQuota {
   readonly remaining: number;
 }
 
-/** Each of the six and Date once, in the contract's spelling, with the gateway's values; nothing structured. */
-export function expectContractFields(response: Pick<FramedResponse, "rawFields">, quota: ExpectedQuota): void {
+/**
+ * Each of the six and Date once, in the contract's spelling (in lower case, where HTTP/2 wants it), with the gateway's
+ * values; nothing structured.
+ */
+export function expectContractFields(
+  response: Pick<FramedResponse, "rawFields">,
+  quota: ExpectedQuota,
+  spelling: (name: string) => string = (name) => name,
+): void {
   const { rawFields } = response;
   const names = rawFields.filter((_, i) => i % 2 === 0);
   for (const name of [...sixFields, "Date"]) {
-    expect(names.filter((other) => other.toLowerCase() === name.toLowerCase())).toEqual([name]);
+    expect(names.filter((other) => other.toLowerCase() === name.toLowerCase())).toEqual([spelling(name)]);
   }
   for (const prefix of ["RateLimit", "X-RateLimit"]) {
     expect(valuesOf(rawFields, `${prefix}-Limit`)).toEqual([`${quota.limit}`]);

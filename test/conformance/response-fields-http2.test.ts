@@ -1,0 +1,75 @@
+// The kinds of answer that HTTP/2 can have, from the same table as HTTP/1.1's: each carries the six fields and Date once,
+// and each of the gateway's own has the same body.
+import { expect, test } from "vitest";
+import { type AnswerCase, refusals, upstreamAnswers, upstreamFailures } from "../support/answer-cases.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { expectContractFields, sixFields } from "../support/contract-fields.ts";
+import { startTestGateway } from "../support/gateway.ts";
+import { Http2Client } from "../support/http2-client.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { useTls } from "../support/tls-listener.ts";
+import { startRawUpstream } from "../support/upstream.ts";
+
+const cleanup = useCleanup();
+const withTls = useTls();
+
+/** What is about bytes, framing or fields that HTTP/2 does not have, or that its session answers by itself. */
+const onlyHttp1 =
+  /not HTTP|method that is none|length and encoding|bad chunk|Host|slow head|over 16 KiB|gzip, chunked|CONNECT|OPTIONS \*|one large field|chunked, |two tokens/;
+
+const cases = [...upstreamAnswers, ...refusals, ...upstreamFailures].filter(
+  // The counters are filled over HTTP/1.1 in plain.
+  ({ name, before, own }) =>
+    before === undefined && !(own !== undefined && onlyHttp1.test(name) && !/head over/.test(name)),
+);
+
+test.each(cases)("$status $name", async (row) => {
+  const raw = await startRawUpstream((socket) => row.upstream?.(socket));
+  cleanup(() => raw.close());
+  const upstreamUrl = (await row.upstreamUrl?.(cleanup)) ?? raw.url;
+  const { ca, overrides } = withTls({ drain: { timeoutMs: 0 }, ...row.overrides });
+  const gateway = await startTestGateway({ upstreamUrl, overrides });
+  cleanup(() => gateway.close());
+  const client = new Http2Client(gateway.traffic.port, ca, cleanup);
+
+  const { method, ...ask } = asHttp2(row);
+  const answer = await client.ask({ method, ...ask });
+
+  expect(answer.status).toBe(row.status);
+  expectContractFields(answer, { limit: row.limit ?? 100, remaining: row.remaining ?? 99 }, (name) =>
+    name.toLowerCase(),
+  );
+  if (row.own !== undefined) {
+    const [message, errMsg] = row.own;
+    expect(answer.body).toBe(method === "HEAD" ? "" : JSON.stringify({ message, errors: [{ errMsg }] }));
+  }
+  if (row.upstream === undefined) expect(raw.bytes()).toBe("");
+  for (const name of ["connection", "transfer-encoding", "keep-alive"])
+    expect(valuesOf(answer.rawFields, name)).toEqual([]);
+});
+
+test("most of the table is there", () => {
+  expect(cases.length).toBeGreaterThan(45);
+  expect(sixFields).toHaveLength(6);
+});
+
+function asHttp2({ send }: AnswerCase) {
+  const [head = "", body = ""] = send.split("\r\n\r\n");
+  const [line = "", ...lines] = head.split("\r\n");
+  const [method = "", path = ""] = line.split(" ");
+  const fields: Record<string, string | string[]> = { authorization: [] };
+  let isChunked = false;
+  for (const text of lines) {
+    const [name = "", value = ""] = text.split(": ");
+    if (/^transfer-encoding$/i.test(name)) isChunked = true;
+    else if (!/^host$/i.test(name)) fields[name.toLowerCase()] = value;
+  }
+  const content = isChunked ? (/\r\n(.*)\r\n/.exec(body)?.[1] ?? "") : body;
+  const announces = fields["content-length"] !== undefined || isChunked;
+  return {
+    method,
+    path,
+    fields,
+    ...(announces ? { body: content, isOpen: content === "" || /slow/.test(content) } : {}),
+  };
+}

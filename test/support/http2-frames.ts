@@ -1,0 +1,146 @@
+// HTTP/2 frame by frame, for what no client library sends: every octet is the test's own choice. Fields go out as HPACK
+// literals without an index, so nothing has to be remembered; what comes back is told by type, flags and stream.
+import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
+import type { Cleanup } from "./cleanup.ts";
+import { eventually } from "./eventually.ts";
+
+export const frameTypes = {
+  data: 0,
+  headers: 1,
+  rstStream: 3,
+  settings: 4,
+  ping: 6,
+  goaway: 7,
+  continuation: 9,
+} as const;
+export const endStream = 1;
+export const endHeaders = 4;
+const ack = 1;
+
+export interface Frame {
+  readonly type: number;
+  readonly flags: number;
+  readonly stream: number;
+  readonly payload: Buffer;
+}
+
+export interface FrameClientOptions {
+  /** SETTINGS. */
+  readonly acknowledges?: boolean;
+}
+
+export class FrameClient {
+  readonly frames: Frame[] = [];
+  readonly socket: TLSSocket;
+  isClosed = false;
+  #rest: Buffer = Buffer.alloc(0);
+
+  /** Says the preface with empty SETTINGS. */
+  constructor(port: number, tls: ConnectionOptions, cleanup: Cleanup, options: FrameClientOptions = {}) {
+    this.socket = connect({ port, host: "127.0.0.1", servername: "localhost", ALPNProtocols: ["h2"], ...tls });
+    this.socket.setNoDelay(true);
+    this.socket.on("data", (data: Buffer) => this.#read(data, options));
+    this.socket.on("error", () => {});
+    this.socket.on("close", () => {
+      this.isClosed = true;
+    });
+    cleanup(() => this.socket.destroy());
+    this.socket.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    this.send(frameTypes.settings, 0, 0);
+  }
+
+  send(type: number, flags: number, stream: number, payload: Buffer | string = ""): void {
+    this.socket.write(frame(type, flags, stream, payload));
+  }
+
+  headers(stream: number, fields: Fields, flags = endHeaders | endStream): void {
+    this.send(frameTypes.headers, flags, stream, literals(fields));
+  }
+
+  of(type: number, stream?: number): Frame[] {
+    return this.frames.filter((one) => one.type === type && (stream === undefined || one.stream === stream));
+  }
+
+  /** The error codes of the GOAWAY frames so far. */
+  get goaways(): number[] {
+    return this.of(frameTypes.goaway).map(({ payload }) => payload.readUInt32BE(4));
+  }
+
+  /** How the stream ended: with END_STREAM, by a reset with this code, or not yet. */
+  endOf(stream: number): "whole" | number | null {
+    const [reset] = this.of(frameTypes.rstStream, stream);
+    const isWhole = this.frames.some(
+      (one) => one.stream === stream && one.type <= frameTypes.headers && (one.flags & endStream) !== 0,
+    );
+    if (isWhole) return "whole";
+    return reset === undefined ? null : reset.payload.readUInt32BE(0);
+  }
+
+  async ended(stream: number): Promise<"whole" | number | null> {
+    await eventually(`stream ${stream} ends`, () => this.endOf(stream) !== null || this.isClosed);
+    return this.endOf(stream);
+  }
+
+  #read(data: Buffer, { acknowledges = true }: FrameClientOptions): void {
+    this.#rest = Buffer.concat([this.#rest, data]);
+    while (this.#rest.length >= 9) {
+      const length = this.#rest.readUIntBE(0, 3);
+      if (this.#rest.length < 9 + length) return;
+      const [type, flags] = [this.#rest.readUInt8(3), this.#rest.readUInt8(4)];
+      const stream = this.#rest.readUInt32BE(5) & 0x7fffffff;
+      const payload = this.#rest.subarray(9, 9 + length);
+      this.frames.push({ type, flags, stream, payload });
+      this.#rest = this.#rest.subarray(9 + length);
+      if (type === frameTypes.settings && flags === 0 && acknowledges) this.send(frameTypes.settings, ack, 0);
+      if (type === frameTypes.ping && flags === 0) this.send(frameTypes.ping, ack, 0, payload);
+    }
+  }
+}
+
+export type Fields = readonly (readonly [name: string, value: string])[];
+
+export const get = (path = "/v2/x", ...more: Fields): Fields => [
+  [":method", "GET"],
+  [":scheme", "https"],
+  [":authority", "api.test"],
+  [":path", path],
+  ["authorization", "Bearer secret-token"],
+  ...more,
+];
+
+export const post = (...more: Fields): Fields => [[":method", "POST"], ...get("/v2/x", ...more).slice(1)];
+
+export function frame(type: number, flags: number, stream: number, payload: Buffer | string = ""): Buffer {
+  const body = typeof payload === "string" ? Buffer.from(payload, "latin1") : payload;
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(body.length, 0, 3);
+  head.writeUInt8(type, 3);
+  head.writeUInt8(flags, 4);
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, body]);
+}
+
+/** RFC 7541, 6.2.2: literal field without indexing, new name, no Huffman coding. */
+export function literals(fields: Fields): Buffer {
+  return Buffer.concat(fields.flatMap(([name, value]) => [Buffer.of(0), text(name), text(value)]));
+}
+
+function text(value: string): Buffer {
+  const bytes = Buffer.from(value, "latin1");
+  return Buffer.concat([integer(bytes.length), bytes]);
+}
+
+/** RFC 7541, 5.1, with a prefix of seven bits. */
+function integer(value: number): Buffer {
+  if (value < 127) return Buffer.of(value);
+  const bytes = [127];
+  let rest = value - 127;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) + 128);
+  return Buffer.from([...bytes, rest]);
+}
+
+export const code = (value: number): Buffer => {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+};
