@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 // Command line in, exit code out. The only file that touches the process; everything else is handed what it needs.
 // Only the command that was asked for is loaded, and nothing of weight before the version of Node is known to be right.
+import { enableCompileCache } from "node:module";
+import { join } from "node:path";
 import type { ParsedArguments } from "./commands/arguments.ts";
 import { exitCodes } from "./commands/exit-codes.ts";
 import type { CommandIo, TerminationSignal } from "./commands/io.ts";
@@ -8,6 +10,10 @@ import type { BuildInfo } from "./commands/serve.ts";
 
 /** Below it, the HTTP server cannot be asked which upgrades it is to hand out. */
 const oldestNode = { major: 24, minor: 9 };
+// Compiled code is kept beside the installation, never in the system's folder for temporary files, where another user
+// could put code of his own. Where nothing may be written there is none, and a start takes a little longer.
+enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/headgate"));
+
 const signals: readonly TerminationSignal[] = ["SIGINT", "SIGTERM"];
 
 const io: CommandIo = {

@@ -41,9 +41,16 @@ export async function createMount(options: MountOptions): Promise<FastifyInstanc
     prefix: "/",
     routes: ["/"],
     httpMethods: ["GET"],
-    handler: (request, reply) => {
+    // Before its handler, which would read the target once more and hold it against the upstream's: a few microseconds
+    // for each request, about a target that is always the same.
+    preHandler: (request, reply, _done) => {
       reply.hijack();
-      options.onRequest(request.raw);
+      try {
+        options.onRequest(request.raw);
+      } catch (error) {
+        // Fastify tells nobody of an error of a reply that is not its own any more.
+        options.onFailure(request.raw, error instanceof Error ? error : new Error(String(error)));
+      }
     },
   });
   await app.ready();
