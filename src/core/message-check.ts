@@ -24,6 +24,8 @@ const maxTargetBytes = 8192;
 
 export interface MessageReading {
   readonly problem: Problem | null;
+  /** What is wrong with it besides its target's length. */
+  readonly flaw: Problem | null;
   readonly host: string;
   /** Bytes of the body, null if its end is told by its framing, 0 if there is none. */
   readonly contentLength: number | null;
@@ -49,8 +51,10 @@ export function readMessage(facts: MessageFacts): MessageReading {
   };
   for (let i = 0; i < rawFields.length; i += 2) note(seen, rawFields[i] ?? "", rawFields[i + 1] ?? "");
   const contentLength = readLength(seen, facts);
+  const flaw = findProblem(seen, facts);
   return {
-    problem: target.length > maxTargetBytes ? problems.targetTooLong : findProblem(seen, facts),
+    problem: target.length > maxTargetBytes ? problems.targetTooLong : flaw,
+    flaw,
     host: seen.hosts[0] ?? "",
     contentLength,
     // HTTP/1.0 knows no 100 (RFC 9110, 10.1.1).

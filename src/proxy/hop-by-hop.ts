@@ -14,6 +14,9 @@ const hopByHop: ReadonlySet<string> = new Set([
 
 const none: ReadonlySet<string> = new Set();
 
+/** Not what String.trim takes for it: a byte of 0xa0 belongs to the option. */
+const whiteSpace = /^[ \t]+|[ \t]+$/g;
+
 /** What the message's own Connection fields name, in lower case. `rawFields` alternates names and values. */
 export function connectionOptions(rawFields: readonly string[]): ReadonlySet<string> {
   let options: Set<string> | undefined;
@@ -21,7 +24,7 @@ export function connectionOptions(rawFields: readonly string[]): ReadonlySet<str
     const name = rawFields[i];
     if (name === undefined || name.length !== 10 || name.toLowerCase() !== "connection") continue;
     options ??= new Set();
-    for (const option of (rawFields[i + 1] ?? "").split(",")) options.add(option.trim().toLowerCase());
+    for (const option of (rawFields[i + 1] ?? "").split(",")) options.add(option.replace(whiteSpace, "").toLowerCase());
   }
   return options ?? none;
 }

@@ -16,6 +16,8 @@ const doubtful: ReadonlySet<ProblemReason> = new Set([
   "unsupported_encoding",
 ]);
 
+const isInDoubt = (reason: ProblemReason | null): boolean => reason !== null && doubtful.has(reason);
+
 const nothing = Buffer.alloc(0);
 
 export class Http1Request extends ActiveRequest {
@@ -103,11 +105,12 @@ export class Http1Request extends ActiveRequest {
 
   protected writeHead(status: number, statusText: string, fields: string[]): void {
     const isUnread = this.hasBody && !this.body.complete;
-    const { problem } = this.exchange;
     // Behind an Upgrade the parser leaves bytes of the same packet out, even if the upgrade is declined.
-    const { asksToLeave } = this.verdict.reading.message;
+    const { asksToLeave, flaw } = this.verdict.reading.message;
+    // The doubt is there as well if something else is what is answered: a 429, or a 414.
+    const isDoubtful = isInDoubt(flaw?.reason ?? null) || isInDoubt(this.exchange.problem);
     const mustEnd = asksToLeave || this.connection.isLastTurn || this.context.isDraining();
-    const isLast = isUnread || mustEnd || (problem !== null && doubtful.has(problem));
+    const isLast = isUnread || mustEnd || isDoubtful;
     if (isLast) fields.push("Connection", "close");
     this.out.writeHead(status, statusText, fields);
     if (isLast) this.connection.endAfterAnswer(isUnread ? this.body : null);

@@ -22,6 +22,7 @@ describe("what passes", () => {
   ])("%s", (_, fields, contentLength, expectsContinue) => {
     expect(read([...host, ...fields])).toEqual({
       problem: null,
+      flaw: null,
       host: "api.example",
       contentLength,
       expectsContinue,

@@ -64,6 +64,9 @@ const hops: readonly RequestCase[] = [
     "X-b: 2",
     "X-C: 3",
   ),
+  forwarded("RFC 9110 7.6.1", "a name and a byte of 0xa0", message("Connection: X-A\xa0\r\nX-A: 1\r\n"), {
+    lines: [token, "X-A: 1"],
+  }),
   forwarded("RFC 9110 7.6.1", "what Connection names and is not there", message("Connection: X-A\r\nX-B: 1\r\n"), {
     lines: [token, "X-B: 1"],
   }),
@@ -199,6 +202,7 @@ const access: readonly RequestCase[] = [
   dropped("RFC 9110 11.7", "Proxy-Authenticate", "Proxy-Authenticate: Basic"),
   kept("RFC 9110 11.7", "Proxy-Authentication-Info is no field of a request", "Proxy-Authentication-Info: x"),
   throttled("RFC 6585 4", "no quota", message(), false),
+  throttled("RFC 9112 3.2", "no quota and no Host", "GET /v2/x HTTP/1.1\r\n\r\n", true),
   throttled("RFC 6585 4", "no quota, to HEAD", method("HEAD"), false),
   throttled("RFC 6585 4", "no quota, without a token", anonymous("GET"), false),
   throttled("RFC 6585 4", "no quota, on an odd spelling", message("", "GET //V2/./x HTTP/1.1"), false),

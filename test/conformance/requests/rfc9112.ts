@@ -90,6 +90,12 @@ const requestLine: readonly RequestCase[] = [
     // In pieces it is the head that is known to be too large, which is true as well.
     statusInPieces: 431,
   },
+  refused(
+    "RFC 9112 3.2",
+    "a target that is too long, and no Host",
+    414,
+    `GET /v2/${"x".repeat(8189)} HTTP/1.1\r\n\r\n`,
+  ),
   declined("RFC 9112 3", "a target of 8,193 bytes", 414, get(`GET /v2/${"x".repeat(8189)} HTTP/1.1`)),
   refused("RFC 9112 3.2", "NUL in the target", 400, get("GET /v2/\0 HTTP/1.1")),
   refused("RFC 9112 3.2", "DEL in the target", 400, get("GET /v2/\x7f HTTP/1.1")),

@@ -1,0 +1,65 @@
+// What the gateway believes it forwarded: every head that it writes as one, with the connection it goes out on. What it
+// writes otherwise (bodies) does not count, so a server that takes any of that for a request is caught.
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import type { Socket } from "node:net";
+import { HttpConnection } from "../../../src/proxy/http-connection.ts";
+
+export interface BelievedRequest {
+  /** X-Request-Id. */
+  readonly id: string;
+  readonly line: string;
+  /** As written, in order, less those that frame the body. */
+  readonly fields: readonly string[];
+  /** The gateway's port of the connection, the last one if it was sent again after an idle close. */
+  readonly port: number;
+  readonly timesSent: number;
+}
+
+/** Node tells of every socket that is opened here. */
+const channel = "net.client.socket";
+
+export class Believed {
+  readonly requests = new Map<string, BelievedRequest>();
+  readonly #send = HttpConnection.prototype.send;
+  /** The first thing that is written while a request is sent is its head. */
+  #isHeadNext = false;
+
+  constructor() {
+    const { begin, send } = { begin: this.#begin, send: this.#send };
+    HttpConnection.prototype.send = function (request, handler) {
+      begin();
+      send.call(this, request, handler);
+    };
+    subscribe(channel, this.#onSocket);
+  }
+
+  close(): void {
+    HttpConnection.prototype.send = this.#send;
+    unsubscribe(channel, this.#onSocket);
+  }
+
+  readonly #begin = (): void => {
+    this.#isHeadNext = true;
+  };
+
+  readonly #onSocket = (message: unknown): void => {
+    const { socket } = message as { socket: Socket };
+    // Not before: connecting gives a socket its own method back.
+    socket.once("connect", () => {
+      const { write } = socket;
+      socket.write = (...args: unknown[]): boolean => {
+        if (this.#isHeadNext) this.#note(String(args[0]), socket);
+        this.#isHeadNext = false;
+        return Reflect.apply(write, socket, args);
+      };
+    });
+  };
+
+  #note(head: string, socket: Socket): void {
+    const [line = "", ...lines] = head.replace(/(?:\r\n)+$/, "").split("\r\n");
+    const id = lines.find((field) => field.startsWith("X-Request-Id: "))?.slice("X-Request-Id: ".length) ?? "";
+    const timesSent = (this.requests.get(id)?.timesSent ?? 0) + 1;
+    const fields = lines.filter((field) => !/^(?:content-length|transfer-encoding):/i.test(field));
+    this.requests.set(id, { id, line, fields, port: socket.localPort ?? 0, timesSent });
+  }
+}

@@ -1,0 +1,82 @@
+// The requests in a client's bytes as RFC 9112 allows them to be read, up to the first doubt, and what a proxy may make
+// of each: nothing else may have been forwarded.
+import { type Body, type Field, readChunks, readHead, readLength, valuesIn } from "./strict-message.ts";
+
+export interface StrictRequest {
+  readonly method: string;
+  /** Origin form, as it may arrive upstream. */
+  readonly target: string;
+  readonly host: string;
+  /** What arrives upstream besides Host, the connection's own and what the gateway adds; in lower case, in order. */
+  readonly passedOn: readonly string[];
+  readonly body: Body;
+}
+
+export function readStrictRequests(bytes: string): StrictRequest[] {
+  const requests: StrictRequest[] = [];
+  for (let at = 0; ; ) {
+    // RFC 9112, 2.2: empty lines before a request are ignored; nobody sees them again.
+    while (bytes[at] === "\r" || bytes[at] === "\n") at += 1;
+    const request = readRequest(bytes, at);
+    if (request === null) return requests;
+    requests.push(request);
+    if (!request.body.isWhole) return requests;
+    at = request.body.end;
+  }
+}
+
+// RFC 9112, 3 allows several spaces to be read as one; only one goes upstream.
+// Node's parser takes RTSP/1.0 and ICE/1.0 for HTTP/1.0 and does not tell; upstream it is HTTP/1.1 and nothing else.
+const requestLine = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+) +([\x21-\x7e\x80-\xff]+) +(?:HTTP\/1\.[01]|(?:RTSP|ICE)\/1\.0)$/;
+
+function readRequest(bytes: string, start: number): StrictRequest | null {
+  const head = readHead(bytes, start);
+  const match = head === null ? null : requestLine.exec(head.line);
+  if (head === null || match === null) return null;
+  const { fields } = head;
+  const hosts = valuesIn(fields, "host");
+  const body = readBody(bytes, head.end, fields, head.line.endsWith("0"));
+  if (hosts.length !== 1 || body === null) return null;
+  const [method = "", target = ""] = match.slice(1);
+  const absolute = /^https?:\/\/([^/?#]*)(.*)$/i.exec(target);
+  const rest = absolute?.[2] ?? target;
+  return {
+    method,
+    target: absolute !== null && !rest.startsWith("/") ? `/${rest}` : rest,
+    host: absolute?.[1] ?? hosts[0] ?? "",
+    passedOn: passedOn(method, fields),
+    body,
+  };
+}
+
+/** Null if the framing is one that may not be believed (RFC 9112, 6.1 and 6.3). */
+function readBody(bytes: string, start: number, fields: readonly Field[], isOld: boolean): Body | null {
+  const lengths = valuesIn(fields, "content-length");
+  const encodings = valuesIn(fields, "transfer-encoding");
+  if (encodings.length > 0) {
+    const isChunked = encodings.length === 1 && encodings[0]?.toLowerCase() === "chunked";
+    return isChunked && lengths.length === 0 && !isOld ? readChunks(bytes, start) : null;
+  }
+  const [length = "0"] = lengths;
+  return lengths.length <= 1 && /^\d{1,15}$/.test(length) ? readLength(bytes, start, Number(length)) : null;
+}
+
+const ended = new Set(
+  "connection keep-alive proxy-connection proxy-authorization proxy-authenticate te trailer transfer-encoding upgrade".split(
+    " ",
+  ),
+);
+const replaced = new Set(["host", "expect", "forwarded", "x-real-ip", "x-request-id", "content-length"]);
+/** The message's own length and the token that was checked go on, whatever Connection says. */
+const kept = new Set(["content-length", "authorization"]);
+
+function passedOn(method: string, fields: readonly Field[]): string[] {
+  const named = new Set(valuesIn(fields, "connection").flatMap((value) => value.toLowerCase().split(/[ \t]*,[ \t]*/)));
+  return fields.flatMap(([name, value]) => {
+    const lower = name.toLowerCase();
+    const isDropped = ended.has(lower) || replaced.has(lower) || (named.has(lower) && !kept.has(lower));
+    if (isDropped || lower.startsWith("x-forwarded-")) return [];
+    const isCounted = method === "OPTIONS" && lower === "max-forwards" && /^\d{1,15}$/.test(value);
+    return [`${lower}: ${isCounted ? Number(value) - 1 : value}`];
+  });
+}
