@@ -12,14 +12,15 @@ import type { Health } from "./core/health.ts";
 import { coversIpv4, parseCidr } from "./core/ip-address.ts";
 import { createPathReader } from "./core/request-path.ts";
 import type { Settings } from "./core/settings.ts";
+import type { TunnelEnd } from "./core/tunnel-end.ts";
 import { upgradeProtocols } from "./core/upgrade.ts";
 import type { Verifier } from "./core/verifier.ts";
 import { MemoryStore } from "./limiter/memory-store.ts";
 import { createDecide } from "./pipeline.ts";
 import { type ForwarderOptions, Forwarding } from "./proxy/forward.ts";
 import { trustedRequestId, upstreamRequestFields } from "./proxy/request-fields.ts";
-import { Tunnels } from "./proxy/tunnels.ts";
-import { UpstreamConnections } from "./proxy/upstream-connections.ts";
+import { whatIsWrong } from "./proxy/tls-files.ts";
+import { openUpstream, type Upstream } from "./proxy/upstream.ts";
 import type { ActiveRequest } from "./server/active-request.ts";
 import { certificateWarning } from "./server/certificate.ts";
 import { CertificateFiles, type ValidCertificate } from "./server/certificate-files.ts";
@@ -113,17 +114,16 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
   const { clock, log } = options;
   const clientAddress = clientAddressRules(settings, log);
   const store = new MemoryStore(settings.policies[0]);
-  const verifier = await createVerifier(settings, log);
-  const certificate = await openCertificate(settings, options).catch((error) => {
-    verifier.close();
+  const upstream = await createUpstream(settings, options, (end) => telemetry.tunnelEnded(end));
+  const { connections, tunnels } = upstream;
+  const verifier = await createVerifier(settings, log).catch((error) => {
+    upstream.close();
     throw error;
   });
-  const connections = new UpstreamConnections(settings.upstream);
-  const tunnels = new Tunnels({
-    ...settings.upstream,
-    ...settings.upgrade,
-    nowMs: clock.monotonicMs,
-    onEnd: (end) => telemetry.tunnelEnded(end),
+  const certificate = await openCertificate(settings, options).catch((error) => {
+    verifier.close();
+    upstream.close();
+    throw error;
   });
   const telemetry: Telemetry = createTelemetry({
     ...options,
@@ -153,7 +153,7 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     decide: createDecide({ rules: requestRules(settings, clientAddress), store, verifier }),
     observe: (client) => store.peek(client, clock.monotonicMs()),
     requestId: (facts) => trustedRequestId(facts.rawFields, facts.peer) ?? randomUUID(),
-    forward: createForward(settings, clock, { connections, tunnels }, telemetry),
+    forward: createForward(settings, clock, upstream, telemetry),
     onEnd: telemetry.observe,
     onFailure: (error) => log.error({ err: error }, "internal error"),
   });
@@ -161,20 +161,41 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     verifier.close();
     certificate?.close();
     telemetry.close();
-    tunnels.close();
-    connections.close();
+    upstream.close();
   };
   return { server, telemetry, close };
+}
+
+function createUpstream(
+  { upstream, upgrade }: Settings,
+  { log, clock }: GatewayOptions,
+  onTunnelEnd: (end: TunnelEnd) => void,
+): Promise<Upstream> {
+  if (upstream.tls.insecureSkipVerify) {
+    log.warn("upstream.tls.insecureSkipVerify is true: anybody on the way can pose as the upstream");
+  }
+  return openUpstream(
+    upstream,
+    { ...upgrade, nowMs: clock.monotonicMs, onEnd: onTunnelEnd },
+    {
+      onReload: () => log.info("files of upstream.tls reread"),
+      onError: (errors) => {
+        const told = errors.map((error) => ({ key: `upstream.tls.${error.key}`, found: whatIsWrong(error) }));
+        log.error({ errors: told }, "files of upstream.tls not usable, what was read before stays in use");
+      },
+    },
+  );
 }
 
 function createForward(
   settings: Settings,
   clock: Clock,
-  upstream: Pick<ForwarderOptions, "connections" | "tunnels">,
+  { connections, tunnels }: Upstream,
   telemetry: Telemetry,
 ): (active: ActiveRequest) => void {
   const options: ForwarderOptions = {
-    ...upstream,
+    connections,
+    tunnels,
     maxBodyBytes: settings.maxBodyBytes,
     bodyTimeoutMs: settings.timeouts.bodyMs,
     responseTimeoutMs: settings.upstream.responseTimeoutMs,

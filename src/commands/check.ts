@@ -5,11 +5,17 @@ import type { ConfigArguments } from "./arguments.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
 import { loadConfig } from "./load-config.ts";
+import { upstreamTlsWarnings } from "./upstream-tls-errors.ts";
 
 export async function run(args: ConfigArguments, io: CommandIo): Promise<number> {
   const loaded = loadConfig(args, io);
   if (loaded === undefined) return exitCodes.config;
   const lines = [`${loaded.file}: ok`, ...effectiveLines(loaded.raw)];
+  io.err(
+    upstreamTlsWarnings(loaded.settings)
+      .map((line) => `${line}\n`)
+      .join(""),
+  );
   io.out(lines.map((line) => `${line}\n`).join(""));
   return exitCodes.ok;
 }

@@ -8,6 +8,7 @@ import type { ConfigArguments } from "./arguments.ts";
 import type { CommandIo } from "./io.ts";
 import { readTlsFiles } from "./tls-files.ts";
 import { tokensFileErrors } from "./tokens-file-errors.ts";
+import { upstreamTlsErrors } from "./upstream-tls-errors.ts";
 
 export type LoadedConfig = Extract<LoadedSettings, { ok: true }>;
 
@@ -23,5 +24,8 @@ export function loadConfig({ file, overrides }: ConfigArguments, io: CommandIo):
 
 function filesOf(settings: Settings, cwd: string): { errors: readonly string[]; warnings: readonly string[] } {
   const tls = readTlsFiles(settings, cwd, systemClock.wallMs());
-  return { errors: [...tokensFileErrors(settings, cwd), ...tls.errors], warnings: tls.warnings };
+  return {
+    errors: [...tokensFileErrors(settings, cwd), ...tls.errors, ...upstreamTlsErrors(settings, cwd)],
+    warnings: tls.warnings,
+  };
 }

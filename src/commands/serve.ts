@@ -5,6 +5,7 @@ import { systemClock } from "../core/clock.ts";
 import { fitOpenFiles } from "../core/open-files.ts";
 import type { Settings } from "../core/settings.ts";
 import { type Gateway, ListenFailed, startGateway } from "../gateway.ts";
+import { TlsFilesProblem } from "../proxy/upstream-tls.ts";
 import { CertificateProblem } from "../server/certificate-files.ts";
 import { openDestination } from "../telemetry/destination.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
@@ -37,7 +38,8 @@ export async function serve(
     });
   } catch (error) {
     io.err(`headgate: ${explainStartFailure(error)}\n`);
-    const isConfig = error instanceof TokenFileProblem || error instanceof CertificateProblem;
+    const problems = [TokenFileProblem, CertificateProblem, TlsFilesProblem];
+    const isConfig = problems.some((problem) => error instanceof problem);
     return isConfig ? exitCodes.config : exitCodes.unavailable;
   }
   onReady(gateway);
@@ -83,6 +85,9 @@ function collectSignals(io: CommandIo): { first: Promise<string>; second: Promis
 function explainStartFailure(error: unknown): string {
   if (error instanceof TokenFileProblem) return "auth.tokensFile: the file cannot be used";
   if (error instanceof CertificateProblem) return "listen.tls: the files cannot be used";
+  if (error instanceof TlsFilesProblem) {
+    return `upstream.tls: the files cannot be used (${error.errors.map(({ key }) => key).join(", ")})`;
+  }
   if (!(error instanceof ListenFailed)) throw error;
   const { host, port } = error.address;
   return `cannot listen on ${host}:${port} (${error.listener}): ${explainListenFailure(error.cause)}`;

@@ -17,11 +17,11 @@ export function parseNetwork(text: string): string | undefined {
   return parseCidr(text) === undefined ? undefined : text;
 }
 
-/** The URL as it was written. */
+/** The URL as it was written: http or https. */
 export function parseUpstreamUrl(text: string): string | undefined {
   // The parser of the URL standard repairs what it finds: blanks, backslashes, a missing slash. Nothing is repaired
   // here.
-  if (!/^http:\/\/[^\s\\/@?#]+(\/[^\s\\?#]*)?$/i.test(text)) return undefined;
+  if (!/^https?:\/\/[^\s\\/@?#]+(\/[^\s\\?#]*)?$/i.test(text)) return undefined;
   return URL.canParse(text) ? text : undefined;
 }
 

@@ -91,6 +91,19 @@ export function filePath(description: string): Leaf<string | null> {
   return { ...leaf(null, description, json, read), form: "text", isNullable: true };
 }
 
+/** Text that `parse` understands, or none. */
+export function optionalText<T>(
+  rule: { readonly expected: string; readonly json?: JsonSchema; parse(text: string): T | undefined },
+  description: string,
+): Leaf<T | null> {
+  const json = { ...rule.json, type: ["string", "null"] };
+  const read = (value: Scalar): Reading<T | null> => {
+    const parsed = typeof value === "string" ? rule.parse(value) : value === null ? null : undefined;
+    return parsed === undefined ? rejected(`${rule.expected}, or null`) : accepted(parsed);
+  };
+  return { ...leaf(null, description, json, read), form: "text", isNullable: true };
+}
+
 function leaf<T>(
   byDefault: Scalar,
   description: string,

@@ -124,11 +124,19 @@ function toSettings(values: ParsedConfig, absolute: (key: string, path: string) 
   const [policy] = policies;
   if (policy === undefined) throw new Error("the definition lets no list of policies be empty");
   const { window: windowMs, ...counted } = policy;
+  const path = (key: string, written: string | null): string | null =>
+    written === null ? null : absolute(key, written);
   return {
     ...values,
     listen: { ...listen, tls: tlsFiles(listen.tls, absolute) },
     upstream: {
       url: upstream.url,
+      tls: {
+        ...upstream.tls,
+        ca: path("upstream.tls.ca", upstream.tls.ca),
+        cert: path("upstream.tls.cert", upstream.tls.cert),
+        key: path("upstream.tls.key", upstream.tls.key),
+      },
       connectTimeoutMs: upstream.connectTimeout,
       responseTimeoutMs: upstream.responseTimeout,
       maxConnections: upstream.maxConnections,
@@ -139,7 +147,7 @@ function toSettings(values: ParsedConfig, absolute: (key: string, path: string) 
       idleTimeoutMs: upgrade.idleTimeout,
     },
     policies: [{ ...counted, windowMs }],
-    auth: { ...auth, tokensFile: auth.tokensFile === null ? null : absolute("auth.tokensFile", auth.tokensFile) },
+    auth: { ...auth, tokensFile: path("auth.tokensFile", auth.tokensFile) },
     timeouts: { headMs: timeouts.head, bodyMs: timeouts.body, keepAliveMs: timeouts.keepAlive },
     drain: { delayMs: drain.delay, timeoutMs: drain.timeout },
   };

@@ -1,6 +1,7 @@
 // Settings that are each right and cannot stand together. Each is told where the one stands that somebody wrote; two
 // defaults never contradict each other.
 import { parseIpAddress } from "../core/ip-address.ts";
+import { upstreamEndpoint } from "../core/upstream.ts";
 import { type ConfigError, type Origin, showFound } from "./config-error.ts";
 import { splitPath } from "./paths.ts";
 import { type Raw, rawAt } from "./raw.ts";
@@ -45,7 +46,21 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined): ConfigEr
       refuse(`policies.${index}.maxClients`, String(maxClients), expected, `policies.${index}.limit`);
     }
   }
-  const target = targetOf(upstream.url);
+  const target = upstreamEndpoint(upstream.url);
+  if (!target.isTls) {
+    for (const key of ["ca", "serverName", "cert", "key"] as const) {
+      const value = upstream.tls[key];
+      if (value === null) continue;
+      refuse(`upstream.tls.${key}`, showFound(value), "none, since upstream.url is not https");
+    }
+    if (upstream.tls.insecureSkipVerify) {
+      refuse("upstream.tls.insecureSkipVerify", "true", "false, since upstream.url is not https");
+    }
+  } else if ((upstream.tls.cert === null) !== (upstream.tls.key === null)) {
+    const [missing, given] = upstream.tls.cert === null ? ["cert", "key"] : ["key", "cert"];
+    const expected = `the path of a file, since upstream.tls.${given} has one`;
+    refuse(`upstream.tls.${missing}`, "nothing", expected, `upstream.tls.${given}`);
+  }
   for (const [name, listener] of [["listen", listen] as const, ["admin", admin] as const]) {
     // Every request would come back as a new one, until the quota is spent.
     if (isLoopback(target.host) && collide(listener, target)) {
@@ -81,8 +96,3 @@ const canonical = (host: string): string => parseIpAddress(host)?.join(":") ?? h
 const isAny = (host: string): boolean => ["::", "0.0.0.0"].map(canonical).includes(canonical(host));
 const isLoopback = (host: string): boolean =>
   ["localhost", canonical("::1")].includes(canonical(host)) || /^127\.[\d.]+$/.test(host);
-
-function targetOf(url: string): Address {
-  const { hostname, port } = new URL(url);
-  return { host: hostname.replace(/^\[(.*)\]$/, "$1"), port: port === "" ? 80 : Number(port) };
-}

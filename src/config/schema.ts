@@ -10,7 +10,7 @@ import {
   routePattern,
 } from "./addresses.ts";
 import { type List, listOf, type Parsed, section } from "./definition.ts";
-import { choice, duration, filePath, flag, size, text, wholeNumber } from "./leaves.ts";
+import { choice, duration, filePath, flag, optionalText, size, text, wholeNumber } from "./leaves.ts";
 import { fieldFlaws, routeFlaws } from "./list-flaws.ts";
 
 const second = 1000;
@@ -128,12 +128,22 @@ export const schema = section("The configuration of Headgate.", {
     url: text(
       "http://127.0.0.1:3000",
       {
-        expected: "an absolute http:// URL without credentials, query or fragment (https is not supported yet)",
-        json: { format: "uri", pattern: "^[hH][tT][tT][pP]://[^\\s\\\\/@?#]+(/[^\\s\\\\?#]*)?$" },
+        expected: "an absolute http:// or https:// URL without credentials, query or fragment",
+        json: { format: "uri", pattern: "^[hH][tT][tT][pP][sS]?://[^\\s\\\\/@?#]+(/[^\\s\\\\?#]*)?$" },
         parse: parseUpstreamUrl,
       },
       "Where admitted requests are sent; a path in it stands before the client's target.",
     ),
+    tls: section("How an upstream with an https URL is spoken to.", {
+      ca: filePath("Certificates of the authorities to believe, in PEM, in place of the system's."),
+      serverName: optionalText(
+        { expected: "a host name or an IP address (without brackets)", parse: parseHost },
+        "The name to ask for and to find in the certificate; null is the host of the URL.",
+      ),
+      cert: filePath("The certificate the gateway shows to the upstream, in PEM; with key."),
+      key: filePath("The private key of cert, in PEM, without a passphrase."),
+      insecureSkipVerify: flag(false, "Any certificate will do, so that anybody on the way can pose as the upstream."),
+    }),
     connectTimeout: duration(
       "2s",
       [1, day],

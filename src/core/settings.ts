@@ -4,6 +4,7 @@ import type { ForwardingHeader } from "./client-address.ts";
 import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { Policy } from "./policy.ts";
 import type { TlsFiles } from "./tls.ts";
+import type { UpstreamSettings } from "./upstream.ts";
 
 export interface Settings {
   readonly listen: ConnectionBounds & {
@@ -16,13 +17,7 @@ export interface Settings {
   readonly admin: { readonly host: string; readonly port: number };
   /** "/" or "/something": what stands before the routes in a client's target. No slash at the end, save "/" itself. */
   readonly basePath: string;
-  readonly upstream: {
-    /** An absolute http URL; its path, if any, stands before what is forwarded. */
-    readonly url: string;
-    readonly connectTimeoutMs: number;
-    readonly responseTimeoutMs: number;
-    readonly maxConnections: number;
-  };
+  readonly upstream: UpstreamSettings;
   /** In lower case: the protocols an Upgrade is passed on for. */
   readonly upgrade: {
     readonly protocols: readonly string[];

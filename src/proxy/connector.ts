@@ -1,5 +1,6 @@
-// How connections to the upstream are opened: in time, or not at all.
-import { connect, type Socket, type TcpNetConnectOpts } from "node:net";
+// How connections to the upstream are opened, TCP and TLS: in time, or not at all.
+import { connect, type Socket } from "node:net";
+import { TlsRefused, type UpstreamTls } from "./upstream-tls.ts";
 
 export class ConnectTimeout extends Error {
   readonly code = "UPSTREAM_CONNECT_TIMEOUT";
@@ -9,33 +10,56 @@ export class ConnectTimeout extends Error {
   }
 }
 
-export interface ConnectorOptions extends TcpNetConnectOpts {
+export interface ConnectorOptions {
+  readonly host: string;
+  readonly port: number;
+  /** Null: plain TCP. */
+  readonly tls: UpstreamTls | null;
+  /** For all of it: the name, the connection, the handshake. */
   readonly timeoutMs: number;
+  readonly allowHalfOpen?: boolean;
 }
 
 type Ready = (error: Error | null, socket: Socket | null) => void;
 
-export function createConnector({ timeoutMs, ...options }: ConnectorOptions): (ready: Ready) => () => void {
-  return (ready) => {
-    const socket = connect({ noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000, ...options });
-    const settle = (error: Error | null): void => {
-      clearTimeout(timer);
-      socket.off("connect", onConnect).off("error", settle);
-      if (error === null) ready(null, socket);
-      else {
-        socket.on("error", ignore).destroy();
-        ready(error, null);
-      }
-    };
-    const onConnect = (): void => settle(null);
-    const timer = setTimeout(() => settle(new ConnectTimeout()), timeoutMs);
-    socket.once("connect", onConnect).once("error", settle);
-    return () => {
-      clearTimeout(timer);
-      socket.off("connect", onConnect).off("error", settle);
-      socket.on("error", ignore).destroy();
-    };
+/** Calls `ready` once, unless the function it returns is called before. */
+export type Connector = (ready: Ready) => () => void;
+
+export function createConnector(options: ConnectorOptions): Connector {
+  return (ready) => open(options, ready);
+}
+
+function open({ host, port, tls, timeoutMs, allowHalfOpen = false }: ConnectorOptions, ready: Ready): () => void {
+  const raw = connect({ host, port, allowHalfOpen, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 });
+  let socket: Socket = raw;
+  const stop = (): void => {
+    clearTimeout(timer);
+    raw.off("connect", onConnect).off("error", fail);
+    socket.off("secureConnect", succeed).off("error", fail);
   };
+  const giveUp = (): void => {
+    stop();
+    // What it still has to say is of no interest.
+    for (const each of [socket, raw]) each.on("error", ignore).destroy();
+  };
+  const fail = (error: Error): void => {
+    giveUp();
+    const isRefused = "authorizationError" in socket && socket.authorizationError;
+    ready(isRefused ? new TlsRefused(error) : error, null);
+  };
+  const succeed = (): void => {
+    stop();
+    ready(null, socket);
+  };
+  const onConnect = (): void => {
+    if (tls === null) succeed();
+    else {
+      socket = tls.over(raw).once("secureConnect", succeed).once("error", fail);
+    }
+  };
+  const timer = setTimeout(() => fail(new ConnectTimeout()), timeoutMs);
+  raw.once("connect", onConnect).once("error", fail);
+  return giveUp;
 }
 
 function ignore(): void {}

@@ -4,13 +4,13 @@
 import type { Socket } from "node:net";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { TunnelFigures } from "../core/upstream.ts";
-import { createConnector } from "./connector.ts";
+import type { Connector } from "./connector.ts";
 import { Tunnel } from "./tunnel.ts";
 import { UpstreamSlot } from "./upstream-slot.ts";
 
 export interface TunnelsOptions {
-  readonly url: string;
-  readonly connectTimeoutMs: number;
+  /** Of sockets that may be half-open: the tunnel passes the end of one direction on and keeps the other. */
+  readonly connect: Connector;
   readonly responseTimeoutMs: number;
   readonly maxTunnels: number;
   readonly idleTimeoutMs: number;
@@ -30,22 +30,12 @@ export class Tunnels {
 
   /** Calls `ready` at once, with null if there are as many as there may be. */
   acquire(ready: (connection: UpstreamSlot | null) => void): () => void {
-    const { url, connectTimeoutMs, responseTimeoutMs, maxTunnels } = this.#options;
+    const { connect, responseTimeoutMs, maxTunnels } = this.#options;
     if (this.#opening.size + this.#open.size >= maxTunnels) {
       ready(null);
       return nothing;
     }
-    const { hostname, port } = new URL(url);
-    const connection = new UpstreamSlot({
-      // The tunnel passes the end of one direction on and keeps the other.
-      connect: createConnector({
-        host: hostname.replace(/^\[(.*)\]$/, "$1"),
-        port: Number(port || 80),
-        timeoutMs: connectTimeoutMs,
-        allowHalfOpen: true,
-      }),
-      responseTimeoutMs,
-    });
+    const connection = new UpstreamSlot({ connect, responseTimeoutMs });
     this.#opening.add(connection);
     ready(connection);
     return nothing;

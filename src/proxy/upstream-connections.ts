@@ -2,11 +2,11 @@
 // As many requests again may wait for a free one, for at most the connect timeout; who comes later or waits longer is
 // told that the gateway is overloaded. The connection used last is used first, so spare ones fall idle and close.
 import type { UpstreamConnections as ConnectionFigures } from "../core/upstream.ts";
-import { createConnector } from "./connector.ts";
+import type { Connector } from "./connector.ts";
 import { UpstreamSlot } from "./upstream-slot.ts";
 
 export interface UpstreamOptions {
-  readonly url: string;
+  readonly connect: Connector;
   readonly connectTimeoutMs: number;
   readonly responseTimeoutMs: number;
   readonly maxConnections: number;
@@ -69,17 +69,9 @@ export class UpstreamConnections {
   }
 
   #open(): UpstreamSlot | undefined {
-    const { url, connectTimeoutMs, responseTimeoutMs, maxConnections } = this.#options;
+    const { connect, responseTimeoutMs, maxConnections } = this.#options;
     if (this.#all.size >= maxConnections) return undefined;
-    const { hostname, port } = new URL(url);
-    const connection = new UpstreamSlot({
-      connect: createConnector({
-        host: hostname.replace(/^\[(.*)\]$/, "$1"),
-        port: Number(port || 80),
-        timeoutMs: connectTimeoutMs,
-      }),
-      responseTimeoutMs,
-    });
+    const connection = new UpstreamSlot({ connect, responseTimeoutMs });
     this.#all.add(connection);
     return connection;
   }

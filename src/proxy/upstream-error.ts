@@ -1,6 +1,7 @@
 // One place that turns what the connection and the kernel say into the closed set of reasons and the answer to the client.
 import { type Problem, problems } from "../core/problem.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
+import { TlsRefused } from "./upstream-tls.ts";
 
 const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   // The gateway's own want of files or memory says nothing of the upstream.
@@ -19,6 +20,8 @@ const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   UPSTREAM_CONNECT_TIMEOUT: "connect_timeout",
   ECONNRESET: "reset",
   EPIPE: "reset",
+  EPROTO: "tls",
+  TLS_TRUNCATED: "closed_early",
   UPSTREAM_CLOSED_EARLY: "closed_early",
   UPSTREAM_RESPONSE_TIMEOUT: "response_timeout",
   UPSTREAM_BODY_TIMEOUT: "body_timeout",
@@ -42,11 +45,14 @@ export class BadInterimResponse extends Error {
 }
 
 export function upstreamErrorCode(error: Error): string {
+  if (error instanceof TlsRefused) return error.why;
   return "code" in error && typeof error.code === "string" ? error.code : error.name;
 }
 
 export function upstreamErrorReason(error: Error): UpstreamErrorReason {
-  return reasonsByCode[upstreamErrorCode(error)] ?? "other";
+  if (error instanceof TlsRefused) return "certificate";
+  const code = upstreamErrorCode(error);
+  return reasonsByCode[code] ?? (code.startsWith("ERR_SSL_") || code.startsWith("ERR_TLS_") ? "tls" : "other");
 }
 
 export function upstreamProblem(reason: UpstreamErrorReason): Problem {
@@ -58,6 +64,8 @@ export function upstreamProblem(reason: UpstreamErrorReason): Problem {
       return problems.overloaded;
     case "refused":
     case "unreachable":
+    case "certificate":
+    case "tls":
     case "reset":
     case "closed_early":
     case "malformed":

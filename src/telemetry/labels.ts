@@ -47,6 +47,8 @@ export const upstreamErrorReasons = keysOf<UpstreamErrorReason>({
   refused: 0,
   unreachable: 0,
   connect_timeout: 0,
+  certificate: 0,
+  tls: 0,
   reset: 0,
   closed_early: 0,
   malformed: 0,

@@ -239,11 +239,7 @@ const messages = new Map([
   ["unmatched-word.yaml", 'unmatched-word.yaml:1:12: unmatched: found "allow", expected reject or proxy'],
   [
     "upstream-credentials.yaml",
-    'upstream-credentials.yaml:2:8: upstream.url: found "http://***@api.example.com/", expected an absolute http:// URL without credentials, query or fragment (https is not supported yet)',
-  ],
-  [
-    "upstream-https.yaml",
-    'upstream-https.yaml:2:8: upstream.url: found "https://api.example.com", expected an absolute http:// URL without credentials, query or fragment (https is not supported yet)',
+    'upstream-credentials.yaml:2:8: upstream.url: found "http://***@api.example.com/", expected an absolute http:// or https:// URL without credentials, query or fragment',
   ],
   [
     "upstream-is-the-gateway.yaml",
@@ -251,11 +247,32 @@ const messages = new Map([
   ],
   [
     "upstream-query.yaml",
-    'upstream-query.yaml:2:8: upstream.url: found "http://api.example.com/?***", expected an absolute http:// URL without credentials, query or fragment (https is not supported yet)',
+    'upstream-query.yaml:2:8: upstream.url: found "http://api.example.com/?***", expected an absolute http:// or https:// URL without credentials, query or fragment',
+  ],
+  ["upstream-tls-ca-missing.yaml", "upstream.tls.ca: nowhere.pem: cannot be read: no such file"],
+  [
+    "upstream-tls-ca-no-certificate.yaml",
+    "upstream.tls.ca: bad-line.txt: found no certificate that can be read, expected one or more in PEM",
+  ],
+  [
+    "upstream-tls-cert-without-key.yaml",
+    "upstream-tls-cert-without-key.yaml:4:11: upstream.tls.key: found nothing, expected the path of a file, since upstream.tls.cert has one",
+  ],
+  [
+    "upstream-tls-insecure-without-https.yaml",
+    "upstream-tls-insecure-without-https.yaml:3:25: upstream.tls.insecureSkipVerify: found true, expected false, since upstream.url is not https",
+  ],
+  [
+    "upstream-tls-server-name.yaml",
+    'upstream-tls-server-name.yaml:4:17: upstream.tls.serverName: found "api.example.com:443", expected a host name or an IP address (without brackets), or null',
+  ],
+  [
+    "upstream-tls-without-https.yaml",
+    'upstream-tls-without-https.yaml:4:9: upstream.tls.ca: found "ca.pem", expected none, since upstream.url is not https',
   ],
   [
     "upstream-without-scheme.yaml",
-    'upstream-without-scheme.yaml:2:8: upstream.url: found "127.0.0.1:3000", expected an absolute http:// URL without credentials, query or fragment (https is not supported yet)',
+    'upstream-without-scheme.yaml:2:8: upstream.url: found "127.0.0.1:3000", expected an absolute http:// or https:// URL without credentials, query or fragment',
   ],
   [
     "tls-without-cert.yaml",

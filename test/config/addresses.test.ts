@@ -41,7 +41,6 @@ describe("an upstream", () => {
     "",
     "api:3000",
     "//api",
-    "https://api",
     "http:api",
     "http:///api",
     "http://u@api",

@@ -179,7 +179,7 @@ describe("a value outside the file", () => {
       { flags: ["--port", "eighty"] },
     ],
     [
-      'command line --upstream: upstream.url: found "http://***@api", expected an absolute http:// URL without credentials, query or fragment (https is not supported yet)',
+      'command line --upstream: upstream.url: found "http://***@api", expected an absolute http:// or https:// URL without credentials, query or fragment',
       { flags: ["--upstream", "http://root:hunter2@api"] },
     ],
   ])("%s", (message, given) => {

@@ -63,6 +63,7 @@ describe("the JSON Schema", () => {
       { maxBodyBytes: 1 },
       { maxBodyBytes: "1TiB" },
       { upstream: { url: "HTTP://[::1]:3000/x" } },
+      { upstream: { url: "https://api.example.com/x", tls: { ca: "ca.pem", serverName: "backend" } } },
       { basePath: "/x/" },
       { routes: ["/"] },
       { policies: [{}] },
@@ -95,6 +96,12 @@ describe("the JSON Schema", () => {
       ...["tokens-file-bad-line.yaml", "tokens-file-empty.yaml"],
       ...["tokens-file-missing.yaml", "tokens-file-without-mode.yaml", "tokens-without-file.yaml"],
       "upstream-is-the-gateway.yaml",
+      ...["upstream-tls-ca-missing.yaml", "upstream-tls-ca-no-certificate.yaml", "upstream-tls-cert-without-key.yaml"],
+      ...[
+        "upstream-tls-insecure-without-https.yaml",
+        "upstream-tls-server-name.yaml",
+        "upstream-tls-without-https.yaml",
+      ],
     ]);
   });
 });

@@ -1,0 +1,29 @@
+// Whether the files that upstream.tls names can be used, before anything is opened. One line for each mistake, in the
+// style of the configuration's own; and the line that a certificate nobody checks deserves.
+import { explainReadFailure } from "../config/load.ts";
+import { readRegularFile } from "../config/regular-file.ts";
+import type { Settings } from "../core/settings.ts";
+import { judgeTlsFiles, readTlsTextsSync, type TlsFileError } from "../proxy/tls-files.ts";
+import { nameFrom } from "./name-from.ts";
+
+/** Empty if the files are fine, or if none is needed. */
+export function upstreamTlsErrors({ upstream }: Settings, cwd: string): string[] {
+  const judged = judgeTlsFiles(upstream.tls, readTlsTextsSync(upstream.tls, readRegularFile));
+  return judged.ok ? [] : judged.errors.map((error) => renderTlsFileError(error, cwd));
+}
+
+function renderTlsFileError(error: TlsFileError, cwd: string): string {
+  const place = `upstream.tls.${error.key}: ${nameFrom(cwd, error.file)}`;
+  switch (error.kind) {
+    case "unreadable":
+      return `${place}: cannot be read: ${explainReadFailure(error.cause)}`;
+    case "invalid":
+      return `${place}: found ${error.found}, expected ${error.expected}`;
+  }
+}
+
+export function upstreamTlsWarnings({ upstream }: Settings): string[] {
+  return upstream.tls.insecureSkipVerify
+    ? ["warning: upstream.tls.insecureSkipVerify is true: anybody on the way can pose as the upstream"]
+    : [];
+}

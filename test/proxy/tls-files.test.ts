@@ -1,0 +1,53 @@
+// The files behind upstream.tls are judged before anything is opened: each mistake by its key, all of them at once, and
+// `headgate check` says when nobody looks at certificates.
+import { afterAll, expect, test } from "vitest";
+import { run } from "../../src/commands/check.ts";
+import { testIo } from "../commands/test-io.ts";
+import { Authority } from "../support/certificates.ts";
+
+const folders: (() => unknown)[] = [];
+afterAll(() => {
+  for (const remove of folders) remove();
+});
+const authority = new Authority((remove) => void folders.push(remove));
+const [one, other] = [authority.issue(), authority.issue()];
+
+async function check(tls: Record<string, string>): Promise<{ code: number; err: string }> {
+  const io = testIo({ cwd: "/" });
+  const set = (key: string, text: string) =>
+    ({ path: key.split("."), text, at: { kind: "command line", option: "--set" } }) as const;
+  const overrides = [
+    set("upstream.url", "https://api.example.com"),
+    ...Object.entries(tls).map(([key, text]) => set(`upstream.tls.${key}`, text)),
+  ];
+  const code = await run({ file: undefined, overrides }, io);
+  return { code, err: io.errText().replaceAll(/ \S*\/(?=\S+\.pem)/g, " ") };
+}
+
+test("files that belong together are accepted without a word", async () => {
+  expect(await check({ ca: authority.certFile, cert: one.certFile, key: one.keyFile })).toEqual({ code: 0, err: "" });
+});
+
+test("every file that cannot be used is told by its key", async () => {
+  const { code, err } = await check({ ca: one.keyFile, cert: "/nowhere.pem", key: one.certFile });
+  expect(code).toBe(78);
+  expect(err.trim().split("\n")).toEqual([
+    "upstream.tls.ca: issued-1.key.pem: found no certificate that can be read, expected one or more in PEM",
+    "upstream.tls.cert: nowhere.pem: cannot be read: no such file",
+    "upstream.tls.key: issued-1.cert.pem: found no private key that can be read, expected one in PEM, without a passphrase",
+  ]);
+});
+
+test("a key that belongs to another certificate is told", async () => {
+  expect(await check({ cert: one.certFile, key: other.keyFile })).toEqual({
+    code: 78,
+    err: "upstream.tls.key: issued-2.key.pem: found the key of another certificate, expected the one that belongs to upstream.tls.cert\n",
+  });
+});
+
+test("a certificate that nobody looks at is allowed, and said so", async () => {
+  expect(await check({ insecureSkipVerify: "true" })).toEqual({
+    code: 0,
+    err: "warning: upstream.tls.insecureSkipVerify is true: anybody on the way can pose as the upstream\n",
+  });
+});
