@@ -18,8 +18,8 @@ import type { Verifier } from "./core/verifier.ts";
 import { MemoryStore } from "./limiter/memory-store.ts";
 import { createDecide } from "./pipeline.ts";
 import { type ForwarderOptions, Forwarding } from "./proxy/forward.ts";
+import { type NameOptions, namesBySystem } from "./proxy/name-lookup.ts";
 import { trustedRequestId, upstreamRequestFields } from "./proxy/request-fields.ts";
-import { whatIsWrong } from "./proxy/tls-files.ts";
 import { openUpstream, type Upstream } from "./proxy/upstream.ts";
 import type { ActiveRequest } from "./server/active-request.ts";
 import { certificateWarning } from "./server/certificate.ts";
@@ -27,6 +27,7 @@ import { CertificateFiles, type ValidCertificate } from "./server/certificate-fi
 import { TrafficServer } from "./server/traffic-server.ts";
 import type { Logger } from "./telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
+import { createUpstreamEventLog } from "./telemetry/upstream-events.ts";
 
 export interface GatewayOptions {
   readonly clock: Clock;
@@ -35,6 +36,8 @@ export interface GatewayOptions {
   readonly droppedLogLines: () => number;
   readonly version: string;
   readonly nodeVersion: string;
+  /** How names of the upstream are looked up, if not by the system and every few seconds. */
+  readonly names?: NameOptions;
 }
 
 export interface ListenerAddress {
@@ -67,7 +70,7 @@ export class ListenFailed extends Error {
 /** Rejects with a ListenFailed, a TokenFileProblem or a CertificateProblem; nothing is left open then. */
 export async function startGateway(settings: Settings, options: GatewayOptions): Promise<Gateway> {
   const { log } = options;
-  const { server, telemetry, close } = await createParts(settings, options);
+  const { server, telemetry, stopChecking, close } = await createParts(settings, options);
   let status: Health["status"] = "starting";
   const admin = await startAdmin({
     ...settings.admin,
@@ -95,6 +98,7 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
       // Told in time, clients that keep connections are not in the middle of a request when those are closed.
       server.announceEnd();
       await new Promise((resolve) => setTimeout(resolve, settings.drain.delayMs));
+      stopChecking();
       const brokenOff = await server.drain(settings.drain.timeoutMs);
       if (brokenOff > 0) log.warn({ requests: brokenOff }, "drain timeout over, requests broken off");
       await close();
@@ -106,6 +110,8 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
 interface Parts {
   readonly server: TrafficServer;
   readonly telemetry: Telemetry;
+  /** The upstream's addresses are asked no more how they are. */
+  readonly stopChecking: () => void;
   /** Takes down what is not a listener. */
   readonly close: () => Promise<void>;
 }
@@ -132,6 +138,7 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     store,
     upstreamConnections: () => connections.figures(),
     tunnels: () => tunnels.figures(),
+    upstreamAddresses: () => upstream.addresses(),
     clientConnections: () => server.connectionCount,
     tokens: () => verifier.tokens(),
     certificate: () => certificate?.inUse ?? null,
@@ -163,28 +170,20 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     telemetry.close();
     upstream.close();
   };
-  return { server, telemetry, close };
+  return { server, telemetry, stopChecking: upstream.stopChecking, close };
 }
 
 function createUpstream(
   { upstream, upgrade }: Settings,
-  { log, clock }: GatewayOptions,
+  options: GatewayOptions,
   onTunnelEnd: (end: TunnelEnd) => void,
 ): Promise<Upstream> {
+  const { log, clock, names = namesBySystem } = options;
   if (upstream.tls.insecureSkipVerify) {
     log.warn("upstream.tls.insecureSkipVerify is true: anybody on the way can pose as the upstream");
   }
-  return openUpstream(
-    upstream,
-    { ...upgrade, nowMs: clock.monotonicMs, onEnd: onTunnelEnd },
-    {
-      onReload: () => log.info("files of upstream.tls reread"),
-      onError: (errors) => {
-        const told = errors.map((error) => ({ key: `upstream.tls.${error.key}`, found: whatIsWrong(error) }));
-        log.error({ errors: told }, "files of upstream.tls not usable, what was read before stays in use");
-      },
-    },
-  );
+  const parts = { ...upgrade, nowMs: clock.monotonicMs, names, onEnd: onTunnelEnd };
+  return openUpstream(upstream, parts, createUpstreamEventLog(log, clock));
 }
 
 function createForward(

@@ -1,6 +1,7 @@
 // Text that names a place: hosts, networks, URLs and paths. What is accepted is what every reader understands the same
 // way, so that nothing in the configuration can be read as something else than it was meant.
 import { parseCidr, parseIpAddress } from "../core/ip-address.ts";
+import { splitAddress } from "../core/upstream.ts";
 
 /** A host to listen on: an address without brackets, or a name. */
 export function parseHost(text: string): string | undefined {
@@ -23,6 +24,14 @@ export function parseUpstreamUrl(text: string): string | undefined {
   // here.
   if (!/^https?:\/\/[^\s\\/@?#]+(\/[^\s\\?#]*)?$/i.test(text)) return undefined;
   return URL.canParse(text) ? text : undefined;
+}
+
+/** `host` or `host:port`; an IPv6 address in brackets. As it was written. */
+export function parseUpstreamAddress(text: string): string | undefined {
+  const { host, port } = splitAddress(text);
+  if (parseHost(host) === undefined || (host.includes(":") && !text.startsWith("["))) return undefined;
+  if (text.startsWith("[") && !host.includes(":")) return undefined;
+  return port === null || (port >= 1 && port <= 65535) ? text : undefined;
 }
 
 // Characters with one reading (RFC 3986's pchar without percent-encoding and `;`).

@@ -17,6 +17,13 @@ function overlaps(a: string, b: string): boolean {
   return a.startsWith(b) || b.startsWith(a);
 }
 
+/** Twice the same would get twice the requests. */
+export function addressFlaws(addresses: readonly string[]): Flaw[] {
+  return addresses.flatMap((address, index) =>
+    addresses.indexOf(address) < index ? [{ index, expected: `no second "${address}"` }] : [],
+  );
+}
+
 /** A client that knows none of the draft's fields has to find its quota: the contract promises the plain ones. */
 export function fieldFlaws(fields: readonly string[]): Flaw[] {
   const repeated = fields.flatMap((field, index) =>

@@ -131,11 +131,17 @@ function toSettings(values: ParsedConfig, absolute: (key: string, path: string) 
     listen: { ...listen, tls: tlsFiles(listen.tls, absolute) },
     upstream: {
       url: upstream.url,
+      addresses: upstream.addresses,
       tls: {
         ...upstream.tls,
         ca: path("upstream.tls.ca", upstream.tls.ca),
         cert: path("upstream.tls.cert", upstream.tls.cert),
         key: path("upstream.tls.key", upstream.tls.key),
+      },
+      healthCheck: {
+        path: upstream.healthCheck.path,
+        intervalMs: upstream.healthCheck.interval,
+        timeoutMs: upstream.healthCheck.timeout,
       },
       connectTimeoutMs: upstream.connectTimeout,
       responseTimeoutMs: upstream.responseTimeout,

@@ -1,7 +1,7 @@
 // Settings that are each right and cannot stand together. Each is told where the one stands that somebody wrote; two
 // defaults never contradict each other.
 import { parseIpAddress } from "../core/ip-address.ts";
-import { upstreamEndpoint } from "../core/upstream.ts";
+import { upstreamTargets } from "../core/upstream.ts";
 import { type ConfigError, type Origin, showFound } from "./config-error.ts";
 import { splitPath } from "./paths.ts";
 import { type Raw, rawAt } from "./raw.ts";
@@ -46,8 +46,8 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined): ConfigEr
       refuse(`policies.${index}.maxClients`, String(maxClients), expected, `policies.${index}.limit`);
     }
   }
-  const target = upstreamEndpoint(upstream.url);
-  if (!target.isTls) {
+  const { isTls, targets } = upstreamTargets(upstream);
+  if (!isTls) {
     for (const key of ["ca", "serverName", "cert", "key"] as const) {
       const value = upstream.tls[key];
       if (value === null) continue;
@@ -62,10 +62,13 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined): ConfigEr
     refuse(`upstream.tls.${missing}`, "nothing", expected, `upstream.tls.${given}`);
   }
   for (const [name, listener] of [["listen", listen] as const, ["admin", admin] as const]) {
-    // Every request would come back as a new one, until the quota is spent.
-    if (isLoopback(target.host) && collide(listener, target)) {
+    for (const [index, target] of targets.entries()) {
+      // Every request would come back as a new one, until the quota is spent.
+      if (!isLoopback(target.host) || !collide(listener, target)) continue;
+      const written = upstream.addresses[index];
+      const key = written === undefined ? "upstream.url" : `upstream.addresses.${index}`;
       const expected = `another address than the gateway's own (${name})`;
-      refuse("upstream.url", showFound(upstream.url), expected, `${name}.port`, `${name}.host`);
+      refuse(key, showFound(written ?? upstream.url), expected, "upstream.url", `${name}.port`, `${name}.host`);
     }
   }
   return errors;

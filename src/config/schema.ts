@@ -6,12 +6,13 @@ import {
   parseHost,
   parseNetwork,
   parseRoute,
+  parseUpstreamAddress,
   parseUpstreamUrl,
   routePattern,
 } from "./addresses.ts";
 import { type List, listOf, type Parsed, section } from "./definition.ts";
 import { choice, duration, filePath, flag, optionalText, size, text, wholeNumber } from "./leaves.ts";
-import { fieldFlaws, routeFlaws } from "./list-flaws.ts";
+import { addressFlaws, fieldFlaws, routeFlaws } from "./list-flaws.ts";
 
 const second = 1000;
 const hour = 3600 * second;
@@ -35,6 +36,15 @@ const network = text(
   "",
   { expected: 'an IP address or a network such as "10.0.0.0/8"', parse: parseNetwork },
   "An IPv4 or IPv6 address, or a network in CIDR notation.",
+);
+
+const upstreamAddress = text(
+  "",
+  {
+    expected: 'a host name or an IP address, with a port or without, such as "10.0.0.1:3000" or "[::1]:3000"',
+    parse: parseUpstreamAddress,
+  },
+  "A host and, after a colon, its port.",
 );
 
 // These carry HTTP requests, which would pass uncounted and unchecked.
@@ -134,6 +144,14 @@ export const schema = section("The configuration of Headgate.", {
       },
       "Where admitted requests are sent; a path in it stands before the client's target.",
     ),
+    addresses: listOf(upstreamAddress, {
+      default: [],
+      description: "Where to connect in place of the URL's host, each with the URL's port unless it names one.",
+      minItems: 0,
+      maxItems: 64,
+      expected: "a list of at most 64 addresses",
+      flaws: addressFlaws,
+    }),
     tls: section("How an upstream with an https URL is spoken to.", {
       ca: filePath("Certificates of the authorities to believe, in PEM, in place of the system's."),
       serverName: optionalText(
@@ -143,6 +161,18 @@ export const schema = section("The configuration of Headgate.", {
       cert: filePath("The certificate the gateway shows to the upstream, in PEM; with key."),
       key: filePath("The private key of cert, in PEM, without a passphrase."),
       insecureSkipVerify: flag(false, "Any certificate will do, so that anybody on the way can pose as the upstream."),
+    }),
+    healthCheck: section("Whether the addresses are asked how they are, beside the traffic.", {
+      path: optionalText(
+        {
+          expected: 'a path that begins with "/", without blanks, fragment and control characters',
+          json: { pattern: "^/[!-~]*$" },
+          parse: (path) => (/^\/[!-~]*$/.test(path) && !path.includes("#") ? path : undefined),
+        },
+        "What is asked for, with GET; 2xx and 3xx are healthy. null: nothing is asked.",
+      ),
+      interval: duration("5s", [100, day], "How often each address is asked."),
+      timeout: duration("2s", [1, day], "How long connecting may take, and the answer."),
     }),
     connectTimeout: duration(
       "2s",

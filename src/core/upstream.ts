@@ -18,21 +18,53 @@ export type UpstreamErrorReason =
 export interface UpstreamSettings {
   /** An absolute http or https URL; its path, if any, stands before what is forwarded. */
   readonly url: string;
+  /** Where to connect in place of the URL's host, as it was written; see splitAddress. */
+  readonly addresses: readonly string[];
   readonly tls: UpstreamTlsSettings;
+  readonly healthCheck: HealthCheckSettings;
   readonly connectTimeoutMs: number;
   readonly responseTimeoutMs: number;
   readonly maxConnections: number;
 }
 
-/** Where the URL says that connections go: the host without brackets. */
-export function upstreamEndpoint(url: string): {
+/** Where connections go: a name or an address (without brackets), and a port. */
+export interface UpstreamTarget {
   readonly host: string;
   readonly port: number;
+}
+
+/** `host` is the URL's, which the upstream is known by, wherever it is. */
+export function upstreamTargets({ url, addresses }: Pick<UpstreamSettings, "url" | "addresses">): {
+  readonly host: string;
   readonly isTls: boolean;
+  readonly targets: readonly UpstreamTarget[];
 } {
-  const { protocol, hostname, port } = new URL(url);
+  const { protocol, hostname, port: written } = new URL(url);
   const isTls = protocol === "https:";
-  return { host: hostname.replace(/^\[(.*)\]$/, "$1"), port: port === "" ? (isTls ? 443 : 80) : Number(port), isTls };
+  const host = withoutBrackets(hostname);
+  const port = written === "" ? (isTls ? 443 : 80) : Number(written);
+  const targets = addresses.map((address) => {
+    const { host, port: own } = splitAddress(address);
+    return { host, port: own ?? port };
+  });
+  return { host, isTls, targets: targets.length > 0 ? targets : [{ host, port }] };
+}
+
+/** `host`, `host:port`, and the same with `[::1]`. The port is null if there is none. */
+export function splitAddress(text: string): { readonly host: string; readonly port: number | null } {
+  const [, host = text, port] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(text) ?? [];
+  return { host: withoutBrackets(host), port: port === undefined ? null : Number(port) };
+}
+
+function withoutBrackets(host: string): string {
+  return host.replace(/^\[(.*)\]$/, "$1");
+}
+
+export interface HealthCheckSettings {
+  /** In origin form; null: there is no check. */
+  readonly path: string | null;
+  readonly intervalMs: number;
+  readonly timeoutMs: number;
 }
 
 /** Paths are absolute. */
@@ -58,6 +90,16 @@ export interface TunnelFigures {
   /** Upgrades the upstream has not answered, or has answered otherwise and not to the end. */
   readonly opening: number;
   readonly open: number;
+}
+
+export interface AddressFigures {
+  readonly available: number;
+  readonly ejected: number;
+  /** So far. */
+  readonly ejections: number;
+  readonly failedLookups: number;
+  /** Every name could be looked up last time. */
+  readonly areCurrent: boolean;
 }
 
 export interface UpstreamConnections {

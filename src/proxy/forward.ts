@@ -15,9 +15,9 @@ import { RequestBody } from "./request-body.ts";
 import { downstreamResponseFields } from "./response-fields.ts";
 import type { ResponseHead } from "./response-parser.ts";
 import type { Tunnels } from "./tunnels.ts";
+import type { Connections, Seeker, UpstreamConnection } from "./upstream-connection.ts";
 import type { UpstreamConnections } from "./upstream-connections.ts";
 import { BadInterimResponse, upstreamErrorCode, upstreamErrorReason, upstreamProblem } from "./upstream-error.ts";
-import type { UpstreamSlot } from "./upstream-slot.ts";
 
 export interface ForwardRequest {
   /** Origin form. */
@@ -42,12 +42,11 @@ export interface ForwarderOptions {
 /** Each is kept in memory for a client that reads slowly. */
 const maxInterimResponses = 16;
 
-export class Forwarding implements ResponseHandler {
+export class Forwarding implements ResponseHandler, Seeker {
   readonly #downstream: Downstream;
   readonly #request: ForwardRequest;
   readonly #options: ForwarderOptions;
-  #connection: UpstreamSlot | null = null;
-  #stopWaiting: (() => void) | null = null;
+  #connection: UpstreamConnection | null = null;
   #body: RequestBody | null = null;
   /** With a client that reads its answer more slowly than the upstream writes it. */
   #patience: Patience | null = null;
@@ -66,15 +65,23 @@ export class Forwarding implements ResponseHandler {
 
   start(): void {
     this.#downstream.out.once("close", this.#onClientGone);
-    this.#stopWaiting = this.#connections.acquire((connection) => {
-      this.#stopWaiting = null;
-      this.#connection = connection;
-      if (connection === null) this.#fail("overloaded", null);
-      else this.#dispatch(connection);
-    });
+    this.#connections.acquire(this);
   }
 
-  get #connections(): UpstreamConnections | Tunnels {
+  onOpening(): void {
+    this.#downstream.exchange.dispatchedMs ??= this.#options.nowMs();
+  }
+
+  onConnection(connection: UpstreamConnection): void {
+    this.#connection = connection;
+    this.#dispatch(connection);
+  }
+
+  onNoConnection(error: Error | null): void {
+    this.#fail(error === null ? "overloaded" : upstreamErrorReason(error), error);
+  }
+
+  get #connections(): Connections {
     return this.#request.upgrade.length > 0 ? this.#options.tunnels : this.#options.connections;
   }
 
@@ -86,7 +93,7 @@ export class Forwarding implements ResponseHandler {
     this.#abandon();
   }
 
-  #dispatch(connection: UpstreamSlot): void {
+  #dispatch(connection: UpstreamConnection): void {
     const { body, exchange, hasBody, expectsContinue } = this.#downstream;
     if (expectsContinue && hasBody) this.#downstream.writeContinue();
     if (hasBody) this.#body = new RequestBody(body, this.#bodyBounds(), this.#refuseBody);
@@ -103,7 +110,7 @@ export class Forwarding implements ResponseHandler {
     exchange.answeredMs = this.#options.nowMs();
     const { fields, retryAfter } = downstreamResponseFields(received, status);
     this.#downstream.respond(status, reason, fields, retryAfter);
-    this.#options.onAnswer();
+    this.#noteAnswer();
     out.on("drain", this.#onDrain);
     // The head goes out with the first piece of the body if that is here already, alone if it is not.
     process.nextTick(flushHead, this.#downstream);
@@ -131,7 +138,7 @@ export class Forwarding implements ResponseHandler {
     }
     this.#isOver = true;
     exchange.answeredMs = this.#options.nowMs();
-    this.#options.onAnswer();
+    this.#noteAnswer();
     this.#letGo();
     if (early.length > 0) socket.unshift(early);
     const { fields } = downstreamResponseFields(received, 101);
@@ -162,13 +169,20 @@ export class Forwarding implements ResponseHandler {
 
   onError(error: Error, isUntouched: boolean): void {
     const reason = upstreamErrorReason(error);
-    if (this.#connection !== null && isUntouched && this.#mayRetry(reason)) {
+    const connection = this.#connection;
+    if (connection !== null && isUntouched && this.#mayRetry(reason)) {
       this.#wasRetried = true;
-      // The same slot: its connection is gone, so this opens a new one.
-      this.#dispatch(this.#connection);
+      this.#connection = null;
+      this.#options.connections.replace(connection, this);
     } else {
+      if (isUntouched && reason === "reset" && !this.#wasReused) this.#options.connections.failed(connection, reason);
       this.#fail(reason, error);
     }
+  }
+
+  #noteAnswer(): void {
+    this.#connection?.endpoint.answered();
+    this.#options.onAnswer();
   }
 
   #mayRetry(reason: UpstreamErrorReason): boolean {
@@ -219,7 +233,7 @@ export class Forwarding implements ResponseHandler {
 
   /** Breaks the upstream's connection: what is on its way there is not wanted any more. */
   #abandon(): void {
-    this.#stopWaiting?.();
+    this.#connections.leave(this);
     this.#connection?.abort();
     this.#letGo();
   }

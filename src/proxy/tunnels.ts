@@ -4,13 +4,12 @@
 import type { Socket } from "node:net";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { TunnelFigures } from "../core/upstream.ts";
-import type { Connector } from "./connector.ts";
+import type { Endpoints } from "./endpoints.ts";
 import { Tunnel } from "./tunnel.ts";
-import { UpstreamSlot } from "./upstream-slot.ts";
+import { type Connections, type Seeker, UpstreamConnection } from "./upstream-connection.ts";
 
 export interface TunnelsOptions {
-  /** Of sockets that may be half-open: the tunnel passes the end of one direction on and keeps the other. */
-  readonly connect: Connector;
+  readonly endpoints: Endpoints;
   readonly responseTimeoutMs: number;
   readonly maxTunnels: number;
   readonly idleTimeoutMs: number;
@@ -19,32 +18,56 @@ export interface TunnelsOptions {
   readonly onEnd: (end: TunnelEnd) => void;
 }
 
-export class Tunnels {
+export class Tunnels implements Connections {
   readonly #options: TunnelsOptions;
-  readonly #opening = new Set<UpstreamSlot>();
+  /** With what gives the attempt up. */
+  readonly #opening = new Map<Seeker, () => void>();
+  readonly #asking = new Set<UpstreamConnection>();
   readonly #open = new Set<Tunnel>();
 
   constructor(options: TunnelsOptions) {
     this.#options = options;
   }
 
-  /** Calls `ready` at once, with null if there are as many as there may be. */
-  acquire(ready: (connection: UpstreamSlot | null) => void): () => void {
-    const { connect, responseTimeoutMs, maxTunnels } = this.#options;
-    if (this.#opening.size + this.#open.size >= maxTunnels) {
-      ready(null);
-      return nothing;
+  /** Tells at once if there are as many as there may be. */
+  acquire(seeker: Seeker): void {
+    const { endpoints, maxTunnels, responseTimeoutMs } = this.#options;
+    if (this.#opening.size + this.#asking.size + this.#open.size >= maxTunnels) {
+      seeker.onNoConnection(null);
+      return;
     }
-    const connection = new UpstreamSlot({ connect, responseTimeoutMs });
-    this.#opening.add(connection);
-    ready(connection);
-    return nothing;
+    const endpoint = endpoints.choose();
+    if (endpoint === null) {
+      seeker.onNoConnection(endpoints.noAddress());
+      return;
+    }
+    // The tunnel passes the end of one direction on and keeps the other.
+    const options = { allowHalfOpen: true };
+    const giveUp = endpoints.open(endpoint, options, {
+      onOpened: (opened) => {
+        this.#opening.delete(seeker);
+        const connection = new UpstreamConnection(opened, { responseTimeoutMs });
+        this.#asking.add(connection);
+        seeker.onConnection(connection);
+      },
+      onFailed: (error) => {
+        this.#opening.delete(seeker);
+        seeker.onNoConnection(error);
+      },
+    });
+    this.#opening.set(seeker, giveUp);
+    seeker.onOpening();
+  }
+
+  leave(seeker: Seeker): void {
+    this.#opening.get(seeker)?.();
+    this.#opening.delete(seeker);
   }
 
   /** It was no tunnel after all, or has become one by now; the client library's side of it is over. */
-  release(connection: UpstreamSlot): void {
-    this.#opening.delete(connection);
-    // A socket that was handed out is not the client's any more, so this does not reach it.
+  release(connection: UpstreamConnection): void {
+    this.#options.endpoints.endLease(connection);
+    this.#asking.delete(connection);
     connection.abort();
   }
 
@@ -61,13 +84,15 @@ export class Tunnels {
   }
 
   figures(): TunnelFigures {
-    return { opening: this.#opening.size, open: this.#open.size };
+    return { opening: this.#opening.size + this.#asking.size, open: this.#open.size };
   }
 
   close(): void {
     for (const tunnel of this.#open) tunnel.destroy();
-    for (const slot of this.#opening) slot.abort();
+    for (const seeker of [...this.#opening.keys()]) {
+      this.leave(seeker);
+      seeker.onNoConnection(null);
+    }
+    for (const connection of this.#asking) connection.abort();
   }
 }
-
-const nothing = (): void => {};

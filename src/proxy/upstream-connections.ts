@@ -1,95 +1,180 @@
-// At most `maxConnections` connections to the upstream, each carrying one request at a time and kept for the next one.
-// As many requests again may wait for a free one, for at most the connect timeout; who comes later or waits longer is
-// told that the gateway is overloaded. The connection used last is used first, so spare ones fall idle and close.
-import type { UpstreamConnections as ConnectionFigures } from "../core/upstream.ts";
-import type { Connector } from "./connector.ts";
-import { UpstreamSlot } from "./upstream-slot.ts";
+// At most `maxConnections` connections to the upstream, to all of its addresses together, each carrying one request at a
+// time and kept for the next one. As many requests again may wait for a free one, for at most the connect timeout; who
+// comes later or waits longer is told that the gateway is overloaded. Of an address, the connection used last is used
+// first, so spare ones fall idle and close.
+import type { UpstreamConnections as ConnectionFigures, UpstreamErrorReason } from "../core/upstream.ts";
+import type { Endpoint } from "./endpoint.ts";
+import type { Endpoints } from "./endpoints.ts";
+import {
+  type Connections,
+  type Seeker,
+  UpstreamConnection,
+  type UpstreamConnectionOptions,
+} from "./upstream-connection.ts";
 
 export interface UpstreamOptions {
-  readonly connect: Connector;
+  readonly endpoints: Endpoints;
   readonly connectTimeoutMs: number;
   readonly responseTimeoutMs: number;
   readonly maxConnections: number;
 }
 
-interface Waiter {
-  readonly ready: (connection: UpstreamSlot | null) => void;
-  readonly timer: NodeJS.Timeout;
-}
-
-export class UpstreamConnections {
+export class UpstreamConnections implements Connections {
   readonly #options: UpstreamOptions;
-  readonly #free: UpstreamSlot[] = [];
-  readonly #all = new Set<UpstreamSlot>();
-  readonly #waiting = new Set<Waiter>();
+  readonly #endpoints: Endpoints;
+  readonly #connectionOptions: UpstreamConnectionOptions;
+  readonly #all = new Set<UpstreamConnection>();
+  /** With what gives the attempt up. */
+  readonly #opening = new Map<Seeker, () => void>();
+  /** In the order they came. */
+  readonly #waiting = new Map<Seeker, NodeJS.Timeout>();
 
   constructor(options: UpstreamOptions) {
     this.#options = options;
+    this.#connectionOptions = {
+      responseTimeoutMs: options.responseTimeoutMs,
+      // One that closes under a request is that request's until it is released.
+      onClose: (connection) => {
+        if (connection.endpoint.idle.includes(connection)) this.#drop(connection);
+      },
+    };
+    this.#endpoints = options.endpoints;
+    this.#endpoints.onGone(({ idle }) => {
+      for (const connection of [...idle]) this.#drop(connection);
+    });
   }
 
-  /**
-   * Calls `ready` with a connection, at once if one is free, or with null if none became free in time.
-   * Returns a function that stops waiting; it does nothing after `ready` was called.
-   */
-  acquire(ready: (connection: UpstreamSlot | null) => void): () => void {
-    const connection = this.#free.pop() ?? this.#open();
-    if (connection !== undefined) {
-      ready(connection);
-      return nothing;
-    }
-    if (this.#waiting.size >= this.#options.maxConnections) {
-      ready(null);
-      return nothing;
-    }
-    return this.#wait(ready);
+  /** Answers at once if a connection is free, or if there can be none. */
+  acquire(seeker: Seeker): void {
+    const endpoint = this.#endpoints.choose();
+    if (endpoint === null) seeker.onNoConnection(this.#endpoints.noAddress());
+    else if (endpoint.idle.length > 0) this.#lend(endpoint, seeker);
+    else if (this.#hasRoom()) this.#give(endpoint, seeker);
+    else if (this.#waiting.size >= this.#options.maxConnections) seeker.onNoConnection(null);
+    else this.#wait(seeker);
   }
 
-  release(connection: UpstreamSlot): void {
-    const [next] = this.#waiting;
-    if (next === undefined) {
-      this.#free.push(connection);
-      return;
-    }
-    this.#stopWaiting(next);
-    next.ready(connection);
+  leave(seeker: Seeker): void {
+    this.#stopWaiting(seeker);
+    const giveUp = this.#opening.get(seeker);
+    if (giveUp === undefined) return;
+    this.#opening.delete(seeker);
+    giveUp();
+    this.#serve();
+  }
+
+  release(connection: UpstreamConnection): void {
+    this.#endpoints.endLease(connection);
+    if (connection.isClosed || connection.endpoint.isGone) this.#drop(connection);
+    else connection.endpoint.idle.push(connection);
+    if (this.#waiting.size > 0) this.#serve();
+  }
+
+  /** In place of a connection that was closed: a new one, before anybody who waits. */
+  replace(connection: UpstreamConnection, seeker: Seeker): void {
+    this.#endpoints.endLease(connection);
+    this.#drop(connection);
+    this.#open(this.#endpoints.choose() ?? connection.endpoint, seeker);
+  }
+
+  /** The request on it met a failure that says something about the address. */
+  failed(connection: UpstreamConnection | null, reason: UpstreamErrorReason): void {
+    if (connection !== null) this.#endpoints.failed(connection.endpoint, reason);
   }
 
   figures(): ConnectionFigures {
-    const idle = this.#free.filter(({ isOpen }) => isOpen).length;
-    return { active: this.#all.size - this.#free.length, idle, waiting: this.#waiting.size };
+    const idle = this.#endpoints.all.reduce((sum, endpoint) => sum + endpoint.idle.length, 0);
+    return { active: this.#all.size + this.#opening.size - idle, idle, waiting: this.#waiting.size };
   }
 
   /** Closes the idle connections and breaks the others. */
   close(): void {
-    for (const waiter of [...this.#waiting]) {
-      this.#stopWaiting(waiter);
-      waiter.ready(null);
+    for (const seeker of [...this.#waiting.keys(), ...this.#opening.keys()]) {
+      this.leave(seeker);
+      seeker.onNoConnection(null);
     }
-    for (const slot of this.#all) slot.abort();
+    for (const connection of this.#all) connection.abort();
   }
 
-  #open(): UpstreamSlot | undefined {
-    const { connect, responseTimeoutMs, maxConnections } = this.#options;
-    if (this.#all.size >= maxConnections) return undefined;
-    const connection = new UpstreamSlot({ connect, responseTimeoutMs });
-    this.#all.add(connection);
-    return connection;
+  #isFull(): boolean {
+    return this.#all.size + this.#opening.size >= this.#options.maxConnections;
   }
 
-  #wait(ready: Waiter["ready"]): () => void {
+  #hasRoom(): boolean {
+    return !this.#isFull() || this.#endpoints.all.some(({ idle }) => idle.length > 0);
+  }
+
+  /** There is room. */
+  #give(chosen: Endpoint, seeker: Seeker): void {
+    const endpoint = this.#isFull() && chosen.idle.length === 0 ? this.#endpoints.chooseIdle() : chosen;
+    if (endpoint !== null && endpoint.idle.length > 0) {
+      this.#lend(endpoint, seeker);
+      return;
+    }
+    if (this.#isFull()) {
+      // What is kept for an address that is not to be used now makes room.
+      const spare = this.#endpoints.all.find(({ idle }) => idle.length > 0)?.idle[0];
+      if (spare !== undefined) this.#drop(spare);
+    }
+    this.#open(chosen, seeker);
+  }
+
+  #lend(endpoint: Endpoint, seeker: Seeker): void {
+    const connection = endpoint.idle.pop() as UpstreamConnection;
+    this.#endpoints.lend(connection);
+    seeker.onConnection(connection);
+  }
+
+  #open(endpoint: Endpoint, seeker: Seeker): void {
+    const giveUp = this.#endpoints.open(
+      endpoint,
+      { allowHalfOpen: false },
+      {
+        onOpened: (opened) => {
+          this.#opening.delete(seeker);
+          const connection = new UpstreamConnection(opened, this.#connectionOptions);
+          this.#all.add(connection);
+          seeker.onConnection(connection);
+        },
+        onFailed: (error) => {
+          this.#opening.delete(seeker);
+          seeker.onNoConnection(error);
+          this.#serve();
+        },
+      },
+    );
+    this.#opening.set(seeker, giveUp);
+    seeker.onOpening();
+  }
+
+  /** Closes it, if it is not closed. */
+  #drop(connection: UpstreamConnection): void {
+    const { idle } = connection.endpoint;
+    const at = idle.indexOf(connection);
+    if (at !== -1) idle.splice(at, 1);
+    this.#all.delete(connection);
+    if (!connection.isClosed) connection.abort();
+  }
+
+  #serve(): void {
+    for (const seeker of [...this.#waiting.keys()]) {
+      const endpoint = this.#endpoints.choose();
+      if (endpoint === null || !this.#hasRoom()) return;
+      // One before it may have taken it along.
+      if (this.#stopWaiting(seeker)) this.#give(endpoint, seeker);
+    }
+  }
+
+  #wait(seeker: Seeker): void {
     const timer = setTimeout(() => {
-      this.#waiting.delete(waiter);
-      ready(null);
+      this.#waiting.delete(seeker);
+      seeker.onNoConnection(null);
     }, this.#options.connectTimeoutMs);
-    const waiter: Waiter = { ready, timer };
-    this.#waiting.add(waiter);
-    return () => this.#stopWaiting(waiter);
+    this.#waiting.set(seeker, timer);
   }
 
-  #stopWaiting(waiter: Waiter): void {
-    clearTimeout(waiter.timer);
-    this.#waiting.delete(waiter);
+  #stopWaiting(seeker: Seeker): boolean {
+    clearTimeout(this.#waiting.get(seeker));
+    return this.#waiting.delete(seeker);
   }
 }
-
-const nothing = (): void => {};

@@ -5,12 +5,19 @@ import { isIP, type Socket } from "node:net";
 import type { SecureContext, TLSSocket } from "node:tls";
 import type { UpstreamTlsSettings } from "../core/upstream.ts";
 import { connectTls } from "./tls-carrier.ts";
-import { judgeTlsFiles, readTlsTexts, type TlsFileError, type TlsFileKey, type TlsTexts } from "./tls-files.ts";
+import {
+  judgeTlsFiles,
+  readTlsTexts,
+  type TlsFileError,
+  type TlsFileKey,
+  type TlsTexts,
+  whatIsWrong,
+} from "./tls-files.ts";
 
 export interface UpstreamTlsEvents {
   readonly onReload: () => void;
   /** What is in use is what was read before. */
-  readonly onError: (errors: readonly TlsFileError[]) => void;
+  readonly onError: (errors: readonly { readonly key: string; readonly found: string }[]) => void;
 }
 
 /** The files cannot be used to begin with. */
@@ -125,7 +132,8 @@ export class UpstreamTls {
       this.#events.onReload();
     } else if (this.#refused !== null && areSame(texts, this.#refused)) {
       this.#texts = texts;
-      this.#events.onError(judged.errors);
+      const told = judged.errors.map((error) => ({ key: `upstream.tls.${error.key}`, found: whatIsWrong(error) }));
+      this.#events.onError(told);
     }
     this.#refused = texts;
   }

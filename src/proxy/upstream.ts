@@ -1,8 +1,11 @@
-// The upstream as the rest of the gateway has it: a pool of connections for requests and one connection for each tunnel,
-// all opened in the same way, and closed together.
+// The upstream as the rest of the gateway has it: its addresses, a pool of connections to them for requests and one
+// connection for each tunnel, all opened in the same way, and closed together.
 import type { TunnelEnd } from "../core/tunnel-end.ts";
-import { type UpstreamSettings, upstreamEndpoint } from "../core/upstream.ts";
-import { createConnector } from "./connector.ts";
+import { type AddressFigures, type UpstreamSettings, upstreamTargets } from "../core/upstream.ts";
+import type { EndpointEvents } from "./endpoint.ts";
+import { Endpoints } from "./endpoints.ts";
+import { HealthCheck } from "./health-check.ts";
+import { NameLookup, type NameOptions } from "./name-lookup.ts";
 import { Tunnels } from "./tunnels.ts";
 import { UpstreamConnections } from "./upstream-connections.ts";
 import { UpstreamTls, type UpstreamTlsEvents } from "./upstream-tls.ts";
@@ -10,39 +13,102 @@ import { UpstreamTls, type UpstreamTlsEvents } from "./upstream-tls.ts";
 export interface Upstream {
   readonly connections: UpstreamConnections;
   readonly tunnels: Tunnels;
+  addresses(): AddressFigures;
+  /** The addresses are asked no more how they are. */
+  stopChecking(): void;
   /** Closes the idle connections and breaks the others. */
   close(): void;
 }
 
-export interface TunnelSettings {
+export interface UpstreamOptions {
   readonly maxTunnels: number;
   readonly idleTimeoutMs: number;
   readonly nowMs: () => number;
   readonly onEnd: (end: TunnelEnd) => void;
+  readonly names: NameOptions;
 }
 
-/** Connects to nobody yet. Rejects with a TlsFilesProblem if the files for TLS cannot be used. */
+export interface UpstreamEvents extends EndpointEvents {
+  readonly tls: UpstreamTlsEvents;
+  readonly onLookupFailed: (name: string, error: Error) => void;
+  readonly onLookupRecovered: (name: string) => void;
+}
+
+/**
+ * Connects to nobody yet; waits for names to be looked up, though no longer than for a connection. Rejects with a
+ * TlsFilesProblem if the files for TLS cannot be used.
+ */
 export async function openUpstream(
   settings: UpstreamSettings,
-  upgrade: TunnelSettings,
-  events: UpstreamTlsEvents,
+  options: UpstreamOptions,
+  events: UpstreamEvents,
 ): Promise<Upstream> {
-  const { host, port, isTls } = upstreamEndpoint(settings.url);
-  const tls = isTls ? await UpstreamTls.open(settings.tls, host, events) : null;
-  const target = { host, port, tls, timeoutMs: settings.connectTimeoutMs };
-  const connections = new UpstreamConnections({ ...settings, connect: createConnector(target) });
-  const tunnels = new Tunnels({
-    ...upgrade,
-    responseTimeoutMs: settings.responseTimeoutMs,
-    connect: createConnector({ ...target, allowHalfOpen: true }),
+  const { host, isTls } = upstreamTargets(settings);
+  const { connectTimeoutMs, responseTimeoutMs } = settings;
+  const tls = isTls ? await UpstreamTls.open(settings.tls, host, events.tls) : null;
+  let ejections = 0;
+  const endpoints = new Endpoints({
+    tls,
+    connectTimeoutMs,
+    nowMs: options.nowMs,
+    onEjected(...ejected) {
+      ejections += 1;
+      events.onEjected(...ejected);
+    },
+    onRestored: events.onRestored,
+    onUnhealthy(...unhealthy) {
+      ejections += 1;
+      events.onUnhealthy(...unhealthy);
+    },
+    onHealthy: events.onHealthy,
   });
+  const connections = new UpstreamConnections({ ...settings, endpoints });
+  const tunnels = new Tunnels({ ...options, endpoints, responseTimeoutMs });
+  const names = new NameLookup({
+    ...options.names,
+    targets: upstreamTargets(settings).targets,
+    onAddresses: (addresses) => endpoints.set(addresses),
+    onFailed: events.onLookupFailed,
+    onRecovered: events.onLookupRecovered,
+  });
+  await withinMs(names.start(), connectTimeoutMs);
+  const { path, ...times } = settings.healthCheck;
+  const urlHost = new URL(settings.url).host;
+  const { nowMs } = options;
+  const check =
+    path === null
+      ? null
+      : new HealthCheck({ ...times, path, host: urlHost, tls, nowMs, endpoints: () => endpoints.all });
   return {
     connections,
     tunnels,
+    addresses() {
+      const ejected = endpoints.all.filter(({ isEjected }) => isEjected).length;
+      const { failures, isCurrent } = names.figures();
+      return {
+        available: endpoints.all.length - ejected,
+        ejected,
+        ejections,
+        failedLookups: failures,
+        areCurrent: isCurrent,
+      };
+    },
+    stopChecking: () => check?.close(),
     close() {
+      check?.close();
+      names.close();
       tls?.close();
       tunnels.close();
       connections.close();
     },
   };
+}
+
+async function withinMs(done: Promise<void>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([done, late]);
+  clearTimeout(timer);
 }

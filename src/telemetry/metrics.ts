@@ -7,8 +7,15 @@ import type { Exchange } from "../core/exchange.ts";
 import type { Policy } from "../core/policy.ts";
 import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
 import type { CertificateInUse, TlsFailure } from "../core/tls.ts";
-import type { TunnelFigures, UpstreamConnections, UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
+import type {
+  AddressFigures,
+  TunnelFigures,
+  UpstreamConnections,
+  UpstreamErrorReason,
+  UpstreamHealth,
+} from "../core/upstream.ts";
 import type { TokensInUse } from "../core/verifier.ts";
+import { connectionMetrics } from "./connection-metrics.ts";
 import { type Exposition, exposer } from "./exposition.ts";
 import * as closed from "./labels.ts";
 import { processMetrics } from "./process-metrics.ts";
@@ -23,6 +30,7 @@ export interface MetricsSources {
   readonly upstreamConnections: () => UpstreamConnections;
   readonly upstreamHealth: () => UpstreamHealth;
   readonly tunnels: () => TunnelFigures;
+  readonly upstreamAddresses: () => AddressFigures;
   /** Open connections of clients. */
   readonly clientConnections: () => number;
   /** Null in a mode without a list of tokens. */
@@ -225,30 +233,6 @@ function storeMetrics(registry: Registry, { policy, store }: MetricsSources): vo
   });
   const expired = evictions.series({ ...labels, reason: "expired" });
   const live = evictions.series({ ...labels, reason: "live" });
-}
-
-function connectionMetrics(registry: Registry, sources: MetricsSources): void {
-  gauge(registry, "headgate_client_connections", "Open connections of clients.", [], (set) =>
-    set({}, sources.clientConnections()),
-  );
-  const connections = "Connections to the upstream, active or idle, and requests waiting for one.";
-  gauge(registry, "headgate_upstream_connections", connections, ["state"], (set) => {
-    const { active, idle, waiting } = sources.upstreamConnections();
-    set({ state: "active" }, active);
-    set({ state: "idle" }, idle);
-    set({ state: "waiting" }, waiting);
-  });
-  const tunnels = "Connections that left HTTP by an Upgrade, and upgrades the upstream is being asked for.";
-  gauge(registry, "headgate_tunnels", tunnels, ["state"], (set) => {
-    const { opening, open } = sources.tunnels();
-    set({ state: "opening" }, opening);
-    set({ state: "open" }, open);
-  });
-  const state = "1 for the state the last attempt to reach the upstream showed, 0 for the others.";
-  gauge(registry, "headgate_upstream_state", state, ["state"], (set) => {
-    const now = sources.upstreamHealth().state;
-    for (const state of closed.upstreamStates) set({ state }, state === now ? 1 : 0);
-  });
 }
 
 function tokenMetrics(registry: Registry, tokens: MetricsSources["tokens"]): void {

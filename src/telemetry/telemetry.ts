@@ -19,6 +19,7 @@ export interface TelemetryOptions {
   readonly store: CounterStore;
   readonly upstreamConnections: () => UpstreamConnections;
   readonly tunnels: MetricsSources["tunnels"];
+  readonly upstreamAddresses: MetricsSources["upstreamAddresses"];
   readonly clientConnections: () => number;
   readonly tokens: MetricsSources["tokens"];
   readonly certificate: MetricsSources["certificate"];
@@ -57,6 +58,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     upstreamConnections: options.upstreamConnections,
     upstreamHealth: () => health,
     tunnels: options.tunnels,
+    upstreamAddresses: options.upstreamAddresses,
     clientConnections: options.clientConnections,
     tokens: options.tokens,
     certificate: options.certificate,

@@ -238,6 +238,22 @@ const messages = new Map([
   ["unknown-section.yaml", 'unknown-section.yaml:1:1: upstrem: unknown key; did you mean "upstream"?'],
   ["unmatched-word.yaml", 'unmatched-word.yaml:1:12: unmatched: found "allow", expected reject or proxy'],
   [
+    "upstream-address-port.yaml",
+    'upstream-address-port.yaml:2:15: upstream.addresses.0: found "10.0.0.1:0", expected a host name or an IP address, with a port or without, such as "10.0.0.1:3000" or "[::1]:3000"',
+  ],
+  [
+    "upstream-address-scheme.yaml",
+    'upstream-address-scheme.yaml:2:15: upstream.addresses.0: found "http://10.0.0.1", expected a host name or an IP address, with a port or without, such as "10.0.0.1:3000" or "[::1]:3000"',
+  ],
+  [
+    "upstream-address-twice.yaml",
+    'upstream-address-twice.yaml:2:24: upstream.addresses.1: found "backend", expected no second "backend"',
+  ],
+  [
+    "upstream-address-is-the-gateway.yaml",
+    `upstream-address-is-the-gateway.yaml:2:15: upstream.addresses.0: found "127.0.0.1:8080", expected another address than the gateway's own (listen)`,
+  ],
+  [
     "upstream-credentials.yaml",
     'upstream-credentials.yaml:2:8: upstream.url: found "http://***@api.example.com/", expected an absolute http:// or https:// URL without credentials, query or fragment',
   ],
@@ -248,6 +264,10 @@ const messages = new Map([
   [
     "upstream-query.yaml",
     'upstream-query.yaml:2:8: upstream.url: found "http://api.example.com/?***", expected an absolute http:// or https:// URL without credentials, query or fragment',
+  ],
+  [
+    "upstream-health-path.yaml",
+    'upstream-health-path.yaml:3:11: upstream.healthCheck.path: found "health", expected a path that begins with "/", without blanks, fragment and control characters, or null',
   ],
   ["upstream-tls-ca-missing.yaml", "upstream.tls.ca: nowhere.pem: cannot be read: no such file"],
   [

@@ -1,6 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { parseBasePath, parseHost, parseNetwork, parseRoute, parseUpstreamUrl } from "../../src/config/addresses.ts";
+import {
+  parseBasePath,
+  parseHost,
+  parseNetwork,
+  parseRoute,
+  parseUpstreamAddress,
+  parseUpstreamUrl,
+} from "../../src/config/addresses.ts";
 
 describe("a host to listen on", () => {
   test.each(["0.0.0.0", "127.0.0.1", "::", "::1", "2001:db8::1", "localhost", "gateway-1.internal"])(
@@ -106,4 +113,27 @@ test("a trusted proxy is an address or a network of either family", () => {
   for (const text of ["", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0/8", "*", "lb", "fe80::1%eth0"]) {
     expect(parseNetwork(text)).toBeUndefined();
   }
+});
+
+describe("an address of the upstream", () => {
+  test.each(["10.0.0.1", "10.0.0.1:3000", "backend-b", "backend.internal:65535", "[::1]", "[2001:db8::1]:3000"])(
+    "%s is taken as it is",
+    (text) => {
+      expect(parseUpstreamAddress(text)).toBe(text);
+    },
+  );
+
+  test.each(["", ":3000", "backend:", "backend:0", "backend:65536", "backend:http", "::1", "::1:3000", "[backend]:80"])(
+    "%j is refused",
+    (text) => {
+      expect(parseUpstreamAddress(text)).toBeUndefined();
+    },
+  );
+
+  test.each(["10.0.0.1:3000/x", "http://backend", "user@backend", "[::1", "[::1]3000", "10.0.0.256", "a b"])(
+    "%j is refused",
+    (text) => {
+      expect(parseUpstreamAddress(text)).toBeUndefined();
+    },
+  );
 });

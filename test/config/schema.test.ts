@@ -95,7 +95,8 @@ describe("the JSON Schema", () => {
       ...["route-inside-another.yaml", "route-twice.yaml", "tls-without-cert.yaml", "tls-without-key.yaml"],
       ...["tokens-file-bad-line.yaml", "tokens-file-empty.yaml"],
       ...["tokens-file-missing.yaml", "tokens-file-without-mode.yaml", "tokens-without-file.yaml"],
-      "upstream-is-the-gateway.yaml",
+      ...["upstream-address-is-the-gateway.yaml", "upstream-address-port.yaml", "upstream-address-scheme.yaml"],
+      ...["upstream-address-twice.yaml", "upstream-is-the-gateway.yaml"],
       ...["upstream-tls-ca-missing.yaml", "upstream-tls-ca-no-certificate.yaml", "upstream-tls-cert-without-key.yaml"],
       ...[
         "upstream-tls-insecure-without-https.yaml",

@@ -3,6 +3,7 @@ import { loadSettings, packagedConfigFile } from "../../src/config/load.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { type Gateway, startGateway } from "../../src/gateway.ts";
+import type { NameOptions } from "../../src/proxy/name-lookup.ts";
 import { createLog } from "../../src/telemetry/log.ts";
 
 export type Overrides = {
@@ -26,6 +27,7 @@ export interface TestGatewayOptions {
   readonly upstreamUrl: string;
   readonly overrides?: Overrides;
   readonly clock?: Clock;
+  readonly names?: NameOptions;
 }
 
 export async function startTestGateway(options: TestGatewayOptions): Promise<TestGateway> {
@@ -42,6 +44,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
     droppedLogLines: () => 0,
     version: "0.0.0-test",
     nodeVersion: process.versions.node,
+    ...(options.names === undefined ? {} : { names: options.names }),
   });
   return {
     ...gateway,

@@ -1,0 +1,47 @@
+// What happens to the upstream's addresses, names and files, in the operator's words. An address that keeps failing and
+// answering could fill the log, so of its lines only a few a second are written; the metrics count them all.
+import type { Logger } from "pino";
+import type { Clock } from "../core/clock.ts";
+import type { UpstreamErrorReason } from "../core/upstream.ts";
+import { Sampler } from "./sampler.ts";
+
+export interface UpstreamEventLog {
+  readonly onEjected: (address: string, reason: UpstreamErrorReason, backoffMs: number) => void;
+  readonly onRestored: (address: string) => void;
+  readonly onUnhealthy: (address: string, fault: string) => void;
+  readonly onHealthy: (address: string) => void;
+  readonly onLookupFailed: (name: string, error: Error) => void;
+  readonly onLookupRecovered: (name: string) => void;
+  readonly tls: {
+    readonly onReload: () => void;
+    readonly onError: (errors: readonly { readonly key: string; readonly found: string }[]) => void;
+  };
+}
+
+export function createUpstreamEventLog(log: Logger, clock: Clock): UpstreamEventLog {
+  const sampler = new Sampler({
+    perSecond: 5,
+    maxKeys: 2,
+    report: (event, omitted) => log.warn({ event, omitted }, "upstream events left out"),
+  });
+  const passes = (event: string): boolean => sampler.passes(event, clock.monotonicMs());
+  return {
+    onEjected(address, reason, backoffMs) {
+      if (passes("ejected")) log.warn({ address, reason, backoffMs }, "upstream address ejected");
+    },
+    onRestored(address) {
+      if (passes("restored")) log.info({ address }, "upstream address restored");
+    },
+    onUnhealthy: (address, fault) => log.warn({ address, fault }, "upstream address unhealthy"),
+    onHealthy: (address) => log.info({ address }, "upstream address healthy"),
+    onLookupFailed(name, error) {
+      const code = "code" in error ? String(error.code) : error.name;
+      log.warn({ name, code }, "upstream name not looked up, the addresses from before stay in use");
+    },
+    onLookupRecovered: (name) => log.info({ name }, "upstream name looked up again"),
+    tls: {
+      onReload: () => log.info("files of upstream.tls reread"),
+      onError: (errors) => log.error({ errors }, "files of upstream.tls not usable, what was read before stays in use"),
+    },
+  };
+}
