@@ -283,7 +283,7 @@ async function openCertificate({ listen }: Settings, { clock, log }: GatewayOpti
       warn(validity);
     },
     onError: (why) => {
-      const facts = why.kind === "invalid" ? { errors: why.flaws } : { file: why.file, error: why.cause };
+      const facts = why.kind === "invalid" ? { errors: why.flaws } : { file: why.file, code: codeOf(why.cause) };
       log.error(facts, "certificate files not usable, the certificate from before stays in use");
     },
   });
