@@ -24,6 +24,8 @@ export interface Downstream {
    * what the upstream's 429 asks for.
    */
   respond(status: number, statusText: string, fields: string[], retryAfter: readonly string[]): void;
+  /** Ends the answer with a short body that is here whole, of which nothing has been written. */
+  end(body: Buffer): void;
   /**
    * Writes a 101 that switches to `protocol`, past the response, which is over then. Returns the client's socket and
    * what it sent in the meantime; null if the client is gone.

@@ -39,6 +39,9 @@ export interface ForwarderOptions {
   readonly onAnswer: () => void;
 }
 
+/** A body no longer than this is copied behind its head, which costs less than writing two pieces. */
+const maxHeldBytes = 4 * 1024;
+
 /** Each is kept in memory for a client that reads slowly. */
 const maxInterimResponses = 16;
 
@@ -52,6 +55,10 @@ export class Forwarding implements ResponseHandler, Seeker {
   #patience: Patience | null = null;
   /** It went out on a connection that had been idle. */
   #wasReused = false;
+  /** The head waits for what comes behind it in the same packet. */
+  #isHeadHeld = false;
+  /** A body's first piece that waits for its end. */
+  #held: Buffer | null = null;
   #interimResponses = 0;
   #wasRetried = false;
   /** Nothing more is to be said to the client: it has left, or it has been answered. */
@@ -113,7 +120,18 @@ export class Forwarding implements ResponseHandler, Seeker {
     this.#noteAnswer();
     out.on("drain", this.#onDrain);
     // The head goes out with the first piece of the body if that is here already, alone if it is not.
-    process.nextTick(flushHead, this.#downstream);
+    this.#isHeadHeld = true;
+    process.nextTick(flushHeld, this);
+  }
+
+  /** Sends what was kept back for the rest of its packet. */
+  flush(): void {
+    if (!this.#isHeadHeld) return;
+    this.#isHeadHeld = false;
+    const held = this.#held;
+    this.#held = null;
+    if (held === null) this.#downstream.flushHead();
+    else this.#pass(held);
   }
 
   /** What is thrown here fails the request, as it does in onHead. */
@@ -151,7 +169,17 @@ export class Forwarding implements ResponseHandler, Seeker {
     const { out } = this.#downstream;
     // A status that has none ended the answer with its head, whatever the upstream sends.
     if (out.writableEnded) return;
-    if (out.write(chunk)) {
+    if (this.#isHeadHeld && this.#held === null && chunk.length <= maxHeldBytes) {
+      this.#held = chunk;
+      return;
+    }
+    if (this.#held !== null) this.flush();
+    this.#isHeadHeld = false;
+    this.#pass(chunk);
+  }
+
+  #pass(chunk: Buffer): void {
+    if (this.#downstream.out.write(chunk)) {
       this.#patience?.moved(chunk.length);
       return;
     }
@@ -164,7 +192,11 @@ export class Forwarding implements ResponseHandler, Seeker {
   onEnd(): void {
     this.#isOver = true;
     this.#letGo();
-    this.#downstream.out.end();
+    const held = this.#held;
+    this.#isHeadHeld = false;
+    this.#held = null;
+    if (held === null) this.#downstream.out.end();
+    else this.#downstream.end(held);
   }
 
   onError(error: Error, isUntouched: boolean): void {
@@ -247,8 +279,8 @@ export class Forwarding implements ResponseHandler, Seeker {
   }
 }
 
-function flushHead(downstream: Downstream): void {
-  downstream.flushHead();
+function flushHeld(forwarding: Forwarding): void {
+  forwarding.flush();
 }
 
 function ignoreReset(): void {}

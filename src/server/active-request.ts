@@ -56,6 +56,8 @@ export abstract class ActiveRequest {
   abstract inform(status: number, fields: readonly string[]): void;
   /** Sends the head, if it is kept back for the first piece of the body. */
   abstract flushHead(): void;
+  /** Ends the answer with a whole body, of which nothing has been written; as text it is ASCII. */
+  abstract end(body: Buffer | string): void;
   abstract switchProtocols(
     protocol: string,
     fields: readonly string[],
@@ -80,7 +82,7 @@ export abstract class ActiveRequest {
     const { fields, body } = this.context.fields.problem(problem, this.decisionToShow());
     this.#write(problem.status, problem.message, fields);
     // Where an answer to HEAD is known to have no body, it has ended by now.
-    if (!this.out.writableEnded) this.out.end(body);
+    if (!this.out.writableEnded) this.end(body);
   }
 
   /** What was decided, unless an answer took so long that its reset is over: then what holds now. */

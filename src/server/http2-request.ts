@@ -55,6 +55,10 @@ export class Http2Request extends ActiveRequest {
   /** Heads are never kept back. */
   flushHead(): void {}
 
+  end(body: Buffer | string): void {
+    this.out.end(body);
+  }
+
   switchProtocols(): null {
     return null;
   }
