@@ -103,8 +103,10 @@ export class RequestFuzz {
     return flaws;
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#believed.close();
+    // A killed parent would leave its workers behind.
+    await this.#backend.stop();
     this.#backend.remove();
   }
 

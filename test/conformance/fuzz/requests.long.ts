@@ -30,7 +30,7 @@ for (const [i, server] of servers.entries()) {
       expect((await fuzz.finish()).slice(0, 5).join("\n\n")).toBe("");
     } finally {
       await annotate(JSON.stringify(fuzz.figures));
-      fuzz.close();
+      await fuzz.close();
     }
     // Cases that are all refused would show nothing.
     if (casesEach >= 1_000) expect(fuzz.figures.forwarded).toBeGreaterThan(casesEach / 4);

@@ -176,6 +176,6 @@ function isOwn({ status, fields }: Answer): boolean {
 
 /** The bounds on heads, chunk extensions and interim responses, which may not be framed either. */
 function mayBeRefused(bytes: string): boolean {
-  const framesInterim = /HTTP\/1\.\d 1\d\d(?:(?!\r\n\r\n)[^])*(?:Content-Length|Transfer-Encoding)/i.test(bytes);
+  const framesInterim = /HTTP\/1\.\d 1\d\d(?:(?!\r\n\r\n)[\s\S])*(?:Content-Length|Transfer-Encoding)/i.test(bytes);
   return framesInterim || bytes.length > 16_000 || bytes.split("HTTP/1.1 1").length > 16;
 }
