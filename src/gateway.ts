@@ -197,7 +197,6 @@ function createForward(
     tunnels,
     maxBodyBytes: settings.maxBodyBytes,
     bodyTimeoutMs: settings.timeouts.bodyMs,
-    responseTimeoutMs: settings.upstream.responseTimeoutMs,
     nowMs: clock.monotonicMs,
     onError: telemetry.upstreamFailed,
     onAnswer: telemetry.upstreamAnswered,

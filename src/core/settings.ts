@@ -2,6 +2,7 @@
 // else knows how it was written.
 import type { ForwardingHeader } from "./client-address.ts";
 import type { ConnectionBounds } from "./connection-bounds.ts";
+import type { FieldKind } from "./fields.ts";
 import type { Policy } from "./policy.ts";
 import type { TlsFiles } from "./tls.ts";
 import type { UpstreamSettings } from "./upstream.ts";
@@ -40,7 +41,7 @@ export interface Settings {
     /** Absolute path, resolved from the folder of the config file that named it. */
     readonly tokensFile: string | null;
   };
-  readonly fields: readonly ("standard" | "legacy" | "structured")[];
+  readonly fields: readonly FieldKind[];
   readonly maxBodyBytes: number;
   readonly timeouts: { readonly headMs: number; readonly bodyMs: number; readonly keepAliveMs: number };
   readonly drain: { readonly delayMs: number; readonly timeoutMs: number };

@@ -1,4 +1,5 @@
-// What is known about the upstream: the closed set of ways it can fail, and its health as the traffic shows it.
+// The upstream in words that all parts share: how it is configured, where it is, the closed set of ways it can fail, and
+// the figures that are told of it.
 
 export type UpstreamErrorReason =
   | "refused" // nothing listens there
@@ -102,7 +103,7 @@ export interface AddressFigures {
   readonly areCurrent: boolean;
 }
 
-export interface UpstreamConnections {
+export interface ConnectionFigures {
   /** Carrying a request. */
   readonly active: number;
   /** Open and waiting. */

@@ -3,8 +3,8 @@
 // of which nobody can have seen a byte, is given to one other address.
 import type { Socket } from "node:net";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
-import { createConnector } from "./connector.ts";
 import { type Address, Endpoint, type EndpointEvents } from "./endpoint.ts";
+import { openSocket } from "./open-socket.ts";
 import type { UpstreamConnection } from "./upstream-connection.ts";
 import { upstreamErrorReason } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
@@ -139,7 +139,7 @@ export class Endpoints {
     };
     endpoint.pending += 1;
     const { host, port } = endpoint;
-    const cancel = createConnector({ host, port, tls, timeoutMs, allowHalfOpen })((error, socket) => {
+    const cancel = openSocket({ host, port, tls, timeoutMs, allowHalfOpen }, (error, socket) => {
       if (socket !== null) {
         onOpened({ socket, endpoint, isProbe });
         return;

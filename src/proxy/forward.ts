@@ -32,7 +32,6 @@ export interface ForwarderOptions {
   readonly tunnels: Tunnels;
   readonly maxBodyBytes: number;
   readonly bodyTimeoutMs: number;
-  readonly responseTimeoutMs: number;
   readonly nowMs: () => number;
   /** Told once for each failed request, with the code of the error, if any, and the request's id. */
   readonly onError: (reason: UpstreamErrorReason, code: string | null, id: string) => void;

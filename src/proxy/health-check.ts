@@ -1,9 +1,10 @@
 // Asks each address of the upstream now and then how it is, on a connection of its own that nothing else uses. Three bad
 // answers in a row take an address out, two good ones bring it back. At most one question for each address at a time;
 // none of it is traffic.
-import { createConnector } from "./connector.ts";
+
 import type { Endpoint } from "./endpoint.ts";
 import { HttpConnection } from "./http-connection.ts";
+import { openSocket } from "./open-socket.ts";
 import { upstreamErrorCode } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
@@ -50,7 +51,7 @@ export class HealthCheck {
       if (this.#asked.delete(endpoint) && !endpoint.isGone) endpoint.checked(fault, nowMs());
     };
     const { host, port } = endpoint;
-    const giveUp = createConnector({ host, port, tls, timeoutMs })((error, socket) => {
+    const giveUp = openSocket({ host, port, tls, timeoutMs }, (error, socket) => {
       if (socket === null) {
         conclude(error === null ? "error" : upstreamErrorCode(error));
         return;

@@ -64,7 +64,7 @@ export class Tunnels implements Connections {
     this.#opening.delete(seeker);
   }
 
-  /** It was no tunnel after all, or has become one by now; the client library's side of it is over. */
+  /** It was no tunnel after all, or has become one by now: the request on it is over. */
   release(connection: UpstreamConnection): void {
     this.#options.endpoints.endLease(connection);
     this.#asking.delete(connection);

@@ -1,5 +1,4 @@
 // One open connection to one address of the upstream, and how a request gets it and leaves it.
-
 import type { Endpoint } from "./endpoint.ts";
 import type { Opened } from "./endpoints.ts";
 import { HttpConnection, type ResponseHandler, type UpstreamRequest } from "./http-connection.ts";

@@ -2,7 +2,7 @@
 // time and kept for the next one. As many requests again may wait for a free one, for at most the connect timeout; who
 // comes later or waits longer is told that the gateway is overloaded. Of an address, the connection used last is used
 // first, so spare ones fall idle and close.
-import type { UpstreamConnections as ConnectionFigures, UpstreamErrorReason } from "../core/upstream.ts";
+import type { ConnectionFigures, UpstreamErrorReason } from "../core/upstream.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { Endpoints } from "./endpoints.ts";
 import {
@@ -12,7 +12,7 @@ import {
   type UpstreamConnectionOptions,
 } from "./upstream-connection.ts";
 
-export interface UpstreamOptions {
+export interface UpstreamConnectionsOptions {
   readonly endpoints: Endpoints;
   readonly connectTimeoutMs: number;
   readonly responseTimeoutMs: number;
@@ -20,7 +20,7 @@ export interface UpstreamOptions {
 }
 
 export class UpstreamConnections implements Connections {
-  readonly #options: UpstreamOptions;
+  readonly #options: UpstreamConnectionsOptions;
   readonly #endpoints: Endpoints;
   readonly #connectionOptions: UpstreamConnectionOptions;
   readonly #all = new Set<UpstreamConnection>();
@@ -29,7 +29,7 @@ export class UpstreamConnections implements Connections {
   /** In the order they came. */
   readonly #waiting = new Map<Seeker, NodeJS.Timeout>();
 
-  constructor(options: UpstreamOptions) {
+  constructor(options: UpstreamConnectionsOptions) {
     this.#options = options;
     this.#connectionOptions = {
       responseTimeoutMs: options.responseTimeoutMs,

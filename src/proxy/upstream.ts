@@ -43,7 +43,7 @@ export async function openUpstream(
   options: UpstreamOptions,
   events: UpstreamEvents,
 ): Promise<Upstream> {
-  const { host, isTls } = upstreamTargets(settings);
+  const { host, isTls, targets } = upstreamTargets(settings);
   const { connectTimeoutMs, responseTimeoutMs } = settings;
   const tls = isTls ? await UpstreamTls.open(settings.tls, host, events.tls) : null;
   let ejections = 0;
@@ -66,7 +66,7 @@ export async function openUpstream(
   const tunnels = new Tunnels({ ...options, endpoints, responseTimeoutMs });
   const names = new NameLookup({
     ...options.names,
-    targets: upstreamTargets(settings).targets,
+    targets,
     onAddresses: (addresses) => endpoints.set(addresses),
     onFailed: events.onLookupFailed,
     onRecovered: events.onLookupRecovered,

@@ -23,7 +23,7 @@ const nothing = Buffer.alloc(0);
 export class Http1Request extends ActiveRequest {
   readonly body: IncomingMessage;
   readonly out: ServerResponse;
-  readonly connection: Connection;
+  readonly #connection: Connection;
   /** Set when it asks for another protocol: its connection carries no further request. */
   readonly #upgrade: UpgradeRequest | null;
   #hasLength = false;
@@ -40,7 +40,7 @@ export class Http1Request extends ActiveRequest {
     super(parts, context);
     this.body = parts.req;
     this.out = parts.res;
-    this.connection = parts.connection;
+    this.#connection = parts.connection;
     this.#upgrade = parts.upgrade;
     parts.connection.active = this;
     parts.res.once("close", () => this.#end());
@@ -50,7 +50,7 @@ export class Http1Request extends ActiveRequest {
   }
 
   get scheme(): "http" | "https" {
-    return this.connection.scheme;
+    return this.#connection.scheme;
   }
 
   get isUpgrade(): boolean {
@@ -105,7 +105,7 @@ export class Http1Request extends ActiveRequest {
    * take, and nobody would hear of it for hours. It goes past Node's response, which would make a message of it.
    */
   switchProtocols(protocol: string, fields: readonly string[]): { socket: Socket; early: readonly Buffer[] } | null {
-    const { socket } = this.connection;
+    const { socket } = this.#connection;
     const early = this.#upgrade?.take() ?? null;
     if (early === null || !socket.writable) return null;
     const own = ["Connection", "Upgrade", "Upgrade", protocol, ...this.context.fields.always(this.decisionToShow())];
@@ -118,7 +118,7 @@ export class Http1Request extends ActiveRequest {
 
   protected breakOff(): void {
     // To a client without framing a plain end would be a well-formed one.
-    if (this.body.httpVersion === "1.0") this.connection.reset();
+    if (this.body.httpVersion === "1.0") this.#connection.reset();
     this.out.destroy();
   }
 
@@ -128,17 +128,17 @@ export class Http1Request extends ActiveRequest {
     const { asksToLeave, flaw } = this.verdict.reading.message;
     // The doubt is there as well if something else is what is answered: a 429, or a 414.
     const isDoubtful = isInDoubt(flaw?.reason ?? null) || isInDoubt(this.exchange.problem);
-    const mustEnd = asksToLeave || this.connection.isLastTurn || this.context.isDraining();
+    const mustEnd = asksToLeave || this.#connection.isLastTurn || this.context.isDraining();
     const isLast = isUnread || mustEnd || isDoubtful;
     if (isLast) fields.push("Connection", "close");
     this.out.writeHead(status, statusText, fields);
     this.#hasLength = hasLength(fields);
-    if (isLast) this.connection.endAfterAnswer(isUnread ? this.body : null);
+    if (isLast) this.#connection.endAfterAnswer(isUnread ? this.body : null);
   }
 
   #end(): void {
     this.observe(this.out.writableFinished);
-    this.connection.endTurn();
+    this.#connection.endTurn();
   }
 }
 

@@ -10,6 +10,7 @@ import type { Decision } from "../core/policy.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import type { Accepted } from "./acceptor.ts";
 import type { ActiveRequest, ActiveRequestContext } from "./active-request.ts";
+import { maxFields, maxHeadBytes } from "./head-bounds.ts";
 import { Http2Request, isAnswered, ResponseBrokeOff } from "./http2-request.ts";
 import { ResetAllowance } from "./reset-allowance.ts";
 
@@ -26,8 +27,6 @@ export interface Http2Options {
 }
 
 const maxStreams = 100;
-const maxHeadBytes = 16 * 1024;
-const maxFields = 200;
 
 /** How long a client that has been told of the end may keep its side open. */
 const lingerMs = 2_000;

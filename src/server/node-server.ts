@@ -1,6 +1,7 @@
 // Node's HTTP server, set so that it answers nothing by itself and bounds what it reads: what it would say would lack
 // the fields. What happens to a request stands in traffic-server.ts.
 import { createServer, type IncomingMessage, type Server } from "node:http";
+import { maxFields, maxHeadBytes } from "./head-bounds.ts";
 import type { RequestHandler } from "./mount.ts";
 
 export interface NodeServerOptions {
@@ -13,10 +14,6 @@ export interface NodeServerOptions {
   readonly onUpgrade: (req: IncomingMessage, head: Buffer) => void;
   readonly onConnect: (req: IncomingMessage) => void;
 }
-
-/** Request line and fields together; Node counts them as one. */
-const maxHeadBytes = 16 * 1024;
-const maxFields = 200;
 
 export function createNodeServer(options: NodeServerOptions): Server {
   const server = createServer({

@@ -6,6 +6,7 @@ import type { Decision } from "../core/policy.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import { serializeHead } from "../core/response-head.ts";
 import type { Connection } from "./connection.ts";
+import { maxHeadBytes } from "./head-bounds.ts";
 
 export interface RawAnswersOptions {
   readonly fields: ResponseFields;
@@ -57,7 +58,7 @@ export function problemOfParseError(error: Error, receivedBytes: number): Proble
 function overflowProblem(error: Error, receivedBytes: number): Problem {
   const packet = "rawPacket" in error ? error.rawPacket : undefined;
   const isFirst = packet instanceof Uint8Array && packet.byteLength === receivedBytes;
-  return isFirst && !packet.subarray(0, 16_384).includes(0x0a) ? problems.targetTooLong : problems.headTooLarge;
+  return isFirst && !packet.subarray(0, maxHeadBytes).includes(0x0a) ? problems.targetTooLong : problems.headTooLarge;
 }
 
 function serializeAnswer({ status, message }: Problem, fields: readonly string[], body: string): string {

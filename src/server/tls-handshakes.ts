@@ -34,10 +34,6 @@ export class TlsHandshakes {
     certificate.onChange = (texts) => this.#server.setSecureContext(contextOptions(texts));
   }
 
-  get waitingCount(): number {
-    return this.#waiting.size;
-  }
-
   /** Calls `serve` when the handshake is done, with the socket as if it had not been read; or closes the connection. */
   begin(raw: Socket, serve: (socket: TLSSocket) => void): void {
     const id = endsOf(raw);

@@ -9,8 +9,8 @@ import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
 import type { CertificateInUse, TlsFailure } from "../core/tls.ts";
 import type {
   AddressFigures,
+  ConnectionFigures,
   TunnelFigures,
-  UpstreamConnections,
   UpstreamErrorReason,
   UpstreamHealth,
 } from "../core/upstream.ts";
@@ -27,7 +27,7 @@ export interface MetricsSources {
   readonly routes: readonly string[];
   readonly policy: Policy;
   readonly store: Pick<CounterStore, "stats">;
-  readonly upstreamConnections: () => UpstreamConnections;
+  readonly upstreamConnections: () => ConnectionFigures;
   readonly upstreamHealth: () => UpstreamHealth;
   readonly tunnels: () => TunnelFigures;
   readonly upstreamAddresses: () => AddressFigures;

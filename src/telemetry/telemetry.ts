@@ -5,7 +5,7 @@ import type { CounterStore } from "../core/counter-store.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { TlsFailure } from "../core/tls.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
-import type { UpstreamConnections, UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
+import type { ConnectionFigures, UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
 import { createAccessLog } from "./access-log.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
@@ -17,7 +17,7 @@ export interface TelemetryOptions {
   readonly accessLogEnabled: boolean;
   readonly routes: readonly string[];
   readonly store: CounterStore;
-  readonly upstreamConnections: () => UpstreamConnections;
+  readonly upstreamConnections: () => ConnectionFigures;
   readonly tunnels: MetricsSources["tunnels"];
   readonly upstreamAddresses: MetricsSources["upstreamAddresses"];
   readonly clientConnections: () => number;
@@ -34,7 +34,7 @@ export interface Telemetry {
   /** `path`: of the request's target, as it came. */
   observe(exchange: Exchange, path: string): void;
   upstreamAnswered(): void;
-  /** `code` is the system's or the client library's; `id` the request it happened to. */
+  /** `code` is the system's or the gateway's own; `id` the request it happened to. */
   upstreamFailed(reason: UpstreamErrorReason, code: string | null, id: string): void;
   /** A handshake of a client; `code` is OpenSSL's or the kernel's. */
   tlsFailed(reason: TlsFailure, code: string): void;

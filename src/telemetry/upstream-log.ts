@@ -7,7 +7,7 @@ import { Sampler } from "./sampler.ts";
 
 export interface UpstreamFailure {
   readonly reason: UpstreamErrorReason;
-  /** The system's or the client library's code, such as ECONNREFUSED. */
+  /** The system's code or the gateway's own, such as ECONNREFUSED. */
   readonly code: string | null;
   /** The request it happened to. */
   readonly id: string;

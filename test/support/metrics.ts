@@ -1,8 +1,8 @@
 // What the gateway itself says of its upstream connections, read where an operator would.
-import type { UpstreamConnections } from "../../src/core/upstream.ts";
+import type { ConnectionFigures } from "../../src/core/upstream.ts";
 import type { TestGateway } from "./gateway.ts";
 
-export async function upstreamConnections(gateway: TestGateway): Promise<UpstreamConnections> {
+export async function upstreamConnections(gateway: TestGateway): Promise<ConnectionFigures> {
   const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
   const figure = (state: string): number => {
     const match = new RegExp(`^headgate_upstream_connections\\{state="${state}"\\} (\\d+)$`, "m").exec(text);

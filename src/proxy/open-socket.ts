@@ -2,7 +2,7 @@
 import { connect, type Socket } from "node:net";
 import { TlsRefused, type UpstreamTls } from "./upstream-tls.ts";
 
-export class ConnectTimeout extends Error {
+class ConnectTimeout extends Error {
   readonly code = "UPSTREAM_CONNECT_TIMEOUT";
 
   constructor() {
@@ -10,12 +10,12 @@ export class ConnectTimeout extends Error {
   }
 }
 
-export interface ConnectorOptions {
+export interface OpenSocketOptions {
   readonly host: string;
   readonly port: number;
   /** Null: plain TCP. */
   readonly tls: UpstreamTls | null;
-  /** For all of it: the name, the connection, the handshake. */
+  /** For the connection and the handshake together. */
   readonly timeoutMs: number;
   readonly allowHalfOpen?: boolean;
 }
@@ -23,13 +23,8 @@ export interface ConnectorOptions {
 type Ready = (error: Error | null, socket: Socket | null) => void;
 
 /** Calls `ready` once, unless the function it returns is called before. */
-export type Connector = (ready: Ready) => () => void;
-
-export function createConnector(options: ConnectorOptions): Connector {
-  return (ready) => open(options, ready);
-}
-
-function open({ host, port, tls, timeoutMs, allowHalfOpen = false }: ConnectorOptions, ready: Ready): () => void {
+export function openSocket(options: OpenSocketOptions, ready: Ready): () => void {
+  const { host, port, tls, timeoutMs, allowHalfOpen = false } = options;
   const raw = connect({ host, port, allowHalfOpen, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 });
   let socket: Socket = raw;
   const stop = (): void => {
@@ -53,9 +48,7 @@ function open({ host, port, tls, timeoutMs, allowHalfOpen = false }: ConnectorOp
   };
   const onConnect = (): void => {
     if (tls === null) succeed();
-    else {
-      socket = tls.over(raw).once("secureConnect", succeed).once("error", fail);
-    }
+    else socket = tls.over(raw).once("secureConnect", succeed).once("error", fail);
   };
   const timer = setTimeout(() => fail(new ConnectTimeout()), timeoutMs);
   raw.once("connect", onConnect).once("error", fail);
