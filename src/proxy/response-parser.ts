@@ -145,6 +145,8 @@ export class ResponseParser {
     this.#mayContinue = minor >= 1 && !closes;
     if (this.#method === "HEAD" || head.status === 204 || head.status === 304 || head.status === 101) {
       this.#state = "over";
+      // Content was spoken of: a server that sends it all the same would give it to the next request.
+      if (framing !== "none" && framing !== 0) this.#mayContinue = false;
     } else if (framing === "chunked") {
       this.#state = "chunk_size";
       this.#trailerBytes = 0;

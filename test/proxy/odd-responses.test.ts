@@ -1,4 +1,5 @@
 // Responses that are unusual and right, older than HTTP/1.1, or interim: passed on with the meaning they have.
+import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { within } from "../support/eventually.ts";
@@ -36,6 +37,26 @@ test("a 304 keeps the Content-Length it speaks of, without a body", async () => 
   expect(status).toBe(304);
   expect(valuesOf(rawFields, "Content-Length")).toEqual(["1234"]);
   await expectServed(client);
+});
+
+test.each([
+  ["204 No Content", "Content-Length: 5\r\n"],
+  ["204 No Content", "Transfer-Encoding: chunked\r\n"],
+  ["304 Not Modified", "Content-Length: 5\r\n"],
+])("what comes late behind a %s with %j answers nobody else", async (statusLine, fields) => {
+  const served = new Set<Socket>();
+  const { connect } = await stageRaw(cleanup, (socket) => {
+    // The content that was announced, as the next request comes.
+    if (served.has(socket)) socket.write(response("stale") + response("fresh"));
+    else if (served.size > 0) socket.write(response("fresh"));
+    else socket.write(`HTTP/1.1 ${statusLine}\r\n${fields}\r\n`);
+    served.add(socket);
+  });
+  const client = connect();
+  client.write(request("/v2/x"));
+  expect((await client.read()).status).toBe(Number(statusLine.slice(0, 3)));
+  client.write(request("/v2/y"));
+  expect((await client.read()).body).toBe("fresh");
 });
 
 test.each(["Content-Length: 1234\r\n", "Transfer-Encoding: chunked\r\n", ""])(
