@@ -147,8 +147,14 @@ export class Http2Connection {
       return;
     }
     const active = new Http2Request(stream, { facts, verdict, exchange }, this.#context);
-    if (verdict.problem === null) this.#options.forward(active);
-    else active.refuse(verdict.problem);
+    try {
+      if (verdict.problem === null) this.#options.forward(active);
+      else active.refuse(verdict.problem);
+    } catch (error) {
+      // It has been decided: answered as undecided it would be told of twice, with another quota than it was charged.
+      this.#options.onFailure(error);
+      active.refuse(problems.internal);
+    }
   }
 
   /** What could not be read as a request, or met a bug: shown the quota without spending it. */
