@@ -1,8 +1,9 @@
 // One line for each request, when it is over. Refusing must stay cheap under a flood: of the requests throttled, a few
 // a second are logged for each client and the rest are counted. No query, no token, no field of the request is logged.
-import type { Logger } from "pino";
+import { type Logger, symbols } from "pino";
+import type { Clock } from "../core/clock.ts";
 import type { Exchange } from "../core/exchange.ts";
-import { loggedPath } from "./redaction.ts";
+import { loggedPath, redactLine } from "./redaction.ts";
 import { Sampler } from "./sampler.ts";
 
 export interface AccessLog {
@@ -15,13 +16,17 @@ export interface AccessLog {
 }
 
 export interface AccessLogOptions {
+  readonly clock: Clock;
   readonly enabled: boolean;
   readonly refusedPerSecond?: number;
   readonly maxClients?: number;
 }
 
 export function createAccessLog(log: Logger, options: AccessLogOptions): AccessLog {
-  const { enabled, refusedPerSecond = 5, maxClients = 10_000 } = options;
+  const { clock, enabled, refusedPerSecond = 5, maxClients = 10_000 } = options;
+  // One line a request, always of the same shape: written out here it costs a fifth of what pino takes to find that
+  // out, and goes where pino writes.
+  const destination: { write(line: string): void } = Reflect.get(log, symbols.streamSym);
   const sampler = new Sampler({
     perSecond: refusedPerSecond,
     maxKeys: maxClients,
@@ -35,7 +40,7 @@ export function createAccessLog(log: Logger, options: AccessLogOptions): AccessL
       // A refusal that costs the client nothing can be repeated without end: throttled, under no route, not HTTP.
       const isFree = exchange.problem !== null && exchange.decision.outcome !== "admitted";
       if (isFree && !sampler.passes(exchange.client, exchange.endedMs)) return;
-      log[level](line(exchange, target), "request");
+      destination.write(redactLine(lineOf(exchange, target, level, clock.wallMs())));
     },
     close: () => sampler.close(),
     get omitted() {
@@ -44,24 +49,27 @@ export function createAccessLog(log: Logger, options: AccessLogOptions): AccessL
   };
 }
 
-function line(exchange: Exchange, target: string) {
+/** As pino would write it. */
+function lineOf(exchange: Exchange, target: string, level: "info" | "warn", wallMs: number): string {
   const { startedMs, dispatchedMs, answeredMs, endedMs, decision } = exchange;
-  return {
-    id: exchange.id,
-    method: exchange.method,
-    route: exchange.route,
-    path: loggedPath(target),
-    status: exchange.status,
-    durationMs: roundToMicros(endedMs - startedMs),
-    upstreamMs: dispatchedMs === null || answeredMs === null ? null : roundToMicros(answeredMs - dispatchedMs),
-    client: exchange.client,
-    decision: decision.outcome,
-    remaining: decision.remaining,
-    auth: exchange.auth,
-    problem: exchange.problem,
-    complete: exchange.complete,
-  };
+  const upstreamMs = dispatchedMs === null || answeredMs === null ? null : roundToMicros(answeredMs - dispatchedMs);
+  return (
+    `{"level":"${level}","time":${wallMs},"id":${quoted(exchange.id)},"method":${quoted(exchange.method)},` +
+    `"route":${quoted(exchange.route)},"path":${quoted(loggedPath(target))},"status":${exchange.status},` +
+    `"durationMs":${roundToMicros(endedMs - startedMs)},"upstreamMs":${upstreamMs},` +
+    `"client":${quoted(exchange.client)},"decision":"${decision.outcome}","remaining":${decision.remaining},` +
+    `"auth":"${exchange.auth}","problem":${quoted(exchange.problem)},"complete":${exchange.complete},` +
+    `"msg":"request"}\n`
+  );
 }
+
+/** JSON of a text. Nearly all are plain, and those need no look at every character. */
+function quoted(text: string | null): string {
+  if (text === null) return "null";
+  return needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`;
+}
+
+const needsEscape = /[^ !#-[\]-~]/;
 
 /** Milliseconds, rounded to three decimals. */
 function roundToMicros(ms: number): number {

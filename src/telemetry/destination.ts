@@ -26,7 +26,7 @@ export function openDestination(options: DestinationOptions): LogDestination {
   return new BufferedDestination({ ...defaults, ...options, fd: withoutBlocking(options.fd) });
 }
 
-const writeAtOnceLength = 16 * 1024;
+const writeAtOnceLength = 64 * 1024;
 const retryMs = 5;
 
 class BufferedDestination implements LogDestination {

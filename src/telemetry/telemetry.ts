@@ -48,7 +48,7 @@ const up: UpstreamHealth = { state: "up", reason: null };
 
 export function createTelemetry(options: TelemetryOptions): Telemetry {
   const { log, clock, store } = options;
-  const accessLog = createAccessLog(log, { enabled: options.accessLogEnabled });
+  const accessLog = createAccessLog(log, { clock, enabled: options.accessLogEnabled });
   const upstreamLog = createUpstreamLog(log, { clock });
   let health: UpstreamHealth = { state: "unknown", reason: null };
   const metrics = createMetrics({

@@ -16,7 +16,7 @@ const throttledAt = (endedMs: number, client = "192.0.2.1") =>
 
 const setUp = (options: { maxClients?: number } = {}) => {
   const kept = keptLog();
-  const access = createAccessLog(kept.log, { enabled: true, ...options });
+  const access = createAccessLog(kept.log, { clock: new FakeClock(), enabled: true, ...options });
   const count = (msg: string) => kept.lines().filter((line) => line.msg === msg).length;
   const summaries = () => kept.lines().filter((line) => line.msg === "refused requests left out");
   return { ...kept, access, count, summaries };
@@ -47,6 +47,14 @@ test("a request is one line with all there is to know, and neither query nor tok
   ]);
 });
 
+test("whatever stands in its texts, a line is one line of JSON", () => {
+  const { access, lines, written } = setUp();
+  const odd = ['"', "\\", "\n", "\u2028", "\x7f", "\0", "\xe4", '","level":"error', "\\u0022"];
+  for (const id of odd) access.record(exchangeOf({ id, client: id, method: id, route: id }), `/v2/${id}x`);
+  for (const [i, id] of odd.entries()) expect(lines()[i]).toMatchObject({ id, client: id, method: id, route: id });
+  for (const line of written) expect(line.indexOf("\n")).toBe(line.length - 1);
+});
+
 test("a request the upstream never answered has no upstream time, and a 5xx is a warning", () => {
   const { access, lines } = setUp();
   access.record(exchangeOf({ status: 502, problem: "upstream_failed", answeredMs: null, complete: false }), "/v2/me");
@@ -59,7 +67,7 @@ test("switched off, or below the level, nothing is written, counted or timed", (
     ["error", true],
   ] as const) {
     const { log, lines } = keptLog(level);
-    const access = createAccessLog(log, { enabled });
+    const access = createAccessLog(log, { clock: new FakeClock(), enabled });
     for (let i = 0; i < 20; i++) access.record(throttledAt(1_000), "/v2/me");
     access.record(exchangeOf({ status: 502 }), "/v2/me");
     access.close();
