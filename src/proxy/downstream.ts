@@ -1,15 +1,27 @@
 // What forwarding needs of the client's side of a request, so that it carries HTTP/1.1 and HTTP/2 alike.
 import type { Socket } from "node:net";
-import type { Readable, Writable } from "node:stream";
+import type { Readable } from "node:stream";
 import type { Exchange } from "../core/exchange.ts";
 import type { Problem } from "../core/problem.ts";
+
+/** Told of the client while its request is carried. */
+export interface DownstreamListener {
+  /** What was written has left, and more may follow. */
+  onDrain(): void;
+  onClientGone(): void;
+}
 
 /** The client's side of a request, as the server presents it. */
 export interface Downstream {
   /** Where its body is read from, if it has one. */
   readonly body: Readable;
-  /** Where the answer's body is written to; closed when the client is gone. */
-  readonly out: Writable;
+  listener: DownstreamListener | null;
+  /** The client has left, or the answer has. */
+  readonly isGone: boolean;
+  /** The answer has its end: one whose status has no body ends with its head. */
+  readonly isEnded: boolean;
+  /** The system has all that was written. */
+  readonly isFlushed: boolean;
   readonly exchange: Exchange;
   readonly hasBody: boolean;
   readonly expectsContinue: boolean;
@@ -24,8 +36,10 @@ export interface Downstream {
    * what the upstream's 429 asks for.
    */
   respond(status: number, statusText: string, fields: string[], retryAfter: readonly string[]): void;
-  /** Ends the answer with a short body that is here whole, of which nothing has been written. */
-  end(body: Buffer): void;
+  /** Writes a piece of the body, one character a byte if it is text. False: the next one waits for `onDrain`. */
+  write(piece: Buffer | string): boolean;
+  /** Ends the answer, behind a last piece if there is one. */
+  end(piece?: string): void;
   /**
    * Writes a 101 that switches to `protocol`, past the response, which is over then. Returns the client's socket and
    * what it sent in the meantime; null if the client is gone.

@@ -1,10 +1,10 @@
 // Which addresses of the upstream there are, which of them the next request goes to (the one with the fewest, in turn
 // where several have as few), and the opening of connections to them. A request whose connection could not be opened,
 // of which nobody can have seen a byte, is given to one other address.
-import type { Socket } from "node:net";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
 import { type Address, Endpoint, type EndpointEvents } from "./endpoint.ts";
 import { openSocket } from "./open-socket.ts";
+import type { SocketReader } from "./socket-reader.ts";
 import type { UpstreamConnection } from "./upstream-connection.ts";
 import { upstreamErrorReason } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
@@ -17,7 +17,7 @@ export interface EndpointsOptions extends EndpointEvents {
 
 /** An open connection for one request. */
 export interface Opened {
-  readonly socket: Socket;
+  readonly reader: SocketReader;
   readonly endpoint: Endpoint;
   /** The request shows whether an ejected address is well again. */
   isProbe: boolean;
@@ -139,9 +139,9 @@ export class Endpoints {
     };
     endpoint.pending += 1;
     const { host, port } = endpoint;
-    const cancel = openSocket({ host, port, tls, timeoutMs, allowHalfOpen }, (error, socket) => {
-      if (socket !== null) {
-        onOpened({ socket, endpoint, isProbe });
+    const cancel = openSocket({ host, port, tls, timeoutMs, allowHalfOpen }, (error, reader) => {
+      if (reader !== null) {
+        onOpened({ reader, endpoint, isProbe });
         return;
       }
       const why = error ?? new Error("no connection");

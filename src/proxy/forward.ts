@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import { type Problem, problems } from "../core/problem.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
-import type { Downstream } from "./downstream.ts";
+import type { Downstream, DownstreamListener } from "./downstream.ts";
 import { connectionOptions } from "./hop-by-hop.ts";
 import type { ResponseHandler } from "./http-connection.ts";
 import { endsConnection } from "./last-request.ts";
@@ -44,7 +44,7 @@ const maxHeldBytes = 4 * 1024;
 /** Each is kept in memory for a client that reads slowly. */
 const maxInterimResponses = 16;
 
-export class Forwarding implements ResponseHandler, Seeker {
+export class Forwarding implements ResponseHandler, Seeker, DownstreamListener {
   readonly #downstream: Downstream;
   readonly #request: ForwardRequest;
   readonly #options: ForwarderOptions;
@@ -57,7 +57,7 @@ export class Forwarding implements ResponseHandler, Seeker {
   /** The head waits for what comes behind it in the same packet. */
   #isHeadHeld = false;
   /** A body's first piece that waits for its end. */
-  #held: Buffer | null = null;
+  #held: string | null = null;
   #interimResponses = 0;
   #wasRetried = false;
   /** Nothing more is to be said to the client: it has left, or it has been answered. */
@@ -70,7 +70,7 @@ export class Forwarding implements ResponseHandler, Seeker {
   }
 
   start(): void {
-    this.#downstream.out.once("close", this.#onClientGone);
+    this.#downstream.listener = this;
     this.#connections.acquire(this);
   }
 
@@ -112,12 +112,11 @@ export class Forwarding implements ResponseHandler, Seeker {
   }
 
   onHead({ status, reason, fields: received }: ResponseHead): void {
-    const { exchange, out } = this.#downstream;
+    const { exchange } = this.#downstream;
     exchange.answeredMs = this.#options.nowMs();
     const { fields, retryAfter } = downstreamResponseFields(received, status);
     this.#downstream.respond(status, reason, fields, retryAfter);
     this.#noteAnswer();
-    out.on("drain", this.#onDrain);
     // The head goes out with the first piece of the body if that is here already, alone if it is not.
     this.#isHeadHeld = true;
     process.nextTick(flushHeld, this);
@@ -164,28 +163,28 @@ export class Forwarding implements ResponseHandler, Seeker {
     else this.#options.tunnels.join(client.socket, socket, client.early, exchange.id);
   }
 
-  onBody(chunk: Buffer): void {
-    const { out } = this.#downstream;
+  onBody(chunk: Buffer): boolean {
     // A status that has none ended the answer with its head, whatever the upstream sends.
-    if (out.writableEnded) return;
+    if (this.#downstream.isEnded) return false;
     if (this.#isHeadHeld && this.#held === null && chunk.length <= maxHeldBytes) {
-      this.#held = chunk;
-      return;
+      this.#held = chunk.toString("latin1");
+      return false;
     }
     if (this.#held !== null) this.flush();
     this.#isHeadHeld = false;
-    this.#pass(chunk);
+    return this.#pass(chunk);
   }
 
-  #pass(chunk: Buffer): void {
-    if (this.#downstream.out.write(chunk)) {
+  #pass(chunk: Buffer | string): boolean {
+    if (this.#downstream.write(chunk)) {
       this.#patience?.moved(chunk.length);
-      return;
+    } else {
+      this.#patience ??= this.#newPatience();
+      this.#patience.begin();
+      this.#patience.moved(chunk.length);
+      this.#connection?.pause();
     }
-    this.#patience ??= this.#newPatience();
-    this.#patience.begin();
-    this.#patience.moved(chunk.length);
-    this.#connection?.pause();
+    return !this.#downstream.isFlushed;
   }
 
   onEnd(): void {
@@ -194,8 +193,7 @@ export class Forwarding implements ResponseHandler, Seeker {
     const held = this.#held;
     this.#isHeadHeld = false;
     this.#held = null;
-    if (held === null) this.#downstream.out.end();
-    else this.#downstream.end(held);
+    this.#downstream.end(held ?? "");
   }
 
   onError(error: Error, isUntouched: boolean): void {
@@ -228,29 +226,29 @@ export class Forwarding implements ResponseHandler, Seeker {
     this.#isOver = true;
     this.#options.onError(reason, error === null ? null : upstreamErrorCode(error), this.#downstream.exchange.id);
     this.#letGo();
-    const { hasBody, out } = this.#downstream;
+    const { hasBody } = this.#downstream;
     const refuse = (): void => {
-      if (!out.destroyed) this.#downstream.refuse(upstreamProblem(reason));
+      if (!this.#downstream.isGone) this.#downstream.refuse(upstreamProblem(reason));
     };
     // The body's end may stand in the packet that is being read: then the client's connection can stay.
     if (hasBody) setImmediate(refuse);
     else refuse();
   }
 
-  readonly #onClientGone = (): void => {
+  onClientGone(): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#abandon();
-  };
+  }
 
   readonly #refuseBody = (why: "too_large" | "too_slow"): void => {
     this.cancel(why === "too_large" ? problems.bodyTooLarge : problems.slowRequest);
   };
 
-  readonly #onDrain = (): void => {
+  onDrain(): void {
     this.#patience?.pause();
     this.#connection?.resume();
-  };
+  }
 
   #newPatience(): Patience {
     const { bodyTimeoutMs: timeoutMs, nowMs } = this.#options;
@@ -270,7 +268,7 @@ export class Forwarding implements ResponseHandler, Seeker {
   }
 
   #letGo(): void {
-    this.#downstream.out.off("close", this.#onClientGone).off("drain", this.#onDrain);
+    this.#downstream.listener = null;
     this.#body?.giveUp();
     this.#patience?.end();
     if (this.#connection !== null) this.#connections.release(this.#connection);

@@ -51,12 +51,12 @@ export class HealthCheck {
       if (this.#asked.delete(endpoint) && !endpoint.isGone) endpoint.checked(fault, nowMs());
     };
     const { host, port } = endpoint;
-    const giveUp = openSocket({ host, port, tls, timeoutMs }, (error, socket) => {
-      if (socket === null) {
+    const giveUp = openSocket({ host, port, tls, timeoutMs }, (error, reader) => {
+      if (reader === null) {
         conclude(error === null ? "error" : upstreamErrorCode(error));
         return;
       }
-      const connection = new HttpConnection(socket, { responseTimeoutMs: timeoutMs, onClose: () => {} });
+      const connection = new HttpConnection(reader, { responseTimeoutMs: timeoutMs, onClose: () => {} });
       this.#asked.set(endpoint, () => connection.abort());
       this.#send(connection, conclude);
     });
@@ -75,7 +75,7 @@ export class HealthCheck {
           setImmediate(() => connection.abort());
           conclude(status >= 200 && status < 400 ? null : `HTTP ${status}`);
         },
-        onBody: () => {},
+        onBody: () => false,
         onEnd: () => {},
         onUpgrade: (_fields, socket) => {
           socket.destroy();

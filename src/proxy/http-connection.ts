@@ -3,25 +3,8 @@
 // asked for.
 import type { Socket } from "node:net";
 import { ResponseParser, type ResponseSink } from "./response-parser.ts";
-
-export interface UpstreamRequest {
-  readonly method: string;
-  /** Origin form, or `*`. */
-  readonly path: string;
-  /** Names and values alternating; none about the connection or about chunks. A body without a length goes in chunks. */
-  readonly fields: readonly string[];
-  readonly body: BodySource | null;
-  /** The upstream is asked to close the connection behind the response. */
-  readonly isLast: boolean;
-  /** What is offered as Upgrade; empty if the request stays HTTP. */
-  readonly upgrade: string;
-}
-
-/** A body that comes piece by piece. After `onPiece` has returned false it waits for `resume`. */
-export interface BodySource {
-  start(onPiece: (bytes: Buffer) => boolean, onEnd: () => void): void;
-  resume(): void;
-}
+import type { SocketReader } from "./socket-reader.ts";
+import { type BodySource, isChunked, serializeHead, type UpstreamRequest } from "./upstream-request.ts";
 
 export interface ResponseHandler extends ResponseSink {
   /** The response is whole, and the connection free or gone. */
@@ -47,8 +30,6 @@ export class UpstreamFailure extends Error {
 const defaultIdleMs = 4_000;
 /** An upstream may name a longer time (Keep-Alive: timeout=); a minute is long enough to be useful. */
 const maxIdleMs = 60_000;
-const keepAlive = "Connection: keep-alive\r\n\r\n";
-const close = "Connection: close\r\n\r\n";
 const lastChunk = "0\r\n\r\n";
 
 interface Exchange {
@@ -61,6 +42,7 @@ interface Exchange {
 }
 
 export class HttpConnection {
+  readonly #reader: SocketReader;
   readonly #socket: Socket;
   readonly #parser: ResponseParser;
   readonly #onClose: () => void;
@@ -70,11 +52,15 @@ export class HttpConnection {
   #idleMs = defaultIdleMs;
   #exchange: Exchange | null = null;
   #isPaused = false;
+  /** Somebody has kept bytes that are being read. */
+  #isKept = false;
   #isClosed = false;
   /** A response has been completed on it, so the next request may meet an idle close. */
   isReused = false;
 
-  constructor(socket: Socket, options: { readonly responseTimeoutMs: number; readonly onClose: () => void }) {
+  constructor(reader: SocketReader, options: { readonly responseTimeoutMs: number; readonly onClose: () => void }) {
+    const { socket } = reader;
+    this.#reader = reader;
     this.#socket = socket;
     this.#onClose = options.onClose;
     this.#parser = new ResponseParser({
@@ -86,14 +72,18 @@ export class HttpConnection {
         if (head.status === 101) this.#exchange.switched = head.fields;
         else this.#exchange.handler.onHead(head);
       },
-      onBody: (bytes) => this.#exchange?.handler.onBody(bytes),
+      onBody: (bytes) => {
+        const isKept = this.#exchange?.handler.onBody(bytes) ?? false;
+        this.#isKept ||= isKept;
+        return isKept;
+      },
     });
     this.#responseTimer = setTimeout(this.#onTimeout, options.responseTimeoutMs);
-    socket.on("data", this.#onData);
     socket.on("end", this.#onEnd);
     socket.on("error", this.#onError);
     socket.on("close", this.#onSocketClose);
     socket.on("drain", this.#onDrain);
+    reader.start(this.#onBytes);
   }
 
   /** Only while it is free. */
@@ -162,7 +152,13 @@ export class HttpConnection {
     this.#exchange?.request.body?.resume();
   };
 
-  readonly #onData = (bytes: Buffer): void => {
+  readonly #onBytes = (bytes: Buffer): boolean => {
+    this.#isKept = false;
+    this.#read(bytes);
+    return this.#isKept;
+  };
+
+  #read(bytes: Buffer): void {
     // Bytes that nobody asked for answer nothing that is still to come.
     if (this.#exchange === null) {
       this.#close();
@@ -175,7 +171,7 @@ export class HttpConnection {
     } catch (error) {
       this.#fail(error instanceof Error ? error : new Error(String(error)));
     }
-  };
+  }
 
   #complete(spare: Buffer): void {
     const exchange = this.#exchange;
@@ -183,6 +179,7 @@ export class HttpConnection {
     if (exchange === null) return;
     this.#exchange = null;
     if (exchange.switched !== null) {
+      this.#isKept = true;
       this.#letGoOfSocket();
       exchange.handler.onUpgrade(exchange.switched, this.#socket, spare);
       return;
@@ -259,29 +256,14 @@ export class HttpConnection {
     clearTimeout(this.#responseTimer);
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
     const socket = this.#socket;
-    socket.off("data", this.#onData).off("end", this.#onEnd).off("error", this.#onError);
+    this.#reader.stop();
+    socket.off("end", this.#onEnd).off("error", this.#onError);
     socket.off("close", this.#onSocketClose).off("drain", this.#onDrain);
     this.#onClose();
   }
 }
 
 const nothing = Buffer.alloc(0);
-
-function isChunked({ fields }: UpstreamRequest): boolean {
-  for (let i = 0; i < fields.length; i += 2) {
-    if (fields[i]?.length === 14 && fields[i]?.toLowerCase() === "content-length") return false;
-  }
-  return true;
-}
-
-function serializeHead(request: UpstreamRequest): string {
-  const { method, path, fields, body, isLast, upgrade } = request;
-  let text = `${method} ${path} HTTP/1.1\r\n`;
-  for (let i = 0; i < fields.length; i += 2) text += `${fields[i]}: ${fields[i + 1]}\r\n`;
-  if (body !== null && isChunked(request)) text += "Transfer-Encoding: chunked\r\n";
-  if (upgrade !== "") return `${text}Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n\r\n`;
-  return text + (isLast ? close : keepAlive);
-}
 
 function uncork(socket: Socket): void {
   socket.uncork();

@@ -1,5 +1,6 @@
 // How connections to the upstream are opened, TCP and TLS: in time, or not at all.
 import { connect, type Socket } from "node:net";
+import { SocketReader } from "./socket-reader.ts";
 import { TlsRefused, type UpstreamTls } from "./upstream-tls.ts";
 
 class ConnectTimeout extends Error {
@@ -20,12 +21,15 @@ export interface OpenSocketOptions {
   readonly allowHalfOpen?: boolean;
 }
 
-type Ready = (error: Error | null, socket: Socket | null) => void;
+type Ready = (error: Error | null, reader: SocketReader | null) => void;
 
 /** Calls `ready` once, unless the function it returns is called before. */
 export function openSocket(options: OpenSocketOptions, ready: Ready): () => void {
   const { host, port, tls, timeoutMs, allowHalfOpen = false } = options;
-  const raw = connect({ host, port, allowHalfOpen, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 });
+  const address = { host, port, allowHalfOpen, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 };
+  // TLS reads its socket as a stream, and so does a tunnel, for which the connection is open in halves.
+  const reader = tls === null && !allowHalfOpen ? SocketReader.connect(address) : null;
+  const raw = reader?.socket ?? connect(address);
   let socket: Socket = raw;
   const stop = (): void => {
     clearTimeout(timer);
@@ -44,7 +48,7 @@ export function openSocket(options: OpenSocketOptions, ready: Ready): () => void
   };
   const succeed = (): void => {
     stop();
-    ready(null, socket);
+    ready(null, reader ?? SocketReader.over(socket));
   };
   const onConnect = (): void => {
     if (tls === null) succeed();

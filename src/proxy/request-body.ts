@@ -1,8 +1,8 @@
 // A request's body on its way to the upstream: streamed with backpressure, counted, and never in the way of an answer.
 // Whoever gives it up leaves the client's message as it is, so that the answer that explains why can still be sent.
 import type { Readable } from "node:stream";
-import type { BodySource } from "./http-connection.ts";
 import { Patience } from "./patience.ts";
+import type { BodySource } from "./upstream-request.ts";
 
 export interface BodyBounds {
   readonly maxBodyBytes: number;

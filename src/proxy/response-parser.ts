@@ -17,7 +17,8 @@ export interface ResponseSink {
   /** Any 1xx but 101. */
   onInterim(head: ResponseHead): void;
   onHead(head: ResponseHead): void;
-  onBody(bytes: Buffer): void;
+  /** Returns whether it keeps the bytes; those that it does not are overwritten by what comes next. */
+  onBody(bytes: Buffer): boolean;
 }
 
 export class MalformedResponse extends Error {

@@ -1,7 +1,8 @@
 // One open connection to one address of the upstream, and how a request gets it and leaves it.
 import type { Endpoint } from "./endpoint.ts";
 import type { Opened } from "./endpoints.ts";
-import { HttpConnection, type ResponseHandler, type UpstreamRequest } from "./http-connection.ts";
+import { HttpConnection, type ResponseHandler } from "./http-connection.ts";
+import type { UpstreamRequest } from "./upstream-request.ts";
 
 export interface UpstreamConnectionOptions {
   readonly responseTimeoutMs: number;
@@ -15,10 +16,10 @@ export class UpstreamConnection {
   isClosed = false;
   readonly #http: HttpConnection;
 
-  constructor({ socket, endpoint, isProbe }: Opened, { responseTimeoutMs, onClose }: UpstreamConnectionOptions) {
+  constructor({ reader, endpoint, isProbe }: Opened, { responseTimeoutMs, onClose }: UpstreamConnectionOptions) {
     this.endpoint = endpoint;
     this.isProbe = isProbe;
-    this.#http = new HttpConnection(socket, {
+    this.#http = new HttpConnection(reader, {
       responseTimeoutMs,
       onClose: () => {
         this.isClosed = true;

@@ -1,7 +1,7 @@
 // A request that is being answered, whatever its connection speaks. Every head that goes to a client goes through here,
 // so none leaves without its fields; how it is written is left to what carries the request.
 import type { Socket } from "node:net";
-import type { Readable, Writable } from "node:stream";
+import type { Readable } from "node:stream";
 import type { RequestFacts, Verdict } from "../core/decide.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { ResponseFields } from "../core/fields.ts";
@@ -15,6 +15,13 @@ export interface ActiveRequestContext {
   /** The client's quota as it is now, without spending it. */
   readonly observe: (client: string) => Decision | Promise<Decision>;
   readonly onEnd: (exchange: Exchange, path: string) => void;
+}
+
+/** Told of the client while its request is carried. */
+export interface RequestListener {
+  /** What was written has left, and more may follow. */
+  onDrain(): void;
+  onClientGone(): void;
 }
 
 export interface DecidedRequest {
@@ -32,10 +39,16 @@ export abstract class ActiveRequest {
   abstract readonly scheme: "http" | "https";
   /** Where the client's body is read from. */
   abstract readonly body: Readable;
-  /** Where the answer's body is written to; closed when the client is gone. */
-  abstract readonly out: Writable;
+  /** The client has left, or the answer has. */
+  abstract readonly isGone: boolean;
+  /** The answer has its end: one whose status has no body ends with its head. */
+  abstract readonly isEnded: boolean;
+  /** The system has all that was written. */
+  abstract readonly isFlushed: boolean;
   /** Whether it asks for another protocol and may have it. */
   abstract readonly isUpgrade: boolean;
+  /** Whoever carries it to the upstream. */
+  listener: RequestListener | null = null;
   /** Set when it is handed to the upstream: answers a problem and takes the request back, unless it is over. */
   cancel: ((problem: Problem) => void) | null = null;
   protected readonly context: ActiveRequestContext;
@@ -56,8 +69,10 @@ export abstract class ActiveRequest {
   abstract inform(status: number, fields: readonly string[]): void;
   /** Sends the head, if it is kept back for the first piece of the body. */
   abstract flushHead(): void;
-  /** Ends the answer with a whole body, of which nothing has been written; as text it is ASCII. */
-  abstract end(body: Buffer | string): void;
+  /** Writes a piece of the body, one character a byte if it is text. False: the next one waits for `onDrain`. */
+  abstract write(piece: Buffer | string): boolean;
+  /** Ends the answer, behind a last piece if there is one. */
+  abstract end(piece?: string): void;
   abstract switchProtocols(
     protocol: string,
     fields: readonly string[],
@@ -82,7 +97,7 @@ export abstract class ActiveRequest {
     const { fields, body } = this.context.fields.problem(problem, this.decisionToShow());
     this.#write(problem.status, problem.message, fields);
     // Where an answer to HEAD is known to have no body, it has ended by now.
-    if (!this.out.writableEnded) this.end(body);
+    if (!this.isEnded) this.end(body);
   }
 
   /** What was decided, unless an answer took so long that its reset is over: then what holds now. */

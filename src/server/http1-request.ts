@@ -22,7 +22,7 @@ const nothing = Buffer.alloc(0);
 
 export class Http1Request extends ActiveRequest {
   readonly body: IncomingMessage;
-  readonly out: ServerResponse;
+  readonly #out: ServerResponse;
   readonly #connection: Connection;
   /** Set when it asks for another protocol: its connection carries no further request. */
   readonly #upgrade: UpgradeRequest | null;
@@ -39,7 +39,7 @@ export class Http1Request extends ActiveRequest {
   ) {
     super(parts, context);
     this.body = parts.req;
-    this.out = parts.res;
+    this.#out = parts.res;
     this.#connection = parts.connection;
     this.#upgrade = parts.upgrade;
     parts.connection.active = this;
@@ -57,12 +57,24 @@ export class Http1Request extends ActiveRequest {
     return this.#upgrade !== null;
   }
 
+  get isGone(): boolean {
+    return this.#out.destroyed;
+  }
+
+  get isEnded(): boolean {
+    return this.#out.writableEnded;
+  }
+
+  get isFlushed(): boolean {
+    return this.#out.socket?.writableLength === 0;
+  }
+
   protected get isHeadSent(): boolean {
-    return this.out.headersSent;
+    return this.#out.headersSent;
   }
 
   writeContinue(): void {
-    this.out.writeContinue();
+    this.#out.writeContinue();
   }
 
   /**
@@ -70,8 +82,8 @@ export class Http1Request extends ActiveRequest {
    * response's own head cannot overtake them. HTTP/1.0 has none (RFC 9110, 15.2).
    */
   inform(status: number, fields: readonly string[]): void {
-    if (this.body.httpVersion !== "1.1" || this.out.headersSent) return;
-    this.out.socket?.write(serializeHead(status, STATUS_CODES[status] ?? "", fields), "latin1");
+    if (this.body.httpVersion !== "1.1" || this.#out.headersSent) return;
+    this.#out.socket?.write(serializeHead(status, STATUS_CODES[status] ?? "", fields), "latin1");
   }
 
   /**
@@ -79,25 +91,27 @@ export class Http1Request extends ActiveRequest {
    * Its own flushHeaders would write the head as UTF-8, and bytes over 127 in a field would become two.
    */
   flushHead(): void {
-    if (!this.out.writableEnded) this.out.write(nothing);
+    if (!this.#out.writableEnded) this.#out.write(nothing);
   }
 
   /**
    * Head and body as one text in one write: given a buffer, or left to itself, Node writes them and an empty end as a
    * list, which costs the system and Node more.
    */
-  end(body: Buffer | string): void {
-    const { socket } = this.out;
-    // Without a length it would go in chunks, and a client that has left has no socket.
-    if (socket === null || !this.#hasLength) {
-      this.out.end(body);
-      return;
-    }
-    // Node corks a socket that is not, and then until the next tick.
-    socket.cork();
-    this.out.write(typeof body === "string" ? body : body.toString("latin1"), "latin1");
-    socket.uncork();
-    this.out.end();
+  end(piece = ""): void {
+    // Without a length the end belongs to the text: it goes in chunks.
+    if (this.#hasLength && piece !== "") this.write(piece);
+    this.#out.end(this.#hasLength ? undefined : piece, "latin1");
+  }
+
+  write(piece: Buffer | string): boolean {
+    const { socket } = this.#out;
+    // Node corks a socket that is not, and that until the next tick.
+    socket?.cork();
+    const mayGoOn = this.#out.write(piece, "latin1");
+    socket?.uncork();
+    if (!mayGoOn) this.#out.once("drain", () => this.listener?.onDrain());
+    return mayGoOn;
   }
 
   /**
@@ -119,7 +133,7 @@ export class Http1Request extends ActiveRequest {
   protected breakOff(): void {
     // To a client without framing a plain end would be a well-formed one.
     if (this.body.httpVersion === "1.0") this.#connection.reset();
-    this.out.destroy();
+    this.#out.destroy();
   }
 
   protected writeHead(status: number, statusText: string, fields: string[]): void {
@@ -131,13 +145,14 @@ export class Http1Request extends ActiveRequest {
     const mustEnd = asksToLeave || this.#connection.isLastTurn || this.context.isDraining();
     const isLast = isUnread || mustEnd || isDoubtful;
     if (isLast) fields.push("Connection", "close");
-    this.out.writeHead(status, statusText, fields);
+    this.#out.writeHead(status, statusText, fields);
     this.#hasLength = hasLength(fields);
     if (isLast) this.#connection.endAfterAnswer(isUnread ? this.body : null);
   }
 
   #end(): void {
-    this.observe(this.out.writableFinished);
+    this.observe(this.#out.writableFinished);
+    this.listener?.onClientGone();
     this.#connection.endTurn();
   }
 }

@@ -13,7 +13,7 @@ export class ResponseBrokeOff extends Error {
 
 export class Http2Request extends ActiveRequest {
   readonly body: ServerHttp2Stream;
-  readonly out: ServerHttp2Stream;
+  readonly #stream: ServerHttp2Stream;
   readonly scheme = "https";
   /** HTTP/2 has no Upgrade, and its own way (RFC 8441) is not announced. */
   readonly isUpgrade = false;
@@ -21,27 +21,39 @@ export class Http2Request extends ActiveRequest {
   constructor(stream: ServerHttp2Stream, request: DecidedRequest, context: ActiveRequestContext) {
     super(request, context);
     this.body = stream;
-    this.out = stream;
-    stream.once("close", () => this.observe(isAnswered(stream)));
+    this.#stream = stream;
+    stream.once("close", () => {
+      this.observe(isAnswered(stream));
+      this.listener?.onClientGone();
+    });
     // A client may reset without an error; what has come of the body would then end as if it were whole.
     stream.once("aborted", () => stream.destroy());
     stream.once("finish", () => this.#forgetBody());
   }
 
   protected get isHeadSent(): boolean {
-    return this.out.headersSent;
+    return this.#stream.headersSent;
   }
 
-  get #isGone(): boolean {
-    return this.out.destroyed || this.out.closed;
+  get isGone(): boolean {
+    return this.#stream.destroyed || this.#stream.closed;
+  }
+
+  get isEnded(): boolean {
+    return this.#stream.writableEnded;
+  }
+
+  /** The session keeps what it is given until the stream's window lets it go. */
+  get isFlushed(): boolean {
+    return false;
   }
 
   writeContinue(): void {
-    if (!this.#isGone) this.out.additionalHeaders({ ":status": 100 });
+    if (!this.isGone) this.#stream.additionalHeaders({ ":status": 100 });
   }
 
   inform(status: number, fields: readonly string[]): void {
-    if (this.#isGone || this.out.headersSent) return;
+    if (this.isGone || this.#stream.headersSent) return;
     checkFields(fields);
     const byName: Record<string, string[]> = Object.create(null);
     for (let i = 0; i < fields.length; i += 2) {
@@ -49,14 +61,20 @@ export class Http2Request extends ActiveRequest {
       byName[name] ??= [];
       byName[name].push(fields[i + 1] ?? "");
     }
-    this.out.additionalHeaders({ ":status": status, ...byName });
+    this.#stream.additionalHeaders({ ":status": status, ...byName });
   }
 
   /** Heads are never kept back. */
   flushHead(): void {}
 
-  end(body: Buffer | string): void {
-    this.out.end(body);
+  end(piece = ""): void {
+    this.#stream.end(piece, "latin1");
+  }
+
+  write(piece: Buffer | string): boolean {
+    const mayGoOn = this.#stream.write(piece, "latin1");
+    if (!mayGoOn) this.#stream.once("drain", () => this.listener?.onDrain());
+    return mayGoOn;
   }
 
   switchProtocols(): null {
@@ -64,23 +82,23 @@ export class Http2Request extends ActiveRequest {
   }
 
   protected breakOff(): void {
-    this.out.destroy(new ResponseBrokeOff());
+    this.#stream.destroy(new ResponseBrokeOff());
   }
 
   protected writeHead(status: number, _statusText: string, fields: string[]): void {
-    if (this.#isGone) return;
+    if (this.isGone) return;
     checkFields(fields);
     // RFC 9110, 15.3.6: an answer with this status has nothing behind its head, so no length may be promised.
     const head = status === 205 ? withoutLength(fields) : fields;
-    this.out.respond([":status", `${status}`, ...head]);
+    this.#stream.respond([":status", `${status}`, ...head]);
     // An answer without a body is over with its head, before anyone could tell of its end.
-    if (this.out.writableFinished) this.#forgetBody();
+    if (this.#stream.writableFinished) this.#forgetBody();
   }
 
   /** The answer is over: a client that is still sending need not go on (RFC 9113, 8.1). */
   #forgetBody(): void {
     const isUnread = !this.body.endAfterHeaders && !this.body.readableEnded;
-    if (this.out.headersSent && isUnread) this.out.close(constants.NGHTTP2_NO_ERROR);
+    if (this.#stream.headersSent && isUnread) this.#stream.close(constants.NGHTTP2_NO_ERROR);
   }
 }
 

@@ -20,6 +20,7 @@ function read(pieces: readonly string[], method = "GET", closes = false): Readin
     onHead: (head) => void reading.heads.push(head),
     onBody: (bytes) => {
       reading.body += bytes.toString("latin1");
+      return false;
     },
   });
   parser.begin(method);
