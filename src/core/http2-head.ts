@@ -1,6 +1,7 @@
 // The head of an HTTP/2 request as the facts every request is decided on: pseudo fields become what HTTP/1.1 has in its
 // request line and Host, crumbs of a cookie become one (RFC 9113, 8.2.3). Nothing is repaired: what contradicts itself
 // stays visible, and is refused where every head is checked.
+import { hasBlankAround } from "./message-check.ts";
 
 export interface Http2Head {
   readonly method: string;
@@ -26,9 +27,10 @@ export function readHttp2Head(rawHead: readonly string[]): Http2Head {
     else if (name === ":path") target = value;
     else if (name === ":authority") authority = value;
     else if (name.startsWith(":")) continue;
-    else if (name === "cookie" && cookieAt !== -1) rawFields[cookieAt] += `; ${value}`;
+    else if (name !== "cookie" || hasBlankAround(value)) rawFields.push(name, value);
+    else if (cookieAt !== -1) rawFields[cookieAt] += `; ${value}`;
     else {
-      if (name === "cookie") cookieAt = rawFields.length + 1;
+      cookieAt = rawFields.length + 1;
       rawFields.push(name, value);
     }
   }

@@ -140,11 +140,21 @@ function findProblem(seen: Seen, facts: MessageFacts): Problem | null {
 }
 
 /**
- * RFC 9113, 8.2.2 and 8.3.1: no field of one connection, a path and nothing else as target, no length that the framing
- * denies. CONNECT has no path, and is refused as what it is.
+ * RFC 9113, 8.2.1 to 8.3.1: no value with a blank around it, no field of one connection, a path and nothing else as
+ * target, no length that the framing denies. CONNECT has no path, and is refused as what it is.
  */
 function isMalformedHttp2({ speaksOfConnection, lengths }: Seen, facts: MessageFacts): boolean {
-  const { method, target, endsWithHead = false } = facts;
+  const { method, target, rawFields, endsWithHead = false } = facts;
+  for (let i = 1; i < rawFields.length; i += 2) if (hasBlankAround(rawFields[i] ?? "")) return true;
   const hasPath = target.startsWith("/") || (target === "*" && method === "OPTIONS") || method === "CONNECT";
   return speaksOfConnection || !hasPath || (endsWithHead && Number(lengths[0] ?? 0) !== 0);
+}
+
+/** In HTTP/1.1 it is no part of the value, and in HTTP/2 it would be. */
+export function hasBlankAround(value: string): boolean {
+  return isBlank(value.charCodeAt(0)) || isBlank(value.charCodeAt(value.length - 1));
+}
+
+function isBlank(code: number): boolean {
+  return code === 0x20 || code === 0x09;
 }
