@@ -3,7 +3,6 @@
 import { renderConfigError } from "../config/config-error.ts";
 import { type LoadedSettings, loadSettings } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
-import type { Settings } from "../core/settings.ts";
 import type { ConfigArguments } from "./arguments.ts";
 import type { CommandIo } from "./io.ts";
 import { readTlsFiles } from "./tls-files.ts";
@@ -15,17 +14,13 @@ export type LoadedConfig = Extract<LoadedSettings, { ok: true }>;
 /** Undefined if there was a mistake; it has been told then. */
 export function loadConfig({ file, overrides }: ConfigArguments, io: CommandIo): LoadedConfig | undefined {
   const loaded = loadSettings({ file, env: io.env, cwd: io.cwd, overrides });
-  const { errors, warnings } = loaded.ok
-    ? filesOf(loaded.settings, io.cwd)
-    : { errors: loaded.errors.map(renderConfigError), warnings: [] };
-  io.err([...errors, ...warnings].map((line) => `${line}\n`).join(""));
+  const tls = readTlsFiles(loaded.files, io.cwd, systemClock.wallMs());
+  const errors = [
+    ...(loaded.ok ? [] : loaded.errors.map(renderConfigError)),
+    ...tokensFileErrors(loaded.files, io.cwd),
+    ...tls.errors,
+    ...upstreamTlsErrors(loaded.files, io.cwd),
+  ];
+  io.err([...errors, ...tls.warnings].map((line) => `${line}\n`).join(""));
   return loaded.ok && errors.length === 0 ? loaded : undefined;
-}
-
-function filesOf(settings: Settings, cwd: string): { errors: readonly string[]; warnings: readonly string[] } {
-  const tls = readTlsFiles(settings, cwd, systemClock.wallMs());
-  return {
-    errors: [...tokensFileErrors(settings, cwd), ...tls.errors, ...upstreamTlsErrors(settings, cwd)],
-    warnings: tls.warnings,
-  };
 }

@@ -1,8 +1,8 @@
 // Whether the files of `listen.tls` can be used, before anything is opened. One line for each mistake, in the style of
 // the configuration's own; a certificate that has expired or soon will is told, and is no mistake.
 import { explainReadFailure } from "../config/load.ts";
+import type { NamedFiles } from "../config/named-files.ts";
 import { readRegularFile } from "../config/regular-file.ts";
-import type { Settings } from "../core/settings.ts";
 import { type CertificateTexts, certificateWarning, readCertificate } from "../server/certificate.ts";
 import { nameFrom } from "./name-from.ts";
 
@@ -12,26 +12,27 @@ export interface TlsFilesReading {
 }
 
 /** Both empty if the files are fine, or if none are needed. */
-export function readTlsFiles({ listen }: Settings, cwd: string, wallMs: number): TlsFilesReading {
-  const { tls } = listen;
-  if (tls === null) return { errors: [], warnings: [] };
+export function readTlsFiles(
+  { listenTls: tls, place: placeOf }: NamedFiles,
+  cwd: string,
+  wallMs: number,
+): TlsFilesReading {
   const errors: string[] = [];
-  const place = (file: keyof CertificateTexts): string => `listen.tls.${file}: ${nameFrom(cwd, tls[file] ?? "")}`;
-  const read = (file: keyof CertificateTexts, path: string): string => {
+  const place = (file: keyof CertificateTexts): string =>
+    `${placeOf(`listen.tls.${file}`)}: ${nameFrom(cwd, tls[file] ?? "")}`;
+  const read = (file: keyof CertificateTexts): string | null => {
+    const path = tls[file];
+    if (path === null) return null;
     try {
       return readRegularFile(path).toString("latin1");
     } catch (cause) {
       errors.push(`${place(file)}: cannot be read: ${explainReadFailure(cause)}`);
-      return "";
+      return null;
     }
   };
-  const texts: CertificateTexts = {
-    cert: read("cert", tls.cert),
-    key: read("key", tls.key),
-    clientCa: tls.clientCa === null ? null : read("clientCa", tls.clientCa),
-  };
-  if (errors.length > 0) return { errors, warnings: [] };
-  const reading = readCertificate(texts);
+  const [cert, key, clientCa] = [read("cert"), read("key"), read("clientCa")];
+  if (errors.length > 0 || cert === null || key === null) return { errors, warnings: [] };
+  const reading = readCertificate({ cert, key, clientCa });
   if (!reading.ok) {
     return {
       errors: reading.flaws.map(({ file, found, expected }) => `${place(file)}: found ${found}, expected ${expected}`),

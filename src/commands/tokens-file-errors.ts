@@ -1,20 +1,20 @@
-// Whether the tokens file that the settings name can be used, before anything is opened. One line for each mistake, in
+// Whether the tokens file that the configuration names can be used, before anything is opened. One line for each mistake, in
 // the style of the configuration's own.
 import { noDigest, parseTokens } from "../auth/tokens-file.ts";
 import { explainReadFailure } from "../config/load.ts";
+import type { NamedFiles } from "../config/named-files.ts";
 import { readRegularFile } from "../config/regular-file.ts";
-import type { Settings } from "../core/settings.ts";
 import { nameFrom } from "./name-from.ts";
 
 /** Empty if the file is fine, or if none is needed. */
-export function tokensFileErrors({ auth }: Settings, cwd: string): string[] {
-  if (auth.mode !== "tokens" || auth.tokensFile === null) return [];
-  const shown = nameFrom(cwd, auth.tokensFile);
+export function tokensFileErrors({ tokensFile, place }: NamedFiles, cwd: string): string[] {
+  if (tokensFile === null) return [];
+  const shown = nameFrom(cwd, tokensFile);
   let text: string;
   try {
-    text = readRegularFile(auth.tokensFile).toString();
+    text = readRegularFile(tokensFile).toString();
   } catch (cause) {
-    return [`${shown}: cannot be read: ${explainReadFailure(cause)}`];
+    return [`${place("auth.tokensFile")}: ${shown}: cannot be read: ${explainReadFailure(cause)}`];
   }
   const parsed = parseTokens(text);
   const errors = parsed.ok ? (parsed.digests.length > 0 ? [] : [noDigest]) : parsed.errors;

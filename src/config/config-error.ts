@@ -28,17 +28,22 @@ export type ConfigError =
       readonly known: readonly string[];
     }
   | { readonly kind: "unknown variable"; readonly at: Origin; readonly suggestion: string | null }
-  /** The file cannot be read, or is not YAML. */
-  | { readonly kind: "file"; readonly file: string; readonly at: Origin | null; readonly message: string };
+  /** The file, or what stands under `key`, cannot be read or is not YAML. */
+  | {
+      readonly kind: "file";
+      readonly file: string;
+      readonly at: Origin | null;
+      /** Empty for the file as a whole. */
+      readonly key: string;
+      readonly message: string;
+    };
 
 export function renderConfigError(error: ConfigError): string {
   switch (error.kind) {
-    case "value": {
-      const key = error.key === "" ? "" : `${error.key}: `;
-      return `${renderOrigin(error.at)}: ${key}found ${error.found}, expected ${error.expected}`;
-    }
+    case "value":
+      return `${renderPlace(error.at, error.key)}: found ${error.found}, expected ${error.expected}`;
     case "unknown key":
-      return `${renderOrigin(error.at)}: ${error.key}: unknown key; ${
+      return `${renderPlace(error.at, error.key)}: unknown key; ${
         error.suggestion === null ? `expected ${enumerate(error.known)}` : `did you mean "${error.suggestion}"?`
       }`;
     case "unknown variable":
@@ -48,8 +53,13 @@ export function renderConfigError(error: ConfigError): string {
           : `did you mean "${error.suggestion}"?`
       }`;
     case "file":
-      return `${error.at === null ? error.file : renderOrigin(error.at)}: ${error.message}`;
+      return `${error.at === null ? error.file : renderPlace(error.at, error.key)}: ${error.message}`;
   }
+}
+
+/** Where it was written, and which key, as every mistake begins. */
+export function renderPlace(at: Origin, key: string): string {
+  return key === "" ? renderOrigin(at) : `${renderOrigin(at)}: ${key}`;
 }
 
 function renderOrigin(origin: Origin): string {

@@ -5,14 +5,15 @@ import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Settings } from "../core/settings.ts";
 import type { TlsFiles } from "../core/tls.ts";
-import { type ConfigError, renderConfigError } from "./config-error.ts";
+import { type ConfigError, renderConfigError, renderPlace } from "./config-error.ts";
 import { type Environment, readEnvironment } from "./environment.ts";
+import { type NamedFiles, namedFiles } from "./named-files.ts";
 import { applyOverrides, type Override } from "./overrides.ts";
 import { pairErrors } from "./pairs.ts";
-import { splitPath } from "./paths.ts";
-import { type Raw, rawAt } from "./raw.ts";
+import { originOf, type Raw } from "./raw.ts";
 import { readRegularFile } from "./regular-file.ts";
 import type { ParsedConfig } from "./schema.ts";
+import { soundness } from "./soundness.ts";
 import { validateConfig } from "./validate.ts";
 import { readYaml, type YamlReading } from "./yaml-source.ts";
 
@@ -35,10 +36,17 @@ export type LoadedSettings =
       readonly settings: Settings;
       /** The file that was read, as it was named. */
       readonly file: string;
+      readonly files: NamedFiles;
       /** What was written, all sources over each other. */
       readonly raw: Raw | undefined;
     }
-  | { readonly ok: false; readonly file: string; readonly errors: readonly ConfigError[] };
+  | {
+      readonly ok: false;
+      readonly file: string;
+      /** Those whose names are no mistake. */
+      readonly files: NamedFiles;
+      readonly errors: readonly ConfigError[];
+    };
 
 export function loadSettings({ file: named, env, cwd, overrides }: ConfigSources): LoadedSettings {
   // An empty HEADGATE_CONFIG is how a compose file or a shell says "none".
@@ -49,18 +57,15 @@ export function loadSettings({ file: named, env, cwd, overrides }: ConfigSources
 
   const withEnvironment = applyOverrides(written.raw, environment.overrides, errors);
   const raw = applyOverrides(withEnvironment, overrides, errors);
-  // Each source is checked before the next covers it: a mistake does not become right by being overridden today.
-  for (const layer of [written.raw, withEnvironment]) errors.push(...validateConfig(layer).errors);
   const { values, errors: lastErrors } = validateConfig(raw);
   errors.push(...lastErrors);
-  if (lastErrors.length === 0) errors.push(...pairErrors(values, raw));
-  if (errors.length > 0) return { ok: false, file, errors: distinct(errors) };
-  return {
-    ok: true,
-    settings: toSettings(values, (key, path) => resolve(folderOf(key, raw, file, cwd), path)),
-    file,
-    raw,
-  };
+  errors.push(...pairErrors(values, raw, soundness(errors)));
+  const absolute = (key: string, path: string): string => resolve(folderOf(key, raw, file, cwd), path);
+  const files = namedFiles(values, soundness(errors), absolute, (key) => renderPlace(originOf(raw, key), key));
+  // Each source is checked before the next covers it: a mistake does not become right by being overridden today.
+  for (const layer of [written.raw, withEnvironment]) errors.push(...validateConfig(layer).errors);
+  if (errors.length > 0) return { ok: false, file, files, errors: distinct(errors) };
+  return { ok: true, settings: toSettings(values, absolute), file, files, raw };
 }
 
 function distinct(errors: readonly ConfigError[]): ConfigError[] {
@@ -79,7 +84,7 @@ const maxFileBytes = 256 * 1024;
 function readConfigFile(file: string, cwd: string): YamlReading {
   const refuse = (message: string): YamlReading => ({
     raw: undefined,
-    errors: [{ kind: "file", file, at: null, message }],
+    errors: [{ kind: "file", file, at: null, key: "", message }],
   });
   let bytes: Buffer;
   try {
@@ -115,8 +120,7 @@ export function explainReadFailure(cause: unknown): string {
 
 /** What a path starts from, by where it was written. */
 function folderOf(key: string, raw: Raw | undefined, file: string, cwd: string): string {
-  const isFromFile = rawAt(raw, splitPath(key))?.at.kind === "file";
-  return isFromFile ? dirname(resolve(cwd, file)) : cwd;
+  return originOf(raw, key).kind === "file" ? dirname(resolve(cwd, file)) : cwd;
 }
 
 function toSettings(values: ParsedConfig, absolute: (key: string, path: string) => string): Settings {

@@ -2,76 +2,122 @@
 // defaults never contradict each other.
 import { parseIpAddress } from "../core/ip-address.ts";
 import { upstreamTargets } from "../core/upstream.ts";
-import { type ConfigError, type Origin, showFound } from "./config-error.ts";
-import { splitPath } from "./paths.ts";
-import { type Raw, rawAt } from "./raw.ts";
+import { type ConfigError, showFound } from "./config-error.ts";
+import { originOf, type Raw } from "./raw.ts";
 import type { ParsedConfig } from "./schema.ts";
+import type { IsSound } from "./soundness.ts";
 
 /** 8 GiB of them: the counters' memory is bounded, and by what a machine may have. */
 const maxInstants = 2 ** 30;
 
-export function pairErrors(values: ParsedConfig, raw: Raw | undefined): ConfigError[] {
-  const whereWritten = (...keys: string[]): Origin =>
-    keys.map((key) => rawAt(raw, splitPath(key))?.at).find((at) => at !== undefined) ?? { kind: "default" };
-  const errors: ConfigError[] = [];
-  const refuse = (key: string, found: string, expected: string, ...others: string[]) =>
-    errors.push({ kind: "value", at: whereWritten(key, ...others), key, found, expected });
+interface Pairs {
+  readonly values: ParsedConfig;
+  readonly isSound: IsSound;
+  /** `others`: where it stands, in turn, if nobody wrote `key`. */
+  readonly refuse: (key: string, found: string, expected: string, ...others: string[]) => void;
+}
 
-  const { listen, admin, auth, upstream, policies } = values;
-  if (collide(listen, admin)) {
+/** Says nothing of values that are wrong by themselves. */
+export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
+  const errors: ConfigError[] = [];
+  const pairs: Pairs = {
+    values,
+    isSound,
+    refuse: (key, found, expected, ...others) =>
+      errors.push({ kind: "value", at: originOf(raw, key, ...others), key, found, expected }),
+  };
+  judgeListeners(pairs);
+  judgeListenTls(pairs);
+  judgeAuth(pairs);
+  judgeCounters(pairs);
+  judgeUpstreamTls(pairs);
+  judgeUpstreamAddresses(pairs);
+  return errors;
+}
+
+function judgeListeners({ values: { listen, admin }, isSound, refuse }: Pairs): void {
+  if (isSound("listen.host", "listen.port", "admin.host", "admin.port") && collide(listen, admin)) {
     const expected = `another port than listen.port where ${admin.host} and ${listen.host} overlap`;
     refuse("admin.port", String(admin.port), expected, "listen.port", "admin.host", "listen.host");
   }
+  const { maxConnections, maxConnectionsPerPeer } = listen;
+  const areBounds = isSound("listen.maxConnections", "listen.maxConnectionsPerPeer");
+  if (areBounds && maxConnectionsPerPeer > maxConnections) {
+    const expected = `at most listen.maxConnections (${maxConnections})`;
+    refuse("listen.maxConnectionsPerPeer", String(maxConnectionsPerPeer), expected, "listen.maxConnections");
+  }
+}
+
+function judgeListenTls({ values, isSound, refuse }: Pairs): void {
+  // One that is wrong is not null: it was meant to be the path of a file.
+  const { cert, key, clientCa } = values.listen.tls;
+  if (isSound("listen.tls.cert") && cert === null && (key !== null || clientCa !== null)) {
+    const other = key !== null ? "key" : "clientCa";
+    refuse("listen.tls.cert", "nothing", `the path of a file, since listen.tls.${other} is set`, `listen.tls.${other}`);
+  }
+  if (isSound("listen.tls.key") && key === null && cert !== null) {
+    refuse("listen.tls.key", "nothing", "the path of a file, since listen.tls.cert is set", "listen.tls.cert");
+  }
+}
+
+function judgeAuth({ values: { auth }, isSound, refuse }: Pairs): void {
+  if (!isSound("auth.mode", "auth.tokensFile")) return;
   if (auth.mode === "tokens" && auth.tokensFile === null) {
     refuse("auth.tokensFile", "nothing", "the path of a file, since auth.mode is tokens", "auth.mode");
   }
   if (auth.mode !== "tokens" && auth.tokensFile !== null) {
     refuse("auth.tokensFile", showFound(auth.tokensFile), `none, since auth.mode is ${auth.mode}`);
   }
-  if (listen.maxConnectionsPerPeer > listen.maxConnections) {
-    const expected = `at most listen.maxConnections (${listen.maxConnections})`;
-    refuse("listen.maxConnectionsPerPeer", String(listen.maxConnectionsPerPeer), expected, "listen.maxConnections");
+}
+
+function judgeCounters({ values, isSound, refuse }: Pairs): void {
+  if (!isSound("policies")) return;
+  for (const [index, { limit, maxClients }] of values.policies.entries()) {
+    const keys = { limit: `policies.${index}.limit`, maxClients: `policies.${index}.maxClients` };
+    if (!isSound(keys.limit, keys.maxClients) || limit * maxClients <= maxInstants) continue;
+    const expected = `at most ${Math.floor(maxInstants / limit)} with a limit of ${limit}: 8 bytes for each admission of each client`;
+    refuse(keys.maxClients, String(maxClients), expected, keys.limit);
   }
-  const { cert, key, clientCa } = listen.tls;
-  if (cert === null && (key !== null || clientCa !== null)) {
-    const other = key !== null ? "key" : "clientCa";
-    refuse("listen.tls.cert", "nothing", `the path of a file, since listen.tls.${other} is set`, `listen.tls.${other}`);
-  }
-  if (key === null && cert !== null) {
-    refuse("listen.tls.key", "nothing", "the path of a file, since listen.tls.cert is set", "listen.tls.cert");
-  }
-  for (const [index, { limit, maxClients }] of policies.entries()) {
-    if (limit * maxClients > maxInstants) {
-      const expected = `at most ${Math.floor(maxInstants / limit)} with a limit of ${limit}: 8 bytes for each admission of each client`;
-      refuse(`policies.${index}.maxClients`, String(maxClients), expected, `policies.${index}.limit`);
-    }
-  }
-  const { isTls, targets } = upstreamTargets(upstream);
-  if (!isTls) {
+}
+
+function judgeUpstreamTls({ values: { upstream }, isSound, refuse }: Pairs): void {
+  const { url, tls } = upstream;
+  if (isSound("upstream.url") && !upstreamTargets({ url, addresses: [] }).isTls) {
     for (const key of ["ca", "serverName", "cert", "key"] as const) {
-      const value = upstream.tls[key];
-      if (value === null) continue;
+      const value = tls[key];
+      if (value === null || !isSound(`upstream.tls.${key}`)) continue;
       refuse(`upstream.tls.${key}`, showFound(value), "none, since upstream.url is not https");
     }
-    if (upstream.tls.insecureSkipVerify) {
+    if (isSound("upstream.tls.insecureSkipVerify") && tls.insecureSkipVerify) {
       refuse("upstream.tls.insecureSkipVerify", "true", "false, since upstream.url is not https");
     }
-  } else if ((upstream.tls.cert === null) !== (upstream.tls.key === null)) {
-    const [missing, given] = upstream.tls.cert === null ? ["cert", "key"] : ["key", "cert"];
+    return;
+  }
+  for (const [missing, given] of [["cert", "key"] as const, ["key", "cert"] as const]) {
+    if (!isSound(`upstream.tls.${missing}`) || tls[missing] !== null || tls[given] === null) continue;
     const expected = `the path of a file, since upstream.tls.${given} has one`;
     refuse(`upstream.tls.${missing}`, "nothing", expected, `upstream.tls.${given}`);
   }
+}
+
+/** Every request would come back as a new one, until the quota is spent. */
+function judgeUpstreamAddresses({ values: { upstream, listen, admin }, isSound, refuse }: Pairs): void {
+  const { url, addresses } = upstream;
+  if (!isSound("upstream.url", "upstream.addresses")) return;
+  const places =
+    addresses.length === 0
+      ? [{ key: "upstream.url", addresses }]
+      : addresses.map((address, index) => ({ key: `upstream.addresses.${index}`, addresses: [address] }));
   for (const [name, listener] of [["listen", listen] as const, ["admin", admin] as const]) {
-    for (const [index, target] of targets.entries()) {
-      // Every request would come back as a new one, until the quota is spent.
-      if (!isLoopback(target.host) || !collide(listener, target)) continue;
-      const written = upstream.addresses[index];
-      const key = written === undefined ? "upstream.url" : `upstream.addresses.${index}`;
+    if (!isSound(`${name}.host`, `${name}.port`)) continue;
+    for (const { key, addresses } of places) {
+      if (!isSound(key)) continue;
+      const [target] = upstreamTargets({ url, addresses }).targets;
+      if (target === undefined || !isLoopback(target.host) || !collide(listener, target)) continue;
       const expected = `another address than the gateway's own (${name})`;
-      refuse(key, showFound(written ?? upstream.url), expected, "upstream.url", `${name}.port`, `${name}.host`);
+      refuse(key, showFound(addresses[0] ?? url), expected, "upstream.url", `${name}.port`, `${name}.host`);
     }
   }
-  return errors;
 }
 
 interface Address {

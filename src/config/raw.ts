@@ -43,3 +43,8 @@ export function rawAt(raw: Raw | undefined, path: readonly string[]): Raw | unde
       return rawAt(raw.entries.find((entry) => entry.key === head)?.value, rest);
   }
 }
+
+/** Where the value of the first of these keys that was written stands; keys are dotted. */
+export function originOf(raw: Raw | undefined, ...keys: readonly string[]): Origin {
+  return keys.map((key) => rawAt(raw, key.split("."))?.at).find((at) => at !== undefined) ?? { kind: "default" };
+}

@@ -47,7 +47,8 @@ export function readYaml(
     kind: "file",
     file: name,
     at: originAt(offset),
-    message: within === undefined ? message : `${joinPath(within.path)}: ${message}`,
+    key: joinPath(within?.path ?? []),
+    message,
   });
 
   const errors = documents.flatMap(({ errors, warnings }) => firstPerLine([...errors, ...warnings], lines));

@@ -8,6 +8,9 @@ import type { UpstreamTlsSettings } from "../core/upstream.ts";
 
 export type TlsFileKey = "ca" | "cert" | "key";
 
+/** Absolute. */
+export type TlsFilePaths = Pick<UpstreamTlsSettings, TlsFileKey>;
+
 export type TlsFileError = { readonly key: TlsFileKey; readonly file: string } & (
   | { readonly kind: "unreadable"; readonly cause: Error }
   | { readonly kind: "invalid"; readonly found: string; readonly expected: string }
@@ -28,7 +31,7 @@ export type TlsFilesJudged =
 
 const keys: readonly TlsFileKey[] = ["ca", "cert", "key"];
 
-export async function readTlsTexts(tls: UpstreamTlsSettings): Promise<TlsTexts> {
+export async function readTlsTexts(tls: TlsFilePaths): Promise<TlsTexts> {
   const texts = new Map<TlsFileKey, string | Error>();
   for (const key of keys) {
     const file = tls[key];
@@ -38,7 +41,7 @@ export async function readTlsTexts(tls: UpstreamTlsSettings): Promise<TlsTexts> 
 }
 
 /** `read` throws for what is no regular file: a pipe would be waited for without end. */
-export function readTlsTextsSync(tls: UpstreamTlsSettings, read: (path: string) => Buffer): TlsTexts {
+export function readTlsTextsSync(tls: TlsFilePaths, read: (path: string) => Buffer): TlsTexts {
   const texts = new Map<TlsFileKey, string | Error>();
   for (const key of keys) {
     const file = tls[key];
@@ -52,7 +55,7 @@ export function readTlsTextsSync(tls: UpstreamTlsSettings, read: (path: string) 
   return texts;
 }
 
-export function judgeTlsFiles(tls: UpstreamTlsSettings, texts: TlsTexts): TlsFilesJudged {
+export function judgeTlsFiles(tls: TlsFilePaths, texts: TlsTexts): TlsFilesJudged {
   const errors: TlsFileError[] = [];
   const refuse = (key: TlsFileKey, found: string, expected: string): void => {
     errors.push({ kind: "invalid", key, file: tls[key] ?? "", found, expected });
@@ -86,7 +89,7 @@ export function judgeTlsFiles(tls: UpstreamTlsSettings, texts: TlsTexts): TlsFil
 const byKey = (a: TlsFileError, b: TlsFileError): number => keys.indexOf(a.key) - keys.indexOf(b.key);
 
 /** Only what is there: without `ca` the system's roots are believed. */
-function readable(tls: UpstreamTlsSettings, texts: TlsTexts): Partial<Record<TlsFileKey, string>> {
+function readable(tls: TlsFilePaths, texts: TlsTexts): Partial<Record<TlsFileKey, string>> {
   return Object.fromEntries(keys.filter((key) => tls[key] !== null).map((key) => [key, String(texts.get(key))]));
 }
 

@@ -1,4 +1,5 @@
-// A folder of broken configurations, one mistake each, and the exact line `headgate check` answers each with.
+// A folder of broken configurations, one mistake each (two where the path is that of no file), and the exact lines
+// `headgate check` answers each with.
 import { execFile, execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -209,7 +210,10 @@ const messages = new Map([
     "tokens-file-empty.yaml",
     'no-digest.txt:1: found no digest in the file, expected a SHA-256 digest of 64 hex digits, as "headgate token" prints it',
   ],
-  ["tokens-file-missing.yaml", "nowhere.txt: cannot be read: no such file"],
+  [
+    "tokens-file-missing.yaml",
+    "tokens-file-missing.yaml:3:15: auth.tokensFile: nowhere.txt: cannot be read: no such file",
+  ],
   [
     "tokens-file-without-mode.yaml",
     'tokens-file-without-mode.yaml:3:15: auth.tokensFile: found "tokens.txt", expected none, since auth.mode is presence',
@@ -269,14 +273,18 @@ const messages = new Map([
     "upstream-health-path.yaml",
     'upstream-health-path.yaml:3:11: upstream.healthCheck.path: found "health", expected a path that begins with "/", without blanks, fragment and control characters, or null',
   ],
-  ["upstream-tls-ca-missing.yaml", "upstream.tls.ca: nowhere.pem: cannot be read: no such file"],
+  [
+    "upstream-tls-ca-missing.yaml",
+    "upstream-tls-ca-missing.yaml:4:9: upstream.tls.ca: nowhere.pem: cannot be read: no such file",
+  ],
   [
     "upstream-tls-ca-no-certificate.yaml",
-    "upstream.tls.ca: bad-line.txt: found no certificate that can be read, expected one or more in PEM",
+    "upstream-tls-ca-no-certificate.yaml:4:9: upstream.tls.ca: bad-line.txt: found no certificate that can be read, expected one or more in PEM",
   ],
   [
     "upstream-tls-cert-without-key.yaml",
-    "upstream-tls-cert-without-key.yaml:4:11: upstream.tls.key: found nothing, expected the path of a file, since upstream.tls.cert has one",
+    "upstream-tls-cert-without-key.yaml:4:11: upstream.tls.key: found nothing, expected the path of a file, since upstream.tls.cert has one\n" +
+      "upstream-tls-cert-without-key.yaml:4:11: upstream.tls.cert: cert.pem: cannot be read: no such file",
   ],
   [
     "upstream-tls-insecure-without-https.yaml",
@@ -296,15 +304,17 @@ const messages = new Map([
   ],
   [
     "tls-without-cert.yaml",
-    "tls-without-cert.yaml:2:20: listen.tls.cert: found nothing, expected the path of a file, since listen.tls.clientCa is set",
+    "tls-without-cert.yaml:2:20: listen.tls.cert: found nothing, expected the path of a file, since listen.tls.clientCa is set\n" +
+      "tls-without-cert.yaml:2:20: listen.tls.clientCa: ca.pem: cannot be read: no such file",
   ],
   [
     "tls-without-key.yaml",
-    "tls-without-key.yaml:2:16: listen.tls.key: found nothing, expected the path of a file, since listen.tls.cert is set",
+    "tls-without-key.yaml:2:16: listen.tls.key: found nothing, expected the path of a file, since listen.tls.cert is set\n" +
+      "tls-without-key.yaml:2:16: listen.tls.cert: cert.pem: cannot be read: no such file",
   ],
 ]);
 
-describe("a broken configuration is refused with exactly one line", () => {
+describe("a broken configuration is refused with exactly these lines", () => {
   test.each([...messages])("%s", async (file, message) => {
     const io = testIo({ cwd: folder });
     expect(await run({ file, overrides: [] }, io)).toBe(78);
@@ -338,6 +348,30 @@ test("all mistakes are listed at once, each source in its own words", async () =
   ]);
 });
 
+test("mistakes of one kind hide none of another: types, pairs and files are told together", async () => {
+  const io = testIo({ cwd: folder, env: { HEADGATE_AUTH_MODE: "tokens", HEADGATE_UPSTREAM_URL: "https://api" } });
+  const set = (key: string, text: string) =>
+    ({ path: key.split("."), text, at: { kind: "command line", option: `--set ${key}` } }) as const;
+  const overrides = [
+    set("listen.tls.cert", "nowhere.pem"),
+    set("listen.maxConnections", "5"),
+    set("auth.tokensFile", "bad-line.txt"),
+    set("upstream.tls.ca", "no-digest.txt"),
+    set("upstream.tls.key", "nowhere.key"),
+  ];
+  expect(await run({ file: "port-text.yaml", overrides }, io)).toBe(78);
+  expect(io.errText().trim().split("\n")).toEqual([
+    messages.get("port-text.yaml"),
+    "command line --set listen.maxConnections: listen.maxConnectionsPerPeer: found 1000, expected at most listen.maxConnections (5)",
+    "command line --set listen.tls.cert: listen.tls.key: found nothing, expected the path of a file, since listen.tls.cert is set",
+    "command line --set upstream.tls.key: upstream.tls.cert: found nothing, expected the path of a file, since upstream.tls.key has one",
+    messages.get("tokens-file-bad-line.yaml"),
+    "command line --set listen.tls.cert: listen.tls.cert: nowhere.pem: cannot be read: no such file",
+    "command line --set upstream.tls.ca: upstream.tls.ca: no-digest.txt: found no certificate that can be read, expected one or more in PEM",
+    "command line --set upstream.tls.key: upstream.tls.key: nowhere.key: cannot be read: no such file",
+  ]);
+});
+
 test("a good configuration is named and shown with what is in effect", async () => {
   const io = testIo({ env: { HEADGATE_LISTEN_PORT: "0", HEADGATE_ROUTES: "/v3/" } });
   expect(await run({ file: undefined, overrides: [] }, io)).toBe(0);
@@ -357,14 +391,17 @@ test("the command itself exits 78 with the line on standard error", async () => 
   await expect(ran).rejects.toMatchObject({ code: 78, stdout: "", stderr: `${messages.get("port-text.yaml")}\n` });
 });
 
-test.each(["--config", "--set=auth.mode=tokens --set=auth.tokensFile"])(
-  "a pipe where a file is expected (%s) is refused, not waited for",
-  async (option) => {
-    const pipe = join(mkdtempSync(join(tmpdir(), "headgate-check-")), "pipe");
-    execFileSync("mkfifo", [pipe]);
-    const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
-    const args = [main, "check", ...`${option}=${pipe}`.split(" ")];
-    const ran = promisify(execFile)(process.execPath, args, { timeout: 10_000 });
-    await expect(ran).rejects.toMatchObject({ code: 78, stderr: `${pipe}: cannot be read: it is no regular file\n` });
-  },
-);
+test.each([
+  ["--config", ""],
+  ["--set=auth.mode=tokens --set=auth.tokensFile", "command line --set: auth.tokensFile: "],
+])("a pipe where a file is expected (%s) is refused, not waited for", async (option, place) => {
+  const pipe = join(mkdtempSync(join(tmpdir(), "headgate-check-")), "pipe");
+  execFileSync("mkfifo", [pipe]);
+  const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+  const args = [main, "check", ...`${option}=${pipe}`.split(" ")];
+  const ran = promisify(execFile)(process.execPath, args, { timeout: 10_000 });
+  await expect(ran).rejects.toMatchObject({
+    code: 78,
+    stderr: `${place}${pipe}: cannot be read: it is no regular file\n`,
+  });
+});

@@ -12,13 +12,15 @@ import { testIo } from "./test-io.ts";
 
 const cleanup = useCleanup();
 
+/** Without the place that each line begins with. */
 async function check(tls: Record<string, string>, cwd: string) {
   const folder = mkdtempSync(join(tmpdir(), "headgate-check-"));
   cleanup(() => rmSync(folder, { recursive: true, force: true }));
   const file = join(folder, "headgate.yaml");
   writeFileSync(file, `listen:\n  tls: ${JSON.stringify(tls)}\n`);
   const io = testIo({ cwd });
-  return { code: await run({ file, overrides: [] }, io), err: io.errText() };
+  const code = await run({ file, overrides: [] }, io);
+  return { code, err: io.errText().replaceAll(new RegExp(`^${file}:2:\\d+: `, "gm"), "") };
 }
 
 test("good files pass; what is wrong or away is told with its key and its file", async () => {

@@ -232,6 +232,35 @@ describe("the tokens file", () => {
   });
 });
 
+describe("of values that contradict each other", () => {
+  test("those are told that have nothing to do with what is wrong by itself", () => {
+    const yaml = "drain: { delay: 5 }\nauth: { mode: tokens }\nlisten: { maxConnections: 9, port: x }\n";
+    expect(errors({ yaml })).toEqual([
+      'c.yaml:1:17: drain.delay: found 5, expected a duration with its unit, such as "5s"',
+      "c.yaml:2:15: auth.tokensFile: found nothing, expected the path of a file, since auth.mode is tokens",
+      "c.yaml:3:27: listen.maxConnectionsPerPeer: found 1000, expected at most listen.maxConnections (9)",
+      'c.yaml:3:36: listen.port: found "x", expected a whole number from 0 to 65535',
+    ]);
+  });
+
+  test.each<[string, Given]>([
+    ["a mode that is none", { yaml: "auth: { mode: file, tokensFile: t.txt }" }],
+    ["a misspelled key", { yaml: "auth: { mode: tokens, tokenFile: t.txt }" }],
+    ["a misspelled variable", { yaml: "auth: { mode: tokens }", env: { HEADGATE_AUTH_TOKEN_FILE: "t.txt" } }],
+    ["a key that stands there twice", { yaml: "auth: { mode: off, mode: tokens }" }],
+    ["a URL that is none", { yaml: "upstream: { url: api, tls: { ca: ca.pem } }" }],
+    ["a file that is no YAML", { yaml: "auth: { tokensFile: t.txt", flags: ["--set", "auth.mode=tokens"] }],
+    ["a list that is none", { yaml: "upstream: { addresses: here }", flags: ["--upstream", "http://127.0.0.1:8080"] }],
+  ])("%s is told, and nothing that follows from it", (_, given) => {
+    expect(errors(given)).toHaveLength(1);
+  });
+
+  test("what is no YAML in one variable hides only what it is about", () => {
+    expect(errors({ env: { HEADGATE_ROUTES: "[/v1/", HEADGATE_AUTH_MODE: "tokens" } })).toHaveLength(2);
+    expect(errors({ env: { HEADGATE_AUTH: "{ tokensFile: [", HEADGATE_AUTH_MODE: "tokens" } })).toHaveLength(1);
+  });
+});
+
 describe("addresses that cannot all be opened", () => {
   test.each([
     ["0.0.0.0", "127.0.0.1", true],

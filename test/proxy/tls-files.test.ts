@@ -32,16 +32,16 @@ test("every file that cannot be used is told by its key", async () => {
   const { code, err } = await check({ ca: one.keyFile, cert: "/nowhere.pem", key: one.certFile });
   expect(code).toBe(78);
   expect(err.trim().split("\n")).toEqual([
-    "upstream.tls.ca: issued-1.key.pem: found no certificate that can be read, expected one or more in PEM",
-    "upstream.tls.cert: nowhere.pem: cannot be read: no such file",
-    "upstream.tls.key: issued-1.cert.pem: found no private key that can be read, expected one in PEM, without a passphrase",
+    "command line --set: upstream.tls.ca: issued-1.key.pem: found no certificate that can be read, expected one or more in PEM",
+    "command line --set: upstream.tls.cert: nowhere.pem: cannot be read: no such file",
+    "command line --set: upstream.tls.key: issued-1.cert.pem: found no private key that can be read, expected one in PEM, without a passphrase",
   ]);
 });
 
 test("a key that belongs to another certificate is told", async () => {
   expect(await check({ cert: one.certFile, key: other.keyFile })).toEqual({
     code: 78,
-    err: "upstream.tls.key: issued-2.key.pem: found the key of another certificate, expected the one that belongs to upstream.tls.cert\n",
+    err: "command line --set: upstream.tls.key: issued-2.key.pem: found the key of another certificate, expected the one that belongs to upstream.tls.cert\n",
   });
 });
 
