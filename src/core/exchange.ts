@@ -2,6 +2,7 @@
 import type { RequestFacts, Verdict } from "./decide.ts";
 import type { Decision } from "./policy.ts";
 import type { Problem, ProblemReason } from "./problem.ts";
+import { readTraceId } from "./trace-context.ts";
 
 /**
  * `accepted`: a bearer token was there and, in mode `tokens`, is listed. `missing`: nothing was given as a bearer
@@ -14,6 +15,8 @@ export type AuthOutcome = "accepted" | "missing" | "invalid" | "skipped";
 export interface Exchange {
   /** The value of X-Request-Id. */
   readonly id: string;
+  /** The trace it belongs to, by its own word; null if it names none. */
+  readonly traceId: string | null;
   readonly method: string;
   /** The configured prefix the path is under, such as "/v2/"; null outside every route. */
   readonly route: string | null;
@@ -40,9 +43,10 @@ export interface Exchange {
 }
 
 /** A request that has just been decided. */
-export function newExchange({ method, nowMs }: RequestFacts, verdict: Verdict, id: string): Exchange {
+export function newExchange({ method, nowMs, rawFields }: RequestFacts, verdict: Verdict, id: string): Exchange {
   return {
     id,
+    traceId: readTraceId(rawFields),
     method,
     route: verdict.reading.route,
     client: verdict.reading.client,
@@ -63,6 +67,7 @@ export function newExchange({ method, nowMs }: RequestFacts, verdict: Verdict, i
 export function unparsedExchange(client: string, decision: Decision, problem: Problem, nowMs: number): Exchange {
   return {
     id: "",
+    traceId: null,
     method: "",
     route: null,
     client,

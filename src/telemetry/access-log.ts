@@ -1,5 +1,6 @@
 // One line for each request, when it is over. Refusing must stay cheap under a flood: of the requests throttled, a few
-// a second are logged for each client and the rest are counted. No query, no token, no field of the request is logged.
+// a second are logged for each client and the rest are counted. No query, no token, no field of the request is logged,
+// save the trace id of a well-formed one.
 import { type Logger, symbols } from "pino";
 import type { Clock } from "../core/clock.ts";
 import type { Exchange } from "../core/exchange.ts";
@@ -54,7 +55,8 @@ function lineOf(exchange: Exchange, target: string, level: "info" | "warn", wall
   const { startedMs, dispatchedMs, answeredMs, endedMs, decision } = exchange;
   const upstreamMs = dispatchedMs === null || answeredMs === null ? null : roundToMicros(answeredMs - dispatchedMs);
   return (
-    `{"level":"${level}","time":${wallMs},"id":${quoted(exchange.id)},"method":${quoted(exchange.method)},` +
+    `{"level":"${level}","time":${wallMs},"id":${quoted(exchange.id)},` +
+    `"traceId":${quoted(exchange.traceId)},"method":${quoted(exchange.method)},` +
     `"route":${quoted(exchange.route)},"path":${quoted(loggedPath(target))},"status":${exchange.status},` +
     `"durationMs":${roundToMicros(endedMs - startedMs)},"upstreamMs":${upstreamMs},` +
     `"client":${quoted(exchange.client)},"decision":"${decision.outcome}","remaining":${decision.remaining},` +

@@ -28,6 +28,7 @@ export function metricsOf(sources: Partial<MetricsSources> = {}): Metrics {
 export function exchangeOf(changes: Partial<Exchange> = {}): Exchange {
   return {
     id: "request-1",
+    traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
     method: "GET",
     route: "/v2/",
     client: "192.0.2.1",
