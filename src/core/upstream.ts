@@ -87,6 +87,17 @@ export interface UpstreamHealth {
   readonly reason: UpstreamErrorReason | null;
 }
 
+/** A request that the upstream failed. */
+export interface UpstreamFault {
+  readonly reason: UpstreamErrorReason;
+  /** The system's or the gateway's own, such as ECONNREFUSED. */
+  readonly code: string | null;
+  /** Of the upstream, as in an URL; null if the request came to none. For the log only. */
+  readonly address: string | null;
+  /** The request's. */
+  readonly id: string;
+}
+
 export interface TunnelFigures {
   /** Upgrades the upstream has not answered, or has answered otherwise and not to the end. */
   readonly opening: number;
@@ -98,6 +109,8 @@ export interface AddressFigures {
   readonly ejected: number;
   /** So far. */
   readonly ejections: number;
+  /** Requests that another address was tried for, since the first could not be connected to; by its reason. */
+  readonly rescues: ReadonlyMap<UpstreamErrorReason, number>;
   readonly failedLookups: number;
   /** Every name could be looked up last time. */
   readonly areCurrent: boolean;

@@ -5,6 +5,8 @@ import type { UpstreamErrorReason } from "../core/upstream.ts";
 import type { UpstreamConnection } from "./upstream-connection.ts";
 
 export interface EndpointEvents {
+  /** A request that could not be connected to it is given to another one; `isNews`: the first since it answered last. */
+  readonly onRescue: (address: string, reason: UpstreamErrorReason, code: string, isNews: boolean) => void;
   readonly onEjected: (address: string, reason: UpstreamErrorReason, backoffMs: number) => void;
   readonly onRestored: (address: string) => void;
   /** By the health check; `fault` is a status or a code. */
@@ -43,6 +45,7 @@ export class Endpoint {
   isGone = false;
   readonly #events: EndpointEvents;
   #failures = 0;
+  #isRescueTold = false;
   #ejection: Ejection | null = null;
   #isProbed = false;
   #unhealthySinceMs: number | null = null;
@@ -85,10 +88,17 @@ export class Endpoint {
 
   answered(): void {
     this.#failures = 0;
+    this.#isRescueTold = false;
     if (this.#ejection === null) return;
     this.#ejection = null;
     this.#isProbed = false;
     this.#events.onRestored(this.name);
+  }
+
+  /** A request that was to go there goes to another one. */
+  rescued(reason: UpstreamErrorReason, code: string): void {
+    this.#events.onRescue(this.name, reason, code, !this.#isRescueTold);
+    this.#isRescueTold = true;
   }
 
   /** What the health check found: a status or a code, or null if it is well. */

@@ -6,7 +6,7 @@ import { type Address, Endpoint, type EndpointEvents } from "./endpoint.ts";
 import { openSocket } from "./open-socket.ts";
 import type { SocketReader } from "./socket-reader.ts";
 import type { UpstreamConnection } from "./upstream-connection.ts";
-import { upstreamErrorReason } from "./upstream-error.ts";
+import { upstreamErrorCode, upstreamErrorReason } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
 export interface EndpointsOptions extends EndpointEvents {
@@ -26,7 +26,7 @@ export interface Opened {
 /** One of them is called, once. */
 export interface OpenedOrNot {
   readonly onOpened: (opened: Opened) => void;
-  readonly onFailed: (error: Error) => void;
+  readonly onFailed: (error: Error, at: Endpoint) => void;
 }
 
 /** What stands for reasons of an address, rather than of the request or of the gateway. */
@@ -102,8 +102,12 @@ export class Endpoints {
   open(endpoint: Endpoint, options: { readonly allowHalfOpen: boolean }, then: OpenedOrNot): () => void {
     let cancel = this.#attempt(endpoint, options, then.onOpened, (error) => {
       const other = this.#chooseAvailable((candidate) => candidate !== endpoint);
-      if (other === null) then.onFailed(error);
-      else cancel = this.#attempt(other, options, then.onOpened, then.onFailed);
+      if (other === null) {
+        then.onFailed(error, endpoint);
+        return;
+      }
+      endpoint.rescued(upstreamErrorReason(error), upstreamErrorCode(error));
+      cancel = this.#attempt(other, options, then.onOpened, (error) => then.onFailed(error, other));
     });
     return () => cancel();
   }

@@ -5,8 +5,9 @@
 import type { Socket } from "node:net";
 import { type Problem, problems } from "../core/problem.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
-import type { UpstreamErrorReason } from "../core/upstream.ts";
+import type { UpstreamErrorReason, UpstreamFault } from "../core/upstream.ts";
 import type { Downstream, DownstreamListener } from "./downstream.ts";
+import type { Endpoint } from "./endpoint.ts";
 import { connectionOptions } from "./hop-by-hop.ts";
 import type { ResponseHandler } from "./http-connection.ts";
 import { endsConnection } from "./last-request.ts";
@@ -33,8 +34,8 @@ export interface ForwarderOptions {
   readonly maxBodyBytes: number;
   readonly bodyTimeoutMs: number;
   readonly nowMs: () => number;
-  /** Told once for each failed request, with the code of the error, if any, and the request's id. */
-  readonly onError: (reason: UpstreamErrorReason, code: string | null, id: string) => void;
+  /** Told once for each failed request. */
+  readonly onError: (fault: UpstreamFault) => void;
   readonly onAnswer: () => void;
 }
 
@@ -83,8 +84,8 @@ export class Forwarding implements ResponseHandler, Seeker, DownstreamListener {
     this.#dispatch(connection);
   }
 
-  onNoConnection(error: Error | null): void {
-    this.#fail(error === null ? "overloaded" : upstreamErrorReason(error), error);
+  onNoConnection(error: Error | null, at?: Endpoint): void {
+    this.#fail(error === null ? "overloaded" : upstreamErrorReason(error), error, at);
   }
 
   get #connections(): Connections {
@@ -221,10 +222,11 @@ export class Forwarding implements ResponseHandler, Seeker, DownstreamListener {
     return isSafe && wasIdleClose && !this.#wasRetried;
   }
 
-  #fail(reason: UpstreamErrorReason, error: Error | null): void {
+  #fail(reason: UpstreamErrorReason, error: Error | null, at = this.#connection?.endpoint): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#options.onError(reason, error === null ? null : upstreamErrorCode(error), this.#downstream.exchange.id);
+    const code = error === null ? null : upstreamErrorCode(error);
+    this.#options.onError({ reason, code, address: at?.name ?? null, id: this.#downstream.exchange.id });
     this.#letGo();
     const { hasBody } = this.#downstream;
     const refuse = (): void => {

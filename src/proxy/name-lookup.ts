@@ -16,8 +16,8 @@ export interface NameOptions {
 export interface NameLookupOptions extends NameOptions {
   readonly targets: readonly UpstreamTarget[];
   readonly onAddresses: (addresses: readonly Address[]) => void;
-  /** It could be looked up before, or was not tried yet. */
-  readonly onFailed: (name: string, error: Error) => void;
+  /** It could be looked up before, or was not tried yet; `isKnown`: there are addresses from before, which stay. */
+  readonly onFailed: (name: string, error: Error, isKnown: boolean) => void;
   readonly onRecovered: (name: string) => void;
 }
 
@@ -95,7 +95,7 @@ export class NameLookup {
       this.#failures += 1;
       if (this.#failing.has(name) || this.#isClosed) return;
       this.#failing.add(name);
-      onFailed(name, error instanceof Error ? error : new Error(String(error)));
+      onFailed(name, error instanceof Error ? error : new Error(String(error)), this.#found.has(name));
     }
   }
 

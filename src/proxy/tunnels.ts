@@ -50,9 +50,9 @@ export class Tunnels implements Connections {
         this.#asking.add(connection);
         seeker.onConnection(connection);
       },
-      onFailed: (error) => {
+      onFailed: (error, at) => {
         this.#opening.delete(seeker);
-        seeker.onNoConnection(error);
+        seeker.onNoConnection(error, at);
       },
     });
     this.#opening.set(seeker, giveUp);

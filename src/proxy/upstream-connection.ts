@@ -56,8 +56,8 @@ export interface Seeker {
   /** A connection is being opened for it: from now on it is the upstream that is waited for. */
   onOpening(): void;
   onConnection(connection: UpstreamConnection): void;
-  /** Null: there are too many. */
-  onNoConnection(error: Error | null): void;
+  /** Null: there are too many. `at`: where it was to lead. */
+  onNoConnection(error: Error | null, at?: Endpoint): void;
 }
 
 /** Where a request gets its connection, and leaves it. */

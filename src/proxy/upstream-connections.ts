@@ -136,9 +136,9 @@ export class UpstreamConnections implements Connections {
           this.#all.add(connection);
           seeker.onConnection(connection);
         },
-        onFailed: (error) => {
+        onFailed: (error, at) => {
           this.#opening.delete(seeker);
-          seeker.onNoConnection(error);
+          seeker.onNoConnection(error, at);
           this.#serve();
         },
       },

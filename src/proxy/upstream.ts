@@ -1,7 +1,12 @@
 // The upstream as the rest of the gateway has it: its addresses, a pool of connections to them for requests and one
 // connection for each tunnel, all opened in the same way, and closed together.
 import type { TunnelEnd } from "../core/tunnel-end.ts";
-import { type AddressFigures, type UpstreamSettings, upstreamTargets } from "../core/upstream.ts";
+import {
+  type AddressFigures,
+  type UpstreamErrorReason,
+  type UpstreamSettings,
+  upstreamTargets,
+} from "../core/upstream.ts";
 import type { EndpointEvents } from "./endpoint.ts";
 import { Endpoints } from "./endpoints.ts";
 import { HealthCheck } from "./health-check.ts";
@@ -30,7 +35,7 @@ export interface UpstreamOptions {
 
 export interface UpstreamEvents extends EndpointEvents {
   readonly tls: UpstreamTlsEvents;
-  readonly onLookupFailed: (name: string, error: Error) => void;
+  readonly onLookupFailed: (name: string, error: Error, isKnown: boolean) => void;
   readonly onLookupRecovered: (name: string) => void;
 }
 
@@ -46,21 +51,12 @@ export async function openUpstream(
   const { host, isTls, targets } = upstreamTargets(settings);
   const { connectTimeoutMs, responseTimeoutMs } = settings;
   const tls = isTls ? await UpstreamTls.open(settings.tls, host, events.tls) : null;
-  let ejections = 0;
+  const counted = counting(events);
   const endpoints = new Endpoints({
     tls,
     connectTimeoutMs,
     nowMs: options.nowMs,
-    onEjected(...ejected) {
-      ejections += 1;
-      events.onEjected(...ejected);
-    },
-    onRestored: events.onRestored,
-    onUnhealthy(...unhealthy) {
-      ejections += 1;
-      events.onUnhealthy(...unhealthy);
-    },
-    onHealthy: events.onHealthy,
+    ...counted.events,
   });
   const connections = new UpstreamConnections({ ...settings, endpoints });
   const tunnels = new Tunnels({ ...options, endpoints, responseTimeoutMs });
@@ -88,7 +84,7 @@ export async function openUpstream(
       return {
         available: endpoints.all.length - ejected,
         ejected,
-        ejections,
+        ...counted.figures,
         failedLookups: failures,
         areCurrent: isCurrent,
       };
@@ -102,6 +98,29 @@ export async function openUpstream(
       connections.close();
     },
   };
+}
+
+/** The same events, with figures that count what is to be counted of them. */
+function counting({ onRescue, onEjected, onRestored, onUnhealthy, onHealthy }: EndpointEvents) {
+  const rescues = new Map<UpstreamErrorReason, number>();
+  const figures = { ejections: 0, rescues };
+  const events: EndpointEvents = {
+    onRescue(address, reason, ...rescue) {
+      rescues.set(reason, (rescues.get(reason) ?? 0) + 1);
+      onRescue(address, reason, ...rescue);
+    },
+    onEjected(...ejection) {
+      figures.ejections += 1;
+      onEjected(...ejection);
+    },
+    onRestored,
+    onUnhealthy(...fault) {
+      figures.ejections += 1;
+      onUnhealthy(...fault);
+    },
+    onHealthy,
+  };
+  return { events, figures };
 }
 
 async function withinMs(done: Promise<void>, ms: number): Promise<void> {

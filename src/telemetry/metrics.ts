@@ -69,7 +69,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
   const upstreamErrors = counterByLabel(
     registry,
     "headgate_upstream_errors_total",
-    "Failed attempts to get an answer from the upstream, by reason.",
+    "Requests the upstream failed, by reason; those that another address served are not among them.",
     "reason",
     closed.upstreamErrorReasons,
   );

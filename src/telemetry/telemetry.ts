@@ -5,7 +5,7 @@ import type { CounterStore } from "../core/counter-store.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { TlsFailure } from "../core/tls.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
-import type { ConnectionFigures, UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
+import type { ConnectionFigures, UpstreamFault, UpstreamHealth } from "../core/upstream.ts";
 import { createAccessLog } from "./access-log.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
@@ -34,8 +34,7 @@ export interface Telemetry {
   /** `path`: of the request's target, as it came. */
   observe(exchange: Exchange, path: string): void;
   upstreamAnswered(): void;
-  /** `code` is the system's or the gateway's own; `id` the request it happened to. */
-  upstreamFailed(reason: UpstreamErrorReason, code: string | null, id: string): void;
+  upstreamFailed(fault: UpstreamFault): void;
   /** A handshake of a client; `code` is OpenSSL's or the kernel's. */
   tlsFailed(reason: TlsFailure, code: string): void;
   upstreamHealth(): UpstreamHealth;
@@ -75,11 +74,12 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     upstreamAnswered() {
       health = up;
     },
-    upstreamFailed(reason, code, id) {
+    upstreamFailed(fault) {
+      const { reason } = fault;
       metrics.upstreamError(reason);
       // A gateway that ran out of connections says nothing about whether the upstream is there.
       if (reason !== "overloaded") health = { state: "down", reason };
-      upstreamLog.record({ reason, code, id });
+      upstreamLog.record(fault);
     },
     tlsFailed(reason, code) {
       metrics.tlsFailed(reason);

@@ -6,11 +6,12 @@ import type { UpstreamErrorReason } from "../core/upstream.ts";
 import { Sampler } from "./sampler.ts";
 
 export interface UpstreamEventLog {
+  readonly onRescue: (address: string, reason: UpstreamErrorReason, code: string, isNews: boolean) => void;
   readonly onEjected: (address: string, reason: UpstreamErrorReason, backoffMs: number) => void;
   readonly onRestored: (address: string) => void;
   readonly onUnhealthy: (address: string, fault: string) => void;
   readonly onHealthy: (address: string) => void;
-  readonly onLookupFailed: (name: string, error: Error) => void;
+  readonly onLookupFailed: (name: string, error: Error, isKnown: boolean) => void;
   readonly onLookupRecovered: (name: string) => void;
   readonly tls: {
     readonly onReload: () => void;
@@ -21,11 +22,15 @@ export interface UpstreamEventLog {
 export function createUpstreamEventLog(log: Logger, clock: Clock): UpstreamEventLog {
   const sampler = new Sampler({
     perSecond: 5,
-    maxKeys: 2,
+    maxKeys: 3,
     report: (event, omitted) => log.warn({ event, omitted }, "upstream events left out"),
   });
   const passes = (event: string): boolean => sampler.passes(event, clock.monotonicMs());
   return {
+    onRescue(address, reason, code, isNews) {
+      if (!isNews || !passes("rescued")) return;
+      log.warn({ address, reason, code }, "no connection to an address of the upstream, another one is tried");
+    },
     onEjected(address, reason, backoffMs) {
       if (passes("ejected")) log.warn({ address, reason, backoffMs }, "upstream address ejected");
     },
@@ -34,9 +39,10 @@ export function createUpstreamEventLog(log: Logger, clock: Clock): UpstreamEvent
     },
     onUnhealthy: (address, fault) => log.warn({ address, fault }, "upstream address unhealthy"),
     onHealthy: (address) => log.info({ address }, "upstream address healthy"),
-    onLookupFailed(name, error) {
+    onLookupFailed(name, error, isKnown) {
       const code = "code" in error ? String(error.code) : error.name;
-      log.warn({ name, code }, "upstream name not looked up, the addresses from before stay in use");
+      const meanwhile = isKnown ? "the addresses from before stay in use" : "no address of it is known";
+      log.warn({ name, code }, `upstream name not looked up, ${meanwhile}`);
     },
     onLookupRecovered: (name) => log.info({ name }, "upstream name looked up again"),
     tls: {

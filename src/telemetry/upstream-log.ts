@@ -2,19 +2,11 @@
 // few times a second and the rest are counted; the metrics count them all.
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
-import type { UpstreamErrorReason } from "../core/upstream.ts";
+import type { UpstreamFault } from "../core/upstream.ts";
 import { Sampler } from "./sampler.ts";
 
-export interface UpstreamFailure {
-  readonly reason: UpstreamErrorReason;
-  /** The system's code or the gateway's own, such as ECONNREFUSED. */
-  readonly code: string | null;
-  /** The request it happened to. */
-  readonly id: string;
-}
-
 export interface UpstreamLog {
-  record(failure: UpstreamFailure): void;
+  record(fault: UpstreamFault): void;
   /** Reports what was left out in the last second. */
   close(): void;
   /** Lines left out so far. */
@@ -34,9 +26,9 @@ export function createUpstreamLog(log: Logger, { clock, perSecond = 5 }: Upstrea
     report: (reason, omitted) => log.warn({ reason, omitted }, "upstream failures left out"),
   });
   return {
-    record(failure) {
+    record(fault) {
       if (!log.isLevelEnabled("warn")) return;
-      if (sampler.passes(failure.reason, clock.monotonicMs())) log.warn(failure, "upstream failed");
+      if (sampler.passes(fault.reason, clock.monotonicMs())) log.warn(fault, "upstream failed");
     },
     close: () => sampler.close(),
     get omitted() {

@@ -9,6 +9,7 @@ function start() {
   const endpoint = new Endpoint(
     { host: "::1", port: 3000 },
     {
+      onRescue: (address, reason, code, isNews) => told.push(`${address} rescued ${reason} ${code} ${isNews}`),
       onEjected: (address, reason, backoffMs) => told.push(`${address} ${reason} ${backoffMs}`),
       onRestored: (address) => told.push(`${address} restored`),
       onUnhealthy: (address, fault) => told.push(`${address} unhealthy ${fault}`),
@@ -27,6 +28,13 @@ test("three failures in a row eject it, an answer between them does not", () => 
   expect([isAvailable(), told]).toEqual([true, []]);
   fail();
   expect([isAvailable(), told]).toEqual([false, ["[::1]:3000 refused 1000"]]);
+});
+
+test("a request that another address served is news once, until this one has answered", () => {
+  const { endpoint, told } = start();
+  const rescue = (): void => endpoint.rescued("refused", "ECONNREFUSED");
+  for (const step of [rescue, rescue, () => endpoint.answered(), rescue]) step();
+  expect(told.map((line) => line.split(" ").at(-1))).toEqual(["true", "false", "true"]);
 });
 
 test("after a second exactly one request is let through; its answer restores the address", () => {

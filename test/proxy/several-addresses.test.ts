@@ -70,6 +70,8 @@ interface Staged {
   /** The body of what a request is answered with, or its status. */
   ask(method?: string): Promise<string>;
   metric(name: string): Promise<number>;
+  /** Lines that begin so. */
+  told(begin: string): unknown[];
   events(): unknown[];
 }
 
@@ -91,6 +93,7 @@ async function stage({ url = "http://backend.test:1", addresses = [], upstream, 
     return client;
   };
   const shared = connect();
+  const told = (begin: string) => gateway.logLines.filter(({ msg }) => String(msg).startsWith(begin));
   return {
     gateway,
     connect,
@@ -109,7 +112,8 @@ async function stage({ url = "http://backend.test:1", addresses = [], upstream, 
           ?.split(" ")[1],
       );
     },
-    events: () => gateway.logLines.filter(({ msg }) => String(msg).startsWith("upstream address")),
+    told,
+    events: () => told("upstream address"),
   };
 }
 
@@ -158,8 +162,12 @@ test("an address that refuses costs no request, not even one with a body; it is 
   const clock = new FakeClock();
   const [dead, alive] = [await startBackend("127.0.0.1"), await startBackend("127.0.0.2")];
   await dead.stop();
-  const { ask, metric, events, gateway } = await stage({ addresses: [dead.address, alive.address], clock });
+  const { ask, metric, told, events, gateway } = await stage({ addresses: [dead.address, alive.address], clock });
+  const rescues = (): Promise<number> => metric('headgate_upstream_rescues_total{reason="refused"}');
   for (let i = 0; i < 10; i += 1) expect(await ask(i % 2 === 0 ? "POST" : "GET")).toBe("127.0.0.2");
+  expect(await rescues()).toBe(3);
+  const firstFailure = { level: "warn", address: dead.address, reason: "refused", code: "ECONNREFUSED" };
+  expect(told("no connection to an address")).toMatchObject([firstFailure]);
   expect(events()).toMatchObject([{ address: dead.address, reason: "refused", backoffMs: 1000 }]);
   expect(await metric('headgate_upstream_addresses{state="ejected"}')).toBe(1);
   expect(await metric("headgate_upstream_ejections_total")).toBe(1);
@@ -168,32 +176,41 @@ test("an address that refuses costs no request, not even one with a body; it is 
   clock.advance(1_000);
   for (let i = 0; i < 10; i += 1) expect(await ask()).toBe("127.0.0.2");
   expect(await metric("headgate_upstream_ejections_total")).toBe(2);
+  expect(await rescues()).toBe(4);
   await dead.start();
   for (let i = 0; i < 5; i += 1) expect(await ask()).toBe("127.0.0.2");
   clock.advance(2_000);
   const answers = [await ask(), await ask(), await ask(), await ask()];
   expect(answers.filter((answer) => answer === "127.0.0.1")).toHaveLength(2);
   expect(events().at(-1)).toMatchObject({ address: dead.address, msg: "upstream address restored" });
+  // Once it has answered, what happens to it is news again.
+  await dead.stop();
+  for (let i = 0; i < 4; i += 1) await ask();
+  expect(told("no connection to an address")).toHaveLength(2);
 });
 
 test("an address that resets what it has read is ejected after three, and no such request is sent to another one", async () => {
   const broken = await startBackend("127.0.0.1", (socket) => void socket.resetAndDestroy());
   const good = await startBackend("127.0.0.2");
-  const { ask, events } = await stage({ addresses: [broken.address, good.address], clock: new FakeClock() });
+  const { ask, told, events } = await stage({ addresses: [broken.address, good.address], clock: new FakeClock() });
   const answers: string[] = [];
   for (let i = 0; i < 20; i += 1) answers.push(await ask("POST"));
   expect(answers.filter((answer) => answer === "502")).toHaveLength(3);
   expect([broken.hits, good.hits]).toEqual([3, 17]);
   expect(events()).toMatchObject([{ address: broken.address, reason: "reset" }]);
+  expect(told("upstream failed")).toMatchObject(Array(3).fill({ address: broken.address, reason: "reset" }));
 });
 
 test("when all are ejected they are tried all the same, and the first that is back serves", async () => {
   const [one, two] = [await startBackend("127.0.0.1"), await startBackend("127.0.0.2")];
   await one.stop();
   await two.stop();
-  const { ask, events } = await stage({ addresses: [one.address, two.address], clock: new FakeClock() });
+  const { ask, told, events } = await stage({ addresses: [one.address, two.address], clock: new FakeClock() });
   for (let i = 0; i < 12; i += 1) expect(await ask()).toBe("502");
   expect(events()).toHaveLength(2);
+  const failed = told("upstream failed") as { readonly address: string }[];
+  expect(failed.length).toBeGreaterThan(0);
+  for (const { address } of failed) expect([one.address, two.address]).toContain(address);
   await one.start();
   await two.start();
   expect(await ask()).toMatch(/^127/);
@@ -211,7 +228,7 @@ test("a name's addresses are all used, and followed when they change: idle conne
     return found;
   };
   const names = { resolve, everyMs: 20 };
-  const { ask, gateway, metric } = await stage({ url: `http://backend.test:${one.port}`, names });
+  const { ask, told, metric } = await stage({ url: `http://backend.test:${one.port}`, names });
   expect(await ask()).toBe("127.0.0.1");
   found = ["127.0.0.2"];
   // Long before it would have closed for being idle.
@@ -230,8 +247,8 @@ test("a name's addresses are all used, and followed when they change: idle conne
   expect(await ask()).toMatch(/^127/);
   expect(await metric("headgate_upstream_names_current")).toBe(0);
   expect(await metric("headgate_upstream_lookups_failed_total")).toBeGreaterThan(1);
-  const told = gateway.logLines.filter(({ msg }) => String(msg).startsWith("upstream name not looked up"));
-  expect(told).toMatchObject([{ name: "backend.test", code: "EAI_AGAIN" }]);
+  const msg = "upstream name not looked up, the addresses from before stay in use";
+  expect(told("upstream name not")).toMatchObject([{ name: "backend.test", code: "EAI_AGAIN", msg }]);
   expect(two.hits).toBeGreaterThan(0);
 });
 
@@ -239,8 +256,10 @@ test("a name that has no address yet is a 502, and serves as soon as it has one"
   const backend = await startBackend("127.0.0.1");
   let found: readonly string[] = [];
   const names = { resolve: async () => found, everyMs: 20 };
-  const { ask } = await stage({ url: `http://backend.test:${backend.port}`, names });
+  const { ask, told } = await stage({ url: `http://backend.test:${backend.port}`, names });
   expect(await ask()).toBe("502");
+  const msg = "upstream name not looked up, no address of it is known";
+  expect(told("upstream name")).toMatchObject([{ name: "backend.test", msg }]);
   found = ["127.0.0.1"];
   await eventually("it serves", async () => (await ask()) === "127.0.0.1");
 });

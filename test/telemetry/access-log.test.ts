@@ -131,19 +131,21 @@ test("the timer of the summary does not keep the process alive", () => {
   expect(timer?.hasRef()).toBe(false);
 });
 
+const fault = { reason: "refused", code: "ECONNREFUSED", address: "10.0.0.1:3000" } as const;
+
 test("an upstream that is down is logged a few times a second for each reason, then summed up", () => {
   const clock = new FakeClock();
   const { log, lines } = keptLog("info", clock);
   const upstream = createUpstreamLog(log, { clock, perSecond: 2 });
-  for (let i = 0; i < 10; i++) upstream.record({ reason: "refused", code: "ECONNREFUSED", id: `r${i}` });
-  upstream.record({ reason: "reset", code: null, id: "r10" });
+  for (let i = 0; i < 10; i++) upstream.record({ ...fault, id: `r${i}` });
+  upstream.record({ reason: "reset", code: null, address: null, id: "r10" });
   expect(lines()).toMatchObject([
-    { level: "warn", msg: "upstream failed", reason: "refused", code: "ECONNREFUSED", id: "r0" },
+    { level: "warn", msg: "upstream failed", ...fault, id: "r0" },
     { id: "r1" },
     { reason: "reset", code: null, id: "r10" },
   ]);
   clock.nowMs += 1_000;
-  upstream.record({ reason: "refused", code: "ECONNREFUSED", id: "r11" });
+  upstream.record({ ...fault, id: "r11" });
   expect(lines().slice(3)).toMatchObject([
     { msg: "upstream failures left out", reason: "refused", omitted: 8 },
     { id: "r11" },
@@ -154,6 +156,6 @@ test("an upstream that is down is logged a few times a second for each reason, t
 test("failures of the upstream below the level are neither written nor counted as left out", () => {
   const { log, lines } = keptLog("error");
   const upstream = createUpstreamLog(log, { clock: new FakeClock(), perSecond: 1 });
-  for (let i = 0; i < 5; i++) upstream.record({ reason: "refused", code: null, id: `r${i}` });
+  for (let i = 0; i < 5; i++) upstream.record({ ...fault, id: `r${i}` });
   expect([lines(), upstream.omitted, vi.getTimerCount()]).toEqual([[], 0, 0]);
 });

@@ -12,7 +12,10 @@ export function metricsOf(sources: Partial<MetricsSources> = {}): Metrics {
     store: { stats: () => ({ clients: 0, capacity: 1_000, evictedExpired: 0, evictedLive: 0 }) },
     upstreamConnections: () => ({ active: 0, idle: 0, waiting: 0 }),
     tunnels: () => ({ opening: 0, open: 0 }),
-    upstreamAddresses: () => ({ available: 1, ejected: 0, ejections: 0, failedLookups: 0, areCurrent: true }),
+    upstreamAddresses: () => ({
+      ...{ available: 1, ejected: 0, ejections: 0, rescues: new Map() },
+      ...{ failedLookups: 0, areCurrent: true },
+    }),
     upstreamHealth: () => ({ state: "unknown", reason: null }),
     clientConnections: () => 0,
     tokens: () => null,
