@@ -19,6 +19,8 @@ export interface Leaf<T> {
    */
   readonly form: "text" | "plain";
   readonly isNullable: boolean;
+  /** The bounds or the words, for the README; empty where a sentence is needed. */
+  readonly allowed: string;
   readonly json: JsonSchema;
   read(value: Scalar): Reading<T>;
 }

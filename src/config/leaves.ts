@@ -8,7 +8,8 @@ import { durationPattern, formatDuration, formatSize, parseDuration, parseSize, 
 type Range = readonly [from: number, to: number];
 
 export function wholeNumber(byDefault: number, [from, to]: Range, description: string): Leaf<number> {
-  return leaf(byDefault, description, { type: "integer", minimum: from, maximum: to }, (value) =>
+  const json = { type: "integer", minimum: from, maximum: to };
+  return leaf(byDefault, description, { json, allowed: `${from} to ${to}` }, (value) =>
     typeof value === "number" && Number.isInteger(value) && value >= from && value <= to
       ? accepted(value)
       : rejected(`a whole number from ${from} to ${to}${isQuotedNumber(value) ? ", without quotes" : ""}`),
@@ -16,7 +17,7 @@ export function wholeNumber(byDefault: number, [from, to]: Range, description: s
 }
 
 export function flag(byDefault: boolean, description: string): Leaf<boolean> {
-  return leaf(byDefault, description, { type: "boolean" }, (value) =>
+  return leaf(byDefault, description, { json: { type: "boolean" }, allowed: "true, false" }, (value) =>
     typeof value === "boolean" ? accepted(value) : rejected("true or false"),
   );
 }
@@ -28,7 +29,7 @@ export function choice<const W extends string>(
   description: string,
   later: readonly string[] = [],
 ): Leaf<W> {
-  return leaf<W>(byDefault, description, { enum: words }, (value) => {
+  return leaf<W>(byDefault, description, { json: { enum: words }, allowed: words.join(", ") }, (value) => {
     const word = words.find((candidate) => candidate === value);
     if (word !== undefined) return accepted(word);
     const known = enumerate(words);
@@ -37,18 +38,18 @@ export function choice<const W extends string>(
 }
 
 export function duration(byDefault: string, [fromMs, toMs]: Range, description: string): Leaf<number> {
-  const range = `from ${fromMs === 0 ? "0" : formatDuration(fromMs)} to ${formatDuration(toMs)}`;
+  const allowed = `${fromMs === 0 ? "0" : formatDuration(fromMs)} to ${formatDuration(toMs)}`;
   const withUnit: JsonSchema = { type: "string", pattern: durationPattern };
   // Nothing needs no unit, where nothing is allowed.
   const json: JsonSchema = fromMs === 0 ? { anyOf: [withUnit, { enum: [0, "0"] }] } : withUnit;
-  return leaf(byDefault, description, json, (value) => {
+  return leaf(byDefault, description, { json, allowed }, (value) => {
     if (typeof value === "number" && value !== 0) {
       return rejected(`a duration with its unit, such as "${value > 0 ? Math.ceil(value) : 1}s"`);
     }
     const ms = value === 0 ? 0 : typeof value === "string" ? parseDuration(value) : undefined;
     return ms !== undefined && ms >= fromMs && ms <= toMs
       ? accepted(ms)
-      : rejected(`a duration ${range}, such as "${byDefault}"`);
+      : rejected(`a duration from ${allowed}, such as "${byDefault}"`);
   });
 }
 
@@ -59,18 +60,24 @@ export function size(byDefault: string, [fromBytes, toBytes]: Range, description
       { type: "integer", minimum: fromBytes, maximum: toBytes },
     ],
   };
-  return leaf(byDefault, description, json, (value) => {
+  const allowed = `${formatSize(fromBytes)} to ${formatSize(toBytes)}`;
+  return leaf(byDefault, description, { json, allowed }, (value) => {
     const bytes = typeof value === "number" ? value : typeof value === "string" ? parseSize(value) : undefined;
     return bytes !== undefined && Number.isInteger(bytes) && bytes >= fromBytes && bytes <= toBytes
       ? accepted(bytes)
-      : rejected(`a size from ${formatSize(fromBytes)} to ${formatSize(toBytes)}, such as "${byDefault}"`);
+      : rejected(`a size from ${allowed}, such as "${byDefault}"`);
   });
 }
 
 /** Free text that `parse` understands; undefined means it does not. */
 export function text<T>(
   byDefault: string,
-  rule: { readonly expected: string; readonly json?: JsonSchema; parse(text: string): T | undefined },
+  rule: {
+    readonly expected: string;
+    readonly allowed?: string;
+    readonly json?: JsonSchema;
+    parse(text: string): T | undefined;
+  },
   description: string,
 ): Leaf<T> {
   const json = { type: "string", ...rule.json };
@@ -78,7 +85,7 @@ export function text<T>(
     const parsed = typeof value === "string" ? rule.parse(value) : undefined;
     return parsed === undefined ? rejected(rule.expected) : accepted(parsed);
   };
-  return { ...leaf(byDefault, description, json, read), form: "text" };
+  return { ...leaf(byDefault, description, { json, allowed: rule.allowed ?? "" }, read), form: "text" };
 }
 
 /** The path of a file, or none. */
@@ -88,7 +95,7 @@ export function filePath(description: string): Leaf<string | null> {
     value === null || (typeof value === "string" && value !== "" && !value.includes("\0"))
       ? accepted(value)
       : rejected("the path of a file, or null");
-  return { ...leaf(null, description, json, read), form: "text", isNullable: true };
+  return { ...leaf(null, description, { json, allowed: "" }, read), form: "text", isNullable: true };
 }
 
 /** Text that `parse` understands, or none. */
@@ -101,16 +108,16 @@ export function optionalText<T>(
     const parsed = typeof value === "string" ? rule.parse(value) : value === null ? null : undefined;
     return parsed === undefined ? rejected(`${rule.expected}, or null`) : accepted(parsed);
   };
-  return { ...leaf(null, description, json, read), form: "text", isNullable: true };
+  return { ...leaf(null, description, { json, allowed: "" }, read), form: "text", isNullable: true };
 }
 
 function leaf<T>(
   byDefault: Scalar,
   description: string,
-  json: JsonSchema,
+  accepts: { readonly json: JsonSchema; readonly allowed: string },
   read: (value: Scalar) => Reading<T>,
 ): Leaf<T> {
-  return { kind: "leaf", default: byDefault, description, form: "plain", isNullable: false, json, read };
+  return { kind: "leaf", default: byDefault, description, form: "plain", isNullable: false, ...accepts, read };
 }
 
 const isQuotedNumber = (value: Scalar): boolean => typeof value === "string" && /^[0-9]+$/.test(value);

@@ -67,6 +67,7 @@ const policy = section("How many requests a client may make.", {
   name: text(
     "per-ip",
     {
+      allowed: "1 to 32 of a-z, 0-9 and -",
       expected: "a name of at most 32 lower-case letters, digits and hyphens that begins with a letter",
       json: { pattern: "^[a-z][a-z0-9-]{0,31}$" },
       parse: (name) => (/^[a-z][a-z0-9-]{0,31}$/.test(name) ? name : undefined),
@@ -76,7 +77,11 @@ const policy = section("How many requests a client may make.", {
   limit: wholeNumber(100, [1, 1_000_000], "Requests of one client admitted in any trailing window."),
   // Windows below a second are of use in tests only, and below 100 ms the answer would be older than the window.
   window: duration("60s", [100, day], "The length of the window."),
-  maxClients: wholeNumber(100_000, [1, 10_000_000], "Clients remembered at once: the bound of the counters' memory."),
+  maxClients: wholeNumber(
+    100_000,
+    [1, 10_000_000],
+    "Clients remembered at once, which bounds the counters' memory: limit times maxClients is at most 1073741824.",
+  ),
 });
 
 const policies: List<typeof policy> = {
@@ -106,7 +111,7 @@ export const schema = section("The configuration of Headgate.", {
     maxConnectionsPerPeer: wholeNumber(
       1000,
       [1, 1_000_000],
-      "Of these, connections of one address or IPv6 network that is no trusted proxy (else 503).",
+      "Connections of one address or IPv6 network that is no trusted proxy (else 503); at most maxConnections.",
     ),
     maxRequestsPerConnection: wholeNumber(
       1000,
@@ -243,6 +248,7 @@ export const schema = section("The configuration of Headgate.", {
     realm: text(
       "finance",
       {
+        allowed: "1 to 128 of ASCII",
         expected: 'at most 128 printable ASCII characters without \\ and "',
         json: { pattern: "^[ !#-\\[\\]-~]{1,128}$" },
         parse: (realm) => (/^[ !#-[\]-~]{1,128}$/.test(realm) ? realm : undefined),

@@ -2,7 +2,7 @@
 // README.
 import { stringify } from "yaml";
 import type { Node } from "./definition.ts";
-import { allEntries, isListOfLeaves } from "./paths.ts";
+import { allEntries, type Entry, isListOfLeaves } from "./paths.ts";
 import { type Raw, rawAt } from "./raw.ts";
 import { schema } from "./schema.ts";
 
@@ -18,14 +18,20 @@ export function effectiveLines(raw: Raw | undefined): string[] {
   );
 }
 
-/** The README's table: `| key | default | meaning |`, with its head. */
+/** The README's table: `| key | default | allowed | meaning |`, with its head. */
 export function configTable(): string {
   const rows = allEntries().map(({ path, node }) => {
     const key = path.join(".").replaceAll(/\.(\d+)/g, "[$1]");
     const byDefault = stringify(node.default, { collectionStyle: "flow", flowCollectionPadding: false, lineWidth: 0 });
-    return `| \`${key}\` | \`${byDefault.trim()}\` | ${node.description.replaceAll("|", "\\|")} |`;
+    return `| \`${key}\` | \`${byDefault.trim()}\` | ${allowed(node)} | ${node.description.replaceAll("|", "\\|")} |`;
   });
-  return ["| key | default | meaning |", "|---|---|---|", ...rows, ""].join("\n");
+  return ["| key | default | allowed | meaning |", "|---|---|---|---|", ...rows, ""].join("\n");
+}
+
+/** Bounds or words; of a list how many items. */
+function allowed(node: Entry["node"]): string {
+  if (node.kind === "leaf") return node.allowed;
+  return `${node.item.allowed === "" ? "" : `${node.item.allowed}: `}${node.minItems} to ${node.maxItems} of them`;
 }
 
 function write(node: Node, raw: Raw | undefined): unknown {

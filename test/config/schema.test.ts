@@ -124,13 +124,15 @@ test("every default is one its own key accepts", () => {
   }
 });
 
-test("the table has a row for every key, with default and meaning", () => {
+test("the table has a row for every key, with default, bounds and meaning", () => {
   const rows = configTable().trim().split("\n");
   expect(rows).toHaveLength(allEntries().length + 2);
-  expect(rows[0]).toBe("| key | default | meaning |");
-  expect(rows).toContain("| `policies[0].window` | `60s` | The length of the window. |");
-  expect(rows).toContain("| `routes` | `[/v1/, /v2/]` | The path prefixes that are limited and proxied. |");
-  expect(rows.every((row) => row.match(/(?<!\\)\|/g)?.length === 4)).toBe(true);
+  expect(rows[0]).toBe("| key | default | allowed | meaning |");
+  expect(rows).toContain("| `policies[0].window` | `60s` | 100ms to 1d | The length of the window. |");
+  expect(rows).toContain(
+    "| `routes` | `[/v1/, /v2/]` | 1 to 64 of them | The path prefixes that are limited and proxied. |",
+  );
+  expect(rows.every((row) => row.match(/(?<!\\)\|/g)?.length === 5)).toBe(true);
 });
 
 test("every key has a sentence", () => {
