@@ -4,9 +4,11 @@ import { randomUUID } from "node:crypto";
 import { startAdmin } from "./admin/server.ts";
 import { offVerifier, presenceVerifier } from "./auth/presence.ts";
 import { verifyByTokensFile } from "./auth/tokens-file-verifier.ts";
+import { readRegularFile } from "./config/regular-file.ts";
 import { type ClientAddressRules, readPeer } from "./core/client-address.ts";
 import { type Clock, httpDate } from "./core/clock.ts";
 import type { RequestRules } from "./core/decide.ts";
+import { failureCode } from "./core/failure.ts";
 import { ResponseFields } from "./core/fields.ts";
 import type { Health } from "./core/health.ts";
 import { coversIpv4, parseCidr } from "./core/ip-address.ts";
@@ -182,7 +184,7 @@ function createUpstream(
   if (upstream.tls.insecureSkipVerify) {
     log.warn("upstream.tls.insecureSkipVerify is true: anybody on the way can pose as the upstream");
   }
-  const parts = { ...upgrade, nowMs: clock.monotonicMs, names, onEnd: onTunnelEnd };
+  const parts = { ...upgrade, nowMs: clock.monotonicMs, names, readFile: readRegularFile, onEnd: onTunnelEnd };
   return openUpstream(upstream, parts, createUpstreamEventLog(log, clock));
 }
 
@@ -259,11 +261,11 @@ async function createVerifier({ auth }: Settings, log: Logger): Promise<Verifier
     case "presence":
       return presenceVerifier;
     case "tokens":
-      return verifyByTokensFile(auth.tokensFile ?? "", {
+      return verifyByTokensFile(auth.tokensFile ?? "", readRegularFile, {
         onReload: (tokens) => log.info({ tokens }, "tokens file reread"),
         onError: (why) => {
           // Not the error itself, whose words hold the path and whose stack speaks of nothing but this code.
-          const facts = why.kind === "invalid" ? { errors: why.errors } : { code: codeOf(why.cause) };
+          const facts = why.kind === "invalid" ? { errors: why.errors } : { code: failureCode(why.cause) };
           log.error(facts, "tokens file not usable, the tokens from before stay in use");
         },
       });
@@ -276,21 +278,16 @@ async function openCertificate({ listen }: Settings, { clock, log }: GatewayOpti
     const warning = certificateWarning(validity, clock.wallMs());
     if (warning !== null) log.warn({ expires: httpDate(validity.expiresMs) }, `the certificate ${warning}`);
   };
-  const certificate = await CertificateFiles.watch(listen.tls, {
+  const certificate = await CertificateFiles.watch(listen.tls, readRegularFile, {
     onReload: (validity) => {
       log.info({ expires: httpDate(validity.expiresMs) }, "certificate reread");
       warn(validity);
     },
     onError: (why) => {
-      const facts = why.kind === "invalid" ? { errors: why.flaws } : { file: why.file, code: codeOf(why.cause) };
+      const facts = why.kind === "invalid" ? { errors: why.flaws } : { file: why.file, code: failureCode(why.cause) };
       log.error(facts, "certificate files not usable, the certificate from before stays in use");
     },
   });
   warn(certificate.validity);
   return certificate;
-}
-
-/** The system's word for it, such as ENOENT. */
-function codeOf(error: Error): string {
-  return "code" in error ? String(error.code) : error.name;
 }

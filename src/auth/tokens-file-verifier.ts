@@ -1,10 +1,10 @@
 // The file behind mode `tokens`: read before the start, reread when it changes. While its text is wrong or the file is
 // away, the list from before stays in use and the mistake is reported once; a file that was emptied revokes every
 // token.
-import { constants } from "node:fs";
-import { open } from "node:fs/promises";
 import type { BearerCredential } from "../core/bearer.ts";
 import type { AuthOutcome } from "../core/exchange.ts";
+import { asError } from "../core/failure.ts";
+import type { ReadFile } from "../core/read-file.ts";
 import type { Verifier } from "../core/verifier.ts";
 import { presence } from "./presence.ts";
 import { TokenList } from "./token-list.ts";
@@ -38,18 +38,19 @@ const defaultRereadMs = 1000;
 /** Reads the file, and again and again. Rejects with a TokenFileProblem if it cannot be used to begin with. */
 export async function verifyByTokensFile(
   path: string,
+  readFile: ReadFile,
   events: TokenFileEvents,
   rereadMs = defaultRereadMs,
 ): Promise<Verifier> {
   // Null while the file is away: then only its return is news.
-  let text: string | null = await readTokenText(path);
+  let text: string | null = await readTokenText(path, readFile);
   let list = parseList(text);
   if (list.size === 0) throw new TokenFileProblem({ kind: "invalid", errors: [noDigest] });
   let isCurrent = true;
   let isClosed = false;
   const reread = async (): Promise<void> => {
     try {
-      const newText = await readTokenText(path);
+      const newText = await readTokenText(path, readFile);
       if (isClosed || newText === text) return;
       text = newText;
       list = parseList(newText);
@@ -83,27 +84,11 @@ export async function verifyByTokensFile(
   };
 }
 
-async function readTokenText(path: string): Promise<string> {
+async function readTokenText(path: string, readFile: ReadFile): Promise<string> {
   try {
-    return await readRegularFile(path);
+    return await readFile(path, "utf8");
   } catch (error) {
-    throw new TokenFileProblem({
-      kind: "unreadable",
-      cause: error instanceof Error ? error : new Error(String(error)),
-    });
-  }
-}
-
-/** A pipe would be waited for without end, as soon as it is opened, and its writer with it. */
-async function readRegularFile(path: string): Promise<string> {
-  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  try {
-    const kind = await file.stat();
-    // Reading a folder fails by itself, with the better word.
-    if (!kind.isFile() && !kind.isDirectory()) throw new Error("the tokens file is no regular file");
-    return await file.readFile("utf8");
-  } finally {
-    await file.close();
+    throw new TokenFileProblem({ kind: "unreadable", cause: asError(error) });
   }
 }
 

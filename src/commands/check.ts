@@ -8,7 +8,7 @@ import { loadConfig } from "./load-config.ts";
 import { upstreamTlsWarnings } from "./upstream-tls-errors.ts";
 
 export async function run(args: ConfigArguments, io: CommandIo): Promise<number> {
-  const loaded = loadConfig(args, io);
+  const loaded = await loadConfig(args, io);
   if (loaded === undefined) return exitCodes.config;
   const lines = [`${loaded.file}: ok`, ...effectiveLines(loaded.raw)];
   io.err(

@@ -12,14 +12,17 @@ import { upstreamTlsErrors } from "./upstream-tls-errors.ts";
 export type LoadedConfig = Extract<LoadedSettings, { ok: true }>;
 
 /** Undefined if there was a mistake; it has been told then. */
-export function loadConfig({ file, overrides }: ConfigArguments, io: CommandIo): LoadedConfig | undefined {
+export async function loadConfig(
+  { file, overrides }: ConfigArguments,
+  io: CommandIo,
+): Promise<LoadedConfig | undefined> {
   const loaded = loadSettings({ file, env: io.env, cwd: io.cwd, overrides });
-  const tls = readTlsFiles(loaded.files, io.cwd, systemClock.wallMs());
+  const tls = await readTlsFiles(loaded.files, io.cwd, systemClock.wallMs());
   const errors = [
     ...(loaded.ok ? [] : loaded.errors.map(renderConfigError)),
-    ...tokensFileErrors(loaded.files, io.cwd),
+    ...(await tokensFileErrors(loaded.files, io.cwd)),
     ...tls.errors,
-    ...upstreamTlsErrors(loaded.files, io.cwd),
+    ...(await upstreamTlsErrors(loaded.files, io.cwd)),
   ];
   io.err([...errors, ...tls.warnings].map((line) => `${line}\n`).join(""));
   return loaded.ok && errors.length === 0 ? loaded : undefined;

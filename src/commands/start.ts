@@ -6,6 +6,6 @@ import { loadConfig } from "./load-config.ts";
 import { type BuildInfo, serve } from "./serve.ts";
 
 export async function run(args: ConfigArguments, io: CommandIo, build: BuildInfo): Promise<number> {
-  const loaded = loadConfig(args, io);
+  const loaded = await loadConfig(args, io);
   return loaded === undefined ? exitCodes.config : serve(loaded.settings, io, build);
 }

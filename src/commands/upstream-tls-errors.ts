@@ -1,15 +1,14 @@
 // Whether the files that upstream.tls names can be used, before anything is opened. One line for each mistake, in the
 // style of the configuration's own; and the line that a certificate nobody checks deserves.
-import { explainReadFailure } from "../config/load.ts";
 import type { NamedFiles } from "../config/named-files.ts";
-import { readRegularFile } from "../config/regular-file.ts";
+import { explainReadFailure, readRegularFile } from "../config/regular-file.ts";
 import type { Settings } from "../core/settings.ts";
-import { judgeTlsFiles, readTlsTextsSync, type TlsFileError } from "../proxy/tls-files.ts";
+import { judgeTlsFiles, readTlsTexts, type TlsFileError } from "../proxy/tls-files.ts";
 import { nameFrom } from "./name-from.ts";
 
 /** Empty if the files are fine, or if none is needed. */
-export function upstreamTlsErrors({ upstreamTls, place }: NamedFiles, cwd: string): string[] {
-  const judged = judgeTlsFiles(upstreamTls, readTlsTextsSync(upstreamTls, readRegularFile));
+export async function upstreamTlsErrors({ upstreamTls, place }: NamedFiles, cwd: string): Promise<string[]> {
+  const judged = judgeTlsFiles(upstreamTls, await readTlsTexts(upstreamTls, readRegularFile));
   if (judged.ok) return [];
   return judged.errors.map((error) =>
     renderTlsFileError(error, `${place(`upstream.tls.${error.key}`)}: ${nameFrom(cwd, error.file)}`),

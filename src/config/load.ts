@@ -11,7 +11,7 @@ import { type NamedFiles, namedFiles } from "./named-files.ts";
 import { applyOverrides, type Override } from "./overrides.ts";
 import { pairErrors } from "./pairs.ts";
 import { originOf, type Raw } from "./raw.ts";
-import { readRegularFile } from "./regular-file.ts";
+import { explainReadFailure, readRegularFileSync } from "./regular-file.ts";
 import type { ParsedConfig } from "./schema.ts";
 import { soundness } from "./soundness.ts";
 import { validateConfig } from "./validate.ts";
@@ -88,7 +88,7 @@ function readConfigFile(file: string, cwd: string): YamlReading {
   });
   let bytes: Buffer;
   try {
-    bytes = readRegularFile(resolve(cwd, file));
+    bytes = readRegularFileSync(resolve(cwd, file));
   } catch (cause) {
     return refuse(`cannot be read: ${explainReadFailure(cause)}`);
   }
@@ -98,23 +98,6 @@ function readConfigFile(file: string, cwd: string): YamlReading {
   } catch (cause) {
     if (cause instanceof TypeError) return refuse("found bytes that are not UTF-8, expected text");
     throw cause;
-  }
-}
-
-export function explainReadFailure(cause: unknown): string {
-  const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
-  switch (code) {
-    case "ENOENT":
-      return "no such file";
-    case "EISDIR":
-      return "it is a folder";
-    case "ENOTREGULAR":
-      return "it is no regular file";
-    case "EACCES":
-    case "EPERM":
-      return "permission denied";
-    default:
-      return code === "" ? String(cause) : code;
   }
 }
 

@@ -3,6 +3,7 @@
 // up, which is told once.
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
+import { asError } from "../core/failure.ts";
 import type { UpstreamTarget } from "../core/upstream.ts";
 import type { Address } from "./endpoint.ts";
 
@@ -95,7 +96,7 @@ export class NameLookup {
       this.#failures += 1;
       if (this.#failing.has(name) || this.#isClosed) return;
       this.#failing.add(name);
-      onFailed(name, error instanceof Error ? error : new Error(String(error)), this.#found.has(name));
+      onFailed(name, asError(error), this.#found.has(name));
     }
   }
 

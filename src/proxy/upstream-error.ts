@@ -1,4 +1,5 @@
 // One place that turns what the connection and the kernel say into the closed set of reasons and the answer to the client.
+import { failureCode } from "../core/failure.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
 import { TlsRefused } from "./upstream-tls.ts";
@@ -44,7 +45,7 @@ export class BadInterimResponse extends Error {
 
 export function upstreamErrorCode(error: Error): string {
   if (error instanceof TlsRefused) return error.why;
-  return "code" in error && typeof error.code === "string" ? error.code : error.name;
+  return failureCode(error);
 }
 
 export function upstreamErrorReason(error: Error): UpstreamErrorReason {

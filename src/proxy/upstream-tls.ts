@@ -3,16 +3,11 @@
 // before stays in use, and that is told once.
 import { isIP, type Socket } from "node:net";
 import type { SecureContext, TLSSocket } from "node:tls";
+import { failureCode } from "../core/failure.ts";
+import type { ReadFile } from "../core/read-file.ts";
 import type { UpstreamTlsSettings } from "../core/upstream.ts";
 import { connectTls } from "./tls-carrier.ts";
-import {
-  judgeTlsFiles,
-  readTlsTexts,
-  type TlsFileError,
-  type TlsFileKey,
-  type TlsTexts,
-  whatIsWrong,
-} from "./tls-files.ts";
+import { judgeTlsFiles, readTlsTexts, type TlsFileError, type TlsFileKey, type TlsTexts } from "./tls-files.ts";
 
 export interface UpstreamTlsEvents {
   readonly onReload: () => void;
@@ -42,12 +37,12 @@ export class TlsRefused extends Error {
 }
 
 /** See auth/tokens-file-verifier.ts: plain reading sees every way in which a file is replaced. */
-const defaultRereadMs = 1000;
+const rereadMs = 1000;
 
 export class UpstreamTls {
   readonly #settings: UpstreamTlsSettings;
   readonly #events: UpstreamTlsEvents;
-  readonly #rereadMs: number;
+  readonly #readFile: ReadFile;
   /** For the handshake and for the certificate. */
   readonly #name: string;
   #texts: TlsTexts;
@@ -62,26 +57,26 @@ export class UpstreamTls {
   static async open(
     settings: UpstreamTlsSettings,
     host: string,
+    readFile: ReadFile,
     events: UpstreamTlsEvents,
-    rereadMs = defaultRereadMs,
   ): Promise<UpstreamTls> {
-    const texts = await readTlsTexts(settings);
+    const texts = await readTlsTexts(settings, readFile);
     const judged = judgeTlsFiles(settings, texts);
     if (!judged.ok) throw new TlsFilesProblem(judged.errors);
-    return new UpstreamTls(settings, host, events, rereadMs, texts, judged.context);
+    return new UpstreamTls(settings, host, readFile, events, texts, judged.context);
   }
 
   private constructor(
     settings: UpstreamTlsSettings,
     host: string,
+    readFile: ReadFile,
     events: UpstreamTlsEvents,
-    rereadMs: number,
     texts: TlsTexts,
     context: SecureContext,
   ) {
     this.#settings = settings;
     this.#events = events;
-    this.#rereadMs = rereadMs;
+    this.#readFile = readFile;
     this.#name = (settings.serverName ?? host).replace(/\.$/, "");
     this.#texts = texts;
     this.#context = context;
@@ -117,11 +112,11 @@ export class UpstreamTls {
     this.#timer = setTimeout(async () => {
       await this.#reread();
       if (!this.#isClosed) this.#rereadLater();
-    }, this.#rereadMs).unref();
+    }, rereadMs).unref();
   }
 
   async #reread(): Promise<void> {
-    const texts = await readTlsTexts(this.#settings);
+    const texts = await readTlsTexts(this.#settings, this.#readFile);
     if (this.#isClosed || areSame(texts, this.#texts)) return;
     const judged = judgeTlsFiles(this.#settings, texts);
     if (judged.ok) {
@@ -132,11 +127,16 @@ export class UpstreamTls {
       this.#events.onReload();
     } else if (this.#refused !== null && areSame(texts, this.#refused)) {
       this.#texts = texts;
-      const told = judged.errors.map((error) => ({ key: `upstream.tls.${error.key}`, found: whatIsWrong(error) }));
+      const told = judged.errors.map((error) => ({ key: `upstream.tls.${error.key}`, found: foundIn(error) }));
       this.#events.onError(told);
     }
     this.#refused = texts;
   }
+}
+
+/** Without the path. */
+function foundIn(error: TlsFileError): string {
+  return error.kind === "invalid" ? error.found : failureCode(error.cause);
 }
 
 function areSame(a: TlsTexts, b: TlsTexts): boolean {

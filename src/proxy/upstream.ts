@@ -1,5 +1,6 @@
 // The upstream as the rest of the gateway has it: its addresses, a pool of connections to them for requests and one
 // connection for each tunnel, all opened in the same way, and closed together.
+import type { ReadFile } from "../core/read-file.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import {
   type AddressFigures,
@@ -31,6 +32,7 @@ export interface UpstreamOptions {
   readonly nowMs: () => number;
   readonly onEnd: (end: TunnelEnd) => void;
   readonly names: NameOptions;
+  readonly readFile: ReadFile;
 }
 
 export interface UpstreamEvents extends EndpointEvents {
@@ -50,7 +52,7 @@ export async function openUpstream(
 ): Promise<Upstream> {
   const { host, isTls, targets } = upstreamTargets(settings);
   const { connectTimeoutMs, responseTimeoutMs } = settings;
-  const tls = isTls ? await UpstreamTls.open(settings.tls, host, events.tls) : null;
+  const tls = isTls ? await UpstreamTls.open(settings.tls, host, options.readFile, events.tls) : null;
   const counted = counting(events);
   const endpoints = new Endpoints({
     tls,

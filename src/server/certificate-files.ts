@@ -1,7 +1,7 @@
 // The files of `listen.tls`: read before the start, reread when they change. While they are away, wrong or do not belong
 // together, the certificate from before stays in use and the mistake is reported once.
-import { constants } from "node:fs";
-import { open } from "node:fs/promises";
+import { asError } from "../core/failure.ts";
+import type { ReadFile } from "../core/read-file.ts";
 import type { CertificateInUse, TlsFiles } from "../core/tls.ts";
 import {
   type CertificateFlaw,
@@ -38,6 +38,7 @@ export class CertificateFiles {
   /** Told of each change of `texts`. */
   onChange: (texts: CertificateTexts) => void = () => {};
   readonly #files: TlsFiles;
+  readonly #readFile: ReadFile;
   readonly #events: CertificateEvents;
   #texts: CertificateTexts;
   #reading: ValidCertificate;
@@ -47,8 +48,9 @@ export class CertificateFiles {
   #told: string | null = null;
   #timer: NodeJS.Timeout | null = null;
 
-  private constructor(files: TlsFiles, events: CertificateEvents, texts: CertificateTexts) {
+  private constructor(files: TlsFiles, readFile: ReadFile, events: CertificateEvents, texts: CertificateTexts) {
     this.#files = files;
+    this.#readFile = readFile;
     this.#events = events;
     this.#texts = texts;
     this.#reading = judge(texts);
@@ -57,10 +59,11 @@ export class CertificateFiles {
   /** Reads the files, and again and again. Rejects with a CertificateProblem if they cannot be used to begin with. */
   static async watch(
     files: TlsFiles,
+    readFile: ReadFile,
     events: CertificateEvents,
     rereadMs = defaultRereadMs,
   ): Promise<CertificateFiles> {
-    const opened = new CertificateFiles(files, events, await readTexts(files));
+    const opened = new CertificateFiles(files, readFile, events, await readTexts(files, readFile));
     opened.#rereadAfter(rereadMs);
     return opened;
   }
@@ -94,7 +97,7 @@ export class CertificateFiles {
   async #reread(isClosed: () => boolean): Promise<void> {
     let state = "away";
     try {
-      const texts = await readTexts(this.#files);
+      const texts = await readTexts(this.#files, this.#readFile);
       state = fingerprint(texts);
       if (!isClosed() && state !== this.#told) this.#accept(texts, state);
     } catch (error) {
@@ -125,13 +128,12 @@ export class CertificateFiles {
   }
 }
 
-async function readTexts({ cert, key, clientCa }: TlsFiles): Promise<CertificateTexts> {
+async function readTexts({ cert, key, clientCa }: TlsFiles, readFile: ReadFile): Promise<CertificateTexts> {
   const read = async (file: keyof TlsFiles, path: string): Promise<string> => {
     try {
-      return await readRegularFile(path);
+      return await readFile(path, "latin1");
     } catch (error) {
-      const cause = error instanceof Error ? error : new Error(String(error));
-      throw new CertificateProblem({ kind: "unreadable", file, cause });
+      throw new CertificateProblem({ kind: "unreadable", file, cause: asError(error) });
     }
   };
   return {
@@ -139,19 +141,6 @@ async function readTexts({ cert, key, clientCa }: TlsFiles): Promise<Certificate
     key: await read("key", key),
     clientCa: clientCa === null ? null : await read("clientCa", clientCa),
   };
-}
-
-/** A pipe would be waited for without end, as soon as it is opened. */
-async function readRegularFile(path: string): Promise<string> {
-  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  try {
-    const kind = await file.stat();
-    // Reading a folder fails by itself, with the better word.
-    if (!kind.isFile() && !kind.isDirectory()) throw new Error("it is no regular file");
-    return await file.readFile("latin1");
-  } finally {
-    await file.close();
-  }
 }
 
 function judge(texts: CertificateTexts): ValidCertificate {

@@ -1,7 +1,8 @@
 // What the files of `listen.tls` hold, judged before they are used: whether each can be read as what it should be and
 // whether they belong together. Never repeats what is in a file: one of them is a secret, and any may be the wrong one.
-import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
+import { createPrivateKey, X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
+import { openSslReason, readCertificates, readPrivateKey } from "../core/pem.ts";
 
 export interface CertificateTexts {
   readonly cert: string;
@@ -33,65 +34,34 @@ const expected = {
 } as const;
 
 export function readCertificate({ cert, key, clientCa }: CertificateTexts): CertificateReading {
-  const flaws: CertificateFlaw[] = [];
-  const certificates = readCertificates("cert", cert, flaws);
-  const privateKey = readKey(key, flaws);
-  if (clientCa !== null) {
-    for (const authority of readCertificates("clientCa", clientCa, flaws)) {
-      if (authority.ca) continue;
-      flaws.push({ file: "clientCa", found: "a certificate of no authority", expected: expected.clientCa });
-    }
-  }
-  const [leaf] = certificates;
-  if (flaws.length > 0 || leaf === undefined || privateKey === null) return { ok: false, flaws };
-  if (!leaf.checkPrivateKey(privateKey)) {
-    const found = "a key that does not belong to the certificate";
-    return { ok: false, flaws: [{ file: "key", found, expected: expected.key }] };
+  const own = readCertificates(cert, parseCertificate);
+  const secret = readPrivateKey(key, createPrivateKey);
+  const flaws = [
+    ...own.flaws.map((found) => flaw("cert", found)),
+    ...(secret.ok ? [] : [flaw("key", secret.flaw)]),
+    ...(clientCa === null ? [] : authorityFlaws(clientCa).map((found) => flaw("clientCa", found))),
+  ];
+  const [leaf] = own.certificates;
+  if (flaws.length > 0 || leaf === undefined || !secret.ok) return { ok: false, flaws };
+  if (!leaf.checkPrivateKey(secret.key)) {
+    return { ok: false, flaws: [flaw("key", "a key that does not belong to the certificate")] };
   }
   try {
     createSecureContext({ cert, key, ...(clientCa === null ? {} : { ca: clientCa }) });
   } catch (cause) {
-    return { ok: false, flaws: [{ file: "cert", found: openSslReason(cause), expected: expected.cert }] };
+    return { ok: false, flaws: [flaw("cert", openSslReason(cause))] };
   }
   return { ok: true, validFromMs: leaf.validFromDate.getTime(), expiresMs: leaf.validToDate.getTime() };
 }
 
-function readCertificates(file: "cert" | "clientCa", text: string, flaws: CertificateFlaw[]): X509Certificate[] {
-  const blocks = text.match(/-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----/gs) ?? [];
-  const refuse = (found: string): void => void flaws.push({ file, found, expected: expected[file] });
-  if (blocks.length === 0) refuse("no certificate");
-  const certificates: X509Certificate[] = [];
-  for (const [index, block] of blocks.entries()) {
-    try {
-      certificates.push(new X509Certificate(block));
-    } catch (cause) {
-      refuse(`a certificate that cannot be read (number ${index + 1}: ${openSslReason(cause)})`);
-    }
-  }
-  return certificates;
+function authorityFlaws(clientCa: string): string[] {
+  const { certificates, flaws } = readCertificates(clientCa, parseCertificate);
+  const others = certificates.filter(({ ca }) => !ca);
+  return [...flaws, ...others.map(() => "a certificate of no authority")];
 }
 
-function readKey(text: string, flaws: CertificateFlaw[]): KeyObject | null {
-  const refuse = (found: string): null => {
-    flaws.push({ file: "key", found, expected: expected.key });
-    return null;
-  };
-  if (!/-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----/.test(text)) return refuse("no private key");
-  if (/-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m.test(text)) {
-    return refuse("a private key with a passphrase");
-  }
-  try {
-    return createPrivateKey(text);
-  } catch (cause) {
-    return refuse(`a private key that cannot be read (${openSslReason(cause)})`);
-  }
-}
-
-/** OpenSSL's own few words, which are from a closed list and quote nothing. */
-function openSslReason(cause: unknown): string {
-  const reason = cause instanceof Error && "reason" in cause ? cause.reason : undefined;
-  return typeof reason === "string" ? reason : "it is damaged";
-}
+const flaw = (file: TlsFile, found: string): CertificateFlaw => ({ file, found, expected: expected[file] });
+const parseCertificate = (pem: string): X509Certificate => new X509Certificate(pem);
 
 const day = 24 * 3600 * 1000;
 

@@ -6,6 +6,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import httpProxy from "@fastify/http-proxy";
 import fastify, { type FastifyInstance, type FastifyReply } from "fastify";
+import { asError } from "../core/failure.ts";
 
 export type RequestHandler = (req: IncomingMessage, res: ServerResponse) => void;
 
@@ -49,7 +50,7 @@ export async function createMount(options: MountOptions): Promise<FastifyInstanc
         options.onRequest(request.raw);
       } catch (error) {
         // Fastify tells nobody of an error of a reply that is not its own any more.
-        options.onFailure(request.raw, error instanceof Error ? error : new Error(String(error)));
+        options.onFailure(request.raw, asError(error));
       }
     },
   });

@@ -2,6 +2,7 @@
 // answering could fill the log, so of its lines only a few a second are written; the metrics count them all.
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
+import { failureCode } from "../core/failure.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
 import { Sampler } from "./sampler.ts";
 
@@ -40,7 +41,7 @@ export function createUpstreamEventLog(log: Logger, clock: Clock): UpstreamEvent
     onUnhealthy: (address, fault) => log.warn({ address, fault }, "upstream address unhealthy"),
     onHealthy: (address) => log.info({ address }, "upstream address healthy"),
     onLookupFailed(name, error, isKnown) {
-      const code = "code" in error ? String(error.code) : error.name;
+      const code = failureCode(error);
       const meanwhile = isKnown ? "the addresses from before stay in use" : "no address of it is known";
       log.warn({ name, code }, `upstream name not looked up, ${meanwhile}`);
     },

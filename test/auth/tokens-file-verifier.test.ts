@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type TokenFileError, TokenFileProblem, verifyByTokensFile } from "../../src/auth/tokens-file-verifier.ts";
+import { readRegularFile } from "../../src/config/regular-file.ts";
 import type { AuthOutcome } from "../../src/core/exchange.ts";
 import type { Verifier } from "../../src/core/verifier.ts";
 import { digestOf } from "./digest.ts";
@@ -54,7 +55,7 @@ async function watching(path: string): Promise<Watch> {
       onReport();
     },
   };
-  const verifier = await verifyByTokensFile(path, events, rereadMs);
+  const verifier = await verifyByTokensFile(path, readRegularFile, events, rereadMs);
   verifiers.push(verifier);
   const until = (condition: () => boolean): Promise<void> =>
     new Promise((resolve, reject) => {
@@ -209,9 +210,10 @@ describe("the list from before stays in use, and the reason is reported", () => 
     const path = join(folder, "tokens");
     await writeFile(path, textFor("old"));
     const watch = await watching(path);
-    await unlink(path);
-    execFileSync("mkfifo", [path]);
-    await watch.until(() => watch.errors.some((why) => why.kind === "unreadable" && !("code" in why.cause)));
+    execFileSync("mkfifo", [`${path}.pipe`]);
+    await rename(`${path}.pipe`, path);
+    await watch.until(() => watch.errors.length > 0);
+    expect(watch.errors).toMatchObject([{ kind: "unreadable", cause: { code: "ENOTREGULAR" } }]);
     expect(ask(watch, "old")).toBe("accepted");
     expect(watch.verifier.tokens()).toEqual({ listed: 1, isCurrent: false });
     await unlink(path);

@@ -279,7 +279,7 @@ const messages = new Map([
   ],
   [
     "upstream-tls-ca-no-certificate.yaml",
-    "upstream-tls-ca-no-certificate.yaml:4:9: upstream.tls.ca: bad-line.txt: found no certificate that can be read, expected one or more in PEM",
+    "upstream-tls-ca-no-certificate.yaml:4:9: upstream.tls.ca: bad-line.txt: found no certificate, expected one or more in PEM",
   ],
   [
     "upstream-tls-cert-without-key.yaml",
@@ -367,7 +367,7 @@ test("mistakes of one kind hide none of another: types, pairs and files are told
     "command line --set upstream.tls.key: upstream.tls.cert: found nothing, expected the path of a file, since upstream.tls.key has one",
     messages.get("tokens-file-bad-line.yaml"),
     "command line --set listen.tls.cert: listen.tls.cert: nowhere.pem: cannot be read: no such file",
-    "command line --set upstream.tls.ca: upstream.tls.ca: no-digest.txt: found no certificate that can be read, expected one or more in PEM",
+    "command line --set upstream.tls.ca: upstream.tls.ca: no-digest.txt: found no certificate, expected one or more in PEM",
     "command line --set upstream.tls.key: upstream.tls.key: nowhere.key: cannot be read: no such file",
   ]);
 });

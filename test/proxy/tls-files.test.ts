@@ -32,9 +32,9 @@ test("every file that cannot be used is told by its key", async () => {
   const { code, err } = await check({ ca: one.keyFile, cert: "/nowhere.pem", key: one.certFile });
   expect(code).toBe(78);
   expect(err.trim().split("\n")).toEqual([
-    "command line --set: upstream.tls.ca: issued-1.key.pem: found no certificate that can be read, expected one or more in PEM",
+    "command line --set: upstream.tls.ca: issued-1.key.pem: found no certificate, expected one or more in PEM",
     "command line --set: upstream.tls.cert: nowhere.pem: cannot be read: no such file",
-    "command line --set: upstream.tls.key: issued-1.cert.pem: found no private key that can be read, expected one in PEM, without a passphrase",
+    "command line --set: upstream.tls.key: issued-1.cert.pem: found no private key, expected one in PEM, without a passphrase",
   ]);
 });
 

@@ -1,8 +1,10 @@
 // Real files in a real folder, changed in the ways in which files are changed, and the words an operator reads when one
 // of them is wrong.
+import { execFileSync } from "node:child_process";
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { readRegularFile } from "../../src/config/regular-file.ts";
 import { type CertificateTexts, certificateWarning, readCertificate } from "../../src/server/certificate.ts";
 import {
   CertificateFiles,
@@ -24,7 +26,7 @@ async function watching(cert: string, key: string, clientCa: string | null = nul
     onReload: (now: ValidCertificate) => reloads.push(now),
     onError: (why: CertificateFilesError) => errors.push(why),
   };
-  const files = await CertificateFiles.watch({ cert, key, clientCa }, events, 5);
+  const files = await CertificateFiles.watch({ cert, key, clientCa }, readRegularFile, events, 5);
   cleanup(() => files.close());
   files.onChange = (texts) => void changes.push(texts);
   return { files, reloads, errors, changes };
@@ -165,6 +167,10 @@ describe("a change of the files", () => {
     writeFileSync(certFile, issued.cert);
     await eventually("it is well again", () => files.inUse.isCurrent);
     expect([errors.length, reloads.length, changes.length]).toEqual([2, 1, 0]);
+    execFileSync("mkfifo", [`${certFile}.pipe`]);
+    renameSync(`${certFile}.pipe`, certFile);
+    await eventually("a pipe is told, and not waited for", () => errors.length === 3);
+    expect(errors[2]).toMatchObject({ kind: "unreadable", file: "cert", cause: { code: "ENOTREGULAR" } });
   });
 
   test("after close is not seen", async () => {

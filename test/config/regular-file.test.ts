@@ -1,0 +1,40 @@
+// What is no regular file is refused at once, in both ways of reading, and in the same words.
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { explainReadFailure, readRegularFile, readRegularFileSync } from "../../src/config/regular-file.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "headgate-file-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+writeFileSync(join(folder, "text"), "grün");
+execFileSync("mkfifo", [join(folder, "pipe")]);
+
+test.each([
+  ["a pipe", join(folder, "pipe"), "it is no regular file"],
+  ["a device", "/dev/zero", "it is no regular file"],
+  ["a folder", folder, "it is a folder"],
+  ["nothing", join(folder, "nowhere"), "no such file"],
+])("%s is refused", async (_, path, why) => {
+  const failure = await readRegularFile(path, "utf8").then(
+    () => "read",
+    (cause: unknown) => explainReadFailure(cause),
+  );
+  expect(failure).toBe(why);
+  const readSync = (): string => {
+    try {
+      return readRegularFileSync(path).toString();
+    } catch (cause) {
+      return explainReadFailure(cause);
+    }
+  };
+  expect(readSync()).toBe(why);
+});
+
+test("a file is read whole, in the encoding that is asked for", async () => {
+  const path = join(folder, "text");
+  expect(await readRegularFile(path, "utf8")).toBe("grün");
+  expect(await readRegularFile(path, "latin1")).toBe("grÃ¼n");
+  expect(readRegularFileSync(path).toString()).toBe("grün");
+});
