@@ -13,8 +13,8 @@ export interface DownstreamListener {
 
 /** The client's side of a request, as the server presents it. */
 export interface Downstream {
-  /** Where its body is read from, if it has one. */
-  readonly body: Readable;
+  /** Where its body is read from, if it has one, or all of it. */
+  readonly body: Readable | Buffer;
   listener: DownstreamListener | null;
   /** The client has left, or the answer has. */
   readonly isGone: boolean;

@@ -103,13 +103,14 @@ export class Forwarding implements ResponseHandler, Seeker, DownstreamListener {
   #dispatch(connection: UpstreamConnection): void {
     const { body, exchange, hasBody, expectsContinue } = this.#downstream;
     if (expectsContinue && hasBody) this.#downstream.writeContinue();
-    if (hasBody) this.#body = new RequestBody(body, this.#bodyBounds(), this.#refuseBody);
+    if (hasBody && !Buffer.isBuffer(body)) this.#body = new RequestBody(body, this.#bodyBounds(), this.#refuseBody);
     exchange.dispatchedMs ??= this.#options.nowMs();
     const { path, fields } = this.#request;
     this.#wasReused = connection.isReused;
     const upgrade = this.#request.upgrade.join(", ");
     const isLast = endsConnection(exchange.method, hasBody);
-    connection.send({ path, method: exchange.method, fields, body: this.#body, isLast, upgrade }, this);
+    const whole = hasBody && Buffer.isBuffer(body) ? body : null;
+    connection.send({ path, method: exchange.method, fields, body: whole ?? this.#body, isLast, upgrade }, this);
   }
 
   onHead({ status, reason, fields: received }: ResponseHead): void {

@@ -30,6 +30,8 @@ export class UpstreamFailure extends Error {
 const defaultIdleMs = 4_000;
 /** An upstream may name a longer time (Keep-Alive: timeout=); a minute is long enough to be useful. */
 const maxIdleMs = 60_000;
+/** A body no longer than this goes as text with its head, which costs less than a list of two. */
+const maxTextBytes = 8 * 1024;
 const lastChunk = "0\r\n\r\n";
 
 interface Exchange {
@@ -88,12 +90,16 @@ export class HttpConnection {
 
   /** Only while it is free. */
   send(request: UpstreamRequest, handler: ResponseHandler): void {
-    this.#exchange = { request, handler, isBodySent: request.body === null, sawHead: false, switched: null };
+    const { body } = request;
+    this.#exchange = { request, handler, isBodySent: body === null || isWhole(body), sawHead: false, switched: null };
     this.#parser.begin(request.method);
     this.#responseTimer.refresh();
-    const { body } = request;
     if (body === null) {
       this.#socket.write(serializeHead(request), "latin1");
+      return;
+    }
+    if (isWhole(body)) {
+      this.#sendWhole(serializeHead(request), body);
       return;
     }
     // The head leaves with what has come of the body in the same packet, of which Node's parser makes several ticks.
@@ -120,6 +126,17 @@ export class HttpConnection {
     this.#isPaused = false;
     this.#responseTimer.refresh();
     this.#socket.resume();
+  }
+
+  #sendWhole(head: string, body: Buffer): void {
+    if (body.length <= maxTextBytes) {
+      this.#socket.write(head + body.toString("latin1"), "latin1");
+      return;
+    }
+    this.#socket.cork();
+    this.#socket.write(head, "latin1");
+    this.#socket.write(body);
+    this.#socket.uncork();
   }
 
   #sendBody(body: BodySource, chunked: boolean): void {
@@ -149,7 +166,8 @@ export class HttpConnection {
 
   readonly #onDrain = (): void => {
     this.#responseTimer.refresh();
-    this.#exchange?.request.body?.resume();
+    const body = this.#exchange?.request.body ?? null;
+    if (body !== null && !isWhole(body)) body.resume();
   };
 
   readonly #onBytes = (bytes: Buffer): boolean => {
@@ -264,6 +282,10 @@ export class HttpConnection {
 }
 
 const nothing = Buffer.alloc(0);
+
+function isWhole(body: BodySource | Buffer): body is Buffer {
+  return Buffer.isBuffer(body);
+}
 
 function uncork(socket: Socket): void {
   socket.uncork();

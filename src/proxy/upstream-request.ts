@@ -7,7 +7,7 @@ export interface UpstreamRequest {
   readonly path: string;
   /** Names and values alternating; none about the connection or about chunks. A body without a length goes in chunks. */
   readonly fields: readonly string[];
-  readonly body: BodySource | null;
+  readonly body: BodySource | Buffer | null;
   /** The upstream is asked to close the connection behind the response. */
   readonly isLast: boolean;
   /** What is offered as Upgrade; empty if the request stays HTTP. */

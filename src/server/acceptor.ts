@@ -44,31 +44,27 @@ export class Acceptor {
   }
 
   /**
-   * One of the two is called once for each connection: `onConnection` when the parser has it and has read nothing of
-   * it, `onHttp2` if it agreed on HTTP/2 in its handshake.
+   * One of the two is called once for each connection, when nothing of it has been read: `onHttp2` if it agreed on
+   * HTTP/2 in its handshake. Returns what gives a socket to Node's parser. The listening server stays the one that is
+   * closed.
    */
   acceptOn(
     server: Server,
-    { onConnection, onHttp2 }: Readonly<Record<"onConnection" | "onHttp2", (accepted: Accepted) => void>>,
-  ): void {
-    // Node's own listeners, which begin to parse, wait for the rest. The listening server stays the one that is closed.
+    { onHttp1, onHttp2 }: Readonly<Record<"onHttp1" | "onHttp2", (accepted: Accepted) => void>>,
+  ): (socket: Socket) => void {
     const parse = server.listeners("connection");
     server.removeAllListeners("connection");
-    const serve = (accepted: Accepted): void => {
-      for (const listener of parse) listener.call(server, accepted.socket);
-      onConnection(accepted);
-    };
     const own: Introduction = { source: null, byteCount: 0 };
     const begin = (tcp: Socket, { source, byteCount }: Introduction): void => {
       const peer = this.#options.readPeer(source ?? tcp.remoteAddress);
       if (!this.#intake.introduce(tcp, peer)) return;
       if (this.#handshakes === null) {
-        serve({ socket: tcp, tcp, peer, headerBytes: byteCount });
+        onHttp1({ socket: tcp, tcp, peer, headerBytes: byteCount });
         tcp.resume();
       } else {
         // Takes what has been read of the socket by itself, and would lose it if the socket flowed.
         this.#handshakes.begin(tcp, (socket) => {
-          const carry = socket.alpnProtocol === "h2" ? onHttp2 : serve;
+          const carry = socket.alpnProtocol === "h2" ? onHttp2 : onHttp1;
           carry({ socket, tcp, peer, headerBytes: 0 });
         });
       }
@@ -78,6 +74,9 @@ export class Acceptor {
       if (this.#options.proxyProtocol) this.#proxyHeaders.read(tcp, (introduction) => begin(tcp, introduction));
       else begin(tcp, own);
     });
+    return (socket) => {
+      for (const listener of parse) listener.call(server, socket);
+    };
   }
 
   /** Those that have not sent a byte wait for nothing that could get lost. */

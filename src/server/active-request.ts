@@ -6,7 +6,7 @@ import type { RequestFacts, Verdict } from "../core/decide.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import type { Decision } from "../core/policy.ts";
-import type { Problem } from "../core/problem.ts";
+import type { Problem, ProblemReason } from "../core/problem.ts";
 
 export interface ActiveRequestContext {
   readonly fields: ResponseFields;
@@ -30,6 +30,15 @@ export interface DecidedRequest {
   readonly exchange: Exchange;
 }
 
+const doubtful: ReadonlySet<ProblemReason> = new Set([
+  "malformed",
+  "bad_host",
+  "bad_field_name",
+  "unsupported_encoding",
+]);
+
+const isInDoubt = (reason: ProblemReason | null): boolean => reason !== null && doubtful.has(reason);
+
 export abstract class ActiveRequest {
   readonly facts: RequestFacts;
   readonly verdict: Verdict;
@@ -37,8 +46,8 @@ export abstract class ActiveRequest {
   readonly hasBody: boolean;
   readonly expectsContinue: boolean;
   abstract readonly scheme: "http" | "https";
-  /** Where the client's body is read from. */
-  abstract readonly body: Readable;
+  /** Where the client's body is read from, or all of it. */
+  abstract readonly body: Readable | Buffer;
   /** The client has left, or the answer has. */
   abstract readonly isGone: boolean;
   /** The answer has its end: one whose status has no body ends with its head. */
@@ -98,6 +107,12 @@ export abstract class ActiveRequest {
     this.#write(problem.status, problem.message, fields);
     // Where an answer to HEAD is known to have no body, it has ended by now.
     if (!this.isEnded) this.end(body);
+  }
+
+  /** Client and gateway may disagree about where the next request begins, whatever it is that is answered. */
+  protected get isDoubtful(): boolean {
+    const { flaw } = this.verdict.reading.message;
+    return isInDoubt(flaw?.reason ?? null) || isInDoubt(this.exchange.problem);
   }
 
   /** What was decided, unless an answer took so long that its reset is over: then what holds now. */

@@ -3,9 +3,10 @@
 // then.
 import type { Socket } from "node:net";
 import { Connection } from "./connection.ts";
+import type { FastLane } from "./fast-lane.ts";
 import type { Http2Connection } from "./http2-connection.ts";
 
-export type AnyConnection = Connection | Http2Connection;
+export type AnyConnection = Connection | FastLane | Http2Connection;
 
 export class ConnectionTable {
   readonly #connections = new Map<Socket, AnyConnection>();
@@ -50,14 +51,16 @@ export class ConnectionTable {
     return longest;
   }
 
-  /**
-   * Node begins its time for an idle connection anew with every empty line, and has none for the lines: what has had
-   * the time of both is not going to ask for anything.
-   */
-  destroyIdle(timeoutMs: number): void {
-    const beforeMs = this.#nowMs() - timeoutMs;
+  /** It has become another one on the same socket, which is not idle before it says so. */
+  remove(connection: AnyConnection): void {
+    this.#forget(connection);
+    connection.onTurns = () => {};
+  }
+
+  destroyIdle(): void {
+    const nowMs = this.#nowMs();
     for (const [connection, sinceMs] of this.#idle) {
-      if (sinceMs > beforeMs) return;
+      if (nowMs - sinceMs < connection.idleTimeoutMs) continue;
       this.#idle.delete(connection);
       connection.socket.destroy();
     }
@@ -72,7 +75,7 @@ export class ConnectionTable {
   }
 
   #forget(connection: AnyConnection): void {
-    this.#connections.delete(connection.socket);
+    if (this.#connections.get(connection.socket) === connection) this.#connections.delete(connection.socket);
     this.#idle.delete(connection);
   }
 }

@@ -12,13 +12,13 @@ import type { Http1Request } from "./http1-request.ts";
 const lingerMs = 2_000;
 
 /** How long a new connection is waited for before it is ended for being idle: a request follows at once. */
-const firstRequestMs = 300;
+export const firstRequestMs = 300;
 
 /** More than any client has use for; what waits is kept in memory. The last of them ends the connection. */
 const maxPipelined = 100;
 
 /** Beyond this nothing more is read until some of it has had its turn. One read of the socket may be on top. */
-const maxWaitingBytes = 64 * 1024;
+export const maxWaitingBytes = 64 * 1024;
 
 /** What one read hands out beyond this is not kept. Only heads of very many very short fields get there. */
 const maxKeptBytes = 4 * maxWaitingBytes;
@@ -36,12 +36,22 @@ export interface Turn {
   readonly start: () => void;
 }
 
+export interface ConnectionOptions {
+  readonly maxTurns: number;
+  readonly idleTimeoutMs: number;
+}
+
+/** Of one that is only told that it is refused. */
+const unbounded: ConnectionOptions = { maxTurns: Number.POSITIVE_INFINITY, idleTimeoutMs: Number.POSITIVE_INFINITY };
+
 export class Connection {
   readonly socket: Socket;
   /** What it is called where no HTTP is spoken: the connection beneath TLS, or the same. */
   readonly tcp: Socket;
   readonly peer: Peer;
   readonly scheme: "http" | "https";
+  /** How long it may be without a request. */
+  readonly idleTimeoutMs: number;
   /** Told when the first turn begins and when the last one is over. */
   onTurns: (isIdle: boolean) => void = () => {};
   /** Bytes of a PROXY header, which the HTTP parser never saw. */
@@ -61,13 +71,14 @@ export class Connection {
   #waiting: Turn[] = [];
   #unread: IncomingMessage | null = null;
 
-  constructor({ socket, tcp, peer, headerBytes }: Accepted, maxTurns = Number.POSITIVE_INFINITY) {
+  constructor({ socket, tcp, peer, headerBytes }: Accepted, bounds: ConnectionOptions = unbounded) {
     this.socket = socket;
     this.tcp = tcp;
     this.peer = peer;
     this.scheme = socket instanceof TLSSocket ? "https" : "http";
     this.#headerBytes = headerBytes;
-    this.#maxTurns = maxTurns;
+    this.#maxTurns = bounds.maxTurns;
+    this.idleTimeoutMs = bounds.idleTimeoutMs;
     this.#bytesAtRest = headerBytes;
     // Node calls this when a last answer is written, and would close the socket at once.
     socket.destroySoon = () => {
@@ -214,7 +225,8 @@ export class Connection {
   }
 }
 
-function endAndLinger(socket: Socket): void {
+/** Ends it so that what was written is read, whatever the client still sends. */
+export function endAndLinger(socket: Socket): void {
   // Node takes its own listener away when it hands a socket out (CONNECT); a reset would then end the process.
   socket.on("error", ignoreReset);
   socket.end();

@@ -2,21 +2,10 @@
 // a body would otherwise be read as a request.
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import type { ProblemReason } from "../core/problem.ts";
 import { serializeHead } from "../core/response-head.ts";
 import { ActiveRequest, type ActiveRequestContext, type DecidedRequest } from "./active-request.ts";
 import type { Connection } from "./connection.ts";
 import type { UpgradeRequest } from "./upgrade-request.ts";
-
-/** After these, client and gateway may disagree about where the next request begins. */
-const doubtful: ReadonlySet<ProblemReason> = new Set([
-  "malformed",
-  "bad_host",
-  "bad_field_name",
-  "unsupported_encoding",
-]);
-
-const isInDoubt = (reason: ProblemReason | null): boolean => reason !== null && doubtful.has(reason);
 
 const nothing = Buffer.alloc(0);
 
@@ -139,11 +128,9 @@ export class Http1Request extends ActiveRequest {
   protected writeHead(status: number, statusText: string, fields: string[]): void {
     const isUnread = this.hasBody && !this.body.complete;
     // Behind an Upgrade the parser leaves bytes of the same packet out, even if the upgrade is declined.
-    const { asksToLeave, flaw } = this.verdict.reading.message;
-    // The doubt is there as well if something else is what is answered: a 429, or a 414.
-    const isDoubtful = isInDoubt(flaw?.reason ?? null) || isInDoubt(this.exchange.problem);
+    const { asksToLeave } = this.verdict.reading.message;
     const mustEnd = asksToLeave || this.#connection.isLastTurn || this.context.isDraining();
-    const isLast = isUnread || mustEnd || isDoubtful;
+    const isLast = isUnread || mustEnd || this.isDoubtful;
     if (isLast) fields.push("Connection", "close");
     this.#out.writeHead(status, statusText, fields);
     this.#hasLength = hasLength(fields);

@@ -46,6 +46,8 @@ export class Http2Connection {
   readonly socket: Socket;
   readonly tcp: Socket;
   readonly peer: Peer;
+  /** It has timers of its own; this is for the preface that never comes. */
+  readonly idleTimeoutMs: number;
   /** Told when the first stream opens and when the last one has closed. */
   onTurns: (isIdle: boolean) => void = () => {};
   readonly #options: Http2Options;
@@ -65,6 +67,7 @@ export class Http2Connection {
     this.tcp = tcp;
     this.peer = peer;
     this.#options = options;
+    this.idleTimeoutMs = options.keepAliveTimeoutMs + options.headTimeoutMs;
     this.#context = context;
     this.#resets = new ResetAllowance(context.nowMs);
     this.#session = performServerHandshake(socket, sessionOptions);

@@ -1,11 +1,13 @@
 // Answers without a request: the parser gave up, the head took too long, or there are too many connections. They look
 // like every other answer of the gateway's and carry the same fields.
+
+import type { Socket } from "node:net";
+import type { Peer } from "../core/client-address.ts";
 import { type Exchange, unparsedExchange } from "../core/exchange.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import type { Decision } from "../core/policy.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import { serializeHead } from "../core/response-head.ts";
-import type { Connection } from "./connection.ts";
 import { maxHeadBytes } from "./head-bounds.ts";
 
 export interface RawAnswersOptions {
@@ -16,6 +18,14 @@ export interface RawAnswersOptions {
   readonly onEnd: (exchange: Exchange, path: string) => void;
 }
 
+/** A connection without a request that could be answered. */
+export interface Answerable {
+  readonly socket: Socket;
+  readonly peer: Peer;
+  readonly isClosing: boolean;
+  endWith(answer: string): void;
+}
+
 export class RawAnswers {
   readonly #options: RawAnswersOptions;
 
@@ -24,7 +34,7 @@ export class RawAnswers {
   }
 
   /** The last thing on this connection, unless it has had that already. */
-  answer(connection: Connection, problem: Problem): void {
+  answer(connection: Answerable, problem: Problem): void {
     const { socket, peer } = connection;
     if (connection.isClosing || !socket.writable) {
       socket.destroy();

@@ -1,26 +1,23 @@
-// The listener for traffic. Turns what Node's HTTP server reports (requests, bytes it cannot parse, heads that take too
-// long) into decisions and answers. Nothing leaves without having been decided, and what Node would answer by itself is
-// answered here.
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+// The listener for traffic: what is accepted begins in the fast lane, or speaks HTTP/2, and goes on with Node's server
+// where it is not simple; and how all of it comes to an end.
+import type { Server } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { RequestFacts, Verdict } from "../core/decide.ts";
-import { type Exchange, newExchange } from "../core/exchange.ts";
+import type { Exchange } from "../core/exchange.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import type { Decision } from "../core/policy.ts";
-import { type Problem, problems } from "../core/problem.ts";
-import { mayUpgrade } from "../core/upgrade.ts";
 import { type Accepted, Acceptor, type AcceptorOptions } from "./acceptor.ts";
 import type { ActiveRequest, ActiveRequestContext } from "./active-request.ts";
 import { Connection } from "./connection.ts";
 import { ConnectionTable } from "./connection-table.ts";
-import { Http1Request } from "./http1-request.ts";
+import { FastLane, type FastLaneOptions } from "./fast-lane.ts";
 import { Http2Connection } from "./http2-connection.ts";
 import { Intake, type IntakeOptions } from "./intake.ts";
-import { createMount, presentToMount, type RequestHandler } from "./mount.ts";
+import { createMount, type RequestHandler } from "./mount.ts";
+import { NodeRequests } from "./node-requests.ts";
 import { createNodeServer } from "./node-server.ts";
-import { problemOfParseError, RawAnswers } from "./raw-answer.ts";
-import { UpgradeRequest } from "./upgrade-request.ts";
+import { RawAnswers } from "./raw-answer.ts";
 
 export interface TrafficServerOptions extends AcceptorOptions, Omit<IntakeOptions, "connections" | "answers"> {
   readonly upstreamUrl: string;
@@ -40,16 +37,6 @@ export interface TrafficServerOptions extends AcceptorOptions, Omit<IntakeOption
   readonly onFailure: (error: unknown) => void;
 }
 
-interface DecidedTurn {
-  readonly req: IncomingMessage;
-  readonly res: ServerResponse;
-  readonly connection: Connection;
-  readonly facts: RequestFacts;
-  /** What carries it on when it is to be forwarded. */
-  readonly carry: (active: ActiveRequest) => void;
-  readonly upgrade: UpgradeRequest | null;
-}
-
 /** How often connections are looked at that may have been idle for too long. */
 const checkIntervalMs = 500;
 
@@ -58,8 +45,11 @@ export class TrafficServer {
   readonly #connections: ConnectionTable;
   readonly #context: ActiveRequestContext;
   readonly #rawAnswers: RawAnswers;
+  readonly #requests: NodeRequests;
   readonly #intake: Intake;
   readonly #acceptor: Acceptor;
+  readonly #laneOptions: FastLaneOptions;
+  #parse: (socket: Socket) => void = () => {};
   #mount: FastifyInstance | null = null;
   #server: Server | null = null;
   #isEnding = false;
@@ -72,12 +62,24 @@ export class TrafficServer {
     const { fields, nowMs, observe, onEnd } = options;
     this.#context = { fields, nowMs, observe, onEnd, isDraining: () => this.#isEnding };
     this.#rawAnswers = new RawAnswers(options);
+    this.#requests = new NodeRequests(options, {
+      connections: this.#connections,
+      context: this.#context,
+      rawAnswers: this.#rawAnswers,
+    });
     this.#intake = new Intake({
       ...options,
       connections: this.#connections,
       answers: options.tls === null ? this.#rawAnswers : null,
     });
     this.#acceptor = new Acceptor(options, this.#intake);
+    this.#laneOptions = {
+      ...options,
+      keepAliveFields: keepAliveFields(options.keepAliveTimeoutMs),
+      maxRequests: options.bounds.maxRequestsPerConnection,
+      answerRaw: (lane, problem) => this.#rawAnswers.answer(lane, problem),
+      leave: (lane, accepted, requests) => this.#onLeave(lane, accepted, requests),
+    };
   }
 
   get connectionCount(): number {
@@ -88,9 +90,9 @@ export class TrafficServer {
     this.#mount = await createMount({
       upstreamUrl: this.#options.upstreamUrl,
       createServer: (handler) => this.#createServer(handler),
-      onClientError: (error, socket) => this.#onClientError(error, socket),
-      onRequest: (req) => this.#onMounted(req),
-      onFailure: (req, error) => this.#onMountFailure(req, error),
+      onClientError: (error, socket) => this.#requests.onClientError(error, socket),
+      onRequest: (req) => this.#requests.onMounted(req),
+      onFailure: (req, error) => this.#requests.onMountFailure(req, error),
     });
     const server = this.#server;
     if (server === null) throw new Error("the mount made no server");
@@ -105,9 +107,7 @@ export class TrafficServer {
         resolve();
       });
     });
-    const { keepAliveTimeoutMs, headTimeoutMs } = this.#options;
-    const endIdle = (): void => this.#connections.destroyIdle(keepAliveTimeoutMs + headTimeoutMs);
-    this.#idleTimer = setInterval(endIdle, checkIntervalMs).unref();
+    this.#idleTimer = setInterval(() => this.#connections.destroyIdle(), checkIntervalMs).unref();
     const address = server.address() as AddressInfo;
     return { host: address.address, port: address.port };
   }
@@ -149,22 +149,36 @@ export class TrafficServer {
   #createServer(mountHandler: RequestHandler): Server {
     const server = createNodeServer({
       ...this.#options,
-      shouldUpgrade: (req) => this.#shouldUpgrade(req),
-      onRequest: (req, res) => this.#onRequest(req, res, mountHandler),
-      onUpgrade: (req, head) => this.#onUpgrade(req, head),
-      onConnect: (req) => this.#onConnect(req.socket),
+      shouldUpgrade: (req) => this.#requests.shouldUpgrade(req),
+      onRequest: (req, res) => this.#requests.onRequest(req, res, mountHandler),
+      onUpgrade: (req, head) => this.#requests.onUpgrade(req, head),
+      onConnect: (req) => this.#requests.onConnect(req.socket),
     });
-    this.#acceptor.acceptOn(server, {
-      onConnection: (accepted) => this.#onConnection(accepted),
+    this.#parse = this.#acceptor.acceptOn(server, {
+      onHttp1: (accepted) => this.#onHttp1(accepted),
       onHttp2: (accepted) => this.#onHttp2(accepted),
     });
     this.#server = server;
     return server;
   }
 
-  #onConnection(accepted: Accepted): void {
-    const { bounds, headTimeoutMs } = this.#options;
-    const connection = new Connection(accepted, bounds.maxRequestsPerConnection);
+  #onHttp1(accepted: Accepted): void {
+    const lane = new FastLane(accepted, this.#laneOptions, this.#context);
+    this.#connections.add(lane);
+    if (this.#isDraining) lane.endWhenIdle();
+  }
+
+  /** What comes is not simple any more: from now on Node reads it. */
+  #onLeave(lane: FastLane, accepted: Accepted, requests: number): void {
+    this.#connections.remove(lane);
+    this.#parse(accepted.socket);
+    const { bounds, headTimeoutMs, keepAliveTimeoutMs } = this.#options;
+    const connection = new Connection(accepted, {
+      maxTurns: bounds.maxRequestsPerConnection - requests,
+      // Node begins its time for an idle connection anew with every empty line, and has none for the lines: what has
+      // had the time of both is not going to ask for anything.
+      idleTimeoutMs: keepAliveTimeoutMs + headTimeoutMs,
+    });
     this.#connections.add(connection);
     if (this.#isDraining) connection.endWhenIdle(headTimeoutMs);
   }
@@ -175,110 +189,10 @@ export class TrafficServer {
     this.#connections.add(connection);
     if (this.#isDraining) connection.endWhenIdle();
   }
+}
 
-  #onRequest(req: IncomingMessage, res: ServerResponse, mountHandler: RequestHandler): void {
-    const connection = this.#connections.get(req.socket);
-    // Bytes after a last answer, and requests of a socket that is gone already.
-    if (connection === undefined || connection.isClosing) return;
-    const carry = (): void => {
-      presentToMount(req);
-      mountHandler(req, res);
-    };
-    connection.inTurn({ req, start: () => this.#decide({ req, res, connection, carry, upgrade: null }) });
-  }
-
-  /** Node takes the socket out of its own hands then, which an answer that is still being written would not survive. */
-  #shouldUpgrade(req: IncomingMessage): boolean {
-    const connection = this.#connections.get(req.socket);
-    if (connection === undefined || !connection.isIdle || connection.isClosing) return false;
-    const { rawHeaders: rawFields, method = "", httpVersion } = req;
-    return mayUpgrade({ rawFields, method, httpVersion }, this.#options.upgradeProtocols);
-  }
-
-  #onUpgrade(req: IncomingMessage, head: Buffer): void {
-    const connection = this.#connections.get(req.socket);
-    if (connection === undefined) {
-      req.socket.destroy();
-      return;
-    }
-    const upgrade = new UpgradeRequest(req, connection, head);
-    const carry = (active: ActiveRequest): void => this.#options.forward(active);
-    connection.inTurn({ req, start: () => this.#decide({ req, res: upgrade.res, connection, carry, upgrade }) });
-  }
-
-  #decide(request: Omit<DecidedTurn, "facts">): void {
-    const { req, connection } = request;
-    const facts: RequestFacts = {
-      peer: connection.peer,
-      rawFields: req.rawHeaders,
-      method: req.method ?? "",
-      target: req.url ?? "",
-      httpVersion: req.httpVersion,
-      nowMs: this.#options.nowMs(),
-    };
-    const fail = (error: unknown): void => this.#onDecideFailure(req.socket, error);
-    const turn = { ...request, facts };
-    try {
-      const verdict = this.#options.decide(facts);
-      if (verdict instanceof Promise) verdict.then((decided) => this.#conclude(turn, decided)).catch(fail);
-      else this.#conclude(turn, verdict);
-    } catch (error) {
-      fail(error);
-    }
-  }
-
-  #conclude({ facts, carry, ...request }: DecidedTurn, verdict: Verdict): void {
-    const exchange = newExchange(facts, verdict, this.#options.requestId(facts));
-    const active = new Http1Request({ ...request, facts, verdict, exchange }, this.#context);
-    if (verdict.problem !== null) {
-      active.refuse(verdict.problem);
-      return;
-    }
-    carry(active);
-  }
-
-  #onMounted(req: IncomingMessage): void {
-    const active = this.#connections.get(req.socket)?.active;
-    if (active !== null && active !== undefined) this.#options.forward(active);
-  }
-
-  #onMountFailure(req: IncomingMessage, error: Error): void {
-    this.#options.onFailure(error);
-    this.#connections.get(req.socket)?.active?.refuse(problems.internal);
-  }
-
-  /** A bug: the client is told no more than that, and nothing more of this connection is believed. */
-  #onDecideFailure(socket: Socket, error: unknown): void {
-    this.#options.onFailure(error);
-    const active = this.#connections.get(socket)?.active;
-    if (active === null || active === undefined) this.#answerRaw(socket, problems.internal);
-    else active.refuse(problems.internal);
-  }
-
-  #onClientError(error: Error, socket: Socket): void {
-    const connection = this.#connections.get(socket);
-    const problem = problemOfParseError(error, connection?.receivedBytes ?? 0);
-    if (connection === undefined || problem === null) {
-      socket.destroy();
-      return;
-    }
-    const { active } = connection;
-    // The error is in this request's body: if that is on its way, it cannot be carried any further.
-    if (active?.hasBody && !active.body.complete) active.cancel?.(problem);
-    // It is in what came after what is being answered. Behind a last answer it is nobody's concern: a reset could
-    // overtake it.
-    else if (!connection.isClosing && socket.writable) connection.replaceBroken(() => this.#answerRaw(socket, problem));
-  }
-
-  /** CONNECT takes the socket out of Node's hands, which a response that is still being written does not survive. */
-  #onConnect(socket: Socket): void {
-    if (this.#connections.get(socket)?.isIdle) this.#answerRaw(socket, problems.unsupportedMethod);
-    else socket.destroy();
-  }
-
-  #answerRaw(socket: Socket, problem: Problem): void {
-    const connection = this.#connections.get(socket);
-    if (connection === undefined) socket.destroy();
-    else this.#rawAnswers.answer(connection, problem);
-  }
+/** As Node's own answers say it. */
+function keepAliveFields(timeoutMs: number): string {
+  const seconds = Math.floor(timeoutMs / 1000);
+  return `Connection: keep-alive\r\n${seconds > 0 ? `Keep-Alive: timeout=${seconds}\r\n` : ""}\r\n`;
 }

@@ -36,8 +36,13 @@ export function requestCase(seed: number): RequestCase {
   // Cut off, and nothing behind it: the client leaves, or leaves the rest to the timeouts.
   const isCut = random.oneIn(25);
   if (isCut) bytes = bytes.slice(0, random.int(bytes.length));
-  else bytes += `GET /v2/last?m=${marker}-3 HTTP/1.1\r\nHost: a\r\n${token}\r\nConnection: close\r\n\r\n`;
-  const pieces = random.oneIn(5) ? random.pieces(bytes, 1 + random.int(4)) : [bytes];
+  const last = `GET /v2/last?m=${marker}-3 HTTP/1.1\r\nHost: a\r\n${token}\r\nConnection: close\r\n\r\n`;
+  // Alone in its packet, a request may be read by another parser than one with something behind it.
+  const isAlone = !isCut && random.oneIn(2);
+  const mutated = bytes;
+  if (!isCut) bytes += last;
+  const inPieces = random.oneIn(5) ? random.pieces(bytes, 1 + random.int(4)) : [bytes];
+  const pieces = isAlone ? [mutated, last] : inPieces;
   return { seed, marker, bytes, pieces, ends: isCut && !random.oneIn(4) };
 }
 

@@ -1,0 +1,86 @@
+// Reads a packet as one whole request that cannot be read in two ways: a known method, an origin-form target without a
+// doubtful character, HTTP/1.1, fields of visible ASCII, a body no longer and no shorter than its one Content-Length.
+// Whatever is anything else is not refused here but left to Node's parser, together with all that its connection sends.
+import { maxFields, maxHeadBytes } from "./head-bounds.ts";
+
+export interface SimpleRequest {
+  readonly method: string;
+  readonly target: string;
+  /** Names and values alternating, as they came, without the white space around a value. */
+  readonly rawFields: readonly string[];
+  readonly body: Buffer;
+}
+
+// Linear in the head's length: no character can be taken by two neighbouring parts.
+const head =
+  /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) (\/[A-Za-z0-9\-._~!$&'()*+,;=:@%/?]*) HTTP\/1\.1\r\n(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e]*\r\n)+\r\n/;
+
+const requestLineEnd = " HTTP/1.1\r\n".length;
+
+/** Null if it is not simple. */
+export function readSimpleRequest(packet: Buffer): SimpleRequest | null {
+  const text = packet.toString("latin1", 0, Math.min(packet.length, maxHeadBytes));
+  const match = head.exec(text);
+  if (match === null) return null;
+  const [{ length: headBytes }, method, target] = match as unknown as [string, string, string];
+  const rawFields: string[] = [];
+  const bodyBytes = readFields(text, method.length + 1 + target.length + requestLineEnd, headBytes - 2, rawFields);
+  if (rawFields.length > 2 * maxFields || headBytes + bodyBytes !== packet.length) return null;
+  return { method, target, rawFields, body: packet.subarray(headBytes) };
+}
+
+/** Returns the bytes of the body; NaN if a field asks for more than one request and its answer. */
+function readFields(text: string, from: number, to: number, rawFields: string[]): number {
+  let bodyBytes = -1;
+  for (let at = from; at < to; ) {
+    const colon = text.indexOf(":", at);
+    const end = text.indexOf("\r\n", colon);
+    const name = text.slice(at, colon);
+    const value = withoutWhiteSpace(text, colon + 1, end);
+    rawFields.push(name, value);
+    at = end + 2;
+    switch (specialName(name)) {
+      case null:
+        break;
+      case "content-length":
+        if (bodyBytes !== -1 || !/^\d{1,10}$/.test(value)) return Number.NaN;
+        bodyBytes = Number(value);
+        break;
+      case "connection":
+        if (value !== "keep-alive") return Number.NaN;
+        break;
+      default:
+        return Number.NaN;
+    }
+  }
+  return Math.max(0, bodyBytes);
+}
+
+/** Fields that Node's parser acts on, in lower case; null for all others. By length first: most names are none of these. */
+function specialName(name: string): string | null {
+  const { length } = name;
+  if (length !== 6 && length !== 7 && length !== 10 && length !== 14 && length !== 16 && length !== 17) return null;
+  const lower = name.toLowerCase();
+  return special.has(lower) ? lower : null;
+}
+
+const special: ReadonlySet<string> = new Set([
+  "connection",
+  "content-length",
+  "expect",
+  "proxy-connection",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+function withoutWhiteSpace(text: string, from: number, to: number): string {
+  let begin = from;
+  let end = to;
+  while (begin < end && isWhiteSpace(text.charCodeAt(begin))) begin += 1;
+  while (end > begin && isWhiteSpace(text.charCodeAt(end - 1))) end -= 1;
+  return text.slice(begin, end);
+}
+
+function isWhiteSpace(character: number): boolean {
+  return character === 0x20 || character === 0x09;
+}
