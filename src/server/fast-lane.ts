@@ -50,6 +50,7 @@ export class FastLane {
   /** A request is being decided or answered. */
   #isTaken = false;
   #requests = 0;
+  #isLast = false;
   #endsWhenIdle = false;
   /** What came while a request was being answered. */
   #next: Buffer | null = null;
@@ -78,9 +79,9 @@ export class FastLane {
     return this.#requests === 0 ? headTimeoutMs : keepAliveTimeoutMs + keepAliveGraceMs;
   }
 
-  /** It has had as many requests as one connection may. */
+  /** The client says so, or it has had as many requests as one connection may. */
   get isLastRequest(): boolean {
-    return this.#requests >= this.#options.maxRequests;
+    return this.#isLast || this.#requests >= this.#options.maxRequests;
   }
 
   /** The answer is over and has left. */
@@ -121,6 +122,7 @@ export class FastLane {
     }
     this.#isTaken = true;
     this.#requests += 1;
+    this.#isLast = request.isLast;
     this.onTurns(false);
     const facts: RequestFacts = {
       peer: this.peer,

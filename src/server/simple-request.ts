@@ -9,6 +9,8 @@ export interface SimpleRequest {
   /** Names and values alternating, as they came, without the white space around a value. */
   readonly rawFields: readonly string[];
   readonly body: Buffer;
+  /** The client wants the connection to end with the answer. */
+  readonly isLast: boolean;
 }
 
 // Linear in the head's length: no character can be taken by two neighbouring parts.
@@ -23,15 +25,20 @@ export function readSimpleRequest(packet: Buffer): SimpleRequest | null {
   const match = head.exec(text);
   if (match === null) return null;
   const [{ length: headBytes }, method, target] = match as unknown as [string, string, string];
-  const rawFields: string[] = [];
-  const bodyBytes = readFields(text, method.length + 1 + target.length + requestLineEnd, headBytes - 2, rawFields);
+  const { rawFields, bodyBytes, isLast } = readFields(
+    text,
+    method.length + 1 + target.length + requestLineEnd,
+    headBytes - 2,
+  );
   if (rawFields.length > 2 * maxFields || headBytes + bodyBytes !== packet.length) return null;
-  return { method, target, rawFields, body: packet.subarray(headBytes) };
+  return { method, target, rawFields, body: packet.subarray(headBytes), isLast };
 }
 
-/** Returns the bytes of the body; NaN if a field asks for more than one request and its answer. */
-function readFields(text: string, from: number, to: number, rawFields: string[]): number {
+/** The bytes of the body are NaN if a field asks for more than one request and its answer. */
+function readFields(text: string, from: number, to: number) {
+  const rawFields: string[] = [];
   let bodyBytes = -1;
+  let connection = "";
   for (let at = from; at < to; ) {
     const colon = text.indexOf(":", at);
     const end = text.indexOf("\r\n", colon);
@@ -43,17 +50,17 @@ function readFields(text: string, from: number, to: number, rawFields: string[])
       case null:
         break;
       case "content-length":
-        if (bodyBytes !== -1 || !/^\d{1,10}$/.test(value)) return Number.NaN;
-        bodyBytes = Number(value);
+        bodyBytes = bodyBytes === -1 && /^\d{1,10}$/.test(value) ? Number(value) : Number.NaN;
         break;
       case "connection":
-        if (value !== "keep-alive") return Number.NaN;
+        if (connection !== "" || (value !== "keep-alive" && value !== "close")) bodyBytes = Number.NaN;
+        connection = value;
         break;
       default:
-        return Number.NaN;
+        bodyBytes = Number.NaN;
     }
   }
-  return Math.max(0, bodyBytes);
+  return { rawFields, bodyBytes: Math.max(0, bodyBytes), isLast: connection === "close" };
 }
 
 /** Fields that Node's parser acts on, in lower case; null for all others. By length first: most names are none of these. */

@@ -87,6 +87,17 @@ test("a connection goes on with Node's parser where a request is not simple, and
   expect(upstream.received.map(({ target }) => target)).toEqual(["/v2/1", "/v2/2", "/v2/3", "/v2/4"]);
 });
 
+test("a client that says that it is the last request is told so, and what comes behind is no request", async () => {
+  const { connection, upstream } = await start((_req, res) => void res.end("ok"));
+  connection.write(get("/v2/1").replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
+  await eventually("it is at the upstream", () => upstream.received.length === 1);
+  connection.write(get("/v2/2"));
+  const answer = await connection.read();
+  expect([answer.status, answer.body, valuesOf(answer.rawFields, "connection")]).toEqual([200, "ok", ["close"]]);
+  expect(await within("the connection ends", connection.closed)).toBe("end");
+  expect([connection.rest, upstream.received.length]).toEqual(["", 1]);
+});
+
 test("the last request that a connection may have says so in the fast lane too", async () => {
   const { connection } = await start((_req, res) => void res.end(), { listen: { maxRequestsPerConnection: 2 } });
   connection.write(get("/v2/1"));

@@ -49,8 +49,8 @@ async function readByNode(bytes: Buffer): Promise<readonly Seen[]> {
 async function expectSameAsNode(bytes: Buffer): Promise<boolean> {
   const simple = readSimpleRequest(bytes);
   if (simple === null) return false;
-  const { method, target, rawFields, body } = simple;
-  const own = { method, target, rawFields, body: body.toString("latin1"), version: "1.1", keepsAlive: true };
+  const { method, target, rawFields, body, isLast } = simple;
+  const own = { method, target, rawFields, body: body.toString("latin1"), version: "1.1", keepsAlive: !isLast };
   expect(await readByNode(bytes), JSON.stringify(bytes.toString("latin1"))).toEqual([own]);
   return true;
 }
@@ -61,13 +61,17 @@ test("a head, a head with a body, white space around values", () => {
     target: "/v2/x",
     rawFields: ["Host", "a"],
     body: Buffer.alloc(0),
+    isLast: false,
   });
   expect(read("POST /v2/x?a=1 HTTP/1.1\r\nHost:\t a b \t\r\nContent-Length: 2\r\nX:\r\n\r\nhi")).toEqual({
     method: "POST",
     target: "/v2/x?a=1",
     rawFields: ["Host", "a b", "Content-Length", "2", "X", ""],
     body: Buffer.from("hi"),
+    isLast: false,
   });
+  expect(read(`${head}Connection: close\r\n\r\n`)).toMatchObject({ isLast: true });
+  expect(read(`${head}Connection: keep-alive\r\n\r\n`)).toMatchObject({ isLast: false });
 });
 
 describe("left to Node's parser", () => {
@@ -85,7 +89,8 @@ describe("left to Node's parser", () => {
     "a list of lengths": `${head}Content-Length: 0, 0\r\n\r\n`,
     "an encoding": `${head}Transfer-Encoding: chunked\r\n\r\n`,
     "an encoding in another spelling": `${head}tRANSFER-eNCODING: identity\r\n\r\n`,
-    "Connection: close": `${head}Connection: close\r\n\r\n`,
+    "Connection twice": `${head}Connection: close\r\nConnection: keep-alive\r\n\r\n`,
+    "Connection: Close": `${head}Connection: Close\r\n\r\n`,
     "Connection that names a field": `${head}Connection: keep-alive, Authorization\r\n\r\n`,
     "Proxy-Connection": `${head}Proxy-Connection: keep-alive\r\n\r\n`,
     "an expectation": `${head}Expect: 100-continue\r\n\r\n`,

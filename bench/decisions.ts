@@ -1,0 +1,27 @@
+// The stores side by side, each in a process of its own, one after another.
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+export interface DecisionResult {
+  readonly store: string;
+  readonly clients: number;
+  readonly decisionNs: number;
+  readonly bytesPerClient: number;
+}
+
+const stores = ["Headgate", "rate-limiter-flexible", "express-rate-limit", "@fastify/rate-limit"];
+const script = join(import.meta.dirname, "decision.ts");
+
+export async function measureDecisions(counts: readonly number[], core: number): Promise<DecisionResult[]> {
+  const results: DecisionResult[] = [];
+  for (const clients of counts) {
+    for (const store of stores) {
+      const nodeArguments = ["--expose-gc", "--max-old-space-size=4096", script, store, String(clients)];
+      const command = ["-c", String(core), process.execPath, ...nodeArguments];
+      const { stdout } = await promisify(execFile)("taskset", command);
+      results.push({ store, clients, ...JSON.parse(stdout) });
+    }
+  }
+  return results;
+}

@@ -1,0 +1,77 @@
+// The load: wrk as fast as answers come, h2load at a constant rate. Both run on the load's core and end by themselves.
+import { execFile } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+export interface Load {
+  readonly path: string;
+  readonly connections: number;
+  readonly seconds: number;
+  readonly method?: "GET" | "POST";
+  readonly bodyBytes?: number;
+  /** Each request on a connection of its own. */
+  readonly fresh?: boolean;
+}
+
+/** Latencies in microseconds. */
+export interface LoadResult {
+  readonly requests: number;
+  readonly seconds: number;
+  readonly p50Us: number;
+  readonly p99Us: number;
+  readonly p999Us: number;
+  /** Connections and reads that failed or took too long, and later answers with the wrong status. */
+  readonly errors: number;
+  /** Answers with a status of 400 or more. */
+  readonly refused: number;
+}
+
+const report = `
+done = function(summary, latency)
+  local e = summary.errors
+  io.write(string.format('RESULT {"requests":%d,"us":%d,"p50Us":%d,"p99Us":%d,"p999Us":%d,"errors":%d,"refused":%d}\\n',
+    summary.requests, summary.duration, latency:percentile(50), latency:percentile(99), latency:percentile(99.9),
+    e.connect + e.read + e.write + e.timeout, e.status))
+end
+`;
+
+export async function wrk(port: number, load: Load, folder: string, core: number): Promise<LoadResult> {
+  const script = join(folder, "wrk.lua");
+  const { method = "GET", bodyBytes = 0, fresh = false } = load;
+  writeFileSync(
+    script,
+    `wrk.method = "${method}"
+${bodyBytes > 0 ? `wrk.body = string.rep("x", ${bodyBytes})\nwrk.headers["Content-Type"] = "application/json"` : ""}
+${fresh ? 'wrk.headers["Connection"] = "close"' : ""}
+${report}`,
+  );
+  const url = `http://127.0.0.1:${port}${load.path}`;
+  const wrkArguments = ["wrk", "-t1", `-c${load.connections}`, `-d${load.seconds}s`, "-s", script, url];
+  const { stdout } = await run("taskset", ["-c", String(core), ...wrkArguments]);
+  const line = /^RESULT (.*)$/m.exec(stdout)?.[1];
+  if (line === undefined) throw new Error(`wrk reported nothing: ${stdout}`);
+  const { us, ...rest } = JSON.parse(line);
+  return { ...rest, seconds: us / 1_000_000 };
+}
+
+/** Ten connections that share the rate; latencies of all requests, ascending, in microseconds. */
+export async function constantRate(
+  port: number,
+  { path, perSecond, seconds }: { path: string; perSecond: number; seconds: number },
+  folder: string,
+  core: number,
+): Promise<number[]> {
+  const log = join(folder, "h2load.log");
+  writeFileSync(log, "");
+  const rate = ["-c10", "-t1", `--rps=${perSecond / 10}`, `-D${seconds}`, `--log-file=${log}`];
+  await run("taskset", ["-c", String(core), "h2load", "--h1", ...rate, `http://127.0.0.1:${port}${path}`]);
+  const rows = readFileSync(log, "utf8").trim().split("\n");
+  const answers = rows.map((row) => row.split("\t").map(Number));
+  // The first second opens connections and warms code up.
+  const beginUs = (answers[0]?.[0] ?? 0) + 1_000_000;
+  const counted = answers.filter(([startUs = 0, status]) => startUs >= beginUs && status === 200);
+  return counted.map(([, , us = 0]) => us).sort((a, b) => a - b);
+}

@@ -1,0 +1,64 @@
+// The upstream everybody is measured before: nginx with answers of three sizes, on the load's core.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { freePort, installed, type Running, start } from "./processes.ts";
+
+/** Paths and the bytes of their bodies. */
+export const bodies = {
+  "/v2/200b": jsonOf(200),
+  "/v2/20k": jsonOf(20 * 1024),
+  "/v2/1m": jsonOf(1024 * 1024),
+} as const;
+
+export type UpstreamPath = keyof typeof bodies;
+
+export interface Upstream {
+  readonly port: number;
+  readonly running: Running;
+}
+
+export async function startUpstream(folder: string, core: number): Promise<Upstream> {
+  if (!installed("nginx")) throw new Error("the upstream is nginx: install it (Debian: nginx-light)");
+  const root = join(folder, "upstream");
+  mkdirSync(join(root, "v2"), { recursive: true });
+  for (const [path, body] of Object.entries(bodies)) writeFileSync(join(root, path), body);
+  const port = await freePort();
+  const config = join(root, "nginx.conf");
+  writeFileSync(
+    config,
+    `${nginxFrame(root)}
+http {
+  access_log off;
+  default_type application/json;
+  sendfile on;
+  tcp_nopush on;
+  keepalive_requests 1000000000;
+  client_max_body_size 16m;
+  server {
+    listen 127.0.0.1:${port};
+    root ${root};
+    location = /v2/200b { default_type application/json; return 200 '${bodies["/v2/200b"]}'; }
+    location / { }
+  }
+}
+`,
+  );
+  return { port, running: await start(["nginx", "-c", config, "-e", "stderr"], { core, port }) };
+}
+
+/** What stands around `http` in a configuration whose files all lie in `folder`; as root it stays root. */
+export function nginxFrame(folder: string): string {
+  return `daemon off;
+worker_processes 1;
+worker_rlimit_nofile 8192;
+${process.getuid?.() === 0 ? "user root;" : ""}
+pid ${folder}/nginx.pid;
+error_log stderr crit;
+events { worker_connections 4096; }
+`;
+}
+
+function jsonOf(byteCount: number): string {
+  const frame = '{"data":""}';
+  return frame.replace('""', `"${"x".repeat(byteCount - frame.length)}"`);
+}
