@@ -11,6 +11,7 @@ import { within } from "./eventually.ts";
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
 export interface GatewayProcess {
+  readonly pid: number;
   readonly port: number;
   readonly adminPort: number;
   /** What it wrote so far. */
@@ -31,19 +32,20 @@ export interface GatewayProcess {
 const unlimited = ["policies.0.limit=1000000", "policies.0.maxClients=1000"];
 
 /**
- * `settings`: as `--set` takes them, over the packaged defaults and a limit that is none, on free loopback ports. The
- * level of the log must leave `info` in: it says where the ports are.
+ * `settings`: as `--set` takes them, over `config` (or the packaged defaults) and a limit that is none, on free loopback
+ * ports. The level of the log must leave `info` in: it says where the ports are.
  */
 export async function startGatewayProcess(
   cleanup: Cleanup,
   upstreamUrl: string,
   settings: readonly string[],
-  options: { readonly maxOpenFiles?: number } = {},
+  options: { readonly maxOpenFiles?: number; readonly config?: string } = {},
 ): Promise<GatewayProcess> {
   const listeners = ["--upstream", upstreamUrl, "--host", "127.0.0.1", "--port", "0", "--admin-port", "0"];
   const set = [...unlimited, ...settings].flatMap((setting) => ["--set", setting]);
-  const command = [process.execPath, main, "start", ...listeners, ...set];
-  const { maxOpenFiles = "unlimited" } = options;
+  const { maxOpenFiles = "unlimited", config } = options;
+  const file = config === undefined ? [] : ["--config", config];
+  const command = [process.execPath, main, "start", ...file, ...listeners, ...set];
   const limit = maxOpenFiles === "unlimited" ? ":" : `ulimit -n ${maxOpenFiles}`;
   const child = spawn("/bin/sh", ["-c", `${limit}; exec "$0" "$@"`, ...command], { env: {} });
   const output = { out: "", err: "" };
@@ -75,6 +77,7 @@ export async function startGatewayProcess(
   const port = await within("the traffic listener", portOf("traffic"), 15_000);
   const adminPort = await within("the admin listener", portOf("admin"), 15_000);
   return {
+    pid: child.pid ?? 0,
     port,
     adminPort,
     output,

@@ -1,0 +1,165 @@
+// The chart of deploy/helm: with its values as they are it makes what the companion overlay makes, and each value does
+// what it says. Helm itself cannot be had everywhere; what the chart uses of its language is in go-template.ts.
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { z } from "zod";
+import packageJson from "../../package.json" with { type: "json" };
+import { renderTemplate } from "./go-template.ts";
+import { manifestFlaws } from "./kubernetes-shapes.ts";
+import { at, cannotRender, type Manifest, only, parseManifests, render } from "./manifests.ts";
+import { isMapping, type Mapping, object, oneOf, text } from "./shape.ts";
+
+const folder = fileURLToPath(new URL("../../deploy/helm/headgate/", import.meta.url));
+const read = (path: string): string => readFileSync(`${folder}${path}`, "utf8");
+const chart: Mapping = parse(read("Chart.yaml"));
+const values: Mapping = parse(read("values.yaml"));
+
+/** `changes` go over the values as `--set` and `--values` do: mapping into mapping. */
+function template(changes: Mapping = {}, release = "headgate"): Manifest[] {
+  const data = {
+    Values: merge(values, changes),
+    Release: { Name: release },
+    Chart: { AppVersion: chart["appVersion"] },
+  };
+  const texts = readdirSync(`${folder}templates`).map((name) => renderTemplate(read(`templates/${name}`), data));
+  return texts.filter((one) => one.trim() !== "").flatMap(parseManifests);
+}
+
+function merge(base: Mapping, over: Mapping): Mapping {
+  const merged: Record<string, unknown> = { ...base };
+  for (const [key, value] of Object.entries(over)) {
+    const below = merged[key];
+    merged[key] = isMapping(below) && isMapping(value) ? merge(below, value) : value;
+  }
+  return merged;
+}
+
+describe.skipIf(cannotRender)("beside the companion overlay (needs kubectl or kustomize)", () => {
+  test("the same objects with the same contents, but for what only Helm does", () => {
+    const monitored = template({ serviceMonitor: { enabled: true } });
+    const overlay = render("companion");
+    expect(monitored.map(nameOf).sort()).toEqual(overlay.map(nameOf).sort());
+    for (const manifest of overlay) {
+      const own = monitored.find((one) => nameOf(one) === nameOf(manifest));
+      expect(comparable(own)).toEqual(comparable(manifest));
+    }
+  });
+});
+
+/** Without the hash at the end of a generated name. */
+function nameOf({ kind, metadata }: Manifest): string {
+  return `${kind} ${withoutHash(metadata.name)}`;
+}
+
+const withoutHash = (name: string): string => name.replace(/-[a-z0-9]{10}$/, "");
+
+/** Without the release, the pull policy and the checksum; the configuration as what it says. */
+function comparable(value: unknown, place = ""): unknown {
+  if (Array.isArray(value)) return value.map((item) => comparable(item, place));
+  if (place === "data.headgate.yaml") return parse(String(value));
+  if (!isMapping(value)) return typeof value === "string" ? withoutHash(value) : value;
+  const helms = ["app.kubernetes.io/instance", "imagePullPolicy", "annotations"];
+  const kept = Object.entries(value).filter(([key]) => !helms.includes(key));
+  return Object.fromEntries(kept.map(([key, item]) => [key, comparable(item, place === "" ? key : `${place}.${key}`)]));
+}
+
+test("what is rendered has known fields only, with every value in use", () => {
+  const all = { serviceMonitor: { enabled: true }, secretName: "headgate-files", image: { tag: "1.2.3" } };
+  expect(template().flatMap(manifestFlaws)).toEqual([]);
+  expect(template(all).flatMap(manifestFlaws)).toEqual([]);
+});
+
+test("a second release beside the first shares no name and selects only its own pods", () => {
+  const [first, second] = [template({}, "one"), template({}, "two")];
+  const names = new Set(first.map(nameOf));
+  expect(second.filter((manifest) => names.has(nameOf(manifest)))).toEqual([]);
+  expect(at(only(second, "Deployment"), "spec.template.spec.volumes.0.configMap.name")).toBe("two");
+  for (const service of second.filter(({ kind }) => kind === "Service")) {
+    expect(at(service, "spec.selector")).toEqual(at(only(second, "Deployment"), "spec.selector.matchLabels"));
+    expect((at(service, "spec.selector") as Mapping)["app.kubernetes.io/instance"]).toBe("two");
+  }
+});
+
+test("each value does what it says", () => {
+  const pod = (changes: Mapping) => at(only(template(changes), "Deployment"), "spec.template.spec") as Mapping;
+  expect(at(pod({}), "containers.0.image")).toBe(`headgate:${packageJson.version}`);
+  const image = { repository: "registry.test/headgate", tag: "1.2.3", pullPolicy: "Always" };
+  expect(at(pod({ image }), "containers.0")).toMatchObject({
+    image: "registry.test/headgate:1.2.3",
+    imagePullPolicy: "Always",
+  });
+  expect(pod({ terminationGracePeriodSeconds: 90 })["terminationGracePeriodSeconds"]).toBe(90);
+  expect(at(pod({ resources: { limits: { memory: "1Gi" } } }), "containers.0.resources.limits.memory")).toBe("1Gi");
+  const withSecret = pod({ secretName: "files" });
+  expect(at(withSecret, "volumes.1")).toEqual({ name: "secret", secret: { secretName: "files" } });
+  expect(at(withSecret, "containers.0.volumeMounts.1")).toMatchObject({
+    name: "secret",
+    mountPath: "/etc/headgate-secret",
+  });
+  const kinds = (changes: Mapping) => template(changes).map(({ kind }) => kind);
+  expect(kinds({})).not.toContain("ServiceMonitor");
+  expect(kinds({ networkPolicy: { enabled: false } })).not.toContain("NetworkPolicy");
+  const monitor = only(template({ serviceMonitor: { enabled: true, interval: "5s" } }), "ServiceMonitor");
+  expect(at(monitor, "spec.endpoints.0.interval")).toBe("5s");
+  const policy = only(template({ networkPolicy: { traffic: { team: "edge" } } }), "NetworkPolicy");
+  expect(at(policy, "spec.ingress.0.from.0.namespaceSelector.matchLabels")).toMatchObject({ team: "edge" });
+});
+
+test("a changed configuration is mounted, and rolls the pod", () => {
+  const changed = template({ config: { policies: [{ name: "per-ip", limit: 7, window: "60s", maxClients: 1000 }] } });
+  const written = parse(String((only(changed, "ConfigMap")["data"] as Mapping)["headgate.yaml"]));
+  expect(written).toMatchObject({ policies: [{ limit: 7 }], upstream: { url: "http://finance-backend:3000" } });
+  const checksum = (manifests: Manifest[]) =>
+    (at(only(manifests, "Deployment"), "spec.template.metadata.annotations") as Mapping)["checksum/config"];
+  expect(checksum(changed)).toMatch(/^[0-9a-f]{64}$/);
+  expect(checksum(changed)).not.toBe(checksum(template()));
+});
+
+test("the schema takes the values as they are, and refuses one that is misspelled or of another type", () => {
+  const schema = z.fromJSONSchema(JSON.parse(read("values.schema.json")));
+  expect(schema.safeParse(values).success).toBe(true);
+  const wrong: readonly Mapping[] = [
+    { imge: {} },
+    { image: { repositry: "x" } },
+    { networkPolicy: { enable: true } },
+    { serviceMonitor: { enabled: "yes" } },
+    { terminationGracePeriodSeconds: "45" },
+    { secretName: null },
+  ];
+  for (const changes of wrong)
+    expect(schema.safeParse(merge(values, changes)).success, JSON.stringify(changes)).toBe(false);
+});
+
+test("the chart is of this version, and says nothing that Helm does not know", () => {
+  const word = text();
+  const shape = object({
+    apiVersion: oneOf("v2"),
+    name: word,
+    description: word,
+    type: oneOf("application"),
+    version: word,
+    appVersion: word,
+    kubeVersion: word,
+  });
+  expect(shape(chart, "Chart.yaml")).toEqual([]);
+  expect([chart["version"], chart["appVersion"]]).toEqual([packageJson.version, packageJson.version]);
+});
+
+test("the templates are read as Helm reads them: what is unknown is refused", () => {
+  const data = { Values: { a: "", b: { c: "x" } } };
+  expect(
+    renderTemplate("x\n  {{- if .Values.a }}\n  no\n  {{- end }}\n{{ .Values.a | default .Values.b.c }}", data),
+  ).toBe("x\nx");
+  expect(renderTemplate("a:\n  {{- toYaml .Values.b | nindent 2 }}\nd", data)).toBe("a:\n  c: x\nd");
+  for (const unknown of [
+    "{{ .Values.z }}",
+    "{{ include .Values.a }}",
+    "{{ .Values.a | quote }}",
+    "{{ end }}",
+    "{{ if .Values.a }}",
+  ]) {
+    expect(() => renderTemplate(unknown, data), unknown).toThrow();
+  }
+});

@@ -1,0 +1,245 @@
+// The manifests of deploy/kubernetes: every field is one that exists, and what one manifest says of another is so. What
+// only a cluster could tell is not here.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
+import { describe, expect, test } from "vitest";
+import packageJson from "../../package.json" with { type: "json" };
+import { loadSettings } from "../../src/config/load.ts";
+import type { Settings } from "../../src/core/settings.ts";
+import { deploymentPatch, manifestFlaws } from "./kubernetes-shapes.ts";
+import {
+  at,
+  cannotRender,
+  folder,
+  type Manifest,
+  manifestFiles,
+  only,
+  overlays,
+  readManifests,
+  render,
+} from "./manifests.ts";
+import { isMapping, type Mapping } from "./shape.ts";
+
+const patch = "components/sidecar/container.yaml";
+
+describe("as written", () => {
+  test.each(manifestFiles)("%s has known fields only", (path) => {
+    const flaws = readManifests(path).flatMap((one) =>
+      path === patch ? deploymentPatch(one, "") : manifestFlaws(one),
+    );
+    expect(flaws).toEqual([]);
+  });
+
+  test("every key of every file is known to be needed: misspelled, it is noticed", () => {
+    const unnoticed = manifestFiles.flatMap((path) =>
+      readManifests(path).flatMap((manifest) => {
+        const check = path === patch ? (one: unknown) => deploymentPatch(one, "") : manifestFlaws;
+        return misspellings(manifest).filter(({ changed }) => check(changed).length === 0);
+      }),
+    );
+    expect(unnoticed.map(({ place }) => place)).toEqual([]);
+  });
+});
+
+/** One copy for each key whose name means something to Kubernetes, with that key misspelled. */
+function misspellings(value: unknown, place = ""): { place: string; changed: unknown }[] {
+  if (Array.isArray(value)) {
+    return value.flatMap((item, i) =>
+      misspellings(item, `${place}[${i}]`).map((inner) => ({ ...inner, changed: value.with(i, inner.changed) })),
+    );
+  }
+  if (!isMapping(value)) return [];
+  return Object.entries(value).flatMap(([key, item]) => {
+    const { [key]: _, ...rest } = value;
+    const here = { place: `${place}.${key}`, changed: { ...rest, [`${key}x`]: item } };
+    // Names that the operator chooses: labels and files.
+    if (["labels", "matchLabels", "selector", "data"].includes(key) && !("matchLabels" in Object(item))) return [here];
+    const inside = misspellings(item, `${place}.${key}`);
+    return [here, ...inside.map((inner) => ({ ...inner, changed: { ...value, [key]: inner.changed } }))];
+  });
+}
+
+interface Container {
+  readonly name: string;
+  readonly image: string;
+  readonly ports?: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly securityContext: Mapping;
+  readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string }[];
+  readonly [key: string]: unknown;
+}
+
+interface Workload {
+  readonly manifests: readonly Manifest[];
+  readonly pod: Mapping & { readonly containers: readonly Container[]; readonly initContainers?: readonly Container[] };
+  readonly podLabels: Mapping;
+  readonly containers: readonly Container[];
+  readonly gateway: Container;
+  readonly settings: Settings;
+}
+
+function workload(overlay: string): Workload {
+  const manifests = render(overlay);
+  const deployment = only(manifests, "Deployment");
+  const pod = at(deployment, "spec.template.spec") as Workload["pod"];
+  const containers = [...(pod.initContainers ?? []), ...pod.containers];
+  const gateway = containers.find(({ name }) => name === "headgate");
+  if (gateway === undefined) throw new Error("no gateway");
+  const podLabels = at(deployment, "spec.template.metadata.labels") as Mapping;
+  return { manifests, pod, podLabels, containers, gateway, settings: settingsOf(manifests) };
+}
+
+/** The gateway's configuration, read by the gateway. */
+function settingsOf(manifests: readonly Manifest[]): Settings {
+  const mounted = mkdtempSync(join(tmpdir(), "headgate-config-map-"));
+  try {
+    const file = join(mounted, "headgate.yaml");
+    writeFileSync(file, String((only(manifests, "ConfigMap")["data"] as Mapping)["headgate.yaml"]));
+    const loaded = loadSettings({ file, env: {}, cwd: ".", overrides: [] });
+    if (!loaded.ok) throw new Error(JSON.stringify(loaded.errors));
+    return loaded.settings;
+  } finally {
+    rmSync(mounted, { recursive: true });
+  }
+}
+
+describe.skipIf(cannotRender).each(overlays)("%s, rendered (needs kubectl or kustomize)", (overlay) => {
+  test("has known fields only", () => {
+    expect(render(overlay).flatMap(manifestFlaws)).toEqual([]);
+  });
+
+  test("every container may run where pod security is restricted, with a root that cannot be written to", () => {
+    for (const { securityContext } of workload(overlay).containers) {
+      expect(securityContext).toMatchObject({
+        runAsNonRoot: true,
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ["ALL"] },
+        seccompProfile: { type: "RuntimeDefault" },
+      });
+      expect(securityContext["runAsUser"]).toBeGreaterThan(0);
+    }
+  });
+
+  test("the image is of this version", () => {
+    const images = workload(overlay).containers.map(({ image }) => image);
+    expect(new Set(images)).toEqual(new Set([`headgate:${packageJson.version}`]));
+  });
+
+  test("the configuration that is mounted is the one that is read, and its ports are the container's", () => {
+    const { pod, gateway, settings, manifests } = workload(overlay);
+    const [mount] = gateway.volumeMounts ?? [];
+    expect(gateway["env"]).toEqual([{ name: "HEADGATE_CONFIG", value: `${mount?.mountPath}/headgate.yaml` }]);
+    expect(at(pod, "volumes.0")).toEqual({
+      name: mount?.name,
+      configMap: { name: only(manifests, "ConfigMap").metadata.name },
+    });
+    expect(gateway.ports).toEqual([
+      { name: "gateway", containerPort: settings.listen.port },
+      { name: "gateway-admin", containerPort: settings.admin.port },
+    ]);
+    // Probes and scrapes come to the pod's address.
+    expect([settings.listen.host, settings.admin.host]).toEqual(["0.0.0.0", "0.0.0.0"]);
+  });
+
+  test("probes ask the admin listener, and liveness not for more than life", () => {
+    const { gateway } = workload(overlay);
+    const probes = ["startupProbe", "readinessProbe", "livenessProbe"].map((probe) => at(gateway, `${probe}.httpGet`));
+    expect(probes).toEqual([
+      { path: "/readyz", port: "gateway-admin" },
+      { path: "/readyz", port: "gateway-admin" },
+      { path: "/livez", port: "gateway-admin" },
+    ]);
+  });
+
+  test("the drain fits into the grace period, and not into the default of 30 s", () => {
+    const { pod, settings } = workload(overlay);
+    const { delayMs, timeoutMs } = settings.drain;
+    const graceMs = Number(pod["terminationGracePeriodSeconds"]) * 1_000;
+    expect(graceMs).toBeGreaterThanOrEqual(delayMs + timeoutMs + 10_000);
+    // Longer than readiness takes to be noticed.
+    const { periodSeconds, failureThreshold } = at(workload(overlay).gateway, "readinessProbe") as Record<
+      string,
+      number
+    >;
+    expect(delayMs).toBeGreaterThan(Number(periodSeconds) * Number(failureThreshold) * 1_000);
+  });
+
+  test("what is selected is there: by Services, policies, budgets and monitors", () => {
+    const { manifests, podLabels, gateway } = workload(overlay);
+    const selects = (selector: unknown, labels: Mapping): boolean =>
+      Object.entries(selector as Mapping).every(([key, value]) => labels[key] === value);
+    const portOf = (target: unknown): boolean =>
+      (gateway.ports ?? []).some(({ name, containerPort }) => name === target || containerPort === target);
+    const services = manifests.filter(({ kind }) => kind === "Service");
+    expect(services.length).toBeGreaterThan(0);
+    for (const { spec } of services) {
+      expect(selects(spec["selector"], podLabels)).toBe(true);
+      expect((spec["ports"] as Mapping[]).every((port) => portOf(port["targetPort"]))).toBe(true);
+    }
+    const { spec: policy } = only(manifests, "NetworkPolicy");
+    expect(selects(at(policy, "podSelector.matchLabels"), podLabels)).toBe(true);
+    expect((policy["ingress"] as Mapping[]).map((rule) => portOf(at(rule, "ports.0.port")))).toEqual([true, true]);
+    for (const { kind, spec } of manifests) {
+      if (kind === "PodDisruptionBudget") expect(selects(at(spec, "selector.matchLabels"), podLabels)).toBe(true);
+      if (kind === "PodMonitor") {
+        expect(selects(at(spec, "selector.matchLabels"), podLabels)).toBe(true);
+        expect(portOf(at(spec, "podMetricsEndpoints.0.port"))).toBe(true);
+      }
+      if (kind === "ServiceMonitor") {
+        const chosen = services.filter((one) => selects(at(spec, "selector.matchLabels"), one.metadata.labels ?? {}));
+        expect(chosen.map(({ spec }) => at(spec, "ports.0.name"))).toEqual([at(spec, "endpoints.0.port")]);
+      }
+    }
+  });
+
+  test("a Deployment selects the pods it makes", () => {
+    const { manifests, podLabels } = workload(overlay);
+    expect(podLabels).toMatchObject(at(only(manifests, "Deployment"), "spec.selector.matchLabels") as object);
+  });
+});
+
+test.skipIf(cannotRender)("one replica each, while the counters live in one process", () => {
+  for (const overlay of overlays) expect(at(only(render(overlay), "Deployment"), "spec.replicas")).toBe(1);
+});
+
+test.skipIf(cannotRender)("the sidecar is native, reaches the application, and is outlived by it", () => {
+  const { pod, gateway, settings } = workload("sidecar");
+  expect(pod.initContainers).toEqual([gateway]);
+  expect(gateway["restartPolicy"]).toBe("Always");
+  const [application] = pod.containers;
+  const args = application?.["args"] as string[];
+  expect(settings.upstream.url).toBe(`http://${args[2]}:${args[4]}`);
+  const { delayMs, timeoutMs } = settings.drain;
+  expect(Number(at(application, "lifecycle.preStop.sleep.seconds")) * 1_000).toBe(delayMs + timeoutMs);
+});
+
+test.skipIf(cannotRender)("the route of the Gateway API leads to the companion's Service", () => {
+  const manifests = render("gateway-api");
+  const route = only(manifests, "HTTPRoute");
+  const backend = at(route, "spec.rules.0.backendRefs.0") as { name: string; port: number };
+  const service = manifests.find(({ kind, metadata }) => kind === "Service" && metadata.name === backend.name);
+  expect(at(service, "spec.ports.0.port")).toBe(backend.port);
+  const gateway = only(manifests, "Gateway");
+  expect(at(route, "spec.parentRefs.0")).toEqual({
+    name: gateway.metadata.name,
+    sectionName: at(gateway, "spec.listeners.0.name"),
+  });
+});
+
+test.skipIf(cannotRender)("the kustomization in the docs renders, with its image and in its namespace", () => {
+  const docs = readFileSync(new URL("../../docs/kubernetes.md", import.meta.url), "utf8");
+  const example = /```yaml\n( *# kustomization\.yaml\n.*?)```/s.exec(docs)?.[1] ?? "";
+  const own = mkdtempSync(join(tmpdir(), "headgate-kustomization-"));
+  try {
+    const repository = relative(own, join(folder, "../.."));
+    writeFileSync(join(own, "kustomization.yaml"), example.replaceAll("../headgate", repository));
+    const deployment = only(render(relative(folder, own)), "Deployment");
+    expect(deployment.metadata["namespace"]).toBe("finance");
+    const images = ["initContainers", "containers"].map((kind) => at(deployment, `spec.template.spec.${kind}.0.image`));
+    const image = `registry.example.com/headgate:${packageJson.version}`;
+    expect(images).toEqual([image, image]);
+  } finally {
+    rmSync(own, { recursive: true });
+  }
+});
