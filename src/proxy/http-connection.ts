@@ -2,9 +2,11 @@
 // used again, after anything it did not expect: spare bytes, a response before its request was whole, bytes that nobody
 // asked for.
 import type { Socket } from "node:net";
+import { asError } from "../core/failure.ts";
+import { hasLength } from "../core/has-length.ts";
 import { ResponseParser, type ResponseSink } from "./response-parser.ts";
 import type { SocketReader } from "./socket-reader.ts";
-import { type BodySource, isChunked, serializeHead, type UpstreamRequest } from "./upstream-request.ts";
+import { type BodySource, serializeHead, type UpstreamRequest } from "./upstream-request.ts";
 
 export interface ResponseHandler extends ResponseSink {
   /** The response is whole, and the connection free or gone. */
@@ -34,7 +36,7 @@ const maxIdleMs = 60_000;
 const maxTextBytes = 8 * 1024;
 const lastChunk = "0\r\n\r\n";
 
-interface Exchange {
+interface Turn {
   readonly request: UpstreamRequest;
   readonly handler: ResponseHandler;
   isBodySent: boolean;
@@ -52,7 +54,7 @@ export class HttpConnection {
   readonly #responseTimer: NodeJS.Timeout;
   #idleTimer: NodeJS.Timeout | null = null;
   #idleMs = defaultIdleMs;
-  #exchange: Exchange | null = null;
+  #turn: Turn | null = null;
   #isPaused = false;
   /** Somebody has kept bytes that are being read. */
   #isKept = false;
@@ -66,16 +68,16 @@ export class HttpConnection {
     this.#socket = socket;
     this.#onClose = options.onClose;
     this.#parser = new ResponseParser({
-      onInterim: (head) => this.#exchange?.handler.onInterim(head),
+      onInterim: (head) => this.#turn?.handler.onInterim(head),
       onHead: (head) => {
-        if (this.#exchange === null) return;
-        this.#exchange.sawHead = true;
+        if (this.#turn === null) return;
+        this.#turn.sawHead = true;
         this.#readKeepAlive(head.fields);
-        if (head.status === 101) this.#exchange.switched = head.fields;
-        else this.#exchange.handler.onHead(head);
+        if (head.status === 101) this.#turn.switched = head.fields;
+        else this.#turn.handler.onHead(head);
       },
       onBody: (bytes) => {
-        const isKept = this.#exchange?.handler.onBody(bytes) ?? false;
+        const isKept = this.#turn?.handler.onBody(bytes) ?? false;
         this.#isKept ||= isKept;
         return isKept;
       },
@@ -91,27 +93,28 @@ export class HttpConnection {
   /** Only while it is free. */
   send(request: UpstreamRequest, handler: ResponseHandler): void {
     const { body } = request;
-    this.#exchange = { request, handler, isBodySent: body === null || isWhole(body), sawHead: false, switched: null };
+    this.#turn = { request, handler, isBodySent: body === null || isWhole(body), sawHead: false, switched: null };
     this.#parser.begin(request.method);
     this.#responseTimer.refresh();
     if (body === null) {
-      this.#socket.write(serializeHead(request), "latin1");
+      this.#socket.write(serializeHead(request, false), "latin1");
       return;
     }
     if (isWhole(body)) {
-      this.#sendWhole(serializeHead(request), body);
+      this.#sendWhole(serializeHead(request, false), body);
       return;
     }
     // The head leaves with what has come of the body in the same packet, of which Node's parser makes several ticks.
     this.#socket.cork();
-    this.#socket.write(serializeHead(request), "latin1");
-    this.#sendBody(body, isChunked(request));
+    const isChunked = !hasLength(request.fields);
+    this.#socket.write(serializeHead(request, isChunked), "latin1");
+    this.#sendBody(body, isChunked);
     setImmediate(uncork, this.#socket);
   }
 
   /** The handler hears nothing more. */
   abort(): void {
-    this.#exchange = null;
+    this.#turn = null;
     this.#close();
   }
 
@@ -139,15 +142,15 @@ export class HttpConnection {
     this.#socket.uncork();
   }
 
-  #sendBody(body: BodySource, chunked: boolean): void {
-    const exchange = this.#exchange;
-    // What comes after the exchange is over belongs to nothing.
-    const isOver = (): boolean => this.#exchange !== exchange || exchange === null;
+  #sendBody(body: BodySource, isChunked: boolean): void {
+    const turn = this.#turn;
+    // What comes after the turn is over belongs to nothing.
+    const isOver = (): boolean => this.#turn !== turn || turn === null;
     body.start(
       (bytes) => {
         if (isOver() || bytes.length === 0) return true;
         this.#responseTimer.refresh();
-        if (!chunked) return this.#socket.write(bytes);
+        if (!isChunked) return this.#socket.write(bytes);
         this.#socket.cork();
         this.#socket.write(`${bytes.length.toString(16)}\r\n`, "latin1");
         this.#socket.write(bytes);
@@ -156,17 +159,17 @@ export class HttpConnection {
         return isTaken;
       },
       () => {
-        if (isOver() || exchange === null) return;
-        exchange.isBodySent = true;
+        if (isOver() || turn === null) return;
+        turn.isBodySent = true;
         this.#responseTimer.refresh();
-        if (chunked) this.#socket.write(lastChunk, "latin1");
+        if (isChunked) this.#socket.write(lastChunk, "latin1");
       },
     );
   }
 
   readonly #onDrain = (): void => {
     this.#responseTimer.refresh();
-    const body = this.#exchange?.request.body ?? null;
+    const body = this.#turn?.request.body ?? null;
     if (body !== null && !isWhole(body)) body.resume();
   };
 
@@ -178,34 +181,34 @@ export class HttpConnection {
 
   #read(bytes: Buffer): void {
     // Bytes that nobody asked for answer nothing that is still to come.
-    if (this.#exchange === null) {
+    if (this.#turn === null) {
       this.#close();
       return;
     }
-    if (this.#exchange.sawHead) this.#responseTimer.refresh();
+    if (this.#turn.sawHead) this.#responseTimer.refresh();
     try {
       const read = this.#parser.execute(bytes);
       if (this.#parser.isOver) this.#complete(bytes.subarray(read));
     } catch (error) {
-      this.#fail(error instanceof Error ? error : new Error(String(error)));
+      this.#fail(asError(error));
     }
   }
 
   #complete(spare: Buffer): void {
-    const exchange = this.#exchange;
+    const turn = this.#turn;
     // It was given up while its last bytes were handed on.
-    if (exchange === null) return;
-    this.#exchange = null;
-    if (exchange.switched !== null) {
+    if (turn === null) return;
+    this.#turn = null;
+    if (turn.switched !== null) {
       this.#isKept = true;
       this.#letGoOfSocket();
-      exchange.handler.onUpgrade(exchange.switched, this.#socket, spare);
+      turn.handler.onUpgrade(turn.switched, this.#socket, spare);
       return;
     }
-    const mayContinue = this.#parser.mayContinue && exchange.isBodySent && !exchange.request.isLast;
+    const mayContinue = this.#parser.mayContinue && turn.isBodySent && !turn.request.isLast;
     if (spare.length > 0 || !mayContinue || this.#socket.readableEnded) this.#close();
     else this.#rest();
-    exchange.handler.onEnd();
+    turn.handler.onEnd();
   }
 
   #rest(): void {
@@ -231,20 +234,20 @@ export class HttpConnection {
   }
 
   readonly #onIdle = (): void => {
-    if (this.#exchange === null) this.#close();
+    if (this.#turn === null) this.#close();
   };
 
   readonly #onTimeout = (): void => {
-    const exchange = this.#exchange;
-    if (exchange === null) return;
+    const turn = this.#turn;
+    if (turn === null) return;
     // Then it is the client that is waited for, which has a time of its own.
-    const waitsForClient = exchange.sawHead ? this.#isPaused : !exchange.isBodySent && !this.#socket.writableNeedDrain;
+    const waitsForClient = turn.sawHead ? this.#isPaused : !turn.isBodySent && !this.#socket.writableNeedDrain;
     if (waitsForClient) this.#responseTimer.refresh();
-    else this.#fail(new UpstreamFailure(exchange.sawHead ? "UPSTREAM_BODY_TIMEOUT" : "UPSTREAM_RESPONSE_TIMEOUT"));
+    else this.#fail(new UpstreamFailure(turn.sawHead ? "UPSTREAM_BODY_TIMEOUT" : "UPSTREAM_RESPONSE_TIMEOUT"));
   };
 
   readonly #onEnd = (): void => {
-    if (this.#exchange !== null && this.#parser.end()) this.#complete(nothing);
+    if (this.#turn !== null && this.#parser.end()) this.#complete(nothing);
     else this.#fail(new UpstreamFailure("UPSTREAM_CLOSED_EARLY"));
   };
 
@@ -255,8 +258,8 @@ export class HttpConnection {
   };
 
   #fail(error: Error): void {
-    const handler = this.#exchange?.handler;
-    this.#exchange = null;
+    const handler = this.#turn?.handler;
+    this.#turn = null;
     this.#close();
     handler?.onError(error, this.#parser.isUntouched);
   }

@@ -23,20 +23,12 @@ export interface BodySource {
 const keepAlive = "Connection: keep-alive\r\n\r\n";
 const close = "Connection: close\r\n\r\n";
 
-/** A body without a length goes in chunks. */
-export function isChunked({ fields }: UpstreamRequest): boolean {
-  for (let i = 0; i < fields.length; i += 2) {
-    if (fields[i]?.length === 14 && fields[i]?.toLowerCase() === "content-length") return false;
-  }
-  return true;
-}
-
-/** One character is one byte. */
-export function serializeHead(request: UpstreamRequest): string {
-  const { method, path, fields, body, isLast, upgrade } = request;
+/** One character is one byte. `isChunked`: its body goes in chunks, having no length. */
+export function serializeHead(request: UpstreamRequest, isChunked: boolean): string {
+  const { method, path, fields, isLast, upgrade } = request;
   let text = `${method} ${path} HTTP/1.1\r\n`;
   for (let i = 0; i < fields.length; i += 2) text += `${fields[i]}: ${fields[i + 1]}\r\n`;
-  if (body !== null && isChunked(request)) text += "Transfer-Encoding: chunked\r\n";
+  if (isChunked) text += "Transfer-Encoding: chunked\r\n";
   if (upgrade !== "") return `${text}Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n\r\n`;
   return text + (isLast ? close : keepAlive);
 }

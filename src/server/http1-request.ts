@@ -2,6 +2,7 @@
 // a body would otherwise be read as a request.
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
+import { hasLength } from "../core/has-length.ts";
 import { serializeHead } from "../core/response-head.ts";
 import { ActiveRequest, type ActiveRequestContext, type DecidedRequest } from "./active-request.ts";
 import type { Connection } from "./connection.ts";
@@ -142,13 +143,6 @@ export class Http1Request extends ActiveRequest {
     this.listener?.onClientGone();
     this.#connection.endTurn();
   }
-}
-
-function hasLength(fields: readonly string[]): boolean {
-  for (let i = 0; i < fields.length; i += 2) {
-    if (fields[i]?.length === 14 && fields[i]?.toLowerCase() === "content-length") return true;
-  }
-  return false;
 }
 
 function ignoreBrokenPipe(): void {}

@@ -4,11 +4,10 @@ import { expect, test } from "vitest";
 import { type AnswerCase, refusals, upstreamAnswers, upstreamFailures } from "../support/answer-cases.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { expectContractFields, sixFields } from "../support/contract-fields.ts";
-import { startTestGateway } from "../support/gateway.ts";
 import { Http2Client } from "../support/http2-client.ts";
 import { valuesOf } from "../support/raw-client.ts";
+import { stageCase } from "../support/stage-case.ts";
 import { useTls } from "../support/tls-listener.ts";
-import { startRawUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 const withTls = useTls();
@@ -24,12 +23,8 @@ const cases = [...upstreamAnswers, ...refusals, ...upstreamFailures].filter(
 );
 
 test.each(cases)("$status $name", async (row) => {
-  const raw = await startRawUpstream((socket) => row.upstream?.(socket));
-  cleanup(() => raw.close());
-  const upstreamUrl = (await row.upstreamUrl?.(cleanup)) ?? raw.url;
-  const { ca, overrides } = withTls({ drain: { timeoutMs: 0 }, ...row.overrides });
-  const gateway = await startTestGateway({ upstreamUrl, overrides });
-  cleanup(() => gateway.close());
+  const { ca, overrides } = withTls(row.overrides);
+  const { gateway, raw } = await stageCase(row, cleanup, overrides);
   const client = new Http2Client(gateway.traffic.port, ca, cleanup);
 
   const { method, ...ask } = asHttp2(row);

@@ -9,6 +9,7 @@ import { within } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { type FramedResponse, RawConnection } from "../support/raw-connection.ts";
+import { stageCase } from "../support/stage-case.ts";
 import { startRawUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
@@ -19,13 +20,7 @@ describe.each([
   ["the upstream fails", upstreamFailures],
 ] as const)("%s", (_, cases) => {
   test.each(cases)("$status $name: six fields and Date once each, one answer", async (row) => {
-    const raw = await startRawUpstream((socket) => row.upstream?.(socket));
-    cleanup(() => raw.close());
-    const upstreamUrl = (await row.upstreamUrl?.(cleanup)) ?? raw.url;
-    const overrides = { drain: { timeoutMs: 0 }, ...row.overrides };
-    const gateway = await startTestGateway({ upstreamUrl, overrides });
-    cleanup(() => gateway.close());
-    await row.before?.(gateway, cleanup);
+    const { gateway, raw } = await stageCase(row, cleanup);
     const client = new RawConnection(gateway.traffic.port);
     cleanup(() => client.destroy());
 

@@ -4,9 +4,8 @@ import { describe, expect, test } from "vitest";
 import { type AnswerCase, refusals, upstreamAnswers, upstreamFailures } from "../../support/answer-cases.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, within } from "../../support/eventually.ts";
-import { startTestGateway } from "../../support/gateway.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
-import { startRawUpstream } from "../../support/upstream.ts";
+import { stageCase } from "../../support/stage-case.ts";
 import { forwardedAddress, leaksOf, mark, withSecrets } from "./secrets.ts";
 
 const cleanup = useCleanup();
@@ -14,13 +13,7 @@ const cleanup = useCleanup();
 /** What came back, and what was told about it. */
 async function observed(row: AnswerCase) {
   // The upstream's answer holds secrets of its own, of which only the client may know.
-  const raw = await startRawUpstream((socket) => row.upstream?.(socket));
-  cleanup(() => raw.close());
-  const upstreamUrl = (await row.upstreamUrl?.(cleanup)) ?? raw.url;
-  const overrides = { drain: { timeoutMs: 0 }, ...row.overrides };
-  const gateway = await startTestGateway({ upstreamUrl, overrides });
-  cleanup(() => gateway.close());
-  await row.before?.(gateway, cleanup);
+  const { gateway, upstreamUrl } = await stageCase(row, cleanup);
   const client = new RawConnection(gateway.traffic.port);
   cleanup(() => client.destroy());
   client.write(withSecrets(row.send));
