@@ -137,7 +137,7 @@ export const schema = section("The configuration of Headgate.", {
       json: { pattern: basePathPattern },
       parse: parseBasePath,
     },
-    "Path prefix in front of the routes, for clients; taken off before the request is forwarded.",
+    "Path prefix in front of the routes, for clients; taken off before the request is forwarded. Outside it is 404.",
   ),
   upstream: section("The API behind the gateway.", {
     url: text(
@@ -174,7 +174,7 @@ export const schema = section("The configuration of Headgate.", {
           json: { pattern: "^/[!-~]*$" },
           parse: (path) => (/^\/[!-~]*$/.test(path) && !path.includes("#") ? path : undefined),
         },
-        "What is asked for, with GET; 2xx and 3xx are healthy. null: nothing is asked.",
+        "What is asked for, with GET and without the URL's path; 2xx and 3xx are healthy. null: nothing is asked.",
       ),
       interval: duration("5s", [100, day], "How often each address is asked."),
       timeout: duration("2s", [1, day], "How long connecting may take, and the answer."),
