@@ -1,6 +1,7 @@
 // One address of the upstream and what the connections to it have shown. After three failures in a row to reach it, it
 // is ejected: not chosen for a second, then asked with one request; if that fails too, for twice as long, up to half a
-// minute. One answer restores it. What a request meets once it has an answer says nothing about the address.
+// minute. One answer restores it. What a request meets once it has an answer says nothing about the address, and a reset
+// in place of an answer only if nothing else has come for a while: one client's request may have brought it about.
 import type { UpstreamErrorReason } from "../core/upstream.ts";
 import type { UpstreamConnection } from "./upstream-connection.ts";
 
@@ -25,6 +26,8 @@ const checksToEject = 3;
 const checksToRestore = 2;
 const firstBackoffMs = 1_000;
 const maxBackoffMs = 30_000;
+/** An address that answered so lately is reached: what it resets is the request's doing. */
+const answerHoldsMs = 5_000;
 
 interface Ejection {
   readonly atMs: number;
@@ -46,6 +49,7 @@ export class Endpoint {
   readonly #events: EndpointEvents;
   #failures = 0;
   #isRescueTold = false;
+  #answeredAtMs = Number.NEGATIVE_INFINITY;
   #ejection: Ejection | null = null;
   #isProbed = false;
   #unhealthySinceMs: number | null = null;
@@ -86,7 +90,8 @@ export class Endpoint {
     this.#isProbed = false;
   }
 
-  answered(): void {
+  answered(nowMs: number): void {
+    this.#answeredAtMs = nowMs;
     this.#failures = 0;
     this.#isRescueTold = false;
     if (this.#ejection === null) return;
@@ -110,6 +115,11 @@ export class Endpoint {
     this.#unhealthySinceMs = isHealthy ? nowMs : null;
     if (fault === null) this.#events.onHealthy(this.name);
     else this.#events.onUnhealthy(this.name, fault);
+  }
+
+  /** It took a request on a new connection, which it then reset. */
+  resetUnanswered(nowMs: number): void {
+    if (nowMs - this.#answeredAtMs >= answerHoldsMs) this.failed("reset", nowMs);
   }
 
   /** It could not be reached. While it is ejected only a probe's failure counts: the others are tried for want of any. */

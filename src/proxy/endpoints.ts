@@ -125,8 +125,8 @@ export class Endpoints {
     connection.isProbe = false;
   }
 
-  failed(endpoint: Endpoint, reason: UpstreamErrorReason): void {
-    if (reasonsOfAddress.has(reason)) endpoint.failed(reason, this.#options.nowMs());
+  resetUnanswered(endpoint: Endpoint): void {
+    endpoint.resetUnanswered(this.#options.nowMs());
   }
 
   #attempt(
@@ -149,7 +149,8 @@ export class Endpoints {
         return;
       }
       const why = error ?? new Error("no connection");
-      this.failed(endpoint, upstreamErrorReason(why));
+      const reason = upstreamErrorReason(why);
+      if (reasonsOfAddress.has(reason)) endpoint.failed(reason, nowMs());
       over();
       onFailed(why);
     });

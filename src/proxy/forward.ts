@@ -118,7 +118,7 @@ export class Forwarding implements ResponseHandler, Seeker, DownstreamListener {
     exchange.answeredMs = this.#options.nowMs();
     const { fields, retryAfter } = downstreamResponseFields(received, status);
     this.#downstream.respond(status, reason, fields, retryAfter);
-    this.#noteAnswer();
+    this.#noteAnswer(exchange.answeredMs);
     // The head goes out with the first piece of the body if that is here already, alone if it is not.
     this.#isHeadHeld = true;
     process.nextTick(flushHeld, this);
@@ -156,7 +156,7 @@ export class Forwarding implements ResponseHandler, Seeker, DownstreamListener {
     }
     this.#isOver = true;
     exchange.answeredMs = this.#options.nowMs();
-    this.#noteAnswer();
+    this.#noteAnswer(exchange.answeredMs);
     this.#letGo();
     if (early.length > 0) socket.unshift(early);
     const { fields } = downstreamResponseFields(received, 101);
@@ -206,13 +206,13 @@ export class Forwarding implements ResponseHandler, Seeker, DownstreamListener {
       this.#connection = null;
       this.#options.connections.replace(connection, this);
     } else {
-      if (isUntouched && reason === "reset" && !this.#wasReused) this.#options.connections.failed(connection, reason);
+      if (isUntouched && reason === "reset" && !this.#wasReused) this.#options.connections.resetUnanswered(connection);
       this.#fail(reason, error);
     }
   }
 
-  #noteAnswer(): void {
-    this.#connection?.endpoint.answered();
+  #noteAnswer(nowMs: number): void {
+    this.#connection?.endpoint.answered(nowMs);
     this.#options.onAnswer();
   }
 

@@ -2,7 +2,7 @@
 // time and kept for the next one. As many requests again may wait for a free one, for at most the connect timeout; who
 // comes later or waits longer is told that the gateway is overloaded. Of an address, the connection used last is used
 // first, so spare ones fall idle and close.
-import type { ConnectionFigures, UpstreamErrorReason } from "../core/upstream.ts";
+import type { ConnectionFigures } from "../core/upstream.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { Endpoints } from "./endpoints.ts";
 import {
@@ -77,9 +77,9 @@ export class UpstreamConnections implements Connections {
     this.#open(this.#endpoints.choose() ?? connection.endpoint, seeker);
   }
 
-  /** The request on it met a failure that says something about the address. */
-  failed(connection: UpstreamConnection | null, reason: UpstreamErrorReason): void {
-    if (connection !== null) this.#endpoints.failed(connection.endpoint, reason);
+  /** It was new, and reset before a byte of an answer. */
+  resetUnanswered(connection: UpstreamConnection | null): void {
+    if (connection !== null) this.#endpoints.resetUnanswered(connection.endpoint);
   }
 
   figures(): ConnectionFigures {

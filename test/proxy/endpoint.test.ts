@@ -17,35 +17,52 @@ function start() {
     },
   );
   const fail = (): void => endpoint.failed("refused", clock.monotonicMs());
+  const reset = (): void => endpoint.resetUnanswered(clock.monotonicMs());
+  const answer = (): void => endpoint.answered(clock.monotonicMs());
   const isAvailable = (): boolean => endpoint.isAvailable(clock.monotonicMs);
   const beginProbe = (): boolean => endpoint.beginProbe(clock.monotonicMs);
-  return { clock, endpoint, told, fail, isAvailable, beginProbe };
+  return { clock, endpoint, told, fail, reset, answer, isAvailable, beginProbe };
 }
 
 test("three failures in a row eject it, an answer between them does not", () => {
-  const { endpoint, told, fail, isAvailable } = start();
-  for (const step of [fail, fail, () => endpoint.answered(), fail, fail]) step();
+  const { told, fail, answer, isAvailable } = start();
+  for (const step of [fail, fail, answer, fail, fail]) step();
   expect([isAvailable(), told]).toEqual([true, []]);
   fail();
   expect([isAvailable(), told]).toEqual([false, ["[::1]:3000 refused 1000"]]);
 });
 
 test("a request that another address served is news once, until this one has answered", () => {
-  const { endpoint, told } = start();
+  const { endpoint, told, answer } = start();
   const rescue = (): void => endpoint.rescued("refused", "ECONNREFUSED");
-  for (const step of [rescue, rescue, () => endpoint.answered(), rescue]) step();
+  for (const step of [rescue, rescue, answer, rescue]) step();
   expect(told.map((line) => line.split(" ").at(-1))).toEqual(["true", "false", "true"]);
 });
 
 test("after a second exactly one request is let through; its answer restores the address", () => {
-  const { clock, endpoint, told, fail, isAvailable, beginProbe } = start();
+  const { clock, endpoint, told, fail, answer, isAvailable, beginProbe } = start();
   for (let i = 0; i < 3; i += 1) fail();
   clock.advance(999);
   expect([isAvailable(), beginProbe()]).toEqual([false, false]);
   clock.advance(1);
   expect([isAvailable(), beginProbe(), isAvailable(), beginProbe()]).toEqual([true, true, false, false]);
-  endpoint.answered();
+  answer();
   expect([isAvailable(), endpoint.isEjected, told.at(-1)]).toEqual([true, false, "[::1]:3000 restored"]);
+});
+
+test("resets count of an address that never answered, and not for five seconds after an answer", () => {
+  const { clock, told, reset, answer, isAvailable } = start();
+  answer();
+  for (let i = 0; i < 20; i += 1) reset();
+  clock.advance(4_999);
+  for (let i = 0; i < 20; i += 1) reset();
+  expect(isAvailable()).toBe(true);
+  clock.advance(1);
+  for (let i = 0; i < 3; i += 1) reset();
+  expect([isAvailable(), told]).toEqual([false, ["[::1]:3000 reset 1000"]]);
+  const fresh = start();
+  for (let i = 0; i < 3; i += 1) fresh.reset();
+  expect(fresh.isAvailable()).toBe(false);
 });
 
 test("each probe that fails doubles the wait, up to half a minute", () => {

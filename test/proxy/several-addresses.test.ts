@@ -201,6 +201,22 @@ test("an address that resets what it has read is ejected after three, and no suc
   expect(told("upstream failed")).toMatchObject(Array(3).fill({ address: broken.address, reason: "reset" }));
 });
 
+test("a client whose requests make the upstream reset ejects no address that answers others", async () => {
+  const answer = (socket: Socket, data: Buffer): void => {
+    if (data.includes("POST ")) socket.resetAndDestroy();
+    else socket.write(response("served"));
+  };
+  const [one, two] = [await startBackend("127.0.0.1", answer), await startBackend("127.0.0.2", answer)];
+  const clock = new FakeClock();
+  const { ask, events } = await stage({ addresses: [one.address, two.address], clock });
+  for (let round = 0; round < 3; round += 1) {
+    for (let i = 0; i < 4; i += 1) expect(await ask()).toBe("served");
+    clock.advance(4_000);
+    for (let i = 0; i < 20; i += 1) expect(await ask("POST")).toBe("502");
+  }
+  expect(events()).toEqual([]);
+});
+
 test("when all are ejected they are tried all the same, and the first that is back serves", async () => {
   const [one, two] = [await startBackend("127.0.0.1"), await startBackend("127.0.0.2")];
   await one.stop();
