@@ -240,9 +240,10 @@ export class HttpConnection {
   readonly #onTimeout = (): void => {
     const turn = this.#turn;
     if (turn === null) return;
-    // Then it is the client that is waited for, which has a time of its own.
-    const waitsForClient = turn.sawHead ? this.#isPaused : !turn.isBodySent && !this.#socket.writableNeedDrain;
-    if (waitsForClient) this.#responseTimer.refresh();
+    // Then it is the client that is waited for, which has a time of its own: an upstream whose answer has begun may need
+    // the rest of the request to go on.
+    const waitsForBody = !turn.isBodySent && !this.#socket.writableNeedDrain;
+    if (waitsForBody || this.#isPaused) this.#responseTimer.refresh();
     else this.#fail(new UpstreamFailure(turn.sawHead ? "UPSTREAM_BODY_TIMEOUT" : "UPSTREAM_RESPONSE_TIMEOUT"));
   };
 

@@ -124,6 +124,12 @@ const cases: Record<string, Case> = {
     write: request("/v2/x"),
     status: 200,
   },
+  "upstream.responseTimeout: a body that stalls behind a whole request": {
+    overrides: responseWait,
+    onData: halfBody,
+    write: request("/v2/x", { method: "POST", fields: "Content-Length: 2\r\n", body: "hi" }),
+    status: 200,
+  },
   "upstream.responseTimeout: no answer to an Upgrade": { overrides: responseWait, write: offer, status: 504 },
   "upgrade.idleTimeout: a tunnel without a byte": {
     overrides: { upgrade: { idleTimeoutMs: ms } },

@@ -1,6 +1,7 @@
 // Answers that come before the request's body is whole: the client gets to read all of it while it still writes, and
 // its connection ends, since the rest of a body must never be read as a request.
-import { expect, test } from "vitest";
+import type { Socket } from "node:net";
+import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { upstreamConnections } from "../support/metrics.ts";
@@ -121,4 +122,34 @@ test("an early answer that streams on while the body still comes carries both to
   await eventually("the answer has ended", () => client.rest.endsWith("4\r\nlast\r\n0\r\n\r\n"));
   expect(upstream.bytes().endsWith("halflast")).toBe(true);
   expect(await within("the connection ends", client.closed)).toBe("end");
+});
+
+describe("an answer that has begun before its request is whole", () => {
+  const half = (socket: Socket, data: Buffer): void => {
+    if (data.includes("POST ")) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
+    if (data.includes("rest")) socket.write("half");
+  };
+  const first = request("/v2/x", { method: "POST", fields: "Content-Length: 9\r\n", body: "first" });
+
+  test("waits with its client for the rest of it, longer than responseTimeout", async () => {
+    const { connect, upstream } = await stageRaw(cleanup, half, { upstream: { responseTimeoutMs: 100 } });
+    const client = connect();
+    client.write(first);
+    expect((await client.readHead()).status).toBe(200);
+    const pausedMs = performance.now();
+    await eventually("several times the timeout has passed", () => performance.now() - pausedMs > 400);
+    client.write("rest");
+    await eventually("the answer is whole", () => client.rest === "halfhalf" || client.ending !== null);
+    expect([client.rest, upstream.bytes().endsWith("firstrest")]).toEqual(["halfhalf", true]);
+  });
+
+  test("breaks off when the rest does not come within timeouts.body", async () => {
+    const { connect, upstream } = await stageRaw(cleanup, half, { timeouts: { bodyMs: 1_000 } });
+    const client = connect();
+    client.write(first);
+    expect((await client.readHead()).status).toBe(200);
+    await within("the connection breaks", client.closed);
+    expect(client.rest).toBe("half");
+    await eventually("the upstream's does too", () => upstream.sockets.size === 0);
+  });
 });
