@@ -85,7 +85,8 @@ export class Http2Connection {
 
   /**
    * A GOAWAY that names the last stream: what crosses it has not been looked at, and the client may send it again
-   * elsewhere (RFC 9113, 6.8). Streams that are open finish.
+   * elsewhere (RFC 9113, 6.8). Streams that are open finish. No GOAWAY without a last stream goes before it, which would
+   * let clients finish what they are sending: Node's parser takes no stream after either.
    */
   endWhenIdle(): void {
     if (this.#isLeaving || this.#isOver) return;
