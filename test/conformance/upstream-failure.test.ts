@@ -19,6 +19,11 @@ interface Load {
   stop(): Promise<void>;
 }
 
+/** What waits for one of the gateway's timeouts takes longer than this; a machine that is busy does not. */
+const atOnceMs = 5_000;
+const timeoutsMs = 60_000;
+const patientMs = 15_000;
+
 /** Loops side by side, each asking again as soon as it is answered; every other one sends bodies. */
 function load(port: number, loops: number): Load {
   let isStopped = false;
@@ -37,7 +42,7 @@ function load(port: number, loops: number): Load {
     while (!isStopped) {
       const startMs = performance.now();
       client.write(request("/v2/x", i % 2 === 0 ? {} : post));
-      const status = await client.read({ deadlineMs: 5_000 }).then(
+      const status = await client.read({ deadlineMs: 2 * atOnceMs }).then(
         (answer) => answer.status,
         () => "broken" as const,
       );
@@ -54,39 +59,44 @@ function load(port: number, loops: number): Load {
   return figures;
 }
 
-test("killed under load and restarted: 502 at once while it is away, recovered within a second", async () => {
+test("killed under load and restarted: 502 at once while it is away, and nothing but 200 as soon as it is back", {
+  timeout: 90_000,
+}, async () => {
   const upstream = new UpstreamProcess();
   await upstream.start();
   cleanup(() => upstream.kill());
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: { policies } });
+  const timeouts = { connectTimeoutMs: timeoutsMs, responseTimeoutMs: timeoutsMs };
+  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: { policies, upstream: timeouts } });
   cleanup(() => gateway.close());
-  const figures = load(gateway.traffic.port, 20);
+  const loops = 20;
+  const figures = load(gateway.traffic.port, loops);
   cleanup(() => figures.stop());
   const count = (status: number): number => figures.counts.get(status) ?? 0;
 
   for (let round = 1; round <= 3; round += 1) {
     const served = count(200);
-    await eventually("requests are served", () => count(200) > served + 200);
-    const failed = count(502);
+    await eventually("requests are served", () => count(200) > served + 200, patientMs);
     await upstream.kill();
-    await eventually("requests fail", () => count(502) > failed + 200, 1_000);
+    const servedBefore = count(200);
+    const failed = count(502);
+    await eventually("requests fail", () => count(502) > failed + 200, patientMs);
+    // Those whose answer had come, and no more.
+    expect(count(200) - servedBefore).toBeLessThanOrEqual(loops);
 
     await upstream.start();
-    const servedBefore = count(200);
-    await eventually("requests are served again", () => count(200) > servedBefore, 1_000);
     const failedBefore = count(502);
     const again = count(200);
-    await eventually("all are", () => count(200) > again + 200);
+    await eventually("requests are served again", () => count(200) > again + 200, patientMs);
     // Those that were on their way to the dead one, and no more.
-    expect(count(502) - failedBefore).toBeLessThanOrEqual(20);
+    expect(count(502) - failedBefore).toBeLessThanOrEqual(loops);
   }
 
   await figures.stop();
   expect([...figures.counts.keys()].filter((status) => status !== "broken").sort()).toEqual([200, 502]);
   // Only a response that was cut in the middle may break a connection: one for each loop and round at the most.
   expect(figures.counts.get("broken") ?? 0).toBeLessThanOrEqual(60);
-  expect(figures.longestMs).toBeLessThan(1_000);
-  expect((await upstreamConnections(gateway)).active).toBe(0);
+  expect(figures.longestMs).toBeLessThan(atOnceMs);
+  await eventually("no connection is left in use", async () => (await upstreamConnections(gateway)).active === 0);
 });
 
 test("each 503 of the upstream is one hit", async () => {

@@ -1,6 +1,7 @@
 // A gateway between a test's clients and its upstream, all of it closed after the test.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { Clock } from "../../src/core/clock.ts";
 import type { Cleanup } from "./cleanup.ts";
 import { type Overrides, startTestGateway, type TestGateway } from "./gateway.ts";
 import { RawConnection } from "./raw-connection.ts";
@@ -17,8 +18,9 @@ export async function stageRaw(
   cleanup: Cleanup,
   onData: (socket: Socket, data: Buffer) => void,
   overrides: Overrides = {},
+  clock?: Clock,
 ): Promise<Stage<RawUpstream>> {
-  return stage(cleanup, await startRawUpstream(onData), overrides);
+  return stage(cleanup, await startRawUpstream(onData), overrides, clock);
 }
 
 /** In front of a node:http server that answers when the body is there. */
@@ -34,11 +36,13 @@ async function stage<Upstream extends { readonly url: string; close(): Promise<v
   cleanup: Cleanup,
   upstream: Upstream,
   overrides: Overrides,
+  clock?: Clock,
 ): Promise<Stage<Upstream>> {
   cleanup(() => upstream.close());
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
     overrides: { drain: { timeoutMs: 0 }, ...overrides },
+    ...(clock === undefined ? {} : { clock }),
   });
   cleanup(() => gateway.close());
   return {
