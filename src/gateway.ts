@@ -2,8 +2,7 @@
 // below this file knows of another part; what happens to a request stands in pipeline.ts.
 import { randomUUID } from "node:crypto";
 import { startAdmin } from "./admin/server.ts";
-import { offVerifier, presenceVerifier } from "./auth/presence.ts";
-import { verifyByTokensFile } from "./auth/tokens-file-verifier.ts";
+import { TokenFileProblem } from "./auth/tokens-file-verifier.ts";
 import { readRegularFile } from "./config/regular-file.ts";
 import { type ClientAddressRules, readPeer } from "./core/client-address.ts";
 import { type Clock, httpDate } from "./core/clock.ts";
@@ -16,7 +15,6 @@ import { createPathReader } from "./core/request-path.ts";
 import type { Settings } from "./core/settings.ts";
 import type { TunnelEnd } from "./core/tunnel-end.ts";
 import { upgradeProtocols } from "./core/upgrade.ts";
-import type { Verifier } from "./core/verifier.ts";
 import { MemoryStore } from "./limiter/memory-store.ts";
 import { createDecide } from "./pipeline.ts";
 import { type ForwarderOptions, Forwarding } from "./proxy/forward.ts";
@@ -30,6 +28,8 @@ import { TrafficServer } from "./server/traffic-server.ts";
 import type { Logger } from "./telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
 import { createUpstreamEventLog } from "./telemetry/upstream-events.ts";
+import { type DecisionListeners, openDecision } from "./wiring/decision.ts";
+import { createVerifier } from "./wiring/verifiers.ts";
 
 export interface GatewayOptions {
   readonly clock: Clock;
@@ -50,6 +50,8 @@ export interface ListenerAddress {
 export interface Gateway {
   readonly traffic: ListenerAddress;
   readonly admin: ListenerAddress;
+  /** Null: an ingress cannot ask. */
+  readonly decision: ListenerAddress | null;
   /**
    * Readiness fails, traffic goes on for `drain.delay`, each answer ending its connection, then no new connections;
    * resolves when what is in flight is done or `drain.timeout` is over, and everything is closed.
@@ -59,10 +61,10 @@ export interface Gateway {
 
 /** A port could not be had; the system's error is the cause. */
 export class ListenFailed extends Error {
-  readonly listener: "traffic" | "admin";
+  readonly listener: "traffic" | "admin" | "decision";
   readonly address: ListenerAddress;
 
-  constructor(listener: "traffic" | "admin", { host, port }: ListenerAddress, cause: unknown) {
+  constructor(listener: ListenFailed["listener"], { host, port }: ListenerAddress, cause: unknown) {
     super(`The ${listener} listener cannot be opened.`, { cause });
     this.listener = listener;
     this.address = { host, port };
@@ -72,7 +74,7 @@ export class ListenFailed extends Error {
 /** Rejects with a ListenFailed, a TokenFileProblem or a CertificateProblem; nothing is left open then. */
 export async function startGateway(settings: Settings, options: GatewayOptions): Promise<Gateway> {
   const { log } = options;
-  const { server, telemetry, stopChecking, close } = await createParts(settings, options);
+  const { server, telemetry, stopChecking, openDecision, close } = await createParts(settings, options);
   let status: Health["status"] = "starting";
   const admin = await startAdmin({
     ...settings.admin,
@@ -83,25 +85,36 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
     await close();
     throw new ListenFailed("admin", settings.admin, error);
   });
+  const decision = await openDecision().catch(async (error) => {
+    await admin.close();
+    await close();
+    const { http } = settings.decision;
+    throw error instanceof TokenFileProblem || http === null ? error : new ListenFailed("decision", http, error);
+  });
   const traffic = await server.listen(settings.listen.host, settings.listen.port).catch(async (error) => {
+    await decision.drain(0);
     await admin.close();
     await close();
     throw new ListenFailed("traffic", settings.listen, error);
   });
   log.info({ listener: "traffic", ...traffic }, "listening");
   log.info({ listener: "admin", host: admin.host, port: admin.port }, "listening");
+  if (decision.http !== null) log.info({ listener: "decision", ...decision.http }, "listening");
   status = "ready";
   return {
     traffic,
     admin: { host: admin.host, port: admin.port },
+    decision: decision.http,
     async drain() {
       status = "draining";
       telemetry.metrics.setDraining();
       // Told in time, clients that keep connections are not in the middle of a request when those are closed.
       server.announceEnd();
+      decision.announceEnd();
       await new Promise((resolve) => setTimeout(resolve, settings.drain.delayMs));
       stopChecking();
-      const brokenOff = await server.drain(settings.drain.timeoutMs);
+      const { timeoutMs } = settings.drain;
+      const [brokenOff] = await Promise.all([server.drain(timeoutMs), decision.drain(timeoutMs)]);
       if (brokenOff > 0) log.warn({ requests: brokenOff }, "drain timeout over, requests broken off");
       await close();
       await admin.close();
@@ -114,6 +127,8 @@ interface Parts {
   readonly telemetry: Telemetry;
   /** The upstream's addresses are asked no more how they are. */
   readonly stopChecking: () => void;
+  /** Rejects with a TokenFileProblem or the system's error. */
+  readonly openDecision: () => Promise<DecisionListeners>;
   /** Takes down what is not a listener. */
   readonly close: () => Promise<void>;
 }
@@ -145,6 +160,8 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     tokens: () => verifier.tokens(),
     certificate: () => certificate?.inUse ?? null,
   });
+  const rules = requestRules(settings, clientAddress);
+  const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
   const server: TrafficServer = new TrafficServer({
     upstreamUrl: settings.upstream.url,
     proxyProtocol: settings.listen.proxyProtocol,
@@ -156,10 +173,10 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
     stallTimeoutMs: stallTimeoutMs(settings),
     upgradeProtocols: new Set(settings.upgrade.protocols),
-    fields: new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm }),
+    fields,
     nowMs: clock.monotonicMs,
     readPeer: (remoteAddress) => readPeer(remoteAddress, clientAddress),
-    decide: createDecide({ rules: requestRules(settings, clientAddress), store, verifier }),
+    decide: createDecide({ rules, store, verifier }),
     observe: (client) => store.peek(client, clock.monotonicMs()),
     requestId: (facts) => trustedRequestId(facts.rawFields, facts.peer) ?? randomUUID(),
     forward: createForward(settings, clock, upstream, telemetry),
@@ -172,7 +189,14 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     telemetry.close();
     upstream.close();
   };
-  return { server, telemetry, stopChecking: upstream.stopChecking, close };
+  const parts = { rules, store, verifier, fields, telemetry, clock, log };
+  return {
+    server,
+    telemetry,
+    stopChecking: upstream.stopChecking,
+    openDecision: () => openDecision(settings, parts),
+    close,
+  };
 }
 
 function createUpstream(
@@ -252,24 +276,6 @@ function requestRules(settings: Settings, clientAddress: ClientAddressRules): Re
     maxBodyBytes: settings.maxBodyBytes,
     paths: { own: settings.basePath, upstream: upstreamPath === "/" ? "/" : upstreamPath.replace(/\/$/, "") },
   };
-}
-
-async function createVerifier({ auth }: Settings, log: Logger): Promise<Verifier> {
-  switch (auth.mode) {
-    case "off":
-      return offVerifier;
-    case "presence":
-      return presenceVerifier;
-    case "tokens":
-      return verifyByTokensFile(auth.tokensFile ?? "", readRegularFile, {
-        onReload: (tokens) => log.info({ tokens }, "tokens file reread"),
-        onError: (why) => {
-          // Not the error itself, whose words hold the path and whose stack speaks of nothing but this code.
-          const facts = why.kind === "invalid" ? { errors: why.errors } : { code: failureCode(why.cause) };
-          log.error(facts, "tokens file not usable, the tokens from before stay in use");
-        },
-      });
-  }
 }
 
 async function openCertificate({ listen }: Settings, { clock, log }: GatewayOptions): Promise<CertificateFiles | null> {

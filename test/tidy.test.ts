@@ -19,7 +19,7 @@ const files: readonly SourceFile[] = readdirSync(src, { recursive: true, encodin
   .sort()
   .map((path) => ({ path, lines: readFileSync(join(src, path), "utf8").split("\n") }));
 
-const middle = ["config", "limiter", "auth", "proxy", "server", "admin", "telemetry"];
+const middle = ["config", "limiter", "auth", "proxy", "server", "decision", "admin", "telemetry"];
 /** Who may import what of ours, besides its own folder. A file at the top is its own layer. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   core: [],
@@ -27,7 +27,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   client: [],
   ...Object.fromEntries(middle.map((folder) => [folder, ["core"]])),
   "pipeline.ts": ["core"],
-  "gateway.ts": ["core", "pipeline.ts", ...middle],
+  wiring: ["core", "pipeline.ts", ...middle],
+  "gateway.ts": ["core", "pipeline.ts", "wiring", ...middle],
   commands: ["core", "gateway.ts", "finance-backend", ...middle],
   "main.ts": ["commands"],
 };

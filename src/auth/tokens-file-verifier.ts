@@ -23,9 +23,13 @@ export type TokenFileError =
 
 export class TokenFileProblem extends Error {
   readonly why: TokenFileError;
-  constructor(why: TokenFileError) {
+  /** The setting that names the file. */
+  readonly key: "auth.tokensFile" | "decision.secretsFile";
+
+  constructor(why: TokenFileError, key: TokenFileProblem["key"] = "auth.tokensFile") {
     super("The tokens file cannot be used.", why.kind === "unreadable" ? { cause: why.cause } : undefined);
     this.why = why;
+    this.key = key;
   }
 }
 

@@ -83,7 +83,7 @@ function collectSignals(io: CommandIo): { first: Promise<string>; second: Promis
 }
 
 function explainStartFailure(error: unknown): string {
-  if (error instanceof TokenFileProblem) return "auth.tokensFile: the file cannot be used";
+  if (error instanceof TokenFileProblem) return `${error.key}: the file cannot be used`;
   if (error instanceof CertificateProblem) return "listen.tls: the files cannot be used";
   if (error instanceof TlsFilesProblem) {
     return `upstream.tls: the files cannot be used (${error.errors.map(({ key }) => key).join(", ")})`;

@@ -23,7 +23,7 @@ export function flag(byDefault: boolean, description: string): Leaf<boolean> {
 }
 
 /** One of a closed set. `later` are words people know from elsewhere, which are not supported yet. */
-export function choice<const W extends string>(
+export function choice<const W extends string | number>(
   byDefault: W,
   words: readonly W[],
   description: string,
@@ -32,7 +32,7 @@ export function choice<const W extends string>(
   return leaf<W>(byDefault, description, { json: { enum: words }, allowed: words.join(", ") }, (value) => {
     const word = words.find((candidate) => candidate === value);
     if (word !== undefined) return accepted(word);
-    const known = enumerate(words);
+    const known = enumerate(words.map(String));
     return rejected(later.includes(String(value)) ? `${known} (${value} is not supported yet)` : known);
   });
 }

@@ -9,6 +9,7 @@ import type { IsSound } from "./soundness.ts";
 export interface NamedFiles {
   /** Null in the other modes as well. */
   readonly tokensFile: string | null;
+  readonly secretsFile: string | null;
   readonly listenTls: Readonly<Record<keyof TlsFiles, string | null>>;
   readonly upstreamTls: Pick<UpstreamTlsSettings, "ca" | "cert" | "key">;
   /** Where a key was written, and the key, as the configuration's own mistakes begin. */
@@ -16,7 +17,7 @@ export interface NamedFiles {
 }
 
 export function namedFiles(
-  { auth, listen, upstream }: ParsedConfig,
+  { auth, decision, listen, upstream }: ParsedConfig,
   isSound: IsSound,
   absolute: (key: string, path: string) => string,
   place: (key: string) => string,
@@ -26,6 +27,7 @@ export function namedFiles(
   const isListed = isSound("auth.mode") && auth.mode === "tokens";
   return {
     tokensFile: isListed ? path("auth.tokensFile", auth.tokensFile) : null,
+    secretsFile: path("decision.secretsFile", decision.secretsFile),
     listenTls: {
       cert: path("listen.tls.cert", listen.tls.cert),
       key: path("listen.tls.key", listen.tls.key),

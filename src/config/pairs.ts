@@ -27,6 +27,7 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: 
       errors.push({ kind: "value", at: originOf(raw, key, ...others), key, found, expected }),
   };
   judgeListeners(pairs);
+  judgeDecision(pairs);
   judgeListenTls(pairs);
   judgeAuth(pairs);
   judgeCounters(pairs);
@@ -45,6 +46,21 @@ function judgeListeners({ values: { listen, admin }, isSound, refuse }: Pairs): 
   if (areBounds && maxConnectionsPerPeer > maxConnections) {
     const expected = `at most listen.maxConnections (${maxConnections})`;
     refuse("listen.maxConnectionsPerPeer", String(maxConnectionsPerPeer), expected, "listen.maxConnections");
+  }
+}
+
+function judgeDecision({ values: { decision, listen, admin }, isSound, refuse }: Pairs): void {
+  const { http, callers, secretsFile } = decision;
+  if (!isSound("decision.http.enabled") || !http.enabled) return;
+  if (isSound("decision.callers", "decision.secretsFile") && callers.length === 0 && secretsFile === null) {
+    const expected = "addresses of those who may ask (or decision.secretsFile), since decision.http.enabled is true";
+    refuse("decision.callers", "nothing", expected, "decision.http.enabled");
+  }
+  if (!isSound("decision.http.host", "decision.http.port")) return;
+  for (const [name, other] of [["listen", listen] as const, ["admin", admin] as const]) {
+    if (!isSound(`${name}.host`, `${name}.port`) || !collide(http, other)) continue;
+    const expected = `another port than ${name}.port where ${http.host} and ${other.host} overlap`;
+    refuse("decision.http.port", String(http.port), expected, `${name}.port`, "decision.http.host", `${name}.host`);
   }
 }
 
@@ -101,14 +117,16 @@ function judgeUpstreamTls({ values: { upstream }, isSound, refuse }: Pairs): voi
 }
 
 /** Every request would come back as a new one, until the quota is spent. */
-function judgeUpstreamAddresses({ values: { upstream, listen, admin }, isSound, refuse }: Pairs): void {
+function judgeUpstreamAddresses({ values, isSound, refuse }: Pairs): void {
+  const { upstream, listen, admin, decision } = values;
   const { url, addresses } = upstream;
   if (!isSound("upstream.url", "upstream.addresses")) return;
   const places =
     addresses.length === 0
       ? [{ key: "upstream.url", addresses }]
       : addresses.map((address, index) => ({ key: `upstream.addresses.${index}`, addresses: [address] }));
-  for (const [name, listener] of [["listen", listen] as const, ["admin", admin] as const]) {
+  const listeners = { listen, admin, ...(decision.http.enabled ? { "decision.http": decision.http } : {}) };
+  for (const [name, listener] of Object.entries(listeners)) {
     if (!isSound(`${name}.host`, `${name}.port`)) continue;
     for (const { key, addresses } of places) {
       if (!isSound(key)) continue;

@@ -4,23 +4,21 @@ import {
   basePathPattern,
   parseBasePath,
   parseHost,
-  parseNetwork,
   parseRoute,
   parseUpstreamAddress,
   parseUpstreamUrl,
   routePattern,
 } from "./addresses.ts";
+import { decision } from "./decision-keys.ts";
 import { type List, listOf, type Parsed, section } from "./definition.ts";
 import { choice, duration, filePath, flag, optionalText, size, text, wholeNumber } from "./leaves.ts";
 import { addressFlaws, fieldFlaws, routeFlaws } from "./list-flaws.ts";
+import { host, network } from "./place-leaves.ts";
 
 const second = 1000;
 const hour = 3600 * second;
 // Every duration stays far below 2^31 - 1 ms, beyond which a Node timer fires at once.
 const day = 24 * hour;
-
-const host = (byDefault: string, description: string) =>
-  text(byDefault, { expected: "an IP address (without brackets) or a host name", parse: parseHost }, description);
 
 const route = text(
   "/",
@@ -30,12 +28,6 @@ const route = text(
     parse: parseRoute,
   },
   "A path prefix.",
-);
-
-const network = text(
-  "",
-  { expected: 'an IP address or a network such as "10.0.0.0/8"', parse: parseNetwork },
-  "An IPv4 or IPv6 address, or a network in CIDR notation.",
 );
 
 const upstreamAddress = text(
@@ -278,6 +270,7 @@ export const schema = section("The configuration of Headgate.", {
     ),
     keepAlive: duration("65s", [1, day], "How long a connection may be idle between two requests."),
   }),
+  decision,
   drain: section("How the gateway ends on SIGTERM.", {
     delay: duration("0s", [0, hour], "How long traffic is still accepted after readiness has failed."),
     timeout: duration("25s", [1, hour], "How long requests in flight may take to finish."),

@@ -11,8 +11,12 @@ import { readTraceId } from "./trace-context.ts";
  */
 export type AuthOutcome = "accepted" | "missing" | "invalid" | "skipped";
 
+/** `proxy`: it came over the traffic listener. `decision`: an ingress asked about it, and carries it itself. */
+export type RequestSource = "proxy" | "decision";
+
 /** All instants are readings of the monotonic clock, in milliseconds. */
 export interface Exchange {
+  readonly source: RequestSource;
   /** The value of X-Request-Id. */
   readonly id: string;
   /** The trace it belongs to, by its own word; null if it names none. */
@@ -43,8 +47,14 @@ export interface Exchange {
 }
 
 /** A request that has just been decided. */
-export function newExchange({ method, nowMs, rawFields }: RequestFacts, verdict: Verdict, id: string): Exchange {
+export function newExchange(
+  { method, nowMs, rawFields }: RequestFacts,
+  verdict: Verdict,
+  id: string,
+  source: RequestSource = "proxy",
+): Exchange {
   return {
+    source,
     id,
     traceId: readTraceId(rawFields),
     method,
@@ -66,6 +76,7 @@ export function newExchange({ method, nowMs, rawFields }: RequestFacts, verdict:
 /** Bytes that never became a request, and have been answered. */
 export function unparsedExchange(client: string, decision: Decision, problem: Problem, nowMs: number): Exchange {
   return {
+    source: "proxy",
     id: "",
     traceId: null,
     method: "",

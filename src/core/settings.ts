@@ -41,11 +41,25 @@ export interface Settings {
     /** Absolute path, resolved from the folder of the config file that named it. */
     readonly tokensFile: string | null;
   };
+  readonly decision: DecisionSettings;
   readonly fields: readonly FieldKind[];
   readonly maxBodyBytes: number;
   readonly timeouts: { readonly headMs: number; readonly bodyMs: number; readonly keepAliveMs: number };
   readonly drain: { readonly delayMs: number; readonly timeoutMs: number };
   readonly log: { readonly level: LogLevel; readonly access: boolean };
 }
+
+export interface DecisionSettings {
+  /** Null: nobody can ask over HTTP. */
+  readonly http: { readonly host: string; readonly port: number; readonly maxConnections: number } | null;
+  /** Addresses and networks that may ask. */
+  readonly callers: readonly string[];
+  /** Absolute path, as that of the tokens file. */
+  readonly secretsFile: string | null;
+  readonly denyStatus: DenyStatus;
+}
+
+/** 429: every refusal has the status that a client of the proxy would get. 403: every refusal but 401 is a 403. */
+export type DenyStatus = 429 | 403;
 
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";

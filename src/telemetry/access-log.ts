@@ -55,7 +55,7 @@ function lineOf(exchange: Exchange, target: string, level: "info" | "warn", wall
   const { startedMs, dispatchedMs, answeredMs, endedMs, decision } = exchange;
   const upstreamMs = dispatchedMs === null || answeredMs === null ? null : roundToMicros(answeredMs - dispatchedMs);
   return (
-    `{"level":"${level}","time":${wallMs},"id":${quoted(exchange.id)},` +
+    `{"level":"${level}","time":${wallMs},"source":"${exchange.source}","id":${quoted(exchange.id)},` +
     `"traceId":${quoted(exchange.traceId)},"method":${quoted(exchange.method)},` +
     `"route":${quoted(exchange.route)},"path":${quoted(loggedPath(target))},"status":${exchange.status},` +
     `"durationMs":${roundToMicros(endedMs - startedMs)},"upstreamMs":${upstreamMs},` +

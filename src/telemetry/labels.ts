@@ -1,6 +1,7 @@
 // The closed sets of label values. Whatever a client can choose is mapped into one of them, so the number of series is
 // fixed when the process starts. The records make the compiler complain when a union in core gains a member.
 import type { ConnectionShedReason } from "../core/connection-bounds.ts";
+import type { CallRefusal } from "../core/decision-call.ts";
 import type { AuthOutcome } from "../core/exchange.ts";
 import type { Outcome } from "../core/policy.ts";
 import type { ProblemReason } from "../core/problem.ts";
@@ -39,6 +40,14 @@ export const tlsFailures = keysOf<TlsFailure>({
   refused: 0,
   closed: 0,
   other: 0,
+});
+
+export const callOutcomes = keysOf<"admitted" | "denied" | CallRefusal>({
+  admitted: 0,
+  denied: 0,
+  untrusted: 0,
+  malformed: 0,
+  overloaded: 0,
 });
 
 export const upstreamStates = keysOf<UpstreamHealth["state"]>({ unknown: 0, up: 0, down: 0 });

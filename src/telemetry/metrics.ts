@@ -3,6 +3,7 @@
 import { Registry } from "prom-client";
 import type { ConnectionShedReason } from "../core/connection-bounds.ts";
 import type { CounterStore } from "../core/counter-store.ts";
+import type { CallRefusal } from "../core/decision-call.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Policy } from "../core/policy.ts";
 import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
@@ -57,6 +58,8 @@ export interface Metrics {
   proxyHeaderRefused(reason: ProxyHeaderRefusal): void;
   connectionShed(reason: ConnectionShedReason): void;
   tlsFailed(reason: TlsFailure): void;
+  /** A call for a decision that got none. Those that got one are observed. */
+  callRefused(reason: CallRefusal): void;
   setDraining(): void;
   /** The text of a scrape, in OpenMetrics 1.0 or in Prometheus' text format 0.0.4. */
   text(openMetrics: boolean): Promise<Exposition>;
@@ -65,6 +68,14 @@ export interface Metrics {
 export function createMetrics(sources: MetricsSources): Metrics {
   const registry = new Registry();
   const observeRequest = requestMetrics(registry, sources.routes);
+  const observeAnswer = answerMetrics(registry);
+  const calls = counterByLabel(
+    registry,
+    "headgate_decision_calls_total",
+    "Calls of ingresses for a decision, by what came of them; untrusted, malformed, overloaded: they got none.",
+    "outcome",
+    closed.callOutcomes,
+  );
   const observeDecision = decisionMetrics(registry, sources.policy);
   const upstreamErrors = counterByLabel(
     registry,
@@ -100,13 +111,17 @@ export function createMetrics(sources: MetricsSources): Metrics {
   processMetrics(registry);
   return {
     observe(exchange) {
-      observeRequest(exchange);
+      // What an ingress carries itself is no request of ours: it has no duration here, and a status we do not see.
+      if (exchange.source === "proxy") observeRequest(exchange);
+      else add(calls.get(exchange.problem === null ? "admitted" : "denied"));
+      observeAnswer(exchange);
       observeDecision(exchange);
     },
     upstreamError: (reason) => add(upstreamErrors.get(reason) ?? upstreamErrors.get("other")),
     proxyHeaderRefused: (reason) => add(proxyHeadersRefused.get(reason)),
     connectionShed: (reason) => add(connectionsShed.get(reason)),
     tlsFailed,
+    callRefused: (reason) => add(calls.get(reason)),
     setDraining() {
       draining = 1;
     },
@@ -133,6 +148,24 @@ function requestMetrics(registry: Registry, routes: readonly string[]): (exchang
     "From handing the request to the upstream to the head of its response.",
     secondsBounds,
   );
+  const bind = (route: string) => ({
+    duration: duration.series({ route }),
+    upstream: upstream.series({ route }),
+    requests: bindMethods(requests, route),
+  });
+  const byRoute = new Map([closed.noRoute, ...routes].map((route) => [route, bind(route)]));
+  const outside = byRoute.get(closed.noRoute) as ReturnType<typeof bind>;
+
+  return (exchange) => {
+    const series = byRoute.get(exchange.route ?? closed.noRoute) ?? outside;
+    const methods = series.requests.get(exchange.method) ?? series.requests.get("other");
+    add(methods?.get(closed.statusClass(exchange.status)));
+    series.duration.observe((exchange.endedMs - exchange.startedMs) / 1000);
+    observeUpstream(series.upstream, exchange);
+  };
+}
+
+function answerMetrics(registry: Registry): (exchange: Exchange) => void {
   const overhead = histogramFamily(
     registry,
     "headgate_overhead_seconds",
@@ -146,21 +179,8 @@ function requestMetrics(registry: Registry, routes: readonly string[]): (exchang
     "reason",
     closed.problemReasons,
   );
-  const bind = (route: string) => ({
-    duration: duration.series({ route }),
-    upstream: upstream.series({ route }),
-    requests: bindMethods(requests, route),
-  });
-  const byRoute = new Map([closed.noRoute, ...routes].map((route) => [route, bind(route)]));
-  const outside = byRoute.get(closed.noRoute) as ReturnType<typeof bind>;
-
   return (exchange) => {
-    const series = byRoute.get(exchange.route ?? closed.noRoute) ?? outside;
-    const methods = series.requests.get(exchange.method) ?? series.requests.get("other");
-    add(methods?.get(closed.statusClass(exchange.status)));
     if (exchange.problem !== null) add(refusals.get(exchange.problem));
-    series.duration.observe((exchange.endedMs - exchange.startedMs) / 1000);
-    observeUpstream(series.upstream, exchange);
     observeOverhead(overhead, exchange);
   };
 }

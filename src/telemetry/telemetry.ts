@@ -2,6 +2,7 @@
 // the upstream's health as the traffic shows it. Requests are observed once, when they are over.
 import type { Clock } from "../core/clock.ts";
 import type { CounterStore } from "../core/counter-store.ts";
+import type { CallRefusal } from "../core/decision-call.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { TlsFailure } from "../core/tls.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
@@ -9,6 +10,7 @@ import type { ConnectionFigures, UpstreamFault, UpstreamHealth } from "../core/u
 import { createAccessLog } from "./access-log.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
+import { Sampler } from "./sampler.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
 
 export interface TelemetryOptions {
@@ -38,6 +40,8 @@ export interface Telemetry {
   /** A handshake of a client; `code` is OpenSSL's or the kernel's. */
   tlsFailed(reason: TlsFailure, code: string): void;
   upstreamHealth(): UpstreamHealth;
+  /** A call for a decision that got none; `caller` is an address. */
+  callRefused(reason: CallRefusal, caller: string): void;
   tunnelEnded(end: TunnelEnd): void;
   /** Reports what was left out, and stops. */
   close(): void;
@@ -49,6 +53,11 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   const { log, clock, store } = options;
   const accessLog = createAccessLog(log, { clock, enabled: options.accessLogEnabled });
   const upstreamLog = createUpstreamLog(log, { clock });
+  const refusedCalls = new Sampler({
+    perSecond: 5,
+    maxKeys: 100,
+    report: (reason, omitted) => log.warn({ reason, omitted }, "refused calls for decisions left out"),
+  });
   let health: UpstreamHealth = { state: "unknown", reason: null };
   const metrics = createMetrics({
     routes: options.routes,
@@ -61,7 +70,10 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     clientConnections: options.clientConnections,
     tokens: options.tokens,
     certificate: options.certificate,
-    logLines: () => ({ sampled: accessLog.omitted + upstreamLog.omitted, dropped: options.droppedLogLines() }),
+    logLines: () => ({
+      sampled: accessLog.omitted + upstreamLog.omitted + refusedCalls.omitted,
+      dropped: options.droppedLogLines(),
+    }),
     version: options.version,
     nodeVersion: options.nodeVersion,
   });
@@ -86,6 +98,12 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       log.debug({ reason, code }, "TLS handshake failed");
     },
     upstreamHealth: () => health,
+    callRefused(reason, caller) {
+      metrics.callRefused(reason);
+      if (refusedCalls.passes(reason, clock.monotonicMs())) {
+        log.warn({ reason, caller }, "call for a decision refused");
+      }
+    },
     tunnelEnded(end) {
       // One line each, and each has cost a request: no need to leave any out.
       if (options.accessLogEnabled) log.info(end, "tunnel ended");
@@ -93,6 +111,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     close() {
       accessLog.close();
       upstreamLog.close();
+      refusedCalls.close();
     },
   };
 }

@@ -108,6 +108,23 @@ const messages = new Map([
     "listeners-collide.yaml",
     "listeners-collide.yaml:1:17: admin.port: found 9464, expected another port than listen.port where 127.0.0.1 and 0.0.0.0 overlap",
   ],
+  ["decision-deny-status.yaml", "decision-deny-status.yaml:2:15: decision.denyStatus: found 503, expected 429 or 403"],
+  [
+    "decision-is-the-upstream.yaml",
+    `decision-is-the-upstream.yaml:2:32: upstream.url: found "http://127.0.0.1:3000", expected another address than the gateway's own (decision.http)`,
+  ],
+  [
+    "decision-port-taken.yaml",
+    "decision-port-taken.yaml:2:32: decision.http.port: found 8080, expected another port than listen.port where 127.0.0.1 and 0.0.0.0 overlap",
+  ],
+  [
+    "decision-secrets-missing.yaml",
+    "decision-secrets-missing.yaml:3:16: decision.secretsFile: nowhere.txt: cannot be read: no such file",
+  ],
+  [
+    "decision-without-callers.yaml",
+    "decision-without-callers.yaml:2:20: decision.callers: found nothing, expected addresses of those who may ask (or decision.secretsFile), since decision.http.enabled is true",
+  ],
   ["log-access.yaml", 'log-access.yaml:2:11: log.access: found "yes", expected true or false'],
   ["log-level.yaml", 'log-level.yaml:2:10: log.level: found "verbose", expected debug, info, warn, error or silent'],
   ["not-a-mapping.yaml", "not-a-mapping.yaml:1:1: found text, expected a mapping of keys to values"],
@@ -229,7 +246,7 @@ const messages = new Map([
   ],
   [
     "unknown-key-far.yaml",
-    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, auth, fields, maxBodyBytes, timeouts, drain or log",
+    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, auth, fields, maxBodyBytes, timeouts, decision, drain or log",
   ],
   [
     "unknown-key.yaml",

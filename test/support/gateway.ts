@@ -18,6 +18,8 @@ export interface TestGateway extends Gateway {
   /** http://127.0.0.1:port */
   readonly url: string;
   readonly adminUrl: string;
+  /** Of the decision listener; empty if there is none. */
+  readonly decisionUrl: string;
   /** What was logged so far. */
   readonly logLines: readonly Record<string, unknown>[];
   close(): Promise<void>;
@@ -50,6 +52,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
     ...gateway,
     url: `http://127.0.0.1:${gateway.traffic.port}`,
     adminUrl: `http://127.0.0.1:${gateway.admin.port}`,
+    decisionUrl: gateway.decision === null ? "" : `http://127.0.0.1:${gateway.decision.port}`,
     logLines,
     close: () => gateway.drain(),
   };

@@ -29,6 +29,7 @@ test("a request is one line with all there is to know, and neither query nor tok
     {
       level: "info",
       time: 1_700_000_005_000,
+      source: "proxy",
       id: "request-1",
       traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
       method: "GET",

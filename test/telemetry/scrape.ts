@@ -30,6 +30,7 @@ export function metricsOf(sources: Partial<MetricsSources> = {}): Metrics {
 /** A request that was admitted, forwarded and answered with 200, started at the instant 1,000. */
 export function exchangeOf(changes: Partial<Exchange> = {}): Exchange {
   return {
+    source: "proxy",
     id: "request-1",
     traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
     method: "GET",

@@ -1,0 +1,62 @@
+// How the decision listener begins and ends: with the gateway, and without losing what was asked.
+import { createServer } from "node:net";
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestGateway } from "../support/gateway.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { stageDecision, token } from "./stage.ts";
+
+const cleanup = useCleanup();
+const call = `GET /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n${token}\r\n`;
+
+test("while the gateway drains calls are answered, each answer ends its connection, then the port is closed", async () => {
+  const { connect, gateway } = await stageDecision(cleanup, {}, { drain: { delayMs: 1_000, timeoutMs: 5_000 } });
+  const [kept, idle] = [connect(), connect()];
+  for (const connection of [kept, idle]) {
+    connection.write(call);
+    const { rawFields } = await connection.read();
+    expect(valuesOf(rawFields, "Connection")).toEqual(["keep-alive"]);
+  }
+  const late = connect();
+  await eventually("it is open", () => !late.socket.connecting);
+  const drained = gateway.close();
+  await eventually("readiness fails", async () => (await fetch(`${gateway.adminUrl}/readyz`)).status === 503);
+  for (const connection of [kept, connect()]) {
+    connection.write(call);
+    const { status, rawFields } = await connection.read();
+    expect([status, valuesOf(rawFields, "Connection")]).toEqual([200, ["close"]]);
+    expect(await connection.closed).toBe("end");
+  }
+  // Also on a connection that was idle when the port closed.
+  await eventually("the port is closed", async () => {
+    const probe = connect();
+    probe.socket.once("connect", () => probe.destroy());
+    return (await probe.closed) === "ECONNREFUSED";
+  });
+  idle.write(call);
+  expect((await idle.read()).status).toBe(200);
+  await drained;
+  expect(await late.closed).toBe("end");
+});
+
+test("a port that is taken is told with its listener, and leaves nothing open", async () => {
+  const taken = createServer().listen(0, "127.0.0.1");
+  cleanup(() => taken.close());
+  await eventually("it listens", () => taken.listening);
+  const address = taken.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  const decision = { http: { host: "127.0.0.1", port, maxConnections: 1 }, callers: ["127.0.0.1"] };
+  await expect(startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides: { decision } })).rejects.toMatchObject({
+    listener: "decision",
+    address: { port },
+    cause: { code: "EADDRINUSE" },
+  });
+});
+
+test("a secrets file that cannot be used ends the start, and names its key", async () => {
+  const decision = { http: { host: "127.0.0.1", port: 0, maxConnections: 1 }, secretsFile: "/nowhere/secrets" };
+  await expect(startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides: { decision } })).rejects.toMatchObject({
+    key: "decision.secretsFile",
+  });
+});
