@@ -89,13 +89,23 @@ function workload(overlay: string): Workload {
   return { manifests, pod, podLabels, containers, gateway, settings: settingsOf(manifests) };
 }
 
+/** What Kubernetes puts into every pod of a namespace in which there is a Service `headgate`. */
+const serviceLinks = {
+  HEADGATE_SERVICE_HOST: "10.96.0.10",
+  HEADGATE_SERVICE_PORT: "80",
+  HEADGATE_SERVICE_PORT_HTTP: "80",
+  HEADGATE_PORT: "tcp://10.96.0.10:80",
+  HEADGATE_PORT_80_TCP: "tcp://10.96.0.10:80",
+  HEADGATE_PORT_80_TCP_ADDR: "10.96.0.10",
+};
+
 /** The gateway's configuration, read by the gateway. */
 function settingsOf(manifests: readonly Manifest[]): Settings {
   const mounted = mkdtempSync(join(tmpdir(), "headgate-config-map-"));
   try {
     const file = join(mounted, "headgate.yaml");
     writeFileSync(file, String((only(manifests, "ConfigMap")["data"] as Mapping)["headgate.yaml"]));
-    const loaded = loadSettings({ file, env: {}, cwd: ".", overrides: [] });
+    const loaded = loadSettings({ file, env: serviceLinks, cwd: ".", overrides: [] });
     if (!loaded.ok) throw new Error(JSON.stringify(loaded.errors));
     return loaded.settings;
   } finally {
@@ -134,12 +144,14 @@ describe.skipIf(cannotRender).each(overlays)("%s, rendered (needs kubectl or kus
       name: mount?.name,
       configMap: { name: only(manifests, "ConfigMap").metadata.name },
     });
-    expect(gateway.ports).toEqual([
-      { name: "gateway", containerPort: settings.listen.port },
-      { name: "gateway-admin", containerPort: settings.admin.port },
-    ]);
-    // Probes and scrapes come to the pod's address.
-    expect([settings.listen.host, settings.admin.host]).toEqual(["0.0.0.0", "0.0.0.0"]);
+    const listeners = [
+      { name: "gateway", ...settings.listen },
+      { name: "gateway-admin", ...settings.admin },
+      ...(settings.decision.http === null ? [] : [{ name: "gateway-decide", ...settings.decision.http }]),
+    ];
+    expect(gateway.ports).toEqual(listeners.map(({ name, port }) => ({ name, containerPort: port })));
+    // Traffic, probes and scrapes come to the pod's address.
+    expect(new Set(listeners.map(({ host }) => host))).toEqual(new Set(["0.0.0.0"]));
   });
 
   test("probes ask the admin listener, and liveness not for more than life", () => {
@@ -179,7 +191,8 @@ describe.skipIf(cannotRender).each(overlays)("%s, rendered (needs kubectl or kus
     }
     const { spec: policy } = only(manifests, "NetworkPolicy");
     expect(selects(at(policy, "podSelector.matchLabels"), podLabels)).toBe(true);
-    expect((policy["ingress"] as Mapping[]).map((rule) => portOf(at(rule, "ports.0.port")))).toEqual([true, true]);
+    const admitted = (policy["ingress"] as Mapping[]).flatMap((rule) => rule["ports"] as Mapping[]);
+    expect(admitted.map(({ port }) => port).sort()).toEqual(gateway.ports?.map((one) => one.containerPort).sort());
     for (const { kind, spec } of manifests) {
       if (kind === "PodDisruptionBudget") expect(selects(at(spec, "selector.matchLabels"), podLabels)).toBe(true);
       if (kind === "PodMonitor") {
