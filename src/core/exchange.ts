@@ -30,6 +30,8 @@ export interface Exchange {
   readonly auth: AuthOutcome;
   /** When the head had been read. */
   readonly startedMs: number;
+  /** When it began to wait for a free connection to the upstream; null if it never had to. */
+  queuedMs: number | null;
   /** When the request was handed to the upstream; null if it never was. */
   dispatchedMs: number | null;
   /** When the upstream's response head arrived; null if none did. */
@@ -63,6 +65,7 @@ export function newExchange(
     decision: verdict.decision,
     auth: verdict.auth,
     startedMs: nowMs,
+    queuedMs: null,
     dispatchedMs: null,
     answeredMs: null,
     respondedMs: null,
@@ -85,6 +88,7 @@ export function unparsedExchange(client: string, decision: Decision, problem: Pr
     decision,
     auth: "skipped",
     startedMs: nowMs,
+    queuedMs: null,
     dispatchedMs: null,
     answeredMs: null,
     respondedMs: nowMs,

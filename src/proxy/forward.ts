@@ -73,6 +73,8 @@ export class Forwarding implements ResponseHandler, Seeker, DownstreamListener {
   start(): void {
     this.#downstream.listener = this;
     this.#connections.acquire(this);
+    const { exchange } = this.#downstream;
+    if (exchange.dispatchedMs === null && !this.#isOver) exchange.queuedMs = this.#options.nowMs();
   }
 
   onOpening(): void {

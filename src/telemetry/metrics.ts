@@ -198,11 +198,14 @@ function observeUpstream(series: HistogramSeries, { dispatchedMs, answeredMs }: 
   if (dispatchedMs !== null && answeredMs !== null) series.observe((answeredMs - dispatchedMs) / 1000);
 }
 
-/** Time spent waiting for the upstream is not ours, whether it answered or not. Nothing to tell if no head was sent. */
+/**
+ * Time spent waiting for the upstream, or for a connection to it, is not ours, whether it answered or not. Nothing to
+ * tell if no head was sent.
+ */
 function observeOverhead(series: HistogramSeries, exchange: Exchange): void {
-  const { startedMs, dispatchedMs, answeredMs, respondedMs } = exchange;
+  const { startedMs, queuedMs, dispatchedMs, answeredMs, respondedMs } = exchange;
   if (respondedMs === null) return;
-  const before = (dispatchedMs ?? respondedMs) - startedMs;
+  const before = (queuedMs ?? dispatchedMs ?? respondedMs) - startedMs;
   const after = answeredMs === null ? 0 : respondedMs - answeredMs;
   series.observe((before + after) / 1000);
 }

@@ -1,5 +1,7 @@
 // What each metric counts, with exact values, and that nothing a client sends can add a series.
+
 import { readFileSync } from "node:fs";
+import { getHeapStatistics } from "node:v8";
 import { expect, test } from "vitest";
 import type { Exchange } from "../../src/core/exchange.ts";
 import type { Decision } from "../../src/core/policy.ts";
@@ -63,6 +65,15 @@ test("a request outside every route is labelled none and leaves the remaining sh
     headgate_overhead_seconds_count: 1,
     headgate_overhead_seconds_sum: 0.001,
   });
+});
+
+test("the wait for a free connection to the upstream is neither's share, whether it was worth it or not", async () => {
+  const served = await counted({ queuedMs: 1_001, dispatchedMs: 1_501, answeredMs: 1_541, respondedMs: 1_542 });
+  expect(served["headgate_overhead_seconds_sum"]).toBe(0.002);
+  expect(served['headgate_upstream_duration_seconds_sum{route="/v2/"}']).toBe(0.04);
+  const refused = { status: 503, problem: "overloaded", answeredMs: null } as const;
+  const inVain = await counted({ ...refused, queuedMs: 1_001, dispatchedMs: null, respondedMs: 3_001 });
+  expect(inVain["headgate_overhead_seconds_sum"]).toBe(0.001);
 });
 
 test("the wait for an upstream that did not answer in time is not the gateway's own share", async () => {
@@ -150,6 +161,11 @@ test("what is kept elsewhere is read at each scrape", async () => {
     'headgate_build_info{node_version="v26.0.0",version="1.2.3"}': 1,
     headgate_draining: 0,
   });
+});
+
+test("the heap's bound is that of this process", async () => {
+  const limit = (await scrape(metricsOf())).get("headgate_heap_limit_bytes");
+  expect(limit).toBe(getHeapStatistics().heap_size_limit);
 });
 
 test("upstream errors and draining are counted when they are told", async () => {

@@ -39,6 +39,7 @@ export function exchangeOf(changes: Partial<Exchange> = {}): Exchange {
     decision: { outcome: "admitted", policy, remaining: 99, resetMs: 61_000 },
     auth: "accepted",
     startedMs: 1_000,
+    queuedMs: null,
     dispatchedMs: 1_002,
     answeredMs: 1_042,
     respondedMs: 1_043,
