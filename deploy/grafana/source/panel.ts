@@ -1,0 +1,147 @@
+// What a panel is here: a title, a description, queries and a unit, and whether it is a number or a chart. Everything
+// that is the same for all of them stands in this file once, so that no panel looks or behaves by chance.
+import type { Builder, Dataquery } from "@grafana/grafana-foundation-sdk/cog";
+import {
+  BigValueColorMode,
+  BigValueGraphMode,
+  LegendDisplayMode,
+  LegendPlacement,
+  ReduceDataOptionsBuilder,
+  SortOrder,
+  StackingConfigBuilder,
+  StackingMode,
+  TooltipDisplayMode,
+  VisibilityMode,
+  VizLegendOptionsBuilder,
+  VizTooltipOptionsBuilder,
+} from "@grafana/grafana-foundation-sdk/common";
+import {
+  type DynamicConfigValue,
+  MappingType,
+  type Panel,
+  ThresholdsConfigBuilder,
+  ThresholdsMode,
+} from "@grafana/grafana-foundation-sdk/dashboard";
+import { DataqueryBuilder } from "@grafana/grafana-foundation-sdk/prometheus";
+import { PanelBuilder as StatBuilder } from "@grafana/grafana-foundation-sdk/stat";
+import { PanelBuilder as ChartBuilder } from "@grafana/grafana-foundation-sdk/timeseries";
+
+/** As Grafana names them. `percentunit`: a share from 0 to 1. */
+export type Unit = "reqps" | "percentunit" | "s" | "bytes" | "short" | "cps";
+
+export interface Query {
+  readonly expr: string;
+  /** As Grafana writes it: `{{reason}}` stands for the label's value. */
+  readonly legend: string;
+}
+
+interface PanelSpec {
+  readonly title: string;
+  /** What it shows, and what to think of it. */
+  readonly description: string;
+  readonly unit: Unit;
+  /** Of 24 columns. */
+  readonly width: number;
+  readonly queries: readonly Query[];
+  /** Shown when there is no series, which for some panels is the best news. */
+  readonly noValue?: string;
+}
+
+export interface ChartSpec extends PanelSpec {
+  readonly kind: "chart";
+  /** The series are parts of a whole. */
+  readonly stacked?: boolean;
+  readonly max?: number;
+  /** By the series' name, for the names whose colour means something. */
+  readonly colors?: Readonly<Record<string, string>>;
+}
+
+export interface StatSpec extends PanelSpec {
+  readonly kind: "stat";
+  /** From which value on it is yellow, and red. */
+  readonly limits?: readonly [yellow: number, red: number];
+  /** What is shown in place of a number. */
+  readonly words?: Readonly<Record<number, readonly [text: string, color: string]>>;
+}
+
+export type AnyPanelSpec = ChartSpec | StatSpec;
+
+export const datasource = { type: "prometheus", uid: `\${datasource}` };
+const chartHeight = 8;
+const statHeight = 4;
+
+export function buildPanel(spec: AnyPanelSpec, id: number): Builder<Panel> {
+  return spec.kind === "chart" ? chart(spec, id) : stat(spec, id);
+}
+
+function chart(spec: ChartSpec, id: number): ChartBuilder {
+  const { stacked = false } = spec;
+  const built = new ChartBuilder()
+    .id(id)
+    .title(spec.title)
+    .description(spec.description)
+    .datasource(datasource)
+    .unit(spec.unit)
+    .min(0)
+    .height(chartHeight)
+    .span(spec.width)
+    .lineWidth(1)
+    .fillOpacity(stacked ? 40 : 8)
+    .showPoints(VisibilityMode.Never)
+    .stacking(new StackingConfigBuilder().mode(stacked ? StackingMode.Normal : StackingMode.None))
+    .legend(
+      new VizLegendOptionsBuilder()
+        .showLegend(true)
+        .displayMode(LegendDisplayMode.List)
+        .placement(LegendPlacement.Bottom),
+    )
+    .tooltip(new VizTooltipOptionsBuilder().mode(TooltipDisplayMode.Multi).sort(SortOrder.Descending))
+    .targets(targets(spec));
+  if (spec.max !== undefined) built.max(spec.max);
+  if (spec.noValue !== undefined) built.noValue(spec.noValue);
+  for (const [name, color] of Object.entries(spec.colors ?? {})) built.overrideByName(name, [fixedColor(color)]);
+  return built;
+}
+
+function stat(spec: StatSpec, id: number): StatBuilder {
+  const [yellow, red] = spec.limits ?? [];
+  const steps = [
+    { value: null, color: spec.limits === undefined ? "text" : "green" },
+    ...(yellow === undefined ? [] : [{ value: yellow, color: "yellow" }]),
+    ...(red === undefined ? [] : [{ value: red, color: "red" }]),
+  ];
+  const built = new StatBuilder()
+    .id(id)
+    .title(spec.title)
+    .description(spec.description)
+    .datasource(datasource)
+    .unit(spec.unit)
+    .height(statHeight)
+    .span(spec.width)
+    .graphMode(spec.words === undefined ? BigValueGraphMode.Area : BigValueGraphMode.None)
+    .colorMode(BigValueColorMode.Value)
+    .reduceOptions(new ReduceDataOptionsBuilder().calcs(["lastNotNull"]))
+    .thresholds(new ThresholdsConfigBuilder().mode(ThresholdsMode.Absolute).steps(steps))
+    .targets(targets(spec));
+  if (spec.noValue !== undefined) built.noValue(spec.noValue);
+  if (spec.words !== undefined) {
+    const options = Object.entries(spec.words).map(([value, [text, color]]) => [value, { text, color }]);
+    built.mappings([{ type: MappingType.ValueToText, options: Object.fromEntries(options) }]);
+  }
+  return built;
+}
+
+function targets({ queries }: PanelSpec): Builder<Dataquery>[] {
+  return queries.map(({ expr, legend }, i) =>
+    new DataqueryBuilder()
+      .datasource(datasource)
+      .refId(String.fromCharCode(65 + i))
+      .expr(expr)
+      .legendFormat(legend)
+      .range(),
+  );
+}
+
+function fixedColor(color: string): DynamicConfigValue {
+  return { id: "color", value: { mode: "fixed", fixedColor: color } };
+}

@@ -1,0 +1,86 @@
+// Details of the upstream: how fast it answers, how it fails, and whether connections and addresses suffice.
+import type { AnyPanelSpec } from "./panel.ts";
+import { gateway, quantile, requests, sumRate } from "./queries.ts";
+
+export const upstream: readonly AnyPanelSpec[] = [
+  {
+    kind: "chart",
+    title: "Time until the upstream answers",
+    description: "From handing it the request to the head of its response. Requests that failed are not in it.",
+    unit: "s",
+    width: 8,
+    queries: [0.5, 0.9, 0.99].map((q) => ({
+      expr: quantile(q, "headgate_upstream_duration_seconds", requests),
+      legend: `p${q * 100}`,
+    })),
+  },
+  {
+    kind: "chart",
+    title: "Time until the upstream answers by route (p99)",
+    description: "The same for 99 of 100 requests, one line for each route.",
+    unit: "s",
+    width: 8,
+    queries: [{ expr: quantile(0.99, "headgate_upstream_duration_seconds", requests, "route"), legend: "{{route}}" }],
+  },
+  {
+    kind: "chart",
+    title: "Failed attempts by reason",
+    description:
+      "Requests a second that got no answer. `overloaded` is the gateway's own want of connections or files; all others are the upstream's.",
+    unit: "cps",
+    width: 8,
+    queries: [{ expr: sumRate("headgate_upstream_errors_total", gateway, "reason"), legend: "{{reason}}" }],
+  },
+  {
+    kind: "chart",
+    title: "Connections to the upstream",
+    description:
+      "Active and idle ones, and requests that wait for one: those wait because `upstream.maxConnections` are busy.",
+    unit: "short",
+    width: 8,
+    colors: { active: "blue", idle: "green", waiting: "red" },
+    queries: [{ expr: `sum by (state) (headgate_upstream_connections{${gateway}})`, legend: "{{state}}" }],
+  },
+  {
+    kind: "chart",
+    title: "Addresses of the upstream",
+    description:
+      "As the chosen gateways see them, added up. `ejected`: connections to it failed, or the health check did.",
+    unit: "short",
+    width: 8,
+    colors: { available: "green", ejected: "red" },
+    queries: [{ expr: `sum by (state) (headgate_upstream_addresses{${gateway}})`, legend: "{{state}}" }],
+  },
+  {
+    kind: "chart",
+    title: "Ejections and failed lookups",
+    description:
+      "A second: addresses left out, failed probes included, and lookups of the upstream's names that failed.",
+    unit: "cps",
+    width: 8,
+    queries: [
+      { expr: sumRate("headgate_upstream_ejections_total", gateway), legend: "ejections" },
+      { expr: sumRate("headgate_upstream_lookups_failed_total", gateway), legend: "failed lookups" },
+    ],
+  },
+  {
+    kind: "chart",
+    title: "Served by another address",
+    description:
+      "Requests a second for which another address was tried, since the first could not be connected to, by reason. No client notices; the log names the address.",
+    unit: "reqps",
+    width: 12,
+    noValue: "none",
+    queries: [{ expr: `${sumRate("headgate_upstream_rescues_total", gateway, "reason")} > 0`, legend: "{{reason}}" }],
+  },
+  {
+    kind: "chart",
+    title: "Gateways by what they see",
+    description: "How many of the chosen gateways found the upstream up or down at their last attempt.",
+    unit: "short",
+    width: 12,
+    stacked: true,
+    colors: { up: "green", unknown: "blue", down: "red" },
+    queries: [{ expr: `sum by (state) (headgate_upstream_state{${gateway}})`, legend: "{{state}}" }],
+  },
+];

@@ -1,0 +1,65 @@
+// The shipped dashboard as Grafana reads it: its panels, those inside of closed rows included, and their queries with
+// the variables filled in.
+import { readFileSync } from "node:fs";
+
+export interface DashboardPanel {
+  readonly id: number;
+  readonly type: string;
+  readonly title: string;
+  readonly description?: string;
+  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
+  readonly targets?: readonly { readonly expr: string; readonly legendFormat: string; readonly refId: string }[];
+  readonly panels?: readonly DashboardPanel[];
+  readonly fieldConfig?: FieldConfig;
+}
+
+export interface FieldConfig {
+  readonly defaults: {
+    readonly unit: string;
+    readonly max?: number;
+    readonly noValue?: string;
+    readonly custom?: { readonly stacking?: { readonly mode: string } };
+    readonly thresholds?: { readonly steps: readonly { readonly value: number | null; readonly color: string }[] };
+    readonly mappings?: readonly { readonly options: Readonly<Record<string, { text: string; color: string }>> }[];
+  };
+  readonly overrides: readonly {
+    readonly matcher: { readonly options: string };
+    readonly properties: readonly { readonly value: { readonly fixedColor: string } }[];
+  }[];
+}
+
+export interface ShippedDashboard {
+  readonly panels: readonly DashboardPanel[];
+  readonly templating: { readonly list: readonly { readonly name: string; readonly query: string }[] };
+  readonly annotations: { readonly list: readonly { readonly expr: string }[] };
+}
+
+/** Of the variables; regular expressions, as Grafana makes of a choice. */
+export interface Choice {
+  readonly job: string;
+  readonly instance: string;
+  readonly route: string;
+}
+
+export const everything: Choice = { job: ".*", instance: ".*", route: ".*" };
+
+export const dashboardFile = new URL("../../deploy/grafana/headgate.json", import.meta.url);
+
+export function shippedDashboard(): ShippedDashboard {
+  return JSON.parse(readFileSync(dashboardFile, "utf8"));
+}
+
+/** Every panel with queries. */
+export function panelsOf({ panels }: ShippedDashboard): DashboardPanel[] {
+  return panels.flatMap((panel) => (panel.type === "row" ? (panel.panels ?? []) : [panel]));
+}
+
+/** `rateSeconds`: what Grafana would make of $__rate_interval. Throws if a variable is left. */
+export function filledIn(expr: string, choice: Choice, rateSeconds: number): string {
+  const values: Readonly<Record<string, string>> = { ...choice, __rate_interval: `${rateSeconds}s` };
+  return expr.replaceAll(/\$(\w+)/g, (_, name: string) => {
+    const value = values[name];
+    if (value === undefined) throw new Error(`no variable ${name}`);
+    return value;
+  });
+}

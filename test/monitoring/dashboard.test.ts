@@ -1,0 +1,113 @@
+// The dashboard as a file: it is what its source makes, every panel can be understood, and nothing in it or in the rules
+// asks for a metric that the gateway does not have. Whether the queries give numbers is prometheus.long.ts' to say.
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { dashboardText } from "../../deploy/grafana/source/dashboard.ts";
+import { exchangeOf, metricsOf } from "../telemetry/scrape.ts";
+import {
+  type DashboardPanel,
+  dashboardFile,
+  everything,
+  filledIn,
+  panelsOf,
+  shippedDashboard,
+} from "./dashboard-queries.ts";
+import { readRules } from "./rules.ts";
+
+const panels = panelsOf(shippedDashboard());
+
+test("the shipped file is what the source makes: run `npm run dashboard` after a change", () => {
+  expect(readFileSync(dashboardFile, "utf8")).toBe(dashboardText());
+});
+
+test("every panel has a title of its own, a description, a unit, and names for its lines", () => {
+  expect(new Set(panels.map(({ title }) => title)).size).toBe(panels.length);
+  for (const { title, description = "", fieldConfig, targets = [] } of panels) {
+    expect(description.length, title).toBeGreaterThan(30);
+    expect(fieldConfig?.defaults.unit, title).toMatch(/^\w+$/);
+    expect(targets.length, title).toBeGreaterThan(0);
+    for (const { legendFormat } of targets) expect(legendFormat, title).not.toBe("");
+  }
+});
+
+test("no id is used twice, no panel lies over another, and no line is left half empty", () => {
+  const { panels: top } = shippedDashboard();
+  const all = [...top, ...top.flatMap((panel) => panel.panels ?? [])];
+  expect(new Set(all.map(({ id }) => id)).size).toBe(all.length);
+  for (const group of [top, ...top.map((panel) => panel.panels ?? [])]) {
+    const cells = group.flatMap(cellsOf);
+    expect(new Set(cells).size).toBe(cells.length);
+    const widths = Map.groupBy(group, ({ gridPos }) => gridPos.y);
+    for (const line of widths.values()) expect(line.reduce((sum, { gridPos }) => sum + gridPos.w, 0)).toBe(24);
+  }
+});
+
+test("the first screen fits on a screen, and all below it is closed", () => {
+  const { panels: top } = shippedDashboard();
+  const open = top.filter(({ type }) => type !== "row");
+  // A unit is 38 pixels with its gap: 20 of them are what 1080 lines leave under a browser's and Grafana's own bars.
+  expect(Math.max(...open.map(({ gridPos }) => gridPos.y + gridPos.h))).toBeLessThanOrEqual(20);
+  expect(top.filter(({ type }) => type === "row").map(({ panels = [] }) => panels.length > 0)).toEqual([
+    true,
+    true,
+    true,
+    true,
+  ]);
+});
+
+test("every query knows what job and instance were chosen, and one of routes what route", () => {
+  for (const { title, targets = [] } of panels) {
+    for (const { expr } of targets) {
+      const selectors = [...expr.matchAll(/\{([^}]*)\}/g)].map(([, labels = ""]) => labels);
+      expect(selectors.length, title).toBeGreaterThan(0);
+      for (const labels of selectors) expect(labels, title).toMatch(/^job=~"\$job", instance=~"\$instance"/);
+      expect(filledIn(expr, everything, 60), "no other variable is left").not.toMatch(/\$/);
+    }
+  }
+  expect(() => filledIn("$unknown", everything, 60)).toThrow("no variable unknown");
+});
+
+test("the gateway has every metric that is asked for, in panels, variables and rules", async () => {
+  const known = await knownNames();
+  const rules = readRules();
+  const recorded = new Set(rules.map(({ record }) => record));
+  const { templating, annotations } = shippedDashboard();
+  const asked = [
+    ...panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)),
+    ...templating.list.map(({ query }) => query),
+    ...annotations.list.map(({ expr }) => expr),
+    ...rules.map(({ expr }) => expr),
+  ].flatMap(namesIn);
+  expect(asked.length).toBeGreaterThan(100);
+  const made = new Set(["up", "ALERTS"]);
+  expect([...new Set(asked)].filter((name) => !known.has(name) && !recorded.has(name) && !made.has(name))).toEqual([]);
+  expect(namesIn('sum by (a) (rate(headgate_nothing_total{a="headgate_x"}[5m]))')).toEqual(["headgate_nothing_total"]);
+});
+
+test("Grafana is told of the Prometheus and of the dashboard's folder", () => {
+  const provisioning = new URL("../../deploy/grafana/provisioning/", import.meta.url);
+  const read = (file: string) => parse(readFileSync(new URL(file, provisioning), "utf8"));
+  const scrape = parse(readFileSync(new URL("../../deploy/prometheus/prometheus.yaml", import.meta.url), "utf8"));
+  const [source] = read("datasources/prometheus.yaml").datasources;
+  expect(source).toMatchObject({ type: "prometheus", url: "http://prometheus:9090", isDefault: true });
+  expect(source.jsonData.timeInterval, "rates would be taken over too few scrapes").toBe(scrape.global.scrape_interval);
+  expect(read("dashboards/headgate.yaml").providers).toMatchObject([{ type: "file", allowUiUpdates: false }]);
+});
+
+function cellsOf({ gridPos: { x, y, w, h } }: DashboardPanel): string[] {
+  return Array.from({ length: w * h }, (_, i) => `${x + (i % w)}:${y + Math.floor(i / w)}`);
+}
+
+/** Names of metrics and recorded series in an expression; what stands in quotes is no name. */
+function namesIn(expr: string): string[] {
+  const bare = expr.replaceAll(/"[^"]*"/g, '""');
+  return bare.match(/\b(?:headgate|nodejs|process)_\w+|\b[a-z_]+:\w+:\w+|\bup\b|\bALERTS\b/g) ?? [];
+}
+
+async function knownNames(): Promise<Set<string>> {
+  const metrics = metricsOf();
+  metrics.observe(exchangeOf());
+  const { body } = await metrics.text(false);
+  return new Set(body.split("\n").flatMap((line) => /^[a-z]\w*/.exec(line)?.[0] ?? []));
+}

@@ -1,0 +1,73 @@
+// `npm run dashboard:draw [seconds]`: plays the mixed load before two gateways and a real Prometheus, asks what every
+// panel asks, and draws the answers to docs/images/. For docs/monitoring.md; nothing checks how the pictures look.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { type DashboardPanel, everything, filledIn, shippedDashboard } from "./dashboard-queries.ts";
+import { type DrawnPanel, drawing, type Line } from "./drawing.ts";
+import type { Prometheus, Series } from "./prometheus.ts";
+import { openScene } from "./scene.ts";
+
+const images = new URL("../../docs/images/", import.meta.url);
+const scrapeSeconds = 2;
+const rateSeconds = 12;
+
+interface TimeRange {
+  readonly startSeconds: number;
+  readonly endSeconds: number;
+  readonly stepSeconds: number;
+}
+
+const seconds = Number(process.argv[2] ?? 300);
+const open: (() => unknown)[] = [];
+try {
+  const scene = await openScene((close) => void open.push(close), scrapeSeconds);
+  // The first rates need two scrapes.
+  const startSeconds = Date.now() / 1000 + 2 * scrapeSeconds;
+  await scene.play(seconds * 1000);
+  const endSeconds = Date.now() / 1000;
+  const range = { startSeconds, endSeconds, stepSeconds: Math.max(1, Math.round(seconds / 120)) };
+  await drawAll(scene.prometheus, range);
+} finally {
+  for (const close of open.reverse()) await close();
+}
+
+async function drawAll(prometheus: Prometheus, range: TimeRange): Promise<void> {
+  const { panels } = shippedDashboard();
+  const pictures: [file: string, title: string, panels: readonly DashboardPanel[]][] = [
+    ["dashboard.svg", "Headgate", panels.filter(({ type }) => type !== "row")],
+    ...panels
+      .filter(({ type }) => type === "row")
+      .map(({ title, panels = [] }, i): [string, string, readonly DashboardPanel[]] => [
+        `dashboard-details-${i + 1}.svg`,
+        title,
+        panels,
+      ]),
+  ];
+  mkdirSync(images, { recursive: true });
+  for (const [file, title, shown] of pictures) {
+    const drawn: DrawnPanel[] = [];
+    for (const panel of shown) drawn.push({ panel, lines: await linesOf(prometheus, panel, range) });
+    writeFileSync(new URL(file, images), drawing(title, drawn, range.endSeconds - range.startSeconds));
+  }
+}
+
+async function linesOf(prometheus: Prometheus, { targets = [] }: DashboardPanel, range: TimeRange): Promise<Line[]> {
+  const lines: Line[] = [];
+  for (const { expr, legendFormat } of targets) {
+    const series = await prometheus.queryRange(filledIn(expr, everything, rateSeconds), range);
+    lines.push(...series.map((each) => ({ name: named(each, legendFormat), values: valuesOf(each, range) })));
+  }
+  return lines;
+}
+
+function named({ metric }: Series, legend: string): string {
+  return legend.replaceAll(/\{\{(\w+)\}\}/g, (_, label: string) => metric[label] ?? "");
+}
+
+/** One for each step; Prometheus leaves out the steps without a value. */
+function valuesOf({ values }: Series, { startSeconds, endSeconds, stepSeconds }: TimeRange): (number | null)[] {
+  const byStep = new Map(values.map(([at, value]) => [Math.round((at - startSeconds) / stepSeconds), Number(value)]));
+  return Array.from({ length: Math.floor((endSeconds - startSeconds) / stepSeconds) + 1 }, (_, i) => {
+    const value = byStep.get(i);
+    return value === undefined || !Number.isFinite(value) ? null : value;
+  });
+}

@@ -1,0 +1,130 @@
+// What is shipped for Prometheus and Grafana, with a real Prometheus and real traffic: every query of every panel and
+// every rule gives numbers. A query that is misspelled, or joins what has different labels, gives none.
+import { spawnSync } from "node:child_process";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { eventually } from "../support/eventually.ts";
+import { type Choice, everything, filledIn, panelsOf, shippedDashboard } from "./dashboard-queries.ts";
+import type { Series } from "./prometheus.ts";
+import { openScene, type Scene } from "./scene.ts";
+
+const installed = spawnSync("prometheus", ["--version"]).status === 0;
+// HEADGATE_REQUIRE=all turns what is missing into a failure.
+const { HEADGATE_REQUIRE } = process.env;
+const skip = !installed && HEADGATE_REQUIRE !== "all";
+const playMs = 40_000;
+const rateSeconds = 8;
+
+interface Rule {
+  readonly name: string;
+  readonly query: string;
+  readonly type: "alerting" | "recording";
+  readonly health: string;
+  readonly lastError?: string;
+  readonly state?: string;
+}
+
+describe.skipIf(skip)("in a real Prometheus (needs prometheus: apt-get install prometheus)", () => {
+  const open: (() => unknown)[] = [];
+  let scene: Scene;
+  let range: { startSeconds: number; endSeconds: number; stepSeconds: number };
+
+  beforeAll(async () => {
+    scene = await openScene((close) => void open.push(close), 1);
+    const startSeconds = Date.now() / 1000;
+    await scene.play(playMs);
+    range = { startSeconds, endSeconds: Date.now() / 1000, stepSeconds: 1 };
+  }, playMs + 60_000);
+
+  afterAll(async () => {
+    for (const close of open.reverse()) await close();
+  });
+
+  const rules = async (): Promise<Rule[]> =>
+    ((await scene.prometheus.api("rules")) as { groups: { rules: Rule[] }[] }).groups.flatMap((group) => group.rules);
+
+  const chosen: readonly (readonly [string, Choice])[] = [
+    ["everything", everything],
+    ["one gateway and one route", { job: "headgate", instance: "gateway-a:9464", route: "/v2/" }],
+  ];
+  test.each(chosen)("every query of every panel gives numbers, for %s", async (_, choice) => {
+    const empty: string[] = [];
+    for (const { title, targets } of panelsOf(shippedDashboard())) {
+      for (const { expr, refId } of targets ?? []) {
+        const series = await scene.prometheus.queryRange(filledIn(expr, choice, rateSeconds), range);
+        if (!series.some(hasNumber)) empty.push(`${title} ${refId}: ${expr}`);
+      }
+    }
+    expect(empty).toEqual([]);
+  });
+
+  test("the load is mixed enough: hardly a panel shows nothing but zeros", async () => {
+    const allZero: string[] = [];
+    for (const { title, targets } of panelsOf(shippedDashboard())) {
+      const queries = (targets ?? []).map(({ expr }) => filledIn(expr, everything, rateSeconds));
+      const answers = await Promise.all(queries.map((query) => scene.prometheus.queryRange(query, range)));
+      if (!answers.flat().some(({ values }) => values.some(([, value]) => Number(value) > 0))) allZero.push(title);
+    }
+    // Neither a PROXY header, nor an ingress, nor a bound on connections comes up here.
+    const beyond = ["Connections closed for a bound", "PROXY headers refused", "Asked by an ingress"];
+    expect(allZero.filter((title) => !beyond.includes(title))).toEqual([]);
+  });
+
+  test("the variables have something to choose from", async () => {
+    for (const { name, query } of shippedDashboard().templating.list) {
+      const [, series, label] = /^label_values\((.*), (\w+)\)$/.exec(query) ?? [];
+      if (series === undefined || label === undefined) continue;
+      const parameters = { "match[]": filledIn(series, everything, rateSeconds) };
+      const values = await scene.prometheus.api(`label/${label}/values`, parameters);
+      const expected: Record<string, string[]> = {
+        job: ["headgate"],
+        instance: ["gateway-a:9464", "gateway-b:9464"],
+        route: ["/v1/", "/v2/", "none"],
+      };
+      expect(values, name).toEqual(expected[name]);
+    }
+  });
+
+  test("the marks for alerts are a query Prometheus understands", async () => {
+    for (const { expr } of shippedDashboard().annotations.list) {
+      await scene.prometheus.queryRange(filledIn(expr, everything, rateSeconds), range);
+    }
+  });
+
+  test("every rule is evaluated, and every recorded series has numbers", async () => {
+    const found = await rules();
+    expect(found.filter(({ health }) => health !== "ok").map(({ name, lastError }) => `${name}: ${lastError}`)).toEqual(
+      [],
+    );
+    const recorded = found.filter(({ type }) => type === "recording");
+    expect(recorded.length).toBeGreaterThan(10);
+    const empty: string[] = [];
+    for (const { name } of recorded) {
+      if (!(await scene.prometheus.queryRange(name, range)).some(hasNumber)) empty.push(name);
+    }
+    expect(empty).toEqual([]);
+  });
+
+  test("every alert compares something that is there", async () => {
+    const empty: string[] = [];
+    for (const { name, query, type } of await rules()) {
+      if (type !== "alerting" || query.startsWith("absent(")) continue;
+      // With `bool` a comparison keeps what it does not hold for: 0 in place of nothing.
+      const compared = query.replaceAll(/ (==|!=|<=|>=|<|>) /g, " $1 bool ");
+      expect(compared, "there is something to compare").not.toBe(query);
+      if (!(await scene.prometheus.queryRange(compared, range)).some(hasNumber)) empty.push(name);
+    }
+    expect(empty).toEqual([]);
+  });
+
+  test("an upstream that goes away is on its way to an alert with the next request", async () => {
+    await scene.upstream.close();
+    await scene.knock();
+    const isPending = async (): Promise<boolean> =>
+      (await rules()).some(({ name, state }) => name === "HeadgateUpstreamDown" && state === "pending");
+    await eventually("the alert is pending", isPending, 10_000);
+  });
+});
+
+function hasNumber({ values }: Series): boolean {
+  return values.some(([, value]) => Number.isFinite(Number(value)));
+}

@@ -1,0 +1,89 @@
+// A real Prometheus before gateways: started with the repository's own configuration and rules, in which only the
+// targets and the intervals are replaced.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parse, stringify } from "yaml";
+import type { Cleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
+import { freeAddress } from "../support/unavailable.ts";
+
+const shipped = new URL("../../deploy/prometheus/", import.meta.url);
+
+export interface Target {
+  /** What the label `instance` says. */
+  readonly instance: string;
+  readonly adminPort: number;
+}
+
+/** One time series of an answer. Values are as Prometheus gives them: instant in seconds, value as text. */
+export interface Series {
+  readonly metric: Readonly<Record<string, string>>;
+  readonly values: readonly (readonly [atSeconds: number, value: string])[];
+}
+
+export interface Prometheus {
+  /** Throws what Prometheus says if the query is wrong. */
+  queryRange(expr: string, range: { startSeconds: number; endSeconds: number; stepSeconds: number }): Promise<Series[]>;
+  /** The `data` of an answer of its API. */
+  api(path: string, parameters?: Readonly<Record<string, string>>): Promise<unknown>;
+}
+
+export async function startPrometheus(
+  cleanup: Cleanup,
+  targets: readonly Target[],
+  intervalSeconds: number,
+): Promise<Prometheus> {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-prometheus-"));
+  cleanup(() => rmSync(folder, { recursive: true, force: true }));
+  cpSync(shipped, folder, { recursive: true });
+  const file = join(folder, "prometheus.yaml");
+  writeFileSync(file, adapted(readFileSync(file, "utf8"), targets, intervalSeconds));
+  const url = await freeAddress();
+  const options = [`--config.file=${file}`, `--storage.tsdb.path=${join(folder, "data")}`, "--log.level=error"];
+  const child = spawn("prometheus", [...options, `--web.listen-address=${new URL(url).host}`], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  const exited = once(child, "close");
+  cleanup(async () => {
+    child.kill("SIGKILL");
+    await exited;
+  });
+  await eventually(
+    "Prometheus is ready",
+    async () => (await fetch(`${url}/-/ready`).catch(() => null))?.ok === true,
+    20_000,
+  );
+  const api = async (path: string, parameters: Readonly<Record<string, string>> = {}): Promise<unknown> => {
+    const response = await fetch(`${url}/api/v1/${path}?${new URLSearchParams(parameters)}`);
+    const answer = (await response.json()) as { status: string; data: unknown; error?: string };
+    if (answer.status !== "success") throw new Error(`${answer.error} in ${JSON.stringify(parameters)}`);
+    return answer.data;
+  };
+  return {
+    api,
+    async queryRange(query, { startSeconds, endSeconds, stepSeconds }) {
+      const range = { start: `${startSeconds}`, end: `${endSeconds}`, step: `${stepSeconds}` };
+      const { result } = (await api("query_range", { query, ...range })) as { result: Series[] };
+      return result;
+    },
+  };
+}
+
+function adapted(text: string, targets: readonly Target[], intervalSeconds: number): string {
+  const config = parse(text) as {
+    global: Record<string, string>;
+    scrape_configs: { static_configs: { targets: string[]; labels?: Record<string, string> }[] }[];
+  };
+  const interval = `${intervalSeconds}s`;
+  config.global = { scrape_interval: interval, evaluation_interval: interval };
+  const [job] = config.scrape_configs;
+  if (job === undefined) throw new Error("nothing is scraped");
+  job.static_configs = targets.map(({ instance, adminPort }) => ({
+    targets: [`127.0.0.1:${adminPort}`],
+    labels: { instance },
+  }));
+  return stringify(config);
+}

@@ -1,0 +1,22 @@
+// The shipped rules, read as Prometheus reads them.
+import { readdirSync, readFileSync } from "node:fs";
+import { parse } from "yaml";
+
+export const rulesFolder = new URL("../../deploy/prometheus/", import.meta.url);
+
+export interface Rule {
+  readonly alert?: string;
+  readonly record?: string;
+  readonly expr: string;
+  readonly labels?: { readonly severity: string };
+  readonly annotations?: { readonly summary: string; readonly description: string; readonly runbook: string };
+}
+
+export function readRules(): Rule[] {
+  return readdirSync(rulesFolder)
+    .filter((file) => file.endsWith(".rules.yaml"))
+    .flatMap((file) => {
+      const { groups } = parse(readFileSync(new URL(file, rulesFolder), "utf8")) as { groups: { rules: Rule[] }[] };
+      return groups.flatMap(({ rules }) => rules);
+    });
+}

@@ -1,0 +1,72 @@
+// Two gateways before one upstream, and a Prometheus that scrapes both: what the dashboard and the rules are shown on.
+// The gateways differ, so that a query which only works for one of a kind is found out.
+import { createHash } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Authority } from "../support/certificates.ts";
+import type { Cleanup } from "../support/cleanup.ts";
+import { startGatewayProcess } from "../support/gateway-process.ts";
+import { freeAddress } from "../support/unavailable.ts";
+import { type MoodyUpstream, playMixedLoad, startMoodyUpstream, token } from "./mixed-load.ts";
+import { type Prometheus, startPrometheus } from "./prometheus.ts";
+
+export interface Scene {
+  readonly prometheus: Prometheus;
+  readonly upstream: MoodyUpstream;
+  play(durationMs: number): Promise<void>;
+  /** One request, to see what becomes of it. */
+  knock(): Promise<void>;
+}
+
+export async function openScene(cleanup: Cleanup, scrapeSeconds: number): Promise<Scene> {
+  const upstream = await startMoodyUpstream(cleanup);
+  const authority = new Authority(cleanup);
+  const { certFile, keyFile } = authority.issue({ validDays: [-1, 60] });
+  const limits = ["policies.0.limit=100", "policies.0.maxClients=60", "clientAddress.trustedProxies=[127.0.0.1]"];
+  const quiet = [
+    "log.access=false",
+    "maxBodyBytes=1KiB",
+    "upstream.connectTimeout=500ms",
+    "upstream.healthCheck.interval=1s",
+  ];
+  const common = [...limits, ...quiet, "upstream.maxConnections=8"];
+  // One of the two addresses is dead all along, which no client is to notice.
+  const addresses = [upstream.url, await freeAddress()].map((url) => `"${new URL(url).host}"`);
+  const withTls = [
+    ...common,
+    `upstream.addresses=[${addresses}]`,
+    `listen.tls.cert=${certFile}`,
+    `listen.tls.key=${keyFile}`,
+    "auth.mode=tokens",
+    `auth.tokensFile=${tokensFile(cleanup)}`,
+  ];
+  const a = await startGatewayProcess(cleanup, upstream.url, withTls);
+  const b = await startGatewayProcess(cleanup, upstream.url, [...common, "upstream.healthCheck.path=/health"]);
+  const targets = [
+    { instance: "gateway-a:9464", adminPort: a.adminPort },
+    { instance: "gateway-b:9464", adminPort: b.adminPort },
+  ];
+  const prometheus = await startPrometheus(cleanup, targets, scrapeSeconds);
+  const gateways = [
+    { port: a.port, ca: authority.cert },
+    { port: b.port, ca: null },
+  ];
+  return {
+    prometheus,
+    upstream,
+    play: (durationMs) => playMixedLoad(cleanup, gateways, upstream, durationMs),
+    async knock() {
+      const headers = { Authorization: `Bearer ${token}`, "X-Forwarded-For": "192.0.2.91" };
+      await (await fetch(`http://127.0.0.1:${b.port}/v2/me`, { headers })).arrayBuffer();
+    },
+  };
+}
+
+function tokensFile(cleanup: Cleanup): string {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-tokens-"));
+  cleanup(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "tokens.txt");
+  writeFileSync(file, `${createHash("sha256").update(token).digest("hex")}\n`);
+  return file;
+}
