@@ -11,7 +11,7 @@ import type { DenyStatus } from "../core/settings.ts";
 import { CallerConnections } from "./caller-connections.ts";
 import { type Callers, secretField } from "./callers.ts";
 import { type DecideCall, type DecisionAnswer, type DecisionCall, refuseCall, undecided } from "./decide-call.ts";
-import { fieldValues, type HttpCallReading, readHttpCall } from "./http-call.ts";
+import { fieldValues, readHttpCall } from "./http-call.ts";
 import { type CallProblem, callProblems } from "./problems.ts";
 
 export interface DecisionListenerOptions {
@@ -103,8 +103,7 @@ class HttpCalls {
       requireHostHeader: false,
       noDelay: true,
     });
-    // Node leaves fields beyond its bound out without a word; the bytes are bounded, and the count is looked at below.
-    server.maxHeadersCount = 0;
+    server.maxHeadersCount = maxFields;
     const onCall = (req: IncomingMessage, res: ServerResponse): void => this.#onCall(req, res);
     server.on("request", onCall);
     server.on("checkContinue", onCall);
@@ -137,10 +136,7 @@ class HttpCalls {
       return;
     }
     this.#connections.promote(socket);
-    const reading: HttpCallReading =
-      rawFields.length / 2 > maxFields
-        ? { ok: false, problem: callProblems.headTooLarge }
-        : readHttpCall({ method: req.method ?? "", target: req.url ?? "", rawFields });
+    const reading = readHttpCall({ method: req.method ?? "", target: req.url ?? "", rawFields });
     // What there is of a body is passed over, or the next call could not be read.
     req.resume();
     if (reading.ok) this.#decide(reading.call, req, res);

@@ -82,48 +82,47 @@ describe.each(kinds)("$kind", ({ target, fields }) => {
     expect(gateway.logLines.find(({ source }) => source === "decision")?.["client"]).toBe("203.0.113.1");
   });
 
-  test.each([
-    ["no X-Forwarded-For", ""],
-    ["an empty one", "X-Forwarded-For: \r\n"],
-    ["one that ends with no address", from("192.0.2.1, unix:")],
-    ["one that ends with a comma", from("192.0.2.1,")],
-  ])("%s is a clear 400 and charges nobody", async (_, names) => {
+  test("no address at the end of X-Forwarded-For is a clear 400 and charges nobody", async () => {
     const { ask, gateway } = await stageDecision(cleanup);
-    const answer = await ask(target, names + token + fields);
-    expect(answer.status).toBe(400);
-    expect(JSON.parse(answer.body).errors[0].errMsg).toMatch(/^X-Forwarded-For has to end with/);
-    expect(valuesOf(answer.rawFields, "X-Headgate-Status")).toEqual(["400"]);
+    const lines = ["", "X-Forwarded-For: \r\n", from("192.0.2.1, unix:"), from("192.0.2.1,")];
+    for (const line of lines) {
+      const answer = await ask(target, line + token + fields);
+      expect([line, answer.status]).toEqual([line, 400]);
+      expect(JSON.parse(answer.body).errors[0].errMsg).toMatch(/^X-Forwarded-For has to end with/);
+      expect(valuesOf(answer.rawFields, "X-Headgate-Status")).toEqual(["400"]);
+    }
     expect(await metric(gateway, 'headgate_clients_tracked{policy="per-ip"}')).toBe(0);
-    expect(await metric(gateway, 'headgate_decision_calls_total{outcome="malformed"}')).toBe(1);
+    expect(await metric(gateway, 'headgate_decision_calls_total{outcome="malformed"}')).toBe(lines.length);
     expect(gateway.logLines).toContainEqual(expect.objectContaining({ reason: "malformed", caller: "127.0.0.1" }));
   });
 });
 
 describe("which request it is", () => {
-  test.each([
-    ["/auth-request", "X-Original-Method: GET\r\n"],
-    ["/auth-request", "X-Original-URI: /v2/x\r\n"],
-    ["/auth-request", "X-Forwarded-Method: GET\r\nX-Forwarded-Uri: /v2/x\r\n"],
-    ["/auth-request", "X-Original-Method: GET\r\nX-Original-URI: /x\r\nX-Original-URI: /v2/x\r\n"],
-    ["/auth-request", "X-Original-Method: GET\r\nX-Original-URI: \r\n"],
-    ["/forward-auth", "X-Forwarded-Method: G E T\r\nX-Forwarded-Uri: /v2/x\r\n"],
-    ["/forward-auth", "X-Forwarded-Method: GET\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: /v2/x\r\n"],
-  ])("%s with %j says it in no single way: 400", async (target, fields) => {
+  test("a call that says it in no single way is a 400", async () => {
     const { ask } = await stageDecision(cleanup);
-    const answer = await ask(target, from("192.0.2.1") + token + fields);
-    expect(answer.status).toBe(400);
-    expect(valuesOf(answer.rawFields, "RateLimit-Limit")).toEqual([]);
+    for (const [target, fields] of [
+      ["/auth-request", "X-Original-Method: GET\r\n"],
+      ["/auth-request", "X-Original-URI: /v2/x\r\n"],
+      ["/auth-request", "X-Forwarded-Method: GET\r\nX-Forwarded-Uri: /v2/x\r\n"],
+      ["/auth-request", "X-Original-Method: GET\r\nX-Original-URI: /x\r\nX-Original-URI: /v2/x\r\n"],
+      ["/auth-request", "X-Original-Method: GET\r\nX-Original-URI: \r\n"],
+      ["/forward-auth", "X-Forwarded-Method: G E T\r\nX-Forwarded-Uri: /v2/x\r\n"],
+      ["/forward-auth", "X-Forwarded-Method: GET\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: /v2/x\r\n"],
+    ] as const) {
+      const answer = await ask(target, from("192.0.2.1") + token + fields);
+      expect([fields, answer.status]).toEqual([fields, 400]);
+      expect(valuesOf(answer.rawFields, "RateLimit-Limit")).toEqual([]);
+    }
   });
 
-  test.each(["/", "/v2/x", "/auth-request/x", "/ext-authz", "/__proto__", "/FORWARD-AUTH"])(
-    "%s is no endpoint, and nothing is counted",
-    async (target) => {
-      const { ask, gateway } = await stageDecision(cleanup);
+  test("anything but the three endpoints is 404, and nothing is counted", async () => {
+    const { ask, gateway } = await stageDecision(cleanup);
+    for (const target of ["/", "/v2/x", "/auth-request/x", "/ext-authz", "/__proto__", "/FORWARD-AUTH"]) {
       const answer = await ask(target, from("192.0.2.1") + token + calls.nginx.fields + calls.forwardAuth.fields);
-      expect(answer.status).toBe(404);
-      expect(await metric(gateway, 'headgate_decisions_total{policy="per-ip",outcome="admitted"}')).toBe(0);
-    },
-  );
+      expect([target, answer.status]).toEqual([target, 404]);
+    }
+    expect(await metric(gateway, 'headgate_decisions_total{policy="per-ip",outcome="admitted"}')).toBe(0);
+  });
 
   test("the path of an ext_authz call is believed, and no field that a client could have sent with it", async () => {
     const { ask, gateway } = await stageDecision(cleanup);
@@ -148,18 +147,19 @@ describe("which request it is", () => {
     expect(gateway.logLines.find(({ source }) => source === "decision")).toMatchObject({ route });
   });
 
-  test.each(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "PROPFIND"])(
-    "a call may be a %s, with a body or without, and the next one is read after it",
-    async (method) => {
-      const { connect } = await stageDecision(cleanup);
+  test("a call may have any method, with a body or without, and the next one is read after it", async () => {
+    const { connect } = await stageDecision(cleanup);
+    // What a client asks of its ingress, and not of whom that asks.
+    const upgrade = "Connection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+    for (const method of ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "PROPFIND"]) {
       const connection = connect();
       const head = `${method} /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\n${from("192.0.2.1")}${token}`;
-      for (const rest of ["\r\n", "Content-Length: 3\r\n\r\nabc", "Expect: 100-continue\r\n\r\n"]) {
+      for (const rest of ["\r\n", "Content-Length: 3\r\n\r\nabc", upgrade, "Expect: 100-continue\r\n\r\n"]) {
         connection.write(head + rest);
-        expect((await connection.read({ method })).status).toBe(200);
+        expect([method, (await connection.read({ method })).status]).toEqual([method, 200]);
       }
-    },
-  );
+    }
+  });
 });
 
 describe("the status that is sent", () => {
@@ -226,7 +226,7 @@ describe("what cannot be read", () => {
 
   test("no field is left out of a head of too many: 431", async () => {
     const { ask } = await stageDecision(cleanup);
-    const padding = "X: y\r\n".repeat(2_500);
+    const padding = "X: y\r\n".repeat(250);
     expect((await ask("/ext-authz/v2/x", padding + from("192.0.2.1") + token)).status).toBe(431);
   });
 

@@ -61,7 +61,8 @@ export interface RealServer {
 /** White space as HTTP knows it: a byte of 0xa0 is none. */
 export const trimmed = (value: string): string => value.replace(/^[ \t]+|[ \t]+$/g, "");
 
-export const isInstalled = (command: string): boolean => spawnSync(command, ["-v"]).error === undefined;
+export const isInstalled = (command: string, version = "-v"): boolean =>
+  spawnSync(command, [version]).error === undefined;
 
 export async function startBackend(plan: BackendPlan): Promise<Backend> {
   const folder = mkdtempSync(join(tmpdir(), "headgate-backend-"));

@@ -1,0 +1,88 @@
+-- Asks Headgate about a request before HAProxy passes it on; see haproxy.cfg. Arguments: the address of the gateway's
+-- decision listener, and what happens while nobody decides (it is down, too slow or fails): closed refuses with 503, open
+-- lets everything pass. HAProxy's own httpclient would ask again after a failure, and so count a request twice.
+
+local timeout_seconds = 1
+
+local fields = {
+  -- The clock that the reset is told by; HAProxy's own replies have no date.
+  ["date"] = "txn.headgate_date",
+  ["ratelimit-limit"] = "txn.headgate_limit",
+  ["ratelimit-remaining"] = "txn.headgate_remaining",
+  ["ratelimit-reset"] = "txn.headgate_reset",
+}
+
+local unavailable =
+  '{"message":"Service Unavailable","errors":[{"errMsg":"The service is overloaded, please try again later."}]}'
+
+-- HAProxy counts the values of a field from 0.
+local function values(headers, name)
+  local list = {}
+  for i = 0, #(headers[name] or {}) do
+    if headers[name] and headers[name][i] then table.insert(list, headers[name][i]) end
+  end
+  return list
+end
+
+local function question(txn)
+  local sent = txn.http:req_get_headers()
+  local forwarded_for = values(sent, "x-forwarded-for")
+  table.insert(forwarded_for, txn.sf:src())
+  local lines = {
+    "GET /forward-auth HTTP/1.1",
+    "host: headgate",
+    "connection: close",
+    "x-forwarded-for: " .. table.concat(forwarded_for, ", "),
+    "x-forwarded-method: " .. txn.sf:method(),
+    "x-forwarded-uri: " .. txn.sf:url(),
+    -- With decision.secretsFile: "x-headgate-secret: …",
+  }
+  for _, name in ipairs({ "authorization", "traceparent", "x-request-id" }) do
+    for _, value in ipairs(values(sent, name)) do table.insert(lines, name .. ": " .. value) end
+  end
+  return table.concat(lines, "\r\n") .. "\r\n\r\n"
+end
+
+-- The fields of the answer by name, and its body; nothing if there is none.
+local function ask(txn, address)
+  local host, port = address:match("^(.*):(%d+)$")
+  local socket = core.tcp()
+  socket:settimeout(timeout_seconds)
+  if not socket:connect(host, tonumber(port)) or not socket:send(question(txn)) then return {} end
+  local headers = {}
+  local line = socket:receive("*l")
+  while line and line ~= "" do
+    local name, value = line:match("^([^:]+): *(.*)$")
+    if name then headers[name:lower()] = value end
+    line = socket:receive("*l")
+  end
+  local length = tonumber(headers["content-length"]) or 0
+  local body = line and (length == 0 and "" or socket:receive(length))
+  socket:close()
+  if not body then return {} end
+  return headers, body
+end
+
+local function refuse(txn, status, body, headers)
+  local reply = txn:reply({ status = status, body = body })
+  for _, name in ipairs({ "retry-after", "www-authenticate" }) do
+    if headers[name] then reply:add_header(name, headers[name]) end
+  end
+  reply:add_header("content-type", "application/json; charset=utf-8")
+  reply:add_header("cache-control", "no-store")
+  txn:done(reply)
+end
+
+core.register_action("headgate", { "http-req" }, function(txn, address, when_down)
+  local headers, body = ask(txn, address)
+  -- On every decision, and on nothing else.
+  local decided = tonumber(headers["x-headgate-status"])
+  if decided == nil then
+    if when_down ~= "open" then refuse(txn, 503, unavailable, {}) end
+    return
+  end
+  for name, variable in pairs(fields) do
+    if headers[name] then txn:set_var(variable, headers[name]) end
+  end
+  if decided ~= 200 then refuse(txn, decided, body, headers) end
+end, 2)

@@ -1,0 +1,156 @@
+// The ingresses of deploy/ingress as processes, each with its shipped file: nothing in it is changed but the addresses, and
+// one word where a test wants the other choice. A file in which one of these cannot be found is an error.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Cleanup } from "../../support/cleanup.ts";
+import { eventually } from "../../support/eventually.ts";
+import { freePort, isInstalled } from "../fuzz/backends/backend.ts";
+
+export interface Ingress {
+  readonly name: string;
+  readonly debianPackage: string;
+  readonly isInstalled: boolean;
+  /** How the wire spells a field's name. */
+  readonly spelling: (name: string) => string;
+  /** Resolves with the port it listens on. */
+  start(cleanup: Cleanup, around: Surroundings): Promise<number>;
+}
+
+export interface Surroundings {
+  readonly decisionPort: number;
+  readonly backendPort: number;
+  /** What is to happen while the gateway does not answer. */
+  readonly whenDown: "closed" | "open";
+}
+
+interface Plan {
+  readonly command: string;
+  readonly args: (folder: string) => readonly string[];
+  /** Of deploy/ingress, by the name each has in the folder. */
+  readonly files: Readonly<Record<string, string>>;
+  /** What stands in the files, and what has to stand there in a test. */
+  readonly changes: (around: Surroundings & { readonly port: number; readonly folder: string }) => [string, string][];
+  /** Beside the shipped files. */
+  readonly frame?: (folder: string) => Readonly<Record<string, string>>;
+}
+
+const shipped = (file: string): string =>
+  readFileSync(new URL(`../../../deploy/ingress/${file}`, import.meta.url), "utf8");
+
+const nginx: Plan = {
+  command: "nginx",
+  args: (folder) => ["-c", join(folder, "nginx.conf"), "-p", folder, "-e", join(folder, "errors")],
+  files: { "headgate.conf": "nginx/headgate.conf" },
+  changes: ({ port, decisionPort, backendPort, whenDown }) => [
+    ["listen 8080;", `listen 127.0.0.1:${port};`],
+    ["server 127.0.0.1:9465;", `server 127.0.0.1:${decisionPort};`],
+    ["server 127.0.0.1:3000;", `server 127.0.0.1:${backendPort};`],
+    ["default closed;", `default ${whenDown};`],
+  ],
+  frame: (folder) => ({
+    "nginx.conf": `
+      daemon off;
+      worker_processes 1;
+      pid ${folder}/pid;
+      events { worker_connections 256; }
+      http {
+        access_log off;
+        ${["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((use) => `${use}_temp_path ${folder}/${use};`).join(" ")}
+        include ${folder}/headgate.conf;
+      }`,
+  }),
+};
+
+const caddy: Plan = {
+  command: "caddy",
+  args: (folder) => ["run", "--config", join(folder, "Caddyfile"), "--adapter", "caddyfile"],
+  files: { Caddyfile: "caddy/Caddyfile" },
+  changes: ({ port, decisionPort, backendPort, whenDown }) => [
+    // Its admin endpoint would be on a port of its own.
+    ["(headgate_down_closed) {", "{\n\tadmin off\n\tauto_https off\n}\n\n(headgate_down_closed) {"],
+    [":8080 {", `:${port} {\n\tbind 127.0.0.1`],
+    ["reverse_proxy 127.0.0.1:9465 {", `reverse_proxy 127.0.0.1:${decisionPort} {`],
+    ["reverse_proxy 127.0.0.1:3000 {", `reverse_proxy 127.0.0.1:${backendPort} {`],
+    ["reverse_proxy @undecided 127.0.0.1:3000", `reverse_proxy @undecided 127.0.0.1:${backendPort}`],
+    ["import headgate_down_closed", `import headgate_down_${whenDown}`],
+  ],
+};
+
+const haproxy: Plan = {
+  command: "haproxy",
+  args: (folder) => ["-db", "-f", join(folder, "haproxy.cfg")],
+  files: { "haproxy.cfg": "haproxy/haproxy.cfg", "headgate.lua": "haproxy/headgate.lua" },
+  changes: ({ port, decisionPort, backendPort, whenDown, folder }) => [
+    ["lua-load /etc/haproxy/headgate.lua", `lua-load ${join(folder, "headgate.lua")}`],
+    ["bind :8080", `bind 127.0.0.1:${port}`],
+    ["lua.headgate 127.0.0.1:9465 closed", `lua.headgate 127.0.0.1:${decisionPort} ${whenDown}`],
+    ["server api 127.0.0.1:3000", `server api 127.0.0.1:${backendPort}`],
+  ],
+};
+
+export const ingresses: readonly Ingress[] = [
+  // Debian's nginx-light has the module, as every one of its packages.
+  { ...of("nginx", nginx), debianPackage: "nginx-light", spelling: (name) => name },
+  { ...of("Caddy", caddy, "version"), debianPackage: "caddy", spelling: goSpelling },
+  { ...of("HAProxy", haproxy), debianPackage: "haproxy", spelling: (name) => name.toLowerCase() },
+];
+
+function of(name: string, plan: Plan, version = "-v"): Pick<Ingress, "name" | "isInstalled" | "start"> {
+  return {
+    name,
+    isInstalled: isInstalled(plan.command, version),
+    start: (cleanup, around) => start(cleanup, plan, around),
+  };
+}
+
+/** Go writes every name in one way: RateLimit-Limit is Ratelimit-Limit. */
+function goSpelling(name: string): string {
+  return name.toLowerCase().replace(/(?:^|-)[a-z]/g, (letter) => letter.toUpperCase());
+}
+
+async function start(cleanup: Cleanup, plan: Plan, around: Surroundings): Promise<number> {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-ingress-"));
+  const port = await freePort();
+  const changes = plan.changes({ ...around, port, folder });
+  const texts = Object.entries(plan.files).map(([name, file]) => [name, shipped(file)] as const);
+  for (const [found] of changes) {
+    if (!texts.some(([, text]) => text.includes(found))) throw new Error(`not in the shipped files: ${found}`);
+  }
+  for (const [name, text] of [...texts, ...Object.entries(plan.frame?.(folder) ?? {})]) {
+    writeFileSync(
+      join(folder, name),
+      changes.reduce((changed, [found, meant]) => changed.replaceAll(found, meant), text),
+    );
+  }
+  const env = { PATH: process.env["PATH"] ?? "", HOME: folder };
+  const child = spawn(plan.command, plan.args(folder), { stdio: ["ignore", "pipe", "pipe"], env });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data: Buffer) => (output += data.toString()));
+  cleanup(async () => {
+    if (child.exitCode === null && child.signalCode === null) {
+      const gone = once(child, "exit");
+      child.kill("SIGKILL");
+      await gone;
+    }
+    rmSync(folder, { recursive: true });
+  });
+  await eventually(`${plan.command} listens`, () => {
+    if (child.exitCode !== null) throw new Error(`${plan.command} did not start: ${output}`);
+    return accepts(port);
+  });
+  return port;
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.on("error", () => resolve(false));
+  });
+}
