@@ -126,9 +126,9 @@ export class Forwarding implements ResponseHandler, Seeker, DownstreamListener {
     process.nextTick(flushHeld, this);
   }
 
-  /** Sends what was kept back for the rest of its packet. */
+  /** Sends what was kept back for the rest of its packet, unless something else was answered in its place. */
   flush(): void {
-    if (!this.#isHeadHeld) return;
+    if (!this.#isHeadHeld || this.#isOver) return;
     this.#isHeadHeld = false;
     const held = this.#held;
     this.#held = null;

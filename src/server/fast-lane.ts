@@ -195,9 +195,8 @@ export class FastLane {
 
   /** As everywhere: a client that closes its sending side before the answer counts as gone. */
   readonly #onEnd = (): void => {
-    if (this.isClosing) return;
     if (this.#isTaken) this.socket.destroy();
-    else this.socket.end();
+    else if (!this.isClosing) this.socket.end();
   };
 
   readonly #onDrain = (): void => this.#active?.listener?.onDrain();

@@ -36,6 +36,20 @@ test.each([
   expect(logged).toMatchObject({ status: 200, complete: false });
 });
 
+test.each([
+  ["GET", request("/v2/x")],
+  ["POST", request("/v2/x", { method: "POST", fields: "Content-Length: 2\r\n", body: "hi" })],
+])("of a response to %s that breaks in its first packet nothing follows the 502", async (_, bytes) => {
+  const { connect } = await stageRaw(cleanup, (socket, data) => {
+    socket.write(data.includes("/v2/ok") ? response("ok") : `${chunked}zz\r\n`);
+  });
+  const client = connect();
+  client.write(bytes);
+  expect((await client.read()).status).toBe(502);
+  client.write(request("/v2/ok"));
+  expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
+});
+
 test("a response whose body stalls is broken off when the response's time is over again", async () => {
   const { connect } = await stageRaw(cleanup, (socket) => void socket.write(length), {
     upstream: { responseTimeoutMs: 300 },

@@ -32,6 +32,7 @@ async function start() {
 test.each([
   ["before the response's head", request("/v2/held"), 0],
   ["within the response", request("/v2/begun"), 1],
+  ["within the last response of its connection", request("/v2/begun", { fields: "Connection: close\r\n" }), 1],
   ["within its own body", request("/v2/held", { method: "POST", fields: "Content-Length: 9\r\n", body: "half" }), 0],
 ])("a client that leaves %s: the upstream's connection ends, and no other is opened", async (_, bytes, answers) => {
   const { connect, upstream, gateway } = await start();
