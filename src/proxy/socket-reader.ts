@@ -1,11 +1,15 @@
 // A socket to the upstream and the bytes that come from it. A plain one is read past Node's streams, which take a fresh
-// 64 KiB from the system for each read: here it is the same memory, as long as nobody keeps what was in it.
+// 64 KiB from the system for each read: here it is the same memory, as long as nobody keeps what was in it, and what is
+// kept of it pins no more than twice its size.
 import { connect, type Socket, type TcpNetConnectOpts } from "node:net";
 
-/** Returns whether it keeps the bytes: then the memory they are in is left to it. */
+/** Returns whether it keeps the bytes: then nothing is read over them. */
 export type OnBytes = (bytes: Buffer) => boolean;
 
 const bufferBytes = 64 * 1024;
+
+/** Of a piece with less than this left behind it, the rest is given up: reads are to stay large. */
+const minBufferBytes = bufferBytes / 2;
 
 export class SocketReader {
   readonly socket: Socket;
@@ -50,9 +54,15 @@ export class SocketReader {
       },
       callback: (count: number, memory: Uint8Array): boolean => {
         const bytes = Buffer.from(memory.buffer, memory.byteOffset, count);
-        if (this.#onBytes?.(bytes)) this.#buffer = null;
+        if (this.#onBytes?.(bytes)) this.#buffer = behind(memory, count);
         return true;
       },
     };
   }
+}
+
+/** Small pieces that wait for a slow reader share one buffer: each with one of its own would take a thousand times its size. */
+function behind(memory: Uint8Array, count: number): Buffer | null {
+  const left = memory.length - count;
+  return left < minBufferBytes ? null : Buffer.from(memory.buffer, memory.byteOffset + count, left);
 }
