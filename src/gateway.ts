@@ -241,9 +241,7 @@ function createForward(
       fields: upstreamRequestFields(active.facts.rawFields, origin),
       upgrade: active.isUpgrade ? upgradeProtocols(active.facts.rawFields) : [],
     };
-    const forwarding = new Forwarding(active, request, options);
-    active.cancel = (problem) => forwarding.cancel(problem);
-    forwarding.start();
+    new Forwarding(active, request, options).start();
   };
 }
 

@@ -2,7 +2,7 @@
 // RateLimit-Reset is Unix seconds, as the API's specification rules; RateLimit (structured) counts down instead.
 import { type Clock, httpDate } from "./clock.ts";
 import type { Decision } from "./policy.ts";
-import { type Problem, problemBody } from "./problem.ts";
+import type { Problem } from "./problem.ts";
 
 export type FieldKind = "standard" | "legacy" | "structured";
 
@@ -33,16 +33,16 @@ export class ResponseFields {
     this.#realm = options.realm;
   }
 
-  /** Date and the rate-limit fields, which every response carries. */
-  always(decision: Decision): string[] {
+  /** Date and the rate-limit fields, which every response carries, behind the fields that are there. */
+  always(decision: Decision, fields: string[] = []): string[] {
     const wallMs = this.#clock.wallMs();
     const untilResetMs = decision.resetMs - this.#clock.monotonicMs();
     const { limit, windowMs, name } = decision.policy;
     // Rounded up, so that a client that waits until then is never early.
     const values = [`${limit}`, `${decision.remaining}`, `${Math.ceil((wallMs + untilResetMs) / 1000)}`] as const;
-    const fields = ["Date", this.#dateAt(wallMs)];
-    if (this.#kinds.has("standard")) pushTriple(fields, "RateLimit", values);
-    if (this.#kinds.has("legacy")) pushTriple(fields, "X-RateLimit", values);
+    fields.push("Date", this.#dateAt(wallMs));
+    if (this.#kinds.has("standard")) pushTriple(fields, standardNames, values);
+    if (this.#kinds.has("legacy")) pushTriple(fields, legacyNames, values);
     if (this.#kinds.has("structured")) {
       fields.push("RateLimit-Policy", `"${name}";q=${limit};w=${Math.ceil(windowMs / 1000)}`);
       fields.push("RateLimit", `"${name}";r=${decision.remaining};t=${Math.max(0, Math.ceil(untilResetMs / 1000))}`);
@@ -75,7 +75,7 @@ export class ResponseFields {
 
   /** A whole answer of the gateway's own: every field but Connection, and the body's bytes. */
   problem(problem: Problem, decision: Decision): { fields: string[]; body: string } {
-    const body = problemBody(problem);
+    const { body } = problem;
     const fields = this.always(decision);
     if (problem.status === 429) fields.push("Retry-After", `${this.retryAfterSeconds(decision)}`);
     if (problem.status === 401) fields.push("WWW-Authenticate", this.#challenge(problem));
@@ -109,10 +109,11 @@ function secondsUntil(retryAfter: string, wallMs: number): number {
   return imfFixdate.test(retryAfter) ? (Date.parse(retryAfter) - wallMs) / 1000 : Number.NaN;
 }
 
-function pushTriple(
-  fields: string[],
-  prefix: string,
-  [limit, remaining, reset]: readonly [string, string, string],
-): void {
-  fields.push(`${prefix}-Limit`, limit, `${prefix}-Remaining`, remaining, `${prefix}-Reset`, reset);
+type Triple = readonly [limit: string, remaining: string, reset: string];
+
+const standardNames: Triple = ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"];
+const legacyNames: Triple = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
+
+function pushTriple(fields: string[], names: Triple, values: Triple): void {
+  fields.push(names[0], values[0], names[1], values[1], names[2], values[2]);
 }

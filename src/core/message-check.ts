@@ -39,11 +39,11 @@ export interface MessageReading {
 export function readMessage(facts: MessageFacts): MessageReading {
   const { method, rawFields, target, httpVersion } = facts;
   const seen: Seen = {
-    hosts: [],
-    lengths: [],
-    encodings: [],
-    expectations: [],
-    hops: [],
+    hosts: none,
+    lengths: none,
+    encodings: none,
+    expectations: none,
+    hops: none,
     hasUnderscore: false,
     hasUpgrade: false,
     namesUpgrade: false,
@@ -64,12 +64,15 @@ export function readMessage(facts: MessageFacts): MessageReading {
   };
 }
 
+/** Most requests have most of these fields not at all. */
+const none: readonly string[] = [];
+
 interface Seen {
-  readonly hosts: string[];
-  readonly lengths: string[];
-  readonly encodings: string[];
-  readonly expectations: string[];
-  readonly hops: string[];
+  hosts: readonly string[];
+  lengths: readonly string[];
+  encodings: readonly string[];
+  expectations: readonly string[];
+  hops: readonly string[];
   hasUnderscore: boolean;
   hasUpgrade: boolean;
   namesUpgrade: boolean;
@@ -88,13 +91,13 @@ function note(seen: Seen, name: string, value: string): void {
   if (name.includes("_")) seen.hasUnderscore = true;
   switch (name.toLowerCase()) {
     case "host":
-      seen.hosts.push(value);
+      seen.hosts = [...seen.hosts, value];
       break;
     case "content-length":
-      seen.lengths.push(value);
+      seen.lengths = [...seen.lengths, value];
       break;
     case "transfer-encoding":
-      seen.encodings.push(value);
+      seen.encodings = [...seen.encodings, value];
       seen.speaksOfConnection = true;
       break;
     case "upgrade":
@@ -113,10 +116,10 @@ function note(seen: Seen, name: string, value: string): void {
       if (/(?:^|,)[ \t]*upgrade[ \t]*(?:,|$)/i.test(value)) seen.namesUpgrade = true;
       break;
     case "expect":
-      seen.expectations.push(value);
+      seen.expectations = [...seen.expectations, value];
       break;
     case "max-forwards":
-      seen.hops.push(value);
+      seen.hops = [...seen.hops, value];
       break;
   }
 }

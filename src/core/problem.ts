@@ -7,6 +7,8 @@ export interface Problem {
   readonly reason: ProblemReason;
   readonly message: string;
   readonly errMsg: string;
+  /** What the client gets, made once: ASCII. */
+  readonly body: string;
 }
 
 export type ProblemReason =
@@ -36,7 +38,7 @@ export function problemBody(problem: Pick<Problem, "message" | "errMsg">): strin
 }
 
 const problem = (status: number, reason: ProblemReason, message: string, errMsg: string): Problem =>
-  Object.freeze({ status, reason, message, errMsg });
+  Object.freeze({ status, reason, message, errMsg, body: problemBody({ message, errMsg }) });
 
 export const problems = {
   malformed: problem(400, "malformed", "Bad Request", "The request is not well-formed HTTP."),

@@ -3,19 +3,13 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import type { Exchange } from "../core/exchange.ts";
 import type { Problem } from "../core/problem.ts";
-
-/** Told of the client while its request is carried. */
-export interface DownstreamListener {
-  /** What was written has left, and more may follow. */
-  onDrain(): void;
-  onClientGone(): void;
-}
+import type { RequestListener } from "../core/request-listener.ts";
 
 /** The client's side of a request, as the server presents it. */
 export interface Downstream {
   /** Where its body is read from, if it has one, or all of it. */
   readonly body: Readable | Buffer;
-  listener: DownstreamListener | null;
+  listener: RequestListener | null;
   /** The client has left, or the answer has. */
   readonly isGone: boolean;
   /** The answer has its end: one whose status has no body ends with its head. */

@@ -4,9 +4,10 @@
 // connection.
 import type { Socket } from "node:net";
 import { type Problem, problems } from "../core/problem.ts";
+import type { RequestListener } from "../core/request-listener.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../core/upstream.ts";
-import type { Downstream, DownstreamListener } from "./downstream.ts";
+import type { Downstream } from "./downstream.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { connectionOptions } from "./hop-by-hop.ts";
 import type { ResponseHandler } from "./http-connection.ts";
@@ -45,7 +46,7 @@ const maxHeldBytes = 4 * 1024;
 /** Each is kept in memory for a client that reads slowly. */
 const maxInterimResponses = 16;
 
-export class Forwarding implements ResponseHandler, Seeker, DownstreamListener {
+export class Forwarding implements ResponseHandler, Seeker, RequestListener {
   readonly #downstream: Downstream;
   readonly #request: ForwardRequest;
   readonly #options: ForwarderOptions;
@@ -121,13 +122,12 @@ export class Forwarding implements ResponseHandler, Seeker, DownstreamListener {
     const { fields, retryAfter } = downstreamResponseFields(received, status);
     this.#downstream.respond(status, reason, fields, retryAfter);
     this.#noteAnswer(exchange.answeredMs);
-    // The head goes out with the first piece of the body if that is here already, alone if it is not.
+    // The head goes out with the first piece of the body if that came in the same packet, alone if it did not.
     this.#isHeadHeld = true;
-    process.nextTick(flushHeld, this);
   }
 
   /** Sends what was kept back for the rest of its packet, unless something else was answered in its place. */
-  flush(): void {
+  onPacketEnd(): void {
     if (!this.#isHeadHeld || this.#isOver) return;
     this.#isHeadHeld = false;
     const held = this.#held;
@@ -174,7 +174,7 @@ export class Forwarding implements ResponseHandler, Seeker, DownstreamListener {
       this.#held = chunk.toString("latin1");
       return false;
     }
-    if (this.#held !== null) this.flush();
+    if (this.#held !== null) this.onPacketEnd();
     this.#isHeadHeld = false;
     return this.#pass(chunk);
   }
@@ -279,10 +279,6 @@ export class Forwarding implements ResponseHandler, Seeker, DownstreamListener {
     if (this.#connection !== null) this.#connections.release(this.#connection);
     this.#connection = null;
   }
-}
-
-function flushHeld(forwarding: Forwarding): void {
-  forwarding.flush();
 }
 
 function ignoreReset(): void {}

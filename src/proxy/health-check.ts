@@ -76,6 +76,7 @@ export class HealthCheck {
           conclude(status >= 200 && status < 400 ? null : `HTTP ${status}`);
         },
         onBody: () => false,
+        onPacketEnd: () => {},
         onEnd: () => {},
         onUpgrade: (_fields, socket) => {
           socket.destroy();

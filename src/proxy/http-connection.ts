@@ -9,6 +9,8 @@ import type { SocketReader } from "./socket-reader.ts";
 import { type BodySource, serializeHead, type UpstreamRequest } from "./upstream-request.ts";
 
 export interface ResponseHandler extends ResponseSink {
+  /** Nothing more is here for now. */
+  onPacketEnd(): void;
   /** The response is whole, and the connection free or gone. */
   onEnd(): void;
   /** A 101: the socket is the handler's from now on, and `early` came behind the head. */
@@ -189,6 +191,7 @@ export class HttpConnection {
     try {
       const read = this.#parser.execute(bytes);
       if (this.#parser.isOver) this.#complete(bytes.subarray(read));
+      else this.#turn?.handler.onPacketEnd();
     } catch (error) {
       this.#fail(asError(error));
     }

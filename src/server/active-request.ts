@@ -7,6 +7,7 @@ import type { Exchange } from "../core/exchange.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import type { Decision } from "../core/policy.ts";
 import type { Problem, ProblemReason } from "../core/problem.ts";
+import type { RequestListener } from "../core/request-listener.ts";
 
 export interface ActiveRequestContext {
   readonly fields: ResponseFields;
@@ -15,13 +16,6 @@ export interface ActiveRequestContext {
   /** The client's quota as it is now, without spending it. */
   readonly observe: (client: string) => Decision | Promise<Decision>;
   readonly onEnd: (exchange: Exchange, path: string) => void;
-}
-
-/** Told of the client while its request is carried. */
-export interface RequestListener {
-  /** What was written has left, and more may follow. */
-  onDrain(): void;
-  onClientGone(): void;
 }
 
 export interface DecidedRequest {
@@ -58,8 +52,6 @@ export abstract class ActiveRequest {
   abstract readonly isUpgrade: boolean;
   /** Whoever carries it to the upstream. */
   listener: RequestListener | null = null;
-  /** Set when it is handed to the upstream: answers a problem and takes the request back, unless it is over. */
-  cancel: ((problem: Problem) => void) | null = null;
   protected readonly context: ActiveRequestContext;
   #isObserved = false;
 
@@ -94,7 +86,7 @@ export abstract class ActiveRequest {
   respond(status: number, statusText: string, fields: string[], retryAfter: readonly string[]): void {
     const decision = this.decisionToShow();
     if (status === 429) fields.push("Retry-After", this.context.fields.largestRetryAfter(retryAfter, decision));
-    this.#write(status, statusText, fields.concat(this.context.fields.always(decision)));
+    this.#write(status, statusText, this.context.fields.always(decision, fields));
   }
 
   refuse(problem: Problem): void {

@@ -138,7 +138,7 @@ export class NodeRequests {
     }
     const { active } = connection;
     // The error is in this request's body: if that is on its way, it cannot be carried any further.
-    if (active?.hasBody && !active.body.complete) active.cancel?.(problem);
+    if (active?.hasBody && !active.body.complete) active.listener?.cancel(problem);
     // It is in what came after what is being answered. Behind a last answer it is nobody's concern: a reset could
     // overtake it.
     else if (!connection.isClosing && socket.writable) connection.replaceBroken(() => this.#answerRaw(socket, problem));
