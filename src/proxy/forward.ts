@@ -231,9 +231,10 @@ export class Forwarding implements ResponseHandler, Seeker, RequestListener {
     const code = error === null ? null : upstreamErrorCode(error);
     this.#options.onError({ reason, code, address: at?.name ?? null, id: this.#downstream.exchange.id });
     this.#letGo();
-    const { hasBody } = this.#downstream;
+    const { hasBody, exchange } = this.#downstream;
     const refuse = (): void => {
-      if (!this.#downstream.isGone) this.#downstream.refuse(upstreamProblem(reason));
+      // Its body may have turned out broken in the meantime, and been answered.
+      if (!this.#downstream.isGone && exchange.problem === null) this.#downstream.refuse(upstreamProblem(reason));
     };
     // The body's end may stand in the packet that is being read: then the client's connection can stay.
     if (hasBody) setImmediate(refuse);

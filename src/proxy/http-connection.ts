@@ -4,6 +4,7 @@
 import type { Socket } from "node:net";
 import { asError } from "../core/failure.ts";
 import { hasLength } from "../core/has-length.ts";
+import { defaultIdleMs, idleMsOf } from "./keep-alive.ts";
 import { ResponseParser, type ResponseSink } from "./response-parser.ts";
 import type { SocketReader } from "./socket-reader.ts";
 import { type BodySource, serializeHead, type UpstreamRequest } from "./upstream-request.ts";
@@ -30,10 +31,6 @@ export class UpstreamFailure extends Error {
   }
 }
 
-/** Node's own servers close after five seconds, and a request should not meet that. */
-const defaultIdleMs = 4_000;
-/** An upstream may name a longer time (Keep-Alive: timeout=); a minute is long enough to be useful. */
-const maxIdleMs = 60_000;
 /** A body no longer than this goes as text with its head, which costs less than a list of two. */
 const maxTextBytes = 8 * 1024;
 const lastChunk = "0\r\n\r\n";
@@ -74,7 +71,7 @@ export class HttpConnection {
       onHead: (head) => {
         if (this.#turn === null) return;
         this.#turn.sawHead = true;
-        this.#readKeepAlive(head.fields);
+        this.#takeIdleTime(head.fields);
         if (head.status === 101) this.#turn.switched = head.fields;
         else this.#turn.handler.onHead(head);
       },
@@ -222,18 +219,12 @@ export class HttpConnection {
     else this.#idleTimer.refresh();
   }
 
-  #readKeepAlive(fields: readonly string[]): void {
-    for (let i = 0; i < fields.length; i += 2) {
-      if (fields[i]?.length !== 10 || fields[i]?.toLowerCase() !== "keep-alive") continue;
-      const seconds = /(?:^|[\s,])timeout=(\d{1,9})/i.exec(fields[i + 1] ?? "")?.[1];
-      if (seconds === undefined) return;
-      // A second less than it says, for the way there.
-      const idleMs = Math.min(maxIdleMs, Math.max(0, Number(seconds) * 1000 - 1000));
-      if (idleMs === this.#idleMs) return;
-      this.#idleMs = idleMs;
-      if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
-      this.#idleTimer = null;
-    }
+  #takeIdleTime(fields: readonly string[]): void {
+    const idleMs = idleMsOf(fields) ?? this.#idleMs;
+    if (idleMs === this.#idleMs) return;
+    this.#idleMs = idleMs;
+    if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
+    this.#idleTimer = null;
   }
 
   readonly #onIdle = (): void => {

@@ -3,7 +3,6 @@
 // fields: its own opinions of targets (`//v2/x`, `/v1/./b`), of bodies (415 for odd types, text/plain buffered) and of
 // methods (404 for PROPFIND, an error for QUERY without a type) contradict what the gateway promises.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
 import httpProxy from "@fastify/http-proxy";
 import fastify, { type FastifyInstance, type FastifyReply } from "fastify";
 import { asError } from "../core/failure.ts";
@@ -14,14 +13,11 @@ export interface MountOptions {
   readonly upstreamUrl: string;
   /** Given Fastify's own handler, makes the server that calls it. */
   readonly createServer: (handler: RequestHandler) => Server;
-  readonly onClientError: (error: Error, socket: Socket) => void;
   /** A request has come through the frame. */
   readonly onRequest: (req: IncomingMessage) => void;
   /** The frame itself failed; nothing has been answered. */
   readonly onFailure: (req: IncomingMessage, error: Error) => void;
 }
-
-const noFields = Object.freeze({});
 
 export async function createMount(options: MountOptions): Promise<FastifyInstance> {
   const fail = (error: Error, req: IncomingMessage, reply: FastifyReply): void => {
@@ -30,7 +26,8 @@ export async function createMount(options: MountOptions): Promise<FastifyInstanc
   };
   const app = fastify({
     serverFactory: (handler) => options.createServer(handler),
-    clientErrorHandler: options.onClientError,
+    // The server has a listener of ours.
+    clientErrorHandler: () => {},
     // Draining is told by `Connection: close`; a request that still arrives is still served.
     return503OnClosing: false,
     frameworkErrors: (error, request, reply) => fail(error, request.raw, reply),
@@ -56,11 +53,4 @@ export async function createMount(options: MountOptions): Promise<FastifyInstanc
   });
   await app.ready();
   return app;
-}
-
-/** Shows the mount the least there is. What the client sent stays with the active request. */
-export function presentToMount(req: IncomingMessage): void {
-  req.method = "GET";
-  req.url = "/";
-  req.headers = noFields;
 }

@@ -11,7 +11,7 @@ import type { ActiveRequest, ActiveRequestContext } from "./active-request.ts";
 import type { Connection } from "./connection.ts";
 import type { ConnectionTable } from "./connection-table.ts";
 import { Http1Request } from "./http1-request.ts";
-import { presentToMount, type RequestHandler } from "./mount.ts";
+import type { RequestHandler } from "./mount.ts";
 import { problemOfParseError, type RawAnswers } from "./raw-answer.ts";
 import { UpgradeRequest } from "./upgrade-request.ts";
 
@@ -113,7 +113,8 @@ export class NodeRequests {
 
   onMounted(req: IncomingMessage): void {
     const active = this.#connections.get(req.socket)?.active;
-    if (active !== null && active !== undefined) this.#options.forward(active);
+    // What waited for the mount may have been answered in the meantime.
+    if (active !== null && active !== undefined && !active.isEnded) this.#options.forward(active);
   }
 
   onMountFailure(req: IncomingMessage, error: Error): void {
@@ -138,7 +139,11 @@ export class NodeRequests {
     }
     const { active } = connection;
     // The error is in this request's body: if that is on its way, it cannot be carried any further.
-    if (active?.hasBody && !active.body.complete) active.listener?.cancel(problem);
+    if (active?.hasBody && !active.body.complete) {
+      // Nobody carries it while the mount is being loaded.
+      if (active.listener !== null) active.listener.cancel(problem);
+      else if (!active.isEnded) active.refuse(problem);
+    }
     // It is in what came after what is being answered. Behind a last answer it is nobody's concern: a reset could
     // overtake it.
     else if (!connection.isClosing && socket.writable) connection.replaceBroken(() => this.#answerRaw(socket, problem));
@@ -155,4 +160,13 @@ export class NodeRequests {
     if (connection === undefined) socket.destroy();
     else this.#rawAnswers.answer(connection, problem);
   }
+}
+
+const noFields = Object.freeze({});
+
+/** Shows the mount the least there is. What the client sent stays with the active request. */
+function presentToMount(req: IncomingMessage): void {
+  req.method = "GET";
+  req.url = "/";
+  req.headers = noFields;
 }

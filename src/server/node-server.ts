@@ -1,6 +1,7 @@
 // Node's HTTP server, set so that it answers nothing by itself and bounds what it reads: what it would say would lack
 // the fields. What happens to a request stands in traffic-server.ts.
 import { createServer, type IncomingMessage, type Server } from "node:http";
+import type { Socket } from "node:net";
 import { maxFields, maxHeadBytes } from "./head-bounds.ts";
 import type { RequestHandler } from "./mount.ts";
 
@@ -13,6 +14,7 @@ export interface NodeServerOptions {
   readonly onRequest: RequestHandler;
   readonly onUpgrade: (req: IncomingMessage, head: Buffer) => void;
   readonly onConnect: (req: IncomingMessage) => void;
+  readonly onClientError: (error: Error, socket: Socket) => void;
 }
 
 export function createNodeServer(options: NodeServerOptions): Server {
@@ -36,5 +38,6 @@ export function createNodeServer(options: NodeServerOptions): Server {
   server.on("checkExpectation", options.onRequest);
   server.on("upgrade", (req, _stream, head) => options.onUpgrade(req, head));
   server.on("connect", options.onConnect);
+  server.on("clientError", (error, stream) => options.onClientError(error, stream as Socket));
   return server;
 }

@@ -1,8 +1,7 @@
 // The listener for traffic: what is accepted begins in the fast lane, or speaks HTTP/2, and goes on with Node's server
 // where it is not simple; and how all of it comes to an end.
-import type { Server } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
-import type { FastifyInstance } from "fastify";
 import type { RequestFacts, Verdict } from "../core/decide.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { ResponseFields } from "../core/fields.ts";
@@ -14,7 +13,7 @@ import { ConnectionTable } from "./connection-table.ts";
 import { FastLane, type FastLaneOptions } from "./fast-lane.ts";
 import { Http2Connection } from "./http2-connection.ts";
 import { Intake, type IntakeOptions } from "./intake.ts";
-import { createMount, type RequestHandler } from "./mount.ts";
+import { LazyMount } from "./lazy-mount.ts";
 import { NodeRequests } from "./node-requests.ts";
 import { createNodeServer } from "./node-server.ts";
 import { RawAnswers } from "./raw-answer.ts";
@@ -50,7 +49,7 @@ export class TrafficServer {
   readonly #acceptor: Acceptor;
   readonly #laneOptions: FastLaneOptions;
   #parse: (socket: Socket) => void = () => {};
-  #mount: FastifyInstance | null = null;
+  #mount: LazyMount | null = null;
   #server: Server | null = null;
   #isEnding = false;
   #isDraining = false;
@@ -87,15 +86,8 @@ export class TrafficServer {
   }
 
   async listen(host: string, port: number): Promise<{ host: string; port: number }> {
-    this.#mount = await createMount({
-      upstreamUrl: this.#options.upstreamUrl,
-      createServer: (handler) => this.#createServer(handler),
-      onClientError: (error, socket) => this.#requests.onClientError(error, socket),
-      onRequest: (req) => this.#requests.onMounted(req),
-      onFailure: (req, error) => this.#requests.onMountFailure(req, error),
-    });
-    const server = this.#server;
-    if (server === null) throw new Error("the mount made no server");
+    const server = this.#createServer();
+    this.#server = server;
     // Node's own listen: Fastify's would open a second server for a second address of a name, past the connection
     // table.
     await new Promise<void>((resolve, reject) => {
@@ -107,6 +99,14 @@ export class TrafficServer {
         resolve();
       });
     });
+    this.#mount = new LazyMount(
+      {
+        upstreamUrl: this.#options.upstreamUrl,
+        onRequest: (req) => this.#requests.onMounted(req),
+        onFailure: (req, error) => this.#requests.onMountFailure(req, error),
+      },
+      server,
+    );
     this.#idleTimer = setInterval(() => this.#connections.destroyIdle(), checkIntervalMs).unref();
     const address = server.address() as AddressInfo;
     return { host: address.address, port: address.port };
@@ -146,19 +146,20 @@ export class TrafficServer {
     return brokenOff;
   }
 
-  #createServer(mountHandler: RequestHandler): Server {
+  #createServer(): Server {
+    const carry = (req: IncomingMessage, res: ServerResponse): void => this.#mount?.carry(req, res);
     const server = createNodeServer({
       ...this.#options,
       shouldUpgrade: (req) => this.#requests.shouldUpgrade(req),
-      onRequest: (req, res) => this.#requests.onRequest(req, res, mountHandler),
+      onRequest: (req, res) => this.#requests.onRequest(req, res, carry),
       onUpgrade: (req, head) => this.#requests.onUpgrade(req, head),
       onConnect: (req) => this.#requests.onConnect(req.socket),
+      onClientError: (error, socket) => this.#requests.onClientError(error, socket),
     });
     this.#parse = this.#acceptor.acceptOn(server, {
       onHttp1: (accepted) => this.#onHttp1(accepted),
       onHttp2: (accepted) => this.#onHttp2(accepted),
     });
-    this.#server = server;
     return server;
   }
 
