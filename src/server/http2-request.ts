@@ -67,8 +67,10 @@ export class Http2Request extends ActiveRequest {
   /** Heads are never kept back. */
   flushHead(): void {}
 
+  /** An empty piece behind one that waits for the client's window is never told of as sent: the stream would not close. */
   end(piece = ""): void {
-    this.#stream.end(piece, "latin1");
+    if (piece === "") this.#stream.end();
+    else this.#stream.end(piece, "latin1");
   }
 
   write(piece: Buffer | string): boolean {

@@ -146,6 +146,17 @@ describe("what passes", () => {
     expect(answer.body === body).toBe(true);
   });
 
+  test("a stream is over with its answer, however large that is", async () => {
+    const body = "x".repeat(70_000);
+    const { client, gateway } = await startRaw((socket) => void socket.write(response(body)));
+    const two = client();
+    const whole = (): number => gateway.logLines.filter(({ complete }) => complete).length;
+    for (let i = 1; i <= 3; i += 1) {
+      expect((await two.ask()).body).toBe(body);
+      await eventually("it is told of as whole", () => whole() === i);
+    }
+  });
+
   test("a 103 comes before its answer, and what waits for 100 gets it only after the decision", async () => {
     const { client } = await startRaw((socket, data) => {
       if (data.includes("/v2/hints")) socket.write("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nLink: </b>\r\n\r\n");
