@@ -55,8 +55,9 @@ export class Believed {
     });
   };
 
+  /** A short body that is there already goes with its head. */
   #note(head: string, socket: Socket): void {
-    const [line = "", ...lines] = head.replace(/(?:\r\n)+$/, "").split("\r\n");
+    const [line = "", ...lines] = head.slice(0, head.indexOf("\r\n\r\n")).split("\r\n");
     const id = lines.find((field) => field.startsWith("X-Request-Id: "))?.slice("X-Request-Id: ".length) ?? "";
     const timesSent = (this.requests.get(id)?.timesSent ?? 0) + 1;
     const fields = lines.filter((field) => !/^(?:content-length|transfer-encoding):/i.test(field));
