@@ -5,9 +5,8 @@ import { startAdmin } from "./admin/server.ts";
 import { TokenFileProblem } from "./auth/tokens-file-verifier.ts";
 import { readRegularFile } from "./config/regular-file.ts";
 import { type ClientAddressRules, readPeer } from "./core/client-address.ts";
-import { type Clock, httpDate } from "./core/clock.ts";
+import type { Clock } from "./core/clock.ts";
 import type { RequestRules } from "./core/decide.ts";
-import { failureCode } from "./core/failure.ts";
 import { ResponseFields } from "./core/fields.ts";
 import type { Health } from "./core/health.ts";
 import { coversIpv4, parseCidr } from "./core/ip-address.ts";
@@ -22,12 +21,11 @@ import { type NameOptions, namesBySystem } from "./proxy/name-lookup.ts";
 import { trustedRequestId, upstreamRequestFields } from "./proxy/request-fields.ts";
 import { openUpstream, type Upstream } from "./proxy/upstream.ts";
 import type { ActiveRequest } from "./server/active-request.ts";
-import { certificateWarning } from "./server/certificate.ts";
-import { CertificateFiles, type ValidCertificate } from "./server/certificate-files.ts";
 import { TrafficServer } from "./server/traffic-server.ts";
 import type { Logger } from "./telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
 import { createUpstreamEventLog } from "./telemetry/upstream-events.ts";
+import { openCertificate } from "./wiring/certificate.ts";
 import { type DecisionListeners, openDecision } from "./wiring/decision.ts";
 import { createVerifier } from "./wiring/verifiers.ts";
 
@@ -168,7 +166,10 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     onProxyHeaderRefused: telemetry.metrics.proxyHeaderRefused,
     bounds: settings.listen,
     onConnectionShed: telemetry.metrics.connectionShed,
-    tls: certificate === null ? null : { certificate, onFailure: telemetry.tlsFailed },
+    tls:
+      certificate === null
+        ? null
+        : { certificate, http2: settings.listen.tls?.http2 ?? true, onFailure: telemetry.tlsFailed },
     headTimeoutMs: settings.timeouts.headMs,
     keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
     stallTimeoutMs: stallTimeoutMs(settings),
@@ -274,24 +275,4 @@ function requestRules(settings: Settings, clientAddress: ClientAddressRules): Re
     maxBodyBytes: settings.maxBodyBytes,
     paths: { own: settings.basePath, upstream: upstreamPath === "/" ? "/" : upstreamPath.replace(/\/$/, "") },
   };
-}
-
-async function openCertificate({ listen }: Settings, { clock, log }: GatewayOptions): Promise<CertificateFiles | null> {
-  if (listen.tls === null) return null;
-  const warn = (validity: ValidCertificate): void => {
-    const warning = certificateWarning(validity, clock.wallMs());
-    if (warning !== null) log.warn({ expires: httpDate(validity.expiresMs) }, `the certificate ${warning}`);
-  };
-  const certificate = await CertificateFiles.watch(listen.tls, readRegularFile, {
-    onReload: (validity) => {
-      log.info({ expires: httpDate(validity.expiresMs) }, "certificate reread");
-      warn(validity);
-    },
-    onError: (why) => {
-      const facts = why.kind === "invalid" ? { errors: why.flaws } : { file: why.file, code: failureCode(why.cause) };
-      log.error(facts, "certificate files not usable, the certificate from before stays in use");
-    },
-  });
-  warn(certificate.validity);
-  return certificate;
 }

@@ -4,7 +4,7 @@
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Settings } from "../core/settings.ts";
-import type { TlsFiles } from "../core/tls.ts";
+import type { ListenerTls } from "../core/tls.ts";
 import { type ConfigError, renderConfigError, renderPlace } from "./config-error.ts";
 import { type Environment, readEnvironment } from "./environment.ts";
 import { type NamedFiles, namedFiles } from "./named-files.ts";
@@ -115,7 +115,7 @@ function toSettings(values: ParsedConfig, absolute: (key: string, path: string) 
     written === null ? null : absolute(key, written);
   return {
     ...values,
-    listen: { ...listen, tls: tlsFiles(listen.tls, absolute) },
+    listen: { ...listen, tls: listenerTls(listen.tls, absolute) },
     upstream: {
       url: upstream.url,
       addresses: upstream.addresses,
@@ -152,14 +152,15 @@ function toSettings(values: ParsedConfig, absolute: (key: string, path: string) 
   };
 }
 
-function tlsFiles(
-  { cert, key, clientCa }: ParsedConfig["listen"]["tls"],
+function listenerTls(
+  { cert, key, clientCa, http2 }: ParsedConfig["listen"]["tls"],
   absolute: (key: string, path: string) => string,
-): TlsFiles | null {
+): ListenerTls | null {
   if (cert === null || key === null) return null;
   return {
     cert: absolute("listen.tls.cert", cert),
     key: absolute("listen.tls.key", key),
     clientCa: clientCa === null ? null : absolute("listen.tls.clientCa", clientCa),
+    http2,
   };
 }

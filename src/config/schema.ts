@@ -116,6 +116,7 @@ export const schema = section("The configuration of Headgate.", {
       ),
       key: filePath("The certificate's private key, in PEM and without a passphrase."),
       clientCa: filePath("Authorities in PEM: clients need a certificate of one of them; null asks for none."),
+      http2: flag(true, "Whether HTTP/2 is offered beside HTTP/1.1."),
     }),
   }),
   admin: section("Where metrics and health are served, apart from traffic.", {

@@ -4,7 +4,7 @@ import type { ForwardingHeader } from "./client-address.ts";
 import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { FieldKind } from "./fields.ts";
 import type { Policy } from "./policy.ts";
-import type { TlsFiles } from "./tls.ts";
+import type { ListenerTls } from "./tls.ts";
 import type { UpstreamSettings } from "./upstream.ts";
 
 export interface Settings {
@@ -13,7 +13,7 @@ export interface Settings {
     readonly port: number;
     readonly proxyProtocol: boolean;
     /** Null: plain. */
-    readonly tls: TlsFiles | null;
+    readonly tls: ListenerTls | null;
   };
   readonly admin: { readonly host: string; readonly port: number };
   /** "/" or "/something": what stands before the routes in a client's target. No slash at the end, save "/" itself. */

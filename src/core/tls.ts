@@ -10,6 +10,12 @@ export interface TlsFiles {
   readonly clientCa: string | null;
 }
 
+/** TLS on the listener. */
+export interface ListenerTls extends TlsFiles {
+  /** Whether HTTP/2 is offered beside HTTP/1.1. */
+  readonly http2: boolean;
+}
+
 export interface CertificateInUse {
   /** Unix milliseconds; clients refuse it from then on. */
   readonly expiresMs: number;

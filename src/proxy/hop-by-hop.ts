@@ -23,8 +23,11 @@ export function connectionOptions(rawFields: readonly string[]): ReadonlySet<str
   for (let i = 0; i < rawFields.length; i += 2) {
     const name = rawFields[i];
     if (name === undefined || name.length !== 10 || name.toLowerCase() !== "connection") continue;
+    const value = rawFields[i + 1] ?? "";
+    // What nearly everybody says, and what is never passed on anyway.
+    if (value === "keep-alive") continue;
     options ??= new Set();
-    for (const option of (rawFields[i + 1] ?? "").split(",")) options.add(option.replace(whiteSpace, "").toLowerCase());
+    for (const option of value.split(",")) options.add(option.replace(whiteSpace, "").toLowerCase());
   }
   return options ?? none;
 }

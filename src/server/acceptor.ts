@@ -13,7 +13,7 @@ export interface AcceptorOptions {
   readonly proxyProtocol: boolean;
   readonly onProxyHeaderRefused: (reason: ProxyHeaderRefusal) => void;
   /** Null: connections are plain. */
-  readonly tls: Pick<TlsHandshakesOptions, "certificate" | "onFailure"> | null;
+  readonly tls: Pick<TlsHandshakesOptions, "certificate" | "http2" | "onFailure"> | null;
   readonly headTimeoutMs: number;
   /** Of an address as the system or a PROXY header spells it. */
   readonly readPeer: (address: string | undefined) => Peer;

@@ -9,6 +9,8 @@ import type { CertificateTexts } from "./certificate.ts";
 
 export interface TlsHandshakesOptions {
   readonly certificate: { readonly texts: CertificateTexts; onChange: (texts: CertificateTexts) => void };
+  /** Whether HTTP/2 is offered. */
+  readonly http2: boolean;
   readonly timeoutMs: number;
   /** `code` is OpenSSL's or the kernel's. */
   readonly onFailure: (reason: TlsFailure, code: string) => void;
@@ -25,13 +27,13 @@ export class TlsHandshakes {
   /** By the connection's two ends: from a TLS socket Node shows no way back to the socket beneath. */
   readonly #waiting = new Map<string, Handshake>();
 
-  constructor({ certificate, timeoutMs, onFailure }: TlsHandshakesOptions) {
+  constructor({ certificate, http2, timeoutMs, onFailure }: TlsHandshakesOptions) {
     this.#onFailure = onFailure;
-    this.#server = createServer({ ...contextOptions(certificate.texts), handshakeTimeout: timeoutMs });
+    this.#server = createServer({ ...contextOptions(certificate.texts, http2), handshakeTimeout: timeoutMs });
     this.#server.on("secureConnection", (socket) => this.#onSecure(socket));
     this.#server.on("tlsClientError", (error, socket) => this.#onFailed(error, socket));
     // New handshakes get the new certificate; connections that are open go on with what they have.
-    certificate.onChange = (texts) => this.#server.setSecureContext(contextOptions(texts));
+    certificate.onChange = (texts) => this.#server.setSecureContext(contextOptions(texts, http2));
   }
 
   /** Calls `serve` when the handshake is done, with the socket as if it had not been read; or closes the connection. */
@@ -78,14 +80,14 @@ export class TlsHandshakes {
   }
 }
 
-function contextOptions({ cert, key, clientCa }: CertificateTexts): TlsOptions {
+function contextOptions({ cert, key, clientCa }: CertificateTexts, http2: boolean): TlsOptions {
   const client = clientCa === null ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true };
   return {
     cert,
     key,
     ...client,
     minVersion: "TLSv1.2",
-    ALPNProtocols: ["h2", "http/1.1"],
+    ALPNProtocols: http2 ? ["h2", "http/1.1"] : ["http/1.1"],
     // A client may not have the server compute keys again and again (RFC 9113, 9.2.1 forbids it altogether).
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
   };

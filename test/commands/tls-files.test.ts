@@ -65,5 +65,6 @@ test("a path in the file starts from its folder, one on the command line from wh
     cert: join(folder, "a/cert.pem"),
     key: "/place/b/key.pem",
     clientCa: "/place/ca.pem",
+    http2: true,
   });
 });

@@ -20,14 +20,14 @@ const cleanup = useCleanup();
 
 function tlsOverrides(
   authority: Authority,
-  { clientCa = false, ...overrides }: Overrides & { clientCa?: boolean } = {},
+  { clientCa = false, http2 = true, ...overrides }: Overrides & { clientCa?: boolean; http2?: boolean } = {},
 ) {
   const { certFile, keyFile, ...issued } = authority.issue();
-  const tls = { cert: certFile, key: keyFile, clientCa: clientCa ? authority.certFile : null };
+  const tls = { cert: certFile, key: keyFile, clientCa: clientCa ? authority.certFile : null, http2 };
   return { issued, overrides: { ...overrides, listen: { ...overrides.listen, tls } } };
 }
 
-async function start(options: Overrides & { clientCa?: boolean } = {}) {
+async function start(options: Overrides & { clientCa?: boolean; http2?: boolean } = {}) {
   const authority = new Authority(cleanup);
   const { overrides } = tlsOverrides(authority, options);
   const staged = await stageHttp(cleanup, undefined, overrides);
@@ -56,6 +56,13 @@ function handshake(port: number, options: ConnectionOptions): Promise<string> {
     }),
   );
 }
+
+test.each([true, false])("HTTP/2 is offered if http2 is %s, HTTP/1.1 always", async (http2) => {
+  const { gateway, tls } = await start({ http2 });
+  const both = { ...tls, ALPNProtocols: ["h2", "http/1.1"] };
+  expect(await handshake(gateway.traffic.port, both)).toBe(`TLSv1.3 ${http2 ? "h2" : "http/1.1"}`);
+  expect(await handshake(gateway.traffic.port, { ...tls, ALPNProtocols: ["http/1.1"] })).toBe("TLSv1.3 http/1.1");
+});
 
 describe("HTTP/1.1 over TLS", () => {
   test.each(["TLSv1.2", "TLSv1.3"] as const)(

@@ -21,7 +21,7 @@ export function useTls(): (overrides?: Overrides) => TlsListener {
     for (const close of open) await close();
   });
   return (overrides = {}) => {
-    const tls = { cert: issued.certFile, key: issued.keyFile, clientCa: null };
+    const tls = { cert: issued.certFile, key: issued.keyFile, clientCa: null, http2: true };
     return { ca: authority.cert, overrides: { ...overrides, listen: { ...overrides.listen, tls } } };
   };
 }
