@@ -2,7 +2,6 @@
 // below this file knows of another part; what happens to a request stands in pipeline.ts.
 import { randomUUID } from "node:crypto";
 import { startAdmin } from "./admin/server.ts";
-import { TokenFileProblem } from "./auth/tokens-file-verifier.ts";
 import { readRegularFile } from "./config/regular-file.ts";
 import { type ClientAddressRules, readPeer } from "./core/client-address.ts";
 import type { Clock } from "./core/clock.ts";
@@ -50,6 +49,7 @@ export interface Gateway {
   readonly admin: ListenerAddress;
   /** Null: an ingress cannot ask. */
   readonly decision: ListenerAddress | null;
+  readonly grpc: ListenerAddress | null;
   /**
    * Readiness fails, traffic goes on for `drain.delay`, each answer ending its connection, then no new connections;
    * resolves when what is in flight is done or `drain.timeout` is over, and everything is closed.
@@ -59,7 +59,7 @@ export interface Gateway {
 
 /** A port could not be had; the system's error is the cause. */
 export class ListenFailed extends Error {
-  readonly listener: "traffic" | "admin" | "decision";
+  readonly listener: "traffic" | "admin" | "decision" | "grpc";
   readonly address: ListenerAddress;
 
   constructor(listener: ListenFailed["listener"], { host, port }: ListenerAddress, cause: unknown) {
@@ -86,8 +86,7 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
   const decision = await openDecision().catch(async (error) => {
     await admin.close();
     await close();
-    const { http } = settings.decision;
-    throw error instanceof TokenFileProblem || http === null ? error : new ListenFailed("decision", http, error);
+    throw error;
   });
   const traffic = await server.listen(settings.listen.host, settings.listen.port).catch(async (error) => {
     await decision.drain(0);
@@ -97,12 +96,13 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
   });
   log.info({ listener: "traffic", ...traffic }, "listening");
   log.info({ listener: "admin", host: admin.host, port: admin.port }, "listening");
-  if (decision.http !== null) log.info({ listener: "decision", ...decision.http }, "listening");
+  decision.announceStart();
   status = "ready";
   return {
     traffic,
     admin: { host: admin.host, port: admin.port },
     decision: decision.http,
+    grpc: decision.grpc,
     async drain() {
       status = "draining";
       telemetry.metrics.setDraining();
@@ -125,7 +125,7 @@ interface Parts {
   readonly telemetry: Telemetry;
   /** The upstream's addresses are asked no more how they are. */
   readonly stopChecking: () => void;
-  /** Rejects with a TokenFileProblem or the system's error. */
+  /** Rejects with a TokenFileProblem or a ListenFailed. */
   readonly openDecision: () => Promise<DecisionListeners>;
   /** Takes down what is not a listener. */
   readonly close: () => Promise<void>;
@@ -190,7 +190,7 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     telemetry.close();
     upstream.close();
   };
-  const parts = { rules, store, verifier, fields, telemetry, clock, log };
+  const parts = { rules, store, verifier, fields, telemetry, clock, log, ListenFailed };
   return {
     server,
     telemetry,

@@ -15,6 +15,16 @@ export const decision = section("Where an ingress asks for decisions, without se
       "Connections of callers at once, besides 64 of peers that have not shown yet that they may ask.",
     ),
   }),
+  grpc: section("For Envoy and Istio over gRPC: external authorization, rate limit service, and gRPC's health check.", {
+    enabled: flag(false, "Opens the gRPC listener; callers or secretsFile has to say who may ask."),
+    host: host("127.0.0.1", "The address of the gRPC listener."),
+    port: wholeNumber(9466, [0, 65535], "The port of the gRPC listener; 0 picks a free one."),
+    maxConnections: wholeNumber(
+      256,
+      [1, 65535],
+      "Connections of callers at once, each with at most 100 calls at once, besides 64 of other peers.",
+    ),
+  }),
   callers: listOf(network, {
     default: [],
     description: "Addresses and networks of ingresses that may ask, and so name any client.",

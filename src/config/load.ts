@@ -143,6 +143,7 @@ function toSettings(values: ParsedConfig, absolute: (key: string, path: string) 
     auth: { ...auth, tokensFile: path("auth.tokensFile", auth.tokensFile) },
     decision: {
       http: decision.http.enabled ? decision.http : null,
+      grpc: decision.grpc.enabled ? decision.grpc : null,
       callers: decision.callers,
       secretsFile: path("decision.secretsFile", decision.secretsFile),
       denyStatus: decision.denyStatus,

@@ -49,18 +49,36 @@ function judgeListeners({ values: { listen, admin }, isSound, refuse }: Pairs): 
   }
 }
 
-function judgeDecision({ values: { decision, listen, admin }, isSound, refuse }: Pairs): void {
-  const { http, callers, secretsFile } = decision;
-  if (!isSound("decision.http.enabled") || !http.enabled) return;
+function judgeDecision(pairs: Pairs): void {
+  const { values, isSound, refuse } = pairs;
+  const { callers, secretsFile } = values.decision;
+  const open = (["http", "grpc"] as const).filter(
+    (kind) => isSound(`decision.${kind}.enabled`) && values.decision[kind].enabled,
+  );
+  if (open.length === 0) return;
+  const first = `decision.${open[0]}`;
   if (isSound("decision.callers", "decision.secretsFile") && callers.length === 0 && secretsFile === null) {
-    const expected = "addresses of those who may ask (or decision.secretsFile), since decision.http.enabled is true";
-    refuse("decision.callers", "nothing", expected, "decision.http.enabled");
+    const expected = `addresses of those who may ask (or decision.secretsFile), since ${first}.enabled is true`;
+    refuse("decision.callers", "nothing", expected, `${first}.enabled`);
   }
-  if (!isSound("decision.http.host", "decision.http.port")) return;
-  for (const [name, other] of [["listen", listen] as const, ["admin", admin] as const]) {
-    if (!isSound(`${name}.host`, `${name}.port`) || !collide(http, other)) continue;
-    const expected = `another port than ${name}.port where ${http.host} and ${other.host} overlap`;
-    refuse("decision.http.port", String(http.port), expected, `${name}.port`, "decision.http.host", `${name}.host`);
+  const others: Record<string, Address> = { listen: values.listen, admin: values.admin };
+  for (const kind of open) {
+    const name = `decision.${kind}`;
+    judgeDecisionPort(pairs, { ...values.decision[kind], name }, others);
+    others[name] = values.decision[kind];
+  }
+}
+
+function judgeDecisionPort(
+  { isSound, refuse }: Pairs,
+  { name, host, port }: Address & { readonly name: string },
+  others: Readonly<Record<string, Address>>,
+): void {
+  if (!isSound(`${name}.host`, `${name}.port`)) return;
+  for (const [otherName, other] of Object.entries(others)) {
+    if (!isSound(`${otherName}.host`, `${otherName}.port`) || !collide({ host, port }, other)) continue;
+    const expected = `another port than ${otherName}.port where ${host} and ${other.host} overlap`;
+    refuse(`${name}.port`, String(port), expected, `${otherName}.port`, `${name}.host`, `${otherName}.host`);
   }
 }
 
@@ -125,7 +143,12 @@ function judgeUpstreamAddresses({ values, isSound, refuse }: Pairs): void {
     addresses.length === 0
       ? [{ key: "upstream.url", addresses }]
       : addresses.map((address, index) => ({ key: `upstream.addresses.${index}`, addresses: [address] }));
-  const listeners = { listen, admin, ...(decision.http.enabled ? { "decision.http": decision.http } : {}) };
+  const listeners = {
+    listen,
+    admin,
+    ...(decision.http.enabled ? { "decision.http": decision.http } : {}),
+    ...(decision.grpc.enabled ? { "decision.grpc": decision.grpc } : {}),
+  };
   for (const [name, listener] of Object.entries(listeners)) {
     if (!isSound(`${name}.host`, `${name}.port`)) continue;
     for (const { key, addresses } of places) {

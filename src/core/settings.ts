@@ -51,12 +51,20 @@ export interface Settings {
 
 export interface DecisionSettings {
   /** Null: nobody can ask over HTTP. */
-  readonly http: { readonly host: string; readonly port: number; readonly maxConnections: number } | null;
+  readonly http: DecisionListenerSettings | null;
+  /** Null: nobody can ask over gRPC. */
+  readonly grpc: DecisionListenerSettings | null;
   /** Addresses and networks that may ask. */
   readonly callers: readonly string[];
   /** Absolute path, as that of the tokens file. */
   readonly secretsFile: string | null;
   readonly denyStatus: DenyStatus;
+}
+
+export interface DecisionListenerSettings {
+  readonly host: string;
+  readonly port: number;
+  readonly maxConnections: number;
 }
 
 /** 429: every refusal has the status that a client of the proxy would get. 403: every refusal but 401 is a 403. */

@@ -24,6 +24,8 @@ export interface DecisionCall {
   readonly rawFields: readonly string[];
   /** False where the ingress has no way to pass Authorization on: nobody asks for a token then. */
   readonly canShowToken: boolean;
+  /** True where the ingress can only be told that the limit is reached: nothing else refuses then. */
+  readonly quotaOnly?: boolean;
 }
 
 export interface DecisionAnswer {
@@ -76,8 +78,13 @@ export function createDecideCall(options: DecideCallOptions): DecideCall {
     const peer = options.readPeer(formatIpAddress(address));
     const facts: RequestFacts = { peer, rawFields, method, target, httpVersion: "1.1", nowMs: options.nowMs() };
     const verdict = call.canShowToken ? options.decide(facts) : options.decideWithoutToken(facts);
-    return verdict instanceof Promise ? verdict.then((decided) => conclude(facts, decided)) : conclude(facts, verdict);
+    const end = (decided: Verdict) => conclude(facts, call.quotaOnly === true ? quotaAlone(decided) : decided);
+    return verdict instanceof Promise ? verdict.then(end) : end(verdict);
   };
+}
+
+function quotaAlone(verdict: Verdict): Verdict {
+  return verdict.decision.outcome === "throttled" ? verdict : { ...verdict, problem: null };
 }
 
 /** The answer to a call that cannot be decided. No client is known, so there is no quota to tell of. */

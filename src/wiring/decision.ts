@@ -7,11 +7,12 @@ import type { CounterStore } from "../core/counter-store.ts";
 import type { RequestRules } from "../core/decide.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import { coversIpv4, parseCidr } from "../core/ip-address.ts";
-import type { Settings } from "../core/settings.ts";
+import type { DecisionListenerSettings, Settings } from "../core/settings.ts";
 import type { Verifier } from "../core/verifier.ts";
 import { Callers } from "../decision/callers.ts";
 import { createDecideCall } from "../decision/decide-call.ts";
-import { type DecisionListener, startDecisionListener } from "../decision/http-listener.ts";
+import type { GrpcDecisionOptions, GrpcDecisions } from "../decision/grpc/start.ts";
+import { startDecisionListener } from "../decision/http-listener.ts";
 import { createDecide } from "../pipeline.ts";
 import { trustedRequestId } from "../proxy/request-fields.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -26,45 +27,88 @@ export interface DecisionParts {
   readonly telemetry: Telemetry;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly ListenFailed: new (listener: "decision" | "grpc", address: Address, cause: unknown) => Error;
 }
 
-/** Every way to ask is opened, or none. */
+type Address = Pick<DecisionListenerSettings, "host" | "port">;
+
+/** Every way to ask that is configured is opened, or none. */
 export interface DecisionListeners {
-  readonly http: { readonly host: string; readonly port: number } | null;
+  readonly http: Address | null;
+  readonly grpc: Address | null;
+  /** The gateway is ready: whoever asks how it is may know. */
+  announceStart(): void;
   announceEnd(): void;
   drain(timeoutMs: number): Promise<void>;
 }
 
-/** Rejects with a TokenFileProblem, or with the system's error when the address cannot be had. */
+/** Rejects with a TokenFileProblem, or with a ListenFailed. */
 export async function openDecision(settings: Settings, parts: DecisionParts): Promise<DecisionListeners> {
-  const { http } = settings.decision;
-  if (http === null) return { http: null, announceEnd: () => {}, drain: async () => {} };
-  const { telemetry, log } = parts;
+  const { http: httpSettings, grpc: grpcSettings } = settings.decision;
+  if (httpSettings === null && grpcSettings === null) return none;
+  const { telemetry, log, ListenFailed } = parts;
   const secrets = await openSecrets(settings, log);
-  const callers = createCallers(settings, secrets, log);
-  const listener = await startDecisionListener({
-    ...http,
+  const common = {
     headTimeoutMs: settings.timeouts.headMs,
     keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
     denyStatus: settings.decision.denyStatus,
-    callers,
+    callers: createCallers(settings, secrets, log),
     decide: createDecision(settings, parts),
+    nowMs: parts.clock.monotonicMs,
     onRefused: telemetry.callRefused,
-    onFailure: (error) => log.error({ err: error }, "internal error"),
-  }).catch((error) => {
-    secrets?.close();
-    throw error;
-  });
+    onFailure: (error: unknown) => log.error({ err: error }, "internal error"),
+  };
+  const http =
+    httpSettings === null
+      ? null
+      : await startDecisionListener({ ...httpSettings, ...common }).catch((error) => {
+          secrets?.close();
+          throw new ListenFailed("decision", httpSettings, error);
+        });
+  const grpc =
+    grpcSettings === null
+      ? null
+      : await openGrpc({ ...grpcSettings, ...common }).catch(async (error) => {
+          await http?.drain(0);
+          secrets?.close();
+          throw new ListenFailed("grpc", grpcSettings, error);
+        });
   return {
-    http: { host: listener.host, port: listener.port },
-    announceEnd: () => listener.announceEnd(),
-    drain: (timeoutMs) => drain(listener, secrets, timeoutMs),
+    http: addressOf(http),
+    grpc: addressOf(grpc),
+    announceStart() {
+      if (http !== null) log.info({ listener: "decision", ...addressOf(http) }, "listening");
+      if (grpc !== null) log.info({ listener: "grpc", ...addressOf(grpc) }, "listening");
+      grpc?.setServing(true);
+    },
+    announceEnd() {
+      http?.announceEnd();
+      grpc?.setServing(false);
+    },
+    async drain(timeoutMs) {
+      const [calls = 0] = await Promise.all([grpc?.drain(timeoutMs), http?.drain(timeoutMs)]);
+      if (calls > 0) log.warn({ calls }, "drain timeout over, calls for decisions broken off");
+      secrets?.close();
+    },
   };
 }
 
-async function drain(listener: DecisionListener, secrets: Verifier | null, timeoutMs: number): Promise<void> {
-  await listener.drain(timeoutMs);
-  secrets?.close();
+const none: DecisionListeners = {
+  http: null,
+  grpc: null,
+  announceStart: () => {},
+  announceEnd: () => {},
+  drain: async () => {},
+};
+
+/** Loaded only where it is configured: nobody else pays for it. */
+async function openGrpc(options: GrpcDecisionOptions): Promise<GrpcDecisions> {
+  const { startGrpcDecisions } = await import("../decision/grpc/start.ts");
+  return startGrpcDecisions(options);
+}
+
+function addressOf(listener: Address | null): Address | null {
+  return listener === null ? null : { host: listener.host, port: listener.port };
 }
 
 function createDecision(settings: Settings, { rules, store, verifier, fields, telemetry, clock }: DecisionParts) {

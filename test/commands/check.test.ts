@@ -110,6 +110,18 @@ const messages = new Map([
   ],
   ["decision-deny-status.yaml", "decision-deny-status.yaml:2:15: decision.denyStatus: found 503, expected 429 or 403"],
   [
+    "decision-grpc-is-the-upstream.yaml",
+    `decision-grpc-is-the-upstream.yaml:2:32: upstream.url: found "http://127.0.0.1:3000", expected another address than the gateway's own (decision.grpc)`,
+  ],
+  [
+    "decision-grpc-port-taken.yaml",
+    "decision-grpc-port-taken.yaml:2:32: decision.grpc.port: found 9466, expected another port than decision.http.port where 127.0.0.1 and 127.0.0.1 overlap",
+  ],
+  [
+    "decision-grpc-without-callers.yaml",
+    "decision-grpc-without-callers.yaml:2:20: decision.callers: found nothing, expected addresses of those who may ask (or decision.secretsFile), since decision.grpc.enabled is true",
+  ],
+  [
     "decision-is-the-upstream.yaml",
     `decision-is-the-upstream.yaml:2:32: upstream.url: found "http://127.0.0.1:3000", expected another address than the gateway's own (decision.http)`,
   ],

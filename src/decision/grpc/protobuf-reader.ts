@@ -1,0 +1,135 @@
+// Reads the wire format of protobuf. A message that is not well-formed ends early and says so (`isBroken`), so reading never
+// throws; what is unknown, or known by another wire type, is skipped, as every reader has to. It copies nothing but the
+// texts that are asked for, and its depth is that of the code that reads, never that of the message.
+
+/** The tags of the fields that are read here: a number and a wire type. */
+export const varintTag = (field: number): number => field * 8;
+export const bytesTag = (field: number): number => field * 8 + wireTypes.bytes;
+
+const wireTypes = { varint: 0, fixed64: 1, bytes: 2, groupStart: 3, groupEnd: 4, fixed32: 5 } as const;
+
+/** A varint holds 64 bits, seven in each byte. */
+const maxVarintBytes = 10;
+/** What other readers allow as well. */
+const maxGroupDepth = 100;
+
+export class ProtobufReader {
+  readonly #bytes: Buffer;
+  #at = 0;
+  #end: number;
+  #tag = 0;
+  #isBroken = false;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+    this.#end = bytes.length;
+  }
+
+  get isBroken(): boolean {
+    return this.#isBroken;
+  }
+
+  /** The tag of the next field, whose value has to be read or skipped; 0 at the end of the message. */
+  next(): number {
+    this.#tag = 0;
+    if (this.#at >= this.#end) return 0;
+    const tag = this.#varint();
+    // Fields are numbered from 1 to 2^29 - 1.
+    if (tag < 8 || tag > 0xffff_ffff) this.#break();
+    else this.#tag = tag;
+    return this.#tag;
+  }
+
+  /** Of 64 bits; beyond 2^53 not exact, but never small. */
+  number(): number {
+    return this.#varint();
+  }
+
+  /** Bytes as they are, one to a character, as the fields of HTTP are read elsewhere. */
+  latin1(): string {
+    const length = this.#varint();
+    const start = this.#at;
+    return this.#advance(length) ? this.#bytes.toString("latin1", start, this.#at) : "";
+  }
+
+  /** A message within this one: `read` sees its fields and no others. */
+  message<T>(read: (reader: ProtobufReader, into: T) => void, into: T): void {
+    const length = this.#varint();
+    const start = this.#at;
+    if (!this.#advance(length)) return;
+    const [after, end] = [this.#at, this.#end];
+    this.#at = start;
+    this.#end = after;
+    read(this, into);
+    this.#end = end;
+    this.#at = this.#isBroken ? end : after;
+  }
+
+  skip(): void {
+    if ((this.#tag & 7) === wireTypes.groupStart) this.#skipGroup();
+    else this.#skipValue();
+  }
+
+  #skipValue(): void {
+    switch (this.#tag & 7) {
+      case wireTypes.varint:
+        this.#varint();
+        break;
+      case wireTypes.fixed64:
+        this.#advance(8);
+        break;
+      case wireTypes.bytes:
+        this.#advance(this.#varint());
+        break;
+      case wireTypes.fixed32:
+        this.#advance(4);
+        break;
+      default:
+        this.#break();
+    }
+  }
+
+  #skipGroup(): void {
+    const open = [this.#tag >>> 3];
+    while (open.length > 0) {
+      const tag = this.next();
+      const wireType = tag & 7;
+      const isWrong =
+        tag === 0 ||
+        (wireType === wireTypes.groupStart && open.push(tag >>> 3) > maxGroupDepth) ||
+        (wireType === wireTypes.groupEnd && open.pop() !== tag >>> 3);
+      if (isWrong) {
+        this.#break();
+        return;
+      }
+      if (wireType !== wireTypes.groupStart && wireType !== wireTypes.groupEnd) this.#skipValue();
+    }
+  }
+
+  #varint(): number {
+    let value = 0;
+    let factor = 1;
+    for (let i = 0; i < maxVarintBytes && this.#at < this.#end; i += 1) {
+      const byte = this.#bytes[this.#at] ?? 0;
+      this.#at += 1;
+      value += (byte & 0x7f) * factor;
+      if (byte < 0x80) return value;
+      factor *= 128;
+    }
+    this.#break();
+    return 0;
+  }
+
+  #advance(length: number): boolean {
+    if (length > this.#end - this.#at) this.#break();
+    else this.#at += length;
+    return !this.#isBroken;
+  }
+
+  /** Nothing more of it is read, by whichever depth. */
+  #break(): void {
+    this.#isBroken = true;
+    this.#tag = 0;
+    this.#at = this.#end;
+  }
+}

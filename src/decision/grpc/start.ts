@@ -1,0 +1,100 @@
+// The gRPC port: Envoy's two services and the health check, each under its name. Loaded only where the port is configured.
+import type { Socket } from "node:net";
+import type { CallRefusal } from "../../core/decision-call.ts";
+import { CallerConnections } from "../caller-connections.ts";
+import { type Callers, secretField } from "../callers.ts";
+import type { DecideCall } from "../decide-call.ts";
+import { fieldValues } from "../http-call.ts";
+import { authorization } from "./authorization.ts";
+import type { GrpcCall } from "./call.ts";
+import { HealthService } from "./health.ts";
+import { rateLimit } from "./rate-limit.ts";
+import { type GrpcMethod, GrpcServer } from "./server.ts";
+import { type GrpcStatus, grpcCodes, statuses } from "./status.ts";
+
+export interface GrpcDecisionOptions {
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  readonly maxConnections: number;
+  readonly headTimeoutMs: number;
+  readonly keepAliveTimeoutMs: number;
+  readonly callers: Callers;
+  readonly decide: DecideCall;
+  readonly nowMs: () => number;
+  /** `caller` is an address. */
+  readonly onRefused: (reason: CallRefusal, caller: string) => void;
+  readonly onFailure: (error: unknown) => void;
+}
+
+export interface GrpcDecisions {
+  readonly host: string;
+  readonly port: number;
+  /** What the health check says; not serving at first. */
+  setServing(isServing: boolean): void;
+  /** Resolves with how many calls were broken off. */
+  drain(timeoutMs: number): Promise<number>;
+}
+
+const services = {
+  authorization: "envoy.service.auth.v3.Authorization",
+  rateLimit: "envoy.service.ratelimit.v3.RateLimitService",
+  health: "grpc.health.v1.Health",
+} as const;
+
+/** Envoy takes heads of 60 KiB unless told otherwise, and certificates and metadata can come with them. */
+const maxQuestionBytes = 256 * 1024;
+const maxHealthBytes = 1024;
+
+/** Rejects with the system's error when the address cannot be had. */
+export async function startGrpcDecisions(options: GrpcDecisionOptions): Promise<GrpcDecisions> {
+  const { callers, decide, nowMs, onRefused, headTimeoutMs, keepAliveTimeoutMs, onFailure } = options;
+  const health = new HealthService([services.authorization, services.rateLimit]);
+  const connections = new CallerConnections(options.maxConnections);
+  const ofCallers = (maxMessageBytes: number, handle: GrpcMethod["handle"]): GrpcMethod => ({
+    maxMessageBytes,
+    admits({ socket, rawFields }) {
+      const isCaller =
+        callers.includeAddress(socket.remoteAddress) || callers.includeSecret(fieldValues(rawFields, secretField));
+      if (isCaller) connections.promote(socket);
+      return isCaller ? null : statuses.untrusted;
+    },
+    handle,
+  });
+  // An orchestrator's probe has no secret, and learns nothing but whether to send calls.
+  const probe: GrpcMethod = { maxMessageBytes: maxHealthBytes, admits: () => null, handle: health.check };
+  const server = new GrpcServer({
+    methods: new Map([
+      [`/${services.authorization}/Check`, ofCallers(maxQuestionBytes, authorization(decide))],
+      [`/${services.rateLimit}/ShouldRateLimit`, ofCallers(maxQuestionBytes, rateLimit(decide, nowMs))],
+      [`/${services.health}/Check`, probe],
+      [`/${services.health}/Watch`, ofCallers(maxHealthBytes, health.watch)],
+    ]),
+    admitsConnection(socket: Socket) {
+      const isAdmitted = connections.add(socket, callers.includeAddress(socket.remoteAddress));
+      if (!isAdmitted) onRefused("overloaded", socket.remoteAddress ?? "");
+      return isAdmitted;
+    },
+    headTimeoutMs,
+    keepAliveTimeoutMs,
+    onCallFailed: (call, status) => tellOf(call, status, onRefused),
+    onFailure,
+  });
+  const address = await server.listen(options.host, options.port);
+  return {
+    ...address,
+    setServing: (isServing) => health.setServing(isServing),
+    async drain(timeoutMs) {
+      health.setServing(false);
+      health.close();
+      return server.drain(timeoutMs);
+    },
+  };
+}
+
+/** What says nothing of a decision is not told: the health check, our own bugs and our own end. */
+function tellOf({ socket }: GrpcCall, { code }: GrpcStatus, onRefused: GrpcDecisionOptions["onRefused"]): void {
+  const untold: readonly number[] = [grpcCodes.notFound, grpcCodes.internal, grpcCodes.unavailable];
+  if (untold.includes(code)) return;
+  onRefused(code === grpcCodes.permissionDenied ? "untrusted" : "malformed", socket.remoteAddress ?? "");
+}
