@@ -253,7 +253,7 @@ export class Forwarding implements ResponseHandler, Seeker, RequestListener {
 
   onDrain(): void {
     this.#patience?.pause();
-    this.#connection?.resume();
+    this.#connection?.resume(this.#downstream.isFlushed);
   }
 
   #newPatience(): Patience {

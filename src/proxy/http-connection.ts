@@ -93,6 +93,7 @@ export class HttpConnection {
   send(request: UpstreamRequest, handler: ResponseHandler): void {
     const { body } = request;
     this.#turn = { request, handler, isBodySent: body === null || isWhole(body), sawHead: false, switched: null };
+    this.#reader.forget();
     this.#parser.begin(request.method);
     this.#responseTimer.refresh();
     if (body === null) {
@@ -123,7 +124,9 @@ export class HttpConnection {
     this.#socket.pause();
   }
 
-  resume(): void {
+  /** `isFlushed`: nothing that was handed on is kept any more. */
+  resume(isFlushed: boolean): void {
+    if (isFlushed) this.#reader.reclaim();
     if (!this.#isPaused) return;
     this.#isPaused = false;
     this.#responseTimer.refresh();
@@ -172,10 +175,13 @@ export class HttpConnection {
     if (body !== null && !isWhole(body)) body.resume();
   };
 
-  readonly #onBytes = (bytes: Buffer): boolean => {
+  readonly #onBytes = (bytes: Buffer): "read" | "kept" | "lent" => {
+    const turn = this.#turn;
     this.#isKept = false;
     this.#read(bytes);
-    return this.#isKept;
+    if (!this.#isKept) return "read";
+    // Of a turn that is over nobody tells when the client has it.
+    return this.#turn === turn ? "lent" : "kept";
   };
 
   #read(bytes: Buffer): void {
@@ -214,7 +220,7 @@ export class HttpConnection {
   #rest(): void {
     this.isReused = true;
     // A client that read slowly is gone by now, and an end must be seen.
-    if (this.#isPaused) this.resume();
+    if (this.#isPaused) this.resume(false);
     if (this.#idleTimer === null) this.#idleTimer = setTimeout(this.#onIdle, this.#idleMs);
     else this.#idleTimer.refresh();
   }

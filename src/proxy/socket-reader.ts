@@ -3,8 +3,11 @@
 // kept of it pins no more than twice its size.
 import { connect, type Socket, type TcpNetConnectOpts } from "node:net";
 
-/** Returns whether it keeps the bytes: then nothing is read over them. */
-export type OnBytes = (bytes: Buffer) => boolean;
+/**
+ * Returns what becomes of the bytes: `read` ones are read over, `kept` ones never, `lent` ones when they have been
+ * reclaimed.
+ */
+export type OnBytes = (bytes: Buffer) => "read" | "kept" | "lent";
 
 const bufferBytes = 64 * 1024;
 
@@ -15,8 +18,12 @@ export class SocketReader {
   readonly socket: Socket;
   /** It is read into memory of ours. */
   readonly #isOwn: boolean;
-  #buffer: Buffer | null = null;
+  #buffer: Uint8Array | null = null;
   #onBytes: OnBytes | null = null;
+  /** What was lent last, if nothing else is in its memory. */
+  #lent: Uint8Array | null = null;
+  /** To be read into next. */
+  #spare: Uint8Array | null = null;
 
   private constructor(socket: Socket | ((reader: SocketReader) => Socket)) {
     this.#isOwn = typeof socket === "function";
@@ -44,17 +51,34 @@ export class SocketReader {
     this.socket.off("data", this.#onData);
   }
 
+  /** Nobody uses any more what was lent since it was forgotten last. */
+  reclaim(): void {
+    this.#spare = this.#lent ?? this.#spare;
+    this.#lent = null;
+  }
+
+  /** What was lent is not given back. */
+  forget(): void {
+    this.#lent = null;
+    this.#spare = null;
+  }
+
   readonly #onData = (bytes: Buffer): void => void this.#onBytes?.(bytes);
 
   get #memory() {
     return {
-      buffer: (): Buffer => {
-        this.#buffer ??= Buffer.allocUnsafeSlow(bufferBytes);
+      buffer: (): Uint8Array => {
+        if (this.#buffer !== null) return this.#buffer;
+        this.#buffer = this.#spare ?? Buffer.allocUnsafeSlow(bufferBytes);
+        this.#spare = null;
         return this.#buffer;
       },
       callback: (count: number, memory: Uint8Array): boolean => {
         const bytes = Buffer.from(memory.buffer, memory.byteOffset, count);
-        if (this.#onBytes?.(bytes)) this.#buffer = behind(memory, count);
+        const fate = this.#onBytes?.(bytes) ?? "read";
+        if (fate === "read") return true;
+        this.#buffer = behind(memory, count);
+        this.#lent = fate === "lent" && this.#buffer === null ? memory : null;
         return true;
       },
     };

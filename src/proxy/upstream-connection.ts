@@ -41,8 +41,9 @@ export class UpstreamConnection {
     this.#http.pause();
   }
 
-  resume(): void {
-    this.#http.resume();
+  /** `isFlushed`: nothing that was handed on is kept any more. */
+  resume(isFlushed: boolean): void {
+    this.#http.resume(isFlushed);
   }
 
   /** Takes back what was sent; its handler hears nothing more. A socket that was handed out is not reached. */

@@ -53,7 +53,8 @@ export class FastLane {
   #isLast = false;
   #endsWhenIdle = false;
   /** What came while a request was being answered. */
-  #next: Buffer | null = null;
+  #next: Buffer[] = [];
+  #nextBytes = 0;
   #firstRequestTimer: NodeJS.Timeout | null = null;
 
   constructor({ socket, tcp, peer }: Accepted, options: FastLaneOptions, context: ActiveRequestContext) {
@@ -90,7 +91,7 @@ export class FastLane {
     this.#isTaken = false;
     this.onTurns(true);
     if (this.isClosing) this.#end();
-    else if (this.#next !== null) this.#leave(this.#next);
+    else if (this.#nextBytes > 0) this.#leave(Buffer.concat(this.#next));
     else if (this.#endsWhenIdle) this.#end();
   }
 
@@ -189,8 +190,9 @@ export class FastLane {
       if (this.#requests === 0 || !isEmptyLines(bytes)) this.#begin(bytes);
       return;
     }
-    this.#next = this.#next === null ? bytes : Buffer.concat([this.#next, bytes]);
-    if (this.#next.length >= maxWaitingBytes) this.socket.pause();
+    this.#next.push(bytes);
+    this.#nextBytes += bytes.length;
+    if (this.#nextBytes >= maxWaitingBytes) this.socket.pause();
   };
 
   /** As everywhere: a client that closes its sending side before the answer counts as gone. */

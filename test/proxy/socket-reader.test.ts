@@ -47,7 +47,7 @@ async function readEach(pieces: readonly Buffer[], isKept: (index: number) => bo
         next += 1;
         send();
       }
-      return kept;
+      return kept ? "kept" : "read";
     });
     send();
   });
