@@ -12,6 +12,7 @@ export interface Load {
   readonly seconds: number;
   readonly method?: "GET" | "POST";
   readonly bodyBytes?: number;
+  readonly headers?: Readonly<Record<string, string>>;
   /** Each request on a connection of its own. */
   readonly fresh?: boolean;
 }
@@ -40,12 +41,15 @@ end
 
 export async function wrk(port: number, load: Load, folder: string, core: number): Promise<LoadResult> {
   const script = join(folder, "wrk.lua");
-  const { method = "GET", bodyBytes = 0, fresh = false } = load;
+  const { method = "GET", bodyBytes = 0, fresh = false, headers = {} } = load;
   writeFileSync(
     script,
     `wrk.method = "${method}"
 ${bodyBytes > 0 ? `wrk.body = string.rep("x", ${bodyBytes})\nwrk.headers["Content-Type"] = "application/json"` : ""}
 ${fresh ? 'wrk.headers["Connection"] = "close"' : ""}
+${Object.entries(headers)
+  .map(([name, value]) => `wrk.headers["${name}"] = "${value}"`)
+  .join("\n")}
 ${report}`,
   );
   const url = `http://127.0.0.1:${port}${load.path}`;

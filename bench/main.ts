@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { measureAsked } from "./asked.ts";
 import { type Contender, contenders, type Mode, type Started } from "./contenders.ts";
 import { measureDecisions } from "./decisions.ts";
 import { constantRate, wrk } from "./load.ts";
@@ -19,7 +20,7 @@ const { values } = parseArgs({
     seconds: { type: "string", default: "4" },
     scenarios: { type: "string", default: scenarios.map(({ id }) => id).join(",") },
     contenders: { type: "string", default: contenders.map(({ name }) => name).join(",") },
-    only: { type: "string", default: "load,latency,decisions,footprint" },
+    only: { type: "string", default: "load,latency,decisions,asked,footprint" },
     write: { type: "boolean", default: false },
   },
 });
@@ -148,12 +149,14 @@ async function main(): Promise<void> {
     latencies: [],
     footprints: [],
     decisions: [],
+    asked: [],
   };
   try {
     if (parts.has("footprint")) results.footprints.push(...(await measureFootprints(upstream, folder)));
     if (parts.has("decisions")) {
       results.decisions.push(...(await measureDecisions([1_000, 100_000, 1_000_000], cores.contender)));
     }
+    if (parts.has("asked")) results.asked.push(...(await measureAsked({ folder, rounds, seconds, cores })));
     if (parts.has("latency")) results.latencies.push(...(await measureLatency(upstream, folder)));
     if (parts.has("load")) {
       for (const scenario of chosen) results.measurements.push(...(await measureScenario(scenario, upstream, folder)));

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { cpus, release } from "node:os";
 import { join } from "node:path";
+import type { AskedResult } from "./asked.ts";
 import { chart } from "./chart.ts";
 import type { DecisionResult } from "./decisions.ts";
 import type { LoadResult } from "./load.ts";
@@ -43,6 +44,7 @@ export interface Results {
   readonly latencies: AddedLatency[];
   readonly footprints: Footprint[];
   readonly decisions: DecisionResult[];
+  readonly asked: AskedResult[];
 }
 
 const docs = join(import.meta.dirname, "../docs");
@@ -196,7 +198,23 @@ function otherTables(results: Results): string[] {
       "| contender | first answer ms | resident |",
       results.footprints.length === 0 ? [] : footprint,
     ),
+    ...table("Decisions that an ingress asks for", "| over | CPU µs | a second |", askedRows(results)),
     ...table("Decisions", "| clients | store | ns | bytes a client |", decisions),
+  ];
+}
+
+function askedRows({ asked, measurements }: Results): string[] {
+  const rows = [...new Set(asked.map(({ how }) => how))].map((how) => {
+    const all = asked.filter((one) => one.how === how);
+    const [cpuUs, perSecond] = [median(all.map((one) => one.cpuUs)), median(all.map((one) => one.perSecond))];
+    return `| ${how} | ${shown(cpuUs, 1)} | ${shown(perSecond, 0)} |`;
+  });
+  const own = measurements.filter(({ contender, scenario }) => contender === "Headgate" && scenario === "get-64");
+  if (rows.length === 0 || own.length === 0) return rows;
+  const perSecond = median(own.map(({ requests, seconds }) => requests / seconds));
+  return [
+    ...rows,
+    `| the proxy itself | ${shown(median(own.map(({ cpuUs }) => cpuUs)), 1)} | ${shown(perSecond, 0)} |`,
   ];
 }
 
