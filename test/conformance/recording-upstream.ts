@@ -32,8 +32,8 @@ export async function startRecordingUpstream(): Promise<RecordingUpstream> {
       text = text.slice(next.length);
       socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     }
+    if (!unread.has(socket)) socket.once("close", () => unread.delete(socket));
     unread.set(socket, text);
-    socket.once("close", () => unread.delete(socket));
   });
   return {
     url: raw.url,
