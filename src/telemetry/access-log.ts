@@ -4,7 +4,7 @@
 import { type Logger, symbols } from "pino";
 import type { Clock } from "../core/clock.ts";
 import type { Exchange } from "../core/exchange.ts";
-import { loggedPath, redactLine } from "./redaction.ts";
+import { isSuspicious, loggedPath, redactLine } from "./redaction.ts";
 import { Sampler } from "./sampler.ts";
 
 export interface AccessLog {
@@ -41,7 +41,11 @@ export function createAccessLog(log: Logger, options: AccessLogOptions): AccessL
       // A refusal that costs the client nothing can be repeated without end: throttled, under no route, not HTTP.
       const isFree = exchange.problem !== null && exchange.decision.outcome !== "admitted";
       if (isFree && !sampler.passes(exchange.client, exchange.endedMs)) return;
-      destination.write(redactLine(lineOf(exchange, target, level, clock.wallMs())));
+      const path = loggedPath(target);
+      const line = lineOf(exchange, path, level, clock.wallMs());
+      // Nothing else in it is of a client's choosing.
+      const mayHoldSecret = isSuspicious(path) || isSuspicious(exchange.id) || isSuspicious(exchange.method);
+      destination.write(mayHoldSecret ? redactLine(line) : line);
     },
     close: () => sampler.close(),
     get omitted() {
@@ -51,13 +55,13 @@ export function createAccessLog(log: Logger, options: AccessLogOptions): AccessL
 }
 
 /** As pino would write it. */
-function lineOf(exchange: Exchange, target: string, level: "info" | "warn", wallMs: number): string {
+function lineOf(exchange: Exchange, path: string, level: "info" | "warn", wallMs: number): string {
   const { startedMs, dispatchedMs, answeredMs, endedMs, decision } = exchange;
   const upstreamMs = dispatchedMs === null || answeredMs === null ? null : roundToMicros(answeredMs - dispatchedMs);
   return (
     `{"level":"${level}","time":${wallMs},"source":"${exchange.source}","id":${quoted(exchange.id)},` +
     `"traceId":${quoted(exchange.traceId)},"method":${quoted(exchange.method)},` +
-    `"route":${quoted(exchange.route)},"path":${quoted(loggedPath(target))},"status":${exchange.status},` +
+    `"route":${quoted(exchange.route)},"path":${quoted(path)},"status":${exchange.status},` +
     `"durationMs":${roundToMicros(endedMs - startedMs)},"upstreamMs":${upstreamMs},` +
     `"client":${quoted(exchange.client)},"decision":"${decision.outcome}","remaining":${decision.remaining},` +
     `"auth":"${exchange.auth}","problem":${quoted(exchange.problem)},"complete":${exchange.complete},` +
