@@ -30,4 +30,8 @@ export class CallerConnections {
     if (this.#callers.size >= this.#maxCallers || !this.#strangers.delete(socket)) return;
     this.#callers.add(socket);
   }
+
+  destroyAll(): void {
+    for (const socket of [...this.#callers, ...this.#strangers]) socket.destroy();
+  }
 }

@@ -64,6 +64,9 @@ export async function startDecisionListener(options: DecisionListenerOptions): P
   };
 }
 
+/** How long a caller that was refused past Node's response may take to read that and to close its side. */
+const lingerMs = 2_000;
+
 /** How long a kept connection may still bring a call after the port is closed: what is on its way is answered. */
 const graceMs = 1000;
 
@@ -73,7 +76,8 @@ async function drain(server: Server, calls: HttpCalls, timeoutMs: number): Promi
   const closed = new Promise<void>((resolve) => void NetServer.prototype.close.call(server, () => resolve()));
   const timers = [
     setTimeout(() => server.closeIdleConnections(), Math.min(graceMs, timeoutMs)),
-    setTimeout(() => server.closeAllConnections(), timeoutMs),
+    // Not by the server, which has forgotten those that it handed out.
+    setTimeout(() => calls.destroyAll(), timeoutMs),
   ];
   await closed;
   for (const timer of timers) clearTimeout(timer);
@@ -117,6 +121,10 @@ class HttpCalls {
 
   announceEnd(): void {
     this.#isEnding = true;
+  }
+
+  destroyAll(): void {
+    this.#connections.destroyAll();
   }
 
   #onConnection(socket: Socket): void {
@@ -197,5 +205,17 @@ class HttpCalls {
     }
     const { status, fields, body } = refuseCall(problem, this.#options.denyStatus);
     socket.end(serializeHead(status, STATUS_CODES[status] ?? "", [...fields, "Connection", "close"]) + body);
+    endInTime(socket);
   }
 }
+
+/** Node reads and times a socket no more that it hands out (CONNECT), and takes its listeners away. */
+function endInTime(socket: Duplex): void {
+  // Without a listener a reset would end the process.
+  socket.on("error", ignoreReset);
+  const timer = setTimeout(() => socket.destroy(), lingerMs);
+  socket.once("close", () => clearTimeout(timer));
+  socket.resume();
+}
+
+function ignoreReset(): void {}

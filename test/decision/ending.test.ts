@@ -1,10 +1,11 @@
 // How the decision listener begins and ends: with the gateway, and without losing what was asked.
 import { createServer } from "node:net";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, within } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
 import { stageDecision, token } from "./stage.ts";
 
 const cleanup = useCleanup();
@@ -58,5 +59,43 @@ test("a secrets file that cannot be used ends the start, and names its key", asy
   const decision = { http: { host: "127.0.0.1", port: 0, maxConnections: 1 }, secretsFile: "/nowhere/secrets" };
   await expect(startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides: { decision } })).rejects.toMatchObject({
     key: "decision.secretsFile",
+  });
+});
+
+const refusedRaw = [
+  ["a CONNECT", "CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n"],
+  ["what is no HTTP", "?\r\n\r\n"],
+] as const;
+
+describe.each(refusedRaw)("behind %s", (_, bytes) => {
+  test("a caller that keeps its side open is closed all the same", async () => {
+    const { gateway } = await stageDecision(cleanup);
+    const held = new RawConnection(gateway.decision?.port ?? 0, { allowHalfOpen: true });
+    cleanup(() => held.destroy());
+    held.write(bytes);
+    await held.read();
+    await eventually("it cannot be written to any more", () => {
+      held.write("x");
+      return held.socket.destroyed;
+    });
+  });
+
+  test("a caller that keeps its side open does not keep the gateway from ending", async () => {
+    const { gateway } = await stageDecision(cleanup);
+    const held = new RawConnection(gateway.decision?.port ?? 0, { allowHalfOpen: true });
+    cleanup(() => held.destroy());
+    held.write(bytes);
+    await held.read();
+    await within("the end", gateway.close(), 1_500);
+  });
+
+  test("a reset ends nothing but its connection", async () => {
+    const { connect, ask } = await stageDecision(cleanup);
+    const gone = connect();
+    gone.write(bytes);
+    await gone.readHead();
+    gone.socket.resetAndDestroy();
+    await gone.closed;
+    expect((await ask("/ext-authz/v2/x", `X-Forwarded-For: 192.0.2.1\r\n${token}`)).status).toBe(200);
   });
 });
