@@ -127,8 +127,9 @@ export class GrpcServer {
       call.fail(refused);
       return;
     }
+    const { headTimeoutMs } = this.#options;
     const intake = new MessageIntake(method.maxMessageBytes, this.#held);
-    const late = setTimeout(() => call.fail(failures.late), Math.min(timeoutMs, this.#options.headTimeoutMs));
+    const late = setTimeout(() => call.fail(failures.late), Math.min(timeoutMs, headTimeoutMs));
     call.onClose(() => {
       clearTimeout(late);
       intake.forget();
@@ -140,6 +141,8 @@ export class GrpcServer {
     });
     stream.once("end", () => {
       if (call.isOver) return;
+      // It is here in time. An answer may go on for as long as the caller likes: who watches waits for a change.
+      if (timeoutMs > headTimeoutMs) clearTimeout(late);
       const message = intake.whole();
       intake.forget();
       if (!Buffer.isBuffer(message)) call.fail(message);

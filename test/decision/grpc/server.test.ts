@@ -129,6 +129,18 @@ test("a message that takes too long to arrive is given up", async () => {
   expect(reply).toMatchObject({ grpcStatus: "4" });
 });
 
+test("an answer may take longer than a message", async () => {
+  const calls: GrpcCall[] = [];
+  const { port } = await startServer((_message, call) => void calls.push(call), { headTimeoutMs: 100 });
+  const session = await openSession(cleanup, port);
+  const reply = callRaw(session, path, [frame(empty)]);
+  await eventually("the call arrives", () => calls.length === 1);
+  // It began later, and so it tells that the time of the first one is over.
+  expect(await callRaw(session, path, [frame(empty, 0, 9)], { ends: false })).toMatchObject({ grpcStatus: "4" });
+  calls[0]?.reply(serving);
+  expect(await reply).toMatchObject({ grpcStatus: "0" });
+});
+
 test("at the end calls under way are answered, new ones are not taken, and the connection closes", async () => {
   const calls: GrpcCall[] = [];
   const { server, port } = await startServer((_message, call) => void calls.push(call));
