@@ -90,12 +90,15 @@ export class GrpcServer {
     }
     const session = performServerHandshake(socket, sessionOptions);
     session.on("error", ignoreBreak);
-    const connection = new GrpcConnection(session, {
-      firstCallTimeoutMs: this.#options.headTimeoutMs,
-      idleTimeoutMs: this.#options.keepAliveTimeoutMs,
-    });
+    const connection = new GrpcConnection(
+      { session, socket },
+      {
+        firstCallTimeoutMs: this.#options.headTimeoutMs,
+        idleTimeoutMs: this.#options.keepAliveTimeoutMs,
+      },
+    );
     this.#connections.add(connection);
-    session.once("close", () => this.#connections.delete(connection));
+    socket.once("close", () => this.#connections.delete(connection));
     session.on("stream", (stream, fields, _flags, rawFields) => {
       stream.on("error", ignoreBreak);
       if (stream.destroyed) return;

@@ -1,5 +1,6 @@
 // The gRPC server by itself, with a method of the tests' own: frames, bounds, deadlines and the end of connections.
 import { once } from "node:events";
+import { connect, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import type { GrpcCall } from "../../../src/decision/grpc/call.ts";
 import { type GrpcMethod, GrpcServer, type GrpcServerOptions } from "../../../src/decision/grpc/server.ts";
@@ -177,6 +178,37 @@ test.for(["headTimeoutMs", "keepAliveTimeoutMs"] as const)(
     await within("the end", closed);
   },
 );
+
+/** It does not end its side when the server does. */
+async function halfOpen(port: number): Promise<Socket> {
+  const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+  cleanup(() => socket.destroy());
+  socket.on("error", () => {});
+  socket.resume();
+  await once(socket, "connect");
+  return socket;
+}
+
+test.for([
+  ["says nothing", ""],
+  ["speaks HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"],
+])("a caller that %s and keeps its side open does not keep the server from ending", async ([, bytes = ""]) => {
+  const { server, port } = await startServer();
+  const socket = await halfOpen(port);
+  socket.write(bytes);
+  if (bytes !== "") await once(socket, "data");
+  await within("the end", server.drain(50), 1_000);
+});
+
+test("a caller that keeps its side open behind the end of its connection is closed", async () => {
+  const { port } = await startServer(undefined, { headTimeoutMs: 30 });
+  const socket = await halfOpen(port);
+  await once(socket, "end");
+  await eventually("it cannot be written to any more", () => {
+    socket.write("x");
+    return socket.destroyed;
+  });
+});
 
 test("a connection has 100 calls at once, and the next one waits for the end of one", async () => {
   const calls: GrpcCall[] = [];
