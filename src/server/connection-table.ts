@@ -51,7 +51,7 @@ export class ConnectionTable {
     return longest;
   }
 
-  /** It has become another one on the same socket, which is not idle before it says so. */
+  /** It has become another one on the same socket, which is added in its place and says itself when it is idle. */
   remove(connection: AnyConnection): void {
     this.#forget(connection);
     connection.onTurns = () => {};

@@ -92,7 +92,7 @@ export async function startGrpcDecisions(options: GrpcDecisionOptions): Promise<
   };
 }
 
-/** What says nothing of a decision is not told: the health check, our own bugs and our own end. */
+/** What says nothing of a decision is not told: a service whose health is unknown, our own bugs and our own end. */
 function tellOf({ socket }: GrpcCall, { code }: GrpcStatus, onRefused: GrpcDecisionOptions["onRefused"]): void {
   const untold: readonly number[] = [grpcCodes.notFound, grpcCodes.internal, grpcCodes.unavailable];
   if (untold.includes(code)) return;
