@@ -117,17 +117,17 @@ const goalsOfTheProject: readonly Goal[] = [
   {
     what: "a decision among 100,000 clients",
     goal: "≤ 300 ns",
-    found: (all) => `${ownDecision(all)?.decisionNs.toFixed(0)} ns`,
+    found: (all) => `${shown(ownDecision(all)?.decisionNs ?? Number.NaN, 0)} ns`,
   },
   {
     what: "memory of a client with one request",
     goal: "≤ 200 bytes",
-    found: (all) => `${ownDecision(all)?.bytesPerClient.toFixed(0)} bytes`,
+    found: (all) => `${shown(ownDecision(all)?.bytesPerClient ?? Number.NaN, 0)} bytes`,
   },
   {
     what: "start to first answer",
     goal: "≤ 250 ms",
-    found: (all) => `${median(ownFootprints(all).map(({ startMs }) => startMs)).toFixed(0)} ms`,
+    found: (all) => `${shown(median(ownFootprints(all).map(({ startMs }) => startMs)), 0)} ms`,
   },
   {
     what: "idle resident memory",
@@ -186,7 +186,7 @@ function otherTables(results: Results): string[] {
   });
   const decisions = results.decisions.map(
     ({ store, clients, decisionNs, bytesPerClient }) =>
-      `| ${clients} | ${store} | ${decisionNs.toFixed(0)} | ${bytesPerClient.toFixed(0)} |`,
+      `| ${clients} | ${store} | ${decisionNs.toFixed(0)} | ${shown(clients < 10_000 ? Number.NaN : bytesPerClient, 0)} |`,
   );
   const table = (title: string, head: string, rows: string[]): string[] =>
     rows.length === 0 ? [] : [[`### ${title}`, "", head, head.replaceAll(/[^|]+/g, "---"), ...rows, ""].join("\n")];

@@ -2,6 +2,7 @@
 // start, and simple requests, with which most connections begin, do without it.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { FastifyInstance } from "fastify";
+import { asError } from "../core/failure.ts";
 import type { MountOptions, RequestHandler } from "./mount.ts";
 
 /** How long after the start nothing has to need it before it is loaded all the same. */
@@ -39,12 +40,13 @@ export class LazyMount {
   }
 
   #load(): void {
-    this.#loading ??= this.#create().catch((error: Error) => {
+    if (this.#loading !== null) return;
+    this.#loading = this.#create().catch((error: Error) => {
       // The installation is not whole. What is simple is still carried.
       this.#handler = (req) => this.#options.onFailure(req, error);
-      this.#serveWaiting();
       return null;
     });
+    void this.#loading.then(() => this.#serveWaiting());
   }
 
   async #create(): Promise<FastifyInstance> {
@@ -56,13 +58,18 @@ export class LazyMount {
     };
     const mount = await createMount({ ...this.#options, createServer });
     this.#handler = handler;
-    this.#serveWaiting();
     return mount;
   }
 
   #serveWaiting(): void {
     const waiting = this.#waiting;
     this.#waiting = [];
-    for (const [req, res] of waiting) this.#handler(req, res);
+    for (const [req, res] of waiting) {
+      try {
+        this.#handler(req, res);
+      } catch (error) {
+        this.#options.onFailure(req, asError(error));
+      }
+    }
   }
 }
