@@ -89,6 +89,8 @@ class HttpCalls {
   readonly #options: DecisionListenerOptions;
   readonly #connections: CallerConnections;
   #isEnding = false;
+  /** The call that each connection brought last. */
+  readonly #lastCalls = new WeakMap<Duplex, IncomingMessage>();
 
   constructor(options: DecisionListenerOptions) {
     this.#options = options;
@@ -137,6 +139,7 @@ class HttpCalls {
   #onCall(req: IncomingMessage, res: ServerResponse): void {
     const { rawHeaders: rawFields, socket } = req;
     const { callers } = this.#options;
+    this.#lastCalls.set(socket, req);
     const isCaller =
       callers.includeAddress(socket.remoteAddress) || callers.includeSecret(fieldValues(rawFields, secretField));
     if (!isCaller) {
@@ -188,7 +191,9 @@ class HttpCalls {
   #onClientError(error: Error, socket: Duplex): void {
     const code = "code" in error ? String(error.code) : "";
     const hasAsked = "bytesRead" in socket && socket.bytesRead !== 0;
-    if (code === "ERR_HTTP_REQUEST_TIMEOUT" && hasAsked) this.#refuseRaw(socket, callProblems.slow);
+    // In the body of a call, which has its answer: another one would be taken for that of the next call.
+    if (this.#lastCalls.get(socket)?.complete === false) endQuietly(socket);
+    else if (code === "ERR_HTTP_REQUEST_TIMEOUT" && hasAsked) this.#refuseRaw(socket, callProblems.slow);
     else if (code === "HPE_HEADER_OVERFLOW") this.#refuseRaw(socket, callProblems.headTooLarge);
     else if (code.startsWith("HPE_") && code !== "HPE_INVALID_EOF_STATE")
       this.#refuseRaw(socket, callProblems.malformed);
@@ -207,6 +212,11 @@ class HttpCalls {
     socket.end(serializeHead(status, STATUS_CODES[status] ?? "", [...fields, "Connection", "close"]) + body);
     endInTime(socket);
   }
+}
+
+function endQuietly(socket: Duplex): void {
+  socket.end();
+  endInTime(socket);
 }
 
 /** Node reads and times a socket no more that it hands out (CONNECT), and takes its listeners away. */

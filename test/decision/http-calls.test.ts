@@ -244,6 +244,20 @@ describe("what cannot be read", () => {
     expect(await connection.closed).toBe("end");
   });
 
+  test.each([
+    ["broken", "Transfer-Encoding: chunked", "zz\r\n"],
+    ["late", "Content-Length: 10", "zz"],
+  ])("a body that is %s ends the connection, and its call is answered and counted once", async (_, field, body) => {
+    const { connect, gateway } = await stageDecision(cleanup, {}, { timeouts: { headMs: 300 } });
+    const connection = connect();
+    const head = `POST /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\n${from("192.0.2.1")}${token}${field}\r\n\r\n`;
+    connection.write(head + body);
+    expect((await connection.read()).status).toBe(200);
+    expect([await connection.closed, connection.rest]).toEqual(["end", ""]);
+    const calls = (outcome: string) => metric(gateway, `headgate_decision_calls_total{outcome="${outcome}"}`);
+    expect([await calls("admitted"), await calls("malformed")]).toEqual([1, 0]);
+  });
+
   test("a head that takes too long is 408; a connection on which nothing is asked ends without a word", async () => {
     const timeouts = { headMs: 100 };
     const { connect, gateway } = await stageDecision(cleanup, {}, { timeouts });
