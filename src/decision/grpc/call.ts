@@ -80,6 +80,8 @@ export class GrpcCall {
 
 /** A head and nothing else; what the caller still sends of its request is not read. */
 export function refuseStream(stream: ServerHttp2Stream, head: OutgoingHttpHeaders): void {
+  // A reset may have come in the packet of its head: Node throws for an answer then.
+  if (stream.destroyed || stream.closed) return;
   stream.respond(head, { endStream: true });
   if (stream.readableEnded) return;
   // A reset that is queued beside the head would take its place.
