@@ -1,7 +1,8 @@
 // Who is charged: the peer, or, if the peer is a trusted proxy, the last address of the forwarding header that is not
 // one. Read from the right, because everything further left was written by someone nobody vouches for. Headers from an
 // untrusted peer are never looked at.
-import { forwardedFor, trimBlanks } from "./forwarded.ts";
+import { trimBlanks } from "./blanks.ts";
+import { forwardedFor } from "./forwarded.ts";
 import { type Cidr, clientKey, formatIpAddress, type IpAddress, isWithin, parseIpAddress } from "./ip-address.ts";
 
 /** The one that trusted proxies write; the other is never looked at, since they may pass a client's own on. */

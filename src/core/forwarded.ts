@@ -1,6 +1,7 @@
 // The elements of RFC 7239's Forwarded, from the right. A proxy appends a whole element after a comma, so what it wrote
 // is read without looking at anything left of it: a quotation mark that a client left open further left swallows
 // nothing. What does not follow the grammar to the letter is no address, and never skipped.
+import { trimBlanks } from "./blanks.ts";
 import { type IpAddress, parseIpAddress } from "./ip-address.ts";
 
 /**
@@ -39,17 +40,6 @@ function openingMark(line: string, closing: number): number {
     if (backslashes % 2 === 0) return i;
   }
   return -1;
-}
-
-/**
- * What HTTP allows around an element, and no more: `trim` takes away a no-break space as well. In one pass each way.
- */
-export function trimBlanks(text: string): string {
-  const isBlank = (i: number): boolean => text[i] === " " || text[i] === "\t";
-  let [start, end] = [0, text.length];
-  while (start < end && isBlank(start)) start += 1;
-  while (end > start && isBlank(end - 1)) end -= 1;
-  return text.slice(start, end);
 }
 
 // RFC 9110, 5.6.2 and 5.6.4. Blanks around the semicolon are not in RFC 7239, but are written, and mean nothing else.

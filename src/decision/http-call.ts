@@ -1,7 +1,7 @@
 // What the three ways to ask over HTTP say about a request: nginx' auth_request, the forward-auth of Caddy and Traefik
 // (and our Lua for HAProxy), and ext_authz of Envoy and Istio. Which one it is says the path of the call and nothing else,
 // since a client may have written any field that its ingress does not set.
-import { trimBlanks } from "../core/forwarded.ts";
+import { trimBlanks } from "../core/blanks.ts";
 import type { DecisionCall } from "./decide-call.ts";
 import { type CallProblem, callProblems } from "./problems.ts";
 

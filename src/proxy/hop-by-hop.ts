@@ -1,4 +1,5 @@
 // Fields that speak of one connection and end with it (RFC 9110, 7.6.1), in either direction.
+import { trimBlanks } from "../core/blanks.ts";
 
 const hopByHop: ReadonlySet<string> = new Set([
   "connection",
@@ -14,9 +15,6 @@ const hopByHop: ReadonlySet<string> = new Set([
 
 const none: ReadonlySet<string> = new Set();
 
-/** Not what String.trim takes for it: a byte of 0xa0 belongs to the option. */
-const whiteSpace = /^[ \t]+|[ \t]+$/g;
-
 /** What the message's own Connection fields name, in lower case. `rawFields` alternates names and values. */
 export function connectionOptions(rawFields: readonly string[]): ReadonlySet<string> {
   let options: Set<string> | undefined;
@@ -27,7 +25,7 @@ export function connectionOptions(rawFields: readonly string[]): ReadonlySet<str
     // What nearly everybody says, and what is never passed on anyway.
     if (value === "keep-alive") continue;
     options ??= new Set();
-    for (const option of value.split(",")) options.add(option.replace(whiteSpace, "").toLowerCase());
+    for (const option of value.split(",")) options.add(trimBlanks(option).toLowerCase());
   }
   return options ?? none;
 }

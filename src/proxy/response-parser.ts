@@ -1,6 +1,7 @@
 // Reads the upstream's bytes as responses, strictly: what could be read in two ways (two lengths, a length beside
 // chunks, bare LF, folded lines) is malformed, never guessed at. Knows nothing of sockets; bytes behind a response's
 // end stay unread and show in the count that is returned.
+import { trimBlanks } from "../core/blanks.ts";
 
 /** Status line and fields together, as for requests; also the trailers of one response, and a chunk's extensions. */
 const maxHeadBytes = 16 * 1024;
@@ -265,13 +266,5 @@ function readField(text: string, from: number, to: number, fields: string[]): vo
   const colon = text.indexOf(":", from);
   const name = text.slice(from, colon);
   if (colon === -1 || colon >= to || !token.test(name)) throw new MalformedResponse();
-  let begin = colon + 1;
-  let end = to;
-  while (begin < end && isWhiteSpace(text.charCodeAt(begin))) begin += 1;
-  while (end > begin && isWhiteSpace(text.charCodeAt(end - 1))) end -= 1;
-  fields.push(name, text.slice(begin, end));
-}
-
-function isWhiteSpace(character: number): boolean {
-  return character === 0x20 || character === 0x09;
+  fields.push(name, trimBlanks(text, colon + 1, to));
 }

@@ -18,6 +18,14 @@ export interface ActiveRequestContext {
   readonly onEnd: (exchange: Exchange, path: string) => void;
 }
 
+/** What happens to every request, whatever its connection speaks. */
+export interface RequestSteps {
+  readonly decide: (facts: RequestFacts) => Verdict | Promise<Verdict>;
+  readonly requestId: (facts: RequestFacts) => string;
+  readonly forward: (active: ActiveRequest) => void;
+  readonly onFailure: (error: unknown) => void;
+}
+
 export interface DecidedRequest {
   readonly facts: RequestFacts;
   readonly verdict: Verdict;

@@ -1,10 +1,12 @@
 // A request of the fast lane that is being answered. Head, framing and body are written as text of our own making: what
 // Node's response would check has been checked where the fields come from, by the parser of the upstream's responses.
 import { STATUS_CODES } from "node:http";
+import { hasLength } from "../core/has-length.ts";
 import { serializeHead } from "../core/response-head.ts";
 import { ActiveRequest, type ActiveRequestContext, type DecidedRequest } from "./active-request.ts";
 import type { FastLane } from "./fast-lane.ts";
 
+const closeFields: readonly string[] = ["Connection", "close"];
 const lastChunk = "0\r\n\r\n";
 
 export class FastLaneRequest extends ActiveRequest {
@@ -110,21 +112,12 @@ export class FastLaneRequest extends ActiveRequest {
 
   protected writeHead(status: number, statusText: string, fields: string[]): void {
     this.#endsWithHead = this.facts.method === "HEAD" || status === 204 || status === 304;
-    let text = `HTTP/1.1 ${status} ${statusText}\r\n`;
-    let hasLength = false;
-    for (let i = 0; i < fields.length; i += 2) {
-      const name = fields[i] ?? "";
-      text += `${name}: ${fields[i + 1]}\r\n`;
-      if (name.length === 14 && name.toLowerCase() === "content-length") hasLength = true;
-    }
-    this.#isChunked = !hasLength && !this.#endsWithHead;
-    if (this.#isChunked) text += "Transfer-Encoding: chunked\r\n";
-    if (this.isDoubtful || this.#lane.isLastRequest || this.context.isDraining()) {
-      this.#lane.isClosing = true;
-      this.#head = `${text}Connection: close\r\n\r\n`;
-    } else {
-      this.#head = `${text}${this.#lane.keepAliveFields}`;
-    }
+    this.#isChunked = !this.#endsWithHead && !hasLength(fields);
+    if (this.#isChunked) fields.push("Transfer-Encoding", "chunked");
+    const isLast = this.isDoubtful || this.#lane.isLastRequest || this.context.isDraining();
+    if (isLast) this.#lane.isClosing = true;
+    fields.push(...(isLast ? closeFields : this.#lane.keepAliveFields));
+    this.#head = serializeHead(status, statusText, fields);
   }
 
   /** From here on it is out. */

@@ -8,23 +8,19 @@ import type { RequestFacts, Verdict } from "../core/decide.ts";
 import { newExchange } from "../core/exchange.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import type { Accepted } from "./acceptor.ts";
-import type { ActiveRequest, ActiveRequestContext } from "./active-request.ts";
+import type { ActiveRequestContext, RequestSteps } from "./active-request.ts";
 import { endAndLinger, firstRequestMs, maxWaitingBytes } from "./connection.ts";
 import { FastLaneRequest } from "./fast-lane-request.ts";
 import { readSimpleRequest, type SimpleRequest } from "./simple-request.ts";
 
-export interface FastLaneOptions {
+export interface FastLaneOptions extends RequestSteps {
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
-  /** The end of each head that is not the last one. */
-  readonly keepAliveFields: string;
+  /** At the end of each head that is not the last one. */
+  readonly keepAliveFields: readonly string[];
   /** How long nothing may move in either direction while a request is answered. */
   readonly stallTimeoutMs: number;
   readonly maxRequests: number;
-  readonly decide: (facts: RequestFacts) => Verdict | Promise<Verdict>;
-  readonly requestId: (facts: RequestFacts) => string;
-  readonly forward: (active: ActiveRequest) => void;
-  readonly onFailure: (error: unknown) => void;
   /** Answers where there is no request to answer. */
   readonly answerRaw: (connection: FastLane, problem: Problem) => void;
   /** The socket is as if what it holds had not been read; `requests` have been answered on it. */
@@ -39,7 +35,7 @@ export class FastLane {
   readonly tcp: Socket;
   readonly peer: Peer;
   readonly scheme: "http" | "https";
-  readonly keepAliveFields: string;
+  readonly keepAliveFields: readonly string[];
   /** Told when a request begins and when it is over. */
   onTurns: (isIdle: boolean) => void = () => {};
   /** A last answer is on its way: whatever else arrives is not a request any more. */

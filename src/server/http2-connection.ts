@@ -9,21 +9,17 @@ import { http2HeadBytes, readHttp2Head } from "../core/http2-head.ts";
 import type { Decision } from "../core/policy.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import type { Accepted } from "./acceptor.ts";
-import type { ActiveRequest, ActiveRequestContext } from "./active-request.ts";
+import type { ActiveRequestContext, RequestSteps } from "./active-request.ts";
 import { maxFields, maxHeadBytes } from "./head-bounds.ts";
 import { Http2Request, isAnswered, ResponseBrokeOff } from "./http2-request.ts";
 import { ResetAllowance } from "./reset-allowance.ts";
 
-export interface Http2Options {
+export interface Http2Options extends RequestSteps {
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   /** How long nothing may move in either direction of a stream. */
   readonly stallTimeoutMs: number;
   readonly maxRequests: number;
-  readonly decide: (facts: RequestFacts) => Verdict | Promise<Verdict>;
-  readonly requestId: (facts: RequestFacts) => string;
-  readonly forward: (active: ActiveRequest) => void;
-  readonly onFailure: (error: unknown) => void;
 }
 
 const maxStreams = 100;

@@ -7,7 +7,7 @@ import type { RequestFacts, Verdict } from "../core/decide.ts";
 import { newExchange } from "../core/exchange.ts";
 import { type Problem, problems } from "../core/problem.ts";
 import { mayUpgrade } from "../core/upgrade.ts";
-import type { ActiveRequest, ActiveRequestContext } from "./active-request.ts";
+import type { ActiveRequest, ActiveRequestContext, RequestSteps } from "./active-request.ts";
 import type { Connection } from "./connection.ts";
 import type { ConnectionTable } from "./connection-table.ts";
 import { Http1Request } from "./http1-request.ts";
@@ -15,13 +15,9 @@ import type { RequestHandler } from "./mount.ts";
 import { problemOfParseError, type RawAnswers } from "./raw-answer.ts";
 import { UpgradeRequest } from "./upgrade-request.ts";
 
-export interface NodeRequestsOptions {
+export interface NodeRequestsOptions extends RequestSteps {
   /** In lower case: what a connection may leave HTTP for. */
   readonly upgradeProtocols: ReadonlySet<string>;
-  readonly decide: (facts: RequestFacts) => Verdict | Promise<Verdict>;
-  readonly requestId: (facts: RequestFacts) => string;
-  readonly forward: (active: ActiveRequest) => void;
-  readonly onFailure: (error: unknown) => void;
 }
 
 interface DecidedTurn {

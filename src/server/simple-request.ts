@@ -1,6 +1,7 @@
 // Reads a packet as one whole request that cannot be read in two ways: a known method, an origin-form target without a
 // doubtful character, HTTP/1.1, fields of visible ASCII, a body no longer and no shorter than its one Content-Length.
 // Whatever is anything else is not refused here but left to Node's parser, together with all that its connection sends.
+import { trimBlanks } from "../core/blanks.ts";
 import { maxFields, maxHeadBytes } from "./head-bounds.ts";
 
 export interface SimpleRequest {
@@ -43,7 +44,7 @@ function readFields(text: string, from: number, to: number) {
     const colon = text.indexOf(":", at);
     const end = text.indexOf("\r\n", colon);
     const name = text.slice(at, colon);
-    const value = withoutWhiteSpace(text, colon + 1, end);
+    const value = trimBlanks(text, colon + 1, end);
     rawFields.push(name, value);
     at = end + 2;
     switch (specialName(name)) {
@@ -79,15 +80,3 @@ const special: ReadonlySet<string> = new Set([
   "transfer-encoding",
   "upgrade",
 ]);
-
-function withoutWhiteSpace(text: string, from: number, to: number): string {
-  let begin = from;
-  let end = to;
-  while (begin < end && isWhiteSpace(text.charCodeAt(begin))) begin += 1;
-  while (end > begin && isWhiteSpace(text.charCodeAt(end - 1))) end -= 1;
-  return text.slice(begin, end);
-}
-
-function isWhiteSpace(character: number): boolean {
-  return character === 0x20 || character === 0x09;
-}

@@ -193,7 +193,7 @@ export class TrafficServer {
 }
 
 /** As Node's own answers say it. */
-function keepAliveFields(timeoutMs: number): string {
+function keepAliveFields(timeoutMs: number): string[] {
   const seconds = Math.floor(timeoutMs / 1000);
-  return `Connection: keep-alive\r\n${seconds > 0 ? `Keep-Alive: timeout=${seconds}\r\n` : ""}\r\n`;
+  return ["Connection", "keep-alive", ...(seconds > 0 ? ["Keep-Alive", `timeout=${seconds}`] : [])];
 }

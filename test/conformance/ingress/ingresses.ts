@@ -3,12 +3,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { eventually } from "../../support/eventually.ts";
-import { freePort, isInstalled } from "../fuzz/backends/backend.ts";
+import { accepts, freePort, isInstalled } from "../fuzz/backends/backend.ts";
 
 export interface Ingress {
   readonly name: string;
@@ -143,14 +142,4 @@ async function start(cleanup: Cleanup, plan: Plan, around: Surroundings): Promis
     return accepts(port);
   });
   return port;
-}
-
-function accepts(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, "127.0.0.1", () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.on("error", () => resolve(false));
-  });
 }

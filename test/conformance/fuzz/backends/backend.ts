@@ -101,7 +101,7 @@ async function ready(child: ChildProcess, port: number, errors: string): Promise
   });
 }
 
-function accepts(port: number): Promise<boolean> {
+export function accepts(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1", () => {
       socket.destroy();
