@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { readRules, rulesFolder } from "./rules.ts";
+import { readRules, readRulesIn, rulesFolder } from "./rules.ts";
 
 const installed = spawnSync("promtool", ["--version"]).status === 0;
 // HEADGATE_REQUIRE=all turns what is missing into a failure.
@@ -50,10 +50,22 @@ test("every alert says how bad it is, what is wrong, and where it is explained",
   for (const { alert = "", labels, annotations } of alerts) {
     expect(alert).toMatch(/^Headgate[A-Z]/);
     expect(labels?.severity, alert).toMatch(/^(?:critical|warning|info)$/);
-    expect(annotations?.runbook).toBe(`docs/runbooks.md#${alert.toLowerCase()}`);
+    expect(Object.keys(annotations ?? {}), alert).toEqual(["summary", "description", "runbook_url"]);
+    expect(annotations?.runbook_url).toBe(`docs/runbooks.md#${alert.toLowerCase()}`);
     expect(annotations?.summary.length, alert).toBeGreaterThan(20);
     expect(annotations?.description.length, alert).toBeGreaterThan(10);
   }
+});
+
+test("the command in docs/monitoring.md makes a whole URL of every runbook_url", () => {
+  const page = readFileSync(new URL("../../docs/monitoring.md", import.meta.url), "utf8");
+  const [, script = ""] = /^sed -i '([^']+)' alerts\.rules\.yaml$/m.exec(page) ?? [];
+  const input = readFileSync(new URL("alerts.rules.yaml", rulesFolder));
+  const { stdout } = spawnSync("sed", [script], { input, encoding: "utf8" });
+  const urls = readRulesIn(stdout).map(({ annotations }) => new URL(annotations?.runbook_url ?? "").href);
+  expect(urls).toEqual(
+    alerts.map(({ alert = "" }) => `https://wiki.example/headgate/docs/runbooks.md#${alert.toLowerCase()}`),
+  );
 });
 
 test("every alert has its section in the runbooks, of its severity, and every section its alert", () => {

@@ -9,14 +9,17 @@ export interface Rule {
   readonly record?: string;
   readonly expr: string;
   readonly labels?: { readonly severity: string };
-  readonly annotations?: { readonly summary: string; readonly description: string; readonly runbook: string };
+  readonly annotations?: { readonly summary: string; readonly description: string; readonly runbook_url: string };
 }
 
 export function readRules(): Rule[] {
   return readdirSync(rulesFolder)
     .filter((file) => file.endsWith(".rules.yaml"))
-    .flatMap((file) => {
-      const { groups } = parse(readFileSync(new URL(file, rulesFolder), "utf8")) as { groups: { rules: Rule[] }[] };
-      return groups.flatMap(({ rules }) => rules);
-    });
+    .flatMap((file) => readRulesIn(readFileSync(new URL(file, rulesFolder), "utf8")));
+}
+
+/** `text`: a file of rules. */
+export function readRulesIn(text: string): Rule[] {
+  const { groups } = parse(text) as { groups: { rules: Rule[] }[] };
+  return groups.flatMap(({ rules }) => rules);
 }
