@@ -36,8 +36,8 @@ upstream: { url: "http://127.0.0.1:9" }
 auth: { mode: "off" }
 policies: [{ name: bench, maxClients: 1000, limit: 1000000, window: 1s }]
 log: { access: false }
-decision:
-  callers: [127.0.0.1]
+extAuth:
+  trustedCallers: [127.0.0.1]
   http: { enabled: true, host: 127.0.0.1, port: ${http} }
   grpc: { enabled: true, host: 127.0.0.1, port: ${grpc} }
 `,

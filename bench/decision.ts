@@ -1,6 +1,6 @@
 // Measures one store in a process of its own: what a decision costs, and what a client with one request weighs. Run by
 // decisions.ts with the store's name and the number of clients; prints one line of JSON.
-import { MemoryStore } from "../src/limiter/memory-store.ts";
+import { MemoryLimiter } from "../src/limits/memory-store.ts";
 
 type Take = (client: string, nowMs: number) => unknown;
 
@@ -11,7 +11,7 @@ const limit = 100;
 
 const makers: Record<string, () => Promise<Take>> = {
   async Headgate() {
-    const store = new MemoryStore({ name: "bench", limit, windowMs, maxClients: clients });
+    const store = new MemoryLimiter({ name: "bench", limit, windowMs, maxClients: clients });
     return (client, nowMs) => store.take(client, nowMs);
   },
   async "rate-limiter-flexible"() {
@@ -20,7 +20,7 @@ const makers: Record<string, () => Promise<Take>> = {
     return (client) => limiter.consume(client).catch(() => null);
   },
   async "express-rate-limit"() {
-    const { MemoryStore: Store } = await peer("express-rate-limit");
+    const { MemoryLimiter: Store } = await peer("express-rate-limit");
     const store = new Store();
     store.init({ windowMs });
     return (client) => store.increment(client);

@@ -5,28 +5,28 @@ import { startAdmin } from "./admin/server.ts";
 import { readRegularFile } from "./config/regular-file.ts";
 import { type ClientAddressRules, readPeer } from "./core/client-address.ts";
 import type { Clock } from "./core/clock.ts";
-import type { RequestRules } from "./core/decide.ts";
 import { ResponseFields } from "./core/fields.ts";
 import type { Health } from "./core/health.ts";
 import { coversIpv4, parseCidr } from "./core/ip-address.ts";
+import type { RequestRules } from "./core/request-head.ts";
 import { createPathReader } from "./core/request-path.ts";
 import type { Settings } from "./core/settings.ts";
 import type { TunnelEnd } from "./core/tunnel-end.ts";
 import { upgradeProtocols } from "./core/upgrade.ts";
-import { MemoryStore } from "./limiter/memory-store.ts";
+import type { Exchange } from "./exchange/exchange.ts";
+import { MemoryLimiter } from "./limits/memory-store.ts";
+import { TrafficServer } from "./listener/traffic-server.ts";
 import { createDecide } from "./pipeline.ts";
-import { type ForwarderOptions, Forwarding } from "./proxy/forward.ts";
-import { type NameOptions, namesBySystem } from "./proxy/name-lookup.ts";
-import { trustedRequestId, upstreamRequestFields } from "./proxy/request-fields.ts";
-import { openUpstream, type Upstream } from "./proxy/upstream.ts";
-import type { ActiveRequest } from "./server/active-request.ts";
-import { TrafficServer } from "./server/traffic-server.ts";
 import type { Logger } from "./telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
 import { createUpstreamEventLog } from "./telemetry/upstream-events.ts";
+import { type ForwarderOptions, Forwarding } from "./upstream/forward.ts";
+import { type NameOptions, namesBySystem } from "./upstream/name-lookup.ts";
+import { trustedRequestId, upstreamRequestFields } from "./upstream/request-fields.ts";
+import { openUpstream, type Upstream } from "./upstream/upstream.ts";
+import { createAuthenticator } from "./wiring/authenticators.ts";
 import { openCertificate } from "./wiring/certificate.ts";
-import { type DecisionListeners, openDecision } from "./wiring/decision.ts";
-import { createVerifier } from "./wiring/verifiers.ts";
+import { type ExtAuthListeners, openExtAuth } from "./wiring/ext-auth.ts";
 
 export interface GatewayOptions {
   readonly clock: Clock;
@@ -48,7 +48,7 @@ export interface Gateway {
   readonly traffic: ListenerAddress;
   readonly admin: ListenerAddress;
   /** Null: an ingress cannot ask. */
-  readonly decision: ListenerAddress | null;
+  readonly extAuth: ListenerAddress | null;
   readonly grpc: ListenerAddress | null;
   /**
    * Readiness fails, traffic goes on for `drain.delay`, each answer ending its connection, then no new connections;
@@ -59,7 +59,7 @@ export interface Gateway {
 
 /** A port could not be had; the system's error is the cause. */
 export class ListenFailed extends Error {
-  readonly listener: "traffic" | "admin" | "decision" | "grpc";
+  readonly listener: "traffic" | "admin" | "ext-auth" | "grpc";
   readonly address: ListenerAddress;
 
   constructor(listener: ListenFailed["listener"], { host, port }: ListenerAddress, cause: unknown) {
@@ -72,7 +72,7 @@ export class ListenFailed extends Error {
 /** Rejects with a ListenFailed, a TokenFileProblem or a CertificateProblem; nothing is left open then. */
 export async function startGateway(settings: Settings, options: GatewayOptions): Promise<Gateway> {
   const { log } = options;
-  const { server, telemetry, stopChecking, openDecision, close } = await createParts(settings, options);
+  const { server, telemetry, stopChecking, openExtAuth, close } = await createParts(settings, options);
   let status: Health["status"] = "starting";
   const admin = await startAdmin({
     ...settings.admin,
@@ -83,36 +83,36 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
     await close();
     throw new ListenFailed("admin", settings.admin, error);
   });
-  const decision = await openDecision().catch(async (error) => {
+  const extAuth = await openExtAuth().catch(async (error) => {
     await admin.close();
     await close();
     throw error;
   });
   const traffic = await server.listen(settings.listen.host, settings.listen.port).catch(async (error) => {
-    await decision.drain(0);
+    await extAuth.drain(0);
     await admin.close();
     await close();
     throw new ListenFailed("traffic", settings.listen, error);
   });
   log.info({ listener: "traffic", ...traffic }, "listening");
   log.info({ listener: "admin", host: admin.host, port: admin.port }, "listening");
-  decision.announceStart();
+  extAuth.announceStart();
   status = "ready";
   return {
     traffic,
     admin: { host: admin.host, port: admin.port },
-    decision: decision.http,
-    grpc: decision.grpc,
+    extAuth: extAuth.http,
+    grpc: extAuth.grpc,
     async drain() {
       status = "draining";
       telemetry.metrics.setDraining();
       // Told in time, clients that keep connections are not in the middle of a request when those are closed.
       server.announceEnd();
-      decision.announceEnd();
+      extAuth.announceEnd();
       await new Promise((resolve) => setTimeout(resolve, settings.drain.delayMs));
       stopChecking();
       const { timeoutMs } = settings.drain;
-      const [brokenOff] = await Promise.all([server.drain(timeoutMs), decision.drain(timeoutMs)]);
+      const [brokenOff] = await Promise.all([server.drain(timeoutMs), extAuth.drain(timeoutMs)]);
       if (brokenOff > 0) log.warn({ requests: brokenOff }, "drain timeout over, requests broken off");
       await close();
       await admin.close();
@@ -126,7 +126,7 @@ interface Parts {
   /** The upstream's addresses are asked no more how they are. */
   readonly stopChecking: () => void;
   /** Rejects with a TokenFileProblem or a ListenFailed. */
-  readonly openDecision: () => Promise<DecisionListeners>;
+  readonly openExtAuth: () => Promise<ExtAuthListeners>;
   /** Takes down what is not a listener. */
   readonly close: () => Promise<void>;
 }
@@ -134,15 +134,15 @@ interface Parts {
 async function createParts(settings: Settings, options: GatewayOptions): Promise<Parts> {
   const { clock, log } = options;
   const clientAddress = clientAddressRules(settings, log);
-  const store = new MemoryStore(settings.policies[0]);
+  const store = new MemoryLimiter(settings.policies[0]);
   const upstream = await createUpstream(settings, options, (end) => telemetry.tunnelEnded(end));
   const { connections, tunnels } = upstream;
-  const verifier = await createVerifier(settings, log).catch((error) => {
+  const authenticator = await createAuthenticator(settings, log).catch((error) => {
     upstream.close();
     throw error;
   });
   const certificate = await openCertificate(settings, options).catch((error) => {
-    verifier.close();
+    authenticator.close();
     upstream.close();
     throw error;
   });
@@ -155,7 +155,7 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     tunnels: () => tunnels.figures(),
     upstreamAddresses: () => upstream.addresses(),
     clientConnections: () => server.connectionCount,
-    tokens: () => verifier.tokens(),
+    tokens: () => authenticator.tokens(),
     certificate: () => certificate?.inUse ?? null,
   });
   const rules = requestRules(settings, clientAddress);
@@ -177,25 +177,25 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     fields,
     nowMs: clock.monotonicMs,
     readPeer: (remoteAddress) => readPeer(remoteAddress, clientAddress),
-    decide: createDecide({ rules, store, verifier }),
+    decide: createDecide({ rules, store, authenticator }),
     observe: (client) => store.peek(client, clock.monotonicMs()),
-    requestId: (facts) => trustedRequestId(facts.rawFields, facts.peer) ?? randomUUID(),
+    requestId: (facts) => trustedRequestId(facts.rawHeaders, facts.peer) ?? randomUUID(),
     forward: createForward(settings, clock, upstream, telemetry),
     onEnd: telemetry.observe,
     onFailure: (error) => log.error({ err: error }, "internal error"),
   });
   const close = async (): Promise<void> => {
-    verifier.close();
+    authenticator.close();
     certificate?.close();
     telemetry.close();
     upstream.close();
   };
-  const parts = { rules, store, verifier, fields, telemetry, clock, log, ListenFailed };
+  const parts = { rules, store, authenticator, fields, telemetry, clock, log, ListenFailed };
   return {
     server,
     telemetry,
     stopChecking: upstream.stopChecking,
-    openDecision: () => openDecision(settings, parts),
+    openExtAuth: () => openExtAuth(settings, parts),
     close,
   };
 }
@@ -218,7 +218,7 @@ function createForward(
   clock: Clock,
   { connections, tunnels }: Upstream,
   telemetry: Telemetry,
-): (active: ActiveRequest) => void {
+): (active: Exchange) => void {
   const options: ForwarderOptions = {
     connections,
     tunnels,
@@ -239,8 +239,8 @@ function createForward(
     };
     const request = {
       path: upstreamTarget ?? "/",
-      fields: upstreamRequestFields(active.facts.rawFields, origin),
-      upgrade: active.isUpgrade ? upgradeProtocols(active.facts.rawFields) : [],
+      fields: upstreamRequestFields(active.facts.rawHeaders, origin),
+      upgrade: active.isUpgrade ? upgradeProtocols(active.facts.rawHeaders) : [],
     };
     new Forwarding(active, request, options).start();
   };

@@ -1,34 +1,35 @@
 // THE PIPELINE: what happens to a request, top to bottom, each step with the reason for its place. It is the same for
 // whatever carries the request; gateway.ts makes the parts and puts them around it.
+
+import type { Authenticator } from "./core/authenticator.ts";
 import { readBearer } from "./core/bearer.ts";
-import type { CounterStore } from "./core/counter-store.ts";
+import type { AuthOutcome } from "./core/exchange-record.ts";
+import type { Limiter } from "./core/limiter.ts";
+import type { Decision } from "./core/policy.ts";
+import { type Problem, problems } from "./core/problem.ts";
 import {
   findBodyRefusal,
   findRefusal,
-  type RequestFacts,
-  type RequestReading,
+  type ParsedRequest,
+  parseRequest,
+  type RequestHead,
   type RequestRules,
-  readRequest,
   type Verdict,
-} from "./core/decide.ts";
-import type { AuthOutcome } from "./core/exchange.ts";
-import type { Decision } from "./core/policy.ts";
-import { type Problem, problems } from "./core/problem.ts";
-import type { Verifier } from "./core/verifier.ts";
+} from "./core/request-head.ts";
 
 export interface PipelineParts {
   readonly rules: RequestRules;
-  readonly store: CounterStore;
-  readonly verifier: Pick<Verifier, "verify">;
+  readonly store: Limiter;
+  readonly authenticator: Pick<Authenticator, "verify">;
 }
 
-export type Decide = (facts: RequestFacts) => Verdict | Promise<Verdict>;
+export type Decide = (facts: RequestHead) => Verdict | Promise<Verdict>;
 
-/** The returned function answers at once as long as the counters and the verifier do. */
-export function createDecide({ rules, store, verifier }: PipelineParts): Decide {
+/** The returned function answers at once as long as the counters and the authenticator do. */
+export function createDecide({ rules, store, authenticator }: PipelineParts): Decide {
   return (facts) => {
     // Who and what, from the head alone. First, because everything else needs the client's key and the route.
-    const reading = readRequest(facts, rules);
+    const reading = parseRequest(facts, rules);
 
     // The quota goes before everything that can refuse: a bad token, a bad path and a malformed message each cost one,
     // or guessing tokens would be free. What is under no route is only shown the quota.
@@ -41,7 +42,7 @@ export function createDecide({ rules, store, verifier }: PipelineParts): Decide 
       if (refusal !== null) return verdict(reading, decision, "skipped", refusal);
 
       // The token goes last of what can refuse, being the dearest to check.
-      return whenReady(verifier.verify(readBearer(facts.rawFields)), (auth) => {
+      return whenReady(authenticator.verify(readBearer(facts.rawHeaders)), (auth) => {
         // The announced size comes after the token: a stranger learns nothing of the limits.
         const problem = authProblem(auth) ?? findBodyRefusal(reading, rules);
         return verdict(reading, decision, auth, problem);
@@ -50,7 +51,7 @@ export function createDecide({ rules, store, verifier }: PipelineParts): Decide 
   };
 }
 
-function verdict(reading: RequestReading, decision: Decision, auth: AuthOutcome, problem: Problem | null): Verdict {
+function verdict(reading: ParsedRequest, decision: Decision, auth: AuthOutcome, problem: Problem | null): Verdict {
   return { reading, decision, auth, problem };
 }
 

@@ -2,16 +2,16 @@
 import { describe, expect, test } from "vitest";
 import { offVerifier, presenceVerifier } from "../src/auth/presence.ts";
 import { TokenList } from "../src/auth/token-list.ts";
+import type { Authenticator } from "../src/core/authenticator.ts";
 import { type Peer, readPeer } from "../src/core/client-address.ts";
-import type { CounterStore } from "../src/core/counter-store.ts";
-import type { RequestFacts, RequestRules, Verdict } from "../src/core/decide.ts";
-import type { AuthOutcome } from "../src/core/exchange.ts";
+import type { AuthOutcome } from "../src/core/exchange-record.ts";
 import { parseCidr } from "../src/core/ip-address.ts";
+import type { Limiter } from "../src/core/limiter.ts";
 import type { Outcome, Policy } from "../src/core/policy.ts";
 import type { ProblemReason } from "../src/core/problem.ts";
+import type { RequestHead, RequestRules, Verdict } from "../src/core/request-head.ts";
 import { createPathReader } from "../src/core/request-path.ts";
-import type { Verifier } from "../src/core/verifier.ts";
-import { MemoryStore } from "../src/limiter/memory-store.ts";
+import { MemoryLimiter } from "../src/limits/memory-store.ts";
 import { createDecide, type PipelineParts } from "../src/pipeline.ts";
 import { digestOf } from "./auth/digest.ts";
 
@@ -22,7 +22,7 @@ interface Options {
   readonly unmatched?: RequestRules["unmatched"];
   readonly own?: string;
   readonly upstream?: string;
-  readonly verifier?: Pick<Verifier, "verify">;
+  readonly authenticator?: Pick<Authenticator, "verify">;
   readonly trusted?: string;
 }
 
@@ -40,8 +40,8 @@ function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted }: O
 function partsOf(options: Options = {}): PipelineParts {
   return {
     rules: rulesOf(options),
-    store: new MemoryStore({ ...policy, limit: options.limit ?? policy.limit }),
-    verifier: options.verifier ?? presenceVerifier,
+    store: new MemoryLimiter({ ...policy, limit: options.limit ?? policy.limit }),
+    authenticator: options.authenticator ?? presenceVerifier,
   };
 }
 
@@ -51,12 +51,12 @@ const good = [...host, ...bearer];
 
 const stranger: Peer = readPeer("1.2.3.4", rulesOf({}).clientAddress);
 
-function request(target: string, rawFields: readonly string[] = good, more: Partial<RequestFacts> = {}): RequestFacts {
-  return { peer: stranger, rawFields, method: "GET", target, httpVersion: "1.1", nowMs: 1000, ...more };
+function request(target: string, rawHeaders: readonly string[] = good, more: Partial<RequestHead> = {}): RequestHead {
+  return { peer: stranger, rawHeaders, method: "GET", target, httpVersion: "1.1", nowMs: 1000, ...more };
 }
 
 /** With the parts that answer at once, the pipeline does. */
-function decideWith(parts: PipelineParts): (facts: RequestFacts) => Verdict {
+function decideWith(parts: PipelineParts): (facts: RequestHead) => Verdict {
   const decide = createDecide(parts);
   return (facts) => {
     const verdict = decide(facts);
@@ -67,7 +67,7 @@ function decideWith(parts: PipelineParts): (facts: RequestFacts) => Verdict {
 
 interface Row {
   readonly claim: string;
-  readonly facts: RequestFacts;
+  readonly facts: RequestHead;
   readonly reason: ProblemReason | null;
   readonly auth: AuthOutcome;
   readonly route: string | null;
@@ -75,7 +75,7 @@ interface Row {
 
 const row = (
   claim: string,
-  facts: RequestFacts,
+  facts: RequestHead,
   reason: ProblemReason | null,
   auth: AuthOutcome,
   route: string | null,
@@ -249,7 +249,7 @@ describe("the quota", () => {
 });
 
 describe("unmatched: proxy", () => {
-  test.each<[target: string, rawFields: string[], reason: ProblemReason | null, auth: AuthOutcome]>([
+  test.each<[target: string, rawHeaders: string[], reason: ProblemReason | null, auth: AuthOutcome]>([
     ["/health", good, null, "accepted"],
     ["/health", host, "no_token", "missing"],
     ["/health", [...good, "Content-Length", "11"], "body_too_large", "accepted"],
@@ -257,8 +257,8 @@ describe("unmatched: proxy", () => {
     ["/../health", good, "ambiguous_path", "skipped"],
     ["/x/../v1//../y", good, "ambiguous_path", "skipped"],
     ["/health", bearer, "bad_host", "skipped"],
-  ])("%s with %j", (target, rawFields, reason, auth) => {
-    const verdict = decideWith(partsOf({ unmatched: "proxy" }))(request(target, rawFields));
+  ])("%s with %j", (target, rawHeaders, reason, auth) => {
+    const verdict = decideWith(partsOf({ unmatched: "proxy" }))(request(target, rawHeaders));
     expect(verdict.problem?.reason ?? null).toBe(reason);
     expect(verdict.auth).toBe(auth);
   });
@@ -310,7 +310,7 @@ describe("base paths", () => {
 
 describe("auth", () => {
   test("off: nobody is asked, and the quota is kept", () => {
-    const decide = decideWith(partsOf({ verifier: offVerifier }));
+    const decide = decideWith(partsOf({ authenticator: offVerifier }));
     for (const fields of [host, good, [...good, ...bearer]]) {
       expect(decide(request("/v2/x", fields))).toMatchObject({ problem: null, auth: "skipped" });
     }
@@ -319,11 +319,11 @@ describe("auth", () => {
 
   test("tokens: a listed one passes, another is invalid, none is missing", () => {
     const list = new TokenList([digestOf("abc")]);
-    const verify: Verifier["verify"] = (credential) => {
+    const verify: Authenticator["verify"] = (credential) => {
       if (credential.kind !== "token") return presenceVerifier.verify(credential);
       return list.has(credential.token) ? "accepted" : "invalid";
     };
-    const decide = decideWith(partsOf({ verifier: { verify } }));
+    const decide = decideWith(partsOf({ authenticator: { verify } }));
     expect(decide(request("/v2/x"))).toMatchObject({ problem: null, auth: "accepted" });
     const other = decide(request("/v2/x", [...host, "Authorization", "Bearer abd"]));
     expect(other).toMatchObject({ problem: { reason: "invalid_token" }, auth: "invalid" });
@@ -332,7 +332,7 @@ describe("auth", () => {
 
   test("is not asked once anything else has refused", () => {
     let asked = 0;
-    const verifier: Pick<Verifier, "verify"> = {
+    const authenticator: Pick<Authenticator, "verify"> = {
       verify: () => {
         asked += 1;
         return "accepted";
@@ -340,20 +340,20 @@ describe("auth", () => {
     };
     for (const { facts, auth } of table) {
       asked = 0;
-      decideWith(partsOf({ verifier }))(facts);
+      decideWith(partsOf({ authenticator }))(facts);
       expect(asked).toBe(auth === "skipped" ? 0 : 1);
     }
   });
 });
 
-describe("a store and a verifier that answer later", () => {
+describe("a store and a authenticator that answer later", () => {
   const later = (parts: PipelineParts): PipelineParts => ({
     rules: parts.rules,
     store: laterStore(parts.store),
-    verifier: { verify: async (credential) => parts.verifier.verify(credential) },
+    authenticator: { verify: async (credential) => parts.authenticator.verify(credential) },
   });
 
-  const laterStore = (store: CounterStore): CounterStore => ({
+  const laterStore = (store: Limiter): Limiter => ({
     policy: store.policy,
     take: async (client, nowMs) => store.take(client, nowMs),
     peek: async (client, nowMs) => store.peek(client, nowMs),
@@ -366,7 +366,7 @@ describe("a store and a verifier that answer later", () => {
     const decides = [
       createDecide(later(slow)),
       createDecide({ ...slowStore, store: laterStore(slowStore.store) }),
-      createDecide({ ...slowVerifier, verifier: later(slowVerifier).verifier }),
+      createDecide({ ...slowVerifier, authenticator: later(slowVerifier).authenticator }),
     ];
     for (let i = 0; i < 4; i += 1) {
       const expected = now(facts);
@@ -385,7 +385,7 @@ describe("a store and a verifier that answer later", () => {
   test("that fail make the decision fail, and nobody is admitted", async () => {
     const failing = () => Promise.reject(new Error("out of reach"));
     const parts = partsOf();
-    await expect(createDecide({ ...parts, verifier: { verify: failing } })(request("/v2/x"))).rejects.toThrow(
+    await expect(createDecide({ ...parts, authenticator: { verify: failing } })(request("/v2/x"))).rejects.toThrow(
       "out of reach",
     );
     const store = { ...laterStore(parts.store), take: failing };

@@ -19,17 +19,20 @@ const files: readonly SourceFile[] = readdirSync(src, { recursive: true, encodin
   .sort()
   .map((path) => ({ path, lines: readFileSync(join(src, path), "utf8").split("\n") }));
 
-const middle = ["config", "limiter", "auth", "proxy", "server", "decision", "admin", "telemetry"];
+const middle = ["config", "limits", "auth", "upstream", "ext-auth", "admin", "telemetry"];
 /** Who may import what of ours, besides its own folder. A file at the top is its own layer. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   core: [],
   "finance-backend": [],
   client: [],
   ...Object.fromEntries(middle.map((folder) => [folder, ["core"]])),
+  exchange: ["core"],
+  transport: ["core", "exchange", "listener"],
+  listener: ["core", "exchange", "transport"],
   "pipeline.ts": ["core"],
-  wiring: ["core", "pipeline.ts", ...middle],
-  "gateway.ts": ["core", "pipeline.ts", "wiring", ...middle],
-  commands: ["core", "gateway.ts", "finance-backend", ...middle],
+  wiring: ["core", "pipeline.ts", "exchange", "listener", ...middle],
+  "gateway.ts": ["core", "pipeline.ts", "wiring", "exchange", "listener", ...middle],
+  commands: ["core", "gateway.ts", "finance-backend", "listener", ...middle],
   "main.ts": ["commands"],
 };
 

@@ -1,12 +1,13 @@
 // The modes that ask nobody: `off` lets everyone pass, `presence` everyone who brings one well-formed bearer token.
 // Whether the token is good is then for the upstream to say.
+
+import type { Authenticator } from "../core/authenticator.ts";
 import type { BearerCredential } from "../core/bearer.ts";
-import type { AuthOutcome } from "../core/exchange.ts";
-import type { Verifier } from "../core/verifier.ts";
+import type { AuthOutcome } from "../core/exchange-record.ts";
 
-export const offVerifier: Verifier = { verify: () => "skipped", tokens: () => null, close: () => {} };
+export const offVerifier: Authenticator = { verify: () => "skipped", tokens: () => null, close: () => {} };
 
-export const presenceVerifier: Verifier = { verify: presence, tokens: () => null, close: () => {} };
+export const presenceVerifier: Authenticator = { verify: presence, tokens: () => null, close: () => {} };
 
 export function presence(credential: BearerCredential): AuthOutcome {
   switch (credential.kind) {

@@ -1,14 +1,14 @@
 // Runs a gateway from start to drain, for the commands that do. A start that fails says why in one line and leaves
 // nothing open; the first signal drains, the second ends at once.
-import { TokenFileProblem } from "../auth/tokens-file-verifier.ts";
+import { TokenFileProblem } from "../auth/tokens-file-authenticator.ts";
 import { systemClock } from "../core/clock.ts";
 import { fitOpenFiles } from "../core/open-files.ts";
 import type { Settings } from "../core/settings.ts";
 import { type Gateway, ListenFailed, startGateway } from "../gateway.ts";
-import { TlsFilesProblem } from "../proxy/upstream-tls.ts";
-import { CertificateProblem } from "../server/certificate-files.ts";
+import { CertificateProblem } from "../listener/certificate-files.ts";
 import { openDestination } from "../telemetry/destination.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
+import { TlsFilesProblem } from "../upstream/upstream-tls.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
 

@@ -2,7 +2,7 @@
 // the configuration's own; a certificate that has expired or soon will is told, and is no mistake.
 import type { NamedFiles } from "../config/named-files.ts";
 import { explainReadFailure, readRegularFile } from "../config/regular-file.ts";
-import { type CertificateTexts, certificateWarning, readCertificate } from "../server/certificate.ts";
+import { type CertificateTexts, certificateWarning, readCertificate } from "../listener/certificate.ts";
 import { nameFrom } from "./name-from.ts";
 
 export interface TlsFilesReading {

@@ -10,7 +10,7 @@ export async function tokensFileErrors(files: NamedFiles, cwd: string): Promise<
   const { tokensFile, secretsFile, place } = files;
   return [
     ...(tokensFile === null ? [] : await fileErrors(tokensFile, cwd, place("auth.tokensFile"))),
-    ...(secretsFile === null ? [] : await fileErrors(secretsFile, cwd, place("decision.secretsFile"))),
+    ...(secretsFile === null ? [] : await fileErrors(secretsFile, cwd, place("extAuth.secretsFile"))),
   ];
 }
 

@@ -3,7 +3,7 @@
 import type { NamedFiles } from "../config/named-files.ts";
 import { explainReadFailure, readRegularFile } from "../config/regular-file.ts";
 import type { Settings } from "../core/settings.ts";
-import { judgeTlsFiles, readTlsTexts, type TlsFileError } from "../proxy/tls-files.ts";
+import { judgeTlsFiles, readTlsTexts, type TlsFileError } from "../upstream/tls-files.ts";
 import { nameFrom } from "./name-from.ts";
 
 /** Empty if the files are fine, or if none is needed. */

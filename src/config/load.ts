@@ -107,7 +107,7 @@ function folderOf(key: string, raw: Raw | undefined, file: string, cwd: string):
 }
 
 function toSettings(values: ParsedConfig, absolute: (key: string, path: string) => string): Settings {
-  const { listen, upstream, upgrade, auth, decision, timeouts, drain, policies } = values;
+  const { listen, upstream, upgrade, auth, extAuth, timeouts, drain, policies } = values;
   const [policy] = policies;
   if (policy === undefined) throw new Error("the definition lets no list of policies be empty");
   const { window: windowMs, ...counted } = policy;
@@ -141,12 +141,12 @@ function toSettings(values: ParsedConfig, absolute: (key: string, path: string) 
     },
     policies: [{ ...counted, windowMs }],
     auth: { ...auth, tokensFile: path("auth.tokensFile", auth.tokensFile) },
-    decision: {
-      http: decision.http.enabled ? decision.http : null,
-      grpc: decision.grpc.enabled ? decision.grpc : null,
-      callers: decision.callers,
-      secretsFile: path("decision.secretsFile", decision.secretsFile),
-      denyStatus: decision.denyStatus,
+    extAuth: {
+      http: extAuth.http.enabled ? extAuth.http : null,
+      grpc: extAuth.grpc.enabled ? extAuth.grpc : null,
+      trustedCallers: extAuth.trustedCallers,
+      secretsFile: path("extAuth.secretsFile", extAuth.secretsFile),
+      denyStatus: extAuth.denyStatus,
     },
     timeouts: { headMs: timeouts.head, bodyMs: timeouts.body, keepAliveMs: timeouts.keepAlive },
     drain: { delayMs: drain.delay, timeoutMs: drain.timeout },

@@ -17,7 +17,7 @@ export interface NamedFiles {
 }
 
 export function namedFiles(
-  { auth, decision, listen, upstream }: ParsedConfig,
+  { auth, extAuth, listen, upstream }: ParsedConfig,
   isSound: IsSound,
   absolute: (key: string, path: string) => string,
   place: (key: string) => string,
@@ -27,7 +27,7 @@ export function namedFiles(
   const isListed = isSound("auth.mode") && auth.mode === "tokens";
   return {
     tokensFile: isListed ? path("auth.tokensFile", auth.tokensFile) : null,
-    secretsFile: path("decision.secretsFile", decision.secretsFile),
+    secretsFile: path("extAuth.secretsFile", extAuth.secretsFile),
     listenTls: {
       cert: path("listen.tls.cert", listen.tls.cert),
       key: path("listen.tls.key", listen.tls.key),

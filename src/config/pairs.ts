@@ -51,25 +51,25 @@ function judgeListeners({ values: { listen, admin }, isSound, refuse }: Pairs): 
 
 function judgeDecision(pairs: Pairs): void {
   const { values, isSound, refuse } = pairs;
-  const { callers, secretsFile } = values.decision;
+  const { trustedCallers, secretsFile } = values.extAuth;
   const open = (["http", "grpc"] as const).filter(
-    (kind) => isSound(`decision.${kind}.enabled`) && values.decision[kind].enabled,
+    (kind) => isSound(`extAuth.${kind}.enabled`) && values.extAuth[kind].enabled,
   );
   if (open.length === 0) return;
-  const first = `decision.${open[0]}`;
-  if (isSound("decision.callers", "decision.secretsFile") && callers.length === 0 && secretsFile === null) {
-    const expected = `addresses of those who may ask (or decision.secretsFile), since ${first}.enabled is true`;
-    refuse("decision.callers", "nothing", expected, `${first}.enabled`);
+  const first = `extAuth.${open[0]}`;
+  if (isSound("extAuth.trustedCallers", "extAuth.secretsFile") && trustedCallers.length === 0 && secretsFile === null) {
+    const expected = `addresses of those who may ask (or extAuth.secretsFile), since ${first}.enabled is true`;
+    refuse("extAuth.trustedCallers", "nothing", expected, `${first}.enabled`);
   }
   const others: Record<string, Address> = { listen: values.listen, admin: values.admin };
   for (const kind of open) {
-    const name = `decision.${kind}`;
-    judgeDecisionPort(pairs, { ...values.decision[kind], name }, others);
-    others[name] = values.decision[kind];
+    const name = `extAuth.${kind}`;
+    judgeExtAuthPort(pairs, { ...values.extAuth[kind], name }, others);
+    others[name] = values.extAuth[kind];
   }
 }
 
-function judgeDecisionPort(
+function judgeExtAuthPort(
   { isSound, refuse }: Pairs,
   { name, host, port }: Address & { readonly name: string },
   others: Readonly<Record<string, Address>>,
@@ -136,7 +136,7 @@ function judgeUpstreamTls({ values: { upstream }, isSound, refuse }: Pairs): voi
 
 /** Every request would come back as a new one, until the quota is spent. */
 function judgeUpstreamAddresses({ values, isSound, refuse }: Pairs): void {
-  const { upstream, listen, admin, decision } = values;
+  const { upstream, listen, admin, extAuth } = values;
   const { url, addresses } = upstream;
   if (!isSound("upstream.url", "upstream.addresses")) return;
   const places =
@@ -146,8 +146,8 @@ function judgeUpstreamAddresses({ values, isSound, refuse }: Pairs): void {
   const listeners = {
     listen,
     admin,
-    ...(decision.http.enabled ? { "decision.http": decision.http } : {}),
-    ...(decision.grpc.enabled ? { "decision.grpc": decision.grpc } : {}),
+    ...(extAuth.http.enabled ? { "extAuth.http": extAuth.http } : {}),
+    ...(extAuth.grpc.enabled ? { "extAuth.grpc": extAuth.grpc } : {}),
   };
   for (const [name, listener] of Object.entries(listeners)) {
     if (!isSound(`${name}.host`, `${name}.port`)) continue;

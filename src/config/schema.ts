@@ -9,8 +9,8 @@ import {
   parseUpstreamUrl,
   routePattern,
 } from "./addresses.ts";
-import { decision } from "./decision-keys.ts";
 import { type List, listOf, type Parsed, section } from "./definition.ts";
+import { extAuth } from "./ext-auth-keys.ts";
 import { choice, duration, filePath, flag, optionalText, size, text, wholeNumber } from "./leaves.ts";
 import { addressFlaws, fieldFlaws, routeFlaws } from "./list-flaws.ts";
 import { host, network } from "./place-leaves.ts";
@@ -271,7 +271,7 @@ export const schema = section("The configuration of Headgate.", {
     ),
     keepAlive: duration("65s", [1, day], "How long a connection may be idle between two requests."),
   }),
-  decision,
+  extAuth,
   drain: section("How the gateway ends on SIGTERM.", {
     delay: duration("0s", [0, hour], "How long traffic is still accepted after readiness has failed."),
     timeout: duration("25s", [1, hour], "How long requests in flight may take to finish."),

@@ -11,9 +11,9 @@ const maxFieldBytes = 8192;
 const missing: BearerCredential = { kind: "missing" };
 const malformed: BearerCredential = { kind: "malformed" };
 
-/** `rawFields` alternates names and values, as they came. The scheme is compared in any case (RFC 9110, 11.1). */
-export function readBearer(rawFields: readonly string[]): BearerCredential {
-  const fields = authorizationFields(rawFields);
+/** `rawHeaders` alternates names and values, as they came. The scheme is compared in any case (RFC 9110, 11.1). */
+export function readBearer(rawHeaders: readonly string[]): BearerCredential {
+  const fields = authorizationFields(rawHeaders);
   const given = fields.map(afterScheme).find((text) => text !== undefined);
   if (given === undefined) return missing;
   // Two of them: the gateway and the upstream could each believe another one.
@@ -21,11 +21,11 @@ export function readBearer(rawFields: readonly string[]): BearerCredential {
   return /^[A-Za-z0-9\-._~+/]+=*$/.test(given) ? { kind: "token", token: given } : malformed;
 }
 
-function authorizationFields(rawFields: readonly string[]): string[] {
+function authorizationFields(rawHeaders: readonly string[]): string[] {
   const fields: string[] = [];
-  for (let i = 0; i < rawFields.length; i += 2) {
-    const name = rawFields[i];
-    if (name?.length === 13 && name.toLowerCase() === "authorization") fields.push(rawFields[i + 1] ?? "");
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i];
+    if (name?.length === 13 && name.toLowerCase() === "authorization") fields.push(rawHeaders[i + 1] ?? "");
   }
   return fields;
 }

@@ -35,19 +35,19 @@ export function readPeer(remoteAddress: string | undefined, rules: ClientAddress
   };
 }
 
-/** The key to charge. `rawFields` alternates names and values, as they came. */
-export function readClient(peer: Peer, rawFields: readonly string[], rules: ClientAddressRules): string {
+/** The key to charge. `rawHeaders` alternates names and values, as they came. */
+export function readClient(peer: Peer, rawHeaders: readonly string[], rules: ClientAddressRules): string {
   if (!peer.isTrusted) return peer.key;
-  return clientKey(lastUntrusted(peer.address, rawFields, rules), rules.ipv6Prefix);
+  return clientKey(lastUntrusted(peer.address, rawHeaders, rules), rules.ipv6Prefix);
 }
 
 /** Several lines are one list (RFC 9110, 5.3), so the walk begins at the end of the last line. */
-function lastUntrusted(peer: IpAddress, rawFields: readonly string[], rules: ClientAddressRules): IpAddress {
+function lastUntrusted(peer: IpAddress, rawHeaders: readonly string[], rules: ClientAddressRules): IpAddress {
   const read = rules.header === "forwarded" ? forwardedFor : xForwardedFor;
   let last = peer;
-  for (let i = rawFields.length - 2; i >= 0; i -= 2) {
-    if (rawFields[i]?.toLowerCase() !== rules.header) continue;
-    for (const address of read(rawFields[i + 1] ?? "")) {
+  for (let i = rawHeaders.length - 2; i >= 0; i -= 2) {
+    if (rawHeaders[i]?.toLowerCase() !== rules.header) continue;
+    for (const address of read(rawHeaders[i + 1] ?? "")) {
       // What cannot be read ends the walk: left of it anything may have been written.
       if (address === undefined) return last;
       if (!isTrusted(address, rules)) return address;

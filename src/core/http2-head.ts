@@ -7,7 +7,7 @@ export interface Http2Head {
   readonly method: string;
   readonly target: string;
   /** Names and values alternating; Host comes first. */
-  readonly rawFields: string[];
+  readonly rawHeaders: string[];
 }
 
 /** The size of a list of fields counts each with 32 bytes on top (RFC 9113, 6.5.2). */
@@ -18,7 +18,7 @@ export function readHttp2Head(rawHead: readonly string[]): Http2Head {
   let method = "";
   let target = "";
   let authority: string | null = null;
-  const rawFields: string[] = [];
+  const rawHeaders: string[] = [];
   let cookieAt = -1;
   for (let i = 0; i < rawHead.length; i += 2) {
     const name = rawHead[i] ?? "";
@@ -27,22 +27,22 @@ export function readHttp2Head(rawHead: readonly string[]): Http2Head {
     else if (name === ":path") target = value;
     else if (name === ":authority") authority = value;
     else if (name.startsWith(":")) continue;
-    else if (name !== "cookie" || hasBlankAround(value)) rawFields.push(name, value);
-    else if (cookieAt !== -1) rawFields[cookieAt] += `; ${value}`;
+    else if (name !== "cookie" || hasBlankAround(value)) rawHeaders.push(name, value);
+    else if (cookieAt !== -1) rawHeaders[cookieAt] += `; ${value}`;
     else {
-      cookieAt = rawFields.length + 1;
-      rawFields.push(name, value);
+      cookieAt = rawHeaders.length + 1;
+      rawHeaders.push(name, value);
     }
   }
-  return { method, target, rawFields: authority === null ? rawFields : withHost(authority, rawFields) };
+  return { method, target, rawHeaders: authority === null ? rawHeaders : withHost(authority, rawHeaders) };
 }
 
 /** A Host of the same text says nothing new; another one stays, and two are refused. */
-function withHost(authority: string, rawFields: readonly string[]): string[] {
+function withHost(authority: string, rawHeaders: readonly string[]): string[] {
   const fields = ["host", authority];
-  for (let i = 0; i < rawFields.length; i += 2) {
-    const name = rawFields[i] ?? "";
-    const value = rawFields[i + 1] ?? "";
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? "";
+    const value = rawHeaders[i + 1] ?? "";
     if (name !== "host" || value !== authority) fields.push(name, value);
   }
   return fields;

@@ -5,7 +5,7 @@ import { isValidHost } from "./request-target.ts";
 
 export interface MessageFacts {
   readonly method: string;
-  readonly rawFields: readonly string[];
+  readonly rawHeaders: readonly string[];
   readonly target: string;
   readonly httpVersion: string;
   readonly endsWithHead?: boolean;
@@ -37,7 +37,7 @@ export interface MessageReading {
 }
 
 export function readMessage(facts: MessageFacts): MessageReading {
-  const { method, rawFields, target, httpVersion } = facts;
+  const { method, rawHeaders, target, httpVersion } = facts;
   const seen: Seen = {
     hosts: none,
     lengths: none,
@@ -49,7 +49,7 @@ export function readMessage(facts: MessageFacts): MessageReading {
     namesUpgrade: false,
     speaksOfConnection: false,
   };
-  for (let i = 0; i < rawFields.length; i += 2) note(seen, rawFields[i] ?? "", rawFields[i + 1] ?? "");
+  for (let i = 0; i < rawHeaders.length; i += 2) note(seen, rawHeaders[i] ?? "", rawHeaders[i + 1] ?? "");
   const contentLength = readLength(seen, facts);
   const flaw = findProblem(seen, facts);
   return {
@@ -147,8 +147,8 @@ function findProblem(seen: Seen, facts: MessageFacts): Problem | null {
  * target, no length that the framing denies. CONNECT has no path, and is refused as what it is.
  */
 function isMalformedHttp2({ speaksOfConnection, lengths }: Seen, facts: MessageFacts): boolean {
-  const { method, target, rawFields, endsWithHead = false } = facts;
-  for (let i = 1; i < rawFields.length; i += 2) if (hasBlankAround(rawFields[i] ?? "")) return true;
+  const { method, target, rawHeaders, endsWithHead = false } = facts;
+  for (let i = 1; i < rawHeaders.length; i += 2) if (hasBlankAround(rawHeaders[i] ?? "")) return true;
   const hasPath = target.startsWith("/") || (target === "*" && method === "OPTIONS") || method === "CONNECT";
   return speaksOfConnection || !hasPath || (endsWithHead && Number(lengths[0] ?? 0) !== 0);
 }

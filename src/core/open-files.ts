@@ -12,9 +12,9 @@ export interface OpenFiles {
   readonly maxConnections: number;
 }
 
-export function fitOpenFiles(maxOpenFiles: number, { listen, upstream, upgrade, decision }: Settings): OpenFiles {
+export function fitOpenFiles(maxOpenFiles: number, { listen, upstream, upgrade, extAuth }: Settings): OpenFiles {
   // A tunnel has a connection to the upstream besides the client's.
-  const callers = (decision.http?.maxConnections ?? 0) + (decision.grpc?.maxConnections ?? 0);
+  const callers = (extAuth.http?.maxConnections ?? 0) + (extAuth.grpc?.maxConnections ?? 0);
   const others = upstream.maxConnections + upgrade.maxTunnels + callers + ownFiles;
   // The others seldom take all of theirs: under a low bound half of the files go to clients.
   const fitting = Math.max(maxOpenFiles - others, Math.floor(maxOpenFiles / 2));

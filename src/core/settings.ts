@@ -41,7 +41,7 @@ export interface Settings {
     /** Absolute path, resolved from the folder of the config file that named it. */
     readonly tokensFile: string | null;
   };
-  readonly decision: DecisionSettings;
+  readonly extAuth: ExtAuthSettings;
   readonly fields: readonly FieldKind[];
   readonly maxBodyBytes: number;
   readonly timeouts: { readonly headMs: number; readonly bodyMs: number; readonly keepAliveMs: number };
@@ -49,19 +49,19 @@ export interface Settings {
   readonly log: { readonly level: LogLevel; readonly access: boolean };
 }
 
-export interface DecisionSettings {
+export interface ExtAuthSettings {
   /** Null: nobody can ask over HTTP. */
-  readonly http: DecisionListenerSettings | null;
+  readonly http: ExtAuthListenerSettings | null;
   /** Null: nobody can ask over gRPC. */
-  readonly grpc: DecisionListenerSettings | null;
+  readonly grpc: ExtAuthListenerSettings | null;
   /** Addresses and networks that may ask. */
-  readonly callers: readonly string[];
+  readonly trustedCallers: readonly string[];
   /** Absolute path, as that of the tokens file. */
   readonly secretsFile: string | null;
   readonly denyStatus: DenyStatus;
 }
 
-export interface DecisionListenerSettings {
+export interface ExtAuthListenerSettings {
   readonly host: string;
   readonly port: number;
   readonly maxConnections: number;

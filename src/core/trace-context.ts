@@ -4,15 +4,15 @@
 /** version "-" trace-id "-" parent-id "-" flags; a later version may have more behind them (section 4.3). */
 const traceparent = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}($|-)/;
 
-/** Null without exactly one valid `traceparent`. `rawFields`: names and values alternating, as they came. */
-export function readTraceId(rawFields: readonly string[]): string | null {
+/** Null without exactly one valid `traceparent`. `rawHeaders`: names and values alternating, as they came. */
+export function readTraceId(rawHeaders: readonly string[]): string | null {
   let found: string | null = null;
-  for (let i = 0; i < rawFields.length; i += 2) {
-    const name = rawFields[i] ?? "";
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? "";
     // Every request comes through here, and few names are as long.
     if (name.length !== 11 || name.toLowerCase() !== "traceparent") continue;
     if (found !== null) return null;
-    found = rawFields[i + 1] ?? "";
+    found = rawHeaders[i + 1] ?? "";
   }
   const [, version, traceId, end] = (found === null ? null : traceparent.exec(found)) ?? [];
   return traceId === undefined || (version === "00" && end !== "") ? null : traceId;

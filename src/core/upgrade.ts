@@ -2,12 +2,12 @@
 // protocol that carries HTTP, such as h2c, requests would pass neither counted nor checked. Everything else is served
 // as ordinary HTTP.
 
-/** In the order and spelling they were offered; empty if none was. `rawFields` alternates names and values. */
-export function upgradeProtocols(rawFields: readonly string[]): string[] {
+/** In the order and spelling they were offered; empty if none was. `rawHeaders` alternates names and values. */
+export function upgradeProtocols(rawHeaders: readonly string[]): string[] {
   const protocols: string[] = [];
-  for (let i = 0; i < rawFields.length; i += 2) {
-    if (rawFields[i]?.toLowerCase() !== "upgrade") continue;
-    for (const protocol of (rawFields[i + 1] ?? "").split(",")) {
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]?.toLowerCase() !== "upgrade") continue;
+    for (const protocol of (rawHeaders[i + 1] ?? "").split(",")) {
       if (protocol.trim() !== "") protocols.push(protocol.trim());
     }
   }
@@ -15,15 +15,15 @@ export function upgradeProtocols(rawFields: readonly string[]): string[] {
 }
 
 export interface UpgradeFacts {
-  readonly rawFields: readonly string[];
+  readonly rawHeaders: readonly string[];
   readonly method: string;
   readonly httpVersion: string;
 }
 
 /** `protocols` are in lower case. One that is not among them spoils the offer: the upstream could choose it. */
-export function mayUpgrade({ rawFields, method, httpVersion }: UpgradeFacts, protocols: ReadonlySet<string>): boolean {
-  if (method !== "GET" || httpVersion !== "1.1" || announcesBody(rawFields)) return false;
-  const offered = upgradeProtocols(rawFields);
+export function mayUpgrade({ rawHeaders, method, httpVersion }: UpgradeFacts, protocols: ReadonlySet<string>): boolean {
+  if (method !== "GET" || httpVersion !== "1.1" || announcesBody(rawHeaders)) return false;
+  const offered = upgradeProtocols(rawHeaders);
   return offered.length > 0 && offered.every((protocol) => protocols.has(protocol.toLowerCase()));
 }
 
@@ -34,6 +34,6 @@ export function answersOffer(answer: readonly string[], offered: readonly string
 }
 
 /** Whatever its length: where a body ends and a tunnel begins is nothing to have two opinions about. */
-function announcesBody(rawFields: readonly string[]): boolean {
-  return rawFields.some((field, i) => i % 2 === 0 && /^(content-length|transfer-encoding|expect)$/i.test(field));
+function announcesBody(rawHeaders: readonly string[]): boolean {
+  return rawHeaders.some((field, i) => i % 2 === 0 && /^(content-length|transfer-encoding|expect)$/i.test(field));
 }

@@ -110,7 +110,7 @@ export interface AddressFigures {
   /** So far. */
   readonly ejections: number;
   /** Requests that another address was tried for, since the first could not be connected to; by its reason. */
-  readonly rescues: ReadonlyMap<UpstreamErrorReason, number>;
+  readonly failovers: ReadonlyMap<UpstreamErrorReason, number>;
   readonly failedLookups: number;
   /** Every name could be looked up last time. */
   readonly areCurrent: boolean;

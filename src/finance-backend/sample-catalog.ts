@@ -152,7 +152,7 @@ export const cryptoSynced = [
   {
     id: 33_004,
     provider: "coinbase",
-    displayName: "Exchange Account",
+    displayName: "ExchangeRecord Account",
     createdAt: "2024-03-02T11:02:09.000Z",
     updatedAt: "2025-12-31T14:25:01.000Z",
     balances: [

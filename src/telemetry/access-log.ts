@@ -3,13 +3,13 @@
 // save the trace id of a well-formed one.
 import { type Logger, symbols } from "pino";
 import type { Clock } from "../core/clock.ts";
-import type { Exchange } from "../core/exchange.ts";
+import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { isSuspicious, loggedPath, redactLine } from "./redaction.ts";
 import { Sampler } from "./sampler.ts";
 
 export interface AccessLog {
   /** `target` is the request's target as it came. */
-  record(exchange: Exchange, target: string): void;
+  record(exchange: ExchangeRecord, target: string): void;
   /** Reports what was left out in the last second. */
   close(): void;
   /** Lines left out so far. */
@@ -55,7 +55,7 @@ export function createAccessLog(log: Logger, options: AccessLogOptions): AccessL
 }
 
 /** As pino would write it. */
-function lineOf(exchange: Exchange, path: string, level: "info" | "warn", wallMs: number): string {
+function lineOf(exchange: ExchangeRecord, path: string, level: "info" | "warn", wallMs: number): string {
   const { startedMs, dispatchedMs, answeredMs, endedMs, decision } = exchange;
   const upstreamMs = dispatchedMs === null || answeredMs === null ? null : roundToMicros(answeredMs - dispatchedMs);
   return (

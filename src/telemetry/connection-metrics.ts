@@ -36,11 +36,11 @@ function addressMetrics(registry: Registry, addresses: MetricsSources["upstreamA
     set({ state: "available" }, available);
     set({ state: "ejected" }, ejected);
   });
-  const rescues = "Requests another address was tried for, since the first could not be connected to, by its reason.";
-  const rescued = counterFamily(registry, "headgate_upstream_rescues_total", rescues, ["reason"], () => {
-    for (const [reason, series] of rescuedSeries) series.value = addresses().rescues.get(reason) ?? 0;
+  const failovers = "Requests another address was tried for, since the first could not be connected to, by its reason.";
+  const failedOver = counterFamily(registry, "headgate_upstream_failovers_total", failovers, ["reason"], () => {
+    for (const [reason, series] of failoverSeries) series.value = addresses().failovers.get(reason) ?? 0;
   });
-  const rescuedSeries = closed.upstreamErrorReasons.map((reason) => [reason, rescued.series({ reason })] as const);
+  const failoverSeries = closed.upstreamErrorReasons.map((reason) => [reason, failedOver.series({ reason })] as const);
   const ejections = "Times an address of the upstream was ejected.";
   const ejected = counterFamily(registry, "headgate_upstream_ejections_total", ejections, [], () => {
     ejectedSeries.value = addresses().ejections;

@@ -1,8 +1,9 @@
 // The closed sets of label values. Whatever a client can choose is mapped into one of them, so the number of series is
 // fixed when the process starts. The records make the compiler complain when a union in core gains a member.
+
+import type { CheckRefusal } from "../core/check-refusal.ts";
 import type { ConnectionShedReason } from "../core/connection-bounds.ts";
-import type { CallRefusal } from "../core/decision-call.ts";
-import type { AuthOutcome } from "../core/exchange.ts";
+import type { AuthOutcome } from "../core/exchange-record.ts";
 import type { Outcome } from "../core/policy.ts";
 import type { ProblemReason } from "../core/problem.ts";
 import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
@@ -42,7 +43,7 @@ export const tlsFailures = keysOf<TlsFailure>({
   other: 0,
 });
 
-export const callOutcomes = keysOf<"admitted" | "denied" | CallRefusal>({
+export const callOutcomes = keysOf<"admitted" | "denied" | CheckRefusal>({
   admitted: 0,
   denied: 0,
   untrusted: 0,

@@ -1,10 +1,11 @@
 // Every metric of the gateway. All series exist from the start and no label takes a value that a client can choose, so
 // their number is constant; addresses, paths, queries and tokens are never labels. docs/metrics.md explains each.
 import { Registry } from "prom-client";
+import type { TokensInUse } from "../core/authenticator.ts";
+import type { CheckRefusal } from "../core/check-refusal.ts";
 import type { ConnectionShedReason } from "../core/connection-bounds.ts";
-import type { CounterStore } from "../core/counter-store.ts";
-import type { CallRefusal } from "../core/decision-call.ts";
-import type { Exchange } from "../core/exchange.ts";
+import type { ExchangeRecord } from "../core/exchange-record.ts";
+import type { Limiter } from "../core/limiter.ts";
 import type { Policy } from "../core/policy.ts";
 import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
 import type { CertificateInUse, TlsFailure } from "../core/tls.ts";
@@ -15,7 +16,6 @@ import type {
   UpstreamErrorReason,
   UpstreamHealth,
 } from "../core/upstream.ts";
-import type { TokensInUse } from "../core/verifier.ts";
 import { connectionMetrics } from "./connection-metrics.ts";
 import { type Exposition, exposer } from "./exposition.ts";
 import * as closed from "./labels.ts";
@@ -27,7 +27,7 @@ export interface MetricsSources {
   /** The configured prefixes; what is outside of them is labelled `none`. */
   readonly routes: readonly string[];
   readonly policy: Policy;
-  readonly store: Pick<CounterStore, "stats">;
+  readonly store: Pick<Limiter, "stats">;
   readonly upstreamConnections: () => ConnectionFigures;
   readonly upstreamHealth: () => UpstreamHealth;
   readonly tunnels: () => TunnelFigures;
@@ -53,13 +53,13 @@ export interface LostLines {
 
 export interface Metrics {
   /** Once for each request, when it is over. Synchronous, and allocates nothing. */
-  observe(exchange: Exchange): void;
+  observe(exchange: ExchangeRecord): void;
   upstreamError(reason: UpstreamErrorReason): void;
   proxyHeaderRefused(reason: ProxyHeaderRefusal): void;
   connectionShed(reason: ConnectionShedReason): void;
   tlsFailed(reason: TlsFailure): void;
   /** A call for a decision that got none. Those that got one are observed. */
-  callRefused(reason: CallRefusal): void;
+  callRefused(reason: CheckRefusal): void;
   setDraining(): void;
   /** The text of a scrape, in OpenMetrics 1.0 or in Prometheus' text format 0.0.4. */
   text(openMetrics: boolean): Promise<Exposition>;
@@ -71,7 +71,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
   const observeAnswer = answerMetrics(registry);
   const calls = counterByLabel(
     registry,
-    "headgate_decision_calls_total",
+    "headgate_ext_auth_checks_total",
     "Calls of ingresses for a decision, by what came of them; untrusted, malformed, overloaded: they got none.",
     "outcome",
     closed.callOutcomes,
@@ -129,7 +129,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
   };
 }
 
-function requestMetrics(registry: Registry, routes: readonly string[]): (exchange: Exchange) => void {
+function requestMetrics(registry: Registry, routes: readonly string[]): (exchange: ExchangeRecord) => void {
   const requests = counterFamily(
     registry,
     "headgate_requests_total",
@@ -165,7 +165,7 @@ function requestMetrics(registry: Registry, routes: readonly string[]): (exchang
   };
 }
 
-function answerMetrics(registry: Registry): (exchange: Exchange) => void {
+function answerMetrics(registry: Registry): (exchange: ExchangeRecord) => void {
   const overhead = histogramFamily(
     registry,
     "headgate_overhead_seconds",
@@ -194,7 +194,7 @@ function bindMethods(requests: ReturnType<typeof counterFamily>, route: string) 
   return new Map<string, ReturnType<typeof bindClasses>>(closed.methods.map((method) => [method, bindClasses(method)]));
 }
 
-function observeUpstream(series: HistogramSeries, { dispatchedMs, answeredMs }: Exchange): void {
+function observeUpstream(series: HistogramSeries, { dispatchedMs, answeredMs }: ExchangeRecord): void {
   if (dispatchedMs !== null && answeredMs !== null) series.observe((answeredMs - dispatchedMs) / 1000);
 }
 
@@ -202,7 +202,7 @@ function observeUpstream(series: HistogramSeries, { dispatchedMs, answeredMs }: 
  * Time spent waiting for the upstream, or for a connection to it, is not ours, whether it answered or not. Nothing to
  * tell if no head was sent.
  */
-function observeOverhead(series: HistogramSeries, exchange: Exchange): void {
+function observeOverhead(series: HistogramSeries, exchange: ExchangeRecord): void {
   const { startedMs, queuedMs, dispatchedMs, answeredMs, respondedMs } = exchange;
   if (respondedMs === null) return;
   const before = (queuedMs ?? dispatchedMs ?? respondedMs) - startedMs;
@@ -210,7 +210,7 @@ function observeOverhead(series: HistogramSeries, exchange: Exchange): void {
   series.observe((before + after) / 1000);
 }
 
-function decisionMetrics(registry: Registry, policy: Policy): (exchange: Exchange) => void {
+function decisionMetrics(registry: Registry, policy: Policy): (exchange: ExchangeRecord) => void {
   const decisions = counterByLabel(
     registry,
     "headgate_decisions_total",

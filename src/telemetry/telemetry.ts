@@ -1,9 +1,10 @@
 // Everything the gateway tells about itself, behind one object: metrics, access log, the log of upstream failures, and
 // the upstream's health as the traffic shows it. Requests are observed once, when they are over.
+
+import type { CheckRefusal } from "../core/check-refusal.ts";
 import type { Clock } from "../core/clock.ts";
-import type { CounterStore } from "../core/counter-store.ts";
-import type { CallRefusal } from "../core/decision-call.ts";
-import type { Exchange } from "../core/exchange.ts";
+import type { ExchangeRecord } from "../core/exchange-record.ts";
+import type { Limiter } from "../core/limiter.ts";
 import type { TlsFailure } from "../core/tls.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { ConnectionFigures, UpstreamFault, UpstreamHealth } from "../core/upstream.ts";
@@ -18,7 +19,7 @@ export interface TelemetryOptions {
   readonly clock: Clock;
   readonly accessLogEnabled: boolean;
   readonly routes: readonly string[];
-  readonly store: CounterStore;
+  readonly store: Limiter;
   readonly upstreamConnections: () => ConnectionFigures;
   readonly tunnels: MetricsSources["tunnels"];
   readonly upstreamAddresses: MetricsSources["upstreamAddresses"];
@@ -34,14 +35,14 @@ export interface TelemetryOptions {
 export interface Telemetry {
   readonly metrics: Metrics;
   /** `path`: of the request's target, as it came. */
-  observe(exchange: Exchange, path: string): void;
+  observe(exchange: ExchangeRecord, path: string): void;
   upstreamAnswered(): void;
   upstreamFailed(fault: UpstreamFault): void;
   /** A handshake of a client; `code` is OpenSSL's or the kernel's. */
   tlsFailed(reason: TlsFailure, code: string): void;
   upstreamHealth(): UpstreamHealth;
   /** A call for a decision that got none; `caller` is an address. */
-  callRefused(reason: CallRefusal, caller: string): void;
+  callRefused(reason: CheckRefusal, caller: string): void;
   tunnelEnded(end: TunnelEnd): void;
   /** Reports what was left out, and stops. */
   close(): void;

@@ -7,7 +7,7 @@ import type { UpstreamErrorReason } from "../core/upstream.ts";
 import { Sampler } from "./sampler.ts";
 
 export interface UpstreamEventLog {
-  readonly onRescue: (address: string, reason: UpstreamErrorReason, code: string, isNews: boolean) => void;
+  readonly onFailover: (address: string, reason: UpstreamErrorReason, code: string, isNews: boolean) => void;
   readonly onEjected: (address: string, reason: UpstreamErrorReason, backoffMs: number) => void;
   readonly onRestored: (address: string) => void;
   readonly onUnhealthy: (address: string, fault: string) => void;
@@ -28,8 +28,8 @@ export function createUpstreamEventLog(log: Logger, clock: Clock): UpstreamEvent
   });
   const passes = (event: string): boolean => sampler.passes(event, clock.monotonicMs());
   return {
-    onRescue(address, reason, code, isNews) {
-      if (!isNews || !passes("rescued")) return;
+    onFailover(address, reason, code, isNews) {
+      if (!isNews || !passes("failedOver")) return;
       log.warn({ address, reason, code }, "no connection to an address of the upstream, another one is tried");
     },
     onEjected(address, reason, backoffMs) {

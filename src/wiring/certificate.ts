@@ -3,8 +3,8 @@ import { readRegularFile } from "../config/regular-file.ts";
 import { type Clock, httpDate } from "../core/clock.ts";
 import { failureCode } from "../core/failure.ts";
 import type { Settings } from "../core/settings.ts";
-import { certificateWarning } from "../server/certificate.ts";
-import { CertificateFiles, type ValidCertificate } from "../server/certificate-files.ts";
+import { certificateWarning } from "../listener/certificate.ts";
+import { CertificateFiles, type ValidCertificate } from "../listener/certificate-files.ts";
 import type { Logger } from "../telemetry/log.ts";
 
 /** Null without TLS. Rejects with a CertificateProblem. */

@@ -108,34 +108,34 @@ const messages = new Map([
     "listeners-collide.yaml",
     "listeners-collide.yaml:1:17: admin.port: found 9464, expected another port than listen.port where 127.0.0.1 and 0.0.0.0 overlap",
   ],
-  ["decision-deny-status.yaml", "decision-deny-status.yaml:2:15: decision.denyStatus: found 503, expected 429 or 403"],
+  ["ext-auth-deny-status.yaml", "ext-auth-deny-status.yaml:2:15: extAuth.denyStatus: found 503, expected 429 or 403"],
   [
-    "decision-grpc-is-the-upstream.yaml",
-    `decision-grpc-is-the-upstream.yaml:2:32: upstream.url: found "http://127.0.0.1:3000", expected another address than the gateway's own (decision.grpc)`,
+    "ext-auth-grpc-is-the-upstream.yaml",
+    `ext-auth-grpc-is-the-upstream.yaml:2:32: upstream.url: found "http://127.0.0.1:3000", expected another address than the gateway's own (extAuth.grpc)`,
   ],
   [
-    "decision-grpc-port-taken.yaml",
-    "decision-grpc-port-taken.yaml:2:32: decision.grpc.port: found 9466, expected another port than decision.http.port where 127.0.0.1 and 127.0.0.1 overlap",
+    "ext-auth-grpc-port-taken.yaml",
+    "ext-auth-grpc-port-taken.yaml:2:32: extAuth.grpc.port: found 9466, expected another port than extAuth.http.port where 127.0.0.1 and 127.0.0.1 overlap",
   ],
   [
-    "decision-grpc-without-callers.yaml",
-    "decision-grpc-without-callers.yaml:2:20: decision.callers: found nothing, expected addresses of those who may ask (or decision.secretsFile), since decision.grpc.enabled is true",
+    "ext-auth-grpc-without-callers.yaml",
+    "ext-auth-grpc-without-callers.yaml:2:20: extAuth.trustedCallers: found nothing, expected addresses of those who may ask (or extAuth.secretsFile), since extAuth.grpc.enabled is true",
   ],
   [
-    "decision-is-the-upstream.yaml",
-    `decision-is-the-upstream.yaml:2:32: upstream.url: found "http://127.0.0.1:3000", expected another address than the gateway's own (decision.http)`,
+    "ext-auth-is-the-upstream.yaml",
+    `ext-auth-is-the-upstream.yaml:2:32: upstream.url: found "http://127.0.0.1:3000", expected another address than the gateway's own (extAuth.http)`,
   ],
   [
-    "decision-port-taken.yaml",
-    "decision-port-taken.yaml:2:32: decision.http.port: found 8080, expected another port than listen.port where 127.0.0.1 and 0.0.0.0 overlap",
+    "ext-auth-port-taken.yaml",
+    "ext-auth-port-taken.yaml:2:32: extAuth.http.port: found 8080, expected another port than listen.port where 127.0.0.1 and 0.0.0.0 overlap",
   ],
   [
-    "decision-secrets-missing.yaml",
-    "decision-secrets-missing.yaml:3:16: decision.secretsFile: nowhere.txt: cannot be read: no such file",
+    "ext-auth-secrets-missing.yaml",
+    "ext-auth-secrets-missing.yaml:3:16: extAuth.secretsFile: nowhere.txt: cannot be read: no such file",
   ],
   [
-    "decision-without-callers.yaml",
-    "decision-without-callers.yaml:2:20: decision.callers: found nothing, expected addresses of those who may ask (or decision.secretsFile), since decision.http.enabled is true",
+    "ext-auth-without-callers.yaml",
+    "ext-auth-without-callers.yaml:2:20: extAuth.trustedCallers: found nothing, expected addresses of those who may ask (or extAuth.secretsFile), since extAuth.http.enabled is true",
   ],
   ["log-access.yaml", 'log-access.yaml:2:11: log.access: found "yes", expected true or false'],
   ["log-level.yaml", 'log-level.yaml:2:10: log.level: found "verbose", expected debug, info, warn, error or silent'],
@@ -258,7 +258,7 @@ const messages = new Map([
   ],
   [
     "unknown-key-far.yaml",
-    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, auth, fields, maxBodyBytes, timeouts, decision, drain or log",
+    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, auth, fields, maxBodyBytes, timeouts, extAuth, drain or log",
   ],
   [
     "unknown-key.yaml",

@@ -59,11 +59,11 @@ test("from the signal on every answer ends its connection, also while new ones a
   const { gateway, connect } = await start({ delayMs: 500, timeoutMs: 2_000 });
   const kept = connect();
   kept.write(request("/v2/x"));
-  expect(valuesOf((await kept.read()).rawFields, "Connection")).toEqual(["keep-alive"]);
+  expect(valuesOf((await kept.read()).rawHeaders, "Connection")).toEqual(["keep-alive"]);
   const drained = gateway.drain();
   for (const client of [kept, connect()]) {
     client.write(request("/v2/x"));
-    expect(valuesOf((await client.read()).rawFields, "Connection")).toEqual(["close"]);
+    expect(valuesOf((await client.read()).rawHeaders, "Connection")).toEqual(["close"]);
     expect(await within("the connection ends", client.closed)).toBe("end");
   }
   await within("the drain ends", drained);
@@ -79,8 +79,8 @@ test("a connection that was just opened when the listener closed is still served
   const drained = gateway.drain();
   expect(await within("the other ends", other.closed)).toBe("end");
   client.write(request("/v2/x"));
-  const { status, rawFields } = await client.read();
-  expect({ status, connection: valuesOf(rawFields, "Connection") }).toEqual({ status: 200, connection: ["close"] });
+  const { status, rawHeaders } = await client.read();
+  expect({ status, connection: valuesOf(rawHeaders, "Connection") }).toEqual({ status: 200, connection: ["close"] });
   await within("the drain ends", drained, 2_000);
 });
 
@@ -92,9 +92,9 @@ test("what is in flight is answered after the listener is closed, says that its 
   const drained = gateway.drain();
   await eventually("new connections are refused", () => isRefused(gateway.traffic.port));
   release("/v2/held");
-  const { status, rawFields, body } = await client.read();
+  const { status, rawHeaders, body } = await client.read();
   expect({ status, body }).toEqual({ status: 200, body: "/v2/held" });
-  expect(valuesOf(rawFields, "Connection")).toEqual(["close"]);
+  expect(valuesOf(rawHeaders, "Connection")).toEqual(["close"]);
   expect(await within("the connection ends", client.closed)).toBe("end");
   await within("the drain ends", drained, 1_000);
 });
@@ -104,7 +104,7 @@ test("a request that arrives on a connection that is still open is served, and t
   const client = connect();
   client.write(request("/v2/begun"));
   await isHeld("/v2/begun");
-  expect(valuesOf((await client.readHead()).rawFields, "Connection")).toEqual(["keep-alive"]);
+  expect(valuesOf((await client.readHead()).rawHeaders, "Connection")).toEqual(["keep-alive"]);
   const drained = gateway.drain();
   await eventually("new connections are refused", () => isRefused(gateway.traffic.port));
   client.write(request("/v2/late") + request("/v2/later"));

@@ -49,7 +49,7 @@ test("out of files it answers 503 on what is open, does not spin, and serves eve
   held.write(request("/v2/held"));
   const refused = await held.read();
   expect(refused.status).toBe(503);
-  expectContractFields(refused, { limit: 1_000_000, remaining: remainingOf(refused.rawFields) });
+  expectContractFields(refused, { limit: 1_000_000, remaining: remainingOf(refused.rawHeaders) });
   expect(upstream.received.map(({ target }) => target)).not.toContain("/v2/held");
   // A second of the condition, to see what it costs.
   await new Promise((resolve) => setTimeout(resolve, 1_000));
@@ -62,8 +62,8 @@ test("out of files it answers 503 on what is open, does not spin, and serves eve
   expect(await loggedAs(gateway, "internal error")).toBeUndefined();
 });
 
-const remainingOf = (rawFields: readonly string[]): number =>
-  Number(rawFields[rawFields.indexOf("RateLimit-Remaining") + 1]);
+const remainingOf = (rawHeaders: readonly string[]): number =>
+  Number(rawHeaders[rawHeaders.indexOf("RateLimit-Remaining") + 1]);
 
 test("with few files fewer clients are let in, so idle ones lock nobody out, and the log says so", async () => {
   const { gateway, connect } = await start(200);

@@ -27,7 +27,7 @@ export async function startRecordingUpstream(): Promise<RecordingUpstream> {
   const raw: RawUpstream = await startRawUpstream((socket, data) => {
     arrived += data.toString("latin1");
     let text = (unread.get(socket) ?? "") + data.toString("latin1");
-    for (let next = readRequest(text); next !== null; next = readRequest(text)) {
+    for (let next = parseRequest(text); next !== null; next = parseRequest(text)) {
       requests.push(next.request);
       text = text.slice(next.length);
       socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -47,7 +47,7 @@ export async function startRecordingUpstream(): Promise<RecordingUpstream> {
   };
 }
 
-function readRequest(text: string): { request: RecordedRequest; length: number } | null {
+function parseRequest(text: string): { request: RecordedRequest; length: number } | null {
   const headEnd = text.indexOf("\r\n\r\n");
   if (headEnd === -1) return null;
   const head = text.slice(0, headEnd).split("\r\n");

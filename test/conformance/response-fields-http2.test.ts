@@ -40,7 +40,7 @@ test.each(cases)("$status $name", async (row) => {
   }
   if (row.upstream === undefined) expect(raw.bytes()).toBe("");
   for (const name of ["connection", "transfer-encoding", "keep-alive"])
-    expect(valuesOf(answer.rawFields, name)).toEqual([]);
+    expect(valuesOf(answer.rawHeaders, name)).toEqual([]);
 });
 
 test("most of the table is there", () => {

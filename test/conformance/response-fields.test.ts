@@ -32,7 +32,7 @@ describe.each([
     expectContractFields(response, { limit: row.limit ?? 100, remaining: row.remaining ?? 99 });
     if (row.own !== undefined) expectOwnAnswer(response, ...row.own, method);
     if (row.upstream === undefined) expect(raw.bytes()).toBe("");
-    await expectNoFurtherAnswer(client, valuesOf(response.rawFields, "Connection"));
+    await expectNoFurtherAnswer(client, valuesOf(response.rawHeaders, "Connection"));
   });
 });
 
@@ -44,10 +44,10 @@ test("with the structured fields on, the upstream's own are dropped as well", as
   const client = new RawConnection(gateway.traffic.port);
   cleanup(() => client.destroy());
   client.write(get());
-  const { rawFields } = await client.read();
-  expect(valuesOf(rawFields, "RateLimit")).toEqual([expect.stringMatching(/^"per-ip";r=99;t=(59|60)$/)]);
-  expect(valuesOf(rawFields, "RateLimit-Policy")).toEqual(['"per-ip";q=100;w=60']);
-  expect(rawFields.filter((name) => /^(x-)?ratelimit-(limit|remaining|reset)$/i.test(name))).toEqual([]);
+  const { rawHeaders } = await client.read();
+  expect(valuesOf(rawHeaders, "RateLimit")).toEqual([expect.stringMatching(/^"per-ip";r=99;t=(59|60)$/)]);
+  expect(valuesOf(rawHeaders, "RateLimit-Policy")).toEqual(['"per-ip";q=100;w=60']);
+  expect(rawHeaders.filter((name) => /^(x-)?ratelimit-(limit|remaining|reset)$/i.test(name))).toEqual([]);
 });
 
 /** The connection either ends without another byte, or answers the next request with what belongs to that one. */
@@ -65,6 +65,6 @@ async function readFinal(client: RawConnection, method: string): Promise<FramedR
   for (;;) {
     const response = await client.read({ method });
     if (response.status >= 200) return response;
-    for (const name of [...sixFields, "Date"]) expect(valuesOf(response.rawFields, name)).toEqual([]);
+    for (const name of [...sixFields, "Date"]) expect(valuesOf(response.rawHeaders, name)).toEqual([]);
   }
 }

@@ -4,23 +4,23 @@ import { offVerifier } from "../../src/auth/presence.ts";
 import { type ClientAddressRules, readPeer } from "../../src/core/client-address.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
-import { MemoryStore } from "../../src/limiter/memory-store.ts";
+import { MemoryLimiter } from "../../src/limits/memory-store.ts";
 import { createDecide } from "../../src/pipeline.ts";
 
 export const limit = 100;
 
 export function pipeline(header: ClientAddressRules["header"]) {
   const clientAddress = { header, trustedProxies: [parseCidr("10.0.0.1") ?? never()], ipv6Prefix: 64 };
-  const store = new MemoryStore({ name: "per-ip", limit, windowMs: 60_000, maxClients: 1000 });
+  const store = new MemoryLimiter({ name: "per-ip", limit, windowMs: 60_000, maxClients: 1000 });
   const paths = { own: "/", upstream: "/" };
   const readPath = createPathReader(["/v1/", "/v2/"], "/");
   const rules = { clientAddress, readPath, unmatched: "reject" as const, maxBodyBytes: 10, paths };
-  const decide = createDecide({ rules, store, verifier: offVerifier });
+  const decide = createDecide({ rules, store, authenticator: offVerifier });
   /** Whether a request with this peer and these fields is admitted. */
   return (peer: string, fields: readonly string[]): boolean => {
     const verdict = decide({
       peer: readPeer(peer, clientAddress),
-      rawFields: ["Host", "a", ...fields],
+      rawHeaders: ["Host", "a", ...fields],
       method: "GET",
       target: "/v2/x",
       httpVersion: "1.1",

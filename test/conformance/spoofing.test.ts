@@ -66,7 +66,7 @@ describe.each(trusts)("$claim", ({ trustedProxies, header, client: clientOf }) =
   test.each(spoofs.map((spoof, i) => ({ ...spoof, target: `/v2/case-${i}` })))("$claim", async (spoof) => {
     const connection = new RawConnection(gateway.traffic.port);
     connection.write(request(spoof.target, { fields: spoof.lines.map((line) => `${line}\r\n`).join("") }));
-    const { status, rawFields } = await connection.read();
+    const { status, rawHeaders } = await connection.read();
     connection.destroy();
     expect(status).toBe(spoof.status ?? 200);
 
@@ -75,7 +75,7 @@ describe.each(trusts)("$claim", ({ trustedProxies, header, client: clientOf }) =
     const client = isParsed ? clientOf(spoof) : peer;
     const paid = (charged.get(client) ?? 0) + (isParsed ? 1 : 0);
     charged.set(client, paid);
-    expect(valuesOf(rawFields, "RateLimit-Remaining")).toEqual([`${limit - paid}`]);
+    expect(valuesOf(rawHeaders, "RateLimit-Remaining")).toEqual([`${limit - paid}`]);
     if (isParsed) {
       const logged = () => gateway.logLines.find((line) => line["path"] === spoof.target);
       await eventually("it is logged", () => logged() !== undefined);
@@ -84,7 +84,7 @@ describe.each(trusts)("$claim", ({ trustedProxies, header, client: clientOf }) =
 
     const arrived = upstream.received.filter(({ target }) => target === spoof.target);
     expect(arrived).toHaveLength(status === 200 ? 1 : 0);
-    for (const { rawFields: told } of arrived) {
+    for (const { rawHeaders: told } of arrived) {
       const isBelieved = trustedProxies === trusted;
       const kept = (name: string): string[] => (isBelieved ? sentOf(spoof, name) : []);
       const keptOr = (name: string, own: string): string[] => (kept(name).length > 0 ? kept(name) : [own]);

@@ -1,6 +1,6 @@
 // What @fastify/http-proxy does wrong with its own handler, one test for each, against the gateway that uses it
-// without. What it does wrong with fields is in stock-defects' neighbours: test/proxy/hop-by-hop.test.ts and
-// test/proxy/origin-fields.test.ts.
+// without. What it does wrong with fields is in stock-defects' neighbours: test/upstream/hop-by-hop.test.ts and
+// test/upstream/origin-fields.test.ts.
 import { METHODS } from "node:http";
 import type { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
@@ -19,9 +19,9 @@ describe("failing upstreams", () => {
     });
     const client = connect();
     client.write(request("/v2/x"));
-    const { status, rawFields, body } = await client.read();
+    const { status, rawHeaders, body } = await client.read();
     expect({ status, body }).toEqual({ status: 503, body: "down" });
-    expect(valuesOf(rawFields, "Retry-After")).toEqual(["7"]);
+    expect(valuesOf(rawHeaders, "Retry-After")).toEqual(["7"]);
     expect(upstream.hits()).toBe(1);
   });
 
@@ -69,7 +69,7 @@ describe("requests that were refused or broken", () => {
     const client = connect();
     client.write(request("/v2/x", { fields }));
     expect((await client.read()).status).toBe(200);
-    const names = upstream.received[0]?.rawFields.filter((_name, i) => i % 2 === 0) ?? [];
+    const names = upstream.received[0]?.rawHeaders.filter((_name, i) => i % 2 === 0) ?? [];
     for (const name of ["Keep-Alive", "Upgrade", "HTTP2-Settings"]) expect(names).not.toContain(name);
   });
 
@@ -80,7 +80,7 @@ describe("requests that were refused or broken", () => {
     expect((await client.read()).status).toBe(100);
     client.write("hi");
     expect(await client.read()).toMatchObject({ status: 200, body: "hi" });
-    expect(valuesOf(upstream.received[0]?.rawFields ?? [], "Expect")).toEqual([]);
+    expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "Expect")).toEqual([]);
   });
 
   test.each([
@@ -128,7 +128,7 @@ describe("requests that were refused or broken", () => {
       client.write(request("/v2/x", { method: "POST", fields, body: "{not json" }));
       expect((await client.read()).status).toBe(200);
       expect(upstream.received[0]?.body.toString()).toBe("{not json");
-      expect(valuesOf(upstream.received[0]?.rawFields ?? [], "Content-Type")).toEqual([type]);
+      expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "Content-Type")).toEqual([type]);
     },
   );
 
@@ -183,7 +183,7 @@ describe("targets", () => {
     client.write(request(target));
     expect((await client.read()).status).toBe(200);
     expect(upstream.received[0]?.target).toBe(path);
-    expect(valuesOf(upstream.received[0]?.rawFields ?? [], "Host")).toEqual([host]);
+    expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "Host")).toEqual([host]);
   });
 
   test("/foo../bar outside of the routes passes when what is unmatched is proxied", async () => {

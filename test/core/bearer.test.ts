@@ -21,8 +21,8 @@ describe("a token", () => {
   });
 
   test("is found under the field's name in any case, among others", () => {
-    const rawFields = ["Host", "Bearer no", "aUTHORIZATION", "Bearer yes", "X-Authorization", "Bearer no"];
-    expect(readBearer(rawFields)).toEqual({ kind: "token", token: "yes" });
+    const rawHeaders = ["Host", "Bearer no", "aUTHORIZATION", "Bearer yes", "X-Authorization", "Bearer no"];
+    expect(readBearer(rawHeaders)).toEqual({ kind: "token", token: "yes" });
   });
 });
 

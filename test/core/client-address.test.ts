@@ -19,8 +19,8 @@ const rules = trusting("10.0.0.0/8", "2001:db8:ffff::/48", "192.0.2.7");
 
 /** The key charged for a connection from `peer` with these lines of X-Forwarded-For. */
 function clientOf(peer: string, lines: readonly string[], under = rules): string {
-  const rawFields = lines.flatMap((line, i) => ["Accept", "*/*", i % 2 ? "x-forwarded-for" : "X-Forwarded-For", line]);
-  return readClient(readPeer(peer, under), [...rawFields, "Host", "api"], under);
+  const rawHeaders = lines.flatMap((line, i) => ["Accept", "*/*", i % 2 ? "x-forwarded-for" : "X-Forwarded-For", line]);
+  return readClient(readPeer(peer, under), [...rawHeaders, "Host", "api"], under);
 }
 
 describe("behind a trusted proxy, the walk from the right", () => {
@@ -94,8 +94,8 @@ describe("headers from an untrusted peer are ignored", () => {
 
 test("other headers that name clients are never read", () => {
   const names = ["X-Real-IP", "Forwarded", "X_Forwarded_For", "X-Forwarded-For2", "True-Client-IP", "CF-Connecting-IP"];
-  const rawFields = names.flatMap((name) => [name, "6.6.6.6"]);
-  expect(readClient(readPeer("10.0.0.1", rules), rawFields, rules)).toBe("10.0.0.1");
+  const rawHeaders = names.flatMap((name) => [name, "6.6.6.6"]);
+  expect(readClient(readPeer("10.0.0.1", rules), rawHeaders, rules)).toBe("10.0.0.1");
 });
 
 test("what a client writes on the left never changes whom its trusted proxy charges", () => {

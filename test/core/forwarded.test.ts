@@ -11,8 +11,8 @@ const rules: ClientAddressRules = {
 };
 
 function clientOf(peer: string, lines: readonly string[], name = "Forwarded"): string {
-  const rawFields = lines.flatMap((line) => [name, line, "X-Forwarded-For", "7.7.7.7"]);
-  return readClient(readPeer(peer, rules), rawFields, rules);
+  const rawHeaders = lines.flatMap((line) => [name, line, "X-Forwarded-For", "7.7.7.7"]);
+  return readClient(readPeer(peer, rules), rawHeaders, rules);
 }
 
 /** As texts, null for what ends the walk. */

@@ -3,7 +3,7 @@ import { type MessageFacts, readMessage } from "../../src/core/message-check.ts"
 import { type Problem, problems } from "../../src/core/problem.ts";
 
 const read = (fields: readonly string[], more: Partial<MessageFacts> = {}) =>
-  readMessage({ method: "GET", rawFields: fields, target: "/v2/x", httpVersion: "1.1", ...more });
+  readMessage({ method: "GET", rawHeaders: fields, target: "/v2/x", httpVersion: "1.1", ...more });
 
 const host = ["Host", "api.example"];
 

@@ -30,6 +30,6 @@ test.each([
   ["a trace id that is no hexadecimal number", ["traceparent", `00-${traceId.replace("4", "g")}-${rest}`]],
   ["two in one line", ["traceparent", `${valid}, ${valid}`]],
   ["blanks around it", ["traceparent", ` ${valid}`]],
-])("%s: null", (_, rawFields) => {
-  expect(readTraceId(rawFields)).toBeNull();
+])("%s: null", (_, rawHeaders) => {
+  expect(readTraceId(rawHeaders)).toBeNull();
 });

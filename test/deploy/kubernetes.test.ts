@@ -147,7 +147,7 @@ describe.skipIf(cannotRender).each(overlays)("%s, rendered (needs kubectl or kus
     const listeners = [
       { name: "gateway", ...settings.listen },
       { name: "gateway-admin", ...settings.admin },
-      ...(settings.decision.http === null ? [] : [{ name: "gateway-decide", ...settings.decision.http }]),
+      ...(settings.extAuth.http === null ? [] : [{ name: "gateway-decide", ...settings.extAuth.http }]),
     ];
     expect(gateway.ports).toEqual(listeners.map(({ name, port }) => ({ name, containerPort: port })));
     // Traffic, probes and scrapes come to the pod's address.

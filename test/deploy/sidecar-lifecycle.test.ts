@@ -26,10 +26,10 @@ async function keepAsking(port: number, load: Load): Promise<void> {
     client ??= new RawConnection(port);
     client.write(request("/v2/x"));
     try {
-      const { status, rawFields } = await client.read();
+      const { status, rawHeaders } = await client.read();
       if (status === 200) load.served += 1;
       else load.failures.push(`answered ${status}`);
-      if (valuesOf(rawFields, "Connection").includes("close")) client = null;
+      if (valuesOf(rawHeaders, "Connection").includes("close")) client = null;
     } catch (error) {
       load.failures.push(String(error));
       client = null;

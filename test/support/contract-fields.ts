@@ -22,42 +22,42 @@ export interface ExpectedQuota {
  * values; nothing structured.
  */
 export function expectContractFields(
-  response: Pick<FramedResponse, "rawFields">,
+  response: Pick<FramedResponse, "rawHeaders">,
   quota: ExpectedQuota,
   spelling: (name: string) => string = (name) => name,
 ): void {
-  const { rawFields } = response;
-  const names = rawFields.filter((_, i) => i % 2 === 0);
+  const { rawHeaders } = response;
+  const names = rawHeaders.filter((_, i) => i % 2 === 0);
   for (const name of [...sixFields, "Date"]) {
     expect(names.filter((other) => other.toLowerCase() === name.toLowerCase())).toEqual([spelling(name)]);
   }
   for (const prefix of ["RateLimit", "X-RateLimit"]) {
-    expect(valuesOf(rawFields, `${prefix}-Limit`)).toEqual([`${quota.limit}`]);
-    expect(valuesOf(rawFields, `${prefix}-Remaining`)).toEqual([`${quota.remaining}`]);
+    expect(valuesOf(rawHeaders, `${prefix}-Limit`)).toEqual([`${quota.limit}`]);
+    expect(valuesOf(rawHeaders, `${prefix}-Remaining`)).toEqual([`${quota.remaining}`]);
   }
-  const [reset = ""] = valuesOf(rawFields, "RateLimit-Reset");
+  const [reset = ""] = valuesOf(rawHeaders, "RateLimit-Reset");
   expect(reset).toMatch(/^\d{10}$/);
-  expect(valuesOf(rawFields, "X-RateLimit-Reset")).toEqual([reset]);
-  const dateMs = Date.parse(valuesOf(rawFields, "Date")[0] ?? "");
+  expect(valuesOf(rawHeaders, "X-RateLimit-Reset")).toEqual([reset]);
+  const dateMs = Date.parse(valuesOf(rawHeaders, "Date")[0] ?? "");
   const untilReset = Number(reset) - dateMs / 1000;
   // Both are rounded, the reset up and the date down.
   expect(untilReset).toBeGreaterThan(0);
   expect(untilReset).toBeLessThanOrEqual(61);
-  expect(valuesOf(rawFields, "RateLimit")).toEqual([]);
-  expect(valuesOf(rawFields, "RateLimit-Policy")).toEqual([]);
+  expect(valuesOf(rawHeaders, "RateLimit")).toEqual([]);
+  expect(valuesOf(rawHeaders, "RateLimit-Policy")).toEqual([]);
 }
 
 /** A whole answer of the gateway's own: body to the byte, and nothing in it of what is behind the gateway. */
 export function expectOwnAnswer(response: FramedResponse, message: string, errMsg: string, method = "GET"): void {
-  const { status, reason, rawFields } = response;
+  const { status, reason, rawHeaders } = response;
   const body = JSON.stringify({ message, errors: [{ errMsg }] });
   expect(reason).toBe(message);
   expect(response.body).toBe(method === "HEAD" ? "" : body);
-  expect(valuesOf(rawFields, "Content-Type")).toEqual(["application/json; charset=utf-8"]);
-  expect(valuesOf(rawFields, "Cache-Control")).toEqual(["no-store"]);
-  expect(valuesOf(rawFields, "Content-Length")).toEqual([`${body.length}`]);
-  expect(valuesOf(rawFields, "Retry-After")).toHaveLength(status === 429 ? 1 : 0);
-  expect(valuesOf(rawFields, "WWW-Authenticate")).toHaveLength(status === 401 ? 1 : 0);
-  const everything = `${rawFields.join("\n")}\n${body}`;
+  expect(valuesOf(rawHeaders, "Content-Type")).toEqual(["application/json; charset=utf-8"]);
+  expect(valuesOf(rawHeaders, "Cache-Control")).toEqual(["no-store"]);
+  expect(valuesOf(rawHeaders, "Content-Length")).toEqual([`${body.length}`]);
+  expect(valuesOf(rawHeaders, "Retry-After")).toHaveLength(status === 429 ? 1 : 0);
+  expect(valuesOf(rawHeaders, "WWW-Authenticate")).toHaveLength(status === 401 ? 1 : 0);
+  const everything = `${rawHeaders.join("\n")}\n${body}`;
   expect(everything).not.toMatch(/127\.0\.0\.1|::1|\/[a-z]+\/[a-z]+\.ts|\bat .*:\d+|E[A-Z]{6,}|secret-token/);
 }

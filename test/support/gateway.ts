@@ -3,8 +3,8 @@ import { loadSettings, packagedConfigFile } from "../../src/config/load.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { type Gateway, startGateway } from "../../src/gateway.ts";
-import type { NameOptions } from "../../src/proxy/name-lookup.ts";
 import { createLog } from "../../src/telemetry/log.ts";
+import type { NameOptions } from "../../src/upstream/name-lookup.ts";
 
 export type Overrides = {
   readonly [K in keyof Settings]?: Settings[K] extends readonly unknown[]
@@ -19,7 +19,7 @@ export interface TestGateway extends Gateway {
   readonly url: string;
   readonly adminUrl: string;
   /** Of the decision listener; empty if there is none. */
-  readonly decisionUrl: string;
+  readonly extAuthUrl: string;
   /** What was logged so far. */
   readonly logLines: readonly Record<string, unknown>[];
   close(): Promise<void>;
@@ -52,7 +52,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
     ...gateway,
     url: `http://127.0.0.1:${gateway.traffic.port}`,
     adminUrl: `http://127.0.0.1:${gateway.admin.port}`,
-    decisionUrl: gateway.decision === null ? "" : `http://127.0.0.1:${gateway.decision.port}`,
+    extAuthUrl: gateway.extAuth === null ? "" : `http://127.0.0.1:${gateway.extAuth.port}`,
     logLines,
     close: () => gateway.drain(),
   };

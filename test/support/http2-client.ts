@@ -6,7 +6,7 @@ import { within } from "./eventually.ts";
 export interface Http2Answer {
   readonly status: number;
   /** Names and values alternating, as they came, `:status` left out. */
-  readonly rawFields: readonly string[];
+  readonly rawHeaders: readonly string[];
   readonly body: string;
   /** Interim responses, in order. */
   readonly interim: readonly number[];
@@ -55,11 +55,11 @@ export async function answerOf(stream: ClientHttp2Stream, deadlineMs = 8_000): P
   stream.on("headers", (fields) => interim.push(Number(fields[":status"])));
   stream.on("data", (chunk: Buffer) => chunks.push(chunk));
   const answer = new Promise<Http2Answer>((resolve, reject) => {
-    let head: { status: number; rawFields: string[] } | null = null;
+    let head: { status: number; rawHeaders: string[] } | null = null;
     // The fourth argument, which the types do not know: the fields as they came.
     stream.on("response", (...args: unknown[]) => {
       const rawHead = args.at(-1) as string[];
-      head = { status: Number(rawHead[1]), rawFields: rawHead.slice(2) };
+      head = { status: Number(rawHead[1]), rawHeaders: rawHead.slice(2) };
     });
     stream.on("error", reject);
     stream.on("close", () => {

@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 export interface RawResponse {
   readonly status: number;
   /** Names and values alternating, as they came. */
-  readonly rawFields: readonly string[];
+  readonly rawHeaders: readonly string[];
   /** Everything behind the head, as it came (chunks are not put together). */
   readonly body: string;
 }
@@ -36,18 +36,18 @@ export function parseResponse(text: string): RawResponse {
   const [statusLine = "", ...lines] = text.slice(0, headEnd).split("\r\n");
   const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(statusLine)?.[1]);
   if (headEnd === -1 || Number.isNaN(status)) throw new Error(`no response in ${JSON.stringify(text.slice(0, 200))}`);
-  const rawFields = lines.flatMap((line) => {
+  const rawHeaders = lines.flatMap((line) => {
     const colon = line.indexOf(":");
     return [line.slice(0, colon), line.slice(colon + 1).trim()];
   });
-  return { status, rawFields, body: text.slice(headEnd + 4) };
+  return { status, rawHeaders, body: text.slice(headEnd + 4) };
 }
 
 /** Every value of a field, whatever the case of its name. */
-export function valuesOf(rawFields: readonly string[], name: string): string[] {
+export function valuesOf(rawHeaders: readonly string[], name: string): string[] {
   const values: string[] = [];
-  for (let i = 0; i < rawFields.length; i += 2) {
-    if (rawFields[i]?.toLowerCase() === name.toLowerCase()) values.push(rawFields[i + 1] ?? "");
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]?.toLowerCase() === name.toLowerCase()) values.push(rawHeaders[i + 1] ?? "");
   }
   return values;
 }

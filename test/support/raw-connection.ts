@@ -65,9 +65,9 @@ export class RawConnection {
   async read(options: { method?: string; deadlineMs?: number } = {}): Promise<FramedResponse> {
     const { method = "GET", deadlineMs = 8_000 } = options;
     const head = await within("a response head", this.#takeThrough("\r\n\r\n"), deadlineMs);
-    const { status, reason, rawFields } = parseHead(head);
-    const [encoding] = valuesOf(rawFields, "transfer-encoding");
-    const [length] = valuesOf(rawFields, "content-length");
+    const { status, reason, rawHeaders } = parseHead(head);
+    const [encoding] = valuesOf(rawHeaders, "transfer-encoding");
+    const [length] = valuesOf(rawHeaders, "content-length");
     const hasNoBody = method === "HEAD" || status < 200 || status === 204 || status === 304;
     const endedByClose = !hasNoBody && encoding === undefined && length === undefined;
     const body = hasNoBody
@@ -81,7 +81,7 @@ export class RawConnection {
               : this.#takeRest(),
           deadlineMs,
         );
-    return { status, reason, rawFields, body, endedByClose };
+    return { status, reason, rawHeaders, body, endedByClose };
   }
 
   /** The head of the next response; its body is left for `rest`. */
@@ -138,14 +138,14 @@ export class RawConnection {
   }
 }
 
-function parseHead(head: string): { status: number; reason: string; rawFields: string[] } {
+function parseHead(head: string): { status: number; reason: string; rawHeaders: string[] } {
   const [statusLine = "", ...lines] = head.slice(0, -4).split("\r\n");
   const match = /^HTTP\/1\.1 (\d{3}) (.*)$/.exec(statusLine);
   if (match === null) throw new Error(`no status line in ${JSON.stringify(head.slice(0, 200))}`);
-  const rawFields = lines.flatMap((line) => {
+  const rawHeaders = lines.flatMap((line) => {
     const colon = line.indexOf(": ");
     if (colon < 1) throw new Error(`no field in ${JSON.stringify(line)}`);
     return [line.slice(0, colon), line.slice(colon + 2)];
   });
-  return { status: Number(match[1]), reason: match[2] ?? "", rawFields };
+  return { status: Number(match[1]), reason: match[2] ?? "", rawHeaders };
 }

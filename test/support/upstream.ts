@@ -8,7 +8,7 @@ export interface ReceivedRequest {
   readonly method: string;
   readonly target: string;
   /** Names and values alternating, as they came. */
-  readonly rawFields: readonly string[];
+  readonly rawHeaders: readonly string[];
   readonly body: Buffer;
 }
 
@@ -36,7 +36,7 @@ export async function startUpstream(
     req.on("error", () => {});
     req.on("end", () => {
       const body = Buffer.concat(chunks);
-      received.push({ method: req.method ?? "", target: req.url ?? "", rawFields: req.rawHeaders, body });
+      received.push({ method: req.method ?? "", target: req.url ?? "", rawHeaders: req.rawHeaders, body });
       respond(req, res, body);
     });
   };

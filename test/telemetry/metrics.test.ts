@@ -3,13 +3,13 @@
 import { readFileSync } from "node:fs";
 import { getHeapStatistics } from "node:v8";
 import { expect, test } from "vitest";
-import type { Exchange } from "../../src/core/exchange.ts";
+import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import type { Decision } from "../../src/core/policy.ts";
 import { problems } from "../../src/core/problem.ts";
 import { changesOf, exchangeOf, metricsOf, policy, scrape } from "./scrape.ts";
 
 /** The changes of one observation, without the buckets of histograms. */
-async function counted(changes: Partial<Exchange>): Promise<Record<string, number>> {
+async function counted(changes: Partial<ExchangeRecord>): Promise<Record<string, number>> {
   const metrics = metricsOf();
   const all = await changesOf(metrics, () => metrics.observe(exchangeOf(changes)));
   return Object.fromEntries(Object.entries(all).filter(([series]) => !series.includes("_bucket")));

@@ -1,5 +1,5 @@
 // Metrics with everything around them made up, and a scrape as a map from series to value.
-import type { Exchange } from "../../src/core/exchange.ts";
+import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import { createMetrics, type Metrics, type MetricsSources } from "../../src/telemetry/metrics.ts";
 
@@ -13,7 +13,7 @@ export function metricsOf(sources: Partial<MetricsSources> = {}): Metrics {
     upstreamConnections: () => ({ active: 0, idle: 0, waiting: 0 }),
     tunnels: () => ({ opening: 0, open: 0 }),
     upstreamAddresses: () => ({
-      ...{ available: 1, ejected: 0, ejections: 0, rescues: new Map() },
+      ...{ available: 1, ejected: 0, ejections: 0, failovers: new Map() },
       ...{ failedLookups: 0, areCurrent: true },
     }),
     upstreamHealth: () => ({ state: "unknown", reason: null }),
@@ -28,7 +28,7 @@ export function metricsOf(sources: Partial<MetricsSources> = {}): Metrics {
 }
 
 /** A request that was admitted, forwarded and answered with 200, started at the instant 1,000. */
-export function exchangeOf(changes: Partial<Exchange> = {}): Exchange {
+export function exchangeOf(changes: Partial<ExchangeRecord> = {}): ExchangeRecord {
   return {
     source: "proxy",
     id: "request-1",

@@ -23,7 +23,7 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     width: 4,
     queries: [
       {
-        expr: `${sumRate("headgate_requests_total", requests)} + ${sumRate("headgate_decision_calls_total", `${gateway}, outcome=~"admitted|denied"`)}`,
+        expr: `${sumRate("headgate_requests_total", requests)} + ${sumRate("headgate_ext_auth_checks_total", `${gateway}, outcome=~"admitted|denied"`)}`,
         legend: "requests",
       },
     ],

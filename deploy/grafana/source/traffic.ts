@@ -95,7 +95,7 @@ export const traffic: readonly AnyPanelSpec[] = [
       "Calls a second to the decision listener. `untrusted`: the caller may not ask, see `decision` in the configuration; `malformed`: it does not say about what; all zero without that listener.",
     unit: "reqps",
     width: 12,
-    queries: [{ expr: sumRate("headgate_decision_calls_total", gateway, "outcome"), legend: "{{outcome}}" }],
+    queries: [{ expr: sumRate("headgate_ext_auth_checks_total", gateway, "outcome"), legend: "{{outcome}}" }],
   },
   {
     kind: "chart",

@@ -71,7 +71,7 @@ export const upstream: readonly AnyPanelSpec[] = [
     unit: "reqps",
     width: 12,
     noValue: "none",
-    queries: [{ expr: `${sumRate("headgate_upstream_rescues_total", gateway, "reason")} > 0`, legend: "{{reason}}" }],
+    queries: [{ expr: `${sumRate("headgate_upstream_failovers_total", gateway, "reason")} > 0`, legend: "{{reason}}" }],
   },
   {
     kind: "chart",

@@ -35,7 +35,7 @@ local function question(txn)
     "x-forwarded-for: " .. table.concat(forwarded_for, ", "),
     "x-forwarded-method: " .. txn.sf:method(),
     "x-forwarded-uri: " .. txn.sf:url(),
-    -- With decision.secretsFile: "x-headgate-secret: …",
+    -- With extAuth.secretsFile: "x-headgate-secret: …",
   }
   for _, name in ipairs({ "authorization", "traceparent", "x-request-id" }) do
     for _, value in ipairs(values(sent, name)) do table.insert(lines, name .. ": " .. value) end

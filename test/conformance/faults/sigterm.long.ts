@@ -56,11 +56,11 @@ async function keepAsking(gateway: GatewayProcess, load: Load): Promise<void> {
     client ??= new RawConnection(gateway.port);
     client.write(request("/v2/x"));
     try {
-      const { status, rawFields } = await client.read();
+      const { status, rawHeaders } = await client.read();
       if (status !== 200) load.failures.push(`answered ${status}`);
       load.served += 1;
       if (!load.isReady) load.servedOnceNotReady += 1;
-      if (valuesOf(rawFields, "Connection").includes("close")) client = null;
+      if (valuesOf(rawHeaders, "Connection").includes("close")) client = null;
     } catch (error) {
       load.failures.push(String(error));
       client = null;
@@ -93,7 +93,7 @@ test("500 in flight and a steady load: nothing fails, readiness fails first, exi
   late.write(request("/v2/x"));
   const answer = await late.read();
   expect(answer.status).toBe(200);
-  expect(valuesOf(answer.rawFields, "Connection")).toEqual(["close"]);
+  expect(valuesOf(answer.rawHeaders, "Connection")).toEqual(["close"]);
   expect(performance.now() - signalledMs).toBeLessThan(delayMs);
   // What a balancer does, which takes some time to notice.
   load.isReady = false;
@@ -106,7 +106,7 @@ test("500 in flight and a steady load: nothing fails, readiness fails first, exi
   release();
   const answers = await Promise.all(waiting.map((client) => client.read({ deadlineMs: 15_000 })));
   expect(answers.filter(({ status, body }) => status !== 200 || body !== "held")).toEqual([]);
-  expect(answers.every(({ rawFields }) => valuesOf(rawFields, "Connection").includes("close"))).toBe(true);
+  expect(answers.every(({ rawHeaders }) => valuesOf(rawHeaders, "Connection").includes("close"))).toBe(true);
   expect(load.failures).toEqual([]);
   expect(load.servedOnceNotReady).toBeGreaterThan(0);
   tunnel.destroy();

@@ -2,7 +2,7 @@
 // writes otherwise (bodies) does not count, so a server that takes any of that for a request is caught.
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
-import { HttpConnection } from "../../../src/proxy/http-connection.ts";
+import { Http1Connection } from "../../../src/upstream/http1-connection.ts";
 
 export interface BelievedRequest {
   /** X-Request-Id. */
@@ -20,13 +20,13 @@ const channel = "net.client.socket";
 
 export class Believed {
   readonly requests = new Map<string, BelievedRequest>();
-  readonly #send = HttpConnection.prototype.send;
+  readonly #send = Http1Connection.prototype.send;
   /** The first thing that is written while a request is sent is its head. */
   #isHeadNext = false;
 
   constructor() {
     const { begin, send } = { begin: this.#begin, send: this.#send };
-    HttpConnection.prototype.send = function (request, handler) {
+    Http1Connection.prototype.send = function (request, handler) {
       begin();
       send.call(this, request, handler);
     };
@@ -34,7 +34,7 @@ export class Believed {
   }
 
   close(): void {
-    HttpConnection.prototype.send = this.#send;
+    Http1Connection.prototype.send = this.#send;
     unsubscribe(channel, this.#onSocket);
   }
 

@@ -17,7 +17,7 @@ export function readStrictRequests(bytes: string): StrictRequest[] {
   for (let at = 0; ; ) {
     // RFC 9112, 2.2: empty lines before a request are ignored; nobody sees them again.
     while (bytes[at] === "\r" || bytes[at] === "\n") at += 1;
-    const request = readRequest(bytes, at);
+    const request = parseRequest(bytes, at);
     if (request === null) return requests;
     requests.push(request);
     if (!request.body.isWhole) return requests;
@@ -29,7 +29,7 @@ export function readStrictRequests(bytes: string): StrictRequest[] {
 // Node's parser takes RTSP/1.0 and ICE/1.0 for HTTP/1.0 and does not tell; upstream it is HTTP/1.1 and nothing else.
 const requestLine = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+) +([\x21-\x7e\x80-\xff]+) +(?:HTTP\/1\.[01]|(?:RTSP|ICE)\/1\.0)$/;
 
-function readRequest(bytes: string, start: number): StrictRequest | null {
+function parseRequest(bytes: string, start: number): StrictRequest | null {
   const head = readHead(bytes, start);
   const match = head === null ? null : requestLine.exec(head.line);
   if (head === null || match === null) return null;

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import * as z from "zod";
-import { stageDecision } from "../../decision/stage.ts";
+import { stageDecision } from "../../ext-auth/stage.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { expectContractFields } from "../../support/contract-fields.ts";
 import { valuesOf } from "../../support/raw-client.ts";
@@ -168,8 +168,8 @@ describe.each([envoy(), istio(), traefik()])("$name, by its documents", ({ call,
     const { method, target, fields } = call(request);
     return ask(target, fields.map(([name, value]) => `${name}: ${value}\r\n`).join(""), method);
   };
-  const passed = ({ rawFields }: FramedResponse, passes: (name: string) => boolean): string[] =>
-    rawFields.filter((_, i) => passes(rawFields[i - (i % 2)]?.toLowerCase() ?? ""));
+  const passed = ({ rawHeaders }: FramedResponse, passes: (name: string) => boolean): string[] =>
+    rawHeaders.filter((_, i) => passes(rawHeaders[i - (i % 2)]?.toLowerCase() ?? ""));
 
   test("100 of a client are admitted by what is not refused, and the 101st gets the exact 429", async () => {
     const { ask, gateway } = await stageDecision(cleanup);
@@ -183,7 +183,7 @@ describe.each([envoy(), istio(), traefik()])("$name, by its documents", ({ call,
       for (const name of ["RateLimit-Limit", "X-RateLimit-Limit"]) expect(valuesOf(rest, name)).toEqual(expected);
       expect(valuesOf(rest, "Content-Length")).toEqual([]);
     }
-    expect(gateway.logLines.find(({ source }) => source === "decision")).toMatchObject({
+    expect(gateway.logLines.find(({ source }) => source === "ext-auth")).toMatchObject({
       client: peer,
       method: "POST",
       path: "/v2/x",
@@ -194,7 +194,7 @@ describe.each([envoy(), istio(), traefik()])("$name, by its documents", ({ call,
       '{"message":"Too Many Requests","errors":[{"errMsg":"Too many requests, please try again later."}]}',
     );
     const rest = passed(refused, passesOnDenial);
-    expectContractFields({ rawFields: rest }, { limit: 100, remaining: 0 });
+    expectContractFields({ rawHeaders: rest }, { limit: 100, remaining: 0 });
     for (const name of ["Retry-After", "Cache-Control", "Content-Type"]) expect(valuesOf(rest, name)).toHaveLength(1);
   });
 

@@ -20,7 +20,7 @@ export interface Ingress {
 }
 
 export interface Surroundings {
-  readonly decisionPort: number;
+  readonly extAuthPort: number;
   readonly backendPort: number;
   /** What is to happen while the gateway does not answer. */
   readonly whenDown: "closed" | "open";
@@ -44,9 +44,9 @@ const nginx: Plan = {
   command: "nginx",
   args: (folder) => ["-c", join(folder, "nginx.conf"), "-p", folder, "-e", join(folder, "errors")],
   files: { "headgate.conf": "nginx/headgate.conf" },
-  changes: ({ port, decisionPort, backendPort, whenDown }) => [
+  changes: ({ port, extAuthPort, backendPort, whenDown }) => [
     ["listen 8080;", `listen 127.0.0.1:${port};`],
-    ["server 127.0.0.1:9465;", `server 127.0.0.1:${decisionPort};`],
+    ["server 127.0.0.1:9465;", `server 127.0.0.1:${extAuthPort};`],
     ["server 127.0.0.1:3000;", `server 127.0.0.1:${backendPort};`],
     ["default closed;", `default ${whenDown};`],
   ],
@@ -68,11 +68,11 @@ const caddy: Plan = {
   command: "caddy",
   args: (folder) => ["run", "--config", join(folder, "Caddyfile"), "--adapter", "caddyfile"],
   files: { Caddyfile: "caddy/Caddyfile" },
-  changes: ({ port, decisionPort, backendPort, whenDown }) => [
+  changes: ({ port, extAuthPort, backendPort, whenDown }) => [
     // Its admin endpoint would be on a port of its own.
     ["(headgate_down_closed) {", "{\n\tadmin off\n\tauto_https off\n}\n\n(headgate_down_closed) {"],
     [":8080 {", `:${port} {\n\tbind 127.0.0.1`],
-    ["reverse_proxy 127.0.0.1:9465 {", `reverse_proxy 127.0.0.1:${decisionPort} {`],
+    ["reverse_proxy 127.0.0.1:9465 {", `reverse_proxy 127.0.0.1:${extAuthPort} {`],
     ["reverse_proxy 127.0.0.1:3000 {", `reverse_proxy 127.0.0.1:${backendPort} {`],
     ["reverse_proxy @undecided 127.0.0.1:3000", `reverse_proxy @undecided 127.0.0.1:${backendPort}`],
     ["import headgate_down_closed", `import headgate_down_${whenDown}`],
@@ -83,10 +83,10 @@ const haproxy: Plan = {
   command: "haproxy",
   args: (folder) => ["-db", "-f", join(folder, "haproxy.cfg")],
   files: { "haproxy.cfg": "haproxy/haproxy.cfg", "headgate.lua": "haproxy/headgate.lua" },
-  changes: ({ port, decisionPort, backendPort, whenDown, folder }) => [
+  changes: ({ port, extAuthPort, backendPort, whenDown, folder }) => [
     ["lua-load /etc/haproxy/headgate.lua", `lua-load ${join(folder, "headgate.lua")}`],
     ["bind :8080", `bind 127.0.0.1:${port}`],
-    ["lua.headgate 127.0.0.1:9465 closed", `lua.headgate 127.0.0.1:${decisionPort} ${whenDown}`],
+    ["lua.headgate 127.0.0.1:9465 closed", `lua.headgate 127.0.0.1:${extAuthPort} ${whenDown}`],
     ["server api 127.0.0.1:3000", `server api 127.0.0.1:${backendPort}`],
   ],
 };

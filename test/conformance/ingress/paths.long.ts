@@ -29,7 +29,7 @@ async function stage(): Promise<{ gateway: TestGateway; upstream: RecordingUpstr
   cleanup(() => upstream.close());
   const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
   const overrides = {
-    decision: { http, callers: ["127.0.0.1"] },
+    extAuth: { http, trustedCallers: ["127.0.0.1"] },
     policies: [{ name: "per-ip", limit, windowMs: 3_600_000, maxClients: 10 }] as const,
     // The harder case: what is under no route passes, uncounted.
     unmatched: "proxy" as const,
@@ -47,13 +47,13 @@ function client(port: number): (head: string) => Promise<Outcome> {
   cleanup(() => connection.destroy());
   return async (head) => {
     connection.write(head);
-    const { status, rawFields } = await connection.read();
-    const connectionEnds = valuesOf(rawFields, "Connection").join().toLowerCase() === "close";
+    const { status, rawHeaders } = await connection.read();
+    const connectionEnds = valuesOf(rawHeaders, "Connection").join().toLowerCase() === "close";
     if (connectionEnds) {
       connection.destroy();
       connection = new RawConnection(port);
     }
-    const [remaining] = valuesOf(rawFields, "RateLimit-Remaining");
+    const [remaining] = valuesOf(rawHeaders, "RateLimit-Remaining");
     return { status, remaining: remaining === undefined ? null : Number(remaining), connectionEnds };
   };
 }
@@ -65,7 +65,7 @@ const landings = (target: string): string[] =>
 test("each is decided for an ingress as it is for the proxy", async () => {
   const { gateway } = await stage();
   const direct = client(gateway.traffic.port);
-  const asks = client(gateway.decision?.port ?? 0);
+  const asks = client(gateway.extAuth?.port ?? 0);
   let left = limit;
   for (const target of targets) {
     const proxied = await direct(`GET ${target} HTTP/1.1\r\n${token}\r\n`);
@@ -84,7 +84,7 @@ describe.each(ingresses)("$name", ({ name, debianPackage, isInstalled, start }) 
     async () => {
       const { gateway, upstream } = await stage();
       const port = await start(cleanup, {
-        decisionPort: gateway.decision?.port ?? 0,
+        extAuthPort: gateway.extAuth?.port ?? 0,
         backendPort: Number(new URL(upstream.url).port),
         whenDown: "open",
       });

@@ -38,8 +38,8 @@ async function behindGateway(choices: Choices): Promise<Pick<Stage, "gateway" | 
   });
   cleanup(() => backend.close());
   const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
-  const decision = { http, callers: ["127.0.0.1"], denyStatus: choices.denyStatus ?? 429 };
-  const overrides = { decision, drain: { timeoutMs: 0 } };
+  const extAuth = { http, trustedCallers: ["127.0.0.1"], denyStatus: choices.denyStatus ?? 429 };
+  const overrides = { extAuth, drain: { timeoutMs: 0 } };
   const gateway = await startTestGateway({ upstreamUrl: backend.url, overrides });
   cleanup(() => gateway.close());
   return { gateway, backend };
@@ -48,7 +48,7 @@ async function behindGateway(choices: Choices): Promise<Pick<Stage, "gateway" | 
 async function stage(ingress: Ingress, choices: Choices = {}): Promise<Stage> {
   const { gateway, backend } = await behindGateway(choices);
   const port = await ingress.start(cleanup, {
-    decisionPort: gateway.decision?.port ?? 0,
+    extAuthPort: gateway.extAuth?.port ?? 0,
     backendPort: Number(new URL(backend.url).port),
     whenDown: choices.whenDown ?? "closed",
   });
@@ -62,7 +62,7 @@ function sender(port: number): Stage["send"] {
     if (connection.ending !== null) connection = new RawConnection(port);
     connection.write(text);
     const answer = await connection.read({ method });
-    if (valuesOf(answer.rawFields, "Connection").join().toLowerCase().includes("close")) await connection.closed;
+    if (valuesOf(answer.rawHeaders, "Connection").join().toLowerCase().includes("close")) await connection.closed;
     return answer;
   };
 }
@@ -78,14 +78,14 @@ describe.each(ingresses)("$name", (ingress) => {
       const answer = await send(request("/v2/x?a=%20b"));
       expect([answer.status, answer.body]).toEqual([200, "got "]);
       expectContractFields(answer, { limit: 100, remaining: 100 - sent }, spelling);
-      expect(valuesOf(answer.rawFields, "X-Own")).toEqual(["kept"]);
+      expect(valuesOf(answer.rawHeaders, "X-Own")).toEqual(["kept"]);
     }
     const refused = await send(request("/v2/x"));
     expect([refused.status, refused.body]).toEqual([429, throttledBody]);
     expectContractFields(refused, { limit: 100, remaining: 0 }, spelling);
-    expect(valuesOf(refused.rawFields, "Retry-After")).toEqual([expect.stringMatching(/^(?:5\d|60)$/)]);
-    expect(valuesOf(refused.rawFields, "Cache-Control")).toEqual(["no-store"]);
-    expect(valuesOf(refused.rawFields, "Content-Type")).toEqual(["application/json; charset=utf-8"]);
+    expect(valuesOf(refused.rawHeaders, "Retry-After")).toEqual([expect.stringMatching(/^(?:5\d|60)$/)]);
+    expect(valuesOf(refused.rawHeaders, "Cache-Control")).toEqual(["no-store"]);
+    expect(valuesOf(refused.rawHeaders, "Content-Type")).toEqual(["application/json; charset=utf-8"]);
     expect(backend.received).toHaveLength(100);
     expect(backend.received[0]?.target).toBe("/v2/x?a=%20b");
   });
@@ -96,7 +96,7 @@ describe.each(ingresses)("$name", (ingress) => {
       const { send, backend } = await stage(ingress, { denyStatus });
       const noToken = await send("GET /v2/x HTTP/1.1\r\nHost: a\r\n\r\n");
       expect([noToken.status, JSON.parse(noToken.body).message]).toEqual([401, "Unauthorized"]);
-      expect(valuesOf(noToken.rawFields, "WWW-Authenticate")).toEqual(['Bearer realm="finance"']);
+      expect(valuesOf(noToken.rawHeaders, "WWW-Authenticate")).toEqual(['Bearer realm="finance"']);
       expectContractFields(noToken, { limit: 100, remaining: 99 }, spelling);
       const noRoute = await send(request("/elsewhere"));
       expect([noRoute.status, JSON.parse(noRoute.body).message]).toEqual([404, "Not Found"]);
@@ -119,7 +119,7 @@ describe.each(ingresses)("$name", (ingress) => {
     expect((await send(text)).body).toBe("got hello");
     expect((await send(text)).status).toBe(200);
     expect(backend.received.map(({ method }) => method)).toEqual(["POST", "POST"]);
-    const line = gateway.logLines.find(({ source }) => source === "decision");
+    const line = gateway.logLines.find(({ source }) => source === "ext-auth");
     expect(line).toMatchObject({ client: "127.0.0.1", method: "POST", path: "/v2/x", remaining: 99 });
     expect((await send(request("/v2/x", { method: "HEAD" }), "HEAD")).status).toBe(200);
   });
@@ -139,7 +139,7 @@ describe.each(ingresses)("$name", (ingress) => {
     let last = await send(request("/v1/x", { method: "POST", fields: chunked, body }));
     while (last.status === 100) last = await send("");
     expect([last.status, last.body]).toEqual([200, "got hello"]);
-    const lines = gateway.logLines.filter(({ source }) => source === "decision");
+    const lines = gateway.logLines.filter(({ source }) => source === "ext-auth");
     expect(lines.map(({ remaining }) => remaining)).toEqual([99, 98, 97, 96]);
     expect(lines.map(({ route }) => route)).toEqual(["/v2/", "/v2/", "/v2/", "/v1/"]);
   });
@@ -150,7 +150,7 @@ describe.each(ingresses)("$name", (ingress) => {
     await gateway.close();
     const answer = await send(request("/v2/x"));
     expect([answer.status, answer.body]).toEqual([503, closedBody]);
-    expect(valuesOf(answer.rawFields, "RateLimit-Limit")).toEqual([]);
+    expect(valuesOf(answer.rawHeaders, "RateLimit-Limit")).toEqual([]);
     expect(backend.received).toHaveLength(1);
   });
 
@@ -164,7 +164,7 @@ describe.each(ingresses)("$name", (ingress) => {
       if (calls.length === 1) socket.write(failing);
     });
     cleanup(() => sick.close());
-    const around = { decisionPort: Number(new URL(sick.url).port), backendPort: Number(new URL(backend.url).port) };
+    const around = { extAuthPort: Number(new URL(sick.url).port), backendPort: Number(new URL(backend.url).port) };
     const send = sender(await ingress.start(cleanup, { ...around, whenDown: "open" }));
     for (const called of [1, 2]) {
       expect((await send(request("/v2/x"))).status).toBe(200);
@@ -189,7 +189,7 @@ test.skipIf(ingresses.some(isMissing))(
   async () => {
     const { gateway, backend } = await behindGateway({});
     const around = {
-      decisionPort: gateway.decision?.port ?? 0,
+      extAuthPort: gateway.extAuth?.port ?? 0,
       backendPort: Number(new URL(backend.url).port),
       whenDown: "closed",
     } as const;
@@ -197,13 +197,13 @@ test.skipIf(ingresses.some(isMissing))(
     const senders = [gateway.traffic.port, ...ports].map(sender);
     for (let round = 0; round < 25; round += 1) {
       for (const [i, send] of senders.entries()) {
-        const { status, rawFields } = await send(request("/v2/x"));
-        expect([status, valuesOf(rawFields, "RateLimit-Remaining")]).toEqual([200, [`${99 - 4 * round - i}`]]);
+        const { status, rawHeaders } = await send(request("/v2/x"));
+        expect([status, valuesOf(rawHeaders, "RateLimit-Remaining")]).toEqual([200, [`${99 - 4 * round - i}`]]);
       }
     }
     const answers = await Promise.all(senders.map((send) => send(request("/v1/x"))));
     expect(answers.map(({ status, body }) => [status, body])).toEqual(senders.map(() => [429, throttledBody]));
-    const resets = answers.map(({ rawFields }) => Number(valuesOf(rawFields, "RateLimit-Reset")[0]));
+    const resets = answers.map(({ rawHeaders }) => Number(valuesOf(rawHeaders, "RateLimit-Reset")[0]));
     expect(Math.max(...resets) - Math.min(...resets)).toBeLessThanOrEqual(1);
   },
 );

@@ -35,14 +35,14 @@ async function send(targets: readonly string[], unmatched: "reject" | "proxy"): 
   const outcomes: Outcome[] = [];
   for (const target of targets) {
     client.write(`GET ${target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n`);
-    const { status, rawFields } = await client.read();
-    const left = Number(valuesOf(rawFields, "RateLimit-Remaining")[0]);
+    const { status, rawHeaders } = await client.read();
+    const left = Number(valuesOf(rawHeaders, "RateLimit-Remaining")[0]);
     const [request, ...more] = upstream.take();
     expect(more).toEqual([]);
     const arrived = request?.lines[0]?.slice("GET ".length, -" HTTP/1.1".length) ?? null;
     outcomes.push({ target, status, isCounted: left === remaining - 1, arrived });
     remaining = left;
-    if (!valuesOf(rawFields, "Connection").includes("close")) continue;
+    if (!valuesOf(rawHeaders, "Connection").includes("close")) continue;
     client.destroy();
     client = new RawConnection(gateway.traffic.port);
   }

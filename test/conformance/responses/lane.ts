@@ -107,11 +107,11 @@ async function checkResponse({ expected, method }: ResponseCase, client: RawConn
 async function checkPassed(expected: Passed, method: string, client: RawConnection): Promise<void> {
   for (const { status, lines } of expected.interim) {
     const interim = await client.readHead();
-    expect({ status: interim.status, lines: linesOf(interim.rawFields) }).toEqual({ status, lines });
+    expect({ status: interim.status, lines: linesOf(interim.rawHeaders) }).toEqual({ status, lines });
   }
-  const { status, body, rawFields } = await client.read({ method });
+  const { status, body, rawHeaders } = await client.read({ method });
   expect({ status, body }).toEqual({ status: expected.status, body: expected.body });
-  const lines = linesOf(rawFields);
+  const lines = linesOf(rawHeaders);
   expect(lines.filter((line) => ![...ownNames, ...connectionNames].includes(nameOf(line)))).toEqual(expected.lines);
   for (const name of ownNames) expect(lines.filter((line) => nameOf(line) === name)).toHaveLength(1);
   await expectNoMore(client);
@@ -135,8 +135,8 @@ async function expectNoMore(client: RawConnection): Promise<void> {
   expect(client.rest).toBe("");
 }
 
-function linesOf(rawFields: readonly string[]): string[] {
-  return rawFields.flatMap((name, i) => (i % 2 === 0 ? [`${name}: ${rawFields[i + 1]}`] : []));
+function linesOf(rawHeaders: readonly string[]): string[] {
+  return rawHeaders.flatMap((name, i) => (i % 2 === 0 ? [`${name}: ${rawHeaders[i + 1]}`] : []));
 }
 
 function nameOf(line: string): string {

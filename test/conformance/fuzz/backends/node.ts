@@ -17,7 +17,7 @@ const server = http.createServer({ requireHostHeader: false, keepAliveTimeout: 6
   req.on("close", () => tell({
     port,
     line: req.method + " " + req.url + " HTTP/" + req.httpVersion,
-    rawFields: req.rawHeaders,
+    rawHeaders: req.rawHeaders,
     body: req.complete ? Buffer.concat(chunks).toString("latin1") : null,
   }));
 });
@@ -25,7 +25,7 @@ server.on("checkContinue", (req, res) => server.emit("request", req, res));
 server.on("clientError", (error, socket) => {
   // Not if it is in the body of a request that is told anyway.
   const isNew = socket.current === undefined || socket.current.complete;
-  if (error.code !== "ECONNRESET" && isNew) tell({ port: socket.remotePort, line: null, rawFields: [], body: null });
+  if (error.code !== "ECONNRESET" && isNew) tell({ port: socket.remotePort, line: null, rawHeaders: [], body: null });
   socket.end("HTTP/1.1 400 Bad Request\\r\\nConnection: close\\r\\nContent-Length: 0\\r\\n\\r\\n");
 });
 server.listen(Number(process.argv[2]), "127.0.0.1");
@@ -35,7 +35,7 @@ process.on("SIGTERM", () => process.exit(0));
 interface Line {
   readonly port: number;
   readonly line: string | null;
-  readonly rawFields: readonly string[];
+  readonly rawHeaders: readonly string[];
   readonly body: string | null;
 }
 
@@ -60,8 +60,8 @@ export const nodeServer: RealServer = {
 };
 
 function readLine(text: string): SeenRequest {
-  const { port, line, rawFields, body }: Line = JSON.parse(text);
-  const fields = rawFields.flatMap((name, i) => (i % 2 === 0 ? [`${name}: ${rawFields[i + 1]}`] : []));
+  const { port, line, rawHeaders, body }: Line = JSON.parse(text);
+  const fields = rawHeaders.flatMap((name, i) => (i % 2 === 0 ? [`${name}: ${rawHeaders[i + 1]}`] : []));
   const id = fields.find((field) => field.startsWith("X-Request-Id: "))?.slice("X-Request-Id: ".length) ?? "";
   return { id, port, line, fields, body };
 }

@@ -1,0 +1,18 @@
+// Who may pass, once the quota has been charged. One authenticator for each `auth.mode`; a local one answers at once.
+import type { BearerCredential } from "./bearer.ts";
+import type { AuthOutcome } from "./exchange-record.ts";
+
+export interface Authenticator {
+  /** `off` answers `skipped`; the others never do. */
+  verify(credential: BearerCredential): AuthOutcome | Promise<AuthOutcome>;
+  /** The list of tokens in use; null in a mode that has none. */
+  tokens(): TokensInUse | null;
+  /** Stops whatever watches or renews. */
+  close(): void;
+}
+
+export interface TokensInUse {
+  readonly listed: number;
+  /** False while the file is away or wrong, and the list from before is in use. */
+  readonly isCurrent: boolean;
+}

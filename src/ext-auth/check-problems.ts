@@ -1,0 +1,25 @@
+// What is wrong with a call for a decision, or with who makes it. Written for the operator who sets an ingress up: the
+// text says what is missing, and never repeats what was sent.
+import { type Problem, problems } from "../core/problem.ts";
+
+export type CheckProblem = Pick<Problem, "status" | "message" | "errMsg">;
+
+const malformed = (errMsg: string): CheckProblem => ({ status: 400, message: "Bad Request", errMsg });
+
+export const checkProblems = {
+  untrusted: {
+    status: 403,
+    message: "Forbidden",
+    errMsg: "This caller may not ask for decisions: see extAuth.trustedCallers and extAuth.secretsFile.",
+  },
+  noClient: malformed("X-Forwarded-For has to end with the address of the client."),
+  noTarget: malformed("The target and the method of the request have to be named, each in exactly one header."),
+  noEndpoint: {
+    status: 404,
+    message: "Not Found",
+    errMsg: "Decisions are at /auth-request, /forward-auth and /ext-authz/.",
+  },
+  malformed: problems.malformed,
+  headTooLarge: problems.headTooLarge,
+  slow: problems.slowRequest,
+} as const satisfies Record<string, CheckProblem>;

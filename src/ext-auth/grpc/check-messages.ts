@@ -1,0 +1,114 @@
+// The messages of Envoy's external authorization (envoy/service/auth/v3/external_auth.proto and attribute_context.proto):
+// of a question what a decision needs, of an answer what Envoy acts on. The numbers are those of the public definitions.
+import { bytesTag, ProtobufReader } from "./protobuf-reader.ts";
+import { messageField, numberField, textField } from "./protobuf-text.ts";
+
+export interface CheckRequest {
+  /** Who Envoy says the client is, without a port; "" if that is no IP address. */
+  readonly sourceAddress: string;
+  readonly method: string;
+  /** Path and query, as they came. */
+  readonly path: string;
+  readonly host: string;
+  /** Names and values alternating, Envoy's pseudo fields among them. */
+  readonly rawHeaders: readonly string[];
+}
+
+/** Undefined if the bytes are no message. What is not in it is "". */
+export function readCheckRequest(bytes: Buffer): CheckRequest | undefined {
+  const reader = new ProtobufReader(bytes);
+  const into: Reading = { sourceAddress: "", method: "", path: "", host: "", rawHeaders: [] };
+  readCheck(reader, into);
+  return reader.isBroken ? undefined : into;
+}
+
+interface Reading {
+  sourceAddress: string;
+  method: string;
+  path: string;
+  host: string;
+  readonly rawHeaders: string[];
+}
+
+type Read<T> = (reader: ProtobufReader, into: T) => void;
+
+/** Reads one message within another and nothing beside it. */
+function inner<T>(tag: number, read: Read<T>): Read<T> {
+  return (reader, into) => {
+    for (let next = reader.next(); next !== 0; next = reader.next()) {
+      if (next === tag) reader.message(read, into);
+      else reader.skip();
+    }
+  };
+}
+
+const readSocketAddress: Read<Reading> = (reader, into) => {
+  for (let tag = reader.next(); tag !== 0; tag = reader.next()) {
+    if (tag === bytesTag(2)) into.sourceAddress = reader.latin1();
+    else reader.skip();
+  }
+};
+
+/** Of a map and of a HeaderMap alike: key 1, value 2; a HeaderMap has the value's bytes in 3. */
+const readField: Read<{ name: string; value: string }> = (reader, into) => {
+  for (let tag = reader.next(); tag !== 0; tag = reader.next()) {
+    if (tag === bytesTag(1)) into.name = reader.latin1();
+    else if (tag === bytesTag(2) || tag === bytesTag(3)) into.value = reader.latin1();
+    else reader.skip();
+  }
+};
+
+const readFieldInto: Read<Reading> = (reader, into) => {
+  const field = { name: "", value: "" };
+  readField(reader, field);
+  into.rawHeaders.push(field.name, field.value);
+};
+
+const readFieldMap = inner(bytesTag(1), readFieldInto);
+
+const readHttp: Read<Reading> = (reader, into) => {
+  for (let tag = reader.next(); tag !== 0; tag = reader.next()) {
+    if (tag === bytesTag(2)) into.method = reader.latin1();
+    else if (tag === bytesTag(3)) reader.message(readFieldInto, into);
+    else if (tag === bytesTag(4)) into.path = reader.latin1();
+    else if (tag === bytesTag(5)) into.host = reader.latin1();
+    else if (tag === bytesTag(13)) reader.message(readFieldMap, into);
+    else reader.skip();
+  }
+};
+
+/** CheckRequest.source.address.socket_address and CheckRequest.request.http. */
+const readSource = inner(bytesTag(1), inner(bytesTag(1), readSocketAddress));
+const parseRequest = inner(bytesTag(2), readHttp);
+const readAttributes: Read<Reading> = (reader, into) => {
+  for (let tag = reader.next(); tag !== 0; tag = reader.next()) {
+    if (tag === bytesTag(1)) reader.message(readSource, into);
+    else if (tag === bytesTag(4)) reader.message(parseRequest, into);
+    else reader.skip();
+  }
+};
+const readCheck = inner(bytesTag(1), readAttributes);
+
+/** Lets the request pass; the client's response gets `fields` in place of those of these names. */
+export function okCheckResponse(fields: readonly string[]): string {
+  // A status without a code is OK.
+  return messageField(1, "") + messageField(3, headerOptions(6, fields));
+}
+
+/** Answers in Envoy's place with `httpStatus`, `fields` and `body`. `code` is any of gRPC's but OK. */
+export function deniedCheckResponse(code: number, httpStatus: number, fields: readonly string[], body: string): string {
+  const denied = messageField(1, numberField(1, httpStatus)) + headerOptions(2, fields) + textField(3, body);
+  return messageField(1, numberField(1, code)) + messageField(2, denied);
+}
+
+/** OVERWRITE_IF_EXISTS_OR_ADD: an upstream's own of these names are dropped. An Envoy that does not know it does the same. */
+const overwrite = 2;
+
+function headerOptions(field: number, fields: readonly string[]): string {
+  let text = "";
+  for (let i = 0; i < fields.length; i += 2) {
+    const header = textField(1, (fields[i] ?? "").toLowerCase()) + textField(2, fields[i + 1] ?? "");
+    text += messageField(field, messageField(1, header) + numberField(3, overwrite));
+  }
+  return text;
+}

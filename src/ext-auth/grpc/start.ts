@@ -1,0 +1,100 @@
+// The gRPC port: Envoy's two services and the health check, each under its name. Loaded only where the port is configured.
+import type { Socket } from "node:net";
+import type { CheckRefusal } from "../../core/check-refusal.ts";
+import { CallerConnections } from "../caller-connections.ts";
+import type { Checker } from "../check.ts";
+import { fieldValues } from "../http/http-check.ts";
+import { secretField, type TrustedCallers } from "../trusted-callers.ts";
+import { authorization } from "./authorization.ts";
+import type { GrpcCall } from "./call.ts";
+import { HealthService } from "./health.ts";
+import { rateLimit } from "./rate-limit.ts";
+import { type GrpcMethod, GrpcServer } from "./server.ts";
+import { type GrpcStatus, grpcCodes, statuses } from "./status.ts";
+
+export interface ExtAuthGrpcOptions {
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  readonly maxConnections: number;
+  readonly headTimeoutMs: number;
+  readonly keepAliveTimeoutMs: number;
+  readonly callers: TrustedCallers;
+  readonly decide: Checker;
+  readonly nowMs: () => number;
+  /** `caller` is an address. */
+  readonly onRefused: (reason: CheckRefusal, caller: string) => void;
+  readonly onFailure: (error: unknown) => void;
+}
+
+export interface ExtAuthGrpc {
+  readonly host: string;
+  readonly port: number;
+  /** What the health check says; not serving at first. */
+  setServing(isServing: boolean): void;
+  /** Resolves with how many calls were broken off. */
+  drain(timeoutMs: number): Promise<number>;
+}
+
+const services = {
+  authorization: "envoy.service.auth.v3.Authorization",
+  rateLimit: "envoy.service.ratelimit.v3.RateLimitService",
+  health: "grpc.health.v1.Health",
+} as const;
+
+/** Envoy takes heads of 60 KiB unless told otherwise, and certificates and metadata can come with them. */
+const maxQuestionBytes = 256 * 1024;
+const maxHealthBytes = 1024;
+
+/** Rejects with the system's error when the address cannot be had. */
+export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<ExtAuthGrpc> {
+  const { callers, decide, nowMs, onRefused, headTimeoutMs, keepAliveTimeoutMs, onFailure } = options;
+  const health = new HealthService([services.authorization, services.rateLimit]);
+  const connections = new CallerConnections(options.maxConnections);
+  const ofCallers = (maxMessageBytes: number, handle: GrpcMethod["handle"]): GrpcMethod => ({
+    maxMessageBytes,
+    admits({ socket, rawHeaders }) {
+      const isCaller =
+        callers.includeAddress(socket.remoteAddress) || callers.includeSecret(fieldValues(rawHeaders, secretField));
+      if (isCaller) connections.promote(socket);
+      return isCaller ? null : statuses.untrusted;
+    },
+    handle,
+  });
+  // An orchestrator's probe has no secret, and learns nothing but whether to send calls.
+  const probe: GrpcMethod = { maxMessageBytes: maxHealthBytes, admits: () => null, handle: health.check };
+  const server = new GrpcServer({
+    methods: new Map([
+      [`/${services.authorization}/Check`, ofCallers(maxQuestionBytes, authorization(decide))],
+      [`/${services.rateLimit}/ShouldRateLimit`, ofCallers(maxQuestionBytes, rateLimit(decide, nowMs))],
+      [`/${services.health}/Check`, probe],
+      [`/${services.health}/Watch`, ofCallers(maxHealthBytes, health.watch)],
+    ]),
+    admitsConnection(socket: Socket) {
+      const isAdmitted = connections.add(socket, callers.includeAddress(socket.remoteAddress));
+      if (!isAdmitted) onRefused("overloaded", socket.remoteAddress ?? "");
+      return isAdmitted;
+    },
+    headTimeoutMs,
+    keepAliveTimeoutMs,
+    onCallFailed: (call, status) => tellOf(call, status, onRefused),
+    onFailure,
+  });
+  const address = await server.listen(options.host, options.port);
+  return {
+    ...address,
+    setServing: (isServing) => health.setServing(isServing),
+    async drain(timeoutMs) {
+      health.setServing(false);
+      health.close();
+      return server.drain(timeoutMs);
+    },
+  };
+}
+
+/** What says nothing of a decision is not told: a service whose health is unknown, our own bugs and our own end. */
+function tellOf({ socket }: GrpcCall, { code }: GrpcStatus, onRefused: ExtAuthGrpcOptions["onRefused"]): void {
+  const untold: readonly number[] = [grpcCodes.notFound, grpcCodes.internal, grpcCodes.unavailable];
+  if (untold.includes(code)) return;
+  onRefused(code === grpcCodes.permissionDenied ? "untrusted" : "malformed", socket.remoteAddress ?? "");
+}

@@ -1,0 +1,63 @@
+// What the three ways to ask over HTTP say about a request: nginx' auth_request, the forward-auth of Caddy and Traefik
+// (and our Lua for HAProxy), and ext_authz of Envoy and Istio. Which one it is says the path of the call and nothing else,
+// since a client may have written any field that its ingress does not set.
+import { trimBlanks } from "../../core/blanks.ts";
+import type { Check } from "../check.ts";
+import { type CheckProblem, checkProblems } from "../check-problems.ts";
+
+export interface HttpCheck {
+  readonly method: string;
+  readonly target: string;
+  /** Names and values alternating, as they came. */
+  readonly rawHeaders: readonly string[];
+}
+
+export type HttpCheckReading =
+  | { readonly ok: true; readonly call: Check }
+  | { readonly ok: false; readonly problem: CheckProblem };
+
+export const extAuthzPrefix = "/ext-authz";
+
+/** The fields that name the request, by the path of the call. */
+const namedBy: Readonly<Record<string, { readonly method: string; readonly target: string }>> = {
+  "/auth-request": { method: "x-original-method", target: "x-original-uri" },
+  "/forward-auth": { method: "x-forwarded-method", target: "x-forwarded-uri" },
+};
+
+const methodToken = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
+
+export function readHttpCheck({ method, target, rawHeaders }: HttpCheck): HttpCheckReading {
+  if (target.startsWith(`${extAuthzPrefix}/`)) {
+    return withClient(rawHeaders, method, target.slice(extAuthzPrefix.length));
+  }
+  const path = target.split("?", 1)[0] ?? "";
+  const named = Object.hasOwn(namedBy, path) ? namedBy[path] : undefined;
+  if (named === undefined) return { ok: false, problem: checkProblems.noEndpoint };
+  const methods = fieldValues(rawHeaders, named.method);
+  const targets = fieldValues(rawHeaders, named.target);
+  const [askedMethod = "", askedTarget = ""] = [methods[0], targets[0]];
+  const isNamed = methods.length === 1 && targets.length === 1 && askedTarget !== "" && methodToken.test(askedMethod);
+  return isNamed ? withClient(rawHeaders, askedMethod, askedTarget) : { ok: false, problem: checkProblems.noTarget };
+}
+
+/** Every value of a field. `name` is in lower case. */
+export function fieldValues(rawHeaders: readonly string[], name: string): string[] {
+  const values: string[] = [];
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]?.toLowerCase() === name) values.push(rawHeaders[i + 1] ?? "");
+  }
+  return values;
+}
+
+/**
+ * The ingress wrote the last entry of X-Forwarded-For, which is its peer; what stands before it came from there. No other
+ * field is believed, whatever `clientAddress.header` says: an ingress passes a client's own Forwarded on.
+ */
+function withClient(rawHeaders: readonly string[], method: string, target: string): HttpCheckReading {
+  const line = fieldValues(rawHeaders, "x-forwarded-for").join(",");
+  const lastComma = line.lastIndexOf(",");
+  const peerAddress = trimBlanks(line.slice(lastComma + 1));
+  const fields = rawHeaders.filter((_, i) => rawHeaders[i - (i % 2)]?.toLowerCase() !== "x-forwarded-for");
+  if (lastComma !== -1) fields.push("X-Forwarded-For", line.slice(0, lastComma));
+  return { ok: true, call: { peerAddress, method, target, rawHeaders: fields, canShowToken: true } };
+}

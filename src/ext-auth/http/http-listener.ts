@@ -1,0 +1,231 @@
+// The listener on which an ingress asks over HTTP. TrustedCallers are known before anything of theirs is read further, an answer
+// that was decided says so in X-Headgate-Status, and only what was not is a 5xx or no answer at all. Bodies are not looked
+// at.
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
+import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type { CheckRefusal } from "../../core/check-refusal.ts";
+import { problems } from "../../core/problem.ts";
+import { serializeHead } from "../../core/response-head.ts";
+import type { DenyStatus } from "../../core/settings.ts";
+import { CallerConnections } from "../caller-connections.ts";
+import { type Check, type CheckAnswer, type Checker, refuseCall, undecided } from "../check.ts";
+import { type CheckProblem, checkProblems } from "../check-problems.ts";
+import { secretField, type TrustedCallers } from "../trusted-callers.ts";
+import { fieldValues, readHttpCheck } from "./http-check.ts";
+
+export interface ExtAuthHttpOptions {
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  readonly maxConnections: number;
+  readonly headTimeoutMs: number;
+  readonly keepAliveTimeoutMs: number;
+  readonly denyStatus: DenyStatus;
+  readonly callers: TrustedCallers;
+  readonly decide: Checker;
+  /** `caller` is an address. */
+  readonly onRefused: (reason: CheckRefusal, caller: string) => void;
+  readonly onFailure: (error: unknown) => void;
+}
+
+export interface ExtAuthHttp {
+  readonly host: string;
+  readonly port: number;
+  /** Every answer from now on ends its connection. New connections are still accepted. */
+  announceEnd(): void;
+  /** No new connections; resolves when the last one is gone, at the latest when the time is up. */
+  drain(timeoutMs: number): Promise<void>;
+}
+
+/** A client's own head, as the traffic listener takes it, and what the ingress says about it: the target once more. */
+const maxHeadBytes = 32 * 1024;
+const maxFields = 250;
+
+/** Rejects with the system's error when the address cannot be had. */
+export async function startExtAuthHttp(options: ExtAuthHttpOptions): Promise<ExtAuthHttp> {
+  const calls = new HttpCalls(options);
+  const server = calls.createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ host: options.host, port: options.port }, () => {
+      server.off("error", reject);
+      // Of a connection that the system could not accept. Without a listener it would end the process.
+      server.on("error", options.onFailure);
+      resolve();
+    });
+  });
+  const address = server.address() as AddressInfo;
+  return {
+    host: address.address,
+    port: address.port,
+    announceEnd: () => calls.announceEnd(),
+    drain: (timeoutMs) => drain(server, calls, timeoutMs),
+  };
+}
+
+/** How long a caller that was refused past Node's response may take to read that and to close its side. */
+const lingerMs = 2_000;
+
+/** How long a kept connection may still bring a call after the port is closed: what is on its way is answered. */
+const graceMs = 1000;
+
+async function drain(server: Server, calls: HttpCalls, timeoutMs: number): Promise<void> {
+  calls.announceEnd();
+  // Not the close of node:http, which takes connections down that were opened or asked on a moment ago.
+  const closed = new Promise<void>((resolve) => void NetServer.prototype.close.call(server, () => resolve()));
+  const timers = [
+    setTimeout(() => server.closeIdleConnections(), Math.min(graceMs, timeoutMs)),
+    // Not by the server, which has forgotten those that it handed out.
+    setTimeout(() => calls.destroyAll(), timeoutMs),
+  ];
+  await closed;
+  for (const timer of timers) clearTimeout(timer);
+  // Only ends what Node checks regularly.
+  server.close();
+}
+
+class HttpCalls {
+  readonly #options: ExtAuthHttpOptions;
+  readonly #connections: CallerConnections;
+  #isEnding = false;
+  /** The call that each connection brought last. */
+  readonly #lastCalls = new WeakMap<Duplex, IncomingMessage>();
+
+  constructor(options: ExtAuthHttpOptions) {
+    this.#options = options;
+    this.#connections = new CallerConnections(options.maxConnections);
+  }
+
+  createServer(): Server {
+    const { headTimeoutMs, keepAliveTimeoutMs } = this.#options;
+    const server = createServer({
+      maxHeaderSize: maxHeadBytes,
+      headersTimeout: headTimeoutMs,
+      // Bodies are of no use here, so they get no more time than a head.
+      requestTimeout: headTimeoutMs,
+      connectionsCheckingInterval: Math.min(500, headTimeoutMs),
+      keepAliveTimeout: keepAliveTimeoutMs,
+      requireHostHeader: false,
+      noDelay: true,
+    });
+    server.maxHeadersCount = maxFields;
+    const onCall = (req: IncomingMessage, res: ServerResponse): void => this.#onCall(req, res);
+    server.on("request", onCall);
+    server.on("checkContinue", onCall);
+    server.on("checkExpectation", onCall);
+    // A CONNECT is asked about in no other way than other methods, and never leads anywhere.
+    server.on("connect", (_req, socket) => this.#refuseRaw(socket, problems.unsupportedMethod));
+    server.on("clientError", (error, socket) => this.#onClientError(error, socket));
+    server.on("connection", (socket) => this.#onConnection(socket));
+    return server;
+  }
+
+  announceEnd(): void {
+    this.#isEnding = true;
+  }
+
+  destroyAll(): void {
+    this.#connections.destroyAll();
+  }
+
+  #onConnection(socket: Socket): void {
+    const isCaller = this.#options.callers.includeAddress(socket.remoteAddress);
+    if (this.#connections.add(socket, isCaller)) return;
+    this.#options.onRefused("overloaded", socket.remoteAddress ?? "");
+    socket.destroy();
+  }
+
+  #onCall(req: IncomingMessage, res: ServerResponse): void {
+    const { rawHeaders, socket } = req;
+    const { callers } = this.#options;
+    this.#lastCalls.set(socket, req);
+    const isCaller =
+      callers.includeAddress(socket.remoteAddress) || callers.includeSecret(fieldValues(rawHeaders, secretField));
+    if (!isCaller) {
+      this.#refuse(req, res, "untrusted", checkProblems.untrusted);
+      return;
+    }
+    this.#connections.promote(socket);
+    const reading = readHttpCheck({ method: req.method ?? "", target: req.url ?? "", rawHeaders });
+    // What there is of a body is passed over, or the next call could not be read.
+    req.resume();
+    if (reading.ok) this.#decide(reading.call, req, res);
+    else this.#refuse(req, res, "malformed", reading.problem);
+  }
+
+  #decide(call: Check, req: IncomingMessage, res: ServerResponse): void {
+    const answerWith = (answer: CheckAnswer): void => {
+      if (answer.verdict === null) this.#options.onRefused("malformed", req.socket.remoteAddress ?? "");
+      this.#send(res, answer);
+    };
+    const fail = (error: unknown): void => {
+      this.#options.onFailure(error);
+      this.#send(res, undecided());
+    };
+    try {
+      const answer = this.#options.decide(call);
+      if (answer instanceof Promise) answer.then(answerWith).catch(fail);
+      else answerWith(answer);
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  #refuse(req: IncomingMessage, res: ServerResponse, reason: CheckRefusal, problem: CheckProblem): void {
+    this.#options.onRefused(reason, req.socket.remoteAddress ?? "");
+    // Nothing more is read of whoever may not ask.
+    if (reason === "untrusted") res.shouldKeepAlive = false;
+    this.#send(res, refuseCall(problem, this.#options.denyStatus));
+  }
+
+  #send(res: ServerResponse, { status, fields, body, verdict }: CheckAnswer): void {
+    if (res.headersSent) return;
+    if (this.#isEnding) res.shouldKeepAlive = false;
+    // A decision has its own, from the clock that Reset is told by.
+    res.sendDate = verdict === null;
+    res.writeHead(status, [...fields]);
+    res.end(body);
+  }
+
+  #onClientError(error: Error, socket: Duplex): void {
+    const code = "code" in error ? String(error.code) : "";
+    const hasAsked = "bytesRead" in socket && socket.bytesRead !== 0;
+    // In the body of a call, which has its answer: another one would be taken for that of the next call.
+    if (this.#lastCalls.get(socket)?.complete === false) endQuietly(socket);
+    else if (code === "ERR_HTTP_REQUEST_TIMEOUT" && hasAsked) this.#refuseRaw(socket, checkProblems.slow);
+    else if (code === "HPE_HEADER_OVERFLOW") this.#refuseRaw(socket, checkProblems.headTooLarge);
+    else if (code.startsWith("HPE_") && code !== "HPE_INVALID_EOF_STATE")
+      this.#refuseRaw(socket, checkProblems.malformed);
+    else socket.destroy();
+  }
+
+  /** Past Node's response, where there is no call, or none that it could answer. */
+  #refuseRaw(socket: Duplex, problem: CheckProblem): void {
+    const caller = "remoteAddress" in socket ? String(socket.remoteAddress) : "";
+    this.#options.onRefused("malformed", caller);
+    if (!socket.writable) {
+      socket.destroy();
+      return;
+    }
+    const { status, fields, body } = refuseCall(problem, this.#options.denyStatus);
+    socket.end(serializeHead(status, STATUS_CODES[status] ?? "", [...fields, "Connection", "close"]) + body);
+    endInTime(socket);
+  }
+}
+
+function endQuietly(socket: Duplex): void {
+  socket.end();
+  endInTime(socket);
+}
+
+/** Node reads and times a socket no more that it hands out (CONNECT), and takes its listeners away. */
+function endInTime(socket: Duplex): void {
+  // Without a listener a reset would end the process.
+  socket.on("error", ignoreReset);
+  const timer = setTimeout(() => socket.destroy(), lingerMs);
+  socket.once("close", () => clearTimeout(timer));
+  socket.resume();
+}
+
+function ignoreReset(): void {}

@@ -1,0 +1,71 @@
+// The fields a request carries to the upstream: the client's, in their order and spelling, less what concerns only its
+// connection to the gateway, plus what the gateway knows of where it came from. The client's are stripped before the
+// gateway's are added, so no `Connection:` of a client can name away what the gateway says (RFC 9110, 7.6.1).
+import type { Peer } from "../core/client-address.ts";
+import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
+
+export interface Origin {
+  readonly method: string;
+  readonly peer: Peer;
+  /** What the client's connection speaks. */
+  readonly scheme: "http" | "https";
+  /** Goes upstream as Host: the client's own, or the authority of an absolute-form target. */
+  readonly host: string;
+  readonly requestId: string;
+}
+
+/**
+ * Names that say where a request came from. From a trusted proxy they are kept (and X-Forwarded-For continued); from
+ * anyone else they would be believed by the upstream because the gateway's name stands beside them.
+ */
+const originFields = new Set(["forwarded", "x-real-ip", "x-request-id"]);
+
+export function upstreamRequestFields(rawHeaders: readonly string[], origin: Origin): string[] {
+  const { method, peer, scheme, host, requestId } = origin;
+  const options = connectionOptions(rawHeaders);
+  const fields: string[] = ["Host", host];
+  const kept = { forwardedFor: [] as string[], proto: false, host: false };
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? "";
+    const value = rawHeaders[i + 1] ?? "";
+    const lower = name.toLowerCase();
+    // Expect is answered here; Host stands first; the id is set below.
+    if (lower === "host" || lower === "expect" || lower === "x-request-id") continue;
+    // The message's length is the gateway's business, and the token that was checked goes on, whatever Connection says.
+    if (lower !== "content-length" && lower !== "authorization" && isHopByHop(lower, options)) continue;
+    if (lower.startsWith("x-forwarded-") || originFields.has(lower)) {
+      if (!peer.isTrusted) continue;
+      if (lower === "x-forwarded-for") {
+        kept.forwardedFor.push(value);
+        continue;
+      }
+      kept.proto ||= lower === "x-forwarded-proto";
+      kept.host ||= lower === "x-forwarded-host";
+    }
+    fields.push(name, lower === "max-forwards" && method === "OPTIONS" ? oneLess(value) : value);
+  }
+  fields.push("X-Forwarded-For", [...kept.forwardedFor, peer.text].join(", "));
+  if (!kept.proto) fields.push("X-Forwarded-Proto", scheme);
+  if (!kept.host) fields.push("X-Forwarded-Host", host);
+  fields.push("Via", "1.1 headgate", "X-Request-Id", requestId);
+  return fields;
+}
+
+/**
+ * RFC 9110, 7.6.2: of OPTIONS every intermediary takes one away; at 0 it was not forwarded. What is no number means
+ * nothing.
+ */
+function oneLess(maxForwards: string): string {
+  return /^\d{1,15}$/.test(maxForwards) ? `${Number(maxForwards) - 1}` : maxForwards;
+}
+
+/** The id to use: a trusted peer's own, if it is one short line of visible characters, else undefined. */
+export function trustedRequestId(rawHeaders: readonly string[], peer: Peer): string | undefined {
+  if (!peer.isTrusted) return undefined;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]?.toLowerCase() !== "x-request-id") continue;
+    const id = rawHeaders[i + 1] ?? "";
+    return /^[\x21-\x7e]{1,200}$/.test(id) ? id : undefined;
+  }
+  return undefined;
+}

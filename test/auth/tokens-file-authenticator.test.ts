@@ -1,0 +1,287 @@
+// A real file in a real folder, changed in the ways in which files are changed. What the watch reports is awaited, with
+// a deadline; nothing sleeps for a while and hopes.
+import { execFileSync } from "node:child_process";
+import { once } from "node:events";
+import { watch as watchFolder } from "node:fs";
+import { mkdir, mkdtemp, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type TokenFileError, TokenFileProblem, verifyByTokensFile } from "../../src/auth/tokens-file-authenticator.ts";
+import { readRegularFile } from "../../src/config/regular-file.ts";
+import type { Authenticator } from "../../src/core/authenticator.ts";
+import type { AuthOutcome } from "../../src/core/exchange-record.ts";
+import { digestOf } from "./digest.ts";
+
+const deadlineMs = 10_000;
+
+let folder: string;
+let verifiers: Authenticator[];
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "headgate-tokens-"));
+  verifiers = [];
+});
+
+afterEach(async () => {
+  for (const authenticator of verifiers) authenticator.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const textFor = (...tokens: string[]): string => `${tokens.map(digestOf).join("\n")}\n`;
+
+interface Watch {
+  readonly authenticator: Authenticator;
+  readonly reloads: number[];
+  readonly errors: TokenFileError[];
+  /** Resolves once the condition holds; it is looked at whenever the watch reports. */
+  until(condition: () => boolean): Promise<void>;
+}
+
+/** Often, so that nobody waits long. */
+const rereadMs = 20;
+
+async function watching(path: string): Promise<Watch> {
+  const reloads: number[] = [];
+  const errors: TokenFileError[] = [];
+  let onReport = (): void => {};
+  const events = {
+    onReload: (tokens: number) => {
+      reloads.push(tokens);
+      onReport();
+    },
+    onError: (why: TokenFileError) => {
+      errors.push(why);
+      onReport();
+    },
+  };
+  const authenticator = await verifyByTokensFile(path, readRegularFile, events, rereadMs);
+  verifiers.push(authenticator);
+  const until = (condition: () => boolean): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const late = setTimeout(() => reject(new Error(`not within ${deadlineMs} ms`)), deadlineMs);
+      onReport = () => {
+        if (!condition()) return;
+        clearTimeout(late);
+        resolve();
+      };
+      onReport();
+    });
+  return { authenticator, reloads, errors, until };
+}
+
+const ask = ({ authenticator }: Watch, token: string): AuthOutcome | Promise<AuthOutcome> =>
+  authenticator.verify({ kind: "token", token });
+
+describe("to begin with", () => {
+  test("listed tokens are accepted, others invalid, none is missing, and a malformed one is invalid", async () => {
+    const path = join(folder, "tokens");
+    await writeFile(path, textFor("a", "b"));
+    const watch = await watching(path);
+    expect([ask(watch, "a"), ask(watch, "b"), ask(watch, "c")]).toEqual(["accepted", "accepted", "invalid"]);
+    expect(watch.authenticator.verify({ kind: "missing" })).toBe("missing");
+    expect(watch.authenticator.verify({ kind: "malformed" })).toBe("invalid");
+    expect(watch).toMatchObject({ reloads: [], errors: [] });
+  });
+
+  test.each([
+    ["a file that is not there", undefined, { kind: "unreadable" }],
+    ["a file with a bad line", `${digestOf("a")}\nx\n`, { kind: "invalid", errors: [{ line: 2 }] }],
+    ["a file without a digest", "# nobody\n", { kind: "invalid", errors: [{ line: 1 }] }],
+  ])("%s is refused, and says why without repeating it", async (_, text, why) => {
+    const path = join(folder, "tokens");
+    if (text !== undefined) await writeFile(path, text);
+    const problem = await watching(path).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    expect(problem).toBeInstanceOf(TokenFileProblem);
+    expect(problem).toMatchObject({ why });
+    if (why.kind === "unreadable") expect(problem).toMatchObject({ cause: { code: "ENOENT" } });
+  });
+});
+
+describe("a change of the file is taken over", () => {
+  test("written in place", async () => {
+    const path = join(folder, "tokens");
+    await writeFile(path, textFor("old"));
+    const watch = await watching(path);
+    await writeFile(path, textFor("new", "newer"));
+    await watch.until(() => watch.reloads.includes(2));
+    expect([ask(watch, "old"), ask(watch, "new"), ask(watch, "newer")]).toEqual(["invalid", "accepted", "accepted"]);
+  });
+
+  test("renamed over, as editors do, and again", async () => {
+    const path = join(folder, "tokens");
+    await writeFile(path, textFor("first"));
+    const watch = await watching(path);
+    for (const token of ["second", "third"]) {
+      await writeFile(`${path}.new`, textFor(token));
+      await rename(`${path}.new`, path);
+      await watch.until(() => ask(watch, token) === "accepted");
+    }
+    expect([ask(watch, "first"), ask(watch, "second")]).toEqual(["invalid", "invalid"]);
+  });
+
+  test("swapped by links, as a mounted secret is, and again", async () => {
+    // tokens → ..data/tokens, ..data → ..1: the update points ..data at ..2 by a rename, and removes ..1.
+    const publish = async (version: number, token: string): Promise<void> => {
+      await mkdir(join(folder, `..${version}`));
+      await writeFile(join(folder, `..${version}`, "tokens"), textFor(token));
+      await symlink(`..${version}`, join(folder, "..data_tmp"));
+      await rename(join(folder, "..data_tmp"), join(folder, "..data"));
+      await rm(join(folder, `..${version - 1}`), { recursive: true, force: true });
+    };
+    await publish(1, "first");
+    await symlink(join("..data", "tokens"), join(folder, "tokens"));
+    const watch = await watching(join(folder, "tokens"));
+    expect(ask(watch, "first")).toBe("accepted");
+    for (const [version, token] of [
+      [2, "second"],
+      [3, "third"],
+    ] as const) {
+      await publish(version, token);
+      await watch.until(() => ask(watch, token) === "accepted");
+    }
+    expect([ask(watch, "first"), ask(watch, "second")]).toEqual(["invalid", "invalid"]);
+    expect(watch.errors).toEqual([]);
+  });
+
+  test("swapped by links further up, as a mounted secret with folders in it is, and again", async () => {
+    const mounted = join(folder, "mount");
+    const publish = async (version: number, token: string): Promise<void> => {
+      await mkdir(join(mounted, `..${version}`, "auth"), { recursive: true });
+      await writeFile(join(mounted, `..${version}`, "auth", "tokens"), textFor(token));
+      await symlink(`..${version}`, join(mounted, "..data_tmp"));
+      await rename(join(mounted, "..data_tmp"), join(mounted, "..data"));
+      await rm(join(mounted, `..${version - 1}`), { recursive: true, force: true });
+    };
+    await publish(1, "first");
+    await symlink(join("..data", "auth"), join(mounted, "auth"));
+    const watch = await watching(join(mounted, "auth", "tokens"));
+    for (const [version, token] of [
+      [2, "second"],
+      [3, "third"],
+    ] as const) {
+      await publish(version, token);
+      await watch.until(() => ask(watch, token) === "accepted");
+    }
+  });
+});
+
+test("a file that is emptied revokes every token", async () => {
+  const path = join(folder, "tokens");
+  await writeFile(path, textFor("old"));
+  const watch = await watching(path);
+  await writeFile(path, "# revoked\n");
+  await watch.until(() => watch.reloads.includes(0));
+  expect(ask(watch, "old")).toBe("invalid");
+  expect(watch.authenticator.tokens()).toEqual({ listed: 0, isCurrent: true });
+});
+
+describe("the list from before stays in use, and the reason is reported", () => {
+  test("when the new text is wrong, until it is right again", async () => {
+    const path = join(folder, "tokens");
+    await writeFile(path, textFor("old"));
+    const watch = await watching(path);
+    await writeFile(path, `${digestOf("new")}\nnot a digest\n`);
+    await watch.until(() => watch.errors.length > 0);
+    expect(watch.errors.at(-1)).toMatchObject({ kind: "invalid", errors: [{ line: 2 }] });
+    expect([ask(watch, "old"), ask(watch, "new")]).toEqual(["accepted", "invalid"]);
+    await writeFile(path, textFor("new"));
+    await watch.until(() => ask(watch, "new") === "accepted");
+    expect(ask(watch, "old")).toBe("invalid");
+  });
+
+  test("when the file is gone, until there is another", async () => {
+    const path = join(folder, "tokens");
+    await writeFile(path, textFor("old"));
+    const watch = await watching(path);
+    await unlink(path);
+    await watch.until(() => watch.errors.length > 0);
+    expect(watch.errors[0]).toMatchObject({ kind: "unreadable", cause: { code: "ENOENT" } });
+    expect(ask(watch, "old")).toBe("accepted");
+    expect(watch.authenticator.tokens()).toEqual({ listed: 1, isCurrent: false });
+    await writeFile(path, textFor("new"));
+    await watch.until(() => ask(watch, "new") === "accepted");
+  });
+
+  test("when a pipe has taken its place, which is not waited for, until there is a file again", async () => {
+    const path = join(folder, "tokens");
+    await writeFile(path, textFor("old"));
+    const watch = await watching(path);
+    execFileSync("mkfifo", [`${path}.pipe`]);
+    await rename(`${path}.pipe`, path);
+    await watch.until(() => watch.errors.length > 0);
+    expect(watch.errors).toMatchObject([{ kind: "unreadable", cause: { code: "ENOTREGULAR" } }]);
+    expect(ask(watch, "old")).toBe("accepted");
+    expect(watch.authenticator.tokens()).toEqual({ listed: 1, isCurrent: false });
+    await unlink(path);
+    await writeFile(path, textFor("new"));
+    await watch.until(() => ask(watch, "new") === "accepted");
+  });
+
+  test("once, however long the file stays away", async () => {
+    const path = join(folder, "tokens");
+    await writeFile(path, textFor("old"));
+    const watch = await watching(path);
+    await unlink(path);
+    await watch.until(() => watch.errors.length > 0);
+    for (const text of ["1", "2"]) {
+      // A second file tells when the first has been read again.
+      await writeFile(join(folder, "witness"), textFor(text));
+      const witness = await watching(join(folder, "witness"));
+      await writeFile(join(folder, "witness"), textFor(`${text}+`));
+      await witness.until(() => ask(witness, `${text}+`) === "accepted");
+    }
+    await writeFile(path, textFor("old"));
+    await watch.until(() => watch.reloads.length > 0);
+    expect(watch).toMatchObject({ reloads: [1], errors: [{ kind: "unreadable" }] });
+    expect(ask(watch, "old")).toBe("accepted");
+  });
+
+  test("when its folder is gone as well, until there is another", async () => {
+    const inner = join(folder, "inner");
+    await mkdir(inner);
+    await writeFile(join(inner, "tokens"), textFor("old"));
+    const watch = await watching(join(inner, "tokens"));
+    await rm(inner, { recursive: true });
+    await watch.until(() => watch.errors.some(({ kind }) => kind === "unreadable"));
+    expect(ask(watch, "old")).toBe("accepted");
+    await mkdir(inner);
+    await writeFile(join(inner, "tokens"), textFor("new"));
+    await watch.until(() => ask(watch, "new") === "accepted");
+  });
+});
+
+test("a change of nothing is no reload", async () => {
+  const path = join(folder, "tokens");
+  await writeFile(path, textFor("a"));
+  await writeFile(join(folder, "witness"), textFor("a"));
+  const watch = await watching(path);
+  // A second file tells when the first has been read again.
+  const witness = await watching(join(folder, "witness"));
+  await writeFile(path, textFor("a"));
+  await writeFile(join(folder, "witness"), textFor("a", "b"));
+  await witness.until(() => witness.reloads.length > 0);
+  await writeFile(path, textFor("a", "b", "c"));
+  await watch.until(() => watch.reloads.includes(3));
+  expect(watch.reloads).toEqual([3]);
+});
+
+test("after closing nothing is reread and nothing reported, not even what had just changed", async () => {
+  const path = join(folder, "tokens");
+  await writeFile(path, textFor("old"));
+  const [closed, open] = [await watching(path), await watching(path)];
+  const told = watchFolder(folder);
+  const change = once(told, "change");
+  await writeFile(path, textFor("new"));
+  await change;
+  told.close();
+  closed.authenticator.close();
+  await open.until(() => ask(open, "new") === "accepted");
+  await writeFile(path, "wrong");
+  await open.until(() => open.errors.length > 0);
+  expect(ask(closed, "old")).toBe("accepted");
+  expect(closed).toMatchObject({ reloads: [], errors: [] });
+});

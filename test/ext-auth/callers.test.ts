@@ -1,0 +1,108 @@
+// Who may ask for decisions: nobody but those who are listed or know a secret, and no stranger gets in their way.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { digestOf } from "../auth/digest.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
+import { metric } from "../support/metrics.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { stageDecision, token } from "./stage.ts";
+
+const cleanup = useCleanup();
+const call = `X-Forwarded-For: 192.0.2.1\r\n${token}`;
+const nobody = { trustedCallers: ["203.0.113.1"] };
+
+function secretsFile(...secrets: string[]): string {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-secrets-"));
+  cleanup(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "secrets.txt");
+  writeFileSync(file, secrets.map((secret) => `${digestOf(secret)}\n`).join(""));
+  return file;
+}
+
+test("a caller that is not listed gets a clear 403, costs nobody a request, and its connection ends", async () => {
+  const { connect, gateway } = await stageDecision(cleanup, nobody);
+  const connection = connect();
+  connection.write(`GET /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\n${call}X-Headgate-Secret: guess\r\n\r\n`);
+  const answer = await connection.read();
+  expect(answer.status).toBe(403);
+  expect(JSON.parse(answer.body)).toEqual({
+    message: "Forbidden",
+    errors: [{ errMsg: "This caller may not ask for decisions: see extAuth.trustedCallers and extAuth.secretsFile." }],
+  });
+  // Or an ingress that lets failures pass would let everything pass.
+  expect(valuesOf(answer.rawHeaders, "X-Headgate-Status")).toEqual(["403"]);
+  expect(valuesOf(answer.rawHeaders, "RateLimit-Limit")).toEqual([]);
+  expect(await connection.closed).toBe("end");
+  expect(await metric(gateway, 'headgate_clients_tracked{policy="per-ip"}')).toBe(0);
+  expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="untrusted"}')).toBe(1);
+  expect(gateway.logLines).toContainEqual(expect.objectContaining({ reason: "untrusted", caller: "127.0.0.1" }));
+});
+
+test("a secret that is listed opens the door, one that is not, is given twice or is another's digest does not", async () => {
+  const { ask, gateway } = await stageDecision(cleanup, {
+    ...nobody,
+    secretsFile: secretsFile("first-secret", "second-secret"),
+  });
+  const show = (...secrets: string[]): string => secrets.map((secret) => `X-Headgate-Secret: ${secret}\r\n`).join("");
+  const rows: [string, number][] = [
+    [show("first-secret"), 200],
+    [show("second-secret").toLowerCase(), 200],
+    [show("first-secre"), 403],
+    [show(""), 403],
+    [show("first-secret", "first-secret"), 403],
+    [show(digestOf("first-secret")), 403],
+    ["Authorization: Bearer first-secret\r\n", 403],
+  ];
+  for (const [shown, status] of rows) {
+    const fields = shown.startsWith("Auth") ? "X-Forwarded-For: 192.0.2.1\r\n" : call;
+    expect([shown, (await ask("/ext-authz/v2/x", fields + shown)).status]).toEqual([shown, status]);
+  }
+  expect(JSON.stringify(gateway.logLines)).not.toContain("-secre");
+});
+
+test("a secret that is taken out of the file opens nothing any more", async () => {
+  const file = secretsFile("first-secret", "second-secret");
+  const { ask, gateway } = await stageDecision(cleanup, { ...nobody, secretsFile: file });
+  const show = (secret: string) => ask("/ext-authz/v2/x", `${call}X-Headgate-Secret: ${secret}\r\n`);
+  expect((await show("first-secret")).status).toBe(200);
+  writeFileSync(file, `${digestOf("second-secret")}\n`);
+  const reread = () => gateway.logLines.find(({ msg }) => msg === "secrets file reread");
+  await eventually("the file is reread", () => reread() !== undefined);
+  expect(reread()).toMatchObject({ secrets: 1 });
+  expect((await show("first-secret")).status).toBe(403);
+  expect((await show("second-secret")).status).toBe(200);
+});
+
+test("strangers that hold connections open keep no caller out, and one too many is closed", async () => {
+  const { gateway, ask } = await stageDecision(cleanup, { trustedCallers: ["127.0.0.1"] });
+  const address = { localAddress: "127.0.0.2" };
+  const strangers = Array.from({ length: 64 }, () => new RawConnection(gateway.extAuth?.port ?? 0, address));
+  for (const stranger of strangers) {
+    cleanup(() => stranger.destroy());
+    stranger.write("GET /ext-authz/v2/x HTTP/1.1\r\n");
+  }
+  await Promise.all(strangers.map(({ socket }) => eventually("it is open", () => !socket.connecting)));
+  const late = new RawConnection(gateway.extAuth?.port ?? 0, address);
+  await late.closed;
+  expect(late.receivedBytes).toBe(0);
+  expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(1);
+  expect((await ask("/ext-authz/v2/x", call)).status).toBe(200);
+});
+
+test("callers have maxConnections, and a stranger that shows a secret is one of them from then on", async () => {
+  const http = { host: "127.0.0.1", port: 0, maxConnections: 2 };
+  const { connect, gateway } = await stageDecision(cleanup, { ...nobody, http, secretsFile: secretsFile("secret") });
+  const write = `GET /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\n${call}X-Headgate-Secret: secret\r\n\r\n`;
+  const open = Array.from({ length: 70 }, connect);
+  for (const connection of open.slice(0, 2)) {
+    connection.write(write);
+    expect((await connection.read()).status).toBe(200);
+  }
+  const closed = () => open.filter(({ ending }) => ending !== null).length;
+  await eventually("there are 64 strangers beside 2 callers", () => closed() === 4);
+  expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(4);
+});

@@ -1,0 +1,101 @@
+// How the decision listener begins and ends: with the gateway, and without losing what was asked.
+import { createServer } from "node:net";
+import { describe, expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually, within } from "../support/eventually.ts";
+import { startTestGateway } from "../support/gateway.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { stageDecision, token } from "./stage.ts";
+
+const cleanup = useCleanup();
+const call = `GET /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n${token}\r\n`;
+
+test("while the gateway drains calls are answered, each answer ends its connection, then the port is closed", async () => {
+  const { connect, gateway } = await stageDecision(cleanup, {}, { drain: { delayMs: 1_000, timeoutMs: 5_000 } });
+  const [kept, idle] = [connect(), connect()];
+  for (const connection of [kept, idle]) {
+    connection.write(call);
+    const { rawHeaders } = await connection.read();
+    expect(valuesOf(rawHeaders, "Connection")).toEqual(["keep-alive"]);
+  }
+  const late = connect();
+  await eventually("it is open", () => !late.socket.connecting);
+  const drained = gateway.close();
+  await eventually("readiness fails", async () => (await fetch(`${gateway.adminUrl}/readyz`)).status === 503);
+  for (const connection of [kept, connect()]) {
+    connection.write(call);
+    const { status, rawHeaders } = await connection.read();
+    expect([status, valuesOf(rawHeaders, "Connection")]).toEqual([200, ["close"]]);
+    expect(await connection.closed).toBe("end");
+  }
+  // Also on a connection that was idle when the port closed.
+  await eventually("the port is closed", async () => {
+    const probe = connect();
+    probe.socket.once("connect", () => probe.destroy());
+    return (await probe.closed) === "ECONNREFUSED";
+  });
+  idle.write(call);
+  expect((await idle.read()).status).toBe(200);
+  await drained;
+  expect(await late.closed).toBe("end");
+});
+
+test("a port that is taken is told with its listener, and leaves nothing open", async () => {
+  const taken = createServer().listen(0, "127.0.0.1");
+  cleanup(() => taken.close());
+  await eventually("it listens", () => taken.listening);
+  const address = taken.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  const extAuth = { http: { host: "127.0.0.1", port, maxConnections: 1 }, trustedCallers: ["127.0.0.1"] };
+  await expect(startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides: { extAuth } })).rejects.toMatchObject({
+    listener: "ext-auth",
+    address: { port },
+    cause: { code: "EADDRINUSE" },
+  });
+});
+
+test("a secrets file that cannot be used ends the start, and names its key", async () => {
+  const extAuth = { http: { host: "127.0.0.1", port: 0, maxConnections: 1 }, secretsFile: "/nowhere/secrets" };
+  await expect(startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides: { extAuth } })).rejects.toMatchObject({
+    key: "extAuth.secretsFile",
+  });
+});
+
+const refusedRaw = [
+  ["a CONNECT", "CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n"],
+  ["what is no HTTP", "?\r\n\r\n"],
+] as const;
+
+describe.each(refusedRaw)("behind %s", (_, bytes) => {
+  test("a caller that keeps its side open is closed all the same", async () => {
+    const { gateway } = await stageDecision(cleanup);
+    const held = new RawConnection(gateway.extAuth?.port ?? 0, { allowHalfOpen: true });
+    cleanup(() => held.destroy());
+    held.write(bytes);
+    await held.read();
+    await eventually("it cannot be written to any more", () => {
+      held.write("x");
+      return held.socket.destroyed;
+    });
+  });
+
+  test("a caller that keeps its side open does not keep the gateway from ending", async () => {
+    const { gateway } = await stageDecision(cleanup);
+    const held = new RawConnection(gateway.extAuth?.port ?? 0, { allowHalfOpen: true });
+    cleanup(() => held.destroy());
+    held.write(bytes);
+    await held.read();
+    await within("the end", gateway.close(), 1_500);
+  });
+
+  test("a reset ends nothing but its connection", async () => {
+    const { connect, ask } = await stageDecision(cleanup);
+    const gone = connect();
+    gone.write(bytes);
+    await gone.readHead();
+    gone.socket.resetAndDestroy();
+    await gone.closed;
+    expect((await ask("/ext-authz/v2/x", `X-Forwarded-For: 192.0.2.1\r\n${token}`)).status).toBe(200);
+  });
+});

@@ -1,0 +1,238 @@
+// The gRPC server by itself, with a method of the tests' own: frames, bounds, deadlines and the end of connections.
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { expect, test } from "vitest";
+import type { GrpcCall } from "../../../src/ext-auth/grpc/call.ts";
+import { type GrpcMethod, GrpcServer, type GrpcServerOptions } from "../../../src/ext-auth/grpc/server.ts";
+import { useCleanup } from "../../support/cleanup.ts";
+import { eventually, within } from "../../support/eventually.ts";
+import { call, callRaw, frame, openClient, openSession } from "./client.ts";
+import { healthCheck } from "./protocol.ts";
+
+const cleanup = useCleanup();
+const path = "/grpc.health.v1.Health/Check";
+const maxMessageBytes = 1_000;
+/** A HealthCheckResponse: SERVING. */
+const serving = "\x08\x01";
+
+async function startServer(
+  handle: GrpcMethod["handle"] = (_message, call) => call.reply(serving),
+  options: Partial<GrpcServerOptions> = {},
+): Promise<{ server: GrpcServer; port: number; failures: unknown[] }> {
+  const failures: unknown[] = [];
+  const server = new GrpcServer({
+    methods: new Map([[path, { maxMessageBytes, admits: () => null, handle }]]),
+    admitsConnection: () => true,
+    headTimeoutMs: 5_000,
+    keepAliveTimeoutMs: 60_000,
+    onCallFailed: () => {},
+    onFailure: (error) => failures.push(error),
+    ...options,
+  });
+  const { port } = await server.listen("127.0.0.1", 0);
+  cleanup(() => server.drain(0));
+  return { server, port, failures };
+}
+
+test("a message in many pieces is one message", async () => {
+  const messages: Buffer[] = [];
+  const { port } = await startServer((message, call) => {
+    messages.push(message);
+    call.reply(serving);
+  });
+  const session = await openSession(cleanup, port);
+  const bytes = frame(Buffer.from("\x0a\x05hello"));
+  const reply = await callRaw(
+    session,
+    path,
+    [...bytes].map((byte) => Buffer.from([byte])),
+  );
+  expect(messages.map(String)).toEqual(["\x0a\x05hello"]);
+  expect(reply).toMatchObject({ httpStatus: 200, grpcStatus: "0", body: frame(Buffer.from(serving)), resetCode: 0 });
+  expect(reply.fields).toMatchObject({ "content-type": "application/grpc" });
+});
+
+const empty = Buffer.alloc(0);
+test.for<[string, Buffer[], { fields?: Record<string, string>; ends?: boolean }, Partial<Record<string, unknown>>]>([
+  ["a larger message than allowed", [frame(empty, 0, 1_001)], { ends: false }, { grpcStatus: "8" }],
+  ["a message of four gigabytes", [frame(empty, 0, 0xffff_ffff)], { ends: false }, { grpcStatus: "8" }],
+  ["a compressed message", [frame(empty, 1)], { ends: false }, { grpcStatus: "12" }],
+  ["a frame of an unknown kind", [frame(empty, 2)], { ends: false }, { grpcStatus: "3" }],
+  ["no message at all", [], {}, { grpcStatus: "3" }],
+  ["half a prefix", [Buffer.from([0, 0, 0])], {}, { grpcStatus: "3" }],
+  ["half a message", [frame(empty, 0, 5)], {}, { grpcStatus: "3" }],
+  ["two messages", [frame(empty), frame(empty)], { ends: false }, { grpcStatus: "3" }],
+  ["a timeout that is none", [], { fields: { "grpc-timeout": "1 day" } }, { grpcStatus: "3" }],
+  ["a timeout of no time", [], { fields: { "grpc-timeout": "0n" }, ends: false }, { grpcStatus: "4" }],
+  ["another method", [], { fields: { ":path": "/grpc.health.v1.Health/List" } }, { grpcStatus: "12" }],
+  ["a GET", [], { fields: { ":method": "GET" } }, { httpStatus: 415, grpcStatus: undefined }],
+  ["JSON", [], { fields: { "content-type": "application/json" } }, { httpStatus: 415, grpcStatus: undefined }],
+  ["gRPC for browsers", [], { fields: { "content-type": "application/grpc-web" } }, { httpStatus: 415 }],
+])("%s is refused, and the connection goes on", async ([, pieces, options, expected]) => {
+  const { port, failures } = await startServer();
+  const session = await openSession(cleanup, port);
+  expect(await within("the refusal", callRaw(session, path, pieces, options))).toMatchObject(expected);
+  expect(await callRaw(session, path, [frame(empty)])).toMatchObject({ grpcStatus: "0" });
+  expect(failures).toEqual([]);
+});
+
+test("a caller that is refused is told before its message is read", async () => {
+  const refusal = { code: 7, message: "50% of callers, é" };
+  const method = { maxMessageBytes, admits: () => refusal, handle: () => expect.fail() };
+  const { port } = await startServer(undefined, { methods: new Map([[path, method]]) });
+  const session = await openSession(cleanup, port);
+  const reply = await within("the refusal", callRaw(session, path, [], { ends: false }));
+  expect(reply).toMatchObject({ grpcStatus: "7", grpcMessage: "50%25 of callers, %C3%A9" });
+  expect(await call(openClient(cleanup, port), healthCheck, {})).toMatchObject({
+    status: "PERMISSION_DENIED",
+    details: refusal.message,
+  });
+});
+
+test("what all calls hold is bounded, and given back with each of them", async () => {
+  const half = frame(Buffer.alloc(9 * 1024 * 1024));
+  const handle = (_message: Buffer, call: GrpcCall): void => call.reply(serving);
+  const large = { maxMessageBytes: half.length, admits: () => null, handle };
+  const { port } = await startServer(undefined, { methods: new Map([[path, large]]) });
+  for (let i = 0; i < 2; i += 1) {
+    const session = await openSession(cleanup, port);
+    expect(await callRaw(session, path, [half])).toMatchObject({ grpcStatus: "0" });
+    const open = [0, 1].map(() => callRaw(session, path, [half.subarray(0, -1)], { ends: false }));
+    expect(await within("one of two is refused", Promise.race(open))).toMatchObject({ grpcStatus: "8" });
+    session.destroy();
+    await Promise.all(open);
+  }
+});
+
+test("an error of ours ends the call, not the server", async () => {
+  const { port, failures } = await startServer(() => {
+    throw new Error("secret");
+  });
+  const reply = await call(openClient(cleanup, port), healthCheck, {});
+  expect(reply).toMatchObject({ status: "INTERNAL", details: "the gateway failed to handle the call" });
+  expect(String(failures)).toContain("secret");
+});
+
+test("an answer that comes too late is none", async () => {
+  const calls: GrpcCall[] = [];
+  const { port } = await startServer((_message, call) => void calls.push(call));
+  const session = await openSession(cleanup, port);
+  const reply = await callRaw(session, path, [frame(empty)], { fields: { "grpc-timeout": "20m" } });
+  expect(reply).toMatchObject({ grpcStatus: "4", resetCode: 0 });
+  expect(calls[0]?.isOver).toBe(true);
+  calls[0]?.reply(serving);
+});
+
+test("a message that takes too long to arrive is given up", async () => {
+  const { port } = await startServer(undefined, { headTimeoutMs: 30 });
+  const session = await openSession(cleanup, port);
+  const reply = await within("the end", callRaw(session, path, [frame(empty, 0, 9)], { ends: false }));
+  expect(reply).toMatchObject({ grpcStatus: "4" });
+});
+
+test("an answer may take longer than a message", async () => {
+  const calls: GrpcCall[] = [];
+  const { port } = await startServer((_message, call) => void calls.push(call), { headTimeoutMs: 100 });
+  const session = await openSession(cleanup, port);
+  const reply = callRaw(session, path, [frame(empty)]);
+  await eventually("the call arrives", () => calls.length === 1);
+  // It began later, and so it tells that the time of the first one is over.
+  expect(await callRaw(session, path, [frame(empty, 0, 9)], { ends: false })).toMatchObject({ grpcStatus: "4" });
+  calls[0]?.reply(serving);
+  expect(await reply).toMatchObject({ grpcStatus: "0" });
+});
+
+test("at the end calls under way are answered, new ones are not taken, and the connection closes", async () => {
+  const calls: GrpcCall[] = [];
+  const { server, port } = await startServer((_message, call) => void calls.push(call));
+  const session = await openSession(cleanup, port);
+  const goaway = once(session, "goaway");
+  const reply = callRaw(session, path, [frame(empty)]);
+  await eventually("the call arrives", () => calls.length === 1);
+  const drained = server.drain(5_000);
+  expect((await within("GOAWAY", goaway))[0]).toBe(0);
+  calls[0]?.reply(serving);
+  expect(await reply).toMatchObject({ grpcStatus: "0" });
+  expect(await within("the end", drained)).toBe(0);
+});
+
+test("a call that never ends is broken off at the end", async () => {
+  const calls: GrpcCall[] = [];
+  const { server, port } = await startServer((_message, call) => void calls.push(call));
+  const session = await openSession(cleanup, port);
+  const reply = callRaw(session, path, [frame(empty)]);
+  await eventually("the call arrives", () => calls.length === 1);
+  expect(await within("the end", server.drain(20))).toBe(1);
+  expect(await reply).toMatchObject({ httpStatus: 0 });
+});
+
+test.for(["headTimeoutMs", "keepAliveTimeoutMs"] as const)(
+  "a connection without a call ends after %s",
+  async (bound) => {
+    const { port } = await startServer(undefined, { [bound]: 30 });
+    const session = await openSession(cleanup, port);
+    const goaway = once(session, "goaway");
+    const closed = once(session, "close");
+    if (bound === "keepAliveTimeoutMs") await callRaw(session, path, [frame(empty)]);
+    expect((await within("GOAWAY", goaway))[0]).toBe(0);
+    await within("the end", closed);
+  },
+);
+
+/** It does not end its side when the server does. */
+async function halfOpen(port: number): Promise<Socket> {
+  const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+  cleanup(() => socket.destroy());
+  socket.on("error", () => {});
+  socket.resume();
+  await once(socket, "connect");
+  return socket;
+}
+
+test.for([
+  ["says nothing", ""],
+  ["speaks HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"],
+])("a caller that %s and keeps its side open does not keep the server from ending", async ([, bytes = ""]) => {
+  const { server, port } = await startServer();
+  const socket = await halfOpen(port);
+  socket.write(bytes);
+  if (bytes !== "") await once(socket, "data");
+  await within("the end", server.drain(50), 1_000);
+});
+
+test("a caller that keeps its side open behind the end of its connection is closed", async () => {
+  const { port } = await startServer(undefined, { headTimeoutMs: 30 });
+  const socket = await halfOpen(port);
+  await once(socket, "end");
+  await eventually("it cannot be written to any more", () => {
+    socket.write("x");
+    return socket.destroyed;
+  });
+});
+
+test("a connection has 100 calls at once, and the next one waits for the end of one", async () => {
+  const calls: GrpcCall[] = [];
+  const { port } = await startServer((_message, call) => void calls.push(call));
+  const session = await openSession(cleanup, port);
+  const replies = Array.from({ length: 101 }, () => callRaw(session, path, [frame(empty)]));
+  await eventually("100 calls arrive", () => calls.length === 100);
+  expect(session.remoteSettings.maxConcurrentStreams).toBe(100);
+  for (const call of calls.splice(0)) call.reply(serving);
+  await eventually("the last call arrives", () => calls.length === 1);
+  calls[0]?.reply(serving);
+  expect((await Promise.all(replies)).map(({ grpcStatus }) => grpcStatus)).toEqual(replies.map(() => "0"));
+});
+
+test("bytes that are no HTTP/2 end their connection alone", async () => {
+  const { port, failures } = await startServer();
+  const { Socket } = await import("node:net");
+  const socket = new Socket().connect(port, "127.0.0.1");
+  cleanup(() => socket.destroy());
+  socket.on("error", () => {});
+  socket.resume();
+  const closed = once(socket, "close");
+  socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  await within("the end", closed);
+  expect(await call(openClient(cleanup, port), healthCheck, {})).toMatchObject({ status: "OK" });
+  expect(failures).toEqual([]);
+});

@@ -1,0 +1,240 @@
+// Bounds on connections: in all, of one peer, and on the requests of one; who is refused, who makes room, and that
+// nobody stays locked out.
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { expectContractFields } from "../support/contract-fields.ts";
+import { eventually, within } from "../support/eventually.ts";
+import { metric } from "../support/metrics.ts";
+import { binaryHeader, ipv6Block } from "../support/proxy-headers.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import type { RawConnection } from "../support/raw-connection.ts";
+import { request, stageHttp, stageRaw } from "../support/stage.ts";
+
+const cleanup = useCleanup();
+const bounds = { maxConnections: 4, maxConnectionsPerPeer: 2, maxRequestsPerConnection: 1000 };
+const shed = (gateway: Parameters<typeof metric>[0], reason: string) =>
+  metric(gateway, `headgate_connections_shed_total{reason="${reason}"}`);
+const open = (gateway: Parameters<typeof metric>[0]) => metric(gateway, "headgate_client_connections");
+const isOpen = (client: RawConnection) => new Promise((resolve) => client.socket.once("connect", resolve));
+
+/** An upstream that never answers. */
+const startHeld = (listen: object, more: object = {}) =>
+  stageRaw(cleanup, () => {}, { listen: { ...bounds, ...listen }, ...more });
+
+async function exchange(client: RawConnection, bytes = request("/v2/x")): Promise<number> {
+  client.write(bytes);
+  return (await client.read()).status;
+}
+
+test("a peer over its bound is answered 503 with all fields before it says anything, and closed; others are served", async () => {
+  const { gateway, upstream, connect } = await startHeld({});
+  const own = [connect(), connect()];
+  await eventually("both are open", async () => (await open(gateway)) === 2);
+  const refused = connect();
+  const { status, rawHeaders, body } = await refused.read();
+  expect(status).toBe(503);
+  expectContractFields({ rawHeaders }, { limit: 100, remaining: 100 });
+  expect(JSON.parse(body)).toEqual({
+    message: "Service Unavailable",
+    errors: [{ errMsg: "The service is overloaded, please try again later." }],
+  });
+  expect(valuesOf(rawHeaders, "Connection")).toEqual(["close"]);
+  expect(await within("the refused one ends", refused.closed)).toBe("end");
+  expect(await exchange(connect({ localAddress: "127.0.0.2" }), request("/elsewhere"))).toBe(404);
+  expect(own.map(({ ending }) => ending)).toEqual([null, null]);
+  expect(upstream.bytes()).toBe("");
+  expect([await shed(gateway, "per_peer"), await shed(gateway, "total"), await shed(gateway, "idle")]).toEqual([
+    1, 0, 0,
+  ]);
+  expect(gateway.logLines).toContainEqual(
+    expect.objectContaining({ status: 503, problem: "overloaded", client: "127.0.0.1" }),
+  );
+});
+
+test("a request that a refused connection sends is never read, and its answer arrives whole", async () => {
+  const { gateway, upstream, connect } = await startHeld({ maxConnectionsPerPeer: 1 });
+  connect();
+  await eventually("the first is open", async () => (await open(gateway)) === 1);
+  for (let i = 0; i < 20; i += 1) {
+    const refused = connect();
+    refused.write(
+      request("/v2/x", { method: "POST", fields: "Content-Length: 100000\r\n", body: "x".repeat(100_000) }),
+    );
+    expect((await refused.read()).status).toBe(503);
+    expect(await within("it ends", refused.closed)).toBe("end");
+  }
+  expect(upstream.bytes()).toBe("");
+});
+
+test("a peer's connection that closes is given back to it", async () => {
+  const { gateway, connect } = await startHeld({});
+  for (const leave of ["end", "destroy", "resetAndDestroy"] as const) {
+    const clients = [connect(), connect()];
+    await eventually("both are open", async () => (await open(gateway)) === 2);
+    for (const client of clients) client.socket[leave]();
+    await eventually("none is left", async () => (await open(gateway)) === 0);
+  }
+  expect(await exchange(connect(), request("/elsewhere"))).toBe(404);
+  expect(await shed(gateway, "per_peer")).toBe(0);
+});
+
+test("a full house of busy connections refuses a new one; when one of them ends there is room", async () => {
+  const { gateway, upstream, connect } = await startHeld({ maxConnectionsPerPeer: 4 });
+  const busy = Array.from({ length: 4 }, () => connect());
+  for (const client of busy) client.write(request("/v2/x"));
+  await eventually("all are at the upstream", () => upstream.bytes().split("GET ").length === 5);
+  const other = connect({ localAddress: "127.0.0.2" });
+  expect((await other.read()).status).toBe(503);
+  expect([await shed(gateway, "per_peer"), await shed(gateway, "total"), await shed(gateway, "idle")]).toEqual([
+    0, 1, 0,
+  ]);
+  busy[0]?.destroy();
+  await eventually("it is gone", async () => (await open(gateway)) === 3);
+  expect(await exchange(connect(), request("/elsewhere"))).toBe(404);
+  expect(await shed(gateway, "total")).toBe(1);
+});
+
+test("a full house of connections without a request makes room, the one longest without one first", async () => {
+  const { gateway, connect } = await stageHttp(cleanup, undefined, { listen: { ...bounds, maxConnectionsPerPeer: 4 } });
+  const kept = connect();
+  expect(await exchange(kept)).toBe(200);
+  const silent = connect();
+  await isOpen(silent);
+  await eventually("both are open", async () => (await open(gateway)) === 2);
+  const slow = connect();
+  slow.write("GET /v2/x HTTP/1.1\r\nX-Slow: ");
+  await eventually("three are open", async () => (await open(gateway)) === 3);
+  const recent = connect();
+  expect(await exchange(recent)).toBe(200);
+  expect(await exchange(kept)).toBe(200);
+  // Now: silent, slow, recent, kept.
+  for (const victim of [silent, slow, recent]) {
+    const good = connect({ localAddress: "127.0.0.2" });
+    expect(await exchange(good)).toBe(200);
+    await within("the victim ends", victim.closed);
+    expect(victim.rest).toBe("");
+  }
+  expect(kept.ending).toBeNull();
+  expect([await shed(gateway, "idle"), await shed(gateway, "total")]).toEqual([3, 0]);
+  expect(await open(gateway)).toBe(4);
+});
+
+test("a peer that has too many connections takes nobody's place in a full house", async () => {
+  const { gateway, connect } = await stageHttp(cleanup, undefined, { listen: bounds });
+  const idle = [connect({ localAddress: "127.0.0.2" }), connect({ localAddress: "127.0.0.3" })];
+  for (const client of idle) expect(await exchange(client)).toBe(200);
+  const greedy = [connect(), connect()];
+  await eventually("the house is full", async () => (await open(gateway)) === 4);
+  for (let i = 0; i < 20; i += 1) expect((await connect().read()).status).toBe(503);
+  expect(await shed(gateway, "per_peer")).toBe(20);
+  expect([...idle, ...greedy].map(({ ending }) => ending)).toEqual([null, null, null, null]);
+  for (const client of idle) expect(await exchange(client)).toBe(200);
+});
+
+test("a connection in the middle of a request, or of a tunnel's making, never makes room", async () => {
+  const { gateway, upstream, connect } = await startHeld({ maxConnections: 3, maxConnectionsPerPeer: 3 });
+  const [get, post, upgrade] = [connect(), connect(), connect()];
+  get.write(request("/v2/get"));
+  post.write(request("/v2/post", { method: "POST", fields: "Content-Length: 9\r\n", body: "half" }));
+  upgrade.write(request("/v2/upgrade", { fields: "Connection: Upgrade\r\nUpgrade: websocket\r\n" }));
+  await eventually("all are at the upstream", () =>
+    ["get", "post", "upgrade"].every((name) => upstream.bytes().includes(`/v2/${name}`)),
+  );
+  for (let i = 0; i < 5; i += 1) expect((await connect({ localAddress: "127.0.0.2" }).read()).status).toBe(503);
+  expect([get, post, upgrade].map(({ ending }) => ending)).toEqual([null, null, null]);
+  expect(await shed(gateway, "idle")).toBe(0);
+});
+
+test("a flood from many addresses does not lock a good client out", async () => {
+  const { gateway, connect } = await stageHttp(cleanup, undefined, {
+    listen: { ...bounds, maxConnections: 40, maxConnectionsPerPeer: 10 },
+  });
+  for (let i = 0; i < 200; i += 1) {
+    const attacker = connect({ localAddress: `127.0.1.${i % 20}` });
+    attacker.write("GET /v2/x HTTP/1.1\r\nX-Slow: ");
+    if (i % 10 === 0) expect(await exchange(connect({ localAddress: "127.0.0.2" }))).toBe(200);
+  }
+  await eventually("no more than may are open", async () => (await open(gateway)) <= 40);
+  expect(await shed(gateway, "total")).toBe(0);
+  expect(await shed(gateway, "idle")).toBeGreaterThan(100);
+});
+
+test("a flood of refused connections is answered or closed, and leaves nothing behind", async () => {
+  const { gateway, connect } = await startHeld({ maxConnectionsPerPeer: 1 });
+  const first = connect();
+  await eventually("it is open", async () => (await open(gateway)) === 1);
+  const flood = Array.from({ length: 300 }, () => connect({ allowHalfOpen: true }));
+  // They do not close their side, so each answered one stays for as long as it is lingered for.
+  await eventually("all are refused", async () => (await shed(gateway, "per_peer")) === 300);
+  await eventually("the rest is closed", () => flood.filter(({ ending }) => ending !== null).length >= 300);
+  const answered = flood.filter(({ rest }) => rest.startsWith("HTTP/1.1 503 "));
+  expect(answered).toHaveLength(64);
+  expect(await open(gateway)).toBe(1);
+  first.destroy();
+  await eventually("it is gone", async () => (await open(gateway)) === 0);
+  expect(await exchange(connect(), request("/elsewhere"))).toBe(404);
+});
+
+test("a trusted proxy may have as many connections as there are", async () => {
+  const { gateway, connect } = await stageHttp(cleanup, undefined, {
+    listen: bounds,
+    clientAddress: { trustedProxies: ["127.0.0.1"] },
+  });
+  const clients = Array.from({ length: 4 }, () => connect());
+  for (const client of clients) expect(await exchange(client)).toBe(200);
+  expect(await shed(gateway, "per_peer")).toBe(0);
+});
+
+test("behind a PROXY header the bound is on whom it names, by prefix for IPv6, and the total counts from the start", async () => {
+  const { gateway, connect } = await stageHttp(cleanup, undefined, {
+    listen: { ...bounds, maxConnections: 5, proxyProtocol: true },
+    clientAddress: { trustedProxies: ["192.0.2.0/24"] },
+  });
+  const named = (last: string): string =>
+    binaryHeader(0x21, 0x21, ipv6Block(`20010db8000000010000000000${last}`)).toString("latin1");
+  const [first, second] = [connect(), connect()];
+  expect(await exchange(first, named("000001") + request("/v2/x"))).toBe(200);
+  expect(await exchange(second, named("000002") + request("/v2/x"))).toBe(200);
+  const third = connect();
+  third.write(named("000003") + request("/v2/x"));
+  expect((await third.read()).status).toBe(503);
+  expect(await within("it ends", third.closed)).toBe("end");
+  expect(await exchange(connect(), `PROXY TCP4 192.0.2.1 1.1.1.1 1 2\r\n${request("/v2/x")}`)).toBe(200);
+  expect(await shed(gateway, "per_peer")).toBe(1);
+  await eventually("three are left", async () => (await open(gateway)) === 3);
+  // Two that say nothing: they are counted, and the idle ones make room for what comes then.
+  await Promise.all([isOpen(connect()), isOpen(connect())]);
+  await eventually("five are open", async () => (await open(gateway)) === 5);
+  expect(await exchange(connect(), `PROXY TCP4 203.0.113.1 1.1.1.1 1 2\r\n${request("/v2/x")}`)).toBe(200);
+  await within("the first made room", first.closed);
+  expect(await shed(gateway, "idle")).toBe(1);
+});
+
+test("the last request of a connection is answered with a gentle close, and the next connection begins anew", async () => {
+  const { connect, upstream } = await stageHttp(cleanup, undefined, {
+    listen: { ...bounds, maxRequestsPerConnection: 3 },
+  });
+  for (let round = 0; round < 2; round += 1) {
+    const client = connect();
+    // All at once: the ones behind the last are never taken for requests.
+    client.write(request("/v2/x").repeat(5));
+    for (const expected of ["keep-alive", "keep-alive", "close"]) {
+      const { status, rawHeaders } = await client.read();
+      expect([status, valuesOf(rawHeaders, "Connection")]).toEqual([200, [expected]]);
+    }
+    expect(await within("it ends", client.closed)).toBe("end");
+    expect(client.rest).toBe("");
+  }
+  expect(upstream.hits()).toBe(6);
+});
+
+test("the last request may have a body, a refusal may be the last answer, and a refusal counts as one", async () => {
+  const { connect } = await stageHttp(cleanup, undefined, { listen: { ...bounds, maxRequestsPerConnection: 2 } });
+  const client = connect();
+  client.write(request("/elsewhere"));
+  expect(valuesOf((await client.read()).rawHeaders, "Connection")).toEqual(["keep-alive"]);
+  client.write(request("/v2/x", { method: "POST", fields: "Content-Length: 70000\r\n", body: "x".repeat(70_000) }));
+  const { status, rawHeaders } = await client.read();
+  expect([status, valuesOf(rawHeaders, "Connection")]).toEqual([200, ["close"]]);
+  expect(await within("it ends", client.closed)).toBe("end");
+});

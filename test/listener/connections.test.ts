@@ -1,0 +1,151 @@
+// Connections that say nothing, stop in the middle, half close, or are torn down: closed by the timeouts, never a
+// crash.
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually, within } from "../support/eventually.ts";
+import { type Overrides, startTestGateway } from "../support/gateway.ts";
+import { upstreamConnections } from "../support/metrics.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { startRawUpstream } from "../support/upstream.ts";
+
+const cleanup = useCleanup();
+const get = "GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n";
+const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+async function start(overrides: Overrides = {}, answer = ok) {
+  const upstream = await startRawUpstream((socket) => void socket.write(answer));
+  cleanup(() => upstream.close());
+  const gateway = await startTestGateway({
+    upstreamUrl: upstream.url,
+    overrides: { drain: { timeoutMs: 0 }, ...overrides },
+  });
+  cleanup(() => gateway.close());
+  const connect = (options = {}): RawConnection => {
+    const client = new RawConnection(gateway.traffic.port, options);
+    cleanup(() => client.destroy());
+    return client;
+  };
+  return { upstream, gateway, connect };
+}
+
+const timeouts = { headMs: 200, keepAliveMs: 200 };
+
+test("a connection that says nothing is closed after the head's time, without a byte", async () => {
+  const { connect } = await start({ timeouts });
+  const client = connect();
+  await within("the connection ends", client.closed, 2_000);
+  expect(client.receivedBytes).toBe(0);
+});
+
+test("a head that comes a byte at a time is answered 408 when its time is over, however steadily it comes", async () => {
+  const { connect, upstream } = await start({ timeouts });
+  const client = connect();
+  const drip = setInterval(() => client.write("x"), 20);
+  cleanup(() => clearInterval(drip));
+  client.write("GET /v2/");
+  expect((await client.read()).status).toBe(408);
+  await within("the connection ends", client.closed, 4_000);
+  expect(client.rest).toBe("");
+  expect(upstream.bytes()).toBe("");
+});
+
+test("the second request of a connection has no longer for its head than the first", async () => {
+  const { connect } = await start({ timeouts: { headMs: 200 } });
+  const client = connect();
+  client.write(get);
+  expect((await client.read()).status).toBe(200);
+  client.write("GET /v2/x HTTP/1.1\r\n");
+  expect((await client.read()).status).toBe(408);
+});
+
+test("an idle connection is closed after the keep-alive time, without a byte", async () => {
+  const { connect } = await start({ timeouts });
+  const client = connect();
+  client.write(get);
+  const { rawHeaders } = await client.read();
+  expect(valuesOf(rawHeaders, "Connection")).toEqual(["keep-alive"]);
+  expect(await within("the connection ends", client.closed, 4_000)).toBe("end");
+  expect(client.rest).toBe("");
+});
+
+test("good clients are served while a hundred slow ones are timed out", async () => {
+  const { connect } = await start({ timeouts, listen: { maxRequestsPerConnection: 1_000_000 } });
+  const slow = Array.from({ length: 100 }, () => connect());
+  for (const client of slow) client.write("GET /v2/x HTTP/1.1\r\nX-Slow: ");
+  const good = connect();
+  let served = 0;
+  while (slow.some((client) => client.ending === null)) {
+    good.write(get.replace("/v2/x", "/elsewhere"));
+    expect((await good.read({ deadlineMs: 500 })).status).toBe(404);
+    served += 1;
+  }
+  expect(served).toBeGreaterThan(10);
+  for (const client of slow) expect(client.rest).toMatch(/^HTTP\/1\.1 408 /);
+});
+
+test("a client that closes its sending side has left: the upstream is let go at once", async () => {
+  const { connect, upstream, gateway } = await start({}, "");
+  const client = connect({ allowHalfOpen: true });
+  client.write(get);
+  await eventually("the request is at the upstream", () => upstream.bytes() !== "");
+  const [carrying] = upstream.sockets;
+  client.socket.end();
+  await eventually("the upstream is let go", () => carrying?.destroyed === true, 500);
+  await eventually("the slot is free", async () => (await upstreamConnections(gateway)).active === 0);
+});
+
+test.each([
+  ["before a byte", ""],
+  ["in a head", "GET /v2/x HTT"],
+  ["in a body", "POST /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\nContent-Length: 9\r\n\r\nfour"],
+  [
+    "in a chunk",
+    "POST /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nfour",
+  ],
+  ["during an answer", get],
+  ["after nonsense", "nonsense\r\n\r\n"],
+  ["after CONNECT", "CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n"],
+  ["after CONNECT with a body", "CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\nContent-Length: 9\r\n\r\n"],
+  ["after a refused body", "POST /v2/x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"],
+])("a client that closes or resets %s leaves nothing behind", async (_, bytes) => {
+  const { connect, gateway } = await start({}, "");
+  for (const leave of ["end", "resetAndDestroy"] as const) {
+    const client = connect({ allowHalfOpen: true });
+    await new Promise((resolve) => client.socket.once("connect", resolve));
+    client.write(bytes);
+    const arrived = get.replace("/v2/x", "/elsewhere");
+    const other = connect();
+    other.write(arrived);
+    expect((await other.read()).status).toBe(404);
+    client.socket[leave]();
+    await within("the connection ends", client.closed);
+    other.write(arrived);
+    expect((await other.read()).status).toBe(404);
+    other.destroy();
+  }
+  await eventually("no connection is left", async () => (await clientConnections(gateway.adminUrl)) === 0);
+  await eventually("no slot is taken", async () => (await upstreamConnections(gateway)).active === 0);
+});
+
+test.each([
+  ["nonsense\r\n\r\n"],
+  ["POST /v2/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"],
+  ["CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n"],
+  ["CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\nContent-Length: 9\r\n\r\n"],
+])("bytes after the last answer to %j are ignored, and the answer arrives whole", async (bytes) => {
+  const { connect, upstream } = await start();
+  const client = connect();
+  client.write(bytes);
+  const { status } = await client.readHead();
+  expect(status).toBeGreaterThanOrEqual(400);
+  client.write(`zz\r\n${get.repeat(50)}`);
+  expect(await within("the connection ends", client.closed)).toBe("end");
+  expect(client.rest).toMatch(/^\{"message":[^\r]*\}\]\}$/);
+  expect(upstream.bytes()).toBe("");
+});
+
+async function clientConnections(adminUrl: string): Promise<number> {
+  const text = await (await fetch(`${adminUrl}/metrics`)).text();
+  return Number(/^headgate_client_connections (\d+)$/m.exec(text)?.[1]);
+}

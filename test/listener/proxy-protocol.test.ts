@@ -1,0 +1,301 @@
+// Connections that begin with a PROXY header: the address in it is the peer, no byte behind it is lost, and without one
+// there is no HTTP at all.
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually, within } from "../support/eventually.ts";
+import type { Overrides, TestGateway } from "../support/gateway.ts";
+import { binaryHeader, ipv4Block, ipv6Block } from "../support/proxy-headers.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import type { RawConnection } from "../support/raw-connection.ts";
+import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
+
+const cleanup = useCleanup();
+const listen = { proxyProtocol: true, maxRequestsPerConnection: 1_000_000 };
+const line = (source: string): string => `PROXY TCP4 ${source} 198.51.100.1 56324 443\r\n`;
+const binary = (source: string): string =>
+  binaryHeader(0x21, 0x11, ipv4Block(source.split(".").map(Number) as [number, number, number, number])).toString(
+    "latin1",
+  );
+
+const start = (overrides: Overrides = {}) => stageHttp(cleanup, undefined, { listen, ...overrides });
+
+async function metric(gateway: TestGateway, series: string): Promise<number> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  const found = text.split("\n").find((sample) => sample.startsWith(`${series} `));
+  if (found === undefined) throw new Error(`no ${series}`);
+  return Number(found.slice(series.length + 1));
+}
+
+const refusals = (gateway: TestGateway, reason: string) =>
+  metric(gateway, `headgate_proxy_headers_refused_total{reason="${reason}"}`);
+const connections = (gateway: TestGateway) => metric(gateway, "headgate_client_connections");
+
+/** What the client was charged as, and how much it has left. */
+async function exchange(client: RawConnection, bytes: string): Promise<{ status: number; remaining: number }> {
+  client.write(bytes);
+  const { status, rawHeaders } = await client.read();
+  return { status, remaining: Number(valuesOf(rawHeaders, "RateLimit-Remaining")[0]) };
+}
+
+test.each<[claim: string, header: string, client: string, peer: string]>([
+  ["version 1", line("192.0.2.1"), "192.0.2.1", "192.0.2.1"],
+  ["version 1, IPv6", "PROXY TCP6 2001:DB8::1 ::1 1 2\r\n", "2001:db8::/64", "2001:db8::1"],
+  ["version 2", binary("192.0.2.1"), "192.0.2.1", "192.0.2.1"],
+  [
+    "version 2, IPv6 with TLVs",
+    binaryHeader(
+      0x21,
+      0x21,
+      Buffer.concat([ipv6Block("20010db8000000000000000000000001"), Buffer.from([4, 0, 1, 0])]),
+    ).toString("latin1"),
+    "2001:db8::/64",
+    "2001:db8::1",
+  ],
+  ["UNKNOWN: the socket's own", "PROXY UNKNOWN 6.6.6.6 6.6.6.6 1 2\r\n", "127.0.0.1", "127.0.0.1"],
+  [
+    "LOCAL: the socket's own",
+    binaryHeader(0x20, 0x11, ipv4Block([6, 6, 6, 6])).toString("latin1"),
+    "127.0.0.1",
+    "127.0.0.1",
+  ],
+  [
+    "a UNIX socket: the socket's own",
+    binaryHeader(0x21, 0x31, Buffer.alloc(216, 1)).toString("latin1"),
+    "127.0.0.1",
+    "127.0.0.1",
+  ],
+])(
+  "%s names who is charged and what the upstream is told, for every request of the connection",
+  async (_, header, client, peer) => {
+    const { gateway, upstream, connect } = await start();
+    const connection = connect();
+    expect(await exchange(connection, header + request("/v2/a"))).toEqual({ status: 200, remaining: 99 });
+    expect(await exchange(connection, request("/v2/b", { fields: "X-Forwarded-For: 6.6.6.6\r\n" }))).toEqual({
+      status: 200,
+      remaining: 98,
+    });
+    expect(upstream.received.map(({ rawHeaders }) => valuesOf(rawHeaders, "X-Forwarded-For"))).toEqual([
+      [peer],
+      [peer],
+    ]);
+    await eventually(
+      "both are logged",
+      () => gateway.logLines.filter((entry) => entry["client"] === client).length === 2,
+    );
+  },
+);
+
+test("clients of one balancer have each their own quota, whatever version it speaks", async () => {
+  const { connect } = await start();
+  expect(await exchange(connect(), line("192.0.2.1") + request("/v2/x"))).toMatchObject({ remaining: 99 });
+  expect(await exchange(connect(), binary("192.0.2.2") + request("/v2/x"))).toMatchObject({ remaining: 99 });
+  expect(await exchange(connect(), binary("192.0.2.1") + request("/v2/x"))).toMatchObject({ remaining: 98 });
+});
+
+test("the address in the header is the one that is trusted or not, not the balancer's", async () => {
+  const { connect, upstream } = await start({
+    clientAddress: { trustedProxies: ["10.0.0.0/8", "127.0.0.0/8"] },
+  });
+  const fields = "X-Forwarded-For: 203.0.113.9\r\n";
+  expect(await exchange(connect(), line("10.0.0.5") + request("/v2/x", { fields }))).toMatchObject({ remaining: 99 });
+  expect(await exchange(connect(), line("192.0.2.1") + request("/v2/x", { fields }))).toMatchObject({ remaining: 99 });
+  expect(await exchange(connect(), line("203.0.113.9") + request("/v2/x"))).toMatchObject({ remaining: 98 });
+  expect(upstream.received.map(({ rawHeaders }) => valuesOf(rawHeaders, "X-Forwarded-For")[0])).toEqual([
+    "203.0.113.9, 10.0.0.5",
+    "192.0.2.1",
+    "203.0.113.9",
+  ]);
+});
+
+test.each([
+  ["version 1", line("192.0.2.1")],
+  ["version 2", binary("192.0.2.1")],
+])("%s split at any byte, in the header or behind it, loses and doubles nothing", async (_, header) => {
+  const { gateway, connect, upstream } = await start({ policies: [{ ...(await policyOf(10_000)) }] });
+  const bytes = header + request("/v2/x", { method: "POST", fields: "Content-Length: 4\r\n", body: "body" });
+  const marker = connect();
+  for (let at = 0; at <= bytes.length; at += 1) {
+    const client = connect();
+    if (at > 0) client.write(bytes.slice(0, at));
+    // Another connection's whole exchange: what was written before it has arrived.
+    await exchange(marker, (at === 0 ? line("192.0.2.9") : "") + request("/elsewhere"));
+    client.write(bytes.slice(at));
+    expect((await client.read()).status, `split at ${at}`).toBe(200);
+    client.destroy();
+  }
+  expect(upstream.received).toHaveLength(bytes.length + 1);
+  for (const { body, target, rawHeaders } of upstream.received) {
+    expect(`${target} ${body}`).toBe("/v2/x body");
+    expect(valuesOf(rawHeaders, "X-Forwarded-For")).toEqual(["192.0.2.1"]);
+  }
+  expect(await refusals(gateway, "invalid")).toBe(0);
+});
+
+async function policyOf(limit: number) {
+  return { name: "per-ip", limit, windowMs: 60_000, maxClients: 100 };
+}
+
+test("pipelined requests and a large body in the header's own packet arrive whole and in order", async () => {
+  const { connect, upstream } = await start();
+  const client = connect();
+  const body = Array.from({ length: 100_000 }, (_, i) => `${i};`).join("");
+  const post = request("/v2/b", { method: "POST", fields: `Content-Length: ${body.length}\r\n`, body });
+  client.write(binary("192.0.2.1") + request("/v2/a") + post + request("/v2/c"));
+  for (let i = 0; i < 3; i += 1) expect((await client.read()).status).toBe(200);
+  expect(upstream.received.map(({ target }) => target)).toEqual(["/v2/a", "/v2/b", "/v2/c"]);
+  expect(upstream.received[1]?.body.toString("latin1") === body).toBe(true);
+});
+
+test.each([
+  ["HTTP", request("/v2/x")],
+  ["an empty line", `\r\n${request("/v2/x")}`],
+  ["a TLS hello", "\x16\x03\x01\x02\x00\x01\x00\x01"],
+  ["a datagram's header", binaryHeader(0x21, 0x12, ipv4Block([192, 0, 2, 1])).toString("latin1") + request("/v2/x")],
+  [
+    "another version's header",
+    binaryHeader(0x31, 0x11, ipv4Block([192, 0, 2, 1])).toString("latin1") + request("/v2/x"),
+  ],
+  ["a line that does not end", `PROXY TCP4 ${"1".repeat(120)}`],
+  [
+    "a header above the largest size",
+    binaryHeader(0x21, 0x11, Buffer.alloc(5000)).toString("latin1") + request("/v2/x"),
+  ],
+])("a connection that begins with %s is closed without a byte, counted, and never parsed", async (_, bytes) => {
+  const { gateway, connect, upstream } = await start();
+  const client = connect();
+  client.write(bytes);
+  await within("the connection ends", client.closed, 2_000);
+  expect(client.receivedBytes).toBe(0);
+  expect(upstream.hits()).toBe(0);
+  expect(await refusals(gateway, "invalid")).toBe(1);
+  await eventually("it is forgotten", async () => (await connections(gateway)) === 0);
+  expect(gateway.logLines.filter((entry) => entry["status"] !== undefined)).toEqual([]);
+});
+
+test("a second header is no header but bad HTTP", async () => {
+  const { connect, upstream } = await start();
+  expect(await exchange(connect(), line("192.0.2.1") + line("6.6.6.6") + request("/v2/x"))).toMatchObject({
+    status: 400,
+  });
+  expect(upstream.hits()).toBe(0);
+});
+
+test("an unfinished header has the head's time, however steadily it comes, and good clients do not notice", async () => {
+  const { gateway, connect } = await start({ timeouts: { headMs: 300 } });
+  const silent = connect();
+  const slow = connect();
+  slow.write("PROXY UNKNOWN ");
+  const drip = setInterval(() => slow.write("x"), 20);
+  cleanup(() => clearInterval(drip));
+  const good = connect();
+  good.write(line("192.0.2.1"));
+  while (slow.ending === null) expect((await exchange(good, request("/elsewhere"))).status).toBe(404);
+  await within("the silent one ends", silent.closed, 2_000);
+  expect(slow.receivedBytes + silent.receivedBytes).toBe(0);
+  expect(await refusals(gateway, "timeout")).toBe(2);
+});
+
+test("behind the header the head has its own time: nothing is answered with nothing, half a head with 408", async () => {
+  const { connect, gateway } = await start({ timeouts: { headMs: 200 } });
+  const [silent, half] = [connect(), connect()];
+  silent.write(line("192.0.2.1"));
+  half.write(`${binary("192.0.2.1")}GET /v2/`);
+  expect((await half.read()).status).toBe(408);
+  await within("the silent one ends", silent.closed, 4_000);
+  expect(silent.receivedBytes).toBe(0);
+  expect(await refusals(gateway, "timeout")).toBe(0);
+});
+
+test("a client that closes or resets in or before its header leaves nothing behind", async () => {
+  const { gateway, connect } = await start();
+  for (const bytes of ["", "PROX", binary("192.0.2.1").slice(0, 20), line("192.0.2.1")]) {
+    for (const leave of ["end", "resetAndDestroy"] as const) {
+      const client = connect({ allowHalfOpen: true });
+      await new Promise((resolve) => client.socket.once("connect", resolve));
+      client.write(bytes);
+      expect((await exchange(connect(), line("192.0.2.2") + request("/elsewhere"))).status).toBe(404);
+      client.socket[leave]();
+      await within("the connection ends", client.closed);
+    }
+  }
+  // Those without a byte looked whether the port is open; those with a whole header were heard out.
+  await eventually("they are counted", async () => (await refusals(gateway, "incomplete")) === 4);
+  expect(await refusals(gateway, "invalid")).toBe(0);
+});
+
+test("connections are counted from their first moment", async () => {
+  const { gateway, connect } = await start();
+  const [silent, introduced] = [connect(), connect()];
+  introduced.write(line("192.0.2.1"));
+  await eventually("both are counted", async () => (await connections(gateway)) === 2);
+  silent.destroy();
+  introduced.destroy();
+  await eventually("neither is", async () => (await connections(gateway)) === 0);
+});
+
+test("a drain ends the silent and the introduced at once, and answers what is in flight", async () => {
+  let release = (): void => {};
+  const { gateway, connect, upstream } = await stageRaw(
+    cleanup,
+    (socket) => {
+      release = () => void socket.write(response("late"));
+    },
+    { listen, drain: { timeoutMs: 5_000 } },
+  );
+  const [silent, introduced, busy] = [connect(), connect(), connect()];
+  introduced.write(line("192.0.2.1"));
+  busy.write(binary("192.0.2.2") + request("/v2/x"));
+  await eventually("the request is at the upstream", () => upstream.bytes() !== "");
+  await eventually("all are there", async () => (await connections(gateway)) === 3);
+  const drained = gateway.drain();
+  await within("the silent one ends", silent.closed, 1_000);
+  await within("the introduced one ends", introduced.closed, 1_000);
+  expect(busy.ending).toBeNull();
+  release();
+  const { body, rawHeaders } = await busy.read();
+  expect([body, valuesOf(rawHeaders, "Connection")]).toEqual(["late", ["close"]]);
+  await within("the drain ends", drained, 1_000);
+});
+
+test("a drain hears out a header that has begun, serves its request, and tells it that it is the last", async () => {
+  const { gateway, connect } = await start({ drain: { timeoutMs: 5_000 } });
+  const client = connect();
+  client.write("PROXY TCP4 192.0.2.1 ");
+  const other = connect();
+  await exchange(other, line("192.0.2.2") + request("/elsewhere"));
+  const drained = gateway.drain();
+  await within("the other ends", other.closed, 1_000);
+  client.write(`198.51.100.1 1 2\r\n${request("/v2/x")}`);
+  const { status, rawHeaders } = await client.read();
+  expect([status, valuesOf(rawHeaders, "Connection")]).toEqual([200, ["close"]]);
+  await within("the drain ends", drained, 1_000);
+});
+
+test("a header that is whole only during the drain, with nothing behind it, does not hold up the end", async () => {
+  const { gateway, connect } = await start({ drain: { timeoutMs: 5_000 } });
+  const client = connect();
+  client.write("PROXY TCP4 192.0.2.1 ");
+  const other = connect();
+  await exchange(other, line("192.0.2.2") + request("/elsewhere"));
+  const drained = gateway.drain();
+  await within("the other ends", other.closed, 1_000);
+  expect(client.ending).toBeNull();
+  client.write("198.51.100.1 1 2\r\n");
+  await within("the drain ends", drained, 1_000);
+  expect(await within("the connection ends", client.closed)).toBe("end");
+});
+
+test("a header that never ends does not outlast the drain", async () => {
+  const { gateway, connect } = await start({ drain: { timeoutMs: 200 } });
+  const client = connect();
+  client.write("PROXY ");
+  await exchange(connect(), line("192.0.2.2") + request("/elsewhere"));
+  await within("the drain ends", gateway.drain(), 2_000);
+  await within("the connection ends", client.closed);
+});
+
+test("by default a PROXY header is bad HTTP, and names nobody", async () => {
+  const { connect, upstream } = await start({ listen: {} });
+  expect(await exchange(connect(), line("192.0.2.1") + request("/v2/x"))).toMatchObject({ status: 400 });
+  expect(upstream.hits()).toBe(0);
+});

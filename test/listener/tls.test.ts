@@ -1,0 +1,340 @@
+// TLS on the listener, by clients that are Node's own and bytes that are nobody's: what a handshake needs, what becomes
+// of one that fails, and that HTTP/1.1 over it is the HTTP/1.1 there is without it.
+import { X509Certificate } from "node:crypto";
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { connect as connectTcp } from "node:net";
+import { type ConnectionOptions, connect as connectTls, TLSSocket } from "node:tls";
+import { describe, expect, test } from "vitest";
+import { Authority } from "../support/certificates.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { expectContractFields } from "../support/contract-fields.ts";
+import { eventually, within } from "../support/eventually.ts";
+import type { Overrides, TestGateway } from "../support/gateway.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import type { RawConnection } from "../support/raw-connection.ts";
+import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
+import { stageWebSockets } from "../support/web-sockets.ts";
+
+const cleanup = useCleanup();
+
+function tlsOverrides(
+  authority: Authority,
+  { clientCa = false, http2 = true, ...overrides }: Overrides & { clientCa?: boolean; http2?: boolean } = {},
+) {
+  const { certFile, keyFile, ...issued } = authority.issue();
+  const tls = { cert: certFile, key: keyFile, clientCa: clientCa ? authority.certFile : null, http2 };
+  return { issued, overrides: { ...overrides, listen: { ...overrides.listen, tls } } };
+}
+
+async function start(options: Overrides & { clientCa?: boolean; http2?: boolean } = {}) {
+  const authority = new Authority(cleanup);
+  const { overrides } = tlsOverrides(authority, options);
+  const staged = await stageHttp(cleanup, undefined, overrides);
+  return { ...staged, authority, tls: { ca: authority.cert } satisfies ConnectionOptions };
+}
+
+async function figure(gateway: TestGateway, series: string): Promise<number> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  const line = text.split("\n").find((sample) => sample.startsWith(`${series} `));
+  if (line === undefined) throw new Error(`no ${series}`);
+  return Number(line.slice(series.length + 1));
+}
+
+const failures = (gateway: TestGateway, reason: string): Promise<number> =>
+  figure(gateway, `headgate_tls_handshake_failures_total{reason="${reason}"}`);
+
+/** The code of the error a handshake ends with, or what was agreed on. */
+function handshake(port: number, options: ConnectionOptions): Promise<string> {
+  const socket = connectTls({ port, host: "127.0.0.1", servername: "localhost", ...options });
+  cleanup(() => socket.destroy());
+  return within(
+    "the handshake ends",
+    new Promise((resolve) => {
+      socket.once("secureConnect", () => resolve(`${socket.getProtocol()} ${socket.alpnProtocol}`));
+      socket.once("error", (error) => resolve("code" in error ? String(error.code) : error.message));
+    }),
+  );
+}
+
+test.each([true, false])("HTTP/2 is offered if http2 is %s, HTTP/1.1 always", async (http2) => {
+  const { gateway, tls } = await start({ http2 });
+  const both = { ...tls, ALPNProtocols: ["h2", "http/1.1"] };
+  expect(await handshake(gateway.traffic.port, both)).toBe(`TLSv1.3 ${http2 ? "h2" : "http/1.1"}`);
+  expect(await handshake(gateway.traffic.port, { ...tls, ALPNProtocols: ["http/1.1"] })).toBe("TLSv1.3 http/1.1");
+});
+
+describe("HTTP/1.1 over TLS", () => {
+  test.each(["TLSv1.2", "TLSv1.3"] as const)(
+    "%s: answered with the fields, on a connection that is kept",
+    async (version) => {
+      const { connect, tls, upstream } = await start();
+      const client = connect({ tls: { ...tls, minVersion: version, maxVersion: version } });
+      client.write(request("/v2/a"));
+      expectContractFields(await client.read(), { limit: 100, remaining: 99 });
+      client.write(request("/v2/b", { method: "POST", fields: "Content-Length: 4\r\n", body: "body" }));
+      expectContractFields(await client.read(), { limit: 100, remaining: 98 });
+      expect(client.socket instanceof TLSSocket && client.socket.getProtocol()).toBe(version);
+      expect(upstream.received.map(({ rawHeaders }) => valuesOf(rawHeaders, "X-Forwarded-Proto"))).toEqual([
+        ["https"],
+        ["https"],
+      ]);
+    },
+  );
+
+  test("a trusted proxy's X-Forwarded-Proto is kept", async () => {
+    const { connect, tls, upstream } = await start({ clientAddress: { trustedProxies: ["127.0.0.1"] } });
+    const client = connect({ tls });
+    client.write(request("/v2/a", { fields: "X-Forwarded-Proto: http\r\n" }));
+    await client.read();
+    expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "X-Forwarded-Proto")).toEqual(["http"]);
+  });
+
+  test("a body of 8 MiB passes both ways", async () => {
+    const authority = new Authority(cleanup);
+    const { overrides } = tlsOverrides(authority);
+    const { connect } = await stageHttp(cleanup, (_req, res, body) => void res.end(body), overrides);
+    const body = "0123456789abcdef".repeat(512 * 1024);
+    const client = connect({ tls: { ca: authority.cert } });
+    client.write(request("/v2/echo", { method: "POST", fields: `Content-Length: ${body.length}\r\n`, body }));
+    const answer = await client.read({ deadlineMs: 15_000 });
+    expect(answer.status).toBe(200);
+    expect(answer.body === body).toBe(true);
+  });
+
+  test("an answer that refuses an unread body arrives whole, and then the connection ends", async () => {
+    const { connect, tls } = await start({ maxBodyBytes: 1000 });
+    const client = connect({ tls });
+    client.write(
+      request("/v2/a", { method: "POST", fields: "Content-Length: 2000000\r\n", body: "x".repeat(500_000) }),
+    );
+    const answer = await client.read();
+    expect(answer.status).toBe(413);
+    expectContractFields(answer, { limit: 100, remaining: 99 });
+    expect(await within("the connection ends", client.closed)).toBe("end");
+  });
+
+  test("bytes that are no HTTP are answered 400, with the fields", async () => {
+    const { connect, tls } = await start();
+    const client = connect({ tls });
+    client.write("nonsense\r\n\r\n");
+    const answer = await client.read();
+    expect(answer.status).toBe(400);
+    expectContractFields(answer, { limit: 100, remaining: 100 });
+    expect(await within("the connection ends", client.closed)).toBe("end");
+  });
+
+  test("half an answer without framing breaks the connection, and never ends it well", async () => {
+    const authority = new Authority(cleanup);
+    const { overrides } = tlsOverrides(authority);
+    const { connect, upstream } = await stageRaw(
+      cleanup,
+      (socket) => void socket.write("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf"),
+      overrides,
+    );
+    const client = connect({ tls: { ca: authority.cert } });
+    client.write("GET /v2/x HTTP/1.0\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n");
+    await client.readHead();
+    await eventually("the half is there", () => client.rest === "half");
+    for (const socket of upstream.sockets) socket.destroy();
+    expect(await within("the connection breaks", client.closed)).toBe("ECONNRESET");
+  });
+
+  test("the drain waits for what is in flight, and ends the connection well", async () => {
+    const authority = new Authority(cleanup);
+    const { overrides } = tlsOverrides(authority, { drain: { timeoutMs: 5_000 } });
+    let release = (): void => {};
+    const { connect, gateway, upstream } = await stageRaw(
+      cleanup,
+      (socket) => {
+        release = () => void socket.write(response("late"));
+      },
+      overrides,
+    );
+    const client = connect({ tls: { ca: authority.cert } });
+    const idle = connect({ tls: { ca: authority.cert } });
+    client.write(request("/v2/x"));
+    await within("the idle one is connected", once(idle.socket, "secureConnect"));
+    await eventually("the request is at the upstream", () => upstream.bytes().includes("/v2/x"));
+    await eventually("both are open", async () => (await figure(gateway, "headgate_client_connections")) === 2);
+    const drained = gateway.drain();
+    expect(await within("the idle one ends", idle.closed)).toBe("end");
+    release();
+    expect((await client.read()).body).toBe("late");
+    expect(await within("the connection ends", client.closed)).toBe("end");
+    await within("the drain ends", drained, 1_000);
+  });
+});
+
+test("WebSocket over TLS: messages both ways, and the close code", async () => {
+  const authority = new Authority(cleanup);
+  const { overrides } = tlsOverrides(authority);
+  const stage = await stageWebSockets(
+    cleanup,
+    (socket) => socket.on("message", (text) => socket.send(text)),
+    overrides,
+  );
+  const client = await stage.open({ ca: authority.cert });
+  const echoed: string[] = [];
+  client.on("message", (text) => echoed.push(String(text)));
+  const sent = Array.from({ length: 100 }, (_, i) => `message ${i}`);
+  for (const text of sent) client.send(text);
+  await eventually("all are back", () => echoed.length === sent.length);
+  expect(echoed).toEqual(sent);
+  const closed = once(client, "close");
+  stage.sockets[0]?.close(4001, "done");
+  expect((await within("it closes", closed))[0]).toBe(4001);
+});
+
+describe("the handshake", () => {
+  test("agrees on the best of both, and on HTTP/1.1 by name", async () => {
+    const { gateway, tls } = await start();
+    const { port } = gateway.traffic;
+    expect(await handshake(port, { ...tls, ALPNProtocols: ["http/1.1"] })).toBe("TLSv1.3 http/1.1");
+    expect(await handshake(port, { ...tls, maxVersion: "TLSv1.2" })).toBe("TLSv1.2 false");
+  });
+
+  test.each<[claim: string, reason: string, options: ConnectionOptions]>([
+    ["TLS 1.1 is refused", "incompatible", { minVersion: "TLSv1", maxVersion: "TLSv1.1", ciphers: "ALL:@SECLEVEL=0" }],
+    ["a protocol nobody speaks here is refused", "incompatible", { ALPNProtocols: ["spdy/3"] }],
+    ["a client that does not trust the certificate leaves", "closed", { ca: [] }],
+  ])("%s, counted as %s, and the next client is served", async (_, reason, options) => {
+    const { gateway, tls, connect } = await start();
+    expect(await handshake(gateway.traffic.port, { ...tls, ...options })).toMatch(/^(ERR_SSL|UNABLE_TO)/);
+    await eventually("it is counted", async () => (await failures(gateway, reason)) === 1);
+    const client = connect({ tls });
+    client.write(request("/v2/a"));
+    expect((await client.read()).status).toBe(200);
+    await eventually("it is logged", () => gateway.logLines.some((line) => line["msg"] === "TLS handshake failed"));
+  });
+
+  test("plain HTTP on the TLS port is closed at once, without an answer, and counted", async () => {
+    const { gateway, connect } = await start();
+    const client = connect();
+    client.write(request("/v2/a"));
+    await within("the connection ends", client.closed);
+    expect(client.rest).toBe("");
+    expect(await failures(gateway, "not_tls")).toBe(1);
+    expect(await figure(gateway, "headgate_client_connections")).toBe(0);
+  });
+
+  test.each([
+    ["nothing", ""],
+    ["its first byte", "\x16"],
+  ])("one that stops after %s is closed when the head's time is over", async (_, bytes) => {
+    const { gateway, connect } = await start({ timeouts: { headMs: 300 } });
+    const client = connect();
+    client.write(bytes);
+    await within("the connection ends", client.closed, 2_000);
+    expect(await failures(gateway, "timeout")).toBe(1);
+    expect(await figure(gateway, "headgate_client_connections")).toBe(0);
+  });
+
+  test("a look at whether the port is open leaves nothing behind", async () => {
+    const { gateway } = await start();
+    const probe = connectTcp(gateway.traffic.port, "127.0.0.1");
+    probe.on("connect", () => probe.end());
+    await within("the gateway ends it too", new Promise((resolve) => probe.resume().once("close", resolve)));
+    expect(await figure(gateway, "headgate_client_connections")).toBe(0);
+  });
+
+  test("the drain ends those that wait for a handshake", async () => {
+    const { gateway, connect } = await start({ drain: { timeoutMs: 300 } });
+    const [silent, begun] = [connect(), connect()];
+    begun.write("\x16\x03\x01");
+    await eventually("both wait", async () => (await figure(gateway, "headgate_client_connections")) === 2);
+    await within("the drain ends", gateway.drain(), 2_000);
+    await within("both are closed", Promise.all([silent.closed, begun.closed]));
+  });
+});
+
+test("of one peer more connections than allowed are closed without a word, before the handshake", async () => {
+  const { gateway, connect, tls } = await start({ listen: { maxConnectionsPerPeer: 1 } });
+  const first = connect({ tls });
+  first.write(request("/v2/a"));
+  expect((await first.read()).status).toBe(200);
+  const second = connect({ tls });
+  await within("the second is closed", second.closed);
+  expect(second.rest).toBe("");
+  expect(await figure(gateway, 'headgate_connections_shed_total{reason="per_peer"}')).toBe(1);
+  first.destroy();
+  await eventually("the first is gone", async () => (await figure(gateway, "headgate_client_connections")) === 0);
+  const third = connect({ tls });
+  third.write(request("/v2/a"));
+  expect((await third.read()).status).toBe(200);
+});
+
+describe("client certificates", () => {
+  test("a client with one is served, a client without one or with another authority's never gets to HTTP", async () => {
+    const { gateway, authority, connect, tls, upstream } = await start({ clientCa: true });
+    const good = authority.issue();
+    const stranger = new Authority(cleanup).issue();
+    const served = connect({ tls: { ...tls, cert: good.cert, key: good.key } });
+    served.write(request("/v2/a"));
+    expect((await served.read()).status).toBe(200);
+    for (const version of ["TLSv1.2", "TLSv1.3"] as const) {
+      for (const own of [{}, { cert: stranger.cert, key: stranger.key }]) {
+        const client = connect({ tls: { ...tls, ...own, minVersion: version, maxVersion: version } });
+        client.write(request("/v2/b"));
+        await within("the connection ends", client.closed);
+        expect(client.rest).toBe("");
+      }
+    }
+    expect(upstream.hits()).toBe(1);
+    await eventually("all are counted", async () => (await failures(gateway, "client_certificate")) === 4);
+  });
+});
+
+test("the PROXY header comes before the handshake, and names who is charged", async () => {
+  const { gateway, connect, tls, upstream } = await start({ listen: { proxyProtocol: true } });
+  const client = connect({ tls, before: "PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n" });
+  client.write(request("/v2/a"));
+  expectContractFields(await client.read(), { limit: 100, remaining: 99 });
+  expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "X-Forwarded-For")).toEqual(["192.0.2.1"]);
+  const without = connect({ tls });
+  await within("without the header it is closed", without.closed);
+  expect(await figure(gateway, 'headgate_proxy_headers_refused_total{reason="invalid"}')).toBe(1);
+});
+
+test("a certificate that is replaced is shown to new connections, while old ones go on", {
+  timeout: 30_000,
+}, async () => {
+  const authority = new Authority(cleanup);
+  const { issued: first, overrides } = tlsOverrides(authority);
+  const { gateway, connect } = await stageHttp(cleanup, undefined, overrides);
+  const tls = { ca: authority.cert };
+  const current = () => figure(gateway, "headgate_tls_certificate_current");
+  const expiry = () => figure(gateway, "headgate_tls_certificate_expiry_timestamp_seconds");
+  const serial = (client: RawConnection) =>
+    within(
+      "a handshake",
+      new Promise((resolve) => {
+        const { socket } = client;
+        socket.once("secureConnect", () => resolve((socket as TLSSocket).getPeerX509Certificate()?.serialNumber));
+      }),
+    );
+  const old = connect({ tls });
+  const firstSerial = await serial(old);
+  expect(firstSerial).toBe(new X509Certificate(first.cert).serialNumber);
+  expect(await expiry()).toBe(new X509Certificate(first.cert).validToDate.getTime() / 1000);
+
+  // Only the certificate: with the old key it is no pair, and nothing changes but what is told.
+  const second = authority.issue({ validDays: [-1, 1] });
+  writeFileSync(overrides.listen.tls.cert, second.cert);
+  await eventually("it is told", async () => (await current()) === 0, 10_000);
+  expect(gateway.logLines.filter((line) => line["level"] === "error")).toMatchObject([
+    { errors: [{ file: "key", found: "a key that does not belong to the certificate" }] },
+  ]);
+  expect(await serial(connect({ tls }))).toBe(firstSerial);
+
+  writeFileSync(overrides.listen.tls.key, second.key);
+  await eventually("the pair is in use", async () => (await current()) === 1, 10_000);
+  expect(await serial(connect({ tls }))).toBe(new X509Certificate(second.cert).serialNumber);
+  expect(await expiry()).toBe(new X509Certificate(second.cert).validToDate.getTime() / 1000);
+  expect(gateway.logLines.some((line) => /^the certificate expires in (0 days|1 day)$/.test(String(line["msg"])))).toBe(
+    true,
+  );
+  old.write(request("/v2/a"));
+  expect((await old.read()).status).toBe(200);
+  expect(JSON.stringify(gateway.logLines)).not.toContain("PRIVATE KEY");
+});

@@ -1,0 +1,317 @@
+// What an HTTP/2 client can send and no library does, frame by frame: it is refused or reset, never forwarded otherwise
+// than it was meant, and costs the gateway no more than it costs the client.
+import type { Socket } from "node:net";
+import { describe, expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
+import type { Overrides } from "../support/gateway.ts";
+import {
+  code,
+  endHeaders,
+  type Fields,
+  FrameClient,
+  frame,
+  frameTypes,
+  get,
+  literals,
+  post,
+} from "../support/http2-frames.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { stageHttp, stageRaw } from "../support/stage.ts";
+import { useTls } from "../support/tls-listener.ts";
+
+const cleanup = useCleanup();
+const withTls = useTls();
+const protocolError = 1;
+const refusedStream = 7;
+const cancel = 8;
+const enhanceYourCalm = 11;
+
+async function start(options: Overrides = {}) {
+  const { ca, overrides } = withTls({ timeouts: { headMs: 5_000 }, ...options });
+  const staged = await stageHttp(cleanup, undefined, overrides);
+  const client = (extra?: { acknowledges: boolean }) =>
+    new FrameClient(staged.gateway.traffic.port, { ca }, cleanup, extra);
+  /** Statuses of the access log, which is written when a request is over. */
+  const statuses = () => staged.gateway.logLines.filter(({ msg }) => msg === "request").map(({ status }) => status);
+  return { ...staged, client, statuses };
+}
+
+async function startRaw(onData: (socket: Socket) => void, options: Overrides = {}) {
+  const { ca, overrides } = withTls(options);
+  const staged = await stageRaw(cleanup, onData, overrides);
+  const client = (extra?: { acknowledges: boolean }) =>
+    new FrameClient(staged.gateway.traffic.port, { ca }, cleanup, extra);
+  return { ...staged, client };
+}
+
+/** Each request has an id of its own. */
+const withoutId = (rawHeaders: readonly string[]): string[] =>
+  rawHeaders.filter((_, i) => rawHeaders[i - (i % 2)] !== "X-Request-Id");
+const pick = (fields: Fields, ...without: string[]): Fields => fields.filter(([name]) => !without.includes(name));
+
+describe("heads that are no request of HTTP/2 never reach the upstream", () => {
+  test.each<[claim: string, fields: Fields, status: number | "reset"]>([
+    ["connection", get("/v2/x", ["connection", "close"]), "reset"],
+    ["keep-alive", get("/v2/x", ["keep-alive", "1"]), "reset"],
+    ["proxy-connection", get("/v2/x", ["proxy-connection", "close"]), "reset"],
+    ["transfer-encoding", get("/v2/x", ["transfer-encoding", "chunked"]), "reset"],
+    ["upgrade", get("/v2/x", ["upgrade", "websocket"]), "reset"],
+    ["te other than trailers", get("/v2/x", ["te", "gzip"]), "reset"],
+    ["a name in upper case", get("/v2/x", ["X-Upper", "1"]), "reset"],
+    ["an unknown pseudo field", [[":foo", "1"], ...get()], "reset"],
+    ["a pseudo field behind a field", [...pick(get(), ":path"), [":path", "/v2/x"]], "reset"],
+    ["two paths", [[":path", "/v2/y"], ...get()], "reset"],
+    ["no path", pick(get(), ":path"), "reset"],
+    ["an empty path", get(""), "reset"],
+    ["no method", pick(get(), ":method"), "reset"],
+    ["no scheme", pick(get(), ":scheme"), "reset"],
+    ["a path without its slash", get("v2/x"), "reset"],
+    ["an absolute URL as path", get("https://other/v2/x"), "reset"],
+    ["the same under another scheme", [[":scheme", "foo"], ...pick(get("http://other/v2/x"), ":scheme")], 400],
+    ["extended CONNECT", [[":protocol", "websocket"], [":method", "CONNECT"], ...pick(get(), ":method")], "reset"],
+    ["a length without a body", get("/v2/x", ["content-length", "5"]), "reset"],
+    ["two lengths", get("/v2/x", ["content-length", "0"], ["content-length", "0"]), "reset"],
+    ["no authority and no Host", pick(get(), ":authority"), "reset"],
+    ["an authority and another Host", get("/v2/x", ["host", "other.test"]), 400],
+    ["two Hosts", [...pick(get(), ":authority"), ["host", "a"], ["host", "b"]], "reset"],
+    ["an authority with a user", [[":authority", "me@api.test"], ...pick(get(), ":authority")], "reset"],
+    ["a value with a blank at its end", get("/v2/x", ["x-odd", "a "]), 400],
+    ["a value with a tab before it", get("/v2/x", ["x-odd", "\ta"]), 400],
+    ["a value that is a blank", get("/v2/x", ["x-odd", " "]), 400],
+    ["a second cookie with a blank at its end", get("/v2/x", ["cookie", "a=1"], ["cookie", "b=2 "]), 400],
+    ["a first cookie with a blank at its end", get("/v2/x", ["cookie", "a=1 "], ["cookie", "b=2"]), 400],
+    ["a token with a blank at its end", [...pick(get(), "authorization"), ["authorization", "Bearer t "]], 400],
+    ["a length with a blank at its end", post(["content-length", "0 "]), "reset"],
+    ["a length with a NUL at its end", post(["content-length", "0\0"]), "reset"],
+    ["a token with a NUL", [...pick(get(), "authorization"), ["authorization", "Bearer t\0"]], 401],
+    ["a Host with a NUL and no authority", [...pick(get(), ":authority"), ["host", "api.test\0"]], "reset"],
+    ["a path with a line break", get("/v2/x\r\nx-smuggled: 1"), "reset"],
+    ["an underscore in a name", get("/v2/x", ["x_forwarded_for", "1.2.3.4"]), 400],
+    ["an expectation nobody knows", get("/v2/x", ["expect", "something"]), 417],
+    [
+      "CONNECT",
+      [
+        [":method", "CONNECT"],
+        [":authority", "a:443"],
+        ["authorization", "Bearer t"],
+      ],
+      501,
+    ],
+    ["TRACE", [[":method", "TRACE"], ...pick(get(), ":method")], 501],
+    ["a head over 16 KiB", get("/v2/x", ["x", "x".repeat(17_000)]), 431],
+    ["more than 200 fields", get("/v2/x", ...Array.from({ length: 250 }, () => ["x", "y"] as const)), 431],
+  ])("%s", async (_, fields, expected) => {
+    const { client, upstream, statuses } = await start();
+    const one = client();
+    if (literals(fields).length > 16_384) {
+      const block = literals(fields);
+      one.send(frameTypes.headers, 1, 1, block.subarray(0, 16_000));
+      one.send(frameTypes.continuation, endHeaders, 1, block.subarray(16_000));
+    } else one.headers(1, fields);
+    const end = await one.ended(1);
+    if (expected === "reset") expect(end).toBe(protocolError);
+    else {
+      expect(end).toBe("whole");
+      await eventually("it is logged", () => statuses().length === 1);
+      expect(statuses()).toEqual([expected]);
+    }
+    // The connection goes on.
+    one.headers(3, get("/v2/next"));
+    expect(await one.ended(3)).toBe("whole");
+    expect(upstream.received.map(({ target }) => target)).toEqual(["/v2/next"]);
+  });
+
+  test("a list of fields far beyond the bound brings nothing upstream, and the next client is served", async () => {
+    const { client, upstream } = await start();
+    const one = client();
+    const block = literals(get("/v2/x", ...Array.from({ length: 40 }, () => ["x", "x".repeat(10_000)] as const)));
+    one.send(frameTypes.headers, 1, 1, block.subarray(0, 16_000));
+    let at = 16_000;
+    for (; at + 16_000 < block.length; at += 16_000) {
+      one.send(frameTypes.continuation, 0, 1, block.subarray(at, at + 16_000));
+    }
+    one.send(frameTypes.continuation, endHeaders, 1, block.subarray(at));
+    expect(await one.ended(1)).not.toBe("whole");
+    const next = client();
+    next.headers(1, get("/v2/next"));
+    expect(await next.ended(1)).toBe("whole");
+    expect(upstream.received.map(({ target }) => target)).toEqual(["/v2/next"]);
+  });
+
+  test.each([
+    ["a value with a line break", "x-odd", "a\r\nx-smuggled: 1"],
+    ["a value with a NUL", "x-odd", "a\0b"],
+    ["a value with a control byte", "x-odd", "a\x01b"],
+    ["a cookie with a NUL", "cookie", "a=1\0"],
+    ["a name with a blank", "x odd", "a"],
+    ["a name with a line break", "x-odd: 1\r\nx-smuggled", "a"],
+    ["no name", "", "a"],
+  ])("%s is dropped by the parser, and the rest forwarded as it was decided", async (_, name, value) => {
+    const { client, upstream } = await start();
+    const one = client();
+    const clean = client();
+    clean.headers(1, get());
+    expect(await clean.ended(1)).toBe("whole");
+    one.headers(1, get("/v2/x", [name, value]));
+    expect(await one.ended(1)).toBe("whole");
+    const [expected = [], seen = []] = upstream.received.map(({ rawHeaders }) => withoutId(rawHeaders));
+    expect(seen).toEqual(expected);
+  });
+});
+
+test("crumbs of a cookie arrive as one, bytes over 127 and `te: trailers` do no harm", async () => {
+  const { client, upstream } = await start();
+  const one = client();
+  one.headers(
+    1,
+    get("/v2/x", ["cookie", "a=1"], ["x-a", "\xe9"], ["cookie", "b=2"], ["te", "trailers"], ["cookie", "c=3"]),
+  );
+  expect(await one.ended(1)).toBe("whole");
+  const { rawHeaders } = upstream.received[0] ?? { rawHeaders: [] };
+  expect(valuesOf(rawHeaders, "Cookie")).toEqual(["a=1; b=2; c=3"]);
+  expect(valuesOf(rawHeaders, "x-a")).toEqual(["\xe9"]);
+  expect(valuesOf(rawHeaders, "te")).toEqual([]);
+  expect(valuesOf(rawHeaders, "Host")).toEqual(["api.test"]);
+  expect(rawHeaders.slice(0, 2)).toEqual(
+    ["host", "api.test"].map((text, i) => (i === 0 ? expect.stringMatching(/^host$/i) : text)),
+  );
+});
+
+describe("bodies", () => {
+  test.each<[claim: string, fields: Fields, data: readonly [flags: number, text: string][]]>([
+    ["more than its length", post(["content-length", "2"]), [[1, "body"]]],
+    ["less than its length", post(["content-length", "9"]), [[1, "body"]]],
+  ])("%s is reset, and never arrives whole", async (_, fields, data) => {
+    const { client, upstream } = await start();
+    const one = client();
+    one.headers(1, fields, endHeaders);
+    for (const [flags, text] of data) one.send(frameTypes.data, flags, 1, text);
+    // Or its connection ends.
+    expect(await one.ended(1)).not.toBe("whole");
+    const next = client();
+    next.headers(1, get("/v2/next"));
+    expect(await next.ended(1)).toBe("whole");
+    expect(upstream.received.map(({ target }) => target)).toEqual(["/v2/next"]);
+  });
+
+  test.each([
+    ["without an error", 0],
+    ["as cancelled", cancel],
+  ])("one that is reset half-way, %s, breaks off for the upstream too", async (_, reason) => {
+    const { client, upstream, statuses } = await start();
+    const one = client();
+    one.headers(1, post(), endHeaders);
+    one.send(frameTypes.data, 0, 1, "half");
+    await eventually("its head is at the upstream", () => upstream.hits() === 1);
+    one.send(frameTypes.rstStream, 0, 1, code(reason));
+    await eventually("it is over", () => statuses().length === 1);
+    expect(statuses()).toEqual([0]);
+    one.headers(3, get("/v2/next"));
+    expect(await one.ended(3)).toBe("whole");
+    expect(upstream.received.map(({ target }) => target)).toEqual(["/v2/next"]);
+  });
+
+  test("a response that breaks in the middle resets the stream, and never ends it", async () => {
+    const { client } = await startRaw((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
+      setImmediate(() => socket.destroy());
+    });
+    const one = client();
+    one.headers(1, get());
+    expect(await one.ended(1)).toBe(2);
+    expect(one.of(frameTypes.headers, 1)).toHaveLength(1);
+  });
+
+  test("a stream that is reset takes its request back from the upstream", async () => {
+    const { client, upstream } = await startRaw(() => {});
+    const one = client();
+    one.headers(1, get());
+    await eventually("it is at the upstream", () => upstream.bytes().includes("/v2/x"));
+    one.send(frameTypes.rstStream, 0, 1, code(cancel));
+    await eventually("the upstream's connection is closed", () => upstream.sockets.size === 0);
+  });
+});
+
+describe("connections", () => {
+  test("one that is idle makes room for a new one, as one of HTTP/1.1 does", async () => {
+    const { client } = await start({ listen: { maxConnections: 1, maxConnectionsPerPeer: 1 } });
+    const { client: roomy } = await start({ listen: { maxConnections: 1, maxConnectionsPerPeer: 1000 } });
+    const [one, other] = [roomy(), client()];
+    for (const idle of [one, other]) {
+      idle.headers(1, get());
+      expect(await idle.ended(1)).toBe("whole");
+    }
+    const next = roomy();
+    next.headers(1, get());
+    expect(await next.ended(1)).toBe("whole");
+    await eventually("the idle one is gone", () => one.isClosed);
+    const refused = client();
+    await eventually("one too many of a peer is closed", () => refused.isClosed);
+    expect(other.isClosed).toBe(false);
+  });
+
+  test.each([
+    ["DATA on no stream", frame(frameTypes.data, 0, 0, "data")],
+    ["bytes that are no frames", Buffer.from("garbage that is no frame at all, and more of it, to be sure")],
+  ])("%s ends the connection, and nothing is left of it", async (_, bytes) => {
+    const { client, gateway } = await start();
+    const one = client();
+    one.headers(1, get());
+    expect(await one.ended(1)).toBe("whole");
+    one.socket.write(bytes);
+    await eventually("it ends", () => one.isClosed);
+    const left = async (): Promise<string> => await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+    await eventually("it is gone", async () => /^headgate_client_connections 0$/m.test(await left()));
+  });
+});
+
+describe("bounds", () => {
+  test("of streams at once, even if the client never agreed to it: the rest is refused, and not charged", async () => {
+    const { client } = await startRaw(() => {}, { upstream: { maxConnections: 500 } });
+    const one = client({ acknowledges: false });
+    for (let i = 0; i < 120; i += 1) one.headers(2 * i + 1, get());
+    await eventually("some are refused", () => one.of(frameTypes.rstStream).length === 20);
+    expect(new Set(one.of(frameTypes.rstStream).map(({ payload }) => payload.readUInt32BE(0)))).toEqual(
+      new Set([refusedStream]),
+    );
+  });
+
+  test("of resets: a client that takes back what it asks for is told to calm down, and has paid for each", async () => {
+    const { client, gateway } = await start({
+      policies: [{ name: "per-ip", limit: 1000, windowMs: 60_000, maxClients: 10 }],
+    });
+    const one = client();
+    for (let i = 0; i < 300 && !one.isClosed; i += 1) {
+      const id = 2 * i + 1;
+      one.socket.write(
+        Buffer.concat([
+          frame(frameTypes.headers, endHeaders | 1, id, literals(get())),
+          frame(frameTypes.rstStream, 0, id, code(cancel)),
+        ]),
+      );
+    }
+    await eventually("the connection ends", () => one.isClosed);
+    expect(one.goaways).toContain(enhanceYourCalm);
+    const other = client();
+    other.headers(1, get());
+    expect(await other.ended(1)).toBe("whole");
+    await eventually("it is logged", () => gateway.logLines.some(({ status }) => status === 200));
+    const left = gateway.logLines.find(({ status }) => status === 200)?.["remaining"];
+    expect(left).toBeLessThanOrEqual(799);
+  });
+
+  test.each<[claim: string, flood: (one: FrameClient) => void]>([
+    ["PING", (one) => one.send(frameTypes.ping, 0, 0, Buffer.alloc(8))],
+    ["SETTINGS", (one) => one.send(frameTypes.settings, 0, 0)],
+    ["empty DATA", (one) => one.send(frameTypes.data, 0, 1)],
+  ])("10,000 frames of %s end the connection or are answered, and the next client is served", async (_, flood) => {
+    const { client } = await start();
+    const one = client();
+    one.headers(1, post(), endHeaders);
+    for (let i = 0; i < 10_000; i += 1) flood(one);
+    const other = client();
+    other.headers(1, get());
+    expect(await other.ended(1)).toBe("whole");
+  });
+});

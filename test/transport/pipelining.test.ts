@@ -1,0 +1,244 @@
+// Several requests on one connection: answered in order, one at a time (RFC 9112, 9.3.2), and never past a last answer.
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, test } from "vitest";
+import { readPeer } from "../../src/core/client-address.ts";
+import { Connection } from "../../src/transport/node/node-http1-connection.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually, within } from "../support/eventually.ts";
+import { type Overrides, startTestGateway } from "../support/gateway.ts";
+import { upstreamConnections } from "../support/metrics.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { startUpstream, type TestUpstream } from "../support/upstream.ts";
+
+const cleanup = useCleanup();
+const rules = { header: "x-forwarded-for", trustedProxies: [], ipv6Prefix: 64 } as const;
+const fields = "Host: a\r\nAuthorization: Bearer t\r\n";
+const request = (target: string, method = "GET", more = ""): string =>
+  `${method} ${target} HTTP/1.1\r\n${fields}${more}\r\n`;
+
+/** An empty line before the first request: only Node's parser, which hands requests out all at once, reads on then. */
+const throughNode = (target: string): string => `\r\n${request(target)}`;
+
+/** An upstream that answers each target with its name when the test says so. */
+async function start(overrides: Overrides = {}) {
+  const held = new Map<string, ServerResponse>();
+  const upstream = await startUpstream((req, res) => void held.set(req.url ?? "", res));
+  cleanup(() => upstream.close());
+  const gateway = await startTestGateway({
+    upstreamUrl: upstream.url,
+    overrides: { drain: { timeoutMs: 0 }, ...overrides },
+  });
+  cleanup(() => gateway.close());
+  const client = new RawConnection(gateway.traffic.port);
+  cleanup(() => client.destroy());
+  const answer = async (target: string): Promise<void> => {
+    await eventually(`${target} is at the upstream`, () => held.has(target));
+    held.get(target)?.end(target);
+  };
+  return { upstream, gateway, client, answer };
+}
+
+const targets = (upstream: TestUpstream): string[] => upstream.received.map(({ target }) => target);
+
+test("requests one after the other share a connection", async () => {
+  const { client, answer } = await start();
+  for (const target of ["/v2/1", "/v2/2", "/v2/3"]) {
+    client.write(request(target));
+    await answer(target);
+    expect((await client.read()).body).toBe(target);
+  }
+});
+
+test("pipelined requests are answered in order, and each reaches the upstream after the one before was answered", async () => {
+  const { client, gateway, upstream, answer } = await start();
+  client.write(request("/v2/1", "POST", "Content-Length: 2\r\n").concat("hi", request("/v2/2"), request("/v2/3")));
+  for (const seen of [1, 2, 3]) {
+    const target = `/v2/${seen}`;
+    await eventually(`${target} is at the upstream`, () => upstream.received.length === seen);
+    // A second client's whole exchange: time enough for a request that was let through too early to arrive.
+    expect((await fetchElsewhere(gateway.traffic.port)).status).toBe(404);
+    expect(targets(upstream).at(-1)).toBe(target);
+    await answer(target);
+    expect((await client.read()).body).toBe(target);
+  }
+});
+
+test("a pipelined request is charged when its turn comes, and its fields say so", async () => {
+  const { client, answer } = await start({
+    policies: [{ name: "per-ip", limit: 2, windowMs: 60_000, maxClients: 10 }],
+  });
+  client.write(request("/v2/1") + request("/v2/2") + request("/v2/3"));
+  await answer("/v2/1");
+  await answer("/v2/2");
+  const answers = [await client.read(), await client.read(), await client.read()];
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
+  expect(answers.map(({ rawHeaders }) => valuesOf(rawHeaders, "RateLimit-Remaining")[0])).toEqual(["1", "0", "0"]);
+});
+
+test("what is pipelined behind a last answer is neither charged nor forwarded", async () => {
+  const { client, upstream, gateway, answer } = await start();
+  client.write(request("/v2/1", "GET", "Connection: close\r\n") + request("/v2/2") + request("/v2/3"));
+  await answer("/v2/1");
+  expect((await client.read()).body).toBe("/v2/1");
+  expect(await within("the connection ends", client.closed)).toBe("end");
+  expect(client.rest).toBe("");
+  expect(targets(upstream)).toEqual(["/v2/1"]);
+  const { headers } = await fetchElsewhere(gateway.traffic.port);
+  expect(headers.get("RateLimit-Remaining")).toBe("99");
+});
+
+test("a request behind a refused body is part of that body, never a request", async () => {
+  const { client, upstream } = await start();
+  const inner = request("/v2/inner");
+  client.write(`POST /v2/x HTTP/1.1\r\nHost: a\r\nContent-Length: ${inner.length + 10}\r\n\r\n${inner}`);
+  expect((await client.read()).status).toBe(401);
+  client.write(`0123456789${request("/v2/after")}`);
+  expect(await within("the connection ends", client.closed)).toBe("end");
+  expect(client.rest).toBe("");
+  expect(upstream.received).toEqual([]);
+});
+
+test("bytes that are no request are answered after the request before them", async () => {
+  const { client, answer } = await start();
+  client.write(`${request("/v2/1")}nonsense\r\n\r\n`);
+  await answer("/v2/1");
+  expect(await client.read()).toMatchObject({ status: 200, body: "/v2/1" });
+  expect((await client.read()).status).toBe(400);
+  expect(await within("the connection ends", client.closed)).toBe("end");
+  expect(client.rest).toBe("");
+});
+
+test("a request whose body turns out broken while it waits is never forwarded", async () => {
+  const { client, upstream, answer } = await start();
+  client.write(`${request("/v2/1")}${request("/v2/2", "POST", "Transfer-Encoding: chunked\r\n")}2\r\nhi\r\nzz\r\n`);
+  await answer("/v2/1");
+  expect((await client.read()).status).toBe(200);
+  expect((await client.read()).status).toBe(400);
+  expect(await within("the connection ends", client.closed)).toBe("end");
+  expect(upstream.hits()).toBe(1);
+});
+
+test("a CONNECT behind a request ends the connection: it is not answered in the other's place", async () => {
+  const { client, upstream } = await start();
+  client.write(throughNode("/v2/1"));
+  await eventually("it is at the upstream", () => upstream.received.length === 1);
+  client.write("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n");
+  await within("the connection ends", client.closed);
+  expect(client.receivedBytes).toBe(0);
+});
+
+test("a client that leaves with requests pipelined frees its upstream connection, and the others are never sent", async () => {
+  const { client, upstream, gateway } = await start();
+  client.write(request("/v2/1") + request("/v2/2") + request("/v2/3"));
+  await eventually("the first is at the upstream", () => upstream.received.length === 1);
+  client.destroy();
+  await eventually("the connection is free", async () => (await upstreamConnections(gateway)).active === 0);
+  expect(targets(upstream)).toEqual(["/v2/1"]);
+});
+
+test("a client that pipelines without end is answered as far as is kept, and told that this is the end", async () => {
+  const { client, upstream, gateway, answer } = await start();
+  client.write(throughNode("/v2/1"));
+  await eventually("the first is at the upstream", () => upstream.received.length === 1);
+  client.write(Array.from({ length: 5_000 }, (_, i) => request(`/v2/${i + 2}`)).join(""));
+  expect((await fetchElsewhere(gateway.traffic.port)).status).toBe(404);
+  await answer("/v2/1");
+  expect(await client.read()).toMatchObject({ status: 200, body: "/v2/1" });
+  for (let i = 1; i <= 100; i += 1) {
+    if (i < 100) await answer(`/v2/${i + 1}`);
+    const response = await client.read();
+    expect([i, response.status]).toEqual([i, i < 100 ? 200 : 429]);
+    expect(valuesOf(response.rawHeaders, "connection")).toEqual([i < 100 ? "keep-alive" : "close"]);
+  }
+  await within("the connection ends", client.closed);
+  expect(targets(upstream)).toHaveLength(100);
+});
+
+test("large heads that are pipelined are all answered, in order, with bodies among them", async () => {
+  const { client, upstream, answer } = await start();
+  const large = `X-Large: ${"x".repeat(15_000)}\r\n`;
+  const names = Array.from({ length: 60 }, (_, i) => `/v2/${i}`);
+  const post = (name: string): string =>
+    request(name, "POST", `${large}Content-Length: 20000\r\n`).concat("b".repeat(20_000));
+  client.write(names.map((name, i) => (i % 7 === 3 ? post(name) : request(name, "GET", large))).join(""));
+  for (const name of names) {
+    await answer(name);
+    expect((await client.read()).body).toBe(name);
+  }
+  expect(targets(upstream)).toEqual(names);
+  expect(upstream.received.filter(({ body }) => body.length === 20_000)).toHaveLength(9);
+});
+
+test("heads of very many fields that are pipelined are answered as far as they are kept", async () => {
+  const { client, upstream, answer } = await start();
+  const many = Array.from({ length: 150 }, (_, i) => `a${i}:b\r\n`).join("");
+  client.write(request("/v2/0", "GET", many));
+  await eventually("the first is at the upstream", () => upstream.received.length === 1);
+  client.write(Array.from({ length: 99 }, (_, i) => request(`/v2/${i + 1}`, "GET", many)).join(""));
+  const isLast = async (target: string): Promise<boolean> => {
+    await answer(target);
+    const { body, rawHeaders } = await client.read();
+    expect(body).toBe(target);
+    return valuesOf(rawHeaders, "connection")[0] === "close";
+  };
+  let count = 1;
+  while (!(await isLast(`/v2/${count - 1}`))) count += 1;
+  await within("the connection ends", client.closed);
+  expect(client.rest).toBe("");
+  expect(targets(upstream)).toHaveLength(count);
+  // 256 KiB of them, at some 11 KiB each, if they came in one read.
+  expect(count).toBeGreaterThan(15);
+  expect(count).toBeLessThan(100);
+});
+
+test("while large heads wait for their turn no more than they and one read of the socket is in memory", async () => {
+  const connections: Connection[] = [];
+  const started: string[] = [];
+  const server = createServer({ maxHeaderSize: 16 * 1024 });
+  server.on("connection", (socket) => {
+    const peer = readPeer(socket.remoteAddress, rules);
+    connections.push(new Connection({ socket, tcp: socket, peer, headerBytes: 0 }));
+  });
+  server.on("request", (req) => {
+    connections[0]?.inTurn({ req, start: () => void started.push(req.url ?? "") });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  cleanup(() => server.close());
+  const client = new RawConnection((server.address() as AddressInfo).port);
+  cleanup(() => client.destroy());
+  const head = (target: string): string => request(target, "GET", `X-Large: ${"x".repeat(15_000)}\r\n`);
+  const names = Array.from({ length: 90 }, (_, i) => `/v2/${i}`);
+  client.write(names.map(head).join(""));
+  const readBytes = (): number => connections[0]?.receivedBytes ?? 0;
+  await eventually("the bound is reached", () => readBytes() > 64 * 1024);
+  // What could be read would be by now: each of these begins and ends after the one before.
+  for (let i = 0; i < 20; i += 1) await new Promise((resolve) => setImmediate(resolve));
+  for (const [i, name] of names.entries()) {
+    await eventually(`${name} has its turn`, () => started.length === i + 1);
+    expect(started.at(-1)).toBe(name);
+    expect(readBytes() - i * head(name).length).toBeLessThan((64 + 64 + 16 + 16) * 1024);
+    connections[0]?.endTurn();
+  }
+});
+
+test("an upgrade that is declined is the last request of its connection, so nothing behind it is taken for one", async () => {
+  const { client, upstream, answer } = await start();
+  const upgrade = request("/v2/1", "GET", "Connection: Upgrade\r\nUpgrade: irc\r\n");
+  const hidden = request("/v2/hidden");
+  client.write(upgrade + request("/v2/2", "POST", `Content-Length: ${hidden.length}\r\n`));
+  await eventually("the first is at the upstream", () => upstream.received.length === 1);
+  client.write(hidden);
+  await answer("/v2/1");
+  const response = await client.read();
+  expect(response.body).toBe("/v2/1");
+  expect(valuesOf(response.rawHeaders, "connection")).toEqual(["close"]);
+  await within("the connection ends", client.closed);
+  expect(targets(upstream)).toEqual(["/v2/1"]);
+});
+
+/** A request that is charged nothing and reaches nobody. */
+function fetchElsewhere(port: number): Promise<Response> {
+  return fetch(`http://127.0.0.1:${port}/elsewhere`);
+}

@@ -1,0 +1,185 @@
+// The fast lane over real sockets: it answers as Node's server would, gives a connection to Node's parser with every
+// byte in its place, and keeps the bounds of all connections.
+import { createServer } from "node:http";
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually, within } from "../support/eventually.ts";
+import { type Overrides, startTestGateway } from "../support/gateway.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { startUpstream } from "../support/upstream.ts";
+
+const cleanup = useCleanup();
+const fields = "Host: a\r\nAuthorization: Bearer t\r\n";
+const get = (target: string, method = "GET"): string => `${method} ${target} HTTP/1.1\r\n${fields}\r\n`;
+const post = (target: string, body: string): string =>
+  `POST ${target} HTTP/1.1\r\n${fields}Content-Length: ${body.length}\r\n\r\n${body}`;
+const inChunks = (target: string): string =>
+  `POST ${target} HTTP/1.1\r\n${fields}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`;
+
+async function start(respond: Parameters<typeof startUpstream>[0], overrides: Overrides = {}) {
+  const upstream = await startUpstream(respond);
+  cleanup(() => upstream.close());
+  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
+  cleanup(() => gateway.close());
+  const connection = new RawConnection(gateway.traffic.port);
+  cleanup(() => connection.destroy());
+  return { upstream, gateway, connection };
+}
+
+test("answers are framed as Node's own are: by length, in chunks, by the head alone", async () => {
+  const { connection } = await start((req, res, body) => {
+    if (req.url === "/v2/chunks") {
+      res.flushHeaders();
+      res.write("first");
+      setTimeout(() => res.end("second"), 20);
+    } else if (req.url === "/v2/short-chunk") {
+      res.flushHeaders();
+      res.end("short");
+    } else if (req.url === "/v2/204") res.writeHead(204).end();
+    else if (req.url === "/v2/304") res.writeHead(304, { "Content-Length": "9" }).end();
+    else res.end(`${req.method} ${body}`);
+  });
+  const exchanges = [
+    [get("/v2/length"), "GET", 200, "GET ", "content-length"],
+    [post("/v2/length", "hi"), "POST", 200, "POST hi", "content-length"],
+    [post("/v2/length", "x".repeat(9_000)), "POST", 200, `POST ${"x".repeat(9_000)}`, "content-length"],
+    [get("/v2/chunks"), "GET", 200, "firstsecond", "transfer-encoding"],
+    [get("/v2/short-chunk"), "GET", 200, "short", "transfer-encoding"],
+    [get("/v2/chunks", "HEAD"), "HEAD", 200, "", null],
+    [get("/v2/204"), "GET", 204, "", null],
+    [get("/v2/304"), "GET", 304, "", "content-length"],
+    [get("/nowhere"), "GET", 404, null, "content-length"],
+    [get("/nowhere", "HEAD"), "HEAD", 404, "", "content-length"],
+  ] as const;
+  for (const [bytes, method, status, body, framing] of exchanges) {
+    connection.write(bytes);
+    const answer = await connection.read({ method });
+    expect(answer.status).toBe(status);
+    if (body !== null) expect(answer.body).toBe(body);
+    const isFramed = (name: string): boolean => valuesOf(answer.rawHeaders, name).length === 1;
+    expect([isFramed("content-length"), isFramed("transfer-encoding")]).toEqual([
+      framing === "content-length",
+      framing === "transfer-encoding",
+    ]);
+    expect(valuesOf(answer.rawHeaders, "connection")).toEqual(["keep-alive"]);
+    expect(valuesOf(answer.rawHeaders, "date")).toHaveLength(1);
+    expect(valuesOf(answer.rawHeaders, "ratelimit-remaining")).toHaveLength(1);
+  }
+  expect(connection.rest).toBe("");
+});
+
+test("a connection goes on with Node's parser where a request is not simple, and counts on", async () => {
+  const { connection, upstream } = await start((req, res, body) => void res.end(`${req.url} ${body}`), {
+    listen: { maxRequestsPerConnection: 4 },
+  });
+  connection.write(get("/v2/1"));
+  expect((await connection.read()).body).toBe("/v2/1 ");
+  connection.write(inChunks("/v2/2"));
+  expect((await connection.read()).body).toBe("/v2/2 hi");
+  connection.write(get("/v2/3"));
+  expect((await connection.read()).body).toBe("/v2/3 ");
+  connection.write(get("/v2/4"));
+  const last = await connection.read();
+  expect(last.body).toBe("/v2/4 ");
+  expect(valuesOf(last.rawHeaders, "connection")).toEqual(["close"]);
+  expect(await within("the connection ends", connection.closed)).toBe("end");
+  expect(upstream.received.map(({ target }) => target)).toEqual(["/v2/1", "/v2/2", "/v2/3", "/v2/4"]);
+});
+
+test("a client that says that it is the last request is told so, and what comes behind is no request", async () => {
+  const { connection, upstream } = await start((_req, res) => void res.end("ok"));
+  connection.write(get("/v2/1").replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
+  await eventually("it is at the upstream", () => upstream.received.length === 1);
+  connection.write(get("/v2/2"));
+  const answer = await connection.read();
+  expect([answer.status, answer.body, valuesOf(answer.rawHeaders, "connection")]).toEqual([200, "ok", ["close"]]);
+  expect(await within("the connection ends", connection.closed)).toBe("end");
+  expect([connection.rest, upstream.received.length]).toEqual(["", 1]);
+});
+
+test("the last request that a connection may have says so in the fast lane too", async () => {
+  const { connection } = await start((_req, res) => void res.end(), { listen: { maxRequestsPerConnection: 2 } });
+  connection.write(get("/v2/1"));
+  expect(valuesOf((await connection.read()).rawHeaders, "connection")).toEqual(["keep-alive"]);
+  connection.write(get("/v2/2"));
+  expect(valuesOf((await connection.read()).rawHeaders, "connection")).toEqual(["close"]);
+  expect(await within("the connection ends", connection.closed)).toBe("end");
+});
+
+test("what comes while a request is answered has its turn after it, whole or in pieces", async () => {
+  let release: () => void = () => {};
+  const { connection, upstream } = await start((req, res) => {
+    const answer = (): void => void res.end(req.url);
+    if (req.url === "/v2/1") release = answer;
+    else answer();
+  });
+  connection.write(get("/v2/1"));
+  await eventually("it is at the upstream", () => upstream.received.length === 1);
+  connection.write(get("/v2/2") + get("/v2/3").slice(0, 10));
+  connection.write(get("/v2/3").slice(10));
+  release();
+  for (const target of ["/v2/1", "/v2/2", "/v2/3"]) expect((await connection.read()).body).toBe(target);
+});
+
+test("a CONNECT that comes while a request is answered is refused in its turn", async () => {
+  let release: () => void = () => {};
+  const { connection, upstream } = await start((_req, res) => {
+    release = () => void res.end();
+  });
+  connection.write(get("/v2/1"));
+  await eventually("it is at the upstream", () => upstream.received.length === 1);
+  connection.write("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n");
+  release();
+  expect((await connection.read()).status).toBe(200);
+  expect((await connection.read()).status).toBe(501);
+  expect(await within("the connection ends", connection.closed)).toBe("end");
+});
+
+test("of what comes while a request is answered, no more is taken than is kept", async () => {
+  const { connection, upstream } = await start(() => {});
+  connection.write(get("/v2/1"));
+  await eventually("it is at the upstream", () => upstream.received.length === 1);
+  connection.write(Buffer.alloc(64 * 1024 * 1024, "x"));
+  const unsent = (): number => connection.socket.writableLength;
+  await eventually("it waits", async () => {
+    const before = unsent();
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    return unsent() === before;
+  });
+  expect(unsent()).toBeGreaterThan(32 * 1024 * 1024);
+});
+
+test("a client that closes its side while it is answered counts as gone; one that is idle is let go", async () => {
+  let closed = 0;
+  const { connection, upstream, gateway } = await start((_req, res) => {
+    res.on("close", () => {
+      closed += 1;
+    });
+  });
+  connection.write(get("/v2/1"));
+  await eventually("it is at the upstream", () => upstream.received.length === 1);
+  connection.socket.end();
+  await eventually("the upstream's request is cancelled", () => closed === 1);
+  const idle = new RawConnection(gateway.traffic.port);
+  idle.write(get("/nowhere"));
+  expect((await idle.read()).status).toBe(404);
+  idle.socket.end();
+  expect(await within("it is closed", idle.closed)).toBe("end");
+});
+
+test("the fields about the connection are those that Node's server writes", async () => {
+  const { connection } = await start((_req, res) => void res.end());
+  const plain = createServer({ keepAliveTimeout: 5_000 }, (_req, res) => void res.end());
+  await new Promise<void>((resolve) => plain.listen(0, "127.0.0.1", resolve));
+  cleanup(() => void plain.close());
+  const node = new RawConnection((plain.address() as { port: number }).port);
+  cleanup(() => node.destroy());
+  node.write(get("/"));
+  connection.write(get("/v2/1"));
+  const names = ["connection", "keep-alive"];
+  const [own, expected] = [await connection.read(), await node.read()];
+  const about = ({ rawHeaders }: { rawHeaders: readonly string[] }) => names.map((name) => valuesOf(rawHeaders, name));
+  expect(about(own)[0]).toEqual(about(expected)[0]);
+  expect(about(own)[1]?.[0]).toMatch(/^timeout=\d+$/);
+});

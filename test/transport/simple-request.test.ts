@@ -1,0 +1,141 @@
+// The fast lane's parser beside Node's: what it takes for one simple request, Node's reads as the same request and as
+// nothing else. What it does not take, Node's parser decides alone.
+import { createServer, type IncomingMessage } from "node:http";
+import { duplexPair } from "node:stream";
+import { describe, expect, test } from "vitest";
+import { readSimpleRequest } from "../../src/transport/raw/simple-request.ts";
+import { mutateBytes, mutateLineEnd } from "../conformance/fuzz/byte-mutations.ts";
+import { Random } from "../conformance/fuzz/random.ts";
+import { serialize, validRequest } from "../conformance/fuzz/request-parts.ts";
+import { requestCases } from "../conformance/requests/corpus.ts";
+import { within } from "../support/eventually.ts";
+
+const read = (bytes: string) => readSimpleRequest(Buffer.from(bytes, "latin1"));
+const head = "GET /v2/x HTTP/1.1\r\nHost: a\r\n";
+
+interface Seen {
+  readonly method: string;
+  readonly target: string;
+  readonly rawHeaders: readonly string[];
+  readonly body: string;
+  readonly version: string;
+  readonly keepsAlive: boolean;
+}
+
+/** What Node's server makes of the bytes, and of the end behind them. */
+async function readByNode(bytes: Buffer): Promise<readonly Seen[]> {
+  const seen: Seen[] = [];
+  const server = createServer({ requireHostHeader: false }, (req: IncomingMessage, res) => {
+    const chunks: Buffer[] = [];
+    req.on("data", (chunk: Buffer) => chunks.push(chunk));
+    req.on("end", () => {
+      const { method = "", url: target = "", rawHeaders, httpVersion: version } = req;
+      const body = Buffer.concat(chunks).toString("latin1");
+      seen.push({ method, target, rawHeaders, body, version, keepsAlive: res.shouldKeepAlive });
+      res.end();
+    });
+  });
+  server.on("clientError", (_error, socket) => socket.destroy());
+  const [client, gateway] = duplexPair();
+  server.emit("connection", gateway);
+  client.resume();
+  const closed = new Promise((resolve) => client.once("close", resolve));
+  client.on("error", () => {});
+  client.end(bytes);
+  await within("Node is done with it", closed);
+  return seen;
+}
+
+async function expectSameAsNode(bytes: Buffer): Promise<boolean> {
+  const simple = readSimpleRequest(bytes);
+  if (simple === null) return false;
+  const { method, target, rawHeaders, body, isLast } = simple;
+  const own = { method, target, rawHeaders, body: body.toString("latin1"), version: "1.1", keepsAlive: !isLast };
+  expect(await readByNode(bytes), JSON.stringify(bytes.toString("latin1"))).toEqual([own]);
+  return true;
+}
+
+test("a head, a head with a body, white space around values", () => {
+  expect(read(`${head}\r\n`)).toEqual({
+    method: "GET",
+    target: "/v2/x",
+    rawHeaders: ["Host", "a"],
+    body: Buffer.alloc(0),
+    isLast: false,
+  });
+  expect(read("POST /v2/x?a=1 HTTP/1.1\r\nHost:\t a b \t\r\nContent-Length: 2\r\nX:\r\n\r\nhi")).toEqual({
+    method: "POST",
+    target: "/v2/x?a=1",
+    rawHeaders: ["Host", "a b", "Content-Length", "2", "X", ""],
+    body: Buffer.from("hi"),
+    isLast: false,
+  });
+  expect(read(`${head}Connection: close\r\n\r\n`)).toMatchObject({ isLast: true });
+  expect(read(`${head}Connection: keep-alive\r\n\r\n`)).toMatchObject({ isLast: false });
+});
+
+describe("left to Node's parser", () => {
+  const cases: Readonly<Record<string, string>> = {
+    "a head without its end": head,
+    "a head without fields": "GET /v2/x HTTP/1.1\r\n\r\n",
+    "a body that is not whole": `${head}Content-Length: 2\r\n\r\nh`,
+    "something behind the body": `${head}Content-Length: 2\r\n\r\nhi!`,
+    "something behind a head without length": `${head}\r\nh`,
+    "a second request": `${head}\r\n${head}\r\n`,
+    "an empty line before": `\r\n${head}\r\n`,
+    "two lengths": `${head}Content-Length: 0\r\nContent-Length: 0\r\n\r\n`,
+    "a length with a sign": `${head}Content-Length: +0\r\n\r\n`,
+    "an empty length": `${head}Content-Length:\r\n\r\n`,
+    "a list of lengths": `${head}Content-Length: 0, 0\r\n\r\n`,
+    "an encoding": `${head}Transfer-Encoding: chunked\r\n\r\n`,
+    "an encoding in another spelling": `${head}tRANSFER-eNCODING: identity\r\n\r\n`,
+    "Connection twice": `${head}Connection: close\r\nConnection: keep-alive\r\n\r\n`,
+    "Connection: Close": `${head}Connection: Close\r\n\r\n`,
+    "Connection that names a field": `${head}Connection: keep-alive, Authorization\r\n\r\n`,
+    "Proxy-Connection": `${head}Proxy-Connection: keep-alive\r\n\r\n`,
+    "an expectation": `${head}Expect: 100-continue\r\n\r\n`,
+    "an upgrade": `${head}Upgrade: websocket\r\n\r\n`,
+    "HTTP/1.0": "GET /v2/x HTTP/1.0\r\nHost: a\r\n\r\n",
+    "an unusual method": "PROPFIND /v2/x HTTP/1.1\r\nHost: a\r\n\r\n",
+    "a method in lower case": "get /v2/x HTTP/1.1\r\nHost: a\r\n\r\n",
+    "the absolute form": "GET http://a/v2/x HTTP/1.1\r\nHost: a\r\n\r\n",
+    "the asterisk": "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+    "a backslash in the target": "GET /v2\\x HTTP/1.1\r\nHost: a\r\n\r\n",
+    "a fragment": "GET /v2/x#y HTTP/1.1\r\nHost: a\r\n\r\n",
+    "two spaces": "GET  /v2/x HTTP/1.1\r\nHost: a\r\n\r\n",
+    "white space before a colon": `${head}X : y\r\n\r\n`,
+    "a folded line": `${head}X: y\r\n z\r\n\r\n`,
+    "a line without a colon": `${head}X\r\n\r\n`,
+    "a field without a name": `${head}: x\r\n\r\n`,
+    "a bare line feed": `${head}X: y\nZ: z\r\n\r\n`,
+    "a bare carriage return": `${head}X: y\rZ: z\r\n\r\n`,
+    "a NUL": `${head}X: \0\r\n\r\n`,
+    "a byte over 127": `${head}X: \xe4\r\n\r\n`,
+    "201 fields": `${head}${"X: y\r\n".repeat(200)}\r\n`,
+    "a head of over 16 KiB": `${head}X: ${"y".repeat(16 * 1024)}\r\n\r\n`,
+  };
+  for (const [name, bytes] of Object.entries(cases)) test(name, () => expect(read(bytes)).toBeNull());
+});
+
+test("a hostile line costs no more than its length", () => {
+  // Would take minutes if a character could be taken by more than one part of the pattern.
+  const line = `X:${" ".repeat(8_000)}`;
+  for (let i = 0; i < 200; i += 1) expect(read(`${head}${line}${line}\0\r\n\r\n`)).toBeNull();
+});
+
+test("every case of the request corpus that it takes, Node reads the same", async () => {
+  let taken = 0;
+  for (const { bytes } of requestCases) if (await expectSameAsNode(Buffer.from(bytes, "latin1"))) taken += 1;
+  expect(taken).toBeGreaterThan(50);
+});
+
+test("so does each of 20,000 mutated requests", async () => {
+  let taken = 0;
+  for (let seed = 0; seed < 20_000; seed += 1) {
+    const random = new Random(seed);
+    const valid = serialize(validRequest(random, `m${seed}`));
+    const mutated = random.oneIn(3) ? mutateLineEnd(random, valid) : mutateBytes(random, valid);
+    if (await expectSameAsNode(Buffer.from(mutated, "latin1"))) taken += 1;
+  }
+  expect(taken).toBeGreaterThan(2_000);
+});

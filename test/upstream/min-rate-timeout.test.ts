@@ -1,0 +1,81 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { MinRateTimeout } from "../../src/upstream/min-rate-timeout.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const kib16 = 16 * 1024;
+
+function patienceOf(timeoutMs: number) {
+  const beganMs = performance.now();
+  const exhaustedAfterMs: number[] = [];
+  const nowMs = (): number => performance.now() - beganMs;
+  const patience = new MinRateTimeout({ timeoutMs, nowMs, onExhausted: () => exhaustedAfterMs.push(nowMs()) });
+  return { patience, exhaustedAfterMs };
+}
+
+test("a client that does nothing is waited for as long as the timeout says", () => {
+  const { patience, exhaustedAfterMs } = patienceOf(60_000);
+  patience.begin();
+  vi.advanceTimersByTime(59_999);
+  expect(exhaustedAfterMs).toEqual([]);
+  vi.advanceTimersByTime(2);
+  expect(exhaustedAfterMs).toEqual([60_000]);
+});
+
+test("one byte a second does not buy a second", () => {
+  const { patience, exhaustedAfterMs } = patienceOf(60_000);
+  patience.begin();
+  for (let second = 0; second < 70; second += 1) {
+    vi.advanceTimersByTime(1_000);
+    patience.moved(1);
+  }
+  expect(exhaustedAfterMs[0]).toBeGreaterThanOrEqual(60_000);
+  expect(exhaustedAfterMs[0]).toBeLessThan(60_010);
+});
+
+test("16 KiB a second is waited for without end", () => {
+  const { patience, exhaustedAfterMs } = patienceOf(5_000);
+  patience.begin();
+  for (let second = 0; second < 600; second += 1) {
+    vi.advanceTimersByTime(1_000);
+    patience.moved(kib16);
+  }
+  expect(exhaustedAfterMs).toEqual([]);
+  vi.advanceTimersByTime(5_001);
+  expect(exhaustedAfterMs).toHaveLength(1);
+});
+
+test("what moved fast before is no credit for standing still later", () => {
+  const { patience, exhaustedAfterMs } = patienceOf(5_000);
+  patience.begin();
+  patience.moved(1024 * kib16);
+  vi.advanceTimersByTime(5_001);
+  expect(exhaustedAfterMs).toHaveLength(1);
+});
+
+test("the time in which something else is waited for does not count", () => {
+  const { patience, exhaustedAfterMs } = patienceOf(5_000);
+  patience.begin();
+  vi.advanceTimersByTime(4_000);
+  patience.pause();
+  vi.advanceTimersByTime(60_000);
+  patience.begin();
+  vi.advanceTimersByTime(999);
+  expect(exhaustedAfterMs).toEqual([]);
+  vi.advanceTimersByTime(2);
+  expect(exhaustedAfterMs).toHaveLength(1);
+});
+
+test("after its end nothing happens any more", () => {
+  const { patience, exhaustedAfterMs } = patienceOf(5_000);
+  patience.begin();
+  patience.end();
+  vi.advanceTimersByTime(60_000);
+  expect(exhaustedAfterMs).toEqual([]);
+  expect(vi.getTimerCount()).toBe(0);
+});
