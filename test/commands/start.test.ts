@@ -1,9 +1,10 @@
 // The command as a user starts it: a process of its own, its lines, its exit code.
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
+import { startProcessGroup } from "../support/process-group.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
@@ -22,8 +23,8 @@ function headgate(args: readonly string[]): Run {
 }
 
 function run(command: string, args: readonly string[]): Run {
-  const child = spawn(command, args, { cwd: root, env: { PATH: process.env["PATH"] } });
-  onTestFinished(() => void child.kill("SIGKILL"));
+  const { child, end } = startProcessGroup(command, args, { cwd: root, env: { PATH: process.env["PATH"] } });
+  onTestFinished(end);
   const output = { out: "", err: "" };
   const watchers = new Set<() => void>();
   child.stdout.on("data", (data: Buffer) => {

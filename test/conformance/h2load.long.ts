@@ -1,11 +1,12 @@
 // h2load, an HTTP/2 client that shares no code with Node's user-visible API: many streams over many connections, none
 // lost and none answered wrong, and nothing left behind.
-import { spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { upstreamConnections } from "../support/metrics.ts";
+import { startProcessGroup } from "../support/process-group.ts";
 import { useTls } from "../support/tls-listener.ts";
 import { startUpstream } from "../support/upstream.ts";
 
@@ -18,8 +19,8 @@ const skip = !installed && HEADGATE_REQUIRE !== "all";
 
 function h2load(args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = spawn("nice", ["-n", "10", "h2load", ...args]);
-    cleanup(() => child.kill());
+    const { child, end } = startProcessGroup("nice", ["-n", "10", "h2load", ...args]);
+    cleanup(end);
     let output = "";
     child.stdout.on("data", (text) => {
       output += String(text);

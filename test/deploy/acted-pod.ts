@@ -1,6 +1,5 @@
 // A pod with the sidecar, acted out with processes as the kubelet would: what is started, asked and told, and when, is read
 // from the manifests, with every duration at a tenth. The application ends at once when it is told to, as legacy ones do.
-import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { get } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -9,6 +8,7 @@ import { loadSettings } from "../../src/config/load.ts";
 import type { Cleanup } from "../support/cleanup.ts";
 import { within } from "../support/eventually.ts";
 import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
+import { startProcessGroup } from "../support/process-group.ts";
 import { freeAddress } from "../support/unavailable.ts";
 import { at, folder, only, readManifests } from "./manifests.ts";
 
@@ -33,16 +33,11 @@ export async function startPod(cleanup: Cleanup, settings: readonly string[] = [
   events.push("gateway started");
   await probe(gateway, at(sidecar, "startupProbe"));
   events.push("startup probe succeeded");
-  const app = spawn(process.execPath, [legacyApplication, new URL(upstream).port], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const appGone = once(app, "exit").then(() => void events.push("application gone"));
+  const app = startProcessGroup(process.execPath, [legacyApplication, new URL(upstream).port], { stderr: "inherit" });
+  const appGone = app.exited.then(() => void events.push("application gone"));
   void gateway.exited.then(() => events.push("gateway gone"));
-  cleanup(async () => {
-    app.kill("SIGKILL");
-    await appGone;
-  });
-  await within("the application listens", once(app.stdout, "data"));
+  cleanup(app.end);
+  await within("the application listens", once(app.child.stdout, "data"));
   events.push("application started");
   await probe(gateway, at(sidecar, "readinessProbe"));
   events.push("ready");
@@ -57,7 +52,7 @@ export async function startPod(cleanup: Cleanup, settings: readonly string[] = [
     const told = runHooks ? sleep((Number(at(application, "lifecycle.preStop.sleep.seconds")) * 1_000) / scale) : null;
     const ended = Promise.resolve(told).then(async () => {
       events.push("application told");
-      app.kill("SIGTERM");
+      app.child.kill("SIGTERM");
       await appGone;
       // The sidecar's turn, unless its hook is still running.
       await hook;
@@ -104,11 +99,9 @@ async function probe(gateway: GatewayProcess, description: unknown): Promise<voi
 async function runExec([command, ...args]: readonly string[], gateway: GatewayProcess): Promise<void> {
   if (command !== "node") throw new Error(`the image has no ${command}`);
   const here = args.map((arg) => arg.replace("process.kill(1,", `process.kill(${gateway.pid},`));
-  const hook: ChildProcess = spawn(process.execPath, here, { stdio: ["ignore", "inherit", "inherit"] });
-  const returned = once(hook, "exit");
-  const outlives = await Promise.race([returned.then(() => false), gateway.exited.then(() => true)]);
+  const { exited, end } = startProcessGroup(process.execPath, here, { stdout: "inherit", stderr: "inherit" });
+  const outlives = await Promise.race([exited.then(() => false), gateway.exited.then(() => true)]);
   // Kubernetes would send its own signal then, and a second one cuts the drain short.
   if (!outlives) throw new Error("the hook returned before the gateway had ended");
-  hook.kill("SIGKILL");
-  await returned;
+  await end();
 }

@@ -1,13 +1,12 @@
 // A real Prometheus before gateways: started with the repository's own configuration and rules, in which only the
 // targets and the intervals are replaced.
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parse, stringify } from "yaml";
 import type { Cleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
+import { startProcessGroup } from "../support/process-group.ts";
 import { freeAddress } from "../support/unavailable.ts";
 
 const shipped = new URL("../../deploy/prometheus/", import.meta.url);
@@ -43,14 +42,11 @@ export async function startPrometheus(
   writeFileSync(file, adapted(readFileSync(file, "utf8"), targets, intervalSeconds));
   const url = await freeAddress();
   const options = [`--config.file=${file}`, `--storage.tsdb.path=${join(folder, "data")}`, "--log.level=error"];
-  const child = spawn("prometheus", [...options, `--web.listen-address=${new URL(url).host}`], {
-    stdio: ["ignore", "ignore", "inherit"],
+  const { end } = startProcessGroup("prometheus", [...options, `--web.listen-address=${new URL(url).host}`], {
+    stdout: "ignore",
+    stderr: "inherit",
   });
-  const exited = once(child, "close");
-  cleanup(async () => {
-    child.kill("SIGKILL");
-    await exited;
-  });
+  cleanup(end);
   await eventually(
     "Prometheus is ready",
     async () => (await fetch(`${url}/-/ready`).catch(() => null))?.ok === true,

@@ -1,12 +1,12 @@
 // The gateway as a process of its own, as an operator starts it: what a test does in its own process (thousands of
 // connections, garbage collection) then neither slows it nor counts as its sockets.
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { get } from "node:http";
 import { fileURLToPath } from "node:url";
 import type { Cleanup } from "./cleanup.ts";
 import { within } from "./eventually.ts";
+import { startProcessGroup } from "./process-group.ts";
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
@@ -47,7 +47,7 @@ export async function startGatewayProcess(
   const file = config === undefined ? [] : ["--config", config];
   const command = [process.execPath, main, "start", ...file, ...listeners, ...set];
   const limit = maxOpenFiles === "unlimited" ? ":" : `ulimit -n ${maxOpenFiles}`;
-  const child = spawn("/bin/sh", ["-c", `${limit}; exec "$0" "$@"`, ...command], { env: {} });
+  const { child, end } = startProcessGroup("/bin/sh", ["-c", `${limit}; exec "$0" "$@"`, ...command], { env: {} });
   const output = { out: "", err: "" };
   let wake: () => void = () => {};
   child.stdout.on("data", (data: Buffer) => {
@@ -59,10 +59,7 @@ export async function startGatewayProcess(
   });
   const exited = once(child, "close").then(([code, signal]) => ({ code, signal }));
   void exited.then(() => wake());
-  cleanup(async () => {
-    child.kill("SIGKILL");
-    await exited;
-  });
+  cleanup(end);
   const portOf = async (listener: string): Promise<number> => {
     const pattern = new RegExp(`"listener":"${listener}","host":"[^"]+","port":(\\d+)`);
     for (;;) {

@@ -1,11 +1,11 @@
 // Upstreams that cannot be had: nobody listens, nobody accepts, or every connection to it is taken.
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect } from "node:net";
 import type { Cleanup } from "./cleanup.ts";
 import { eventually } from "./eventually.ts";
 import type { TestGateway } from "./gateway.ts";
 import { upstreamConnections } from "./metrics.ts";
+import { startProcessGroup } from "./process-group.ts";
 import { RawConnection } from "./raw-connection.ts";
 import { startRawUpstream } from "./upstream.ts";
 
@@ -25,8 +25,8 @@ export async function startUnaccepting(cleanup: Cleanup): Promise<{ url: string;
   const listen =
     "const s = require('http').createServer((_, res) => res.end('ok')).listen({ port: 0, host: '127.0.0.1', backlog: 1 }," +
     "() => console.log(s.address().port))";
-  const child = spawn(process.execPath, ["-e", listen], { stdio: ["ignore", "pipe", "ignore"] });
-  cleanup(() => child.kill("SIGKILL"));
+  const { child, end } = startProcessGroup(process.execPath, ["-e", listen], { stderr: "ignore" });
+  cleanup(end);
   const [line] = await once(child.stdout, "data");
   const port = Number(String(line));
   child.kill("SIGSTOP");

@@ -1,6 +1,6 @@
 // An upstream that can really die: a process of its own, killed without notice and started again on the same port.
-import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { type ProcessGroup, startProcessGroup } from "./process-group.ts";
 
 const script = `
   require("http").createServer((req, res) => req.resume().on("end", () => res.end("ok")))
@@ -8,7 +8,7 @@ const script = `
 `;
 
 export class UpstreamProcess {
-  #child: ChildProcess | null = null;
+  #group: ProcessGroup<"pipe", "inherit"> | null = null;
   #port = 0;
 
   get url(): string {
@@ -17,19 +17,14 @@ export class UpstreamProcess {
 
   /** Resolves when it listens; always on the port of the first time. */
   async start(): Promise<void> {
-    const child = spawn(process.execPath, ["-e", script, `${this.#port}`], { stdio: ["ignore", "pipe", "inherit"] });
-    this.#child = child;
-    const [line] = await once(child.stdout, "data");
+    const args = ["-e", script, `${this.#port}`];
+    this.#group = startProcessGroup(process.execPath, args, { stderr: "inherit" });
+    const [line] = await once(this.#group.child.stdout, "data");
     this.#port = Number(String(line));
   }
 
   /** SIGKILL: nothing is flushed and nobody is told. Resolves when it is gone. */
   async kill(): Promise<void> {
-    const child = this.#child;
-    this.#child = null;
-    if (child === null) return;
-    const gone = once(child, "exit");
-    child.kill("SIGKILL");
-    await gone;
+    await this.#group?.end();
   }
 }

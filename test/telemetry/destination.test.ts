@@ -5,7 +5,7 @@ import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rm
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
 import { type LogDestination, openDestination } from "../../src/telemetry/destination.ts";
 
 let folder: string;
@@ -120,6 +120,7 @@ test("a process whose standard output nobody reads ends all the same, within its
   opened(path, constants.O_RDONLY | constants.O_NONBLOCK);
   // A writer's end that blocks, as a shell and a container runtime make it.
   const child = spawn(process.execPath, [script], { stdio: ["pipe", opened(path, constants.O_WRONLY), "pipe"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
   const { stdin, stderr } = child;
   let told = "";
   stderr?.on("data", (chunk) => {
@@ -133,6 +134,7 @@ test("a process whose standard output nobody reads ends all the same, within its
 
 test("a process whose standard output is closed goes on, counts what it lost and ends by itself", async () => {
   const child = spawn(process.execPath, [script], { stdio: "pipe" });
+  onTestFinished(() => void child.kill("SIGKILL"));
   let told = "";
   child.stderr.on("data", (chunk) => {
     told += chunk;

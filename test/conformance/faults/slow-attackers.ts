@@ -1,11 +1,11 @@
 // slowhttptest against a gateway of its own: clients that send heads or bodies, or read answers, as slowly as they can,
 // and beside them one that behaves. The upstream is another process, so that nothing here slows what is looked at.
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { Agent, get } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { type GatewayProcess, startGatewayProcess } from "../../support/gateway-process.ts";
+import { startProcessGroup } from "../../support/process-group.ts";
 
 export const attackers = 2_000;
 
@@ -30,9 +30,9 @@ const upstreamScript = `
 
 /** A gateway that lets all attackers in at once, whatever they share. */
 export async function startTarget(cleanup: Cleanup, settings: readonly string[]): Promise<GatewayProcess> {
-  const upstream = spawn(process.execPath, ["-e", upstreamScript], { stdio: ["ignore", "pipe", "inherit"] });
-  cleanup(() => upstream.kill("SIGKILL"));
-  const [line] = await once(upstream.stdout, "data");
+  const upstream = startProcessGroup(process.execPath, ["-e", upstreamScript], { stderr: "inherit" });
+  cleanup(upstream.end);
+  const [line] = await once(upstream.child.stdout, "data");
   const open = ["auth.mode=off", "listen.maxConnectionsPerPeer=5000", "upstream.maxConnections=3000"];
   return startGatewayProcess(cleanup, `http://127.0.0.1:${Number(String(line))}`, [
     ...open,
@@ -47,10 +47,10 @@ export async function attack(cleanup: Cleanup, kind: Attack, port: number, secon
   const args = ["-c", `${attackers}`, "-r", "1500", "-l", `${seconds}`, "-p", "20", "-u", url];
   // As many descriptors as there may be; it needs one for each connection.
   const script = 'ulimit -n "$(ulimit -H -n)" && exec slowhttptest "$@"';
-  const child = spawn("bash", ["-c", script, "bash", ...attacks[kind], ...args], {
-    stdio: ["ignore", "pipe", "inherit"],
+  const { child, end } = startProcessGroup("bash", ["-c", script, "bash", ...attacks[kind], ...args], {
+    stderr: "inherit",
   });
-  cleanup(() => child.kill("SIGKILL"));
+  cleanup(end);
   let output = "";
   child.stdout.on("data", (data: Buffer) => {
     output += data.toString();

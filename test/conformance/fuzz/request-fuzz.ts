@@ -107,7 +107,7 @@ export class RequestFuzz {
     this.#believed.close();
     // A killed parent would leave its workers behind.
     await this.#backend.stop();
-    this.#backend.remove();
+    await this.#backend.remove();
   }
 
   async #runCase(row: RequestCase, localAddress: string): Promise<string[]> {

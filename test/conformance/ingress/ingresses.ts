@@ -1,12 +1,11 @@
 // The ingresses of deploy/ingress as processes, each with its shipped file: nothing in it is changed but the addresses, and
 // one word where a test wants the other choice. A file in which one of these cannot be found is an error.
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { eventually } from "../../support/eventually.ts";
+import { startProcessGroup } from "../../support/process-group.ts";
 import { accepts, freePort, isInstalled } from "../fuzz/backends/backend.ts";
 
 export interface Ingress {
@@ -126,16 +125,13 @@ async function start(cleanup: Cleanup, plan: Plan, around: Surroundings): Promis
     );
   }
   const env = { PATH: process.env["PATH"] ?? "", HOME: folder };
-  const child = spawn(plan.command, plan.args(folder), { stdio: ["ignore", "pipe", "pipe"], env });
+  // nginx and HAProxy have workers, which outlive a killed master.
+  const { child, end } = startProcessGroup(plan.command, plan.args(folder), { env });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (data: Buffer) => (output += data.toString()));
   cleanup(async () => {
-    if (child.exitCode === null && child.signalCode === null) {
-      const gone = once(child, "exit");
-      child.kill("SIGKILL");
-      await gone;
-    }
-    rmSync(folder, { recursive: true });
+    await end();
+    rmSync(folder, { recursive: true, maxRetries: 3 });
   });
   await eventually(`${plan.command} listens`, () => {
     if (child.exitCode !== null) throw new Error(`${plan.command} did not start: ${output}`);

@@ -1,10 +1,11 @@
 // varnishtest scripts, with a scripted client and a scripted server on either side of a gateway of their own. A script
 // is told where both are: ${gateway_port} listens already, and on ${upstream_port} its server has to.
-import { spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { startTestGateway } from "../../support/gateway.ts";
+import { startProcessGroup } from "../../support/process-group.ts";
 import { freeAddress } from "../../support/unavailable.ts";
 
 const isInstalled = spawnSync("varnishtest", ["-h"]).error === undefined;
@@ -37,7 +38,8 @@ test.skipIf(skip).each(scripts)(`%s${needs}`, async (script) => {
 
 async function varnishtest(script: string, gatewayPort: number, upstreamPort: string) {
   const macros = ["-D", `gateway_port=${gatewayPort}`, "-D", `upstream_port=${upstreamPort}`];
-  const child = spawn("varnishtest", ["-t", "10", ...macros, `${folder}/${script}`]);
+  const { child, end } = startProcessGroup("varnishtest", ["-t", "10", ...macros, `${folder}/${script}`]);
+  onTestFinished(end);
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (bytes) => (output += bytes));
   const [exitCode] = await once(child, "close");

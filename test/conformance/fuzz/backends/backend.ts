@@ -1,12 +1,13 @@
 // A real server behind the gateway, as a process of its own in a folder of its own, and its log of what it saw, read as
 // it grows. Whatever a server takes for a request leaves a line there, be it one that nobody sent.
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, fstatSync, mkdtempSync, openSync, readFileSync, readSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "../../../support/eventually.ts";
+import { startProcessGroup } from "../../../support/process-group.ts";
 
 export interface SeenRequest {
   /** X-Request-Id; empty if it was not a request to the server, or had none. */
@@ -30,7 +31,7 @@ export interface Backend {
   readonly take: () => SeenRequest[];
   /** Ends it; what it had not logged yet is there for a last `take` then. */
   stop(): Promise<void>;
-  remove(): void;
+  remove(): Promise<void>;
 }
 
 export interface BackendPlan {
@@ -70,7 +71,8 @@ export async function startBackend(plan: BackendPlan): Promise<Backend> {
   for (const [name, text] of Object.entries(plan.files(folder, port))) writeFileSync(join(folder, name), text);
   const output = openSync(join(folder, plan.logsToOutput ? "log" : "output"), "a");
   const errors = openSync(join(folder, "errors"), "a");
-  const child = spawn(plan.command, plan.args(folder), { stdio: ["ignore", output, errors] });
+  const group = startProcessGroup(plan.command, plan.args(folder), { stdout: output, stderr: errors });
+  const { child } = group;
   closeSync(output);
   closeSync(errors);
   await ready(child, port, join(folder, "errors"));
@@ -81,15 +83,13 @@ export async function startBackend(plan: BackendPlan): Promise<Backend> {
     shownAs: plan.shownAs,
     take: () => log.lines("log").map((line) => plan.readLine(line, log)),
     stop: async () => {
-      if (child.exitCode !== null || child.signalCode !== null) return;
-      const gone = once(child, "exit");
       child.kill("SIGTERM");
-      await gone;
+      await group.exited;
     },
-    remove: () => {
-      child.kill("SIGKILL");
+    remove: async () => {
+      await group.end();
       log.close();
-      rmSync(folder, { recursive: true });
+      rmSync(folder, { recursive: true, maxRetries: 3 });
     },
   };
 }
