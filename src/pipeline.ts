@@ -5,8 +5,8 @@ import type { Authenticator } from "./core/authenticator.ts";
 import { readBearer } from "./core/bearer.ts";
 import type { AuthOutcome } from "./core/exchange-record.ts";
 import type { Limiter } from "./core/limiter.ts";
+import { type LocalReply, localReplies } from "./core/local-reply.ts";
 import type { Decision } from "./core/policy.ts";
-import { type Problem, problems } from "./core/problem.ts";
 import {
   findBodyRefusal,
   findRefusal,
@@ -51,19 +51,19 @@ export function createDecide({ rules, store, authenticator }: PipelineParts): De
   };
 }
 
-function verdict(reading: ParsedRequest, decision: Decision, auth: AuthOutcome, problem: Problem | null): Verdict {
+function verdict(reading: ParsedRequest, decision: Decision, auth: AuthOutcome, problem: LocalReply | null): Verdict {
   return { reading, decision, auth, problem };
 }
 
-function authProblem(auth: AuthOutcome): Problem | null {
+function authProblem(auth: AuthOutcome): LocalReply | null {
   switch (auth) {
     case "accepted":
     case "skipped":
       return null;
     case "missing":
-      return problems.noToken;
+      return localReplies.noToken;
     case "invalid":
-      return problems.invalidToken;
+      return localReplies.invalidToken;
   }
 }
 

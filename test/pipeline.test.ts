@@ -7,8 +7,8 @@ import { type Peer, readPeer } from "../src/core/client-address.ts";
 import type { AuthOutcome } from "../src/core/exchange-record.ts";
 import { parseCidr } from "../src/core/ip-address.ts";
 import type { Limiter } from "../src/core/limiter.ts";
+import type { RefusalReason } from "../src/core/local-reply.ts";
 import type { Outcome, Policy } from "../src/core/policy.ts";
-import type { ProblemReason } from "../src/core/problem.ts";
 import type { RequestHead, RequestRules, Verdict } from "../src/core/request-head.ts";
 import { createPathReader } from "../src/core/request-path.ts";
 import { MemoryLimiter } from "../src/limits/memory-store.ts";
@@ -68,7 +68,7 @@ function decideWith(parts: PipelineParts): (facts: RequestHead) => Verdict {
 interface Row {
   readonly claim: string;
   readonly facts: RequestHead;
-  readonly reason: ProblemReason | null;
+  readonly reason: RefusalReason | null;
   readonly auth: AuthOutcome;
   readonly route: string | null;
 }
@@ -76,7 +76,7 @@ interface Row {
 const row = (
   claim: string,
   facts: RequestHead,
-  reason: ProblemReason | null,
+  reason: RefusalReason | null,
   auth: AuthOutcome,
   route: string | null,
 ): Row => ({ claim, facts, reason, auth, route });
@@ -249,7 +249,7 @@ describe("the quota", () => {
 });
 
 describe("unmatched: proxy", () => {
-  test.each<[target: string, rawHeaders: string[], reason: ProblemReason | null, auth: AuthOutcome]>([
+  test.each<[target: string, rawHeaders: string[], reason: RefusalReason | null, auth: AuthOutcome]>([
     ["/health", good, null, "accepted"],
     ["/health", host, "no_token", "missing"],
     ["/health", [...good, "Content-Length", "11"], "body_too_large", "accepted"],

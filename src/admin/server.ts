@@ -3,7 +3,7 @@
 import type { AddressInfo, Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Health } from "../core/health.ts";
-import { problemBody } from "../core/problem.ts";
+import { errorBody } from "../core/local-reply.ts";
 import { wantsOpenMetrics } from "./accept.ts";
 import { type AdminError, errors, rawAnswer } from "./errors.ts";
 
@@ -105,7 +105,7 @@ function answerTheRest(app: FastifyInstance, onError: AdminOptions["onError"]): 
 }
 
 function answer(reply: FastifyReply, error: AdminError): FastifyReply {
-  return uncached(reply).code(error.status).type(jsonType).send(problemBody(error));
+  return uncached(reply).code(error.status).type(jsonType).send(errorBody(error));
 }
 
 // Not a hook: the framework runs none for a path that it cannot decode.

@@ -1,7 +1,7 @@
 // One request and what became of it: filled in by the pipeline, read once by metrics and log when it is over.
 
+import type { LocalReply, RefusalReason } from "./local-reply.ts";
 import type { Decision } from "./policy.ts";
-import type { Problem, ProblemReason } from "./problem.ts";
 import type { RequestHead, Verdict } from "./request-head.ts";
 import { readTraceId } from "./trace-context.ts";
 
@@ -44,7 +44,7 @@ export interface ExchangeRecord {
   /** Status sent to the client, 0 if none was. */
   status: number;
   /** Why the gateway itself answered; null when the answer is the upstream's. */
-  problem: ProblemReason | null;
+  problem: RefusalReason | null;
   /** False if the connection ended before the response was whole. */
   complete: boolean;
 }
@@ -78,7 +78,7 @@ export function newRecord(
 }
 
 /** Bytes that never became a request, and have been answered. */
-export function unparsedRecord(client: string, decision: Decision, problem: Problem, nowMs: number): ExchangeRecord {
+export function unparsedRecord(client: string, decision: Decision, problem: LocalReply, nowMs: number): ExchangeRecord {
   return {
     source: "proxy",
     id: "",

@@ -1,8 +1,8 @@
 // The fields every response carries, from one place: whoever answers, by whichever path, takes them from here.
 // RateLimit-Reset is Unix seconds, as the API's specification rules; RateLimit (structured) counts down instead.
 import { type Clock, httpDate } from "./clock.ts";
+import type { LocalReply } from "./local-reply.ts";
 import type { Decision } from "./policy.ts";
-import type { Problem } from "./problem.ts";
 
 export type FieldKind = "standard" | "legacy" | "structured";
 
@@ -74,7 +74,7 @@ export class ResponseFields {
   }
 
   /** A whole answer of the gateway's own: every field but Connection, and the body's bytes. */
-  problem(problem: Problem, decision: Decision): { fields: string[]; body: string } {
+  problem(problem: LocalReply, decision: Decision): { fields: string[]; body: string } {
     const { body } = problem;
     const fields = this.always(decision);
     if (problem.status === 429) fields.push("Retry-After", `${this.retryAfterSeconds(decision)}`);
@@ -85,7 +85,7 @@ export class ResponseFields {
     return { fields, body };
   }
 
-  #challenge(problem: Problem): string {
+  #challenge(problem: LocalReply): string {
     const realm = `Bearer realm="${this.#realm}"`;
     return problem.reason === "invalid_token" ? `${realm}, error="invalid_token"` : realm;
   }

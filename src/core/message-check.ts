@@ -1,6 +1,6 @@
 // What the HTTP parser lets through and a gateway must not: each of these has let a request mean one thing to a proxy
 // and another to the server behind it. One pass over the fields as they came.
-import { type Problem, problems } from "./problem.ts";
+import { type LocalReply, localReplies } from "./local-reply.ts";
 import { isValidHost } from "./request-target.ts";
 
 export interface MessageFacts {
@@ -23,9 +23,9 @@ const versions: ReadonlySet<string> = new Set(["1.0", "1.1", "2"]);
 const maxTargetBytes = 8192;
 
 export interface MessageReading {
-  readonly problem: Problem | null;
+  readonly problem: LocalReply | null;
   /** What is wrong with it besides its target's length. */
-  readonly flaw: Problem | null;
+  readonly flaw: LocalReply | null;
   readonly host: string;
   /** Bytes of the body, null if its end is told by its framing, 0 if there is none. */
   readonly contentLength: number | null;
@@ -53,7 +53,7 @@ export function readMessage(facts: MessageFacts): MessageReading {
   const contentLength = readLength(seen, facts);
   const flaw = findProblem(seen, facts);
   return {
-    problem: target.length > maxTargetBytes ? problems.targetTooLong : flaw,
+    problem: target.length > maxTargetBytes ? localReplies.targetTooLong : flaw,
     flaw,
     host: seen.hosts[0] ?? "",
     contentLength,
@@ -124,22 +124,22 @@ function note(seen: Seen, name: string, value: string): void {
   }
 }
 
-function findProblem(seen: Seen, facts: MessageFacts): Problem | null {
+function findProblem(seen: Seen, facts: MessageFacts): LocalReply | null {
   const { hosts, lengths, encodings, expectations } = seen;
   const { method, httpVersion } = facts;
   // The parser lets HTTP/0.9 and HTTP/2.0 through as versions of a text that is neither.
-  if (!versions.has(httpVersion)) return problems.malformed;
-  if (httpVersion === "2" && isMalformedHttp2(seen, facts)) return problems.malformed;
-  if (hosts.length !== 1 || !isValidHost(hosts[0] ?? "")) return problems.badHost;
-  if (seen.hasUnderscore) return problems.badFieldName;
+  if (!versions.has(httpVersion)) return localReplies.malformed;
+  if (httpVersion === "2" && isMalformedHttp2(seen, facts)) return localReplies.malformed;
+  if (hosts.length !== 1 || !isValidHost(hosts[0] ?? "")) return localReplies.badHost;
+  if (seen.hasUnderscore) return localReplies.badFieldName;
   // RFC 9112, 6.1 and 6.3: a length beside an encoding, or an encoding in HTTP/1.0, is how requests are smuggled.
-  if (encodings.length > 0 && (lengths.length > 0 || httpVersion === "1.0")) return problems.malformed;
-  if (lengths.length > 1 || (lengths[0] !== undefined && !/^\d{1,15}$/.test(lengths[0]))) return problems.malformed;
+  if (encodings.length > 0 && (lengths.length > 0 || httpVersion === "1.0")) return localReplies.malformed;
+  if (lengths.length > 1 || (lengths[0] !== undefined && !/^\d{1,15}$/.test(lengths[0]))) return localReplies.malformed;
   if (encodings.length > 1 || (encodings[0] ?? "chunked").toLowerCase() !== "chunked")
-    return problems.unsupportedEncoding;
+    return localReplies.unsupportedEncoding;
   if (expectations.some((expectation) => expectation.toLowerCase() !== "100-continue"))
-    return problems.unsupportedExpect;
-  return refusedMethods.has(method) ? problems.unsupportedMethod : null;
+    return localReplies.unsupportedExpect;
+  return refusedMethods.has(method) ? localReplies.unsupportedMethod : null;
 }
 
 /**

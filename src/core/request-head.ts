@@ -3,9 +3,9 @@
 // answer.
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
 import type { AuthOutcome } from "./exchange-record.ts";
+import { type LocalReply, localReplies } from "./local-reply.ts";
 import { type MessageReading, readMessage } from "./message-check.ts";
 import type { Decision } from "./policy.ts";
-import { type Problem, problems } from "./problem.ts";
 import type { PathReading, ReadPath } from "./request-path.ts";
 import { type BasePaths, type RequestTarget, readTarget, rebase } from "./request-target.ts";
 
@@ -47,7 +47,7 @@ export interface Verdict {
   readonly decision: Decision;
   readonly auth: AuthOutcome;
   /** Why the gateway answers itself; null if the request is to be forwarded. */
-  readonly problem: Problem | null;
+  readonly problem: LocalReply | null;
 }
 
 const nowhere: PathReading = { kind: "outside" };
@@ -67,28 +67,28 @@ export function parseRequest(facts: RequestHead, rules: RequestRules): ParsedReq
 }
 
 /** What stands against a request before anyone asks who it is from. The quota goes first: nothing else is free. */
-export function findRefusal(reading: ParsedRequest, decision: Decision, rules: RequestRules): Problem | null {
-  if (decision.outcome === "throttled") return problems.throttled;
+export function findRefusal(reading: ParsedRequest, decision: Decision, rules: RequestRules): LocalReply | null {
+  if (decision.outcome === "throttled") return localReplies.throttled;
   if (reading.message.problem !== null) return reading.message.problem;
-  if (reading.target === undefined) return problems.malformed;
+  if (reading.target === undefined) return localReplies.malformed;
   switch (reading.path.kind) {
     case "ambiguous":
-      return problems.ambiguousPath;
+      return localReplies.ambiguousPath;
     case "outside":
-      return problems.noRoute;
+      return localReplies.noRoute;
     case "unmatched":
-      if (rules.unmatched === "reject") return problems.noRoute;
+      if (rules.unmatched === "reject") return localReplies.noRoute;
       break;
     case "route":
       break;
   }
   // The gateway itself has nothing at any path.
-  if (reading.message.endsHere) return problems.noRoute;
+  if (reading.message.endsHere) return localReplies.noRoute;
   // The base path is there, but spelled otherwise, so it cannot be taken off the original bytes.
-  return reading.upstreamTarget === null ? problems.ambiguousPath : null;
+  return reading.upstreamTarget === null ? localReplies.ambiguousPath : null;
 }
 
 /** The size comes after the token: a stranger learns nothing of the limits. */
-export function findBodyRefusal(reading: ParsedRequest, rules: RequestRules): Problem | null {
-  return (reading.message.contentLength ?? 0) > rules.maxBodyBytes ? problems.bodyTooLarge : null;
+export function findBodyRefusal(reading: ParsedRequest, rules: RequestRules): LocalReply | null {
+  return (reading.message.contentLength ?? 0) > rules.maxBodyBytes ? localReplies.bodyTooLarge : null;
 }

@@ -4,8 +4,8 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import type { ResponseFields } from "../core/fields.ts";
+import type { LocalReply, RefusalReason } from "../core/local-reply.ts";
 import type { Decision } from "../core/policy.ts";
-import type { Problem, ProblemReason } from "../core/problem.ts";
 import type { RequestHead, Verdict } from "../core/request-head.ts";
 import type { RequestListener } from "../core/request-listener.ts";
 
@@ -32,14 +32,14 @@ export interface DecidedRequest {
   readonly exchange: ExchangeRecord;
 }
 
-const doubtful: ReadonlySet<ProblemReason> = new Set([
+const doubtful: ReadonlySet<RefusalReason> = new Set([
   "malformed",
   "bad_host",
   "bad_field_name",
   "unsupported_encoding",
 ]);
 
-const isInDoubt = (reason: ProblemReason | null): boolean => reason !== null && doubtful.has(reason);
+const isInDoubt = (reason: RefusalReason | null): boolean => reason !== null && doubtful.has(reason);
 
 export abstract class Exchange {
   readonly facts: RequestHead;
@@ -97,7 +97,7 @@ export abstract class Exchange {
     this.#write(status, statusText, this.context.fields.always(decision, fields));
   }
 
-  refuse(problem: Problem): void {
+  refuse(problem: LocalReply): void {
     if (this.isHeadSent) {
       this.breakOff();
       return;

@@ -6,8 +6,8 @@ import type { Peer } from "../core/client-address.ts";
 import { type ExchangeRecord, unparsedRecord } from "../core/exchange-record.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import { maxHeadBytes } from "../core/head-bounds.ts";
+import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { Decision } from "../core/policy.ts";
-import { type Problem, problems } from "../core/problem.ts";
 import { serializeHead } from "../core/response-head.ts";
 
 export interface RawAnswersOptions {
@@ -34,7 +34,7 @@ export class RawAnswers {
   }
 
   /** The last thing on this connection, unless it has had that already. */
-  answer(connection: Answerable, problem: Problem): void {
+  answer(connection: Answerable, problem: LocalReply): void {
     const { socket, peer } = connection;
     if (connection.isClosing || !socket.writable) {
       socket.destroy();
@@ -52,25 +52,27 @@ export class RawAnswers {
 }
 
 /** What to tell a client whose bytes the parser refused; null when there is nobody left to tell. */
-export function problemOfParseError(error: Error, receivedBytes: number): Problem | null {
+export function problemOfParseError(error: Error, receivedBytes: number): LocalReply | null {
   const code = "code" in error ? String(error.code) : "";
-  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return receivedBytes > 0 ? problems.slowRequest : null;
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return receivedBytes > 0 ? localReplies.slowRequest : null;
   if (code === "HPE_HEADER_OVERFLOW") return overflowProblem(error, receivedBytes);
   // The client closed its side in the middle of a message; a reset is no message at all.
   if (code === "HPE_INVALID_EOF_STATE" || !code.startsWith("HPE_")) return null;
-  return problems.malformed;
+  return localReplies.malformed;
 }
 
 /**
  * The target was too long if the connection began with it and its line did not end in time. Of later heads the parser
  * does not say where they began, so there it is the head as a whole, which is true as well.
  */
-function overflowProblem(error: Error, receivedBytes: number): Problem {
+function overflowProblem(error: Error, receivedBytes: number): LocalReply {
   const packet = "rawPacket" in error ? error.rawPacket : undefined;
   const isFirst = packet instanceof Uint8Array && packet.byteLength === receivedBytes;
-  return isFirst && !packet.subarray(0, maxHeadBytes).includes(0x0a) ? problems.targetTooLong : problems.headTooLarge;
+  return isFirst && !packet.subarray(0, maxHeadBytes).includes(0x0a)
+    ? localReplies.targetTooLong
+    : localReplies.headTooLarge;
 }
 
-function serializeAnswer({ status, message }: Problem, fields: readonly string[], body: string): string {
+function serializeAnswer({ status, message }: LocalReply, fields: readonly string[], body: string): string {
   return serializeHead(status, message, [...fields, "Connection", "close"]) + body;
 }

@@ -1,8 +1,8 @@
 // What is wrong with a call for a decision, or with who makes it. Written for the operator who sets an ingress up: the
 // text says what is missing, and never repeats what was sent.
-import { type Problem, problems } from "../core/problem.ts";
+import { type LocalReply, localReplies } from "../core/local-reply.ts";
 
-export type CheckProblem = Pick<Problem, "status" | "message" | "errMsg">;
+export type CheckProblem = Pick<LocalReply, "status" | "message" | "errMsg">;
 
 const malformed = (errMsg: string): CheckProblem => ({ status: 400, message: "Bad Request", errMsg });
 
@@ -19,7 +19,7 @@ export const checkProblems = {
     message: "Not Found",
     errMsg: "Decisions are at /auth-request, /forward-auth and /ext-authz/.",
   },
-  malformed: problems.malformed,
-  headTooLarge: problems.headTooLarge,
-  slow: problems.slowRequest,
+  malformed: localReplies.malformed,
+  headTooLarge: localReplies.headTooLarge,
+  slow: localReplies.slowRequest,
 } as const satisfies Record<string, CheckProblem>;

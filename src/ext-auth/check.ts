@@ -5,7 +5,7 @@ import { type Peer, parseForwardedAddress } from "../core/client-address.ts";
 import { type ExchangeRecord, newRecord } from "../core/exchange-record.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import { formatIpAddress } from "../core/ip-address.ts";
-import { type Problem, problemBody, problems } from "../core/problem.ts";
+import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { RequestHead, Verdict } from "../core/request-head.ts";
 import type { DenyStatus } from "../core/settings.ts";
 import { type CheckProblem, checkProblems } from "./check-problems.ts";
@@ -89,7 +89,7 @@ function quotaAlone(verdict: Verdict): Verdict {
 
 /** The answer to a call that cannot be decided. No client is known, so there is no quota to tell of. */
 export function refuseCall(problem: CheckProblem, denyStatus: DenyStatus): CheckAnswer {
-  const body = problemBody(problem);
+  const body = errorBody(problem);
   const fields = ["X-Headgate-Status", `${problem.status}`, "Cache-Control", "no-store"];
   fields.push("Content-Type", "application/json; charset=utf-8", "Content-Length", `${body.length}`);
   return { status: statusOf(problem, denyStatus), fields, body, verdict: null };
@@ -97,9 +97,9 @@ export function refuseCall(problem: CheckProblem, denyStatus: DenyStatus): Check
 
 /** What is left to say after a bug. It has no X-Headgate-Status: nobody has decided. */
 export function undecided(): CheckAnswer {
-  const body = problemBody(problems.internal);
+  const body = errorBody(localReplies.internal);
   const fields = ["Content-Type", "application/json; charset=utf-8", "Content-Length", `${body.length}`];
-  return { status: problems.internal.status, fields, body, verdict: null };
+  return { status: localReplies.internal.status, fields, body, verdict: null };
 }
 
 function admission({ fields }: CheckerOptions, verdict: Verdict): CheckAnswer {
@@ -108,7 +108,7 @@ function admission({ fields }: CheckerOptions, verdict: Verdict): CheckAnswer {
   return { status: 200, fields: always, body: "", verdict };
 }
 
-function denial(options: CheckerOptions, verdict: Verdict, problem: Problem): CheckAnswer {
+function denial(options: CheckerOptions, verdict: Verdict, problem: LocalReply): CheckAnswer {
   const { fields, body } = options.fields.problem(problem, verdict.decision);
   fields.push("X-Headgate-Status", `${problem.status}`);
   return { status: statusOf(problem, options.denyStatus), fields, body, verdict };
@@ -118,7 +118,7 @@ function denial(options: CheckerOptions, verdict: Verdict, problem: Problem): Ch
  * Every ingress passes a 401 on, since a client has to answer it. A 501 would read as a failure of the gateway, which some
  * are told to let through.
  */
-function statusOf({ status }: Pick<Problem, "status">, denyStatus: DenyStatus): number {
+function statusOf({ status }: Pick<LocalReply, "status">, denyStatus: DenyStatus): number {
   if (status === 401) return 401;
   return denyStatus === 403 || status >= 500 ? 403 : status;
 }

@@ -4,7 +4,7 @@
 import type { Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
 import type { ConnectionBounds, ConnectionShedReason } from "../core/connection-bounds.ts";
-import { problems } from "../core/problem.ts";
+import { localReplies } from "../core/local-reply.ts";
 import type { RawAnswers } from "../exchange/raw-answer.ts";
 import { Connection } from "../transport/node/node-http1-connection.ts";
 import type { ConnectionTable } from "./connection-table.ts";
@@ -106,6 +106,6 @@ export class ConnectionLimiter {
     }
     this.#leaving.add(socket);
     socket.once("close", () => this.#leaving.delete(socket));
-    answers.answer(new Connection({ socket, tcp: socket, peer, headerBytes: 0 }), problems.overloaded);
+    answers.answer(new Connection({ socket, tcp: socket, peer, headerBytes: 0 }), localReplies.overloaded);
   }
 }

@@ -4,8 +4,8 @@
 import type { CheckRefusal } from "../core/check-refusal.ts";
 import type { ConnectionShedReason } from "../core/connection-bounds.ts";
 import type { AuthOutcome } from "../core/exchange-record.ts";
+import type { RefusalReason } from "../core/local-reply.ts";
 import type { Outcome } from "../core/policy.ts";
-import type { ProblemReason } from "../core/problem.ts";
 import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
 import type { TlsFailure } from "../core/tls.ts";
 import type { UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
@@ -69,7 +69,7 @@ export const upstreamErrorReasons = keysOf<UpstreamErrorReason>({
   other: 0,
 });
 
-export const problemReasons = keysOf<ProblemReason>({
+export const refusalReasons = keysOf<RefusalReason>({
   malformed: 0,
   ambiguous_path: 0,
   bad_host: 0,

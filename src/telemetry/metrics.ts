@@ -177,7 +177,7 @@ function answerMetrics(registry: Registry): (exchange: ExchangeRecord) => void {
     "headgate_refusals_total",
     "Answers made by the gateway itself, by reason.",
     "reason",
-    closed.problemReasons,
+    closed.refusalReasons,
   );
   return (exchange) => {
     if (exchange.problem !== null) add(refusals.get(exchange.problem));

@@ -2,7 +2,7 @@
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
-import type { Problem } from "../core/problem.ts";
+import type { LocalReply } from "../core/local-reply.ts";
 import type { RequestListener } from "../core/request-listener.ts";
 
 /** The client's side of a request, as the server presents it. */
@@ -40,5 +40,5 @@ export interface Downstream {
    */
   switchProtocols(protocol: string, fields: readonly string[]): { socket: Socket; early: readonly Buffer[] } | null;
   /** Answers for the gateway; if a head has gone out already, breaks the connection instead. */
-  refuse(problem: Problem): void;
+  refuse(problem: LocalReply): void;
 }

@@ -3,7 +3,7 @@
 // well-formed. Sends a request twice only if it had no body, was a GET or HEAD, and met the close of an idle
 // connection.
 import type { Socket } from "node:net";
-import { type Problem, problems } from "../core/problem.ts";
+import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { RequestListener } from "../core/request-listener.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../core/upstream.ts";
@@ -96,7 +96,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener 
   }
 
   /** Answers `problem` and takes the request back from the upstream. */
-  cancel(problem: Problem): void {
+  cancel(problem: LocalReply): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#downstream.refuse(problem);
@@ -248,7 +248,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener 
   }
 
   readonly #refuseBody = (why: "too_large" | "too_slow"): void => {
-    this.cancel(why === "too_large" ? problems.bodyTooLarge : problems.slowRequest);
+    this.cancel(why === "too_large" ? localReplies.bodyTooLarge : localReplies.slowRequest);
   };
 
   onDrain(): void {
@@ -258,7 +258,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener 
 
   #newPatience(): MinRateTimeout {
     const { bodyTimeoutMs: timeoutMs, nowMs } = this.#options;
-    return new MinRateTimeout({ timeoutMs, nowMs, onExhausted: () => this.cancel(problems.slowRequest) });
+    return new MinRateTimeout({ timeoutMs, nowMs, onExhausted: () => this.cancel(localReplies.slowRequest) });
   }
 
   #bodyBounds() {

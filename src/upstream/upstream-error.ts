@@ -1,6 +1,6 @@
 // One place that turns what the connection and the kernel say into the closed set of reasons and the answer to the client.
 import { failureCode } from "../core/failure.ts";
-import { type Problem, problems } from "../core/problem.ts";
+import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
 import { TlsRefused } from "./upstream-tls.ts";
 
@@ -54,13 +54,13 @@ export function upstreamErrorReason(error: Error): UpstreamErrorReason {
   return reasonsByCode[code] ?? (code.startsWith("ERR_SSL_") || code.startsWith("ERR_TLS_") ? "tls" : "other");
 }
 
-export function upstreamProblem(reason: UpstreamErrorReason): Problem {
+export function upstreamProblem(reason: UpstreamErrorReason): LocalReply {
   switch (reason) {
     case "connect_timeout":
     case "response_timeout":
-      return problems.upstreamTimeout;
+      return localReplies.upstreamTimeout;
     case "overloaded":
-      return problems.overloaded;
+      return localReplies.overloaded;
     case "refused":
     case "unreachable":
     case "certificate":
@@ -71,6 +71,6 @@ export function upstreamProblem(reason: UpstreamErrorReason): Problem {
     case "head_too_large":
     case "body_timeout":
     case "other":
-      return problems.upstreamFailed;
+      return localReplies.upstreamFailed;
   }
 }

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type FieldKind, gatewayResponseFields, ResponseFields } from "../../src/core/fields.ts";
+import { localReplies } from "../../src/core/local-reply.ts";
 import type { Decision } from "../../src/core/policy.ts";
-import { problems } from "../../src/core/problem.ts";
 import { SlidingWindow } from "../../src/core/sliding-window.ts";
 import { FakeClock } from "../support/clock.ts";
 
@@ -201,7 +201,7 @@ describe("Retry-After", () => {
 describe("an answer of the gateway's own", () => {
   test("429, to the byte", () => {
     const { fields, decision } = setUp();
-    expect(fields.problem(problems.throttled, decision(59_001, 0))).toEqual({
+    expect(fields.problem(localReplies.throttled, decision(59_001, 0))).toEqual({
       fields: [
         ...["Date", date],
         ...["RateLimit-Limit", "100", "RateLimit-Remaining", "0", "RateLimit-Reset", "1700028860"],
@@ -214,8 +214,8 @@ describe("an answer of the gateway's own", () => {
   });
 
   test.each([
-    ["without a token", problems.noToken, 'Bearer realm="finance"'],
-    ["with one that is not good", problems.invalidToken, 'Bearer realm="finance", error="invalid_token"'],
+    ["without a token", localReplies.noToken, 'Bearer realm="finance"'],
+    ["with one that is not good", localReplies.invalidToken, 'Bearer realm="finance", error="invalid_token"'],
   ])("401 %s", (_, problem, challenge) => {
     const { fields, decision } = setUp();
     const answer = fields.problem(problem, decision(59_001));
@@ -224,7 +224,7 @@ describe("an answer of the gateway's own", () => {
     expect(fieldIn(answer.fields, "RateLimit-Remaining")).toBe("7");
   });
 
-  test.each(Object.entries(problems))(
+  test.each(Object.entries(localReplies))(
     "%s has each field once, its length, and Retry-After on 429 alone",
     (_, problem) => {
       const { fields, decision } = setUp({ kinds: ["standard", "legacy", "structured"] });

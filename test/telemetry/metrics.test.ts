@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 import { getHeapStatistics } from "node:v8";
 import { expect, test } from "vitest";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
+import { localReplies } from "../../src/core/local-reply.ts";
 import type { Decision } from "../../src/core/policy.ts";
-import { problems } from "../../src/core/problem.ts";
 import { changesOf, exchangeOf, metricsOf, policy, scrape } from "./scrape.ts";
 
 /** The changes of one observation, without the buckets of histograms. */
@@ -112,7 +112,7 @@ test.each(["PROPFIND", "constructor", "__proto__", "get", ""])("method %j counts
 });
 
 test("each reason to refuse has its series", async () => {
-  for (const { reason, status } of Object.values(problems)) {
+  for (const { reason, status } of Object.values(localReplies)) {
     expect(await counted({ problem: reason, status })).toHaveProperty(
       [`headgate_refusals_total{reason="${reason}"}`],
       1,

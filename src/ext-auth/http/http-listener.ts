@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse, S
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { CheckRefusal } from "../../core/check-refusal.ts";
-import { problems } from "../../core/problem.ts";
+import { localReplies } from "../../core/local-reply.ts";
 import { serializeHead } from "../../core/response-head.ts";
 import type { DenyStatus } from "../../core/settings.ts";
 import { CallerConnections } from "../caller-connections.ts";
@@ -115,7 +115,7 @@ class HttpCalls {
     server.on("checkContinue", onCall);
     server.on("checkExpectation", onCall);
     // A CONNECT is asked about in no other way than other methods, and never leads anywhere.
-    server.on("connect", (_req, socket) => this.#refuseRaw(socket, problems.unsupportedMethod));
+    server.on("connect", (_req, socket) => this.#refuseRaw(socket, localReplies.unsupportedMethod));
     server.on("clientError", (error, socket) => this.#onClientError(error, socket));
     server.on("connection", (socket) => this.#onConnection(socket));
     return server;

@@ -6,8 +6,8 @@ import type { Peer } from "../../core/client-address.ts";
 import { newRecord, unparsedRecord } from "../../core/exchange-record.ts";
 import { maxFields, maxHeadBytes } from "../../core/head-bounds.ts";
 import { http2HeadBytes, readHttp2Head } from "../../core/http2-head.ts";
+import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import type { Decision } from "../../core/policy.ts";
-import { type Problem, problems } from "../../core/problem.ts";
 import type { RequestHead, Verdict } from "../../core/request-head.ts";
 import type { ExchangeContext, RequestSteps } from "../../exchange/exchange.ts";
 import type { Accepted } from "../../listener/acceptor.ts";
@@ -103,7 +103,7 @@ export class Http2Connection {
     }
     this.#begin(stream);
     if (rawHead.length / 2 > maxFields || http2HeadBytes(rawHead) > maxHeadBytes) {
-      this.#answerUndecided(stream, problems.headTooLarge);
+      this.#answerUndecided(stream, localReplies.headTooLarge);
       return;
     }
     const { method, target, rawHeaders } = readHttp2Head(rawHead);
@@ -118,7 +118,7 @@ export class Http2Connection {
     };
     const fail = (error: unknown): void => {
       this.#options.onFailure(error);
-      this.#answerUndecided(stream, problems.internal);
+      this.#answerUndecided(stream, localReplies.internal);
     };
     try {
       const verdict = this.#options.decide(facts);
@@ -155,12 +155,12 @@ export class Http2Connection {
     } catch (error) {
       // It has been decided: answered as undecided it would be told of twice, with another quota than it was charged.
       this.#options.onFailure(error);
-      active.refuse(problems.internal);
+      active.refuse(localReplies.internal);
     }
   }
 
   /** What could not be read as a request, or met a bug: shown the quota without spending it. */
-  #answerUndecided(stream: ServerHttp2Stream, problem: Problem): void {
+  #answerUndecided(stream: ServerHttp2Stream, problem: LocalReply): void {
     if (stream.destroyed || stream.closed || stream.headersSent) {
       stream.destroy();
       return;

@@ -4,7 +4,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { newRecord } from "../../core/exchange-record.ts";
-import { type Problem, problems } from "../../core/problem.ts";
+import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import type { RequestHead, Verdict } from "../../core/request-head.ts";
 import { mayUpgrade } from "../../core/upgrade.ts";
 import type { Exchange, ExchangeContext, RequestSteps } from "../../exchange/exchange.ts";
@@ -115,15 +115,15 @@ export class NodeRequests {
 
   onMountFailure(req: IncomingMessage, error: Error): void {
     this.#options.onFailure(error);
-    this.#connections.get(req.socket)?.active?.refuse(problems.internal);
+    this.#connections.get(req.socket)?.active?.refuse(localReplies.internal);
   }
 
   /** A bug: the client is told no more than that, and nothing more of this connection is believed. */
   #onDecideFailure(socket: Socket, error: unknown): void {
     this.#options.onFailure(error);
     const active = this.#connections.get(socket)?.active;
-    if (active === null || active === undefined) this.#answerRaw(socket, problems.internal);
-    else active.refuse(problems.internal);
+    if (active === null || active === undefined) this.#answerRaw(socket, localReplies.internal);
+    else active.refuse(localReplies.internal);
   }
 
   onClientError(error: Error, socket: Socket): void {
@@ -147,11 +147,11 @@ export class NodeRequests {
 
   /** CONNECT takes the socket out of Node's hands, which a response that is still being written does not survive. */
   onConnect(socket: Socket): void {
-    if (this.#connections.get(socket)?.isIdle) this.#answerRaw(socket, problems.unsupportedMethod);
+    if (this.#connections.get(socket)?.isIdle) this.#answerRaw(socket, localReplies.unsupportedMethod);
     else socket.destroy();
   }
 
-  #answerRaw(socket: Socket, problem: Problem): void {
+  #answerRaw(socket: Socket, problem: LocalReply): void {
     const connection = this.#connections.get(socket);
     if (connection === undefined) socket.destroy();
     else this.#rawAnswers.answer(connection, problem);

@@ -5,7 +5,7 @@ import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { Peer } from "../../core/client-address.ts";
 import { newRecord } from "../../core/exchange-record.ts";
-import { type Problem, problems } from "../../core/problem.ts";
+import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import type { RequestHead, Verdict } from "../../core/request-head.ts";
 import type { ExchangeContext, RequestSteps } from "../../exchange/exchange.ts";
 import type { Accepted } from "../../listener/acceptor.ts";
@@ -22,7 +22,7 @@ export interface RawHttp1Options extends RequestSteps {
   readonly stallTimeoutMs: number;
   readonly maxRequests: number;
   /** Answers where there is no request to answer. */
-  readonly answerRaw: (connection: RawHttp1Connection, problem: Problem) => void;
+  readonly answerRaw: (connection: RawHttp1Connection, problem: LocalReply) => void;
   /** The socket is as if what it holds had not been read; `requests` have been answered on it. */
   readonly leave: (lane: RawHttp1Connection, accepted: Accepted, requests: number) => void;
 }
@@ -155,8 +155,8 @@ export class RawHttp1Connection {
   /** A bug: the client is told no more than that. */
   #fail(error: unknown): void {
     this.#options.onFailure(error);
-    if (this.#active === null) this.#options.answerRaw(this, problems.internal);
-    else this.#active.refuse(problems.internal);
+    if (this.#active === null) this.#options.answerRaw(this, localReplies.internal);
+    else this.#active.refuse(localReplies.internal);
   }
 
   #leave(packet: Buffer): void {

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { problemBody, problems } from "../../src/core/problem.ts";
+import { errorBody, localReplies } from "../../src/core/local-reply.ts";
 
 test("the statuses and words of every refusal", () => {
-  const said = Object.values(problems).map(({ status, reason, message }) => `${status} ${message}: ${reason}`);
+  const said = Object.values(localReplies).map(({ status, reason, message }) => `${status} ${message}: ${reason}`);
   expect(said).toEqual([
     "400 Bad Request: malformed",
     "400 Bad Request: ambiguous_path",
@@ -26,8 +26,8 @@ test("the statuses and words of every refusal", () => {
   ]);
 });
 
-test.each(Object.entries(problems))("%s is in the v2 format, in ASCII, and frozen", (_, problem) => {
-  const body = problemBody(problem);
+test.each(Object.entries(localReplies))("%s is in the v2 format, in ASCII, and frozen", (_, problem) => {
+  const body = errorBody(problem);
   expect(JSON.parse(body)).toEqual({ message: problem.message, errors: [{ errMsg: problem.errMsg }] });
   expect(body).toMatch(/^[ -~]+$/);
   expect(problem.errMsg).toMatch(/\.$/);
@@ -35,12 +35,10 @@ test.each(Object.entries(problems))("%s is in the v2 format, in ASCII, and froze
 });
 
 test("the bodies that clients may rely on, to the byte", () => {
-  expect(problemBody(problems.throttled)).toBe(
+  expect(errorBody(localReplies.throttled)).toBe(
     '{"message":"Too Many Requests","errors":[{"errMsg":"Too many requests, please try again later."}]}',
   );
-  for (const problem of [problems.noToken, problems.invalidToken]) {
-    expect(problemBody(problem)).toBe(
-      '{"message":"Unauthorized","errors":[{"errMsg":"Access token does not exist."}]}',
-    );
+  for (const problem of [localReplies.noToken, localReplies.invalidToken]) {
+    expect(errorBody(problem)).toBe('{"message":"Unauthorized","errors":[{"errMsg":"Access token does not exist."}]}');
   }
 });

@@ -1,17 +1,17 @@
 // A refusal as a value: what the gateway answers when it does not forward. The text is written for the client and
 // never holds an address, a path of a file, a token or a stack; the operator's side of the story is in the log.
 
-export interface Problem {
+export interface LocalReply {
   readonly status: number;
   /** A closed set: it is a metric label and a word in the log. */
-  readonly reason: ProblemReason;
+  readonly reason: RefusalReason;
   readonly message: string;
   readonly errMsg: string;
   /** What the client gets, made once: ASCII. */
   readonly body: string;
 }
 
-export type ProblemReason =
+export type RefusalReason =
   | "malformed"
   | "ambiguous_path"
   | "bad_host"
@@ -33,14 +33,14 @@ export type ProblemReason =
   | "internal";
 
 /** The v2 error format, as bytes on the wire. */
-export function problemBody(problem: Pick<Problem, "message" | "errMsg">): string {
+export function errorBody(problem: Pick<LocalReply, "message" | "errMsg">): string {
   return JSON.stringify({ message: problem.message, errors: [{ errMsg: problem.errMsg }] });
 }
 
-const problem = (status: number, reason: ProblemReason, message: string, errMsg: string): Problem =>
-  Object.freeze({ status, reason, message, errMsg, body: problemBody({ message, errMsg }) });
+const problem = (status: number, reason: RefusalReason, message: string, errMsg: string): LocalReply =>
+  Object.freeze({ status, reason, message, errMsg, body: errorBody({ message, errMsg }) });
 
-export const problems = {
+export const localReplies = {
   malformed: problem(400, "malformed", "Bad Request", "The request is not well-formed HTTP."),
   ambiguousPath: problem(400, "ambiguous_path", "Bad Request", "The path can be read in more than one way."),
   badHost: problem(400, "bad_host", "Bad Request", "Exactly one valid Host header is required."),
