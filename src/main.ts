@@ -4,8 +4,8 @@
 import { enableCompileCache } from "node:module";
 import { join } from "node:path";
 import type { ParsedArguments } from "./commands/arguments.ts";
-import { exitCodes } from "./commands/exit-codes.ts";
-import type { CommandIo, TerminationSignal } from "./commands/io.ts";
+import { exitCodes, isSignalExitCode, signalExitCodes, type TerminationSignal } from "./commands/exit-codes.ts";
+import type { CommandIo } from "./commands/io.ts";
 import type { BuildInfo } from "./commands/serve.ts";
 
 /** Below it, the HTTP server cannot be asked which upgrades it is to hand out. */
@@ -14,7 +14,10 @@ const oldestNode = { major: 24, minor: 9 };
 // could put code of his own. Where nothing may be written there is none, and a start takes a little longer.
 enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/headgate"));
 
-const signals: readonly TerminationSignal[] = ["SIGINT", "SIGTERM"];
+const signals = Object.keys(signalExitCodes) as TerminationSignal[];
+
+// Without a listener, Node opens its inspector on SIGUSR1: a port on which anybody local can run code in this process.
+process.on("SIGUSR1", () => {});
 
 const io: CommandIo = {
   env: process.env,
@@ -36,7 +39,7 @@ for (const stream of [process.stdout, process.stderr]) {
 
 process.exitCode = await main(process.argv.slice(2));
 // A second signal does not wait for what the drain still waits for; everything else ends by itself.
-if (process.exitCode === exitCodes.interrupted || process.exitCode === exitCodes.terminated) process.exit();
+if (isSignalExitCode(process.exitCode)) process.exit();
 
 /** Node has raised the soft limit to the hard one by now. */
 function maxOpenFiles(): number | null {

@@ -5,7 +5,7 @@ import type { Settings } from "../core/settings.ts";
 import { type FinanceBackend, startFinanceBackend } from "../finance-backend/server.ts";
 import type { Gateway } from "../gateway.ts";
 import type { DemoArguments } from "./arguments.ts";
-import { exitCodes } from "./exit-codes.ts";
+import { isSignalExitCode } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
 import { type BuildInfo, serve } from "./serve.ts";
 
@@ -23,8 +23,8 @@ export async function run(args: DemoArguments, io: CommandIo, build: BuildInfo):
   let isWaiting = true;
   try {
     const code = await serve(settings, io, build, (gateway) => io.out(introduction(gateway, backend)));
-    // Whoever insisted on the end does not wait for the backend either.
-    isWaiting = code !== exitCodes.interrupted && code !== exitCodes.terminated;
+    // A second signal does not wait for the backend either.
+    isWaiting = !isSignalExitCode(code);
     return code;
   } finally {
     if (isWaiting) await backend.close();

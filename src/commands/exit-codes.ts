@@ -1,16 +1,20 @@
-// Exit codes as in sysexits.h, for whoever starts the gateway to tell a mistake from a failure.
+// The exit codes, as in sysexits.h, so that whatever starts the gateway can tell a mistake from a failure.
 
 export const exitCodes = {
   ok: 0,
   /** The command line was wrong. */
   usage: 64,
-  /** A listener could not be opened, or another service of the machine is missing. */
+  /** A listener could not be opened, or Node is too old. */
   unavailable: 69,
   /** A bug. */
   internal: 70,
-  /** A second signal ended it before the drain was over: 128 and the signal's number, as a shell tells it. */
-  interrupted: 130,
-  terminated: 143,
   /** The configuration was wrong; no port was opened. */
   config: 78,
 } as const;
+
+/** A second signal ended the process before the drain was over: 128 plus the signal's number, as a shell reports it. */
+export const signalExitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
+
+export type TerminationSignal = keyof typeof signalExitCodes;
+
+export const isSignalExitCode = (code: number): boolean => code > 128;

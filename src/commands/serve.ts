@@ -9,7 +9,7 @@ import { CertificateProblem } from "../listener/certificate-files.ts";
 import { openDestination } from "../telemetry/destination.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
 import { TlsFilesProblem } from "../upstream/upstream-tls.ts";
-import { exitCodes } from "./exit-codes.ts";
+import { exitCodes, signalExitCodes, type TerminationSignal } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
 
 export interface BuildInfo {
@@ -47,7 +47,7 @@ export async function serve(
   log.info({ signal }, "draining");
   const code = await Promise.race([
     gateway.drain().then(() => exitCodes.ok),
-    signals.second.then((signal) => (signal === "SIGINT" ? exitCodes.interrupted : exitCodes.terminated)),
+    signals.second.then((signal) => signalExitCodes[signal]),
   ]);
   log.info({ code }, "stopped");
   await flushed(log);
@@ -69,9 +69,9 @@ function withinOpenFiles(settings: Settings, maxOpenFiles: number | null, log: L
 /** One Ctrl-C can arrive twice: from the terminal, and passed on by npm. That is not somebody losing patience. */
 const sameSignalMs = 300;
 
-function collectSignals(io: CommandIo): { first: Promise<string>; second: Promise<string> } {
-  const first = Promise.withResolvers<string>();
-  const second = Promise.withResolvers<string>();
+function collectSignals(io: CommandIo): { first: Promise<TerminationSignal>; second: Promise<TerminationSignal> } {
+  const first = Promise.withResolvers<TerminationSignal>();
+  const second = Promise.withResolvers<TerminationSignal>();
   let firstAtMs: number | null = null;
   io.onSignal((signal) => {
     const nowMs = systemClock.monotonicMs();

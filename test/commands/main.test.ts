@@ -2,8 +2,10 @@
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { signalExitCodes } from "../../src/commands/exit-codes.ts";
 
 const root = new URL("../../", import.meta.url);
 
@@ -47,4 +49,10 @@ test("token prints a token and the digest it is known by, a new one each time", 
   expect(createHash("sha256").update(token).digest("hex")).toBe(digest);
   expect(one.err).toContain("Only the digest goes into the tokens file.");
   expect(other.out).not.toBe(one.out);
+});
+
+test("a second signal exits with 128 plus its number, as a shell reports it", () => {
+  for (const [signal, code] of Object.entries(signalExitCodes)) {
+    expect([signal, code]).toEqual([signal, 128 + constants.signals[signal as NodeJS.Signals]]);
+  }
 });

@@ -86,6 +86,42 @@ test("SIGTERM to npm start reaches the gateway, which drains", async () => {
   await expect(fetch(`http://127.0.0.1:${port}/v2/x`)).rejects.toThrow();
 });
 
+test("SIGHUP drains as SIGTERM does: a request in flight is answered, and the exit code is 0", async () => {
+  const held = Promise.withResolvers<() => void>();
+  const upstream = await startUpstream((_req, res) => held.resolve(() => void res.end("late")));
+  onTestFinished(() => upstream.close());
+  const started = headgate(["start", "--upstream", upstream.url, ...anyPorts]);
+  const port = await portOf(started, "traffic");
+  const answer = fetch(`http://127.0.0.1:${port}/v2/x`, { headers: { authorization: "Bearer x" } })
+    .then((response) => response.text())
+    .catch(() => "cut");
+  const respond = await held.promise;
+  started.process.kill("SIGHUP");
+  await started.until(/"signal":"SIGHUP","msg":"draining"/);
+  respond();
+  expect(await answer).toBe("late");
+  expect(await started.exited).toBe(0);
+});
+
+/** Run before main: sends SIGUSR1 when the first module that main loads dynamically is loaded. */
+const signalEarly = `data:text/javascript,
+  import { registerHooks } from "node:module";
+  registerHooks({
+    load(url, context, next) {
+      if (url.endsWith("/commands/arguments.ts")) process.kill(process.pid, "SIGUSR1");
+      return next(url, context);
+    },
+  });`;
+
+test("SIGUSR1 opens no inspector, neither early in the start nor later", async () => {
+  const started = run(process.execPath, ["--import", signalEarly, main, "start", ...anyPorts]);
+  await portOf(started, "admin");
+  started.process.kill("SIGUSR1");
+  started.process.kill("SIGTERM");
+  expect(await started.exited).toBe(0);
+  expect(started.output.err).toBe("");
+});
+
 test("a signal that arrives twice at once drains; a second one later ends the drain", async () => {
   const upstream = await startUpstream(() => {}); // never answers
   onTestFinished(() => upstream.close());

@@ -1,5 +1,6 @@
 // A process for a command under test: what it writes can be read, and a signal can be sent to it.
-import type { CommandIo, TerminationSignal } from "../../src/commands/io.ts";
+import type { TerminationSignal } from "../../src/commands/exit-codes.ts";
+import type { CommandIo } from "../../src/commands/io.ts";
 
 export interface TestIo extends CommandIo {
   outText(): string;
