@@ -1,23 +1,23 @@
 #!/usr/bin/env node
 // Command line in, exit code out. The only file that touches the process; everything else is handed what it needs.
-// Only the command that was asked for is loaded, and nothing of weight before the version of Node is known to be right.
-import { enableCompileCache } from "node:module";
-import { join } from "node:path";
+// Only the command that was asked for is loaded. An older Node links what is imported here before it refuses to start, so of
+// Node's own modules only the default exports are imported.
+import "./oldest-node.js";
+import nodeModule from "node:module";
+import path from "node:path";
 import type { ParsedArguments } from "./commands/arguments.ts";
 import { exitCodes, isSignalExitCode, signalExitCodes, type TerminationSignal } from "./commands/exit-codes.ts";
 import type { CommandIo } from "./commands/io.ts";
 import type { BuildInfo } from "./commands/serve.ts";
 
-/** Below it, the HTTP server cannot be asked which upgrades it is to hand out. */
-const oldestNode = { major: 24, minor: 9 };
-// Compiled code is kept beside the installation, never in the system's folder for temporary files, where another user
-// could put code of his own. Where nothing may be written there is none, and a start takes a little longer.
-enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/headgate"));
-
 const signals = Object.keys(signalExitCodes) as TerminationSignal[];
 
 // Without a listener, Node opens its inspector on SIGUSR1: a port on which anybody local can run code in this process.
 process.on("SIGUSR1", () => {});
+
+// Compiled code is cached beside the installation, never in the system's temporary folder, where another user could put
+// code. Where the folder cannot be written there is no cache, and a start takes a little longer.
+nodeModule.enableCompileCache(path.join(import.meta.dirname, "../node_modules/.cache/headgate"));
 
 const io: CommandIo = {
   env: process.env,
@@ -50,12 +50,6 @@ function maxOpenFiles(): number | null {
 }
 
 async function main(argv: readonly string[]): Promise<number> {
-  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
-  if (major < oldestNode.major || (major === oldestNode.major && minor < oldestNode.minor)) {
-    const expected = `${oldestNode.major}.${oldestNode.minor}`;
-    io.err(`headgate: found Node ${process.versions.node}, expected ${expected} or later\n`);
-    return exitCodes.unavailable;
-  }
   try {
     const { parseArguments } = await import("./commands/arguments.ts");
     return await runCommand(parseArguments(argv));
