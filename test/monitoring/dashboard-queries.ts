@@ -23,7 +23,7 @@ export interface FieldConfig {
     readonly mappings?: readonly { readonly options: Readonly<Record<string, { text: string; color: string }>> }[];
   };
   readonly overrides: readonly {
-    readonly matcher: { readonly options: string };
+    readonly matcher: { readonly id: string; readonly options: string };
     readonly properties: readonly { readonly value: { readonly fixedColor: string } }[];
   }[];
 }
@@ -52,6 +52,14 @@ export function shippedDashboard(): ShippedDashboard {
 /** Every panel with queries. */
 export function panelsOf({ panels }: ShippedDashboard): DashboardPanel[] {
   return panels.flatMap((panel) => (panel.type === "row" ? (panel.panels ?? []) : [panel]));
+}
+
+/** The colour that a line has by its name, as the first override that matches gives it; undefined for the palette's. */
+export function fixedColorOf({ fieldConfig }: DashboardPanel, name: string): string | undefined {
+  const override = fieldConfig?.overrides.find(({ matcher: { id, options } }) =>
+    id === "byRegexp" ? new RegExp(options.replaceAll(/^\/|\/$/g, "")).test(name) : options === name,
+  );
+  return override?.properties[0]?.value.fixedColor;
 }
 
 /** `rateSeconds`: what Grafana would make of $__rate_interval. Throws if a variable is left. */

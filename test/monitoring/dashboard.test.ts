@@ -31,6 +31,23 @@ test("every panel has a title of its own, a description, a unit, and names for i
   }
 });
 
+test("a panel shows either rates or levels: all of its queries have the unit it names", () => {
+  const hasRate: Readonly<Record<string, boolean>> = { reqps: true, cps: true, short: false, bytes: false };
+  for (const { title, fieldConfig, targets = [] } of panels) {
+    const expected = hasRate[fieldConfig?.defaults.unit ?? ""];
+    if (expected === undefined) continue;
+    for (const { expr } of targets) expect(/\brate\(/.test(expr), `${title}: ${expr}`).toBe(expected);
+  }
+});
+
+test("the client table shows how many clients are kept beside how many it can keep", () => {
+  const table = panels.find(({ title }) => title === "Client table");
+  expect((table?.targets ?? []).flatMap(({ expr }) => namesIn(expr))).toEqual([
+    "headgate_clients_tracked",
+    "headgate_clients_capacity",
+  ]);
+});
+
 test("no id is used twice, no panel lies over another, and no line is left half empty", () => {
   const { panels: top } = shippedDashboard();
   const all = [...top, ...top.flatMap((panel) => panel.panels ?? [])];

@@ -1,6 +1,6 @@
 // Panels as SVG, where the dashboard puts them: near enough to what Grafana shows that people see what they get. What
 // the panels say (units, colours, stacking, words for numbers) is read from the dashboard, nothing of it stands here.
-import type { DashboardPanel } from "./dashboard-queries.ts";
+import { type DashboardPanel, fixedColorOf } from "./dashboard-queries.ts";
 import { axisMarks, written } from "./drawing-numbers.ts";
 
 export interface Line {
@@ -25,15 +25,8 @@ const columnPx = 50;
 const rowPx = 34;
 const gapPx = 6;
 const palette = ["#73bf69", "#f2cc0c", "#8ab8ff", "#ff780a", "#f2495c", "#5794f2", "#b877d9", "#e0b400", "#37872d"];
-const named: Readonly<Record<string, string>> = {
-  green: "#73bf69",
-  yellow: "#fade2a",
-  red: "#f2495c",
-  blue: "#5794f2",
-  orange: "#ff9830",
-  purple: "#b877d9",
-  text: "#ccccdc",
-};
+/** What Grafana's `text` is on a dark ground. */
+const textColor = "#ccccdc";
 
 /** `seconds`: how long the time shown is. */
 export function drawing(title: string, panels: readonly DrawnPanel[], seconds: number): string {
@@ -99,9 +92,13 @@ function stat({ panel, lines }: DrawnPanel, { w, h }: Box): string {
 function appearance({ fieldConfig }: DashboardPanel, value: number): { text: string; color: string } {
   const { unit = "short", mappings, thresholds } = fieldConfig?.defaults ?? {};
   const word = mappings?.[0]?.options[value];
-  if (word !== undefined) return { text: word.text, color: named[word.color] ?? word.color };
+  if (word !== undefined) return { text: word.text, color: shownColor(word.color) };
   const reached = thresholds?.steps.findLast((step) => step.value === null || value >= step.value);
-  return { text: written(value, unit), color: named[reached?.color ?? "text"] ?? "#ccccdc" };
+  return { text: written(value, unit), color: shownColor(reached?.color) };
+}
+
+function shownColor(color = "text"): string {
+  return color === "text" ? textColor : color;
 }
 
 function chart({ panel, lines }: DrawnPanel, { w, h }: Box, seconds: number): string {
@@ -191,9 +188,8 @@ function laidOut(panel: DashboardPanel, lines: readonly Line[], w: number) {
   return { rows: row + 1, text };
 }
 
-function colorOf({ fieldConfig }: DashboardPanel, name: string, i: number): string {
-  const own = fieldConfig?.overrides.find(({ matcher }) => matcher.options === name)?.properties[0]?.value.fixedColor;
-  return (own === undefined ? undefined : named[own]) ?? palette[i % palette.length] ?? "#ccccdc";
+function colorOf(panel: DashboardPanel, name: string, i: number): string {
+  return fixedColorOf(panel, name) ?? palette[i % palette.length] ?? textColor;
 }
 
 function round(value: number): number {

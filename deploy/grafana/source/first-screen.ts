@@ -1,17 +1,8 @@
 // What one sees without scrolling: what is happening, how much is refused and why, is the gateway itself well, is the
 // upstream well. Numbers first, then the same four questions over time.
+import { evictionColors, health, lines, refusalColors, statusClassColors, upstreamErrorColors } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
 import { gateway, quantile, requests, share, sumRate } from "./queries.ts";
-
-const statusColors = { "2xx": "green", "3xx": "blue", "4xx": "yellow", "5xx": "red", none: "purple", "1xx": "text" };
-const refusalColors = {
-  throttled: "yellow",
-  upstream_failed: "red",
-  upstream_timeout: "red",
-  overloaded: "orange",
-  no_token: "purple",
-  invalid_token: "blue",
-};
 
 export const firstScreen: readonly AnyPanelSpec[] = [
   {
@@ -98,7 +89,7 @@ export const firstScreen: readonly AnyPanelSpec[] = [
       "The worst that any of the chosen gateways saw at its last attempt. It tells of the past when nobody asks for anything.",
     unit: "short",
     width: 4,
-    words: { 0: ["up", "green"], 1: ["not asked yet", "blue"], 2: ["down", "red"] },
+    words: { 0: ["up", health.well], 1: ["not asked yet", health.unknown], 2: ["down", health.failed] },
     queries: [
       {
         expr: `max(2 * headgate_upstream_state{${gateway}, state="down"} or headgate_upstream_state{${gateway}, state="unknown"})`,
@@ -113,9 +104,12 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     unit: "reqps",
     width: 8,
     stacked: true,
-    colors: statusColors,
     queries: [
-      { expr: `${sumRate("headgate_requests_total", requests, "status_class")} > 0`, legend: "{{status_class}}" },
+      {
+        expr: `${sumRate("headgate_requests_total", requests, "status_class")} > 0`,
+        legend: "{{status_class}}",
+        color: statusClassColors,
+      },
     ],
   },
   {
@@ -125,9 +119,14 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     unit: "reqps",
     width: 8,
     stacked: true,
-    colors: refusalColors,
     noValue: "nothing refused",
-    queries: [{ expr: `${sumRate("headgate_refusals_total", gateway, "reason")} > 0`, legend: "{{reason}}" }],
+    queries: [
+      {
+        expr: `${sumRate("headgate_refusals_total", gateway, "reason")} > 0`,
+        legend: "{{reason}}",
+        color: refusalColors,
+      },
+    ],
   },
   {
     kind: "chart",
@@ -136,11 +135,10 @@ export const firstScreen: readonly AnyPanelSpec[] = [
       "Whole: from the end of the request's head to the end of the response, slow clients and long downloads included. Upstream: until the head of its answer. Gateway: its own share.",
     unit: "s",
     width: 8,
-    colors: { gateway: "green", upstream: "orange", whole: "blue" },
     queries: [
-      { expr: quantile(0.99, "headgate_request_duration_seconds", requests), legend: "whole" },
-      { expr: quantile(0.99, "headgate_upstream_duration_seconds", requests), legend: "upstream" },
-      { expr: quantile(0.99, "headgate_overhead_seconds", gateway), legend: "gateway" },
+      { expr: quantile(0.99, "headgate_request_duration_seconds", requests), legend: "whole", color: lines.second },
+      { expr: quantile(0.99, "headgate_upstream_duration_seconds", requests), legend: "upstream", color: lines.third },
+      { expr: quantile(0.99, "headgate_overhead_seconds", gateway), legend: "gateway", color: lines.first },
     ],
   },
   {
@@ -149,10 +147,10 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     description:
       "How late the gateway's one thread came to its work, worst of the chosen gateways. About 10 ms is the resolution of the measurement and means none; above 100 ms every client waits.",
     unit: "s",
-    width: 6,
+    width: 5,
     queries: [
-      { expr: `max(nodejs_eventloop_lag_p50_seconds{${gateway}})`, legend: "p50" },
-      { expr: `max(nodejs_eventloop_lag_p99_seconds{${gateway}})`, legend: "p99" },
+      { expr: `max(nodejs_eventloop_lag_p50_seconds{${gateway}})`, legend: "p50", color: lines.first },
+      { expr: `max(nodejs_eventloop_lag_p99_seconds{${gateway}})`, legend: "p99", color: lines.third },
     ],
   },
   {
@@ -160,24 +158,36 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     title: "Memory",
     description: "Of the largest of the chosen gateways: all that is resident, and the part that is JavaScript's heap.",
     unit: "bytes",
-    width: 6,
+    width: 5,
     queries: [
-      { expr: `max(process_resident_memory_bytes{${gateway}})`, legend: "resident" },
-      { expr: `max(nodejs_heap_size_used_bytes{${gateway}})`, legend: "heap" },
+      { expr: `max(process_resident_memory_bytes{${gateway}})`, legend: "resident", color: lines.first },
+      { expr: `max(nodejs_heap_size_used_bytes{${gateway}})`, legend: "heap", color: lines.second },
     ],
   },
   {
     kind: "chart",
     title: "Client table",
     description:
-      "Clients that are remembered, and how many of them were forgotten a second while their requests still counted, because the table was full: that should be none.",
+      "Clients that the chosen gateways keep, and how many they can keep (`maxClients`), summed up. The rows below show each gateway.",
     unit: "short",
-    width: 6,
+    width: 5,
     queries: [
-      { expr: `sum(headgate_clients_tracked{${gateway}})`, legend: "remembered" },
+      { expr: `sum(headgate_clients_tracked{${gateway}})`, legend: "clients", color: lines.first },
+      { expr: `sum(headgate_clients_capacity{${gateway}})`, legend: "capacity", color: lines.second },
+    ],
+  },
+  {
+    kind: "chart",
+    title: "Live clients evicted",
+    description:
+      "Clients evicted per second although their requests still counted, because the table was full. This should be zero; otherwise raise `maxClients`.",
+    unit: "cps",
+    width: 4,
+    queries: [
       {
         expr: sumRate("headgate_evictions_total", `${gateway}, reason="live"`),
-        legend: "forgotten too early, a second",
+        legend: "live clients evicted",
+        color: evictionColors.live,
       },
     ],
   },
@@ -186,9 +196,15 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     title: "Failed attempts at the upstream",
     description: "Attempts a second to get an answer from the upstream that failed, by reason.",
     unit: "cps",
-    width: 6,
+    width: 5,
     stacked: true,
     noValue: "none failed",
-    queries: [{ expr: `${sumRate("headgate_upstream_errors_total", gateway, "reason")} > 0`, legend: "{{reason}}" }],
+    queries: [
+      {
+        expr: `${sumRate("headgate_upstream_errors_total", gateway, "reason")} > 0`,
+        legend: "{{reason}}",
+        color: upstreamErrorColors,
+      },
+    ],
   },
 ];

@@ -1,6 +1,7 @@
 // Details of the gateway itself, one line for each: its own share of the time, its thread, its memory, its files.
+import { collectionColors, health, lines, lostLineColors } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
-import { gateway, quantile, rate, sumRate } from "./queries.ts";
+import { gateway, quantile, quantiles, rate, sumRate } from "./queries.ts";
 
 export const itself: readonly AnyPanelSpec[] = [
   {
@@ -9,10 +10,7 @@ export const itself: readonly AnyPanelSpec[] = [
     description: "What the chosen gateways together add to a request, waiting for the upstream left out.",
     unit: "s",
     width: 8,
-    queries: [0.5, 0.9, 0.99].map((q) => ({
-      expr: quantile(q, "headgate_overhead_seconds", gateway),
-      legend: `p${q * 100}`,
-    })),
+    queries: quantiles("headgate_overhead_seconds", gateway),
   },
   {
     kind: "chart",
@@ -75,7 +73,9 @@ export const itself: readonly AnyPanelSpec[] = [
     unit: "percentunit",
     width: 8,
     stacked: true,
-    queries: [{ expr: sumRate("nodejs_gc_duration_seconds_sum", gateway, "kind"), legend: "{{kind}}" }],
+    queries: [
+      { expr: sumRate("nodejs_gc_duration_seconds_sum", gateway, "kind"), legend: "{{kind}}", color: collectionColors },
+    ],
   },
   {
     kind: "chart",
@@ -92,7 +92,13 @@ export const itself: readonly AnyPanelSpec[] = [
       "A second. `sampled` was left out on purpose; `dropped` was lost because the output was too slow or broken.",
     unit: "cps",
     width: 8,
-    queries: [{ expr: sumRate("headgate_log_lines_lost_total", gateway, "reason"), legend: "{{reason}}" }],
+    queries: [
+      {
+        expr: sumRate("headgate_log_lines_lost_total", gateway, "reason"),
+        legend: "{{reason}}",
+        color: lostLineColors,
+      },
+    ],
   },
   {
     kind: "chart",
@@ -113,7 +119,7 @@ export const itself: readonly AnyPanelSpec[] = [
         expr: `count by (version, node_version) (headgate_build_info{${gateway}})`,
         legend: "{{version}} on Node {{node_version}}",
       },
-      { expr: `sum(headgate_draining{${gateway}})`, legend: "draining" },
+      { expr: `sum(headgate_draining{${gateway}})`, legend: "draining", color: lines.third },
     ],
   },
   {
@@ -123,7 +129,7 @@ export const itself: readonly AnyPanelSpec[] = [
       "Whether what was read is what the files say now. If not, what was read before stays in use, and the log says why.",
     unit: "short",
     width: 8,
-    words: { 0: ["stale", "red"], 1: ["current", "green"] },
+    words: { 0: ["stale", health.failed], 1: ["current", health.well] },
     queries: [
       { expr: `min(headgate_tokens_file_current{${gateway}})`, legend: "tokens" },
       { expr: `min(headgate_tls_certificate_current{${gateway}})`, legend: "certificate" },

@@ -1,5 +1,6 @@
 // Details of limits and tokens: what the quota does to clients, whether the table of clients is large enough, and what
 // comes of the bearer check.
+import { authColors, decisionColors, evictionColors, lines } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
 import { gateway, share, sumRate } from "./queries.ts";
 
@@ -24,6 +25,7 @@ export const limits: readonly AnyPanelSpec[] = [
       {
         expr: sumRate("headgate_decisions_total", gateway, "policy, outcome"),
         legend: "{{policy}} {{outcome}}",
+        color: decisionColors,
       },
     ],
   },
@@ -36,9 +38,9 @@ export const limits: readonly AnyPanelSpec[] = [
     width: 8,
     max: 1,
     queries: [
-      { expr: leftAtMost("0"), legend: "nothing left" },
-      { expr: leftAtMost("0.1"), legend: "a tenth" },
-      { expr: leftAtMost("0.5"), legend: "half" },
+      { expr: leftAtMost("0"), legend: "nothing left", color: lines.first },
+      { expr: leftAtMost("0.1"), legend: "a tenth", color: lines.second },
+      { expr: leftAtMost("0.5"), legend: "half", color: lines.third },
     ],
   },
   {
@@ -49,7 +51,7 @@ export const limits: readonly AnyPanelSpec[] = [
     unit: "reqps",
     width: 8,
     stacked: true,
-    queries: [{ expr: sumRate("headgate_auth_total", gateway, "outcome"), legend: "{{outcome}}" }],
+    queries: [{ expr: sumRate("headgate_auth_total", gateway, "outcome"), legend: "{{outcome}}", color: authColors }],
   },
   {
     kind: "chart",
@@ -71,7 +73,9 @@ export const limits: readonly AnyPanelSpec[] = [
       "A second. `expired`: nothing of theirs counted any more. `live`: the table was full; raise `maxClients` if it goes on.",
     unit: "cps",
     width: 8,
-    queries: [{ expr: sumRate("headgate_evictions_total", gateway, "reason"), legend: "{{reason}}" }],
+    queries: [
+      { expr: sumRate("headgate_evictions_total", gateway, "reason"), legend: "{{reason}}", color: evictionColors },
+    ],
   },
   {
     kind: "chart",

@@ -25,6 +25,7 @@ import {
 import { DataqueryBuilder } from "@grafana/grafana-foundation-sdk/prometheus";
 import { PanelBuilder as StatBuilder } from "@grafana/grafana-foundation-sdk/stat";
 import { PanelBuilder as ChartBuilder } from "@grafana/grafana-foundation-sdk/timeseries";
+import { health } from "./colors.ts";
 
 /** As Grafana names them. `percentunit`: a share from 0 to 1. */
 export type Unit = "reqps" | "percentunit" | "s" | "bytes" | "short" | "cps";
@@ -33,6 +34,8 @@ export interface Query {
   readonly expr: string;
   /** As Grafana writes it: `{{reason}}` stands for the label's value. */
   readonly legend: string;
+  /** Of the one line, or by the value of the label that the legend ends with. Without any, Grafana's palette. */
+  readonly color?: string | Readonly<Record<string, string>>;
 }
 
 interface PanelSpec {
@@ -52,14 +55,12 @@ export interface ChartSpec extends PanelSpec {
   /** The series are parts of a whole. */
   readonly stacked?: boolean;
   readonly max?: number;
-  /** By the series' name, for the names whose colour means something. */
-  readonly colors?: Readonly<Record<string, string>>;
 }
 
 export interface StatSpec extends PanelSpec {
   readonly kind: "stat";
-  /** From which value on it is yellow, and red. */
-  readonly limits?: readonly [yellow: number, red: number];
+  /** From which value on it deserves attention, and is a failure. */
+  readonly limits?: readonly [attention: number, failed: number];
   /** What is shown in place of a number. */
   readonly words?: Readonly<Record<number, readonly [text: string, color: string]>>;
 }
@@ -99,16 +100,29 @@ function chart(spec: ChartSpec, id: number): ChartBuilder {
     .targets(targets(spec));
   if (spec.max !== undefined) built.max(spec.max);
   if (spec.noValue !== undefined) built.noValue(spec.noValue);
-  for (const [name, color] of Object.entries(spec.colors ?? {})) built.overrideByName(name, [fixedColor(color)]);
+  for (const query of spec.queries) colorLines(built, query);
   return built;
 }
 
+function colorLines(built: ChartBuilder, { legend, color = {} }: Query): void {
+  if (typeof color === "string") {
+    built.overrideByName(legend, [fixedColor(color)]);
+    return;
+  }
+  for (const [value, ofValue] of Object.entries(color)) {
+    const name = legend.replace(/\{\{\w+\}\}$/, value);
+    // Another label before it may have any value.
+    if (name.includes("{{")) built.overrideByRegexp(`/ ${value}$/`, [fixedColor(ofValue)]);
+    else built.overrideByName(name, [fixedColor(ofValue)]);
+  }
+}
+
 function stat(spec: StatSpec, id: number): StatBuilder {
-  const [yellow, red] = spec.limits ?? [];
+  const [attention, failed] = spec.limits ?? [];
   const steps = [
-    { value: null, color: spec.limits === undefined ? "text" : "green" },
-    ...(yellow === undefined ? [] : [{ value: yellow, color: "yellow" }]),
-    ...(red === undefined ? [] : [{ value: red, color: "red" }]),
+    { value: null, color: spec.limits === undefined ? "text" : health.well },
+    ...(attention === undefined ? [] : [{ value: attention, color: health.attention }]),
+    ...(failed === undefined ? [] : [{ value: failed, color: health.failed }]),
   ];
   const built = new StatBuilder()
     .id(id)

@@ -1,6 +1,15 @@
 // Details of what arrives: by route and method, how long it takes, and the connections it comes on.
+import {
+  checkColors,
+  connectionShedColors,
+  lines,
+  methodColors,
+  proxyHeaderColors,
+  tlsFailureColors,
+  tunnelColors,
+} from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
-import { gateway, quantile, requests, sumRate } from "./queries.ts";
+import { gateway, quantile, quantiles, requests, sumRate } from "./queries.ts";
 
 export const traffic: readonly AnyPanelSpec[] = [
   {
@@ -17,7 +26,9 @@ export const traffic: readonly AnyPanelSpec[] = [
     description: "Requests a second; methods that are rare in HTTP APIs are `other`.",
     unit: "reqps",
     width: 8,
-    queries: [{ expr: sumRate("headgate_requests_total", requests, "method"), legend: "{{method}}" }],
+    queries: [
+      { expr: sumRate("headgate_requests_total", requests, "method"), legend: "{{method}}", color: methodColors },
+    ],
   },
   {
     kind: "chart",
@@ -27,9 +38,17 @@ export const traffic: readonly AnyPanelSpec[] = [
     unit: "reqps",
     width: 8,
     queries: [
-      { expr: sumRate("headgate_requests_total", gateway), legend: "arrived" },
-      { expr: sumRate("headgate_decisions_total", `${gateway}, outcome="admitted"`), legend: "within the quota" },
-      { expr: sumRate("headgate_upstream_duration_seconds_count", gateway), legend: "answered by the upstream" },
+      { expr: sumRate("headgate_requests_total", gateway), legend: "arrived", color: lines.first },
+      {
+        expr: sumRate("headgate_decisions_total", `${gateway}, outcome="admitted"`),
+        legend: "within the quota",
+        color: lines.second,
+      },
+      {
+        expr: sumRate("headgate_upstream_duration_seconds_count", gateway),
+        legend: "answered by the upstream",
+        color: lines.third,
+      },
     ],
   },
   {
@@ -38,10 +57,7 @@ export const traffic: readonly AnyPanelSpec[] = [
     description: "From the end of a request's head to the end of its response, on the chosen routes together.",
     unit: "s",
     width: 8,
-    queries: [0.5, 0.9, 0.99].map((q) => ({
-      expr: quantile(q, "headgate_request_duration_seconds", requests),
-      legend: `p${q * 100}`,
-    })),
+    queries: quantiles("headgate_request_duration_seconds", requests),
   },
   {
     kind: "chart",
@@ -58,8 +74,8 @@ export const traffic: readonly AnyPanelSpec[] = [
     unit: "short",
     width: 8,
     queries: [
-      { expr: `sum(headgate_client_connections{${gateway}})`, legend: "connections" },
-      { expr: `sum by (state) (headgate_tunnels{${gateway}})`, legend: "tunnels {{state}}" },
+      { expr: `sum(headgate_client_connections{${gateway}})`, legend: "connections", color: lines.first },
+      { expr: `sum by (state) (headgate_tunnels{${gateway}})`, legend: "tunnels {{state}}", color: tunnelColors },
     ],
   },
   {
@@ -69,7 +85,13 @@ export const traffic: readonly AnyPanelSpec[] = [
       "A second. `idle` made room for a newer one and is harmless; `total` and `per_peer` were refused with 503 by `listen.maxConnections` and `maxConnectionsPerPeer`.",
     unit: "cps",
     width: 8,
-    queries: [{ expr: sumRate("headgate_connections_shed_total", gateway, "reason"), legend: "{{reason}}" }],
+    queries: [
+      {
+        expr: sumRate("headgate_connections_shed_total", gateway, "reason"),
+        legend: "{{reason}}",
+        color: connectionShedColors,
+      },
+    ],
   },
   {
     kind: "chart",
@@ -77,7 +99,13 @@ export const traffic: readonly AnyPanelSpec[] = [
     description: "A second, by reason; all zero without `listen.tls`.",
     unit: "cps",
     width: 8,
-    queries: [{ expr: sumRate("headgate_tls_handshake_failures_total", gateway, "reason"), legend: "{{reason}}" }],
+    queries: [
+      {
+        expr: sumRate("headgate_tls_handshake_failures_total", gateway, "reason"),
+        legend: "{{reason}}",
+        color: tlsFailureColors,
+      },
+    ],
   },
   {
     kind: "chart",
@@ -86,7 +114,13 @@ export const traffic: readonly AnyPanelSpec[] = [
       "Connections a second closed because they did not begin with a PROXY header; all zero without `listen.proxyProtocol`.",
     unit: "cps",
     width: 8,
-    queries: [{ expr: sumRate("headgate_proxy_headers_refused_total", gateway, "reason"), legend: "{{reason}}" }],
+    queries: [
+      {
+        expr: sumRate("headgate_proxy_headers_refused_total", gateway, "reason"),
+        legend: "{{reason}}",
+        color: proxyHeaderColors,
+      },
+    ],
   },
   {
     kind: "chart",
@@ -95,7 +129,13 @@ export const traffic: readonly AnyPanelSpec[] = [
       "Calls a second to the decision listener. `untrusted`: the caller may not ask, see `decision` in the configuration; `malformed`: it does not say about what; all zero without that listener.",
     unit: "reqps",
     width: 12,
-    queries: [{ expr: sumRate("headgate_ext_auth_checks_total", gateway, "outcome"), legend: "{{outcome}}" }],
+    queries: [
+      {
+        expr: sumRate("headgate_ext_auth_checks_total", gateway, "outcome"),
+        legend: "{{outcome}}",
+        color: checkColors,
+      },
+    ],
   },
   {
     kind: "chart",
@@ -108,6 +148,7 @@ export const traffic: readonly AnyPanelSpec[] = [
       {
         expr: `min(headgate_tls_certificate_expiry_timestamp_seconds{${gateway}} > 0) - time()`,
         legend: "time left",
+        color: lines.first,
       },
     ],
   },

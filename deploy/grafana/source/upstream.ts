@@ -1,6 +1,7 @@
 // Details of the upstream: how fast it answers, how it fails, and whether connections and addresses suffice.
+import { addressColors, connectionColors, failedLookups, upstreamErrorColors, upstreamStateColors } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
-import { gateway, quantile, requests, sumRate } from "./queries.ts";
+import { gateway, quantile, quantiles, requests, sumRate } from "./queries.ts";
 
 export const upstream: readonly AnyPanelSpec[] = [
   {
@@ -9,10 +10,7 @@ export const upstream: readonly AnyPanelSpec[] = [
     description: "From handing it the request to the head of its response. Requests that failed are not in it.",
     unit: "s",
     width: 8,
-    queries: [0.5, 0.9, 0.99].map((q) => ({
-      expr: quantile(q, "headgate_upstream_duration_seconds", requests),
-      legend: `p${q * 100}`,
-    })),
+    queries: quantiles("headgate_upstream_duration_seconds", requests),
   },
   {
     kind: "chart",
@@ -29,7 +27,13 @@ export const upstream: readonly AnyPanelSpec[] = [
       "Requests a second that got no answer. `overloaded` is the gateway's own want of connections or files; all others are the upstream's.",
     unit: "cps",
     width: 8,
-    queries: [{ expr: sumRate("headgate_upstream_errors_total", gateway, "reason"), legend: "{{reason}}" }],
+    queries: [
+      {
+        expr: sumRate("headgate_upstream_errors_total", gateway, "reason"),
+        legend: "{{reason}}",
+        color: upstreamErrorColors,
+      },
+    ],
   },
   {
     kind: "chart",
@@ -38,8 +42,13 @@ export const upstream: readonly AnyPanelSpec[] = [
       "Active and idle ones, and requests that wait for one: those wait because `upstream.maxConnections` are busy.",
     unit: "short",
     width: 8,
-    colors: { active: "blue", idle: "green", waiting: "red" },
-    queries: [{ expr: `sum by (state) (headgate_upstream_connections{${gateway}})`, legend: "{{state}}" }],
+    queries: [
+      {
+        expr: `sum by (state) (headgate_upstream_connections{${gateway}})`,
+        legend: "{{state}}",
+        color: connectionColors,
+      },
+    ],
   },
   {
     kind: "chart",
@@ -48,8 +57,9 @@ export const upstream: readonly AnyPanelSpec[] = [
       "As the chosen gateways see them, added up. `ejected`: connections to it failed, or the health check did.",
     unit: "short",
     width: 8,
-    colors: { available: "green", ejected: "red" },
-    queries: [{ expr: `sum by (state) (headgate_upstream_addresses{${gateway}})`, legend: "{{state}}" }],
+    queries: [
+      { expr: `sum by (state) (headgate_upstream_addresses{${gateway}})`, legend: "{{state}}", color: addressColors },
+    ],
   },
   {
     kind: "chart",
@@ -59,8 +69,16 @@ export const upstream: readonly AnyPanelSpec[] = [
     unit: "cps",
     width: 8,
     queries: [
-      { expr: sumRate("headgate_upstream_ejections_total", gateway), legend: "ejections" },
-      { expr: sumRate("headgate_upstream_lookups_failed_total", gateway), legend: "failed lookups" },
+      {
+        expr: sumRate("headgate_upstream_ejections_total", gateway),
+        legend: "ejections",
+        color: addressColors.ejected,
+      },
+      {
+        expr: sumRate("headgate_upstream_lookups_failed_total", gateway),
+        legend: "failed lookups",
+        color: failedLookups,
+      },
     ],
   },
   {
@@ -71,7 +89,13 @@ export const upstream: readonly AnyPanelSpec[] = [
     unit: "reqps",
     width: 12,
     noValue: "none",
-    queries: [{ expr: `${sumRate("headgate_upstream_failovers_total", gateway, "reason")} > 0`, legend: "{{reason}}" }],
+    queries: [
+      {
+        expr: `${sumRate("headgate_upstream_failovers_total", gateway, "reason")} > 0`,
+        legend: "{{reason}}",
+        color: upstreamErrorColors,
+      },
+    ],
   },
   {
     kind: "chart",
@@ -80,7 +104,8 @@ export const upstream: readonly AnyPanelSpec[] = [
     unit: "short",
     width: 12,
     stacked: true,
-    colors: { up: "green", unknown: "blue", down: "red" },
-    queries: [{ expr: `sum by (state) (headgate_upstream_state{${gateway}})`, legend: "{{state}}" }],
+    queries: [
+      { expr: `sum by (state) (headgate_upstream_state{${gateway}})`, legend: "{{state}}", color: upstreamStateColors },
+    ],
   },
 ];

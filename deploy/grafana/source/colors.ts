@@ -1,0 +1,173 @@
+// The one table of colours: a label's value has the same colour in every panel, and no colour has two meanings. Green is
+// success, yellow is throttled, red, pink and orange are failures, blue and purple are neither good nor bad. The types
+// make the compiler complain when the gateway gains a value; a test holds the rest. Routes, instances and versions
+// belong to a deployment and take Grafana's own palette.
+import type {
+  authOutcomes,
+  callOutcomes,
+  connectionShedReasons,
+  methods,
+  outcomes,
+  proxyHeaderRefusals,
+  refusalReasons,
+  StatusClass,
+  tlsFailures,
+  upstreamErrorReasons,
+  upstreamStates,
+} from "../../../src/telemetry/labels.ts";
+
+type ValueOf<Values extends readonly string[]> = Values[number];
+type Colors<Value extends string> = Readonly<Record<Value, string>>;
+
+const success = "#73bf69";
+const throttled = "#fade2a";
+const noToken = "#c56999";
+const invalidToken = "#ca3194";
+const malformed = "#b36e0a";
+const overloaded = "#fe648f";
+const unavailable = "#fe6c64";
+
+export const statusClassColors: Colors<StatusClass> = {
+  none: "#2799d4",
+  "1xx": "#643fd1",
+  "2xx": success,
+  "3xx": "#cecafd",
+  "4xx": "#ff9830",
+  "5xx": "#f2495c",
+};
+
+/** Why the gateway answered a request itself. */
+export const refusalColors: Colors<ValueOf<typeof refusalReasons>> = {
+  throttled,
+  malformed,
+  ambiguous_path: "#cca17e",
+  bad_host: "#8d5403",
+  bad_field_name: "#996658",
+  no_token: noToken,
+  invalid_token: invalidToken,
+  no_route: "#ff780a",
+  slow_request: "#f1a633",
+  body_too_large: "#cc8d2e",
+  target_too_long: "#e3613e",
+  head_too_large: "#af2f02",
+  unsupported_expect: "#b58170",
+  unsupported_encoding: "#fca48c",
+  unsupported_method: "#eeca9f",
+  upstream_failed: "#e02f44",
+  upstream_timeout: "#fe91cf",
+  overloaded,
+  internal: "#b6325d",
+};
+
+/** Shared by the ways in which the upstream, and a TLS handshake, can fail. */
+const refused = "#f27539";
+const other = "#b99c78";
+
+export const upstreamErrorColors: Colors<ValueOf<typeof upstreamErrorReasons>> = {
+  refused,
+  unreachable: "#c57fa5",
+  connect_timeout: "#f9add2",
+  certificate: "#795d3c",
+  tls: "#9e5b81",
+  reset: "#f024a1",
+  closed_early: "#cb1861",
+  malformed,
+  head_too_large: refusalColors.head_too_large,
+  response_timeout: "#f50004",
+  body_timeout: "#feb855",
+  overloaded,
+  other,
+};
+
+/** Shared by handshakes and PROXY headers that do not come. */
+const timeout = "#825557";
+
+export const tlsFailureColors: Colors<ValueOf<typeof tlsFailures>> = {
+  timeout,
+  not_tls: "#f876c3",
+  incompatible: "#f0c2d7",
+  client_certificate: "#d81618",
+  refused,
+  closed: "#bb0b86",
+  other,
+};
+
+export const proxyHeaderColors: Colors<ValueOf<typeof proxyHeaderRefusals>> = {
+  invalid: "#ec59ac",
+  incomplete: "#deb684",
+  timeout,
+};
+
+/** Of a connection to the upstream that waits for work, and of a client's that had to make room. */
+const idle = "#0d78c7";
+
+export const connectionShedColors: Colors<ValueOf<typeof connectionShedReasons>> = {
+  total: "#f1186d",
+  per_peer: "#d2a5bc",
+  idle,
+};
+
+export const decisionColors: Colors<ValueOf<typeof outcomes>> = { admitted: success, throttled, observed: "#8c65c8" };
+
+export const authColors: Colors<ValueOf<typeof authOutcomes>> = {
+  accepted: success,
+  missing: noToken,
+  invalid: invalidToken,
+  skipped: "#0756d8",
+};
+
+export const checkColors: Colors<ValueOf<typeof callOutcomes>> = {
+  admitted: success,
+  denied: "#9f3276",
+  untrusted: "#ecbaae",
+  malformed,
+  overloaded,
+};
+
+export const evictionColors: Colors<"expired" | "live"> = { expired: "#6965f5", live: "#c25560" };
+
+export const lostLineColors: Colors<"sampled" | "dropped"> = { sampled: "#475cad", dropped: "#ec8a95" };
+
+export const upstreamStateColors: Colors<ValueOf<typeof upstreamStates>> = {
+  up: success,
+  unknown: "#8489fe",
+  down: unavailable,
+};
+
+export const addressColors: Colors<"available" | "ejected"> = { available: success, ejected: unavailable };
+
+export const connectionColors: Colors<"active" | "idle" | "waiting"> = { active: "#a4c2dd", idle, waiting: "#b95115" };
+
+export const tunnelColors: Colors<"opening" | "open"> = { opening: "#726e9c", open: "#7baafd" };
+
+export const methodColors: Colors<ValueOf<typeof methods>> = {
+  GET: "#1176f6",
+  HEAD: "#bde1f8",
+  POST: "#c2a3ee",
+  PUT: "#116d8a",
+  PATCH: "#02c5ff",
+  DELETE: "#7548a8",
+  OPTIONS: "#7195a9",
+  other: "#aa65f6",
+};
+
+/** Kinds of garbage collection. */
+export const collectionColors: Colors<"major" | "minor" | "incremental" | "weakcb"> = {
+  major: "#af90da",
+  minor: "#28809a",
+  incremental: "#8cdffb",
+  weakcb: "#863ecd",
+};
+
+export const failedLookups = "#d87876";
+
+/** Of lines that are no label's values, such as a percentile: told apart within their panel. */
+export const lines = { first: "#68bbd7", second: "#6d84d2", third: "#b989f6" } as const;
+
+/** Of a number or a word that says how things stand. */
+export const health = {
+  well: success,
+  attention: "#e58f62",
+  failed: unavailable,
+  unknown: upstreamStateColors.unknown,
+} as const;

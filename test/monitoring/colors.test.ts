@@ -1,0 +1,156 @@
+// The colours of the dashboard: a name has one colour in every panel, a colour has one meaning, and the tone says
+// whether it is good. The names are those the gateway has: each panel's lines are found in a scrape.
+import { beforeAll, describe, expect, test } from "vitest";
+import { metricsOf, scrape } from "../telemetry/scrape.ts";
+import { colorDistance, hueOf } from "./color-distance.ts";
+import { type DashboardPanel, fixedColorOf, panelsOf, shippedDashboard } from "./dashboard-queries.ts";
+
+interface Drawn {
+  readonly panel: string;
+  /** `reason=throttled`, or the line's name where it is no label's value. */
+  readonly meaning: string;
+  readonly color: string | undefined;
+}
+
+/** What belongs to a deployment: these take Grafana's palette, whose colours mean nothing. */
+const openLabels = /\{\{(?:instance|route|version)\}\}/;
+
+const success = ["status_class=2xx", "outcome=admitted", "outcome=accepted", "state=up", "state=available"];
+const throttled = ["reason=throttled", "outcome=throttled"];
+/** Neither good nor bad. What is in none of these lists is a failure, as any new value is until somebody says otherwise. */
+const neutral = [
+  ...["status_class=1xx", "status_class=3xx", "status_class=none", "outcome=observed", "outcome=skipped"],
+  ...["reason=idle", "reason=expired", "reason=sampled"],
+  ...["state=unknown", "state=active", "state=idle", "state=opening", "state=open"],
+];
+const failingLines = ["ejections", "failed lookups", "live clients evicted"];
+/** Two names for one thing. */
+const sameMeaning = [
+  success,
+  throttled,
+  ["outcome=missing", "reason=no_token"],
+  ["outcome=invalid", "reason=invalid_token"],
+  ["outcome=malformed", "reason=malformed"],
+  ["outcome=overloaded", "reason=overloaded"],
+  ["reason=idle", "state=idle"],
+  ["state=down", "state=ejected", "ejections"],
+  ["reason=live", "live clients evicted"],
+];
+
+const charts = panelsOf(shippedDashboard()).filter(({ type }) => type === "timeseries");
+const stats = panelsOf(shippedDashboard()).filter(({ type }) => type === "stat");
+let drawn: readonly Drawn[];
+
+beforeAll(async () => {
+  const series = [...(await scrape(metricsOf())).keys()];
+  drawn = charts.flatMap((panel) => linesOf(panel, series));
+});
+
+test("every line has a colour of its own choice, but for instances, routes and versions", () => {
+  expect(drawn.length).toBeGreaterThan(100);
+  expect(drawn.filter(({ color }) => !/^#[0-9a-f]{6}$/.test(color ?? "")).map(describeLine)).toEqual([]);
+});
+
+test("a name has the same colour in every panel", () => {
+  for (const [meaning, lines] of Map.groupBy(drawn, ({ meaning }) => meaning)) {
+    expect([...new Set(lines.map(({ color }) => color))].length, meaning).toBe(1);
+  }
+});
+
+test("no colour has two meanings", () => {
+  const labelled = drawn.filter(({ meaning }) => isLabelled(meaning));
+  for (const [color, lines] of Map.groupBy(labelled, ({ color }) => color)) {
+    expect(
+      [...new Set(lines.map(({ meaning }) => canonical(meaning)))].length,
+      `${color}: ${lines.map(describeLine)}`,
+    ).toBe(1);
+  }
+});
+
+test("two lines of one panel can be told apart, and two meanings anywhere", () => {
+  const close: string[] = [];
+  for (const [i, a] of drawn.entries()) {
+    for (const b of drawn.slice(0, i)) {
+      if (canonical(a.meaning) === canonical(b.meaning) || a.color === undefined || b.color === undefined) continue;
+      const least = a.panel === b.panel ? 0.06 : isLabelled(a.meaning) && isLabelled(b.meaning) ? 0.03 : 0;
+      if (colorDistance(a.color, b.color) < least) close.push(`${describeLine(a)} and ${describeLine(b)}`);
+    }
+  }
+  expect(close).toEqual([]);
+});
+
+describe("the tone says what it means", () => {
+  test.each([
+    ["failure", "pink, red or orange", (hue: number) => hue >= 315 || hue <= 46],
+    ["throttled", "yellow", (hue: number) => hue > 46 && hue <= 60],
+    ["success", "green", (hue: number) => hue > 75 && hue < 165],
+    ["neutral", "blue or purple", (hue: number) => hue >= 190 && hue <= 290],
+  ])("%s: %s", (tone, _, isRight) => {
+    const lines = drawn.filter(({ meaning }) => toneOf(meaning) === tone);
+    expect(lines.length).toBeGreaterThan(0);
+    expect(lines.filter(({ color }) => !isRight(hueOf(color ?? "#00ff00"))).map(describeLine)).toEqual([]);
+  });
+
+  test("a number is as green as a success, as red as what is down, or between", () => {
+    const of = (meaning: string) => drawn.find((line) => line.meaning === meaning)?.color;
+    const [well, failed] = [of("state=up"), of("state=down")];
+    for (const { title, fieldConfig } of stats) {
+      const steps = (fieldConfig?.defaults.thresholds?.steps ?? []).map(({ color }) => color);
+      expect(steps.length === 1 ? steps : [steps[0], steps.at(-1)], title).toEqual(
+        steps.length === 1 ? ["text"] : [well, failed],
+      );
+      for (const color of steps.slice(1, -1)) expect(drawn.map((line) => line.color)).not.toContain(color);
+      const words = Object.values(fieldConfig?.defaults.mappings?.[0]?.options ?? {});
+      for (const { text, color } of words) {
+        const expected = { up: well, current: well, down: failed, stale: failed }[text] ?? of("state=unknown");
+        expect(color, `${title}: ${text}`).toBe(expected);
+      }
+    }
+  });
+});
+
+function linesOf(panel: DashboardPanel, series: readonly string[]): Drawn[] {
+  return (panel.targets ?? [])
+    .filter(({ legendFormat }) => !openLabels.test(legendFormat))
+    .flatMap(({ expr, legendFormat }) => {
+      const [, before = "", label] = /^(.*)\{\{(\w+)\}\}$/.exec(legendFormat) ?? [];
+      if (label === undefined) {
+        return [{ panel: panel.title, meaning: legendFormat, color: fixedColorOf(panel, legendFormat) }];
+      }
+      const prefix = before.replaceAll(/\{\{\w+\}\}/g, "any");
+      return valuesOf(label, expr, series).map((value) => ({
+        panel: panel.title,
+        meaning: `${label}=${value}`,
+        color: fixedColorOf(panel, prefix + value),
+      }));
+    });
+}
+
+/** The values that a label has in the series a query asks for. */
+function valuesOf(label: string, expr: string, series: readonly string[]): string[] {
+  const [metric = ""] = /\b(?:headgate|nodejs|process)_\w+/.exec(expr) ?? [];
+  const values = series
+    .filter((each) => each.startsWith(`${metric}{`))
+    .flatMap((each) => new RegExp(`[{,]${label}="([^"]*)"`).exec(each)?.[1] ?? []);
+  expect(values.length, `${metric} has ${label}`).toBeGreaterThan(1);
+  return [...new Set(values)];
+}
+
+function isLabelled(meaning: string): boolean {
+  return meaning.includes("=") || failingLines.includes(meaning);
+}
+
+function canonical(meaning: string): string {
+  return sameMeaning.find((names) => names.includes(meaning))?.[0] ?? meaning;
+}
+
+function toneOf(meaning: string): string {
+  if (success.includes(meaning)) return "success";
+  if (throttled.includes(meaning)) return "throttled";
+  if (/^(?:method|kind)=/.test(meaning) || neutral.includes(meaning) || !isLabelled(meaning)) return "neutral";
+  return "failure";
+}
+
+function describeLine({ panel, meaning, color }: Drawn): string {
+  return `${meaning} ${color} (${panel})`;
+}
