@@ -4,9 +4,11 @@
 import type { Socket } from "node:net";
 import { asError } from "../core/failure.ts";
 import { hasLength } from "../core/has-length.ts";
+import { eventBatch } from "./event-batch.ts";
 import { defaultIdleMs, idleMsOf } from "./keep-alive.ts";
 import { ResponseParser, type ResponseSink } from "./response-parser.ts";
 import type { SocketReader } from "./socket-reader.ts";
+import { UpstreamFailure } from "./upstream-error.ts";
 import { type BodySource, serializeHead, type UpstreamRequest } from "./upstream-request.ts";
 
 export interface ResponseHandler extends ResponseSink {
@@ -18,17 +20,6 @@ export interface ResponseHandler extends ResponseSink {
   onUpgrade(fields: readonly string[], socket: Socket, early: Buffer): void;
   /** There was no response, not even a byte of one if `isUntouched`, or none that was whole. The connection is gone. */
   onError(error: Error, isUntouched: boolean): void;
-}
-
-export type UpstreamFailureCode = "UPSTREAM_CLOSED_EARLY" | "UPSTREAM_RESPONSE_TIMEOUT" | "UPSTREAM_BODY_TIMEOUT";
-
-export class UpstreamFailure extends Error {
-  readonly code: UpstreamFailureCode;
-
-  constructor(code: UpstreamFailureCode) {
-    super("The upstream did not answer, or not to the end.");
-    this.code = code;
-  }
 }
 
 /** A body no longer than this goes as text with its head, which costs less than a list of two. */
@@ -54,6 +45,7 @@ export class Http1Connection {
   #idleTimer: NodeJS.Timeout | null = null;
   #idleMs = defaultIdleMs;
   #turn: Turn | null = null;
+  #sentInBatch = 0;
   #isPaused = false;
   /** Somebody has kept bytes that are being read. */
   #isKept = false;
@@ -95,6 +87,7 @@ export class Http1Connection {
     this.#turn = { request, handler, isBodySent: body === null || isWhole(body), sawHead: false, switched: null };
     this.#reader.forget();
     this.#parser.begin(request.method);
+    this.#sentInBatch = eventBatch();
     this.#responseTimer.refresh();
     if (body === null) {
       this.#socket.write(serializeHead(request, false), "latin1");
@@ -188,6 +181,10 @@ export class Http1Connection {
     // Bytes that nobody asked for answer nothing that is still to come.
     if (this.#turn === null) {
       this.#close();
+      return;
+    }
+    if (this.#parser.isUntouched && eventBatch() === this.#sentInBatch) {
+      this.#fail(new UpstreamFailure("UPSTREAM_UNSOLICITED_RESPONSE"));
       return;
     }
     if (this.#turn.sawHead) this.#responseTimer.refresh();

@@ -144,7 +144,9 @@ export class ResponseParser {
       this.#sink.onInterim(head);
       return;
     }
-    this.#mayContinue = minor >= 1 && !closes;
+    // A 408 may be meant for the idle connection, not for the request that it seems to answer (RFC 9110, 15.5.9): then
+    // the answer to that request is still to come.
+    this.#mayContinue = minor >= 1 && !closes && head.status !== 408;
     if (this.#method === "HEAD" || head.status === 204 || head.status === 304 || head.status === 101) {
       this.#state = "over";
       // Content was spoken of: a server that sends it all the same would give it to the next request.

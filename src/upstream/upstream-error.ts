@@ -22,6 +22,8 @@ const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   EPROTO: "tls",
   TLS_TRUNCATED: "closed_early",
   UPSTREAM_CLOSED_EARLY: "closed_early",
+  // As a rule the last words of an upstream that closes an idle connection.
+  UPSTREAM_UNSOLICITED_RESPONSE: "closed_early",
   UPSTREAM_RESPONSE_TIMEOUT: "response_timeout",
   UPSTREAM_BODY_TIMEOUT: "body_timeout",
   ERR_RESPONSE_HEAD_TOO_LARGE: "head_too_large",
@@ -33,6 +35,21 @@ const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   ERR_INVALID_HTTP_TOKEN: "malformed",
   ERR_BAD_INTERIM_RESPONSE: "malformed",
 };
+
+export type UpstreamFailureCode =
+  | "UPSTREAM_CLOSED_EARLY"
+  | "UPSTREAM_RESPONSE_TIMEOUT"
+  | "UPSTREAM_BODY_TIMEOUT"
+  | "UPSTREAM_UNSOLICITED_RESPONSE";
+
+export class UpstreamFailure extends Error {
+  readonly code: UpstreamFailureCode;
+
+  constructor(code: UpstreamFailureCode) {
+    super("The upstream did not answer, or not to the end.");
+    this.code = code;
+  }
+}
 
 /** A 101 to a request that asked for no other protocol, or interim responses without end. */
 export class BadInterimResponse extends Error {

@@ -1,0 +1,206 @@
+// Bytes from the upstream that no request asked for, such as a 408 that an idle connection is ended with: they never
+// answer a request that was written after they had come.
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { afterAll, expect, test } from "vitest";
+import { Authority } from "../support/certificates.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually, within } from "../support/eventually.ts";
+import { startTestGateway, testSettings } from "../support/gateway.ts";
+import { upstreamConnections } from "../support/metrics.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { request, response, stageRaw } from "../support/stage.ts";
+import { startTlsUpstream } from "../support/tls-upstream.ts";
+
+const cleanup = useCleanup();
+const folders: (() => unknown)[] = [];
+afterAll(() => {
+  for (const remove of folders) remove();
+});
+
+const late = response("late", "", "408 Request Timeout");
+const target = (data: Buffer): string => /^\S+ (\S+)/.exec(data.toString("latin1"))?.[1] ?? "";
+const isOpen = (socket: Socket): boolean => !socket.destroyed && socket.readyState === "open";
+
+/** Every request is answered with its own target. */
+const answerTarget = (socket: Socket, data: Buffer): void => void socket.write(response(target(data)));
+
+test.each(["GET", "POST"])("a connection carries no request after a 408 that answered a %s", async (method) => {
+  const used: Socket[] = [];
+  const { connect } = await stageRaw(cleanup, (socket, data) => {
+    used.push(socket);
+    socket.write(used.length === 1 ? late : response(target(data)));
+  });
+  const client = connect();
+  client.write(request("/v2/1", { method }));
+  expect(await client.read()).toMatchObject({ status: 408, body: "late" });
+  client.write(request("/v2/2", { method }));
+  expect(await client.read()).toMatchObject({ status: 200, body: "/v2/2" });
+  expect(new Set(used).size).toBe(2);
+  await eventually("the first is closed", () => used[0]?.destroyed === true);
+});
+
+test.each([
+  ["a whole response", late],
+  ["half a response", "HTTP/1.1 200 OK\r\nContent-Le"],
+  ["one byte", "\n"],
+])("%s on an idle connection closes it at once", async (_, bytes) => {
+  const { connect, gateway, upstream } = await stageRaw(cleanup, answerTarget);
+  const client = connect();
+  client.write(request("/v2/1"));
+  expect((await client.read()).body).toBe("/v2/1");
+  const [idle] = upstream.sockets;
+  idle?.write(bytes);
+  await eventually("it is closed", () => idle?.destroyed === true);
+  expect(await upstreamConnections(gateway)).toEqual({ active: 0, idle: 0, waiting: 0 });
+  client.write(request("/v2/2"));
+  expect(await client.read()).toMatchObject({ status: 200, body: "/v2/2" });
+});
+
+/** Everything is written in one turn of the loop: the gateway finds all of it when it looks next. */
+const inOneTurn = [
+  ["behind", (client: RawConnection, bytes: string, idle: Socket) => [client.write(bytes), idle.write(late)]],
+  ["before", (client: RawConnection, bytes: string, idle: Socket) => [idle.write(late), client.write(bytes)]],
+] as const;
+
+test.each(inOneTurn)(
+  "a 408 that arrives just %s the next GET, in one turn of the loop, never answers it",
+  async (_, write) => {
+    const { connect, upstream, gateway } = await stageRaw(cleanup, answerTarget);
+    const client = connect();
+    for (let i = 1; i <= 5; i += 1) {
+      client.write(request("/v2/warm"));
+      expect((await client.read()).body).toBe("/v2/warm");
+      const idle = [...upstream.sockets].find(isOpen) as Socket;
+      write(client, request(`/v2/${i}`), idle);
+      expect(await client.read()).toMatchObject({ status: 200, body: `/v2/${i}` });
+      await eventually("it is closed", () => idle.destroyed);
+    }
+    expect(gateway.logLines.filter(({ msg }) => msg === "upstream failed")).toEqual([]);
+  },
+);
+
+test.each([
+  ["POST", "Content-Length: 2\r\n", "hi"],
+  ["POST", "", ""],
+  ["DELETE", "", ""],
+])(
+  "a %s with %j that is already under way when a 408 is found is a 502, never sent again",
+  async (method, fields, body) => {
+    const seen: string[] = [];
+    const { connect, upstream, gateway } = await stageRaw(cleanup, (socket, data) => {
+      seen.push(target(data));
+      answerTarget(socket, data);
+    });
+    const client = connect();
+    client.write(request("/v2/1"));
+    expect((await client.read()).body).toBe("/v2/1");
+    client.write(request("/v2/2", { method, fields, body }));
+    for (const idle of upstream.sockets) idle.write(late);
+    expect((await client.read()).status).toBe(502);
+    expect(seen.filter((each) => each === "/v2/2").length).toBeLessThanOrEqual(1);
+    const failures = gateway.logLines.filter(({ msg }) => msg === "upstream failed");
+    expect(failures).toMatchObject([{ reason: "closed_early", code: "UPSTREAM_UNSOLICITED_RESPONSE" }]);
+  },
+);
+
+test("a GET is retried once only, whatever its second connection does", async () => {
+  let requests = 0;
+  const { connect, upstream } = await stageRaw(cleanup, (socket, data) => {
+    requests += 1;
+    if (requests === 1) answerTarget(socket, data);
+    else socket.end();
+  });
+  const client = connect();
+  client.write(request("/v2/1"));
+  expect((await client.read()).body).toBe("/v2/1");
+  client.write(request("/v2/2"));
+  for (const idle of upstream.sockets) idle.write(late);
+  expect((await client.read()).status).toBe(502);
+});
+
+test("a response behind one that ends where the read buffer ends does not answer the request that waits", async () => {
+  const bufferBytes = 64 * 1024;
+  const head = (length: number): string => `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\n\r\n`;
+  const length = bufferBytes - head(bufferBytes).length;
+  let respond: (() => void) | undefined;
+  const { connect, gateway } = await stageRaw(
+    cleanup,
+    (socket, data) => {
+      if (target(data) === "/v2/first") respond = () => void socket.write(head(length) + "a".repeat(length) + late);
+      else answerTarget(socket, data);
+    },
+    { upstream: { maxConnections: 1 } },
+  );
+  const [first, second] = [connect(), connect()];
+  first.write(request("/v2/first"));
+  await eventually("the first is at the upstream", () => respond !== undefined);
+  second.write(request("/v2/second"));
+  await eventually("the second waits", async () => (await upstreamConnections(gateway)).waiting === 1);
+  respond?.();
+  expect((await first.read()).body).toHaveLength(length);
+  expect(await second.read()).toMatchObject({ status: 200, body: "/v2/second" });
+});
+
+/** Passes bytes on in both directions; what is held of the upstream's is written by `release`, at once. */
+async function startRelay(port: number) {
+  const held: Buffer[] = [];
+  let isHolding = false;
+  let release = (): void => {};
+  const relay = createServer((gateway) => {
+    const upstream = connect(port, "127.0.0.1");
+    release = () => {
+      isHolding = false;
+      gateway.write(Buffer.concat(held.splice(0)));
+    };
+    upstream.on("data", (data: Buffer) => (isHolding ? held.push(data) : gateway.write(data)));
+    gateway.on("data", (data) => upstream.write(data));
+    for (const socket of [upstream, gateway]) {
+      cleanup(() => socket.destroy());
+      socket.on("error", () => {});
+    }
+  });
+  relay.listen(0, "127.0.0.1");
+  cleanup(() => void relay.close());
+  await once(relay, "listening");
+  const hold = (): void => {
+    isHolding = true;
+  };
+  return { port: (relay.address() as AddressInfo).port, hold, isHeld: () => held.length > 0, release: () => release() };
+}
+
+test("over TLS, too, a 408 that arrives just behind the next GET never answers it", async () => {
+  const authority = new Authority((remove) => void folders.push(remove));
+  const upstream = await startTlsUpstream(cleanup, authority.issue(), answerTarget);
+  const relay = await startRelay(upstream.port);
+  const url = `https://localhost:${relay.port}`;
+  const { tls } = testSettings(url).upstream;
+  const overrides = { drain: { timeoutMs: 0 }, upstream: { tls: { ...tls, ca: authority.certFile } } };
+  const gateway = await startTestGateway({ upstreamUrl: url, overrides });
+  cleanup(() => gateway.close());
+  const client = new RawConnection(gateway.traffic.port);
+  cleanup(() => client.destroy());
+  client.write(request("/v2/1"));
+  expect((await client.read()).body).toBe("/v2/1");
+  relay.hold();
+  upstream.sockets[0]?.write(late);
+  await eventually("the 408 is on its way", relay.isHeld);
+  client.write(request("/v2/2"));
+  relay.release();
+  expect(await client.read()).toMatchObject({ status: 200, body: "/v2/2" });
+});
+
+test("answers that come as fast as the upstream can write them are all taken", async () => {
+  const { connect, upstream } = await stageRaw(cleanup, answerTarget, {
+    policies: [{ name: "per-ip", limit: 100_000, windowMs: 60_000, maxClients: 10 }],
+  });
+  const clients = Array.from({ length: 32 }, () => connect());
+  const ask = async (client: RawConnection, index: number): Promise<void> => {
+    for (let i = 0; i < 50; i += 1) {
+      client.write(request(`/v2/${index}/${i}`, { method: "POST" }));
+      expect(await client.read()).toMatchObject({ status: 200, body: `/v2/${index}/${i}` });
+    }
+  };
+  await within("all are answered", Promise.all(clients.map(ask)), 20_000);
+  expect(upstream.bytes().match(/POST/g)).toHaveLength(32 * 50);
+});
