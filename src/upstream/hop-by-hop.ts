@@ -1,4 +1,5 @@
-// Fields that speak of one connection and end with it (RFC 9110, 7.6.1), in either direction.
+// Fields that speak of one connection and end with it (RFC 9110, 7.6.1), in either direction. They include every field
+// that Node refuses to send over HTTP/2 as connection-specific.
 import { trimBlanks } from "../core/blanks.ts";
 
 const hopByHop: ReadonlySet<string> = new Set([
@@ -11,6 +12,7 @@ const hopByHop: ReadonlySet<string> = new Set([
   "trailer",
   "transfer-encoding",
   "upgrade",
+  "http2-settings",
 ]);
 
 const none: ReadonlySet<string> = new Set();

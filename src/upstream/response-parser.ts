@@ -255,7 +255,8 @@ function parseStatusLine(text: string, end: number): { minor: number; status: nu
   const status = Number(text.slice(9, 12));
   const isWhole = end === 12 || (end > 12 && text[12] === " ");
   if (!text.startsWith(start) || minor < 0 || minor > 9 || text[8] !== " " || !isWhole) throw new MalformedResponse();
-  if (!/^[1-9]\d\d$/.test(text.slice(9, 12))) throw new MalformedResponse();
+  // RFC 9110, 15: nobody knows what any other number means, and HTTP/2 cannot carry it.
+  if (!/^[1-5]\d\d$/.test(text.slice(9, 12))) throw new MalformedResponse();
   return { minor, status, reason: text.slice(13, end) };
 }
 

@@ -28,11 +28,6 @@ const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   UPSTREAM_BODY_TIMEOUT: "body_timeout",
   ERR_RESPONSE_HEAD_TOO_LARGE: "head_too_large",
   ERR_MALFORMED_RESPONSE: "malformed",
-  // Node's own checks of a field or status that came from the upstream.
-  ERR_INVALID_CHAR: "malformed",
-  ERR_HTTP_INVALID_STATUS_CODE: "malformed",
-  ERR_HTTP2_STATUS_INVALID: "malformed",
-  ERR_INVALID_HTTP_TOKEN: "malformed",
   ERR_BAD_INTERIM_RESPONSE: "malformed",
 };
 

@@ -19,6 +19,7 @@ const hopByHop = [
   ["TE", "trailers"],
   ["Trailer", "X-T"],
   ["Upgrade", "h2c"],
+  ["HTTP2-Settings", "AAMAAABkAAQAAP__"],
 ] as const;
 
 test.each(hopByHop)("a client's %s is not forwarded, named in Connection or not", async (name, value) => {

@@ -80,7 +80,7 @@ test.each([
   "200 \xc3\x84hm \xe2\x82\xac",
   "200 \xc4hm",
   "418 I'm a teapot",
-  "999 Odd",
+  "599 Odd",
 ])("the status line's %j is passed on", async (statusLine) => {
   const { connect } = await stageRaw(cleanup, (socket) => void socket.write(response("ok", "", statusLine), "latin1"));
   const client = connect();

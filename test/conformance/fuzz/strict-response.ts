@@ -23,7 +23,7 @@ const none: StrictResponse = { kind: "none" };
 export function readStrictResponse(bytes: string, method: string, isClosed: boolean): StrictResponse {
   for (let at = 0; ; ) {
     const head = readHead(bytes, at);
-    const status = Number(/^HTTP\/1\.\d ([1-9]\d\d)(?: .*)?$/.exec(head?.line ?? "")?.[1]);
+    const status = Number(/^HTTP\/1\.\d ([1-5]\d\d)(?: .*)?$/.exec(head?.line ?? "")?.[1]);
     if (head === null || !visible.test(head.line) || Number.isNaN(status) || status === 101) return none;
     if (status >= 200) return readBody(bytes, head, status, method, isClosed);
     at = head.end;

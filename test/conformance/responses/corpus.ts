@@ -32,6 +32,8 @@ const statusLines: readonly ResponseCase[] = [
   noStatus("RFC 9112 4", "a status of letters", "HTTP/1.1 2xx OK"),
   noStatus("RFC 9112 4", "a status of 0", "HTTP/1.1 000 OK"),
   noStatus("RFC 9112 4", "a status of 99", "HTTP/1.1 099 OK"),
+  noStatus("RFC 9110 15", "a status of 600", "HTTP/1.1 600 Odd"),
+  noStatus("RFC 9110 15", "a status of 999", "HTTP/1.1 999 Odd"),
   noStatus("RFC 9112 4", "no status", "HTTP/1.1"),
   noStatus("RFC 9112 4", "NUL in the reason", "HTTP/1.1 200 O\0K"),
   noStatus("RFC 9112 2.3", "another protocol", "ICY 200 OK"),
@@ -73,6 +75,7 @@ const fields: readonly ResponseCase[] = [
   dropped("RFC 9110 7.6.1", "the body's length in Connection", "Connection: Content-Length"),
   dropped("RFC 9110 7.6.1", "Keep-Alive", "Keep-Alive: timeout=5"),
   dropped("RFC 9110 7.6.1", "Proxy-Connection, TE and Upgrade", "Proxy-Connection: x", "TE: x", "Upgrade: h2c"),
+  dropped("RFC 7540 3.2.1", "HTTP2-Settings", "HTTP2-Settings: AAMAAABkAAQAAP__"),
   dropped("RFC 9110 11.7", "Proxy-Authenticate", "Proxy-Authenticate: Basic"),
   dropped(
     "contract 4",
