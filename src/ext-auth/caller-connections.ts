@@ -1,37 +1,37 @@
-// The connections to a decision listener, bounded: those of callers by the configuration, those of peers that have not
-// shown yet that they may ask by so few that they can crowd nobody out.
+// The connections to a decision listener, bounded. Trusted callers have a bound of their own, so that peers that have not
+// shown yet that they may ask cannot keep them out.
 import type { Socket } from "node:net";
 
-const maxStrangers = 64;
+const maxUnverified = 64;
 
 export class CallerConnections {
-  readonly #maxCallers: number;
-  readonly #callers = new Set<Socket>();
-  readonly #strangers = new Set<Socket>();
+  readonly #maxTrusted: number;
+  readonly #trusted = new Set<Socket>();
+  readonly #unverified = new Set<Socket>();
 
-  constructor(maxCallers: number) {
-    this.#maxCallers = maxCallers;
+  constructor(maxTrusted: number) {
+    this.#maxTrusted = maxTrusted;
   }
 
-  /** False if it is one too many, and not kept. */
-  add(socket: Socket, isCaller: boolean): boolean {
-    const [kind, max] = isCaller ? [this.#callers, this.#maxCallers] : [this.#strangers, maxStrangers];
+  /** False if the connection exceeds its bound; it is not kept then. */
+  add(socket: Socket, isTrusted: boolean): boolean {
+    const [kind, max] = isTrusted ? [this.#trusted, this.#maxTrusted] : [this.#unverified, maxUnverified];
     if (kind.size >= max) return false;
     kind.add(socket);
     socket.once("close", () => {
-      this.#callers.delete(socket);
-      this.#strangers.delete(socket);
+      this.#trusted.delete(socket);
+      this.#unverified.delete(socket);
     });
     return true;
   }
 
-  /** It has shown a secret. Where there is no place among the callers it keeps its own. */
+  /** Counts a connection that has shown a secret among the trusted ones, unless those are at their bound. */
   promote(socket: Socket): void {
-    if (this.#callers.size >= this.#maxCallers || !this.#strangers.delete(socket)) return;
-    this.#callers.add(socket);
+    if (this.#trusted.size >= this.#maxTrusted || !this.#unverified.delete(socket)) return;
+    this.#trusted.add(socket);
   }
 
   destroyAll(): void {
-    for (const socket of [...this.#callers, ...this.#strangers]) socket.destroy();
+    for (const socket of [...this.#trusted, ...this.#unverified]) socket.destroy();
   }
 }

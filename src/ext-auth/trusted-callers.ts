@@ -1,33 +1,57 @@
-// Who may ask for decisions. Whoever may can name any client, so nobody may unless its address is listed or it shows a
-// secret that is. Secrets are compared by digest, in constant time, and kept nowhere.
+// The callers that may ask for decisions. A caller can name any client, so none may ask unless its address is listed or it
+// shows a listed secret. Secrets are compared by digest, in constant time, and not kept.
 import { type Cidr, isWithin, parseIpAddress } from "../core/ip-address.ts";
+import { fieldValues } from "./http/http-check.ts";
 
-/** The field, or the piece of metadata, that a secret is shown in. Lower case. */
-export const secretField = "x-headgate-secret";
+/** The field, or the piece of gRPC metadata, that carries a secret. Lower case. */
+const secretField = "x-headgate-secret";
 
 export interface TrustedCallersOptions {
   readonly networks: readonly Cidr[];
-  /** Null: there are none. */
+  /** Null: there are no secrets. */
   readonly isSecret: ((text: string) => boolean) | null;
+  /** Called at most once: the first calls were all refused. `caller` is the address that most of them came from. */
+  readonly onFirstCallsRefused: (caller: string, calls: number) => void;
 }
+
+/** After so many refused calls, and no accepted one, the configuration is probably wrong. */
+const firstCalls = 10;
 
 export class TrustedCallers {
   readonly #options: TrustedCallersOptions;
+  /** The addresses of the first calls, while all were refused; null once one was accepted or `firstCalls` are over. */
+  #firstRefused: string[] | null = [];
 
   constructor(options: TrustedCallersOptions) {
     this.#options = options;
   }
 
-  /** Of a connection: the address of its other end. */
+  /** Whether a call may ask: by the address of its connection, or by the one secret among its fields. */
+  admits(address: string | undefined, rawHeaders: readonly string[]): boolean {
+    const isAdmitted = this.includeAddress(address) || this.#includeSecret(fieldValues(rawHeaders, secretField));
+    if (this.#firstRefused !== null) this.#noteFirst(this.#firstRefused, isAdmitted, address ?? "");
+    return isAdmitted;
+  }
+
   includeAddress(address: string | undefined): boolean {
     const parsed = parseIpAddress(address ?? "");
     return parsed !== undefined && this.#options.networks.some((network) => isWithin(parsed, network));
   }
 
-  /** Of a call: every value of the field. One that is given twice is none. */
-  includeSecret(values: readonly string[]): boolean {
-    const [secret] = values;
-    if (secret === undefined || values.length !== 1) return false;
+  /** A secret that is given twice counts as none. */
+  #includeSecret([secret, another]: readonly string[]): boolean {
+    if (secret === undefined || another !== undefined) return false;
     return this.#options.isSecret?.(secret) ?? false;
   }
+
+  #noteFirst(refused: string[], isAdmitted: boolean, address: string): void {
+    if (!isAdmitted && refused.push(address) < firstCalls) return;
+    this.#firstRefused = null;
+    if (!isAdmitted) this.#options.onFirstCallsRefused(mostFrequent(refused), firstCalls);
+  }
+}
+
+function mostFrequent(addresses: readonly string[]): string {
+  const count = (address: string): number => addresses.filter((other) => other === address).length;
+  return addresses.reduce((most, address) => (count(address) > count(most) ? address : most), addresses[0] ?? "");
 }

@@ -128,6 +128,8 @@ function createDecision(settings: Settings, { rules, store, authenticator, field
   });
 }
 
+const firstCallsRefused = "the first calls were all refused as untrusted: does the configuration list this caller?";
+
 function createCallers({ extAuth }: Settings, secrets: Authenticator | null, log: Logger): TrustedCallers {
   const networks = extAuth.trustedCallers.map((text) => {
     const cidr = parseCidr(text);
@@ -139,5 +141,12 @@ function createCallers({ extAuth }: Settings, secrets: Authenticator | null, log
   });
   // A file is at hand; a authenticator that has to be waited for would know nobody.
   const isSecret = (text: string): boolean => secrets?.verify({ kind: "token", token: text }) === "accepted";
-  return new TrustedCallers({ networks, isSecret: secrets === null ? null : isSecret });
+  return new TrustedCallers({
+    networks,
+    isSecret: secrets === null ? null : isSecret,
+    onFirstCallsRefused(caller, calls) {
+      const keys = ["extAuth.trustedCallers", "extAuth.secretsFile"];
+      log.warn({ keys, caller, calls }, firstCallsRefused);
+    },
+  });
 }

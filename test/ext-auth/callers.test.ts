@@ -106,3 +106,29 @@ test("callers have maxConnections, and a stranger that shows a secret is one of 
   await eventually("there are 64 strangers beside 2 callers", () => closed() === 4);
   expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(4);
 });
+
+const startWarning = "the first calls were all refused as untrusted: does the configuration list this caller?";
+
+test("when the first ten calls are all untrusted, one warning names the keys and the caller", async () => {
+  const { ask, gateway } = await stageDecision(cleanup, nobody);
+  const warnings = () => gateway.logLines.filter(({ msg }) => msg === startWarning);
+  for (let i = 0; i < 9; i += 1) await ask("/ext-authz/v2/x", call);
+  expect(warnings()).toEqual([]);
+  for (let i = 0; i < 30; i += 1) await ask("/ext-authz/v2/x", call);
+  expect(warnings()).toEqual([
+    expect.objectContaining({
+      level: "warn",
+      keys: ["extAuth.trustedCallers", "extAuth.secretsFile"],
+      caller: "127.0.0.1",
+      calls: 10,
+    }),
+  ]);
+});
+
+test("once a caller was accepted, untrusted calls are no sign of a wrong configuration", async () => {
+  const { ask, gateway } = await stageDecision(cleanup, { ...nobody, secretsFile: secretsFile("secret") });
+  for (let i = 0; i < 9; i += 1) await ask("/ext-authz/v2/x", call);
+  expect((await ask("/ext-authz/v2/x", `${call}X-Headgate-Secret: secret\r\n`)).status).toBe(200);
+  for (let i = 0; i < 20; i += 1) await ask("/ext-authz/v2/x", call);
+  expect(gateway.logLines.filter(({ msg }) => msg === startWarning)).toEqual([]);
+});

@@ -4,7 +4,7 @@ import type { CheckRefusal } from "../../core/check-refusal.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import type { Checker } from "../check.ts";
 import { fieldValues } from "../http/http-check.ts";
-import { secretField, type TrustedCallers } from "../trusted-callers.ts";
+import type { TrustedCallers } from "../trusted-callers.ts";
 import { authorization } from "./authorization.ts";
 import type { GrpcCall } from "./call.ts";
 import { HealthService } from "./health.ts";
@@ -54,10 +54,9 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
   const ofCallers = (maxMessageBytes: number, handle: GrpcMethod["handle"]): GrpcMethod => ({
     maxMessageBytes,
     admits({ socket, rawHeaders }) {
-      const isCaller =
-        callers.includeAddress(socket.remoteAddress) || callers.includeSecret(fieldValues(rawHeaders, secretField));
-      if (isCaller) connections.promote(socket);
-      return isCaller ? null : statuses.untrusted;
+      if (!callers.admits(socket.remoteAddress, rawHeaders)) return statuses.untrusted;
+      connections.promote(socket);
+      return null;
     },
     handle,
   });
@@ -77,7 +76,7 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
     },
     headTimeoutMs,
     keepAliveTimeoutMs,
-    onCallFailed: (call, status) => tellOf(call, status, onRefused),
+    onCallFailed: (call, status) => countFailedCheck(call, status, onRefused),
     onFailure,
   });
   const address = await server.listen(options.host, options.port);
@@ -92,9 +91,13 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
   };
 }
 
-/** What says nothing of a decision is not told: a service whose health is unknown, our own bugs and our own end. */
-function tellOf({ socket }: GrpcCall, { code }: GrpcStatus, onRefused: ExtAuthGrpcOptions["onRefused"]): void {
-  const untold: readonly number[] = [grpcCodes.notFound, grpcCodes.internal, grpcCodes.unavailable];
-  if (untold.includes(code)) return;
+/** Health calls are no checks, and a bug or the end of the gateway is no fault of the caller. */
+function countFailedCheck(
+  { socket, rawHeaders }: GrpcCall,
+  { code }: GrpcStatus,
+  onRefused: ExtAuthGrpcOptions["onRefused"],
+): void {
+  const [path = ""] = fieldValues(rawHeaders, ":path");
+  if (path.startsWith(`/${services.health}/`) || code === grpcCodes.internal || code === grpcCodes.unavailable) return;
   onRefused(code === grpcCodes.permissionDenied ? "untrusted" : "malformed", socket.remoteAddress ?? "");
 }

@@ -11,8 +11,8 @@ import type { DenyStatus } from "../../core/settings.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import { type Check, type CheckAnswer, type Checker, refuseCall, undecided } from "../check.ts";
 import { type CheckProblem, checkProblems } from "../check-problems.ts";
-import { secretField, type TrustedCallers } from "../trusted-callers.ts";
-import { fieldValues, readHttpCheck } from "./http-check.ts";
+import type { TrustedCallers } from "../trusted-callers.ts";
+import { readHttpCheck } from "./http-check.ts";
 
 export interface ExtAuthHttpOptions {
   readonly host: string;
@@ -138,11 +138,8 @@ class HttpCalls {
 
   #onCall(req: IncomingMessage, res: ServerResponse): void {
     const { rawHeaders, socket } = req;
-    const { callers } = this.#options;
     this.#lastCalls.set(socket, req);
-    const isCaller =
-      callers.includeAddress(socket.remoteAddress) || callers.includeSecret(fieldValues(rawHeaders, secretField));
-    if (!isCaller) {
+    if (!this.#options.callers.admits(socket.remoteAddress, rawHeaders)) {
       this.#refuse(req, res, "untrusted", checkProblems.untrusted);
       return;
     }

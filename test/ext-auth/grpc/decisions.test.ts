@@ -340,6 +340,24 @@ describe("who may ask", () => {
     }
     expect(await call(stage.client, healthCheck, { service: "other" })).toMatchObject({ status: "NOT_FOUND" });
   });
+
+  test("a health call that fails counts as no check", async () => {
+    const stage = await stageGrpc(cleanup, { extAuth: untrusted });
+    const session = await openSession(cleanup, stage.port);
+    const fails = async (path: string, message: Buffer, grpcStatus: string): Promise<void> => {
+      expect(await within(path, callRaw(session, path, [message]))).toMatchObject({ grpcStatus });
+    };
+    await fails(healthCheck.path, frame(Buffer.from([0x0a])), "3");
+    await fails(healthCheck.path, frame(Buffer.alloc(0), 0, 1_000_000), "8");
+    await fails(healthWatch.path, frame(Buffer.alloc(0)), "7");
+    await fails("/grpc.health.v1.Health/List", frame(Buffer.alloc(0)), "12");
+    const refused = async (outcome: string) =>
+      await metric(stage.gateway, `headgate_ext_auth_checks_total{outcome="${outcome}"}`);
+    expect([await refused("malformed"), await refused("untrusted")]).toEqual([0, 0]);
+    expect(stage.gateway.logLines).not.toContainEqual(expect.objectContaining({ caller: "127.0.0.1" }));
+    await fails(check.path, frame(Buffer.from([0x0a])), "7");
+    expect(await refused("untrusted")).toBe(1);
+  });
 });
 
 test("a port that is taken is told with its listener", async () => {
