@@ -4,57 +4,37 @@
 /** Where a value was written. */
 export type Origin =
   | { readonly kind: "file"; readonly file: string; readonly line: number; readonly column: number }
+  | { readonly kind: "whole file"; readonly file: string }
   | { readonly kind: "environment"; readonly variable: string }
   | { readonly kind: "command line"; readonly option: string }
   /** Nowhere: it is the default. */
   | { readonly kind: "default" };
 
-export type ConfigError =
-  | {
-      readonly kind: "value";
-      readonly at: Origin;
-      /** Dotted, such as `policies.0.limit`; empty for the document itself. */
-      readonly key: string;
-      /** Ready to print, as `showFound` makes it. */
-      readonly found: string;
-      readonly expected: string;
-    }
-  | {
-      readonly kind: "unknown key";
-      readonly at: Origin;
-      readonly key: string;
-      readonly suggestion: string | null;
-      /** The keys that may stand here. */
-      readonly known: readonly string[];
-    }
-  | { readonly kind: "unknown variable"; readonly at: Origin; readonly suggestion: string | null }
-  /** The file, or what stands under `key`, cannot be read or is not YAML. */
-  | {
-      readonly kind: "file";
-      readonly file: string;
-      readonly at: Origin | null;
-      /** Empty for the file as a whole. */
-      readonly key: string;
-      readonly message: string;
-    };
+export interface ConfigError {
+  readonly at: Origin;
+  /** Dotted, such as `policies.0.limit`; empty for the document itself. */
+  readonly key: string;
+  readonly message: string;
+  /** The keys whose values are unknown because of it; those below them too. */
+  readonly about: readonly string[];
+}
 
-export function renderConfigError(error: ConfigError): string {
-  switch (error.kind) {
-    case "value":
-      return `${renderPlace(error.at, error.key)}: found ${error.found}, expected ${error.expected}`;
-    case "unknown key":
-      return `${renderPlace(error.at, error.key)}: unknown key; ${
-        error.suggestion === null ? `expected ${enumerate(error.known)}` : `did you mean "${error.suggestion}"?`
-      }`;
-    case "unknown variable":
-      return `${renderOrigin(error.at)}: unknown variable; ${
-        error.suggestion === null
-          ? "expected HEADGATE_ and the path of a key, such as HEADGATE_UPSTREAM_URL"
-          : `did you mean "${error.suggestion}"?`
-      }`;
-    case "file":
-      return `${error.at === null ? error.file : renderPlace(error.at, error.key)}: ${error.message}`;
-  }
+/** `found`: ready to print, as `showFound` makes it. */
+export function valueError(at: Origin, key: string, found: string, expected: string): ConfigError {
+  return { at, key, message: `found ${found}, expected ${expected}`, about: [key] };
+}
+
+export function renderConfigError({ at, key, message }: ConfigError): string {
+  return `${renderPlace(at, key)}: ${message}`;
+}
+
+/** Whether nothing is wrong with any of these dotted keys, and nobody seems to have meant one of them. */
+export type IsSound = (...keys: readonly string[]) => boolean;
+
+export function soundness(errors: readonly ConfigError[]): IsSound {
+  const wrong = new Set(errors.flatMap(({ about }) => about));
+  const isWrong = (key: string): boolean => [...wrong].some((at) => at === "" || `${key}.`.startsWith(`${at}.`));
+  return (...keys) => !keys.some(isWrong);
 }
 
 /** Where it was written, and which key, as every mistake begins. */
@@ -66,6 +46,8 @@ function renderOrigin(origin: Origin): string {
   switch (origin.kind) {
     case "file":
       return `${origin.file}:${origin.line}:${origin.column}`;
+    case "whole file":
+      return origin.file;
     case "environment":
       return `environment ${origin.variable}`;
     case "command line":
@@ -76,11 +58,14 @@ function renderOrigin(origin: Origin): string {
 }
 
 const maxShown = 60;
+/** No setting is longer, and what is masked is searched more than once. */
+const maxMasked = 1000;
 
 /** A value as an error shows it: text quoted, so that a missing unit or a stray blank can be seen. */
 export function showFound(value: string | number | boolean | null): string {
   if (value === null || value === "") return "nothing";
   if (typeof value !== "string") return String(value);
+  if (value.length > maxMasked) return `text of ${value.length} characters`;
   const masked = maskSecrets(value);
   const characters = [...masked];
   return JSON.stringify(characters.length > maxShown ? `${characters.slice(0, maxShown).join("")}…` : masked);
@@ -98,4 +83,9 @@ function maskSecrets(text: string): string {
 export function enumerate(words: readonly string[], conjunction = "or"): string {
   if (words.length < 2) return words.join("");
   return `${words.slice(0, -1).join(", ")} ${conjunction} ${words.at(-1)}`;
+}
+
+/** The end of a message about a name that has no meaning. */
+export function didYouMean(names: readonly string[], otherwise: string): string {
+  return names.length === 0 ? otherwise : `did you mean ${enumerate(names.map((name) => `"${name}"`))}?`;
 }

@@ -1,10 +1,10 @@
 // Environment variables to overrides: HEADGATE_UPSTREAM_CONNECT_TIMEOUT is upstream.connectTimeout. A HEADGATE_
 // variable that names no key is an error, since it was certainly meant to do something, save those that Kubernetes sets
 // by itself.
-import type { ConfigError } from "./config-error.ts";
-import { nearest } from "./nearest.ts";
+import { type ConfigError, didYouMean, type Origin } from "./config-error.ts";
+import { suggestions } from "./nearest.ts";
 import type { Override } from "./overrides.ts";
-import { allEntries } from "./paths.ts";
+import { allEntries, joinPath } from "./paths.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>> & {
   readonly HEADGATE_CONFIG?: string | undefined;
@@ -29,7 +29,7 @@ export function readEnvironment(env: Environment): { readonly overrides: Overrid
     const at = { kind: "environment", variable } as const;
     const path = pathOf(variable);
     if (path !== undefined) overrides.push({ path, text, at });
-    else errors.push({ kind: "unknown variable", at, suggestion: nearestVariable(variable) });
+    else errors.push(unknownVariable(at));
   }
   return { overrides: overrides.toSorted((a, b) => a.path.length - b.path.length), errors };
 }
@@ -53,13 +53,24 @@ function pathOf(variable: string): readonly string[] | undefined {
   return list === undefined ? undefined : [...list, index];
 }
 
-function nearestVariable(variable: string): string | null {
-  const prefix = "HEADGATE_".length;
-  const bare = nearest(
-    variable.slice(prefix),
-    [...pathsByVariable.keys()].map((name) => name.slice(prefix)),
+/** Variables by their names as people shorten them: without prefix and indices. */
+const variablesByShortName = new Map([...pathsByVariable.keys()].map((variable) => [shortName(variable), variable]));
+
+function shortName(variable: string): string {
+  return variable.replace(/^HEADGATE_/, "").replaceAll(/_\d+(?=_|$)/g, "");
+}
+
+function unknownVariable(at: Extract<Origin, { kind: "environment" }>): ConfigError {
+  const meant = suggestions(shortName(at.variable), [...variablesByShortName.keys()]).map(
+    (name) => variablesByShortName.get(name) ?? name,
   );
-  return bare === null ? null : `HEADGATE_${bare}`;
+  const otherwise = "expected HEADGATE_ and the path of a key, such as HEADGATE_UPSTREAM_URL";
+  return {
+    at,
+    key: "",
+    message: `unknown variable; ${didYouMean(meant, otherwise)}`,
+    about: meant.map((variable) => joinPath(pathsByVariable.get(variable) ?? [])),
+  };
 }
 
 /**

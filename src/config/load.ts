@@ -5,7 +5,7 @@ import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Settings } from "../core/settings.ts";
 import type { ListenerTls } from "../core/tls.ts";
-import { type ConfigError, renderConfigError, renderPlace } from "./config-error.ts";
+import { type ConfigError, renderConfigError, renderPlace, soundness } from "./config-error.ts";
 import { type Environment, readEnvironment } from "./environment.ts";
 import { type NamedFiles, namedFiles } from "./named-files.ts";
 import { applyOverrides, type Override } from "./overrides.ts";
@@ -13,7 +13,6 @@ import { pairErrors } from "./pairs.ts";
 import { originOf, type Raw } from "./raw.ts";
 import { explainReadFailure, readRegularFileSync } from "./regular-file.ts";
 import type { ParsedConfig } from "./schema.ts";
-import { soundness } from "./soundness.ts";
 import { validateConfig } from "./validate.ts";
 import { readYaml, type YamlReading } from "./yaml-source.ts";
 
@@ -63,8 +62,10 @@ export function loadSettings({ file: named, env, cwd, overrides }: ConfigSources
   const absolute = (key: string, path: string): string => resolve(folderOf(key, raw, file, cwd), path);
   const files = namedFiles(values, soundness(errors), absolute, (key) => renderPlace(originOf(raw, key), key));
   // Each source is checked before the next covers it: a mistake does not become right by being overridden today.
-  for (const layer of [written.raw, withEnvironment]) errors.push(...validateConfig(layer).errors);
-  if (errors.length > 0) return { ok: false, file, files, errors: distinct(errors) };
+  for (const layer of new Set([written.raw, withEnvironment])) {
+    if (layer !== raw) errors.push(...validateConfig(layer).errors);
+  }
+  if (errors.length > 0) return { ok: false, file, files, errors: firstOf(distinct(errors)) };
   return { ok: true, settings: toSettings(values, absolute), file, files, raw };
 }
 
@@ -75,8 +76,17 @@ function distinct(errors: readonly ConfigError[]): ConfigError[] {
 
 /** The file's mistakes come in the order of its lines, then those of the other sources. */
 function placeOf({ at }: ConfigError): number {
-  if (at === null) return 0;
+  if (at.kind === "whole file") return 0;
   return at.kind === "file" ? at.line * 1e6 + at.column : Number.MAX_SAFE_INTEGER;
+}
+
+const maxErrors = 100;
+
+function firstOf(errors: readonly ConfigError[]): readonly ConfigError[] {
+  const next = errors[maxErrors];
+  if (next === undefined) return errors;
+  const message = `${errors.length - maxErrors} more mistakes`;
+  return [...errors.slice(0, maxErrors), { at: next.at, key: "", message, about: [] }];
 }
 
 const maxFileBytes = 256 * 1024;
@@ -84,7 +94,7 @@ const maxFileBytes = 256 * 1024;
 function readConfigFile(file: string, cwd: string): YamlReading {
   const refuse = (message: string): YamlReading => ({
     raw: undefined,
-    errors: [{ kind: "file", file, at: null, key: "", message }],
+    errors: [{ at: { kind: "whole file", file }, key: "", message, about: [""] }],
   });
   let bytes: Buffer;
   try {

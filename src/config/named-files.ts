@@ -2,8 +2,8 @@
 // has mistakes elsewhere, so that all are told at once.
 import type { TlsFiles } from "../core/tls.ts";
 import type { UpstreamTlsSettings } from "../core/upstream.ts";
+import type { IsSound } from "./config-error.ts";
 import type { ParsedConfig } from "./schema.ts";
-import type { IsSound } from "./soundness.ts";
 
 /** Absolute paths; null where none is named, or none that is sound. */
 export interface NamedFiles {

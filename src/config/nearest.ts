@@ -17,6 +17,22 @@ export function nearest(name: string, candidates: Iterable<string>): string | nu
   return best;
 }
 
+/** The nearest; else those that have all words of the name, such as `responseTimeout` for `timeout`, if they are few. */
+export function suggestions(name: string, candidates: readonly string[]): string[] {
+  const best = nearest(name, candidates);
+  if (best !== null) return [best];
+  const words = wordsOf(name);
+  const longer = candidates.filter((candidate) => words.every((word) => wordsOf(candidate).includes(word)));
+  return words.length > 0 && longer.length <= 3 ? longer : [];
+}
+
+const wordsOf = (name: string): string[] =>
+  name
+    .replaceAll(/(?<=[a-z])[A-Z]/g, "_$&")
+    .toLowerCase()
+    .split(/[_-]+/)
+    .filter((word) => word !== "");
+
 const fold = (name: string): string => name.toLowerCase().replaceAll(/[_-]/g, "");
 
 function editDistance(a: string, b: string): number {

@@ -1,8 +1,8 @@
 // Values given outside the file, by the environment or on the command line: text for one path, read as the key at that
 // path wants it, and put over what stood there. A section keeps the keys that are not named; a list is replaced.
-import type { ConfigError, Origin } from "./config-error.ts";
+import { type ConfigError, didYouMean, enumerate, type Origin, valueError } from "./config-error.ts";
 import { isKnown, type Keys, type Leaf, type List, type Node, type Section } from "./definition.ts";
-import { childOf, isListOfLeaves, joinPath, nodeAt, suggestPath } from "./paths.ts";
+import { childOf, isListOfLeaves, joinPath, nodeAt, suggestPaths } from "./paths.ts";
 import type { Raw, RawEntry, RawList, Scalar } from "./raw.ts";
 import { schema } from "./schema.ts";
 import { readYaml } from "./yaml-source.ts";
@@ -35,7 +35,9 @@ function unknownPath(path: readonly string[], at: Origin): ConfigError {
   const parent = nodeAt(path.slice(0, known));
   const keys =
     parent?.kind === "section" ? Object.keys(parent.keys) : parent?.kind === "list" ? ["an index"] : ["none"];
-  return { kind: "unknown key", at, key: joinPath(path), suggestion: suggestPath(path), known: keys };
+  const meant = suggestPaths(path);
+  const message = `unknown key; ${didYouMean(meant, `expected ${enumerate(keys)}`)}`;
+  return { at, key: joinPath(path), message, about: meant };
 }
 
 /** Undefined if it could not be read; the reason is in `errors`. */
@@ -84,13 +86,7 @@ function place(node: Node, base: Raw | undefined, rest: readonly string[], place
   const index = Number(head);
   if (index > items.length) {
     const expected = `an index from 0 to ${items.length}`;
-    placement.errors.push({
-      kind: "value",
-      at: placement.value.at,
-      key: joinPath(placement.path),
-      found: head,
-      expected,
-    });
+    placement.errors.push(valueError(placement.value.at, joinPath(placement.path), head, expected));
     return list ?? placement.value;
   }
   const value = place(child, items[index], tail, placement);

@@ -2,10 +2,9 @@
 // defaults never contradict each other.
 import { parseIpAddress } from "../core/ip-address.ts";
 import { upstreamTargets } from "../core/upstream.ts";
-import { type ConfigError, showFound } from "./config-error.ts";
+import { type ConfigError, type IsSound, showFound, valueError } from "./config-error.ts";
 import { originOf, type Raw } from "./raw.ts";
 import type { ParsedConfig } from "./schema.ts";
-import type { IsSound } from "./soundness.ts";
 
 /** 8 GiB of them: the counters' memory is bounded, and by what a machine may have. */
 const maxInstants = 2 ** 30;
@@ -24,7 +23,7 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: 
     values,
     isSound,
     refuse: (key, found, expected, ...others) =>
-      errors.push({ kind: "value", at: originOf(raw, key, ...others), key, found, expected }),
+      errors.push(valueError(originOf(raw, key, ...others), key, found, expected)),
   };
   judgeListeners(pairs);
   judgeDecision(pairs);

@@ -1,6 +1,6 @@
 // Paths of keys: `policies.0.limit` as people write it, as the definition knows it, and as it is probably meant.
 import { isKnown, type Keys, type Leaf, type List, type Node, type Section } from "./definition.ts";
-import { nearest } from "./nearest.ts";
+import { suggestions } from "./nearest.ts";
 import { schema } from "./schema.ts";
 
 /** `policies[0].limit` is `policies.0.limit`. */
@@ -49,16 +49,23 @@ export function isListOfLeaves(list: List<Leaf<unknown> | Section<Keys>>): list 
   return list.item.kind === "leaf";
 }
 
-/** What was probably meant by an unknown path: a similar key in the same section, or the same key in another one. */
-export function suggestPath(path: readonly string[]): string | null {
+/** What was probably meant by an unknown path: a key of the same section with a similar name, or the same key elsewhere. */
+export function suggestPaths(path: readonly string[]): string[] {
   const known = path.findIndex((_, i) => nodeAt(path.slice(0, i + 1)) === undefined);
-  const parent = nodeAt(path.slice(0, known));
-  const key = path[known] ?? "";
-  const sibling = parent?.kind === "section" ? nearest(key, Object.keys(parent.keys)) : null;
-  if (sibling !== null) {
-    const corrected = [...path.slice(0, known), sibling, ...path.slice(known + 1)];
-    return joinPath(nodeAt(corrected) === undefined ? corrected.slice(0, known + 1) : corrected);
+  const before = path.slice(0, known);
+  const [key = "", ...after] = path.slice(known);
+  const parent = nodeAt(before);
+  const siblings = parent?.kind === "section" ? suggestions(key, Object.keys(parent.keys)) : [];
+  if (siblings.length > 0) {
+    return siblings.map((sibling) => {
+      const corrected = [...before, sibling, ...after];
+      return joinPath(nodeAt(corrected) === undefined ? [...before, sibling] : corrected);
+    });
   }
-  const namesake = allEntries().find((entry) => entry.path.at(-1)?.toLowerCase() === path.at(-1)?.toLowerCase());
-  return namesake === undefined ? null : joinPath(namesake.path);
+  const last = path.at(-1)?.toLowerCase();
+  const namesakes = allEntries().filter((entry) => entry.path.at(-1)?.toLowerCase() === last);
+  const below = namesakes.find((entry) => before.every((key, i) => entry.path[i] === key));
+  // One of several in other sections would be a guess.
+  const meant = below ?? (namesakes.length === 1 ? namesakes[0] : undefined);
+  return meant === undefined ? [] : [joinPath(meant.path)];
 }

@@ -1,10 +1,13 @@
 // What was written against the definition: every mistake found is reported, none stops the search. What was not written
 // takes its default. Nothing is converted that was not meant: "80" is no number, and null is no text.
-import { type ConfigError, enumerate, type Origin, showFound } from "./config-error.ts";
+import { type ConfigError, didYouMean, enumerate, valueError } from "./config-error.ts";
 import { isKnown, type Keys, type Leaf, type List, type Node, type Section } from "./definition.ts";
-import { joinPath, suggestPath } from "./paths.ts";
-import type { Raw, RawEntry, Scalar } from "./raw.ts";
+import { joinPath, suggestPaths } from "./paths.ts";
+import { describe, type Raw, type RawEntry, type Scalar } from "./raw.ts";
 import { type ParsedConfig, schema } from "./schema.ts";
+
+/** Of one section. Finding what was meant takes time, and the rest is a file of another kind. */
+const maxUnknownKeys = 20;
 
 /** The values are complete and meant to be used only if no error was found. */
 export function validateConfig(raw: Raw | undefined): {
@@ -34,14 +37,10 @@ function validateLeaf(
   errors: ConfigError[],
 ): unknown {
   if (raw === undefined) return readDefault(leaf, leaf.default);
-  const found: Scalar = raw.kind === "scalar" ? raw.value : null;
-  const reading = leaf.read(found);
-  if (raw.kind === "scalar" && reading.ok) return reading.value;
-  // A nullable leaf accepts the null that stands for a list here; what it expects is asked with a value no leaf
-  // accepts.
-  const refusal = reading.ok ? leaf.read("") : reading;
-  const expected = refusal.ok ? "a single value" : refusal.expected;
-  errors.push({ kind: "value", at: raw.at, key: joinPath(path), found: describe(raw), expected });
+  // The empty text is what no leaf accepts.
+  const reading = leaf.read(raw.kind === "scalar" ? raw.value : "");
+  if (reading.ok) return reading.value;
+  errors.push(valueError(raw.at, joinPath(path), describe(raw), reading.expected));
   return undefined;
 }
 
@@ -51,29 +50,21 @@ function validateList(
   path: readonly string[],
   errors: ConfigError[],
 ): unknown {
-  const key = joinPath(path);
-  const refuse = (at: Origin, found: string, expected: string) =>
-    errors.push({ kind: "value", at, key, found, expected });
   if (raw === undefined) return defaultItems(list);
-  if (raw.kind !== "list") return refuse(raw.at, describe(raw), list.expected);
+  const refuse = (found: Raw, at: readonly string[], expected: string) =>
+    errors.push(valueError(found.at, joinPath(at), describe(found), expected));
+  if (raw.kind !== "list") return void refuse(raw, path, list.expected);
 
   const errorsBefore = errors.length;
-  if (raw.items.length < list.minItems || raw.items.length > list.maxItems) {
-    refuse(raw.at, describe(raw), list.expected);
-  }
-  const values = raw.items.map((item, i) => validate(list.item, item, [...path, String(i)], errors));
+  const { length } = raw.items;
+  if (length < list.minItems || length > list.maxItems) refuse(raw, path, list.expected);
+  const items = raw.items.slice(0, list.maxItems);
+  const values = items.map((item, i) => validate(list.item, item, [...path, String(i)], errors));
   if (errors.length > errorsBefore) return values;
   for (const { index, expected } of list.flaws(values)) {
-    const item = index === null ? undefined : raw.items[index];
-    if (item === undefined) refuse(raw.at, describe(raw), expected);
-    else
-      errors.push({
-        kind: "value",
-        at: item.at,
-        key: joinPath([...path, String(index)]),
-        found: describe(item),
-        expected,
-      });
+    const item = index === null ? undefined : items[index];
+    if (item === undefined) refuse(raw, path, expected);
+    else refuse(item, [...path, String(index)], expected);
   }
   return values;
 }
@@ -97,19 +88,26 @@ function validateSection(
     const expected = `a mapping${isRoot ? " of keys to values" : ` of ${enumerate(Object.keys(section.keys), "and")}`}`;
     // A file that is no configuration at all may hold anything: nothing of it is repeated.
     const found = isRoot ? (raw.kind === "list" ? "a list" : "text") : describe(raw);
-    errors.push({ kind: "value", at: raw.at, key: joinPath(path), found, expected });
+    errors.push(valueError(raw.at, joinPath(path), found, expected));
   }
-  for (const { key, keyAt } of entries ?? []) {
-    if (isKnown(section, key)) continue;
-    const unknown = [...path, key];
-    const known = Object.keys(section.keys);
-    errors.push({ kind: "unknown key", at: keyAt, key: joinPath(unknown), suggestion: suggestPath(unknown), known });
+  const unknown = entries?.filter(({ key }) => !isKnown(section, key)) ?? [];
+  errors.push(...unknown.slice(0, maxUnknownKeys).map((entry) => unknownKey(section, entry, path)));
+  const next = unknown[maxUnknownKeys];
+  if (next !== undefined) {
+    const found = `${unknown.length - maxUnknownKeys} more unknown keys`;
+    errors.push(valueError(next.keyAt, joinPath(path), found, "none"));
   }
   const values: Record<string, unknown> = {};
   for (const [key, child] of Object.entries(section.keys)) {
     values[key] = validate(child, entries?.find((entry) => entry.key === key)?.value, [...path, key], errors);
   }
   return values;
+}
+
+function unknownKey(section: Section<Keys>, { key, keyAt }: RawEntry, path: readonly string[]): ConfigError {
+  const meant = suggestPaths([...path, key]);
+  const message = `unknown key; ${didYouMean(meant, `expected ${enumerate(Object.keys(section.keys))}`)}`;
+  return { at: keyAt, key: joinPath([...path, key]), message, about: meant };
 }
 
 /**
@@ -124,21 +122,4 @@ function entriesOf(raw: Raw | undefined): readonly RawEntry[] | undefined {
 function readDefault(leaf: Leaf<unknown>, value: Scalar): unknown {
   const reading = leaf.read(value);
   return reading.ok ? reading.value : undefined;
-}
-
-function describe(raw: Raw): string {
-  switch (raw.kind) {
-    case "scalar":
-      return showFound(raw.value);
-    case "list":
-      return describeList(raw.items);
-    case "mapping":
-      return "a mapping";
-  }
-}
-
-function describeList(items: readonly Raw[]): string {
-  if (items.length === 0) return "an empty list";
-  const shown = items.flatMap((item) => (item.kind === "scalar" ? [showFound(item.value)] : []));
-  return items.length <= 3 && shown.length === items.length ? `[${shown.join(", ")}]` : `a list of ${items.length}`;
 }

@@ -2,7 +2,7 @@
 // within bounds, so that no document grows beyond what was written. Messages never quote the text: it may hold a
 // secret.
 import {
-  type Document,
+  type Alias,
   isAlias,
   isMap,
   isScalar,
@@ -10,11 +10,10 @@ import {
   LineCounter,
   type Node,
   parseAllDocuments,
-  visit,
   type YAMLError,
   type YAMLMap,
 } from "yaml";
-import type { ConfigError, Origin } from "./config-error.ts";
+import { type ConfigError, type Origin, valueError } from "./config-error.ts";
 import { joinPath } from "./paths.ts";
 import type { Raw, RawEntry, Scalar } from "./raw.ts";
 
@@ -24,9 +23,10 @@ export interface YamlReading {
   readonly errors: ConfigError[];
 }
 
-// A whole configuration has some 40 values. The bounds leave room for any list, and none for a bomb.
+// A whole configuration has fewer than 100 values. The bounds leave room for any list, and none for a bomb.
 const maxDepth = 32;
 const maxNodes = 20_000;
+const maxAliases = 100;
 
 /** `name` is the file as it is shown. What is given `within` a variable or an option stands there, under that path. */
 export function readYaml(
@@ -40,31 +40,29 @@ export function readYaml(
     const { line, col } = lines.linePos(offset);
     return { kind: "file", file: name, line: Math.max(line, 1), column: Math.max(col, 1) };
   };
+  const path = within?.path ?? [];
+  const key = joinPath(path);
+  const refuse = (offset: number, message: string): ConfigError => ({
+    at: originAt(offset),
+    key,
+    message,
+    about: [key],
+  });
   const parsed = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: false });
   const documents = "empty" in parsed ? [] : parsed;
   const [document, second] = documents;
-  const refuse = (offset: number, message: string): ConfigError => ({
-    kind: "file",
-    file: name,
-    at: originAt(offset),
-    key: joinPath(within?.path ?? []),
-    message,
-  });
 
   const errors = documents.flatMap(({ errors, warnings }) => firstPerLine([...errors, ...warnings], lines));
   if (errors.length > 0) {
     return { raw: undefined, errors: errors.map((error) => refuse(error.pos[0], `not valid YAML: ${explain(error)}`)) };
   }
   if (second !== undefined) {
-    const message = "found a second document, expected one";
-    return { raw: undefined, errors: [refuse(second.range[0], message)] };
+    return { raw: undefined, errors: [refuse(second.range[0], "found a second document, expected one")] };
   }
   if (document === undefined || document.contents === null) return { raw: undefined, errors: [] };
-  const walk = new Walk(document, originAt, refuse);
-  const raw = walk.read(document.contents, { path: within?.path ?? [], depth: 0 }, 0);
-  // What an alias stood for is not known: the keys around it cannot be judged.
-  const isComplete = walk.errors.every(({ kind }) => kind !== "file");
-  return { raw: isComplete ? raw : undefined, errors: walk.errors };
+  const walk = new Walk(originAt, refuse);
+  const raw = walk.read(document.contents, { path, depth: 0 }, 0);
+  return { raw: walk.isComplete ? raw : undefined, errors: walk.errors };
 }
 
 /** A broken line is often reported twice, and the first report is the one that helps. */
@@ -90,17 +88,17 @@ function explain(error: YAMLError): string {
 
 class Walk {
   readonly errors: ConfigError[] = [];
-  readonly #targets: ReadonlyMap<Node, Node>;
+  /** False: what an alias stood for is not known, or the rest was not read. The keys around it cannot be judged. */
+  isComplete = true;
+  /** The last of each name so far. */
+  readonly #anchored = new Map<string, Node>();
   readonly #originAt: (offset: number) => Origin;
   readonly #refuse: (offset: number, message: string) => ConfigError;
   #nodes = 0;
+  #aliases = 0;
+  #isExhausted = false;
 
-  constructor(
-    document: Document,
-    originAt: (offset: number) => Origin,
-    refuse: (offset: number, message: string) => ConfigError,
-  ) {
-    this.#targets = aliasTargets(document);
+  constructor(originAt: (offset: number) => Origin, refuse: (offset: number, message: string) => ConfigError) {
     this.#originAt = originAt;
     this.#refuse = refuse;
   }
@@ -110,13 +108,9 @@ class Walk {
     const start = node?.range?.[0] ?? offset;
     const at = place.aliasAt ?? this.#originAt(start);
     const nothing: Raw = { kind: "scalar", at, value: null };
-    if (node === null || this.#isExhausted(place, start)) return nothing;
-    if (isAlias(node)) {
-      const target = this.#targets.get(node);
-      if (target !== undefined) return this.read(target, { ...place, depth: place.depth + 1, aliasAt: at }, start);
-      this.errors.push(this.#refuse(start, "found an alias (*name), expected its anchor (&name) before it"));
-      return nothing;
-    }
+    if (node === null || !this.#hasRoomFor(node, place, start)) return nothing;
+    if (isAlias(node)) return this.#follow(node, { ...place, depth: place.depth + 1, aliasAt: at }, start) ?? nothing;
+    this.#remember(node, place);
     if (isMap(node)) return { kind: "mapping", at, entries: this.#entries(node, place, start) };
     if (isSeq(node)) {
       const items = node.items.map((item, i) => this.read(item as Node | null, below(place, String(i)), start));
@@ -132,45 +126,50 @@ class Walk {
       const keyRange = keyNode?.range ?? [offset, offset];
       const keyAt = place.aliasAt ?? this.#originAt(keyRange[0]);
       const key = isScalar(keyNode) ? String(keyNode.value) : "?";
+      if (keyNode !== null) this.#remember(keyNode, place);
       const inside = below(place, key);
       const first = firstLines.get(key);
-      if (first === undefined) {
+      if (first === undefined)
         firstLines.set(key, keyAt.kind === "file" ? ` (the first is in line ${keyAt.line})` : "");
-      } else {
-        const shown = joinPath(inside.path);
-        this.errors.push({ kind: "value", at: keyAt, key: shown, found: "a second one", expected: `one${first}` });
-      }
+      else this.errors.push(valueError(keyAt, joinPath(inside.path), "a second one", `one${first}`));
       return { key, keyAt, value: this.read(pair.value as Node | null, inside, keyRange[1]) };
     });
   }
 
-  /** An alias that holds itself ends here as well. The rest of such a document is not worth reading. */
-  #isExhausted({ depth }: Place, offset: number): boolean {
-    this.#nodes += 1;
-    if (depth <= maxDepth && this.#nodes < maxNodes) return false;
-    if (this.#nodes <= maxNodes) {
-      const bound = depth > maxDepth ? `${maxDepth} levels` : `${maxNodes} values`;
-      this.errors.push(this.#refuse(offset, `found more than ${bound}, expected fewer`));
-      this.#nodes = maxNodes;
-    }
-    return true;
+  #remember(node: Node, { aliasAt }: Place): void {
+    const anchor = isAlias(node) ? undefined : node.anchor;
+    if (anchor !== undefined && aliasAt === undefined) this.#anchored.set(anchor, node);
   }
-}
 
-/** What each alias stands for: the last anchor of its name before it. The library looks through the document for each. */
-function aliasTargets(document: Document): ReadonlyMap<Node, Node> {
-  const anchored = new Map<string, Node>();
-  const targets = new Map<Node, Node>();
-  visit(document, {
-    Alias: (_, alias) => {
-      const target = anchored.get(alias.source);
-      if (target !== undefined) targets.set(alias, target);
-    },
-    Value: (_, node) => {
-      if (node.anchor !== undefined) anchored.set(node.anchor, node);
-    },
-  });
-  return targets;
+  /** The library's own way looks through the document for each alias. */
+  #follow(alias: Alias, place: Place, offset: number): Raw | undefined {
+    const target = this.#anchored.get(alias.source);
+    if (target !== undefined) return this.read(target, place, offset);
+    this.#stop(offset, "found an alias (*name), expected its anchor (&name) before it");
+    return undefined;
+  }
+
+  /** An alias that holds itself ends here as well. The rest of such a document is not worth reading. */
+  #hasRoomFor(node: Node, { depth }: Place, offset: number): boolean {
+    if (this.#isExhausted) return false;
+    this.#nodes += 1;
+    if (isAlias(node)) this.#aliases += 1;
+    const counts = [
+      [depth, maxDepth, "levels"],
+      [this.#nodes, maxNodes, "values"],
+      [this.#aliases, maxAliases, "aliases"],
+    ] as const;
+    const exceeded = counts.find(([count, max]) => count > max);
+    if (exceeded === undefined) return true;
+    this.#isExhausted = true;
+    this.#stop(offset, `found more than ${exceeded[1]} ${exceeded[2]}, expected fewer`);
+    return false;
+  }
+
+  #stop(offset: number, message: string): void {
+    this.isComplete = false;
+    this.errors.push(this.#refuse(offset, message));
+  }
 }
 
 interface Place {

@@ -265,6 +265,14 @@ const messages = new Map([
     'unknown-key.yaml:2:3: upstream.connect_timeout: unknown key; did you mean "upstream.connectTimeout"?',
   ],
   [
+    "unknown-key-namesakes.yaml",
+    "unknown-key-namesakes.yaml:2:5: policies.0.key: unknown key; expected name, limit, window or maxClients",
+  ],
+  [
+    "unknown-key-word.yaml",
+    'unknown-key-word.yaml:2:3: upstream.timeout: unknown key; did you mean "upstream.connectTimeout" or "upstream.responseTimeout"?',
+  ],
+  [
     "unknown-policy-key.yaml",
     'unknown-policy-key.yaml:3:5: policies.0.windows: unknown key; did you mean "policies.0.window"?',
   ],

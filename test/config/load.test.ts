@@ -82,6 +82,27 @@ describe("sources", () => {
     ]);
   });
 
+  test("thousands of mistakes are counted, and the first of them listed", () => {
+    const lines = (line: (i: number) => string) => Array.from({ length: 19_000 }, (_, i) => line(i)).join("");
+    const unknown = errors({ yaml: `${lines((i) => `key${i}: 1\n`)}listen: { port: x }` });
+    expect(unknown).toHaveLength(22);
+    expect(unknown[0]).toMatch(/^c\.yaml:1:1: key0: unknown key; expected listen, /);
+    expect(unknown[20]).toBe("c.yaml:21:1: found 18980 more unknown keys, expected none");
+    expect(unknown[21]).toMatch(/^c\.yaml:19001:17: listen\.port: /);
+
+    const twice = errors({ yaml: `drain: {}\n${lines(() => "log: {}\n")}` });
+    expect(twice).toHaveLength(101);
+    expect(twice[99]).toMatch(/^c\.yaml:102:1: log: found a second one, /);
+    expect(twice[100]).toBe("c.yaml:103:1: 18899 more mistakes");
+  });
+
+  test("items beyond the bound of a list are not looked at, and no long text is shown", () => {
+    const found = errors({ yaml: `fields: [&long "${"x".repeat(100_000)}", ${"*long, ".repeat(80)}]\n` });
+    expect(found).toHaveLength(1 + 3);
+    expect(found[0]).toMatch(/^c\.yaml:1:9: fields: found a list of 81, expected /);
+    expect(found[3]).toMatch(/^c\.yaml:1:\d+: fields\.2: found text of 100000 characters, expected /);
+  });
+
   test("a file of megabytes is no configuration", () => {
     expect(errors({ yaml: `# ${"x".repeat(300_000)}\n` })).toEqual([
       "c.yaml: found more than 256 KiB, expected a configuration",
@@ -135,6 +156,14 @@ describe("a value outside the file", () => {
     [
       'environment HEADGATE_UPSTREM_URL: unknown variable; did you mean "HEADGATE_UPSTREAM_URL"?',
       { env: { HEADGATE_UPSTREM_URL: "x" } },
+    ],
+    [
+      'environment HEADGATE_POLICY_LIMIT: unknown variable; did you mean "HEADGATE_POLICIES_0_LIMIT"?',
+      { env: { HEADGATE_POLICY_LIMIT: "10" } },
+    ],
+    [
+      'environment HEADGATE_TRUSTED_PROXIES: unknown variable; did you mean "HEADGATE_CLIENT_ADDRESS_TRUSTED_PROXIES"?',
+      { env: { HEADGATE_TRUSTED_PROXIES: "10.0.0.0/8" } },
     ],
     [
       "environment HEADGATE_PASSWORD: unknown variable; expected HEADGATE_ and the path of a key, such as HEADGATE_UPSTREAM_URL",

@@ -65,6 +65,13 @@ test.each([
   expect(errorsOf(text)).toHaveLength(1);
 });
 
+test("a hundred aliases are followed, and no more", () => {
+  expect(errorsOf(`a: [&a 1${",*a".repeat(100)}]\n`)).toEqual([]);
+  expect(errorsOf(`a: [&a 1${",*a".repeat(101)}]\n`)).toEqual([
+    "f.yaml:1:310: found more than 100 aliases, expected fewer",
+  ]);
+});
+
 test("keys that objects treat differently are keys like any other", () => {
   const { raw } = readYaml("__proto__: 1\nconstructor: 2\n? [a]\n: 3\n80: 4\n", "f.yaml");
   expect(raw?.kind === "mapping" && raw.entries.map(({ key }) => key)).toEqual(["__proto__", "constructor", "?", "80"]);
