@@ -48,7 +48,7 @@ export const localReplies = {
     400,
     "bad_field_name",
     "Bad Request",
-    "A header name contains an underscore, which some servers read as a hyphen.",
+    "A header name contains a character that some servers read as a hyphen.",
   ),
   noToken: problem(401, "no_token", "Unauthorized", "Access token does not exist."),
   invalidToken: problem(401, "invalid_token", "Unauthorized", "Access token does not exist."),

@@ -44,7 +44,7 @@ export function readMessage(facts: MessageFacts): MessageReading {
     encodings: none,
     expectations: none,
     hops: none,
-    hasUnderscore: false,
+    hasBadName: false,
     hasUpgrade: false,
     namesUpgrade: false,
     speaksOfConnection: false,
@@ -73,7 +73,7 @@ interface Seen {
   encodings: readonly string[];
   expectations: readonly string[];
   hops: readonly string[];
-  hasUnderscore: boolean;
+  hasBadName: boolean;
   hasUpgrade: boolean;
   namesUpgrade: boolean;
   /** Has what HTTP/2 does not know. */
@@ -87,9 +87,10 @@ function readLength({ encodings, lengths }: Seen, { httpVersion, endsWithHead = 
 }
 
 function note(seen: Seen, name: string, value: string): void {
-  // CGI-like backends read X_Forwarded_For and X-Forwarded-For as one name.
-  if (name.includes("_")) seen.hasUnderscore = true;
-  switch (name.toLowerCase()) {
+  // Most servers behind which CGI's names still live read `_` and `-` as one (RFC 9110, 17.10).
+  if (name.includes("_")) seen.hasBadName = true;
+  const lower = name.toLowerCase();
+  switch (lower) {
     case "host":
       seen.hosts = [...seen.hosts, value];
       break;
@@ -121,8 +122,18 @@ function note(seen: Seen, name: string, value: string): void {
     case "max-forwards":
       seen.hops = [...seen.hops, value];
       break;
+    default:
+      if (disguisedName.test(lower)) seen.hasBadName = true;
   }
 }
+
+/**
+ * A name that a few servers read as that of a field which the gateway sets or checks: PHP reads `.` as `-`, old Apache
+ * and lighttpd so read all that is no letter and no digit. Other names may hold such characters, since nothing depends
+ * on who wrote those fields.
+ */
+const disguisedName =
+  /^(?!x-forwarded-|x-real-ip|x-request-id)(?:x[^a-z0-9](?:forwarded[^a-z0-9]|real[^a-z0-9]ip$|request[^a-z0-9]id$)|content[^a-z0-9]length$|transfer[^a-z0-9]encoding$)/;
 
 function findProblem(seen: Seen, facts: MessageFacts): LocalReply | null {
   const { hosts, lengths, encodings, expectations } = seen;
@@ -131,7 +142,7 @@ function findProblem(seen: Seen, facts: MessageFacts): LocalReply | null {
   if (!versions.has(httpVersion)) return localReplies.malformed;
   if (httpVersion === "2" && isMalformedHttp2(seen, facts)) return localReplies.malformed;
   if (hosts.length !== 1 || !isValidHost(hosts[0] ?? "")) return localReplies.badHost;
-  if (seen.hasUnderscore) return localReplies.badFieldName;
+  if (seen.hasBadName) return localReplies.badFieldName;
   // RFC 9112, 6.1 and 6.3: a length beside an encoding, or an encoding in HTTP/1.0, is how requests are smuggled.
   if (encodings.length > 0 && (lengths.length > 0 || httpVersion === "1.0")) return localReplies.malformed;
   if (lengths.length > 1 || (lengths[0] !== undefined && !/^\d{1,15}$/.test(lengths[0]))) return localReplies.malformed;

@@ -136,5 +136,12 @@ export const spoofs: readonly Spoof[] = [
     byXForwardedFor: "1.2.3.4",
     status: 400,
   }),
+  other("X.Forwarded.For", ["X.Forwarded.For: 6.6.6.6"], { status: 400 }),
+  other("x-forwarded.proto", ["x-forwarded.proto: https"], { status: 400 }),
+  other("X+Real+IP", ["X+Real+IP: 6.6.6.6"], { status: 400 }),
+  other("X.Forwarded.For beside the true one", ["X-Forwarded-For: 1.2.3.4", "X.Forwarded.For: 6.6.6.6"], {
+    byXForwardedFor: "1.2.3.4",
+    status: 400,
+  }),
   other("a blank before the colon", ["X-Forwarded-For : 6.6.6.6"], { status: 400, isParsed: false }),
 ];

@@ -19,6 +19,19 @@ describe("what passes", () => {
     ["waiting for 100 in any case", ["eXPECT", "100-Continue", "Transfer-Encoding", "chunked"], null, true],
     ["names that only resemble", ["Content-Length2", "x", "X-Transfer-Encoding", "gzip", "Expect-CT", "x"], 0, false],
     ["odd names", ["0", "x", "constructor", "x", "~", "x"], 0, false],
+    [
+      "the gateway's own names",
+      ["X-Forwarded-For", "x", "X-Real-IP", "x", "X-Request-Id", "x", "Forwarded", "x"],
+      0,
+      false,
+    ],
+    [
+      "a dot in a name of nobody's",
+      ["X.Custom", "x", "Content.Type", "x", "X-Real.IPs", "x", "aX.Real.IP", "x"],
+      0,
+      false,
+    ],
+    ["a dot behind a name", ["Host.", "x", "Content-Length.", "x", "X-Real-IP.", "x", "X.Forwarded", "x"], 0, false],
   ])("%s", (_, fields, contentLength, expectsContinue) => {
     expect(read([...host, ...fields])).toEqual({
       problem: null,
@@ -67,6 +80,12 @@ describe("what is refused", () => {
     ["an underscore", [...host, "X_Forwarded_For", "6.6.6.6"], localReplies.badFieldName],
     ["an underscore alone", [...host, "_", ""], localReplies.badFieldName],
     ["__proto__", [...host, "__proto__", "x"], localReplies.badFieldName],
+    ...["X.Forwarded.For", "X.FORWARDED-PROTO", "x-forwarded+host", "X~Forwarded-Any", "X.Real.IP", "X-Real.IP"].map(
+      (name): [string, string[], LocalReply] => [name, [...host, name, "x"], localReplies.badFieldName],
+    ),
+    ...["X-Request.Id", "X!Request!Id", "Content.Length", "Content+Length", "Transfer.Encoding"].map(
+      (name): [string, string[], LocalReply] => [name, [...host, name, "x"], localReplies.badFieldName],
+    ),
     ["length and chunks", [...host, "Content-Length", "3", "Transfer-Encoding", "chunked"], localReplies.malformed],
     ["chunks and length", [...host, "Transfer-Encoding", "chunked", "Content-Length", "0"], localReplies.malformed],
     [
