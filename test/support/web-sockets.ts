@@ -1,5 +1,4 @@
-// WebSocket on both ends of a gateway, by the ws package: an upstream that does as a test says, and clients with a
-// token.
+// WebSocket by the ws package: an upstream that does what a test says, a gateway in front of it, and clients with a token.
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -8,20 +7,23 @@ import type { Cleanup } from "./cleanup.ts";
 import { within } from "./eventually.ts";
 import { type Overrides, startTestGateway, type TestGateway } from "./gateway.ts";
 
-export interface WebSocketStage {
-  readonly gateway: TestGateway;
+export interface WebSocketUpstream {
+  readonly port: number;
   /** Upgrade requests the upstream accepted. */
   readonly requests: readonly IncomingMessage[];
   readonly sockets: readonly WebSocket[];
+}
+
+export interface WebSocketStage extends Omit<WebSocketUpstream, "port"> {
+  readonly gateway: TestGateway;
   open(options?: ClientOptions): Promise<WebSocket>;
 }
 
-export async function stageWebSockets(
+export async function startWebSocketUpstream(
   cleanup: Cleanup,
   onSocket: (socket: WebSocket) => void,
-  overrides: Overrides = {},
   options: ServerOptions = {},
-): Promise<WebSocketStage> {
+): Promise<WebSocketUpstream> {
   const requests: IncomingMessage[] = [];
   const sockets: WebSocket[] = [];
   const http = createServer();
@@ -39,7 +41,17 @@ export async function stageWebSockets(
     http.closeAllConnections();
     http.close();
   });
-  const upstreamUrl = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+  return { port: (http.address() as AddressInfo).port, requests, sockets };
+}
+
+export async function stageWebSockets(
+  cleanup: Cleanup,
+  onSocket: (socket: WebSocket) => void,
+  overrides: Overrides = {},
+  options: ServerOptions = {},
+): Promise<WebSocketStage> {
+  const { port, requests, sockets } = await startWebSocketUpstream(cleanup, onSocket, options);
+  const upstreamUrl = `http://127.0.0.1:${port}`;
   const gateway = await startTestGateway({ upstreamUrl, overrides: { drain: { timeoutMs: 0 }, ...overrides } });
   cleanup(() => gateway.close());
   return {

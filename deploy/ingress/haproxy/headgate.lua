@@ -1,11 +1,11 @@
 -- Asks Headgate about a request before HAProxy passes it on; see haproxy.cfg. Arguments: the address of the gateway's
--- decision listener, and what happens while nobody decides (it is down, too slow or fails): closed refuses with 503, open
--- lets everything pass. HAProxy's own httpclient would ask again after a failure, and so count a request twice.
+-- ext-auth listener, and what happens when the gateway fails or does not answer in time: closed refuses with 503, open passes
+-- every request on. HAProxy's own httpclient would repeat a failed check, and so count a request twice.
 
 local timeout_seconds = 1
 
 local fields = {
-  -- The clock that the reset is told by; HAProxy's own replies have no date.
+  -- RateLimit-Reset is in the time of this clock. HAProxy's own replies have no date.
   ["date"] = "txn.headgate_date",
   ["ratelimit-limit"] = "txn.headgate_limit",
   ["ratelimit-remaining"] = "txn.headgate_remaining",
@@ -15,7 +15,7 @@ local fields = {
 local unavailable =
   '{"message":"Service Unavailable","errors":[{"errMsg":"The service is overloaded, please try again later."}]}'
 
--- HAProxy counts the values of a field from 0.
+-- All values of a field, which HAProxy counts from 0.
 local function values(headers, name)
   local list = {}
   for i = 0, #(headers[name] or {}) do
@@ -43,7 +43,7 @@ local function question(txn)
   return table.concat(lines, "\r\n") .. "\r\n\r\n"
 end
 
--- The fields of the answer by name, and its body; nothing if there is none.
+-- Returns the fields of the answer by name, and its body; an empty table if there is no answer.
 local function ask(txn, address)
   local host, port = address:match("^(.*):(%d+)$")
   local socket = core.tcp()
@@ -75,7 +75,7 @@ end
 
 core.register_action("headgate", { "http-req" }, function(txn, address, when_down)
   local headers, body = ask(txn, address)
-  -- On every decision, and on nothing else.
+  -- Every decision has this field, and a failure does not.
   local decided = tonumber(headers["x-headgate-status"])
   if decided == nil then
     if when_down ~= "open" then refuse(txn, 503, unavailable, {}) end

@@ -1,6 +1,6 @@
 // The ingresses of deploy/ingress as processes, each with its shipped file: nothing in it is changed but the addresses, and
 // one word where a test wants the other choice. A file in which one of these cannot be found is an error.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Cleanup } from "../../support/cleanup.ts";
@@ -14,8 +14,13 @@ export interface Ingress {
   readonly isInstalled: boolean;
   /** How the wire spells a field's name. */
   readonly spelling: (name: string) => string;
-  /** Resolves with the port it listens on. */
-  start(cleanup: Cleanup, around: Surroundings): Promise<number>;
+  start(cleanup: Cleanup, around: Surroundings): Promise<RunningIngress>;
+}
+
+export interface RunningIngress {
+  readonly port: number;
+  /** What an operator would find in its log as an error. */
+  errors(): string[];
 }
 
 export interface Surroundings {
@@ -34,6 +39,8 @@ interface Plan {
   readonly changes: (around: Surroundings & { readonly port: number; readonly folder: string }) => [string, string][];
   /** Beside the shipped files. */
   readonly frame?: (folder: string) => Readonly<Record<string, string>>;
+  /** Whether a line of its output, or of the file `errors`, is an error. */
+  readonly isError: (line: string) => boolean;
 }
 
 const shipped = (file: string): string =>
@@ -51,6 +58,7 @@ const nginx: Plan = {
   ],
   frame: (folder) => ({
     "nginx.conf": `
+      ${process.getuid?.() === 0 ? "user root;" : ""} # Its workers keep large bodies in this folder.
       daemon off;
       worker_processes 1;
       pid ${folder}/pid;
@@ -61,6 +69,7 @@ const nginx: Plan = {
         include ${folder}/headgate.conf;
       }`,
   }),
+  isError: (line) => / \[(?:error|crit|alert|emerg)\] /.test(line),
 };
 
 const caddy: Plan = {
@@ -76,6 +85,7 @@ const caddy: Plan = {
     ["reverse_proxy @undecided 127.0.0.1:3000", `reverse_proxy @undecided 127.0.0.1:${backendPort}`],
     ["import headgate_down_closed", `import headgate_down_${whenDown}`],
   ],
+  isError: (line) => line.includes('"level":"error"'),
 };
 
 const haproxy: Plan = {
@@ -88,6 +98,7 @@ const haproxy: Plan = {
     ["lua.headgate 127.0.0.1:9465 closed", `lua.headgate 127.0.0.1:${extAuthPort} ${whenDown}`],
     ["server api 127.0.0.1:3000", `server api 127.0.0.1:${backendPort}`],
   ],
+  isError: (line) => /^\[(?:ALERT|EMERG)\]/.test(line) || line.includes("Lua"),
 };
 
 export const ingresses: readonly Ingress[] = [
@@ -110,7 +121,7 @@ function goSpelling(name: string): string {
   return name.toLowerCase().replace(/(?:^|-)[a-z]/g, (letter) => letter.toUpperCase());
 }
 
-async function start(cleanup: Cleanup, plan: Plan, around: Surroundings): Promise<number> {
+async function start(cleanup: Cleanup, plan: Plan, around: Surroundings): Promise<RunningIngress> {
   const folder = mkdtempSync(join(tmpdir(), "headgate-ingress-"));
   const port = await freePort();
   const changes = plan.changes({ ...around, port, folder });
@@ -137,5 +148,7 @@ async function start(cleanup: Cleanup, plan: Plan, around: Surroundings): Promis
     if (child.exitCode !== null) throw new Error(`${plan.command} did not start: ${output}`);
     return accepts(port);
   });
-  return port;
+  const errorFile = join(folder, "errors");
+  const log = (): string => output + (existsSync(errorFile) ? readFileSync(errorFile, "utf8") : "");
+  return { port, errors: () => log().split("\n").filter(plan.isError) };
 }

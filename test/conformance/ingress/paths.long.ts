@@ -83,7 +83,7 @@ describe.each(ingresses)("$name", ({ name, debianPackage, isInstalled, start }) 
     `whatever arrives where a backend may see a route was counted, once (needs ${name}: apt-get install ${debianPackage})`,
     async () => {
       const { gateway, upstream } = await stage();
-      const port = await start(cleanup, {
+      const { port } = await start(cleanup, {
         extAuthPort: gateway.extAuth?.port ?? 0,
         backendPort: Number(new URL(upstream.url).port),
         whenDown: "open",

@@ -29,6 +29,7 @@ interface Stage {
 interface Choices {
   readonly whenDown?: "closed" | "open";
   readonly denyStatus?: 429 | 403;
+  readonly trustedCallers?: readonly string[];
 }
 
 /** A backend that says something about the quota itself: the gateway's word counts. */
@@ -38,7 +39,8 @@ async function behindGateway(choices: Choices): Promise<Pick<Stage, "gateway" | 
   });
   cleanup(() => backend.close());
   const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
-  const extAuth = { http, trustedCallers: ["127.0.0.1"], denyStatus: choices.denyStatus ?? 429 };
+  const { denyStatus = 429, trustedCallers = ["127.0.0.1"] } = choices;
+  const extAuth = { http, trustedCallers, denyStatus };
   const overrides = { extAuth, drain: { timeoutMs: 0 } };
   const gateway = await startTestGateway({ upstreamUrl: backend.url, overrides });
   cleanup(() => gateway.close());
@@ -47,7 +49,7 @@ async function behindGateway(choices: Choices): Promise<Pick<Stage, "gateway" | 
 
 async function stage(ingress: Ingress, choices: Choices = {}): Promise<Stage> {
   const { gateway, backend } = await behindGateway(choices);
-  const port = await ingress.start(cleanup, {
+  const { port } = await ingress.start(cleanup, {
     extAuthPort: gateway.extAuth?.port ?? 0,
     backendPort: Number(new URL(backend.url).port),
     whenDown: choices.whenDown ?? "closed",
@@ -154,6 +156,16 @@ describe.each(ingresses)("$name", (ingress) => {
     expect(backend.received).toHaveLength(1);
   });
 
+  runs(`a gateway that does not trust its caller refuses everybody with 403, also with open ${needs}`, async () => {
+    const { send, backend, gateway } = await stage(ingress, { whenDown: "open", trustedCallers: ["192.0.2.1"] });
+    const answer = await send(request("/v2/x"));
+    expect([answer.status, JSON.parse(answer.body).message]).toEqual([403, "Forbidden"]);
+    expect(backend.received).toEqual([]);
+    const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+    expect(metrics).toContain('headgate_ext_auth_checks_total{outcome="untrusted"} 1\n');
+    expect(gateway.logLines).toContainEqual(expect.objectContaining({ reason: "untrusted", caller: "127.0.0.1" }));
+  });
+
   runs(`a gateway that fails or hangs counts as stopped, within seconds ${needs}`, async () => {
     const backend = await startUpstream();
     cleanup(() => backend.close());
@@ -165,7 +177,8 @@ describe.each(ingresses)("$name", (ingress) => {
     });
     cleanup(() => sick.close());
     const around = { extAuthPort: Number(new URL(sick.url).port), backendPort: Number(new URL(backend.url).port) };
-    const send = sender(await ingress.start(cleanup, { ...around, whenDown: "open" }));
+    const { port } = await ingress.start(cleanup, { ...around, whenDown: "open" });
+    const send = sender(port);
     for (const called of [1, 2]) {
       expect((await send(request("/v2/x"))).status).toBe(200);
       expect(calls).toHaveLength(called);
@@ -193,8 +206,8 @@ test.skipIf(ingresses.some(isMissing))(
       backendPort: Number(new URL(backend.url).port),
       whenDown: "closed",
     } as const;
-    const ports = await Promise.all(ingresses.map((ingress) => ingress.start(cleanup, around)));
-    const senders = [gateway.traffic.port, ...ports].map(sender);
+    const running = await Promise.all(ingresses.map((ingress) => ingress.start(cleanup, around)));
+    const senders = [gateway.traffic.port, ...running.map(({ port }) => port)].map(sender);
     for (let round = 0; round < 25; round += 1) {
       for (const [i, send] of senders.entries()) {
         const { status, rawHeaders } = await send(request("/v2/x"));
