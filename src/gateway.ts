@@ -233,6 +233,7 @@ function createForward(
     const origin = {
       method: active.exchange.method,
       peer: active.facts.peer,
+      forwardingHeader: settings.clientAddress.header,
       scheme: active.scheme,
       host: target?.authority ?? message.host,
       requestId: active.exchange.id,

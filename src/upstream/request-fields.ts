@@ -1,12 +1,14 @@
 // The fields a request carries to the upstream: the client's, in their order and spelling, less what concerns only its
 // connection to the gateway, plus what the gateway knows of where it came from. The client's are stripped before the
 // gateway's are added, so no `Connection:` of a client can name away what the gateway says (RFC 9110, 7.6.1).
-import type { Peer } from "../core/client-address.ts";
+import type { ForwardingHeader, Peer } from "../core/client-address.ts";
 import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
 
 export interface Origin {
   readonly method: string;
   readonly peer: Peer;
+  /** The header in which trusted peers name the client. */
+  readonly forwardingHeader: ForwardingHeader;
   /** What the client's connection speaks. */
   readonly scheme: "http" | "https";
   /** Goes upstream as Host: the client's own, or the authority of an absolute-form target. */
@@ -15,13 +17,16 @@ export interface Origin {
 }
 
 /**
- * Names that say where a request came from. From a trusted proxy they are kept (and X-Forwarded-For continued); from
- * anyone else they would be believed by the upstream because the gateway's name stands beside them.
+ * Says where a request came from. Kept from a trusted peer only: from anyone else the upstream would believe it because
+ * the gateway passed it on.
  */
-const originFields = new Set(["forwarded", "x-real-ip", "x-request-id"]);
+const isOriginField = (lower: string): boolean =>
+  lower.startsWith("x-forwarded-") || lower === "forwarded" || lower === "x-real-ip";
 
 export function upstreamRequestFields(rawHeaders: readonly string[], origin: Origin): string[] {
-  const { method, peer, scheme, host, requestId } = origin;
+  const { method, peer, forwardingHeader, scheme, host, requestId } = origin;
+  // A trusted peer writes the header that is configured, and may pass the other one on as a client wrote it.
+  const otherHeader = forwardingHeader === "forwarded" ? "x-forwarded-for" : "forwarded";
   const options = connectionOptions(rawHeaders);
   const fields: string[] = ["Host", host];
   const kept = { forwardedFor: [] as string[], proto: false, host: false };
@@ -33,8 +38,8 @@ export function upstreamRequestFields(rawHeaders: readonly string[], origin: Ori
     if (lower === "host" || lower === "expect" || lower === "x-request-id") continue;
     // The message's length is the gateway's business, and the token that was checked goes on, whatever Connection says.
     if (lower !== "content-length" && lower !== "authorization" && isHopByHop(lower, options)) continue;
-    if (lower.startsWith("x-forwarded-") || originFields.has(lower)) {
-      if (!peer.isTrusted) continue;
+    if (isOriginField(lower)) {
+      if (!peer.isTrusted || lower === otherHeader) continue;
       if (lower === "x-forwarded-for") {
         kept.forwardedFor.push(value);
         continue;

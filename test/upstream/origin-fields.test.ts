@@ -1,5 +1,6 @@
 // What the upstream is told of where a request came from: the gateway's word, and a trusted proxy's, nobody else's.
 import { expect, test } from "vitest";
+import type { ForwardingHeader } from "../../src/core/client-address.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { request, stageHttp } from "../support/stage.ts";
@@ -10,8 +11,12 @@ const spoofed =
   "X-Forwarded-For: 6.6.6.6\r\nx-forwarded-for: 7.7.7.7\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil.test\r\n" +
   "X-Forwarded-Port: 1\r\nX-Forwarded-Prefix: /x\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nX-Request-Id: spoofed\r\n";
 
-async function forwarded(fields: string, trustedProxies: string[], target = "/v2/x"): Promise<readonly string[]> {
-  const { upstream, connect } = await stageHttp(cleanup, undefined, { clientAddress: { trustedProxies } });
+async function forwarded(
+  fields: string,
+  trustedProxies: string[],
+  { target = "/v2/x", header = "x-forwarded-for" as ForwardingHeader } = {},
+): Promise<readonly string[]> {
+  const { upstream, connect } = await stageHttp(cleanup, undefined, { clientAddress: { trustedProxies, header } });
   const client = connect();
   client.write(request(target, { fields }));
   expect((await client.read()).status).toBe(200);
@@ -29,24 +34,30 @@ test("a request is given its origin, a Via and an id", async () => {
   expect(valuesOf(rawHeaders, "X-Request-Id")).toEqual([expect.stringMatching(uuid)]);
 });
 
-test("what an untrusted peer says of its origin is replaced, in every line and spelling", async () => {
-  const rawHeaders = await forwarded(spoofed, ["10.0.0.0/8"]);
-  expect(valuesOf(rawHeaders, "X-Forwarded-For")).toEqual(["127.0.0.1"]);
-  expect(valuesOf(rawHeaders, "X-Forwarded-Proto")).toEqual(["http"]);
-  expect(valuesOf(rawHeaders, "X-Forwarded-Host")).toEqual(["api.test"]);
-  expect(valuesOf(rawHeaders, "X-Request-Id")).toEqual([expect.stringMatching(uuid)]);
-  for (const name of ["X-Forwarded-Port", "X-Forwarded-Prefix", "Forwarded", "X-Real-IP"]) {
-    expect(valuesOf(rawHeaders, name)).toEqual([]);
-  }
-});
+test.each(["x-forwarded-for", "forwarded"] as const)(
+  "what an untrusted peer says of its origin is replaced, in every line and spelling (%s)",
+  async (header) => {
+    const rawHeaders = await forwarded(spoofed, ["10.0.0.0/8"], { header });
+    expect(valuesOf(rawHeaders, "X-Forwarded-For")).toEqual(["127.0.0.1"]);
+    expect(valuesOf(rawHeaders, "X-Forwarded-Proto")).toEqual(["http"]);
+    expect(valuesOf(rawHeaders, "X-Forwarded-Host")).toEqual(["api.test"]);
+    expect(valuesOf(rawHeaders, "X-Request-Id")).toEqual([expect.stringMatching(uuid)]);
+    for (const name of ["X-Forwarded-Port", "X-Forwarded-Prefix", "Forwarded", "X-Real-IP"]) {
+      expect(valuesOf(rawHeaders, name)).toEqual([]);
+    }
+  },
+);
 
-test("what a trusted peer says is kept, and X-Forwarded-For is continued", async () => {
-  const rawHeaders = await forwarded(spoofed, ["127.0.0.0/8"]);
-  expect(valuesOf(rawHeaders, "X-Forwarded-For")).toEqual(["6.6.6.6, 7.7.7.7, 127.0.0.1"]);
+test.each([
+  ["x-forwarded-for", "6.6.6.6, 7.7.7.7, 127.0.0.1", []],
+  ["forwarded", "127.0.0.1", ["for=6.6.6.6"]],
+] as const)("what a trusted peer says is kept, but of the two headers only %s", async (header, chain, elements) => {
+  const rawHeaders = await forwarded(spoofed, ["127.0.0.0/8"], { header });
+  expect(valuesOf(rawHeaders, "X-Forwarded-For")).toEqual([chain]);
+  expect(valuesOf(rawHeaders, "Forwarded")).toEqual(elements);
   expect(valuesOf(rawHeaders, "X-Forwarded-Proto")).toEqual(["https"]);
   expect(valuesOf(rawHeaders, "X-Forwarded-Host")).toEqual(["evil.test"]);
   expect(valuesOf(rawHeaders, "X-Forwarded-Port")).toEqual(["1"]);
-  expect(valuesOf(rawHeaders, "Forwarded")).toEqual(["for=6.6.6.6"]);
   expect(valuesOf(rawHeaders, "X-Real-IP")).toEqual(["6.6.6.6"]);
   expect(valuesOf(rawHeaders, "X-Request-Id")).toEqual(["spoofed"]);
 });
@@ -61,7 +72,7 @@ test("a Via of the client's stays, and the gateway's is added behind it", async 
 });
 
 test("the authority of an absolute target is the host that is told, not the Host beside it", async () => {
-  const rawHeaders = await forwarded("", [], "http://other.test/v2/x");
+  const rawHeaders = await forwarded("", [], { target: "http://other.test/v2/x" });
   expect(valuesOf(rawHeaders, "Host")).toEqual(["other.test"]);
   expect(valuesOf(rawHeaders, "X-Forwarded-Host")).toEqual(["other.test"]);
 });
