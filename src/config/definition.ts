@@ -1,5 +1,5 @@
 // What a definition of the configuration is made of: leaves (one scalar), lists and sections. Everything else is
-// derived from it: the check of a file, the names of environment variables, the JSON Schema, the table in the README.
+// derived from it: the check of a file, the names of environment variables, the JSON Schema, the documentation.
 import type { Scalar } from "./raw.ts";
 
 export type Node = Leaf<unknown> | List<Leaf<unknown> | Section<Keys>> | Section<Keys>;
@@ -19,7 +19,7 @@ export interface Leaf<T> {
    */
   readonly form: "text" | "plain";
   readonly isNullable: boolean;
-  /** The bounds or the words, for the README; empty where a sentence is needed. */
+  /** The bounds or the words, for the documentation; empty where a sentence is needed. */
   readonly allowed: string;
   readonly json: JsonSchema;
   read(value: Scalar): Reading<T>;

@@ -1,5 +1,5 @@
 // Every key of the configuration, once: its default, its bounds and one sentence about it. The packaged headgate.yaml,
-// the JSON Schema and the README's table are held to this by tests.
+// the JSON Schema and the table in docs/configuration.md are held to this by tests.
 import {
   basePathPattern,
   parseBasePath,

@@ -1,5 +1,5 @@
 // The configuration in the words it is written in: the effective values for `headgate check`, the defaults for the
-// README.
+// documentation.
 import { stringify } from "yaml";
 import type { Node } from "./definition.ts";
 import { allEntries, type Entry, isListOfLeaves } from "./paths.ts";
@@ -18,7 +18,7 @@ export function effectiveLines(raw: Raw | undefined): string[] {
   );
 }
 
-/** The README's table: `| key | default | allowed | meaning |`, with its head. */
+/** The table in docs/configuration.md: `| key | default | allowed | meaning |`, with its head. */
 export function configTable(): string {
   const rows = allEntries().map(({ path, node }) => {
     const key = path.join(".").replaceAll(/\.(\d+)/g, "[$1]");

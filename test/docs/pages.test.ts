@@ -1,0 +1,67 @@
+// What the pages say, held to the code where a table or an example can be compared with it.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { renderConfigError } from "../../src/config/config-error.ts";
+import { loadSettings } from "../../src/config/load.ts";
+import { schema } from "../../src/config/schema.ts";
+import { localReplies } from "../../src/core/local-reply.ts";
+import { createAccessLog } from "../../src/telemetry/access-log.ts";
+import { FakeClock, keptLog } from "../telemetry/lines.ts";
+import { exchangeOf } from "../telemetry/scrape.ts";
+import { codeBlocks, markdownFiles, read } from "./markdown.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "headgate-docs-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Examples of the gateway's own configuration; other YAML begins with other keys. */
+const examples = markdownFiles()
+  .flatMap((path) => codeBlocks(path, "yaml").map((text) => ({ path, text })))
+  .filter(({ text }) => Object.hasOwn(schema.keys, /^([A-Za-z]+):/m.exec(text)?.[1] ?? ""));
+
+test("there are examples of the configuration", () => {
+  expect(examples.length).toBeGreaterThan(10);
+});
+
+test.each(examples)("an example of the configuration in $path is valid: $text", ({ text }) => {
+  const file = join(folder, "headgate.yaml");
+  writeFileSync(file, text);
+  const loaded = loadSettings({ file, env: {}, cwd: folder, overrides: [] });
+  expect(loaded.ok ? [] : loaded.errors.map(renderConfigError)).toEqual([]);
+});
+
+describe("the README", () => {
+  test("is short, and has the commands to try it and to test it", () => {
+    const lines = read("README.md").trimEnd().split("\n");
+    expect(lines.length).toBeLessThanOrEqual(150);
+    expect(lines).toEqual(expect.arrayContaining(["npm ci && npm run demo", "npm ci && npm test"]));
+  });
+});
+
+describe("behaviour.md", () => {
+  const rows = [...read("docs/behaviour.md").matchAll(/^\| (\d{3}) \| .* \| `(\w+)` \|$/gm)];
+
+  test("has each response that the gateway makes itself, with its status, and no other", () => {
+    const written = rows.map(([, status, reason]) => `${status} ${reason}`);
+    const made = Object.values(localReplies).map(({ status, reason }) => `${status} ${reason}`);
+    expect([...new Set(written)].sort()).toEqual([...new Set(made)].sort());
+  });
+});
+
+describe("operating.md", () => {
+  test("explains each field of the access log, and no other", () => {
+    const { log, lines } = keptLog();
+    createAccessLog(log, { clock: new FakeClock(), enabled: true }).record(exchangeOf({}), "/v2/me");
+    const [section = ""] = /### Access log format.*?(?=^###)/ms.exec(read("docs/operating.md")) ?? [];
+    const explained = [...section.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, names = ""]) =>
+      [...names.matchAll(/`(\w+)`/g)].map(([, name]) => name),
+    );
+    const [line = {}] = lines();
+    expect(explained.sort()).toEqual(
+      Object.keys(line)
+        .filter((name) => name !== "msg")
+        .sort(),
+    );
+  });
+});
