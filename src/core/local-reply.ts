@@ -42,6 +42,12 @@ const problem = (status: number, reason: RefusalReason, message: string, errMsg:
 
 export const localReplies = {
   malformed: problem(400, "malformed", "Bad Request", "The request is not well-formed HTTP."),
+  plainHttp: problem(
+    400,
+    "malformed",
+    "Bad Request",
+    "The request is plain HTTP, and this port expects TLS: use https.",
+  ),
   ambiguousPath: problem(400, "ambiguous_path", "Bad Request", "The path can be read in more than one way."),
   badHost: problem(400, "bad_host", "Bad Request", "Exactly one valid Host header is required."),
   badFieldName: problem(

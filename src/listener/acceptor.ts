@@ -29,6 +29,8 @@ export interface Accepted {
   readonly headerBytes: number;
 }
 
+export type AcceptedHandlers = Readonly<Record<"onHttp1" | "onHttp2" | "onPlainHttp", (accepted: Accepted) => void>>;
+
 export class Acceptor {
   readonly #options: AcceptorOptions;
   readonly #intake: ConnectionLimiter;
@@ -44,14 +46,11 @@ export class Acceptor {
   }
 
   /**
-   * One of the two is called once for each connection, when nothing of it has been read: `onHttp2` if it agreed on
-   * HTTP/2 in its handshake. Returns what gives a socket to Node's parser. The listening server stays the one that is
-   * closed.
+   * Calls one of the handlers once for each connection, as if nothing of it had been read: `onHttp2` if it agreed on HTTP/2
+   * in its handshake, `onPlainHttp` if it sent HTTP where TLS is expected. Returns what gives a socket to Node's parser. The
+   * listening server stays the one that is closed.
    */
-  acceptOn(
-    server: Server,
-    { onHttp1, onHttp2 }: Readonly<Record<"onHttp1" | "onHttp2", (accepted: Accepted) => void>>,
-  ): (socket: Socket) => void {
+  acceptOn(server: Server, { onHttp1, onHttp2, onPlainHttp }: AcceptedHandlers): (socket: Socket) => void {
     const parse = server.listeners("connection");
     server.removeAllListeners("connection");
     const own: Introduction = { source: null, byteCount: 0 };
@@ -62,10 +61,12 @@ export class Acceptor {
         onHttp1({ socket: tcp, tcp, peer, headerBytes: byteCount });
         tcp.resume();
       } else {
-        // Takes what has been read of the socket by itself, and would lose it if the socket flowed.
-        this.#handshakes.begin(tcp, (socket) => {
-          const carry = socket.alpnProtocol === "h2" ? onHttp2 : onHttp1;
-          carry({ socket, tcp, peer, headerBytes: 0 });
+        this.#handshakes.begin(tcp, {
+          onSecure(socket) {
+            const carry = socket.alpnProtocol === "h2" ? onHttp2 : onHttp1;
+            carry({ socket, tcp, peer, headerBytes: 0 });
+          },
+          onPlainHttp: () => onPlainHttp({ socket: tcp, tcp, peer, headerBytes: byteCount }),
         });
       }
     };

@@ -1,6 +1,6 @@
-// Connections in their TLS handshake: bounded in time, counted by how they fail, and shown to the HTTP parser only when
-// they are through, a client's certificate included where one is asked for. The raw socket goes in, the one to read HTTP
-// from comes out.
+// The TLS handshakes of clients: bounded in time, counted by how they fail. The HTTP parser sees a connection only after its
+// handshake, with a client's certificate where one is required. Plain HTTP is recognised by its first bytes, before TLS
+// takes the socket, so that it can be answered.
 import { constants } from "node:crypto";
 import type { Socket } from "node:net";
 import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
@@ -11,52 +11,91 @@ export interface TlsHandshakesOptions {
   readonly certificate: { readonly texts: CertificateTexts; onChange: (texts: CertificateTexts) => void };
   /** Whether HTTP/2 is offered. */
   readonly http2: boolean;
+  /** For the first bytes, and then for the handshake. */
   readonly timeoutMs: number;
-  /** `code` is OpenSSL's or the kernel's. */
+  /** `code` is OpenSSL's or the kernel's, or Node's for a timeout. */
   readonly onFailure: (reason: TlsFailure, code: string) => void;
 }
 
-interface Handshake {
+/** One of the two is called, with a socket as if nothing had been read of it; or the connection is closed. */
+export interface HandshakeHandlers {
+  readonly onSecure: (socket: TLSSocket) => void;
+  readonly onPlainHttp: () => void;
+}
+
+interface Handshake extends HandshakeHandlers {
   readonly raw: Socket;
-  readonly serve: (socket: TLSSocket) => void;
 }
 
 export class TlsHandshakes {
+  readonly #timeoutMs: number;
   readonly #onFailure: TlsHandshakesOptions["onFailure"];
   readonly #server: Server;
-  /** By the connection's two ends: from a TLS socket Node shows no way back to the socket beneath. */
+  /** By the addresses of both ends, because a TLS socket does not lead to the socket beneath it. */
   readonly #waiting = new Map<string, Handshake>();
 
   constructor({ certificate, http2, timeoutMs, onFailure }: TlsHandshakesOptions) {
+    this.#timeoutMs = timeoutMs;
     this.#onFailure = onFailure;
     this.#server = createServer({ ...contextOptions(certificate.texts, http2), handshakeTimeout: timeoutMs });
     this.#server.on("secureConnection", (socket) => this.#onSecure(socket));
     this.#server.on("tlsClientError", (error, socket) => this.#onFailed(error, socket));
-    // New handshakes get the new certificate; connections that are open go on with what they have.
+    // New handshakes use the new certificate; open connections keep the one they have.
     certificate.onChange = (texts) => this.#server.setSecureContext(contextOptions(texts, http2));
   }
 
-  /** Calls `serve` when the handshake is done, with the socket as if it had not been read; or closes the connection. */
-  begin(raw: Socket, serve: (socket: TLSSocket) => void): void {
+  begin(raw: Socket, handlers: HandshakeHandlers): void {
     const id = endsOf(raw);
-    const handshake = { raw, serve };
+    const handshake = { raw, ...handlers };
     this.#waiting.set(id, handshake);
     raw.once("close", () => {
       if (this.#waiting.get(id) === handshake) this.#waiting.delete(id);
     });
-    // Inside a handshake a client that ends its side has left; what follows wants half-closed connections, for HTTP's
-    // sake.
+    // A client that ends its side during the handshake has left. HTTP allows half-closed connections again.
     raw.allowHalfOpen = false;
-    this.#server.emit("connection", raw);
+    this.#readFirstBytes(raw, (bytes) => {
+      if (methodAndSpace.test(bytes.toString("latin1", 0, maxMethodBytes))) {
+        this.#onFailure("not_tls", "ERR_SSL_HTTP_REQUEST");
+        raw.allowHalfOpen = true;
+        handlers.onPlainHttp();
+      } else {
+        this.#server.emit("connection", raw);
+      }
+    });
   }
 
-  /** Those that have not sent a byte wait for nothing that could get lost. */
+  /** Closes the connections that have not sent a byte: no request of theirs can get lost. */
   endSilent(): void {
     for (const { raw } of this.#waiting.values()) if (raw.bytesRead === 0) raw.destroy();
   }
 
   destroyAll(): void {
     for (const { raw } of this.#waiting.values()) raw.destroy();
+  }
+
+  /** Calls back with the first bytes, which stay in the paused socket; or closes the connection and counts the failure. */
+  #readFirstBytes(raw: Socket, onBytes: (bytes: Buffer) => void): void {
+    const onData = (bytes: Buffer): void => {
+      clearTimeout(timer);
+      raw.off("data", onData).off("close", onClose);
+      // TLS takes what is in the socket, and would miss what flows before.
+      raw.pause();
+      raw.unshift(bytes);
+      onBytes(bytes);
+    };
+    const onClose = (): void => {
+      clearTimeout(timer);
+      this.#onFailure("closed", "ECONNRESET");
+    };
+    const timer = setTimeout(() => {
+      raw.off("close", onClose);
+      this.#onFailure("timeout", "ERR_TLS_HANDSHAKE_TIMEOUT");
+      raw.destroy();
+    }, this.#timeoutMs);
+    // "close" follows. Without a listener the error would end the process.
+    raw.on("error", ignoreReset);
+    raw.on("data", onData).on("close", onClose);
+    raw.resume();
   }
 
   #onSecure(socket: TLSSocket): void {
@@ -67,18 +106,24 @@ export class TlsHandshakes {
       return;
     }
     this.#waiting.delete(id);
-    // A client of HTTP/2 has no use for half a connection, and Node's session would not notice its end.
+    // An HTTP/2 client does not use half-closed connections, and Node's session would not notice its end.
     socket.allowHalfOpen = socket.alpnProtocol !== "h2";
-    handshake.serve(socket);
+    handshake.onSecure(socket);
   }
 
   #onFailed(error: Error, socket: TLSSocket): void {
     const code = "code" in error ? String(error.code) : "";
     this.#onFailure(failureOf(code, socket), code);
-    // Node leaves the socket of a handshake that took too long open.
+    // Node leaves the socket open after a timeout.
     socket.destroy();
   }
 }
+
+/** The beginning of a request line, which no TLS record can be: its first byte would be 0x16. */
+const methodAndSpace = /^[A-Z][A-Z-]* /;
+const maxMethodBytes = 32;
+
+function ignoreReset(): void {}
 
 function contextOptions({ cert, key, clientCa }: CertificateTexts, http2: boolean): TlsOptions {
   const client = clientCa === null ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true };
@@ -88,7 +133,7 @@ function contextOptions({ cert, key, clientCa }: CertificateTexts, http2: boolea
     ...client,
     minVersion: "TLSv1.2",
     ALPNProtocols: http2 ? ["h2", "http/1.1"] : ["http/1.1"],
-    // A client may not have the server compute keys again and again (RFC 9113, 9.2.1 forbids it altogether).
+    // Renegotiation costs the server a key exchange each time (RFC 9113, 9.2.1 forbids it).
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
   };
 }
@@ -106,7 +151,7 @@ function failureOf(code: string, socket: TLSSocket): TlsFailure {
     return "not_tls";
   }
   if (/DID_NOT_RETURN_A_CERTIFICATE/.test(code)) return "client_certificate";
-  // The client's own words, so before ours.
+  // An alert of the client says why it refused, so it comes before what OpenSSL concludes.
   if (/_ALERT_/.test(code)) return "refused";
   if (incompatible.test(code)) return "incompatible";
   return code.startsWith("E") && !code.startsWith("ERR_") ? "closed" : "other";

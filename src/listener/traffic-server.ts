@@ -4,6 +4,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import type { ResponseFields } from "../core/fields.ts";
+import { localReplies } from "../core/local-reply.ts";
 import type { Decision } from "../core/policy.ts";
 import type { RequestHead, Verdict } from "../core/request-head.ts";
 import type { Exchange, ExchangeContext } from "../exchange/exchange.ts";
@@ -161,6 +162,7 @@ export class TrafficServer {
     this.#parse = this.#acceptor.acceptOn(server, {
       onHttp1: (accepted) => this.#onHttp1(accepted),
       onHttp2: (accepted) => this.#onHttp2(accepted),
+      onPlainHttp: (accepted) => this.#rawAnswers.answer(new Connection(accepted), localReplies.plainHttp),
     });
     return server;
   }

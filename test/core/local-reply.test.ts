@@ -5,6 +5,7 @@ test("the statuses and words of every refusal", () => {
   const said = Object.values(localReplies).map(({ status, reason, message }) => `${status} ${message}: ${reason}`);
   expect(said).toEqual([
     "400 Bad Request: malformed",
+    "400 Bad Request: malformed",
     "400 Bad Request: ambiguous_path",
     "400 Bad Request: bad_host",
     "400 Bad Request: bad_field_name",

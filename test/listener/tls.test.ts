@@ -4,6 +4,7 @@ import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { connect as connectTcp } from "node:net";
+import { Duplex } from "node:stream";
 import { type ConnectionOptions, connect as connectTls, TLSSocket } from "node:tls";
 import { describe, expect, test } from "vitest";
 import { Authority } from "../support/certificates.ts";
@@ -208,14 +209,73 @@ describe("the handshake", () => {
     await eventually("it is logged", () => gateway.logLines.some((line) => line["msg"] === "TLS handshake failed"));
   });
 
-  test("plain HTTP on the TLS port is closed at once, without an answer, and counted", async () => {
+  test.each([
+    ["a request", "", request("/v2/a")],
+    ["an unknown method", "", "M-SEARCH * HTTP/1.1\r\n"],
+    [
+      "a body behind a PROXY header",
+
+      "PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n",
+      request("/v2/a", { method: "POST", body: "x".repeat(100_000) }),
+    ],
+  ])(
+    "plain HTTP on the TLS port (%s) is told so with the fields, counted once, and charged to nobody",
+    async (_, proxyHeader, bytes) => {
+      const { gateway, connect, upstream } = await start({ listen: { proxyProtocol: proxyHeader !== "" } });
+      for (let i = 0; i < 2; i += 1) {
+        const client = connect({ before: proxyHeader });
+        client.write(bytes);
+        const answer = await client.read();
+        expect(answer.status).toBe(400);
+        expectContractFields(answer, { limit: 100, remaining: 100 });
+        expect(valuesOf(answer.rawHeaders, "Connection")).toEqual(["close"]);
+        expect(JSON.parse(answer.body)).toEqual({
+          message: "Bad Request",
+          errors: [{ errMsg: "The request is plain HTTP, and this port expects TLS: use https." }],
+        });
+        expect(await within("the connection ends", client.closed)).toBe("end");
+      }
+      expect(await failures(gateway, "not_tls")).toBe(2);
+      expect(await figure(gateway, "headgate_client_connections")).toBe(0);
+      expect(upstream.hits()).toBe(0);
+    },
+  );
+
+  test.each([
+    ["no method", "get /v2/a HTTP/1.1\r\n\r\n"],
+    ["no space", "SSH-2.0-OpenSSH_9.2\r\n"],
+  ])("other bytes on the TLS port (%s) are closed at once, without an answer, and counted", async (_, bytes) => {
     const { gateway, connect } = await start();
     const client = connect();
-    client.write(request("/v2/a"));
+    client.write(bytes);
     await within("the connection ends", client.closed);
     expect(client.rest).toBe("");
     expect(await failures(gateway, "not_tls")).toBe(1);
     expect(await figure(gateway, "headgate_client_connections")).toBe(0);
+  });
+
+  test("a client that asks by plain HTTP and keeps its side open is not kept", async () => {
+    const { gateway, connect } = await start();
+    const client = connect({ allowHalfOpen: true });
+    client.write(request("/v2/a"));
+    await client.read();
+    await eventually("it is closed", async () => (await figure(gateway, "headgate_client_connections")) === 0, 4_000);
+  });
+
+  test("a handshake that comes byte by byte is one all the same", async () => {
+    const { gateway, tls } = await start();
+    const slow = new Duplex({
+      read() {},
+      write(data: Buffer, _encoding, done) {
+        for (const byte of data) tcp.write(Buffer.from([byte]));
+        done();
+      },
+    });
+    const tcp = connectTcp({ port: gateway.traffic.port, host: "127.0.0.1", noDelay: true });
+    tcp.on("data", (data) => slow.push(data)).on("error", () => {});
+    cleanup(() => tcp.destroy());
+    const socket = connectTls({ ...tls, socket: slow, servername: "localhost" });
+    await within("the handshake ends", once(socket, "secureConnect"));
   });
 
   test.each([
