@@ -1,6 +1,6 @@
-// How far apart two colours look, and what colour one is called: for tests of the dashboard's colours.
+// The perceived distance of two colours, and the hue of one, for tests of the dashboard's colours.
 
-/** In OKLab (Björn Ottosson, 2020): about 0.02 is the least that people notice side by side. `#rrggbb` both. */
+/** Distance in OKLab (Björn Ottosson, 2020) of two colours like `#ff9830`. People notice about 0.02 side by side. */
 export function colorDistance(a: string, b: string): number {
   const [one, other] = [okLab(a), okLab(b)];
   return Math.hypot(one[0] - other[0], one[1] - other[1], one[2] - other[2]);
@@ -17,7 +17,7 @@ export function hueOf(color: string): number {
 
 type Triple = [number, number, number];
 
-/** From 0 to 1. */
+/** Red, green and blue, from 0 to 1. */
 function channels(color: string): Triple {
   const [, r = "", g = "", b = ""] = /^#(..)(..)(..)$/.exec(color) ?? [];
   if (r === "") throw new Error(`not a colour: ${color}`);

@@ -1,5 +1,5 @@
-// The colours of the dashboard: a name has one colour in every panel, a colour has one meaning, and the tone says
-// whether it is good. The names are those the gateway has: each panel's lines are found in a scrape.
+// The colours of the dashboard: a name has the same colour in every panel, a colour has one meaning, and its tone says
+// whether that is good. The names of the lines are taken from a scrape of the gateway's metrics.
 import { beforeAll, describe, expect, test } from "vitest";
 import { metricsOf, scrape } from "../telemetry/scrape.ts";
 import { colorDistance, hueOf } from "./color-distance.ts";
@@ -7,17 +7,17 @@ import { type DashboardPanel, fixedColorOf, panelsOf, shippedDashboard } from ".
 
 interface Drawn {
   readonly panel: string;
-  /** `reason=throttled`, or the line's name where it is no label's value. */
+  /** `reason=throttled`, or the line's name if it stands for no label value. */
   readonly meaning: string;
   readonly color: string | undefined;
 }
 
-/** What belongs to a deployment: these take Grafana's palette, whose colours mean nothing. */
+/** Labels whose values differ from one deployment to the next. They take Grafana's palette. */
 const openLabels = /\{\{(?:instance|route|version)\}\}/;
 
 const success = ["status_class=2xx", "outcome=admitted", "outcome=accepted", "state=up", "state=available"];
 const throttled = ["reason=throttled", "outcome=throttled"];
-/** Neither good nor bad. What is in none of these lists is a failure, as any new value is until somebody says otherwise. */
+/** Neither good nor bad. A value in none of these lists is a failure, so a new value is one until it is listed. */
 const neutral = [
   ...["status_class=1xx", "status_class=3xx", "status_class=none", "outcome=observed", "outcome=skipped"],
   ...["reason=idle", "reason=expired", "reason=sampled"],
@@ -46,7 +46,7 @@ beforeAll(async () => {
   drawn = charts.flatMap((panel) => linesOf(panel, series));
 });
 
-test("every line has a colour of its own choice, but for instances, routes and versions", () => {
+test("every line has a fixed colour, except those of instances, routes and versions", () => {
   expect(drawn.length).toBeGreaterThan(100);
   expect(drawn.filter(({ color }) => !/^#[0-9a-f]{6}$/.test(color ?? "")).map(describeLine)).toEqual([]);
 });
@@ -67,7 +67,7 @@ test("no colour has two meanings", () => {
   }
 });
 
-test("two lines of one panel can be told apart, and two meanings anywhere", () => {
+test("two lines of a panel are easy to tell apart, and two meanings differ visibly in all panels", () => {
   const close: string[] = [];
   for (const [i, a] of drawn.entries()) {
     for (const b of drawn.slice(0, i)) {
@@ -91,7 +91,7 @@ describe("the tone says what it means", () => {
     expect(lines.filter(({ color }) => !isRight(hueOf(color ?? "#00ff00"))).map(describeLine)).toEqual([]);
   });
 
-  test("a number is as green as a success, as red as what is down, or between", () => {
+  test("numbers and words have the colours of success, warning and failure", () => {
     const of = (meaning: string) => drawn.find((line) => line.meaning === meaning)?.color;
     const [well, failed] = [of("state=up"), of("state=down")];
     for (const { title, fieldConfig } of stats) {

@@ -1,5 +1,5 @@
-// The shipped dashboard as Grafana reads it: its panels, those inside of closed rows included, and their queries with
-// the variables filled in.
+// Reads the shipped dashboard: its panels, including those in collapsed rows, and their queries with the variables
+// filled in.
 import { readFileSync } from "node:fs";
 
 export interface DashboardPanel {
@@ -34,7 +34,7 @@ export interface ShippedDashboard {
   readonly annotations: { readonly list: readonly { readonly expr: string }[] };
 }
 
-/** Of the variables; regular expressions, as Grafana makes of a choice. */
+/** Values of the variables: regular expressions, into which Grafana turns a choice. */
 export interface Choice {
   readonly job: string;
   readonly instance: string;
@@ -49,12 +49,12 @@ export function shippedDashboard(): ShippedDashboard {
   return JSON.parse(readFileSync(dashboardFile, "utf8"));
 }
 
-/** Every panel with queries. */
+/** All panels that have queries. */
 export function panelsOf({ panels }: ShippedDashboard): DashboardPanel[] {
   return panels.flatMap((panel) => (panel.type === "row" ? (panel.panels ?? []) : [panel]));
 }
 
-/** The colour that a line has by its name, as the first override that matches gives it; undefined for the palette's. */
+/** The colour that the first matching override gives to a line of this name; undefined if the palette decides. */
 export function fixedColorOf({ fieldConfig }: DashboardPanel, name: string): string | undefined {
   const override = fieldConfig?.overrides.find(({ matcher: { id, options } }) =>
     id === "byRegexp" ? new RegExp(options.replaceAll(/^\/|\/$/g, "")).test(name) : options === name,
@@ -62,7 +62,7 @@ export function fixedColorOf({ fieldConfig }: DashboardPanel, name: string): str
   return override?.properties[0]?.value.fixedColor;
 }
 
-/** `rateSeconds`: what Grafana would make of $__rate_interval. Throws if a variable is left. */
+/** `rateSeconds`: the value of $__rate_interval. Throws if the query has an unknown variable. */
 export function filledIn(expr: string, choice: Choice, rateSeconds: number): string {
   const values: Readonly<Record<string, string>> = { ...choice, __rate_interval: `${rateSeconds}s` };
   return expr.replaceAll(/\$(\w+)/g, (_, name: string) => {

@@ -1,5 +1,5 @@
-// The dashboard as a file: it is what its source makes, every panel can be understood, and nothing in it or in the rules
-// asks for a metric that the gateway does not have. Whether the queries give numbers is prometheus.long.ts' to say.
+// The dashboard's file: it is what its source generates, every panel is explained, and neither the dashboard nor the
+// rules use a metric that the gateway does not have. prometheus.long.ts checks that the queries return numbers.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
@@ -17,7 +17,7 @@ import { readRules } from "./rules.ts";
 
 const panels = panelsOf(shippedDashboard());
 
-test("the shipped file is what the source makes: run `npm run dashboard` after a change", () => {
+test("the shipped file is what the source generates: run `npm run dashboard` after a change", () => {
   expect(readFileSync(dashboardFile, "utf8")).toBe(dashboardText());
 });
 
@@ -48,7 +48,7 @@ test("the client table shows how many clients are kept beside how many it can ke
   ]);
 });
 
-test("no id is used twice, no panel lies over another, and no line is left half empty", () => {
+test("no id is used twice, no panel covers another, and every line is full", () => {
   const { panels: top } = shippedDashboard();
   const all = [...top, ...top.flatMap((panel) => panel.panels ?? [])];
   expect(new Set(all.map(({ id }) => id)).size).toBe(all.length);
@@ -60,10 +60,10 @@ test("no id is used twice, no panel lies over another, and no line is left half 
   }
 });
 
-test("the first screen fits on a screen, and all below it is closed", () => {
+test("the first screen fits on a screen, and everything below it is collapsed", () => {
   const { panels: top } = shippedDashboard();
   const open = top.filter(({ type }) => type !== "row");
-  // A unit is 38 pixels with its gap: 20 of them are what 1080 lines leave under a browser's and Grafana's own bars.
+  // A unit is 38 pixels high with its gap. Of 1080 pixels, the bars of browser and Grafana leave room for 20 units.
   expect(Math.max(...open.map(({ gridPos }) => gridPos.y + gridPos.h))).toBeLessThanOrEqual(20);
   expect(top.filter(({ type }) => type === "row").map(({ panels = [] }) => panels.length > 0)).toEqual([
     true,
@@ -73,7 +73,7 @@ test("the first screen fits on a screen, and all below it is closed", () => {
   ]);
 });
 
-test("every query knows what job and instance were chosen, and one of routes what route", () => {
+test("every query selects the chosen job and instance", () => {
   for (const { title, targets = [] } of panels) {
     for (const { expr } of targets) {
       const selectors = [...expr.matchAll(/\{([^}]*)\}/g)].map(([, labels = ""]) => labels);
@@ -85,7 +85,7 @@ test("every query knows what job and instance were chosen, and one of routes wha
   expect(() => filledIn("$unknown", everything, 60)).toThrow("no variable unknown");
 });
 
-test("the gateway has every metric that is asked for, in panels, variables and rules", async () => {
+test("the gateway has every metric that panels, variables and rules use", async () => {
   const known = await knownNames();
   const rules = readRules();
   const recorded = new Set(rules.map(({ record }) => record));
@@ -102,7 +102,7 @@ test("the gateway has every metric that is asked for, in panels, variables and r
   expect(namesIn('sum by (a) (rate(headgate_nothing_total{a="headgate_x"}[5m]))')).toEqual(["headgate_nothing_total"]);
 });
 
-test("Grafana is told of the Prometheus and of the dashboard's folder", () => {
+test("the provisioning names the Prometheus and the dashboard's folder", () => {
   const provisioning = new URL("../../deploy/grafana/provisioning/", import.meta.url);
   const read = (file: string) => parse(readFileSync(new URL(file, provisioning), "utf8"));
   const scrape = parse(readFileSync(new URL("../../deploy/prometheus/prometheus.yaml", import.meta.url), "utf8"));
@@ -116,7 +116,7 @@ function cellsOf({ gridPos: { x, y, w, h } }: DashboardPanel): string[] {
   return Array.from({ length: w * h }, (_, i) => `${x + (i % w)}:${y + Math.floor(i / w)}`);
 }
 
-/** Names of metrics and recorded series in an expression; what stands in quotes is no name. */
+/** Names of metrics and recorded series in an expression, except in quoted strings. */
 function namesIn(expr: string): string[] {
   const bare = expr.replaceAll(/"[^"]*"/g, '""');
   return bare.match(/\b(?:headgate|nodejs|process)_\w+|\b[a-z_]+:\w+:\w+|\bup\b|\bALERTS\b/g) ?? [];

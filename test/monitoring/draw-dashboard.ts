@@ -1,5 +1,5 @@
-// `npm run dashboard:draw [seconds]`: plays the mixed load before two gateways and a real Prometheus, asks what every
-// panel asks, and draws the answers to docs/images/. For docs/monitoring.md; nothing checks how the pictures look.
+// `npm run dashboard:draw [seconds]`: sends the mixed load to two gateways that a real Prometheus scrapes, runs the
+// queries of every panel, and draws the results to docs/images/ for docs/monitoring.md. No test checks the pictures.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { type DashboardPanel, everything, filledIn, shippedDashboard } from "./dashboard-queries.ts";
 import { type DrawnPanel, drawing, type Line } from "./drawing.ts";
@@ -63,7 +63,7 @@ function named({ metric }: Series, legend: string): string {
   return legend.replaceAll(/\{\{(\w+)\}\}/g, (_, label: string) => metric[label] ?? "");
 }
 
-/** One for each step; Prometheus leaves out the steps without a value. */
+/** One value for each step; null for steps that Prometheus left out because they have no value. */
 function valuesOf({ values }: Series, { startSeconds, endSeconds, stepSeconds }: TimeRange): (number | null)[] {
   const byStep = new Map(values.map(([at, value]) => [Math.round((at - startSeconds) / stepSeconds), Number(value)]));
   return Array.from({ length: Math.floor((endSeconds - startSeconds) / stepSeconds) + 1 }, (_, i) => {

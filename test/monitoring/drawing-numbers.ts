@@ -1,4 +1,4 @@
-// Numbers as a dashboard writes them, and marks on an axis that people can read.
+// Formats numbers as a dashboard does, and chooses readable marks for an axis.
 const binary = ["B", "KiB", "MiB", "GiB", "TiB"];
 
 export function written(value: number, unit: string): string {
@@ -18,7 +18,7 @@ export function written(value: number, unit: string): string {
   }
 }
 
-/** From 0 to at least `max`, in steps of 1, 2 or 5 times a power of ten, of what the number is then written in. */
+/** Marks from 0 to at least `max`, in steps of 1, 2 or 5 times a power of ten of the unit that is displayed. */
 export function axisMarks(max: number, unit: string, count = 4): number[] {
   if (!(max > 0)) return [0, 1];
   const base = unit === "bytes" ? 1024 ** Math.floor(Math.log(max) / Math.log(1024)) : unit === "s" ? timeBase(max) : 1;

@@ -1,11 +1,11 @@
-// Panels as SVG, where the dashboard puts them: near enough to what Grafana shows that people see what they get. What
-// the panels say (units, colours, stacking, words for numbers) is read from the dashboard, nothing of it stands here.
+// Draws panels as SVG, placed as on the dashboard and similar to what Grafana shows. Units, colours, stacking and words
+// for numbers are read from the dashboard.
 import { type DashboardPanel, fixedColorOf } from "./dashboard-queries.ts";
 import { axisMarks, written } from "./drawing-numbers.ts";
 
 export interface Line {
   readonly name: string;
-  /** In the order of time; null where there is no number. */
+  /** Ordered by time; null where there is no number. */
   readonly values: readonly (number | null)[];
 }
 
@@ -25,10 +25,10 @@ const columnPx = 50;
 const rowPx = 34;
 const gapPx = 6;
 const palette = ["#73bf69", "#f2cc0c", "#8ab8ff", "#ff780a", "#f2495c", "#5794f2", "#b877d9", "#e0b400", "#37872d"];
-/** What Grafana's `text` is on a dark ground. */
+/** Grafana's colour `text` in its dark theme. */
 const textColor = "#ccccdc";
 
-/** `seconds`: how long the time shown is. */
+/** `seconds`: the length of the time range. */
 export function drawing(title: string, panels: readonly DrawnPanel[], seconds: number): string {
   const top = Math.min(...panels.map(({ panel }) => panel.gridPos.y));
   const bottom = Math.max(...panels.map(({ panel }) => panel.gridPos.y + panel.gridPos.h));
@@ -132,7 +132,7 @@ function chart({ panel, lines }: DrawnPanel, { w, h }: Box, seconds: number): st
   return [...grid, ...times, ...paths.reverse(), legend.text(h - 6 - (legend.rows - 1) * 15)].join("");
 }
 
-/** Each line on top of those before it; what is missing counts as nothing. */
+/** Adds each line to the ones before it. Missing values count as 0. */
 function stackedTops(lines: readonly Line[]): (number | null)[][] {
   const sum: number[] = [];
   return lines.map(({ values }) =>

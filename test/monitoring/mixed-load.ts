@@ -1,5 +1,5 @@
-// Traffic as it comes in a bad hour, made short: well-behaved clients all the time, then one that hammers and a crowd,
-// an upstream that breaks and one that is slow, somebody who guesses tokens. Every counter of the gateway has its reason.
+// The traffic of a bad hour, shortened: well-behaved clients all the time, then one client that sends too much, many new
+// clients, an upstream that fails and then is slow, and somebody who guesses tokens. It makes most counters move.
 import { createServer, type IncomingMessage, request as requestHttp, type Server } from "node:http";
 import { request as requestHttps } from "node:https";
 import { type AddressInfo, connect, type Socket } from "node:net";
@@ -63,7 +63,7 @@ function statusOf(req: IncomingMessage, chance: number): number {
   return chance < 0.005 ? 500 : 200;
 }
 
-/** Resolves when it has been played for `durationMs`. Nothing is left open after `cleanup`. */
+/** Sends the load for `durationMs`. `cleanup` closes whatever is still open. */
 export async function playMixedLoad(
   cleanup: Cleanup,
   gateways: readonly LoadedGateway[],
@@ -83,7 +83,7 @@ export async function playMixedLoad(
     if (during(at, 0.3, 0.45)) clients.crowd(2);
     if (during(at, 0.8, 0.95)) clients.guessTokens(1);
     if (tick % ticksPerSecond === 0) clients.doOddThings();
-    // By the clock, so that a busy machine does not stretch the story.
+    // Follows the clock, so that a busy machine does not delay the later events.
     const nextMs = startedMs + ((tick + 1) * 1000) / ticksPerSecond;
     await new Promise((resolve) => setTimeout(resolve, Math.max(0, nextMs - performance.now())));
   }
@@ -120,7 +120,7 @@ class Clients {
     for (const open of this.#open) open.destroy();
   }
 
-  /** Forty clients, each far from its limit. */
+  /** Forty clients, each far below its limit. */
   calm(requests: number): void {
     for (this.#owed += requests; this.#owed >= 1; this.#owed -= 1) {
       const client = `192.0.2.${1 + Math.floor(40 * this.#random())}`;
@@ -135,12 +135,12 @@ class Clients {
     }
   }
 
-  /** One client that does not listen. */
+  /** One client that ignores every 429. */
   hammer(requests: number): void {
     for (let i = 0; i < requests; i += 1) this.#send({ client: "198.51.100.7" });
   }
 
-  /** Clients that come once: more than the table holds. */
+  /** Clients that send one request each: more than the table holds. */
   crowd(requests: number): void {
     for (let i = 0; i < requests; i += 1) {
       this.#crowd += 1;
@@ -152,7 +152,7 @@ class Clients {
     for (let i = 0; i < requests; i += 1) this.#send({ client: "198.51.100.8", bearer: `guess-${this.#random()}` });
   }
 
-  /** What happens seldom, each in its turn: about one of them a second. */
+  /** Rare requests, about one per second, in turn. */
   doOddThings(): void {
     const client = "192.0.2.200";
     const odd = [
@@ -166,7 +166,7 @@ class Clients {
     this.#turn += 1;
   }
 
-  /** Two WebSockets at each gateway, with a word now and then. */
+  /** Two WebSockets at each gateway, with a message every second. */
   openTunnels(): void {
     for (const { port, ca } of [...this.#gateways, ...this.#gateways]) {
       const url = `${ca === null ? "ws" : "wss"}://localhost:${port}/v2/live`;
@@ -199,7 +199,7 @@ class Clients {
     if (leaveAfterMs !== undefined) setTimeout(() => sent.destroy(), leaveAfterMs);
   }
 
-  /** In plain, so to a gateway with TLS it is a handshake that fails. */
+  /** Without TLS, so at a gateway with TLS the handshake fails. */
   #sendBytes(bytes: string): void {
     for (const { port } of this.#gateways) {
       const socket: Socket = connect(port, "127.0.0.1", () => socket.end(bytes));

@@ -1,5 +1,5 @@
-// What is shipped for Prometheus and Grafana, with a real Prometheus and real traffic: every query of every panel and
-// every rule gives numbers. A query that is misspelled, or joins what has different labels, gives none.
+// The shipped dashboard and rules with a real Prometheus and real traffic: every query of every panel and of every rule
+// returns numbers. A query that is misspelled, or that joins series with different labels, returns none.
 import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
@@ -46,7 +46,7 @@ describe.skipIf(skip)("in a real Prometheus (needs prometheus: apt-get install p
     ["everything", everything],
     ["one gateway and one route", { job: "headgate", instance: "gateway-a:9464", route: "/v2/" }],
   ];
-  test.each(chosen)("every query of every panel gives numbers, for %s", async (_, choice) => {
+  test.each(chosen)("every query of every panel returns numbers, for %s", async (_, choice) => {
     const empty: string[] = [];
     for (const { title, targets } of panelsOf(shippedDashboard())) {
       for (const { expr, refId } of targets ?? []) {
@@ -57,15 +57,15 @@ describe.skipIf(skip)("in a real Prometheus (needs prometheus: apt-get install p
     expect(empty).toEqual([]);
   });
 
-  test("the load is mixed enough: hardly a panel shows nothing but zeros", async () => {
+  test("the load is mixed enough that only the expected panels show nothing but zeros", async () => {
     const allZero: string[] = [];
     for (const { title, targets } of panelsOf(shippedDashboard())) {
       const queries = (targets ?? []).map(({ expr }) => filledIn(expr, everything, rateSeconds));
       const answers = await Promise.all(queries.map((query) => scene.prometheus.queryRange(query, range)));
       if (!answers.flat().some(({ values }) => values.some(([, value]) => Number(value) > 0))) allZero.push(title);
     }
-    // Neither a PROXY header, nor an ingress, nor a bound on connections comes up here.
-    const beyond = ["Connections closed for a bound", "PROXY headers refused", "Asked by an ingress"];
+    // The load has no PROXY header and no ingress, and reaches no limit on connections.
+    const beyond = ["Client connections shed", "Refused PROXY headers", "Ingress checks"];
     expect(allZero.filter((title) => !beyond.includes(title))).toEqual([]);
   });
 
@@ -84,7 +84,7 @@ describe.skipIf(skip)("in a real Prometheus (needs prometheus: apt-get install p
     }
   });
 
-  test("the marks for alerts are a query Prometheus understands", async () => {
+  test("the annotation for alerts is a query that Prometheus accepts", async () => {
     for (const { expr } of shippedDashboard().annotations.list) {
       await scene.prometheus.queryRange(filledIn(expr, everything, rateSeconds), range);
     }
@@ -104,11 +104,11 @@ describe.skipIf(skip)("in a real Prometheus (needs prometheus: apt-get install p
     expect(empty).toEqual([]);
   });
 
-  test("every alert compares something that is there", async () => {
+  test("every alert compares series that exist", async () => {
     const empty: string[] = [];
     for (const { name, query, type } of await rules()) {
       if (type !== "alerting" || query.startsWith("absent(")) continue;
-      // With `bool` a comparison keeps what it does not hold for: 0 in place of nothing.
+      // With `bool`, a comparison that is false returns 0 instead of no series.
       const compared = query.replaceAll(/ (==|!=|<=|>=|<|>) /g, " $1 bool ");
       expect(compared, "there is something to compare").not.toBe(query);
       if (!(await scene.prometheus.queryRange(compared, range)).some(hasNumber)) empty.push(name);
@@ -116,7 +116,7 @@ describe.skipIf(skip)("in a real Prometheus (needs prometheus: apt-get install p
     expect(empty).toEqual([]);
   });
 
-  test("an upstream that goes away is on its way to an alert with the next request", async () => {
+  test("the first request after the upstream went away makes its alert pending", async () => {
     await scene.upstream.close();
     await scene.knock();
     const isPending = async (): Promise<boolean> =>

@@ -1,9 +1,10 @@
-// The rules for Prometheus: its own tool finds nothing wrong with them, every alert fires when it should and says where
-// to look, and what looks like a reason and is none stays quiet (deploy/prometheus/tests).
+// The rules for Prometheus: promtool accepts them, every alert fires when it should and not in similar situations
+// (deploy/prometheus/tests), and names its runbook.
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { panelsOf, shippedDashboard } from "./dashboard-queries.ts";
 import { readRules, readRulesIn, rulesFolder } from "./rules.ts";
 
 const installed = spawnSync("promtool", ["--version"]).status === 0;
@@ -12,6 +13,7 @@ const { HEADGATE_REQUIRE } = process.env;
 const skip = !installed && HEADGATE_REQUIRE !== "all";
 const needs = "(needs promtool: apt-get install prometheus)";
 
+const runbooks = readFileSync(new URL("../../docs/runbooks.md", import.meta.url), "utf8");
 const alerts = readRules().filter(({ alert }) => alert !== undefined);
 const cases = readdirSync(new URL("tests/", rulesFolder)).map((file) => `tests/${file}`);
 
@@ -24,7 +26,7 @@ function promtool(...args: string[]): { status: number | null; output: string } 
   return { status, output: stdout + stderr };
 }
 
-test.skipIf(skip)(`promtool finds nothing wrong with the configuration and its rules ${needs}`, () => {
+test.skipIf(skip)(`promtool accepts the configuration and its rules ${needs}`, () => {
   const { status, output } = promtool("check", "config", "--lint-fatal", "prometheus.yaml");
   expect(status, output).toBe(0);
   expect(output).toMatch(/2 rule files found/);
@@ -36,7 +38,7 @@ test.skipIf(skip)(`the rules do what their tests say ${needs}`, () => {
   expect(output.match(/SUCCESS/g)?.length).toBe(cases.length);
 });
 
-test("every alert and every recording is in those tests, and every alert fires in one", () => {
+test("every alert and every recording rule is in those tests, and every alert fires in one", () => {
   const texts = cases.map((file) => readFileSync(new URL(file, rulesFolder), "utf8")).join("\n");
   const silent = readRules().filter(({ alert, record }) =>
     alert === undefined
@@ -46,7 +48,7 @@ test("every alert and every recording is in those tests, and every alert fires i
   expect(silent.map(({ alert, record }) => alert ?? record)).toEqual([]);
 });
 
-test("every alert says how bad it is, what is wrong, and where it is explained", () => {
+test("every alert has a severity, a summary, a description and a runbook", () => {
   for (const { alert = "", labels, annotations } of alerts) {
     expect(alert).toMatch(/^Headgate[A-Z]/);
     expect(labels?.severity, alert).toMatch(/^(?:critical|warning|info)$/);
@@ -68,8 +70,31 @@ test("the command in docs/monitoring.md makes a whole URL of every runbook_url",
   );
 });
 
-test("every alert has its section in the runbooks, of its severity, and every section its alert", () => {
-  const text = readFileSync(new URL("../../docs/runbooks.md", import.meta.url), "utf8");
-  const sections = [...text.matchAll(/^## (\w+)\n\n\*(\w+)\*/gm)].map(([, name, severity]) => `${name} ${severity}`);
+test("every alert has a section with its severity in the runbooks, and every section an alert", () => {
+  const sections = [...runbooks.matchAll(/^## (\w+)\n\n\*(\w+)\*/gm)].map(
+    ([, name, severity]) => `${name} ${severity}`,
+  );
   expect(sections).toEqual(alerts.map(({ alert, labels }) => `${alert} ${labels?.severity}`));
 });
+
+test("every panel that the runbooks name is on the dashboard, and every log line in the source", () => {
+  const titles = panelsOf(shippedDashboard()).map(({ title }) => title);
+  const named = [...runbooks.matchAll(/“([^”]+)”/g)].map(([, title = ""]) => title.replaceAll(/\s+/g, " "));
+  expect(named.length).toBeGreaterThan(10);
+  expect(named.filter((title) => !titles.includes(title))).toEqual([]);
+  const lines = [...runbooks.matchAll(/log lines? `([^`]+)`(?: and `([^`]+)`)?/g)].flatMap(([, ...names]) =>
+    names.filter((name) => name !== undefined),
+  );
+  expect(lines.length).toBeGreaterThan(5);
+  const source = sourceText();
+  expect(lines.filter((line) => !source.includes(line))).toEqual([]);
+});
+
+/** The text of src/, with the one placeholder filled in that the runbooks quote. */
+function sourceText(): string {
+  const src = new URL("../../src/", import.meta.url);
+  return readdirSync(src, { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".ts"))
+    .map((path) => readFileSync(new URL(path, src), "utf8").replaceAll(/`\$\{holds\} file/g, "`tokens file"))
+    .join("\n");
+}

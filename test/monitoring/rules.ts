@@ -1,4 +1,4 @@
-// The shipped rules, read as Prometheus reads them.
+// Reads the shipped rules.
 import { readdirSync, readFileSync } from "node:fs";
 import { parse } from "yaml";
 

@@ -1,5 +1,5 @@
-// Two gateways before one upstream, and a Prometheus that scrapes both: what the dashboard and the rules are shown on.
-// The gateways differ, so that a query which only works for one of a kind is found out.
+// Two gateways in front of one upstream, and a Prometheus that scrapes both, to run the dashboard and the rules on. The
+// gateways differ, so that a query that works for only one kind of gateway fails.
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ export interface Scene {
   readonly prometheus: Prometheus;
   readonly upstream: MoodyUpstream;
   play(durationMs: number): Promise<void>;
-  /** One request, to see what becomes of it. */
+  /** Sends one request. */
   knock(): Promise<void>;
 }
 
@@ -31,7 +31,7 @@ export async function openScene(cleanup: Cleanup, scrapeSeconds: number): Promis
     "upstream.healthCheck.interval=1s",
   ];
   const common = [...limits, ...quiet, "upstream.maxConnections=8"];
-  // One of the two addresses is dead all along, which no client is to notice.
+  // Nothing listens at one of the two addresses. Clients must not notice.
   const addresses = [upstream.url, await freeAddress()].map((url) => `"${new URL(url).host}"`);
   const withTls = [
     ...common,

@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
 import type { Decision } from "../../src/core/policy.ts";
+import { upstreamErrorReasons } from "../../src/telemetry/labels.ts";
 import { changesOf, exchangeOf, metricsOf, policy, scrape } from "./scrape.ts";
 
 /** The changes of one observation, without the buckets of histograms. */
@@ -217,4 +218,20 @@ test("docs/metrics.md describes every metric, and none that does not exist", asy
     [...page.matchAll(/\bheadgate_\w+/g)].map(([name]) => name.replace(/_(?:bucket|sum|count)$/, "")),
   );
   expect([...anywhere].sort()).toEqual(exposed.map((entry) => entry.split(" ")[0]));
+});
+
+test("docs/behaviour.md lists every reason of a refusal with its status", () => {
+  const page = readFileSync(new URL("../../docs/behaviour.md", import.meta.url), "utf8");
+  const listed = [...page.matchAll(/^\| (\d{3}) \|.*\| `(\w+)` \|$/gm)].map(
+    ([, status, reason]) => `${reason} ${status}`,
+  );
+  const replies = new Set(Object.values(localReplies).map(({ reason, status }) => `${reason} ${status}`));
+  expect(listed.sort()).toEqual([...replies].sort());
+});
+
+test("docs/metrics.md lists every reason of an upstream error", () => {
+  const page = readFileSync(new URL("../../docs/metrics.md", import.meta.url), "utf8");
+  const [, afterHeading = ""] = page.split("### Reasons of upstream errors");
+  const [table = ""] = afterHeading.split("\n## ");
+  expect([...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, reason]) => reason)).toEqual(upstreamErrorReasons);
 });

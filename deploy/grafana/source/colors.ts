@@ -1,7 +1,7 @@
-// The one table of colours: a label's value has the same colour in every panel, and no colour has two meanings. Green is
-// success, yellow is throttled, red, pink and orange are failures, blue and purple are neither good nor bad. The types
-// make the compiler complain when the gateway gains a value; a test holds the rest. Routes, instances and versions
-// belong to a deployment and take Grafana's own palette.
+// The table of colours. A label value has the same colour in every panel, and no colour has two meanings: green is
+// success; yellow is throttled; red, pink and orange are failures; blue and purple are neither good nor bad. A new label
+// value without a colour does not compile, and a test checks the rules. Routes, instances and versions differ from one
+// deployment to the next and take Grafana's own palette.
 import type {
   authOutcomes,
   callOutcomes,
@@ -59,7 +59,7 @@ export const refusalColors: Colors<ValueOf<typeof refusalReasons>> = {
   internal: "#b6325d",
 };
 
-/** Shared by the ways in which the upstream, and a TLS handshake, can fail. */
+/** Reasons of failed requests to the upstream and of failed TLS handshakes. */
 const refused = "#f27539";
 const other = "#b99c78";
 
@@ -79,7 +79,7 @@ export const upstreamErrorColors: Colors<ValueOf<typeof upstreamErrorReasons>> =
   other,
 };
 
-/** Shared by handshakes and PROXY headers that do not come. */
+/** A reason of failed TLS handshakes and of refused PROXY headers. */
 const timeout = "#825557";
 
 export const tlsFailureColors: Colors<ValueOf<typeof tlsFailures>> = {
@@ -98,7 +98,7 @@ export const proxyHeaderColors: Colors<ValueOf<typeof proxyHeaderRefusals>> = {
   timeout,
 };
 
-/** Of a connection to the upstream that waits for work, and of a client's that had to make room. */
+/** A state of upstream connections, and a reason why client connections are closed. */
 const idle = "#0d78c7";
 
 export const connectionShedColors: Colors<ValueOf<typeof connectionShedReasons>> = {
@@ -161,10 +161,10 @@ export const collectionColors: Colors<"major" | "minor" | "incremental" | "weakc
 
 export const failedLookups = "#d87876";
 
-/** Of lines that are no label's values, such as a percentile: told apart within their panel. */
+/** For lines that stand for no label value, such as percentiles. They differ within a panel only. */
 export const lines = { first: "#68bbd7", second: "#6d84d2", third: "#b989f6" } as const;
 
-/** Of a number or a word that says how things stand. */
+/** For numbers and words that report a state. */
 export const health = {
   well: success,
   attention: "#e58f62",

@@ -1,5 +1,5 @@
-// What one sees without scrolling: what is happening, how much is refused and why, is the gateway itself well, is the
-// upstream well. Numbers first, then the same four questions over time.
+// The overview, visible without scrolling: traffic, refusals, the gateway itself and the upstream. A row of numbers
+// first, then the same four subjects over time.
 import { evictionColors, health, lines, refusalColors, statusClassColors, upstreamErrorColors } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
 import { gateway, quantile, requests, share, sumRate } from "./queries.ts";
@@ -9,7 +9,7 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     kind: "stat",
     title: "Requests",
     description:
-      "Requests a second on the chosen routes, whatever the answer was, and what an ingress asked about on the decision listener.",
+      "Requests per second on the chosen routes, whatever their status, plus the checks that an ingress asked for.",
     unit: "reqps",
     width: 4,
     queries: [
@@ -23,7 +23,7 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     kind: "stat",
     title: "Throttled",
     description:
-      "Share of the requests on limited routes that were over the quota (429). High for one greedy client; high for everybody when all of them share one address: see `clientAddress.trustedProxies`.",
+      "Share of the requests on limited routes that exceeded the quota and got 429. A high share has one of two causes: one client sends too much, or many clients are charged as one address (see `clientAddress.trustedProxies`).",
     unit: "percentunit",
     width: 4,
     limits: [0.1, 0.5],
@@ -39,9 +39,9 @@ export const firstScreen: readonly AnyPanelSpec[] = [
   },
   {
     kind: "stat",
-    title: "Refused for another reason",
+    title: "Refused for other reasons",
     description:
-      "Share of all requests that the gateway answered itself, 429 left out: no token, no route, malformed, upstream failed and so on. The chart below says which.",
+      'Share of all requests that the gateway answered itself with a status other than 429. The chart "Refused by reason" shows the reasons, such as a missing token or a failed upstream.',
     unit: "percentunit",
     width: 4,
     limits: [0.05, 0.25],
@@ -58,7 +58,8 @@ export const firstScreen: readonly AnyPanelSpec[] = [
   {
     kind: "stat",
     title: "5xx",
-    description: "Share of the requests on the chosen routes that ended in a 5xx, the upstream's or the gateway's own.",
+    description:
+      "Share of the requests on the chosen routes that ended in a 5xx, from the upstream or from the gateway.",
     unit: "percentunit",
     width: 4,
     limits: [0.01, 0.05],
@@ -74,9 +75,9 @@ export const firstScreen: readonly AnyPanelSpec[] = [
   },
   {
     kind: "stat",
-    title: "Gateway's share (p99)",
+    title: "Gateway overhead (p99)",
     description:
-      "What the gateway itself adds to a request, for 99 of 100: until the request is handed on, and from the head of the answer until it is written. Waiting for the upstream, or for a free connection to it, is not in it.",
+      "Time that the gateway adds to a request: from the end of the request head until the request is forwarded, plus from the response head until it is written. Waiting for the upstream or for a free connection to it is excluded.",
     unit: "s",
     width: 4,
     limits: [0.005, 0.025],
@@ -86,10 +87,10 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     kind: "stat",
     title: "Upstream",
     description:
-      "The worst that any of the chosen gateways saw at its last attempt. It tells of the past when nobody asks for anything.",
+      "State of the upstream at the last attempt; of several gateways, the worst. Without traffic this is the state of the last attempt, however long ago.",
     unit: "short",
     width: 4,
-    words: { 0: ["up", health.well], 1: ["not asked yet", health.unknown], 2: ["down", health.failed] },
+    words: { 0: ["up", health.well], 1: ["unknown", health.unknown], 2: ["down", health.failed] },
     queries: [
       {
         expr: `max(2 * headgate_upstream_state{${gateway}, state="down"} or headgate_upstream_state{${gateway}, state="unknown"})`,
@@ -99,8 +100,8 @@ export const firstScreen: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Answers",
-    description: "Requests a second by the class of their status; `none`: the client left before there was one.",
+    title: "Responses by status",
+    description: "Responses per second by status class. `none`: the client left before there was a status.",
     unit: "reqps",
     width: 8,
     stacked: true,
@@ -114,8 +115,8 @@ export const firstScreen: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Refused, and why",
-    description: "Answers a second that the gateway made itself, by reason. docs/metrics.md lists the reasons.",
+    title: "Refused by reason",
+    description: "Responses per second that the gateway made itself, by reason. docs/behaviour.md lists the reasons.",
     unit: "reqps",
     width: 8,
     stacked: true,
@@ -130,22 +131,22 @@ export const firstScreen: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Time (p99)",
+    title: "Latency (p99)",
     description:
-      "Whole: from the end of the request's head to the end of the response, slow clients and long downloads included. Upstream: until the head of its answer. Gateway: its own share.",
+      "`total`: from the end of the request head to the end of the response, including slow clients and long downloads. `upstream`: from forwarding the request to the response head. `gateway`: the gateway's overhead.",
     unit: "s",
     width: 8,
     queries: [
-      { expr: quantile(0.99, "headgate_request_duration_seconds", requests), legend: "whole", color: lines.second },
+      { expr: quantile(0.99, "headgate_request_duration_seconds", requests), legend: "total", color: lines.second },
       { expr: quantile(0.99, "headgate_upstream_duration_seconds", requests), legend: "upstream", color: lines.third },
       { expr: quantile(0.99, "headgate_overhead_seconds", gateway), legend: "gateway", color: lines.first },
     ],
   },
   {
     kind: "chart",
-    title: "Event loop",
+    title: "Event loop lag",
     description:
-      "How late the gateway's one thread came to its work, worst of the chosen gateways. About 10 ms is the resolution of the measurement and means none; above 100 ms every client waits.",
+      "How late the thread that serves all requests runs its work, on the slowest of the chosen gateways. About 10 ms is the resolution of the measurement and means no delay. Above 100 ms every client waits.",
     unit: "s",
     width: 5,
     queries: [
@@ -156,7 +157,8 @@ export const firstScreen: readonly AnyPanelSpec[] = [
   {
     kind: "chart",
     title: "Memory",
-    description: "Of the largest of the chosen gateways: all that is resident, and the part that is JavaScript's heap.",
+    description:
+      "The highest values among the chosen gateways: resident memory of the process, and the part used by the JavaScript heap.",
     unit: "bytes",
     width: 5,
     queries: [
@@ -168,7 +170,7 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Client table",
     description:
-      "Clients that the chosen gateways keep, and how many they can keep (`maxClients`), summed up. The rows below show each gateway.",
+      "Clients that the gateway keeps counters for, and how many it can keep (`maxClients`). Summed over the chosen gateways.",
     unit: "short",
     width: 5,
     queries: [
@@ -193,12 +195,13 @@ export const firstScreen: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Failed attempts at the upstream",
-    description: "Attempts a second to get an answer from the upstream that failed, by reason.",
+    title: "Upstream errors",
+    description:
+      "Requests per second that the upstream failed, by reason. Requests that another address served are not included.",
     unit: "cps",
     width: 5,
     stacked: true,
-    noValue: "none failed",
+    noValue: "no errors",
     queries: [
       {
         expr: `${sumRate("headgate_upstream_errors_total", gateway, "reason")} > 0`,

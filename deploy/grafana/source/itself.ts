@@ -1,4 +1,4 @@
-// Details of the gateway itself, one line for each: its own share of the time, its thread, its memory, its files.
+// Details of the gateway itself, with one line for each instance: overhead, CPU, event loop, memory, open files, log.
 import { collectionColors, health, lines, lostLineColors } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
 import { gateway, quantile, quantiles, rate, sumRate } from "./queries.ts";
@@ -6,32 +6,32 @@ import { gateway, quantile, quantiles, rate, sumRate } from "./queries.ts";
 export const itself: readonly AnyPanelSpec[] = [
   {
     kind: "chart",
-    title: "The gateway's own share",
-    description: "What the chosen gateways together add to a request, waiting for the upstream left out.",
+    title: "Gateway overhead",
+    description: "Time that the chosen gateways add to a request. Waiting for the upstream is excluded.",
     unit: "s",
     width: 8,
     queries: quantiles("headgate_overhead_seconds", gateway),
   },
   {
     kind: "chart",
-    title: "The gateway's own share by instance (p99)",
-    description: "One that differs from the others has a machine or neighbours of its own to blame.",
+    title: "Gateway overhead by instance (p99)",
+    description: "If one instance is slower than the others, look at its machine.",
     unit: "s",
     width: 8,
     queries: [{ expr: quantile(0.99, "headgate_overhead_seconds", gateway, "instance"), legend: "{{instance}}" }],
   },
   {
     kind: "chart",
-    title: "Processor",
-    description: "Seconds of processor time a second. Requests are served by one thread: near 1 it is full.",
+    title: "CPU",
+    description: "CPU time as a share of one core. One thread serves all requests: near 100 % it is saturated.",
     unit: "percentunit",
     width: 8,
     queries: [{ expr: rate("process_cpu_seconds_total", gateway), legend: "{{instance}}" }],
   },
   {
     kind: "chart",
-    title: "Event loop by instance",
-    description: "How late the thread came to its work since the last scrape: 99 of 100 times, and at worst.",
+    title: "Event loop lag by instance",
+    description: "How late the thread ran its work since the last scrape: 99th percentile and maximum.",
     unit: "s",
     width: 8,
     queries: [
@@ -43,7 +43,7 @@ export const itself: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Memory by instance",
     description:
-      "Resident: all of the process. Heap: JavaScript's objects. External: buffers that they hold, such as bodies under way.",
+      "`resident`: the whole process. `heap`: JavaScript objects. `external`: buffers outside the heap, such as bodies in transit.",
     unit: "bytes",
     width: 8,
     queries: [
@@ -54,8 +54,8 @@ export const itself: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Heap in use",
-    description: "As a share of what the heap may grow to. At 1 the process ends.",
+    title: "Heap usage",
+    description: "Heap in use as a share of its limit. The process ends when the heap reaches the limit.",
     unit: "percentunit",
     width: 8,
     max: 1,
@@ -69,7 +69,7 @@ export const itself: readonly AnyPanelSpec[] = [
   {
     kind: "chart",
     title: "Garbage collection",
-    description: "Seconds a second spent on it, by kind. Nothing else happens in that time.",
+    description: "Share of the time spent on each kind of collection. Requests wait meanwhile.",
     unit: "percentunit",
     width: 8,
     stacked: true,
@@ -80,16 +80,16 @@ export const itself: readonly AnyPanelSpec[] = [
   {
     kind: "chart",
     title: "Open files",
-    description: "Sockets among them, as a share of what the process may have open (`ulimit -n`).",
+    description: "Open files, sockets included, as a share of what the process may open (`ulimit -n`).",
     unit: "percentunit",
     width: 8,
     queries: [{ expr: `process_open_fds{${gateway}} / process_max_fds{${gateway}}`, legend: "{{instance}}" }],
   },
   {
     kind: "chart",
-    title: "Log lines not written",
+    title: "Lost log lines",
     description:
-      "A second. `sampled` was left out on purpose; `dropped` was lost because the output was too slow or broken.",
+      "Lines per second. `sampled`: left out on purpose. `dropped`: lost because the output was too slow or broken.",
     unit: "cps",
     width: 8,
     queries: [
@@ -102,16 +102,16 @@ export const itself: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Running for",
-    description: "Time since the start. Counters begin empty, so a restart gives every client its whole quota again.",
+    title: "Uptime",
+    description: "Time since the start. Counters start empty, so a restart gives every client its full quota again.",
     unit: "s",
     width: 8,
     queries: [{ expr: `time() - process_start_time_seconds{${gateway}}`, legend: "{{instance}}" }],
   },
   {
     kind: "chart",
-    title: "Versions, and gateways that stop",
-    description: "How many gateways run each version, and how many of them are draining after the signal to stop.",
+    title: "Versions and draining gateways",
+    description: "How many gateways run each version, and how many are draining after a signal to stop.",
     unit: "short",
     width: 8,
     queries: [
@@ -124,9 +124,9 @@ export const itself: readonly AnyPanelSpec[] = [
   },
   {
     kind: "stat",
-    title: "Files in use as they are",
+    title: "Files and names up to date",
     description:
-      "Whether what was read is what the files say now. If not, what was read before stays in use, and the log says why.",
+      "`stale`: the last reading of a file, or the last lookup of a name, failed. The earlier content or addresses stay in use, and the log gives the reason.",
     unit: "short",
     width: 8,
     words: { 0: ["stale", health.failed], 1: ["current", health.well] },

@@ -1,10 +1,10 @@
-// Details of limits and tokens: what the quota does to clients, whether the table of clients is large enough, and what
-// comes of the bearer check.
+// Details of limits and tokens: decisions, how much quota clients have left, whether the client table is large enough,
+// and the results of the bearer check.
 import { authColors, decisionColors, evictionColors, lines } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
 import { gateway, share, sumRate } from "./queries.ts";
 
-/** Share of decisions after which at most this share of the limit was left; `le` as the histogram writes it. */
+/** Share of decisions that left at most `le` of the limit. `le` is written as in the histogram's label. */
 function leftAtMost(le: string): string {
   return share(
     sumRate("headgate_remaining_ratio_bucket", `${gateway}, le="${le}"`),
@@ -17,7 +17,7 @@ export const limits: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Decisions",
     description:
-      "A second, by policy. `admitted` was charged, `throttled` was refused with 429 and charged nothing, `observed` lies outside every limited route.",
+      "Decisions per second, by policy. `admitted`: charged. `throttled`: refused with 429, not charged. `observed`: outside every limited route, not charged.",
     unit: "reqps",
     width: 8,
     stacked: true,
@@ -31,23 +31,23 @@ export const limits: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "How little is left to clients",
+    title: "Remaining quota",
     description:
-      "Share of the decisions after which the client had nothing left, at most a tenth, or at most half of its quota. Clients that are near their limit before anyone is throttled show here.",
+      "Share of the decisions that left the client none of its quota, at most 10 %, or at most 50 %. The lines rise before clients are throttled.",
     unit: "percentunit",
     width: 8,
     max: 1,
     queries: [
-      { expr: leftAtMost("0"), legend: "nothing left", color: lines.first },
-      { expr: leftAtMost("0.1"), legend: "a tenth", color: lines.second },
-      { expr: leftAtMost("0.5"), legend: "half", color: lines.third },
+      { expr: leftAtMost("0"), legend: "none left", color: lines.first },
+      { expr: leftAtMost("0.1"), legend: "at most 10 %", color: lines.second },
+      { expr: leftAtMost("0.5"), legend: "at most 50 %", color: lines.third },
     ],
   },
   {
     kind: "chart",
     title: "Bearer check",
     description:
-      "Requests a second. `missing`: none, or not one well-formed token; `invalid`: not on the list; `skipped`: refused before, or no check is asked for.",
+      "Requests per second. `missing`: no bearer token. `invalid`: a malformed token, or one that is not in the list. `skipped`: refused before the check, or `auth.mode` is `off`.",
     unit: "reqps",
     width: 8,
     stacked: true,
@@ -55,8 +55,8 @@ export const limits: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Fill of the client table",
-    description: "Clients remembered by each gateway, as a share of `maxClients`.",
+    title: "Client table usage",
+    description: "Clients that each gateway keeps, as a share of `maxClients`.",
     unit: "percentunit",
     width: 8,
     queries: [
@@ -68,9 +68,9 @@ export const limits: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Clients forgotten",
+    title: "Evicted clients by reason",
     description:
-      "A second. `expired`: nothing of theirs counted any more. `live`: the table was full; raise `maxClients` if it goes on.",
+      "Clients per second. `expired`: none of their requests counted any more. `live`: the table was full; if this continues, raise `maxClients`.",
     unit: "cps",
     width: 8,
     queries: [
@@ -80,7 +80,8 @@ export const limits: readonly AnyPanelSpec[] = [
   {
     kind: "chart",
     title: "Tokens listed",
-    description: "Tokens that pass, in mode `tokens`; 0 in the other modes. Gateways with one file show one number.",
+    description:
+      "Tokens that are accepted if `auth.mode` is `tokens`; 0 in the other modes. Gateways that read the same file show the same number.",
     unit: "short",
     width: 8,
     queries: [{ expr: `headgate_tokens_listed{${gateway}}`, legend: "{{instance}}" }],

@@ -1,5 +1,5 @@
-// What a panel is here: a title, a description, queries and a unit, and whether it is a number or a chart. Everything
-// that is the same for all of them stands in this file once, so that no panel looks or behaves by chance.
+// The two kinds of panels, a number (stat) and a chart, and how a description of one becomes Grafana's. What all panels
+// have in common is set here, so that none depends on Grafana's defaults.
 import type { Builder, Dataquery } from "@grafana/grafana-foundation-sdk/cog";
 import {
   BigValueColorMode,
@@ -27,41 +27,41 @@ import { PanelBuilder as StatBuilder } from "@grafana/grafana-foundation-sdk/sta
 import { PanelBuilder as ChartBuilder } from "@grafana/grafana-foundation-sdk/timeseries";
 import { health } from "./colors.ts";
 
-/** As Grafana names them. `percentunit`: a share from 0 to 1. */
+/** Grafana's names of units. `percentunit`: a share from 0 to 1. */
 export type Unit = "reqps" | "percentunit" | "s" | "bytes" | "short" | "cps";
 
 export interface Query {
   readonly expr: string;
-  /** As Grafana writes it: `{{reason}}` stands for the label's value. */
+  /** In Grafana's notation: `{{reason}}` stands for the value of the label. */
   readonly legend: string;
-  /** Of the one line, or by the value of the label that the legend ends with. Without any, Grafana's palette. */
+  /** The colour of the only line, or one for each value of the label at the end of the legend. Default: Grafana's palette. */
   readonly color?: string | Readonly<Record<string, string>>;
 }
 
 interface PanelSpec {
   readonly title: string;
-  /** What it shows, and what to think of it. */
+  /** What the panel shows, and which values are normal. */
   readonly description: string;
   readonly unit: Unit;
-  /** Of 24 columns. */
+  /** In columns; the dashboard has 24. */
   readonly width: number;
   readonly queries: readonly Query[];
-  /** Shown when there is no series, which for some panels is the best news. */
+  /** Shown when there is no series. */
   readonly noValue?: string;
 }
 
 export interface ChartSpec extends PanelSpec {
   readonly kind: "chart";
-  /** The series are parts of a whole. */
+  /** Stacks the series: they are parts of a whole. */
   readonly stacked?: boolean;
   readonly max?: number;
 }
 
 export interface StatSpec extends PanelSpec {
   readonly kind: "stat";
-  /** From which value on it deserves attention, and is a failure. */
+  /** The lowest values that are shown as a warning, and as a failure. */
   readonly limits?: readonly [attention: number, failed: number];
-  /** What is shown in place of a number. */
+  /** Words shown instead of numbers, with their colours. */
   readonly words?: Readonly<Record<number, readonly [text: string, color: string]>>;
 }
 
@@ -111,7 +111,7 @@ function colorLines(built: ChartBuilder, { legend, color = {} }: Query): void {
   }
   for (const [value, ofValue] of Object.entries(color)) {
     const name = legend.replace(/\{\{\w+\}\}$/, value);
-    // Another label before it may have any value.
+    // A label before the last one may have any value.
     if (name.includes("{{")) built.overrideByRegexp(`/ ${value}$/`, [fixedColor(ofValue)]);
     else built.overrideByName(name, [fixedColor(ofValue)]);
   }

@@ -1,30 +1,30 @@
-// The pieces that every query is made of. `gateway` and `requests` are where the dashboard's variables come in, so that
-// no panel forgets one.
+// The parts that queries are built from. `gateway` and `requests` contain the dashboard's variables, so that no panel
+// ignores what the user chose.
 import { lines } from "./colors.ts";
 import type { Query } from "./panel.ts";
 
-/** The chosen gateways. */
+/** Selects the chosen gateways. */
 export const gateway = 'job=~"$job", instance=~"$instance"';
 
-/** The chosen routes of them, for the metrics that know of routes. */
+/** Selects the chosen routes of the chosen gateways, for metrics with a route label. */
 export const requests = `${gateway}, route=~"$route"`;
 
-/** Events a second. */
+/** Events per second. */
 export function rate(metric: string, labels: string): string {
   return `rate(${metric}{${labels}}[$__rate_interval])`;
 }
 
-/** The sum of all series, or one for each value of the labels in `by`. */
+/** Events per second in all series together, or for each value of the labels in `by`. */
 export function sumRate(metric: string, labels: string, by = ""): string {
   return by === "" ? `sum(${rate(metric, labels)})` : `sum by (${by}) (${rate(metric, labels)})`;
 }
 
-/** From 0 to 1; 0 while there is nothing to take a share of, and no value while nobody tells anything. */
+/** From 0 to 1. It is 0 while `whole` is 0, and has no value while `whole` has none. */
 export function share(part: string, whole: string): string {
   return `${part} / (${whole} > 0) or 0 * ${whole}`;
 }
 
-/** The median, the 90th and the 99th percentile, each under its usual name. */
+/** The median, the 90th and the 99th percentile of a histogram, as p50, p90 and p99. */
 export function quantiles(histogram: string, labels: string): Query[] {
   return [
     { expr: quantile(0.5, histogram, labels), legend: "p50", color: lines.first },
@@ -33,7 +33,7 @@ export function quantiles(histogram: string, labels: string): Query[] {
   ];
 }
 
-/** `q` from 0 to 1, of a histogram's name without `_bucket`. */
+/** Quantile `q`, from 0 to 1. `histogram`: the name without `_bucket`. */
 export function quantile(q: number, histogram: string, labels: string, by = ""): string {
   const kept = by === "" ? "le" : `${by}, le`;
   return `histogram_quantile(${q}, sum by (${kept}) (${rate(`${histogram}_bucket`, labels)}))`;

@@ -1,4 +1,4 @@
-// Details of what arrives: by route and method, how long it takes, and the connections it comes on.
+// Details of the traffic: requests by route and method, latency, client connections, and checks asked by an ingress.
 import {
   checkColors,
   connectionShedColors,
@@ -15,7 +15,7 @@ export const traffic: readonly AnyPanelSpec[] = [
   {
     kind: "chart",
     title: "Requests by route",
-    description: "Requests a second; `none` is what lies under no route.",
+    description: "Requests per second. `none`: under no configured route.",
     unit: "reqps",
     width: 8,
     queries: [{ expr: sumRate("headgate_requests_total", requests, "route"), legend: "{{route}}" }],
@@ -23,7 +23,7 @@ export const traffic: readonly AnyPanelSpec[] = [
   {
     kind: "chart",
     title: "Requests by method",
-    description: "Requests a second; methods that are rare in HTTP APIs are `other`.",
+    description: "Requests per second. `other`: every method without a line of its own.",
     unit: "reqps",
     width: 8,
     queries: [
@@ -32,16 +32,16 @@ export const traffic: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "How far requests get",
+    title: "Requests by stage",
     description:
-      "Requests a second that arrived to be forwarded, that were within the quota (those an ingress asked about as well), and that the upstream answered. The distance from the first to the last is what the upstream is spared.",
+      "Requests per second that arrived, that were within the quota, and that the upstream answered. The second includes the checks of an ingress, which the other two do not.",
     unit: "reqps",
     width: 8,
     queries: [
       { expr: sumRate("headgate_requests_total", gateway), legend: "arrived", color: lines.first },
       {
         expr: sumRate("headgate_decisions_total", `${gateway}, outcome="admitted"`),
-        legend: "within the quota",
+        legend: "within quota",
         color: lines.second,
       },
       {
@@ -53,24 +53,25 @@ export const traffic: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Whole time",
-    description: "From the end of a request's head to the end of its response, on the chosen routes together.",
+    title: "Latency",
+    description: "From the end of the request head to the end of the response, over all chosen routes.",
     unit: "s",
     width: 8,
     queries: quantiles("headgate_request_duration_seconds", requests),
   },
   {
     kind: "chart",
-    title: "Whole time by route (p99)",
-    description: "The same for 99 of 100 requests, one line for each route.",
+    title: "Latency by route (p99)",
+    description: "The 99th percentile of the same time, for each route.",
     unit: "s",
     width: 8,
     queries: [{ expr: quantile(0.99, "headgate_request_duration_seconds", requests, "route"), legend: "{{route}}" }],
   },
   {
     kind: "chart",
-    title: "Connections of clients",
-    description: "Open connections, and those that left HTTP by an Upgrade (tunnels), such as WebSocket.",
+    title: "Client connections",
+    description:
+      "Open connections, and those that an Upgrade turned into a tunnel, such as a WebSocket. `opening`: the upstream has not answered the Upgrade yet.",
     unit: "short",
     width: 8,
     queries: [
@@ -80,9 +81,9 @@ export const traffic: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Connections closed for a bound",
+    title: "Client connections shed",
     description:
-      "A second. `idle` made room for a newer one and is harmless; `total` and `per_peer` were refused with 503 by `listen.maxConnections` and `maxConnectionsPerPeer`.",
+      "Connections closed per second. `idle`: closed to make room for a new connection, which is harmless. `total` and `per_peer`: refused because `listen.maxConnections` or `listen.maxConnectionsPerPeer` was reached.",
     unit: "cps",
     width: 8,
     queries: [
@@ -95,8 +96,8 @@ export const traffic: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "TLS handshakes that failed",
-    description: "A second, by reason; all zero without `listen.tls`.",
+    title: "Failed TLS handshakes",
+    description: "Handshakes per second, by reason. Zero without `listen.tls`.",
     unit: "cps",
     width: 8,
     queries: [
@@ -109,9 +110,9 @@ export const traffic: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "PROXY headers refused",
+    title: "Refused PROXY headers",
     description:
-      "Connections a second closed because they did not begin with a PROXY header; all zero without `listen.proxyProtocol`.",
+      "Connections per second that were closed because they did not start with a PROXY header. Zero without `listen.proxyProtocol`.",
     unit: "cps",
     width: 8,
     queries: [
@@ -124,9 +125,9 @@ export const traffic: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Asked by an ingress",
+    title: "Ingress checks",
     description:
-      "Calls a second to the decision listener. `untrusted`: the caller may not ask, see `decision` in the configuration; `malformed`: it does not say about what; all zero without that listener.",
+      "Checks per second that an ingress asked for. `untrusted`: the caller is not allowed to ask, see `extAuth.trustedCallers`. `malformed`: the call cannot be read or does not describe a request. `overloaded`: the caller has too many connections. Zero while `extAuth` is disabled.",
     unit: "reqps",
     width: 12,
     queries: [
@@ -139,8 +140,8 @@ export const traffic: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Certificate runs out in",
-    description: "Time left for the certificate in use, the shortest of the chosen gateways.",
+    title: "Certificate expires in",
+    description: "Time until the certificate in use expires; of several gateways, the shortest.",
     unit: "s",
     width: 12,
     noValue: "no TLS",

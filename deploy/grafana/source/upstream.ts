@@ -1,4 +1,4 @@
-// Details of the upstream: how fast it answers, how it fails, and whether connections and addresses suffice.
+// Details of the upstream: latency, errors, connections and addresses.
 import { addressColors, connectionColors, failedLookups, upstreamErrorColors, upstreamStateColors } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
 import { gateway, quantile, quantiles, requests, sumRate } from "./queries.ts";
@@ -6,25 +6,26 @@ import { gateway, quantile, quantiles, requests, sumRate } from "./queries.ts";
 export const upstream: readonly AnyPanelSpec[] = [
   {
     kind: "chart",
-    title: "Time until the upstream answers",
-    description: "From handing it the request to the head of its response. Requests that failed are not in it.",
+    title: "Upstream latency",
+    description:
+      "From forwarding the request to the response head. Requests that the upstream did not answer are excluded.",
     unit: "s",
     width: 8,
     queries: quantiles("headgate_upstream_duration_seconds", requests),
   },
   {
     kind: "chart",
-    title: "Time until the upstream answers by route (p99)",
-    description: "The same for 99 of 100 requests, one line for each route.",
+    title: "Upstream latency by route (p99)",
+    description: "The 99th percentile of the same time, for each route.",
     unit: "s",
     width: 8,
     queries: [{ expr: quantile(0.99, "headgate_upstream_duration_seconds", requests, "route"), legend: "{{route}}" }],
   },
   {
     kind: "chart",
-    title: "Failed attempts by reason",
+    title: "Upstream errors by reason",
     description:
-      "Requests a second that got no answer. `overloaded` is the gateway's own want of connections or files; all others are the upstream's.",
+      "Requests per second that the upstream failed. `overloaded` is the exception: the gateway itself had no free connection or file.",
     unit: "cps",
     width: 8,
     queries: [
@@ -37,9 +38,9 @@ export const upstream: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Connections to the upstream",
+    title: "Upstream connections",
     description:
-      "Active and idle ones, and requests that wait for one: those wait because `upstream.maxConnections` are busy.",
+      "`active` and `idle` connections, and requests that are `waiting` for one because all of `upstream.maxConnections` are in use.",
     unit: "short",
     width: 8,
     queries: [
@@ -52,9 +53,9 @@ export const upstream: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Addresses of the upstream",
+    title: "Upstream addresses",
     description:
-      "As the chosen gateways see them, added up. `ejected`: connections to it failed, or the health check did.",
+      "Summed over the chosen gateways. `ejected`: not used, because connections to the address or its health check failed.",
     unit: "short",
     width: 8,
     queries: [
@@ -65,7 +66,7 @@ export const upstream: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Ejections and failed lookups",
     description:
-      "A second: addresses left out, failed probes included, and lookups of the upstream's names that failed.",
+      "Per second: addresses ejected, once more after each failed probe, and failed lookups of the upstream's names.",
     unit: "cps",
     width: 8,
     queries: [
@@ -83,9 +84,9 @@ export const upstream: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Served by another address",
+    title: "Failovers",
     description:
-      "Requests a second for which another address was tried, since the first could not be connected to, by reason. No client notices; the log names the address.",
+      "Requests per second that went to another address because the first could not be connected to, by reason. Clients do not notice. The log names the address.",
     unit: "reqps",
     width: 12,
     noValue: "none",
@@ -99,7 +100,7 @@ export const upstream: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Gateways by what they see",
+    title: "Gateways by upstream state",
     description: "How many of the chosen gateways found the upstream up or down at their last attempt.",
     unit: "short",
     width: 12,

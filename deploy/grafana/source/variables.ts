@@ -1,4 +1,4 @@
-// What a user chooses at the top of the dashboard. Every query uses these, so one copy serves any number of gateways.
+// The choices at the top of the dashboard. Every query uses them, so one dashboard serves any number of gateways.
 import type { Builder } from "@grafana/grafana-foundation-sdk/cog";
 import {
   DatasourceVariableBuilder,
@@ -16,7 +16,7 @@ export const variables: readonly Builder<VariableModel>[] = [
   choice("route", "Route", 'label_values(headgate_requests_total{job=~"$job", instance=~"$instance"}, route)'),
 ];
 
-/** Any number of the values that Prometheus has, all of them at first. */
+/** Any number of the values that Prometheus has; at first all of them. */
 function choice(name: string, label: string, query: string): Builder<VariableModel> {
   const all = { selected: true, text: ["All"], value: ["$__all"] };
   return new QueryVariableBuilder(name)

@@ -1,5 +1,5 @@
-// `npm run dashboard`: writes deploy/grafana/headgate.json anew from what stands beside this file. A test fails while
-// the two differ.
+// `npm run dashboard`: generates deploy/grafana/headgate.json from the files in this folder. A test fails while the two
+// differ.
 import { writeFileSync } from "node:fs";
 import { dashboardText } from "./dashboard.ts";
 
