@@ -1,9 +1,8 @@
 // THE PIPELINE: what happens to a request, top to bottom, each step with the reason for its place. It is the same for
 // whatever carries the request; gateway.ts makes the parts and puts them around it.
 
-import type { Authenticator } from "./core/authenticator.ts";
+import type { Authenticator, AuthOutcome } from "./core/authenticator.ts";
 import { readBearer } from "./core/bearer.ts";
-import type { AuthOutcome } from "./core/exchange-record.ts";
 import type { Limiter } from "./core/limiter.ts";
 import { type LocalReply, localReplies } from "./core/local-reply.ts";
 import type { Decision } from "./core/policy.ts";

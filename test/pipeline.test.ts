@@ -2,9 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { offVerifier, presenceVerifier } from "../src/auth/presence.ts";
 import { TokenList } from "../src/auth/token-list.ts";
-import type { Authenticator } from "../src/core/authenticator.ts";
+import type { Authenticator, AuthOutcome } from "../src/core/authenticator.ts";
 import { type Peer, readPeer } from "../src/core/client-address.ts";
-import type { AuthOutcome } from "../src/core/exchange-record.ts";
 import { parseCidr } from "../src/core/ip-address.ts";
 import type { Limiter } from "../src/core/limiter.ts";
 import type { RefusalReason } from "../src/core/local-reply.ts";

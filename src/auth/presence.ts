@@ -1,9 +1,8 @@
 // The modes that ask nobody: `off` lets everyone pass, `presence` everyone who brings one well-formed bearer token.
 // Whether the token is good is then for the upstream to say.
 
-import type { Authenticator } from "../core/authenticator.ts";
+import type { Authenticator, AuthOutcome } from "../core/authenticator.ts";
 import type { BearerCredential } from "../core/bearer.ts";
-import type { AuthOutcome } from "../core/exchange-record.ts";
 
 export const offVerifier: Authenticator = { verify: () => "skipped", tokens: () => null, close: () => {} };
 

@@ -2,9 +2,8 @@
 // away, the list from before stays in use and the mistake is reported once; a file that was emptied revokes every
 // token.
 
-import type { Authenticator } from "../core/authenticator.ts";
+import type { Authenticator, AuthOutcome } from "../core/authenticator.ts";
 import type { BearerCredential } from "../core/bearer.ts";
-import type { AuthOutcome } from "../core/exchange-record.ts";
 import { asError } from "../core/failure.ts";
 import type { ReadFile } from "../core/read-file.ts";
 import { presence } from "./presence.ts";

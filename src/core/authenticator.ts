@@ -1,6 +1,12 @@
 // Who may pass, once the quota has been charged. One authenticator for each `auth.mode`; a local one answers at once.
 import type { BearerCredential } from "./bearer.ts";
-import type { AuthOutcome } from "./exchange-record.ts";
+
+/**
+ * `accepted`: a bearer token was there and, in mode `tokens`, is listed. `missing`: nothing was given as a bearer
+ * token. `invalid`: something was, and is not one well-formed token, or is not listed. `skipped`: nobody asked (mode
+ * `off`, throttled before, no route, malformed).
+ */
+export type AuthOutcome = "accepted" | "missing" | "invalid" | "skipped";
 
 export interface Authenticator {
   /** `off` answers `skipped`; the others never do. */

@@ -1,16 +1,10 @@
 // One request and what became of it: filled in by the pipeline, read once by metrics and log when it is over.
 
+import type { AuthOutcome } from "./authenticator.ts";
 import type { LocalReply, RefusalReason } from "./local-reply.ts";
 import type { Decision } from "./policy.ts";
 import type { RequestHead, Verdict } from "./request-head.ts";
 import { readTraceId } from "./trace-context.ts";
-
-/**
- * `accepted`: a bearer token was there and, in mode `tokens`, is listed. `missing`: nothing was given as a bearer
- * token. `invalid`: something was, and is not one well-formed token, or is not listed. `skipped`: nobody asked (mode
- * `off`, throttled before, no route, malformed).
- */
-export type AuthOutcome = "accepted" | "missing" | "invalid" | "skipped";
 
 /** `proxy`: it came over the traffic listener. `decision`: an ingress asked about it, and carries it itself. */
 export type RequestSource = "proxy" | "ext-auth";

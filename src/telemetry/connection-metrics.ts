@@ -1,10 +1,19 @@
 // The metrics of connections, on both sides, and of where those to the upstream go. All are read at the scrape.
 import type { Registry } from "prom-client";
+import type { AddressFigures, ConnectionFigures, TunnelFigures, UpstreamHealth } from "../core/upstream.ts";
 import * as closed from "./labels.ts";
-import type { MetricsSources } from "./metrics.ts";
 import { counterFamily, gauge } from "./series.ts";
 
-export function connectionMetrics(registry: Registry, sources: MetricsSources): void {
+export interface ConnectionSources {
+  readonly upstreamConnections: () => ConnectionFigures;
+  readonly upstreamHealth: () => UpstreamHealth;
+  readonly tunnels: () => TunnelFigures;
+  readonly upstreamAddresses: () => AddressFigures;
+  /** Open connections of clients. */
+  readonly clientConnections: () => number;
+}
+
+export function connectionMetrics(registry: Registry, sources: ConnectionSources): void {
   gauge(registry, "headgate_client_connections", "Open connections of clients.", [], (set) =>
     set({}, sources.clientConnections()),
   );
@@ -29,7 +38,7 @@ export function connectionMetrics(registry: Registry, sources: MetricsSources): 
   addressMetrics(registry, sources.upstreamAddresses);
 }
 
-function addressMetrics(registry: Registry, addresses: MetricsSources["upstreamAddresses"]): void {
+function addressMetrics(registry: Registry, addresses: () => AddressFigures): void {
   const help = "Addresses of the upstream: available, or ejected because connections to them failed.";
   gauge(registry, "headgate_upstream_addresses", help, ["state"], (set) => {
     const { available, ejected } = addresses();

@@ -1,9 +1,9 @@
 // The closed sets of label values. Whatever a client can choose is mapped into one of them, so the number of series is
 // fixed when the process starts. The records make the compiler complain when a union in core gains a member.
 
+import type { AuthOutcome } from "../core/authenticator.ts";
 import type { CheckRefusal } from "../core/check-refusal.ts";
 import type { ConnectionShedReason } from "../core/connection-bounds.ts";
-import type { AuthOutcome } from "../core/exchange-record.ts";
 import type { RefusalReason } from "../core/local-reply.ts";
 import type { Outcome } from "../core/policy.ts";
 import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";

@@ -9,31 +9,19 @@ import type { Limiter } from "../core/limiter.ts";
 import type { Policy } from "../core/policy.ts";
 import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
 import type { CertificateInUse, TlsFailure } from "../core/tls.ts";
-import type {
-  AddressFigures,
-  ConnectionFigures,
-  TunnelFigures,
-  UpstreamErrorReason,
-  UpstreamHealth,
-} from "../core/upstream.ts";
-import { connectionMetrics } from "./connection-metrics.ts";
+import type { UpstreamErrorReason } from "../core/upstream.ts";
+import { type ConnectionSources, connectionMetrics } from "./connection-metrics.ts";
 import { type Exposition, exposer } from "./exposition.ts";
 import * as closed from "./labels.ts";
 import { processMetrics } from "./process-metrics.ts";
 import { add, counterByLabel, counterFamily, gauge, type HistogramSeries, histogramFamily } from "./series.ts";
 import { tlsMetrics } from "./tls-metrics.ts";
 
-export interface MetricsSources {
+export interface MetricsSources extends ConnectionSources {
   /** The configured prefixes; what is outside of them is labelled `none`. */
   readonly routes: readonly string[];
   readonly policy: Policy;
   readonly store: Pick<Limiter, "stats">;
-  readonly upstreamConnections: () => ConnectionFigures;
-  readonly upstreamHealth: () => UpstreamHealth;
-  readonly tunnels: () => TunnelFigures;
-  readonly upstreamAddresses: () => AddressFigures;
-  /** Open connections of clients. */
-  readonly clientConnections: () => number;
   /** Null in a mode without a list of tokens. */
   readonly tokens: () => TokensInUse | null;
   /** Null without TLS. */

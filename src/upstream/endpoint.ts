@@ -3,7 +3,6 @@
 // minute. One answer restores it. What a request meets once it has an answer says nothing about the address, and a reset
 // in place of an answer only if nothing else has come for a while: one client's request may have brought it about.
 import type { UpstreamErrorReason } from "../core/upstream.ts";
-import type { UpstreamConnection } from "./upstream-connection.ts";
 
 export interface EndpointEvents {
   /** A request that could not be connected to it is given to another one; `isNews`: the first since it answered last. */
@@ -19,6 +18,15 @@ export interface Address {
   /** An IP address, without brackets. */
   readonly host: string;
   readonly port: number;
+}
+
+/** A connection to an address, as the address knows it. */
+export interface EndpointConnection {
+  readonly endpoint: Endpoint;
+  /** The request on it shows whether an ejected address is well again. */
+  isProbe: boolean;
+  readonly isClosed: boolean;
+  abort(): void;
 }
 
 const failuresToEject = 3;
@@ -43,7 +51,7 @@ export class Endpoint {
   /** Requests on it, those whose connection is being opened included. */
   pending = 0;
   /** Connections without a request; the last one is used first. */
-  readonly idle: UpstreamConnection[] = [];
+  readonly idle: EndpointConnection[] = [];
   /** Nothing leads here any more. */
   isGone = false;
   readonly #events: EndpointEvents;

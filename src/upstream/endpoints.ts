@@ -2,10 +2,9 @@
 // where several have as few), and the opening of connections to them. A request whose connection could not be opened,
 // of which nobody can have seen a byte, is given to one other address.
 import type { UpstreamErrorReason } from "../core/upstream.ts";
-import { type Address, Endpoint, type EndpointEvents } from "./endpoint.ts";
+import { type Address, Endpoint, type EndpointConnection, type EndpointEvents } from "./endpoint.ts";
 import { openSocket } from "./open-socket.ts";
 import type { SocketReader } from "./socket-reader.ts";
-import type { UpstreamConnection } from "./upstream-connection.ts";
 import { upstreamErrorCode, upstreamErrorReason } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
@@ -113,7 +112,7 @@ export class Endpoints {
   }
 
   /** One that is idle is given to a request. */
-  lend(connection: UpstreamConnection): void {
+  lend(connection: EndpointConnection): void {
     connection.endpoint.pending += 1;
     connection.isProbe = connection.endpoint.beginProbe(this.#options.nowMs);
   }

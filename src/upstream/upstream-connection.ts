@@ -1,5 +1,5 @@
 // One open connection to one address of the upstream, and how a request gets it and leaves it.
-import type { Endpoint } from "./endpoint.ts";
+import type { Endpoint, EndpointConnection } from "./endpoint.ts";
 import type { Opened } from "./endpoints.ts";
 import { Http1Connection, type ResponseHandler } from "./http1-connection.ts";
 import type { UpstreamRequest } from "./upstream-request.ts";
@@ -9,9 +9,8 @@ export interface UpstreamConnectionOptions {
   readonly onClose?: (connection: UpstreamConnection) => void;
 }
 
-export class UpstreamConnection {
+export class UpstreamConnection implements EndpointConnection {
   readonly endpoint: Endpoint;
-  /** The request on it shows whether an ejected address is well again. */
   isProbe: boolean;
   isClosed = false;
   readonly #http: Http1Connection;

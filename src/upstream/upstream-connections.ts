@@ -3,7 +3,7 @@
 // comes later or waits longer is told that the gateway is overloaded. Of an address, the connection used last is used
 // first, so spare ones fall idle and close.
 import type { ConnectionFigures } from "../core/upstream.ts";
-import type { Endpoint } from "./endpoint.ts";
+import type { Endpoint, EndpointConnection } from "./endpoint.ts";
 import type { Endpoints } from "./endpoints.ts";
 import {
   type Connections,
@@ -23,7 +23,7 @@ export class UpstreamConnections implements Connections {
   readonly #options: UpstreamConnectionsOptions;
   readonly #endpoints: Endpoints;
   readonly #connectionOptions: UpstreamConnectionOptions;
-  readonly #all = new Set<UpstreamConnection>();
+  readonly #all = new Set<EndpointConnection>();
   /** With what gives the attempt up. */
   readonly #opening = new Map<PoolWaiter, () => void>();
   /** In the order they came. */
@@ -148,7 +148,7 @@ export class UpstreamConnections implements Connections {
   }
 
   /** Closes it, if it is not closed. */
-  #drop(connection: UpstreamConnection): void {
+  #drop(connection: EndpointConnection): void {
     const { idle } = connection.endpoint;
     const at = idle.indexOf(connection);
     if (at !== -1) idle.splice(at, 1);

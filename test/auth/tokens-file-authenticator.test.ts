@@ -9,8 +9,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type TokenFileError, TokenFileProblem, verifyByTokensFile } from "../../src/auth/tokens-file-authenticator.ts";
 import { readRegularFile } from "../../src/config/regular-file.ts";
-import type { Authenticator } from "../../src/core/authenticator.ts";
-import type { AuthOutcome } from "../../src/core/exchange-record.ts";
+import type { Authenticator, AuthOutcome } from "../../src/core/authenticator.ts";
 import { digestOf } from "./digest.ts";
 
 const deadlineMs = 10_000;
