@@ -13,6 +13,7 @@ import type { ExchangeContext, RequestSteps } from "../../exchange/exchange.ts";
 import type { Accepted } from "../../listener/acceptor.ts";
 import { Http2Exchange, isAnswered, ResponseBrokeOff } from "./http2-exchange.ts";
 import { ResetAllowance } from "./reset-allowance.ts";
+import { StreamErrors } from "./stream-errors.ts";
 
 export interface Http2Options extends RequestSteps {
   readonly headTimeoutMs: number;
@@ -49,6 +50,7 @@ export class Http2Connection {
   readonly #options: Http2Options;
   readonly #context: ExchangeContext;
   readonly #session: ServerHttp2Session;
+  readonly #streamErrors: StreamErrors;
   readonly #resets: ResetAllowance;
   /** Streams that are open. */
   #open = 0;
@@ -67,6 +69,7 @@ export class Http2Connection {
     this.#context = context;
     this.#resets = new ResetAllowance(context.nowMs);
     this.#session = performServerHandshake(socket, sessionOptions);
+    this.#streamErrors = new StreamErrors(this.#session);
     this.#session.on("stream", (stream, _head, _flags, rawHead) => this.#onStream(stream, rawHead));
     // What a client did wrong it has been told by a GOAWAY; the end is told by the socket's "close".
     this.#session.on("error", ignoreBreak);
@@ -131,6 +134,7 @@ export class Http2Connection {
 
   #begin(stream: ServerHttp2Stream): void {
     this.#open += 1;
+    this.#streamErrors.opened(stream);
     this.#requests += 1;
     this.#stopTimer();
     if (this.#open === 1) this.onTurns(false);
@@ -180,6 +184,7 @@ export class Http2Connection {
 
   #onStreamEnd(stream: ServerHttp2Stream): void {
     this.#open -= 1;
+    this.#streamErrors.closed(stream);
     const isReset = !isAnswered(stream) && !(stream.errored instanceof ResponseBrokeOff);
     if (isReset && !this.#session.destroyed && !this.#isOver && !this.#resets.take()) this.#breakOff();
     if (this.#open > 0 || this.#isOver) return;
