@@ -57,15 +57,17 @@ export function createPathReader(routes: readonly string[], basePath: string): R
   };
   return (path) => {
     const reading = read(path);
-    return /^[/\\]{2}/.test(path) ? besideAuthority(reading, read(withoutAuthority(path))) : reading;
+    return twoSlashes.test(path) ? besideAuthority(reading, read(withoutAuthority(path))) : reading;
   };
 }
+
+const twoSlashes = /^(?:[/\\]|%2f|%5c){2}/i;
 
 /**
  * Some readers take what stands behind two slashes for a host (`new URL(target, base)`), and the path begins after it.
  */
 function withoutAuthority(path: string): string {
-  return path.replace(/^[/\\]+[^/\\]*/, "") || "/";
+  return path.replace(/^(?:[/\\]|%2f|%5c)+.*?(?=[/\\]|%2f|%5c|$)/is, "") || "/";
 }
 
 /** As a path it is under a route or not; as an authority and a path it must not be under another. */

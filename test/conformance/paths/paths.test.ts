@@ -92,6 +92,29 @@ function findFlaw({ target, status, isCounted, arrived }: Outcome, unmatched: "r
   return places.size === 1 ? null : `backends serve it from ${[...places].join(" and ")}`;
 }
 
+test.each(["reject", "proxy"] as const)("two slashes begin a path, not a host (unmatched: %s)", async (unmatched) => {
+  const elsewhere = unmatched === "reject" ? 404 : 200;
+  const expected: Record<string, [status: number, isCounted: boolean]> = {
+    "//v2/x": [200, true],
+    "///v2/x": [200, true],
+    "//v2/v2/x": [200, true],
+    "/%2fv2/x": [400, true],
+    "//host/v2/x": [400, true],
+    "//host:80/v2/x": [400, true],
+    "//user@host/v2/x": [400, true],
+    "/%2fhost/v2/x": [400, true],
+    "/\\host/v2/x": [400, true],
+    "//v1/v2/x": [400, true],
+    "//host/x": [elsewhere, false],
+    "//host": [elsewhere, false],
+  };
+  const outcomes = await send(Object.keys(expected), unmatched);
+  for (const { target, status, isCounted, arrived } of outcomes) {
+    expect([target, status, isCounted]).toEqual([target, ...(expected[target] ?? [])]);
+    expect(arrived).toBe(status === 200 ? target : null);
+  }
+});
+
 test("valid targets arrive byte for byte", async () => {
   const targets = [
     "/v2/x",
