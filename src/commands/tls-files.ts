@@ -1,6 +1,6 @@
-// Whether the files of `listen.tls` can be used, before anything is opened. One line for each mistake, in the style of
-// the configuration's own; a certificate that has expired or soon will is told, and is no mistake.
-import type { NamedFiles } from "../config/named-files.ts";
+// Checks the files of `listen.tls` before anything is opened: one line for each error, in the style of the
+// configuration's own. A certificate that has expired or soon will is a warning, not an error.
+import type { NamedFiles } from "../config/load.ts";
 import { explainReadFailure, readRegularFile } from "../config/regular-file.ts";
 import { type CertificateTexts, certificateWarning, readCertificate } from "../listener/certificate.ts";
 import { nameFrom } from "./name-from.ts";
@@ -10,17 +10,13 @@ export interface TlsFilesReading {
   readonly warnings: readonly string[];
 }
 
-/** Both empty if the files are fine, or if none are needed. */
-export async function readTlsFiles(
-  { listenTls: tls, place: placeOf }: NamedFiles,
-  cwd: string,
-  wallMs: number,
-): Promise<TlsFilesReading> {
+/** Both are empty if the files are right, or if none is needed. */
+export async function readTlsFiles(files: NamedFiles, cwd: string, wallMs: number): Promise<TlsFilesReading> {
   const errors: string[] = [];
   const place = (file: keyof CertificateTexts): string =>
-    `${placeOf(`listen.tls.${file}`)}: ${nameFrom(cwd, tls[file] ?? "")}`;
+    `${files.place(`listen.tls.${file}`)}: ${nameFrom(cwd, files.path(`listen.tls.${file}`) ?? "")}`;
   const read = async (file: keyof CertificateTexts): Promise<string | null> => {
-    const path = tls[file];
+    const path = files.path(`listen.tls.${file}`);
     if (path === null) return null;
     try {
       return await readRegularFile(path, "latin1");

@@ -1,8 +1,9 @@
 // What a definition of the configuration is made of: leaves (one scalar), lists and sections. Everything else is
-// derived from it: the check of a file, the names of environment variables, the JSON Schema, the documentation.
-import type { Scalar } from "./raw.ts";
+// derived from it: the check of a file, the names of environment variables, the JSON Schema, docs/configuration.md.
+import type { Raw, RawList, Scalar } from "./raw.ts";
 
-export type Node = Leaf<unknown> | List<Leaf<unknown> | Section<Keys>> | Section<Keys>;
+export type Node = Leaf<unknown> | List<Item> | Section<Keys>;
+export type Item = Leaf<unknown> | Section<Keys>;
 
 /** Only own keys count: a definition is asked with `Object.hasOwn`. */
 export interface Keys {
@@ -19,26 +20,34 @@ export interface Leaf<T> {
    */
   readonly form: "text" | "plain";
   readonly isNullable: boolean;
-  /** The bounds or the words, for the documentation; empty where a sentence is needed. */
-  readonly allowed: string;
+  /** The path of a file, which is made absolute. */
+  readonly isPath: boolean;
+  /** What is accepted, in words. */
+  readonly expected: string;
   readonly json: JsonSchema;
-  read(value: Scalar): Reading<T>;
+  /** Undefined: it is not accepted, as the empty text never is. */
+  parse(value: Scalar): T | undefined;
+  /** What is said in place of `expected` of a value that is not accepted. */
+  hint?(value: Scalar): string | undefined;
 }
 
-export type Reading<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly expected: string };
+/** In milliseconds; the name of the value ends in "Ms". */
+export interface Duration extends Leaf<number> {
+  readonly unit: "Ms";
+}
 
-export interface List<N extends Leaf<unknown> | Section<Keys>> {
+export interface List<N extends Item> {
   readonly kind: "list";
   readonly item: N;
-  /** For a list of sections: as many sections, each with its own defaults. */
-  readonly default: readonly Scalar[] | number;
+  /** As they would be written; null stands for a section with all its defaults. */
+  readonly default: readonly Scalar[];
   readonly description: string;
   readonly minItems: number;
   readonly maxItems: number;
   /** What the list has to be, for when it is none or has too few or too many items. */
   readonly expected: string;
   /** What is wrong with items that are each right by themselves. */
-  flaws(values: readonly unknown[]): readonly Flaw[];
+  flaws?(values: readonly unknown[]): readonly Flaw[];
 }
 
 export interface Flaw {
@@ -64,26 +73,46 @@ export type Parsed<N> =
     : N extends List<infer I>
       ? readonly Parsed<I>[]
       : N extends Section<infer K>
-        ? { readonly [P in keyof K]: Parsed<K[P]> }
+        ? { readonly [P in keyof K as K[P] extends Duration ? `${P & string}Ms` : P]: Parsed<K[P]> }
         : never;
 
 export function section<const K extends Keys>(description: string, keys: K): Section<K> {
   return { kind: "section", description, keys };
 }
 
-/** A list of scalars. `item.default` means nothing here. */
-export function listOf<T>(
-  item: Leaf<T>,
-  list: {
+/** `item.default` means nothing here. */
+export function listOf<N extends Item>(
+  item: N,
+  {
+    bounds: [minItems, maxItems],
+    items,
+    ...list
+  }: {
     readonly default: readonly Scalar[];
-    readonly description: string;
-    readonly minItems: number;
-    readonly maxItems: number;
-    readonly expected: string;
-    flaws(values: readonly NoInfer<T>[]): readonly Flaw[];
+    readonly bounds: readonly [from: number, to: number];
+    /** What the items are called, where `expected` is not said. */
+    readonly items?: string;
+    readonly expected?: string;
+    flaws?(values: readonly Parsed<N>[]): readonly Flaw[];
   },
-): List<Leaf<T>> {
-  return { kind: "list", item, ...list };
+  description: string,
+): List<N> {
+  const expected = `a list of ${minItems === 0 ? "at most" : `${minItems} to`} ${maxItems} ${items}`;
+  return { kind: "list", item, minItems, maxItems, expected, description, ...list };
+}
+
+/** The value of a key that was not written, as if it had been. */
+export function defaultOf(node: List<Item>): RawList;
+export function defaultOf(node: Leaf<unknown> | List<Item>): Raw;
+export function defaultOf(node: Leaf<unknown> | List<Item>): Raw {
+  const at = { kind: "default" } as const;
+  if (node.kind === "leaf") return { kind: "scalar", at, value: node.default };
+  return { kind: "list", at, items: node.default.map((value) => ({ kind: "scalar", at, value })) };
+}
+
+/** The name of the value: that of the key, and the unit it is converted to. */
+export function valueName(key: string, node: Node): string {
+  return "unit" in node ? `${key}${node.unit}` : key;
 }
 
 export function isKnown(node: Section<Keys>, key: string): boolean {

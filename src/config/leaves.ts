@@ -1,125 +1,140 @@
 // The kinds of values a key can have. Each says what it accepts once for a person (`expected`) and once for an editor
-// (`json`); the reader is the judge, the JSON Schema may be more lenient but never stricter.
+// (`json`). `parse` decides; the JSON Schema may accept more, but never less.
+import { parseHost, parseNetwork } from "./addresses.ts";
 import { enumerate } from "./config-error.ts";
-import type { JsonSchema, Leaf, Reading } from "./definition.ts";
+import type { Duration, JsonSchema, Leaf } from "./definition.ts";
 import type { Scalar } from "./raw.ts";
-import { durationPattern, formatDuration, formatSize, parseDuration, parseSize, sizePattern } from "./units.ts";
+import { durationPattern, parseDuration, parseSize, sizePattern } from "./units.ts";
 
 type Range = readonly [from: number, to: number];
+/** With units, as in the file. */
+type WrittenRange = readonly [from: string, to: string];
 
 export function wholeNumber(byDefault: number, [from, to]: Range, description: string): Leaf<number> {
-  const json = { type: "integer", minimum: from, maximum: to };
-  return leaf(byDefault, description, { json, allowed: `${from} to ${to}` }, (value) =>
-    typeof value === "number" && Number.isInteger(value) && value >= from && value <= to
-      ? accepted(value)
-      : rejected(`a whole number from ${from} to ${to}${isQuotedNumber(value) ? ", without quotes" : ""}`),
-  );
+  const expected = `a whole number from ${from} to ${to}`;
+  return {
+    ...leaf(byDefault, expected, { type: "integer", minimum: from, maximum: to }, description),
+    parse: (value) => (typeof value === "number" ? wholeWithin(value, [from, to]) : undefined),
+    hint: (value) => (typeof value === "string" && /^[0-9]+$/.test(value) ? `${expected}, without quotes` : undefined),
+  };
 }
 
 export function flag(byDefault: boolean, description: string): Leaf<boolean> {
-  return leaf(byDefault, description, { json: { type: "boolean" }, allowed: "true, false" }, (value) =>
-    typeof value === "boolean" ? accepted(value) : rejected("true or false"),
-  );
+  return {
+    ...leaf(byDefault, "true or false", { type: "boolean" }, description),
+    parse: (value) => (typeof value === "boolean" ? value : undefined),
+  };
 }
 
-/** One of a closed set. `later` are words people know from elsewhere, which are not supported yet. */
+/** One of a closed set. `later` are words that people know from elsewhere and that are not supported yet. */
 export function choice<const W extends string | number>(
   byDefault: W,
   words: readonly W[],
   description: string,
   later: readonly string[] = [],
 ): Leaf<W> {
-  return leaf<W>(byDefault, description, { json: { enum: words }, allowed: words.join(", ") }, (value) => {
-    const word = words.find((candidate) => candidate === value);
-    if (word !== undefined) return accepted(word);
-    const known = enumerate(words.map(String));
-    return rejected(later.includes(String(value)) ? `${known} (${value} is not supported yet)` : known);
-  });
-}
-
-export function duration(byDefault: string, [fromMs, toMs]: Range, description: string): Leaf<number> {
-  const allowed = `${fromMs === 0 ? "0" : formatDuration(fromMs)} to ${formatDuration(toMs)}`;
-  const withUnit: JsonSchema = { type: "string", pattern: durationPattern };
-  // Nothing needs no unit, where nothing is allowed.
-  const json: JsonSchema = fromMs === 0 ? { anyOf: [withUnit, { enum: [0, "0"] }] } : withUnit;
-  return leaf(byDefault, description, { json, allowed }, (value) => {
-    if (typeof value === "number" && value !== 0) {
-      return rejected(`a duration with its unit, such as "${value > 0 ? Math.ceil(value) : 1}s"`);
-    }
-    const ms = value === 0 ? 0 : typeof value === "string" ? parseDuration(value) : undefined;
-    return ms !== undefined && ms >= fromMs && ms <= toMs
-      ? accepted(ms)
-      : rejected(`a duration from ${allowed}, such as "${byDefault}"`);
-  });
-}
-
-export function size(byDefault: string, [fromBytes, toBytes]: Range, description: string): Leaf<number> {
-  const json: JsonSchema = {
-    anyOf: [
-      { type: "string", pattern: sizePattern },
-      { type: "integer", minimum: fromBytes, maximum: toBytes },
-    ],
+  const expected = enumerate(words.map(String));
+  return {
+    ...leaf(byDefault, expected, { enum: words }, description),
+    parse: (value) => words.find((word) => word === value),
+    hint: (value) => (later.includes(String(value)) ? `${expected} (${value} is not supported yet)` : undefined),
   };
-  const allowed = `${formatSize(fromBytes)} to ${formatSize(toBytes)}`;
-  return leaf(byDefault, description, { json, allowed }, (value) => {
-    const bytes = typeof value === "number" ? value : typeof value === "string" ? parseSize(value) : undefined;
-    return bytes !== undefined && Number.isInteger(bytes) && bytes >= fromBytes && bytes <= toBytes
-      ? accepted(bytes)
-      : rejected(`a size from ${allowed}, such as "${byDefault}"`);
-  });
 }
 
-/** Free text that `parse` understands; undefined means it does not. */
-export function text<T>(
+export function duration(byDefault: string, written: WrittenRange, description: string): Duration {
+  const expected = `a duration from ${written[0]} to ${written[1]}`;
+  const range = rangeOf(written, parseDuration);
+  const withUnit: JsonSchema = { type: "string", pattern: durationPattern };
+  // 0 needs no unit, where it is accepted.
+  const json: JsonSchema = range[0] === 0 ? { anyOf: [withUnit, { enum: [0, "0"] }] } : withUnit;
+  return {
+    ...leaf(byDefault, expected, json, description),
+    unit: "Ms",
+    parse: (value) => wholeWithin(value === 0 ? 0 : onText(value, parseDuration), range),
+    hint: (value) =>
+      typeof value === "number" && value !== 0
+        ? `a duration with its unit, such as "${value > 0 ? Math.ceil(value) : 1}s"`
+        : `${expected}, such as "${byDefault}"`,
+  };
+}
+
+export function size(byDefault: string, written: WrittenRange, description: string): Leaf<number> {
+  const expected = `a size from ${written[0]} to ${written[1]}`;
+  const range = rangeOf(written, parseSize);
+  const withUnit: JsonSchema = { type: "string", pattern: sizePattern };
+  const json: JsonSchema = { anyOf: [withUnit, { type: "integer", minimum: range[0], maximum: range[1] }] };
+  return {
+    ...leaf(byDefault, expected, json, description),
+    parse: (value) => wholeWithin(typeof value === "number" ? value : onText(value, parseSize), range),
+    hint: () => `${expected}, such as "${byDefault}"`,
+  };
+}
+
+/** Text that matches the pattern and that `parse` accepts, as far as they are given. */
+export function text(
   byDefault: string,
   rule: {
     readonly expected: string;
-    readonly allowed?: string;
+    readonly pattern?: string;
     readonly json?: JsonSchema;
-    parse(text: string): T | undefined;
+    parse?(text: string): string | undefined;
   },
   description: string,
-): Leaf<T> {
-  const json = { type: "string", ...rule.json };
-  const read = (value: Scalar): Reading<T> => {
-    const parsed = typeof value === "string" ? rule.parse(value) : undefined;
-    return parsed === undefined ? rejected(rule.expected) : accepted(parsed);
+): Leaf<string> {
+  const { expected, pattern = "", parse = (text) => text } = rule;
+  const json = { type: "string", ...rule.json, ...(pattern === "" ? {} : { pattern }) };
+  const matching = new RegExp(pattern);
+  return {
+    ...leaf(byDefault, expected, json, description),
+    form: "text",
+    parse: (value) => onText(value, (text) => (matching.test(text) ? parse(text) : undefined)),
   };
-  return { ...leaf(byDefault, description, { json, allowed: rule.allowed ?? "" }, read), form: "text" };
+}
+
+/** The same, or null, which is the default. */
+export function orNull<T>({ parse, expected, json, ...leaf }: Leaf<T>): Leaf<T | null> {
+  return {
+    ...leaf,
+    default: null,
+    isNullable: true,
+    expected: `${expected}, or null`,
+    json: { ...json, type: ["string", "null"] },
+    parse: (value) => (value === null ? null : parse(value)),
+  };
 }
 
 /** The path of a file, or none. */
 export function filePath(description: string): Leaf<string | null> {
-  const json = { type: ["string", "null"], minLength: 1 };
-  const read = (value: Scalar): Reading<string | null> =>
-    value === null || (typeof value === "string" && value !== "" && !value.includes("\0"))
-      ? accepted(value)
-      : rejected("the path of a file, or null");
-  return { ...leaf(null, description, { json, allowed: "" }, read), form: "text", isNullable: true };
-}
-
-/** Text that `parse` understands, or none. */
-export function optionalText<T>(
-  rule: { readonly expected: string; readonly json?: JsonSchema; parse(text: string): T | undefined },
-  description: string,
-): Leaf<T | null> {
-  const json = { ...rule.json, type: ["string", "null"] };
-  const read = (value: Scalar): Reading<T | null> => {
-    const parsed = typeof value === "string" ? rule.parse(value) : value === null ? null : undefined;
-    return parsed === undefined ? rejected(`${rule.expected}, or null`) : accepted(parsed);
+  const parse = (path: string): string | undefined => (path === "" || path.includes("\0") ? undefined : path);
+  return {
+    ...orNull(text("", { expected: "the path of a file", json: { minLength: 1 }, parse }, description)),
+    isPath: true,
   };
-  return { ...leaf(null, description, { json, allowed: "" }, read), form: "text", isNullable: true };
 }
 
-function leaf<T>(
-  byDefault: Scalar,
-  description: string,
-  accepts: { readonly json: JsonSchema; readonly allowed: string },
-  read: (value: Scalar) => Reading<T>,
-): Leaf<T> {
-  return { kind: "leaf", default: byDefault, description, form: "plain", isNullable: false, ...accepts, read };
+export function host(byDefault: string, description: string): Leaf<string> {
+  const expected = "an IP address (without brackets) or a host name";
+  return text(byDefault, { expected, parse: parseHost }, description);
 }
 
-const isQuotedNumber = (value: Scalar): boolean => typeof value === "string" && /^[0-9]+$/.test(value);
-const accepted = <T>(value: T): Reading<T> => ({ ok: true, value });
-const rejected = (expected: string): Reading<never> => ({ ok: false, expected });
+export const network = text(
+  "",
+  { expected: 'an IP address or a network such as "10.0.0.0/8"', parse: parseNetwork },
+  "An IPv4 or IPv6 address, or a network in CIDR notation.",
+);
+
+function leaf(byDefault: Scalar, expected: string, json: JsonSchema, description: string) {
+  const kinds = { kind: "leaf", form: "plain", isNullable: false, isPath: false } as const;
+  return { ...kinds, default: byDefault, expected, json, description };
+}
+
+const onText = <T>(value: Scalar, parse: (text: string) => T | undefined): T | undefined =>
+  typeof value === "string" ? parse(value) : undefined;
+
+const rangeOf = ([from, to]: WrittenRange, parse: (text: string) => number | undefined): Range => [
+  parse(from) ?? Number.NaN,
+  parse(to) ?? Number.NaN,
+];
+
+const wholeWithin = (value: number | undefined, [from, to]: Range): number | undefined =>
+  Number.isInteger(value) && Number(value) >= from && Number(value) <= to ? value : undefined;

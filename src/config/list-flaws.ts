@@ -1,8 +1,8 @@
-// What can be wrong with a list whose items are each right: routes that overlap, families of fields named twice or
-// missing. Every flawed item is named, not just the first.
+// What can be wrong with a list whose items are each right: overlaps, repetitions, something missing. Every wrong item
+// is reported, not only the first.
 import type { Flaw } from "./definition.ts";
 
-/** A path must be under one route only. Case is folded, since a backend may fold it. */
+/** A path must be under one route only. Case is ignored, because a backend may ignore it. */
 export function routeFlaws(routes: readonly string[]): Flaw[] {
   const folded = routes.map((route) => route.toLowerCase());
   return folded.flatMap((route, index) => {
@@ -17,18 +17,15 @@ function overlaps(a: string, b: string): boolean {
   return a.startsWith(b) || b.startsWith(a);
 }
 
-/** Twice the same would get twice the requests. */
-export function addressFlaws(addresses: readonly string[]): Flaw[] {
-  return addresses.flatMap((address, index) =>
-    addresses.indexOf(address) < index ? [{ index, expected: `no second "${address}"` }] : [],
+/** An upstream address that is repeated would get twice the requests. */
+export function repeatedItems(items: readonly string[]): Flaw[] {
+  return items.flatMap((item, index) =>
+    items.indexOf(item) < index ? [{ index, expected: `no second "${item}"` }] : [],
   );
 }
 
-/** A client that knows none of the draft's fields has to find its quota: the contract promises the plain ones. */
+/** A client that knows none of the draft's headers must still find its quota. */
 export function fieldFlaws(fields: readonly string[]): Flaw[] {
-  const repeated = fields.flatMap((field, index) =>
-    fields.indexOf(field) < index ? [{ index, expected: `no second "${field}"` }] : [],
-  );
   const hasPlain = fields.includes("standard") || fields.includes("legacy");
-  return hasPlain ? repeated : [...repeated, { index: null, expected: "standard or legacy among them" }];
+  return [...repeatedItems(fields), ...(hasPlain ? [] : [{ index: null, expected: "standard or legacy among them" }])];
 }

@@ -4,16 +4,14 @@
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Settings } from "../core/settings.ts";
-import type { ListenerTls } from "../core/tls.ts";
 import { type ConfigError, renderConfigError, renderPlace, soundness } from "./config-error.ts";
 import { type Environment, readEnvironment } from "./environment.ts";
-import { type NamedFiles, namedFiles } from "./named-files.ts";
 import { applyOverrides, type Override } from "./overrides.ts";
 import { pairErrors } from "./pairs.ts";
-import { originOf, type Raw } from "./raw.ts";
+import { originOf, type Raw, rawAt } from "./raw.ts";
 import { explainReadFailure, readRegularFileSync } from "./regular-file.ts";
 import type { ParsedConfig } from "./schema.ts";
-import { validateConfig } from "./validate.ts";
+import { type ResolvePath, validateConfig } from "./validate.ts";
 import { readYaml, type YamlReading } from "./yaml-source.ts";
 
 /** From src/config as from dist/config. */
@@ -29,6 +27,14 @@ export interface ConfigSources {
   readonly overrides: readonly Override[];
 }
 
+/** The files that a configuration names, also one that has mistakes elsewhere, so that all are told at once. */
+export interface NamedFiles {
+  /** Absolute; null where a key names none, or where it is wrong to name one. */
+  readonly path: (key: string) => string | null;
+  /** Where a key was written, and the key, as the configuration's own mistakes begin. */
+  readonly place: (key: string) => string;
+}
+
 export type LoadedSettings =
   | {
       readonly ok: true;
@@ -42,7 +48,6 @@ export type LoadedSettings =
   | {
       readonly ok: false;
       readonly file: string;
-      /** Those whose names are no mistake. */
       readonly files: NamedFiles;
       readonly errors: readonly ConfigError[];
     };
@@ -56,17 +61,26 @@ export function loadSettings({ file: named, env, cwd, overrides }: ConfigSources
 
   const withEnvironment = applyOverrides(written.raw, environment.overrides, errors);
   const raw = applyOverrides(withEnvironment, overrides, errors);
-  const { values, errors: lastErrors } = validateConfig(raw);
+  const folder = dirname(resolve(cwd, file));
+  const resolvePath: ResolvePath = (path, at) => resolve(at.kind === "file" ? folder : cwd, path);
+  const { values, errors: lastErrors } = validateConfig(raw, resolvePath);
   errors.push(...lastErrors);
   errors.push(...pairErrors(values, raw, soundness(errors)));
-  const absolute = (key: string, path: string): string => resolve(folderOf(key, raw, file, cwd), path);
-  const files = namedFiles(values, soundness(errors), absolute, (key) => renderPlace(originOf(raw, key), key));
   // Each source is checked before the next covers it: a mistake does not become right by being overridden today.
   for (const layer of new Set([written.raw, withEnvironment])) {
     if (layer !== raw) errors.push(...validateConfig(layer).errors);
   }
+  const isSound = soundness(errors);
+  const files: NamedFiles = {
+    path: (key) => {
+      const written = rawAt(raw, key.split("."));
+      const isPath = written?.kind === "scalar" && typeof written.value === "string" && isSound(key);
+      return isPath ? resolvePath(String(written.value), written.at) : null;
+    },
+    place: (key) => renderPlace(originOf(raw, key), key),
+  };
   if (errors.length > 0) return { ok: false, file, files, errors: firstOf(distinct(errors)) };
-  return { ok: true, settings: toSettings(values, absolute), file, files, raw };
+  return { ok: true, settings: toSettings(values), file, files, raw };
 }
 
 function distinct(errors: readonly ConfigError[]): ConfigError[] {
@@ -111,67 +125,19 @@ function readConfigFile(file: string, cwd: string): YamlReading {
   }
 }
 
-/** What a path starts from, by where it was written. */
-function folderOf(key: string, raw: Raw | undefined, file: string, cwd: string): string {
-  return originOf(raw, key).kind === "file" ? dirname(resolve(cwd, file)) : cwd;
-}
-
-function toSettings(values: ParsedConfig, absolute: (key: string, path: string) => string): Settings {
-  const { listen, upstream, upgrade, auth, extAuth, timeouts, drain, policies } = values;
+function toSettings(values: ParsedConfig): Settings {
+  const { listen, extAuth, policies } = values;
   const [policy] = policies;
   if (policy === undefined) throw new Error("the definition lets no list of policies be empty");
-  const { window: windowMs, ...counted } = policy;
-  const path = (key: string, written: string | null): string | null =>
-    written === null ? null : absolute(key, written);
+  const { cert, key } = listen.tls;
   return {
     ...values,
-    listen: { ...listen, tls: listenerTls(listen.tls, absolute) },
-    upstream: {
-      url: upstream.url,
-      addresses: upstream.addresses,
-      tls: {
-        ...upstream.tls,
-        ca: path("upstream.tls.ca", upstream.tls.ca),
-        cert: path("upstream.tls.cert", upstream.tls.cert),
-        key: path("upstream.tls.key", upstream.tls.key),
-      },
-      healthCheck: {
-        path: upstream.healthCheck.path,
-        intervalMs: upstream.healthCheck.interval,
-        timeoutMs: upstream.healthCheck.timeout,
-      },
-      connectTimeoutMs: upstream.connectTimeout,
-      responseTimeoutMs: upstream.responseTimeout,
-      maxConnections: upstream.maxConnections,
-    },
-    upgrade: {
-      protocols: upgrade.protocols,
-      maxTunnels: upgrade.maxTunnels,
-      idleTimeoutMs: upgrade.idleTimeout,
-    },
-    policies: [{ ...counted, windowMs }],
-    auth: { ...auth, tokensFile: path("auth.tokensFile", auth.tokensFile) },
+    listen: { ...listen, tls: cert === null || key === null ? null : { ...listen.tls, cert, key } },
+    policies: [policy],
     extAuth: {
+      ...extAuth,
       http: extAuth.http.enabled ? extAuth.http : null,
       grpc: extAuth.grpc.enabled ? extAuth.grpc : null,
-      trustedCallers: extAuth.trustedCallers,
-      secretsFile: path("extAuth.secretsFile", extAuth.secretsFile),
-      denyStatus: extAuth.denyStatus,
     },
-    timeouts: { headMs: timeouts.head, bodyMs: timeouts.body, keepAliveMs: timeouts.keepAlive },
-    drain: { delayMs: drain.delay, timeoutMs: drain.timeout },
-  };
-}
-
-function listenerTls(
-  { cert, key, clientCa, http2 }: ParsedConfig["listen"]["tls"],
-  absolute: (key: string, path: string) => string,
-): ListenerTls | null {
-  if (cert === null || key === null) return null;
-  return {
-    cert: absolute("listen.tls.cert", cert),
-    key: absolute("listen.tls.key", key),
-    clientCa: clientCa === null ? null : absolute("listen.tls.clientCa", clientCa),
-    http2,
   };
 }

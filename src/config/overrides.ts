@@ -1,9 +1,9 @@
 // Values given outside the file, by the environment or on the command line: text for one path, read as the key at that
 // path wants it, and put over what stood there. A section keeps the keys that are not named; a list is replaced.
-import { type ConfigError, didYouMean, enumerate, type Origin, valueError } from "./config-error.ts";
-import { isKnown, type Keys, type Leaf, type List, type Node, type Section } from "./definition.ts";
-import { childOf, isListOfLeaves, joinPath, nodeAt, suggestPaths } from "./paths.ts";
-import type { Raw, RawEntry, RawList, Scalar } from "./raw.ts";
+import { type ConfigError, type Origin, valueError } from "./config-error.ts";
+import { defaultOf, type Leaf, type Node } from "./definition.ts";
+import { childOf, isListOfLeaves, joinPath, nodeAt, unknownKey } from "./paths.ts";
+import type { Raw, RawList, Scalar } from "./raw.ts";
 import { schema } from "./schema.ts";
 import { readYaml } from "./yaml-source.ts";
 
@@ -19,14 +19,16 @@ export function applyOverrides(
   overrides: readonly Override[],
   errors: ConfigError[],
 ): Raw | undefined {
-  return overrides.reduce<Raw | undefined>((raw, { path, text, at }) => {
+  return overrides.reduce<Raw | undefined>((raw, override) => {
+    const { path, at } = override;
     const node = nodeAt(path);
     if (node === undefined || path.length === 0) {
       errors.push(unknownPath(path, at));
       return raw;
     }
-    const value = readText(node, { path, text, at }, errors);
-    return value === undefined ? raw : place(schema, raw, path, { value, path, errors });
+    const value = readText(node, override, errors);
+    const refuse = (index: string, expected: string) => errors.push(valueError(at, joinPath(path), index, expected));
+    return value === undefined ? raw : put(schema, raw, path, value, refuse);
   }, base);
 }
 
@@ -35,9 +37,7 @@ function unknownPath(path: readonly string[], at: Origin): ConfigError {
   const parent = nodeAt(path.slice(0, known));
   const keys =
     parent?.kind === "section" ? Object.keys(parent.keys) : parent?.kind === "list" ? ["an index"] : ["none"];
-  const meant = suggestPaths(path);
-  const message = `unknown key; ${didYouMean(meant, `expected ${enumerate(keys)}`)}`;
-  return { at, key: joinPath(path), message, about: meant };
+  return unknownKey(at, path, keys);
 }
 
 /** Undefined if it could not be read; the reason is in `errors`. */
@@ -64,63 +64,42 @@ function readScalar(leaf: Leaf<unknown>, text: string): Scalar {
   return text === "true" || text === "false" ? text === "true" : text;
 }
 
-interface Placement {
-  readonly value: Raw;
-  /** The whole path, for errors. */
-  readonly path: readonly string[];
-  readonly errors: ConfigError[];
-}
+type Refuse = (index: string, expected: string) => void;
 
-function place(node: Node, base: Raw | undefined, rest: readonly string[], placement: Placement): Raw {
-  const [head, ...tail] = rest;
-  if (head === undefined) return node.kind === "section" ? merge(node, base, placement) : placement.value;
-  const child = childOf(node, head);
-  if (child === undefined) return base ?? placement.value;
-  if (node.kind === "section") {
-    const entries = base?.kind === "mapping" ? base.entries : [];
-    const value = place(child, entries.find(({ key }) => key === head)?.value, tail, placement);
-    return withEntry(entries, { key: head, keyAt: placement.value.at, value }, base?.at ?? placement.value.at);
+function put(
+  node: Node | undefined,
+  base: Raw | undefined,
+  [head, ...rest]: readonly string[],
+  value: Raw,
+  refuse: Refuse,
+): Raw {
+  if (head === undefined) {
+    // A section given as a whole, such as `--set 'listen={port: 80}'`.
+    if (node?.kind !== "section" || value.kind !== "mapping" || base?.kind !== "mapping") return value;
+    const named = new Set(value.entries.map(({ key }) => key));
+    const entries = value.entries.map((entry) => {
+      const before = base.entries.find(({ key }) => key === entry.key)?.value;
+      return { ...entry, value: put(childOf(node, entry.key), before, [], entry.value, refuse) };
+    });
+    return { ...base, entries: [...base.entries.filter(({ key }) => !named.has(key)), ...entries] };
   }
-  const list = base?.kind === "list" || node.kind !== "list" ? base : defaultList(node);
-  const items = list?.kind === "list" ? list.items : [];
-  const index = Number(head);
-  if (index > items.length) {
-    const expected = `an index from 0 to ${items.length}`;
-    placement.errors.push(valueError(placement.value.at, joinPath(placement.path), head, expected));
-    return list ?? placement.value;
+  const child = node && childOf(node, head);
+  if (node?.kind === "list") {
+    // An index refers to the default when the file has no such list.
+    const list = base?.kind === "list" ? base : (defaultOf(node) as RawList);
+    const { at, items } = list;
+    const index = Number(head);
+    if (index > items.length) {
+      refuse(head, `an index from 0 to ${items.length}`);
+      return list;
+    }
+    const item = put(child, items[index], rest, value, refuse);
+    // One item too many is the fault of whoever added it.
+    return { kind: "list", at: index === items.length ? value.at : at, items: items.toSpliced(index, 1, item) };
   }
-  const value = place(child, items[index], tail, placement);
-  // One item too many is the fault of whoever added it.
-  return {
-    kind: "list",
-    at: index === items.length ? placement.value.at : (list?.at ?? value.at),
-    items: [...items.slice(0, index), value, ...items.slice(index + 1)],
-  };
-}
-
-/** A section given as a whole, such as `--set 'listen={port: 80}'`. */
-function merge(section: Section<Keys>, base: Raw | undefined, placement: Placement): Raw {
-  const { value } = placement;
-  if (value.kind !== "mapping" || base?.kind !== "mapping") return value;
-  return value.entries.reduce<Raw>((merged, entry) => {
-    const entries = merged.kind === "mapping" ? merged.entries : [];
-    const child = isKnown(section, entry.key) ? section.keys[entry.key] : undefined;
-    const before = entries.find(({ key }) => key === entry.key)?.value;
-    const after = child === undefined ? entry.value : place(child, before, [], { ...placement, value: entry.value });
-    return withEntry(entries, { ...entry, value: after }, merged.at);
-  }, base);
-}
-
-function withEntry(entries: readonly RawEntry[], entry: RawEntry, at: Origin): Raw {
-  return { kind: "mapping", at, entries: [...entries.filter(({ key }) => key !== entry.key), entry] };
-}
-
-/** The default, as if it had been written: what an index refers to when the file has no such list. */
-function defaultList(list: List<Leaf<unknown> | Section<Keys>>): RawList {
-  const at: Origin = { kind: "default" };
-  const items: Raw[] =
-    typeof list.default === "number"
-      ? Array.from({ length: list.default }, () => ({ kind: "mapping", at, entries: [] }))
-      : list.default.map((value) => ({ kind: "scalar", at, value }));
-  return { kind: "list", at, items };
+  const entries = base?.kind === "mapping" ? base.entries : [];
+  const before = entries.find(({ key }) => key === head)?.value;
+  const entry = { key: head, keyAt: value.at, value: put(child, before, rest, value, refuse) };
+  const at = base?.at ?? value.at;
+  return { kind: "mapping", at, entries: [...entries.filter(({ key }) => key !== head), entry] };
 }

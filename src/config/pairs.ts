@@ -2,162 +2,139 @@
 // defaults never contradict each other.
 import { parseIpAddress } from "../core/ip-address.ts";
 import { upstreamTargets } from "../core/upstream.ts";
-import { type ConfigError, type IsSound, showFound, valueError } from "./config-error.ts";
-import { originOf, type Raw } from "./raw.ts";
+import { type ConfigError, type IsSound, valueError } from "./config-error.ts";
+import { defaultOf } from "./definition.ts";
+import { nodeAt } from "./paths.ts";
+import { describe, originOf, type Raw, rawAt } from "./raw.ts";
 import type { ParsedConfig } from "./schema.ts";
 
 /** 8 GiB of them: the counters' memory is bounded, and by what a machine may have. */
 const maxInstants = 2 ** 30;
 
-interface Pairs {
-  readonly values: ParsedConfig;
-  readonly isSound: IsSound;
-  /** `others`: where it stands, in turn, if nobody wrote `key`. */
-  readonly refuse: (key: string, found: string, expected: string, ...others: string[]) => void;
-}
+/**
+ * Refuses the value of a key for what `others` are, and says nothing if one of them is wrong by itself. Where nobody
+ * wrote the key, the first of the others that somebody wrote is the place.
+ */
+type Refuse = (key: string, expected: string, ...others: string[]) => void;
 
-/** Says nothing of values that are wrong by themselves. */
 export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
   const errors: ConfigError[] = [];
-  const pairs: Pairs = {
-    values,
-    isSound,
-    refuse: (key, found, expected, ...others) =>
-      errors.push(valueError(originOf(raw, key, ...others), key, found, expected)),
+  const refuse: Refuse = (key, expected, ...others) => {
+    if (!isSound(key, ...others)) return;
+    errors.push(valueError(originOf(raw, key, ...others), key, foundAt(raw, key), expected));
   };
-  judgeListeners(pairs);
-  judgeDecision(pairs);
-  judgeListenTls(pairs);
-  judgeAuth(pairs);
-  judgeCounters(pairs);
-  judgeUpstreamTls(pairs);
-  judgeUpstreamAddresses(pairs);
+  judgeConnections(values, refuse);
+  judgePorts(values, refuse);
+  judgeExtAuth(values, refuse);
+  judgeListenTls(values, refuse);
+  judgeAuth(values, refuse);
+  judgeCounters(values, refuse);
+  judgeUpstreamTls(values, refuse);
+  judgeUpstreamAddresses(values, refuse, isSound);
   return errors;
 }
 
-function judgeListeners({ values: { listen, admin }, isSound, refuse }: Pairs): void {
-  if (isSound("listen.host", "listen.port", "admin.host", "admin.port") && collide(listen, admin)) {
-    const expected = `another port than listen.port where ${admin.host} and ${listen.host} overlap`;
-    refuse("admin.port", String(admin.port), expected, "listen.port", "admin.host", "listen.host");
-  }
+function foundAt(raw: Raw | undefined, key: string): string {
+  const path = key.split(".");
+  const node = nodeAt(path);
+  const written = rawAt(raw, path) ?? (node?.kind === "leaf" ? defaultOf(node) : undefined);
+  return written === undefined ? "nothing" : describe(written);
+}
+
+function judgeConnections({ listen }: ParsedConfig, refuse: Refuse): void {
   const { maxConnections, maxConnectionsPerPeer } = listen;
-  const areBounds = isSound("listen.maxConnections", "listen.maxConnectionsPerPeer");
-  if (areBounds && maxConnectionsPerPeer > maxConnections) {
-    const expected = `at most listen.maxConnections (${maxConnections})`;
-    refuse("listen.maxConnectionsPerPeer", String(maxConnectionsPerPeer), expected, "listen.maxConnections");
+  if (maxConnectionsPerPeer <= maxConnections) return;
+  const expected = `at most listen.maxConnections (${maxConnections})`;
+  refuse("listen.maxConnectionsPerPeer", expected, "listen.maxConnections");
+}
+
+function judgePorts(values: ParsedConfig, refuse: Refuse): void {
+  const open = openListeners(values);
+  for (const [i, [name, one]] of open.entries()) {
+    for (const [otherName, other] of open.slice(0, i)) {
+      if (!collide(one, other)) continue;
+      const expected = `another port than ${otherName}.port where ${one.host} and ${other.host} overlap`;
+      refuse(`${name}.port`, expected, `${otherName}.port`, `${name}.host`, `${otherName}.host`);
+    }
   }
 }
 
-function judgeDecision(pairs: Pairs): void {
-  const { values, isSound, refuse } = pairs;
-  const { trustedCallers, secretsFile } = values.extAuth;
-  const open = (["http", "grpc"] as const).filter(
-    (kind) => isSound(`extAuth.${kind}.enabled`) && values.extAuth[kind].enabled,
-  );
-  if (open.length === 0) return;
-  const first = `extAuth.${open[0]}`;
-  if (isSound("extAuth.trustedCallers", "extAuth.secretsFile") && trustedCallers.length === 0 && secretsFile === null) {
-    const expected = `addresses of those who may ask (or extAuth.secretsFile), since ${first}.enabled is true`;
-    refuse("extAuth.trustedCallers", "nothing", expected, `${first}.enabled`);
+function judgeExtAuth({ extAuth }: ParsedConfig, refuse: Refuse): void {
+  const open = extAuth.http.enabled ? "http" : extAuth.grpc.enabled ? "grpc" : null;
+  if (open === null || extAuth.trustedCallers.length > 0 || extAuth.secretsFile !== null) return;
+  const enabled = `extAuth.${open}.enabled`;
+  const expected = `addresses of those who may ask (or extAuth.secretsFile), since ${enabled} is true`;
+  refuse("extAuth.trustedCallers", expected, enabled, "extAuth.secretsFile");
+}
+
+function judgeListenTls({ listen }: ParsedConfig, refuse: Refuse): void {
+  const { cert, key, clientCa } = listen.tls;
+  if (cert === null && (key !== null || clientCa !== null)) {
+    const other = key !== null ? "listen.tls.key" : "listen.tls.clientCa";
+    refuse("listen.tls.cert", `the path of a file, since ${other} is set`, other);
   }
-  const others: Record<string, Address> = { listen: values.listen, admin: values.admin };
-  for (const kind of open) {
-    const name = `extAuth.${kind}`;
-    judgeExtAuthPort(pairs, { ...values.extAuth[kind], name }, others);
-    others[name] = values.extAuth[kind];
+  if (key === null && cert !== null) {
+    refuse("listen.tls.key", "the path of a file, since listen.tls.cert is set", "listen.tls.cert");
   }
 }
 
-function judgeExtAuthPort(
-  { isSound, refuse }: Pairs,
-  { name, host, port }: Address & { readonly name: string },
-  others: Readonly<Record<string, Address>>,
-): void {
-  if (!isSound(`${name}.host`, `${name}.port`)) return;
-  for (const [otherName, other] of Object.entries(others)) {
-    if (!isSound(`${otherName}.host`, `${otherName}.port`) || !collide({ host, port }, other)) continue;
-    const expected = `another port than ${otherName}.port where ${host} and ${other.host} overlap`;
-    refuse(`${name}.port`, String(port), expected, `${otherName}.port`, `${name}.host`, `${otherName}.host`);
+function judgeAuth({ auth: { mode, tokensFile } }: ParsedConfig, refuse: Refuse): void {
+  if (mode === "tokens" && tokensFile === null) {
+    refuse("auth.tokensFile", "the path of a file, since auth.mode is tokens", "auth.mode");
+  }
+  if (mode !== "tokens" && tokensFile !== null) {
+    refuse("auth.tokensFile", `none, since auth.mode is ${mode}`, "auth.mode");
   }
 }
 
-function judgeListenTls({ values, isSound, refuse }: Pairs): void {
-  // One that is wrong is not null: it was meant to be the path of a file.
-  const { cert, key, clientCa } = values.listen.tls;
-  if (isSound("listen.tls.cert") && cert === null && (key !== null || clientCa !== null)) {
-    const other = key !== null ? "key" : "clientCa";
-    refuse("listen.tls.cert", "nothing", `the path of a file, since listen.tls.${other} is set`, `listen.tls.${other}`);
-  }
-  if (isSound("listen.tls.key") && key === null && cert !== null) {
-    refuse("listen.tls.key", "nothing", "the path of a file, since listen.tls.cert is set", "listen.tls.cert");
-  }
-}
-
-function judgeAuth({ values: { auth }, isSound, refuse }: Pairs): void {
-  if (!isSound("auth.mode", "auth.tokensFile")) return;
-  if (auth.mode === "tokens" && auth.tokensFile === null) {
-    refuse("auth.tokensFile", "nothing", "the path of a file, since auth.mode is tokens", "auth.mode");
-  }
-  if (auth.mode !== "tokens" && auth.tokensFile !== null) {
-    refuse("auth.tokensFile", showFound(auth.tokensFile), `none, since auth.mode is ${auth.mode}`);
-  }
-}
-
-function judgeCounters({ values, isSound, refuse }: Pairs): void {
-  if (!isSound("policies")) return;
-  for (const [index, { limit, maxClients }] of values.policies.entries()) {
-    const keys = { limit: `policies.${index}.limit`, maxClients: `policies.${index}.maxClients` };
-    if (!isSound(keys.limit, keys.maxClients) || limit * maxClients <= maxInstants) continue;
+function judgeCounters({ policies }: ParsedConfig, refuse: Refuse): void {
+  for (const [index, { limit, maxClients }] of policies.entries()) {
+    if (limit * maxClients <= maxInstants) continue;
     const expected = `at most ${Math.floor(maxInstants / limit)} with a limit of ${limit}: 8 bytes for each admission of each client`;
-    refuse(keys.maxClients, String(maxClients), expected, keys.limit);
+    refuse(`policies.${index}.maxClients`, expected, `policies.${index}.limit`);
   }
 }
 
-function judgeUpstreamTls({ values: { upstream }, isSound, refuse }: Pairs): void {
-  const { url, tls } = upstream;
-  if (isSound("upstream.url") && !upstreamTargets({ url, addresses: [] }).isTls) {
+function judgeUpstreamTls({ upstream: { url, tls } }: ParsedConfig, refuse: Refuse): void {
+  if (!upstreamTargets({ url, addresses: [] }).isTls) {
     for (const key of ["ca", "serverName", "cert", "key"] as const) {
-      const value = tls[key];
-      if (value === null || !isSound(`upstream.tls.${key}`)) continue;
-      refuse(`upstream.tls.${key}`, showFound(value), "none, since upstream.url is not https");
+      if (tls[key] !== null) refuse(`upstream.tls.${key}`, "none, since upstream.url is not https", "upstream.url");
     }
-    if (isSound("upstream.tls.insecureSkipVerify") && tls.insecureSkipVerify) {
-      refuse("upstream.tls.insecureSkipVerify", "true", "false, since upstream.url is not https");
-    }
+    const expected = "false, since upstream.url is not https";
+    if (tls.insecureSkipVerify) refuse("upstream.tls.insecureSkipVerify", expected, "upstream.url");
     return;
   }
   for (const [missing, given] of [["cert", "key"] as const, ["key", "cert"] as const]) {
-    if (!isSound(`upstream.tls.${missing}`) || tls[missing] !== null || tls[given] === null) continue;
+    if (tls[missing] !== null || tls[given] === null) continue;
     const expected = `the path of a file, since upstream.tls.${given} has one`;
-    refuse(`upstream.tls.${missing}`, "nothing", expected, `upstream.tls.${given}`);
+    refuse(`upstream.tls.${missing}`, expected, `upstream.tls.${given}`);
   }
 }
 
 /** Every request would come back as a new one, until the quota is spent. */
-function judgeUpstreamAddresses({ values, isSound, refuse }: Pairs): void {
-  const { upstream, listen, admin, extAuth } = values;
-  const { url, addresses } = upstream;
-  if (!isSound("upstream.url", "upstream.addresses")) return;
+function judgeUpstreamAddresses(values: ParsedConfig, refuse: Refuse, isSound: IsSound): void {
+  const { url, addresses } = values.upstream;
   const places =
     addresses.length === 0
       ? [{ key: "upstream.url", addresses }]
       : addresses.map((address, index) => ({ key: `upstream.addresses.${index}`, addresses: [address] }));
-  const listeners = {
-    listen,
-    admin,
-    ...(extAuth.http.enabled ? { "extAuth.http": extAuth.http } : {}),
-    ...(extAuth.grpc.enabled ? { "extAuth.grpc": extAuth.grpc } : {}),
-  };
-  for (const [name, listener] of Object.entries(listeners)) {
-    if (!isSound(`${name}.host`, `${name}.port`)) continue;
-    for (const { key, addresses } of places) {
-      if (!isSound(key)) continue;
+  for (const [name, listener] of openListeners(values)) {
+    for (const { key, addresses } of places.filter(({ key }) => isSound(key))) {
       const [target] = upstreamTargets({ url, addresses }).targets;
       if (target === undefined || !isLoopback(target.host) || !collide(listener, target)) continue;
       const expected = `another address than the gateway's own (${name})`;
-      refuse(key, showFound(addresses[0] ?? url), expected, "upstream.url", `${name}.port`, `${name}.host`);
+      refuse(key, expected, "upstream.url", `${name}.port`, `${name}.host`, "upstream.addresses");
     }
   }
+}
+
+function openListeners({ listen, admin, extAuth }: ParsedConfig): [name: string, Address][] {
+  return [
+    ["listen", listen],
+    ["admin", admin],
+    ...(extAuth.http.enabled ? [["extAuth.http", extAuth.http] as [string, Address]] : []),
+    ...(extAuth.grpc.enabled ? [["extAuth.grpc", extAuth.grpc] as [string, Address]] : []),
+  ];
 }
 
 interface Address {

@@ -1,4 +1,5 @@
 // Paths of keys: `policies.0.limit` as people write it, as the definition knows it, and as it is probably meant.
+import { type ConfigError, didYouMean, enumerate, type Origin } from "./config-error.ts";
 import { isKnown, type Keys, type Leaf, type List, type Node, type Section } from "./definition.ts";
 import { suggestions } from "./nearest.ts";
 import { schema } from "./schema.ts";
@@ -49,8 +50,14 @@ export function isListOfLeaves(list: List<Leaf<unknown> | Section<Keys>>): list 
   return list.item.kind === "leaf";
 }
 
+export function unknownKey(at: Origin, path: readonly string[], known: readonly string[]): ConfigError {
+  const meant = suggestPaths(path);
+  const message = `unknown key; ${didYouMean(meant, `expected ${enumerate(known)}`)}`;
+  return { at, key: joinPath(path), message, about: meant };
+}
+
 /** What was probably meant by an unknown path: a key of the same section with a similar name, or the same key elsewhere. */
-export function suggestPaths(path: readonly string[]): string[] {
+function suggestPaths(path: readonly string[]): string[] {
   const known = path.findIndex((_, i) => nodeAt(path.slice(0, i + 1)) === undefined);
   const before = path.slice(0, known);
   const [key = "", ...after] = path.slice(known);

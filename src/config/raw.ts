@@ -1,28 +1,16 @@
-// The configuration as it was written, before anything is checked: scalars, lists and mappings, each knowing where it
-// stands. Mappings are lists of entries, not objects, so that a key such as `__proto__` is a key like any other.
+// The configuration as it was written, before any check: scalars, lists and mappings, each with its place. Mappings are
+// lists of entries, not objects, so that `__proto__` is a key like any other.
 import { type Origin, showFound } from "./config-error.ts";
 
 export type Scalar = string | number | boolean | null;
 
-export type Raw = RawScalar | RawList | RawMapping;
+export type Raw = { readonly at: Origin } & (
+  | { readonly kind: "scalar"; readonly value: Scalar }
+  | { readonly kind: "list"; readonly items: readonly Raw[] }
+  | { readonly kind: "mapping"; readonly entries: readonly RawEntry[] }
+);
 
-export interface RawScalar {
-  readonly kind: "scalar";
-  readonly at: Origin;
-  readonly value: Scalar;
-}
-
-export interface RawList {
-  readonly kind: "list";
-  readonly at: Origin;
-  readonly items: readonly Raw[];
-}
-
-export interface RawMapping {
-  readonly kind: "mapping";
-  readonly at: Origin;
-  readonly entries: readonly RawEntry[];
-}
+export type RawList = Extract<Raw, { readonly kind: "list" }>;
 
 export interface RawEntry {
   readonly key: string;
@@ -30,7 +18,7 @@ export interface RawEntry {
   readonly value: Raw;
 }
 
-/** What stands at a path, if anything does. */
+/** The value at a path, if there is one. */
 export function rawAt(raw: Raw | undefined, path: readonly string[]): Raw | undefined {
   return path.reduce<Raw | undefined>((parent, key) => {
     if (parent?.kind === "list") return parent.items[Number(key)];
@@ -38,12 +26,12 @@ export function rawAt(raw: Raw | undefined, path: readonly string[]): Raw | unde
   }, raw);
 }
 
-/** Where the value of the first of these keys that was written stands; keys are dotted. */
+/** The place of the first of these keys that was written; keys are dotted. */
 export function originOf(raw: Raw | undefined, ...keys: readonly string[]): Origin {
   return keys.map((key) => rawAt(raw, key.split("."))?.at).find((at) => at !== undefined) ?? { kind: "default" };
 }
 
-/** What was found, as a message shows it. */
+/** The value as a message shows it. */
 export function describe(raw: Raw): string {
   if (raw.kind === "scalar") return showFound(raw.value);
   if (raw.kind === "mapping") return "a mapping";

@@ -29,24 +29,9 @@ export function parseSize(text: string): number | undefined {
   return parseQuantity(text, sizePattern, bytesPerUnit);
 }
 
-/** The shortest exact spelling: 90_000 is "90s", 120_000 is "2m". */
-export function formatDuration(ms: number): string {
-  return formatQuantity(ms, ["d", "h", "m", "s", "ms"], msPerUnit);
-}
-
-export function formatSize(bytes: number): string {
-  return formatQuantity(bytes, ["TiB", "GiB", "MiB", "KiB", "B"], bytesPerUnit);
-}
-
 function parseQuantity(text: string, pattern: string, units: Readonly<Record<string, number>>): number | undefined {
   if (!new RegExp(pattern).test(text)) return undefined;
   const digits = /^[0-9]+/.exec(text)?.[0] ?? "";
   const quantity = Number(digits) * (units[text.slice(digits.length)] ?? Number.NaN);
   return Number.isSafeInteger(quantity) ? quantity : undefined;
-}
-
-function formatQuantity<U extends string>(quantity: number, names: readonly U[], units: Record<U, number>): string {
-  const name = names.find((unit) => quantity !== 0 && quantity % units[unit] === 0);
-  const smallest = names.at(-1) ?? "";
-  return name === undefined ? `${quantity}${smallest}` : `${quantity / units[name]}${name}`;
 }

@@ -1,13 +1,16 @@
-// `npm run schema`: writes anew what is made from the definition of the configuration: the JSON Schema, and the table
-// in docs/configuration.md. A test fails while either differs from it.
+// `npm run schema`: writes anew what is made from the definition of the configuration: the JSON Schema, and the
+// reference in docs/configuration.md. A test fails while either differs from it.
 import { readFileSync, writeFileSync } from "node:fs";
 import { jsonSchemaText } from "./json-schema.ts";
-import { configTable } from "./written.ts";
+import { configReference } from "./reference.ts";
 
-const begin = "<!-- config table: npm run schema -->\n";
-const end = "<!-- end of config table -->";
+const begin = "<!-- all keys: npm run schema -->\n";
+const end = "<!-- end of all keys -->";
 const page = new URL("../../docs/configuration.md", import.meta.url);
 
 writeFileSync(new URL("../../config/headgate.schema.json", import.meta.url), jsonSchemaText());
 const text = readFileSync(page, "utf8");
-writeFileSync(page, text.slice(0, text.indexOf(begin) + begin.length) + configTable() + text.slice(text.indexOf(end)));
+writeFileSync(
+  page,
+  text.slice(0, text.indexOf(begin) + begin.length) + configReference() + text.slice(text.indexOf(end)),
+);

@@ -1,6 +1,5 @@
-// YAML text to what it says, with the place of each value. Syntax errors are values, all of them; aliases are followed
-// within bounds, so that no document grows beyond what was written. Messages never quote the text: it may hold a
-// secret.
+// Parses YAML text into values with their places. All syntax errors are returned. Aliases are followed within bounds, so
+// that no document grows far beyond what was written. Messages never quote the text, because it may contain a secret.
 import {
   type Alias,
   isAlias,
@@ -61,7 +60,7 @@ export function readYaml(
   }
   if (document === undefined || document.contents === null) return { raw: undefined, errors: [] };
   const walk = new Walk(originAt, refuse);
-  const raw = walk.read(document.contents, { path, depth: 0 }, 0);
+  const raw = walk.read(document.contents, { path }, 0);
   return { raw: walk.isComplete ? raw : undefined, errors: walk.errors };
 }
 
@@ -88,9 +87,9 @@ function explain(error: YAMLError): string {
 
 class Walk {
   readonly errors: ConfigError[] = [];
-  /** False: what an alias stood for is not known, or the rest was not read. The keys around it cannot be judged. */
+  /** False: the target of an alias is not known, or the rest was not read. The keys around it cannot be judged. */
   isComplete = true;
-  /** The last of each name so far. */
+  /** The last node of each anchor so far. */
   readonly #anchored = new Map<string, Node>();
   readonly #originAt: (offset: number) => Origin;
   readonly #refuse: (offset: number, message: string) => ConfigError;
@@ -104,44 +103,47 @@ class Walk {
   }
 
   /** `offset`: where the value would stand, if there is none. */
-  read(node: Node | null, place: Place, offset: number): Raw {
+  read(node: Node | null, { path, aliasAt }: Place, offset: number): Raw {
     const start = node?.range?.[0] ?? offset;
-    const at = place.aliasAt ?? this.#originAt(start);
+    const at = aliasAt ?? this.#originAt(start);
     const nothing: Raw = { kind: "scalar", at, value: null };
-    if (node === null || !this.#hasRoomFor(node, place, start)) return nothing;
-    if (isAlias(node)) return this.#follow(node, { ...place, depth: place.depth + 1, aliasAt: at }, start) ?? nothing;
-    this.#remember(node, place);
-    if (isMap(node)) return { kind: "mapping", at, entries: this.#entries(node, place, start) };
+    if (node === null || !this.#hasRoomFor(node, path, start)) return nothing;
+    if (isAlias(node)) return this.#follow(node, { path, aliasAt: at }, start) ?? nothing;
+    if (aliasAt === undefined) this.#remember(node);
+    if (isMap(node)) return { kind: "mapping", at, entries: this.#entries(node, { path, aliasAt }, start) };
     if (isSeq(node)) {
-      const items = node.items.map((item, i) => this.read(item as Node | null, below(place, String(i)), start));
-      return { kind: "list", at, items };
+      const items = node.items as (Node | null)[];
+      return {
+        kind: "list",
+        at,
+        items: items.map((item, i) => this.read(item, { path: [...path, String(i)], aliasAt }, start)),
+      };
     }
     return isScalar(node) ? { kind: "scalar", at, value: scalarOf(node.value) } : nothing;
   }
 
-  #entries(map: YAMLMap, place: Place, offset: number): RawEntry[] {
+  #entries(map: YAMLMap, { path, aliasAt }: Place, offset: number): RawEntry[] {
     const firstLines = new Map<string, string>();
     return map.items.map((pair) => {
       const keyNode = pair.key as Node | null;
       const keyRange = keyNode?.range ?? [offset, offset];
-      const keyAt = place.aliasAt ?? this.#originAt(keyRange[0]);
+      const keyAt = aliasAt ?? this.#originAt(keyRange[0]);
       const key = isScalar(keyNode) ? String(keyNode.value) : "?";
-      if (keyNode !== null) this.#remember(keyNode, place);
-      const inside = below(place, key);
+      if (keyNode !== null && aliasAt === undefined) this.#remember(keyNode);
+      const inside = [...path, key];
       const first = firstLines.get(key);
       if (first === undefined)
         firstLines.set(key, keyAt.kind === "file" ? ` (the first is in line ${keyAt.line})` : "");
-      else this.errors.push(valueError(keyAt, joinPath(inside.path), "a second one", `one${first}`));
-      return { key, keyAt, value: this.read(pair.value as Node | null, inside, keyRange[1]) };
+      else this.errors.push(valueError(keyAt, joinPath(inside), "a second one", `one${first}`));
+      return { key, keyAt, value: this.read(pair.value as Node | null, { path: inside, aliasAt }, keyRange[1]) };
     });
   }
 
-  #remember(node: Node, { aliasAt }: Place): void {
-    const anchor = isAlias(node) ? undefined : node.anchor;
-    if (anchor !== undefined && aliasAt === undefined) this.#anchored.set(anchor, node);
+  #remember(node: Node): void {
+    if (!isAlias(node) && node.anchor !== undefined) this.#anchored.set(node.anchor, node);
   }
 
-  /** The library's own way looks through the document for each alias. */
+  /** The library's own lookup goes through the whole document for each alias. */
   #follow(alias: Alias, place: Place, offset: number): Raw | undefined {
     const target = this.#anchored.get(alias.source);
     if (target !== undefined) return this.read(target, place, offset);
@@ -149,13 +151,13 @@ class Walk {
     return undefined;
   }
 
-  /** An alias that holds itself ends here as well. The rest of such a document is not worth reading. */
-  #hasRoomFor(node: Node, { depth }: Place, offset: number): boolean {
+  /** Ends an alias that contains itself as well. The rest of such a document is not read. */
+  #hasRoomFor(node: Node, path: readonly string[], offset: number): boolean {
     if (this.#isExhausted) return false;
     this.#nodes += 1;
     if (isAlias(node)) this.#aliases += 1;
     const counts = [
-      [depth, maxDepth, "levels"],
+      [isAlias(node) ? 0 : path.length, maxDepth, "levels"],
       [this.#nodes, maxNodes, "values"],
       [this.#aliases, maxAliases, "aliases"],
     ] as const;
@@ -174,13 +176,8 @@ class Walk {
 
 interface Place {
   readonly path: readonly string[];
-  readonly depth: number;
-  /** What an alias stands for is reported where the alias stands, since that is the key that is wrong. */
-  readonly aliasAt?: Origin;
-}
-
-function below(place: Place, key: string): Place {
-  return { ...place, path: [...place.path, key], depth: place.depth + 1 };
+  /** A value behind an alias is reported at the alias, because the key there is what is wrong. */
+  readonly aliasAt?: Origin | undefined;
 }
 
 function scalarOf(value: unknown): Scalar {

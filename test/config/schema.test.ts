@@ -8,9 +8,9 @@ import { jsonSchema, jsonSchemaText } from "../../src/config/json-schema.ts";
 import { loadSettings, packagedConfigFile } from "../../src/config/load.ts";
 import { allEntries } from "../../src/config/paths.ts";
 import { type Raw, rawAt } from "../../src/config/raw.ts";
+import { configReference } from "../../src/config/reference.ts";
 import { schema } from "../../src/config/schema.ts";
 import { validateConfig } from "../../src/config/validate.ts";
-import { configTable } from "../../src/config/written.ts";
 import { readYaml } from "../../src/config/yaml-source.ts";
 
 const packagedText = readFileSync(packagedConfigFile, "utf8");
@@ -124,21 +124,29 @@ test("no two keys share a variable", () => {
 
 test("every default is one its own key accepts", () => {
   for (const { path, node } of allEntries()) {
-    if (node.kind === "leaf") expect([path, node.read(node.default).ok]).toEqual([path, true]);
+    if (node.kind === "leaf") expect([path, node.parse(node.default)]).not.toEqual([path, undefined]);
     else
       for (const value of [node.default].flat())
-        expect([path, node.item.read(value as string).ok]).toEqual([path, true]);
+        expect([path, node.item.parse(value as string)]).not.toEqual([path, undefined]);
   }
 });
 
-test("the table has a row for every key, with default, bounds and meaning", () => {
-  const rows = configTable().trim().split("\n");
-  expect(rows).toHaveLength(allEntries().length + 2);
-  expect(rows[0]).toBe("| key | default | allowed | meaning |");
-  expect(rows).toContain("| `policies[0].window` | `60s` | 100ms to 1d | The length of the window. |");
+test("the reference has a row for every key, with variable, default, bounds and meaning", () => {
+  const rows = configReference()
+    .split("\n")
+    .filter((line) => line.startsWith("| `"));
+  for (const { path, node } of allEntries()) {
+    const row = rows.find((line) => line.includes(`<br>\`${variableName(path)}\` |`));
+    expect(row?.split(/(?<!\\) \| /).slice(1)).toEqual([
+      expect.stringMatching(/^`.+`$/),
+      expect.stringContaining(node.expected.replaceAll("|", "\\|")),
+      `${node.description.replaceAll("|", "\\|")} |`,
+    ]);
+  }
   expect(rows).toContain(
-    "| `routes` | `[/v1/, /v2/]` | 1 to 64 of them | The path prefixes that are limited and proxied. |",
+    "| `policies[0].window`<br>`HEADGATE_POLICIES_0_WINDOW` | `60s` | a duration from 100ms to 1d | Length of the sliding window. |",
   );
+  expect(rows).toContainEqual(expect.stringMatching(/^\| `listen\.tls` \| {2}\| a mapping \| TLS /));
   expect(rows.every((row) => row.match(/(?<!\\)\|/g)?.length === 5)).toBe(true);
 });
 

@@ -1,27 +1,21 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import {
-  durationPattern,
-  formatDuration,
-  formatSize,
-  parseDuration,
-  parseSize,
-  sizePattern,
-} from "../../src/config/units.ts";
+import { durationPattern, parseDuration, parseSize, sizePattern } from "../../src/config/units.ts";
 
-test("a duration survives being written and read", () => {
+test("a duration is its quantity times its unit, in milliseconds", () => {
+  const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
   fc.assert(
-    fc.property(fc.nat({ max: 2 ** 31 - 1 }), fc.constantFrom(1, 1000, 60_000, 3_600_000), (quantity, unit) => {
-      const ms = quantity * unit;
-      expect(parseDuration(formatDuration(ms))).toBe(ms);
+    fc.property(fc.nat({ max: 2 ** 20 }), fc.constantFrom(...Object.entries(units)), (quantity, [unit, ms]) => {
+      expect(parseDuration(`${quantity}${unit}`)).toBe(quantity * ms);
     }),
   );
 });
 
-test("a size survives being written and read", () => {
+test("a size is its quantity times its unit, in bytes", () => {
   fc.assert(
     fc.property(fc.nat({ max: 8191 }), fc.nat({ max: 4 }), (quantity, power) => {
-      expect(parseSize(formatSize(quantity * 1024 ** power))).toBe(quantity * 1024 ** power);
+      const unit = ["B", "KiB", "MiB", "GiB", "TiB"][power];
+      expect(parseSize(`${quantity}${unit}`)).toBe(quantity * 1024 ** power);
     }),
   );
 });
@@ -74,16 +68,4 @@ test.each([
 
 test.each(["", "10", "MiB", "1.5MiB", "10 MiB", "10mib", "10M", "-1B", "99999TiB"])("%j is no size", (text) => {
   expect(parseSize(text)).toBeUndefined();
-});
-
-test("the shortest exact spelling is chosen", () => {
-  expect([0, 1, 1500, 90_000, 120_000, 86_400_000].map(formatDuration)).toEqual([
-    "0ms",
-    "1ms",
-    "1500ms",
-    "90s",
-    "2m",
-    "1d",
-  ]);
-  expect([0, 1000, 1024, 10_485_760].map(formatSize)).toEqual(["0B", "1000B", "1KiB", "10MiB"]);
 });

@@ -1,0 +1,64 @@
+// The reference of all keys in docs/configuration.md: a table for each section with the environment variable, the
+// default, the accepted values and the meaning of each key.
+import type { Item, Leaf, List, Node } from "./definition.ts";
+import { variableName } from "./environment.ts";
+import { isListOfLeaves } from "./paths.ts";
+import { schema } from "./schema.ts";
+import { flow } from "./written.ts";
+
+export function configReference(): string {
+  const nodes = Object.entries(schema.keys);
+  const sections = nodes.filter(([, node]) => keysOf(node) !== undefined);
+  const others = nodes.filter(([, node]) => keysOf(node) === undefined);
+  return [
+    ...sections.map(([key, node]) => table(`\`${key}\``, node.description, rows(node, [key]))),
+    table(
+      "Keys outside of a section",
+      "",
+      others.flatMap(([key, node]) => rows(node, [key])),
+    ),
+  ].join("\n");
+}
+
+function table(title: string, description: string, rows: readonly string[]): string {
+  const intro = description === "" ? [] : [description, ""];
+  return [
+    `### ${title}`,
+    "",
+    ...intro,
+    "| key | default | accepted | meaning |",
+    "|---|---|---|---|",
+    ...rows,
+    "",
+  ].join("\n");
+}
+
+function rows(node: Node, path: readonly string[]): string[] {
+  if (node.kind === "leaf" || (node.kind === "list" && isListOfLeaves(node))) return [row(node, path)];
+  const below = node.kind === "list" ? [...path, "0"] : path;
+  return Object.entries(keysOf(node) ?? {}).flatMap(([key, child]) => {
+    const isSection = child.kind === "section";
+    const intro = isSection ? [cells([`\`${[...below, key].join(".")}\``, "", "a mapping", child.description])] : [];
+    return [...intro, ...rows(child, [...below, key])];
+  });
+}
+
+function row(node: Leaf<unknown> | List<Item>, path: readonly string[]): string {
+  const key = path.join(".").replaceAll(/\.(\d+)/g, "[$1]");
+  const accepted = node.kind === "list" && node.item.kind === "leaf" ? `; each ${node.item.expected}` : "";
+  return cells([
+    `\`${key}\`<br>\`${variableName(path)}\``,
+    `\`${flow(node.default)}\``,
+    node.expected + accepted,
+    node.description,
+  ]);
+}
+
+const cells = (texts: readonly string[]): string =>
+  `| ${texts.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`;
+
+/** Of a section, or of the sections in a list. */
+function keysOf(node: Node) {
+  if (node.kind === "list") return node.item.kind === "section" ? node.item.keys : undefined;
+  return node.kind === "section" ? node.keys : undefined;
+}
