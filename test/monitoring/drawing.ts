@@ -24,6 +24,7 @@ interface Box {
 const columnPx = 50;
 const rowPx = 34;
 const gapPx = 6;
+const timeLabelPx = 30;
 const palette = ["#73bf69", "#f2cc0c", "#8ab8ff", "#ff780a", "#f2495c", "#5794f2", "#b877d9", "#e0b400", "#37872d"];
 /** Grafana's colour `text` in its dark theme. */
 const textColor = "#ccccdc";
@@ -117,11 +118,14 @@ function chart({ panel, lines }: DrawnPanel, { w, h }: Box, seconds: number): st
       `<line x1="${plot.x}" x2="${plot.x + plot.w}" y1="${round(y(mark))}" y2="${round(y(mark))}" stroke="#2b2e35"/>` +
       `<text x="${plot.x - 6}" y="${round(y(mark) + 4)}" text-anchor="end" fill="#8e8e99">${written(mark, unit)}</text>`,
   );
-  const minutes = Math.floor(seconds / 60);
-  const times = Array.from({ length: minutes + 1 }, (_, i) => {
-    const at = plot.x + ((i * 60) / seconds) * plot.w;
-    return `<text x="${round(at)}" y="${plot.y + plot.h + 14}" text-anchor="middle" fill="#8e8e99">${i}:00</text>`;
-  });
+  const minutePx = (60 / seconds) * plot.w;
+  const minutes = Array.from({ length: Math.floor(seconds / 60) + 1 }, (_, i) => i);
+  const times = minutes
+    .filter((i) => i % Math.ceil(timeLabelPx / minutePx) === 0)
+    .map((i) => {
+      const at = round(plot.x + i * minutePx);
+      return `<text x="${at}" y="${plot.y + plot.h + 14}" text-anchor="middle" fill="#8e8e99">${i}:00</text>`;
+    });
   const paths = lines.map((line, i) => {
     const color = colorOf(panel, line.name, i);
     const top = polyline(tops[i] ?? [], x, y);
