@@ -2,7 +2,7 @@
 // below this file knows of another part; what happens to a request stands in pipeline.ts.
 import { randomUUID } from "node:crypto";
 import { startAdmin } from "./admin/server.ts";
-import { readRegularFile } from "./config/regular-file.ts";
+import { watchFiles } from "./config/watched-files.ts";
 import { type ClientAddressRules, readPeer } from "./core/client-address.ts";
 import type { Clock } from "./core/clock.ts";
 import { ResponseFields } from "./core/fields.ts";
@@ -13,16 +13,19 @@ import { createPathReader } from "./core/request-path.ts";
 import type { Settings } from "./core/settings.ts";
 import type { TunnelEnd } from "./core/tunnel-end.ts";
 import { upgradeProtocols } from "./core/upgrade.ts";
+import { upstreamTargets } from "./core/upstream.ts";
 import type { Exchange } from "./exchange/exchange.ts";
 import { MemoryLimiter } from "./limits/memory-store.ts";
 import { TrafficServer } from "./listener/traffic-server.ts";
 import { createDecide } from "./pipeline.ts";
+import { createFileLog } from "./telemetry/file-log.ts";
 import type { Logger } from "./telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
 import { createUpstreamEventLog } from "./telemetry/upstream-events.ts";
 import { type ForwarderOptions, Forwarding } from "./upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "./upstream/name-lookup.ts";
 import { trustedRequestId, upstreamRequestFields } from "./upstream/request-fields.ts";
+import { upstreamTlsFiles } from "./upstream/tls-files.ts";
 import { openUpstream, type Upstream } from "./upstream/upstream.ts";
 import { createAuthenticator } from "./wiring/authenticators.ts";
 import { openCertificate } from "./wiring/certificate.ts";
@@ -69,7 +72,7 @@ export class ListenFailed extends Error {
   }
 }
 
-/** Rejects with a ListenFailed, a TokenFileProblem or a CertificateProblem; nothing is left open then. */
+/** Rejects with a ListenFailed or a FilesError; nothing is left open then. */
 export async function startGateway(settings: Settings, options: GatewayOptions): Promise<Gateway> {
   const { log } = options;
   const { server, telemetry, stopChecking, openExtAuth, close } = await createParts(settings, options);
@@ -125,7 +128,7 @@ interface Parts {
   readonly telemetry: Telemetry;
   /** The upstream's addresses are asked no more how they are. */
   readonly stopChecking: () => void;
-  /** Rejects with a TokenFileProblem or a ListenFailed. */
+  /** Rejects with a FilesError or a ListenFailed. */
   readonly openExtAuth: () => Promise<ExtAuthListeners>;
   /** Takes down what is not a listener. */
   readonly close: () => Promise<void>;
@@ -156,7 +159,8 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     upstreamAddresses: () => upstream.addresses(),
     clientConnections: () => server.connectionCount,
     tokens: () => authenticator.tokens(),
-    certificate: () => certificate?.inUse ?? null,
+    certificate: () =>
+      certificate === null ? null : { expiresMs: certificate.value.expiresMs, isCurrent: certificate.isCurrent },
   });
   const rules = requestRules(settings, clientAddress);
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
@@ -200,7 +204,7 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
   };
 }
 
-function createUpstream(
+async function createUpstream(
   { upstream, upgrade }: Settings,
   options: GatewayOptions,
   onTunnelEnd: (end: TunnelEnd) => void,
@@ -209,7 +213,10 @@ function createUpstream(
   if (upstream.tls.insecureSkipVerify) {
     log.warn("upstream.tls.insecureSkipVerify is true: anybody on the way can pose as the upstream");
   }
-  const parts = { ...upgrade, nowMs: clock.monotonicMs, names, readFile: readRegularFile, onEnd: onTunnelEnd };
+  const { isTls } = upstreamTargets(upstream);
+  const files = upstreamTlsFiles(upstream.tls);
+  const tlsFiles = isTls ? await watchFiles(files, createFileLog(log, "files of upstream.tls")) : null;
+  const parts = { ...upgrade, nowMs: clock.monotonicMs, names, tlsFiles, onEnd: onTunnelEnd };
   return openUpstream(upstream, parts, createUpstreamEventLog(log, clock));
 }
 

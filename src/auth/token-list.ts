@@ -1,13 +1,28 @@
-// A list of the tokens that pass, known by their SHA-256 digests. Tokens themselves are neither stored nor compared.
+// Mode `tokens`: a list of the tokens that pass, known by their SHA-256 digests. The tokens themselves are neither stored
+// nor compared.
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
+import type { Authenticator } from "../core/authenticator.ts";
+import type { Watched } from "../core/file-group.ts";
+import { presence } from "./presence.ts";
+
+export function createTokenListAuthenticator(file: Watched<TokenList>): Authenticator {
+  return {
+    verify(credential) {
+      if (credential.kind !== "token") return presence(credential);
+      return file.value.has(credential.token) ? "accepted" : "invalid";
+    },
+    tokens: () => ({ listed: file.value.size, isCurrent: file.isCurrent }),
+    close: () => file.close(),
+  };
+}
 
 export class TokenList {
-  // Digests are looked up under a name that nobody outside this process can predict, so the time of a look-up says
-  // nothing about how much of a guess was right; the digests themselves are then compared in constant time.
+  // Digests are looked up by a name that nobody outside this process can predict, so the time of a lookup does not show
+  // how much of a guess was right. The digests themselves are then compared in constant time.
   readonly #pepper = randomBytes(32);
   readonly #digests = new Map<string, Buffer>();
 
-  /** Hex, as the file has them. */
+  /** `digests` are in hex. */
   constructor(digests: readonly string[]) {
     for (const hex of digests) {
       const digest = Buffer.from(hex, "hex");

@@ -1,30 +1,29 @@
-// The text of a tokens file: SHA-256 digests in hex, one a line. Pure. Never repeats what it refuses: somebody may have
-// put the token itself where its digest belongs.
-
-export type ParsedTokens =
-  | {
-      readonly ok: true;
-      /** Lower-case hex, in the order of the file. */
-      readonly digests: string[];
-    }
-  | { readonly ok: false; readonly errors: TokenLineError[] };
-
-export interface TokenLineError {
-  /** From 1. */
-  readonly line: number;
-  readonly found: string;
-  readonly expected: string;
-}
+// A file of tokens: SHA-256 digests in hex, one per line. Never quotes what it refuses, because somebody may have written
+// the token itself in place of its digest.
+import type { FileGroup } from "../core/file-group.ts";
+import { TokenList } from "./token-list.ts";
 
 const expected = 'a SHA-256 digest of 64 hex digits, as "headgate token" prints it';
 
-/** Of a file in which there is none. Whoever starts with it made a mistake; whoever empties it revokes every token. */
-export const noDigest: TokenLineError = { line: 1, found: "no digest in the file", expected };
+/** A start without a digest is a mistake; a file that is emptied later revokes every token. */
+export function tokensFile(key: string, path: string | null): FileGroup<TokenList> {
+  return {
+    paths: { [key]: path },
+    parse(texts, isStart) {
+      const text = texts[key];
+      if (text === undefined) return { ok: false, flaws: [] };
+      const { digests, errors } = parseTokens(text);
+      if (isStart && digests.length + errors.length === 0) errors.push({ line: 1, found: "no digest in the file" });
+      if (errors.length === 0) return { ok: true, value: new TokenList(digests) };
+      return { ok: false, flaws: errors.map((error) => ({ key, ...error, expected })) };
+    },
+  };
+}
 
-/** Blank lines and what follows a `#` are ignored. */
-export function parseTokens(text: string): ParsedTokens {
+/** Digests in lower case. Blank lines and what follows a `#` are ignored. */
+export function parseTokens(text: string): { digests: string[]; errors: { line: number; found: string }[] } {
   const digests: string[] = [];
-  const errors: TokenLineError[] = [];
+  const errors: { line: number; found: string }[] = [];
   for (const [index, line] of text
     .replace(/^\uFEFF/, "")
     .split(/\r\n|\n|\r/)
@@ -32,9 +31,9 @@ export function parseTokens(text: string): ParsedTokens {
     const entry = line.replace(/#.*$/s, "").trim();
     if (entry === "") continue;
     if (/^[0-9a-f]{64}$/i.test(entry)) digests.push(entry.toLowerCase());
-    else errors.push({ line: index + 1, found: describe(entry), expected });
+    else errors.push({ line: index + 1, found: describe(entry) });
   }
-  return errors.length > 0 ? { ok: false, errors } : { ok: true, digests };
+  return { digests, errors };
 }
 
 function describe(entry: string): string {

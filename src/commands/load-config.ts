@@ -4,10 +4,8 @@ import { renderConfigError } from "../config/config-error.ts";
 import { type LoadedSettings, loadSettings } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
 import type { ConfigArguments } from "./arguments.ts";
+import { judgeFiles } from "./file-errors.ts";
 import type { CommandIo } from "./io.ts";
-import { readTlsFiles } from "./tls-files.ts";
-import { tokensFileErrors } from "./tokens-file-errors.ts";
-import { upstreamTlsErrors } from "./upstream-tls-errors.ts";
 
 export type LoadedConfig = Extract<LoadedSettings, { ok: true }>;
 
@@ -17,13 +15,8 @@ export async function loadConfig(
   io: CommandIo,
 ): Promise<LoadedConfig | undefined> {
   const loaded = loadSettings({ file, env: io.env, cwd: io.cwd, overrides });
-  const tls = await readTlsFiles(loaded.files, io.cwd, systemClock.wallMs());
-  const errors = [
-    ...(loaded.ok ? [] : loaded.errors.map(renderConfigError)),
-    ...(await tokensFileErrors(loaded.files, io.cwd)),
-    ...tls.errors,
-    ...(await upstreamTlsErrors(loaded.files, io.cwd)),
-  ];
-  io.err([...errors, ...tls.warnings].map((line) => `${line}\n`).join(""));
+  const files = await judgeFiles(loaded.files, io.cwd, systemClock.wallMs());
+  const errors = [...(loaded.ok ? [] : loaded.errors.map(renderConfigError)), ...files.errors];
+  io.err([...errors, ...files.warnings].map((line) => `${line}\n`).join(""));
   return loaded.ok && errors.length === 0 ? loaded : undefined;
 }

@@ -1,14 +1,12 @@
 // Runs a gateway from start to drain, for the commands that do. A start that fails says why in one line and leaves
 // nothing open; the first signal drains, the second ends at once.
-import { TokenFileProblem } from "../auth/tokens-file-authenticator.ts";
+import { FilesError } from "../config/watched-files.ts";
 import { systemClock } from "../core/clock.ts";
 import { fitOpenFiles } from "../core/open-files.ts";
 import type { Settings } from "../core/settings.ts";
 import { type Gateway, ListenFailed, startGateway } from "../gateway.ts";
-import { CertificateProblem } from "../listener/certificate-files.ts";
 import { openDestination } from "../telemetry/destination.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
-import { TlsFilesProblem } from "../upstream/upstream-tls.ts";
 import { exitCodes, signalExitCodes, type TerminationSignal } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
 
@@ -38,9 +36,7 @@ export async function serve(
     });
   } catch (error) {
     io.err(`headgate: ${explainStartFailure(error)}\n`);
-    const problems = [TokenFileProblem, CertificateProblem, TlsFilesProblem];
-    const isConfig = problems.some((problem) => error instanceof problem);
-    return isConfig ? exitCodes.config : exitCodes.unavailable;
+    return error instanceof FilesError ? exitCodes.config : exitCodes.unavailable;
   }
   onReady(gateway);
   const signal = await signals.first;
@@ -83,11 +79,8 @@ function collectSignals(io: CommandIo): { first: Promise<TerminationSignal>; sec
 }
 
 function explainStartFailure(error: unknown): string {
-  if (error instanceof TokenFileProblem) return `${error.key}: the file cannot be used`;
-  if (error instanceof CertificateProblem) return "listen.tls: the files cannot be used";
-  if (error instanceof TlsFilesProblem) {
-    return `upstream.tls: the files cannot be used (${error.errors.map(({ key }) => key).join(", ")})`;
-  }
+  if (error instanceof FilesError)
+    return `the files of ${error.errors.map(({ key }) => key).join(", ")} cannot be used`;
   if (!(error instanceof ListenFailed)) throw error;
   const { host, port } = error.address;
   return `cannot listen on ${host}:${port} (${error.listener}): ${explainListenFailure(error.cause)}`;

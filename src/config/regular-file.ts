@@ -2,7 +2,6 @@
 // refused, whatever they would have said. Everything that the gateway reads, it reads in this way.
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
 import { open } from "node:fs/promises";
-import type { ReadFile } from "../core/read-file.ts";
 
 export class NoRegularFile extends Error {
   readonly code = "ENOTREGULAR";
@@ -16,15 +15,15 @@ export class NoRegularFile extends Error {
 const flags = constants.O_RDONLY | constants.O_NONBLOCK;
 
 /** Rejects with a NoRegularFile, or with what the system says. */
-export const readRegularFile: ReadFile = async (path, encoding) => {
+export async function readRegularFile(path: string): Promise<string> {
   const file = await open(path, flags);
   try {
     refuseOthers(await file.stat());
-    return await file.readFile(encoding);
+    return await file.readFile("utf8");
   } finally {
     await file.close();
   }
-};
+}
 
 /** For what is read before anything else can go on. */
 export function readRegularFileSync(path: string): Buffer {

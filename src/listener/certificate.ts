@@ -1,48 +1,65 @@
-// What the files of `listen.tls` hold, judged before they are used: whether each can be read as what it should be and
-// whether they belong together. Never repeats what is in a file: one of them is a secret, and any may be the wrong one.
+// The files of `listen.tls`, judged before they are used: whether each can be parsed, and whether they belong together.
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
+import type { FileFlaw, FileGroup, FilesReading } from "../core/file-group.ts";
 import { openSslReason, readCertificates, readPrivateKey } from "../core/pem.ts";
 
 export interface CertificateTexts {
   readonly cert: string;
   readonly key: string;
+  /** Null asks clients for no certificate. */
   readonly clientCa: string | null;
 }
 
-export type TlsFile = keyof CertificateTexts;
-
-export interface CertificateFlaw {
-  readonly file: TlsFile;
-  readonly found: string;
-  readonly expected: string;
+export interface Certificate extends CertificateTexts {
+  /** Unix milliseconds. */
+  readonly validFromMs: number;
+  /** Unix milliseconds, exclusive. */
+  readonly expiresMs: number;
 }
 
-export type CertificateReading =
-  | {
-      readonly ok: true;
-      /** Unix milliseconds, both: the first from which on, and the first at which no more. */
-      readonly validFromMs: number;
-      readonly expiresMs: number;
-    }
-  | { readonly ok: false; readonly flaws: readonly CertificateFlaw[] };
+type File = keyof CertificateTexts;
 
 const expected = {
-  cert: "the server's certificate in PEM, followed by those that vouch for it",
+  cert: "the server's certificate in PEM, then the intermediate certificates",
   key: "the private key of that certificate in PEM, without a passphrase",
-  clientCa: "the certificates of the authorities that vouch for clients, in PEM",
+  clientCa: "the certificates of the authorities of clients, in PEM",
 } as const;
 
-export function readCertificate({ cert, key, clientCa }: CertificateTexts): CertificateReading {
-  const own = readCertificates(cert, parseCertificate);
-  const secret = readPrivateKey(key, createPrivateKey);
+export function certificateFiles({
+  cert,
+  key,
+  clientCa,
+}: Readonly<Record<File, string | null>>): FileGroup<Certificate> {
+  return {
+    paths: { "listen.tls.cert": cert, "listen.tls.key": key, "listen.tls.clientCa": clientCa },
+    parse: (texts) =>
+      readCertificate({
+        cert: texts["listen.tls.cert"],
+        key: texts["listen.tls.key"],
+        clientCa: texts["listen.tls.clientCa"] ?? null,
+      }),
+  };
+}
+
+/** Judges what is there; without certificate and key there is no value. */
+export function readCertificate(texts: {
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+  readonly clientCa: string | null;
+}): FilesReading<Certificate> {
+  const { cert, key, clientCa } = texts;
+  const own = cert === undefined ? null : readCertificates(cert, parseCertificate);
+  const secret = key === undefined ? null : readPrivateKey(key, createPrivateKey);
   const flaws = [
-    ...own.flaws.map((found) => flaw("cert", found)),
-    ...(secret.ok ? [] : [flaw("key", secret.flaw)]),
+    ...(own?.flaws ?? []).map((found) => flaw("cert", found)),
+    ...(secret?.ok === false ? [flaw("key", secret.flaw)] : []),
     ...(clientCa === null ? [] : authorityFlaws(clientCa).map((found) => flaw("clientCa", found))),
   ];
-  const [leaf] = own.certificates;
-  if (flaws.length > 0 || leaf === undefined || !secret.ok) return { ok: false, flaws };
+  const leaf = own?.certificates[0];
+  if (flaws.length > 0 || cert === undefined || key === undefined || leaf === undefined || !secret?.ok) {
+    return { ok: false, flaws };
+  }
   if (!leaf.checkPrivateKey(secret.key)) {
     return { ok: false, flaws: [flaw("key", "a key that does not belong to the certificate")] };
   }
@@ -51,7 +68,8 @@ export function readCertificate({ cert, key, clientCa }: CertificateTexts): Cert
   } catch (cause) {
     return { ok: false, flaws: [flaw("cert", openSslReason(cause))] };
   }
-  return { ok: true, validFromMs: leaf.validFromDate.getTime(), expiresMs: leaf.validToDate.getTime() };
+  const [validFromMs, expiresMs] = [leaf.validFromDate.getTime(), leaf.validToDate.getTime()];
+  return { ok: true, value: { cert, key, clientCa, validFromMs, expiresMs } };
 }
 
 function authorityFlaws(clientCa: string): string[] {
@@ -60,14 +78,14 @@ function authorityFlaws(clientCa: string): string[] {
   return [...flaws, ...others.map(() => "a certificate of no authority")];
 }
 
-const flaw = (file: TlsFile, found: string): CertificateFlaw => ({ file, found, expected: expected[file] });
+const flaw = (file: File, found: string): FileFlaw => ({ key: `listen.tls.${file}`, found, expected: expected[file] });
 const parseCertificate = (pem: string): X509Certificate => new X509Certificate(pem);
 
 const day = 24 * 3600 * 1000;
 
-/** What an operator should hear of a certificate that can be used all the same; null if there is nothing to say. */
+/** What an operator should know about a valid certificate; null if there is nothing to say. */
 export function certificateWarning(
-  { validFromMs, expiresMs }: { readonly validFromMs: number; readonly expiresMs: number },
+  { validFromMs, expiresMs }: Pick<Certificate, "validFromMs" | "expiresMs">,
   wallMs: number,
 ): string | null {
   if (wallMs >= expiresMs) return "has expired";

@@ -4,11 +4,12 @@
 import { constants } from "node:crypto";
 import type { Socket } from "node:net";
 import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
+import type { Watched } from "../core/file-group.ts";
 import type { TlsFailure } from "../core/tls.ts";
-import type { CertificateTexts } from "./certificate.ts";
+import type { Certificate, CertificateTexts } from "./certificate.ts";
 
 export interface TlsHandshakesOptions {
-  readonly certificate: { readonly texts: CertificateTexts; onChange: (texts: CertificateTexts) => void };
+  readonly certificate: Watched<Certificate>;
   /** Whether HTTP/2 is offered. */
   readonly http2: boolean;
   /** For the first bytes, and then for the handshake. */
@@ -37,7 +38,7 @@ export class TlsHandshakes {
   constructor({ certificate, http2, timeoutMs, onFailure }: TlsHandshakesOptions) {
     this.#timeoutMs = timeoutMs;
     this.#onFailure = onFailure;
-    this.#server = createServer({ ...contextOptions(certificate.texts, http2), handshakeTimeout: timeoutMs });
+    this.#server = createServer({ ...contextOptions(certificate.value, http2), handshakeTimeout: timeoutMs });
     this.#server.on("secureConnection", (socket) => this.#onSecure(socket));
     this.#server.on("tlsClientError", (error, socket) => this.#onFailed(error, socket));
     // New handshakes use the new certificate; open connections keep the one they have.

@@ -14,10 +14,6 @@ export interface UpstreamEventLog {
   readonly onHealthy: (address: string) => void;
   readonly onLookupFailed: (name: string, error: Error, isKnown: boolean) => void;
   readonly onLookupRecovered: (name: string) => void;
-  readonly tls: {
-    readonly onReload: () => void;
-    readonly onError: (errors: readonly { readonly key: string; readonly found: string }[]) => void;
-  };
 }
 
 export function createUpstreamEventLog(log: Logger, clock: Clock): UpstreamEventLog {
@@ -46,9 +42,5 @@ export function createUpstreamEventLog(log: Logger, clock: Clock): UpstreamEvent
       log.warn({ name, code }, `upstream name not looked up, ${meanwhile}`);
     },
     onLookupRecovered: (name) => log.info({ name }, "upstream name looked up again"),
-    tls: {
-      onReload: () => log.info("files of upstream.tls reread"),
-      onError: (errors) => log.error({ errors }, "files of upstream.tls not usable, what was read before stays in use"),
-    },
   };
 }

@@ -1,55 +1,28 @@
-// The PEM files behind upstream.tls, read and judged: all that is wrong with them is told at once, by key and file, and
-// never with anything of what is in them.
+// The files of `upstream.tls`, judged before they are used: whether each can be parsed, and whether they belong together.
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { createSecureContext, type SecureContext } from "node:tls";
-import { asError } from "../core/failure.ts";
+import type { FileFlaw, FileGroup, FilesReading } from "../core/file-group.ts";
 import { readCertificates, readPrivateKey } from "../core/pem.ts";
-import type { ReadFile } from "../core/read-file.ts";
 import type { UpstreamTlsSettings } from "../core/upstream.ts";
 
-export type TlsFileKey = "ca" | "cert" | "key";
+type File = "ca" | "cert" | "key";
 
-/** Absolute. */
-export type TlsFilePaths = Pick<UpstreamTlsSettings, TlsFileKey>;
-
-export type TlsFileError = { readonly key: TlsFileKey; readonly file: string } & (
-  | { readonly kind: "unreadable"; readonly cause: Error }
-  | { readonly kind: "invalid"; readonly found: string; readonly expected: string }
-);
-
-/** The text of each file that is configured, or why there is none. */
-export type TlsTexts = ReadonlyMap<TlsFileKey, string | Error>;
-
-export type TlsFilesJudged =
-  | { readonly ok: true; readonly context: SecureContext }
-  | { readonly ok: false; readonly errors: readonly TlsFileError[] };
-
-const keys: readonly TlsFileKey[] = ["ca", "cert", "key"];
-
-export async function readTlsTexts(tls: TlsFilePaths, readFile: ReadFile): Promise<TlsTexts> {
-  const texts = new Map<TlsFileKey, string | Error>();
-  for (const key of keys) {
-    const file = tls[key];
-    if (file !== null) texts.set(key, await readFile(file, "latin1").catch(asError));
-  }
-  return texts;
+export function upstreamTlsFiles({ ca, cert, key }: Pick<UpstreamTlsSettings, File>): FileGroup<SecureContext> {
+  return {
+    paths: { "upstream.tls.ca": ca, "upstream.tls.cert": cert, "upstream.tls.key": key },
+    parse: (texts) =>
+      readTlsTexts({ ca: texts["upstream.tls.ca"], cert: texts["upstream.tls.cert"], key: texts["upstream.tls.key"] }),
+  };
 }
 
-export function judgeTlsFiles(tls: TlsFilePaths, texts: TlsTexts): TlsFilesJudged {
-  const errors: TlsFileError[] = [];
-  const refuse = (key: TlsFileKey, found: string, expected: string): void => {
-    errors.push({ kind: "invalid", key, file: tls[key] ?? "", found, expected });
+function readTlsTexts({ ca, cert, key }: Readonly<Record<File, string | undefined>>): FilesReading<SecureContext> {
+  const flaws: FileFlaw[] = [];
+  const refuse = (file: File, found: string, expected: string): void => {
+    flaws.push({ key: `upstream.tls.${file}`, found, expected });
   };
-  const text = (key: TlsFileKey): string | undefined => {
-    const read = texts.get(key);
-    if (!(read instanceof Error)) return read;
-    errors.push({ kind: "unreadable", key, file: tls[key] ?? "", cause: read });
-    return undefined;
-  };
-  const [ca, cert, key] = [text("ca"), text("cert"), text("key")];
-  const certificates = (name: "ca" | "cert", pem: string): readonly X509Certificate[] => {
+  const certificates = (file: "ca" | "cert", pem: string): readonly X509Certificate[] => {
     const { certificates, flaws } = readCertificates(pem, (block) => new X509Certificate(block));
-    for (const found of flaws) refuse(name, found, "one or more in PEM");
+    for (const found of flaws) refuse(file, found, "one or more in PEM");
     return certificates;
   };
   if (ca !== undefined) certificates("ca", ca);
@@ -59,20 +32,15 @@ export function judgeTlsFiles(tls: TlsFilePaths, texts: TlsTexts): TlsFilesJudge
   if (secret?.ok && own?.checkPrivateKey(secret.key) === false) {
     refuse("key", "the key of another certificate", "the one that belongs to upstream.tls.cert");
   }
-  if (errors.length > 0) return { ok: false, errors: errors.toSorted(byKey) };
+  if (flaws.length > 0) return { ok: false, flaws };
   try {
-    return { ok: true, context: createSecureContext({ ...readable(tls, texts), minVersion: "TLSv1.2" }) };
+    // Without `ca` the system's authorities are trusted.
+    const given = Object.fromEntries(Object.entries({ ca, cert, key }).filter(([, text]) => text !== undefined));
+    return { ok: true, value: createSecureContext({ ...given, minVersion: "TLSv1.2" }) };
   } catch (error) {
-    // A key that is too short for OpenSSL, say.
+    // A key that is too short for OpenSSL, for example.
     const code = error instanceof Error && "code" in error ? String(error.code) : "OpenSSL refuses";
     refuse(cert === undefined ? "ca" : "cert", code, "a certificate that OpenSSL accepts");
-    return { ok: false, errors };
+    return { ok: false, flaws };
   }
-}
-
-const byKey = (a: TlsFileError, b: TlsFileError): number => keys.indexOf(a.key) - keys.indexOf(b.key);
-
-/** Only what is there: without `ca` the system's roots are believed. */
-function readable(tls: TlsFilePaths, texts: TlsTexts): Partial<Record<TlsFileKey, string>> {
-  return Object.fromEntries(keys.filter((key) => tls[key] !== null).map((key) => [key, String(texts.get(key))]));
 }

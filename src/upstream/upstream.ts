@@ -1,6 +1,7 @@
 // The upstream as the rest of the gateway has it: its addresses, a pool of connections to them for requests and one
 // connection for each tunnel, all opened in the same way, and closed together.
-import type { ReadFile } from "../core/read-file.ts";
+import type { SecureContext } from "node:tls";
+import type { Watched } from "../core/file-group.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import {
   type AddressFigures,
@@ -14,7 +15,7 @@ import { HealthCheck } from "./health-check.ts";
 import { NameLookup, type NameOptions } from "./name-lookup.ts";
 import { Tunnels } from "./tunnels.ts";
 import { UpstreamConnections } from "./upstream-connections.ts";
-import { UpstreamTls, type UpstreamTlsEvents } from "./upstream-tls.ts";
+import { UpstreamTls } from "./upstream-tls.ts";
 
 export interface Upstream {
   readonly connections: UpstreamConnections;
@@ -32,27 +33,24 @@ export interface UpstreamOptions {
   readonly nowMs: () => number;
   readonly onEnd: (end: TunnelEnd) => void;
   readonly names: NameOptions;
-  readonly readFile: ReadFile;
+  /** Null: the upstream's URL is plain http. */
+  readonly tlsFiles: Watched<SecureContext> | null;
 }
 
 export interface UpstreamEvents extends EndpointEvents {
-  readonly tls: UpstreamTlsEvents;
   readonly onLookupFailed: (name: string, error: Error, isKnown: boolean) => void;
   readonly onLookupRecovered: (name: string) => void;
 }
 
-/**
- * Connects to nobody yet; waits for names to be looked up, though no longer than for a connection. Rejects with a
- * TlsFilesProblem if the files for TLS cannot be used.
- */
+/** Connects to nobody yet; waits for names to be looked up, though no longer than for a connection. */
 export async function openUpstream(
   settings: UpstreamSettings,
   options: UpstreamOptions,
   events: UpstreamEvents,
 ): Promise<Upstream> {
-  const { host, isTls, targets } = upstreamTargets(settings);
+  const { host, targets } = upstreamTargets(settings);
   const { connectTimeoutMs, responseTimeoutMs } = settings;
-  const tls = isTls ? await UpstreamTls.open(settings.tls, host, options.readFile, events.tls) : null;
+  const tls = options.tlsFiles === null ? null : new UpstreamTls(settings.tls, host, options.tlsFiles);
   const counted = counting(events);
   const endpoints = new Endpoints({
     tls,

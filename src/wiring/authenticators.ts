@@ -1,40 +1,31 @@
-// Who is asked about tokens and secrets, made from the settings, with what the log is told of the files behind them.
+// Which authenticator checks tokens, and the list of secrets of callers, made from the settings.
 import { offVerifier, presenceVerifier } from "../auth/presence.ts";
-import { TokenFileProblem, verifyByTokensFile } from "../auth/tokens-file-authenticator.ts";
-import { readRegularFile } from "../config/regular-file.ts";
+import { createTokenListAuthenticator, type TokenList } from "../auth/token-list.ts";
+import { tokensFile } from "../auth/tokens-file.ts";
+import { watchFiles } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
-import { failureCode } from "../core/failure.ts";
+import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
+import { createFileLog } from "../telemetry/file-log.ts";
 import type { Logger } from "../telemetry/log.ts";
 
-/** Rejects with a TokenFileProblem. */
+/** Rejects with a FilesError. */
 export async function createAuthenticator({ auth }: Settings, log: Logger): Promise<Authenticator> {
   switch (auth.mode) {
     case "off":
       return offVerifier;
     case "presence":
       return presenceVerifier;
-    case "tokens":
-      return verifyByTokensFile(auth.tokensFile ?? "", readRegularFile, fileEvents("tokens", log));
+    case "tokens": {
+      const events = createFileLog<TokenList>(log, "tokens file", ({ size }) => ({ tokens: size }));
+      return createTokenListAuthenticator(await watchFiles(tokensFile("auth.tokensFile", auth.tokensFile), events));
+    }
   }
 }
 
-/** Null: nobody is known by a secret. Rejects with a TokenFileProblem. */
-export async function openSecrets({ extAuth }: Settings, log: Logger): Promise<Authenticator | null> {
+/** Null: there are no secrets. Rejects with a FilesError. */
+export async function openSecrets({ extAuth }: Settings, log: Logger): Promise<Watched<TokenList> | null> {
   if (extAuth.secretsFile === null) return null;
-  return verifyByTokensFile(extAuth.secretsFile, readRegularFile, fileEvents("secrets", log)).catch((cause) => {
-    if (cause instanceof TokenFileProblem) throw new TokenFileProblem(cause.why, "extAuth.secretsFile");
-    throw cause;
-  });
-}
-
-function fileEvents(holds: "tokens" | "secrets", log: Logger): Parameters<typeof verifyByTokensFile>[2] {
-  return {
-    onReload: (listed) => log.info({ [holds]: listed }, `${holds} file reread`),
-    onError: (why) => {
-      // Not the error itself, whose words hold the path and whose stack speaks of nothing but this code.
-      const facts = why.kind === "invalid" ? { errors: why.errors } : { code: failureCode(why.cause) };
-      log.error(facts, `${holds} file not usable, the ${holds} from before stay in use`);
-    },
-  };
+  const events = createFileLog<TokenList>(log, "secrets file", ({ size }) => ({ secrets: size }));
+  return watchFiles(tokensFile("extAuth.secretsFile", extAuth.secretsFile), events);
 }

@@ -1,32 +1,29 @@
-// The certificate of the listener, made from the settings, with what the log is told of it and of its files.
-import { readRegularFile } from "../config/regular-file.ts";
+// The certificate of the listener, made from the settings, and what the log says about it.
+import { watchFiles } from "../config/watched-files.ts";
 import { type Clock, httpDate } from "../core/clock.ts";
-import { failureCode } from "../core/failure.ts";
+import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
-import { certificateWarning } from "../listener/certificate.ts";
-import { CertificateFiles, type ValidCertificate } from "../listener/certificate-files.ts";
+import { type Certificate, certificateFiles, certificateWarning } from "../listener/certificate.ts";
+import { createFileLog } from "../telemetry/file-log.ts";
 import type { Logger } from "../telemetry/log.ts";
 
-/** Null without TLS. Rejects with a CertificateProblem. */
+/** Null without TLS. Rejects with a FilesError. */
 export async function openCertificate(
   { listen }: Settings,
   { clock, log }: { clock: Clock; log: Logger },
-): Promise<CertificateFiles | null> {
+): Promise<Watched<Certificate> | null> {
   if (listen.tls === null) return null;
-  const warn = (validity: ValidCertificate): void => {
-    const warning = certificateWarning(validity, clock.wallMs());
-    if (warning !== null) log.warn({ expires: httpDate(validity.expiresMs) }, `the certificate ${warning}`);
+  const facts = ({ expiresMs }: Certificate) => ({ expires: httpDate(expiresMs) });
+  const warn = (certificate: Certificate): void => {
+    const warning = certificateWarning(certificate, clock.wallMs());
+    if (warning !== null) log.warn(facts(certificate), `the certificate ${warning}`);
   };
-  const certificate = await CertificateFiles.watch(listen.tls, readRegularFile, {
-    onReload: (validity) => {
-      log.info({ expires: httpDate(validity.expiresMs) }, "certificate reread");
-      warn(validity);
-    },
-    onError: (why) => {
-      const facts = why.kind === "invalid" ? { errors: why.flaws } : { file: why.file, code: failureCode(why.cause) };
-      log.error(facts, "certificate files not usable, the certificate from before stays in use");
-    },
-  });
-  warn(certificate.validity);
-  return certificate;
+  const events = createFileLog(log, "certificate files", facts);
+  const onReload = (certificate: Certificate): void => {
+    events.onReload(certificate);
+    warn(certificate);
+  };
+  const files = await watchFiles(certificateFiles(listen.tls), { ...events, onReload });
+  warn(files.value);
+  return files;
 }

@@ -1,10 +1,12 @@
 // The decision endpoints, made from the settings around the gateway's own pipeline: the same rules, counters and
 // authenticator as for the traffic.
 import { randomUUID } from "node:crypto";
+import type { TokenList } from "../auth/token-list.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import { type ClientAddressRules, readPeer } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ResponseFields } from "../core/fields.ts";
+import type { Watched } from "../core/file-group.ts";
 import { coversIpv4, parseCidr } from "../core/ip-address.ts";
 import type { Limiter } from "../core/limiter.ts";
 import type { RequestRules } from "../core/request-head.ts";
@@ -42,7 +44,7 @@ export interface ExtAuthListeners {
   drain(timeoutMs: number): Promise<void>;
 }
 
-/** Rejects with a TokenFileProblem, or with a ListenFailed. */
+/** Rejects with a FilesError or a ListenFailed. */
 export async function openExtAuth(settings: Settings, parts: ExtAuthParts): Promise<ExtAuthListeners> {
   const { http: httpSettings, grpc: grpcSettings } = settings.extAuth;
   if (httpSettings === null && grpcSettings === null) return none;
@@ -130,7 +132,7 @@ function createDecision(settings: Settings, { rules, store, authenticator, field
 
 const firstCallsRefused = "the first calls were all refused as untrusted: does the configuration list this caller?";
 
-function createCallers({ extAuth }: Settings, secrets: Authenticator | null, log: Logger): TrustedCallers {
+function createCallers({ extAuth }: Settings, secrets: Watched<TokenList> | null, log: Logger): TrustedCallers {
   const networks = extAuth.trustedCallers.map((text) => {
     const cidr = parseCidr(text);
     if (cidr === undefined) throw new Error("a caller is neither an address nor a network");
@@ -139,11 +141,9 @@ function createCallers({ extAuth }: Settings, secrets: Authenticator | null, log
     }
     return cidr;
   });
-  // A file is at hand; a authenticator that has to be waited for would know nobody.
-  const isSecret = (text: string): boolean => secrets?.verify({ kind: "token", token: text }) === "accepted";
   return new TrustedCallers({
     networks,
-    isSecret: secrets === null ? null : isSecret,
+    isSecret: secrets === null ? null : (text) => secrets.value.has(text),
     onFirstCallsRefused(caller, calls) {
       const keys = ["extAuth.trustedCallers", "extAuth.secretsFile"];
       log.warn({ keys, caller, calls }, firstCallsRefused);

@@ -58,7 +58,7 @@ test("a port that is taken is told with its listener, and leaves nothing open", 
 test("a secrets file that cannot be used ends the start, and names its key", async () => {
   const extAuth = { http: { host: "127.0.0.1", port: 0, maxConnections: 1 }, secretsFile: "/nowhere/secrets" };
   await expect(startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides: { extAuth } })).rejects.toMatchObject({
-    key: "extAuth.secretsFile",
+    errors: [{ key: "extAuth.secretsFile" }],
   });
 });
 

@@ -383,7 +383,7 @@ test("a certificate that is replaced is shown to new connections, while old ones
   writeFileSync(overrides.listen.tls.cert, second.cert);
   await eventually("it is told", async () => (await current()) === 0, 10_000);
   expect(gateway.logLines.filter((line) => line["level"] === "error")).toMatchObject([
-    { errors: [{ file: "key", found: "a key that does not belong to the certificate" }] },
+    { errors: [{ key: "listen.tls.key", found: "a key that does not belong to the certificate" }] },
   ]);
   expect(await serial(connect({ tls }))).toBe(firstSerial);
 

@@ -7,10 +7,12 @@ import { mkdir, mkdtemp, rename, rm, symlink, unlink, writeFile } from "node:fs/
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type TokenFileError, TokenFileProblem, verifyByTokensFile } from "../../src/auth/tokens-file-authenticator.ts";
-import { readRegularFile } from "../../src/config/regular-file.ts";
+import { createTokenListAuthenticator, type TokenList } from "../../src/auth/token-list.ts";
+import { tokensFile } from "../../src/auth/tokens-file.ts";
+import { FilesError, watchFiles } from "../../src/config/watched-files.ts";
 import type { Authenticator, AuthOutcome } from "../../src/core/authenticator.ts";
-import { digestOf } from "./digest.ts";
+import type { FileError } from "../../src/core/file-group.ts";
+import { digestOf } from "../auth/digest.ts";
 
 const deadlineMs = 10_000;
 
@@ -32,7 +34,7 @@ const textFor = (...tokens: string[]): string => `${tokens.map(digestOf).join("\
 interface Watch {
   readonly authenticator: Authenticator;
   readonly reloads: number[];
-  readonly errors: TokenFileError[];
+  readonly errors: FileError[];
   /** Resolves once the condition holds; it is looked at whenever the watch reports. */
   until(condition: () => boolean): Promise<void>;
 }
@@ -42,19 +44,20 @@ const rereadMs = 20;
 
 async function watching(path: string): Promise<Watch> {
   const reloads: number[] = [];
-  const errors: TokenFileError[] = [];
+  const errors: FileError[] = [];
   let onReport = (): void => {};
   const events = {
-    onReload: (tokens: number) => {
-      reloads.push(tokens);
+    onReload: (list: TokenList) => {
+      reloads.push(list.size);
       onReport();
     },
-    onError: (why: TokenFileError) => {
-      errors.push(why);
+    onError: (why: readonly FileError[]) => {
+      errors.push(...why);
       onReport();
     },
   };
-  const authenticator = await verifyByTokensFile(path, readRegularFile, events, rereadMs);
+  const file = await watchFiles(tokensFile("auth.tokensFile", path), events, rereadMs);
+  const authenticator = createTokenListAuthenticator(file);
   verifiers.push(authenticator);
   const until = (condition: () => boolean): Promise<void> =>
     new Promise((resolve, reject) => {
@@ -85,8 +88,8 @@ describe("to begin with", () => {
 
   test.each([
     ["a file that is not there", undefined, { kind: "unreadable" }],
-    ["a file with a bad line", `${digestOf("a")}\nx\n`, { kind: "invalid", errors: [{ line: 2 }] }],
-    ["a file without a digest", "# nobody\n", { kind: "invalid", errors: [{ line: 1 }] }],
+    ["a file with a bad line", `${digestOf("a")}\nx\n`, { kind: "invalid", line: 2 }],
+    ["a file without a digest", "# nobody\n", { kind: "invalid", line: 1 }],
   ])("%s is refused, and says why without repeating it", async (_, text, why) => {
     const path = join(folder, "tokens");
     if (text !== undefined) await writeFile(path, text);
@@ -94,9 +97,9 @@ describe("to begin with", () => {
       () => undefined,
       (error: unknown) => error,
     );
-    expect(problem).toBeInstanceOf(TokenFileProblem);
-    expect(problem).toMatchObject({ why });
-    if (why.kind === "unreadable") expect(problem).toMatchObject({ cause: { code: "ENOENT" } });
+    expect(problem).toBeInstanceOf(FilesError);
+    expect(problem).toMatchObject({ errors: [{ key: "auth.tokensFile", file: path, ...why }] });
+    if (why.kind === "unreadable") expect(problem).toMatchObject({ errors: [{ cause: { code: "ENOENT" } }] });
   });
 });
 
@@ -185,7 +188,7 @@ describe("the list from before stays in use, and the reason is reported", () => 
     const watch = await watching(path);
     await writeFile(path, `${digestOf("new")}\nnot a digest\n`);
     await watch.until(() => watch.errors.length > 0);
-    expect(watch.errors.at(-1)).toMatchObject({ kind: "invalid", errors: [{ line: 2 }] });
+    expect(watch.errors.at(-1)).toMatchObject({ kind: "invalid", line: 2 });
     expect([ask(watch, "old"), ask(watch, "new")]).toEqual(["accepted", "invalid"]);
     await writeFile(path, textFor("new"));
     await watch.until(() => ask(watch, "new") === "accepted");

@@ -4,14 +4,15 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { readRegularFile } from "../../src/config/regular-file.ts";
-import { type CertificateTexts, certificateWarning, readCertificate } from "../../src/listener/certificate.ts";
+import { FilesError, watchFiles } from "../../src/config/watched-files.ts";
+import type { FileError } from "../../src/core/file-group.ts";
 import {
-  CertificateFiles,
-  type CertificateFilesError,
-  CertificateProblem,
-  type ValidCertificate,
-} from "../../src/listener/certificate-files.ts";
+  type Certificate,
+  type CertificateTexts,
+  certificateFiles,
+  certificateWarning,
+  readCertificate,
+} from "../../src/listener/certificate.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
@@ -19,14 +20,14 @@ import { eventually } from "../support/eventually.ts";
 const cleanup = useCleanup();
 
 async function watching(cert: string, key: string, clientCa: string | null = null) {
-  const reloads: ValidCertificate[] = [];
-  const errors: CertificateFilesError[] = [];
+  const reloads: Certificate[] = [];
+  const errors: FileError[] = [];
   const changes: CertificateTexts[] = [];
   const events = {
-    onReload: (now: ValidCertificate) => reloads.push(now),
-    onError: (why: CertificateFilesError) => errors.push(why),
+    onReload: (now: Certificate) => void reloads.push(now),
+    onError: (why: readonly FileError[]) => void errors.push(...why),
   };
-  const files = await CertificateFiles.watch({ cert, key, clientCa }, readRegularFile, events, 5);
+  const files = await watchFiles(certificateFiles({ cert, key, clientCa }), events, 5);
   cleanup(() => files.close());
   files.onChange = (texts) => void changes.push(texts);
   return { files, reloads, errors, changes };
@@ -84,7 +85,9 @@ describe("what is wrong is said, without a word of what is in the files", () => 
     ],
   ])("%s", (_, read, flaws) => {
     const reading = read();
-    expect(reading.ok ? [] : reading.flaws.map(({ file, found }) => [file, found])).toEqual(flaws);
+    expect(reading.ok ? [] : reading.flaws.map(({ key, found }) => [key.replace("listen.tls.", ""), found])).toEqual(
+      flaws,
+    );
   });
 
   const day = 86_400_000;
@@ -105,11 +108,11 @@ describe("what is wrong is said, without a word of what is in the files", () => 
     const why = async (...paths: [string, string, string?]) =>
       await watching(...paths).then(
         () => undefined,
-        (error: unknown) => (error instanceof CertificateProblem ? error.why : error),
+        (error: unknown) => (error instanceof FilesError ? error.errors : error),
       );
-    expect(await why(certFile, `${keyFile}.not`)).toMatchObject({ kind: "unreadable", file: "key" });
-    expect(await why(certFile, certFile)).toMatchObject({ kind: "invalid", flaws: [{ file: "key" }] });
-    expect(await why(certFile, keyFile, keyFile)).toMatchObject({ kind: "invalid", flaws: [{ file: "clientCa" }] });
+    expect(await why(certFile, `${keyFile}.not`)).toMatchObject([{ kind: "unreadable", key: "listen.tls.key" }]);
+    expect(await why(certFile, certFile)).toMatchObject([{ kind: "invalid", key: "listen.tls.key" }]);
+    expect(await why(certFile, keyFile, keyFile)).toMatchObject([{ kind: "invalid", key: "listen.tls.clientCa" }]);
   });
 });
 
@@ -123,8 +126,8 @@ describe("a change of the files", () => {
       const before = reloads.length;
       for (const file of order) writeFileSync(file === "cert" ? certFile : keyFile, next[file]);
       await eventually("it is in use", () => reloads.length > before);
-      expect(files.texts).toMatchObject({ cert: next.cert, key: next.key });
-      expect(files.inUse.isCurrent).toBe(true);
+      expect(files.value).toMatchObject({ cert: next.cert, key: next.key });
+      expect(files.isCurrent).toBe(true);
     }
     expect(changes).toHaveLength(2);
   });
@@ -145,7 +148,7 @@ describe("a change of the files", () => {
     for (const name of ["tls.crt", "tls.key"]) symlinkSync(join("..data", name), join(folder, name));
     const { files, errors } = await watching(join(folder, "tls.crt"), join(folder, "tls.key"));
     publish(2, second);
-    await eventually("it is in use", () => files.texts.cert === second.cert);
+    await eventually("it is in use", () => files.value.cert === second.cert);
     expect(errors).toEqual([]);
   });
 
@@ -156,21 +159,21 @@ describe("a change of the files", () => {
     const { files, reloads, errors, changes } = await watching(certFile, keyFile);
     writeFileSync(certFile, "half of a certif");
     await eventually("it is told", () => errors.length === 1);
-    expect(files.inUse.isCurrent).toBe(false);
+    expect(files.isCurrent).toBe(false);
     unlinkSync(certFile);
     await eventually("that is told too", () => errors.length === 2);
     expect(errors).toMatchObject([
-      { kind: "invalid", flaws: [{ file: "cert", found: "no certificate" }] },
-      { kind: "unreadable", file: "cert", cause: { code: "ENOENT" } },
+      { kind: "invalid", key: "listen.tls.cert", found: "no certificate" },
+      { kind: "unreadable", key: "listen.tls.cert", cause: { code: "ENOENT" } },
     ]);
-    expect(files.texts.cert).toBe(issued.cert);
+    expect(files.value.cert).toBe(issued.cert);
     writeFileSync(certFile, issued.cert);
-    await eventually("it is well again", () => files.inUse.isCurrent);
+    await eventually("it is well again", () => files.isCurrent);
     expect([errors.length, reloads.length, changes.length]).toEqual([2, 1, 0]);
     execFileSync("mkfifo", [`${certFile}.pipe`]);
     renameSync(`${certFile}.pipe`, certFile);
     await eventually("a pipe is told, and not waited for", () => errors.length === 3);
-    expect(errors[2]).toMatchObject({ kind: "unreadable", file: "cert", cause: { code: "ENOTREGULAR" } });
+    expect(errors[2]).toMatchObject({ kind: "unreadable", key: "listen.tls.cert", cause: { code: "ENOTREGULAR" } });
   });
 
   test("after close is not seen", async () => {

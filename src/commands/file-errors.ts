@@ -1,0 +1,55 @@
+// Whether the files that the configuration names can be used, before anything is opened: one line for each error, in the
+// style of the configuration's own.
+import { tokensFile } from "../auth/tokens-file.ts";
+import type { NamedFiles } from "../config/load.ts";
+import { explainReadFailure } from "../config/regular-file.ts";
+import { readFiles } from "../config/watched-files.ts";
+import type { FileError, FileGroup } from "../core/file-group.ts";
+import { certificateFiles, certificateWarning } from "../listener/certificate.ts";
+import { upstreamTlsFiles } from "../upstream/tls-files.ts";
+import { nameFrom } from "./name-from.ts";
+
+export interface FilesJudged {
+  readonly errors: readonly string[];
+  /** Of files that can be used. */
+  readonly warnings: readonly string[];
+}
+
+export async function judgeFiles(files: NamedFiles, cwd: string, wallMs: number): Promise<FilesJudged> {
+  const { path, place } = files;
+  const errorsOf = async (group: FileGroup<unknown>): Promise<readonly FileError[]> => {
+    const read = await readFiles(group);
+    return read.ok ? [] : read.errors;
+  };
+  const certificate = await readFiles(
+    certificateFiles({
+      cert: path("listen.tls.cert"),
+      key: path("listen.tls.key"),
+      clientCa: path("listen.tls.clientCa"),
+    }),
+  );
+  const upstreamTls = {
+    ca: path("upstream.tls.ca"),
+    cert: path("upstream.tls.cert"),
+    key: path("upstream.tls.key"),
+  };
+  const errors = [
+    ...(await errorsOf(tokensFile("auth.tokensFile", path("auth.tokensFile")))),
+    ...(await errorsOf(tokensFile("extAuth.secretsFile", path("extAuth.secretsFile")))),
+    ...(certificate.ok ? [] : certificate.errors),
+    ...(await errorsOf(upstreamTlsFiles(upstreamTls))),
+  ];
+  const warning = certificate.ok ? certificateWarning(certificate.value, wallMs) : null;
+  const at = `${place("listen.tls.cert")}: ${nameFrom(cwd, path("listen.tls.cert") ?? "")}`;
+  return {
+    errors: errors.map((error) => render(error, place(error.key), nameFrom(cwd, error.file))),
+    warnings: warning === null ? [] : [`${at}: warning: the certificate ${warning}`],
+  };
+}
+
+function render(error: FileError, place: string, file: string): string {
+  if (error.kind === "unreadable") return `${place}: ${file}: cannot be read: ${explainReadFailure(error.cause)}`;
+  const { line, found, expected } = error;
+  const at = line === undefined ? `${place}: ${file}` : `${file}:${line}`;
+  return `${at}: found ${found}, expected ${expected}`;
+}
