@@ -1,5 +1,5 @@
-// The connections to a decision listener, bounded. Trusted callers have a bound of their own, so that peers that have not
-// shown yet that they may ask cannot keep them out.
+// Bounds the connections to a listener for checks. Trusted callers have a bound of their own, so that unverified peers cannot
+// keep them out.
 import type { Socket } from "node:net";
 
 const maxUnverified = 64;

@@ -1,5 +1,5 @@
-// Envoy's external authorization: the same questions and the same answers as through the proxy. A refusal is the whole answer
-// that the gateway itself would give; a request that may pass brings the fields for the client's response.
+// Envoy's external authorization service, with the same decisions as the proxy. A refusal carries the whole response that the
+// proxy would send; an admission carries the fields to add to the upstream's response.
 import { readHttp2Head } from "../../core/http2-head.ts";
 import type { Check, Checker } from "../check.ts";
 import { clientFields, lengthField, without } from "./answer-fields.ts";
@@ -19,14 +19,14 @@ export function authorization(decide: Checker): (message: Buffer, call: GrpcCall
   };
 }
 
-/** Envoy says the method, target and host beside the fields, and what it calls its pseudo fields among them. */
+/** Envoy sends method, target and host beside the fields, and its own pseudo-header fields among them. */
 function callOf({ sourceAddress, method, path, host, rawHeaders }: CheckRequest): Check {
   const own = rawHeaders.filter((_, i) => !rawHeaders[i - (i % 2)]?.startsWith(":"));
   const head = readHttp2Head([":method", method, ":path", path, ":authority", host, ...own]);
   return { ...head, peerAddress: sourceAddress, canShowToken: true };
 }
 
-/** Envoy takes any but OK for a refusal, and shows it in its traces. */
+/** Envoy refuses on any code but OK, and shows the code in its traces. */
 function codeOf(status: number): number {
   if (status === 401) return grpcCodes.unauthenticated;
   return status === 429 ? grpcCodes.resourceExhausted : grpcCodes.permissionDenied;

@@ -1,5 +1,5 @@
-// One call of gRPC on one stream of HTTP/2: it is answered once, and its end says how it went. A caller that has left is not
-// answered, and one whose answer is over need not go on sending.
+// One gRPC call on one HTTP/2 stream. It ends once, with a status. A caller that has left gets no answer, and once the answer
+// is complete the rest of the request is not read.
 import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import { framed } from "./message-frame.ts";
@@ -11,14 +11,13 @@ const ok: GrpcStatus = { code: grpcCodes.ok, message: "" };
 export interface CallParts {
   readonly stream: ServerHttp2Stream;
   readonly socket: Socket;
-  /** Names and values alternating, pseudo fields among them. */
+  /** Name, value, name, value…, pseudo-header fields included. */
   readonly rawHeaders: readonly string[];
 }
 
 export class GrpcCall {
-  /** Of who asks. */
   readonly socket: Socket;
-  /** Names and values alternating, pseudo fields among them. */
+  /** Name, value, name, value…, pseudo-header fields included. */
   readonly rawHeaders: readonly string[];
   readonly #stream: ServerHttp2Stream;
   readonly #onFail: (status: GrpcStatus) => void;
@@ -31,7 +30,7 @@ export class GrpcCall {
     this.#onFail = (status) => onFail(this, status);
   }
 
-  /** Answered, or nobody is there to be answered. */
+  /** The call has its status, or the caller has left. */
   get isOver(): boolean {
     return this.#status !== null || this.#stream.destroyed || this.#stream.closed;
   }
@@ -41,14 +40,14 @@ export class GrpcCall {
     else this.#stream.once("close", listener);
   }
 
-  /** One message of a few. */
+  /** Sends one of several messages. */
   send(message: string): void {
     if (this.isOver) return;
     this.#begin();
     this.#stream.write(framed(message), "latin1");
   }
 
-  /** The only message, and the end. */
+  /** Sends the only message, and ends the call. */
   reply(message: string): void {
     if (this.isOver) return;
     this.#begin();
@@ -78,12 +77,12 @@ export class GrpcCall {
   }
 }
 
-/** A head and nothing else; what the caller still sends of its request is not read. */
+/** Sends a head without a body. The rest of the request is not read. */
 export function refuseStream(stream: ServerHttp2Stream, head: OutgoingHttpHeaders): void {
-  // A reset may have come in the packet of its head: Node throws for an answer then.
+  // If the stream was reset in the packet of its head, Node throws when it is answered.
   if (stream.destroyed || stream.closed) return;
   stream.respond(head, { endStream: true });
   if (stream.readableEnded) return;
-  // A reset that is queued beside the head would take its place.
+  // A reset that is queued in the same turn as the head would replace it.
   setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR));
 }

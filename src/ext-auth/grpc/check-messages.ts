@@ -1,20 +1,20 @@
 // The messages of Envoy's external authorization (envoy/service/auth/v3/external_auth.proto and attribute_context.proto):
-// of a question what a decision needs, of an answer what Envoy acts on. The numbers are those of the public definitions.
+// reads what a check needs, writes what Envoy acts on. Field numbers are those of the public definitions.
 import { bytesTag, ProtobufReader } from "./protobuf-reader.ts";
 import { messageField, numberField, textField } from "./protobuf-text.ts";
 
 export interface CheckRequest {
-  /** Who Envoy says the client is, without a port; "" if that is no IP address. */
+  /** The client as Envoy sees it, without a port; "" if it is no IP address. */
   readonly sourceAddress: string;
   readonly method: string;
   /** Path and query, as they came. */
   readonly path: string;
   readonly host: string;
-  /** Names and values alternating, Envoy's pseudo fields among them. */
+  /** Name, value, name, value…, Envoy's pseudo-header fields included. */
   readonly rawHeaders: readonly string[];
 }
 
-/** Undefined if the bytes are no message. What is not in it is "". */
+/** Undefined if the bytes are no valid message. A field that is missing is "". */
 export function readCheckRequest(bytes: Buffer): CheckRequest | undefined {
   const reader = new ProtobufReader(bytes);
   const into: Reading = { sourceAddress: "", method: "", path: "", host: "", rawHeaders: [] };
@@ -32,7 +32,7 @@ interface Reading {
 
 type Read<T> = (reader: ProtobufReader, into: T) => void;
 
-/** Reads one message within another and nothing beside it. */
+/** Reads the message in one field and skips the other fields. */
 function inner<T>(tag: number, read: Read<T>): Read<T> {
   return (reader, into) => {
     for (let next = reader.next(); next !== 0; next = reader.next()) {
@@ -49,7 +49,7 @@ const readSocketAddress: Read<Reading> = (reader, into) => {
   }
 };
 
-/** Of a map and of a HeaderMap alike: key 1, value 2; a HeaderMap has the value's bytes in 3. */
+/** Reads an entry of a map or of a HeaderMap: key in 1, value in 2, and in a HeaderMap the raw value in 3. */
 const readField: Read<{ name: string; value: string }> = (reader, into) => {
   for (let tag = reader.next(); tag !== 0; tag = reader.next()) {
     if (tag === bytesTag(1)) into.name = reader.latin1();
@@ -77,7 +77,7 @@ const readHttp: Read<Reading> = (reader, into) => {
   }
 };
 
-/** CheckRequest.source.address.socket_address and CheckRequest.request.http. */
+// CheckRequest.source.address.socket_address and CheckRequest.request.http.
 const readSource = inner(bytesTag(1), inner(bytesTag(1), readSocketAddress));
 const parseRequest = inner(bytesTag(2), readHttp);
 const readAttributes: Read<Reading> = (reader, into) => {
@@ -89,19 +89,19 @@ const readAttributes: Read<Reading> = (reader, into) => {
 };
 const readCheck = inner(bytesTag(1), readAttributes);
 
-/** Lets the request pass; the client's response gets `fields` in place of those of these names. */
+/** Admits the request; Envoy sets `fields` on the client's response. */
 export function okCheckResponse(fields: readonly string[]): string {
   // A status without a code is OK.
   return messageField(1, "") + messageField(3, headerOptions(6, fields));
 }
 
-/** Answers in Envoy's place with `httpStatus`, `fields` and `body`. `code` is any of gRPC's but OK. */
+/** Refuses the request; Envoy responds with `httpStatus`, `fields` and `body`. `code` is any gRPC code but OK. */
 export function deniedCheckResponse(code: number, httpStatus: number, fields: readonly string[], body: string): string {
   const denied = messageField(1, numberField(1, httpStatus)) + headerOptions(2, fields) + textField(3, body);
   return messageField(1, numberField(1, code)) + messageField(2, denied);
 }
 
-/** OVERWRITE_IF_EXISTS_OR_ADD: an upstream's own of these names are dropped. An Envoy that does not know it does the same. */
+/** OVERWRITE_IF_EXISTS_OR_ADD replaces the upstream's fields. An Envoy that does not know this value does the same. */
 const overwrite = 2;
 
 function headerOptions(field: number, fields: readonly string[]): string {

@@ -1,14 +1,14 @@
-// One connection of a gRPC caller: it ends with a GOAWAY that loses no call, when it has been without a call for too long or
-// the server ends, and is closed if the caller does not let go of it then.
+// One connection of a gRPC caller. When it has been idle for too long, or the server drains, it ends with a GOAWAY that loses
+// no call; if the caller then keeps it open, it is closed.
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 
-/** How long a caller that has been told of the end may keep its side open. */
+/** How long a caller may keep the connection open after the GOAWAY and its last call. */
 const lingerMs = 2_000;
 
 export class GrpcConnection {
   readonly #session: ServerHttp2Session;
-  /** It outlives a session that was closed, for as long as the caller keeps its side open. */
+  /** It stays open after its session was closed, until the caller closes its side. */
   readonly #socket: Socket;
   readonly #idleTimeoutMs: number;
   #open = 0;

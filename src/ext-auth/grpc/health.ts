@@ -1,5 +1,5 @@
-// grpc.health.v1.Health: whether calls should be sent here. It says what /readyz says, so a caller hears of the end before
-// the end; who watches is told when it changes.
+// grpc.health.v1.Health: whether calls should be sent here. It reports what /readyz reports, so callers learn of a drain before
+// it begins; watchers are told of each change.
 import type { GrpcCall } from "./call.ts";
 import { bytesTag, ProtobufReader } from "./protobuf-reader.ts";
 import { numberField } from "./protobuf-text.ts";
@@ -7,7 +7,7 @@ import { grpcCodes, statuses } from "./status.ts";
 
 const servingStatus = { serving: 1, notServing: 2, serviceUnknown: 3 } as const;
 
-/** Each holds a stream open for as long as it likes. */
+/** Each watcher holds a stream open for as long as it likes. */
 const maxWatchers = 64;
 
 export class HealthService {
@@ -15,7 +15,7 @@ export class HealthService {
   #isServing = false;
   readonly #watchers = new Map<GrpcCall, string>();
 
-  /** "" is the server as a whole. */
+  /** The service "" stands for the server as a whole. */
   constructor(services: readonly string[]) {
     this.#services = new Set(["", ...services]);
   }
@@ -26,7 +26,7 @@ export class HealthService {
     for (const [call, service] of this.#watchers) this.#tell(call, service);
   }
 
-  /** The streams of who watches would keep the connection from ending. */
+  /** Ends the streams of watchers, which would keep their connections open. */
   close(): void {
     for (const call of this.#watchers.keys()) call.fail(failures.ending);
   }
@@ -71,6 +71,6 @@ function readService(message: Buffer): string | undefined {
 
 const failures = {
   unknownService: { code: grpcCodes.notFound, message: "there is no such service here" },
-  tooManyWatchers: { code: grpcCodes.resourceExhausted, message: "too many watch already" },
+  tooManyWatchers: { code: grpcCodes.resourceExhausted, message: "too many calls watch already" },
   ending: { code: grpcCodes.unavailable, message: "the server is ending" },
 } as const;

@@ -1,27 +1,27 @@
-// The frame of a gRPC message: a byte that says whether it is compressed, four of its length, and the message. Takes the one
-// message that a call of these services has; what is larger than allowed is refused by its announced length, before it is here.
+// The frame of a gRPC message: one byte says whether it is compressed, four bytes hold its length, then comes the message. Each
+// call of these services has one message. A message that is too large is refused by the length it announces.
 import { type GrpcStatus, grpcCodes } from "./status.ts";
 
 const prefixBytes = 5;
 
-/** The bytes of a message, one to a character, with its frame. */
+/** Puts the frame before a message. Each character is one byte. */
 export function framed(message: string): string {
   const { length } = message;
   return String.fromCharCode(0, length >>> 24, (length >>> 16) & 255, (length >>> 8) & 255, length & 255) + message;
 }
 
-/** What all calls together hold of messages that are not whole yet. */
+/** The bytes of incomplete messages that all calls together hold. */
 export interface HeldBytes {
   readonly max: number;
   now: number;
 }
 
-export class MessageIntake {
+export class MessageReader {
   readonly #maxBytes: number;
   readonly #held: HeldBytes;
   readonly #pieces: Buffer[] = [];
   #length = 0;
-  /** With the prefix; null until that is here. */
+  /** Length of prefix and message; null until the prefix has arrived. */
   #announced: number | null = null;
 
   constructor(maxBytes: number, held: HeldBytes) {
@@ -29,7 +29,7 @@ export class MessageIntake {
     this.#held = held;
   }
 
-  /** Why it cannot be taken, if so. */
+  /** Returns why the message is refused, or null. */
   push(piece: Buffer): GrpcStatus | null {
     this.#pieces.push(piece);
     this.#length += piece.length;
@@ -45,12 +45,12 @@ export class MessageIntake {
     return this.#announced !== null && this.#length > this.#announced ? failures.notOneMessage : null;
   }
 
-  /** The message, once the caller has ended. */
+  /** Returns the message. Call it when the request has ended. */
   whole(): Buffer | GrpcStatus {
     return this.#length === this.#announced ? this.#joined().subarray(prefixBytes) : failures.notOneMessage;
   }
 
-  forget(): void {
+  release(): void {
     this.#held.now -= this.#length;
     this.#length = 0;
     this.#pieces.length = 0;
@@ -66,5 +66,5 @@ const failures = {
   compressed: { code: grpcCodes.unimplemented, message: "compressed messages are not supported" },
   notOneMessage: { code: grpcCodes.invalidArgument, message: "a call has exactly one whole message" },
   tooLarge: { code: grpcCodes.resourceExhausted, message: "the message is larger than allowed" },
-  tooManyBytes: { code: grpcCodes.resourceExhausted, message: "too many messages are under way" },
+  tooManyBytes: { code: grpcCodes.resourceExhausted, message: "too many messages are being received" },
 } as const;

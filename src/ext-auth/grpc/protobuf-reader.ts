@@ -1,8 +1,8 @@
-// Reads the wire format of protobuf. A message that is not well-formed ends early and says so (`isBroken`), so reading never
-// throws; what is unknown, or known by another wire type, is skipped, as every reader has to. It copies nothing but the
-// texts that are asked for, and its depth is that of the code that reads, never that of the message.
+// Reads the wire format of protobuf. It never throws: a malformed message ends early and sets `isBroken`. Unknown fields, and
+// fields of an unexpected wire type, are skipped, as the format requires. Only the texts that are asked for are copied, and
+// the depth of calls is that of the reading code, never that of the message.
 
-/** The tags of the fields that are read here: a number and a wire type. */
+/** The tags of the two wire types that are read here. A tag combines a field's number with its wire type. */
 export const varintTag = (field: number): number => field * 8;
 export const bytesTag = (field: number): number => field * 8 + wireTypes.bytes;
 
@@ -10,7 +10,7 @@ const wireTypes = { varint: 0, fixed64: 1, bytes: 2, groupStart: 3, groupEnd: 4,
 
 /** A varint holds 64 bits, seven in each byte. */
 const maxVarintBytes = 10;
-/** What other readers allow as well. */
+/** The depth that other implementations allow. */
 const maxGroupDepth = 100;
 
 export class ProtobufReader {
@@ -29,7 +29,7 @@ export class ProtobufReader {
     return this.#isBroken;
   }
 
-  /** The tag of the next field, whose value has to be read or skipped; 0 at the end of the message. */
+  /** Returns the tag of the next field, or 0 at the end of the message. The caller then reads or skips the value. */
   next(): number {
     this.#tag = 0;
     if (this.#at >= this.#end) return 0;
@@ -40,19 +40,19 @@ export class ProtobufReader {
     return this.#tag;
   }
 
-  /** Of 64 bits; beyond 2^53 not exact, but never small. */
+  /** A number of 64 bits. Above 2^53 it is not exact, but still large. */
   number(): number {
     return this.#varint();
   }
 
-  /** Bytes as they are, one to a character, as the fields of HTTP are read elsewhere. */
+  /** A text in which each character is one byte, as in the fields of HTTP. */
   latin1(): string {
     const length = this.#varint();
     const start = this.#at;
     return this.#advance(length) ? this.#bytes.toString("latin1", start, this.#at) : "";
   }
 
-  /** A message within this one: `read` sees its fields and no others. */
+  /** Reads a nested message: `read` sees its fields and no others. */
   message<T>(read: (reader: ProtobufReader, into: T) => void, into: T): void {
     const length = this.#varint();
     const start = this.#at;
@@ -126,7 +126,7 @@ export class ProtobufReader {
     return !this.#isBroken;
   }
 
-  /** Nothing more of it is read, by whichever depth. */
+  /** Ends the reading at every depth. */
   #break(): void {
     this.#isBroken = true;
     this.#tag = 0;

@@ -1,6 +1,6 @@
-// Writes the wire format of protobuf as a text of one character for each byte, which one call turns into bytes: what is
-// nested needs its length before it, and a text has one. All texts of the gateway are ASCII, so their characters are bytes.
-// A value that is the default of its field takes no bytes, as the format asks for.
+// Writes the wire format of protobuf as a string in which each character is one byte: a nested message is preceded by its
+// length, which a string knows. All texts of the gateway are ASCII. A default value takes no bytes, as the format
+// recommends.
 
 export function numberField(field: number, value: number): string {
   return value === 0 ? "" : varint(field * 8) + varint(value);
@@ -10,7 +10,7 @@ export function textField(field: number, text: string): string {
   return text === "" ? "" : messageField(field, text);
 }
 
-/** `content` is the concatenation of its fields. An empty message is there all the same. */
+/** `content` is the concatenation of the message's fields. An empty message is written too. */
 export function messageField(field: number, content: string): string {
   return varint(field * 8 + 2) + varint(content.length) + content;
 }

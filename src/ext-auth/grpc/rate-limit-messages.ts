@@ -1,24 +1,24 @@
-// The messages of Envoy's rate limit service (envoy/service/ratelimit/v3/rls.proto). The numbers are those of the public
-// definition; what a request asks for that this gateway does not do stays visible, so that it can be refused.
+// The messages of Envoy's rate limit service (envoy/service/ratelimit/v3/rls.proto). Field numbers are those of the public
+// definition. What a request asks for and the gateway does not do is kept, so that it can be refused.
 import { bytesTag, ProtobufReader, varintTag } from "./protobuf-reader.ts";
 import { messageField, numberField, textField } from "./protobuf-text.ts";
 
 export interface RateLimitRequest {
   readonly domain: string;
   readonly descriptors: readonly Descriptor[];
-  /** 0 if it is not said, which means 1. */
+  /** 0 if it is absent, which means 1. */
   readonly hitsAddend: number;
 }
 
 export interface Descriptor {
   readonly entries: readonly { readonly key: string; readonly value: string }[];
-  /** It brings a limit of its own. */
+  /** It carries its own limit. */
   readonly hasOverride: boolean;
-  /** It brings a number of hits of its own. */
+  /** It carries its own number of hits. */
   readonly hasHits: boolean;
 }
 
-/** Undefined if the bytes are no message. */
+/** Undefined if the bytes are no valid message. */
 export function readRateLimitRequest(bytes: Buffer): RateLimitRequest | undefined {
   const reader = new ProtobufReader(bytes);
   const into: Reading = { domain: "", descriptors: [], hitsAddend: 0 };
@@ -75,14 +75,14 @@ export interface RateLimitAnswer {
   readonly remaining: number;
   /** Not negative. */
   readonly untilResetMs: number;
-  /** For the client, names and values alternating. */
+  /** For the client: name, value, name, value… */
   readonly fields: readonly string[];
-  /** For the client, where the limit is reached. */
+  /** For the client, if it is over the limit. */
   readonly body: string;
 }
 
 const codes = { ok: 1, overLimit: 2 } as const;
-/** RateLimit.Unit, where a window is one of them. */
+/** The values of RateLimit.Unit by the window they mean. */
 const units: ReadonlyMap<number, number> = new Map([
   [1_000, 1],
   [60_000, 2],

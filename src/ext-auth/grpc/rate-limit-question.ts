@@ -1,5 +1,5 @@
-// What a RateLimitRequest asks: whether one request of one client to one target may pass. Anything else (another domain,
-// several descriptors, an unknown entry, more than one hit) is refused in words, and never admitted or charged by a guess.
+// Reads from a RateLimitRequest which request of which client is asked about. Anything else (another domain, several
+// descriptors, an unknown entry, more than one hit) is refused with a message; nothing is admitted or charged by guessing.
 import type { RateLimitRequest } from "./rate-limit-messages.ts";
 import { type GrpcStatus, grpcCodes } from "./status.ts";
 
@@ -15,14 +15,14 @@ export function readQuestion(request: RateLimitRequest): RateLimitQuestion | Grp
   const [descriptor, another] = request.descriptors;
   if (request.domain !== domain) return invalid(`the domain has to be "${domain}"`);
   if (descriptor === undefined || another !== undefined) return invalid("exactly one descriptor is expected");
-  // 0 is what a caller that says nothing sends.
+  // A caller that sets nothing sends 0.
   if (request.hitsAddend > 1 || descriptor.hasHits)
-    return unsupported("a request is one hit, hits_addend cannot change that");
-  if (descriptor.hasOverride) return unsupported("a descriptor cannot bring its own limit");
+    return unsupported("hits_addend has to be 1: each call is about one request");
+  if (descriptor.hasOverride) return unsupported("a descriptor cannot carry its own limit");
   const entries = new Map<string, string>();
   for (const { key, value } of descriptor.entries) {
     if (!known.has(key) || entries.has(key))
-      return invalid(`an entry "${key.slice(0, 64)}" is unknown or there twice: ${expected}`);
+      return invalid(`the entry "${key.slice(0, 64)}" is unknown or given twice: ${expected}`);
     entries.set(key, value);
   }
   const address = entries.get("remote_address");
@@ -32,7 +32,7 @@ export function readQuestion(request: RateLimitRequest): RateLimitQuestion | Grp
 }
 
 const known: ReadonlySet<string> = new Set(["remote_address", "path", "method"]);
-const expected = "a descriptor has remote_address, path and, if you like, method";
+const expected = "a descriptor has remote_address, path and optionally method";
 
 const invalid = (message: string): GrpcStatus => ({ code: grpcCodes.invalidArgument, message });
 const unsupported = (message: string): GrpcStatus => ({ code: grpcCodes.unimplemented, message });

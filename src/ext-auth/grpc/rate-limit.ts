@@ -1,5 +1,5 @@
-// Envoy's rate limit service: the quota alone, of the client that Envoy names. Where the limit is reached the client gets the
-// gateway's 429 with its fields and body; where it is not, the fields.
+// Envoy's rate limit service: checks only the quota of the client that Envoy names. Over the limit the client gets the
+// gateway's 429 with fields and body, else the rate limit fields.
 import type { Checker } from "../check.ts";
 import { clientFields, without } from "./answer-fields.ts";
 import type { GrpcCall } from "./call.ts";
@@ -7,7 +7,7 @@ import { rateLimitResponse, readRateLimitRequest } from "./rate-limit-messages.t
 import { readQuestion } from "./rate-limit-question.ts";
 import { statuses } from "./status.ts";
 
-/** Envoy sends the length itself; of Date it has one already, to which another would be added. */
+/** Envoy sends both itself and would add a second one. */
 const notToAdd: ReadonlySet<string> = new Set(["content-length", "date"]);
 
 export function rateLimit(decide: Checker, nowMs: () => number): (message: Buffer, call: GrpcCall) => Promise<void> {

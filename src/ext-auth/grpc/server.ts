@@ -1,15 +1,16 @@
-// A gRPC server for calls of one message: HTTP/2 with prior knowledge, a table of methods, and a bound on everything a caller
-// can ask for: connections, calls at once, bytes, time. What is wrong with a call is told to its caller by a status of gRPC.
+// A gRPC server for calls with one request message: HTTP/2 with prior knowledge and a table of methods. Connections,
+// concurrent calls, bytes and time are bounded. A call that fails gets a gRPC status that says why.
 import { type IncomingHttpHeaders, performServerHandshake, type ServerHttp2Stream } from "node:http2";
-import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
+import { listen } from "../listen.ts";
 import { type CallParts, GrpcCall, refuseStream } from "./call.ts";
 import { GrpcConnection } from "./connection.ts";
-import { type HeldBytes, MessageIntake } from "./message-frame.ts";
+import { type HeldBytes, MessageReader } from "./message-frame.ts";
 import { type GrpcStatus, grpcCodes, readTimeoutMs } from "./status.ts";
 
 export interface GrpcMethod {
   readonly maxMessageBytes: number;
-  /** Before the message is read: why this caller is refused, if so. */
+  /** Returns why the caller is refused, or null. It runs before the message is read. */
   admits(call: GrpcCall): GrpcStatus | null;
   /** Answers the call, at once or later. */
   handle(message: Buffer, call: GrpcCall): void | Promise<void>;
@@ -18,18 +19,18 @@ export interface GrpcMethod {
 export interface GrpcServerOptions {
   /** By path, such as "/grpc.health.v1.Health/Check". */
   readonly methods: ReadonlyMap<string, GrpcMethod>;
-  /** False: one too many, and closed. */
+  /** False: the connection exceeds its bound and is closed. */
   readonly admitsConnection: (socket: Socket) => boolean;
-  /** How long a call's message may take to arrive, and the first call of a connection. */
+  /** How long the message of a call may take to arrive, and how long a new connection may wait with its first call. */
   readonly headTimeoutMs: number;
-  /** How long a connection may be without a call. */
+  /** How long a connection may be idle. */
   readonly keepAliveTimeoutMs: number;
-  /** A call that ends without a message. */
+  /** Called when a call ends without a message. */
   readonly onCallFailed: (call: GrpcCall, status: GrpcStatus) => void;
   readonly onFailure: (error: unknown) => void;
 }
 
-/** Beyond these Envoy opens another connection. */
+/** Envoy opens another connection for more. */
 const maxCallsPerConnection = 100;
 const maxHeldBytes = 16 * 1024 * 1024;
 const maxHeadBytes = 16 * 1024;
@@ -50,22 +51,12 @@ export class GrpcServer {
     this.#server = createServer({ noDelay: true }, (socket) => this.#onConnection(socket));
   }
 
-  /** Rejects with the system's error when the address cannot be had. */
-  async listen(host: string, port: number): Promise<{ host: string; port: number }> {
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once("error", reject);
-      this.#server.listen({ host, port }, () => {
-        this.#server.off("error", reject);
-        // Of a connection that the system could not accept. Without a listener it would end the process.
-        this.#server.on("error", this.#options.onFailure);
-        resolve();
-      });
-    });
-    const address = this.#server.address() as AddressInfo;
-    return { host: address.address, port: address.port };
+  /** Rejects with the system's error if it cannot listen. */
+  listen(host: string, port: number): Promise<{ host: string; port: number }> {
+    return listen(this.#server, { host, port }, this.#options.onFailure);
   }
 
-  /** No new connections, no new calls; resolves with how many calls were broken off when the time was over. */
+  /** Takes no new connections and calls. Resolves with the number of calls that were broken off after the timeout. */
   async drain(timeoutMs: number): Promise<number> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     for (const connection of this.#connections) connection.endWhenIdle();
@@ -82,14 +73,14 @@ export class GrpcServer {
   }
 
   #onConnection(socket: Socket): void {
-    // A break is told by "close"; without a listener the error would end the process.
-    socket.on("error", ignoreBreak);
+    // "close" follows. Without a listener the error would end the process.
+    socket.on("error", ignoreError);
     if (!this.#options.admitsConnection(socket)) {
       socket.destroy();
       return;
     }
     const session = performServerHandshake(socket, sessionOptions);
-    session.on("error", ignoreBreak);
+    session.on("error", ignoreError);
     const connection = new GrpcConnection(
       { session, socket },
       {
@@ -100,7 +91,7 @@ export class GrpcServer {
     this.#connections.add(connection);
     socket.once("close", () => this.#connections.delete(connection));
     session.on("stream", (stream, fields, _flags, rawHeaders) => {
-      stream.on("error", ignoreBreak);
+      stream.on("error", ignoreError);
       if (stream.destroyed) return;
       connection.callBegan();
       stream.once("close", () => connection.callEnded());
@@ -112,7 +103,7 @@ export class GrpcServer {
     const { stream } = parts;
     const contentType = fields["content-type"] ?? "";
     if (fields[":method"] !== "POST" || !/^application\/grpc(?:\+proto)?(?:;|$)/.test(contentType)) {
-      // Not gRPC, so it is told in the words of HTTP.
+      // Not gRPC, so the answer is a status of HTTP.
       refuseStream(stream, { ":status": 415 });
       return;
     }
@@ -131,23 +122,23 @@ export class GrpcServer {
       return;
     }
     const { headTimeoutMs } = this.#options;
-    const intake = new MessageIntake(method.maxMessageBytes, this.#held);
+    const reader = new MessageReader(method.maxMessageBytes, this.#held);
     const late = setTimeout(() => call.fail(failures.late), Math.min(timeoutMs, headTimeoutMs));
     call.onClose(() => {
       clearTimeout(late);
-      intake.forget();
+      reader.release();
     });
     stream.on("data", (piece: Buffer) => {
       if (call.isOver) return;
-      const flaw = intake.push(piece);
+      const flaw = reader.push(piece);
       if (flaw !== null) call.fail(flaw);
     });
     stream.once("end", () => {
       if (call.isOver) return;
-      // It is here in time. An answer may go on for as long as the caller likes: who watches waits for a change.
+      // The message arrived in time. The answer may take longer: a watcher waits for a change.
       if (timeoutMs > headTimeoutMs) clearTimeout(late);
-      const message = intake.whole();
-      intake.forget();
+      const message = reader.whole();
+      reader.release();
       if (!Buffer.isBuffer(message)) call.fail(message);
       else void this.#handle(method, message, call);
     });
@@ -163,7 +154,7 @@ export class GrpcServer {
   }
 }
 
-function ignoreBreak(): void {}
+function ignoreError(): void {}
 
 const failures = {
   unknownMethod: { code: grpcCodes.unimplemented, message: "there is no such method here" },

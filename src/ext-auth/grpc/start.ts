@@ -1,4 +1,4 @@
-// The gRPC port: Envoy's two services and the health check, each under its name. Loaded only where the port is configured.
+// The gRPC listener: Envoy's two services and the health check. Loaded only if the listener is configured.
 import type { Socket } from "node:net";
 import type { CheckRefusal } from "../../core/check-refusal.ts";
 import { CallerConnections } from "../caller-connections.ts";
@@ -14,7 +14,7 @@ import { type GrpcStatus, grpcCodes, statuses } from "./status.ts";
 
 export interface ExtAuthGrpcOptions {
   readonly host: string;
-  /** 0 picks a free one. */
+  /** 0 picks a free port. */
   readonly port: number;
   readonly maxConnections: number;
   readonly headTimeoutMs: number;
@@ -30,9 +30,9 @@ export interface ExtAuthGrpcOptions {
 export interface ExtAuthGrpc {
   readonly host: string;
   readonly port: number;
-  /** What the health check says; not serving at first. */
+  /** Sets what the health check reports. It starts as not serving. */
   setServing(isServing: boolean): void;
-  /** Resolves with how many calls were broken off. */
+  /** Resolves with the number of calls that were broken off. */
   drain(timeoutMs: number): Promise<number>;
 }
 
@@ -42,16 +42,16 @@ const services = {
   health: "grpc.health.v1.Health",
 } as const;
 
-/** Envoy takes heads of 60 KiB unless told otherwise, and certificates and metadata can come with them. */
-const maxQuestionBytes = 256 * 1024;
+/** Envoy accepts heads of 60 KiB by default, and may add certificates and metadata. */
+const maxCheckBytes = 256 * 1024;
 const maxHealthBytes = 1024;
 
-/** Rejects with the system's error when the address cannot be had. */
+/** Rejects with the system's error if it cannot listen. */
 export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<ExtAuthGrpc> {
   const { callers, decide, nowMs, onRefused, headTimeoutMs, keepAliveTimeoutMs, onFailure } = options;
   const health = new HealthService([services.authorization, services.rateLimit]);
   const connections = new CallerConnections(options.maxConnections);
-  const ofCallers = (maxMessageBytes: number, handle: GrpcMethod["handle"]): GrpcMethod => ({
+  const forTrusted = (maxMessageBytes: number, handle: GrpcMethod["handle"]): GrpcMethod => ({
     maxMessageBytes,
     admits({ socket, rawHeaders }) {
       if (!callers.admits(socket.remoteAddress, rawHeaders)) return statuses.untrusted;
@@ -60,14 +60,14 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
     },
     handle,
   });
-  // An orchestrator's probe has no secret, and learns nothing but whether to send calls.
+  // The probe of an orchestrator has no secret, and learns only whether to send calls.
   const probe: GrpcMethod = { maxMessageBytes: maxHealthBytes, admits: () => null, handle: health.check };
   const server = new GrpcServer({
     methods: new Map([
-      [`/${services.authorization}/Check`, ofCallers(maxQuestionBytes, authorization(decide))],
-      [`/${services.rateLimit}/ShouldRateLimit`, ofCallers(maxQuestionBytes, rateLimit(decide, nowMs))],
+      [`/${services.authorization}/Check`, forTrusted(maxCheckBytes, authorization(decide))],
+      [`/${services.rateLimit}/ShouldRateLimit`, forTrusted(maxCheckBytes, rateLimit(decide, nowMs))],
       [`/${services.health}/Check`, probe],
-      [`/${services.health}/Watch`, ofCallers(maxHealthBytes, health.watch)],
+      [`/${services.health}/Watch`, forTrusted(maxHealthBytes, health.watch)],
     ]),
     admitsConnection(socket: Socket) {
       const isAdmitted = connections.add(socket, callers.includeAddress(socket.remoteAddress));

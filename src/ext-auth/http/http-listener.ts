@@ -2,7 +2,7 @@
 // that was decided says so in X-Headgate-Status, and only what was not is a 5xx or no answer at all. Bodies are not looked
 // at.
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
-import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
+import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { CheckRefusal } from "../../core/check-refusal.ts";
 import { localReplies } from "../../core/local-reply.ts";
@@ -11,6 +11,7 @@ import type { DenyStatus } from "../../core/settings.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import { type Check, type CheckAnswer, type Checker, refuseCall, undecided } from "../check.ts";
 import { type CheckProblem, checkProblems } from "../check-problems.ts";
+import { listen } from "../listen.ts";
 import type { TrustedCallers } from "../trusted-callers.ts";
 import { readHttpCheck } from "./http-check.ts";
 
@@ -46,19 +47,8 @@ const maxFields = 250;
 export async function startExtAuthHttp(options: ExtAuthHttpOptions): Promise<ExtAuthHttp> {
   const calls = new HttpCalls(options);
   const server = calls.createServer();
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host: options.host, port: options.port }, () => {
-      server.off("error", reject);
-      // Of a connection that the system could not accept. Without a listener it would end the process.
-      server.on("error", options.onFailure);
-      resolve();
-    });
-  });
-  const address = server.address() as AddressInfo;
   return {
-    host: address.address,
-    port: address.port,
+    ...(await listen(server, options, options.onFailure)),
     announceEnd: () => calls.announceEnd(),
     drain: (timeoutMs) => drain(server, calls, timeoutMs),
   };

@@ -1,0 +1,21 @@
+// Opens a listener of the checks.
+import type { AddressInfo, Server } from "node:net";
+
+/** Rejects with the system's error if the server cannot listen. Port 0 picks a free one. */
+export async function listen(
+  server: Server,
+  { host, port }: { readonly host: string; readonly port: number },
+  onFailure: (error: unknown) => void,
+): Promise<{ host: string; port: number }> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ host, port }, () => {
+      server.off("error", reject);
+      // The system could not accept a connection. Without a listener the error would end the process.
+      server.on("error", onFailure);
+      resolve();
+    });
+  });
+  const address = server.address() as AddressInfo;
+  return { host: address.address, port: address.port };
+}
