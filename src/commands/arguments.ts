@@ -1,5 +1,5 @@
-// The command line as a value: which command, with what. A word that is not known is an error that names the nearest
-// one; whether a setting is right is not decided here but with the rest of the configuration.
+// Parses the command line into a command and its options. An unknown word is an error that suggests the nearest known
+// one. Values of settings are checked later, with the rest of the configuration.
 import { parseArgs } from "node:util";
 import { nearest } from "../config/nearest.ts";
 import type { Override } from "../config/overrides.ts";
@@ -40,7 +40,7 @@ export type ParsedArguments =
   /** One line, without a newline. */
   | { readonly ok: false; readonly topic: CommandName | null; readonly message: string };
 
-/** `argv` without the paths of node and of the script. */
+/** `argv` does not contain the paths of node and of the script. */
 export function parseArguments(argv: readonly string[]): ParsedArguments {
   const [word, ...rest] = argv;
   if (word === undefined) return refuse(null, "no command given");
@@ -102,7 +102,7 @@ interface Given {
   readonly value: string;
 }
 
-/** Options in the order they were given, or what is wrong with the first that is. */
+/** The options in the order in which they were given, or a message about the first that is wrong. */
 function readOptions(command: CommandName, argv: readonly string[]): Given[] | string {
   const options: Readonly<Record<string, Option>> = optionsOf(command);
   const { tokens } = parseArgs({
@@ -113,7 +113,7 @@ function readOptions(command: CommandName, argv: readonly string[]): Given[] | s
         { type: value === null ? "boolean" : "string", ...(short === undefined ? {} : { short }) },
       ]),
     ),
-    // Its own errors neither suggest a name nor say which command they are about.
+    // Strict errors of Node suggest no name and do not name the command.
     strict: false,
     allowPositionals: true,
     tokens: true,
@@ -137,7 +137,7 @@ function readOptions(command: CommandName, argv: readonly string[]): Given[] | s
   return given;
 }
 
-/** What goes over file and environment. The later one wins, shorthand or not. */
+/** Overrides of the file and the environment. The later one wins, whether short form or `--set`. */
 function readOverrides(command: CommandName, given: readonly Given[]): Override[] | string {
   const overrides: Override[] = [];
   for (const { name, value } of given) {
@@ -146,7 +146,7 @@ function readOverrides(command: CommandName, given: readonly Given[]): Override[
     if (key !== undefined) overrides.push({ path: splitPath(key), text: value, at });
     if (name !== "set") continue;
     const equals = value.indexOf("=");
-    // What was given is not repeated: without a key it may be anything, a secret too.
+    // The value is not shown: without a key it may be anything, a secret too.
     if (equals < 1) return '--set: found no key, expected key.path=value, such as "policies.0.limit=10"';
     overrides.push({ path: splitPath(value.slice(0, equals).trim()), text: value.slice(equals + 1), at });
   }

@@ -1,5 +1,5 @@
-// `headgate check`: says whether `headgate start` with the same arguments would have a configuration to start with, and
-// which one. Opens no port and talks to nobody.
+// `headgate check`: checks the configuration that `headgate start` would use with the same arguments, and prints it. Opens
+// no port and no connection.
 import { effectiveLines } from "../config/written.ts";
 import type { ConfigArguments } from "./arguments.ts";
 import { exitCodes } from "./exit-codes.ts";

@@ -1,5 +1,5 @@
-// `headgate demo`: the whole system on loopback, from nothing: the reference backend, the gateway before it with the
-// packaged configuration, and three requests worth trying. Ctrl-C drains and ends.
+// `headgate demo`: starts the reference backend and the gateway in front of it on loopback, with the packaged
+// configuration, and prints three requests to try. Ctrl-C drains and ends.
 import { loadSettings, packagedConfigFile } from "../config/load.ts";
 import type { Settings } from "../core/settings.ts";
 import { type FinanceBackend, startFinanceBackend } from "../finance-backend/server.ts";
@@ -10,7 +10,7 @@ import type { CommandIo } from "./io.ts";
 import { type BuildInfo, serve } from "./serve.ts";
 
 export async function run(args: DemoArguments, io: CommandIo, build: BuildInfo): Promise<number> {
-  // The demo is the same everywhere, so the environment does not reach it.
+  // The environment is ignored, so that the demo is the same everywhere.
   const loaded = loadSettings({ file: packagedConfigFile, env: {}, cwd: io.cwd, overrides: [] });
   if (!loaded.ok) throw new Error("the packaged configuration is not valid");
   const backend = await startFinanceBackend({
@@ -23,7 +23,7 @@ export async function run(args: DemoArguments, io: CommandIo, build: BuildInfo):
   let isWaiting = true;
   try {
     const code = await serve(settings, io, build, (gateway) => io.out(introduction(gateway, backend)));
-    // A second signal does not wait for the backend either.
+    // After a second signal the backend is not waited for either.
     isWaiting = !isSignalExitCode(code);
     return code;
   } finally {

@@ -1,4 +1,4 @@
-// The exit codes, as in sysexits.h, so that whatever starts the gateway can tell a mistake from a failure.
+// The exit codes, as in sysexits.h, so that a supervisor can tell wrong usage or configuration from a failure.
 
 export const exitCodes = {
   ok: 0,
@@ -12,7 +12,7 @@ export const exitCodes = {
   config: 78,
 } as const;
 
-/** A second signal ended the process before the drain was over: 128 plus the signal's number, as a shell reports it. */
+/** A second signal ended the process during the drain: 128 plus the number of the signal, as in a shell. */
 export const signalExitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 
 export type TerminationSignal = keyof typeof signalExitCodes;

@@ -1,5 +1,5 @@
-// `headgate finance-backend`: the reference API alone, to have something to put the gateway in front of. Ends with the
-// first signal, when the requests that are under way have their answers.
+// `headgate finance-backend`: runs the reference API without the gateway. The first signal ends it, after the requests in
+// flight.
 import { resolve } from "node:path";
 import { DatabaseRefused } from "../finance-backend/database.ts";
 import { type FinanceBackend, ListenFailed, startFinanceBackend } from "../finance-backend/server.ts";
@@ -8,7 +8,7 @@ import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
 
 export async function run(args: FinanceBackendArguments, io: CommandIo): Promise<number> {
-  // Before anything is opened, so that a signal at once ends it in order too.
+  // Registered before the port is opened, so that a signal during the start is handled too.
   const signalled = new Promise<void>((end) => io.onSignal(() => end()));
   const database = args.database === null ? null : resolve(io.cwd, args.database);
   let backend: FinanceBackend;

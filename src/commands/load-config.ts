@@ -1,5 +1,5 @@
-// The configuration for the commands that take one, the files it names included: either all of it is right, or every mistake
-// is on standard error, a line each.
+// Loads the configuration for the commands that need one, and checks the files that it names. Writes all errors to
+// standard error, one line each.
 import { renderConfigError } from "../config/config-error.ts";
 import { type LoadedSettings, loadSettings } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
@@ -9,7 +9,7 @@ import type { CommandIo } from "./io.ts";
 
 export type LoadedConfig = Extract<LoadedSettings, { ok: true }>;
 
-/** Undefined if there was a mistake; it has been told then. */
+/** Undefined if there were errors; they have been written then. */
 export async function loadConfig(
   { file, overrides }: ConfigArguments,
   io: CommandIo,

@@ -1,4 +1,4 @@
-// How a file is called in what is told: as one would name it from where the command runs.
+// The name of a file in messages: relative to the working directory if it is inside.
 import { isAbsolute, relative } from "node:path";
 
 export function nameFrom(cwd: string, file: string): string {

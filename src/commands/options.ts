@@ -1,37 +1,40 @@
-// Every command and option, once, with the sentence `--help` shows for it. The parser and the help are held together
-// by reading the same table.
+// Defines every command and option once, with the sentence that `--help` shows. The parser and the help use the same
+// table.
 
 export const commandNames = ["start", "check", "demo", "token", "finance-backend"] as const;
 export type CommandName = (typeof commandNames)[number];
 
 export interface Option {
-  /** What the value is, for help and errors; null if there is none. */
+  /** The kind of value, for help and errors; null if the option takes none. */
   readonly value: string | null;
   readonly means: string;
   readonly short?: string;
-  /** The setting it is a shorthand for. */
+  /** The setting that the option is a short form of. */
   readonly key?: string;
-  /** Checked here, since it is no setting. */
+  /** A port that is not a setting and so is checked with the arguments. */
   readonly isPort?: boolean;
 }
 
 type Options = Readonly<Record<string, Option>>;
 
-const help: Options = { help: { value: null, short: "h", means: "Print this and end." } };
+const help: Options = { help: { value: null, short: "h", means: "Print this help." } };
 
 const settings: Options = {
   config: { value: "a file", means: "The configuration (default: HEADGATE_CONFIG, else the packaged one)." },
   upstream: { value: "a URL", key: "upstream.url", means: "The API behind the gateway." },
-  host: { value: "an address", key: "listen.host", means: "Where clients connect." },
-  port: { value: "a number", key: "listen.port", means: "Where clients connect; 0 picks a free port." },
+  host: { value: "an address", key: "listen.host", means: "Where the gateway listens." },
+  port: { value: "a number", key: "listen.port", means: "Where the gateway listens; 0 picks a free port." },
   "admin-host": { value: "an address", key: "admin.host", means: "Where metrics and health are served." },
   "admin-port": { value: "a number", key: "admin.port", means: "Where metrics and health are served." },
-  set: { value: "key.path=value", means: "Any other key of the configuration; can be repeated." },
+  set: { value: "key.path=value", means: "Any key of the configuration; may be repeated." },
 };
 
 const commands: Readonly<Record<CommandName, { readonly means: string; readonly options: Options }>> = {
   start: { means: "Run the gateway.", options: { ...settings, ...help } },
-  check: { means: "Check the configuration, list every mistake, open no port.", options: { ...settings, ...help } },
+  check: {
+    means: "Check the configuration and list all errors, without opening a port.",
+    options: { ...settings, ...help },
+  },
   demo: {
     means: "Run the gateway in front of the reference backend, on this machine only.",
     options: {
@@ -40,13 +43,13 @@ const commands: Readonly<Record<CommandName, { readonly means: string; readonly 
       ...help,
     },
   },
-  token: { means: "Make a bearer token and the digest to list in the tokens file.", options: help },
+  token: { means: "Make a bearer token and its digest for the tokens file.", options: help },
   "finance-backend": {
-    means: "Run the reference backend alone.",
+    means: "Run the reference backend without the gateway.",
     options: {
-      host: { value: "an address", means: "Where it listens (default: 127.0.0.1)." },
-      port: { value: "a number", isPort: true, means: "Where it listens (default: 3000)." },
-      database: { value: "a file", means: "Keep the data in this SQLite file (default: in memory)." },
+      host: { value: "an address", means: "Where the backend listens (default: 127.0.0.1)." },
+      port: { value: "a number", isPort: true, means: "Where the backend listens (default: 3000)." },
+      database: { value: "a file", means: "The SQLite file for the data (default: in memory)." },
       ...help,
     },
   },
@@ -65,8 +68,8 @@ export function helpText(topic: CommandName | null): string {
       "",
       ...columns([
         ...commandNames.map((name) => [name, commands[name].means] as const),
-        ["<command> --help", "The options of a command."],
-        ["--version", "The version."],
+        ["<command> --help", "Print the options of a command."],
+        ["--version", "Print the version."],
       ]),
       "",
     ].join("\n");

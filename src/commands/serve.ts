@@ -1,5 +1,5 @@
-// Runs a gateway from start to drain, for the commands that do. A start that fails says why in one line and leaves
-// nothing open; the first signal drains, the second ends at once.
+// Runs a gateway from start to drain. A start that fails prints the reason in one line and leaves nothing open. The first
+// signal drains, the second ends the process at once.
 import { FilesError } from "../config/watched-files.ts";
 import { systemClock } from "../core/clock.ts";
 import { fitOpenFiles } from "../core/open-files.ts";
@@ -15,14 +15,14 @@ export interface BuildInfo {
   readonly nodeVersion: string;
 }
 
-/** `onReady` may print where things are. Resolves with the exit code when everything is closed. */
+/** Resolves with the exit code when everything is closed. `onReady` may print the addresses. */
 export async function serve(
   settings: Settings,
   io: CommandIo,
   build: BuildInfo,
   onReady: (gateway: Gateway) => void = () => {},
 ): Promise<number> {
-  // Listened to before anything is opened: a signal during the start ends it in order too.
+  // Registered before a port is opened, so that a signal during the start is handled too.
   const signals = collectSignals(io);
   const destination = openDestination({ fd: 1 });
   const log = createLog({ level: settings.log.level, clock: systemClock, destination });
@@ -62,7 +62,7 @@ function withinOpenFiles(settings: Settings, maxOpenFiles: number | null, log: L
   return { ...settings, listen: { ...settings.listen, maxConnections } };
 }
 
-/** One Ctrl-C can arrive twice: from the terminal, and passed on by npm. That is not somebody losing patience. */
+/** One Ctrl-C can arrive twice: from the terminal and, forwarded, from npm. The copy is not a second signal. */
 const sameSignalMs = 300;
 
 function collectSignals(io: CommandIo): { first: Promise<TerminationSignal>; second: Promise<TerminationSignal> } {

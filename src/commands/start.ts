@@ -1,4 +1,4 @@
-// `headgate start`: the gateway with the given configuration, until a signal ends it.
+// `headgate start`: runs the gateway with the given configuration until a signal.
 import type { ConfigArguments } from "./arguments.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";

@@ -1,4 +1,4 @@
-// `headgate token`: makes a bearer token nobody can guess, and the digest by which the gateway knows it again.
+// `headgate token`: makes a random bearer token and its digest, by which the gateway recognizes it.
 import { createHash, randomBytes } from "node:crypto";
 import type { NoArguments } from "./arguments.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -8,7 +8,7 @@ export async function run(_args: NoArguments, io: CommandIo): Promise<number> {
   const token = randomBytes(32).toString("base64url");
   const digest = createHash("sha256").update(token).digest("hex");
   io.out(`token:  ${token}\nsha256: ${digest}\n`);
-  // On the other stream, so that the output can be taken apart by a script.
+  // The explanation goes to standard error, so that a script can read the token and the digest from standard output.
   io.err("Only the digest goes into the tokens file. Give the token to the client now: it is stored nowhere.\n");
   return exitCodes.ok;
 }

@@ -1,5 +1,5 @@
-// Text that names a place: hosts, networks, URLs and paths. What is accepted is what every reader understands the same
-// way, so that nothing in the configuration can be read as something else than it was meant.
+// Parses hosts, networks, URLs and paths. Only text that every parser reads in the same way is accepted, so that the
+// gateway, the upstream and a person cannot disagree about what a value means.
 import { parseCidr, parseIpAddress } from "../core/ip-address.ts";
 import { splitAddress } from "../core/upstream.ts";
 
@@ -10,7 +10,7 @@ export function parseHost(text: string): string | undefined {
   if (text.length > 253) return undefined;
   const labels = text.split(".");
   const isName = labels.every((label) => /^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$/i.test(label));
-  // A last label of digits is an address that went wrong, such as 127.0.0.256 or 8080.
+  // A last label of digits alone is a mistyped address, such as 127.0.0.256 or 8080.
   return isName && !/^[0-9]+$/.test(labels.at(-1) ?? "") ? text : undefined;
 }
 
@@ -18,15 +18,14 @@ export function parseNetwork(text: string): string | undefined {
   return parseCidr(text) === undefined ? undefined : text;
 }
 
-/** The URL as it was written: http or https. */
+/** An http or https URL, unchanged. */
 export function parseUpstreamUrl(text: string): string | undefined {
-  // The parser of the URL standard repairs what it finds: blanks, backslashes, a missing slash. Nothing is repaired
-  // here.
+  // The parser of the URL standard repairs blanks, backslashes and missing slashes. Such text is refused instead.
   if (!/^https?:\/\/[^\s\\/@?#]+(\/[^\s\\?#]*)?$/i.test(text)) return undefined;
   return URL.canParse(text) ? text : undefined;
 }
 
-/** `host` or `host:port`; an IPv6 address in brackets. As it was written. */
+/** `host` or `host:port`, with an IPv6 address in brackets; unchanged. */
 export function parseUpstreamAddress(text: string): string | undefined {
   const { host, port } = splitAddress(text);
   if (parseHost(host) === undefined || (host.includes(":") && !text.startsWith("["))) return undefined;
@@ -34,7 +33,7 @@ export function parseUpstreamAddress(text: string): string | undefined {
   return port === null || (port >= 1 && port <= 65535) ? text : undefined;
 }
 
-// Characters with one reading (RFC 3986's pchar without percent-encoding and `;`).
+// Characters that are read in one way only (RFC 3986's pchar without percent-encoding and `;`).
 const segment = "[A-Za-z0-9._~!$&'()*+,=:@-]+";
 
 export const routePattern = `^/(${segment}/)*$`;
@@ -45,7 +44,7 @@ export function parseRoute(text: string): string | undefined {
   return new RegExp(routePattern).test(text) && !hasDotSegment(text) ? text : undefined;
 }
 
-/** Without a slash at the end, save "/" itself. */
+/** Removes a slash at the end, except from "/" itself. */
 export function parseBasePath(text: string): string | undefined {
   if (!new RegExp(basePathPattern).test(text) || hasDotSegment(text)) return undefined;
   return text.length > 1 && text.endsWith("/") ? text.slice(0, -1) : text;

@@ -1,5 +1,5 @@
-// One mistake in the configuration, and the one line it is told in: where, which key, what was found, what was
-// expected. A line never holds a secret: whatever looks like the credentials or the query of a URL is masked.
+// An error in the configuration and its line: place, key, what was found, what was expected. A line never contains a
+// secret: what looks like the credentials or the query of a URL is masked.
 
 /** Where a value was written. */
 export type Origin =
@@ -7,7 +7,7 @@ export type Origin =
   | { readonly kind: "whole file"; readonly file: string }
   | { readonly kind: "environment"; readonly variable: string }
   | { readonly kind: "command line"; readonly option: string }
-  /** Nowhere: it is the default. */
+  /** It was not written anywhere: it is the default. */
   | { readonly kind: "default" };
 
 export interface ConfigError {
@@ -15,11 +15,11 @@ export interface ConfigError {
   /** Dotted, such as `policies.0.limit`; empty for the document itself. */
   readonly key: string;
   readonly message: string;
-  /** The keys whose values are unknown because of it; those below them too. */
+  /** The keys whose values are unknown because of this error, with all keys below them. */
   readonly about: readonly string[];
 }
 
-/** `found`: ready to print, as `showFound` makes it. */
+/** `found` is ready to print, as `showFound` returns it. */
 export function valueError(at: Origin, key: string, found: string, expected: string): ConfigError {
   return { at, key, message: `found ${found}, expected ${expected}`, about: [key] };
 }
@@ -28,7 +28,7 @@ export function renderConfigError({ at, key, message }: ConfigError): string {
   return `${renderPlace(at, key)}: ${message}`;
 }
 
-/** Whether nothing is wrong with any of these dotted keys, and nobody seems to have meant one of them. */
+/** Whether no error is about any of these dotted keys. A misspelled key is about the key it is similar to. */
 export type IsSound = (...keys: readonly string[]) => boolean;
 
 export function soundness(errors: readonly ConfigError[]): IsSound {
@@ -37,7 +37,7 @@ export function soundness(errors: readonly ConfigError[]): IsSound {
   return (...keys) => !keys.some(isWrong);
 }
 
-/** Where it was written, and which key, as every mistake begins. */
+/** The place and the key, with which each error begins. */
 export function renderPlace(at: Origin, key: string): string {
   return key === "" ? renderOrigin(at) : `${renderOrigin(at)}: ${key}`;
 }
@@ -58,10 +58,10 @@ function renderOrigin(origin: Origin): string {
 }
 
 const maxShown = 60;
-/** No setting is longer, and what is masked is searched more than once. */
+/** No valid value is longer. Masking searches the text several times, so longer text is not shown. */
 const maxMasked = 1000;
 
-/** A value as an error shows it: text quoted, so that a missing unit or a stray blank can be seen. */
+/** A value as an error shows it. Text is quoted, so that a missing unit or an extra blank can be seen. */
 export function showFound(value: string | number | boolean | null): string {
   if (value === null || value === "") return "nothing";
   if (typeof value !== "string") return String(value);
@@ -71,7 +71,7 @@ export function showFound(value: string | number | boolean | null): string {
   return JSON.stringify(characters.length > maxShown ? `${characters.slice(0, maxShown).join("")}…` : masked);
 }
 
-/** Everything up to the last `@` may be a password, since people forget to encode the `/` and the `@` in theirs. */
+/** Masks everything up to the last `@`, because passwords may contain an unencoded `/` or `@`. */
 function maskSecrets(text: string): string {
   return text
     .replace(/:\/\/.*@/s, "://***@")
@@ -85,7 +85,7 @@ export function enumerate(words: readonly string[], conjunction = "or"): string 
   return `${words.slice(0, -1).join(", ")} ${conjunction} ${words.at(-1)}`;
 }
 
-/** The end of a message about a name that has no meaning. */
+/** The end of a message about an unknown name. */
 export function didYouMean(names: readonly string[], otherwise: string): string {
   return names.length === 0 ? otherwise : `did you mean ${enumerate(names.map((name) => `"${name}"`))}?`;
 }

@@ -1,11 +1,11 @@
-// What a definition of the configuration is made of: leaves (one scalar), lists and sections. Everything else is
-// derived from it: the check of a file, the names of environment variables, the JSON Schema, docs/configuration.md.
+// The parts of a definition of the configuration: leaves (one scalar each), lists and sections. The validation, the names
+// of environment variables, the JSON Schema and docs/configuration.md are derived from it.
 import type { Raw, RawList, Scalar } from "./raw.ts";
 
 export type Node = Leaf<unknown> | List<Item> | Section<Keys>;
 export type Item = Leaf<unknown> | Section<Keys>;
 
-/** Only own keys count: a definition is asked with `Object.hasOwn`. */
+/** Look keys up with `isKnown`: inherited names such as `constructor` are not keys. */
 export interface Keys {
   readonly [key: string]: Node;
 }
@@ -15,23 +15,21 @@ export interface Leaf<T> {
   /** As it would be written in the file. */
   readonly default: Scalar;
   readonly description: string;
-  /**
-   * How a value from the environment is taken: `text` as it is, `plain` as YAML would read it (a number, a boolean).
-   */
+  /** How a value from the environment is read: `text` unchanged, `plain` as in YAML (a number, a boolean). */
   readonly form: "text" | "plain";
   readonly isNullable: boolean;
-  /** The path of a file, which is made absolute. */
+  /** Whether the value is the path of a file, which is made absolute. */
   readonly isPath: boolean;
-  /** What is accepted, in words. */
+  /** The accepted values, in words. */
   readonly expected: string;
   readonly json: JsonSchema;
-  /** Undefined: it is not accepted, as the empty text never is. */
+  /** Undefined if the value is not accepted. The empty text never is. */
   parse(value: Scalar): T | undefined;
-  /** What is said in place of `expected` of a value that is not accepted. */
+  /** A more helpful text than `expected` for a value that is not accepted. */
   hint?(value: Scalar): string | undefined;
 }
 
-/** In milliseconds; the name of the value ends in "Ms". */
+/** Parsed to milliseconds; the name of the parsed value ends in "Ms". */
 export interface Duration extends Leaf<number> {
   readonly unit: "Ms";
 }
@@ -39,19 +37,19 @@ export interface Duration extends Leaf<number> {
 export interface List<N extends Item> {
   readonly kind: "list";
   readonly item: N;
-  /** As they would be written; null stands for a section with all its defaults. */
+  /** As it would be written in the file; null is a section with all its defaults. */
   readonly default: readonly Scalar[];
   readonly description: string;
   readonly minItems: number;
   readonly maxItems: number;
-  /** What the list has to be, for when it is none or has too few or too many items. */
+  /** What is accepted, in words: for a value that is not a list, or has too few or too many items. */
   readonly expected: string;
-  /** What is wrong with items that are each right by themselves. */
+  /** Finds errors among items that are each valid by themselves. */
   flaws?(values: readonly unknown[]): readonly Flaw[];
 }
 
 export interface Flaw {
-  /** Null: the list as a whole. */
+  /** Null for the list as a whole. */
   readonly index: number | null;
   readonly expected: string;
 }
@@ -80,7 +78,7 @@ export function section<const K extends Keys>(description: string, keys: K): Sec
   return { kind: "section", description, keys };
 }
 
-/** `item.default` means nothing here. */
+/** The default of the item itself is not used. */
 export function listOf<N extends Item>(
   item: N,
   {
@@ -90,7 +88,7 @@ export function listOf<N extends Item>(
   }: {
     readonly default: readonly Scalar[];
     readonly bounds: readonly [from: number, to: number];
-    /** What the items are called, where `expected` is not said. */
+    /** The word for the items, from which `expected` is made if it is absent. */
     readonly items?: string;
     readonly expected?: string;
     flaws?(values: readonly Parsed<N>[]): readonly Flaw[];
@@ -101,7 +99,7 @@ export function listOf<N extends Item>(
   return { kind: "list", item, minItems, maxItems, expected, description, ...list };
 }
 
-/** The value of a key that was not written, as if it had been. */
+/** The default in the form of a written value. */
 export function defaultOf(node: List<Item>): RawList;
 export function defaultOf(node: Leaf<unknown> | List<Item>): Raw;
 export function defaultOf(node: Leaf<unknown> | List<Item>): Raw {
@@ -110,7 +108,7 @@ export function defaultOf(node: Leaf<unknown> | List<Item>): Raw {
   return { kind: "list", at, items: node.default.map((value) => ({ kind: "scalar", at, value })) };
 }
 
-/** The name of the value: that of the key, and the unit it is converted to. */
+/** The name of the parsed value: that of the key, with the unit if it is converted. */
 export function valueName(key: string, node: Node): string {
   return "unit" in node ? `${key}${node.unit}` : key;
 }

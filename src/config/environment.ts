@@ -1,6 +1,5 @@
-// Environment variables to overrides: HEADGATE_UPSTREAM_CONNECT_TIMEOUT is upstream.connectTimeout. A HEADGATE_
-// variable that names no key is an error, since it was certainly meant to do something, save those that Kubernetes sets
-// by itself.
+// Turns environment variables into overrides: HEADGATE_UPSTREAM_CONNECT_TIMEOUT is upstream.connectTimeout. A HEADGATE_
+// variable that names no key is an error, except those that Kubernetes sets by itself.
 import { type ConfigError, didYouMean, type Origin } from "./config-error.ts";
 import { suggestions } from "./nearest.ts";
 import type { Override } from "./overrides.ts";
@@ -10,7 +9,7 @@ export type Environment = Readonly<Record<string, string | undefined>> & {
   readonly HEADGATE_CONFIG?: string | undefined;
 };
 
-/** Not keys: where the file is, and what the tests must not skip. */
+/** Variables that are not keys: the path of the file, and what the tests must not skip. */
 const otherVariables = new Set(["HEADGATE_CONFIG", "HEADGATE_REQUIRE"]);
 
 /** `policies.0.maxClients` is HEADGATE_POLICIES_0_MAX_CLIENTS. */
@@ -18,7 +17,7 @@ export function variableName(path: readonly string[]): string {
   return `HEADGATE_${path.map((key) => key.replaceAll(/[A-Z]/g, "_$&").toUpperCase()).join("_")}`;
 }
 
-/** Overrides in an order in which the more special one comes later and so wins: a list before one of its items. */
+/** A list comes before its items, so that the more specific override wins. */
 export function readEnvironment(env: Environment): { readonly overrides: Override[]; readonly errors: ConfigError[] } {
   const overrides: Override[] = [];
   const errors: ConfigError[] = [];
@@ -34,7 +33,7 @@ export function readEnvironment(env: Environment): { readonly overrides: Overrid
   return { overrides: overrides.toSorted((a, b) => a.path.length - b.path.length), errors };
 }
 
-/** Every section and list can be given as a whole as well. */
+/** Includes sections and lists, which can be given as a whole. */
 const pathsByVariable = new Map(
   allEntries().flatMap(({ path }) =>
     path.map((_, i) => path.slice(0, i + 1)).map((part) => [variableName(part), part] as const),
@@ -46,14 +45,14 @@ function pathOf(variable: string): readonly string[] | undefined {
   if (exact !== undefined) return exact;
   const index = /_(\d{1,4})(?=_|$)/.exec(variable)?.[1];
   if (index === undefined) return undefined;
-  // Items of a list: a known name with another index, or a list of scalars and an index.
+  // An item of a list: a known name with another index, or the name of a list of scalars with an index.
   const first = pathsByVariable.get(variable.replace(`_${index}`, "_0"));
   if (first !== undefined) return first.map((key) => (key === "0" ? index : key));
   const list = variable.endsWith(`_${index}`) ? pathsByVariable.get(variable.slice(0, -index.length - 1)) : undefined;
   return list === undefined ? undefined : [...list, index];
 }
 
-/** Variables by their names as people shorten them: without prefix and indices. */
+/** Variables by their names without prefix and indices, which people often leave out. */
 const variablesByShortName = new Map([...pathsByVariable.keys()].map((variable) => [shortName(variable), variable]));
 
 function shortName(variable: string): string {
@@ -74,8 +73,8 @@ function unknownVariable(at: Extract<Origin, { kind: "environment" }>): ConfigEr
 }
 
 /**
- * For a Service named headgate, or headgate-admin, Kubernetes sets such variables in every pod of the namespace
- * (HEADGATE_SERVICE_HOST, HEADGATE_ADMIN_PORT=tcp://10.0.0.1:9464, …). Nobody meant them for the gateway.
+ * For a Service named headgate or headgate-admin, Kubernetes sets such variables in every pod of the namespace
+ * (HEADGATE_SERVICE_HOST, HEADGATE_ADMIN_PORT=tcp://10.0.0.1:9464, …). They are not meant for the gateway.
  */
 function isServiceLink(variable: string, text: string): boolean {
   if (/_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$/.test(variable)) return true;

@@ -1,5 +1,5 @@
-// The definition as a JSON Schema (draft 2020-12), from which an editor completes keys and marks mistakes. It never
-// refuses what the gateway accepts; what it cannot say (overlapping routes, impossible pairs) `headgate check` says.
+// Makes a JSON Schema (draft 2020-12) from the definition, with which an editor completes keys and marks errors. It never
+// refuses what the gateway accepts. Some errors, such as overlapping routes, only `headgate check` finds.
 import type { Item, JsonSchema, Keys, Node, Section } from "./definition.ts";
 import { schema } from "./schema.ts";
 import { effective } from "./written.ts";
@@ -12,7 +12,7 @@ export function jsonSchema(): JsonSchema {
   };
 }
 
-/** As config/headgate.schema.json holds it. */
+/** The content of config/headgate.schema.json. */
 export function jsonSchemaText(): string {
   return `${JSON.stringify(jsonSchema(), null, 2)}\n`;
 }
@@ -31,7 +31,7 @@ function describe(node: Node): JsonSchema {
   }
 }
 
-/** An item's own default is that of an absent key, and an item of a list is never absent. */
+/** Without the item's own default, because an item of a list is never absent. */
 function describeItem(item: Item): JsonSchema {
   return item.kind === "leaf" ? { description: item.description, ...item.json } : describeSection(item);
 }
@@ -39,7 +39,7 @@ function describeItem(item: Item): JsonSchema {
 function describeSection(section: Section<Keys>): JsonSchema {
   return {
     description: section.description,
-    // A section whose keys are all commented out is null to YAML.
+    // YAML reads a section whose keys are all commented out as null.
     type: ["object", "null"],
     additionalProperties: false,
     properties: Object.fromEntries(Object.entries(section.keys).map(([key, node]) => [key, describe(node)])),

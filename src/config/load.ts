@@ -1,6 +1,5 @@
-// The one way from what was written to Settings: file, then environment, then command line, each over the one before,
-// each checked by itself. Either everything is right, or every mistake is in the answer. Opens no port, changes
-// nothing.
+// Loads the settings: the file, then the environment, then the command line, each of which overrides the one before and
+// is checked by itself. Returns the settings or all errors. Opens no port and changes nothing.
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Settings } from "../core/settings.ts";
@@ -14,24 +13,24 @@ import type { ParsedConfig } from "./schema.ts";
 import { type ResolvePath, validateConfig } from "./validate.ts";
 import { readYaml, type YamlReading } from "./yaml-source.ts";
 
-/** From src/config as from dist/config. */
+/** The same relative path from src/config and from dist/config. */
 export const packagedConfigFile = fileURLToPath(new URL("../../config/headgate.yaml", import.meta.url));
 
 export interface ConfigSources {
-  /** `--config`. Without it HEADGATE_CONFIG counts, else the packaged file. */
+  /** `--config`. The default is HEADGATE_CONFIG, then the packaged file. */
   readonly file?: string | undefined;
   readonly env: Environment;
-  /** What relative paths start from, save those written in the file: they start from its folder. */
+  /** Where relative paths start, except those in the file, which start at its folder. */
   readonly cwd: string;
   /** Flags and `--set`, in the order they were given. */
   readonly overrides: readonly Override[];
 }
 
-/** The files that a configuration names, also one that has mistakes elsewhere, so that all are told at once. */
+/** The files that a configuration names, even if it has errors, so that all errors are reported at once. */
 export interface NamedFiles {
-  /** Absolute; null where a key names none, or where it is wrong to name one. */
+  /** An absolute path; null if the key names no file, or if there is an error about the key. */
   readonly path: (key: string) => string | null;
-  /** Where a key was written, and the key, as the configuration's own mistakes begin. */
+  /** The place of a key and the key, with which each error begins. */
   readonly place: (key: string) => string;
 }
 
@@ -39,10 +38,10 @@ export type LoadedSettings =
   | {
       readonly ok: true;
       readonly settings: Settings;
-      /** The file that was read, as it was named. */
+      /** The path of the file, as it was given. */
       readonly file: string;
       readonly files: NamedFiles;
-      /** What was written, all sources over each other. */
+      /** The values as they were written in all sources. */
       readonly raw: Raw | undefined;
     }
   | {
@@ -53,7 +52,7 @@ export type LoadedSettings =
     };
 
 export function loadSettings({ file: named, env, cwd, overrides }: ConfigSources): LoadedSettings {
-  // An empty HEADGATE_CONFIG is how a compose file or a shell says "none".
+  // Compose files and shells set HEADGATE_CONFIG to an empty text if it has no value.
   const file = named ?? (env.HEADGATE_CONFIG || packagedConfigFile);
   const written = readConfigFile(file, cwd);
   const environment = readEnvironment(env);
@@ -66,7 +65,7 @@ export function loadSettings({ file: named, env, cwd, overrides }: ConfigSources
   const { values, errors: lastErrors } = validateConfig(raw, resolvePath);
   errors.push(...lastErrors);
   errors.push(...pairErrors(values, raw, soundness(errors)));
-  // Each source is checked before the next covers it: a mistake does not become right by being overridden today.
+  // Each source is checked by itself: an error stays an error if another source overrides the value.
   for (const layer of new Set([written.raw, withEnvironment])) {
     if (layer !== raw) errors.push(...validateConfig(layer).errors);
   }
@@ -88,7 +87,7 @@ function distinct(errors: readonly ConfigError[]): ConfigError[] {
   return [...byLine.values()].sort((a, b) => placeOf(a) - placeOf(b));
 }
 
-/** The file's mistakes come in the order of its lines, then those of the other sources. */
+/** Errors of the file come first, in the order of its lines. */
 function placeOf({ at }: ConfigError): number {
   if (at.kind === "whole file") return 0;
   return at.kind === "file" ? at.line * 1e6 + at.column : Number.MAX_SAFE_INTEGER;
@@ -99,7 +98,7 @@ const maxErrors = 100;
 function firstOf(errors: readonly ConfigError[]): readonly ConfigError[] {
   const next = errors[maxErrors];
   if (next === undefined) return errors;
-  const message = `${errors.length - maxErrors} more mistakes`;
+  const message = `${errors.length - maxErrors} more errors`;
   return [...errors.slice(0, maxErrors), { at: next.at, key: "", message, about: [] }];
 }
 

@@ -1,7 +1,7 @@
-// The name that was probably meant. Distance counts insertions, deletions, substitutions and swaps of neighbours (the
-// optimal string alignment distance); case and separators are not counted, since they are what people mix up most.
+// Finds the name that was probably meant. The distance counts insertions, deletions, substitutions and swaps of adjacent
+// characters (optimal string alignment). Case and separators are ignored, because they are confused most often.
 
-/** The closest candidate within a third of the name's length; null if nothing is that close. */
+/** The candidate with the smallest distance, at most a third of the name's length; otherwise null. */
 export function nearest(name: string, candidates: Iterable<string>): string | null {
   const folded = fold(name);
   if (folded.length === 0 || folded.length > 100) return null;
@@ -17,7 +17,7 @@ export function nearest(name: string, candidates: Iterable<string>): string | nu
   return best;
 }
 
-/** The nearest; else those that have all words of the name, such as `responseTimeout` for `timeout`, if they are few. */
+/** The nearest; otherwise up to three that have all words of the name, such as `responseTimeout` for `timeout`. */
 export function suggestions(name: string, candidates: readonly string[]): string[] {
   const best = nearest(name, candidates);
   if (best !== null) return [best];

@@ -1,5 +1,5 @@
-// Values given outside the file, by the environment or on the command line: text for one path, read as the key at that
-// path wants it, and put over what stood there. A section keeps the keys that are not named; a list is replaced.
+// Applies values from the environment and the command line: text for one path, parsed as its key requires, which replaces
+// the value there. A section keeps the keys that are not named; a list is replaced as a whole.
 import { type ConfigError, type Origin, valueError } from "./config-error.ts";
 import { defaultOf, type Leaf, type Node } from "./definition.ts";
 import { childOf, isListOfLeaves, joinPath, nodeAt, unknownKey } from "./paths.ts";
@@ -13,7 +13,7 @@ export interface Override {
   readonly at: Origin;
 }
 
-/** The later override wins. Those that cannot be placed are reported and left out. */
+/** The later override wins. An override of an unknown path is reported and ignored. */
 export function applyOverrides(
   base: Raw | undefined,
   overrides: readonly Override[],
@@ -40,7 +40,7 @@ function unknownPath(path: readonly string[], at: Origin): ConfigError {
   return unknownKey(at, path, keys);
 }
 
-/** Undefined if it could not be read; the reason is in `errors`. */
+/** Undefined if the text cannot be parsed; the reason is then in `errors`. */
 function readText(node: Node, { path, text, at }: Override, errors: ConfigError[]): Raw | undefined {
   if (node.kind === "leaf") return { kind: "scalar", at, value: readScalar(node, text) };
   if (node.kind === "list" && isListOfLeaves(node) && !text.trim().startsWith("[")) {
@@ -56,7 +56,7 @@ function readText(node: Node, { path, text, at }: Override, errors: ConfigError[
   return reading.errors.length > 0 ? undefined : (reading.raw ?? { kind: "scalar", at, value: null });
 }
 
-/** As YAML would read it, where the key holds no text: `::` is an address, and no mapping. */
+/** Numbers and booleans as in YAML, except for keys whose values are text: `::` is an address, not a mapping. */
 function readScalar(leaf: Leaf<unknown>, text: string): Scalar {
   if (leaf.isNullable && (text === "" || text === "null")) return null;
   if (leaf.form === "text") return text;
@@ -85,7 +85,7 @@ function put(
   }
   const child = node && childOf(node, head);
   if (node?.kind === "list") {
-    // An index refers to the default when the file has no such list.
+    // An index refers to the default list if the list was not written.
     const list = base?.kind === "list" ? base : (defaultOf(node) as RawList);
     const { at, items } = list;
     const index = Number(head);
@@ -94,7 +94,7 @@ function put(
       return list;
     }
     const item = put(child, items[index], rest, value, refuse);
-    // One item too many is the fault of whoever added it.
+    // If the list becomes too long, the error is reported at the item that was added.
     return { kind: "list", at: index === items.length ? value.at : at, items: items.toSpliced(index, 1, item) };
   }
   const entries = base?.kind === "mapping" ? base.entries : [];

@@ -1,5 +1,5 @@
-// Settings that are each right and cannot stand together. Each is told where the one stands that somebody wrote; two
-// defaults never contradict each other.
+// Finds values that are valid by themselves and contradict each other. The error is reported at a key that was written;
+// two defaults never contradict each other.
 import { parseIpAddress } from "../core/ip-address.ts";
 import { upstreamTargets } from "../core/upstream.ts";
 import { type ConfigError, type IsSound, valueError } from "./config-error.ts";
@@ -8,12 +8,12 @@ import { nodeAt } from "./paths.ts";
 import { describe, originOf, type Raw, rawAt } from "./raw.ts";
 import type { ParsedConfig } from "./schema.ts";
 
-/** 8 GiB of them: the counters' memory is bounded, and by what a machine may have. */
+/** Bounds the memory of the counters: 8 bytes for each admission, so 8 GiB. */
 const maxInstants = 2 ** 30;
 
 /**
- * Refuses the value of a key for what `others` are, and says nothing if one of them is wrong by itself. Where nobody
- * wrote the key, the first of the others that somebody wrote is the place.
+ * Reports that the value of `key` contradicts those of `others`, unless there already is an error about one of them. If the
+ * key was not written, the place is that of the first of the others that was written.
  */
 type Refuse = (key: string, expected: string, ...others: string[]) => void;
 
@@ -111,7 +111,7 @@ function judgeUpstreamTls({ upstream: { url, tls } }: ParsedConfig, refuse: Refu
   }
 }
 
-/** Every request would come back as a new one, until the quota is spent. */
+/** A gateway that is its own upstream would receive each request again, until the quota is spent. */
 function judgeUpstreamAddresses(values: ParsedConfig, refuse: Refuse, isSound: IsSound): void {
   const { url, addresses } = values.upstream;
   const places =
@@ -142,7 +142,7 @@ interface Address {
   readonly port: number;
 }
 
-/** Whether two listeners cannot both be opened. Port 0 is a free one each time. */
+/** Whether the two listeners cannot be opened both. Port 0 picks a free port each time. */
 function collide(a: Address, b: Address): boolean {
   return a.port !== 0 && a.port === b.port && addressesOverlap(a.host, b.host);
 }
@@ -152,7 +152,7 @@ function addressesOverlap(a: string, b: string): boolean {
   if (canonical(a) === canonical(b)) return true;
   if (hosts.some((host) => canonical(host) === "localhost"))
     return hosts.every((host) => isLoopback(host) || isAny(host));
-  // "::" takes IPv4 as well, "0.0.0.0" takes nothing but.
+  // "::" accepts IPv4 as well, "0.0.0.0" accepts IPv4 only.
   return (
     hosts.map(canonical).includes(canonical("::")) || (hosts.some(isAny) && !hosts.some((host) => host.includes(":")))
   );

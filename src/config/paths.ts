@@ -1,4 +1,4 @@
-// Paths of keys: `policies.0.limit` as people write it, as the definition knows it, and as it is probably meant.
+// Paths of keys, such as `policies.0.limit`: parsing, rendering, lookup in the definition, and suggestions.
 import { type ConfigError, didYouMean, enumerate, type Origin } from "./config-error.ts";
 import { isKnown, type Keys, type Leaf, type List, type Node, type Section } from "./definition.ts";
 import { suggestions } from "./nearest.ts";
@@ -9,7 +9,7 @@ export function splitPath(text: string): string[] {
   return text.replaceAll(/\[(\d+)\]/g, ".$1").split(".");
 }
 
-/** A key that could be mistaken for several, or that holds blanks, is quoted. */
+/** Quotes a key that contains other characters than those of known keys, and shortens a long one. */
 export function joinPath(path: readonly string[]): string {
   return path.map((key) => (/^[\w-]{1,60}$/.test(key) ? key : JSON.stringify(key.slice(0, 60)))).join(".");
 }
@@ -34,7 +34,7 @@ export interface Entry {
   readonly node: Leaf<unknown> | List<Leaf<unknown>>;
 }
 
-/** Everything that holds a value, in the order of the definition. A list of sections is shown by its first item. */
+/** Every key that has a value, in the order of the definition. A list of sections is represented by its first item. */
 export function allEntries(node: Node = schema, path: readonly string[] = []): Entry[] {
   switch (node.kind) {
     case "leaf":
@@ -56,7 +56,7 @@ export function unknownKey(at: Origin, path: readonly string[], known: readonly 
   return { at, key: joinPath(path), message, about: meant };
 }
 
-/** What was probably meant by an unknown path: a key of the same section with a similar name, or the same key elsewhere. */
+/** What was probably meant by an unknown path: a similar key of the same section, or the same key in another section. */
 function suggestPaths(path: readonly string[]): string[] {
   const known = path.findIndex((_, i) => nodeAt(path.slice(0, i + 1)) === undefined);
   const before = path.slice(0, known);
@@ -72,7 +72,7 @@ function suggestPaths(path: readonly string[]): string[] {
   const last = path.at(-1)?.toLowerCase();
   const namesakes = allEntries().filter((entry) => entry.path.at(-1)?.toLowerCase() === last);
   const below = namesakes.find((entry) => before.every((key, i) => entry.path[i] === key));
-  // One of several in other sections would be a guess.
+  // If several other sections have the key, none is suggested, because it would be a guess.
   const meant = below ?? (namesakes.length === 1 ? namesakes[0] : undefined);
   return meant === undefined ? [] : [joinPath(meant.path)];
 }

@@ -1,5 +1,5 @@
-// The reference of all keys in docs/configuration.md: a table for each section with the environment variable, the
-// default, the accepted values and the meaning of each key.
+// Generates the reference of all keys in docs/configuration.md: a table for each section with the environment variable,
+// the default, the accepted values and the meaning of each key.
 import type { Item, Leaf, List, Node } from "./definition.ts";
 import { variableName } from "./environment.ts";
 import { isListOfLeaves } from "./paths.ts";
@@ -57,7 +57,7 @@ function row(node: Leaf<unknown> | List<Item>, path: readonly string[]): string 
 const cells = (texts: readonly string[]): string =>
   `| ${texts.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`;
 
-/** Of a section, or of the sections in a list. */
+/** The keys of a section, or of the sections in a list. */
 function keysOf(node: Node) {
   if (node.kind === "list") return node.item.kind === "section" ? node.item.keys : undefined;
   return node.kind === "section" ? node.keys : undefined;

@@ -1,5 +1,5 @@
-// Reads a file that is one. A pipe or a terminal would be waited for without end, and a device never ends: they are
-// refused, whatever they would have said. Everything that the gateway reads, it reads in this way.
+// Reads regular files only. Reading a pipe or a terminal could wait forever, and a device may never end, so they are
+// refused. The gateway reads all its files in this way.
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
 import { open } from "node:fs/promises";
 
@@ -11,10 +11,10 @@ export class NoRegularFile extends Error {
   }
 }
 
-/** Without O_NONBLOCK opening a pipe already waits for somebody to write to it. */
+/** Without O_NONBLOCK, opening a pipe waits for a writer. */
 const flags = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/** Rejects with a NoRegularFile, or with what the system says. */
+/** Rejects with NoRegularFile or with the system's error. */
 export async function readRegularFile(path: string): Promise<string> {
   const file = await open(path, flags);
   try {
@@ -25,7 +25,7 @@ export async function readRegularFile(path: string): Promise<string> {
   }
 }
 
-/** For what is read before anything else can go on. */
+/** For the start, when nothing else can be done meanwhile. */
 export function readRegularFileSync(path: string): Buffer {
   const fd = openSync(path, flags);
   try {
@@ -36,12 +36,12 @@ export function readRegularFileSync(path: string): Buffer {
   }
 }
 
-/** Reading a folder fails by itself, with the better word. */
+/** A folder is not refused here, because reading it fails with a better message. */
 function refuseOthers(kind: Stats): void {
   if (!kind.isFile() && !kind.isDirectory()) throw new NoRegularFile();
 }
 
-/** Why a file cannot be read, for an operator. */
+/** Explains to an operator why a file cannot be read. */
 export function explainReadFailure(cause: unknown): string {
   const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
   switch (code) {

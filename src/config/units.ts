@@ -1,5 +1,5 @@
-// Durations and sizes as people write them: a whole number and a unit, nothing between, no sums. A number without a
-// unit is no duration, because half of all readers would take it for seconds and half for milliseconds.
+// Parses durations and sizes: a whole number and a unit without a blank between them. A number without a unit is not a
+// duration, because some readers would take it for seconds and some for milliseconds.
 
 const msPerUnit = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 const bytesPerUnit = {
@@ -15,16 +15,16 @@ const bytesPerUnit = {
   TiB: 1024 ** 4,
 } as const;
 
-/** For the JSON Schema: what `parseDuration` and `parseSize` accept. */
+/** What `parseDuration` and `parseSize` accept, for the JSON Schema. */
 export const durationPattern = "^[0-9]{1,12}(ms|s|m|h|d)$";
 export const sizePattern = "^[0-9]{1,15}(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$";
 
-/** Milliseconds; undefined if the text is no duration. "0" alone is one: nothing needs no unit. */
+/** Milliseconds; undefined if the text is not a duration. "0" needs no unit. */
 export function parseDuration(text: string): number | undefined {
   return text === "0" ? 0 : parseQuantity(text, durationPattern, msPerUnit);
 }
 
-/** Bytes; undefined if the text is no size. */
+/** Bytes; undefined if the text is not a size. */
 export function parseSize(text: string): number | undefined {
   return parseQuantity(text, sizePattern, bytesPerUnit);
 }

@@ -1,6 +1,5 @@
-// What was written against the definition: every mistake found is reported, none stops the search. What was not written
-// takes its default, and so does what is wrong. Nothing is converted that was not meant: "80" is no number, and null is
-// no text.
+// Checks what was written against the definition and reports every error, not only the first. Keys that are missing or
+// wrong get their defaults. Types are not converted: "80" is not a number, and null is not text.
 import { type ConfigError, enumerate, type Origin, valueError } from "./config-error.ts";
 import {
   defaultOf,
@@ -17,19 +16,19 @@ import { joinPath, unknownKey } from "./paths.ts";
 import { describe, type Raw, type RawEntry } from "./raw.ts";
 import { type ParsedConfig, schema } from "./schema.ts";
 
-/** Of one section. Finding what was meant takes time, and the rest is a file of another kind. */
+/** Unknown keys of one section that are reported one by one; the others are counted. Suggestions take time. */
 const maxUnknownKeys = 20;
 
-/** The path of a file as the rest of the gateway is given it, by where it was written. */
+/** Makes the path of a file absolute; where it starts depends on where it was written. */
 export type ResolvePath = (path: string, at: Origin) => string;
 
-/** The values are complete; they are meant to be used only if no error was found. */
+/** The values are always complete, but may be used only if there are no errors. */
 export function validateConfig(
   raw: Raw | undefined,
   resolvePath: ResolvePath = (path) => path,
 ): { readonly values: ParsedConfig; readonly errors: readonly ConfigError[] } {
   const validation = new Validation(resolvePath);
-  // The definition's own type says what its values are; the walk over it cannot say it, since it treats all nodes alike.
+  // ParsedConfig is derived from the type of the definition. The validation treats all nodes alike and cannot infer it.
   return { values: validation.validate(schema, raw, []) as ParsedConfig, errors: validation.errors };
 }
 
@@ -83,7 +82,7 @@ class Validation {
 
   #section(section: Section<Keys>, raw: Raw | undefined, path: readonly string[]): unknown {
     const entries = raw?.kind === "mapping" ? raw.entries : [];
-    // A section with all its keys commented out is null to YAML, and an empty section to people.
+    // YAML reads a section whose keys are all commented out as null.
     const isSection = raw === undefined || raw.kind === "mapping" || (raw.kind === "scalar" && raw.value === null);
     if (!isSection) this.#refuseSection(section, raw, path);
     this.#refuseUnknown(section, entries, path);
@@ -97,7 +96,7 @@ class Validation {
 
   #refuseSection(section: Section<Keys>, raw: Raw, path: readonly string[]): void {
     const isRoot = path.length === 0;
-    // A file that is no configuration at all may hold anything: nothing of it is repeated.
+    // A file that is not a configuration may contain anything, secrets too: its content is not shown.
     const found = !isRoot ? describe(raw) : raw.kind === "list" ? "a list" : "text";
     const keys = isRoot ? "keys to values" : enumerate(Object.keys(section.keys), "and");
     this.errors.push(valueError(raw.at, joinPath(path), found, `a mapping of ${keys}`));

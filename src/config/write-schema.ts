@@ -1,5 +1,5 @@
-// `npm run schema`: writes anew what is made from the definition of the configuration: the JSON Schema, and the
-// reference in docs/configuration.md. A test fails while either differs from it.
+// `npm run schema`: writes the files that are generated from the definition: the JSON Schema and the reference in
+// docs/configuration.md. Tests fail if one of them is not up to date.
 import { readFileSync, writeFileSync } from "node:fs";
 import { jsonSchemaText } from "./json-schema.ts";
 import { configReference } from "./reference.ts";

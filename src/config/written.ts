@@ -1,10 +1,10 @@
-// The configuration as one could write it into a file: what is in effect, complete with defaults.
+// Shows the effective configuration, including defaults, in the form in which it could be written into a file.
 import { stringify } from "yaml";
 import { defaultOf, type Node } from "./definition.ts";
 import { type Raw, rawAt } from "./raw.ts";
 import { schema } from "./schema.ts";
 
-/** One line for each key at the top. */
+/** One line for each top-level key. */
 export function effectiveLines(raw: Raw | undefined): string[] {
   return Object.entries(schema.keys).map(([key, node]) =>
     flow({ [key]: effective(node, rawAt(raw, [key])) }, true).replace(/^\{ (.*) \}$/s, "$1"),

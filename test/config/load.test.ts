@@ -93,7 +93,7 @@ describe("sources", () => {
     const twice = errors({ yaml: `drain: {}\n${lines(() => "log: {}\n")}` });
     expect(twice).toHaveLength(101);
     expect(twice[99]).toMatch(/^c\.yaml:102:1: log: found a second one, /);
-    expect(twice[100]).toBe("c.yaml:103:1: 18899 more mistakes");
+    expect(twice[100]).toBe("c.yaml:103:1: 18899 more errors");
   });
 
   test("items beyond the bound of a list are not looked at, and no long text is shown", () => {
