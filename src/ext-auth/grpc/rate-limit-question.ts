@@ -17,12 +17,12 @@ export function readQuestion(request: RateLimitRequest): RateLimitQuestion | Grp
   if (descriptor === undefined || another !== undefined) return invalid("exactly one descriptor is expected");
   // A caller that sets nothing sends 0.
   if (request.hitsAddend > 1 || descriptor.hasHits)
-    return unsupported("hits_addend has to be 1: each call is about one request");
+    return unsupported("a call is always one hit: hits_addend cannot change that");
   if (descriptor.hasOverride) return unsupported("a descriptor cannot carry its own limit");
   const entries = new Map<string, string>();
   for (const { key, value } of descriptor.entries) {
     if (!known.has(key) || entries.has(key))
-      return invalid(`the entry "${key.slice(0, 64)}" is unknown or given twice: ${expected}`);
+      return invalid(`an entry "${key.slice(0, 64)}" is unknown or given twice: ${expected}`);
     entries.set(key, value);
   }
   const address = entries.get("remote_address");
