@@ -30,7 +30,7 @@ const io: CommandIo = {
   },
 };
 
-// Whoever reads may leave early (`headgate check | head -1`); there is nobody to tell then.
+// A reader may leave early (`headgate check | head -1`), which is no error.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
@@ -38,10 +38,10 @@ for (const stream of [process.stdout, process.stderr]) {
 }
 
 process.exitCode = await main(process.argv.slice(2));
-// A second signal does not wait for what the drain still waits for; everything else ends by itself.
+// After a second signal the process must not wait for open requests. In all other cases nothing is left open.
 if (isSignalExitCode(process.exitCode)) process.exit();
 
-/** Node has raised the soft limit to the hard one by now. */
+/** Node raises the soft limit to the hard one at its start. */
 function maxOpenFiles(): number | null {
   const report: object = process.report.getReport();
   const limits = "userLimits" in report ? (report.userLimits as { open_files?: { soft?: unknown } }) : {};
@@ -93,10 +93,10 @@ async function readBuild(): Promise<BuildInfo> {
   return { version: await readVersion(), nodeVersion: process.versions.node };
 }
 
-/** From the package's own description, which stands at the same place seen from src/ and from dist/. */
+/** From package.json, which has the same relative path from src/ and from dist/. */
 async function readVersion(): Promise<string> {
   const { readFile } = await import("node:fs/promises");
-  const description: unknown = JSON.parse(await readFile(new URL("../package.json", import.meta.url), "utf8"));
-  const isDescription = typeof description === "object" && description !== null && "version" in description;
-  return isDescription ? String(description.version) : "unknown";
+  const manifest: unknown = JSON.parse(await readFile(new URL("../package.json", import.meta.url), "utf8"));
+  const isManifest = typeof manifest === "object" && manifest !== null && "version" in manifest;
+  return isManifest ? String(manifest.version) : "unknown";
 }

@@ -1,6 +1,6 @@
 // What is answered, what is spent and who is asked, as one table over the whole pipeline, without a socket.
 import { describe, expect, test } from "vitest";
-import { offVerifier, presenceVerifier } from "../src/auth/presence.ts";
+import { offAuthenticator, presenceAuthenticator } from "../src/auth/presence.ts";
 import { TokenList } from "../src/auth/token-list.ts";
 import type { Authenticator, AuthOutcome } from "../src/core/authenticator.ts";
 import { type Peer, readPeer } from "../src/core/client-address.ts";
@@ -40,7 +40,7 @@ function partsOf(options: Options = {}): PipelineParts {
   return {
     rules: rulesOf(options),
     store: new MemoryLimiter({ ...policy, limit: options.limit ?? policy.limit }),
-    authenticator: options.authenticator ?? presenceVerifier,
+    authenticator: options.authenticator ?? presenceAuthenticator,
   };
 }
 
@@ -309,7 +309,7 @@ describe("base paths", () => {
 
 describe("auth", () => {
   test("off: nobody is asked, and the quota is kept", () => {
-    const decide = decideWith(partsOf({ authenticator: offVerifier }));
+    const decide = decideWith(partsOf({ authenticator: offAuthenticator }));
     for (const fields of [host, good, [...good, ...bearer]]) {
       expect(decide(request("/v2/x", fields))).toMatchObject({ problem: null, auth: "skipped" });
     }
@@ -319,7 +319,7 @@ describe("auth", () => {
   test("tokens: a listed one passes, another is invalid, none is missing", () => {
     const list = new TokenList([digestOf("abc")]);
     const verify: Authenticator["verify"] = (credential) => {
-      if (credential.kind !== "token") return presenceVerifier.verify(credential);
+      if (credential.kind !== "token") return presenceAuthenticator.verify(credential);
       return list.has(credential.token) ? "accepted" : "invalid";
     };
     const decide = decideWith(partsOf({ authenticator: { verify } }));

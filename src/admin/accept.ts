@@ -1,7 +1,7 @@
-// Which of the two text formats a scraper wants, from its Accept field (RFC 9110, section 12.5.1). Whatever it says, it
-// gets one of them: a scrape in the wrong format is worth more than a 406.
+// Chooses the text format of a scrape by its Accept field (RFC 9110, section 12.5.1). Every scrape gets one of the two: the
+// wrong format is more useful than a 406.
 
-/** Whether OpenMetrics 1.0 is named, and liked at least as much as plain text. */
+/** Whether OpenMetrics 1.0 is accepted by name, with a weight at least that of plain text. */
 export function wantsOpenMetrics(accept: string | undefined): boolean {
   const ranges = (accept ?? "").split(",").map(parseRange);
   const openMetrics = Math.max(
@@ -21,7 +21,7 @@ function speaks({ version }: MediaRange): boolean {
   return version === null || version === "1.0.0";
 }
 
-/** The most specific range that covers text/plain decides. */
+/** The weight of text/plain: that of the most specific range that covers it. */
 function textQuality(ranges: readonly MediaRange[]): number {
   for (const type of ["text/plain", "text/*", "*/*"]) {
     const matching = ranges.filter((range) => range.type === type);
@@ -37,7 +37,7 @@ function parseRange(text: string): MediaRange {
   return { type, version: value("version")?.replaceAll('"', "") ?? null, q: quality(value("q")) };
 }
 
-/** A weight that is not one counts as not acceptable, a missing one as 1. */
+/** A missing weight is 1. A malformed one counts as 0, not acceptable. */
 function quality(text: string | null): number {
   if (text === null) return 1;
   return /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/.test(text) ? Number(text) : 0;

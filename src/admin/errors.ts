@@ -1,5 +1,5 @@
-// What the admin listener answers when it does not serve: fixed texts, so that nothing of the request, of an error or
-// of the machine can be in them.
+// The errors of the admin listener. Their texts are fixed, so that they contain nothing of the request, of an error or of
+// the machine.
 import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts";
 import { serializeHead } from "../core/response-head.ts";
 
@@ -14,7 +14,7 @@ export const errors = {
   internal: { status: 500, message: "Internal Server Error", errMsg: "The figures could not be collected." },
 } as const satisfies Record<string, AdminError>;
 
-/** A whole response, for a connection on which there is no request to answer. */
+/** A complete response, for bytes that never became a request. */
 export function rawAnswer(error: AdminError): string {
   const body = errorBody(error);
   const fields = ["Content-Type", "application/json; charset=utf-8", "Content-Length", `${body.length}`];

@@ -1,5 +1,5 @@
-// The admin listener: metrics and health, apart from the traffic. It changes nothing, shows no client and reads no
-// body; its answers are never cached, and its errors are in the same format as those of the gateway.
+// The admin listener: metrics and health, apart from the traffic. It changes nothing, shows no client and reads no body.
+// Its answers are not cached, and its errors have the format of the gateway's own.
 import type { AddressInfo, Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Health } from "../core/health.ts";
@@ -9,11 +9,11 @@ import { type AdminError, errors, rawAnswer } from "./errors.ts";
 
 export interface AdminOptions {
   readonly host: string;
-  /** 0 picks a free one. */
+  /** 0 picks a free port. */
   readonly port: number;
   readonly metrics: (openMetrics: boolean) => Promise<{ readonly contentType: string; readonly body: string }>;
   readonly health: () => Health;
-  /** A scrape that failed. The client is told no more than that. */
+  /** Called when a scrape fails. The client only gets a fixed text. */
   readonly onError: (error: Error) => void;
 }
 
@@ -24,7 +24,7 @@ export interface Admin {
   close(): Promise<void>;
 }
 
-/** Resolves when listening; rejects with the system's error when the address cannot be had. */
+/** Rejects with the system's error if it cannot listen. */
 export async function startAdmin(options: AdminOptions): Promise<Admin> {
   const app = createServer();
   serveMetrics(app, options.metrics);
@@ -44,12 +44,12 @@ const jsonType = "application/json; charset=utf-8";
 
 function createServer(): FastifyInstance {
   const app = fastify({
-    // Node's own default looks for late requests every 30 s, which would make the timeouts below mean little.
+    // By default Node checks these timeouts only every 30 s.
     http: {
       headersTimeout: 5_000,
       connectionsCheckingInterval: 1_000,
       maxHeaderSize: 8_192,
-      // Node's own answer to a missing Host has no body; ours is below.
+      // Node would answer a missing Host without a body; see answerTheRest.
       requireHostHeader: false,
     },
     requestTimeout: 10_000,
@@ -61,7 +61,7 @@ function createServer(): FastifyInstance {
     frameworkErrors: (_error, _request, reply) => answer(reply as FastifyReply, errors.badRequest),
     clientErrorHandler: (error, socket) => refuse(error, socket),
   });
-  // Scrapers and probes are few; without a bound, idle connections could use up the process's descriptors.
+  // Scrapers and probes are few. Without a bound, idle connections could use up the file descriptors of the process.
   app.server.maxConnections = 256;
   return app;
 }
@@ -69,13 +69,13 @@ function createServer(): FastifyInstance {
 function serveMetrics(app: FastifyInstance, metrics: AdminOptions["metrics"]): void {
   app.get("/metrics", async (request, reply) => {
     const { contentType, body } = await metrics(wantsOpenMetrics(request.headers.accept));
-    // The format depends on what was asked for.
+    // The format depends on the Accept field.
     return uncached(reply).header("vary", "accept").type(contentType).send(body);
   });
 }
 
 function serveHealth(app: FastifyInstance, health: AdminOptions["health"]): void {
-  // Liveness says that the event loop turns and nothing else: what a restart cannot mend must not cause one.
+  // Liveness means only that the event loop runs: what a restart cannot repair must not cause one.
   app.get("/livez", async (_request, reply) => uncached(reply).type(jsonType).send('{"status":"alive"}'));
   app.get("/readyz", async (_request, reply) => {
     const { status, upstream } = health();
@@ -88,7 +88,7 @@ function serveHealth(app: FastifyInstance, health: AdminOptions["health"]): void
 
 function answerTheRest(app: FastifyInstance, onError: AdminOptions["onError"]): void {
   const paths = new Set(["/metrics", "/livez", "/readyz"]);
-  // Before the body is looked at: nobody here wants one.
+  // A hook of this stage runs before the body is parsed, and no body is wanted.
   app.addHook("onRequest", async (request: FastifyRequest, reply) => {
     const { host } = request.headers;
     if (host === undefined && request.raw.httpVersion === "1.1") return answer(reply, errors.badRequest);
@@ -108,12 +108,12 @@ function answer(reply: FastifyReply, error: AdminError): FastifyReply {
   return uncached(reply).code(error.status).type(jsonType).send(errorBody(error));
 }
 
-// Not a hook: the framework runs none for a path that it cannot decode.
+// Not a hook, because fastify runs none for a path that it cannot decode.
 function uncached(reply: FastifyReply): FastifyReply {
   return reply.header("cache-control", "no-store");
 }
 
-/** For what the parser refused, which never becomes a request. */
+/** Answers bytes that the parser refused. */
 function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy();

@@ -1,12 +1,12 @@
-// The modes that ask nobody: `off` lets everyone pass, `presence` everyone who brings one well-formed bearer token.
-// Whether the token is good is then for the upstream to say.
+// The modes without a list of tokens: `off` admits every request, `presence` every request with one well-formed bearer
+// token. Whether that token is valid is for the upstream to say.
 
 import type { Authenticator, AuthOutcome } from "../core/authenticator.ts";
 import type { BearerCredential } from "../core/bearer.ts";
 
-export const offVerifier: Authenticator = { verify: () => "skipped", tokens: () => null, close: () => {} };
+export const offAuthenticator: Authenticator = { verify: () => "skipped", tokens: () => null, close: () => {} };
 
-export const presenceVerifier: Authenticator = { verify: presence, tokens: () => null, close: () => {} };
+export const presenceAuthenticator: Authenticator = { verify: presence, tokens: () => null, close: () => {} };
 
 export function presence(credential: BearerCredential): AuthOutcome {
   switch (credential.kind) {

@@ -1,6 +1,6 @@
-// Exact sliding windows in this process's memory, at most `maxClients` of them. When it is full, what is forgotten
-// first is what no longer counts, then the client that has been idle longest, and only when every client is exhausted
-// the one that is released next: a flood of new addresses does not give an exhausted client its quota back.
+// Exact sliding windows in the memory of this process, at most `maxClients`. When the table is full, it forgets expired
+// windows first, then the client that has been idle longest, and only if all are exhausted the one that is released next:
+// a flood of new addresses does not give an exhausted client its quota back.
 import { LRUCache } from "lru-cache";
 import type { Limiter, LimiterStats } from "../core/limiter.ts";
 import type { Decision, Policy } from "../core/policy.ts";
@@ -9,13 +9,12 @@ import { type TimedWindow, TimedWindows } from "./timed-windows.ts";
 
 export class MemoryLimiter implements Limiter {
   readonly policy: Policy;
-  // Clients that have quota left. Only an admission touches the order, so the least recently used entry is also the
-  // first to expire.
+  // Clients with quota left. Only an admission changes the order, so the least recently used entry is the first to expire.
   readonly #open: LRUCache<string, SlidingWindow>;
-  // Clients that have none, by the instant of their release. They leave by time alone.
+  // Clients without quota, by the instant of their release. Only time removes them.
   readonly #exhausted = new TimedWindows();
-  // Clients that have quota again and have not used it, by the instant of their expiry: among the open ones they would
-  // stand as if they had just been admitted, and outlive clients that still count.
+  // Clients that have quota again and have not used it, by the instant of their expiry. Among the open ones they would rank
+  // as just admitted, and be forgotten later than clients whose requests still count.
   readonly #released = new TimedWindows();
   #evictedExpired = 0;
   #evictedLive = 0;
@@ -63,7 +62,7 @@ export class MemoryLimiter implements Limiter {
   }
 
   #remember(client: string, nowMs: number): SlidingWindow {
-    // Two for one, so that what a burst of clients left behind goes away again without a timer.
+    // Forgets up to two for each new one, so that the table shrinks after a burst of clients without a timer.
     if (this.#forgetExpired(nowMs)) this.#forgetExpired(nowMs);
     if (this.#clients >= this.policy.maxClients) this.#forgetLive();
     const window = new SlidingWindow(this.policy);
@@ -71,7 +70,7 @@ export class MemoryLimiter implements Limiter {
     return window;
   }
 
-  /** False if nobody has expired. */
+  /** False if no window has expired. */
   #forgetExpired(nowMs: number): boolean {
     const idlest = this.#idlest();
     if (idlest === undefined || idlest.atMs > nowMs) return false;
@@ -91,7 +90,7 @@ export class MemoryLimiter implements Limiter {
     this.#open.delete(client) || this.#released.delete(client) || this.#exhausted.delete(client);
   }
 
-  /** Of the clients that have quota left, the one that expires first. */
+  /** The client with quota left that expires first. */
   #idlest(): TimedWindow | undefined {
     const released = this.#released.first();
     const client = this.#open.rkeys().next().value;
@@ -108,7 +107,7 @@ export class MemoryLimiter implements Limiter {
     this.#exhausted.add({ client, window, atMs });
   }
 
-  /** Whoever has quota again goes back among the others, so that `#exhausted` holds exactly the exhausted. */
+  /** Moves clients that have quota again, so that `#exhausted` holds exactly the exhausted ones. */
   #releaseUntil(nowMs: number): void {
     for (let next = this.#exhausted.first(); next !== undefined && next.atMs <= nowMs; next = this.#exhausted.first()) {
       const { client, window } = next;

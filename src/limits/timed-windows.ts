@@ -1,6 +1,5 @@
-// Windows by client and by an instant: a map and a binary heap over the same entries, the smallest instant on top.
-// Guarantees that a client is found at once, that the next one due is found at once, and that adding and deleting cost
-// log n.
+// Windows by client and by an instant: a map and a binary heap of the same entries, the smallest instant on top. Finding a
+// client or the next instant takes constant time, adding and deleting log n.
 import type { SlidingWindow } from "../core/sliding-window.ts";
 
 export interface TimedWindow {
@@ -10,7 +9,7 @@ export interface TimedWindow {
 }
 
 interface Entry extends TimedWindow {
-  /** Where it stands in the heap. */
+  /** Its index in the heap. */
   index: number;
 }
 
@@ -26,26 +25,26 @@ export class TimedWindows {
     return this.#byClient.get(client)?.window;
   }
 
-  /** The one with the smallest instant. */
+  /** The entry with the smallest instant. */
   first(): TimedWindow | undefined {
     return this.#heap[0];
   }
 
-  /** The client must not be there yet. */
+  /** The client must not be present yet. */
   add({ client, window, atMs }: TimedWindow): void {
     const entry = { client, window, atMs, index: this.#heap.length };
     this.#byClient.set(client, entry);
     this.#raise(entry);
   }
 
-  /** False if the client was not there. */
+  /** False if the client was not present. */
   delete(client: string): boolean {
     const entry = this.#byClient.get(client);
     if (entry === undefined) return false;
     this.#byClient.delete(client);
     const last = this.#heap.pop();
     if (last === undefined || last === entry) return true;
-    // The last one takes the place that is free, and from there it may belong further up or further down.
+    // The last entry fills the gap, and may belong further up or further down from there.
     last.index = entry.index;
     this.#raise(last);
     this.#lower(last);
@@ -70,7 +69,7 @@ export class TimedWindows {
     this.#heap[entry.index] = entry;
   }
 
-  /** Puts the other one where the entry stands; the entry itself is put down when it has arrived. */
+  /** Moves `other` to the place of `entry`. The caller stores `entry` when its final place is found. */
   #swapPlaces(entry: Entry, other: Entry): void {
     const { index } = other;
     other.index = entry.index;

@@ -1,13 +1,12 @@
-// Connections that have not said yet who they are: with `listen.proxyProtocol` each begins with a PROXY header, and
-// none is shown to the HTTP parser without one. Bounded in bytes and in time; what came behind the header goes to the
-// parser unchanged.
+// With `listen.proxyProtocol` each connection begins with a PROXY header, and the HTTP parser sees none without one. The
+// header is bounded in bytes and in time; what follows it reaches the parser unchanged.
 import type { Socket } from "node:net";
 import { type ProxyHeaderRefusal, readProxyHeader } from "../core/proxy-header.ts";
 
 export interface Introduction {
-  /** Whom the header names; null if it speaks of the socket's own peer. */
+  /** The address in the header; null if the header stands for the socket's own peer. */
   readonly source: string | null;
-  /** Bytes read from the socket that are no HTTP. */
+  /** Length of the header. */
   readonly byteCount: number;
 }
 
@@ -24,10 +23,7 @@ export class ProxyHeaders {
     this.#options = options;
   }
 
-  /**
-   * Calls `serve` when the header is there, with the socket as if it had not been read, and paused; or closes the
-   * connection.
-   */
+  /** Calls `serve` when the header is complete, with the rest unread and the socket paused; or closes the connection. */
   read(socket: Socket, serve: (introduction: Introduction) => void): void {
     this.#waiting.add(socket);
     let received: Buffer = Buffer.alloc(0);
@@ -48,17 +44,17 @@ export class ProxyHeaders {
       if (header.kind !== "complete") return;
       leave();
       socket.off("error", ignoreReset);
-      // So that nothing flows while nobody listens.
+      // Without a listener, flowing data would be lost.
       socket.pause();
       const rest = received.subarray(header.byteCount);
       if (rest.length > 0) socket.unshift(rest);
       serve(header);
     };
-    // The server keeps half-closed connections open, for HTTP's sake.
+    // The server keeps half-closed connections open, because HTTP allows them.
     const onEnd = (): void => void socket.destroy();
     const onClose = (): void => {
       leave();
-      // A balancer that only looks whether the port is open says nothing, which is no refusal.
+      // A balancer that only checks whether the port is open sends nothing, which is not an error.
       if (received.length > 0) this.#options.onRefused("incomplete");
     };
     const timer = setTimeout(() => refuse("timeout"), this.#options.timeoutMs);
@@ -66,7 +62,7 @@ export class ProxyHeaders {
     socket.on("data", onData).on("end", onEnd).on("close", onClose);
   }
 
-  /** Those that have not sent a byte wait for nothing that could get lost. */
+  /** Closes the connections that have not sent a byte: no request of theirs can get lost. */
   endSilent(): void {
     for (const socket of this.#waiting) if (socket.bytesRead === 0) socket.destroy();
   }

@@ -1,5 +1,5 @@
 // Which authenticator checks tokens, and the list of secrets of callers, made from the settings.
-import { offVerifier, presenceVerifier } from "../auth/presence.ts";
+import { offAuthenticator, presenceAuthenticator } from "../auth/presence.ts";
 import { createTokenListAuthenticator, type TokenList } from "../auth/token-list.ts";
 import { tokensFile } from "../auth/tokens-file.ts";
 import { watchFiles } from "../config/watched-files.ts";
@@ -13,9 +13,9 @@ import type { Logger } from "../telemetry/log.ts";
 export async function createAuthenticator({ auth }: Settings, log: Logger): Promise<Authenticator> {
   switch (auth.mode) {
     case "off":
-      return offVerifier;
+      return offAuthenticator;
     case "presence":
-      return presenceVerifier;
+      return presenceAuthenticator;
     case "tokens": {
       const events = createFileLog<TokenList>(log, "tokens file", ({ size }) => ({ tokens: size }));
       return createTokenListAuthenticator(await watchFiles(tokensFile("auth.tokensFile", auth.tokensFile), events));

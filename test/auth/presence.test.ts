@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { offVerifier, presence, presenceVerifier } from "../../src/auth/presence.ts";
+import { offAuthenticator, presence, presenceAuthenticator } from "../../src/auth/presence.ts";
 import type { BearerCredential } from "../../src/core/bearer.ts";
 
 const credentials: readonly BearerCredential[] = [
@@ -10,7 +10,7 @@ const credentials: readonly BearerCredential[] = [
 
 test("presence takes any one well-formed token, and tells none from one that cannot be one", () => {
   expect(credentials.map(presence)).toEqual(["accepted", "missing", "invalid"]);
-  expect(credentials.map((credential) => presenceVerifier.verify(credential))).toEqual([
+  expect(credentials.map((credential) => presenceAuthenticator.verify(credential))).toEqual([
     "accepted",
     "missing",
     "invalid",
@@ -18,5 +18,9 @@ test("presence takes any one well-formed token, and tells none from one that can
 });
 
 test("off skips whatever was given", () => {
-  expect(credentials.map((credential) => offVerifier.verify(credential))).toEqual(["skipped", "skipped", "skipped"]);
+  expect(credentials.map((credential) => offAuthenticator.verify(credential))).toEqual([
+    "skipped",
+    "skipped",
+    "skipped",
+  ]);
 });

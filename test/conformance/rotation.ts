@@ -1,6 +1,6 @@
 // Clients that own a whole network and change their address with every request, through the pipeline and without
 // sockets.
-import { offVerifier } from "../../src/auth/presence.ts";
+import { offAuthenticator } from "../../src/auth/presence.ts";
 import { type ClientAddressRules, readPeer } from "../../src/core/client-address.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
@@ -15,7 +15,7 @@ export function pipeline(header: ClientAddressRules["header"]) {
   const paths = { own: "/", upstream: "/" };
   const readPath = createPathReader(["/v1/", "/v2/"], "/");
   const rules = { clientAddress, readPath, unmatched: "reject" as const, maxBodyBytes: 10, paths };
-  const decide = createDecide({ rules, store, authenticator: offVerifier });
+  const decide = createDecide({ rules, store, authenticator: offAuthenticator });
   /** Whether a request with this peer and these fields is admitted. */
   return (peer: string, fields: readonly string[]): boolean => {
     const verdict = decide({
