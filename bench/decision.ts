@@ -1,6 +1,6 @@
 // Measures one store in a process of its own: what a decision costs, and what a client with one request weighs. Run by
 // decisions.ts with the store's name and the number of clients; prints one line of JSON.
-import { MemoryLimiter } from "../src/limits/memory-store.ts";
+import { MemoryLimiter } from "../src/limits/memory-limiter.ts";
 
 type Take = (client: string, nowMs: number) => unknown;
 
@@ -12,7 +12,7 @@ const limit = 100;
 const makers: Record<string, () => Promise<Take>> = {
   async Headgate() {
     const store = new MemoryLimiter({ name: "bench", limit, windowMs, maxClients: clients });
-    return (client, nowMs) => store.take(client, nowMs);
+    return (client, nowMs) => store.acquire(client, nowMs);
   },
   async "rate-limiter-flexible"() {
     const { RateLimiterMemory } = await peer("rate-limiter-flexible");

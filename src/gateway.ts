@@ -1,9 +1,8 @@
 // The wiring: makes every part from the settings, hands each what it needs, and takes them down in order. Nothing
 // below this file knows of another part; what happens to a request stands in pipeline.ts.
-import { randomUUID } from "node:crypto";
 import { startAdmin } from "./admin/server.ts";
 import { watchFiles } from "./config/watched-files.ts";
-import { type ClientAddressRules, readPeer } from "./core/client-address.ts";
+import type { ClientAddressRules } from "./core/client-address.ts";
 import type { Clock } from "./core/clock.ts";
 import { ResponseFields } from "./core/fields.ts";
 import type { Health } from "./core/health.ts";
@@ -12,24 +11,23 @@ import type { RequestRules } from "./core/request-head.ts";
 import { createPathReader } from "./core/request-path.ts";
 import type { Settings } from "./core/settings.ts";
 import type { TunnelEnd } from "./core/tunnel-end.ts";
-import { upgradeProtocols } from "./core/upgrade.ts";
 import { upstreamTargets } from "./core/upstream.ts";
-import type { Exchange } from "./exchange/exchange.ts";
-import { MemoryLimiter } from "./limits/memory-store.ts";
-import { TrafficServer } from "./listener/traffic-server.ts";
-import { createDecide } from "./pipeline.ts";
+import { type Exchange, RuntimeRef } from "./exchange/exchange.ts";
+import { MemoryLimiter } from "./limits/memory-limiter.ts";
+import type { TrafficListener } from "./listener/traffic-listener.ts";
 import { createFileLog } from "./telemetry/file-log.ts";
 import type { Logger } from "./telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
 import { createUpstreamEventLog } from "./telemetry/upstream-events.ts";
-import { type ForwarderOptions, Forwarding } from "./upstream/forward.ts";
+import { Forwarding, type ForwardingOptions } from "./upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "./upstream/name-lookup.ts";
-import { trustedRequestId, upstreamRequestFields } from "./upstream/request-fields.ts";
 import { upstreamTlsFiles } from "./upstream/tls-files.ts";
 import { openUpstream, type Upstream } from "./upstream/upstream.ts";
 import { createAuthenticator } from "./wiring/authenticators.ts";
 import { openCertificate } from "./wiring/certificate.ts";
 import { type ExtAuthListeners, openExtAuth } from "./wiring/ext-auth.ts";
+import { createRuntime } from "./wiring/runtime.ts";
+import { createTraffic } from "./wiring/traffic.ts";
 
 export interface GatewayOptions {
   readonly clock: Clock;
@@ -75,7 +73,7 @@ export class ListenFailed extends Error {
 /** Rejects with a ListenFailed or a FilesError; nothing is left open then. */
 export async function startGateway(settings: Settings, options: GatewayOptions): Promise<Gateway> {
   const { log } = options;
-  const { server, telemetry, stopChecking, openExtAuth, close } = await createParts(settings, options);
+  const { runtime, traffic, telemetry, stopChecking, openExtAuth, close } = await createParts(settings, options);
   let status: Health["status"] = "starting";
   const admin = await startAdmin({
     ...settings.admin,
@@ -91,18 +89,18 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
     await close();
     throw error;
   });
-  const traffic = await server.listen(settings.listen.host, settings.listen.port).catch(async (error) => {
+  const address = await traffic.listen(settings.listen.host, settings.listen.port).catch(async (error) => {
     await extAuth.drain(0);
     await admin.close();
     await close();
     throw new ListenFailed("traffic", settings.listen, error);
   });
-  log.info({ listener: "traffic", ...traffic }, "listening");
+  log.info({ listener: "traffic", ...address }, "listening");
   log.info({ listener: "admin", host: admin.host, port: admin.port }, "listening");
   extAuth.announceStart();
   status = "ready";
   return {
-    traffic,
+    traffic: address,
     admin: { host: admin.host, port: admin.port },
     extAuth: extAuth.http,
     grpc: extAuth.grpc,
@@ -110,12 +108,13 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
       status = "draining";
       telemetry.metrics.setDraining();
       // Told in time, clients that keep connections are not in the middle of a request when those are closed.
-      server.announceEnd();
+      traffic.announceEnd();
       extAuth.announceEnd();
       await new Promise((resolve) => setTimeout(resolve, settings.drain.delayMs));
       stopChecking();
       const { timeoutMs } = settings.drain;
-      const [brokenOff] = await Promise.all([server.drain(timeoutMs), extAuth.drain(timeoutMs)]);
+      const [brokenOff] = await Promise.all([traffic.drain(timeoutMs), extAuth.drain(timeoutMs)]);
+      runtime.abortWaiting();
       if (brokenOff > 0) log.warn({ requests: brokenOff }, "drain timeout over, requests broken off");
       await close();
       await admin.close();
@@ -124,9 +123,10 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
 }
 
 interface Parts {
-  readonly server: TrafficServer;
+  readonly runtime: RuntimeRef;
+  readonly traffic: TrafficListener;
   readonly telemetry: Telemetry;
-  /** The upstream's addresses are asked no more how they are. */
+  /** Stops the health checks of the upstream. */
   readonly stopChecking: () => void;
   /** Rejects with a FilesError or a ListenFailed. */
   readonly openExtAuth: () => Promise<ExtAuthListeners>;
@@ -137,7 +137,7 @@ interface Parts {
 async function createParts(settings: Settings, options: GatewayOptions): Promise<Parts> {
   const { clock, log } = options;
   const clientAddress = clientAddressRules(settings, log);
-  const store = new MemoryLimiter(settings.policies[0]);
+  const limiter = new MemoryLimiter(settings.policies[0]);
   const upstream = await createUpstream(settings, options, (end) => telemetry.tunnelEnded(end));
   const { connections, tunnels } = upstream;
   const authenticator = await createAuthenticator(settings, log).catch((error) => {
@@ -153,53 +153,33 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     ...options,
     accessLogEnabled: settings.log.access,
     routes: settings.routes,
-    store,
+    limiter,
     upstreamConnections: () => connections.figures(),
     tunnels: () => tunnels.figures(),
     upstreamAddresses: () => upstream.addresses(),
-    clientConnections: () => server.connectionCount,
+    clientConnections: () => traffic.connectionCount,
     tokens: () => authenticator.tokens(),
     certificate: () =>
       certificate === null ? null : { expiresMs: certificate.value.expiresMs, isCurrent: certificate.isCurrent },
   });
   const rules = requestRules(settings, clientAddress);
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
-  const server: TrafficServer = new TrafficServer({
-    upstreamUrl: settings.upstream.url,
-    proxyProtocol: settings.listen.proxyProtocol,
-    onProxyHeaderRefused: telemetry.metrics.proxyHeaderRefused,
-    bounds: settings.listen,
-    onConnectionShed: telemetry.metrics.connectionShed,
-    tls:
-      certificate === null
-        ? null
-        : { certificate, http2: settings.listen.tls?.http2 ?? true, onFailure: telemetry.tlsFailed },
-    headTimeoutMs: settings.timeouts.headMs,
-    keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
-    stallTimeoutMs: stallTimeoutMs(settings),
-    upgradeProtocols: new Set(settings.upgrade.protocols),
-    fields,
-    nowMs: clock.monotonicMs,
-    readPeer: (remoteAddress) => readPeer(remoteAddress, clientAddress),
-    decide: createDecide({ rules, store, authenticator }),
-    observe: (client) => store.peek(client, clock.monotonicMs()),
-    requestId: (facts) => trustedRequestId(facts.rawHeaders, facts.peer) ?? randomUUID(),
-    forward: createForward(settings, clock, upstream, telemetry),
-    onEnd: telemetry.observe,
-    onFailure: (error) => log.error({ err: error }, "internal error"),
-  });
+  const forward = createForward(settings, clock, upstream, telemetry);
+  const runtimeParts = { rules, limiter, authenticator, fields, telemetry, clock, log, forward };
+  const runtime = new RuntimeRef(createRuntime(runtimeParts));
+  const traffic = createTraffic(settings, { runtime, clientAddress, certificate, telemetry, clock });
   const close = async (): Promise<void> => {
     authenticator.close();
     certificate?.close();
     telemetry.close();
     upstream.close();
   };
-  const parts = { rules, store, authenticator, fields, telemetry, clock, log, ListenFailed };
   return {
-    server,
+    runtime,
+    traffic,
     telemetry,
     stopChecking: upstream.stopChecking,
-    openExtAuth: () => openExtAuth(settings, parts),
+    openExtAuth: () => openExtAuth(settings, { ...runtimeParts, ListenFailed }),
     close,
   };
 }
@@ -225,33 +205,18 @@ function createForward(
   clock: Clock,
   { connections, tunnels }: Upstream,
   telemetry: Telemetry,
-): (active: Exchange) => void {
-  const options: ForwarderOptions = {
+): (exchange: Exchange) => void {
+  const options: ForwardingOptions = {
     connections,
     tunnels,
     maxBodyBytes: settings.maxBodyBytes,
+    forwardingHeader: settings.clientAddress.header,
     bodyTimeoutMs: settings.timeouts.bodyMs,
     nowMs: clock.monotonicMs,
     onError: telemetry.upstreamFailed,
     onAnswer: telemetry.upstreamAnswered,
   };
-  return (active) => {
-    const { target, message, upstreamTarget } = active.verdict.reading;
-    const origin = {
-      method: active.exchange.method,
-      peer: active.facts.peer,
-      forwardingHeader: settings.clientAddress.header,
-      scheme: active.scheme,
-      host: target?.authority ?? message.host,
-      requestId: active.exchange.id,
-    };
-    const request = {
-      path: upstreamTarget ?? "/",
-      fields: upstreamRequestFields(active.facts.rawHeaders, origin),
-      upgrade: active.isUpgrade ? upgradeProtocols(active.facts.rawHeaders) : [],
-    };
-    new Forwarding(active, request, options).start();
-  };
+  return (exchange) => new Forwarding(exchange, options).start();
 }
 
 function clientAddressRules({ clientAddress }: Settings, log: Logger): ClientAddressRules {
@@ -264,14 +229,6 @@ function clientAddressRules({ clientAddress }: Settings, log: Logger): ClientAdd
     return cidr;
   });
   return { header: clientAddress.header, trustedProxies, ipv6Prefix: clientAddress.ipv6Prefix };
-}
-
-/**
- * Longer than each wait that has a bound of its own (for a connection, for the upstream, for the client's body), so it
- * ends none of them.
- */
-function stallTimeoutMs({ timeouts, upstream }: Settings): number {
-  return timeouts.bodyMs + 2 * upstream.connectTimeoutMs + upstream.responseTimeoutMs;
 }
 
 function requestRules(settings: Settings, clientAddress: ClientAddressRules): RequestRules {

@@ -1,6 +1,5 @@
-// THE PIPELINE: what happens to a request, top to bottom, each step with the reason for its place. It is the same for
-// whatever carries the request; gateway.ts makes the parts and puts them around it.
-
+// THE PIPELINE: what is decided about a request, top to bottom, each step with the reason for its place. It is the same
+// for whatever carries the request; gateway.ts makes the parts and puts them around it.
 import type { Authenticator, AuthOutcome } from "./core/authenticator.ts";
 import { readBearer } from "./core/bearer.ts";
 import type { Limiter } from "./core/limiter.ts";
@@ -18,43 +17,57 @@ import {
 
 export interface PipelineParts {
   readonly rules: RequestRules;
-  readonly store: Limiter;
-  readonly authenticator: Pick<Authenticator, "verify">;
+  readonly limiter: Limiter;
+  readonly authenticator: Pick<Authenticator, "authenticate">;
 }
 
-export type Decide = (facts: RequestHead) => Verdict | Promise<Verdict>;
+export type Decide = (head: RequestHead) => Verdict | Promise<Verdict>;
 
-/** The returned function answers at once as long as the counters and the authenticator do. */
-export function createDecide({ rules, store, authenticator }: PipelineParts): Decide {
-  return (facts) => {
+/** The returned function decides at once where the limiter and the authenticator do; no promise is made then. */
+export function createDecide({ rules, limiter, authenticator }: PipelineParts): Decide {
+  function decide(head: RequestHead): Verdict | Promise<Verdict> {
     // Who and what, from the head alone. First, because everything else needs the client's key and the route.
-    const reading = parseRequest(facts, rules);
+    const parsed = parseRequest(head, rules);
 
     // The quota goes before everything that can refuse: a bad token, a bad path and a malformed message each cost one,
     // or guessing tokens would be free. What is under no route is only shown the quota.
-    const counted =
-      reading.route === null ? store.peek(reading.client, facts.nowMs) : store.take(reading.client, facts.nowMs);
+    const { client, route } = parsed;
+    const decision = route === null ? limiter.peek(client, head.nowMs) : limiter.acquire(client, head.nowMs);
+    return decision instanceof Promise ? chargedLater(head, parsed, decision) : charged(head, parsed, decision);
+  }
 
-    return whenReady(counted, (decision) => {
-      // Over the quota, malformed, ambiguous or under no route: known without asking anyone.
-      const refusal = findRefusal(reading, decision, rules);
-      if (refusal !== null) return verdict(reading, decision, "skipped", refusal);
+  function charged(head: RequestHead, parsed: ParsedRequest, decision: Decision): Verdict | Promise<Verdict> {
+    // Over the quota, malformed, ambiguous or under no route: known without asking anyone.
+    const refusal = findRefusal(parsed, decision, rules);
+    if (refusal !== null) return { parsed, decision, auth: "skipped", localReply: refusal };
 
-      // The token goes last of what can refuse, being the dearest to check.
-      return whenReady(authenticator.verify(readBearer(facts.rawHeaders)), (auth) => {
-        // The announced size comes after the token: a stranger learns nothing of the limits.
-        const problem = authProblem(auth) ?? findBodyRefusal(reading, rules);
-        return verdict(reading, decision, auth, problem);
-      });
-    });
-  };
+    // The token goes last of what can refuse, because checking it costs the most.
+    const auth = authenticator.authenticate(readBearer(head.rawHeaders));
+    return auth instanceof Promise ? authenticatedLater(parsed, decision, auth) : authenticated(parsed, decision, auth);
+  }
+
+  function authenticated(parsed: ParsedRequest, decision: Decision, auth: AuthOutcome): Verdict {
+    // The announced size comes after the token: a client without a token learns nothing of the limits.
+    const localReply = findAuthRefusal(auth) ?? findBodyRefusal(parsed, rules);
+    return { parsed, decision, auth, localReply };
+  }
+
+  async function chargedLater(head: RequestHead, parsed: ParsedRequest, decision: Promise<Decision>): Promise<Verdict> {
+    return charged(head, parsed, await decision);
+  }
+
+  async function authenticatedLater(
+    parsed: ParsedRequest,
+    decision: Decision,
+    auth: Promise<AuthOutcome>,
+  ): Promise<Verdict> {
+    return authenticated(parsed, decision, await auth);
+  }
+
+  return decide;
 }
 
-function verdict(reading: ParsedRequest, decision: Decision, auth: AuthOutcome, problem: LocalReply | null): Verdict {
-  return { reading, decision, auth, problem };
-}
-
-function authProblem(auth: AuthOutcome): LocalReply | null {
+function findAuthRefusal(auth: AuthOutcome): LocalReply | null {
   switch (auth) {
     case "accepted":
     case "skipped":
@@ -64,9 +77,4 @@ function authProblem(auth: AuthOutcome): LocalReply | null {
     case "invalid":
       return localReplies.invalidToken;
   }
-}
-
-/** No promise where none is needed: the local counters answer at once, and so does the pipeline. */
-function whenReady<T, R>(value: T | Promise<T>, next: (value: T) => R | Promise<R>): R | Promise<R> {
-  return value instanceof Promise ? value.then(next) : next(value);
 }

@@ -10,7 +10,7 @@ import type { RefusalReason } from "../src/core/local-reply.ts";
 import type { Outcome, Policy } from "../src/core/policy.ts";
 import type { RequestHead, RequestRules, Verdict } from "../src/core/request-head.ts";
 import { createPathReader } from "../src/core/request-path.ts";
-import { MemoryLimiter } from "../src/limits/memory-store.ts";
+import { MemoryLimiter } from "../src/limits/memory-limiter.ts";
 import { createDecide, type PipelineParts } from "../src/pipeline.ts";
 import { digestOf } from "./auth/digest.ts";
 
@@ -21,7 +21,7 @@ interface Options {
   readonly unmatched?: RequestRules["unmatched"];
   readonly own?: string;
   readonly upstream?: string;
-  readonly authenticator?: Pick<Authenticator, "verify">;
+  readonly authenticator?: Pick<Authenticator, "authenticate">;
   readonly trusted?: string;
 }
 
@@ -39,7 +39,7 @@ function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted }: O
 function partsOf(options: Options = {}): PipelineParts {
   return {
     rules: rulesOf(options),
-    store: new MemoryLimiter({ ...policy, limit: options.limit ?? policy.limit }),
+    limiter: new MemoryLimiter({ ...policy, limit: options.limit ?? policy.limit }),
     authenticator: options.authenticator ?? presenceAuthenticator,
   };
 }
@@ -130,7 +130,7 @@ const table: readonly Row[] = [
   row("a path that only resembles a route", request("/v22/x"), "no_route", "skipped", null),
   row("the root", request("/"), "no_route", "skipped", null),
   row("a route in the query is none", request("/?/v1/x"), "no_route", "skipped", null),
-  row("OPTIONS *", request("*", good, { method: "OPTIONS" }), "no_route", "skipped", null),
+  row("OPTIONS *, which is no refusal", request("*", good, { method: "OPTIONS" }), null, "skipped", null),
   row("no Host", request("/v2/x", bearer), "bad_host", "skipped", "/v2/"),
   row("two Hosts", request("/v2/x", [...good, ...host]), "bad_host", "skipped", "/v2/"),
   row("an underscore", request("/v2/x", [...good, "X_A", "b"]), "bad_field_name", "skipped", "/v2/"),
@@ -163,9 +163,9 @@ describe("what is under a route, or may be, spends one; nothing else spends; and
     const decide = decideWith(partsOf());
     const isCharged = route !== null;
     const first = decide(facts);
-    expect(first.problem?.reason ?? null).toBe(reason);
+    expect(first.localReply?.reason ?? null).toBe(reason);
     expect(first.auth).toBe(auth);
-    expect(first.reading.route).toBe(route);
+    expect(first.parsed.route).toBe(route);
     expect(first.decision).toMatchObject({
       outcome: isCharged ? "admitted" : "observed",
       remaining: isCharged ? 2 : 3,
@@ -175,7 +175,7 @@ describe("what is under a route, or may be, spends one; nothing else spends; and
     decide(facts);
     const fourth = decide(facts);
     expect(fourth.decision.outcome).toBe(isCharged ? "throttled" : "observed");
-    expect(fourth.problem?.reason ?? null).toBe(isCharged ? "throttled" : reason);
+    expect(fourth.localReply?.reason ?? null).toBe(isCharged ? "throttled" : reason);
     expect(fourth.auth).toBe(isCharged ? "skipped" : auth);
   });
 });
@@ -188,7 +188,7 @@ describe("the quota", () => {
       expect(decide(request("/v2/x")).decision.remaining).toBe(98 - 2 * i);
     }
     for (const target of ["/v1/x", "/v2/x", "/v1/..%2fv2"]) {
-      expect(decide(request(target)).problem?.reason).toBe("throttled");
+      expect(decide(request(target)).localReply?.reason).toBe("throttled");
     }
   });
 
@@ -196,9 +196,9 @@ describe("the quota", () => {
     const bad = [host, [...host, "Authorization", "Bearer ?"]];
     for (const fields of bad) {
       const decide = decideWith(partsOf({ limit: 100 }));
-      for (let i = 0; i < 100; i += 1) expect(decide(request("/v2/x", fields)).problem?.status).toBe(401);
-      expect(decide(request("/v2/x", fields)).problem?.status).toBe(429);
-      expect(decide(request("/v2/x", good)).problem?.status).toBe(429);
+      for (let i = 0; i < 100; i += 1) expect(decide(request("/v2/x", fields)).localReply?.status).toBe(401);
+      expect(decide(request("/v2/x", fields)).localReply?.status).toBe(429);
+      expect(decide(request("/v2/x", good)).localReply?.status).toBe(429);
     }
   });
 
@@ -206,9 +206,9 @@ describe("the quota", () => {
     const decide = decideWith(partsOf({ unmatched: "proxy" }));
     expect(decide(request("/health")).decision).toMatchObject({ outcome: "observed", remaining: 3 });
     for (let i = 0; i < 3; i += 1) decide(request("/v2/x"));
-    expect(decide(request("/v2/x")).problem?.reason).toBe("throttled");
+    expect(decide(request("/v2/x")).localReply?.reason).toBe("throttled");
     expect(decide(request("/health"))).toMatchObject({
-      problem: null,
+      localReply: null,
       decision: { outcome: "observed", remaining: 0 },
     });
   });
@@ -216,8 +216,8 @@ describe("the quota", () => {
   test("comes back at the reset, and not a millisecond before", () => {
     const decide = decideWith(partsOf({ limit: 1 }));
     const { resetMs } = decide(request("/v2/x")).decision;
-    expect(decide(request("/v2/x", good, { nowMs: resetMs - 1 })).problem?.reason).toBe("throttled");
-    expect(decide(request("/v2/x", good, { nowMs: resetMs })).problem).toBeNull();
+    expect(decide(request("/v2/x", good, { nowMs: resetMs - 1 })).localReply?.reason).toBe("throttled");
+    expect(decide(request("/v2/x", good, { nowMs: resetMs })).localReply).toBeNull();
   });
 
   test("is the client's, whom a trusted proxy names and nobody else", () => {
@@ -226,18 +226,18 @@ describe("the quota", () => {
     const proxy = readPeer("::ffff:10.0.0.1", parts.rules.clientAddress);
     const naming = (client: string, peer: Peer) =>
       decide(request("/v2/x", [...good, "X-Forwarded-For", client], { peer }));
-    expect(naming("6.6.6.6", proxy)).toMatchObject({ problem: null, reading: { client: "6.6.6.6" } });
-    expect(naming("7.7.7.7", proxy)).toMatchObject({ problem: null, reading: { client: "7.7.7.7" } });
-    expect(naming("9.9.9.9, 6.6.6.6", proxy).problem?.reason).toBe("throttled");
-    expect(naming("8.8.8.8", stranger)).toMatchObject({ problem: null, reading: { client: "1.2.3.4" } });
-    expect(naming("8.8.8.9", stranger).problem?.reason).toBe("throttled");
+    expect(naming("6.6.6.6", proxy)).toMatchObject({ localReply: null, parsed: { client: "6.6.6.6" } });
+    expect(naming("7.7.7.7", proxy)).toMatchObject({ localReply: null, parsed: { client: "7.7.7.7" } });
+    expect(naming("9.9.9.9, 6.6.6.6", proxy).localReply?.reason).toBe("throttled");
+    expect(naming("8.8.8.8", stranger)).toMatchObject({ localReply: null, parsed: { client: "1.2.3.4" } });
+    expect(naming("8.8.8.9", stranger).localReply?.reason).toBe("throttled");
   });
 
   test("is one for every spelling of an address, and for a /64", () => {
     const parts = partsOf({ limit: 1 });
     const decide = decideWith(parts);
     const from = (address: string) =>
-      decide(request("/v2/x", good, { peer: readPeer(address, parts.rules.clientAddress) })).problem?.reason ?? null;
+      decide(request("/v2/x", good, { peer: readPeer(address, parts.rules.clientAddress) })).localReply?.reason ?? null;
     expect(from("1.2.3.4")).toBeNull();
     expect(from("::ffff:1.2.3.4")).toBe("throttled");
     expect(from("::ffff:102:304")).toBe("throttled");
@@ -258,22 +258,25 @@ describe("unmatched: proxy", () => {
     ["/health", bearer, "bad_host", "skipped"],
   ])("%s with %j", (target, rawHeaders, reason, auth) => {
     const verdict = decideWith(partsOf({ unmatched: "proxy" }))(request(target, rawHeaders));
-    expect(verdict.problem?.reason ?? null).toBe(reason);
+    expect(verdict.localReply?.reason ?? null).toBe(reason);
     expect(verdict.auth).toBe(auth);
   });
 
-  test("opens no asterisk: behind the gateway there is nothing of that name", () => {
+  test("opens no asterisk: that is about the gateway itself, which answers it", () => {
     const verdict = decideWith(partsOf({ unmatched: "proxy" }))(request("*", good, { method: "OPTIONS" }));
-    expect(verdict).toMatchObject({ problem: { reason: "no_route" }, decision: { outcome: "observed" } });
+    expect(verdict).toMatchObject({ localReply: { status: 204, reason: null }, decision: { outcome: "observed" } });
   });
 
   test("opens what is below the base path, and nothing beside it", () => {
     const decide = decideWith(partsOf({ unmatched: "proxy", own: "/finance" }));
-    expect(decide(request("/finance/health"))).toMatchObject({ problem: null, reading: { upstreamTarget: "/health" } });
+    expect(decide(request("/finance/health"))).toMatchObject({
+      localReply: null,
+      parsed: { upstreamTarget: "/health" },
+    });
     for (const target of ["/health", "/finances/health", "/v2/x", "/"]) {
-      expect(decide(request(target)).problem?.reason).toBe("no_route");
+      expect(decide(request(target)).localReply?.reason).toBe("no_route");
     }
-    expect(decide(request("*", good, { method: "OPTIONS" })).problem?.reason).toBe("no_route");
+    expect(decide(request("*", good, { method: "OPTIONS" })).localReply?.status).toBe(204);
   });
 });
 
@@ -287,7 +290,7 @@ describe("base paths", () => {
     ["/finance", "/api", "http://h/finance/v1/x", "/api/v1/x", "/v1/"],
   ])("%s and %s: %s is forwarded as %s", (own, upstream, target, upstreamTarget, route) => {
     const verdict = decideWith(partsOf({ own, upstream }))(request(target));
-    expect(verdict).toMatchObject({ problem: null, reading: { upstreamTarget, route } });
+    expect(verdict).toMatchObject({ localReply: null, parsed: { upstreamTarget, route } });
     expect(verdict.decision.remaining).toBe(2);
   });
 
@@ -295,14 +298,14 @@ describe("base paths", () => {
     "%s is counted, and refused because the base path cannot be taken off",
     (target) => {
       const verdict = decideWith(partsOf({ own: "/finance" }))(request(target));
-      expect(verdict.problem?.reason).toBe("ambiguous_path");
+      expect(verdict.localReply?.reason).toBe("ambiguous_path");
       expect(verdict.decision).toMatchObject({ outcome: "admitted", remaining: 2 });
     },
   );
 
   test.each(["/v2/x", "/finances/v2/x", "/finance2/v2/x", "/"])("%s is outside and spends nothing", (target) => {
     const verdict = decideWith(partsOf({ own: "/finance" }))(request(target));
-    expect(verdict.problem?.reason).toBe("no_route");
+    expect(verdict.localReply?.reason).toBe("no_route");
     expect(verdict.decision.outcome).toBe("observed");
   });
 });
@@ -311,28 +314,28 @@ describe("auth", () => {
   test("off: nobody is asked, and the quota is kept", () => {
     const decide = decideWith(partsOf({ authenticator: offAuthenticator }));
     for (const fields of [host, good, [...good, ...bearer]]) {
-      expect(decide(request("/v2/x", fields))).toMatchObject({ problem: null, auth: "skipped" });
+      expect(decide(request("/v2/x", fields))).toMatchObject({ localReply: null, auth: "skipped" });
     }
-    expect(decide(request("/v2/x", host)).problem?.reason).toBe("throttled");
+    expect(decide(request("/v2/x", host)).localReply?.reason).toBe("throttled");
   });
 
   test("tokens: a listed one passes, another is invalid, none is missing", () => {
     const list = new TokenList([digestOf("abc")]);
-    const verify: Authenticator["verify"] = (credential) => {
-      if (credential.kind !== "token") return presenceAuthenticator.verify(credential);
+    const authenticate: Authenticator["authenticate"] = (credential) => {
+      if (credential.kind !== "token") return presenceAuthenticator.authenticate(credential);
       return list.has(credential.token) ? "accepted" : "invalid";
     };
-    const decide = decideWith(partsOf({ authenticator: { verify } }));
-    expect(decide(request("/v2/x"))).toMatchObject({ problem: null, auth: "accepted" });
+    const decide = decideWith(partsOf({ authenticator: { authenticate } }));
+    expect(decide(request("/v2/x"))).toMatchObject({ localReply: null, auth: "accepted" });
     const other = decide(request("/v2/x", [...host, "Authorization", "Bearer abd"]));
-    expect(other).toMatchObject({ problem: { reason: "invalid_token" }, auth: "invalid" });
-    expect(decide(request("/v2/x", host))).toMatchObject({ problem: { reason: "no_token" }, auth: "missing" });
+    expect(other).toMatchObject({ localReply: { reason: "invalid_token" }, auth: "invalid" });
+    expect(decide(request("/v2/x", host))).toMatchObject({ localReply: { reason: "no_token" }, auth: "missing" });
   });
 
   test("is not asked once anything else has refused", () => {
     let asked = 0;
-    const authenticator: Pick<Authenticator, "verify"> = {
-      verify: () => {
+    const authenticator: Pick<Authenticator, "authenticate"> = {
+      authenticate: () => {
         asked += 1;
         return "accepted";
       },
@@ -345,27 +348,27 @@ describe("auth", () => {
   });
 });
 
-describe("a store and a authenticator that answer later", () => {
+describe("a limiter and an authenticator that answer later", () => {
   const later = (parts: PipelineParts): PipelineParts => ({
     rules: parts.rules,
-    store: laterStore(parts.store),
-    authenticator: { verify: async (credential) => parts.authenticator.verify(credential) },
+    limiter: laterLimiter(parts.limiter),
+    authenticator: { authenticate: async (credential) => parts.authenticator.authenticate(credential) },
   });
 
-  const laterStore = (store: Limiter): Limiter => ({
-    policy: store.policy,
-    take: async (client, nowMs) => store.take(client, nowMs),
-    peek: async (client, nowMs) => store.peek(client, nowMs),
-    stats: () => store.stats(),
+  const laterLimiter = (limiter: Limiter): Limiter => ({
+    policy: limiter.policy,
+    acquire: async (client, nowMs) => limiter.acquire(client, nowMs),
+    peek: async (client, nowMs) => limiter.peek(client, nowMs),
+    stats: () => limiter.stats(),
   });
 
   test.each(table)("say the same: $claim", async ({ facts }) => {
     const now = decideWith(partsOf());
-    const [slow, slowStore, slowVerifier] = [partsOf(), partsOf(), partsOf()];
+    const [slow, slowLimiter, slowAuthenticator] = [partsOf(), partsOf(), partsOf()];
     const decides = [
       createDecide(later(slow)),
-      createDecide({ ...slowStore, store: laterStore(slowStore.store) }),
-      createDecide({ ...slowVerifier, authenticator: later(slowVerifier).authenticator }),
+      createDecide({ ...slowLimiter, limiter: laterLimiter(slowLimiter.limiter) }),
+      createDecide({ ...slowAuthenticator, authenticator: later(slowAuthenticator).authenticator }),
     ];
     for (let i = 0; i < 4; i += 1) {
       const expected = now(facts);
@@ -378,16 +381,16 @@ describe("a store and a authenticator that answer later", () => {
     const verdicts = await Promise.all(Array.from({ length: 1000 }, () => decide(request("/v2/x"))));
     const outcomes = verdicts.map(({ decision }) => decision.outcome);
     expect(outcomes.filter((outcome: Outcome) => outcome === "admitted")).toHaveLength(100);
-    expect(verdicts.filter(({ problem }) => problem === null)).toHaveLength(100);
+    expect(verdicts.filter(({ localReply }) => localReply === null)).toHaveLength(100);
   });
 
   test("that fail make the decision fail, and nobody is admitted", async () => {
     const failing = () => Promise.reject(new Error("out of reach"));
     const parts = partsOf();
-    await expect(createDecide({ ...parts, authenticator: { verify: failing } })(request("/v2/x"))).rejects.toThrow(
-      "out of reach",
-    );
-    const store = { ...laterStore(parts.store), take: failing };
-    await expect(createDecide({ ...parts, store })(request("/v2/x"))).rejects.toThrow("out of reach");
+    await expect(
+      createDecide({ ...parts, authenticator: { authenticate: failing } })(request("/v2/x")),
+    ).rejects.toThrow("out of reach");
+    const limiter = { ...laterLimiter(parts.limiter), acquire: failing };
+    await expect(createDecide({ ...parts, limiter })(request("/v2/x"))).rejects.toThrow("out of reach");
   });
 });

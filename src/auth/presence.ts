@@ -4,9 +4,9 @@
 import type { Authenticator, AuthOutcome } from "../core/authenticator.ts";
 import type { BearerCredential } from "../core/bearer.ts";
 
-export const offAuthenticator: Authenticator = { verify: () => "skipped", tokens: () => null, close: () => {} };
+export const offAuthenticator: Authenticator = { authenticate: () => "skipped", tokens: () => null, close: () => {} };
 
-export const presenceAuthenticator: Authenticator = { verify: presence, tokens: () => null, close: () => {} };
+export const presenceAuthenticator: Authenticator = { authenticate: presence, tokens: () => null, close: () => {} };
 
 export function presence(credential: BearerCredential): AuthOutcome {
   switch (credential.kind) {

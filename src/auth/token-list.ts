@@ -7,7 +7,7 @@ import { presence } from "./presence.ts";
 
 export function createTokenListAuthenticator(file: Watched<TokenList>): Authenticator {
   return {
-    verify(credential) {
+    authenticate(credential) {
       if (credential.kind !== "token") return presence(credential);
       return file.value.has(credential.token) ? "accepted" : "invalid";
     },

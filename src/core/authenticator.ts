@@ -10,7 +10,7 @@ export type AuthOutcome = "accepted" | "missing" | "invalid" | "skipped";
 
 export interface Authenticator {
   /** `off` answers `skipped`; the others never do. */
-  verify(credential: BearerCredential): AuthOutcome | Promise<AuthOutcome>;
+  authenticate(credential: BearerCredential): AuthOutcome | Promise<AuthOutcome>;
   /** The list of tokens in use; null in a mode that has none. */
   tokens(): TokensInUse | null;
   /** Stops whatever watches or renews. */

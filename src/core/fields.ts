@@ -17,6 +17,7 @@ export const gatewayResponseFields: ReadonlySet<string> = new Set([
   "x-ratelimit-reset",
   "ratelimit",
   "ratelimit-policy",
+  "x-request-id",
 ]);
 
 /** Field arrays alternate names and values, ready for the wire. */
@@ -33,8 +34,8 @@ export class ResponseFields {
     this.#realm = options.realm;
   }
 
-  /** Date and the rate-limit fields, which every response carries, behind the fields that are there. */
-  always(decision: Decision, fields: string[] = []): string[] {
+  /** Adds what every response carries to `fields`: Date, the rate-limit fields and X-Request-Id. */
+  always(decision: Decision, requestId: string, fields: string[] = []): string[] {
     const wallMs = this.#clock.wallMs();
     const untilResetMs = decision.resetMs - this.#clock.monotonicMs();
     const { limit, windowMs, name } = decision.policy;
@@ -47,6 +48,7 @@ export class ResponseFields {
       fields.push("RateLimit-Policy", `"${name}";q=${limit};w=${Math.ceil(windowMs / 1000)}`);
       fields.push("RateLimit", `"${name}";r=${decision.remaining};t=${Math.max(0, Math.ceil(untilResetMs / 1000))}`);
     }
+    fields.push("X-Request-Id", requestId);
     return fields;
   }
 
@@ -73,21 +75,23 @@ export class ResponseFields {
     return largest;
   }
 
-  /** A whole answer of the gateway's own: every field but Connection, and the body's bytes. */
-  problem(problem: LocalReply, decision: Decision): { fields: string[]; body: string } {
-    const { body } = problem;
-    const fields = this.always(decision);
-    if (problem.status === 429) fields.push("Retry-After", `${this.retryAfterSeconds(decision)}`);
-    if (problem.status === 401) fields.push("WWW-Authenticate", this.#challenge(problem));
-    fields.push("Cache-Control", "no-store", "Content-Type", "application/json; charset=utf-8");
-    // All texts are ASCII, so characters are bytes.
-    fields.push("Content-Length", `${body.length}`);
-    return { fields, body };
+  /** Returns a whole response of the gateway's own: every header but Connection, and the bytes of the body. */
+  localReply(reply: LocalReply, decision: Decision, requestId: string): { headers: string[]; body: string } {
+    const { status, body } = reply;
+    const headers = this.always(decision, requestId);
+    if (status === 429) headers.push("Retry-After", `${this.retryAfterSeconds(decision)}`);
+    if (status === 401) headers.push("WWW-Authenticate", this.#challenge(reply));
+    headers.push("Cache-Control", "no-store");
+    // All texts are ASCII, so characters are bytes. A 204 has no body and no length (RFC 9110, 8.6).
+    if (status !== 204) {
+      headers.push("Content-Type", "application/json; charset=utf-8", "Content-Length", `${body.length}`);
+    }
+    return { headers, body };
   }
 
-  #challenge(problem: LocalReply): string {
+  #challenge({ reason }: LocalReply): string {
     const realm = `Bearer realm="${this.#realm}"`;
-    return problem.reason === "invalid_token" ? `${realm}, error="invalid_token"` : realm;
+    return reason === "invalid_token" ? `${realm}, error="invalid_token"` : realm;
   }
 
   #dateAt(wallMs: number): string {

@@ -1,11 +1,11 @@
 // Where admissions are counted. A local store answers at once; a shared one answers with a promise. The suite in
-// test/limits/counter-store.contract.ts says what every store must keep.
+// test/limits/limiter.contract.ts says what every store must keep.
 import type { Decision, Policy } from "./policy.ts";
 
 export interface Limiter {
   readonly policy: Policy;
   /** Charges one request to the client's window, or throttles and charges nothing. */
-  take(client: string, nowMs: number): Decision | Promise<Decision>;
+  acquire(client: string, nowMs: number): Decision | Promise<Decision>;
   /** Looks without charging; the outcome is `observed`. */
   peek(client: string, nowMs: number): Decision | Promise<Decision>;
   /** Figures for the metrics. */

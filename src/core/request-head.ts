@@ -4,7 +4,8 @@
 
 import type { AuthOutcome } from "./authenticator.ts";
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
-import { type LocalReply, localReplies } from "./local-reply.ts";
+import type { HeaderList } from "./header-list.ts";
+import { type LocalReply, localReplies, serverOptions } from "./local-reply.ts";
 import { type MessageReading, readMessage } from "./message-check.ts";
 import type { Decision } from "./policy.ts";
 import type { PathReading, ReadPath } from "./request-path.ts";
@@ -12,8 +13,7 @@ import { type BasePaths, type RequestTarget, readTarget, rebase } from "./reques
 
 export interface RequestHead {
   readonly peer: Peer;
-  /** Names and values alternating, as they came. */
-  readonly rawHeaders: readonly string[];
+  readonly rawHeaders: HeaderList;
   readonly method: string;
   readonly target: string;
   /** "1.0", "1.1", or "2"; "2.0" is what a text of HTTP/1 can call itself. */
@@ -43,36 +43,78 @@ export interface ParsedRequest {
   readonly upstreamTarget: string | null;
 }
 
+/** What becomes of a request. */
 export interface Verdict {
-  readonly reading: ParsedRequest;
+  readonly parsed: ParsedRequest;
   readonly decision: Decision;
   readonly auth: AuthOutcome;
-  /** Why the gateway answers itself; null if the request is to be forwarded. */
-  readonly problem: LocalReply | null;
+  /** What the gateway answers itself; null if the request is to be forwarded. */
+  readonly localReply: LocalReply | null;
 }
 
 const nowhere: PathReading = { kind: "outside" };
 
-export function parseRequest(facts: RequestHead, rules: RequestRules): ParsedRequest {
-  const target = readTarget(facts.target, facts.method);
-  // "*" speaks of the gateway itself, and behind the gateway there is nothing of that name.
+/**
+ * The verdict on bytes that are no request, or on a request that could not be decided: nothing is charged. `decision`:
+ * the quota to show; null if it is not known.
+ */
+export function unchargedVerdict(
+  peer: Peer,
+  decision: Decision | null,
+  localReply: LocalReply = localReplies.internal,
+): Verdict {
+  const parsed = { ...pendingVerdict.parsed, client: peer.key };
+  return { parsed, decision: decision ?? pendingVerdict.decision, auth: "skipped", localReply };
+}
+
+/** What stands for a verdict until there is one. */
+export const pendingVerdict: Verdict = {
+  parsed: {
+    client: "",
+    target: undefined,
+    path: nowhere,
+    route: null,
+    message: {
+      problem: localReplies.malformed,
+      flaw: localReplies.malformed,
+      host: "",
+      contentLength: null,
+      expectsContinue: false,
+      asksToLeave: false,
+      endsHere: false,
+    },
+    upstreamTarget: null,
+  },
+  decision: {
+    outcome: "observed",
+    policy: { name: "", limit: 0, windowMs: 0, maxClients: 0 },
+    remaining: 0,
+    resetMs: Number.NEGATIVE_INFINITY,
+  },
+  auth: "skipped",
+  localReply: null,
+};
+export function parseRequest(head: RequestHead, rules: RequestRules): ParsedRequest {
+  const target = readTarget(head.target, head.method);
+  // "*" is about the gateway itself, which answers it.
   const path = target === undefined || target.path === "*" ? nowhere : rules.readPath(target.path);
   return {
-    client: readClient(facts.peer, facts.rawHeaders, rules.clientAddress),
+    client: readClient(head.peer, head.rawHeaders, rules.clientAddress),
     target,
     path,
     route: path.kind === "route" || path.kind === "ambiguous" ? path.route : null,
-    message: readMessage(facts),
+    message: readMessage(head),
     upstreamTarget: target === undefined ? null : rebase(target.original, rules.paths),
   };
 }
 
 /** What stands against a request before anyone asks who it is from. The quota goes first: nothing else is free. */
-export function findRefusal(reading: ParsedRequest, decision: Decision, rules: RequestRules): LocalReply | null {
+export function findRefusal(parsed: ParsedRequest, decision: Decision, rules: RequestRules): LocalReply | null {
   if (decision.outcome === "throttled") return localReplies.throttled;
-  if (reading.message.problem !== null) return reading.message.problem;
-  if (reading.target === undefined) return localReplies.malformed;
-  switch (reading.path.kind) {
+  if (parsed.message.problem !== null) return parsed.message.problem;
+  if (parsed.target === undefined) return localReplies.malformed;
+  if (parsed.target.path === "*") return serverOptions;
+  switch (parsed.path.kind) {
     case "ambiguous":
       return localReplies.ambiguousPath;
     case "outside":
@@ -84,12 +126,12 @@ export function findRefusal(reading: ParsedRequest, decision: Decision, rules: R
       break;
   }
   // The gateway itself has nothing at any path.
-  if (reading.message.endsHere) return localReplies.noRoute;
+  if (parsed.message.endsHere) return localReplies.noRoute;
   // The base path is there, but spelled otherwise, so it cannot be taken off the original bytes.
-  return reading.upstreamTarget === null ? localReplies.ambiguousPath : null;
+  return parsed.upstreamTarget === null ? localReplies.ambiguousPath : null;
 }
 
 /** The size comes after the token: a stranger learns nothing of the limits. */
-export function findBodyRefusal(reading: ParsedRequest, rules: RequestRules): LocalReply | null {
-  return (reading.message.contentLength ?? 0) > rules.maxBodyBytes ? localReplies.bodyTooLarge : null;
+export function findBodyRefusal(parsed: ParsedRequest, rules: RequestRules): LocalReply | null {
+  return (parsed.message.contentLength ?? 0) > rules.maxBodyBytes ? localReplies.bodyTooLarge : null;
 }

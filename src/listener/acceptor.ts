@@ -1,9 +1,9 @@
 // What stands between an accepted socket and the HTTP parser: the bounds on connections, then the PROXY header and the TLS
 // handshake, in this order, if the listener is told to want them. The parser sees a connection only when that is done.
-import type { Server } from "node:http";
-import type { Socket } from "node:net";
+import type { Server, Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
 import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
+import type { AcceptedSocket } from "../exchange/connection.ts";
 import type { ConnectionLimiter } from "./connection-limiter.ts";
 import { type Introduction, ProxyHeaders } from "./proxy-headers.ts";
 import { TlsHandshakes, type TlsHandshakesOptions } from "./tls-handshakes.ts";
@@ -19,48 +19,38 @@ export interface AcceptorOptions {
   readonly readPeer: (address: string | undefined) => Peer;
 }
 
-export interface Accepted {
-  /** What HTTP is read from and written to. */
-  readonly socket: Socket;
-  /** The connection beneath it; the same one without TLS. */
-  readonly tcp: Socket;
-  readonly peer: Peer;
-  /** Bytes read from `socket` that are no HTTP. */
-  readonly headerBytes: number;
-}
-
-export type AcceptedHandlers = Readonly<Record<"onHttp1" | "onHttp2" | "onPlainHttp", (accepted: Accepted) => void>>;
+export type AcceptedHandlers = Readonly<
+  Record<"onHttp1" | "onHttp2" | "onPlainHttp", (accepted: AcceptedSocket) => void>
+>;
 
 export class Acceptor {
   readonly #options: AcceptorOptions;
-  readonly #intake: ConnectionLimiter;
+  readonly #limiter: ConnectionLimiter;
   readonly #proxyHeaders: ProxyHeaders;
   readonly #handshakes: TlsHandshakes | null;
 
-  constructor(options: AcceptorOptions, intake: ConnectionLimiter) {
+  constructor(options: AcceptorOptions, limiter: ConnectionLimiter) {
     this.#options = options;
-    this.#intake = intake;
+    this.#limiter = limiter;
     const { tls, headTimeoutMs: timeoutMs } = options;
     this.#proxyHeaders = new ProxyHeaders({ timeoutMs, onRefused: options.onProxyHeaderRefused });
     this.#handshakes = tls === null ? null : new TlsHandshakes({ ...tls, timeoutMs });
   }
 
   /**
-   * Calls one of the handlers once for each connection, as if nothing of it had been read: `onHttp2` if it agreed on HTTP/2
-   * in its handshake, `onPlainHttp` if it sent HTTP where TLS is expected. Returns what gives a socket to Node's parser. The
-   * listening server stays the one that is closed.
+   * Accepts what connects to `server`. Calls one of the handlers once for each connection, as if nothing of it had been
+   * read: `onHttp2` if it agreed on HTTP/2 in its handshake, `onPlainHttp` if it sent HTTP where TLS is expected.
    */
-  acceptOn(server: Server, { onHttp1, onHttp2, onPlainHttp }: AcceptedHandlers): (socket: Socket) => void {
-    const parse = server.listeners("connection");
-    server.removeAllListeners("connection");
+  acceptOn(server: Server, { onHttp1, onHttp2, onPlainHttp }: AcceptedHandlers): void {
     const own: Introduction = { source: null, byteCount: 0 };
     const begin = (tcp: Socket, { source, byteCount }: Introduction): void => {
       const peer = this.#options.readPeer(source ?? tcp.remoteAddress);
-      if (!this.#intake.introduce(tcp, peer)) return;
+      if (!this.#limiter.admit(tcp, peer)) return;
       if (this.#handshakes === null) {
         onHttp1({ socket: tcp, tcp, peer, headerBytes: byteCount });
         tcp.resume();
       } else {
+        // Takes what has been read of the socket by itself, and would lose it if the socket flowed.
         this.#handshakes.begin(tcp, {
           onSecure(socket) {
             const carry = socket.alpnProtocol === "h2" ? onHttp2 : onHttp1;
@@ -71,13 +61,10 @@ export class Acceptor {
       }
     };
     server.on("connection", (tcp) => {
-      if (!this.#intake.accept(tcp)) return;
+      if (!this.#limiter.accept(tcp)) return;
       if (this.#options.proxyProtocol) this.#proxyHeaders.read(tcp, (introduction) => begin(tcp, introduction));
       else begin(tcp, own);
     });
-    return (socket) => {
-      for (const listener of parse) listener.call(server, socket);
-    };
   }
 
   /** Those that have not sent a byte wait for nothing that could get lost. */

@@ -1,18 +1,14 @@
-// The connections of clients that are open: found by their socket, by how long they have been without a request,
-// and ended together. A connection is forgotten when its socket closes, whoever closes it and whatever protocol it speaks by
-// then.
+// The connections of clients that are open: found by how long they have been without a request, and ended together. A
+// connection is forgotten when its socket closes, whoever closes it and whatever protocol it speaks by then.
 import type { Socket } from "node:net";
-import type { Http2Connection } from "../transport/http2/http2-connection.ts";
-import { Connection } from "../transport/node/node-http1-connection.ts";
-import type { RawHttp1Connection } from "../transport/raw/raw-http1-connection.ts";
+import type { ClientConnection, ConnectionRegistry } from "../exchange/connection.ts";
 
-export type AnyConnection = Connection | RawHttp1Connection | Http2Connection;
-
-export class ConnectionTable {
-  readonly #connections = new Map<Socket, AnyConnection>();
+export class ConnectionTable implements ConnectionRegistry {
+  readonly #connections = new Map<Socket, ClientConnection>();
   /** Without a request under way, and since when; the one that has been so longest first. */
-  readonly #idle = new Map<AnyConnection, number>();
+  readonly #idle = new Map<ClientConnection, number>();
   readonly #nowMs: () => number;
+  #isEnding = false;
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
@@ -27,34 +23,29 @@ export class ConnectionTable {
     return this.#idle.size;
   }
 
-  /** Of HTTP/1.1. */
-  get(socket: Socket): Connection | undefined {
-    const connection = this.#connections.get(socket);
-    return connection instanceof Connection ? connection : undefined;
-  }
-
-  add(connection: AnyConnection): void {
+  add(connection: ClientConnection): void {
     const { socket } = connection;
     this.#connections.set(socket, connection);
     this.#idle.set(connection, this.#nowMs());
-    connection.onTurns = (isIdle) => {
+    connection.onIdleChange = (isIdle) => {
       if (isIdle && !socket.destroyed) this.#idle.set(connection, this.#nowMs());
       else this.#idle.delete(connection);
     };
     socket.once("close", () => this.#forget(connection));
+    if (this.#isEnding) connection.endWhenIdle();
   }
 
-  /** The one that has been without a request longest. It is not named again before its next one. */
-  takeIdle(): AnyConnection | undefined {
+  /** Returns the connection that has been without a request longest, and not again before its next request. */
+  takeIdle(): ClientConnection | undefined {
     const [longest] = this.#idle.keys();
     if (longest !== undefined) this.#idle.delete(longest);
     return longest;
   }
 
-  /** It has become another one on the same socket, which is added in its place and says itself when it is idle. */
-  remove(connection: AnyConnection): void {
+  /** Forgets a connection whose socket another one has taken over, which is added in its place. */
+  remove(connection: ClientConnection): void {
     this.#forget(connection);
-    connection.onTurns = () => {};
+    connection.onIdleChange = () => {};
   }
 
   destroyIdle(): void {
@@ -66,15 +57,17 @@ export class ConnectionTable {
     }
   }
 
-  endWhenIdle(headTimeoutMs: number): void {
-    for (const connection of this.#connections.values()) connection.endWhenIdle(headTimeoutMs);
+  /** Ends every connection behind what is under way on it, those that are added later too. */
+  endWhenIdle(): void {
+    this.#isEnding = true;
+    for (const connection of this.#connections.values()) connection.endWhenIdle();
   }
 
-  destroyAll(): void {
-    for (const { socket } of this.#connections.values()) socket.destroy();
+  abortAll(): void {
+    for (const connection of this.#connections.values()) connection.abort();
   }
 
-  #forget(connection: AnyConnection): void {
+  #forget(connection: ClientConnection): void {
     if (this.#connections.get(connection.socket) === connection) this.#connections.delete(connection.socket);
     this.#idle.delete(connection);
   }

@@ -38,8 +38,8 @@ export function createAccessLog(log: Logger, options: AccessLogOptions): AccessL
       if (!enabled) return;
       const level = exchange.status >= 500 ? "warn" : "info";
       if (!log.isLevelEnabled(level)) return;
-      // A refusal that costs the client nothing can be repeated without end: throttled, under no route, not HTTP.
-      const isFree = exchange.problem !== null && exchange.decision.outcome !== "admitted";
+      // What costs the client nothing can be repeated without end: throttled, under no route, not HTTP, OPTIONS *.
+      const isFree = exchange.dispatchedMs === null && exchange.decision.outcome !== "admitted";
       if (isFree && !sampler.passes(exchange.client, exchange.endedMs)) return;
       const path = loggedPath(target);
       const line = lineOf(exchange, path, level, clock.wallMs());

@@ -21,7 +21,7 @@ export interface MetricsSources extends ConnectionSources {
   /** The configured prefixes; what is outside of them is labelled `none`. */
   readonly routes: readonly string[];
   readonly policy: Policy;
-  readonly store: Pick<Limiter, "stats">;
+  readonly limiter: Pick<Limiter, "stats">;
   /** Null in a mode without a list of tokens. */
   readonly tokens: () => TokensInUse | null;
   /** Null without TLS. */
@@ -91,7 +91,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
   gauge(registry, "headgate_draining", "1 from the signal to stop until the end of the process.", [], (set) =>
     set({}, draining),
   );
-  storeMetrics(registry, sources);
+  limiterMetrics(registry, sources);
   connectionMetrics(registry, sources);
   tokenMetrics(registry, sources.tokens);
   logMetrics(registry, sources.logLines);
@@ -228,17 +228,17 @@ function decisionMetrics(registry: Registry, policy: Policy): (exchange: Exchang
   };
 }
 
-function storeMetrics(registry: Registry, { policy, store }: MetricsSources): void {
+function limiterMetrics(registry: Registry, { policy, limiter }: MetricsSources): void {
   const labels = { policy: policy.name };
   gauge(registry, "headgate_clients_tracked", "Clients whose requests are remembered now.", ["policy"], (set) =>
-    set(labels, store.stats().clients),
+    set(labels, limiter.stats().clients),
   );
   gauge(registry, "headgate_clients_capacity", "Clients that can be remembered at once.", ["policy"], (set) =>
-    set(labels, store.stats().capacity),
+    set(labels, limiter.stats().capacity),
   );
   const help = "Clients forgotten: expired, nothing of theirs counted any more; live, the store was full.";
   const evictions = counterFamily(registry, "headgate_evictions_total", help, ["policy", "reason"], () => {
-    const stats = store.stats();
+    const stats = limiter.stats();
     expired.value = stats.evictedExpired;
     live.value = stats.evictedLive;
   });

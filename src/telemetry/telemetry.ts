@@ -19,7 +19,7 @@ export interface TelemetryOptions {
   readonly clock: Clock;
   readonly accessLogEnabled: boolean;
   readonly routes: readonly string[];
-  readonly store: Limiter;
+  readonly limiter: Limiter;
   readonly upstreamConnections: () => ConnectionFigures;
   readonly tunnels: MetricsSources["tunnels"];
   readonly upstreamAddresses: MetricsSources["upstreamAddresses"];
@@ -35,7 +35,7 @@ export interface TelemetryOptions {
 export interface Telemetry {
   readonly metrics: Metrics;
   /** `path`: of the request's target, as it came. */
-  observe(exchange: ExchangeRecord, path: string): void;
+  finish(exchange: ExchangeRecord, path: string): void;
   upstreamAnswered(): void;
   upstreamFailed(fault: UpstreamFault): void;
   /** A handshake of a client; `code` is OpenSSL's or the kernel's. */
@@ -51,7 +51,7 @@ export interface Telemetry {
 const up: UpstreamHealth = { state: "up", reason: null };
 
 export function createTelemetry(options: TelemetryOptions): Telemetry {
-  const { log, clock, store } = options;
+  const { log, clock, limiter } = options;
   const accessLog = createAccessLog(log, { clock, enabled: options.accessLogEnabled });
   const upstreamLog = createUpstreamLog(log, { clock });
   const refusedCalls = new Sampler({
@@ -62,8 +62,8 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   let health: UpstreamHealth = { state: "unknown", reason: null };
   const metrics = createMetrics({
     routes: options.routes,
-    policy: store.policy,
-    store,
+    policy: limiter.policy,
+    limiter,
     upstreamConnections: options.upstreamConnections,
     upstreamHealth: () => health,
     tunnels: options.tunnels,
@@ -80,7 +80,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   });
   return {
     metrics,
-    observe(exchange, path) {
+    finish(exchange, path) {
       metrics.observe(exchange);
       accessLog.record(exchange, path);
     },

@@ -3,17 +3,18 @@
 // well-formed. Sends a request twice only if it had no body, was a GET or HEAD, and met the close of an idle
 // connection.
 import type { Socket } from "node:net";
+import type { ForwardingHeader } from "../core/client-address.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
-import type { RequestListener } from "../core/request-listener.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../core/upstream.ts";
-import type { Downstream } from "./downstream.ts";
+import type { Exchange, ExchangeListener } from "../exchange/exchange.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { connectionOptions } from "./hop-by-hop.ts";
 import type { ResponseHandler } from "./http1-connection.ts";
 import { endsConnection } from "./last-request.ts";
 import { MinRateTimeout } from "./min-rate-timeout.ts";
 import { RequestBody } from "./request-body.ts";
+import { upstreamRequestFields } from "./request-fields.ts";
 import { downstreamResponseFields } from "./response-fields.ts";
 import type { ResponseHead } from "./response-parser.ts";
 import type { Tunnels } from "./tunnels.ts";
@@ -21,18 +22,12 @@ import type { Connections, PoolWaiter, UpstreamConnection } from "./upstream-con
 import type { UpstreamConnections } from "./upstream-connections.ts";
 import { BadInterimResponse, upstreamErrorCode, upstreamErrorReason, upstreamProblem } from "./upstream-error.ts";
 
-export interface ForwardRequest {
-  /** Origin form. */
-  readonly path: string;
-  readonly fields: string[];
-  /** The protocols that are offered to the upstream, as the client offered them; empty if the request stays HTTP. */
-  readonly upgrade: readonly string[];
-}
-
-export interface ForwarderOptions {
+export interface ForwardingOptions {
   readonly connections: UpstreamConnections;
   readonly tunnels: Tunnels;
   readonly maxBodyBytes: number;
+  /** The header that trusted proxies write; the other one is not passed on. */
+  readonly forwardingHeader: ForwardingHeader;
   readonly bodyTimeoutMs: number;
   readonly nowMs: () => number;
   /** Told once for each failed request. */
@@ -46,14 +41,17 @@ const maxHeldBytes = 4 * 1024;
 /** Each is kept in memory for a client that reads slowly. */
 const maxInterimResponses = 16;
 
-export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener {
-  readonly #downstream: Downstream;
-  readonly #request: ForwardRequest;
-  readonly #options: ForwarderOptions;
+const noProtocols: readonly string[] = [];
+
+export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener {
+  readonly #exchange: Exchange;
+  readonly #options: ForwardingOptions;
+  /** The protocols that are offered to the upstream, as the client offered them; empty if the request stays HTTP. */
+  readonly #upgrade: readonly string[];
   #connection: UpstreamConnection | null = null;
   #body: RequestBody | null = null;
   /** With a client that reads its answer more slowly than the upstream writes it. */
-  #patience: MinRateTimeout | null = null;
+  #minRate: MinRateTimeout | null = null;
   /** It went out on a connection that had been idle. */
   #wasReused = false;
   /** The head waits for what comes behind it in the same packet. */
@@ -65,21 +63,21 @@ export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener 
   /** Nothing more is to be said to the client: it has left, or it has been answered. */
   #isOver = false;
 
-  constructor(downstream: Downstream, request: ForwardRequest, options: ForwarderOptions) {
-    this.#downstream = downstream;
-    this.#request = request;
+  constructor(exchange: Exchange, options: ForwardingOptions) {
+    this.#exchange = exchange;
     this.#options = options;
+    this.#upgrade = exchange.transport.isUpgrade ? upgradeProtocols(exchange.head.rawHeaders) : noProtocols;
   }
 
   start(): void {
-    this.#downstream.listener = this;
+    const exchange = this.#exchange;
+    exchange.listener = this;
     this.#connections.acquire(this);
-    const { exchange } = this.#downstream;
     if (exchange.dispatchedMs === null && !this.#isOver) exchange.queuedMs = this.#options.nowMs();
   }
 
   onOpening(): void {
-    this.#downstream.exchange.dispatchedMs ??= this.#options.nowMs();
+    this.#exchange.dispatchedMs ??= this.#options.nowMs();
   }
 
   onConnection(connection: UpstreamConnection): void {
@@ -92,35 +90,41 @@ export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener 
   }
 
   get #connections(): Connections {
-    return this.#request.upgrade.length > 0 ? this.#options.tunnels : this.#options.connections;
+    return this.#upgrade.length > 0 ? this.#options.tunnels : this.#options.connections;
   }
 
   /** Answers `problem` and takes the request back from the upstream. */
   cancel(problem: LocalReply): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#downstream.refuse(problem);
+    this.#exchange.localReply(problem);
     this.#abandon();
   }
 
   #dispatch(connection: UpstreamConnection): void {
-    const { body, exchange, hasBody, expectsContinue } = this.#downstream;
-    if (expectsContinue && hasBody) this.#downstream.writeContinue();
+    const exchange = this.#exchange;
+    const { body, method, hasBody } = exchange;
+    if (exchange.expectsContinue && hasBody) exchange.transport.sendContinue();
     if (hasBody && !Buffer.isBuffer(body)) this.#body = new RequestBody(body, this.#bodyBounds(), this.#refuseBody);
     exchange.dispatchedMs ??= this.#options.nowMs();
-    const { path, fields } = this.#request;
     this.#wasReused = connection.isReused;
-    const upgrade = this.#request.upgrade.join(", ");
-    const isLast = endsConnection(exchange.method, hasBody);
     const whole = hasBody && Buffer.isBuffer(body) ? body : null;
-    connection.send({ path, method: exchange.method, fields, body: whole ?? this.#body, isLast, upgrade }, this);
+    const request = {
+      method,
+      path: exchange.verdict.parsed.upstreamTarget ?? "/",
+      fields: upstreamRequestFields(exchange, this.#options.forwardingHeader),
+      body: whole ?? this.#body,
+      isLast: endsConnection(method, hasBody),
+      upgrade: this.#upgrade.join(", "),
+    };
+    connection.send(request, this);
   }
 
   onHead({ status, reason, fields: received }: ResponseHead): void {
-    const { exchange } = this.#downstream;
+    const exchange = this.#exchange;
     exchange.answeredMs = this.#options.nowMs();
     const { fields, retryAfter } = downstreamResponseFields(received, status);
-    this.#downstream.respond(status, reason, fields, retryAfter);
+    this.#exchange.respond(status, reason, fields, retryAfter);
     this.#noteAnswer(exchange.answeredMs);
     // The head goes out with the first piece of the body if that came in the same packet, alone if it did not.
     this.#isHeadHeld = true;
@@ -132,7 +136,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener 
     this.#isHeadHeld = false;
     const held = this.#held;
     this.#held = null;
-    if (held === null) this.#downstream.flushHead();
+    if (held === null) this.#exchange.transport.flushHead();
     else this.#pass(held);
   }
 
@@ -141,16 +145,16 @@ export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener 
     this.#interimResponses += 1;
     if (this.#interimResponses > maxInterimResponses) throw new BadInterimResponse();
     // Nobody waits for it: the client was told to continue before.
-    if (status !== 100) this.#downstream.inform(status, downstreamResponseFields(fields, status).fields);
+    if (status !== 100) this.#exchange.transport.sendInterim(status, downstreamResponseFields(fields, status).fields);
   }
 
   /** The upstream's 101: only now does the client get one, and its bytes go nowhere before that. */
   onUpgrade(received: readonly string[], socket: Socket, early: Buffer): void {
     // A reset would end the process.
     socket.on("error", ignoreReset);
-    const { exchange } = this.#downstream;
+    const exchange = this.#exchange;
     const protocols = upgradeProtocols(received);
-    const isWanted = answersOffer(protocols, this.#request.upgrade) && connectionOptions(received).has("upgrade");
+    const isWanted = answersOffer(protocols, this.#upgrade) && connectionOptions(received).has("upgrade");
     if (!isWanted) {
       socket.destroy();
       this.#fail("malformed", null);
@@ -162,14 +166,14 @@ export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener 
     this.#letGo();
     if (early.length > 0) socket.unshift(early);
     const { fields } = downstreamResponseFields(received, 101);
-    const client = this.#downstream.switchProtocols(protocols.join(", "), fields);
+    const client = this.#exchange.switchProtocols(protocols.join(", "), fields);
     if (client === null) socket.destroy();
     else this.#options.tunnels.join(client.socket, socket, client.early, exchange.id);
   }
 
   onBody(chunk: Buffer): boolean {
     // A status that has none ended the answer with its head, whatever the upstream sends.
-    if (this.#downstream.isEnded) return false;
+    if (this.#exchange.transport.isEnded) return false;
     if (this.#isHeadHeld && this.#held === null && chunk.length <= maxHeldBytes) {
       this.#held = chunk.toString("latin1");
       return false;
@@ -180,15 +184,15 @@ export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener 
   }
 
   #pass(chunk: Buffer | string): boolean {
-    if (this.#downstream.write(chunk)) {
-      this.#patience?.moved(chunk.length);
+    if (this.#exchange.transport.write(chunk)) {
+      this.#minRate?.moved(chunk.length);
     } else {
-      this.#patience ??= this.#newPatience();
-      this.#patience.begin();
-      this.#patience.moved(chunk.length);
+      this.#minRate ??= this.#newMinRate();
+      this.#minRate.begin();
+      this.#minRate.moved(chunk.length);
       this.#connection?.pause();
     }
-    return !this.#downstream.isFlushed;
+    return !this.#exchange.transport.isFlushed;
   }
 
   onEnd(): void {
@@ -197,7 +201,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener 
     const held = this.#held;
     this.#isHeadHeld = false;
     this.#held = null;
-    this.#downstream.end(held ?? "");
+    this.#exchange.transport.end(held ?? "");
   }
 
   onError(error: Error, isUntouched: boolean): void {
@@ -219,7 +223,8 @@ export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener 
   }
 
   #mayRetry(reason: UpstreamErrorReason): boolean {
-    const { hasBody, exchange } = this.#downstream;
+    const exchange = this.#exchange;
+    const { hasBody } = exchange;
     const isSafe = !hasBody && (exchange.method === "GET" || exchange.method === "HEAD");
     const wasIdleClose = this.#wasReused && (reason === "reset" || reason === "closed_early");
     return isSafe && wasIdleClose && !this.#wasRetried;
@@ -229,19 +234,20 @@ export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener 
     if (this.#isOver) return;
     this.#isOver = true;
     const code = error === null ? null : upstreamErrorCode(error);
-    this.#options.onError({ reason, code, address: at?.name ?? null, id: this.#downstream.exchange.id });
+    this.#options.onError({ reason, code, address: at?.name ?? null, id: this.#exchange.id });
     this.#letGo();
-    const { hasBody, exchange } = this.#downstream;
+    const exchange = this.#exchange;
+    const { hasBody } = exchange;
     const refuse = (): void => {
       // Its body may have turned out broken in the meantime, and been answered.
-      if (!this.#downstream.isGone && exchange.problem === null) this.#downstream.refuse(upstreamProblem(reason));
+      if (!exchange.isEnded && exchange.problem === null) this.#exchange.localReply(upstreamProblem(reason));
     };
     // The body's end may stand in the packet that is being read: then the client's connection can stay.
     if (hasBody) setImmediate(refuse);
     else refuse();
   }
 
-  onClientGone(): void {
+  onExchangeEnd(): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#abandon();
@@ -252,11 +258,11 @@ export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener 
   };
 
   onDrain(): void {
-    this.#patience?.pause();
-    this.#connection?.resume(this.#downstream.isFlushed);
+    this.#minRate?.pause();
+    this.#connection?.resume(this.#exchange.transport.isFlushed);
   }
 
-  #newPatience(): MinRateTimeout {
+  #newMinRate(): MinRateTimeout {
     const { bodyTimeoutMs: timeoutMs, nowMs } = this.#options;
     return new MinRateTimeout({ timeoutMs, nowMs, onExhausted: () => this.cancel(localReplies.slowRequest) });
   }
@@ -274,9 +280,9 @@ export class Forwarding implements ResponseHandler, PoolWaiter, RequestListener 
   }
 
   #letGo(): void {
-    this.#downstream.listener = null;
+    this.#exchange.listener = null;
     this.#body?.giveUp();
-    this.#patience?.end();
+    this.#minRate?.end();
     if (this.#connection !== null) this.#connections.release(this.#connection);
     this.#connection = null;
   }

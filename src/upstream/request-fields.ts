@@ -2,19 +2,8 @@
 // connection to the gateway, plus what the gateway knows of where it came from. The client's are stripped before the
 // gateway's are added, so no `Connection:` of a client can name away what the gateway says (RFC 9110, 7.6.1).
 import type { ForwardingHeader, Peer } from "../core/client-address.ts";
+import type { Exchange } from "../exchange/exchange.ts";
 import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
-
-export interface Origin {
-  readonly method: string;
-  readonly peer: Peer;
-  /** The header in which trusted peers name the client. */
-  readonly forwardingHeader: ForwardingHeader;
-  /** What the client's connection speaks. */
-  readonly scheme: "http" | "https";
-  /** Goes upstream as Host: the client's own, or the authority of an absolute-form target. */
-  readonly host: string;
-  readonly requestId: string;
-}
 
 /**
  * Says where a request came from. Kept from a trusted peer only: from anyone else the upstream would believe it because
@@ -23,8 +12,12 @@ export interface Origin {
 const isOriginField = (lower: string): boolean =>
   lower.startsWith("x-forwarded-") || lower === "forwarded" || lower === "x-real-ip";
 
-export function upstreamRequestFields(rawHeaders: readonly string[], origin: Origin): string[] {
-  const { method, peer, forwardingHeader, scheme, host, requestId } = origin;
+/** `forwardingHeader`: the one in which trusted peers name the client. */
+export function upstreamRequestFields(exchange: Exchange, forwardingHeader: ForwardingHeader): string[] {
+  const { rawHeaders, method, peer } = exchange.head;
+  const { target, message } = exchange.verdict.parsed;
+  // The authority of an absolute-form target replaces Host (RFC 9112, 3.2.2).
+  const host = target?.authority ?? message.host;
   // A trusted peer writes the header that is configured, and may pass the other one on as a client wrote it.
   const otherHeader = forwardingHeader === "forwarded" ? "x-forwarded-for" : "forwarded";
   const options = connectionOptions(rawHeaders);
@@ -50,9 +43,9 @@ export function upstreamRequestFields(rawHeaders: readonly string[], origin: Ori
     fields.push(name, lower === "max-forwards" && method === "OPTIONS" ? oneLess(value) : value);
   }
   fields.push("X-Forwarded-For", [...kept.forwardedFor, peer.text].join(", "));
-  if (!kept.proto) fields.push("X-Forwarded-Proto", scheme);
+  if (!kept.proto) fields.push("X-Forwarded-Proto", exchange.transport.scheme);
   if (!kept.host) fields.push("X-Forwarded-Host", host);
-  fields.push("Via", "1.1 headgate", "X-Request-Id", requestId);
+  fields.push("Via", "1.1 headgate", "X-Request-Id", exchange.id);
   return fields;
 }
 

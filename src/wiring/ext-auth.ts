@@ -1,34 +1,19 @@
 // The decision endpoints, made from the settings around the gateway's own pipeline: the same rules, counters and
 // authenticator as for the traffic.
-import { randomUUID } from "node:crypto";
 import type { TokenList } from "../auth/token-list.ts";
-import type { Authenticator } from "../core/authenticator.ts";
-import { type ClientAddressRules, readPeer } from "../core/client-address.ts";
-import type { Clock } from "../core/clock.ts";
-import type { ResponseFields } from "../core/fields.ts";
+import { readPeer } from "../core/client-address.ts";
 import type { Watched } from "../core/file-group.ts";
 import { coversIpv4, parseCidr } from "../core/ip-address.ts";
-import type { Limiter } from "../core/limiter.ts";
-import type { RequestRules } from "../core/request-head.ts";
 import type { ExtAuthListenerSettings, Settings } from "../core/settings.ts";
-import { createChecker } from "../ext-auth/check.ts";
+import { Checks } from "../ext-auth/check.ts";
 import type { ExtAuthGrpc, ExtAuthGrpcOptions } from "../ext-auth/grpc/start.ts";
 import { startExtAuthHttp } from "../ext-auth/http/http-listener.ts";
 import { TrustedCallers } from "../ext-auth/trusted-callers.ts";
-import { createDecide } from "../pipeline.ts";
 import type { Logger } from "../telemetry/log.ts";
-import type { Telemetry } from "../telemetry/telemetry.ts";
-import { trustedRequestId } from "../upstream/request-fields.ts";
 import { openSecrets } from "./authenticators.ts";
+import { type CheckRuntimes, createCheckRuntimes, type RuntimeParts } from "./runtime.ts";
 
-export interface ExtAuthParts {
-  readonly rules: RequestRules;
-  readonly store: Limiter;
-  readonly authenticator: Authenticator;
-  readonly fields: ResponseFields;
-  readonly telemetry: Telemetry;
-  readonly clock: Clock;
-  readonly log: Logger;
+export interface ExtAuthParts extends RuntimeParts {
   readonly ListenFailed: new (listener: "ext-auth" | "grpc", address: Address, cause: unknown) => Error;
 }
 
@@ -50,12 +35,12 @@ export async function openExtAuth(settings: Settings, parts: ExtAuthParts): Prom
   if (httpSettings === null && grpcSettings === null) return none;
   const { telemetry, log, ListenFailed } = parts;
   const secrets = await openSecrets(settings, log);
+  const runtimes = createCheckRuntimes(parts);
   const common = {
     headTimeoutMs: settings.timeouts.headMs,
     keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
-    denyStatus: settings.extAuth.denyStatus,
     callers: createCallers(settings, secrets, log),
-    decide: createDecision(settings, parts),
+    checks: createChecks(settings, parts, runtimes),
     nowMs: parts.clock.monotonicMs,
     onRefused: telemetry.callRefused,
     onFailure: (error: unknown) => log.error({ err: error }, "internal error"),
@@ -89,7 +74,9 @@ export async function openExtAuth(settings: Settings, parts: ExtAuthParts): Prom
     },
     async drain(timeoutMs) {
       const [calls = 0] = await Promise.all([grpc?.drain(timeoutMs), http?.drain(timeoutMs)]);
-      if (calls > 0) log.warn({ calls }, "drain timeout over, calls for decisions broken off");
+      runtimes.runtime.abortWaiting();
+      runtimes.quotaRuntime.abortWaiting();
+      if (calls > 0) log.warn({ calls }, "drain timeout over, ext-auth checks broken off");
       secrets?.close();
     },
   };
@@ -113,20 +100,12 @@ function addressOf(listener: Address | null): Address | null {
   return listener === null ? null : { host: listener.host, port: listener.port };
 }
 
-function createDecision(settings: Settings, { rules, store, authenticator, fields, telemetry, clock }: ExtAuthParts) {
-  // An ingress names its peer in X-Forwarded-For and passes a client's own Forwarded on, so that one is never believed.
-  const clientAddress: ClientAddressRules = { ...rules.clientAddress, header: "x-forwarded-for" };
-  const pipeline = { rules: { ...rules, clientAddress }, store };
-  return createChecker({
-    decide: createDecide({ ...pipeline, authenticator }),
-    decideWithoutToken: createDecide({ ...pipeline, authenticator: { verify: () => "skipped" } }),
-    readPeer: (address) => readPeer(address, clientAddress),
-    // Only ever shown in the log, so an ingress that passes a client's own on does no harm.
-    requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, { ...peer, isTrusted: true }) ?? randomUUID(),
-    fields,
+function createChecks(settings: Settings, { clock }: ExtAuthParts, runtimes: CheckRuntimes): Checks {
+  return new Checks({
+    ...runtimes,
+    readPeer: (address) => readPeer(address, runtimes.clientAddress),
     nowMs: clock.monotonicMs,
     denyStatus: settings.extAuth.denyStatus,
-    onEnd: telemetry.observe,
   });
 }
 

@@ -10,7 +10,7 @@ const credentials: readonly BearerCredential[] = [
 
 test("presence takes any one well-formed token, and tells none from one that cannot be one", () => {
   expect(credentials.map(presence)).toEqual(["accepted", "missing", "invalid"]);
-  expect(credentials.map((credential) => presenceAuthenticator.verify(credential))).toEqual([
+  expect(credentials.map((credential) => presenceAuthenticator.authenticate(credential))).toEqual([
     "accepted",
     "missing",
     "invalid",
@@ -18,7 +18,7 @@ test("presence takes any one well-formed token, and tells none from one that can
 });
 
 test("off skips whatever was given", () => {
-  expect(credentials.map((credential) => offAuthenticator.verify(credential))).toEqual([
+  expect(credentials.map((credential) => offAuthenticator.authenticate(credential))).toEqual([
     "skipped",
     "skipped",
     "skipped",

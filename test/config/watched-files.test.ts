@@ -73,7 +73,7 @@ async function watching(path: string): Promise<Watch> {
 }
 
 const ask = ({ authenticator }: Watch, token: string): AuthOutcome | Promise<AuthOutcome> =>
-  authenticator.verify({ kind: "token", token });
+  authenticator.authenticate({ kind: "token", token });
 
 describe("to begin with", () => {
   test("listed tokens are accepted, others invalid, none is missing, and a malformed one is invalid", async () => {
@@ -81,8 +81,8 @@ describe("to begin with", () => {
     await writeFile(path, textFor("a", "b"));
     const watch = await watching(path);
     expect([ask(watch, "a"), ask(watch, "b"), ask(watch, "c")]).toEqual(["accepted", "accepted", "invalid"]);
-    expect(watch.authenticator.verify({ kind: "missing" })).toBe("missing");
-    expect(watch.authenticator.verify({ kind: "malformed" })).toBe("invalid");
+    expect(watch.authenticator.authenticate({ kind: "missing" })).toBe("missing");
+    expect(watch.authenticator.authenticate({ kind: "malformed" })).toBe("invalid");
     expect(watch).toMatchObject({ reloads: [], errors: [] });
   });
 

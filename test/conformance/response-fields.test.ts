@@ -30,6 +30,7 @@ describe.each([
 
     expect(response.status).toBe(row.status);
     expectContractFields(response, { limit: row.limit ?? 100, remaining: row.remaining ?? 99 });
+    expect(valuesOf(response.rawHeaders, "X-Request-Id")).toEqual([expect.stringMatching(/^[0-9a-f-]{36}$/)]);
     if (row.own !== undefined) expectOwnAnswer(response, ...row.own, method);
     if (row.upstream === undefined) expect(raw.bytes()).toBe("");
     await expectNoFurtherAnswer(client, valuesOf(response.rawHeaders, "Connection"));

@@ -2,7 +2,7 @@
 // admitted as often as if it had not. The million of them is in rotation.long.ts.
 import { expect, test } from "vitest";
 import { type ClientAddressRules, readPeer } from "../../src/core/client-address.ts";
-import { MemoryLimiter } from "../../src/limits/memory-store.ts";
+import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
 import { addressIn, limit, pipeline } from "./rotation.ts";
 
 const rotations = 100_000;
@@ -31,7 +31,7 @@ test("without the grouping every one of them would be admitted, so the addresses
   const store = new MemoryLimiter({ name: "per-ip", limit, windowMs: 60_000, maxClients: 1000 });
   const rules: ClientAddressRules = { header: "x-forwarded-for", trustedProxies: [], ipv6Prefix: 128 };
   const admitted = Array.from({ length: 1000 }, (_, i) => readPeer(addressIn("2001:db8:1:2", i), rules).key).filter(
-    (key) => store.take(key, 1000).outcome === "admitted",
+    (key) => store.acquire(key, 1000).outcome === "admitted",
   );
   expect(admitted).toHaveLength(1000);
 });

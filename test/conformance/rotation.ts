@@ -4,7 +4,7 @@ import { offAuthenticator } from "../../src/auth/presence.ts";
 import { type ClientAddressRules, readPeer } from "../../src/core/client-address.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
-import { MemoryLimiter } from "../../src/limits/memory-store.ts";
+import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
 import { createDecide } from "../../src/pipeline.ts";
 
 export const limit = 100;
@@ -15,7 +15,7 @@ export function pipeline(header: ClientAddressRules["header"]) {
   const paths = { own: "/", upstream: "/" };
   const readPath = createPathReader(["/v1/", "/v2/"], "/");
   const rules = { clientAddress, readPath, unmatched: "reject" as const, maxBodyBytes: 10, paths };
-  const decide = createDecide({ rules, store, authenticator: offAuthenticator });
+  const decide = createDecide({ rules, limiter: store, authenticator: offAuthenticator });
   /** Whether a request with this peer and these fields is admitted. */
   return (peer: string, fields: readonly string[]): boolean => {
     const verdict = decide({

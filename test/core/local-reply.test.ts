@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { errorBody, localReplies } from "../../src/core/local-reply.ts";
+import { errorBody, localReplies, serverOptions } from "../../src/core/local-reply.ts";
 
 test("the statuses and words of every refusal", () => {
   const said = Object.values(localReplies).map(({ status, reason, message }) => `${status} ${message}: ${reason}`);
@@ -42,4 +42,8 @@ test("the bodies that clients may rely on, to the byte", () => {
   for (const problem of [localReplies.noToken, localReplies.invalidToken]) {
     expect(errorBody(problem)).toBe('{"message":"Unauthorized","errors":[{"errMsg":"Access token does not exist."}]}');
   }
+});
+
+test("OPTIONS * is answered and refuses nothing", () => {
+  expect(serverOptions).toMatchObject({ status: 204, reason: null, body: "" });
 });

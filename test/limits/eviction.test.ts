@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
-import { MemoryLimiter } from "../../src/limits/memory-store.ts";
+import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
 
 /** Whom the store remembers, by the instants of what is stored of them; kept in step by watching what it forgets. */
 class EvictionModel {
@@ -78,7 +78,7 @@ test("forgets whom the model forgets: the expired, then the idlest, the exhauste
       let nowMs = 0;
       for (const { client, gapMs } of takes) {
         nowMs += gapMs;
-        expect(store.take(client, nowMs).outcome).toBe(model.take(client, nowMs) ? "admitted" : "throttled");
+        expect(store.acquire(client, nowMs).outcome).toBe(model.take(client, nowMs) ? "admitted" : "throttled");
         const { evictedExpired, evictedLive } = model;
         expect(store.stats()).toEqual({
           clients: model.admittedAtMs.size,
@@ -109,7 +109,7 @@ test("an exhausted client is forgotten only when every remembered client is exha
         nowMs += gapMs;
         const exhausted = [..."abcdefghij"].filter((one) => left(one) === 0);
         const open = [..."abcdefghij"].filter((one) => left(one) > 0 && left(one) < limit);
-        store.take(client, nowMs);
+        store.acquire(client, nowMs);
         const forgotten = exhausted.filter((one) => left(one) > 0);
         if (forgotten.length > 0) expect(open).toEqual([]);
       }

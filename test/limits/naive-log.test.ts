@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
 import { SlidingWindow } from "../../src/core/sliding-window.ts";
-import { MemoryLimiter } from "../../src/limits/memory-store.ts";
+import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
 import { justBefore } from "./float.ts";
 import { NaiveLog } from "./naive-log.ts";
 
@@ -44,7 +44,7 @@ test("equals the naive log in every decision, remaining and reset, with several 
       let nowMs = startMs;
       for (const { gap, client, isPeek } of script) {
         nowMs = advance(nowMs, gap, log.peek(client, nowMs).resetMs);
-        const ask = isPeek === 0 ? "peek" : "take";
+        const ask = isPeek === 0 ? "peek" : "acquire";
         const actual = store[ask](client, nowMs);
         const expected = log[ask](client, nowMs);
         decisions += 1;

@@ -12,7 +12,7 @@ export class NaiveLog {
     this.policy = policy;
   }
 
-  take(client: string, nowMs: number): Answer {
+  acquire(client: string, nowMs: number): Answer {
     if (this.#younger(client, nowMs).length >= this.policy.limit) return this.#answer("throttled", client, nowMs);
     this.#admittedAtMs.set(client, [...(this.#admittedAtMs.get(client) ?? []), nowMs]);
     return this.#answer("admitted", client, nowMs);

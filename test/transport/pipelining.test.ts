@@ -3,7 +3,8 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { readPeer } from "../../src/core/client-address.ts";
-import { Connection } from "../../src/transport/node/node-http1-connection.ts";
+import { NodeHttp1Connection, type QueuedRequest } from "../../src/transport/node/node-http1-connection.ts";
+import { NodeResponse } from "../../src/transport/node/node-response.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { type Overrides, startTestGateway } from "../support/gateway.ts";
@@ -194,16 +195,21 @@ test("heads of very many fields that are pipelined are answered as far as they a
 });
 
 test("while large heads wait for their turn no more than they and one read of the socket is in memory", async () => {
-  const connections: Connection[] = [];
+  const connections: NodeHttp1Connection[] = [];
   const started: string[] = [];
-  const server = createServer({ maxHeaderSize: 16 * 1024 });
+  const server = createServer({ maxHeaderSize: 16 * 1024, ServerResponse: NodeResponse });
+  const options = {
+    maxRequests: Number.POSITIVE_INFINITY,
+    idleTimeoutMs: Number.POSITIVE_INFINITY,
+    headTimeoutMs: 1_000,
+    isDraining: () => false,
+    start: (_: NodeHttp1Connection, { req }: QueuedRequest) => void started.push(req?.url ?? ""),
+  };
   server.on("connection", (socket) => {
     const peer = readPeer(socket.remoteAddress, rules);
-    connections.push(new Connection({ socket, tcp: socket, peer, headerBytes: 0 }));
+    connections.push(new NodeHttp1Connection({ socket, tcp: socket, peer, headerBytes: 0 }, options));
   });
-  server.on("request", (req) => {
-    connections[0]?.inTurn({ req, start: () => void started.push(req.url ?? "") });
-  });
+  server.on("request", (req, response) => connections[0]?.enqueue({ req, response, upgrade: null }));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   cleanup(() => server.close());
   const client = new RawConnection((server.address() as AddressInfo).port);
@@ -219,7 +225,7 @@ test("while large heads wait for their turn no more than they and one read of th
     await eventually(`${name} has its turn`, () => started.length === i + 1);
     expect(started.at(-1)).toBe(name);
     expect(readBytes() - i * head(name).length).toBeLessThan((64 + 64 + 16 + 16) * 1024);
-    connections[0]?.endTurn();
+    connections[0]?.endRequest();
   }
 });
 

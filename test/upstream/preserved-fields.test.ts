@@ -70,7 +70,7 @@ test("a response's fields reach the client in their order, spelling, number and 
   );
   expect(received.slice(0, sent.length)).toEqual(sent);
   const added = received.slice(sent.length).map((line) => line.split(":")[0]);
-  expect(added).toEqual(["Date", ...sixFields, "Connection", "Keep-Alive"]);
+  expect(added).toEqual(["Date", ...sixFields, "X-Request-Id", "Connection", "Keep-Alive"]);
 });
 
 test.each([

@@ -1,32 +1,52 @@
-// Envoy's external authorization service, with the same decisions as the proxy. A refusal carries the whole response that the
-// proxy would send; an admission carries the fields to add to the upstream's response.
+// Envoy's external authorization: the same questions and the same answers as through the proxy. A refusal is the whole answer
+// that the gateway itself would give; a request that may pass brings the fields for the client's response.
 import { readHttp2Head } from "../../core/http2-head.ts";
-import type { Check, Checker } from "../check.ts";
+import type { Exchange } from "../../exchange/exchange.ts";
+import type { Check, CheckAnswer, CheckCaller, Checks } from "../check.ts";
 import { clientFields, lengthField, without } from "./answer-fields.ts";
 import type { GrpcCall } from "./call.ts";
 import { type CheckRequest, deniedCheckResponse, okCheckResponse, readCheckRequest } from "./check-messages.ts";
 import { grpcCodes, statuses } from "./status.ts";
 
-export function authorization(decide: Checker): (message: Buffer, call: GrpcCall) => Promise<void> {
-  return async (message, call) => {
+export function authorization(checks: Checks): (message: Buffer, call: GrpcCall) => void {
+  return (message, call) => {
     const request = readCheckRequest(message);
-    if (request === undefined) return call.fail(statuses.malformed);
-    const decided = decide(callOf(request));
-    const { status, fields, body, verdict } = decided instanceof Promise ? await decided : decided;
-    if (verdict === null) return call.fail(statuses.notAnAddress);
-    if (verdict.problem === null) call.reply(okCheckResponse(clientFields(fields)));
-    else call.reply(deniedCheckResponse(codeOf(status), status, without(fields, lengthField), body));
+    if (request === undefined) call.fail(statuses.malformed);
+    else if (!checks.begin(checkOf(request), new AuthorizationCaller(call))) call.fail(statuses.notAnAddress);
   };
 }
 
-/** Envoy sends method, target and host beside the fields, and its own pseudo-header fields among them. */
-function callOf({ sourceAddress, method, path, host, rawHeaders }: CheckRequest): Check {
-  const own = rawHeaders.filter((_, i) => !rawHeaders[i - (i % 2)]?.startsWith(":"));
-  const head = readHttp2Head([":method", method, ":path", path, ":authority", host, ...own]);
-  return { ...head, peerAddress: sourceAddress, canShowToken: true };
+class AuthorizationCaller implements CheckCaller {
+  readonly #call: GrpcCall;
+
+  constructor(call: GrpcCall) {
+    this.#call = call;
+  }
+
+  get isGone(): boolean {
+    return this.#call.isOver;
+  }
+
+  answer({ status, headers, body }: CheckAnswer, { problem }: Exchange): void {
+    if (status === 200) this.#call.reply(okCheckResponse(clientFields(headers)));
+    else if (problem === "internal") this.abort();
+    else this.#call.reply(deniedCheckResponse(codeOf(status), status, without(headers, lengthField), body));
+  }
+
+  /** Nobody has decided, and Envoy does what it is told to do then. */
+  abort(): void {
+    this.#call.fail(statuses.internal);
+  }
 }
 
-/** Envoy refuses on any code but OK, and shows the code in its traces. */
+/** Envoy says the method, target and host beside the headers, and what it calls its pseudo headers among them. */
+function checkOf({ sourceAddress, method, path, host, rawHeaders }: CheckRequest): Check {
+  const own = rawHeaders.filter((_, i) => !rawHeaders[i - (i % 2)]?.startsWith(":"));
+  const head = readHttp2Head([":method", method, ":path", path, ":authority", host, ...own]);
+  return { ...head, peerAddress: sourceAddress };
+}
+
+/** Envoy takes any but OK for a refusal, and shows it in its traces. */
 function codeOf(status: number): number {
   if (status === 401) return grpcCodes.unauthenticated;
   return status === 429 ? grpcCodes.resourceExhausted : grpcCodes.permissionDenied;

@@ -6,14 +6,14 @@ import { listen } from "../listen.ts";
 import { type CallParts, GrpcCall, refuseStream } from "./call.ts";
 import { GrpcConnection } from "./connection.ts";
 import { type HeldBytes, MessageReader } from "./message-frame.ts";
-import { type GrpcStatus, grpcCodes, readTimeoutMs } from "./status.ts";
+import { type GrpcStatus, grpcCodes, readTimeoutMs, statuses } from "./status.ts";
 
 export interface GrpcMethod {
   readonly maxMessageBytes: number;
   /** Returns why the caller is refused, or null. It runs before the message is read. */
   admits(call: GrpcCall): GrpcStatus | null;
   /** Answers the call, at once or later. */
-  handle(message: Buffer, call: GrpcCall): void | Promise<void>;
+  handle(message: Buffer, call: GrpcCall): void;
 }
 
 export interface GrpcServerOptions {
@@ -140,16 +140,16 @@ export class GrpcServer {
       const message = reader.whole();
       reader.release();
       if (!Buffer.isBuffer(message)) call.fail(message);
-      else void this.#handle(method, message, call);
+      else this.#handle(method, message, call);
     });
   }
 
-  async #handle(method: GrpcMethod, message: Buffer, call: GrpcCall): Promise<void> {
+  #handle(method: GrpcMethod, message: Buffer, call: GrpcCall): void {
     try {
-      await method.handle(message, call);
+      method.handle(message, call);
     } catch (error) {
       this.#options.onFailure(error);
-      call.fail(failures.internal);
+      call.fail(statuses.internal);
     }
   }
 }
@@ -160,5 +160,4 @@ const failures = {
   unknownMethod: { code: grpcCodes.unimplemented, message: "there is no such method here" },
   noTimeout: { code: grpcCodes.invalidArgument, message: "grpc-timeout is not well-formed" },
   late: { code: grpcCodes.deadlineExceeded, message: "the call took too long" },
-  internal: { code: grpcCodes.internal, message: "the gateway failed to handle the call" },
 } as const;

@@ -2,7 +2,7 @@
 import type { Socket } from "node:net";
 import type { CheckRefusal } from "../../core/check-refusal.ts";
 import { CallerConnections } from "../caller-connections.ts";
-import type { Checker } from "../check.ts";
+import type { Checks } from "../check.ts";
 import { fieldValues } from "../http/http-check.ts";
 import type { TrustedCallers } from "../trusted-callers.ts";
 import { authorization } from "./authorization.ts";
@@ -20,7 +20,7 @@ export interface ExtAuthGrpcOptions {
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   readonly callers: TrustedCallers;
-  readonly decide: Checker;
+  readonly checks: Checks;
   readonly nowMs: () => number;
   /** `caller` is an address. */
   readonly onRefused: (reason: CheckRefusal, caller: string) => void;
@@ -48,7 +48,7 @@ const maxHealthBytes = 1024;
 
 /** Rejects with the system's error if it cannot listen. */
 export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<ExtAuthGrpc> {
-  const { callers, decide, nowMs, onRefused, headTimeoutMs, keepAliveTimeoutMs, onFailure } = options;
+  const { callers, checks, nowMs, onRefused, headTimeoutMs, keepAliveTimeoutMs, onFailure } = options;
   const health = new HealthService([services.authorization, services.rateLimit]);
   const connections = new CallerConnections(options.maxConnections);
   const forTrusted = (maxMessageBytes: number, handle: GrpcMethod["handle"]): GrpcMethod => ({
@@ -64,8 +64,8 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
   const probe: GrpcMethod = { maxMessageBytes: maxHealthBytes, admits: () => null, handle: health.check };
   const server = new GrpcServer({
     methods: new Map([
-      [`/${services.authorization}/Check`, forTrusted(maxCheckBytes, authorization(decide))],
-      [`/${services.rateLimit}/ShouldRateLimit`, forTrusted(maxCheckBytes, rateLimit(decide, nowMs))],
+      [`/${services.authorization}/Check`, forTrusted(maxCheckBytes, authorization(checks))],
+      [`/${services.rateLimit}/ShouldRateLimit`, forTrusted(maxCheckBytes, rateLimit(checks, nowMs))],
       [`/${services.health}/Check`, probe],
       [`/${services.health}/Watch`, forTrusted(maxHealthBytes, health.watch)],
     ]),

@@ -24,6 +24,7 @@ export const grpcCodes = {
 export const statuses = {
   malformed: { code: grpcCodes.invalidArgument, message: "the message is not well-formed" },
   notAnAddress: { code: grpcCodes.invalidArgument, message: "the client's address is no IP address" },
+  internal: { code: grpcCodes.internal, message: "the gateway failed to handle the call" },
   untrusted: { code: grpcCodes.permissionDenied, message: "this caller may not ask here" },
 } as const;
 

@@ -13,7 +13,7 @@ export interface HttpCheck {
 }
 
 export type HttpCheckReading =
-  | { readonly ok: true; readonly call: Check }
+  | { readonly ok: true; readonly check: Check }
   | { readonly ok: false; readonly problem: CheckProblem };
 
 export const extAuthzPrefix = "/ext-authz";
@@ -59,5 +59,5 @@ function withClient(rawHeaders: readonly string[], method: string, target: strin
   const peerAddress = trimBlanks(line.slice(lastComma + 1));
   const fields = rawHeaders.filter((_, i) => rawHeaders[i - (i % 2)]?.toLowerCase() !== "x-forwarded-for");
   if (lastComma !== -1) fields.push("X-Forwarded-For", line.slice(0, lastComma));
-  return { ok: true, call: { peerAddress, method, target, rawHeaders: fields, canShowToken: true } };
+  return { ok: true, check: { peerAddress, method, target, rawHeaders: fields } };
 }

@@ -7,9 +7,8 @@ import type { Duplex } from "node:stream";
 import type { CheckRefusal } from "../../core/check-refusal.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { serializeHead } from "../../core/response-head.ts";
-import type { DenyStatus } from "../../core/settings.ts";
 import { CallerConnections } from "../caller-connections.ts";
-import { type Check, type CheckAnswer, type Checker, refuseCall, undecided } from "../check.ts";
+import type { Check, CheckAnswer, CheckCaller, Checks } from "../check.ts";
 import { type CheckProblem, checkProblems } from "../check-problems.ts";
 import { listen } from "../listen.ts";
 import type { TrustedCallers } from "../trusted-callers.ts";
@@ -22,9 +21,8 @@ export interface ExtAuthHttpOptions {
   readonly maxConnections: number;
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
-  readonly denyStatus: DenyStatus;
   readonly callers: TrustedCallers;
-  readonly decide: Checker;
+  readonly checks: Checks;
   /** `caller` is an address. */
   readonly onRefused: (reason: CheckRefusal, caller: string) => void;
   readonly onFailure: (error: unknown) => void;
@@ -137,41 +135,25 @@ class HttpCalls {
     const reading = readHttpCheck({ method: req.method ?? "", target: req.url ?? "", rawHeaders });
     // What there is of a body is passed over, or the next call could not be read.
     req.resume();
-    if (reading.ok) this.#decide(reading.call, req, res);
+    if (reading.ok) this.#check(reading.check, req, res);
     else this.#refuse(req, res, "malformed", reading.problem);
   }
 
-  #decide(call: Check, req: IncomingMessage, res: ServerResponse): void {
-    const answerWith = (answer: CheckAnswer): void => {
-      if (answer.verdict === null) this.#options.onRefused("malformed", req.socket.remoteAddress ?? "");
-      this.#send(res, answer);
-    };
-    const fail = (error: unknown): void => {
-      this.#options.onFailure(error);
-      this.#send(res, undecided());
-    };
-    try {
-      const answer = this.#options.decide(call);
-      if (answer instanceof Promise) answer.then(answerWith).catch(fail);
-      else answerWith(answer);
-    } catch (error) {
-      fail(error);
-    }
+  #check(check: Check, req: IncomingMessage, res: ServerResponse): void {
+    const caller = new HttpCheckCaller(res, this);
+    if (!this.#options.checks.begin(check, caller)) this.#refuse(req, res, "malformed", checkProblems.noClient);
   }
 
   #refuse(req: IncomingMessage, res: ServerResponse, reason: CheckRefusal, problem: CheckProblem): void {
     this.#options.onRefused(reason, req.socket.remoteAddress ?? "");
     // Nothing more is read of whoever may not ask.
     if (reason === "untrusted") res.shouldKeepAlive = false;
-    this.#send(res, refuseCall(problem, this.#options.denyStatus));
+    this.send(res, this.#options.checks.refuse(problem));
   }
 
-  #send(res: ServerResponse, { status, fields, body, verdict }: CheckAnswer): void {
-    if (res.headersSent) return;
+  send(res: ServerResponse, { status, headers, body }: CheckAnswer): void {
     if (this.#isEnding) res.shouldKeepAlive = false;
-    // A decision has its own, from the clock that Reset is told by.
-    res.sendDate = verdict === null;
-    res.writeHead(status, [...fields]);
+    res.writeHead(status, [...headers]);
     res.end(body);
   }
 
@@ -195,9 +177,33 @@ class HttpCalls {
       socket.destroy();
       return;
     }
-    const { status, fields, body } = refuseCall(problem, this.#options.denyStatus);
-    socket.end(serializeHead(status, STATUS_CODES[status] ?? "", [...fields, "Connection", "close"]) + body);
+    const { status, headers, body } = this.#options.checks.refuse(problem);
+    socket.end(serializeHead(status, STATUS_CODES[status] ?? "", [...headers, "Connection", "close"]) + body);
     endInTime(socket);
+  }
+}
+
+class HttpCheckCaller implements CheckCaller {
+  readonly #res: ServerResponse;
+  readonly #calls: HttpCalls;
+
+  constructor(res: ServerResponse, calls: HttpCalls) {
+    this.#res = res;
+    this.#calls = calls;
+  }
+
+  get isGone(): boolean {
+    return this.#res.destroyed || this.#res.headersSent;
+  }
+
+  answer(answer: CheckAnswer): void {
+    // It has one already, from the clock that Reset is told by.
+    this.#res.sendDate = false;
+    this.#calls.send(this.#res, answer);
+  }
+
+  abort(): void {
+    this.#res.destroy();
   }
 }
 

@@ -3,19 +3,18 @@
 import { constants, performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import type { Peer } from "../../core/client-address.ts";
-import { newRecord, unparsedRecord } from "../../core/exchange-record.ts";
 import { maxFields, maxHeadBytes } from "../../core/head-bounds.ts";
 import { http2HeadBytes, readHttp2Head } from "../../core/http2-head.ts";
-import { type LocalReply, localReplies } from "../../core/local-reply.ts";
-import type { Decision } from "../../core/policy.ts";
-import type { RequestHead, Verdict } from "../../core/request-head.ts";
-import type { ExchangeContext, RequestSteps } from "../../exchange/exchange.ts";
-import type { Accepted } from "../../listener/acceptor.ts";
-import { Http2Exchange, isAnswered, ResponseBrokeOff } from "./http2-exchange.ts";
+import { localReplies } from "../../core/local-reply.ts";
+import type { AcceptedSocket, ClientConnection } from "../../exchange/connection.ts";
+import { Exchange, type RuntimeRef } from "../../exchange/exchange.ts";
+import { Http2Transport, isAnswered, ResponseAbortedError } from "./http2-transport.ts";
 import { ResetAllowance } from "./reset-allowance.ts";
-import { StreamErrors } from "./stream-errors.ts";
+import { keepSessionOnStreamErrors } from "./stream-errors.ts";
 
-export interface Http2Options extends RequestSteps {
+export interface Http2Options {
+  readonly runtime: RuntimeRef;
+  readonly nowMs: () => number;
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   /** How long nothing may move in either direction of a stream. */
@@ -39,37 +38,33 @@ const sessionOptions = {
   strictSingleValueFields: false,
 };
 
-export class Http2Connection {
+export class Http2Connection implements ClientConnection {
   readonly socket: Socket;
   readonly tcp: Socket;
   readonly peer: Peer;
   /** It has timers of its own; this is for the preface that never comes. */
   readonly idleTimeoutMs: number;
-  /** Told when the first stream opens and when the last one has closed. */
-  onTurns: (isIdle: boolean) => void = () => {};
+  onIdleChange: (isIdle: boolean) => void = () => {};
   readonly #options: Http2Options;
-  readonly #context: ExchangeContext;
   readonly #session: ServerHttp2Session;
-  readonly #streamErrors: StreamErrors;
   readonly #resets: ResetAllowance;
   /** Streams that are open. */
-  #open = 0;
+  readonly #open = new Map<ServerHttp2Stream, Http2Transport>();
   #requests = 0;
   #isLeaving = false;
   /** The client did what it may not: nothing more of it is looked at. */
   #isOver = false;
   #timer: NodeJS.Timeout | null = null;
 
-  constructor({ socket, tcp, peer }: Accepted, options: Http2Options, context: ExchangeContext) {
+  constructor({ socket, tcp, peer }: AcceptedSocket, options: Http2Options) {
     this.socket = socket;
     this.tcp = tcp;
     this.peer = peer;
     this.#options = options;
     this.idleTimeoutMs = options.keepAliveTimeoutMs + options.headTimeoutMs;
-    this.#context = context;
-    this.#resets = new ResetAllowance(context.nowMs);
+    this.#resets = new ResetAllowance(options.nowMs);
     this.#session = performServerHandshake(socket, sessionOptions);
-    this.#streamErrors = new StreamErrors(this.#session);
+    keepSessionOnStreamErrors(this.#session, this.#open);
     this.#session.on("stream", (stream, _head, _flags, rawHead) => this.#onStream(stream, rawHead));
     // What a client did wrong it has been told by a GOAWAY; the end is told by the socket's "close".
     this.#session.on("error", ignoreBreak);
@@ -77,9 +72,8 @@ export class Http2Connection {
     this.#endIn(options.headTimeoutMs);
   }
 
-  /** Requests that are being answered. */
   get activeCount(): number {
-    return this.#open;
+    return this.#open.size;
   }
 
   /**
@@ -93,7 +87,12 @@ export class Http2Connection {
     this.#stopTimer();
     // Node ends a session by itself for what breaks the protocol, and waits for a client that reads nothing.
     if (!this.#session.destroyed) this.#session.close();
-    if (this.#open === 0) this.#linger();
+    if (this.#open.size === 0) this.#linger();
+  }
+
+  abort(): void {
+    for (const { exchange } of this.#open.values()) exchange?.abort();
+    this.socket.destroy();
   }
 
   #onStream(stream: ServerHttp2Stream, rawHead: readonly string[]): void {
@@ -104,93 +103,57 @@ export class Http2Connection {
       stream.close(constants.NGHTTP2_REFUSED_STREAM);
       return;
     }
-    this.#begin(stream);
-    if (rawHead.length / 2 > maxFields || http2HeadBytes(rawHead) > maxHeadBytes) {
-      this.#answerUndecided(stream, localReplies.headTooLarge);
-      return;
-    }
-    const { method, target, rawHeaders } = readHttp2Head(rawHead);
-    const facts: RequestHead = {
-      peer: this.peer,
-      rawHeaders,
-      method,
-      target,
-      httpVersion: "2",
-      endsWithHead: stream.endAfterHeaders,
-      nowMs: this.#context.nowMs(),
-    };
-    const fail = (error: unknown): void => {
-      this.#options.onFailure(error);
-      this.#answerUndecided(stream, localReplies.internal);
-    };
-    try {
-      const verdict = this.#options.decide(facts);
-      if (verdict instanceof Promise) verdict.then((decided) => this.#conclude(stream, facts, decided)).catch(fail);
-      else this.#conclude(stream, facts, verdict);
-    } catch (error) {
-      fail(error);
-    }
+    const { peer } = this;
+    const { runtime, nowMs } = this.#options;
+    const isTooLarge = rawHead.length / 2 > maxFields || http2HeadBytes(rawHead) > maxHeadBytes;
+    const { method, target, rawHeaders } = readHttp2Head(isTooLarge ? [] : rawHead);
+    const endsWithHead = stream.endAfterHeaders;
+    const head = { peer, rawHeaders, method, target, httpVersion: "2", endsWithHead, nowMs: nowMs() };
+    const transport = new Http2Transport(stream);
+    const exchange = new Exchange(head, transport, runtime);
+    transport.exchange = exchange;
+    this.#begin(stream, transport);
+    if (isTooLarge) exchange.reject(localReplies.headTooLarge);
+    else exchange.start();
   }
 
-  #begin(stream: ServerHttp2Stream): void {
-    this.#open += 1;
-    this.#streamErrors.opened(stream);
+  #begin(stream: ServerHttp2Stream, transport: Http2Transport): void {
+    this.#open.set(stream, transport);
     this.#requests += 1;
     this.#stopTimer();
-    if (this.#open === 1) this.onTurns(false);
-    stream.setTimeout(this.#options.stallTimeoutMs, () => stream.close(constants.NGHTTP2_CANCEL));
+    if (this.#open.size === 1) this.onIdleChange(false);
+    stream.setTimeout(this.#options.stallTimeoutMs);
+    stream.on("timeout", cancelStream).on("aborted", destroyStream);
+    stream.on("finish", this.#onFinish).on("drain", this.#onDrain);
     if (stream.destroyed) this.#onStreamEnd(stream);
-    else stream.once("close", () => this.#onStreamEnd(stream));
+    else stream.once("close", this.#onClose);
     if (this.#requests >= this.#options.maxRequests) this.endWhenIdle();
   }
 
-  /** A stream that was reset before it could be decided was charged all the same. */
-  #conclude(stream: ServerHttp2Stream, facts: RequestHead, verdict: Verdict): void {
-    const exchange = newRecord(facts, verdict, this.#options.requestId(facts));
-    if (stream.destroyed) {
-      exchange.endedMs = this.#context.nowMs();
-      this.#context.onEnd(exchange, verdict.reading.target?.path ?? "");
-      return;
-    }
-    const active = new Http2Exchange(stream, { facts, verdict, exchange }, this.#context);
-    try {
-      if (verdict.problem === null) this.#options.forward(active);
-      else active.refuse(verdict.problem);
-    } catch (error) {
-      // It has been decided: answered as undecided it would be told of twice, with another quota than it was charged.
-      this.#options.onFailure(error);
-      active.refuse(localReplies.internal);
-    }
-  }
-
-  /** What could not be read as a request, or met a bug: shown the quota without spending it. */
-  #answerUndecided(stream: ServerHttp2Stream, problem: LocalReply): void {
-    if (stream.destroyed || stream.closed || stream.headersSent) {
-      stream.destroy();
-      return;
-    }
-    const { fields, observe, nowMs, onEnd } = this.#context;
-    const answer = (decision: Decision): void => {
-      if (stream.destroyed || stream.closed) return;
-      const { fields: head, body } = fields.problem(problem, decision);
-      stream.respond([":status", `${problem.status}`, ...head]);
-      if (!stream.writableEnded) stream.end(body);
-      onEnd(unparsedRecord(this.peer.key, decision, problem, nowMs()), "");
-    };
-    const decision = observe(this.peer.key);
-    if (decision instanceof Promise) decision.then(answer).catch(() => stream.destroy());
-    else answer(decision);
-  }
+  // Listeners of every stream, which is their `this`: one function each for all streams of a connection.
+  readonly #onFinish = this.#listener((transport) => transport.refuseBody());
+  readonly #onDrain = this.#listener((transport) => transport.exchange?.onDrain());
+  readonly #onClose = this.#listener((_, stream) => this.#onStreamEnd(stream));
 
   #onStreamEnd(stream: ServerHttp2Stream): void {
-    this.#open -= 1;
-    this.#streamErrors.closed(stream);
-    const isReset = !isAnswered(stream) && !(stream.errored instanceof ResponseBrokeOff);
+    const exchange = this.#open.get(stream)?.exchange;
+    this.#open.delete(stream);
+    if (isAnswered(stream)) exchange?.finished();
+    else exchange?.clientGone();
+    const isReset = !isAnswered(stream) && !(stream.errored instanceof ResponseAbortedError);
     if (isReset && !this.#session.destroyed && !this.#isOver && !this.#resets.take()) this.#breakOff();
-    if (this.#open > 0 || this.#isOver) return;
-    this.onTurns(true);
+    if (this.#open.size > 0 || this.#isOver) return;
+    this.onIdleChange(true);
     if (this.#isLeaving || this.#session.destroyed) this.#linger();
     else this.#endIn(this.#options.keepAliveTimeoutMs);
+  }
+
+  #listener(act: (transport: Http2Transport, stream: ServerHttp2Stream) => void) {
+    const open = this.#open;
+    return function listener(this: ServerHttp2Stream): void {
+      const transport = open.get(this);
+      if (transport !== undefined) act(transport, this);
+    };
   }
 
   /** It is told why, which a socket that is closed at once would not let it hear; what it sends meanwhile is dropped. */
@@ -218,3 +181,12 @@ export class Http2Connection {
 }
 
 function ignoreBreak(): void {}
+
+function cancelStream(this: ServerHttp2Stream): void {
+  this.close(constants.NGHTTP2_CANCEL);
+}
+
+/** A client may reset without an error; what has come of the body would then end as if it were whole. */
+function destroyStream(this: ServerHttp2Stream): void {
+  this.destroy();
+}

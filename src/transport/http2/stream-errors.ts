@@ -12,44 +12,32 @@ const protocolErrno = -505;
 const recheckMs = 50;
 const maxRechecks = 40;
 
-export class StreamErrors {
-  readonly #session: ServerHttp2Session;
-  readonly #destroy: ServerHttp2Session["destroy"];
-  readonly #open = new Set<ServerHttp2Stream>();
-
-  constructor(session: ServerHttp2Session) {
-    this.#session = session;
-    this.#destroy = session.destroy.bind(session);
-    // Node's parser calls it by its name. If that ever changes, such an error ends the connection again.
-    session.destroy = (error, code) => {
-      const isDoubtful = error instanceof Error && "errno" in error && error.errno === protocolErrno;
-      if (isDoubtful) this.#hold(error, code);
-      else this.#destroy(error, code);
-    };
-  }
-
-  opened(stream: ServerHttp2Stream): void {
-    this.#open.add(stream);
-  }
-
-  closed(stream: ServerHttp2Stream): void {
-    this.#open.delete(stream);
-  }
-
-  /** One that the client has reset itself has its code by now. */
-  #hold(error: Error, code: number | undefined): void {
-    const suspects = [...this.#open].filter(({ rstCode }) => rstCode === constants.NGHTTP2_NO_ERROR);
+/** `open`: the streams of `session` that are open, now and later. */
+export function keepSessionOnStreamErrors(
+  session: ServerHttp2Session,
+  open: ReadonlyMap<ServerHttp2Stream, unknown>,
+): void {
+  const destroy = session.destroy.bind(session);
+  const hold = (error: Error, code: number | undefined): void => {
+    // A stream that the client has reset itself has its code by now.
+    const suspects = [...open.keys()].filter(({ rstCode }) => rstCode === constants.NGHTTP2_NO_ERROR);
     let rechecks = 0;
     const check = (): void => {
-      if (this.#session.destroyed || suspects.some(wasReset)) return;
-      const isWaiting = (this.#session.state.outboundQueueSize ?? 0) > 0;
+      if (session.destroyed || suspects.some(wasReset)) return;
+      const isWaiting = (session.state.outboundQueueSize ?? 0) > 0;
       rechecks += 1;
       if (isWaiting && rechecks <= maxRechecks) setTimeout(check, recheckMs);
-      else this.#destroy(error, code);
+      else destroy(error, code);
     };
     // What nghttp2 has to send leaves when it has read the packet.
     setImmediate(check);
-  }
+  };
+  // Node's parser calls it by its name. If that ever changes, such an error ends the connection again.
+  session.destroy = (error, code) => {
+    const isDoubtful = error instanceof Error && "errno" in error && error.errno === protocolErrno;
+    if (isDoubtful) hold(error, code);
+    else destroy(error, code);
+  };
 }
 
 const wasReset = ({ rstCode }: ServerHttp2Stream): boolean => rstCode === constants.NGHTTP2_PROTOCOL_ERROR;

@@ -1,109 +1,103 @@
 // One client connection past Node's HTTP server, for as long as it brings simple requests, one after the other: reading
-// and answering them costs a fraction there. The first packet that is anything else goes to Node's parser untouched, and
-// with it the connection for good.
+// and answering them costs a fraction there. The first packet that is anything else is handed off to Node's parser as it
+// came, and with it the connection for good.
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { Peer } from "../../core/client-address.ts";
-import { newRecord } from "../../core/exchange-record.ts";
-import { type LocalReply, localReplies } from "../../core/local-reply.ts";
-import type { RequestHead, Verdict } from "../../core/request-head.ts";
-import type { ExchangeContext, RequestSteps } from "../../exchange/exchange.ts";
-import type { Accepted } from "../../listener/acceptor.ts";
-import { endAndLinger, firstRequestMs, maxWaitingBytes } from "../node/node-http1-connection.ts";
-import { RawHttp1Exchange } from "./raw-http1-exchange.ts";
-import { readSimpleRequest, type SimpleRequest } from "./simple-request.ts";
+import type { HeaderList } from "../../core/header-list.ts";
+import type { AcceptedSocket, ClientConnection } from "../../exchange/connection.ts";
+import { Exchange, type RuntimeRef } from "../../exchange/exchange.ts";
+import { endAndLinger, firstRequestMs, ignoreReset, maxWaitingBytes } from "../http1-socket.ts";
+import { type RawHttp1Owner, RawHttp1Transport } from "./raw-http1-transport.ts";
+import { readSimpleRequest } from "./simple-request.ts";
 
-export interface RawHttp1Options extends RequestSteps {
+export interface RawHttp1Options {
+  readonly runtime: RuntimeRef;
+  readonly nowMs: () => number;
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   /** At the end of each head that is not the last one. */
-  readonly keepAliveFields: readonly string[];
+  readonly keepAliveHeaders: HeaderList;
   /** How long nothing may move in either direction while a request is answered. */
   readonly stallTimeoutMs: number;
   readonly maxRequests: number;
-  /** Answers where there is no request to answer. */
-  readonly answerRaw: (connection: RawHttp1Connection, problem: LocalReply) => void;
-  /** The socket is as if what it holds had not been read; `requests` have been answered on it. */
-  readonly leave: (lane: RawHttp1Connection, accepted: Accepted, requests: number) => void;
+  /** True: every response from now on is the last on its connection. */
+  readonly isDraining: () => boolean;
+  /** Takes the socket over, as if nothing of what it holds had been read; `requests` have been answered on it. */
+  readonly handOff: (connection: RawHttp1Connection, accepted: AcceptedSocket, requests: number) => void;
 }
 
 /** Clients are told of a second less, so that their next request does not meet the close. */
 const keepAliveGraceMs = 1_000;
 
-export class RawHttp1Connection {
+export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   readonly socket: Socket;
   readonly tcp: Socket;
   readonly peer: Peer;
   readonly scheme: "http" | "https";
-  readonly keepAliveFields: readonly string[];
-  /** Told when a request begins and when it is over. */
-  onTurns: (isIdle: boolean) => void = () => {};
-  /** A last answer is on its way: whatever else arrives is not a request any more. */
+  readonly keepAliveHeaders: HeaderList;
+  onIdleChange: (isIdle: boolean) => void = () => {};
   isClosing = false;
   readonly #options: RawHttp1Options;
-  readonly #context: ExchangeContext;
-  #active: RawHttp1Exchange | null = null;
-  /** A request is being decided or answered. */
-  #isTaken = false;
+  readonly #transport: RawHttp1Transport;
   #requests = 0;
-  #isLast = false;
+  #asksToClose = false;
   #endsWhenIdle = false;
   /** What came while a request was being answered. */
   #next: Buffer[] = [];
   #nextBytes = 0;
   #firstRequestTimer: NodeJS.Timeout | null = null;
 
-  constructor({ socket, tcp, peer }: Accepted, options: RawHttp1Options, context: ExchangeContext) {
+  constructor({ socket, tcp, peer }: AcceptedSocket, options: RawHttp1Options) {
     this.socket = socket;
     this.tcp = tcp;
     this.peer = peer;
     this.scheme = socket instanceof TLSSocket ? "https" : "http";
-    this.keepAliveFields = options.keepAliveFields;
+    this.keepAliveHeaders = options.keepAliveHeaders;
     this.#options = options;
-    this.#context = context;
+    this.#transport = new RawHttp1Transport(this);
     socket.setTimeout(options.stallTimeoutMs);
     socket.on("timeout", this.#onStall).on("drain", this.#onDrain);
     socket.on("data", this.#onData).on("end", this.#onEnd).on("error", ignoreReset).on("close", this.#onClose);
   }
 
   get activeCount(): number {
-    return this.#isTaken ? 1 : 0;
+    return this.#isBusy ? 1 : 0;
   }
 
-  /** How long it may be without a request. */
   get idleTimeoutMs(): number {
     const { headTimeoutMs, keepAliveTimeoutMs } = this.#options;
     return this.#requests === 0 ? headTimeoutMs : keepAliveTimeoutMs + keepAliveGraceMs;
   }
 
-  /** The client says so, or it has had as many requests as one connection may. */
   get isLastRequest(): boolean {
-    return this.#isLast || this.#requests >= this.#options.maxRequests;
+    const { maxRequests, isDraining } = this.#options;
+    return this.#asksToClose || this.#requests >= maxRequests || isDraining();
   }
 
-  /** The answer is over and has left. */
-  endTurn(): void {
-    this.#active = null;
-    this.#isTaken = false;
-    this.onTurns(true);
+  endRequest(): void {
+    this.onIdleChange(true);
     if (this.isClosing) this.#end();
-    else if (this.#nextBytes > 0) this.#leave(Buffer.concat(this.#next));
+    else if (this.#nextBytes > 0) this.#handOff(Buffer.concat(this.#next));
     else if (this.#endsWhenIdle) this.#end();
   }
 
-  /** Ends now if nothing is under way, else with what is. */
   endWhenIdle(): void {
     this.#endsWhenIdle = true;
-    if (this.#isTaken) return;
-    // Whoever has just connected is about to ask for something, and would take the end for a failure.
+    if (this.#isBusy) return;
+    // A client that has just connected is about to send a request, and would take the end for a failure.
     if (this.#requests > 0) this.#end();
-    else this.#firstRequestTimer = setTimeout(() => this.#isTaken || this.#end(), firstRequestMs);
+    else this.#firstRequestTimer = setTimeout(() => this.#isBusy || this.#end(), firstRequestMs);
   }
 
-  /** Writes a last answer where there is no request. */
-  endWith(answer: string): void {
-    this.socket.write(answer, "latin1");
-    this.#end();
+  abort(): void {
+    this.socket.destroy();
+    this.#transport.exchange?.abort();
+  }
+
+  /** A request is being decided or answered. */
+  get #isBusy(): boolean {
+    return this.#transport.exchange !== null;
   }
 
   #end(): void {
@@ -114,63 +108,32 @@ export class RawHttp1Connection {
   #begin(packet: Buffer): void {
     const request = readSimpleRequest(packet);
     if (request === null) {
-      this.#leave(packet);
+      this.#handOff(packet);
       return;
     }
-    this.#isTaken = true;
+    const { rawHeaders, method, target, body, isLast } = request;
+    const { runtime, nowMs } = this.#options;
+    const head = { peer: this.peer, rawHeaders, method, target, httpVersion: "1.1", nowMs: nowMs() };
+    const exchange = new Exchange(head, this.#transport, runtime);
     this.#requests += 1;
-    this.#isLast = request.isLast;
-    this.onTurns(false);
-    const facts: RequestHead = {
-      peer: this.peer,
-      rawHeaders: request.rawHeaders,
-      method: request.method,
-      target: request.target,
-      httpVersion: "1.1",
-      nowMs: this.#context.nowMs(),
-    };
-    try {
-      const verdict = this.#options.decide(facts);
-      if (verdict instanceof Promise) this.#concludeLater(request, facts, verdict);
-      else this.#conclude(request, facts, verdict);
-    } catch (error) {
-      this.#fail(error);
-    }
+    this.#asksToClose = isLast;
+    this.#transport.begin(exchange, body);
+    this.onIdleChange(false);
+    exchange.start();
   }
 
-  #concludeLater(request: SimpleRequest, facts: RequestHead, verdict: Promise<Verdict>): void {
-    verdict.then((decided) => this.#conclude(request, facts, decided)).catch((error) => this.#fail(error));
-  }
-
-  #conclude({ body }: SimpleRequest, facts: RequestHead, verdict: Verdict): void {
-    const exchange = newRecord(facts, verdict, this.#options.requestId(facts));
-    const active = new RawHttp1Exchange(this, body, { facts, verdict, exchange }, this.#context);
-    this.#active = active;
-    // It left while it was being decided, and was charged all the same.
-    if (this.socket.destroyed) active.onClientGone();
-    else if (verdict.problem === null) this.#options.forward(active);
-    else active.refuse(verdict.problem);
-  }
-
-  /** A bug: the client is told no more than that. */
-  #fail(error: unknown): void {
-    this.#options.onFailure(error);
-    if (this.#active === null) this.#options.answerRaw(this, localReplies.internal);
-    else this.#active.refuse(localReplies.internal);
-  }
-
-  #leave(packet: Buffer): void {
+  #handOff(packet: Buffer): void {
     const { socket, tcp, peer } = this;
-    this.#letGoOfSocket();
+    this.#releaseSocket();
     // So that nothing flows while nobody listens.
     socket.pause();
     socket.unshift(packet);
     const accepted = { socket, tcp, peer, headerBytes: socket.bytesRead - packet.length };
-    this.#options.leave(this, accepted, this.#requests);
+    this.#options.handOff(this, accepted, this.#requests);
     socket.resume();
   }
 
-  #letGoOfSocket(): void {
+  #releaseSocket(): void {
     const { socket } = this;
     if (this.#firstRequestTimer !== null) clearTimeout(this.#firstRequestTimer);
     socket.setTimeout(0);
@@ -179,10 +142,10 @@ export class RawHttp1Connection {
   }
 
   readonly #onData = (bytes: Buffer): void => {
-    // Behind a last answer they belong to nothing.
+    // Behind a last response they belong to nothing.
     if (this.isClosing) return;
-    if (!this.#isTaken) {
-      // Empty lines, which some clients send behind a body (RFC 9112, 2.2), are no beginning that would be timed.
+    if (!this.#isBusy) {
+      // Empty lines, which some clients send behind a body (RFC 9112, 2.2), do not begin a head that is timed.
       if (this.#requests === 0 || !isEmptyLines(bytes)) this.#begin(bytes);
       return;
     }
@@ -191,27 +154,26 @@ export class RawHttp1Connection {
     if (this.#nextBytes >= maxWaitingBytes) this.socket.pause();
   };
 
-  /** As everywhere: a client that closes its sending side before the answer counts as gone. */
+  /** As everywhere: a client that closes its sending side before the response counts as gone. */
   readonly #onEnd = (): void => {
-    if (this.#isTaken) this.socket.destroy();
+    if (this.#isBusy) this.socket.destroy();
     else if (!this.isClosing) this.socket.end();
   };
 
-  readonly #onDrain = (): void => this.#active?.listener?.onDrain();
+  readonly #onDrain = (): void => this.#transport.exchange?.onDrain();
 
   readonly #onStall = (): void => {
-    if (this.#isTaken) this.socket.destroy();
+    if (this.#isBusy) this.socket.destroy();
   };
 
   readonly #onClose = (): void => {
     if (this.#firstRequestTimer !== null) clearTimeout(this.#firstRequestTimer);
-    this.#active?.onClientGone();
-    this.#active = null;
+    const { exchange } = this.#transport;
+    this.#transport.exchange = null;
+    exchange?.clientGone();
   };
 }
 
 function isEmptyLines(bytes: Buffer): boolean {
   return bytes[0] === 0x0d && /^(?:\r\n)+$/.test(bytes.toString("latin1"));
 }
-
-function ignoreReset(): void {}

@@ -131,7 +131,7 @@ const requestLine: readonly RequestCase[] = [
   refused("RFC 9112 3.2.3", "authority form with GET", 400, get("GET a:80 HTTP/1.1")),
   refused("RFC 9112 3.2.3", "CONNECT", 501, `CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n`),
   refused("RFC 9112 3.2.3", "CONNECT with a path", 501, "CONNECT /v2/x HTTP/1.1\r\nHost: a\r\n\r\n"),
-  declined("RFC 9112 3.2.4", "OPTIONS *", 404, get("OPTIONS * HTTP/1.1")),
+  declined("RFC 9112 3.2.4", "OPTIONS *", 204, get("OPTIONS * HTTP/1.1")),
   refused("RFC 9112 3.2.4", "GET *", 400, get("GET * HTTP/1.1")),
   refused("RFC 9112 3.2.4", "OPTIONS *x", 400, get("OPTIONS *x HTTP/1.1")),
   forwarded("RFC 9112 3.2.4", "OPTIONS of a path", get("OPTIONS /v2/x HTTP/1.1")),

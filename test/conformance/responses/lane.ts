@@ -11,7 +11,7 @@ import { writePieces } from "../pieces.ts";
 import type { Passed, ResponseCase } from "./response-case.ts";
 
 /** What the gateway says on every response, and Node of the connection. */
-const ownNames = [...sixFields, "Date"].map((name) => name.toLowerCase());
+const ownNames = [...sixFields, "Date", "X-Request-Id"].map((name) => name.toLowerCase());
 const connectionNames = ["connection", "keep-alive", "transfer-encoding"];
 
 interface Script {

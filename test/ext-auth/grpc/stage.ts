@@ -1,5 +1,7 @@
 // A gateway with its gRPC port open and a clock that stands still, and a client that is trusted there.
+
 import type { Client } from "@grpc/grpc-js";
+import { expect } from "vitest";
 import { httpDate } from "../../../src/core/clock.ts";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { FakeClock } from "../../support/clock.ts";
@@ -43,7 +45,8 @@ export async function stageGrpc(cleanup: Cleanup, overrides: Overrides = {}): Pr
       const named = ["ratelimit", "x-ratelimit"].flatMap((prefix) =>
         Object.entries(values).map(([name, value]) => [`${prefix}-${name}`, value]),
       );
-      return { date: httpDate(clock.wallMs()), ...Object.fromEntries(named) };
+      const id = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+      return { date: httpDate(clock.wallMs()), "x-request-id": id, ...Object.fromEntries(named) };
     },
   };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
-import { MemoryLimiter } from "../../src/limits/memory-store.ts";
-import { describeCounterStore } from "./counter-store.contract.ts";
+import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
+import { describeCounterStore } from "./limiter.contract.ts";
 
 describeCounterStore("the memory store", (policy) => new MemoryLimiter(policy));
 
@@ -9,7 +9,7 @@ const policy: Policy = { name: "test", limit: 2, windowMs: 100, maxClients: 3 };
 
 /** Takes at one instant, once for each letter. */
 function takeAll(store: MemoryLimiter, clients: string, nowMs: number): void {
-  for (const client of clients) store.take(client, nowMs);
+  for (const client of clients) store.acquire(client, nowMs);
 }
 
 /** Whom the store knows of, found out without changing anything. */
@@ -38,7 +38,7 @@ describe("when the store is full", () => {
   test("an exhausted client outlives those that came after it and have quota left", () => {
     const store = new MemoryLimiter(policy);
     takeAll(store, "aabcdefgh", 0);
-    expect(store.take("a", 0).outcome).toBe("throttled");
+    expect(store.acquire("a", 0).outcome).toBe("throttled");
     expect(remembered(store, "abcdefgh", 0)).toBe("agh");
     expect(store.stats().evictedLive).toBe(5);
   });
@@ -50,8 +50,8 @@ describe("when the store is full", () => {
     takeAll(store, "bb", 2);
     takeAll(store, "d", 3);
     expect(remembered(store, "abcd", 3)).toBe("bcd");
-    expect(store.take("d", 3)).toMatchObject({ outcome: "admitted", remaining: 0 });
-    expect(store.take("d", 3).outcome).toBe("throttled");
+    expect(store.acquire("d", 3)).toMatchObject({ outcome: "admitted", remaining: 0 });
+    expect(store.acquire("d", 3).outcome).toBe("throttled");
     expect(store.stats()).toEqual({ clients: 3, capacity: 3, evictedExpired: 0, evictedLive: 1 });
   });
 
@@ -87,18 +87,18 @@ describe("when the store is full", () => {
 
 test("a burst of clients is forgotten as others come, without a timer", () => {
   const store = new MemoryLimiter({ ...policy, maxClients: 1000 });
-  for (let i = 0; i < 1000; i += 1) store.take(`burst ${i}`, 0);
-  for (let i = 0; i < 500; i += 1) store.take(`later ${i}`, 100);
+  for (let i = 0; i < 1000; i += 1) store.acquire(`burst ${i}`, 0);
+  for (let i = 0; i < 500; i += 1) store.acquire(`later ${i}`, 100);
   expect(store.stats()).toEqual({ clients: 500, capacity: 1000, evictedExpired: 1000, evictedLive: 0 });
 });
 
 test("a flood of 20,000 new clients gives an exhausted one nothing back", () => {
   const store = new MemoryLimiter({ name: "flood", limit: 100, windowMs: 60_000, maxClients: 5000 });
-  for (let i = 0; i < 100; i += 1) store.take("victim of itself", i);
+  for (let i = 0; i < 100; i += 1) store.acquire("victim of itself", i);
   for (let i = 0; i < 20_000; i += 1) {
-    expect(store.take(`flood ${i}`, 100).outcome).toBe("admitted");
-    if (i % 1000 === 0) expect(store.take("victim of itself", 100).outcome).toBe("throttled");
+    expect(store.acquire(`flood ${i}`, 100).outcome).toBe("admitted");
+    if (i % 1000 === 0) expect(store.acquire("victim of itself", 100).outcome).toBe("throttled");
   }
-  expect(store.take("victim of itself", 59_999)).toMatchObject({ outcome: "throttled", resetMs: 60_000 });
+  expect(store.acquire("victim of itself", 59_999)).toMatchObject({ outcome: "throttled", resetMs: 60_000 });
   expect(store.stats()).toEqual({ clients: 5000, capacity: 5000, evictedExpired: 0, evictedLive: 15_001 });
 });

@@ -17,7 +17,7 @@ export function describeCounterStore(name: string, create: (policy: Policy) => L
 type Create = (policy: Policy) => Limiter;
 type Row = readonly [
   atMs: number,
-  ask: "take" | "peek",
+  ask: "acquire" | "peek",
   client: string,
   outcome: Outcome,
   remaining: number,
@@ -30,28 +30,28 @@ const policyOf = (limit: number, windowMs: number): Policy => ({ name: "test", l
 const timeline: readonly Row[] = [
   [0, "peek", "a", "observed", 3, 1000], // nothing known: now + window
   [100, "peek", "a", "observed", 3, 1100], // and looking left nothing behind
-  [100, "take", "a", "admitted", 2, 1100],
+  [100, "acquire", "a", "admitted", 2, 1100],
   [100, "peek", "a", "observed", 2, 1100],
-  [100, "take", "a", "admitted", 1, 1100], // two in one millisecond are two
-  [400, "take", "a", "admitted", 0, 1100], // the reset is the oldest one's
-  [400, "take", "a", "throttled", 0, 1100],
-  [400, "take", "b", "admitted", 2, 1400], // somebody else
-  [1099, "take", "a", "throttled", 0, 1100],
-  [1099.999, "take", "a", "throttled", 0, 1100],
+  [100, "acquire", "a", "admitted", 1, 1100], // two in one millisecond are two
+  [400, "acquire", "a", "admitted", 0, 1100], // the reset is the oldest one's
+  [400, "acquire", "a", "throttled", 0, 1100],
+  [400, "acquire", "b", "admitted", 2, 1400], // somebody else
+  [1099, "acquire", "a", "throttled", 0, 1100],
+  [1099.999, "acquire", "a", "throttled", 0, 1100],
   [1099.999, "peek", "a", "observed", 0, 1100],
   [1100, "peek", "a", "observed", 2, 1400], // both of 100 have gone at once
-  [1100, "take", "a", "admitted", 1, 1400],
-  [1200.25, "take", "a", "admitted", 0, 1400],
-  [1200.25, "take", "a", "throttled", 0, 1400],
-  [1399, "take", "b", "admitted", 1, 1400],
-  [1400, "take", "a", "admitted", 0, 2100], // one went, one came
+  [1100, "acquire", "a", "admitted", 1, 1400],
+  [1200.25, "acquire", "a", "admitted", 0, 1400],
+  [1200.25, "acquire", "a", "throttled", 0, 1400],
+  [1399, "acquire", "b", "admitted", 1, 1400],
+  [1400, "acquire", "a", "admitted", 0, 2100], // one went, one came
   [1400, "peek", "b", "observed", 2, 2399],
-  [2100, "take", "a", "admitted", 0, 2200.25],
-  [2200, "take", "a", "throttled", 0, 2200.25],
-  [2200.125, "take", "a", "throttled", 0, 2200.25],
-  [2200.25, "take", "a", "admitted", 0, 2400],
+  [2100, "acquire", "a", "admitted", 0, 2200.25],
+  [2200, "acquire", "a", "throttled", 0, 2200.25],
+  [2200.125, "acquire", "a", "throttled", 0, 2200.25],
+  [2200.25, "acquire", "a", "admitted", 0, 2400],
   [3200.25, "peek", "a", "observed", 3, 4200.25], // idle for a window: all is back
-  [3200.25, "take", "a", "admitted", 2, 4200.25],
+  [3200.25, "acquire", "a", "admitted", 2, 4200.25],
   [9000, "peek", "b", "observed", 3, 10_000],
 ];
 
@@ -76,24 +76,24 @@ function keepsTheBorder(create: Create): void {
     "a window of %d ms from %d on is free at its exact age and not before",
     async (windowMs, startMs) => {
       const store = create(policyOf(1, windowMs));
-      const { resetMs } = await store.take("a", startMs);
+      const { resetMs } = await store.acquire("a", startMs);
       expect(resetMs).toBe(startMs + windowMs);
-      if (resetMs - 1 > startMs) expect((await store.take("a", resetMs - 1)).outcome).toBe("throttled");
-      expect((await store.take("a", justBefore(resetMs))).outcome).toBe("throttled");
-      expect((await store.take("a", resetMs)).outcome).toBe("admitted");
+      if (resetMs - 1 > startMs) expect((await store.acquire("a", resetMs - 1)).outcome).toBe("throttled");
+      expect((await store.acquire("a", justBefore(resetMs))).outcome).toBe("throttled");
+      expect((await store.acquire("a", resetMs)).outcome).toBe("admitted");
     },
   );
 
   test("who waits until the reset of a refusal is admitted, and 1 ms earlier is not, again and again", async () => {
     const store = create(policyOf(5, 700.7));
-    for (let i = 0; i < 5; i += 1) await store.take("a", 13.37 * i);
+    for (let i = 0; i < 5; i += 1) await store.acquire("a", 13.37 * i);
     let nowMs = 13.37 * 5;
     for (let i = 0; i < 100; i += 1) {
-      const { outcome, resetMs } = await store.take("a", nowMs);
+      const { outcome, resetMs } = await store.acquire("a", nowMs);
       expect(outcome).toBe("throttled");
-      if (resetMs - 1 >= nowMs) expect((await store.take("a", resetMs - 1)).outcome).toBe("throttled");
+      if (resetMs - 1 >= nowMs) expect((await store.acquire("a", resetMs - 1)).outcome).toBe("throttled");
       nowMs = resetMs;
-      expect((await store.take("a", nowMs)).outcome).toBe("admitted");
+      expect((await store.acquire("a", nowMs)).outcome).toBe("admitted");
     }
   });
 }
@@ -101,32 +101,32 @@ function keepsTheBorder(create: Create): void {
 function spendsNothingNeedlessly(create: Create): void {
   test("hammering while throttled does not lengthen the block", async () => {
     const store = create(policyOf(2, 100));
-    await store.take("a", 0);
-    await store.take("a", 10);
+    await store.acquire("a", 0);
+    await store.acquire("a", 10);
     for (let nowMs = 10; nowMs < 100; nowMs += 0.5) {
-      expect(await store.take("a", nowMs)).toMatchObject({ outcome: "throttled", remaining: 0, resetMs: 100 });
+      expect(await store.acquire("a", nowMs)).toMatchObject({ outcome: "throttled", remaining: 0, resetMs: 100 });
     }
-    expect((await store.take("a", 100)).outcome).toBe("admitted");
-    expect((await store.take("a", 110)).outcome).toBe("admitted");
+    expect((await store.acquire("a", 100)).outcome).toBe("admitted");
+    expect((await store.acquire("a", 110)).outcome).toBe("admitted");
   });
 
   test("a thousand looks spend nothing", async () => {
     const store = create(policyOf(1, 100));
     for (let i = 0; i < 1000; i += 1) expect((await store.peek("a", i)).remaining).toBe(1);
-    expect((await store.take("a", 1000)).outcome).toBe("admitted");
+    expect((await store.acquire("a", 1000)).outcome).toBe("admitted");
     for (let i = 0; i < 99; i += 1) expect((await store.peek("a", 1000 + i)).resetMs).toBe(1100);
-    expect((await store.take("a", 1100)).outcome).toBe("admitted");
+    expect((await store.acquire("a", 1100)).outcome).toBe("admitted");
   });
 
   test("Remaining is how many are admitted now: that many, and not one more", async () => {
     const store = create(policyOf(7, 100));
-    for (const atMs of [0, 0, 30, 60, 90]) await store.take("a", atMs);
+    for (const atMs of [0, 0, 30, 60, 90]) await store.acquire("a", atMs);
     for (const nowMs of [95, 100, 130, 165, 400]) {
       const { remaining } = await store.peek("a", nowMs);
       for (let left = remaining - 1; left >= 0; left -= 1) {
-        expect(await store.take("a", nowMs)).toMatchObject({ outcome: "admitted", remaining: left });
+        expect(await store.acquire("a", nowMs)).toMatchObject({ outcome: "admitted", remaining: left });
       }
-      expect((await store.take("a", nowMs)).outcome).toBe("throttled");
+      expect((await store.acquire("a", nowMs)).outcome).toBe("throttled");
     }
   });
 
@@ -135,8 +135,8 @@ function spendsNothingNeedlessly(create: Create): void {
     const store = create(policy);
     for (let round = 0; round < 5; round += 1) {
       const startMs = round * 139;
-      for (let i = 0; i < 40; i += 1) expect((await store.take("a", startMs + i)).outcome).toBe("admitted");
-      expect(await store.take("a", startMs + 39)).toMatchObject({ outcome: "throttled", resetMs: startMs + 100 });
+      for (let i = 0; i < 40; i += 1) expect((await store.acquire("a", startMs + i)).outcome).toBe("admitted");
+      expect(await store.acquire("a", startMs + 39)).toMatchObject({ outcome: "throttled", resetMs: startMs + 100 });
       expect(await store.peek("a", startMs + 139)).toMatchObject({ remaining: 40, resetMs: startMs + 239 });
     }
   });
@@ -148,15 +148,15 @@ function keepsClientsApart(create: Create): void {
     const clients = ["1.2.3.4", "1.2.3.40", "2001:db8::/64", "2001:db8::", "__proto__", "constructor", "", " "];
     for (const client of clients) {
       expect(await store.peek(client, 5)).toMatchObject({ remaining: 2, resetMs: 105 });
-      expect((await store.take(client, 5)).remaining).toBe(1);
-      expect((await store.take(client, 5)).remaining).toBe(0);
+      expect((await store.acquire(client, 5)).remaining).toBe(1);
+      expect((await store.acquire(client, 5)).remaining).toBe(0);
     }
-    for (const client of clients) expect((await store.take(client, 6)).outcome).toBe("throttled");
+    for (const client of clients) expect((await store.acquire(client, 6)).outcome).toBe("throttled");
   });
 
   test("of a thousand requests at one instant exactly the limit is admitted", async () => {
     const store = create(policyOf(100, 1000));
-    const decisions = await Promise.all(Array.from({ length: 1000 }, () => store.take("a", 1)));
+    const decisions = await Promise.all(Array.from({ length: 1000 }, () => store.acquire("a", 1)));
     expect(decisions.filter(({ outcome }) => outcome === "admitted")).toHaveLength(100);
     const remaining = decisions.filter(({ outcome }) => outcome === "admitted").map((decision) => decision.remaining);
     expect(remaining.toSorted((a, b) => b - a)).toEqual(Array.from({ length: 100 }, (_, i) => 99 - i));
@@ -167,8 +167,8 @@ function keepsClientsApart(create: Create): void {
     const store = create(policy);
     expect(store.policy).toEqual(policy);
     expect(store.stats()).toMatchObject({ clients: 0, capacity: 1000, evictedLive: 0 });
-    await store.take("a", 0);
-    await store.take("b", 0);
+    await store.acquire("a", 0);
+    await store.acquire("b", 0);
     expect(store.stats().clients).toBe(2);
   });
 }

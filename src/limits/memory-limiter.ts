@@ -24,7 +24,7 @@ export class MemoryLimiter implements Limiter {
     this.#open = new LRUCache({ max: policy.maxClients });
   }
 
-  take(client: string, nowMs: number): Decision {
+  acquire(client: string, nowMs: number): Decision {
     this.#releaseUntil(nowMs);
     const exhausted = this.#exhausted.get(client);
     if (exhausted !== undefined) return exhausted.take(nowMs);

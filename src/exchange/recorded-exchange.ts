@@ -1,0 +1,72 @@
+// What is known of an exchange: the head of its request, the verdict, and when what happened to it. Read by the metrics and
+// the access log when it is over.
+import type { AuthOutcome } from "../core/authenticator.ts";
+import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
+import type { RefusalReason } from "../core/local-reply.ts";
+import type { Decision } from "../core/policy.ts";
+import { pendingVerdict, type RequestHead, type Verdict } from "../core/request-head.ts";
+import { readTraceId } from "../core/trace-context.ts";
+
+export abstract class RecordedExchange implements ExchangeRecord {
+  abstract readonly source: RequestSource;
+  readonly head: RequestHead;
+  id = "";
+  queuedMs: number | null = null;
+  dispatchedMs: number | null = null;
+  answeredMs: number | null = null;
+  respondedMs: number | null = null;
+  endedMs = 0;
+  status = 0;
+  problem: RefusalReason | null = null;
+  complete = false;
+  #verdict: Verdict = pendingVerdict;
+
+  constructor(head: RequestHead) {
+    this.head = head;
+  }
+
+  get verdict(): Verdict {
+    return this.#verdict;
+  }
+
+  protected set verdict(verdict: Verdict) {
+    this.#verdict = verdict;
+  }
+
+  /** True if a body follows, or may follow. */
+  get hasBody(): boolean {
+    return this.#verdict.parsed.message.contentLength !== 0;
+  }
+
+  get expectsContinue(): boolean {
+    return this.#verdict.parsed.message.expectsContinue;
+  }
+
+  get traceId(): string | null {
+    return readTraceId(this.head.rawHeaders);
+  }
+
+  get method(): string {
+    return this.head.method;
+  }
+
+  get route(): string | null {
+    return this.#verdict.parsed.route;
+  }
+
+  get client(): string {
+    return this.#verdict.parsed.client;
+  }
+
+  get decision(): Decision {
+    return this.#verdict.decision;
+  }
+
+  get auth(): AuthOutcome {
+    return this.#verdict.auth;
+  }
+
+  get startedMs(): number {
+    return this.head.nowMs;
+  }
+}

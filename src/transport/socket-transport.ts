@@ -1,0 +1,77 @@
+// A last response on a socket without a request: the bytes could not be parsed, the head took too long, or there are too
+// many connections. It carries the same fields as every other response, and the connection ends behind it.
+import type { Socket } from "node:net";
+import type { Peer } from "../core/client-address.ts";
+import type { LocalReply } from "../core/local-reply.ts";
+import { serializeHead } from "../core/response-head.ts";
+import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
+import type { Transport } from "../exchange/transport.ts";
+import { endAndLinger } from "./http1-socket.ts";
+
+/** Answers, and ends the connection. Returns the exchange, which may still wait for the quota; null: nobody is there. */
+export function rejectOnSocket(socket: Socket, peer: Peer, reply: LocalReply, runtime: RuntimeRef): Exchange | null {
+  if (!socket.writable) {
+    socket.destroy();
+    return null;
+  }
+  const nowMs = runtime.current.nowMs();
+  const head = { peer, rawHeaders: [], method: "", target: "", httpVersion: "1.1", nowMs };
+  const transport = new SocketTransport(socket);
+  const exchange = new Exchange(head, transport, runtime);
+  transport.exchange = exchange;
+  exchange.reject(reply);
+  return exchange;
+}
+
+class SocketTransport implements Transport {
+  readonly scheme = "http";
+  readonly body = Buffer.alloc(0);
+  readonly isUpgrade = false;
+  readonly isFlushed = true;
+  isEnded = false;
+  exchange: Exchange | null = null;
+  readonly #socket: Socket;
+  #text = "";
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  get isGone(): boolean {
+    return !this.#socket.writable;
+  }
+
+  get isHeadSent(): boolean {
+    return this.isEnded;
+  }
+
+  sendContinue(): void {}
+
+  sendInterim(): void {}
+
+  sendHead(status: number, reason: string, headers: string[]): void {
+    this.#text = serializeHead(status, reason, [...headers, "Connection", "close"]);
+  }
+
+  flushHead(): void {}
+
+  write(piece: Buffer | string): boolean {
+    this.#text += typeof piece === "string" ? piece : piece.toString("latin1");
+    return true;
+  }
+
+  end(last: string): void {
+    this.isEnded = true;
+    this.#socket.write(this.#text + last, "latin1");
+    endAndLinger(this.#socket);
+    this.exchange?.finished();
+  }
+
+  abort(): void {
+    this.#socket.destroy();
+  }
+
+  switchProtocols(): null {
+    return null;
+  }
+}

@@ -1,0 +1,54 @@
+// The ways to speak HTTP with clients, put together: a connection of HTTP/1 begins raw and is handed off to Node's parser
+// by the first packet that is not one simple request; a connection that agreed on HTTP/2 in its handshake speaks that.
+import type { Server, Socket } from "node:net";
+import type { Peer } from "../core/client-address.ts";
+import type { HeaderList } from "../core/header-list.ts";
+import type { LocalReply } from "../core/local-reply.ts";
+import type { AcceptedSocket, ConnectionOpener, ConnectionRegistry } from "../exchange/connection.ts";
+import { Http2Connection } from "./http2/http2-connection.ts";
+import { NodeHttp1Server, type NodeHttp1ServerOptions } from "./node/node-http1-server.ts";
+import { RawHttp1Connection, type RawHttp1Options } from "./raw/raw-http1-connection.ts";
+import { rejectOnSocket } from "./socket-transport.ts";
+
+export class Transports implements ConnectionOpener {
+  readonly #options: NodeHttp1ServerOptions;
+  readonly #rawOptions: RawHttp1Options;
+  readonly #connections: ConnectionRegistry;
+  readonly #node: NodeHttp1Server;
+
+  constructor(options: NodeHttp1ServerOptions, connections: ConnectionRegistry) {
+    this.#options = options;
+    this.#connections = connections;
+    this.#node = new NodeHttp1Server(options);
+    this.#rawOptions = {
+      ...options,
+      keepAliveHeaders: keepAliveHeaders(options.keepAliveTimeoutMs),
+      handOff: (connection, accepted, requests) => {
+        connections.remove(connection);
+        connections.add(this.#node.adopt(accepted, requests));
+      },
+    };
+  }
+
+  get server(): Server {
+    return this.#node.server;
+  }
+
+  openHttp1(accepted: AcceptedSocket): void {
+    this.#connections.add(new RawHttp1Connection(accepted, this.#rawOptions));
+  }
+
+  openHttp2(accepted: AcceptedSocket): void {
+    this.#connections.add(new Http2Connection(accepted, this.#options));
+  }
+
+  reject(socket: Socket, peer: Peer, reply: LocalReply): void {
+    rejectOnSocket(socket, peer, reply, this.#options.runtime);
+  }
+}
+
+/** As Node's own responses say it. */
+function keepAliveHeaders(timeoutMs: number): HeaderList {
+  const seconds = Math.floor(timeoutMs / 1000);
+  return ["Connection", "keep-alive", ...(seconds > 0 ? ["Keep-Alive", `timeout=${seconds}`] : [])];
+}

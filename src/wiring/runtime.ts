@@ -1,0 +1,73 @@
+// The runtimes, made from the settings and the parts: one for what comes over the traffic port, and two for the checks of an
+// ingress. All charge the same counters and tell the same telemetry.
+import { randomUUID } from "node:crypto";
+import type { Authenticator } from "../core/authenticator.ts";
+import type { ClientAddressRules } from "../core/client-address.ts";
+import type { Clock } from "../core/clock.ts";
+import type { ResponseFields } from "../core/fields.ts";
+import type { Limiter } from "../core/limiter.ts";
+import type { RequestHead, RequestRules, Verdict } from "../core/request-head.ts";
+import { type Runtime, RuntimeRef } from "../exchange/exchange.ts";
+import { admitCheck, quotaAlone } from "../ext-auth/check.ts";
+import { createDecide, type Decide } from "../pipeline.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { trustedRequestId } from "../upstream/request-fields.ts";
+
+export interface RuntimeParts {
+  readonly rules: RequestRules;
+  readonly limiter: Limiter;
+  readonly authenticator: Authenticator;
+  readonly fields: ResponseFields;
+  readonly telemetry: Telemetry;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly forward: Runtime["forward"];
+}
+
+export function createRuntime(parts: RuntimeParts): Runtime {
+  const { limiter, fields, telemetry, clock, log, forward } = parts;
+  return {
+    source: "proxy",
+    fields,
+    nowMs: clock.monotonicMs,
+    requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, peer) ?? randomUUID(),
+    decide: createDecide(parts),
+    peekQuota: (client) => limiter.peek(client, clock.monotonicMs()),
+    forward,
+    onEnd: telemetry.finish,
+    onFailure: (error) => log.error({ err: error }, "internal error"),
+  };
+}
+
+export interface CheckRuntimes {
+  readonly clientAddress: ClientAddressRules;
+  readonly runtime: RuntimeRef;
+  readonly quotaRuntime: RuntimeRef;
+}
+
+export function createCheckRuntimes(parts: RuntimeParts): CheckRuntimes {
+  // An ingress names its peer in X-Forwarded-For and passes a client's own Forwarded on, so that one is never believed.
+  const clientAddress: ClientAddressRules = { ...parts.rules.clientAddress, header: "x-forwarded-for" };
+  const rules = { ...parts.rules, clientAddress };
+  const runtime: Runtime = {
+    ...createRuntime({ ...parts, rules, forward: admitCheck }),
+    source: "ext-auth",
+    // It names no upstream's request, so an ingress that passes a client's own on does no harm.
+    requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, { ...peer, isTrusted: true }) ?? randomUUID(),
+  };
+  const withoutToken = createDecide({ ...parts, rules, authenticator: { authenticate: () => "skipped" } });
+  return {
+    clientAddress,
+    runtime: new RuntimeRef(runtime),
+    quotaRuntime: new RuntimeRef({ ...runtime, decide: byQuotaAlone(withoutToken) }),
+  };
+}
+
+function byQuotaAlone(decide: Decide): Decide {
+  const later = async (verdict: Promise<Verdict>): Promise<Verdict> => quotaAlone(await verdict);
+  return (head: RequestHead) => {
+    const verdict = decide(head);
+    return verdict instanceof Promise ? later(verdict) : quotaAlone(verdict);
+  };
+}

@@ -1,0 +1,105 @@
+// The traffic port around a runtime that a test makes: the real listener and transports, and no pipeline or upstream.
+import type { Socket } from "node:net";
+import { type Peer, readPeer } from "../../src/core/client-address.ts";
+import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
+import { ResponseFields } from "../../src/core/fields.ts";
+import type { Policy } from "../../src/core/policy.ts";
+import type { ParsedRequest, Verdict } from "../../src/core/request-head.ts";
+import { untouched } from "../../src/core/sliding-window.ts";
+import { type Runtime, RuntimeRef } from "../../src/exchange/exchange.ts";
+import { ConnectionTable } from "../../src/listener/connection-table.ts";
+import { TrafficListener } from "../../src/listener/traffic-listener.ts";
+import { Http2Connection } from "../../src/transport/http2/http2-connection.ts";
+import { Transports } from "../../src/transport/transports.ts";
+import { FakeClock } from "./clock.ts";
+
+const policy: Policy = { name: "per-ip", limit: 100, windowMs: 60_000, maxClients: 10 };
+
+export interface TestTraffic {
+  readonly clock: FakeClock;
+  readonly listener: TrafficListener;
+  readonly runtime: RuntimeRef;
+  /** Bugs, as they were told. */
+  readonly failures: unknown[];
+  /** Exchanges that are over. */
+  readonly ended: ExchangeRecord[];
+  /** Speaks HTTP/2 on a plain socket, as behind a TLS handshake. */
+  openHttp2(socket: Socket): void;
+}
+
+/** Decides by `runtime.decide` and forwards nowhere, unless `runtime` says otherwise. */
+export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
+  const clock = new FakeClock();
+  const failures: unknown[] = [];
+  const ended: ExchangeRecord[] = [];
+  const ref = new RuntimeRef({
+    source: "proxy",
+    fields: new ResponseFields({ clock, kinds: ["standard", "legacy"], realm: "finance" }),
+    nowMs: clock.monotonicMs,
+    requestId: () => "id",
+    decide: () => admitted(clock.nowMs),
+    peekQuota: () => untouched(policy, clock.nowMs),
+    forward: () => {},
+    onEnd: (record) => void ended.push(record),
+    onFailure: (error) => void failures.push(error),
+    ...runtime,
+  });
+  const times = { headTimeoutMs: 1_000, keepAliveTimeoutMs: 1_000, stallTimeoutMs: 1_000 };
+  const options = { ...times, runtime: ref, nowMs: clock.monotonicMs, maxRequests: 10 };
+  const connections = new ConnectionTable(clock.monotonicMs);
+  const opener = new Transports(
+    { ...options, upgradeProtocols: new Set<string>(), isDraining: () => listener.isDraining },
+    connections,
+  );
+  const listener: TrafficListener = new TrafficListener(
+    {
+      proxyProtocol: false,
+      onProxyHeaderRefused: () => {},
+      bounds: { maxConnections: 100, maxConnectionsPerPeer: 100, maxRequestsPerConnection: 10 },
+      onConnectionShed: () => {},
+      tls: null,
+      headTimeoutMs: 1_000,
+      readPeer: peerOf,
+      onFailure: ref.current.onFailure,
+    },
+    connections,
+    opener,
+  );
+  return {
+    clock,
+    listener,
+    runtime: ref,
+    failures,
+    ended,
+    openHttp2(socket) {
+      const accepted = { socket, tcp: socket, peer: peerOf(socket.remoteAddress), headerBytes: 0 };
+      connections.add(new Http2Connection(accepted, options));
+    },
+  };
+}
+
+/** The verdict on a good request of which one has been charged. */
+export function admitted(nowMs: number): Verdict {
+  const parsed: ParsedRequest = {
+    client: "a",
+    target: { original: "/v2/x", path: "/v2/x", authority: null },
+    path: { kind: "route", route: "/v2/" },
+    route: "/v2/",
+    message: {
+      problem: null,
+      flaw: null,
+      host: "a",
+      contentLength: 0,
+      expectsContinue: false,
+      asksToLeave: false,
+      endsHere: false,
+    },
+    upstreamTarget: "/v2/x",
+  };
+  const decision = { ...untouched(policy, nowMs), outcome: "admitted" as const, remaining: 99 };
+  return { parsed, decision, auth: "accepted", localReply: null };
+}
+
+function peerOf(address: string | undefined): Peer {
+  return readPeer(address, { header: "x-forwarded-for", trustedProxies: [], ipv6Prefix: 64 });
+}
