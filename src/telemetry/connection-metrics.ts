@@ -1,4 +1,4 @@
-// The metrics of connections, on both sides, and of where those to the upstream go. All are read at the scrape.
+// The metrics of connections on both sides and of the upstream's addresses. All are read at the scrape.
 import type { Registry } from "prom-client";
 import type { AddressFigures, ConnectionFigures, TunnelFigures, UpstreamHealth } from "../core/upstream.ts";
 import * as closed from "./labels.ts";

@@ -1,28 +1,28 @@
-// Where log lines go: collected for a moment, written in one piece, never waited for. What is held back is bounded;
-// beyond the bound lines are dropped and counted. A closed pipe, a full disk or a reader that stands still costs lines
-// and never the process. (pino's own asynchronous destination loops for ever at exit when its pipe is gone.)
+// The destination of log lines. Lines are collected for a moment and written in one piece; nothing waits for that. The buffer
+// is bounded: beyond the bound lines are dropped and counted. A closed pipe, a full disk or a stalled reader loses lines and
+// never stops the process. (pino's own asynchronous destination loops for ever at exit if its pipe is gone.)
 import { write } from "node:fs";
 import { withoutBlocking } from "./standard-output.ts";
 
 export interface LogDestination {
   write(line: string): void;
-  /** Writes what is held back, then calls `done`: at the latest after `patienceMs`, written or not. */
+  /** Writes the buffer, then calls `done`: at the latest after `flushTimeoutMs`, written or not. */
   flush(done?: () => void): void;
-  /** Lines lost so far, because too many were held back or writing failed. */
+  /** Lines lost so far, because the buffer was full or writing failed. */
   readonly dropped: number;
 }
 
 export interface DestinationOptions {
   readonly fd: number;
-  /** Bound of what is held back, in characters. */
+  /** Bound of the buffer, in characters. */
   readonly maxLength?: number;
-  /** How long a line may wait for others. */
+  /** How long a line waits for others before the buffer is written. */
   readonly delayMs?: number;
-  readonly patienceMs?: number;
+  readonly flushTimeoutMs?: number;
 }
 
 export function openDestination(options: DestinationOptions): LogDestination {
-  const defaults = { maxLength: 4 * 1024 * 1024, delayMs: 20, patienceMs: 1000 };
+  const defaults = { maxLength: 4 * 1024 * 1024, delayMs: 20, flushTimeoutMs: 1000 };
   return new BufferedDestination({ ...defaults, ...options, fd: withoutBlocking(options.fd) });
 }
 
@@ -32,10 +32,10 @@ const retryMs = 5;
 class BufferedDestination implements LogDestination {
   readonly #options: Required<DestinationOptions>;
   #lines: string[] = [];
-  /** Characters held back, those being written included. */
+  /** Characters in the buffer, those being written included. */
   #length = 0;
   #writing = false;
-  /** Referenced on purpose: a process that ends by itself first writes its last lines. */
+  /** Keeps the process alive on purpose, so that a process that ends by itself writes its last lines. */
   #timer: NodeJS.Timeout | null = null;
   #waiting: (() => void)[] = [];
   dropped = 0;
@@ -52,26 +52,26 @@ class BufferedDestination implements LogDestination {
     this.#lines.push(line);
     this.#length += line.length;
     if (this.#writing) return;
-    if (this.#length >= writeAtOnceLength) this.#writeHeld();
-    else this.#timer ??= setTimeout(() => this.#writeHeld(), this.#options.delayMs);
+    if (this.#length >= writeAtOnceLength) this.#writeBuffer();
+    else this.#timer ??= setTimeout(() => this.#writeBuffer(), this.#options.delayMs);
   }
 
   flush(done: () => void = () => {}): void {
-    if (!this.#writing && this.#lines.length > 0) this.#writeHeld();
+    if (!this.#writing && this.#lines.length > 0) this.#writeBuffer();
     if (!this.#writing) {
       done();
       return;
     }
     const once = () => {
-      clearTimeout(patience);
+      clearTimeout(timer);
       this.#waiting = this.#waiting.filter((other) => other !== once);
       done();
     };
-    const patience = setTimeout(once, this.#options.patienceMs);
+    const timer = setTimeout(once, this.#options.flushTimeoutMs);
     this.#waiting.push(once);
   }
 
-  #writeHeld(): void {
+  #writeBuffer(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     this.#writing = true;
@@ -81,7 +81,7 @@ class BufferedDestination implements LogDestination {
     this.#writeBytes(bytes, () => {
       this.#writing = false;
       this.#length -= length;
-      if (this.#lines.length > 0) this.#writeHeld();
+      if (this.#lines.length > 0) this.#writeBuffer();
       else for (const done of this.#waiting) done();
     });
   }
@@ -93,7 +93,7 @@ class BufferedDestination implements LogDestination {
         this.dropped += countLines(bytes);
         done();
       } else if (retry) {
-        // The pipe is full: come back later, unless the process has nothing else to do than to wait for its reader.
+        // The pipe is full. The retry keeps no process alive that has nothing else to do.
         setTimeout(() => this.#writeBytes(bytes, done), retryMs).unref();
       } else if (written < bytes.length) {
         this.#writeBytes(bytes.subarray(written), done);

@@ -1,5 +1,5 @@
-// The closed sets of label values. Whatever a client can choose is mapped into one of them, so the number of series is
-// fixed when the process starts. The records make the compiler complain when a union in core gains a member.
+// The closed sets of label values. What a client can choose is mapped into one of them, so the number of series is fixed at
+// the start. The records make the compiler fail when a union in core gains a member.
 
 import type { AuthOutcome } from "../core/authenticator.ts";
 import type { CheckRefusal } from "../core/check-refusal.ts";
@@ -10,12 +10,12 @@ import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
 import type { TlsFailure } from "../core/tls.ts";
 import type { UpstreamErrorReason, UpstreamHealth } from "../core/upstream.ts";
 
-/** The label of what is outside every configured route. */
+/** The label of requests under no configured route. */
 export const noRoute = "none";
 
 export const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "other"] as const;
 
-/** Indexed by the first digit of the status; `none` when the client left before there was one. */
+/** Indexed by the first digit of the status. `none`: the client left before there was a status. */
 const classes = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"] as const;
 export type StatusClass = (typeof classes)[number];
 export const statusClasses: readonly StatusClass[] = classes;

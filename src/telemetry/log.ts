@@ -1,5 +1,5 @@
-// The log: JSON lines on standard output, written asynchronously, credentials redacted, the level as a word. It reads
-// no clock but the one it is given and says nothing about the host it runs on.
+// The log: JSON lines on standard output, written asynchronously, with credentials redacted and the level as a word. It
+// reads only the clock it is given and says nothing about the host.
 import { type Logger, pino } from "pino";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { LogLevel } from "../core/settings.ts";
@@ -17,7 +17,7 @@ export interface LogOptions {
 
 const standardOutput = 1;
 
-/** `log.flush(done)` writes what is held back; call it before the process exits. */
+/** `log.flush(done)` writes the buffered lines; call it before the process exits. */
 export function createLog(options: LogOptions): Logger {
   const { level, clock = systemClock, destination = openDestination({ fd: standardOutput }) } = options;
   return pino(
@@ -33,9 +33,7 @@ export function createLog(options: LogOptions): Logger {
   );
 }
 
-/**
- * An error's own words and those of its causes. Its other properties are left out: they may hold requests and fields.
- */
+/** The name, message, code and stack of an error and of its causes. Other properties may hold requests and fields. */
 function errorFacts(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const { name, message, stack, cause } = error;

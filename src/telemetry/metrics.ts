@@ -1,5 +1,5 @@
-// Every metric of the gateway. All series exist from the start and no label takes a value that a client can choose, so
-// their number is constant; addresses, paths, queries and tokens are never labels. docs/metrics.md explains each.
+// Every metric of the gateway. All series exist from the start, and no label has a value that a client can choose, so their
+// number is constant. Addresses, paths, queries and tokens are never labels. docs/metrics.md explains each metric.
 import { Registry } from "prom-client";
 import type { TokensInUse } from "../core/authenticator.ts";
 import type { CheckRefusal } from "../core/check-refusal.ts";
@@ -18,38 +18,37 @@ import { add, counterByLabel, counterFamily, gauge, type HistogramSeries, histog
 import { tlsMetrics } from "./tls-metrics.ts";
 
 export interface MetricsSources extends ConnectionSources {
-  /** The configured prefixes; what is outside of them is labelled `none`. */
+  /** The configured prefixes. Requests under none of them are labelled `none`. */
   readonly routes: readonly string[];
-  readonly policy: Policy;
-  readonly limiter: Pick<Limiter, "stats">;
+  readonly limiter: Pick<Limiter, "policy" | "stats">;
   /** Null in a mode without a list of tokens. */
   readonly tokens: () => TokensInUse | null;
   /** Null without TLS. */
   readonly certificate: () => CertificateInUse | null;
-  /** Running totals of log lines that were not written; see log.ts. */
+  /** Running totals of log lines that were not written. */
   readonly logLines: () => LostLines;
   readonly version: string;
   readonly nodeVersion: string;
 }
 
 export interface LostLines {
-  /** Left out on purpose, to bound the volume. */
+  /** Omitted on purpose, to bound the volume. */
   readonly sampled: number;
   /** Lost because the output was too slow or broken. */
   readonly dropped: number;
 }
 
 export interface Metrics {
-  /** Once for each request, when it is over. Synchronous, and allocates nothing. */
+  /** Called once for each request, when it is over. Synchronous, and allocates nothing. */
   observe(exchange: ExchangeRecord): void;
   upstreamError(reason: UpstreamErrorReason): void;
   proxyHeaderRefused(reason: ProxyHeaderRefusal): void;
   connectionShed(reason: ConnectionShedReason): void;
   tlsFailed(reason: TlsFailure): void;
-  /** A call for a decision that got none. Those that got one are observed. */
+  /** A check was refused without a decision. Decided checks are observed. */
   callRefused(reason: CheckRefusal): void;
   setDraining(): void;
-  /** The text of a scrape, in OpenMetrics 1.0 or in Prometheus' text format 0.0.4. */
+  /** The text of a scrape, in OpenMetrics 1.0 or in the Prometheus text format 0.0.4. */
   text(openMetrics: boolean): Promise<Exposition>;
 }
 
@@ -64,7 +63,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
     "outcome",
     closed.callOutcomes,
   );
-  const observeDecision = decisionMetrics(registry, sources.policy);
+  const observeDecision = decisionMetrics(registry, sources.limiter.policy);
   const upstreamErrors = counterByLabel(
     registry,
     "headgate_upstream_errors_total",
@@ -99,7 +98,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
   processMetrics(registry);
   return {
     observe(exchange) {
-      // What an ingress carries itself is no request of ours: it has no duration here, and a status we do not see.
+      // The ingress carries a checked request itself: its duration and status are not known here.
       if (exchange.source === "proxy") observeRequest(exchange);
       else add(calls.get(exchange.problem === null ? "admitted" : "denied"));
       observeAnswer(exchange);
@@ -178,7 +177,7 @@ function bindMethods(requests: ReturnType<typeof counterFamily>, route: string) 
     new Map(
       closed.statusClasses.map((status_class) => [status_class, requests.series({ route, method, status_class })]),
     );
-  // Maps, not objects: a method called `constructor` must be one that is not there.
+  // Maps, not objects: `constructor` must not be found as a method.
   return new Map<string, ReturnType<typeof bindClasses>>(closed.methods.map((method) => [method, bindClasses(method)]));
 }
 
@@ -186,10 +185,7 @@ function observeUpstream(series: HistogramSeries, { dispatchedMs, answeredMs }: 
   if (dispatchedMs !== null && answeredMs !== null) series.observe((answeredMs - dispatchedMs) / 1000);
 }
 
-/**
- * Time spent waiting for the upstream, or for a connection to it, is not ours, whether it answered or not. Nothing to
- * tell if no head was sent.
- */
+/** Leaves out the time spent waiting for the upstream or for a connection to it. Without a sent head there is no value. */
 function observeOverhead(series: HistogramSeries, exchange: ExchangeRecord): void {
   const { startedMs, queuedMs, dispatchedMs, answeredMs, respondedMs } = exchange;
   if (respondedMs === null) return;
@@ -228,8 +224,8 @@ function decisionMetrics(registry: Registry, policy: Policy): (exchange: Exchang
   };
 }
 
-function limiterMetrics(registry: Registry, { policy, limiter }: MetricsSources): void {
-  const labels = { policy: policy.name };
+function limiterMetrics(registry: Registry, { limiter }: MetricsSources): void {
+  const labels = { policy: limiter.policy.name };
   gauge(registry, "headgate_clients_tracked", "Clients whose requests are remembered now.", ["policy"], (set) =>
     set(labels, limiter.stats().clients),
   );

@@ -1,6 +1,6 @@
-// prom-client's own metrics of the process, the event loop and the heap, less those that do harm: gauges whose names
-// promtool objects to, a walk over every open socket at each scrape, series that come and go, and figures of the event
-// loop that are NaN or 292 years when nothing was sampled since the last scrape. And the heap's bound, which it lacks.
+// prom-client's metrics of the process, the event loop and the heap, without those that do harm: gauges with names that
+// promtool rejects, a walk over every open socket at each scrape, series that appear and disappear, and event loop figures
+// that are NaN or 292 years if nothing was sampled since the last scrape. Adds the limit of the heap, which is missing.
 import { getHeapStatistics } from "node:v8";
 import { collectDefaultMetrics, type Histogram, type Registry } from "prom-client";
 import { gauge } from "./series.ts";
@@ -14,10 +14,10 @@ export function processMetrics(registry: Registry): void {
   for (const figure of ["min", "mean", "stddev"]) {
     registry.removeSingleMetric(`nodejs_eventloop_lag_${figure}_seconds`);
   }
-  // Otherwise a series appears with the first collection of its kind.
+  // Otherwise a series would appear only with the first collection of its kind.
   const collections = registry.getSingleMetric("nodejs_gc_duration_seconds") as Histogram<"kind">;
   for (const kind of ["major", "minor", "incremental", "weakcb"]) collections.zero({ kind });
-  // It stands from the start of the process on: V8 has no way to change it.
+  // It does not change while the process runs.
   const { heap_size_limit } = getHeapStatistics();
   gauge(registry, "headgate_heap_limit_bytes", "What the heap may grow to; at its end the process ends.", [], (set) =>
     set({}, heap_size_limit),

@@ -1,7 +1,7 @@
-// Keeps credentials out of the log. Nothing of the gateway logs a token; this is the net below it, and it is laid over
-// the finished line so that no key, nesting or error text can slip past a list of paths.
+// Keeps credentials out of the log. No code logs a token on purpose; this is the second barrier. It works on the finished
+// line, so that no key, nesting or error text can evade a list of paths.
 
-/** Whether there may be anything to hide in a line with this in it. */
+/** Whether a line that contains this text may hold a credential. */
 export function isSuspicious(text: string): boolean {
   return suspicious.test(text);
 }
@@ -12,18 +12,18 @@ export function redactLine(line: string): string {
   return line.replace(secretKeys, '"$1":"[redacted]"').replace(credentials, "$1 [redacted]");
 }
 
-// Nearly every line is clean: one look at those is a third of the cost of two.
+// Nearly every line is clean. One test of those costs a third of running both replacements.
 const suspicious = /authorization"|cookie"|bearer|basic/i;
 
-// Neither pattern can take a quotation mark or a backslash that belongs to the line's JSON, so it stays JSON.
+// Neither pattern matches a quotation mark or a backslash of the line's JSON syntax, so the line stays JSON.
 const secretKeys = /"((?:proxy-)?authorization|cookie|set-cookie)":(?:"(?:[^"\\]|\\.)*"|\[[^\]]*\])/gi;
 const credentials = /\b(bearer|basic)(?: |%20|\\t)+[a-z0-9._~+/-]+=*/gi;
 
 const maxPathLength = 256;
 
 /**
- * What of a request's target may be logged: the path, without query, fragment or parameters (also when their mark is
- * percent-encoded), without the user and host of an absolute form, in printable ASCII, cut at 256 characters.
+ * The part of a request's target that may be logged: the path, in printable ASCII, cut at 256 characters. Removes query,
+ * fragment and parameters (also if their delimiter is percent-encoded), and user and host of an absolute form.
  */
 export function loggedPath(target: string): string {
   if (target.length <= maxPathLength && plain.test(target)) return target;
@@ -33,7 +33,7 @@ export function loggedPath(target: string): string {
   return bare.length > maxPathLength ? `${bare.slice(0, maxPathLength)}...` : bare;
 }
 
-/** Nearly all are, and those need no second look. */
+/** Nearly all targets match, and are logged as they are. */
 const plain = /^\/[\w\-./~]*$/;
 
 function percentEncoded(character: string): string {

@@ -1,5 +1,5 @@
-// At most so many lines a second for each key; what was left out is counted and reported once, when the second is over.
-// Bounded: a second's table holds `maxKeys`, and what comes beyond is left out and reported together, with key null.
+// Admits at most `perSecond` lines a second for each key. Omitted lines are counted, and reported once when the second is
+// over. The table is bounded: lines of keys beyond `maxKeys` are omitted and reported together, with key null.
 
 export interface SamplerOptions {
   readonly perSecond: number;
@@ -11,18 +11,18 @@ export class Sampler {
   readonly #options: SamplerOptions;
   readonly #seen = new Map<string, number>();
   #beyondTable = 0;
-  /** Exclusive end of the current second, on the clock of the `nowMs` given. */
+  /** Exclusive end of the current second, by the clock of `nowMs`. */
   #endsMs = Number.NEGATIVE_INFINITY;
-  /** Runs only when something was left out, so that the report comes even if nothing follows. */
+  /** Runs only after a line was omitted, so that the report comes even if no line follows. */
   #timer: NodeJS.Timeout | null = null;
-  /** All that was ever left out. */
+  /** Running total of omitted lines. */
   omitted = 0;
 
   constructor(options: SamplerOptions) {
     this.#options = options;
   }
 
-  /** Whether this one is to be logged. */
+  /** Whether this line is to be logged. */
   passes(key: string, nowMs: number): boolean {
     if (nowMs >= this.#endsMs) {
       this.#report();
@@ -34,12 +34,12 @@ export class Sampler {
     else this.#beyondTable += 1;
     if (known && seen < this.#options.perSecond) return true;
     this.omitted += 1;
-    // A millisecond later than the end: a timer may fire early, and an early report would grant the second twice.
+    // One millisecond late: a timer may fire early, and an early report would allow the second twice.
     this.#timer ??= setTimeout(() => this.#report(), Math.ceil(this.#endsMs - nowMs) + 1).unref();
     return false;
   }
 
-  /** Reports what is outstanding. */
+  /** Reports what was omitted and not reported yet. */
   close(): void {
     this.#report();
   }

@@ -1,5 +1,5 @@
-// Series bound to their labels once, at creation, and plain numbers from then on. prom-client hashes and validates the
-// labels on every inc() and observe(), about 2.6 µs for the seven a request needs; here that is left to the scrape.
+// Metric series that are bound to their labels once and are plain numbers from then on. prom-client hashes and validates
+// labels on every inc() and observe(), about 2.6 µs for the seven that a request needs; here that happens at the scrape.
 import { Counter, Gauge, type Metric, type Registry } from "prom-client";
 
 export type Labels = Readonly<Record<string, string>>;
@@ -13,8 +13,8 @@ export function add(series: CounterSeries | undefined): void {
 }
 
 /**
- * A counter family: `series` adds a member, at zero; members are never removed. `refresh` runs before each scrape, for
- * totals that are kept elsewhere.
+ * A counter family. `series` adds a member that starts at zero; members are never removed. `refresh` runs before each
+ * scrape, for totals that are kept elsewhere.
  */
 export function counterFamily(
   registry: Registry,
@@ -44,7 +44,7 @@ export function counterFamily(
   };
 }
 
-/** One series for each value of the only label, looked up by that value. */
+/** One series for each value of the label, by that value. */
 export function counterByLabel<K extends string>(
   registry: Registry,
   name: string,
@@ -57,7 +57,7 @@ export function counterByLabel<K extends string>(
   return new Map(values.map((value) => [value, family.series({ ...fixed, [label]: value })]));
 }
 
-/** A gauge that is read at scrape. */
+/** A gauge that is read at the scrape. */
 export function gauge(
   registry: Registry,
   name: string,
@@ -77,7 +77,7 @@ export function gauge(
 }
 
 export class HistogramSeries {
-  /** Per bucket, not cumulative; the last one holds what is above every bound. */
+  /** Per bucket, not cumulative. The last bucket holds the values above every bound. */
   readonly counts: Float64Array;
   sum = 0;
   readonly #bounds: readonly number[];
@@ -110,7 +110,7 @@ export function histogramFamily(registry: Registry, name: string, help: string, 
       values: members.flatMap(({ labels, series }) => samples(name, bounds, labels, series)),
     }),
   };
-  // The registry asks a metric for these four things only; its type wants one of the four classes.
+  // The registry uses only these members of a metric; its type asks for one of the four classes.
   registry.registerMetric(metric as unknown as Metric);
   return {
     series(labels: Labels = {}): HistogramSeries {

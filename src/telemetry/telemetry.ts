@@ -1,57 +1,46 @@
-// Everything the gateway tells about itself, behind one object: metrics, access log, the log of upstream failures, and
-// the upstream's health as the traffic shows it. Requests are observed once, when they are over.
+// Everything the gateway reports about itself, behind one object: metrics, access log, the log of upstream failures, and the
+// upstream's health as the traffic shows it. A request is observed once, when it is over.
 
 import type { CheckRefusal } from "../core/check-refusal.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
-import type { Limiter } from "../core/limiter.ts";
 import type { TlsFailure } from "../core/tls.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
-import type { ConnectionFigures, UpstreamFault, UpstreamHealth } from "../core/upstream.ts";
+import type { UpstreamFault, UpstreamHealth } from "../core/upstream.ts";
 import { createAccessLog } from "./access-log.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
 import { Sampler } from "./sampler.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
 
-export interface TelemetryOptions {
+export interface TelemetryOptions extends Omit<MetricsSources, "upstreamHealth" | "logLines"> {
   readonly log: Logger;
   readonly clock: Clock;
   readonly accessLogEnabled: boolean;
-  readonly routes: readonly string[];
-  readonly limiter: Limiter;
-  readonly upstreamConnections: () => ConnectionFigures;
-  readonly tunnels: MetricsSources["tunnels"];
-  readonly upstreamAddresses: MetricsSources["upstreamAddresses"];
-  readonly clientConnections: () => number;
-  readonly tokens: MetricsSources["tokens"];
-  readonly certificate: MetricsSources["certificate"];
   /** Log lines that were lost so far because the output was too slow or broken. */
   readonly droppedLogLines: () => number;
-  readonly version: string;
-  readonly nodeVersion: string;
 }
 
 export interface Telemetry {
   readonly metrics: Metrics;
-  /** `path`: of the request's target, as it came. */
+  /** `path`: the request's target, as it came. */
   finish(exchange: ExchangeRecord, path: string): void;
   upstreamAnswered(): void;
   upstreamFailed(fault: UpstreamFault): void;
-  /** A handshake of a client; `code` is OpenSSL's or the kernel's. */
+  /** A client's handshake failed; `code` is OpenSSL's or the kernel's. */
   tlsFailed(reason: TlsFailure, code: string): void;
   upstreamHealth(): UpstreamHealth;
-  /** A call for a decision that got none; `caller` is an address. */
+  /** A check was refused without a decision; `caller` is an address. */
   callRefused(reason: CheckRefusal, caller: string): void;
   tunnelEnded(end: TunnelEnd): void;
-  /** Reports what was left out, and stops. */
+  /** Reports the lines that were omitted, and stops. */
   close(): void;
 }
 
 const up: UpstreamHealth = { state: "up", reason: null };
 
 export function createTelemetry(options: TelemetryOptions): Telemetry {
-  const { log, clock, limiter } = options;
+  const { log, clock } = options;
   const accessLog = createAccessLog(log, { clock, enabled: options.accessLogEnabled });
   const upstreamLog = createUpstreamLog(log, { clock });
   const refusedCalls = new Sampler({
@@ -61,22 +50,12 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   });
   let health: UpstreamHealth = { state: "unknown", reason: null };
   const metrics = createMetrics({
-    routes: options.routes,
-    policy: limiter.policy,
-    limiter,
-    upstreamConnections: options.upstreamConnections,
+    ...options,
     upstreamHealth: () => health,
-    tunnels: options.tunnels,
-    upstreamAddresses: options.upstreamAddresses,
-    clientConnections: options.clientConnections,
-    tokens: options.tokens,
-    certificate: options.certificate,
     logLines: () => ({
       sampled: accessLog.omitted + upstreamLog.omitted + refusedCalls.omitted,
       dropped: options.droppedLogLines(),
     }),
-    version: options.version,
-    nodeVersion: options.nodeVersion,
   });
   return {
     metrics,
@@ -90,7 +69,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     upstreamFailed(fault) {
       const { reason } = fault;
       metrics.upstreamError(reason);
-      // A gateway that ran out of connections says nothing about whether the upstream is there.
+      // Running out of connections says nothing about whether the upstream can be reached.
       if (reason !== "overloaded") health = { state: "down", reason };
       upstreamLog.record(fault);
     },
@@ -106,7 +85,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       }
     },
     tunnelEnded(end) {
-      // One line each, and each has cost a request: no need to leave any out.
+      // Each tunnel has cost a request, so the lines need no bound.
       if (options.accessLogEnabled) log.info(end, "tunnel ended");
     },
     close() {

@@ -1,11 +1,11 @@
-// What is told of TLS on the listener: handshakes that failed, and the certificate in use, so that an alert on its expiry
-// needs nothing but a scrape. All of it is there without TLS as well, with values that alert nobody.
+// The metrics of TLS on the listener: failed handshakes and the certificate in use, so that a scrape is enough to alert on its
+// expiry. They exist without TLS as well, with values that raise no alert.
 import type { Registry } from "prom-client";
 import type { CertificateInUse, TlsFailure } from "../core/tls.ts";
 import { tlsFailures } from "./labels.ts";
 import { add, counterByLabel, gauge } from "./series.ts";
 
-/** The returned function counts one failed handshake. */
+/** Returns a function that counts one failed handshake. */
 export function tlsMetrics(
   registry: Registry,
   certificate: () => CertificateInUse | null,

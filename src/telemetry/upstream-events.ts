@@ -1,5 +1,5 @@
-// What happens to the upstream's addresses, names and files, in the operator's words. An address that keeps failing and
-// answering could fill the log, so of its lines only a few a second are written; the metrics count them all.
+// Log lines about the upstream's addresses and names. An address that keeps failing and recovering could fill the log, so at
+// most a few lines of a kind are written a second; the metrics count all events.
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import { failureCode } from "../core/failure.ts";

@@ -1,5 +1,5 @@
-// Failures of the upstream in the operator's words. One that is down fails every request, so each reason is logged a
-// few times a second and the rest are counted; the metrics count them all.
+// Log lines about failures of the upstream. An upstream that is down fails every request, so each reason is logged at most a
+// few times a second and the others are counted; the metrics count all failures.
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import type { UpstreamFault } from "../core/upstream.ts";
@@ -7,9 +7,9 @@ import { Sampler } from "./sampler.ts";
 
 export interface UpstreamLog {
   record(fault: UpstreamFault): void;
-  /** Reports what was left out in the last second. */
+  /** Reports the lines that were omitted in the last second. */
   close(): void;
-  /** Lines left out so far. */
+  /** Lines omitted so far. */
   readonly omitted: number;
 }
 
@@ -21,7 +21,7 @@ export interface UpstreamLogOptions {
 export function createUpstreamLog(log: Logger, { clock, perSecond = 5 }: UpstreamLogOptions): UpstreamLog {
   const sampler = new Sampler({
     perSecond,
-    // The reasons are a closed set, smaller than this.
+    // More than there are reasons.
     maxKeys: 100,
     report: (reason, omitted) => log.warn({ reason, omitted }, "upstream failures left out"),
   });

@@ -2,7 +2,7 @@
 import { openDestination } from "../../src/telemetry/destination.ts";
 import { createLog } from "../../src/telemetry/log.ts";
 
-const destination = openDestination({ fd: 1, patienceMs: 200 });
+const destination = openDestination({ fd: 1, flushTimeoutMs: 200 });
 const log = createLog({ level: "info", destination });
 process.stdin.once("data", () => {
   for (let i = 0; i < 5_000; i++) log.info({ i }, "hello");

@@ -83,7 +83,7 @@ test("what is held back is bounded: lines beyond it are dropped and counted, and
 
 test("a reader that stands still holds up no flush for longer than its patience, and gets the lines when it goes on", async () => {
   const { reader, writer } = pipe();
-  const destination = openDestination({ fd: writer, patienceMs: 30 });
+  const destination = openDestination({ fd: writer, flushTimeoutMs: 30 });
   const line = `${"x".repeat(999)}\n`;
   for (let i = 0; i < 200; i++) destination.write(line);
   await flushed(destination);

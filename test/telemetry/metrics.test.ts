@@ -133,7 +133,10 @@ test("a bucket's bound is inclusive, and the gateway's share is told apart down 
 test("what is kept elsewhere is read at each scrape", async () => {
   let n = 1;
   const metrics = metricsOf({
-    limiter: { stats: () => ({ clients: n, capacity: 10 * n, evictedExpired: 100 * n, evictedLive: 1_000 * n }) },
+    limiter: {
+      policy,
+      stats: () => ({ clients: n, capacity: 10 * n, evictedExpired: 100 * n, evictedLive: 1_000 * n }),
+    },
     upstreamConnections: () => ({ active: 2 * n, idle: 3 * n, waiting: 4 * n }),
     upstreamHealth: () => ({ state: n === 1 ? "up" : "down", reason: null }),
     tunnels: () => ({ opening: 8 * n, open: 9 * n }),

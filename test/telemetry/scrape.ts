@@ -8,8 +8,7 @@ export const policy: Policy = { name: "per-ip", limit: 100, windowMs: 60_000, ma
 export function metricsOf(sources: Partial<MetricsSources> = {}): Metrics {
   return createMetrics({
     routes: ["/v1/", "/v2/"],
-    policy,
-    limiter: { stats: () => ({ clients: 0, capacity: 1_000, evictedExpired: 0, evictedLive: 0 }) },
+    limiter: { policy, stats: () => ({ clients: 0, capacity: 1_000, evictedExpired: 0, evictedLive: 0 }) },
     upstreamConnections: () => ({ active: 0, idle: 0, waiting: 0 }),
     tunnels: () => ({ opening: 0, open: 0 }),
     upstreamAddresses: () => ({
