@@ -1,7 +1,7 @@
 // What the pages say, held to the code where a table or an example can be compared with it.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { renderConfigError } from "../../src/config/config-error.ts";
 import { loadSettings } from "../../src/config/load.ts";
@@ -10,7 +10,7 @@ import { localReplies } from "../../src/core/local-reply.ts";
 import { createAccessLog } from "../../src/telemetry/access-log.ts";
 import { FakeClock, keptLog } from "../telemetry/lines.ts";
 import { exchangeOf } from "../telemetry/scrape.ts";
-import { codeBlocks, markdownFiles, read } from "./markdown.ts";
+import { codeBlocks, markdownFiles, read, root } from "./markdown.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-docs-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -36,6 +36,35 @@ describe("the README", () => {
     const lines = read("README.md").trimEnd().split("\n");
     expect(lines.length).toBeLessThanOrEqual(150);
     expect(lines).toEqual(expect.arrayContaining(["npm ci && npm run demo", "npm ci && npm test"]));
+  });
+});
+
+describe("ARCHITECTURE.md", () => {
+  const rows = [...read("ARCHITECTURE.md").matchAll(/^\|.*\| `((?:src|test)\/[^`]+)` \| (.*) \|$/gm)];
+  const lookFor = rows.flatMap(([, file = "", names = ""]) =>
+    [...names.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => ({ file, name })),
+  );
+
+  test("says where things are", () => {
+    expect(lookFor.length).toBeGreaterThan(15);
+  });
+
+  test.each(lookFor)("$name is found in $file", ({ file, name }) => {
+    expect(read(file)).toContain(name.replace(/\)$/, ""));
+  });
+});
+
+describe("paths in the pages for contributors", () => {
+  const named = ["ARCHITECTURE.md", "CONTRIBUTING.md", "test/README.md"].flatMap((page) =>
+    [...read(page).matchAll(/`([\w.-]+(?:\/[\w.-]+)*(?:\/|\.(?:test\.ts|ts|md|yaml)))`/g)].map(([, path = ""]) => ({
+      page,
+      path,
+    })),
+  );
+
+  test.each(named)("$path of $page exists", ({ page, path }) => {
+    const folders = [".", dirname(page), "src"];
+    expect(folders.some((folder) => existsSync(join(root, folder, path)))).toBe(true);
   });
 });
 
