@@ -1,14 +1,14 @@
-// The upstream in words that all parts share: how it is configured, where it is, the closed set of ways it can fail, and
-// the figures that are told of it.
+// What other parts know of the upstream: its settings, its addresses, the closed set of ways in which it can fail, its
+// events and its figures.
 
 export type UpstreamErrorReason =
   | "refused" // nothing listens there
   | "unreachable" // no route, no such name
   | "connect_timeout"
-  | "certificate" // the upstream's certificate is not one to trust
+  | "certificate" // the upstream's certificate is not trusted
   | "tls" // no common version or cipher, no TLS at all, our certificate refused
   | "reset" // the connection broke before or inside the response
-  | "closed_early" // closed before a response, or in the middle of one
+  | "closed_early" // the connection was closed before a response, or in the middle of one
   | "malformed" // not HTTP, or a response head that is not valid
   | "head_too_large"
   | "response_timeout" // no response head in time
@@ -17,9 +17,9 @@ export type UpstreamErrorReason =
   | "other";
 
 export interface UpstreamSettings {
-  /** An absolute http or https URL; its path, if any, stands before what is forwarded. */
+  /** An absolute http or https URL; its path, if any, is put before the path of each request. */
   readonly url: string;
-  /** Where to connect in place of the URL's host, as it was written; see splitAddress. */
+  /** Where to connect instead of the URL's host, as configured; see splitAddress. */
   readonly addresses: readonly string[];
   readonly tls: UpstreamTlsSettings;
   readonly healthCheck: HealthCheckSettings;
@@ -28,13 +28,13 @@ export interface UpstreamSettings {
   readonly maxConnections: number;
 }
 
-/** Where connections go: a name or an address (without brackets), and a port. */
+/** A name or an address (without brackets), and a port to connect to. */
 export interface UpstreamTarget {
   readonly host: string;
   readonly port: number;
 }
 
-/** `host` is the URL's, which the upstream is known by, wherever it is. */
+/** `host` is the URL's: the upstream's name in Host and TLS, wherever the connections go. */
 export function upstreamTargets({ url, addresses }: Pick<UpstreamSettings, "url" | "addresses">): {
   readonly host: string;
   readonly isTls: boolean;
@@ -62,7 +62,7 @@ function withoutBrackets(host: string): string {
 }
 
 export interface HealthCheckSettings {
-  /** In origin form; null: there is no check. */
+  /** In origin form; null: no health check. */
   readonly path: string | null;
   readonly intervalMs: number;
   readonly timeoutMs: number;
@@ -70,18 +70,18 @@ export interface HealthCheckSettings {
 
 /** Paths are absolute. */
 export interface UpstreamTlsSettings {
-  /** The authorities to believe; null: the system's. */
+  /** The certificate authorities to trust; null: the system's. */
   readonly ca: string | null;
-  /** For the handshake and for the certificate; null: the host of the URL. */
+  /** Sent in the handshake and expected in the certificate; null: the host of the URL. */
   readonly serverName: string | null;
-  /** With `key`: who the gateway is. */
+  /** With `key`: the gateway's own certificate. */
   readonly cert: string | null;
   readonly key: string | null;
   readonly insecureSkipVerify: boolean;
 }
 
 export interface UpstreamHealth {
-  /** `unknown` until something was tried; afterwards what the last attempt showed. */
+  /** `unknown` before the first attempt, then what the last attempt showed. */
   readonly state: "unknown" | "up" | "down";
   /** Why it is down. */
   readonly reason: UpstreamErrorReason | null;
@@ -92,14 +92,30 @@ export interface UpstreamFault {
   readonly reason: UpstreamErrorReason;
   /** The system's or the gateway's own, such as ECONNREFUSED. */
   readonly code: string | null;
-  /** Of the upstream, as in an URL; null if the request came to none. For the log only. */
+  /** Of the upstream, as in a URL; null if no address was reached. For the log only. */
   readonly address: string | null;
   /** The request's. */
   readonly id: string;
 }
 
+export interface EndpointEvents {
+  /** A request that could not be connected is given to another address; `isNews`: the first since it last answered. */
+  readonly onFailover: (address: string, reason: UpstreamErrorReason, code: string, isNews: boolean) => void;
+  readonly onEjected: (address: string, reason: UpstreamErrorReason, backoffMs: number) => void;
+  readonly onRestored: (address: string) => void;
+  /** By the health check; `fault` is a status or an error code. */
+  readonly onUnhealthy: (address: string, fault: string) => void;
+  readonly onHealthy: (address: string) => void;
+}
+
+export interface UpstreamEvents extends EndpointEvents {
+  /** Called for the first failure after a success or the start; `isKnown`: addresses from before stay in use. */
+  readonly onLookupFailed: (name: string, error: Error, isKnown: boolean) => void;
+  readonly onLookupRecovered: (name: string) => void;
+}
+
 export interface TunnelFigures {
-  /** Upgrades the upstream has not answered, or has answered otherwise and not to the end. */
+  /** Upgrades whose response is not complete; a 101 makes them open. */
   readonly opening: number;
   readonly open: number;
 }
@@ -107,19 +123,19 @@ export interface TunnelFigures {
 export interface AddressFigures {
   readonly available: number;
   readonly ejected: number;
-  /** So far. */
+  /** Since the start. */
   readonly ejections: number;
-  /** Requests that another address was tried for, since the first could not be connected to; by its reason. */
+  /** Requests that were given to another address because the first could not be connected to, by reason. */
   readonly failovers: ReadonlyMap<UpstreamErrorReason, number>;
   readonly failedLookups: number;
-  /** Every name could be looked up last time. */
+  /** The last lookup of every name succeeded. */
   readonly areCurrent: boolean;
 }
 
 export interface ConnectionFigures {
   /** Carrying a request. */
   readonly active: number;
-  /** Open and waiting. */
+  /** Open, without a request. */
   readonly idle: number;
   /** Requests waiting for a connection. */
   readonly waiting: number;

@@ -3,20 +3,10 @@
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import { failureCode } from "../core/failure.ts";
-import type { UpstreamErrorReason } from "../core/upstream.ts";
+import type { UpstreamEvents } from "../core/upstream.ts";
 import { Sampler } from "./sampler.ts";
 
-export interface UpstreamEventLog {
-  readonly onFailover: (address: string, reason: UpstreamErrorReason, code: string, isNews: boolean) => void;
-  readonly onEjected: (address: string, reason: UpstreamErrorReason, backoffMs: number) => void;
-  readonly onRestored: (address: string) => void;
-  readonly onUnhealthy: (address: string, fault: string) => void;
-  readonly onHealthy: (address: string) => void;
-  readonly onLookupFailed: (name: string, error: Error, isKnown: boolean) => void;
-  readonly onLookupRecovered: (name: string) => void;
-}
-
-export function createUpstreamEventLog(log: Logger, clock: Clock): UpstreamEventLog {
+export function createUpstreamEventLog(log: Logger, clock: Clock): UpstreamEvents {
   const sampler = new Sampler({
     perSecond: 5,
     maxKeys: 3,

@@ -1,18 +1,8 @@
-// One address of the upstream and what the connections to it have shown. After three failures in a row to reach it, it
-// is ejected: not chosen for a second, then asked with one request; if that fails too, for twice as long, up to half a
-// minute. One answer restores it. What a request meets once it has an answer says nothing about the address, and a reset
-// in place of an answer only if nothing else has come for a while: one client's request may have brought it about.
-import type { UpstreamErrorReason } from "../core/upstream.ts";
-
-export interface EndpointEvents {
-  /** A request that could not be connected to it is given to another one; `isNews`: the first since it answered last. */
-  readonly onFailover: (address: string, reason: UpstreamErrorReason, code: string, isNews: boolean) => void;
-  readonly onEjected: (address: string, reason: UpstreamErrorReason, backoffMs: number) => void;
-  readonly onRestored: (address: string) => void;
-  /** By the health check; `fault` is a status or a code. */
-  readonly onUnhealthy: (address: string, fault: string) => void;
-  readonly onHealthy: (address: string) => void;
-}
+// One address of the upstream and its state. After three failures in a row to connect it is ejected: not chosen for one
+// second, then tried with one request; if that fails too, ejected for twice as long, up to half a minute. One response
+// restores it. What happens to a request after its response has begun does not count, and a reset instead of a response
+// counts only if the address has not answered for a while: the request itself may have caused it.
+import type { EndpointEvents, UpstreamErrorReason } from "../core/upstream.ts";
 
 export interface Address {
   /** An IP address, without brackets. */
@@ -20,10 +10,10 @@ export interface Address {
   readonly port: number;
 }
 
-/** A connection to an address, as the address knows it. */
+/** A connection, as far as its address knows it. */
 export interface EndpointConnection {
   readonly endpoint: Endpoint;
-  /** The request on it shows whether an ejected address is well again. */
+  /** Its request shows whether an ejected address works again. */
   isProbe: boolean;
   readonly isClosed: boolean;
   abort(): void;
@@ -34,7 +24,7 @@ const checksToEject = 3;
 const checksToRestore = 2;
 const firstBackoffMs = 1_000;
 const maxBackoffMs = 30_000;
-/** An address that answered so lately is reached: what it resets is the request's doing. */
+/** For so long after a response, a reset is taken to be caused by its request. */
 const answerHoldsMs = 5_000;
 
 interface Ejection {
@@ -46,22 +36,22 @@ interface Ejection {
 export class Endpoint {
   readonly host: string;
   readonly port: number;
-  /** As in an URL. */
+  /** As in a URL. */
   readonly name: string;
-  /** Requests on it, those whose connection is being opened included. */
+  /** Requests on it, including those for which a connection is being opened. */
   pending = 0;
-  /** Connections without a request; the last one is used first. */
+  /** Idle connections; the last one is used first. */
   readonly idle: EndpointConnection[] = [];
-  /** Nothing leads here any more. */
-  isGone = false;
+  /** It is no longer an address of the upstream. */
+  isRemoved = false;
   readonly #events: EndpointEvents;
   #failures = 0;
-  #isRescueTold = false;
+  #isFailoverReported = false;
   #answeredAtMs = Number.NEGATIVE_INFINITY;
   #ejection: Ejection | null = null;
   #isProbed = false;
   #unhealthySinceMs: number | null = null;
-  /** Checks in a row that say other than what counts now. */
+  /** Health checks in a row that contradict the current state. */
   #contraryChecks = 0;
 
   constructor({ host, port }: Address, events: EndpointEvents) {
@@ -75,25 +65,25 @@ export class Endpoint {
     return this.#ejection !== null || this.#unhealthySinceMs !== null;
   }
 
-  /** When it was ejected last. */
+  /** When it was last ejected. */
   get ejectedAtMs(): number {
     return Math.max(this.#ejection?.atMs ?? 0, this.#unhealthySinceMs ?? 0);
   }
 
-  /** The clock is not read for an address that is well. */
+  /** Takes a function, because the clock is read for ejected addresses only. */
   isAvailable(nowMs: () => number): boolean {
     if (this.#unhealthySinceMs !== null) return false;
     return this.#ejection === null || (!this.#isProbed && nowMs() >= this.#ejection.untilMs);
   }
 
-  /** Whether the request that goes there now is the one that shows how it is; `endProbe` when that is over. */
+  /** True if the next request is the one that tests an ejected address. `endProbe` follows. */
   beginProbe(nowMs: () => number): boolean {
     if (this.#ejection === null || !this.isAvailable(nowMs)) return false;
     this.#isProbed = true;
     return true;
   }
 
-  /** However it ended: the next one may be sent. */
+  /** Allows the next probe, whatever came of the last one. */
   endProbe(): void {
     this.#isProbed = false;
   }
@@ -101,20 +91,20 @@ export class Endpoint {
   answered(nowMs: number): void {
     this.#answeredAtMs = nowMs;
     this.#failures = 0;
-    this.#isRescueTold = false;
+    this.#isFailoverReported = false;
     if (this.#ejection === null) return;
     this.#ejection = null;
     this.#isProbed = false;
     this.#events.onRestored(this.name);
   }
 
-  /** A request that was to go there goes to another one. */
+  /** A request for it goes to another address. */
   failedOver(reason: UpstreamErrorReason, code: string): void {
-    this.#events.onFailover(this.name, reason, code, !this.#isRescueTold);
-    this.#isRescueTold = true;
+    this.#events.onFailover(this.name, reason, code, !this.#isFailoverReported);
+    this.#isFailoverReported = true;
   }
 
-  /** What the health check found: a status or a code, or null if it is well. */
+  /** Takes the result of a health check: a status or an error code, or null if it is healthy. */
   checked(fault: string | null, nowMs: number): void {
     const isHealthy = this.#unhealthySinceMs === null;
     this.#contraryChecks = (fault === null) === isHealthy ? 0 : this.#contraryChecks + 1;
@@ -125,12 +115,15 @@ export class Endpoint {
     else this.#events.onUnhealthy(this.name, fault);
   }
 
-  /** It took a request on a new connection, which it then reset. */
+  /** It reset a request on a new connection. */
   resetUnanswered(nowMs: number): void {
     if (nowMs - this.#answeredAtMs >= answerHoldsMs) this.failed("reset", nowMs);
   }
 
-  /** It could not be reached. While it is ejected only a probe's failure counts: the others are tried for want of any. */
+  /**
+   * A connection to it failed. While it is ejected only a probe's failure counts: other requests try it only because
+   * there is no better address.
+   */
   failed(reason: UpstreamErrorReason, nowMs: number): void {
     const { backoffMs } = this.#ejection ?? { backoffMs: firstBackoffMs / 2 };
     if (this.#ejection === null) {

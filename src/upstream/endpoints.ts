@@ -1,8 +1,8 @@
-// Which addresses of the upstream there are, which of them the next request goes to (the one with the fewest, in turn
-// where several have as few), and the opening of connections to them. A request whose connection could not be opened,
-// of which nobody can have seen a byte, is given to one other address.
-import type { UpstreamErrorReason } from "../core/upstream.ts";
-import { type Address, Endpoint, type EndpointConnection, type EndpointEvents } from "./endpoint.ts";
+// The addresses of the upstream: which one the next request goes to (the one with the fewest requests, in turn among
+// equals), and how connections to them are opened. If a connection cannot be opened, no byte of the request can have
+// arrived, so the request is given to one other address.
+import type { EndpointEvents, UpstreamErrorReason } from "../core/upstream.ts";
+import { type Address, Endpoint, type EndpointConnection } from "./endpoint.ts";
 import { openSocket } from "./open-socket.ts";
 import type { SocketReader } from "./socket-reader.ts";
 import { upstreamErrorCode, upstreamErrorReason } from "./upstream-error.ts";
@@ -18,17 +18,17 @@ export interface EndpointsOptions extends EndpointEvents {
 export interface Opened {
   readonly reader: SocketReader;
   readonly endpoint: Endpoint;
-  /** The request shows whether an ejected address is well again. */
+  /** Its request shows whether an ejected address works again. */
   isProbe: boolean;
 }
 
 /** One of them is called, once. */
-export interface OpenedOrNot {
+export interface OpenCallbacks {
   readonly onOpened: (opened: Opened) => void;
   readonly onFailed: (error: Error, at: Endpoint) => void;
 }
 
-/** What stands for reasons of an address, rather than of the request or of the gateway. */
+/** Failures that are the address', not the request's or the gateway's own. */
 const reasonsOfAddress: ReadonlySet<UpstreamErrorReason> = new Set([
   "refused",
   "unreachable",
@@ -40,15 +40,11 @@ const reasonsOfAddress: ReadonlySet<UpstreamErrorReason> = new Set([
   "other",
 ]);
 
-class NoAddress extends Error {
-  readonly code = "ENOTFOUND";
-}
-
 export class Endpoints {
   readonly #options: EndpointsOptions;
   #list: readonly Endpoint[] = [];
   #turn = 0;
-  #onGone: (endpoint: Endpoint) => void = () => {};
+  #onRemoved: (endpoint: Endpoint) => void = () => {};
 
   constructor(options: EndpointsOptions) {
     this.#options = options;
@@ -58,12 +54,12 @@ export class Endpoints {
     return this.#list;
   }
 
-  /** Called with each address that is used no more. */
-  onGone(listener: (endpoint: Endpoint) => void): void {
-    this.#onGone = listener;
+  /** Sets the listener for addresses that are no longer the upstream's. */
+  onRemoved(listener: (endpoint: Endpoint) => void): void {
+    this.#onRemoved = listener;
   }
 
-  /** What is known of an address that stays is kept. */
+  /** Sets the addresses. One that was there before keeps its state and its connections. */
   set(addresses: readonly Address[]): void {
     const before = this.#list;
     this.#list = addresses.map(
@@ -73,14 +69,14 @@ export class Endpoints {
     );
     for (const endpoint of before) {
       if (this.#list.includes(endpoint)) continue;
-      endpoint.isGone = true;
-      this.#onGone(endpoint);
+      endpoint.isRemoved = true;
+      this.#onRemoved(endpoint);
     }
   }
 
   /**
-   * Null if there is no address at all. If all are ejected it is the one that was so first: ejection never makes a
-   * request fail that could have been served.
+   * Null if there is no address. If all are ejected, the one that was ejected first: ejection never fails a request that
+   * could have been served.
    */
   choose(): Endpoint | null {
     const list = this.#list;
@@ -88,37 +84,34 @@ export class Endpoints {
     return this.#chooseAvailable(anyEndpoint) ?? leastRecentlyEjected(list);
   }
 
-  /** One with an idle connection. */
+  /** Chooses among those with an idle connection. */
   chooseIdle(): Endpoint | null {
     return this.#chooseAvailable(hasIdle);
   }
 
-  noAddress(): Error {
-    return new NoAddress("No address of the upstream is known.");
-  }
-
-  /** Returns a function that gives it up; neither of `then` is called afterwards. */
-  open(endpoint: Endpoint, options: { readonly allowHalfOpen: boolean }, then: OpenedOrNot): () => void {
-    let cancel = this.#attempt(endpoint, options, then.onOpened, (error) => {
+  /** Returns a function that cancels the opening; neither callback is called after it. */
+  open(endpoint: Endpoint, options: { readonly allowHalfOpen: boolean }, callbacks: OpenCallbacks): () => void {
+    const { onOpened, onFailed } = callbacks;
+    let cancel = this.#attempt(endpoint, options, onOpened, (error) => {
       const other = this.#chooseAvailable((candidate) => candidate !== endpoint);
       if (other === null) {
-        then.onFailed(error, endpoint);
+        onFailed(error, endpoint);
         return;
       }
       endpoint.failedOver(upstreamErrorReason(error), upstreamErrorCode(error));
-      cancel = this.#attempt(other, options, then.onOpened, (error) => then.onFailed(error, other));
+      cancel = this.#attempt(other, options, onOpened, (error) => onFailed(error, other));
     });
     return () => cancel();
   }
 
-  /** One that is idle is given to a request. */
-  lend(connection: EndpointConnection): void {
+  /** Counts a request on a connection that was idle. */
+  beginRequest(connection: EndpointConnection): void {
     connection.endpoint.pending += 1;
     connection.isProbe = connection.endpoint.beginProbe(this.#options.nowMs);
   }
 
-  /** The request on it is over; so is what `open` gave. */
-  endLease(connection: { readonly endpoint: Endpoint; isProbe: boolean }): void {
+  /** Ends what `beginRequest`, or `open`, began. */
+  endRequest(connection: { readonly endpoint: Endpoint; isProbe: boolean }): void {
     connection.endpoint.pending -= 1;
     if (connection.isProbe) connection.endpoint.endProbe();
     connection.isProbe = false;
@@ -135,27 +128,23 @@ export class Endpoints {
     onFailed: (error: Error) => void,
   ): () => void {
     const { tls, connectTimeoutMs: timeoutMs, nowMs } = this.#options;
-    const isProbe = endpoint.beginProbe(nowMs);
-    const over = (): void => {
-      endpoint.pending -= 1;
-      if (isProbe) endpoint.endProbe();
-    };
+    const attempt = { endpoint, isProbe: endpoint.beginProbe(nowMs) };
     endpoint.pending += 1;
     const { host, port } = endpoint;
     const cancel = openSocket({ host, port, tls, timeoutMs, allowHalfOpen }, (error, reader) => {
       if (reader !== null) {
-        onOpened({ reader, endpoint, isProbe });
+        onOpened({ reader, ...attempt });
         return;
       }
       const why = error ?? new Error("no connection");
       const reason = upstreamErrorReason(why);
       if (reasonsOfAddress.has(reason)) endpoint.failed(reason, nowMs());
-      over();
+      this.endRequest(attempt);
       onFailed(why);
     });
     return () => {
       cancel();
-      over();
+      this.endRequest(attempt);
     };
   }
 

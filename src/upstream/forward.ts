@@ -20,7 +20,8 @@ import type { ResponseHead } from "./response-parser.ts";
 import type { Tunnels } from "./tunnels.ts";
 import type { Connections, PoolWaiter, UpstreamConnection } from "./upstream-connection.ts";
 import type { UpstreamConnections } from "./upstream-connections.ts";
-import { BadInterimResponse, upstreamErrorCode, upstreamErrorReason, upstreamProblem } from "./upstream-error.ts";
+import { upstreamErrorCode, upstreamErrorReason, upstreamProblem } from "./upstream-error.ts";
+import { UpstreamFailure } from "./upstream-failure.ts";
 
 export interface ForwardingOptions {
   readonly connections: UpstreamConnections;
@@ -143,7 +144,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
   /** What is thrown here fails the request, as it does in onHead. */
   onInterim({ status, fields }: ResponseHead): void {
     this.#interimResponses += 1;
-    if (this.#interimResponses > maxInterimResponses) throw new BadInterimResponse();
+    if (this.#interimResponses > maxInterimResponses) throw new UpstreamFailure("ERR_BAD_INTERIM_RESPONSE");
     // Nobody waits for it: the client was told to continue before.
     if (status !== 100) this.#exchange.transport.sendInterim(status, downstreamResponseFields(fields, status).fields);
   }
@@ -274,14 +275,14 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
 
   /** Breaks the upstream's connection: what is on its way there is not wanted any more. */
   #abandon(): void {
-    this.#connections.leave(this);
+    this.#connections.cancel(this);
     this.#connection?.abort();
     this.#letGo();
   }
 
   #letGo(): void {
     this.#exchange.listener = null;
-    this.#body?.giveUp();
+    this.#body?.stop();
     this.#minRate?.end();
     if (this.#connection !== null) this.#connections.release(this.#connection);
     this.#connection = null;

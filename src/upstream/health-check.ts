@@ -1,6 +1,6 @@
-// Asks each address of the upstream now and then how it is, on a connection of its own that nothing else uses. Three bad
-// answers in a row take an address out, two good ones bring it back. At most one question for each address at a time;
-// none of it is traffic.
+// Sends a health check to each address of the upstream at intervals, each on a connection of its own. Three failures in a
+// row eject an address, two successes restore it. An address is checked once at a time. The checks are not counted as
+// requests.
 
 import type { Endpoint } from "./endpoint.ts";
 import { Http1Connection } from "./http1-connection.ts";
@@ -13,7 +13,7 @@ export interface HealthCheckOptions {
   readonly path: string;
   readonly host: string;
   readonly intervalMs: number;
-  /** For connecting, and again for the head of the response. */
+  /** For the connection, and again for the head of the response. */
   readonly timeoutMs: number;
   readonly tls: UpstreamTls | null;
   readonly endpoints: () => readonly Endpoint[];
@@ -22,45 +22,45 @@ export interface HealthCheckOptions {
 
 export class HealthCheck {
   readonly #options: HealthCheckOptions;
-  /** With what breaks the question off. */
-  readonly #asked = new Map<Endpoint, () => void>();
+  /** Each with the function that cancels the check. */
+  readonly #running = new Map<Endpoint, () => void>();
   readonly #timer: NodeJS.Timeout;
 
   constructor(options: HealthCheckOptions) {
     this.#options = options;
-    this.#timer = setInterval(() => this.#askAll(), options.intervalMs).unref();
-    this.#askAll();
+    this.#timer = setInterval(() => this.#checkAll(), options.intervalMs).unref();
+    this.#checkAll();
   }
 
   close(): void {
     clearInterval(this.#timer);
-    for (const breakOff of this.#asked.values()) breakOff();
-    this.#asked.clear();
+    for (const cancel of this.#running.values()) cancel();
+    this.#running.clear();
   }
 
-  #askAll(): void {
+  #checkAll(): void {
     for (const endpoint of this.#options.endpoints()) {
-      if (!this.#asked.has(endpoint)) this.#ask(endpoint);
+      if (!this.#running.has(endpoint)) this.#check(endpoint);
     }
   }
 
-  #ask(endpoint: Endpoint): void {
+  #check(endpoint: Endpoint): void {
     const { tls, timeoutMs, nowMs } = this.#options;
-    /** `fault` is a status or a code; null: it is well. */
+    /** `fault` is a status or an error code; null: healthy. */
     const conclude = (fault: string | null): void => {
-      if (this.#asked.delete(endpoint) && !endpoint.isGone) endpoint.checked(fault, nowMs());
+      if (this.#running.delete(endpoint) && !endpoint.isRemoved) endpoint.checked(fault, nowMs());
     };
     const { host, port } = endpoint;
-    const giveUp = openSocket({ host, port, tls, timeoutMs }, (error, reader) => {
+    const cancelOpening = openSocket({ host, port, tls, timeoutMs }, (error, reader) => {
       if (reader === null) {
         conclude(error === null ? "error" : upstreamErrorCode(error));
         return;
       }
       const connection = new Http1Connection(reader, { responseTimeoutMs: timeoutMs, onClose: () => {} });
-      this.#asked.set(endpoint, () => connection.abort());
+      this.#running.set(endpoint, () => connection.abort());
       this.#send(connection, conclude);
     });
-    this.#asked.set(endpoint, giveUp);
+    this.#running.set(endpoint, cancelOpening);
   }
 
   #send(connection: Http1Connection, conclude: (fault: string | null) => void): void {
@@ -71,7 +71,7 @@ export class HealthCheck {
       {
         onInterim: () => {},
         onHead: ({ status }) => {
-          // What else it has to say is of no interest.
+          // The body is not needed.
           setImmediate(() => connection.abort());
           conclude(status >= 200 && status < 400 ? null : `HTTP ${status}`);
         },

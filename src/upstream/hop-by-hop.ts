@@ -1,5 +1,5 @@
-// Fields that speak of one connection and end with it (RFC 9110, 7.6.1), in either direction. They include every field
-// that Node refuses to send over HTTP/2 as connection-specific.
+// Hop-by-hop fields (RFC 9110, 7.6.1), which are removed in both directions. Every field that Node refuses to send over
+// HTTP/2 is among them.
 import { trimBlanks } from "../core/blanks.ts";
 
 const hopByHop: ReadonlySet<string> = new Set([
@@ -17,14 +17,14 @@ const hopByHop: ReadonlySet<string> = new Set([
 
 const none: ReadonlySet<string> = new Set();
 
-/** What the message's own Connection fields name, in lower case. `rawHeaders` alternates names and values. */
+/** The names in the message's Connection fields, in lower case. `rawHeaders` alternates names and values. */
 export function connectionOptions(rawHeaders: readonly string[]): ReadonlySet<string> {
   let options: Set<string> | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i];
     if (name === undefined || name.length !== 10 || name.toLowerCase() !== "connection") continue;
     const value = rawHeaders[i + 1] ?? "";
-    // What nearly everybody says, and what is never passed on anyway.
+    // The usual value. Keep-Alive is removed anyway.
     if (value === "keep-alive") continue;
     options ??= new Set();
     for (const option of value.split(",")) options.add(trimBlanks(option).toLowerCase());

@@ -1,6 +1,6 @@
 // HTTP/1.1 on one socket to the upstream: one request at a time, written as it was given. The connection is closed, not
-// used again, after anything it did not expect: spare bytes, a response before its request was whole, bytes that nobody
-// asked for.
+// used again, after anything unexpected: bytes behind a response, a response before its request was complete, bytes on
+// an idle connection.
 import type { Socket } from "node:net";
 import { asError } from "../core/failure.ts";
 import { hasLength } from "../core/has-length.ts";
@@ -8,30 +8,35 @@ import { eventBatch } from "./event-batch.ts";
 import { defaultIdleMs, idleMsOf } from "./keep-alive.ts";
 import { ResponseParser, type ResponseSink } from "./response-parser.ts";
 import type { SocketReader } from "./socket-reader.ts";
-import { UpstreamFailure } from "./upstream-error.ts";
+import { UpstreamFailure } from "./upstream-failure.ts";
 import { type BodySource, serializeHead, type UpstreamRequest } from "./upstream-request.ts";
 
 export interface ResponseHandler extends ResponseSink {
-  /** Nothing more is here for now. */
+  /** All bytes that were read together have been handed over. */
   onPacketEnd(): void;
-  /** The response is whole, and the connection free or gone. */
+  /** The response is complete, and the connection idle or closed. */
   onEnd(): void;
-  /** A 101: the socket is the handler's from now on, and `early` came behind the head. */
+  /** A 101: the handler owns the socket from now on; `early` came behind the head. */
   onUpgrade(fields: readonly string[], socket: Socket, early: Buffer): void;
-  /** There was no response, not even a byte of one if `isUntouched`, or none that was whole. The connection is gone. */
+  /** There is no complete response; not a byte of one has come if `isUntouched`. The connection is closed. */
   onError(error: Error, isUntouched: boolean): void;
 }
 
-/** A body no longer than this goes as text with its head, which costs less than a list of two. */
+export interface Http1ConnectionOptions {
+  readonly responseTimeoutMs: number;
+  readonly onClose: () => void;
+}
+
+/** A body up to this length is written as text with its head, which costs less than a list of two buffers. */
 const maxTextBytes = 8 * 1024;
 const lastChunk = "0\r\n\r\n";
 
-interface Turn {
+interface InFlightRequest {
   readonly request: UpstreamRequest;
   readonly handler: ResponseHandler;
   isBodySent: boolean;
   sawHead: boolean;
-  /** A 101's fields, until the bytes behind it are known. */
+  /** A 101's fields, until the bytes behind its head are known. */
   switched: readonly string[] | null;
 }
 
@@ -40,51 +45,50 @@ export class Http1Connection {
   readonly #socket: Socket;
   readonly #parser: ResponseParser;
   readonly #onClose: () => void;
-  /** One for each connection, set back with each request and piece: the system keeps timers of one length in a list. */
+  /** One for each connection, refreshed with each request and piece: Node keeps timers of one length in one list. */
   readonly #responseTimer: NodeJS.Timeout;
   #idleTimer: NodeJS.Timeout | null = null;
   #idleMs = defaultIdleMs;
-  #turn: Turn | null = null;
+  #inFlight: InFlightRequest | null = null;
   #sentInBatch = 0;
   #isPaused = false;
-  /** Somebody has kept bytes that are being read. */
+  /** The handler has kept bytes of the read that is being handled. */
   #isKept = false;
-  #isClosed = false;
-  /** A response has been completed on it, so the next request may meet an idle close. */
+  isClosed = false;
+  /** A response has been completed on it, so the upstream may close it as idle while the next request is sent. */
   isReused = false;
 
-  constructor(reader: SocketReader, options: { readonly responseTimeoutMs: number; readonly onClose: () => void }) {
+  constructor(reader: SocketReader, options: Http1ConnectionOptions) {
     const { socket } = reader;
     this.#reader = reader;
     this.#socket = socket;
     this.#onClose = options.onClose;
     this.#parser = new ResponseParser({
-      onInterim: (head) => this.#turn?.handler.onInterim(head),
+      onInterim: (head) => this.#inFlight?.handler.onInterim(head),
       onHead: (head) => {
-        if (this.#turn === null) return;
-        this.#turn.sawHead = true;
+        if (this.#inFlight === null) return;
+        this.#inFlight.sawHead = true;
         this.#takeIdleTime(head.fields);
-        if (head.status === 101) this.#turn.switched = head.fields;
-        else this.#turn.handler.onHead(head);
+        if (head.status === 101) this.#inFlight.switched = head.fields;
+        else this.#inFlight.handler.onHead(head);
       },
       onBody: (bytes) => {
-        const isKept = this.#turn?.handler.onBody(bytes) ?? false;
+        const isKept = this.#inFlight?.handler.onBody(bytes) ?? false;
         this.#isKept ||= isKept;
         return isKept;
       },
     });
     this.#responseTimer = setTimeout(this.#onTimeout, options.responseTimeoutMs);
-    socket.on("end", this.#onEnd);
-    socket.on("error", this.#onError);
-    socket.on("close", this.#onSocketClose);
-    socket.on("drain", this.#onDrain);
+    socket.on("end", this.#onEnd).on("error", this.#onError);
+    socket.on("close", this.#onSocketClose).on("drain", this.#onDrain);
     reader.start(this.#onBytes);
   }
 
-  /** Only while it is free. */
+  /** Sends a request; the connection must be idle. */
   send(request: UpstreamRequest, handler: ResponseHandler): void {
     const { body } = request;
-    this.#turn = { request, handler, isBodySent: body === null || isWhole(body), sawHead: false, switched: null };
+    const isBodySent = body === null || isWhole(body);
+    this.#inFlight = { request, handler, isBodySent, sawHead: false, switched: null };
     this.#reader.forget();
     this.#parser.begin(request.method);
     this.#sentInBatch = eventBatch();
@@ -97,7 +101,7 @@ export class Http1Connection {
       this.#sendWhole(serializeHead(request, false), body);
       return;
     }
-    // The head leaves with what has come of the body in the same packet, of which Node's parser makes several ticks.
+    // The head leaves in one packet with what has come of the body, which Node's parser delivers over several ticks.
     this.#socket.cork();
     const isChunked = !hasLength(request.fields);
     this.#socket.write(serializeHead(request, isChunked), "latin1");
@@ -105,19 +109,19 @@ export class Http1Connection {
     setImmediate(uncork, this.#socket);
   }
 
-  /** The handler hears nothing more. */
+  /** Closes the connection. The handler is not called any more. */
   abort(): void {
-    this.#turn = null;
+    this.#inFlight = null;
     this.#close();
   }
 
-  /** The body's next pieces wait for `resume`; those that have been read already still come. */
+  /** Reads no more of the response until `resume`; pieces that have been read already are still delivered. */
   pause(): void {
     this.#isPaused = true;
     this.#socket.pause();
   }
 
-  /** `isFlushed`: nothing that was handed on is kept any more. */
+  /** `isFlushed`: nothing of what was delivered is still kept. */
   resume(isFlushed: boolean): void {
     if (isFlushed) this.#reader.reclaim();
     if (!this.#isPaused) return;
@@ -138,9 +142,9 @@ export class Http1Connection {
   }
 
   #sendBody(body: BodySource, isChunked: boolean): void {
-    const turn = this.#turn;
-    // What comes after the turn is over belongs to nothing.
-    const isOver = (): boolean => this.#turn !== turn || turn === null;
+    const inFlight = this.#inFlight;
+    // A body may go on after its request is over.
+    const isOver = (): boolean => this.#inFlight !== inFlight || inFlight === null;
     body.start(
       (bytes) => {
         if (isOver() || bytes.length === 0) return true;
@@ -149,13 +153,13 @@ export class Http1Connection {
         this.#socket.cork();
         this.#socket.write(`${bytes.length.toString(16)}\r\n`, "latin1");
         this.#socket.write(bytes);
-        const isTaken = this.#socket.write("\r\n", "latin1");
+        const mayGoOn = this.#socket.write("\r\n", "latin1");
         process.nextTick(uncork, this.#socket);
-        return isTaken;
+        return mayGoOn;
       },
       () => {
-        if (isOver() || turn === null) return;
-        turn.isBodySent = true;
+        if (isOver() || inFlight === null) return;
+        inFlight.isBodySent = true;
         this.#responseTimer.refresh();
         if (isChunked) this.#socket.write(lastChunk, "latin1");
       },
@@ -164,22 +168,21 @@ export class Http1Connection {
 
   readonly #onDrain = (): void => {
     this.#responseTimer.refresh();
-    const body = this.#turn?.request.body ?? null;
+    const body = this.#inFlight?.request.body ?? null;
     if (body !== null && !isWhole(body)) body.resume();
   };
 
   readonly #onBytes = (bytes: Buffer): "read" | "kept" | "lent" => {
-    const turn = this.#turn;
+    const inFlight = this.#inFlight;
     this.#isKept = false;
     this.#read(bytes);
     if (!this.#isKept) return "read";
-    // Of a turn that is over nobody tells when the client has it.
-    return this.#turn === turn ? "lent" : "kept";
+    // Once the request is over, `resume` no longer says when the client has the bytes.
+    return this.#inFlight === inFlight ? "lent" : "kept";
   };
 
   #read(bytes: Buffer): void {
-    // Bytes that nobody asked for answer nothing that is still to come.
-    if (this.#turn === null) {
+    if (this.#inFlight === null) {
       this.#close();
       return;
     }
@@ -187,36 +190,36 @@ export class Http1Connection {
       this.#fail(new UpstreamFailure("UPSTREAM_UNSOLICITED_RESPONSE"));
       return;
     }
-    if (this.#turn.sawHead) this.#responseTimer.refresh();
+    if (this.#inFlight.sawHead) this.#responseTimer.refresh();
     try {
       const read = this.#parser.execute(bytes);
       if (this.#parser.isOver) this.#complete(bytes.subarray(read));
-      else this.#turn?.handler.onPacketEnd();
+      else this.#inFlight?.handler.onPacketEnd();
     } catch (error) {
       this.#fail(asError(error));
     }
   }
 
   #complete(spare: Buffer): void {
-    const turn = this.#turn;
-    // It was given up while its last bytes were handed on.
-    if (turn === null) return;
-    this.#turn = null;
-    if (turn.switched !== null) {
+    const inFlight = this.#inFlight;
+    // The handler aborted it while it was given the last bytes.
+    if (inFlight === null) return;
+    this.#inFlight = null;
+    if (inFlight.switched !== null) {
       this.#isKept = true;
-      this.#letGoOfSocket();
-      turn.handler.onUpgrade(turn.switched, this.#socket, spare);
+      this.#releaseSocket();
+      inFlight.handler.onUpgrade(inFlight.switched, this.#socket, spare);
       return;
     }
-    const mayContinue = this.#parser.mayContinue && turn.isBodySent && !turn.request.isLast;
+    const mayContinue = this.#parser.mayContinue && inFlight.isBodySent && !inFlight.request.isLast;
     if (spare.length > 0 || !mayContinue || this.#socket.readableEnded) this.#close();
-    else this.#rest();
-    turn.handler.onEnd();
+    else this.#becomeIdle();
+    inFlight.handler.onEnd();
   }
 
-  #rest(): void {
+  #becomeIdle(): void {
     this.isReused = true;
-    // A client that read slowly is gone by now, and an end must be seen.
+    // The socket must be read while idle, or the upstream's close goes unnoticed.
     if (this.#isPaused) this.resume(false);
     if (this.#idleTimer === null) this.#idleTimer = setTimeout(this.#onIdle, this.#idleMs);
     else this.#idleTimer.refresh();
@@ -231,21 +234,21 @@ export class Http1Connection {
   }
 
   readonly #onIdle = (): void => {
-    if (this.#turn === null) this.#close();
+    if (this.#inFlight === null) this.#close();
   };
 
   readonly #onTimeout = (): void => {
-    const turn = this.#turn;
-    if (turn === null) return;
-    // Then it is the client that is waited for, which has a time of its own: an upstream whose answer has begun may need
-    // the rest of the request to go on.
-    const waitsForBody = !turn.isBodySent && !this.#socket.writableNeedDrain;
+    const inFlight = this.#inFlight;
+    if (inFlight === null) return;
+    // While the client's body or the client's reading is waited for, the client's own timeouts apply. This also holds if
+    // the response has begun: the upstream may need the rest of the request to go on.
+    const waitsForBody = !inFlight.isBodySent && !this.#socket.writableNeedDrain;
     if (waitsForBody || this.#isPaused) this.#responseTimer.refresh();
-    else this.#fail(new UpstreamFailure(turn.sawHead ? "UPSTREAM_BODY_TIMEOUT" : "UPSTREAM_RESPONSE_TIMEOUT"));
+    else this.#fail(new UpstreamFailure(inFlight.sawHead ? "UPSTREAM_BODY_TIMEOUT" : "UPSTREAM_RESPONSE_TIMEOUT"));
   };
 
   readonly #onEnd = (): void => {
-    if (this.#turn !== null && this.#parser.end()) this.#complete(nothing);
+    if (this.#inFlight !== null && this.#parser.end()) this.#complete(nothing);
     else this.#fail(new UpstreamFailure("UPSTREAM_CLOSED_EARLY"));
   };
 
@@ -256,22 +259,22 @@ export class Http1Connection {
   };
 
   #fail(error: Error): void {
-    const handler = this.#turn?.handler;
-    this.#turn = null;
+    const handler = this.#inFlight?.handler;
+    this.#inFlight = null;
     this.#close();
     handler?.onError(error, this.#parser.isUntouched);
   }
 
   #close(): void {
-    if (this.#isClosed) return;
-    this.#letGoOfSocket();
-    // A reset may still be told of.
+    if (this.isClosed) return;
+    this.#releaseSocket();
+    // A reset that is reported later must not end the process.
     this.#socket.on("error", ignoreReset);
     this.#socket.destroy();
   }
 
-  #letGoOfSocket(): void {
-    this.#isClosed = true;
+  #releaseSocket(): void {
+    this.isClosed = true;
     clearTimeout(this.#responseTimer);
     if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
     const socket = this.#socket;

@@ -1,6 +1,6 @@
-// Which requests are the last on their connection to the upstream. A server that does not expect a body, on a GET say,
-// may take it for the next request, which nobody would have decided; one that sends a body in answer to a HEAD gives it
-// to the next client. Behind a connection that ends there is no next one.
+// Decides which requests are the last on their connection to the upstream. A server that does not expect a body, on a GET
+// for example, may read it as the next request, which was never checked. A server that sends a body in response to a HEAD
+// would have it read as the next response. If the connection is closed, neither can happen.
 
 const methodsWithBody: ReadonlySet<string> = new Set([
   "POST",

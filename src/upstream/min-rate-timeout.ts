@@ -1,8 +1,8 @@
-// How long a client is waited for while a body moves, in either direction: at most `timeoutMs` in all, of which a
-// second comes back with every 16 KiB that moves. A fixed time would cut long transfers on slow lines; a time between
-// two pieces alone would let one byte a minute hold a connection to the upstream for ever.
+// The minimum rate of a body, in either direction: the client may be waited for at most `timeoutMs` in all, and each
+// 16 KiB that move give one second back. A timeout for the whole body would break long transfers on slow lines; a
+// timeout between two pieces would let one byte a minute hold a connection to the upstream for ever.
 
-/** Anything a person would call a connection is faster than this. */
+/** Slower than any line in practical use. */
 const minBytesPerSecond = 16 * 1024;
 
 export class MinRateTimeout {
@@ -10,7 +10,7 @@ export class MinRateTimeout {
   readonly #nowMs: () => number;
   readonly #onExhausted: () => void;
   #leftMs: number;
-  /** From when on `#leftMs` is being used up; null while the client is not what is waited for. */
+  /** Since when `#leftMs` runs down; null while the client is not waited for. */
   #sinceMs: number | null = null;
   #timer: NodeJS.Timeout | null = null;
 
@@ -21,22 +21,22 @@ export class MinRateTimeout {
     this.#leftMs = options.timeoutMs;
   }
 
-  /** From now on it is the client that is waited for. */
+  /** The client is waited for from now on. */
   begin(): void {
     if (this.#sinceMs !== null) return;
     this.#sinceMs = this.#nowMs();
-    // A timer that is still running from a wait before looks again by itself, and never too late: patience only grew.
-    this.#timer ??= setTimeout(this.#look, Math.ceil(this.#leftMs));
+    // A timer that still runs from the wait before fires no later than needed: what is left has only grown since.
+    this.#timer ??= setTimeout(this.#onTimer, Math.ceil(this.#leftMs));
   }
 
   moved(bytes: number): void {
-    this.#useUp();
+    this.#countDown();
     this.#leftMs = Math.min(this.#timeoutMs, this.#leftMs + (bytes / minBytesPerSecond) * 1000);
   }
 
-  /** It is something else that is waited for, or nothing any more. */
+  /** The client is not waited for from now on. */
   pause(): void {
-    this.#useUp();
+    this.#countDown();
     this.#sinceMs = null;
   }
 
@@ -46,18 +46,18 @@ export class MinRateTimeout {
     this.#timer = null;
   }
 
-  #useUp(): void {
+  #countDown(): void {
     if (this.#sinceMs === null) return;
     const nowMs = this.#nowMs();
     this.#leftMs -= nowMs - this.#sinceMs;
     this.#sinceMs = nowMs;
   }
 
-  readonly #look = (): void => {
+  readonly #onTimer = (): void => {
     this.#timer = null;
     if (this.#sinceMs === null) return;
-    this.#useUp();
+    this.#countDown();
     if (this.#leftMs <= 0) this.#onExhausted();
-    else this.#timer = setTimeout(this.#look, Math.ceil(this.#leftMs));
+    else this.#timer = setTimeout(this.#onTimer, Math.ceil(this.#leftMs));
   };
 }

@@ -1,6 +1,5 @@
-// The addresses behind the names of the upstream, asked for again and again: with all their A and AAAA records, by the
-// system's rules, one name at a time, beside the traffic. What was known last stays in use while a name cannot be looked
-// up, which is told once.
+// Resolves the upstream's names at intervals, by the system's rules, with all A and AAAA records, one name at a time. While
+// a name cannot be resolved, its last known addresses stay in use, and the failure is reported once.
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import { asError } from "../core/failure.ts";
@@ -17,26 +16,25 @@ export interface NameOptions {
 export interface NameLookupOptions extends NameOptions {
   readonly targets: readonly UpstreamTarget[];
   readonly onAddresses: (addresses: readonly Address[]) => void;
-  /** It could be looked up before, or was not tried yet; `isKnown`: there are addresses from before, which stay. */
   readonly onFailed: (name: string, error: Error, isKnown: boolean) => void;
   readonly onRecovered: (name: string) => void;
 }
 
-/** Of /etc/hosts, search domains and all; often enough for a change to be seen within half a minute. */
+/** With /etc/hosts and search domains; often enough that a change is seen within half a minute. */
 export const namesBySystem: NameOptions = {
   resolve: async (name) => (await lookup(name, { all: true })).map(({ address }) => address),
   everyMs: 10_000,
 };
 
-/** A name may have thousands; beyond this they would be connections nobody uses. */
+/** A name may have thousands; more addresses than this would mean connections that are hardly used. */
 const maxAddresses = 256;
-/** After a failure: whoever starts before its upstream's name exists does not wait for the next round. */
+/** After a failure: a gateway that starts before the upstream's name exists need not wait for the next round. */
 const retryMs = 1_000;
 
 export class NameLookup {
   readonly #options: NameLookupOptions;
   readonly #names: readonly string[];
-  /** What each name was found to be last. */
+  /** The last known addresses of each name. */
   readonly #found = new Map<string, readonly string[]>();
   readonly #failing = new Set<string>();
   #known = "";
@@ -49,17 +47,17 @@ export class NameLookup {
     this.#names = [...new Set(options.targets.map(({ host }) => host).filter((host) => isIP(host) === 0))];
   }
 
-  /** Lookups that failed so far, and whether one of the names could not be looked up last time. */
+  /** The number of failed lookups, and whether the last lookup of every name succeeded. */
   figures(): { readonly failures: number; readonly isCurrent: boolean } {
     return { failures: this.#failures, isCurrent: this.#failing.size === 0 };
   }
 
-  /** Resolves when every name was asked for once. */
+  /** Resolves when every name has been looked up once. */
   async start(): Promise<void> {
-    this.#tell();
+    this.#report();
     if (this.#names.length === 0) return;
-    await this.#round();
-    this.#later();
+    await this.#lookUpAll();
+    this.#schedule();
   }
 
   close(): void {
@@ -67,25 +65,25 @@ export class NameLookup {
     clearTimeout(this.#timer);
   }
 
-  #later(): void {
+  #schedule(): void {
     if (this.#isClosed) return;
     const { everyMs } = this.#options;
     const waitMs = this.#failing.size > 0 ? Math.min(retryMs, everyMs) : everyMs;
     this.#timer = setTimeout(async () => {
-      await this.#round();
-      this.#later();
+      await this.#lookUpAll();
+      this.#schedule();
     }, waitMs).unref();
   }
 
-  async #round(): Promise<void> {
+  async #lookUpAll(): Promise<void> {
     for (const name of this.#names) {
       if (this.#isClosed) return;
-      await this.#ask(name);
+      await this.#lookUp(name);
     }
-    if (!this.#isClosed) this.#tell();
+    if (!this.#isClosed) this.#report();
   }
 
-  async #ask(name: string): Promise<void> {
+  async #lookUp(name: string): Promise<void> {
     const { resolve, onFailed, onRecovered } = this.#options;
     try {
       const addresses = (await resolve(name)).filter((address) => isIP(address) !== 0);
@@ -100,14 +98,14 @@ export class NameLookup {
     }
   }
 
-  #tell(): void {
+  #report(): void {
     const addresses = new Map<string, Address>();
     for (const { host, port } of this.#options.targets) {
       for (const address of isIP(host) === 0 ? (this.#found.get(host) ?? []) : [host]) {
         if (addresses.size < maxAddresses) addresses.set(`${address} ${port}`, { host: address, port });
       }
     }
-    // The order in which a name's addresses come is drawn anew each time, and means nothing here.
+    // The order of a name's addresses changes at random and means nothing here.
     const known = [...addresses.keys()].sort().join();
     if (known === this.#known) return;
     this.#known = known;

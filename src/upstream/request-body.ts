@@ -1,5 +1,5 @@
-// A request's body on its way to the upstream: streamed with backpressure, counted, and never in the way of an answer.
-// Whoever gives it up leaves the client's message as it is, so that the answer that explains why can still be sent.
+// A request's body on its way to the upstream: streamed with backpressure and bounded in size and time. When it is stopped
+// the client's message stays as it is, so that a response can still be sent to the client.
 import type { Readable } from "node:stream";
 import { MinRateTimeout } from "./min-rate-timeout.ts";
 import type { BodySource } from "./upstream-request.ts";
@@ -14,22 +14,20 @@ export class RequestBody implements BodySource {
   readonly #source: Readable;
   readonly #maxBodyBytes: number;
   readonly #refuse: (why: "too_large" | "too_slow") => void;
-  readonly #patience: MinRateTimeout;
+  readonly #minRate: MinRateTimeout;
   #bytes = 0;
-  /** Pieces of this tick: a body in pieces of one byte must not cost the upstream's side a write for each. */
+  /** The pieces of this tick, which are written together: a body in pieces of one byte must not cost a write for each. */
   #held: Buffer[] = [];
   #isOver = false;
   #onPiece: (bytes: Buffer) => boolean = () => true;
   #onLast: () => void = () => {};
 
-  /**
-   * `refuse` is called at most once, before the body ends; the upstream then sees a broken request, never a short one.
-   */
+  /** `refuse` is called at most once, before the body ends: the upstream sees a broken request, never a short one. */
   constructor(source: Readable, bounds: BodyBounds, refuse: (why: "too_large" | "too_slow") => void) {
     this.#source = source;
     this.#maxBodyBytes = bounds.maxBodyBytes;
     this.#refuse = refuse;
-    this.#patience = new MinRateTimeout({ ...bounds, onExhausted: () => refuse("too_slow") });
+    this.#minRate = new MinRateTimeout({ ...bounds, onExhausted: () => refuse("too_slow") });
     source.on("data", this.#onData);
     source.on("end", this.#onEnd);
     source.pause();
@@ -43,16 +41,16 @@ export class RequestBody implements BodySource {
 
   resume(): void {
     if (this.#isOver) return;
-    this.#patience.begin();
+    this.#minRate.begin();
     this.#source.resume();
   }
 
-  /** No more is taken from the client's message. */
-  giveUp(): void {
+  /** Reads no more of the client's message. */
+  stop(): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#held = [];
-    this.#patience.end();
+    this.#minRate.end();
     this.#source.off("data", this.#onData);
     this.#source.off("end", this.#onEnd);
     this.#source.pause();
@@ -60,7 +58,7 @@ export class RequestBody implements BodySource {
 
   readonly #onData = (chunk: Buffer): void => {
     this.#bytes += chunk.length;
-    this.#patience.moved(chunk.length);
+    this.#minRate.moved(chunk.length);
     if (this.#bytes > this.#maxBodyBytes) {
       this.#refuse("too_large");
       return;
@@ -75,18 +73,18 @@ export class RequestBody implements BodySource {
     const piece = this.#held.length === 1 ? first : Buffer.concat(this.#held);
     this.#held = [];
     if (this.#onPiece(piece)) return;
-    // Now it is the upstream that is waited for, which has a timeout of its own.
-    this.#patience.pause();
+    // From here on the upstream is waited for, which has a timeout of its own.
+    this.#minRate.pause();
     this.#source.pause();
   };
 
   readonly #onEnd = (): void => {
-    // A stream of HTTP/2 that was reset says so too, and its body is not whole.
+    // A reset HTTP/2 stream emits "end" too, and its body is not complete.
     if (this.#source.destroyed) return;
     this.#pass();
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#patience.end();
+    this.#minRate.end();
     this.#onLast();
   };
 }

@@ -1,14 +1,11 @@
-// The fields a request carries to the upstream: the client's, in their order and spelling, less what concerns only its
-// connection to the gateway, plus what the gateway knows of where it came from. The client's are stripped before the
-// gateway's are added, so no `Connection:` of a client can name away what the gateway says (RFC 9110, 7.6.1).
+// The fields of a request to the upstream: the client's in their order and spelling, without hop-by-hop fields, then the
+// gateway's own. The client's are removed before the gateway's are added, so no `Connection:` of a client can remove what
+// the gateway adds (RFC 9110, 7.6.1).
 import type { ForwardingHeader, Peer } from "../core/client-address.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
 
-/**
- * Says where a request came from. Kept from a trusted peer only: from anyone else the upstream would believe it because
- * the gateway passed it on.
- */
+/** Fields that name a request's origin are kept from trusted peers only: the upstream believes what the gateway passes on. */
 const isOriginField = (lower: string): boolean =>
   lower.startsWith("x-forwarded-") || lower === "forwarded" || lower === "x-real-ip";
 
@@ -27,9 +24,9 @@ export function upstreamRequestFields(exchange: Exchange, forwardingHeader: Forw
     const name = rawHeaders[i] ?? "";
     const value = rawHeaders[i + 1] ?? "";
     const lower = name.toLowerCase();
-    // Expect is answered here; Host stands first; the id is set below.
+    // Expect is answered by the gateway; Host comes first; the id is added below.
     if (lower === "host" || lower === "expect" || lower === "x-request-id") continue;
-    // The message's length is the gateway's business, and the token that was checked goes on, whatever Connection says.
+    // The length frames the body, and the upstream gets the token that was checked, even if Connection names them.
     if (lower !== "content-length" && lower !== "authorization" && isHopByHop(lower, options)) continue;
     if (isOriginField(lower)) {
       if (!peer.isTrusted || lower === otherHeader) continue;
@@ -49,15 +46,12 @@ export function upstreamRequestFields(exchange: Exchange, forwardingHeader: Forw
   return fields;
 }
 
-/**
- * RFC 9110, 7.6.2: of OPTIONS every intermediary takes one away; at 0 it was not forwarded. What is no number means
- * nothing.
- */
+/** Each proxy subtracts one for OPTIONS (RFC 9110, 7.6.2); at 0 the request is not forwarded. Ignored if no number. */
 function oneLess(maxForwards: string): string {
   return /^\d{1,15}$/.test(maxForwards) ? `${Number(maxForwards) - 1}` : maxForwards;
 }
 
-/** The id to use: a trusted peer's own, if it is one short line of visible characters, else undefined. */
+/** The id that a trusted peer sent, if it is short and of visible characters, or undefined. */
 export function trustedRequestId(rawHeaders: readonly string[], peer: Peer): string | undefined {
   if (!peer.isTrusted) return undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {

@@ -1,6 +1,6 @@
-// The fields of an upstream's response that go on to the client: in their order, spelling and number, less what
-// concerns only the upstream's connection and less what the gateway alone says. A 429's Retry-After is taken out and
-// handed over, because the client must hear the longest of all waits.
+// Selects the fields of an upstream's response that the client gets: in their order, spelling and number, without hop-by-hop
+// fields and without those that only the gateway sets. The Retry-After of a 429 is returned apart, because the client
+// gets the larger of it and the gateway's own.
 import { gatewayResponseFields } from "../core/fields.ts";
 import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
 
@@ -21,8 +21,7 @@ export function downstreamResponseFields(received: readonly string[], status: nu
     const lower = name.toLowerCase();
     if (gatewayResponseFields.has(lower)) continue;
     if (lower === "content-length") {
-      // RFC 9110, 8.6: a 204 and an interim response have none. Everywhere else it is the framing, whatever Connection
-      // names.
+      // A 204 and an interim response have none (RFC 9110, 8.6). Elsewhere it frames the body, even if Connection names it.
       if (status >= 200 && status !== 204) fields.push(name, value);
     } else if (lower === "retry-after" && status === 429) {
       retryAfter.push(value);

@@ -1,16 +1,17 @@
-// Reads the upstream's bytes as responses, strictly: what could be read in two ways (two lengths, a length beside
-// chunks, bare LF, folded lines) is malformed, never guessed at. Knows nothing of sockets; bytes behind a response's
-// end stay unread and show in the count that is returned.
+// Parses the upstream's bytes as responses, strictly: what two readers could understand differently (two lengths, a length
+// beside chunks, bare LF, folded lines) is malformed. Does not know of sockets; bytes behind the end of a response are
+// not consumed.
 import { trimBlanks } from "../core/blanks.ts";
+import { UpstreamFailure } from "./upstream-failure.ts";
 
-/** Status line and fields together, as for requests; also the trailers of one response, and a chunk's extensions. */
+/** For status line and fields together, as for requests; also for the trailers of a response, and for a chunk's line. */
 const maxHeadBytes = 16 * 1024;
 
 export interface ResponseHead {
   readonly status: number;
-  /** One character is one byte, here and in the fields. */
+  /** Each character is one byte, here and in the fields. */
   readonly reason: string;
-  /** Names and values alternating, as they came, without the white space around a value. */
+  /** Names and values alternating, as they came, without the blanks around a value. */
   readonly fields: string[];
 }
 
@@ -18,17 +19,8 @@ export interface ResponseSink {
   /** Any 1xx but 101. */
   onInterim(head: ResponseHead): void;
   onHead(head: ResponseHead): void;
-  /** Returns whether it keeps the bytes; those that it does not are overwritten by what comes next. */
+  /** Returns whether it keeps the bytes; otherwise they are overwritten by the next read. */
   onBody(bytes: Buffer): boolean;
-}
-
-export class MalformedResponse extends Error {
-  readonly code: "ERR_MALFORMED_RESPONSE" | "ERR_RESPONSE_HEAD_TOO_LARGE";
-
-  constructor(code: MalformedResponse["code"] = "ERR_MALFORMED_RESPONSE") {
-    super("The upstream's response cannot be read.");
-    this.code = code;
-  }
 }
 
 type State = "head" | "length" | "until_close" | "chunk_size" | "chunk" | "chunk_end" | "trailers" | "over";
@@ -37,9 +29,9 @@ export class ResponseParser {
   readonly #sink: ResponseSink;
   #state: State = "over";
   #method = "";
-  /** Of a head, a chunk's size or a trailer: what has come of it so far. */
+  /** The beginning of a head, a chunk's line or a trailer that is not complete. */
   #pending = "";
-  /** Bytes to come of the body or of the chunk. */
+  /** Bytes of the body or the chunk that have not come yet. */
   #left = 0;
   #trailerBytes = 0;
   #mayContinue = false;
@@ -58,12 +50,12 @@ export class ResponseParser {
     return this.#isUntouched;
   }
 
-  /** Whether the connection may carry another request once the response is over. */
+  /** Whether the connection may carry another request after the response. */
   get mayContinue(): boolean {
     return this.#mayContinue;
   }
 
-  /** What comes next answers a request with this method. */
+  /** Expects the response to a request with this method. */
   begin(method: string): void {
     this.#state = "head";
     this.#method = method;
@@ -71,7 +63,7 @@ export class ResponseParser {
     this.#isUntouched = true;
   }
 
-  /** Returns how many of the bytes belong to the response. Throws a MalformedResponse, and what the sink throws. */
+  /** Returns how many of the bytes belong to the response. Throws an UpstreamFailure, or what the sink throws. */
   execute(bytes: Buffer): number {
     let at = 0;
     this.#isUntouched = false;
@@ -79,7 +71,7 @@ export class ResponseParser {
     return at;
   }
 
-  /** The upstream has ended the connection. True if that makes the response whole. */
+  /** The upstream has closed the connection. True if that completes the response. */
   end(): boolean {
     if (this.#state !== "until_close") return false;
     this.#state = "over";
@@ -109,7 +101,7 @@ export class ResponseParser {
   #readBody(bytes: Buffer, at: number, next: State): number {
     const end = Math.min(bytes.length, at + this.#left);
     this.#left -= end - at;
-    // Before the sink is called: it may ask.
+    // Set before the sink is called, which may look at it.
     if (this.#left === 0) this.#state = next;
     this.#sink.onBody(at === 0 && end === bytes.length ? bytes : bytes.subarray(at, end));
     return end;
@@ -118,11 +110,11 @@ export class ResponseParser {
   #readHead(bytes: Buffer, at: number): number {
     let end = this.#pending === "" ? bytes.indexOf(headEnd, at) : -1;
     if (end !== -1) {
-      if (end - at > maxHeadBytes) throw new MalformedResponse("ERR_RESPONSE_HEAD_TOO_LARGE");
+      if (end - at > maxHeadBytes) throw new UpstreamFailure("ERR_RESPONSE_HEAD_TOO_LARGE");
       this.#takeHead(bytes.toString("latin1", at, end));
       return end + 4;
     }
-    // In pieces. No more is taken than a head may have.
+    // The head comes in pieces; not more than a head may have is collected.
     const before = this.#pending.length;
     const room = Math.min(bytes.length, at + maxHeadBytes + 4 - before);
     const text = this.#pending + bytes.toString("latin1", at, room);
@@ -132,8 +124,8 @@ export class ResponseParser {
       this.#takeHead(text.slice(0, end));
       return at + end + 4 - before;
     }
-    if (!mayBecomeHead(text)) throw new MalformedResponse();
-    if (text.length >= maxHeadBytes + 4) throw new MalformedResponse("ERR_RESPONSE_HEAD_TOO_LARGE");
+    if (!mayBecomeHead(text)) throw malformed();
+    if (text.length >= maxHeadBytes + 4) throw new UpstreamFailure("ERR_RESPONSE_HEAD_TOO_LARGE");
     this.#pending = text;
     return room;
   }
@@ -149,7 +141,7 @@ export class ResponseParser {
     this.#mayContinue = minor >= 1 && !closes && head.status !== 408;
     if (this.#method === "HEAD" || head.status === 204 || head.status === 304 || head.status === 101) {
       this.#state = "over";
-      // Content was spoken of: a server that sends it all the same would give it to the next request.
+      // The head announces a body: if the server sends it after all, it would be read as the next response.
       if (framing !== "none" && framing !== 0) this.#mayContinue = false;
     } else if (framing === "chunked") {
       this.#state = "chunk_size";
@@ -167,14 +159,14 @@ export class ResponseParser {
   #readLine(bytes: Buffer, at: number): number {
     const end = bytes.indexOf(0x0a, at);
     const text = this.#pending + bytes.toString("latin1", at, end === -1 ? bytes.length : end);
-    if (text.length > maxHeadBytes) throw new MalformedResponse();
+    if (text.length > maxHeadBytes) throw malformed();
     if (end === -1) {
-      // Behind a chunk there is nothing but the line's end.
-      if (this.#state === "chunk_end" && text !== "\r") throw new MalformedResponse();
+      // Nothing but the line's end may follow a chunk.
+      if (this.#state === "chunk_end" && text !== "\r") throw malformed();
       this.#pending = text;
       return bytes.length;
     }
-    if (!text.endsWith("\r")) throw new MalformedResponse();
+    if (!text.endsWith("\r")) throw malformed();
     this.#pending = "";
     this.#takeLine(text.slice(0, -1));
     return end + 1;
@@ -182,48 +174,50 @@ export class ResponseParser {
 
   #takeLine(line: string): void {
     if (this.#state === "chunk_end") {
-      if (line !== "") throw new MalformedResponse();
+      if (line !== "") throw malformed();
       this.#state = "chunk_size";
     } else if (this.#state === "chunk_size") {
       const size = chunkSize.exec(line)?.[1];
-      if (size === undefined) throw new MalformedResponse();
+      if (size === undefined) throw malformed();
       this.#left = Number.parseInt(size, 16);
       this.#state = this.#left === 0 ? "trailers" : "chunk";
     } else if (line === "") {
       this.#state = "over";
     } else {
       this.#trailerBytes += line.length;
-      if (this.#trailerBytes > maxHeadBytes || badBytes.test(line)) throw new MalformedResponse();
+      if (this.#trailerBytes > maxHeadBytes || badBytes.test(line)) throw malformed();
       readField(line, 0, line.length, []);
     }
   }
 }
 
 const headEnd = Buffer.from("\r\n\r\n");
-/** What no field and no reason may hold; line ends only in pairs. */
+/** Bytes that no field and no reason may hold, and line ends other than CRLF. */
 const badBytes = /[^\t\x20-\x7e\x80-\xff\r\n]|\r(?!\n)|(?<!\r)\n/;
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-/** Up to 52 bits, which a number holds exactly. */
+/** At most 52 bits, which a number holds exactly. */
 const chunkSize = /^0*([0-9a-f]{1,13})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/i;
 const start = "HTTP/1.";
 
-/** Told early, so that nobody waits for more of what is no response. */
+/** False if the text cannot become a head, so that nobody waits for the rest of it. */
 function mayBecomeHead(text: string): boolean {
   if (!start.startsWith(text.slice(0, start.length))) return false;
   return !badBytes.test(text.endsWith("\r") ? text.slice(0, -1) : text);
 }
 
+const malformed = (): UpstreamFailure => new UpstreamFailure("ERR_MALFORMED_RESPONSE");
+
 interface ParsedHead {
   readonly head: ResponseHead;
   readonly framing: number | "chunked" | "none";
-  /** Of the version 1.x. */
+  /** The x of HTTP/1.x. */
   readonly minor: number;
   readonly closes: boolean;
 }
 
 /** `text` is everything before the empty line. */
 function parseHead(text: string): ParsedHead {
-  if (badBytes.test(text)) throw new MalformedResponse();
+  if (badBytes.test(text)) throw malformed();
   const lineEnd = endOfLine(text, 0);
   const { minor, status, reason } = parseStatusLine(text, lineEnd);
   const fields: string[] = [];
@@ -235,13 +229,13 @@ function parseHead(text: string): ParsedHead {
     at = end + 2;
     const name = fields[fields.length - 2] ?? "";
     const value = fields[fields.length - 1] ?? "";
-    // By length first: most names are none of these.
+    // Compared by length first: most names are none of these.
     if (name.length === 14 && name.toLowerCase() === "content-length") {
-      if (framing !== "none" || !/^\d{1,15}$/.test(value)) throw new MalformedResponse();
+      if (framing !== "none" || !/^\d{1,15}$/.test(value)) throw malformed();
       framing = Number(value);
     } else if (name.length === 17 && name.toLowerCase() === "transfer-encoding") {
-      // Taken off with the connection it belongs to, another coding would leave its bytes behind as content.
-      if (framing !== "none" || minor === 0 || value.toLowerCase() !== "chunked") throw new MalformedResponse();
+      // Transfer-Encoding is removed as hop-by-hop, so the bytes of any other coding would pass for content.
+      if (framing !== "none" || minor === 0 || value.toLowerCase() !== "chunked") throw malformed();
       framing = "chunked";
     } else if (name.length === 10 && name.toLowerCase() === "connection") {
       closes ||= /(?:^|[\t ,])close(?:$|[\t ,])/i.test(value);
@@ -254,9 +248,9 @@ function parseStatusLine(text: string, end: number): { minor: number; status: nu
   const minor = text.charCodeAt(7) - 48;
   const status = Number(text.slice(9, 12));
   const isWhole = end === 12 || (end > 12 && text[12] === " ");
-  if (!text.startsWith(start) || minor < 0 || minor > 9 || text[8] !== " " || !isWhole) throw new MalformedResponse();
-  // RFC 9110, 15: nobody knows what any other number means, and HTTP/2 cannot carry it.
-  if (!/^[1-5]\d\d$/.test(text.slice(9, 12))) throw new MalformedResponse();
+  if (!text.startsWith(start) || minor < 0 || minor > 9 || text[8] !== " " || !isWhole) throw malformed();
+  // Other numbers have no meaning (RFC 9110, 15), and Node's HTTP/2 refuses to send them.
+  if (!/^[1-5]\d\d$/.test(text.slice(9, 12))) throw malformed();
   return { minor, status, reason: text.slice(13, end) };
 }
 
@@ -268,6 +262,6 @@ function endOfLine(text: string, from: number): number {
 function readField(text: string, from: number, to: number, fields: string[]): void {
   const colon = text.indexOf(":", from);
   const name = text.slice(from, colon);
-  if (colon === -1 || colon >= to || !token.test(name)) throw new MalformedResponse();
+  if (colon === -1 || colon >= to || !token.test(name)) throw malformed();
   fields.push(name, trimBlanks(text, colon + 1, to));
 }

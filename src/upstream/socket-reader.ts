@@ -1,28 +1,25 @@
-// A socket to the upstream and the bytes that come from it. A plain one is read past Node's streams, which take a fresh
-// 64 KiB from the system for each read: here it is the same memory, as long as nobody keeps what was in it, and what is
-// kept of it pins no more than twice its size.
+// Reads a socket to the upstream. A plain socket is read without Node's streams, which allocate 64 KiB for each read: here
+// the same buffer is read into again, unless the reader keeps its bytes. Bytes that are kept hold at most twice their
+// size in memory.
 import { connect, type Socket, type TcpNetConnectOpts } from "node:net";
 
-/**
- * Returns what becomes of the bytes: `read` ones are read over, `kept` ones never, `lent` ones when they have been
- * reclaimed.
- */
+/** Says when the memory of the bytes may be read into again: `read` at once, `kept` never, `lent` after `reclaim`. */
 export type OnBytes = (bytes: Buffer) => "read" | "kept" | "lent";
 
 const bufferBytes = 64 * 1024;
 
-/** Of a piece with less than this left behind it, the rest is given up: reads are to stay large. */
+/** A rest smaller than this is not read into, so that reads stay large. */
 const minBufferBytes = bufferBytes / 2;
 
 export class SocketReader {
   readonly socket: Socket;
-  /** It is read into memory of ours. */
+  /** It is read into a buffer of ours, not as a stream. */
   readonly #isOwn: boolean;
   #buffer: Uint8Array | null = null;
   #onBytes: OnBytes | null = null;
-  /** What was lent last, if nothing else is in its memory. */
+  /** The buffer that was lent last, if it holds nothing else. */
   #lent: Uint8Array | null = null;
-  /** To be read into next. */
+  /** The buffer for the next read. */
   #spare: Uint8Array | null = null;
 
   private constructor(socket: Socket | ((reader: SocketReader) => Socket)) {
@@ -30,12 +27,12 @@ export class SocketReader {
     this.socket = typeof socket === "function" ? socket(this) : socket;
   }
 
-  /** Opens a connection. It cannot be handed over to anybody who reads it as a stream. */
+  /** Opens a connection. Its socket cannot be read as a stream later. */
   static connect(options: TcpNetConnectOpts): SocketReader {
     return new SocketReader((reader) => connect({ ...options, onread: reader.#memory }));
   }
 
-  /** Of a socket that is read as a stream. */
+  /** Reads a socket as a stream. */
   static over(socket: Socket): SocketReader {
     return new SocketReader(socket);
   }
@@ -51,13 +48,13 @@ export class SocketReader {
     this.socket.off("data", this.#onData);
   }
 
-  /** Nobody uses any more what was lent since it was forgotten last. */
+  /** The bytes that were lent are not in use any more. */
   reclaim(): void {
     this.#spare = this.#lent ?? this.#spare;
     this.#lent = null;
   }
 
-  /** What was lent is not given back. */
+  /** The bytes that were lent stay in use: their buffer is not read into again. */
   forget(): void {
     this.#lent = null;
     this.#spare = null;
@@ -85,7 +82,7 @@ export class SocketReader {
   }
 }
 
-/** Small pieces that wait for a slow reader share one buffer: each with one of its own would take a thousand times its size. */
+/** Small pieces that are kept share one buffer; a buffer for each could take a thousand times its size. */
 function behind(memory: Uint8Array, count: number): Buffer | null {
   const left = memory.length - count;
   return left < minBufferBytes ? null : Buffer.from(memory.buffer, memory.byteOffset + count, left);

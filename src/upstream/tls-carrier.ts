@@ -1,24 +1,17 @@
-// TLS over a TCP connection, with the one thing Node does not tell: whether the upstream ended it (close_notify), or
-// somebody on the way did, who may cut a response that has no length in half (RFC 8446, 6.1). The second is an error
-// here. For that the bytes of the connection pass through a stream of our own, which sees their end.
+// TLS over a TCP connection that reports truncation: Node does not tell whether the upstream ended TLS (close_notify) or
+// somebody on the way closed the connection, who could cut off a response without a length (RFC 8446, 6.1). The second is
+// an error here. To see it, the bytes of the connection pass through a stream of ours.
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
-
-export class TlsTruncated extends Error {
-  readonly code = "TLS_TRUNCATED";
-
-  constructor() {
-    super("The connection ended without an end of TLS.");
-  }
-}
+import { UpstreamFailure } from "./upstream-failure.ts";
 
 /** `raw` is connected; it is closed with what is returned. */
 export function connectTls(raw: Socket, options: ConnectionOptions): TLSSocket {
   const carrier = carry(raw);
-  // First of its listeners: those behind it take every end for an end of TLS.
+  // Must be the first listener: Node's own take every end for the end of TLS.
   carrier.once("end", () => {
-    if (!hasEnded(socket)) socket.destroy(new TlsTruncated());
+    if (!hasEnded(socket)) socket.destroy(new UpstreamFailure("TLS_TRUNCATED"));
   });
   const socket = connect({ ...options, socket: carrier });
   raw.on("error", (error) => socket.destroy(error));
@@ -46,7 +39,7 @@ function carry(raw: Socket): Duplex {
   return carrier;
 }
 
-/** Whether TLS has come to its end, though the reader may not have got there. */
+/** Whether a close_notify has come, even if the reader has not read up to it. */
 function hasEnded(socket: TLSSocket): boolean {
   const { _readableState: state } = socket as unknown as { readonly _readableState: { readonly ended: boolean } };
   return state.ended;

@@ -1,11 +1,11 @@
-// Two sockets made one: bytes pass in order and unchanged, each direction as fast as its reader takes them, an end in
-// one direction is passed on while the other goes on, and when either side breaks, both are gone. Nothing is read into
-// them.
+// Joins two sockets: bytes pass in order and unchanged, each direction as fast as its reader takes them. An end in one
+// direction is passed on while the other direction goes on; if one side breaks, both are closed. The bytes are not
+// looked at.
 import type { Socket } from "node:net";
 import type { TunnelEnd, TunnelEndReason } from "../core/tunnel-end.ts";
 
 export interface TunnelOptions {
-  /** How long no byte may pass in either direction. */
+  /** The longest time without a byte in either direction. */
   readonly idleTimeoutMs: number;
   readonly nowMs: () => number;
   /** Called once, when both sockets are closed. */
@@ -18,7 +18,7 @@ export class Tunnel {
   readonly #timer: NodeJS.Timeout;
   readonly #startedMs: number;
   readonly #bytes = { client: 0, upstream: 0 };
-  /** What came first; everything after it follows from it. */
+  /** The first thing that happened; what comes later is its consequence. */
   #reason: TunnelEndReason | null = null;
   #closed = 0;
 
@@ -37,10 +37,10 @@ export class Tunnel {
     const [client, upstream] = this.#sockets;
     for (const socket of this.#sockets) {
       socket.allowHalfOpen = true;
-      // What idles is known here; a timeout from before, when the socket spoke HTTP, says nothing.
+      // The tunnel has an idle timer of its own; one that was set for HTTP no longer applies.
       socket.setTimeout(0);
       socket.setNoDelay(true);
-      // A break is told by "close".
+      // "close" follows, and ends the tunnel.
       socket.on("error", ignoreBreak);
       socket.once("close", this.#onClose);
     }
@@ -50,7 +50,7 @@ export class Tunnel {
     }
     this.#carry("client", client, upstream);
     this.#carry("upstream", upstream, client);
-    // Lost between the answer and now.
+    // One side may have closed since the 101.
     if (client.destroyed || upstream.destroyed) this.destroy();
   }
 
@@ -72,7 +72,7 @@ export class Tunnel {
       this.#reason ??= `${side}_closed`;
       to.end();
     });
-    // One that is neither ended nor broken by its other side was closed here, because the gateway ends.
+    // A socket that closes first without an end or an error was closed by the gateway, which is stopping.
     from.once("close", () => {
       this.#reason ??= from.errored === null ? "drain" : `${side}_broken`;
     });
@@ -93,7 +93,7 @@ export class Tunnel {
     this.#options.onEnd({ reason: this.#reason ?? "drain", durationMs, clientBytes, upstreamBytes });
   };
 
-  /** A socket whose both directions ended well closes by itself; what it sent may still be on its way to the other. */
+  /** A socket closes by itself after both directions have ended; its last bytes may still be on their way to the other. */
   #endOther(other: Socket, closed: Socket): void {
     if (closed.readableEnded && closed.writableFinished) other.end();
     else other.destroy();

@@ -1,12 +1,13 @@
-// The connections that leave HTTP: each has one to the upstream of its own, opened for it and never used for anything
-// else. At most `maxTunnels` at once, the ones that wait for the upstream's answer included; who comes later is told at
-// once.
+// The connections that leave HTTP: each tunnel has a connection to the upstream of its own, opened for it and used for
+// nothing else. At most `maxTunnels` at once, those included that wait for the upstream's response; one more is refused
+// at once.
 import type { Socket } from "node:net";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { TunnelFigures } from "../core/upstream.ts";
 import type { Endpoints } from "./endpoints.ts";
 import { Tunnel } from "./tunnel.ts";
 import { type Connections, type PoolWaiter, UpstreamConnection } from "./upstream-connection.ts";
+import { UpstreamFailure } from "./upstream-failure.ts";
 
 export interface TunnelsOptions {
   readonly endpoints: Endpoints;
@@ -14,64 +15,64 @@ export interface TunnelsOptions {
   readonly maxTunnels: number;
   readonly idleTimeoutMs: number;
   readonly nowMs: () => number;
-  /** Told once of each that was open. */
+  /** Called once for each tunnel that was open. */
   readonly onEnd: (end: TunnelEnd) => void;
 }
 
 export class Tunnels implements Connections {
   readonly #options: TunnelsOptions;
-  /** With what gives the attempt up. */
+  /** Each with the function that cancels the opening. */
   readonly #opening = new Map<PoolWaiter, () => void>();
-  readonly #asking = new Set<UpstreamConnection>();
+  /** Waiting for the upstream's response. */
+  readonly #requesting = new Set<UpstreamConnection>();
   readonly #open = new Set<Tunnel>();
 
   constructor(options: TunnelsOptions) {
     this.#options = options;
   }
 
-  /** Tells at once if there are as many as there may be. */
-  acquire(seeker: PoolWaiter): void {
+  acquire(waiter: PoolWaiter): void {
     const { endpoints, maxTunnels, responseTimeoutMs } = this.#options;
-    if (this.#opening.size + this.#asking.size + this.#open.size >= maxTunnels) {
-      seeker.onNoConnection(null);
+    if (this.#opening.size + this.#requesting.size + this.#open.size >= maxTunnels) {
+      waiter.onNoConnection(null);
       return;
     }
     const endpoint = endpoints.choose();
     if (endpoint === null) {
-      seeker.onNoConnection(endpoints.noAddress());
+      waiter.onNoConnection(new UpstreamFailure("ENOTFOUND"));
       return;
     }
-    // The tunnel passes the end of one direction on and keeps the other.
+    // Half-open: the tunnel passes the end of one direction on and keeps the other.
     const options = { allowHalfOpen: true };
-    const giveUp = endpoints.open(endpoint, options, {
+    const cancelOpening = endpoints.open(endpoint, options, {
       onOpened: (opened) => {
-        this.#opening.delete(seeker);
+        this.#opening.delete(waiter);
         const connection = new UpstreamConnection(opened, { responseTimeoutMs });
-        this.#asking.add(connection);
-        seeker.onConnection(connection);
+        this.#requesting.add(connection);
+        waiter.onConnection(connection);
       },
       onFailed: (error, at) => {
-        this.#opening.delete(seeker);
-        seeker.onNoConnection(error, at);
+        this.#opening.delete(waiter);
+        waiter.onNoConnection(error, at);
       },
     });
-    this.#opening.set(seeker, giveUp);
-    seeker.onOpening();
+    this.#opening.set(waiter, cancelOpening);
+    waiter.onOpening();
   }
 
-  leave(seeker: PoolWaiter): void {
-    this.#opening.get(seeker)?.();
-    this.#opening.delete(seeker);
+  cancel(waiter: PoolWaiter): void {
+    this.#opening.get(waiter)?.();
+    this.#opening.delete(waiter);
   }
 
-  /** It was no tunnel after all, or has become one by now: the request on it is over. */
+  /** The request on the connection is over. If it became a tunnel, its socket has left the connection. */
   release(connection: UpstreamConnection): void {
-    this.#options.endpoints.endLease(connection);
-    this.#asking.delete(connection);
+    this.#options.endpoints.endRequest(connection);
+    this.#requesting.delete(connection);
     connection.abort();
   }
 
-  /** `early` is what the client sent before the upstream had answered; `id` is that of its request. */
+  /** `early` is what the client sent before the upstream's response; `id` is the request's. */
   join(client: Socket, upstream: Socket, early: readonly Buffer[], id: string): void {
     const { idleTimeoutMs, nowMs } = this.#options;
     const onEnd = (end: Omit<TunnelEnd, "id">): void => {
@@ -84,15 +85,15 @@ export class Tunnels implements Connections {
   }
 
   figures(): TunnelFigures {
-    return { opening: this.#opening.size + this.#asking.size, open: this.#open.size };
+    return { opening: this.#opening.size + this.#requesting.size, open: this.#open.size };
   }
 
   close(): void {
     for (const tunnel of this.#open) tunnel.destroy();
-    for (const seeker of [...this.#opening.keys()]) {
-      this.leave(seeker);
-      seeker.onNoConnection(null);
+    for (const waiter of [...this.#opening.keys()]) {
+      this.cancel(waiter);
+      waiter.onNoConnection(null);
     }
-    for (const connection of this.#asking) connection.abort();
+    for (const connection of this.#requesting) connection.abort();
   }
 }

@@ -1,70 +1,37 @@
-// One open connection to one address of the upstream, and how a request gets it and leaves it.
+// A connection to one address of the upstream, and the interfaces by which a request gets one and gives it back.
 import type { Endpoint, EndpointConnection } from "./endpoint.ts";
 import type { Opened } from "./endpoints.ts";
-import { Http1Connection, type ResponseHandler } from "./http1-connection.ts";
-import type { UpstreamRequest } from "./upstream-request.ts";
+import { Http1Connection } from "./http1-connection.ts";
 
 export interface UpstreamConnectionOptions {
   readonly responseTimeoutMs: number;
   readonly onClose?: (connection: UpstreamConnection) => void;
 }
 
-export class UpstreamConnection implements EndpointConnection {
+export class UpstreamConnection extends Http1Connection implements EndpointConnection {
   readonly endpoint: Endpoint;
   isProbe: boolean;
-  isClosed = false;
-  readonly #http: Http1Connection;
 
   constructor({ reader, endpoint, isProbe }: Opened, { responseTimeoutMs, onClose }: UpstreamConnectionOptions) {
+    super(reader, { responseTimeoutMs, onClose: () => onClose?.(this) });
     this.endpoint = endpoint;
     this.isProbe = isProbe;
-    this.#http = new Http1Connection(reader, {
-      responseTimeoutMs,
-      onClose: () => {
-        this.isClosed = true;
-        onClose?.(this);
-      },
-    });
-  }
-
-  /** Whether a request that is sent now may meet the close of an idle connection. */
-  get isReused(): boolean {
-    return this.#http.isReused;
-  }
-
-  send(request: UpstreamRequest, handler: ResponseHandler): void {
-    this.#http.send(request, handler);
-  }
-
-  pause(): void {
-    this.#http.pause();
-  }
-
-  /** `isFlushed`: nothing that was handed on is kept any more. */
-  resume(isFlushed: boolean): void {
-    this.#http.resume(isFlushed);
-  }
-
-  /** Takes back what was sent; its handler hears nothing more. A socket that was handed out is not reached. */
-  abort(): void {
-    this.#http.abort();
   }
 }
 
-/** A request in want of a connection. After it asked, one of the last two is called, once, unless it leaves first. */
+/** A request that needs a connection. `acquire` leads to one call of onConnection or onNoConnection, unless cancelled. */
 export interface PoolWaiter {
-  /** A connection is being opened for it: from now on it is the upstream that is waited for. */
+  /** A connection is being opened for it: the time that passes from now on is the upstream's. */
   onOpening(): void;
   onConnection(connection: UpstreamConnection): void;
-  /** Null: there are too many. `at`: where it was to lead. */
+  /** Null: the bound on connections or on waiting requests is reached. `at`: the address that failed. */
   onNoConnection(error: Error | null, at?: Endpoint): void;
 }
 
-/** Where a request gets its connection, and leaves it. */
 export interface Connections {
-  acquire(seeker: PoolWaiter): void;
-  /** Does nothing after the seeker was answered. */
-  leave(seeker: PoolWaiter): void;
-  /** The request is over; the connection is used again unless it is closed. */
+  acquire(waiter: PoolWaiter): void;
+  /** Withdraws what `acquire` asked for. Does nothing if it has been answered. */
+  cancel(waiter: PoolWaiter): void;
+  /** Takes a connection back when its request is over; it is used again unless it is closed. */
   release(connection: UpstreamConnection): void;
 }

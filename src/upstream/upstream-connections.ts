@@ -1,7 +1,7 @@
-// At most `maxConnections` connections to the upstream, to all of its addresses together, each carrying one request at a
-// time and kept for the next one. As many requests again may wait for a free one, for at most the connect timeout; who
-// comes later or waits longer is told that the gateway is overloaded. Of an address, the connection used last is used
-// first, so spare ones fall idle and close.
+// The connection pool: at most `maxConnections` connections to all addresses of the upstream together. Each carries one
+// request at a time and is kept for the next one. At most as many requests wait for a connection, each at most the connect
+// timeout; a request beyond that is told that there is none. The connection that was used last is used first, so that
+// those that are not needed become idle and close.
 import type { ConnectionFigures } from "../core/upstream.ts";
 import type { Endpoint, EndpointConnection } from "./endpoint.ts";
 import type { Endpoints } from "./endpoints.ts";
@@ -11,6 +11,7 @@ import {
   UpstreamConnection,
   type UpstreamConnectionOptions,
 } from "./upstream-connection.ts";
+import { UpstreamFailure } from "./upstream-failure.ts";
 
 export interface UpstreamConnectionsOptions {
   readonly endpoints: Endpoints;
@@ -24,60 +25,60 @@ export class UpstreamConnections implements Connections {
   readonly #endpoints: Endpoints;
   readonly #connectionOptions: UpstreamConnectionOptions;
   readonly #all = new Set<EndpointConnection>();
-  /** With what gives the attempt up. */
+  /** Each with the function that cancels the opening. */
   readonly #opening = new Map<PoolWaiter, () => void>();
-  /** In the order they came. */
+  /** In order of arrival. */
   readonly #waiting = new Map<PoolWaiter, NodeJS.Timeout>();
 
   constructor(options: UpstreamConnectionsOptions) {
     this.#options = options;
     this.#connectionOptions = {
       responseTimeoutMs: options.responseTimeoutMs,
-      // One that closes under a request is that request's until it is released.
+      // A connection that closes during a request is removed when that request releases it.
       onClose: (connection) => {
-        if (connection.endpoint.idle.includes(connection)) this.#drop(connection);
+        if (connection.endpoint.idle.includes(connection)) this.#remove(connection);
       },
     };
     this.#endpoints = options.endpoints;
-    this.#endpoints.onGone(({ idle }) => {
-      for (const connection of [...idle]) this.#drop(connection);
+    this.#endpoints.onRemoved(({ idle }) => {
+      for (const connection of [...idle]) this.#remove(connection);
     });
   }
 
-  /** Answers at once if a connection is free, or if there can be none. */
-  acquire(seeker: PoolWaiter): void {
+  /** Calls the waiter at once if a connection is idle, or if there can be none. */
+  acquire(waiter: PoolWaiter): void {
     const endpoint = this.#endpoints.choose();
-    if (endpoint === null) seeker.onNoConnection(this.#endpoints.noAddress());
-    else if (endpoint.idle.length > 0) this.#lend(endpoint, seeker);
-    else if (this.#hasRoom()) this.#give(endpoint, seeker);
-    else if (this.#waiting.size >= this.#options.maxConnections) seeker.onNoConnection(null);
-    else this.#wait(seeker);
+    if (endpoint === null) waiter.onNoConnection(new UpstreamFailure("ENOTFOUND"));
+    else if (endpoint.idle.length > 0) this.#assignIdle(endpoint, waiter);
+    else if (this.#hasRoom()) this.#assign(endpoint, waiter);
+    else if (this.#waiting.size >= this.#options.maxConnections) waiter.onNoConnection(null);
+    else this.#wait(waiter);
   }
 
-  leave(seeker: PoolWaiter): void {
-    this.#stopWaiting(seeker);
-    const giveUp = this.#opening.get(seeker);
-    if (giveUp === undefined) return;
-    this.#opening.delete(seeker);
-    giveUp();
-    this.#serve();
+  cancel(waiter: PoolWaiter): void {
+    this.#stopWaiting(waiter);
+    const cancelOpening = this.#opening.get(waiter);
+    if (cancelOpening === undefined) return;
+    this.#opening.delete(waiter);
+    cancelOpening();
+    this.#serveWaiting();
   }
 
   release(connection: UpstreamConnection): void {
-    this.#endpoints.endLease(connection);
-    if (connection.isClosed || connection.endpoint.isGone) this.#drop(connection);
+    this.#endpoints.endRequest(connection);
+    if (connection.isClosed || connection.endpoint.isRemoved) this.#remove(connection);
     else connection.endpoint.idle.push(connection);
-    if (this.#waiting.size > 0) this.#serve();
+    if (this.#waiting.size > 0) this.#serveWaiting();
   }
 
-  /** In place of a connection that was closed: a new one, before anybody who waits. */
-  replace(connection: UpstreamConnection, seeker: PoolWaiter): void {
-    this.#endpoints.endLease(connection);
-    this.#drop(connection);
-    this.#open(this.#endpoints.choose() ?? connection.endpoint, seeker);
+  /** Opens a connection in place of one that was closed, before any request that waits gets one. */
+  replace(connection: UpstreamConnection, waiter: PoolWaiter): void {
+    this.#endpoints.endRequest(connection);
+    this.#remove(connection);
+    this.#open(this.#endpoints.choose() ?? connection.endpoint, waiter);
   }
 
-  /** It was new, and reset before a byte of an answer. */
+  /** Notes that a new connection was reset before a byte of a response. */
   resetUnanswered(connection: UpstreamConnection | null): void {
     if (connection !== null) this.#endpoints.resetUnanswered(connection.endpoint);
   }
@@ -87,11 +88,11 @@ export class UpstreamConnections implements Connections {
     return { active: this.#all.size + this.#opening.size - idle, idle, waiting: this.#waiting.size };
   }
 
-  /** Closes the idle connections and breaks the others. */
+  /** Closes all connections, those with a request too. */
   close(): void {
-    for (const seeker of [...this.#waiting.keys(), ...this.#opening.keys()]) {
-      this.leave(seeker);
-      seeker.onNoConnection(null);
+    for (const waiter of [...this.#waiting.keys(), ...this.#opening.keys()]) {
+      this.cancel(waiter);
+      waiter.onNoConnection(null);
     }
     for (const connection of this.#all) connection.abort();
   }
@@ -104,51 +105,51 @@ export class UpstreamConnections implements Connections {
     return !this.#isFull() || this.#endpoints.all.some(({ idle }) => idle.length > 0);
   }
 
-  /** There is room. */
-  #give(chosen: Endpoint, seeker: PoolWaiter): void {
+  /** Only if there is room. */
+  #assign(chosen: Endpoint, waiter: PoolWaiter): void {
     const endpoint = this.#isFull() && chosen.idle.length === 0 ? this.#endpoints.chooseIdle() : chosen;
     if (endpoint !== null && endpoint.idle.length > 0) {
-      this.#lend(endpoint, seeker);
+      this.#assignIdle(endpoint, waiter);
       return;
     }
     if (this.#isFull()) {
-      // What is kept for an address that is not to be used now makes room.
+      // Only ejected addresses have idle connections: one of those is closed to make room.
       const spare = this.#endpoints.all.find(({ idle }) => idle.length > 0)?.idle[0];
-      if (spare !== undefined) this.#drop(spare);
+      if (spare !== undefined) this.#remove(spare);
     }
-    this.#open(chosen, seeker);
+    this.#open(chosen, waiter);
   }
 
-  #lend(endpoint: Endpoint, seeker: PoolWaiter): void {
+  #assignIdle(endpoint: Endpoint, waiter: PoolWaiter): void {
     const connection = endpoint.idle.pop() as UpstreamConnection;
-    this.#endpoints.lend(connection);
-    seeker.onConnection(connection);
+    this.#endpoints.beginRequest(connection);
+    waiter.onConnection(connection);
   }
 
-  #open(endpoint: Endpoint, seeker: PoolWaiter): void {
-    const giveUp = this.#endpoints.open(
+  #open(endpoint: Endpoint, waiter: PoolWaiter): void {
+    const cancelOpening = this.#endpoints.open(
       endpoint,
       { allowHalfOpen: false },
       {
         onOpened: (opened) => {
-          this.#opening.delete(seeker);
+          this.#opening.delete(waiter);
           const connection = new UpstreamConnection(opened, this.#connectionOptions);
           this.#all.add(connection);
-          seeker.onConnection(connection);
+          waiter.onConnection(connection);
         },
         onFailed: (error, at) => {
-          this.#opening.delete(seeker);
-          seeker.onNoConnection(error, at);
-          this.#serve();
+          this.#opening.delete(waiter);
+          waiter.onNoConnection(error, at);
+          this.#serveWaiting();
         },
       },
     );
-    this.#opening.set(seeker, giveUp);
-    seeker.onOpening();
+    this.#opening.set(waiter, cancelOpening);
+    waiter.onOpening();
   }
 
-  /** Closes it, if it is not closed. */
-  #drop(connection: EndpointConnection): void {
+  /** Takes a connection out of the pool, and closes it if it is open. */
+  #remove(connection: EndpointConnection): void {
     const { idle } = connection.endpoint;
     const at = idle.indexOf(connection);
     if (at !== -1) idle.splice(at, 1);
@@ -156,25 +157,25 @@ export class UpstreamConnections implements Connections {
     if (!connection.isClosed) connection.abort();
   }
 
-  #serve(): void {
-    for (const seeker of [...this.#waiting.keys()]) {
+  #serveWaiting(): void {
+    for (const waiter of [...this.#waiting.keys()]) {
       const endpoint = this.#endpoints.choose();
       if (endpoint === null || !this.#hasRoom()) return;
-      // One before it may have taken it along.
-      if (this.#stopWaiting(seeker)) this.#give(endpoint, seeker);
+      // Serving one waiter may have cancelled another.
+      if (this.#stopWaiting(waiter)) this.#assign(endpoint, waiter);
     }
   }
 
-  #wait(seeker: PoolWaiter): void {
+  #wait(waiter: PoolWaiter): void {
     const timer = setTimeout(() => {
-      this.#waiting.delete(seeker);
-      seeker.onNoConnection(null);
+      this.#waiting.delete(waiter);
+      waiter.onNoConnection(null);
     }, this.#options.connectTimeoutMs);
-    this.#waiting.set(seeker, timer);
+    this.#waiting.set(waiter, timer);
   }
 
-  #stopWaiting(seeker: PoolWaiter): boolean {
-    clearTimeout(this.#waiting.get(seeker));
-    return this.#waiting.delete(seeker);
+  #stopWaiting(waiter: PoolWaiter): boolean {
+    clearTimeout(this.#waiting.get(waiter));
+    return this.#waiting.delete(waiter);
   }
 }

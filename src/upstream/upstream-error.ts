@@ -1,11 +1,12 @@
-// One place that turns what the connection and the kernel say into the closed set of reasons and the answer to the client.
+// Turns errors of the connection and of the system into the closed set of reasons, and a reason into the reply to the
+// client.
 import { failureCode } from "../core/failure.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
 import { TlsRefused } from "./upstream-tls.ts";
 
 const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
-  // The gateway's own want of files or memory says nothing of the upstream.
+  // The gateway itself has no files or memory left, which says nothing about the upstream.
   EMFILE: "overloaded",
   ENFILE: "overloaded",
   ENOBUFS: "overloaded",
@@ -22,7 +23,7 @@ const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   EPROTO: "tls",
   TLS_TRUNCATED: "closed_early",
   UPSTREAM_CLOSED_EARLY: "closed_early",
-  // As a rule the last words of an upstream that closes an idle connection.
+  // Usually sent by an upstream that closes an idle connection.
   UPSTREAM_UNSOLICITED_RESPONSE: "closed_early",
   UPSTREAM_RESPONSE_TIMEOUT: "response_timeout",
   UPSTREAM_BODY_TIMEOUT: "body_timeout",
@@ -30,30 +31,6 @@ const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   ERR_MALFORMED_RESPONSE: "malformed",
   ERR_BAD_INTERIM_RESPONSE: "malformed",
 };
-
-export type UpstreamFailureCode =
-  | "UPSTREAM_CLOSED_EARLY"
-  | "UPSTREAM_RESPONSE_TIMEOUT"
-  | "UPSTREAM_BODY_TIMEOUT"
-  | "UPSTREAM_UNSOLICITED_RESPONSE";
-
-export class UpstreamFailure extends Error {
-  readonly code: UpstreamFailureCode;
-
-  constructor(code: UpstreamFailureCode) {
-    super("The upstream did not answer, or not to the end.");
-    this.code = code;
-  }
-}
-
-/** A 101 to a request that asked for no other protocol, or interim responses without end. */
-export class BadInterimResponse extends Error {
-  readonly code = "ERR_BAD_INTERIM_RESPONSE";
-
-  constructor() {
-    super("The upstream sent an interim response that it may not send.");
-  }
-}
 
 export function upstreamErrorCode(error: Error): string {
   if (error instanceof TlsRefused) return error.why;

@@ -1,16 +1,15 @@
-// A request as it goes to the upstream, and its head as text: the fields as they were given, then what concerns the
-// connection and the framing.
+// A request to the upstream, and its head as text: the given fields, then those for framing and for the connection.
 
 export interface UpstreamRequest {
   readonly method: string;
   /** Origin form, or `*`. */
   readonly path: string;
-  /** Names and values alternating; none about the connection or about chunks. A body without a length goes in chunks. */
+  /** Names and values alternating, without hop-by-hop fields. A body without Content-Length is sent in chunks. */
   readonly fields: readonly string[];
   readonly body: BodySource | Buffer | null;
-  /** The upstream is asked to close the connection behind the response. */
+  /** The upstream is asked to close the connection after the response. */
   readonly isLast: boolean;
-  /** What is offered as Upgrade; empty if the request stays HTTP. */
+  /** The value of Upgrade; empty if the request stays HTTP. */
   readonly upgrade: string;
 }
 
@@ -23,7 +22,7 @@ export interface BodySource {
 const keepAlive = "Connection: keep-alive\r\n\r\n";
 const close = "Connection: close\r\n\r\n";
 
-/** One character is one byte. `isChunked`: its body goes in chunks, having no length. */
+/** Each character is one byte. `isChunked`: the body has no length and is sent in chunks. */
 export function serializeHead(request: UpstreamRequest, isChunked: boolean): string {
   const { method, path, fields, isLast, upgrade } = request;
   let text = `${method} ${path} HTTP/1.1\r\n`;

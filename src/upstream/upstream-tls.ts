@@ -1,5 +1,5 @@
-// TLS to the upstream: which authorities are trusted, which name is expected, and the gateway's own certificate. A change of
-// the files counts for new connections.
+// TLS to the upstream: the authorities that are trusted, the name that is expected, and the gateway's own certificate. A
+// change of the files applies to new connections.
 import { isIP, type Socket } from "node:net";
 import type { SecureContext, TLSSocket } from "node:tls";
 import type { Watched } from "../core/file-group.ts";
@@ -8,7 +8,7 @@ import { connectTls } from "./tls-carrier.ts";
 
 /** The upstream's certificate is not trusted. */
 export class TlsRefused extends Error {
-  /** Such as CERT_HAS_EXPIRED. */
+  /** A code such as CERT_HAS_EXPIRED. */
   readonly why: string;
 
   constructor(cause: Error) {
@@ -20,7 +20,7 @@ export class TlsRefused extends Error {
 export class UpstreamTls {
   readonly #files: Watched<SecureContext>;
   readonly #isVerified: boolean;
-  /** For the handshake and for the certificate. */
+  /** Sent in the handshake and expected in the certificate. */
   readonly #name: string;
   #session: Buffer | null = null;
 
@@ -30,12 +30,12 @@ export class UpstreamTls {
     this.#isVerified = !settings.insecureSkipVerify;
     this.#name = (settings.serverName ?? host).replace(/\.$/, "");
     files.onChange = () => {
-      // It was agreed on with the authorities from before.
+      // The session was checked against the authorities from before.
       this.#session = null;
     };
   }
 
-  /** A connection over `raw`, whose handshake is still to come. */
+  /** Returns a TLS socket over `raw`; its handshake has not taken place yet. */
   over(raw: Socket): TLSSocket {
     const context = this.#files.value;
     const socket = connectTls(raw, {

@@ -1,15 +1,16 @@
-// The upstream as the rest of the gateway has it: its addresses, a pool of connections to them for requests and one
-// connection for each tunnel, all opened in the same way, and closed together.
+// Opens the upstream: its addresses, the connection pool for requests, the tunnels, and the health check.
+import { setTimeout as sleep } from "node:timers/promises";
 import type { SecureContext } from "node:tls";
 import type { Watched } from "../core/file-group.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import {
   type AddressFigures,
+  type EndpointEvents,
   type UpstreamErrorReason,
+  type UpstreamEvents,
   type UpstreamSettings,
   upstreamTargets,
 } from "../core/upstream.ts";
-import type { EndpointEvents } from "./endpoint.ts";
 import { Endpoints } from "./endpoints.ts";
 import { HealthCheck } from "./health-check.ts";
 import { NameLookup, type NameOptions } from "./name-lookup.ts";
@@ -21,9 +22,9 @@ export interface Upstream {
   readonly connections: UpstreamConnections;
   readonly tunnels: Tunnels;
   addresses(): AddressFigures;
-  /** The addresses are asked no more how they are. */
+  /** Stops the health checks. */
   stopChecking(): void;
-  /** Closes the idle connections and breaks the others. */
+  /** Closes all connections, those with a request too. */
   close(): void;
 }
 
@@ -37,12 +38,7 @@ export interface UpstreamOptions {
   readonly tlsFiles: Watched<SecureContext> | null;
 }
 
-export interface UpstreamEvents extends EndpointEvents {
-  readonly onLookupFailed: (name: string, error: Error, isKnown: boolean) => void;
-  readonly onLookupRecovered: (name: string) => void;
-}
-
-/** Connects to nobody yet; waits for names to be looked up, though no longer than for a connection. */
+/** Waits for the names to be looked up, at most the connect timeout, and opens no connection. */
 export async function openUpstream(
   settings: UpstreamSettings,
   options: UpstreamOptions,
@@ -50,14 +46,10 @@ export async function openUpstream(
 ): Promise<Upstream> {
   const { host, targets } = upstreamTargets(settings);
   const { connectTimeoutMs, responseTimeoutMs } = settings;
+  const { nowMs } = options;
   const tls = options.tlsFiles === null ? null : new UpstreamTls(settings.tls, host, options.tlsFiles);
   const counted = counting(events);
-  const endpoints = new Endpoints({
-    tls,
-    connectTimeoutMs,
-    nowMs: options.nowMs,
-    ...counted.events,
-  });
+  const endpoints = new Endpoints({ ...counted.events, tls, connectTimeoutMs, nowMs });
   const connections = new UpstreamConnections({ ...settings, endpoints });
   const tunnels = new Tunnels({ ...options, endpoints, responseTimeoutMs });
   const names = new NameLookup({
@@ -67,10 +59,9 @@ export async function openUpstream(
     onFailed: events.onLookupFailed,
     onRecovered: events.onLookupRecovered,
   });
-  await withinMs(names.start(), connectTimeoutMs);
+  await Promise.race([names.start(), sleep(connectTimeoutMs, undefined, { ref: false })]);
   const { path, ...times } = settings.healthCheck;
   const urlHost = new URL(settings.url).host;
-  const { nowMs } = options;
   const check =
     path === null
       ? null
@@ -100,34 +91,24 @@ export async function openUpstream(
   };
 }
 
-/** The same events, with figures that count what is to be counted of them. */
-function counting({ onFailover, onEjected, onRestored, onUnhealthy, onHealthy }: EndpointEvents) {
+/** The events of `inner`, and figures that count them. */
+function counting(inner: EndpointEvents) {
   const failovers = new Map<UpstreamErrorReason, number>();
   const figures = { ejections: 0, failovers };
   const events: EndpointEvents = {
+    ...inner,
     onFailover(address, reason, ...failover) {
       failovers.set(reason, (failovers.get(reason) ?? 0) + 1);
-      onFailover(address, reason, ...failover);
+      inner.onFailover(address, reason, ...failover);
     },
     onEjected(...ejection) {
       figures.ejections += 1;
-      onEjected(...ejection);
+      inner.onEjected(...ejection);
     },
-    onRestored,
     onUnhealthy(...fault) {
       figures.ejections += 1;
-      onUnhealthy(...fault);
+      inner.onUnhealthy(...fault);
     },
-    onHealthy,
   };
   return { events, figures };
-}
-
-async function withinMs(done: Promise<void>, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([done, late]);
-  clearTimeout(timer);
 }
