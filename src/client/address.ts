@@ -1,6 +1,5 @@
-// An address given by the caller, checked before any request. The complaint names the option and never quotes the
-// value: it may hold a password, which is also why an address with one is refused (fetch refuses it too, and quotes
-// it).
+// Checks a URL that the caller gives, before any request. The error names the option and never quotes the value, which may
+// hold a password. A URL with a password is refused; fetch refuses it too, but quotes it.
 
 export function httpUrl(option: string, address: string | URL): URL {
   const url = URL.parse(address);

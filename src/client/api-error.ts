@@ -1,13 +1,13 @@
-// What the API answered when it was not a page. Says what the server said in the v2 error format, and never repeats the
-// caller's token: a server that quotes it back would otherwise put it into every log that prints the error.
+// An error response of the API, with the messages of the v2 error format. It never repeats the caller's token: a server that
+// quotes it back would otherwise put it into every log that prints the error.
 
 export interface ApiErrorDetail {
   readonly errMsg: string;
 }
 
 /**
- * `status` is that of the response. With a 2xx the answer itself was broken: no JSON, or not the shape of a page.
- * Failed connections and aborts are not ApiErrors: they stay what fetch rejects with.
+ * `status` is that of the response. With a 2xx status the body was wrong: no JSON, or not the shape of a page. Failed
+ * connections and aborts are not ApiErrors: they remain what fetch rejects with.
  */
 export class ApiError extends Error {
   override readonly name = "ApiError";
@@ -21,9 +21,7 @@ export class ApiError extends Error {
   }
 }
 
-/**
- * From the body of a response that was no success. A body in another format (a proxy's HTML) leaves the status alone.
- */
+/** Makes the error from the body of an unsuccessful response. Of a body in another format only the status is used. */
 export function refusal(status: number, text: string, token: string): ApiError {
   const body = parsed(text);
   const { message, errors } = isObject(body) ? body : { message: undefined, errors: undefined };
@@ -44,7 +42,7 @@ export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The SyntaxError is let go on purpose: its message quotes the body, which may quote the token.
+    // The SyntaxError is dropped on purpose: its message quotes the body, which may quote the token.
     return undefined;
   }
 }

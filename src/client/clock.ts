@@ -1,5 +1,5 @@
-// The only file of the client that reads a clock. Waits are lengths, not instants, so the wall clock is asked for one
-// thing alone: to read a Retry-After date on a response that has no Date field to measure it against.
+// The only file of the client that reads a clock. Waits are durations, so the wall clock is needed only for a Retry-After
+// date on a response without a Date field.
 
 export function wallMs(): number {
   return Date.now();

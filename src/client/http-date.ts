@@ -9,9 +9,7 @@ const FORMS = [
   new RegExp(`^[A-Z][a-z]{2} (?<month>[A-Z][a-z]{2}) (?<day>[ \\d]\\d) ${TIME} (?<year>\\d{4})$`),
 ];
 
-/**
- * Unix milliseconds, or null when the text is no HTTP date. The name of the weekday is not checked against the date.
- */
+/** Unix milliseconds, or null if the text is no HTTP date. The weekday is not checked against the date. */
 export function parseHttpDate(text: string): number | null {
   for (const form of FORMS) {
     const groups = form.exec(text)?.groups;
@@ -33,13 +31,13 @@ function instant({
   return isDay(...date) && isTime(...time) ? Date.UTC(...date, ...time) : null;
 }
 
-/** Asked first, because Date.UTC takes 31 February for 3 March. */
+/** Needed because Date.UTC reads 31 February as 3 March. */
 function isDay(year: number, month: number, day: number): boolean {
   const days = (Date.UTC(year, month + 1, 1) - Date.UTC(year, month, 1)) / 86_400_000;
   return month >= 0 && day >= 1 && day <= days;
 }
 
-/** 60 is a leap second; Date.UTC carries it over. */
+/** 60 is a leap second; Date.UTC adds it to the next minute. */
 function isTime(hour: number, minute: number, second: number): boolean {
   return hour <= 23 && minute <= 59 && second <= 60;
 }

@@ -1,9 +1,9 @@
-// Walks a listing with offset and limit, page by page, as the API lays it down: the offset grows by the same limit
-// until has_more is false. Nothing is requested before it is needed, so leaving the loop early leaves nothing behind. A
-// listing that contradicts itself ends in an error, never in a loop or in records counted twice.
+// Reads a listing page by page, as the API specifies: the offset grows by the limit until has_more is false. A page is
+// requested only when it is needed, so a loop that is left early leaves nothing behind. A listing that contradicts itself ends
+// in an error, never in an endless loop or in records that are returned twice.
 import { httpUrl } from "./address.ts";
 import { ApiError, isObject, parsed, refusal } from "./api-error.ts";
-import { createPatientFetch } from "./patient-fetch.ts";
+import { createRetryingFetch } from "./retrying-fetch.ts";
 
 export interface PaginateOptions<T> {
   /** The listing's address. Its query is kept; `limit` and `offset` in it are replaced. */
@@ -12,13 +12,13 @@ export interface PaginateOptions<T> {
   readonly token: string;
   /** The member of the body that holds the records, such as "transactions". */
   readonly member: string;
-  /** Tells whether a record is one. Its first refusal ends the walk. */
+  /** Whether a value is a record. The first one that is not ends the iteration with an error. */
   readonly isItem: (item: unknown) => item is T;
-  /** Records a page. Default 1,000. */
+  /** Records per page. Default 1,000. */
   readonly limit?: number | undefined;
-  /** Where to begin, in records. Default 0. */
+  /** How many records to skip. Default 0. */
   readonly offset?: number | undefined;
-  /** Default: createPatientFetch(). */
+  /** Default: createRetryingFetch(). */
   readonly fetch?: typeof fetch | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -29,7 +29,7 @@ export interface Page<T> {
   readonly hasMore: boolean;
 }
 
-/** Iterate it for the records, or its `pages()`. Each iteration walks the listing anew. */
+/** Iterate over it for the records, or over `pages()`. Each iteration reads the listing again. */
 export interface Listing<T> extends AsyncIterable<T> {
   pages(): AsyncGenerator<Page<T>, void, undefined>;
   [Symbol.asyncIterator](): AsyncGenerator<T, void, undefined>;
@@ -61,7 +61,7 @@ async function* records<T>(walk: Walk<T>): AsyncGenerator<T, void, undefined> {
 
 async function* pages<T>(walk: Walk<T>): AsyncGenerator<Page<T>, void, undefined> {
   let hasMore = true;
-  // By the limit asked for, not by the records received: the API says that any other step skips or repeats some.
+  // The step is the limit, not the number of records received: by the API, any other step skips or repeats records.
   for (let offset = walk.offset; hasMore; offset += walk.limit) {
     const page = await load(walk, offset);
     yield page;
@@ -93,17 +93,17 @@ function parsePage<T>({ member, isItem, limit }: Walk<T>, offset: number, text: 
   const { [member]: items, has_more: hasMore } = body;
   if (!Array.isArray(items)) return `has no array "${member}"`;
   if (typeof hasMore !== "boolean") return 'has no boolean "has_more"';
-  const strangerAt = items.findIndex((item) => !isItem(item));
-  if (strangerAt >= 0) return `holds at ${member}[${strangerAt}] what is no such record`;
+  const invalidAt = items.findIndex((item) => !isItem(item));
+  if (invalidAt >= 0) return `holds at ${member}[${invalidAt}] what is no such record`;
   if (items.length > limit) return `holds ${items.length} records where at most ${limit} were asked for`;
-  // Believing it would mean asking for ever.
+  // Following it would request pages for ever.
   if (items.length === 0 && hasMore) return "is empty and says that there are more";
   return { items, offset, hasMore };
 }
 
 function checked<T>(options: PaginateOptions<T>) {
   const { token, limit = 1000, offset = 0 } = options;
-  // Checked here because the platform's own complaint about a header it cannot send quotes the value.
+  // Checked here, because the platform's error about an invalid header quotes the value.
   if (typeof token !== "string" || !/^[\w.~+/-]+=*$/.test(token)) {
     throw new TypeError("token must be a bearer token (RFC 6750: letters, digits and -._~+/, then any number of =)");
   }
@@ -112,5 +112,5 @@ function checked<T>(options: PaginateOptions<T>) {
   if (!Number.isSafeInteger(offset) || offset < 0)
     throw new RangeError(`offset must be an integer of at least 0, not ${offset}`);
   if (typeof options.isItem !== "function") throw new TypeError("isItem must be a function");
-  return { ...options, url: httpUrl("url", options.url), limit, offset, fetch: options.fetch ?? createPatientFetch() };
+  return { ...options, url: httpUrl("url", options.url), limit, offset, fetch: options.fetch ?? createRetryingFetch() };
 }

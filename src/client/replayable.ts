@@ -1,11 +1,11 @@
-// Whether a request can be sent a second time. Bodies are named that can, rather than those that cannot: a body of a
-// kind not known here is taken to be spent, because sending half of it again would be worse than reporting the 429.
+// Whether a request can be sent a second time. The list names the kinds of body that can; any other kind counts as consumed,
+// because sending half of it again would be worse than returning the 429.
 
-/** To be asked after the first sending: only then does a Request tell whether its body is spent. */
+/** Call it after the first sending: only then does a Request know whether its body is consumed. */
 export function isReplayable(input: Parameters<typeof fetch>[0], init: RequestInit | undefined): boolean {
   const body: unknown = init?.body;
   if (body !== undefined && body !== null) return isRepeatable(body);
-  // A Request with any body counts as spent: whether it was made from a string or a stream can no longer be seen.
+  // A Request with any body counts as consumed: it does not show whether it was made from a string or a stream.
   return !(input instanceof Request && input.bodyUsed);
 }
 

@@ -1,16 +1,14 @@
-// How long a 429 asks its client to wait, and how long to wait when it does not say. Pure: chance and the clock are
-// arguments. The answer is never shorter than what Retry-After says.
+// How long a client waits after a 429: as long as Retry-After says, else with exponential back-off. Randomness and the clock are
+// arguments. The wait is never shorter than Retry-After.
 import { parseHttpDate } from "./http-date.ts";
 
-/**
- * The spec's cap on a wait that the server did not ask for. A Retry-After is not capped: it is kept or refused whole.
- */
+/** The specified maximum of a back-off. A Retry-After has no maximum: it is followed or not. */
 export const BACKOFF_CAP_MS = 30_000;
 
 /**
- * Milliseconds, more than 0, or null when Retry-After is missing, 0, past or unreadable: then the caller backs off.
- * A date is measured against the response's own Date, so that the two machines' clocks need not agree; `wallMs` is read
- * only when that is missing (browsers hide Date from other origins unless the server exposes it).
+ * Milliseconds, more than 0, or null if Retry-After is missing, 0, past or malformed: then the caller backs off. A date is
+ * compared with the response's own Date, so that the clocks of both machines need not agree. `wallMs` is read only without
+ * a Date (browsers hide it from other origins unless the server exposes it).
  */
 export function retryAfterMs(headers: Headers, wallMs: () => number): number | null {
   const text = headers.get("retry-after")?.trim();
@@ -26,9 +24,9 @@ function untilDate(text: string, headers: Headers, wallMs: () => number): number
 }
 
 /**
- * Exponential back-off with full jitter: anywhere from 0 to min(cap, base · 2^retries). Full rather than partial jitter
- * because those who wait were refused together and would come back together.
- * @param retries how many times this request was sent again already
+ * Exponential back-off with full jitter: from 0 to min(cap, base · 2^retries). Full jitter, because clients that were
+ * refused together would otherwise return together.
+ * @param retries how many times this request was repeated already
  * @param random as Math.random: from 0 to less than 1
  */
 export function backoffMs(retries: number, baseDelayMs: number, random: () => number): number {

@@ -1,15 +1,14 @@
-// A wait that ends at once when its signal aborts, with the signal's reason, and leaves neither timer nor listener
-// behind whichever way it ends.
+// A wait that rejects with the signal's reason as soon as its signal aborts. However it ends, it leaves neither timer nor
+// listener behind.
 
-/** The longest delay a platform timer keeps; a longer one fires at once. */
+/** The longest delay of a platform timer; a longer one fires at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Resolves after at least `ms`; rejects with `signal.reason` as soon as the signal aborts. */
 export type Sleep = (ms: number, signal: AbortSignal | null) => Promise<void>;
 
 export const sleep: Sleep = async (ms, signal) => {
-  // Timers count whole milliseconds from a truncated reading, so one may fire a fraction early: one more makes up for
-  // it.
+  // Timers count whole milliseconds from a truncated reading, so one may fire a fraction of a millisecond early.
   let leftMs = Math.ceil(ms) + 1;
   while (leftMs > 0) {
     const stepMs = Math.min(leftMs, LONGEST_TIMER_MS);

@@ -1,5 +1,5 @@
-// The one listing whose shape the API documents: GET /v2/transactions. A record's fields beyond `date` are not
-// documented, so they are handed on as unknown.
+// The only listing whose shape the API documents: GET /v2/transactions. The fields of a record other than `date` are not
+// documented, so they are typed as unknown.
 import { httpUrl } from "./address.ts";
 import { isObject } from "./api-error.ts";
 import { type Listing, type PaginateOptions, paginate } from "./paginate.ts";
@@ -12,18 +12,16 @@ export interface Transaction {
 
 export interface TransactionsOptions
   extends Pick<PaginateOptions<Transaction>, "token" | "limit" | "offset" | "fetch" | "signal"> {
-  /** What stands before /v2/transactions. May have a path of its own. */
+  /** The URL before /v2/transactions. It may have a path. */
   readonly baseUrl: string | URL;
   /** YYYY-MM-DD, inclusive or not as the server decides. */
   readonly startDate?: string | undefined;
   readonly endDate?: string | undefined;
-  /**
-   * Filters by their names in the query, for those that the API has but does not document. Undefined ones are left out.
-   */
+  /** Query parameters for filters that the API does not document. Undefined values are omitted. */
   readonly filters?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
 }
 
-/** Errors as those of `paginate`. */
+/** Rejects and throws as `paginate` does. */
 export function listTransactions(options: TransactionsOptions): Listing<Transaction> {
   const { baseUrl, startDate, endDate, filters, ...rest } = options;
   return paginate({
@@ -36,7 +34,7 @@ export function listTransactions(options: TransactionsOptions): Listing<Transact
 
 function address(baseUrl: string | URL, query: NonNullable<TransactionsOptions["filters"]>): URL {
   const url = httpUrl("baseUrl", baseUrl);
-  // Appended to the text: resolving an absolute path would drop the prefix that the base may have.
+  // Appended as text: resolving an absolute path would drop the path of the base.
   url.pathname = `${url.pathname.replace(/\/+$/, "")}/v2/transactions`;
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined) url.searchParams.set(name, String(value));

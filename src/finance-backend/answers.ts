@@ -1,5 +1,5 @@
-// What the API answers, as a value that knows nothing of sockets. Every body is JSON; every error has the v2 error
-// format, in /v1 as well. No text here holds what a client sent, except a number that was parsed first.
+// The API's responses as values, without sockets. Every body is JSON; every error has the v2 error format, in /v1 too. No text
+// contains what a client sent, except a number that was parsed first.
 import { createHash } from "node:crypto";
 
 export interface Answer {
@@ -18,7 +18,7 @@ export function ok(value: unknown): Answer {
   return jsonAnswer(200, value, { "cache-control": "private" });
 }
 
-/** A 200 with an entity tag, or a 304 when the client holds this very body already (RFC 9110, section 13.1.2). */
+/** A 200 with an entity tag, or a 304 if the client has this body already (RFC 9110, section 13.1.2). */
 export function okOrNotModified(value: unknown, ifNoneMatch: string | undefined): Answer {
   const answer = ok(value);
   const etag = `"${createHash("sha256")
@@ -60,7 +60,7 @@ export const headTooLarge = failure(431, "Request Header Fields Too Large", [
   { errMsg: "The request headers are too large." },
 ]);
 
-/** No endpoint reads a body: this is what a client may send all the same. */
+/** No endpoint reads a body. A client may send this much anyway. */
 export const maxBodyBytes = 65_536;
 
 export const bodyTooLarge = failure(

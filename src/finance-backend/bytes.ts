@@ -1,5 +1,5 @@
-// The two places where requests are handled below their meaning: bodies that nobody reads, which are taken off the
-// connection up to a bound so that the next request on it can be read, and bytes that are no request at all.
+// Bytes that are not part of a request's meaning: bodies, which are read up to a bound and discarded so that the next request
+// on the connection can be read, and bytes that are no request.
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { headTooLarge, malformedRequest, requestTimeout } from "./answers.ts";
@@ -12,7 +12,7 @@ export function drain(request: IncomingMessage, maxBytes: number): Promise<"whol
     let bytes = 0;
     request.on("data", (chunk: Buffer) => {
       bytes += chunk.length;
-      // What still arrives is thrown away: the answer closes the connection.
+      // The rest is discarded: the response closes the connection.
       if (bytes > maxBytes) resolve("too large");
     });
     request.once("end", () => resolve("whole"));

@@ -1,5 +1,5 @@
-// Calendar arithmetic on plain integers, so that nothing here depends on a clock, a time zone or a locale.
-// A day is a number of days since 1970-01-01. Years run from 0001 to 9999; what is no real day is null, never rounded.
+// Calendar arithmetic on integers, independent of clock, time zone and locale. A day is the number of days since 1970-01-01.
+// Years run from 0001 to 9999. A date that does not exist is null, never rounded.
 
 const dayMs = 86_400_000;
 
@@ -10,7 +10,7 @@ export function parseDay(text: string): number | null {
   const [year, month, dayOfMonth] = [Number(match[1]), Number(match[2]), Number(match[3])];
   if (year < 1 || month < 1 || month > 12 || dayOfMonth < 1) return null;
   const day = dayOf(year, month, dayOfMonth);
-  // 2025-02-30 would come out as 2025-03-02: a date is real when it survives the way back.
+  // 2025-02-30 becomes 2025-03-02: a date exists if formatting its day returns the same text.
   return formatDay(day) === text ? day : null;
 }
 
@@ -59,7 +59,7 @@ export function parseTimestamp(text: string): string | null {
   return formatTimestamp(day * dayMs + ((hour * 60 + minute - offset) * 60 + second) * 1000 + ms);
 }
 
-/** Clamped to the years that four digits can write: beyond them texts would no longer sort as instants. */
+/** Clamped to years of four digits: texts of other years would not sort as instants. */
 export function formatTimestamp(epochMs: number): string {
   const within = Math.min(Math.max(epochMs, firstMs), lastMs);
   const day = Math.floor(within / dayMs);

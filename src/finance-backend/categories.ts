@@ -1,5 +1,5 @@
-// Categories, whole in one response. Nested: groups carry their children, which do not stand at the top. Flattened:
-// they stand at the top as well, each after its group. Those with an order come first, then the others by name.
+// Categories, all in one response. Nested: a group contains its children. Flattened: the children are also at the top level,
+// each after its group. Categories with an order come first, then the others by name.
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 
 export interface Category {
@@ -37,7 +37,7 @@ export class CategoryTree {
     return this.nested().flatMap((category) => [category, ...(category.children ?? [])]);
   }
 
-  /** With `groups` only the groups, without it only what belongs to no group and is none. */
+  /** `groups`: only the groups; else only the categories that are no group and belong to none. */
   atTop(groups: boolean): Category[] {
     return this.nested().filter((category) => category.is_group === groups);
   }

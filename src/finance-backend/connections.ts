@@ -1,6 +1,6 @@
-// Knows which connections of a server are in the middle of a request, so that closing is quick and polite: idle ones
-// end at once, also those with half a head (which Node would wait for), and busy ones end with their answer (which Node
-// would keep alive). No answer within the grace: they are cut.
+// Knows which connections of a server have a request in progress, so that closing is quick and loses no response: idle
+// connections end at once, also those with half a head (which Node would wait for), and busy ones end with their response
+// (which Node would keep alive). After the grace period they are broken off.
 import type { Server, ServerResponse } from "node:http";
 import { Server as NetServer, type Socket } from "node:net";
 
@@ -21,7 +21,7 @@ export class Connections {
       this.#busy.set(socket, response);
       if (this.#closing !== undefined) announceClose(response);
       response.once("close", () => {
-        // A client that does not wait for answers has several under way: the newest of them is the last to close.
+        // A client that pipelines has several requests in progress; the newest response closes last.
         if (this.#busy.get(socket) !== response) return;
         this.#busy.delete(socket);
         if (this.#closing !== undefined) socket.destroySoon();
@@ -37,11 +37,11 @@ export class Connections {
   close(graceMs: number): Promise<void> {
     this.#closing ??= new Promise((resolve) => {
       const cut = setTimeout(() => this.#server.closeAllConnections(), graceMs);
-      // Not the close of node:http: it destroys every connection whose answer has been handed over, written or not, and
-      // so cuts a long answer short.
+      // Not the close of node:http: it destroys every connection whose response was handed over, written or not, and so
+      // truncates a long response.
       NetServer.prototype.close.call(this.#server, () => {
         clearTimeout(cut);
-        this.#server.close(); // nothing is left to cut; ends the timer that looks for slow requests
+        this.#server.close(); // no connection is left; ends the timer that checks for slow requests
         resolve();
       });
       for (const socket of this.#open) {
@@ -54,7 +54,7 @@ export class Connections {
   }
 }
 
-/** Without the field a client would send its next request into the closing. */
+/** Without the field a client would send its next request on the closing connection. */
 function announceClose(response: ServerResponse): void {
   if (!response.headersSent) response.setHeader("connection", "close");
 }

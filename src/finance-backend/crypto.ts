@@ -1,5 +1,5 @@
-// Synced crypto accounts. A refresh answers with the account as it stands: the sample has no provider to ask, and an
-// account that changed with every refresh would make the data differ from start to start.
+// Synced crypto accounts. A refresh returns the account unchanged: the sample has no provider, and an account that changed with
+// each refresh would make the data differ from start to start.
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 
 export class CryptoAccounts {

@@ -1,11 +1,10 @@
-// Opens the database: in memory, or a file. An empty file is filled in one transaction, so that it is either whole or
-// still empty; our own file is reused as it is; any other file is refused and never written to. After that the
-// connection is read only.
+// Opens the database, in memory or in a file. An empty file is filled in one transaction, so that it is complete or still
+// empty. A file of this program is reused; any other file is refused and not written to. The connection is then read only.
 import { DatabaseSync } from "node:sqlite";
 import { fillWithSample } from "./fill.ts";
 import { applicationId, schemaVersion } from "./schema.sql.ts";
 
-/** The file cannot be used. The message names the file and is written for whoever started the server. */
+/** The file cannot be used. The message names the file and the reason, for the operator. */
 export class DatabaseRefused extends Error {
   override readonly name = "DatabaseRefused";
 }
@@ -27,7 +26,7 @@ export function openDatabase(path: string | null): DatabaseSync {
 
 function prepareContents(database: DatabaseSync): void {
   if (identify(database) === "ours") return;
-  // The lock, then another look: two servers that start on one new file must not both fill it.
+  // Look again with the lock: two servers that start on one new file must not both fill it.
   database.exec("BEGIN IMMEDIATE");
   try {
     if (identify(database) === "empty") fillWithSample(database);

@@ -1,5 +1,5 @@
-// Writes the tables and the sample data into an empty database, and marks it as ours last. The caller holds the
-// transaction. Table and column names come from this file alone; values are always bound.
+// Writes the tables and the sample data into an empty database, and at last the mark of this program. The caller holds the
+// transaction. Table and column names come only from this file; values are always bound.
 import type { DatabaseSync } from "node:sqlite";
 import {
   accounts,

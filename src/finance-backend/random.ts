@@ -1,5 +1,5 @@
-// A small seeded generator (mulberry32) on 32-bit integers only: the same seed gives the same numbers on every machine
-// and every version of the engine, which Math.random cannot promise. It is for sample data, never for secrets.
+// A small seeded generator (mulberry32) on 32-bit integers: the same seed gives the same numbers on every machine and engine
+// version, which Math.random does not guarantee. For sample data, never for secrets.
 
 export class Random {
   #state: number;

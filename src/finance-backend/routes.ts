@@ -1,5 +1,5 @@
-// Every path of the API in one table, and the way from a request to its answer: token, path, method, then the handler.
-// It is synchronous and knows no sockets. A path is matched as it was sent, without decoding it: an id is digits.
+// Every path of the API in one table. A request is checked for its token, path and method, in this order, then handled.
+// Synchronous, without sockets. A path is matched without decoding, because an id consists of digits.
 import type { DatabaseSync } from "node:sqlite";
 import * as answers from "./answers.ts";
 import { CategoryTree } from "./categories.ts";
@@ -27,7 +27,7 @@ export type Api = (request: ApiRequest) => answers.Answer;
 
 interface Call {
   readonly query: URLSearchParams;
-  /** What stands at the place of the id in the path, unparsed; empty when the path has none. */
+  /** The unparsed id in the path; empty if the path has none. */
   readonly id: string;
   readonly ifNoneMatch: string | undefined;
 }
@@ -81,7 +81,7 @@ function routeTable(database: DatabaseSync): readonly Route[] {
 function callRoute(route: Route, method: string, call: Call): answers.Answer {
   const allow = route.method === "GET" ? "GET, HEAD, OPTIONS" : `${route.method}, OPTIONS`;
   if (method === "OPTIONS") return answers.allowedMethods(allow);
-  // HEAD is answered as GET; the server leaves the body out and keeps its length.
+  // HEAD is handled as GET; the server omits the body and keeps its length.
   if (method !== route.method && !(method === "HEAD" && route.method === "GET")) return answers.methodNotAllowed(allow);
   return route.handle(call);
 }
@@ -117,7 +117,7 @@ function get(path: RegExp, handle: Route["handle"]): Route {
   return { path, method: "GET", handle };
 }
 
-/** Any token will do: who may call is the gateway's business. The form is RFC 6750's. */
+/** Any well-formed token (RFC 6750) is accepted: the gateway decides who may call. */
 function hasBearerToken(authorization: string | undefined): boolean {
   return authorization !== undefined && /^Bearer +[\w\-.~+/]+=*$/i.test(authorization);
 }

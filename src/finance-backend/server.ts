@@ -1,5 +1,5 @@
-// The reference finance API over HTTP: node:http around the routes. A request body is read to its end and forgotten,
-// up to a bound; a failure is answered without saying how the inside looks and reported to whoever started the server.
+// The reference finance API over HTTP: node:http around the routes. A request body is read up to a bound and discarded. An
+// internal error is answered without details and reported to the caller of startFinanceBackend.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { DatabaseSync } from "node:sqlite";
@@ -11,16 +11,16 @@ import { type Api, createApi } from "./routes.ts";
 
 export interface FinanceBackendOptions {
   readonly host: string;
-  /** 0 picks a free one. */
+  /** 0 picks a free port. */
   readonly port: number;
-  /** A file, which is made when it does not exist; null keeps the data in memory. */
+  /** A file, which is created if it does not exist; null keeps the data in memory. */
   readonly database: string | null;
-  /** Told of every failure that was answered with 500. */
+  /** Called for every request that was answered with 500. */
   readonly onFailure?: (error: unknown) => void;
 }
 
 export interface FinanceBackend {
-  /** The address that was bound. */
+  /** The address that it listens on. */
   readonly host: string;
   readonly port: number;
   readonly url: string;
@@ -28,7 +28,7 @@ export interface FinanceBackend {
   close(): Promise<void>;
 }
 
-/** The message names the address and the reason, and is written for whoever started the server. */
+/** The message names the address and the reason, for the operator. */
 export class ListenFailed extends Error {
   override readonly name = "ListenFailed";
 }
@@ -49,13 +49,13 @@ async function serveFrom(database: DatabaseSync, options: FinanceBackendOptions)
     keepAliveTimeout: keepAliveMs,
     requestTimeout: requestMs,
     headersTimeout: requestMs,
-    requireHostHeader: false, // we refuse it ourselves, with a body
+    requireHostHeader: false, // refused below, with a body
   });
   const connections = new Connections(server);
-  const inside = { api: createApi(database), onFailure: options.onFailure ?? (() => {}) };
-  server.on("request", (request, response) => void serve(inside, request, response));
+  const context = { api: createApi(database), onFailure: options.onFailure ?? (() => {}) };
+  server.on("request", (request, response) => void serve(context, request, response));
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    // In the middle of an answer another one would only corrupt it.
+    // A second response would corrupt the one that is being sent.
     if (connections.isBusy(socket) || !socket.writable) socket.destroy();
     else refuse(error, socket);
   });
@@ -73,23 +73,23 @@ async function serveFrom(database: DatabaseSync, options: FinanceBackendOptions)
   };
 }
 
-/** Longer than a proxy in front keeps its idle connections: the proxy, not we, should be the one that closes. */
+/** Longer than a proxy keeps its idle connections, so that the proxy closes them. */
 const keepAliveMs = 75_000;
 const requestMs = 30_000;
 const closeGraceMs = 5000;
 
-interface Inside {
+interface Context {
   readonly api: Api;
   readonly onFailure: (error: unknown) => void;
 }
 
-async function serve(inside: Inside, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function serve(context: Context, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const body = await drain(request, maxBodyBytes);
   if (body === "cut off") return;
-  send(response, body === "too large" ? bodyTooLarge : answer(inside, request));
+  send(response, body === "too large" ? bodyTooLarge : answer(context, request));
 }
 
-function answer({ api, onFailure }: Inside, request: IncomingMessage): Answer {
+function answer({ api, onFailure }: Context, request: IncomingMessage): Answer {
   const { authorization, host, "if-none-match": ifNoneMatch } = request.headers;
   if (host === undefined && request.httpVersion === "1.1") return malformedRequest;
   try {
@@ -111,7 +111,7 @@ function send(response: ServerResponse, answer: Answer): void {
   response.end(answer.body ?? undefined);
 }
 
-/** A server must take the absolute form too (RFC 9112, section 3.2.2). */
+/** A server must accept the absolute form (RFC 9112, section 3.2.2). */
 function originForm(target: string): string {
   const rest = target.replace(/^https?:\/\/[^/?#]*/i, "");
   return rest.startsWith("/") ? rest : `/${rest}`;

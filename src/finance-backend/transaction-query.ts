@@ -1,5 +1,5 @@
-// The parameters of a transaction listing, parsed once. Defaults follow the specification: 1000 records from the start
-// of the result set and no filter. start_date and end_date are inclusive and each may stand alone.
+// Parses the parameters of a transaction listing. Defaults follow the specification: 1000 records from the start of the result
+// set, and no filter. start_date and end_date are inclusive, and each may be used alone.
 import type { ErrorDetail } from "./answers.ts";
 import { maxId, QueryReader } from "./validation.ts";
 
@@ -8,16 +8,16 @@ export interface TransactionQuery {
   readonly offset: number;
   readonly startDate: string | null;
   readonly endDate: string | null;
-  /** 0 is "in no manual account". */
+  /** 0 means "in no manual account". */
   readonly manualAccountId: number | null;
-  /** 0 is "in no plaid account". */
+  /** 0 means "in no plaid account". */
   readonly plaidAccountId: number | null;
-  /** A group stands for its children; 0 is "uncategorized". */
+  /** A group selects its children too; 0 means "uncategorized". */
   readonly categoryId: number | null;
   readonly tagId: number | null;
   readonly status: "reviewed" | "unreviewed" | "delete_pending" | null;
   readonly isPending: boolean | null;
-  /** Inclusive, so that a client that asks from its last look on misses nothing. */
+  /** Inclusive, so that a client that asks from the time of its last request misses nothing. */
   readonly createdSince: string | null;
   readonly updatedSince: string | null;
 }

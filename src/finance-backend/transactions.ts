@@ -1,6 +1,6 @@
-// The transaction listing. Filters come first, then the order, then limit and offset. The order is total: newest date
-// first and, within a day, the higher id first; so the same offset names the same record on every request, and pages
-// that grow by their limit neither repeat nor skip one. Nothing is filtered out by default, pending ones neither.
+// The transaction listing: filters, then order, then limit and offset. The order is total (newest date first, within a day the
+// higher id first), so an offset names the same record on every request, and pages neither repeat nor skip a record. By
+// default nothing is filtered out, pending records included.
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { TransactionQuery } from "./transaction-query.ts";
 
@@ -54,12 +54,12 @@ export class TransactionListing {
       limit: query.limit,
       offset: query.offset,
     }) as unknown as TransactionRow[];
-    // One record beyond the page was asked for: it exists exactly when more match beyond offset than limit.
+    // The query asks for one record more than the page: it exists only if there are more.
     return { rows: rows.slice(0, query.limit), hasMore: rows.length > query.limit };
   }
 }
 
-/** A record as /v2 shows it. What the sample data does not have (splits, groups, recurring items) is null or false. */
+/** A record in the shape of /v2. What the sample data lacks (splits, groups, recurring items) is null or false. */
 export function v2Transaction(row: TransactionRow): Record<string, unknown> {
   return {
     id: row.id,
@@ -88,7 +88,7 @@ export function v2Transaction(row: TransactionRow): Record<string, unknown> {
   };
 }
 
-/** One fixed text for every combination of filters: a filter that is not used is bound to NULL. */
+/** One statement for every combination of filters: an unused filter is bound to NULL. */
 const pageSql = `
 SELECT id, date, amount, currency, to_base, payee, original_name, category_id, notes, status, is_pending,
   manual_account_id, plaid_account_id, source, external_id, created_at, updated_at,

@@ -1,4 +1,4 @@
-// The calling user. The backend knows one: every bearer token belongs to the same sample household.
+// The calling user. There is one: every bearer token belongs to the same sample household.
 import type { DatabaseSync } from "node:sqlite";
 
 export interface User {
@@ -11,7 +11,7 @@ export interface User {
   readonly api_key_label: string | null;
 }
 
-/** Read once at the start: nothing changes it while the server runs. */
+/** Read once at the start; it does not change. */
 export function readUser(database: DatabaseSync): User {
   const columns = "name, email, id, account_id, budget_name, primary_currency, api_key_label";
   const row = database.prepare(`SELECT ${columns} FROM users`).get();

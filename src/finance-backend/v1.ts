@@ -1,5 +1,5 @@
-// The first version's shapes of the same records: an asset instead of a manual account, names beside ids, and
-// cleared/uncleared instead of reviewed/unreviewed.
+// The records in the shape of /v1: an asset in place of a manual account, names beside ids, and cleared/uncleared in place of
+// reviewed/unreviewed.
 import type { DatabaseSync } from "node:sqlite";
 import type { TransactionRow } from "./transactions.ts";
 import type { User } from "./user.ts";

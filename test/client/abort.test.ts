@@ -1,7 +1,7 @@
 // Aborting: at any time, at once, with the caller's reason, and with nothing left behind.
 import { getEventListeners } from "node:events";
 import { expect, test, vi } from "vitest";
-import { createPatientFetch, listTransactions } from "../../src/client/index.ts";
+import { createRetryingFetch, listTransactions } from "../../src/client/index.ts";
 import { sleep } from "../../src/client/sleep.ts";
 import { refuse, refusing, serve } from "./server.ts";
 
@@ -11,7 +11,7 @@ test.each(["init", "Request"])("aborting the signal of the %s ends a wait of an 
   const server = await serve(refusing(9, { "retry-after": "3600" }));
   const controller = new AbortController();
   const waiting = Promise.withResolvers<void>();
-  const patient = createPatientFetch({
+  const patient = createRetryingFetch({
     maxWaitMs: 1e9,
     sleep: (ms, signal) => {
       const slept = sleep(ms, signal);
@@ -31,7 +31,7 @@ test.each(["init", "Request"])("aborting the signal of the %s ends a wait of an 
 test("a signal of null in init stands in for the Request's", async () => {
   const server = await serve(refusing(1, { "retry-after": "1" }));
   const signals: unknown[] = [];
-  const patient = createPatientFetch({ sleep: async (_ms, signal) => void signals.push(signal) });
+  const patient = createRetryingFetch({ sleep: async (_ms, signal) => void signals.push(signal) });
   await patient(new Request(server.url, { signal: new AbortController().signal }), { signal: null });
   expect(signals).toEqual([null]);
 });
@@ -39,12 +39,12 @@ test("a signal of null in init stands in for the Request's", async () => {
 test("aborting while the answer is awaited rejects with the reason", async () => {
   const controller = new AbortController();
   const server = await serve(() => controller.abort(REASON));
-  await expect(createPatientFetch()(server.url, { signal: controller.signal })).rejects.toBe(REASON);
+  await expect(createRetryingFetch()(server.url, { signal: controller.signal })).rejects.toBe(REASON);
 });
 
 test("a signal aborted before sends nothing", async () => {
   const server = await serve(refusing(0));
-  await expect(createPatientFetch()(server.url, { signal: AbortSignal.abort(REASON) })).rejects.toBe(REASON);
+  await expect(createRetryingFetch()(server.url, { signal: AbortSignal.abort(REASON) })).rejects.toBe(REASON);
   expect(server.hits).toHaveLength(0);
 });
 

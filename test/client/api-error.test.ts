@@ -1,7 +1,7 @@
 // What a walk reports when the answer is no page, and that it reports the token never.
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
-import { ApiError, createPatientFetch, listTransactions, paginate } from "../../src/client/index.ts";
+import { ApiError, createRetryingFetch, listTransactions, paginate } from "../../src/client/index.ts";
 import { collect, notedSleep, refuse, serve } from "./server.ts";
 
 const TOKEN = "s3cret-token";
@@ -9,7 +9,7 @@ const TOKEN = "s3cret-token";
 /** The error that ends a walk over a server which answers always this. */
 async function failure(status: number, body: string): Promise<ApiError> {
   const server = await serve((response) => void response.writeHead(status).end(body));
-  const patient = createPatientFetch(notedSleep());
+  const patient = createRetryingFetch(notedSleep());
   const options = { baseUrl: server.url, token: TOKEN, limit: 2, fetch: patient };
   const error: unknown = await collect(listTransactions(options)).catch((reason: unknown) => reason);
   expect(error).toBeInstanceOf(ApiError);
@@ -30,7 +30,7 @@ test("a refusal carries the status, the message and every errMsg", async () => {
 
 test("a 429 that outlasted every attempt is reported as the gateway put it", async () => {
   const server = await serve((response) => refuse(response, { "retry-after": "1" }));
-  const patient = createPatientFetch({ ...notedSleep(), maxAttempts: 2 });
+  const patient = createRetryingFetch({ ...notedSleep(), maxAttempts: 2 });
   const walk = collect(listTransactions({ baseUrl: server.url, token: TOKEN, fetch: patient }));
   await expect(walk).rejects.toMatchObject({
     status: 429,

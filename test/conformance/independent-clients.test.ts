@@ -8,7 +8,7 @@ import got from "got";
 import ky from "ky";
 import { parseRateLimit } from "ratelimit-header-parser";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { createPatientFetch, listTransactions } from "../../src/client/index.ts";
+import { createRetryingFetch, listTransactions } from "../../src/client/index.ts";
 import { type FinanceBackend, startFinanceBackend } from "../../src/finance-backend/server.ts";
 import { startTestGateway } from "../support/gateway.ts";
 
@@ -88,7 +88,7 @@ const readers: Record<string, Reader> = {
   },
 
   "the official SDK over our fetch": (url, refusals) => {
-    const fetch = createPatientFetch({ fetch: noting(refusals) });
+    const fetch = createRetryingFetch({ fetch: noting(refusals) });
     const client = new LunchMoneyClient({ apiKey: TOKEN, baseUrl: `${url}/v2`, fetch });
     return walk(async (_query, offset) => {
       const { transactions, hasMore } = await client.transactions.getAll({ limit: PAGE, offset });
@@ -97,7 +97,7 @@ const readers: Record<string, Reader> = {
   },
 
   "our own client": async (url, refusals) => {
-    const fetch = createPatientFetch({ fetch: noting(refusals) });
+    const fetch = createRetryingFetch({ fetch: noting(refusals) });
     const ids: number[] = [];
     for await (const { id } of listTransactions({ baseUrl: url, token: TOKEN, limit: PAGE, fetch }))
       ids.push(Number(id));

@@ -1,19 +1,19 @@
-// A fetch that keeps the API's client guidance on 429. It sends a request again for a 429 only, which the gateway
-// answers before the backend has seen anything, so that even a POST is safe; never after a 5xx or a failed connection,
-// where the first copy may have been acted upon. Every wait is bounded and abortable.
+// A fetch that follows the API's guidance on 429: it waits and sends the request again. It retries only a 429, which the
+// gateway answers before the backend sees the request, so that even a POST is safe. After a 5xx or a failed connection the
+// request may have had an effect, so it is not repeated. Every wait is bounded and can be aborted.
 import { wallMs } from "./clock.ts";
 import { isReplayable } from "./replayable.ts";
 import { backoffMs, retryAfterMs } from "./retry-after.ts";
 import { type Sleep, sleep } from "./sleep.ts";
 
-export interface PatientFetchOptions {
-  /** How often a request is sent at most, the first time included. Default 5. */
+export interface RetryingFetchOptions {
+  /** The most times that a request is sent, the first time included. Default 5. */
   readonly maxAttempts?: number;
-  /** What one call may spend waiting in all. A wait that would exceed it is not begun. Default 300,000. */
+  /** The most time that one call spends waiting. A wait that would exceed it is not begun. Default 300,000. */
   readonly maxWaitMs?: number;
-  /** Where back-off starts when the server does not say how long to wait. Default 1,000. */
+  /** The first back-off if the server does not say how long to wait. Default 1,000. */
   readonly baseDelayMs?: number;
-  /** What sends. Default: the platform's fetch. */
+  /** The function that sends. Default: the platform's fetch. */
   readonly fetch?: typeof fetch;
   /** For tests: from 0 to less than 1. Default Math.random. */
   readonly random?: () => number;
@@ -24,11 +24,11 @@ export interface PatientFetchOptions {
 }
 
 /**
- * Makes a function to use in place of `fetch`. When a bound is reached, or the body cannot be sent twice, it resolves
- * with the 429 itself, its body unread. It rejects where fetch does, and with the signal's reason when aborted.
- * @throws RangeError for an impossible bound, TypeError for what is no function; the message names the option
+ * Makes a function to use in place of `fetch`. If a bound is reached, or the body cannot be sent twice, it resolves with
+ * the 429 itself, its body unread. It rejects when fetch rejects, and with the signal's reason when aborted.
+ * @throws RangeError for an invalid bound, TypeError for an option that is no function; the message names the option
  */
-export function createPatientFetch(options: PatientFetchOptions = {}): typeof fetch {
+export function createRetryingFetch(options: RetryingFetchOptions = {}): typeof fetch {
   const settings = checked(options);
   return async (input, init) => {
     const signal = signalOf(input, init);
@@ -47,24 +47,24 @@ export function createPatientFetch(options: PatientFetchOptions = {}): typeof fe
   };
 }
 
-/** As fetch decides it: a signal in `init`, even null, stands in for that of the Request. */
+/** As in fetch, a signal in `init`, even null, replaces that of the Request. */
 function signalOf(input: Parameters<typeof fetch>[0], init: RequestInit | undefined): AbortSignal | null {
   if (init?.signal !== undefined) return init.signal;
   return input instanceof Request ? input.signal : null;
 }
 
-/** Frees the connection. Not awaited: the wait must not depend on how the server ends a body that nobody reads. */
+/** Frees the connection. Not awaited, because the server may never end a body that nobody reads. */
 function discard(response: Response): void {
-  // A rejection says that the body had failed already, which is as good as cancelled.
+  // It rejects if the body has failed already, which frees the connection as well.
   response.body?.cancel().catch(() => undefined);
 }
 
-function checked(options: PatientFetchOptions): Required<PatientFetchOptions> {
+function checked(options: RetryingFetchOptions): Required<RetryingFetchOptions> {
   return {
     maxAttempts: atLeast(1, "maxAttempts", Number.isInteger, options.maxAttempts ?? 5),
     maxWaitMs: atLeast(0, "maxWaitMs", Number.isFinite, options.maxWaitMs ?? 300_000),
     baseDelayMs: atLeast(1, "baseDelayMs", Number.isFinite, options.baseDelayMs ?? 1_000),
-    // Looked up at each call, so that a fetch replaced later (by a polyfill or a test) is the one in use.
+    // Looked up at each call, so that a fetch that is replaced later (by a polyfill or a test) is used.
     fetch: callable("fetch", options.fetch ?? ((input, init) => fetch(input, init))),
     random: callable("random", options.random ?? Math.random),
     sleep: callable("sleep", options.sleep ?? sleep),

@@ -1,12 +1,12 @@
-// What createPatientFetch waits for, and what it never sends again.
+// What createRetryingFetch waits for, and what it never sends again.
 import { describe, expect, test } from "vitest";
-import { createPatientFetch, type PatientFetchOptions } from "../../src/client/index.ts";
+import { createRetryingFetch, type RetryingFetchOptions } from "../../src/client/index.ts";
 import { notedSleep, refusing, serve, TOO_MANY } from "./server.ts";
 
 /** Half the jitter, no time spent. */
-function patience(options: PatientFetchOptions = {}) {
+function patience(options: RetryingFetchOptions = {}) {
   const { waitsMs, sleep } = notedSleep();
-  return { waitsMs, fetch: createPatientFetch({ sleep, random: () => 0.5, ...options }) };
+  return { waitsMs, fetch: createRetryingFetch({ sleep, random: () => 0.5, ...options }) };
 }
 
 describe("how long it waits", () => {
@@ -150,7 +150,7 @@ test("frees the connection of a 429 that it discards, even one whose body never 
     else response.writeHead(429, { "retry-after": "1" }).write("and on and on");
   });
   const sleep = async () => server.hits[0]?.closed;
-  expect(await (await createPatientFetch({ sleep })(server.url)).text()).toBe("ok");
+  expect(await (await createRetryingFetch({ sleep })(server.url)).text()).toBe("ok");
 });
 
 test.each<[string, unknown, typeof RangeError | typeof TypeError]>([
@@ -166,7 +166,7 @@ test.each<[string, unknown, typeof RangeError | typeof TypeError]>([
   ["sleep", {}, TypeError],
   ["wallMs", 0, TypeError],
 ])("refuses %s: %s and names it", (name, value, kind) => {
-  const make = () => createPatientFetch({ [name]: value });
+  const make = () => createRetryingFetch({ [name]: value });
   expect(make).toThrow(kind);
   expect(make).toThrow(name);
 });
