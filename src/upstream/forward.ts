@@ -1,7 +1,7 @@
-// Carries one request to the upstream and its response back: both bodies stream with backpressure, a client that leaves
-// cancels the upstream's work, and a response that breaks in the middle breaks for the client too, never ends
-// well-formed. Sends a request twice only if it had no body, was a GET or HEAD, and met the close of an idle
-// connection.
+// Forwards one request to the upstream and its response to the client. Both bodies stream with backpressure. A client that
+// leaves cancels the request to the upstream. A response that breaks off breaks off for the client too and never ends
+// well-formed. A request is sent twice only if it is a GET or HEAD without a body and the upstream closed the idle
+// connection it was sent on.
 import type { Socket } from "node:net";
 import type { ForwardingHeader } from "../core/client-address.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
@@ -20,26 +20,26 @@ import type { ResponseHead } from "./response-parser.ts";
 import type { Tunnels } from "./tunnels.ts";
 import type { Connections, PoolWaiter, UpstreamConnection } from "./upstream-connection.ts";
 import type { UpstreamConnections } from "./upstream-connections.ts";
-import { upstreamErrorCode, upstreamErrorReason, upstreamProblem } from "./upstream-error.ts";
+import { upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
 
 export interface ForwardingOptions {
   readonly connections: UpstreamConnections;
   readonly tunnels: Tunnels;
   readonly maxBodyBytes: number;
-  /** The header that trusted proxies write; the other one is not passed on. */
+  /** The header in which trusted proxies name the client; the other one is not passed on. */
   readonly forwardingHeader: ForwardingHeader;
   readonly bodyTimeoutMs: number;
   readonly nowMs: () => number;
-  /** Told once for each failed request. */
+  /** Called once for each request that the upstream failed. */
   readonly onError: (fault: UpstreamFault) => void;
   readonly onAnswer: () => void;
 }
 
-/** A body no longer than this is copied behind its head, which costs less than writing two pieces. */
+/** A body up to this length is written in one piece with its head, which costs less than two writes. */
 const maxHeldBytes = 4 * 1024;
 
-/** Each is kept in memory for a client that reads slowly. */
+/** Interim responses are buffered for a client that reads slowly, so their number is bounded. */
 const maxInterimResponses = 16;
 
 const noProtocols: readonly string[] = [];
@@ -47,21 +47,21 @@ const noProtocols: readonly string[] = [];
 export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener {
   readonly #exchange: Exchange;
   readonly #options: ForwardingOptions;
-  /** The protocols that are offered to the upstream, as the client offered them; empty if the request stays HTTP. */
+  /** The protocols that the client offers in Upgrade; empty if the request stays HTTP. */
   readonly #upgrade: readonly string[];
   #connection: UpstreamConnection | null = null;
   #body: RequestBody | null = null;
-  /** With a client that reads its answer more slowly than the upstream writes it. */
+  /** For a client that reads the response more slowly than the upstream sends it. */
   #minRate: MinRateTimeout | null = null;
-  /** It went out on a connection that had been idle. */
+  /** The request was sent on a connection that had been idle. */
   #wasReused = false;
-  /** The head waits for what comes behind it in the same packet. */
+  /** The head waits for the bytes behind it in the same packet. */
   #isHeadHeld = false;
-  /** A body's first piece that waits for its end. */
+  /** The first piece of the body, which waits for the rest of its packet. */
   #held: string | null = null;
   #interimResponses = 0;
   #wasRetried = false;
-  /** Nothing more is to be said to the client: it has left, or it has been answered. */
+  /** The client has left, or has been answered. */
   #isOver = false;
 
   constructor(exchange: Exchange, options: ForwardingOptions) {
@@ -94,12 +94,12 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
     return this.#upgrade.length > 0 ? this.#options.tunnels : this.#options.connections;
   }
 
-  /** Answers `problem` and takes the request back from the upstream. */
-  cancel(problem: LocalReply): void {
+  /** Answers with a local reply, and cancels the request to the upstream. */
+  cancel(reply: LocalReply): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#exchange.localReply(problem);
-    this.#abandon();
+    this.#exchange.localReply(reply);
+    this.#cancelRequest();
   }
 
   #dispatch(connection: UpstreamConnection): void {
@@ -125,13 +125,13 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
     const exchange = this.#exchange;
     exchange.answeredMs = this.#options.nowMs();
     const { fields, retryAfter } = downstreamResponseFields(received, status);
-    this.#exchange.respond(status, reason, fields, retryAfter);
+    exchange.respond(status, reason, fields, retryAfter);
     this.#noteAnswer(exchange.answeredMs);
-    // The head goes out with the first piece of the body if that came in the same packet, alone if it did not.
+    // The head is written together with the first piece of the body if that came in the same packet.
     this.#isHeadHeld = true;
   }
 
-  /** Sends what was kept back for the rest of its packet, unless something else was answered in its place. */
+  /** Writes the head and the piece that waited for the end of the packet. */
   onPacketEnd(): void {
     if (!this.#isHeadHeld || this.#isOver) return;
     this.#isHeadHeld = false;
@@ -141,17 +141,17 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
     else this.#pass(held);
   }
 
-  /** What is thrown here fails the request, as it does in onHead. */
+  /** An error that is thrown here, or in onHead, fails the request. */
   onInterim({ status, fields }: ResponseHead): void {
     this.#interimResponses += 1;
     if (this.#interimResponses > maxInterimResponses) throw new UpstreamFailure("ERR_BAD_INTERIM_RESPONSE");
-    // Nobody waits for it: the client was told to continue before.
+    // A client that waits for a 100 has had one from the gateway.
     if (status !== 100) this.#exchange.transport.sendInterim(status, downstreamResponseFields(fields, status).fields);
   }
 
-  /** The upstream's 101: only now does the client get one, and its bytes go nowhere before that. */
+  /** Passes the upstream's 101 on. Before it the client gets no 101, and its bytes go nowhere. */
   onUpgrade(received: readonly string[], socket: Socket, early: Buffer): void {
-    // A reset would end the process.
+    // Without a listener a reset would end the process.
     socket.on("error", ignoreReset);
     const exchange = this.#exchange;
     const protocols = upgradeProtocols(received);
@@ -164,16 +164,16 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
     this.#isOver = true;
     exchange.answeredMs = this.#options.nowMs();
     this.#noteAnswer(exchange.answeredMs);
-    this.#letGo();
+    this.#release();
     if (early.length > 0) socket.unshift(early);
     const { fields } = downstreamResponseFields(received, 101);
-    const client = this.#exchange.switchProtocols(protocols.join(", "), fields);
+    const client = exchange.switchProtocols(protocols.join(", "), fields);
     if (client === null) socket.destroy();
     else this.#options.tunnels.join(client.socket, socket, client.early, exchange.id);
   }
 
   onBody(chunk: Buffer): boolean {
-    // A status that has none ended the answer with its head, whatever the upstream sends.
+    // A response whose status allows no body ended with its head, whatever the upstream sends.
     if (this.#exchange.transport.isEnded) return false;
     if (this.#isHeadHeld && this.#held === null && chunk.length <= maxHeldBytes) {
       this.#held = chunk.toString("latin1");
@@ -198,7 +198,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
 
   onEnd(): void {
     this.#isOver = true;
-    this.#letGo();
+    this.#release();
     const held = this.#held;
     this.#isHeadHeld = false;
     this.#held = null;
@@ -224,9 +224,8 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
   }
 
   #mayRetry(reason: UpstreamErrorReason): boolean {
-    const exchange = this.#exchange;
-    const { hasBody } = exchange;
-    const isSafe = !hasBody && (exchange.method === "GET" || exchange.method === "HEAD");
+    const { hasBody, method } = this.#exchange;
+    const isSafe = !hasBody && (method === "GET" || method === "HEAD");
     const wasIdleClose = this.#wasReused && (reason === "reset" || reason === "closed_early");
     return isSafe && wasIdleClose && !this.#wasRetried;
   }
@@ -234,24 +233,23 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
   #fail(reason: UpstreamErrorReason, error: Error | null, at = this.#connection?.endpoint): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    const code = error === null ? null : upstreamErrorCode(error);
-    this.#options.onError({ reason, code, address: at?.name ?? null, id: this.#exchange.id });
-    this.#letGo();
     const exchange = this.#exchange;
-    const { hasBody } = exchange;
-    const refuse = (): void => {
-      // Its body may have turned out broken in the meantime, and been answered.
-      if (!exchange.isEnded && exchange.problem === null) this.#exchange.localReply(upstreamProblem(reason));
+    const code = error === null ? null : upstreamErrorCode(error);
+    this.#options.onError({ reason, code, address: at?.name ?? null, id: exchange.id });
+    this.#release();
+    const reply = (): void => {
+      // In the meantime the request's body may have been found malformed, and answered as such.
+      if (!exchange.isEnded && exchange.problem === null) exchange.localReply(upstreamReply(reason));
     };
-    // The body's end may stand in the packet that is being read: then the client's connection can stay.
-    if (hasBody) setImmediate(refuse);
-    else refuse();
+    // The end of the client's body may be in the packet that is being read; then its connection can stay open.
+    if (exchange.hasBody) setImmediate(reply);
+    else reply();
   }
 
   onExchangeEnd(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#abandon();
+    this.#cancelRequest();
   }
 
   readonly #refuseBody = (why: "too_large" | "too_slow"): void => {
@@ -273,14 +271,13 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
     return { maxBodyBytes, timeoutMs, nowMs };
   }
 
-  /** Breaks the upstream's connection: what is on its way there is not wanted any more. */
-  #abandon(): void {
+  #cancelRequest(): void {
     this.#connections.cancel(this);
     this.#connection?.abort();
-    this.#letGo();
+    this.#release();
   }
 
-  #letGo(): void {
+  #release(): void {
     this.#exchange.listener = null;
     this.#body?.stop();
     this.#minRate?.end();

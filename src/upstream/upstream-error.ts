@@ -43,7 +43,7 @@ export function upstreamErrorReason(error: Error): UpstreamErrorReason {
   return reasonsByCode[code] ?? (code.startsWith("ERR_SSL_") || code.startsWith("ERR_TLS_") ? "tls" : "other");
 }
 
-export function upstreamProblem(reason: UpstreamErrorReason): LocalReply {
+export function upstreamReply(reason: UpstreamErrorReason): LocalReply {
   switch (reason) {
     case "connect_timeout":
     case "response_timeout":

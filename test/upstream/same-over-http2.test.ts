@@ -98,3 +98,20 @@ test.each([
     expect(one).toMatchObject({ status: 200, body: "ok" });
   }
 });
+
+test.each([
+  ["NUL in a value", "X-A: a\0b\r\n"],
+  ["CR in a value", "X-A: a\rb\r\n"],
+  ["LF in a value", "X-A: a\nX-B: b\r\n"],
+  ["a folded value", "X-A: a\r\n b\r\n"],
+  ["a blank in a name", "X A: b\r\n"],
+  ["a name that is none", ": b\r\n"],
+  ["a pseudo-header", ":status: 200\r\n"],
+  ["bytes over 127 in a name", "X-\xe4: b\r\n"],
+])("a response with %s is a 502, in a 103 too", async (_, fields) => {
+  for (const bytes of [response("ok", fields), early(fields) + response("ok")]) {
+    const { one, two } = await answersTo(bytes);
+    expect(two).toEqual(one);
+    expect(one.status).toBe(502);
+  }
+});
