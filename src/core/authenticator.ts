@@ -6,7 +6,9 @@ import type { BearerCredential } from "./bearer.ts";
  * token. `invalid`: something was, and is not one well-formed token, or is not listed. `skipped`: nobody asked (mode
  * `off`, throttled before, no route, malformed).
  */
-export type AuthOutcome = "accepted" | "missing" | "invalid" | "skipped";
+export const authOutcomes = ["accepted", "missing", "invalid", "skipped"] as const;
+
+export type AuthOutcome = (typeof authOutcomes)[number];
 
 export interface Authenticator {
   /** `off` answers `skipped`; the others never do. */

@@ -4,4 +4,6 @@
  * `untrusted`: the caller is none of those who may ask. `malformed`: it does not say what a decision needs, or cannot be
  * read. `overloaded`: its connection was one too many.
  */
-export type CheckRefusal = "untrusted" | "malformed" | "overloaded";
+export const checkRefusals = ["untrusted", "malformed", "overloaded"] as const;
+
+export type CheckRefusal = (typeof checkRefusals)[number];

@@ -11,4 +11,6 @@ export interface ConnectionBounds {
 }
 
 /** `idle`: it was open without a request, and made room for a new one. The others never got to be read. */
-export type ConnectionShedReason = "total" | "per_peer" | "idle";
+export const connectionShedReasons = ["total", "per_peer", "idle"] as const;
+
+export type ConnectionShedReason = (typeof connectionShedReasons)[number];

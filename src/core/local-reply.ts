@@ -3,7 +3,7 @@
 
 export interface LocalReply {
   readonly status: number;
-  /** A closed set: it is a metric label and a word in the log. Null: nothing was refused. */
+  /** A metric label and a word in the log. Null: nothing was refused. */
   readonly reason: RefusalReason | null;
   readonly message: string;
   readonly errMsg: string;
@@ -11,86 +11,61 @@ export interface LocalReply {
   readonly body: string;
 }
 
-export type RefusalReason =
-  | "malformed"
-  | "ambiguous_path"
-  | "bad_host"
-  | "bad_field_name"
-  | "no_token"
-  | "invalid_token"
-  | "no_route"
-  | "slow_request"
-  | "body_too_large"
-  | "target_too_long"
-  | "head_too_large"
-  | "unsupported_expect"
-  | "unsupported_encoding"
-  | "unsupported_method"
-  | "throttled"
-  | "upstream_failed"
-  | "upstream_timeout"
-  | "overloaded"
-  | "internal";
+/** A closed set. */
+export type RefusalReason = (typeof localReplies)[keyof typeof localReplies]["reason"];
 
 /** The v2 error format, as bytes on the wire. */
 export function errorBody({ message, errMsg }: Pick<LocalReply, "message" | "errMsg">): string {
   return JSON.stringify({ message, errors: [{ errMsg }] });
 }
 
-const refusal = (status: number, reason: RefusalReason, message: string, errMsg: string): LocalReply =>
-  Object.freeze({ status, reason, message, errMsg, body: errorBody({ message, errMsg }) });
+const phrases = {
+  400: "Bad Request",
+  401: "Unauthorized",
+  404: "Not Found",
+  408: "Request Timeout",
+  413: "Content Too Large",
+  414: "URI Too Long",
+  417: "Expectation Failed",
+  429: "Too Many Requests",
+  431: "Request Header Fields Too Large",
+  500: "Internal Server Error",
+  501: "Not Implemented",
+  502: "Bad Gateway",
+  503: "Service Unavailable",
+  504: "Gateway Timeout",
+} as const;
+
+function refusal<Reason extends string>(status: keyof typeof phrases, reason: Reason, errMsg: string) {
+  const message = phrases[status];
+  return Object.freeze({ status: status as number, reason, message, errMsg, body: errorBody({ message, errMsg }) });
+}
 
 export const localReplies = {
-  malformed: refusal(400, "malformed", "Bad Request", "The request is not well-formed HTTP."),
-  plainHttp: refusal(
-    400,
-    "malformed",
-    "Bad Request",
-    "The request is plain HTTP, and this port expects TLS: use https.",
-  ),
-  ambiguousPath: refusal(400, "ambiguous_path", "Bad Request", "The path can be read in more than one way."),
-  badHost: refusal(400, "bad_host", "Bad Request", "Exactly one valid Host header is required."),
+  malformed: refusal(400, "malformed", "The request is not well-formed HTTP."),
+  plainHttp: refusal(400, "malformed", "The request is plain HTTP, and this port expects TLS: use https."),
+  ambiguousPath: refusal(400, "ambiguous_path", "The path can be read in more than one way."),
+  badHost: refusal(400, "bad_host", "Exactly one valid Host header is required."),
   badFieldName: refusal(
     400,
     "bad_field_name",
-    "Bad Request",
     "A header name contains a character that some servers read as a hyphen.",
   ),
-  noToken: refusal(401, "no_token", "Unauthorized", "Access token does not exist."),
-  invalidToken: refusal(401, "invalid_token", "Unauthorized", "Access token does not exist."),
-  noRoute: refusal(404, "no_route", "Not Found", "There is nothing at this path."),
-  slowRequest: refusal(408, "slow_request", "Request Timeout", "The request took too long to arrive."),
-  bodyTooLarge: refusal(413, "body_too_large", "Content Too Large", "The request body is larger than allowed."),
-  targetTooLong: refusal(414, "target_too_long", "URI Too Long", "The request target is longer than allowed."),
-  headTooLarge: refusal(
-    431,
-    "head_too_large",
-    "Request Header Fields Too Large",
-    "The request headers are too large or too many.",
-  ),
-  unsupportedExpect: refusal(
-    417,
-    "unsupported_expect",
-    "Expectation Failed",
-    "Only the expectation 100-continue is supported.",
-  ),
-  unsupportedEncoding: refusal(
-    501,
-    "unsupported_encoding",
-    "Not Implemented",
-    "Only the transfer encoding chunked is supported.",
-  ),
-  unsupportedMethod: refusal(501, "unsupported_method", "Not Implemented", "The request method is not supported."),
-  throttled: refusal(429, "throttled", "Too Many Requests", "Too many requests, please try again later."),
-  upstreamFailed: refusal(
-    502,
-    "upstream_failed",
-    "Bad Gateway",
-    "The upstream could not be reached or gave no valid answer.",
-  ),
-  upstreamTimeout: refusal(504, "upstream_timeout", "Gateway Timeout", "The upstream did not answer in time."),
-  overloaded: refusal(503, "overloaded", "Service Unavailable", "The service is overloaded, please try again later."),
-  internal: refusal(500, "internal", "Internal Server Error", "The gateway failed to handle the request."),
+  noToken: refusal(401, "no_token", "Access token does not exist."),
+  invalidToken: refusal(401, "invalid_token", "Access token does not exist."),
+  noRoute: refusal(404, "no_route", "There is nothing at this path."),
+  slowRequest: refusal(408, "slow_request", "The request took too long to arrive."),
+  bodyTooLarge: refusal(413, "body_too_large", "The request body is larger than allowed."),
+  targetTooLong: refusal(414, "target_too_long", "The request target is longer than allowed."),
+  headTooLarge: refusal(431, "head_too_large", "The request headers are too large or too many."),
+  unsupportedExpect: refusal(417, "unsupported_expect", "Only the expectation 100-continue is supported."),
+  unsupportedEncoding: refusal(501, "unsupported_encoding", "Only the transfer encoding chunked is supported."),
+  unsupportedMethod: refusal(501, "unsupported_method", "The request method is not supported."),
+  throttled: refusal(429, "throttled", "Too many requests, please try again later."),
+  upstreamFailed: refusal(502, "upstream_failed", "The upstream could not be reached or gave no valid answer."),
+  upstreamTimeout: refusal(504, "upstream_timeout", "The upstream did not answer in time."),
+  overloaded: refusal(503, "overloaded", "The service is overloaded, please try again later."),
+  internal: refusal(500, "internal", "The gateway failed to handle the request."),
 } as const;
 
 /** To `OPTIONS *`, which asks about the server as a whole (RFC 9110, 9.3.7): the one local reply that refuses nothing. */
@@ -101,6 +76,10 @@ export const serverOptions: LocalReply = Object.freeze({
   errMsg: "",
   body: "",
 });
+
+export const refusalReasons: readonly RefusalReason[] = [
+  ...new Set(Object.values(localReplies).map(({ reason }) => reason)),
+];
 
 /** Whether client and gateway may disagree about where the next request begins, if this is what was wrong. */
 export function isFramingDoubtful(reason: RefusalReason | null): boolean {

@@ -13,7 +13,9 @@ export interface Policy {
  * `admitted`: one request was charged. `throttled`: the limit was reached and nothing was charged.
  * `observed`: only looked at (a request outside every limited scope), nothing was charged.
  */
-export type Outcome = "admitted" | "throttled" | "observed";
+export const outcomes = ["admitted", "throttled", "observed"] as const;
+
+export type Outcome = (typeof outcomes)[number];
 
 export interface Decision {
   readonly outcome: Outcome;

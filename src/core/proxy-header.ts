@@ -11,7 +11,9 @@ export type ProxyHeader =
   | { readonly kind: "complete"; readonly byteCount: number; readonly source: string | null };
 
 /** Why a connection was closed without having been shown to the HTTP parser. A closed set: it is a metric label. */
-export type ProxyHeaderRefusal = "invalid" | "incomplete" | "timeout";
+export const proxyHeaderRefusals = ["invalid", "incomplete", "timeout"] as const;
+
+export type ProxyHeaderRefusal = (typeof proxyHeaderRefusals)[number];
 
 /** Version 1, with its CRLF. */
 const maxLineBytes = 107;

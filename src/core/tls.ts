@@ -23,11 +23,14 @@ export interface CertificateInUse {
   readonly isCurrent: boolean;
 }
 
-export type TlsFailure =
-  | "timeout" // did not end in time
-  | "not_tls" // something else was sent, plain HTTP most of the time
-  | "incompatible" // no version, cipher or protocol in common
-  | "client_certificate" // none, or one that nobody vouches for
-  | "refused" // the client says so, because of the certificate most of the time
-  | "closed" // the client left before the end, perhaps without a byte
-  | "other";
+export const tlsFailures = [
+  "timeout", // did not end in time
+  "not_tls", // something else was sent, plain HTTP most of the time
+  "incompatible", // no version, cipher or protocol in common
+  "client_certificate", // none, or one that nobody vouches for
+  "refused", // the client says so, because of the certificate most of the time
+  "closed", // the client left before the end, perhaps without a byte
+  "other",
+] as const;
+
+export type TlsFailure = (typeof tlsFailures)[number];

@@ -1,20 +1,23 @@
 // What other parts know of the upstream: its settings, its addresses, the closed set of ways in which it can fail, its
 // events and its figures.
 
-export type UpstreamErrorReason =
-  | "refused" // nothing listens there
-  | "unreachable" // no route, no such name
-  | "connect_timeout"
-  | "certificate" // the upstream's certificate is not trusted
-  | "tls" // no common version or cipher, no TLS at all, our certificate refused
-  | "reset" // the connection broke before or inside the response
-  | "closed_early" // the connection was closed before a response, or in the middle of one
-  | "malformed" // not HTTP, or a response head that is not valid
-  | "head_too_large"
-  | "response_timeout" // no response head in time
-  | "body_timeout" // the response's body stalled
-  | "overloaded" // no connection was free within the bound
-  | "other";
+export const upstreamErrorReasons = [
+  "refused", // nothing listens there
+  "unreachable", // no route, no such name
+  "connect_timeout",
+  "certificate", // the upstream's certificate is not trusted
+  "tls", // no common version or cipher, no TLS at all, our certificate refused
+  "reset", // the connection broke before or inside the response
+  "closed_early", // the connection was closed before a response, or in the middle of one
+  "malformed", // not HTTP, or a response head that is not valid
+  "head_too_large",
+  "response_timeout", // no response head in time
+  "body_timeout", // the response's body stalled
+  "overloaded", // no connection was free within the bound
+  "other",
+] as const;
+
+export type UpstreamErrorReason = (typeof upstreamErrorReasons)[number];
 
 export interface UpstreamSettings {
   /** An absolute http or https URL; its path, if any, is put before the path of each request. */

@@ -1,7 +1,12 @@
 // The metrics of connections on both sides and of the upstream's addresses. All are read at the scrape.
 import type { Registry } from "prom-client";
-import type { AddressFigures, ConnectionFigures, TunnelFigures, UpstreamHealth } from "../core/upstream.ts";
-import * as closed from "./labels.ts";
+import {
+  type AddressFigures,
+  type ConnectionFigures,
+  type TunnelFigures,
+  type UpstreamHealth,
+  upstreamErrorReasons,
+} from "../core/upstream.ts";
 import { counterFamily, gauge } from "./series.ts";
 
 export interface ConnectionSources {
@@ -33,7 +38,7 @@ export function connectionMetrics(registry: Registry, sources: ConnectionSources
   const state = "1 for the state the last attempt to reach the upstream showed, 0 for the others.";
   gauge(registry, "headgate_upstream_state", state, ["state"], (set) => {
     const now = sources.upstreamHealth().state;
-    for (const state of closed.upstreamStates) set({ state }, state === now ? 1 : 0);
+    for (const state of ["unknown", "up", "down"]) set({ state }, state === now ? 1 : 0);
   });
   addressMetrics(registry, sources.upstreamAddresses);
 }
@@ -49,7 +54,7 @@ function addressMetrics(registry: Registry, addresses: () => AddressFigures): vo
   const failedOver = counterFamily(registry, "headgate_upstream_failovers_total", failovers, ["reason"], () => {
     for (const [reason, series] of failoverSeries) series.value = addresses().failovers.get(reason) ?? 0;
   });
-  const failoverSeries = closed.upstreamErrorReasons.map((reason) => [reason, failedOver.series({ reason })] as const);
+  const failoverSeries = upstreamErrorReasons.map((reason) => [reason, failedOver.series({ reason })] as const);
   const ejections = "Times an address of the upstream was ejected.";
   const ejected = counterFamily(registry, "headgate_upstream_ejections_total", ejections, [], () => {
     ejectedSeries.value = addresses().ejections;

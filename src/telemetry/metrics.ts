@@ -1,18 +1,19 @@
 // Every metric of the gateway. All series exist from the start, and no label has a value that a client can choose, so their
 // number is constant. Addresses, paths, queries and tokens are never labels. docs/metrics.md explains each metric.
 import { Registry } from "prom-client";
-import type { TokensInUse } from "../core/authenticator.ts";
+import { authOutcomes, type TokensInUse } from "../core/authenticator.ts";
 import type { CheckRefusal } from "../core/check-refusal.ts";
-import type { ConnectionShedReason } from "../core/connection-bounds.ts";
+import { type ConnectionShedReason, connectionShedReasons } from "../core/connection-bounds.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import type { Limiter } from "../core/limiter.ts";
-import type { Policy } from "../core/policy.ts";
-import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
+import { refusalReasons } from "../core/local-reply.ts";
+import { outcomes, type Policy } from "../core/policy.ts";
+import { type ProxyHeaderRefusal, proxyHeaderRefusals } from "../core/proxy-header.ts";
 import type { CertificateInUse, TlsFailure } from "../core/tls.ts";
-import type { UpstreamErrorReason } from "../core/upstream.ts";
+import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
 import { type ConnectionSources, connectionMetrics } from "./connection-metrics.ts";
 import { type Exposition, exposer } from "./exposition.ts";
-import * as closed from "./labels.ts";
+import { checkOutcomes, methods, noRoute, statusClass, statusClasses } from "./labels.ts";
 import { processMetrics } from "./process-metrics.ts";
 import { add, counterByLabel, counterFamily, gauge, type HistogramSeries, histogramFamily } from "./series.ts";
 import { tlsMetrics } from "./tls-metrics.ts";
@@ -61,7 +62,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
     "headgate_ext_auth_checks_total",
     "Calls of ingresses for a decision, by what came of them; untrusted, malformed, overloaded: they got none.",
     "outcome",
-    closed.callOutcomes,
+    checkOutcomes,
   );
   const observeDecision = decisionMetrics(registry, sources.limiter.policy);
   const upstreamErrors = counterByLabel(
@@ -69,21 +70,21 @@ export function createMetrics(sources: MetricsSources): Metrics {
     "headgate_upstream_errors_total",
     "Requests the upstream failed, by reason; those that another address served are not among them.",
     "reason",
-    closed.upstreamErrorReasons,
+    upstreamErrorReasons,
   );
   const proxyHeadersRefused = counterByLabel(
     registry,
     "headgate_proxy_headers_refused_total",
     "Connections closed because they did not begin with a PROXY header, by reason.",
     "reason",
-    closed.proxyHeaderRefusals,
+    proxyHeaderRefusals,
   );
   const connectionsShed = counterByLabel(
     registry,
     "headgate_connections_shed_total",
     "Connections of clients closed for a bound: refused by one (total, per_peer), or idle and in the way of a new one.",
     "reason",
-    closed.connectionShedReasons,
+    connectionShedReasons,
   );
   const tlsFailed = tlsMetrics(registry, sources.certificate);
   let draining = 0;
@@ -140,13 +141,13 @@ function requestMetrics(registry: Registry, routes: readonly string[]): (exchang
     upstream: upstream.series({ route }),
     requests: bindMethods(requests, route),
   });
-  const byRoute = new Map([closed.noRoute, ...routes].map((route) => [route, bind(route)]));
-  const outside = byRoute.get(closed.noRoute) as ReturnType<typeof bind>;
+  const byRoute = new Map([noRoute, ...routes].map((route) => [route, bind(route)]));
+  const outside = byRoute.get(noRoute) as ReturnType<typeof bind>;
 
   return (exchange) => {
-    const series = byRoute.get(exchange.route ?? closed.noRoute) ?? outside;
-    const methods = series.requests.get(exchange.method) ?? series.requests.get("other");
-    add(methods?.get(closed.statusClass(exchange.status)));
+    const series = byRoute.get(exchange.route ?? noRoute) ?? outside;
+    const byMethod = series.requests.get(exchange.method) ?? series.requests.get("other");
+    add(byMethod?.get(statusClass(exchange.status)));
     series.duration.observe((exchange.endedMs - exchange.startedMs) / 1000);
     observeUpstream(series.upstream, exchange);
   };
@@ -164,7 +165,7 @@ function answerMetrics(registry: Registry): (exchange: ExchangeRecord) => void {
     "headgate_refusals_total",
     "Answers made by the gateway itself, by reason.",
     "reason",
-    closed.refusalReasons,
+    refusalReasons,
   );
   return (exchange) => {
     if (exchange.problem !== null) add(refusals.get(exchange.problem));
@@ -174,11 +175,9 @@ function answerMetrics(registry: Registry): (exchange: ExchangeRecord) => void {
 
 function bindMethods(requests: ReturnType<typeof counterFamily>, route: string) {
   const bindClasses = (method: string) =>
-    new Map(
-      closed.statusClasses.map((status_class) => [status_class, requests.series({ route, method, status_class })]),
-    );
+    new Map(statusClasses.map((status_class) => [status_class, requests.series({ route, method, status_class })]));
   // Maps, not objects: `constructor` must not be found as a method.
-  return new Map<string, ReturnType<typeof bindClasses>>(closed.methods.map((method) => [method, bindClasses(method)]));
+  return new Map<string, ReturnType<typeof bindClasses>>(methods.map((method) => [method, bindClasses(method)]));
 }
 
 function observeUpstream(series: HistogramSeries, { dispatchedMs, answeredMs }: ExchangeRecord): void {
@@ -200,7 +199,7 @@ function decisionMetrics(registry: Registry, policy: Policy): (exchange: Exchang
     "headgate_decisions_total",
     "Decisions by policy and outcome; observed: only looked at, outside every limited route.",
     "outcome",
-    closed.outcomes,
+    outcomes,
     { policy: policy.name },
   );
   const auth = counterByLabel(
@@ -208,7 +207,7 @@ function decisionMetrics(registry: Registry, policy: Policy): (exchange: Exchang
     "headgate_auth_total",
     "Requests by what came of the bearer check; skipped: nobody asked.",
     "outcome",
-    closed.authOutcomes,
+    authOutcomes,
   );
   const remaining = histogramFamily(
     registry,

@@ -1,8 +1,7 @@
 // The metrics of TLS on the listener: failed handshakes and the certificate in use, so that a scrape is enough to alert on its
 // expiry. They exist without TLS as well, with values that raise no alert.
 import type { Registry } from "prom-client";
-import type { CertificateInUse, TlsFailure } from "../core/tls.ts";
-import { tlsFailures } from "./labels.ts";
+import { type CertificateInUse, type TlsFailure, tlsFailures } from "../core/tls.ts";
 import { add, counterByLabel, gauge } from "./series.ts";
 
 /** Returns a function that counts one failed handshake. */

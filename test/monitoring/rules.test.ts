@@ -90,11 +90,14 @@ test("every panel that the runbooks name is on the dashboard, and every log line
   expect(lines.filter((line) => !source.includes(line))).toEqual([]);
 });
 
-/** The text of src/, with the one placeholder filled in that the runbooks quote. */
+/** The text of src/, and the lines about files, which begin with the name that each group of files has in the log. */
 function sourceText(): string {
   const src = new URL("../../src/", import.meta.url);
-  return readdirSync(src, { recursive: true, encoding: "utf8" })
+  const text = readdirSync(src, { recursive: true, encoding: "utf8" })
     .filter((path) => path.endsWith(".ts"))
-    .map((path) => readFileSync(new URL(path, src), "utf8").replaceAll(/`\$\{holds\} file/g, "`tokens file"))
+    .map((path) => readFileSync(new URL(path, src), "utf8"))
     .join("\n");
+  expect(text).toMatch(/`\$\{what\} not usable/);
+  const names = [...text.matchAll(/createFileLog(?:<\w+>)?\(log, "([^"]+)"/g)].map(([, name]) => `${name} not usable`);
+  return [text, ...names].join("\n");
 }

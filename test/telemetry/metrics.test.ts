@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
 import type { Decision } from "../../src/core/policy.ts";
-import { upstreamErrorReasons } from "../../src/telemetry/labels.ts";
+import { upstreamErrorReasons } from "../../src/core/upstream.ts";
 import { changesOf, exchangeOf, metricsOf, policy, scrape } from "./scrape.ts";
 
 /** The changes of one observation, without the buckets of histograms. */

@@ -2,21 +2,15 @@
 // success; yellow is throttled; red, pink and orange are failures; blue and purple are neither good nor bad. A new label
 // value without a colour does not compile, and a test checks the rules. Routes, instances and versions differ from one
 // deployment to the next and take Grafana's own palette.
-import type {
-  authOutcomes,
-  callOutcomes,
-  connectionShedReasons,
-  methods,
-  outcomes,
-  proxyHeaderRefusals,
-  refusalReasons,
-  StatusClass,
-  tlsFailures,
-  upstreamErrorReasons,
-  upstreamStates,
-} from "../../../src/telemetry/labels.ts";
+import type { AuthOutcome } from "../../../src/core/authenticator.ts";
+import type { ConnectionShedReason } from "../../../src/core/connection-bounds.ts";
+import type { RefusalReason } from "../../../src/core/local-reply.ts";
+import type { Outcome } from "../../../src/core/policy.ts";
+import type { ProxyHeaderRefusal } from "../../../src/core/proxy-header.ts";
+import type { TlsFailure } from "../../../src/core/tls.ts";
+import type { UpstreamErrorReason, UpstreamHealth } from "../../../src/core/upstream.ts";
+import type { checkOutcomes, methods, StatusClass } from "../../../src/telemetry/labels.ts";
 
-type ValueOf<Values extends readonly string[]> = Values[number];
 type Colors<Value extends string> = Readonly<Record<Value, string>>;
 
 const success = "#73bf69";
@@ -37,7 +31,7 @@ export const statusClassColors: Colors<StatusClass> = {
 };
 
 /** Why the gateway answered a request itself. */
-export const refusalColors: Colors<ValueOf<typeof refusalReasons>> = {
+export const refusalColors: Colors<RefusalReason> = {
   throttled,
   malformed,
   ambiguous_path: "#cca17e",
@@ -63,7 +57,7 @@ export const refusalColors: Colors<ValueOf<typeof refusalReasons>> = {
 const refused = "#f27539";
 const other = "#b99c78";
 
-export const upstreamErrorColors: Colors<ValueOf<typeof upstreamErrorReasons>> = {
+export const upstreamErrorColors: Colors<UpstreamErrorReason> = {
   refused,
   unreachable: "#c57fa5",
   connect_timeout: "#f9add2",
@@ -82,7 +76,7 @@ export const upstreamErrorColors: Colors<ValueOf<typeof upstreamErrorReasons>> =
 /** A reason of failed TLS handshakes and of refused PROXY headers. */
 const timeout = "#825557";
 
-export const tlsFailureColors: Colors<ValueOf<typeof tlsFailures>> = {
+export const tlsFailureColors: Colors<TlsFailure> = {
   timeout,
   not_tls: "#f876c3",
   incompatible: "#f0c2d7",
@@ -92,7 +86,7 @@ export const tlsFailureColors: Colors<ValueOf<typeof tlsFailures>> = {
   other,
 };
 
-export const proxyHeaderColors: Colors<ValueOf<typeof proxyHeaderRefusals>> = {
+export const proxyHeaderColors: Colors<ProxyHeaderRefusal> = {
   invalid: "#ec59ac",
   incomplete: "#deb684",
   timeout,
@@ -101,22 +95,22 @@ export const proxyHeaderColors: Colors<ValueOf<typeof proxyHeaderRefusals>> = {
 /** A state of upstream connections, and a reason why client connections are closed. */
 const idle = "#0d78c7";
 
-export const connectionShedColors: Colors<ValueOf<typeof connectionShedReasons>> = {
+export const connectionShedColors: Colors<ConnectionShedReason> = {
   total: "#f1186d",
   per_peer: "#d2a5bc",
   idle,
 };
 
-export const decisionColors: Colors<ValueOf<typeof outcomes>> = { admitted: success, throttled, observed: "#8c65c8" };
+export const decisionColors: Colors<Outcome> = { admitted: success, throttled, observed: "#8c65c8" };
 
-export const authColors: Colors<ValueOf<typeof authOutcomes>> = {
+export const authColors: Colors<AuthOutcome> = {
   accepted: success,
   missing: noToken,
   invalid: invalidToken,
   skipped: "#0756d8",
 };
 
-export const checkColors: Colors<ValueOf<typeof callOutcomes>> = {
+export const checkColors: Colors<(typeof checkOutcomes)[number]> = {
   admitted: success,
   denied: "#9f3276",
   untrusted: "#ecbaae",
@@ -128,7 +122,7 @@ export const evictionColors: Colors<"expired" | "live"> = { expired: "#6965f5", 
 
 export const lostLineColors: Colors<"sampled" | "dropped"> = { sampled: "#475cad", dropped: "#ec8a95" };
 
-export const upstreamStateColors: Colors<ValueOf<typeof upstreamStates>> = {
+export const upstreamStateColors: Colors<UpstreamHealth["state"]> = {
   up: success,
   unknown: "#8489fe",
   down: unavailable,
@@ -140,7 +134,7 @@ export const connectionColors: Colors<"active" | "idle" | "waiting"> = { active:
 
 export const tunnelColors: Colors<"opening" | "open"> = { opening: "#726e9c", open: "#7baafd" };
 
-export const methodColors: Colors<ValueOf<typeof methods>> = {
+export const methodColors: Colors<(typeof methods)[number]> = {
   GET: "#1176f6",
   HEAD: "#bde1f8",
   POST: "#c2a3ee",
