@@ -1,11 +1,15 @@
-// Whose time it is when a request waits for a free connection to the upstream: nobody's own.
+// A request that waits for a free connection to the upstream: its time is counted for nobody, and its body stays with the
+// client.
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
-import { metric } from "../support/metrics.ts";
+import { metric, upstreamConnections } from "../support/metrics.ts";
+import { request, stageHttp } from "../support/stage.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
@@ -34,4 +38,37 @@ test("a request that waits five seconds for a connection adds nothing to the gat
   expect(await seen("headgate_overhead_seconds_sum")).toBe(0);
   expect(await seen('headgate_upstream_duration_seconds_sum{route="/v2/"}'), "the first one's").toBe(5);
   expect(await seen('headgate_request_duration_seconds_sum{route="/v2/"}')).toBe(10);
+});
+
+const size = 4_000_000;
+const readBytes = 64 * 1024;
+
+test.each([
+  ["a length", `Content-Length: ${size}\r\n`, "b".repeat(size)],
+  ["chunks", "Transfer-Encoding: chunked\r\n", `${size.toString(16)}\r\n${"b".repeat(size)}\r\n0\r\n\r\n`],
+])("of a body with %s that waits for a connection, no more than two reads are kept", async (_, fields, body) => {
+  const accepted: Socket[] = [];
+  const note = (message: unknown): void => void accepted.push((message as { socket: Socket }).socket);
+  subscribe("net.server.socket", note);
+  cleanup(() => void unsubscribe("net.server.socket", note));
+  const held: ServerResponse[] = [];
+  const { connect, gateway, upstream } = await stageHttp(cleanup, (_req, res) => void held.push(res), {
+    upstream: { maxConnections: 1, connectTimeoutMs: 30_000 },
+  });
+  const [first, second] = [connect(), connect()];
+  first.write(request("/v2/1"));
+  await eventually("the first is at the upstream", () => held.length === 1);
+  second.write(request("/v2/2", { method: "POST", fields, body }));
+  await eventually("the second waits", async () => (await upstreamConnections(gateway)).waiting === 1);
+  const socket = accepted.find(({ remotePort }) => remotePort === second.socket.localPort);
+  await eventually("it has been read from", () => (socket?.bytesRead ?? 0) >= readBytes);
+  // Longer than a reader that goes on would need for all of it.
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(socket?.bytesRead).toBeLessThanOrEqual(2 * readBytes);
+  held[0]?.end("one");
+  expect((await first.read()).body).toBe("one");
+  await eventually("the second is at the upstream", () => held.length === 2);
+  held[1]?.end("two");
+  expect((await second.read()).body).toBe("two");
+  expect(upstream.received[1]?.body).toHaveLength(size);
 });
