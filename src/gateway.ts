@@ -1,6 +1,7 @@
 // The wiring: makes every part from the settings, hands each what it needs, and takes them down in order. Nothing
 // below this file knows of another part; what happens to a request stands in pipeline.ts.
 import { startAdmin } from "./admin/server.ts";
+import { upstreamTlsFiles } from "./config/tls-files.ts";
 import { watchFiles } from "./config/watched-files.ts";
 import type { ClientAddressRules } from "./core/client-address.ts";
 import type { Clock } from "./core/clock.ts";
@@ -21,7 +22,6 @@ import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
 import { createUpstreamEventLog } from "./telemetry/upstream-events.ts";
 import { Forwarding, type ForwardingOptions } from "./upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "./upstream/name-lookup.ts";
-import { upstreamTlsFiles } from "./upstream/tls-files.ts";
 import { openUpstream, type Upstream } from "./upstream/upstream.ts";
 import { createAuthenticator } from "./wiring/authenticators.ts";
 import { openCertificate } from "./wiring/certificate.ts";

@@ -3,10 +3,9 @@
 import { tokensFile } from "../auth/tokens-file.ts";
 import type { NamedFiles } from "../config/load.ts";
 import { explainReadFailure } from "../config/regular-file.ts";
+import { certificateWarning, listenTlsFiles, upstreamTlsFiles } from "../config/tls-files.ts";
 import { readFiles } from "../config/watched-files.ts";
 import type { FileError, FileGroup } from "../core/file-group.ts";
-import { certificateFiles, certificateWarning } from "../listener/certificate.ts";
-import { upstreamTlsFiles } from "../upstream/tls-files.ts";
 import { nameFrom } from "./name-from.ts";
 
 export interface FilesJudged {
@@ -22,7 +21,7 @@ export async function judgeFiles(files: NamedFiles, cwd: string, wallMs: number)
     return read.ok ? [] : read.errors;
   };
   const certificate = await readFiles(
-    certificateFiles({
+    listenTlsFiles({
       cert: path("listen.tls.cert"),
       key: path("listen.tls.key"),
       clientCa: path("listen.tls.clientCa"),

@@ -1,34 +1,39 @@
-// TLS on the listener, as the rest of the gateway sees it: which files it is made from, what is in use, and the closed
-// set of ways a handshake can fail.
+// TLS on the listener as other parts know it: its files, the certificate in use, and the closed set of ways in which a handshake
+// fails.
 
 /** Absolute paths of PEM files. */
 export interface TlsFiles {
-  /** The certificate of the server, then those that vouch for it. */
+  /** The certificate of the server, then the intermediate certificates. */
   readonly cert: string;
   readonly key: string;
-  /** The authorities of clients' certificates, which are required then; null asks for none. */
+  /** The authorities of clients' certificates, which are then required; null asks for none. */
   readonly clientCa: string | null;
 }
 
-/** TLS on the listener. */
 export interface ListenerTls extends TlsFiles {
   /** Whether HTTP/2 is offered beside HTTP/1.1. */
   readonly http2: boolean;
 }
 
-export interface CertificateInUse {
-  /** Unix milliseconds; clients refuse it from then on. */
+/** The texts of the files, in PEM. */
+export interface Certificate extends TlsFiles {
+  /** Unix milliseconds. */
+  readonly validFromMs: number;
+  /** Unix milliseconds, exclusive. */
   readonly expiresMs: number;
-  /** False while the files are away or wrong, and the certificate from before is in use. */
+}
+
+export interface CertificateInUse extends Pick<Certificate, "expiresMs"> {
+  /** False while the files are missing or wrong, and an earlier certificate is in use. */
   readonly isCurrent: boolean;
 }
 
 export const tlsFailures = [
   "timeout", // did not end in time
-  "not_tls", // something else was sent, plain HTTP most of the time
+  "not_tls", // something else was sent, mostly plain HTTP
   "incompatible", // no version, cipher or protocol in common
-  "client_certificate", // none, or one that nobody vouches for
-  "refused", // the client says so, because of the certificate most of the time
+  "client_certificate", // none, or one of no authority in clientCa
+  "refused", // by an alert of the client, mostly because it does not trust the certificate
   "closed", // the client left before the end, perhaps without a byte
   "other",
 ] as const;

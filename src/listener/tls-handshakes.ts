@@ -5,8 +5,7 @@ import { constants } from "node:crypto";
 import type { Socket } from "node:net";
 import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
 import type { Watched } from "../core/file-group.ts";
-import type { TlsFailure } from "../core/tls.ts";
-import type { Certificate, CertificateTexts } from "./certificate.ts";
+import type { Certificate, TlsFailure, TlsFiles } from "../core/tls.ts";
 
 export interface TlsHandshakesOptions {
   readonly certificate: Watched<Certificate>;
@@ -126,7 +125,7 @@ const maxMethodBytes = 32;
 
 function ignoreReset(): void {}
 
-function contextOptions({ cert, key, clientCa }: CertificateTexts, http2: boolean): TlsOptions {
+function contextOptions({ cert, key, clientCa }: TlsFiles, http2: boolean): TlsOptions {
   const client = clientCa === null ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true };
   return {
     cert,

@@ -1,9 +1,11 @@
 // The certificate of the listener, made from the settings, and what the log says about it.
+
+import { certificateWarning, listenTlsFiles } from "../config/tls-files.ts";
 import { watchFiles } from "../config/watched-files.ts";
 import { type Clock, httpDate } from "../core/clock.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
-import { type Certificate, certificateFiles, certificateWarning } from "../listener/certificate.ts";
+import type { Certificate } from "../core/tls.ts";
 import { createFileLog } from "../telemetry/file-log.ts";
 import type { Logger } from "../telemetry/log.ts";
 
@@ -23,7 +25,7 @@ export async function openCertificate(
     events.onReload(certificate);
     warn(certificate);
   };
-  const files = await watchFiles(certificateFiles(listen.tls), { ...events, onReload });
+  const files = await watchFiles(listenTlsFiles(listen.tls), { ...events, onReload });
   warn(files.value);
   return files;
 }

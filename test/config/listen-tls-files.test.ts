@@ -4,15 +4,10 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { certificateWarning, listenTlsFiles } from "../../src/config/tls-files.ts";
 import { FilesError, watchFiles } from "../../src/config/watched-files.ts";
 import type { FileError } from "../../src/core/file-group.ts";
-import {
-  type Certificate,
-  type CertificateTexts,
-  certificateFiles,
-  certificateWarning,
-  readCertificate,
-} from "../../src/listener/certificate.ts";
+import type { Certificate, TlsFiles } from "../../src/core/tls.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
@@ -22,12 +17,12 @@ const cleanup = useCleanup();
 async function watching(cert: string, key: string, clientCa: string | null = null) {
   const reloads: Certificate[] = [];
   const errors: FileError[] = [];
-  const changes: CertificateTexts[] = [];
+  const changes: TlsFiles[] = [];
   const events = {
     onReload: (now: Certificate) => void reloads.push(now),
     onError: (why: readonly FileError[]) => void errors.push(...why),
   };
-  const files = await watchFiles(certificateFiles({ cert, key, clientCa }), events, 5);
+  const files = await watchFiles(listenTlsFiles({ cert, key, clientCa }), events, 5);
   cleanup(() => files.close());
   files.onChange = (texts) => void changes.push(texts);
   return { files, reloads, errors, changes };
@@ -35,10 +30,12 @@ async function watching(cert: string, key: string, clientCa: string | null = nul
 
 describe("what is wrong is said, without a word of what is in the files", () => {
   const authority = (): Authority => new Authority(cleanup);
-  const texts = (changes: (issued: { cert: string; key: string }, by: Authority) => Partial<CertificateTexts>) => {
+  const texts = (changes: (issued: { cert: string; key: string }, by: Authority) => Partial<TlsFiles>) => {
     const by = authority();
     const { cert, key } = by.issue();
-    return readCertificate({ cert, key, clientCa: null, ...changes({ cert, key }, by) });
+    const texts = { cert, key, clientCa: null, ...changes({ cert, key }, by) };
+    const byKey = Object.entries(texts).map(([name, text]) => [`listen.tls.${name}`, text ?? undefined]);
+    return listenTlsFiles({ cert: null, key: null, clientCa: null }).parse(Object.fromEntries(byKey), true);
   };
 
   test.each<[claim: string, reading: () => ReturnType<typeof texts>, flaws: readonly (readonly [string, string])[]]>([

@@ -1,0 +1,143 @@
+// The PEM files of `listen.tls` and `upstream.tls`, judged before they are used: whether each can be parsed, and whether
+// certificate and key belong together. Quotes nothing from a file, because any may be a secret in the wrong place.
+import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
+import { createSecureContext, type SecureContext } from "node:tls";
+import type { FileFlaw, FileGroup } from "../core/file-group.ts";
+import type { Certificate, TlsFiles } from "../core/tls.ts";
+import type { UpstreamTlsSettings } from "../core/upstream.ts";
+
+/** Without certificate and key there is no value. */
+export function listenTlsFiles(paths: Readonly<Record<keyof TlsFiles, string | null>>): FileGroup<Certificate> {
+  const keys = { cert: "listen.tls.cert", key: "listen.tls.key", clientCa: "listen.tls.clientCa" } as const;
+  const expected = {
+    [keys.cert]: "the server's certificate in PEM, then the intermediate certificates",
+    [keys.key]: "the private key of that certificate in PEM, without a passphrase",
+    [keys.clientCa]: "the certificates of the authorities of clients, in PEM",
+  };
+  return {
+    paths: { [keys.cert]: paths.cert, [keys.key]: paths.key, [keys.clientCa]: paths.clientCa },
+    parse(texts) {
+      const { [keys.cert]: cert, [keys.key]: key, [keys.clientCa]: clientCa = null } = texts;
+      const flaws: FileFlaw[] = [];
+      const refuse = (at: keyof typeof expected, found: string) =>
+        void flaws.push({ key: at, found, expected: expected[at] });
+      const leaf = parsePair(cert, key, {
+        onCertificate: (found) => refuse(keys.cert, found),
+        onKey: (found) => refuse(keys.key, found),
+        mismatch: "a key that does not belong to the certificate",
+      });
+      const authorities = parseCertificates(clientCa ?? undefined, (found) => refuse(keys.clientCa, found));
+      for (const { ca } of authorities) if (!ca) refuse(keys.clientCa, "a certificate of no authority");
+      if (flaws.length > 0 || cert === undefined || key === undefined || leaf === null) return { ok: false, flaws };
+      try {
+        createSecureContext({ cert, key, ...(clientCa === null ? {} : { ca: clientCa }) });
+      } catch (cause) {
+        refuse(keys.cert, openSslReason(cause));
+        return { ok: false, flaws };
+      }
+      const [validFromMs, expiresMs] = [leaf.validFromDate.getTime(), leaf.validToDate.getTime()];
+      return { ok: true, value: { cert, key, clientCa, validFromMs, expiresMs } };
+    },
+  };
+}
+
+export function upstreamTlsFiles(paths: Pick<UpstreamTlsSettings, "ca" | "cert" | "key">): FileGroup<SecureContext> {
+  const keys = { ca: "upstream.tls.ca", cert: "upstream.tls.cert", key: "upstream.tls.key" } as const;
+  return {
+    paths: { [keys.ca]: paths.ca, [keys.cert]: paths.cert, [keys.key]: paths.key },
+    parse(texts) {
+      const { [keys.ca]: ca, [keys.cert]: cert, [keys.key]: key } = texts;
+      const flaws: FileFlaw[] = [];
+      const refuse = (at: string, found: string, expected: string) => void flaws.push({ key: at, found, expected });
+      parseCertificates(ca, (found) => refuse(keys.ca, found, "one or more in PEM"));
+      const mismatch = "the key of another certificate";
+      const own = "the one that belongs to upstream.tls.cert";
+      parsePair(cert, key, {
+        onCertificate: (found) => refuse(keys.cert, found, "one or more in PEM"),
+        onKey: (found) => refuse(keys.key, found, found === mismatch ? own : "one in PEM, without a passphrase"),
+        mismatch,
+      });
+      if (flaws.length > 0) return { ok: false, flaws };
+      try {
+        // Without `ca` the system's authorities are trusted.
+        const given = Object.fromEntries(Object.entries({ ca, cert, key }).filter(([, text]) => text !== undefined));
+        return { ok: true, value: createSecureContext({ ...given, minVersion: "TLSv1.2" }) };
+      } catch (error) {
+        // A key that is too short for OpenSSL, for example.
+        const code = error instanceof Error && "code" in error ? String(error.code) : "OpenSSL refuses";
+        refuse(cert === undefined ? keys.ca : keys.cert, code, "a certificate that OpenSSL accepts");
+        return { ok: false, flaws };
+      }
+    },
+  };
+}
+
+interface PairFlaws {
+  readonly onCertificate: (found: string) => void;
+  readonly onKey: (found: string) => void;
+  /** Reported as a flaw of the key. */
+  readonly mismatch: string;
+}
+
+/** Parses what is there of certificate and key. Returns the first certificate. */
+function parsePair(
+  cert: string | undefined,
+  key: string | undefined,
+  { onCertificate, onKey, mismatch }: PairFlaws,
+): X509Certificate | null {
+  let isBroken = false;
+  const [leaf = null] = parseCertificates(cert, (found) => {
+    isBroken = true;
+    onCertificate(found);
+  });
+  const secret = key === undefined ? null : parsePrivateKey(key);
+  if (typeof secret === "string") onKey(secret);
+  else if (secret !== null && !isBroken && leaf?.checkPrivateKey(secret) === false) onKey(mismatch);
+  return leaf;
+}
+
+function parseCertificates(pem: string | undefined, onFlaw: (found: string) => void): X509Certificate[] {
+  if (pem === undefined) return [];
+  const blocks = pem.match(/-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----/gs) ?? [];
+  if (blocks.length === 0) onFlaw("no certificate");
+  return blocks.flatMap((block, index) => {
+    try {
+      return [new X509Certificate(block)];
+    } catch (cause) {
+      onFlaw(`a certificate that cannot be read (number ${index + 1}: ${openSslReason(cause)})`);
+      return [];
+    }
+  });
+}
+
+/** The key, or what is wrong with it. */
+function parsePrivateKey(pem: string): KeyObject | string {
+  if (!/-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----/.test(pem)) return "no private key";
+  if (/-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m.test(pem)) {
+    return "a private key with a passphrase";
+  }
+  try {
+    return createPrivateKey(pem);
+  } catch (cause) {
+    return `a private key that cannot be read (${openSslReason(cause)})`;
+  }
+}
+
+/** OpenSSL's own words, which are from a closed list and quote nothing. */
+function openSslReason(cause: unknown): string {
+  const reason = cause instanceof Error && "reason" in cause ? cause.reason : undefined;
+  return typeof reason === "string" ? reason : "it is damaged";
+}
+
+const day = 24 * 3600 * 1000;
+
+/** What an operator should know about a valid certificate; null if there is nothing to say. */
+export function certificateWarning(
+  { validFromMs, expiresMs }: Pick<Certificate, "validFromMs" | "expiresMs">,
+  wallMs: number,
+): string | null {
+  if (wallMs >= expiresMs) return "has expired";
+  if (wallMs < validFromMs) return "is not valid yet";
+  const days = Math.floor((expiresMs - wallMs) / day);
+  return days < 14 ? `expires in ${days === 1 ? "1 day" : `${days} days`}` : null;
+}
