@@ -62,7 +62,7 @@ function readBody(bytes: string, start: number, fields: readonly Field[], isOld:
 }
 
 const ended = new Set(
-  "connection keep-alive proxy-connection proxy-authorization proxy-authenticate te trailer transfer-encoding upgrade".split(
+  "connection keep-alive proxy-connection proxy-authorization proxy-authenticate te trailer transfer-encoding upgrade http2-settings".split(
     " ",
   ),
 );
