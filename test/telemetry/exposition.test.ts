@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { Histogram, Registry } from "prom-client";
 import { expect, test } from "vitest";
 import { toOpenMetrics } from "../../src/telemetry/exposition.ts";
-import { histogramFamily } from "../../src/telemetry/series.ts";
+import { Families } from "../../src/telemetry/families.ts";
 import { exchangeOf, metricsOf, scrape } from "./scrape.ts";
 
 test("each format comes with its content type", async () => {
@@ -88,7 +88,7 @@ test("a histogram exposes exactly what prom-client's own would", async () => {
       fc.array(fc.oneof(fc.constantFrom(...bounds), fc.double({ min: 0, max: 20, noNaN: true }))),
       async (values) => {
         const [ours, theirs] = [new Registry(), new Registry()];
-        const series = histogramFamily(ours, "a_seconds", "A.", bounds).series({ route: "/v1/" });
+        const series = new Families(ours).histogram("a_seconds", "A.", bounds).series({ route: "/v1/" });
         const histogram = new Histogram({
           name: "a_seconds",
           help: "A.",

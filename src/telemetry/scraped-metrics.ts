@@ -1,0 +1,139 @@
+// The metrics that are read at the scrape: connections, the upstream's addresses, what is in use of files, the table of
+// clients, lost log lines, and the process. Without TLS, tokens or names they exist too, with values that raise no alert.
+import { getHeapStatistics } from "node:v8";
+import { collectDefaultMetrics, type Histogram, type Registry } from "prom-client";
+import type { TokensInUse } from "../core/authenticator.ts";
+import type { Limiter } from "../core/limiter.ts";
+import type { CertificateInUse } from "../core/tls.ts";
+import {
+  type AddressFigures,
+  type ConnectionFigures,
+  type TunnelFigures,
+  type UpstreamHealth,
+  upstreamErrorReasons,
+} from "../core/upstream.ts";
+import type { Families } from "./families.ts";
+
+export interface ScrapedSources {
+  readonly limiter: Pick<Limiter, "policy" | "stats">;
+  readonly upstreamConnections: () => ConnectionFigures;
+  readonly upstreamHealth: () => UpstreamHealth;
+  readonly tunnels: () => TunnelFigures;
+  readonly upstreamAddresses: () => AddressFigures;
+  /** Open connections of clients. */
+  readonly clientConnections: () => number;
+  /** Null in a mode without a list of tokens. */
+  readonly tokens: () => TokensInUse | null;
+  /** Null without TLS. */
+  readonly certificate: () => CertificateInUse | null;
+  /** Running totals of log lines that were not written. */
+  readonly logLines: () => LostLines;
+  readonly version: string;
+  readonly nodeVersion: string;
+}
+
+export interface LostLines {
+  /** Omitted on purpose, to bound the volume. */
+  readonly sampled: number;
+  /** Lost because the output was too slow or broken. */
+  readonly dropped: number;
+}
+
+const byState = { label: "state" } as const;
+const byReason = { label: "reason" } as const;
+
+export function scrapedMetrics(families: Families, registry: Registry, sources: ScrapedSources): void {
+  connectionMetrics(families, sources);
+  addressMetrics(families, sources.upstreamAddresses);
+  limiterMetrics(families, sources.limiter);
+  fileMetrics(families, sources);
+  const lost = "Log lines not written: sampled, omitted on purpose; dropped, the output was too slow or broken.";
+  families.total("headgate_log_lines_lost_total", lost, () => ({ ...sources.logLines() }), byReason);
+  const { version, nodeVersion: node_version } = sources;
+  families.gauge("headgate_build_info", "Always 1.", () => 1, { fixed: { version, node_version } });
+  processMetrics(families, registry);
+}
+
+function connectionMetrics(families: Families, sources: ScrapedSources): void {
+  families.gauge("headgate_client_connections", "Open connections of clients.", sources.clientConnections);
+  const connections = "Connections to the upstream, active or idle, and requests waiting for one.";
+  families.gauge("headgate_upstream_connections", connections, () => ({ ...sources.upstreamConnections() }), byState);
+  const tunnels = "Connections that left HTTP by an Upgrade, and upgrades the upstream is being asked for.";
+  families.gauge("headgate_tunnels", tunnels, () => ({ ...sources.tunnels() }), byState);
+  const state = "1 for the state that the last attempt to reach the upstream showed, 0 for the others.";
+  const none = { unknown: 0, up: 0, down: 0 };
+  families.gauge("headgate_upstream_state", state, () => ({ ...none, [sources.upstreamHealth().state]: 1 }), byState);
+}
+
+function addressMetrics(families: Families, addresses: () => AddressFigures): void {
+  const help = "Addresses of the upstream: available, or ejected because connections to them failed.";
+  const states = () => {
+    const { available, ejected } = addresses();
+    return { available, ejected };
+  };
+  families.gauge("headgate_upstream_addresses", help, states, byState);
+  const failovers =
+    "Requests that were given to another address because the first could not be connected to, by reason.";
+  const none = Object.fromEntries(upstreamErrorReasons.map((reason) => [reason, 0]));
+  const failedOver = () => ({ ...none, ...Object.fromEntries(addresses().failovers) });
+  families.total("headgate_upstream_failovers_total", failovers, failedOver, byReason);
+  const ejections = "Times an address of the upstream was ejected.";
+  families.total("headgate_upstream_ejections_total", ejections, () => addresses().ejections);
+  const lookups = "Lookups of the upstream's names that failed.";
+  families.total("headgate_upstream_lookups_failed_total", lookups, () => addresses().failedLookups);
+  const current = "1 while the last lookup of every name of the upstream succeeded.";
+  families.gauge("headgate_upstream_names_current", current, () => Number(addresses().areCurrent));
+}
+
+function limiterMetrics(families: Families, limiter: ScrapedSources["limiter"]): void {
+  const fixed = { policy: limiter.policy.name };
+  const tracked = "Clients whose requests are remembered now.";
+  families.gauge("headgate_clients_tracked", tracked, () => limiter.stats().clients, { fixed });
+  const capacity = "Clients that can be remembered at once.";
+  families.gauge("headgate_clients_capacity", capacity, () => limiter.stats().capacity, { fixed });
+  const evictions = "Clients forgotten: expired, none of their requests counted any more; live, the table was full.";
+  const evicted = () => {
+    const { evictedExpired: expired, evictedLive: live } = limiter.stats();
+    return { expired, live };
+  };
+  families.total("headgate_evictions_total", evictions, evicted, { ...byReason, fixed });
+}
+
+function fileMetrics(families: Families, { certificate, tokens }: ScrapedSources): void {
+  const isCurrent = (inUse: { readonly isCurrent: boolean } | null): number => Number(inUse?.isCurrent ?? true);
+  const expiry = "When the certificate in use expires, in Unix seconds; 0 without TLS.";
+  const expires = () => (certificate()?.expiresMs ?? 0) / 1000;
+  families.gauge("headgate_tls_certificate_expiry_timestamp_seconds", expiry, expires);
+  const files = "1 while the certificate's files are what is in use, 0 while they are missing or wrong; 1 without TLS.";
+  families.gauge("headgate_tls_certificate_current", files, () => isCurrent(certificate()));
+  const listed = "Tokens that pass in mode tokens; 0 in the other modes.";
+  families.gauge("headgate_tokens_listed", listed, () => tokens()?.listed ?? 0);
+  const list = "1 while the tokens file is what is in use, 0 while it is missing or wrong; 1 in the other modes.";
+  families.gauge("headgate_tokens_file_current", list, () => isCurrent(tokens()));
+}
+
+/**
+ * prom-client's metrics of the process, the event loop and the heap, without those that do harm: gauges with names that
+ * promtool rejects, a walk over every open socket at each scrape, series that appear and disappear, and event loop figures
+ * that are NaN or 292 years if nothing was sampled since the last scrape. Adds the limit of the heap, which is missing.
+ */
+function processMetrics(families: Families, registry: Registry): void {
+  collectDefaultMetrics({ register: registry });
+  for (const counted of ["handles", "requests", "resources"]) {
+    registry.removeSingleMetric(`nodejs_active_${counted}`);
+    registry.removeSingleMetric(`nodejs_active_${counted}_total`);
+  }
+  for (const figure of ["min", "mean", "stddev"]) {
+    registry.removeSingleMetric(`nodejs_eventloop_lag_${figure}_seconds`);
+  }
+  // Otherwise a series would appear only with the first collection of its kind.
+  const collections = registry.getSingleMetric("nodejs_gc_duration_seconds") as Histogram<"kind">;
+  for (const kind of ["major", "minor", "incremental", "weakcb"]) collections.zero({ kind });
+  // It does not change while the process runs.
+  const { heap_size_limit } = getHeapStatistics();
+  families.gauge(
+    "headgate_heap_limit_bytes",
+    "The limit of the heap; beyond it the process ends.",
+    () => heap_size_limit,
+  );
+}
