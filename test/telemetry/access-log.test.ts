@@ -7,7 +7,10 @@ import { FakeClock, keptLog } from "./lines.ts";
 import { exchangeOf, policy } from "./scrape.ts";
 
 beforeEach(() => void vi.useFakeTimers());
-afterEach(() => void vi.useRealTimers());
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
 
 const decision: Decision = { outcome: "throttled", policy, remaining: 0, resetMs: 0 };
 
