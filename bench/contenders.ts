@@ -43,9 +43,10 @@ const openLimit = 1_000_000;
 const openWindowMs = 1000;
 const hourMs = 3_600_000;
 
-const headgate: Contender = {
-  name: "Headgate",
-  version: versionOf(node, join(root, "dist/main.js"), "--version"),
+/** `checkout`: where it has been built. */
+export const headgateOf = (checkout: string, name: string): Contender => ({
+  name,
+  version: versionOf(node, join(checkout, "dist/main.js"), "--version"),
   lacks: "",
   hasFields: true,
   modes: ["open", "throttled", "logged"],
@@ -69,14 +70,16 @@ log: { access: ${mode === "logged"} }
       "-c",
       `exec "$0" "$@" >${log}`,
       node,
-      join(root, "dist/main.js"),
+      join(checkout, "dist/main.js"),
       "start",
       "--config",
       config,
     ];
     return { port, running: await start(command, { core, port }) };
   },
-};
+});
+
+const headgate = headgateOf(root, "Headgate");
 
 const nginx: Contender = {
   name: "nginx limit_req",

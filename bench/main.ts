@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { measureAsked } from "./asked.ts";
-import { type Contender, contenders, type Mode, type Started } from "./contenders.ts";
+import { type Contender, contenders, headgateOf, type Mode, type Started } from "./contenders.ts";
 import { measureDecisions } from "./decisions.ts";
 import { constantRate, wrk } from "./load.ts";
 import { cpuTimeUs, installed, residentBytes } from "./processes.ts";
@@ -21,6 +21,8 @@ const { values } = parseArgs({
     scenarios: { type: "string", default: scenarios.map(({ id }) => id).join(",") },
     contenders: { type: "string", default: contenders.map(({ name }) => name).join(",") },
     only: { type: "string", default: "load,latency,decisions,asked,footprint" },
+    // Another checkout that has been built, such as the state before a change, measured beside this one.
+    against: { type: "string" },
     write: { type: "boolean", default: false },
   },
 });
@@ -31,7 +33,8 @@ const parts = new Set(values.only.split(","));
 const cores = { contender: 1, load: 0 };
 const perSecond = 500;
 
-const wanted = contenders.filter(({ name }) => values.contenders.split(",").includes(name));
+const others = values.against === undefined ? [] : [headgateOf(values.against, "Headgate, the other")];
+const wanted = [...others, ...contenders.filter(({ name }) => values.contenders.split(",").includes(name))];
 const present = wanted.filter(({ version }) => version !== null);
 const chosen = scenarios.filter(({ id }) => values.scenarios.split(",").includes(id));
 
