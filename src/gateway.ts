@@ -3,6 +3,7 @@
 import { startAdmin } from "./admin/server.ts";
 import { upstreamTlsFiles } from "./config/tls-files.ts";
 import { watchFiles } from "./config/watched-files.ts";
+import type { Authenticator } from "./core/authenticator.ts";
 import type { ClientAddressRules } from "./core/client-address.ts";
 import type { Clock } from "./core/clock.ts";
 import { ResponseFields } from "./core/fields.ts";
@@ -38,6 +39,8 @@ export interface GatewayOptions {
   readonly nodeVersion: string;
   /** How names of the upstream are looked up, if not by the system and every few seconds. */
   readonly names?: NameOptions;
+  /** How tokens are checked, if not as the settings say. */
+  readonly authenticator?: Authenticator;
 }
 
 export interface ListenerAddress {
@@ -140,7 +143,7 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
   const limiter = new MemoryLimiter(settings.policies[0]);
   const upstream = await createUpstream(settings, options, (end) => telemetry.tunnelEnded(end));
   const { connections, tunnels } = upstream;
-  const authenticator = await createAuthenticator(settings, log).catch((error) => {
+  const authenticator = await openAuthenticator(settings, options).catch((error) => {
     upstream.close();
     throw error;
   });
@@ -182,6 +185,10 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     openExtAuth: () => openExtAuth(settings, { ...runtimeParts, ListenFailed }),
     close,
   };
+}
+
+async function openAuthenticator(settings: Settings, { authenticator, log }: GatewayOptions): Promise<Authenticator> {
+  return authenticator ?? createAuthenticator(settings, log);
 }
 
 async function createUpstream(

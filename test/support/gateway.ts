@@ -1,5 +1,6 @@
 // The real gateway on free loopback ports, with the packaged defaults and whatever a test changes.
 import { loadSettings, packagedConfigFile } from "../../src/config/load.ts";
+import type { Authenticator } from "../../src/core/authenticator.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { type Gateway, startGateway } from "../../src/gateway.ts";
@@ -30,6 +31,7 @@ export interface TestGatewayOptions {
   readonly overrides?: Overrides;
   readonly clock?: Clock;
   readonly names?: NameOptions;
+  readonly authenticator?: Authenticator;
 }
 
 export async function startTestGateway(options: TestGatewayOptions): Promise<TestGateway> {
@@ -47,6 +49,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
     version: "0.0.0-test",
     nodeVersion: process.versions.node,
     ...(options.names === undefined ? {} : { names: options.names }),
+    ...(options.authenticator === undefined ? {} : { authenticator: options.authenticator }),
   });
   return {
     ...gateway,

@@ -1,0 +1,123 @@
+// Every way a request can come to the gateway, as one interface: send it, learn how it was answered, leave.
+import { credentials, Client as GrpcClient, status } from "@grpc/grpc-js";
+import { check } from "../ext-auth/grpc/protocol.ts";
+import { checkRequest } from "../ext-auth/grpc/requests.ts";
+import type { Cleanup } from "../support/cleanup.ts";
+import type { Overrides, TestGateway } from "../support/gateway.ts";
+import { Http2Client } from "../support/http2-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import type { TlsListener } from "../support/tls-listener.ts";
+
+/** One request on its way. */
+export interface Sent {
+  /** The status of the answer, or null if there was none. For gRPC: 200 for OK, else null. */
+  readonly answered: Promise<number | null>;
+  /** Resolves when the head of an answer is here, or none will come. */
+  readonly hasHead: Promise<void>;
+  leave(): void;
+}
+
+export interface Carrier {
+  readonly name: string;
+  /** Whether the gateway carries the request on to the upstream, or the caller does. */
+  readonly forwards: boolean;
+  /** The word for it in the access log. */
+  readonly source: "proxy" | "ext-auth";
+  readonly overrides: (tls: TlsListener) => Overrides;
+  /** `ca`: of the gateway's certificate, where it speaks TLS. */
+  readonly send: (gateway: TestGateway, cleanup: Cleanup, ca: string) => Sent;
+}
+
+const fields = "Host: a\r\nAuthorization: Bearer t\r\n";
+const simple = `GET /v2/x HTTP/1.1\r\n${fields}\r\n`;
+// A body in chunks is nothing that the raw path takes.
+const chunked = `POST /v2/x HTTP/1.1\r\n${fields}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`;
+const question =
+  "GET /auth-request HTTP/1.1\r\nHost: headgate\r\nX-Original-Method: GET\r\nX-Original-URI: /v2/x\r\n" +
+  "X-Forwarded-For: 127.0.0.1\r\nAuthorization: Bearer t\r\n\r\n";
+
+function sendBytes(port: number, bytes: string, cleanup: Cleanup): Sent {
+  const connection = new RawConnection(port);
+  cleanup(() => connection.destroy());
+  connection.write(bytes);
+  const hasHead = connection.readHead();
+  return {
+    hasHead: hasHead.then(ignore, ignore),
+    answered: hasHead.then(
+      ({ status }) => status,
+      () => null,
+    ),
+    leave: () => connection.destroy(),
+  };
+}
+
+export const carriers: readonly Carrier[] = [
+  {
+    name: "raw",
+    forwards: true,
+    source: "proxy",
+    overrides: () => ({}),
+    send: (gateway, cleanup) => sendBytes(gateway.traffic.port, simple, cleanup),
+  },
+  {
+    name: "node",
+    forwards: true,
+    source: "proxy",
+    overrides: () => ({}),
+    send: (gateway, cleanup) => sendBytes(gateway.traffic.port, chunked, cleanup),
+  },
+  {
+    name: "http2",
+    forwards: true,
+    source: "proxy",
+    overrides: (tls) => tls.overrides,
+    send: (gateway, cleanup, ca) => {
+      const stream = new Http2Client(gateway.traffic.port, ca, cleanup).open();
+      const head = new Promise<number>((resolve, reject) => {
+        stream.once("response", (headers) => resolve(Number(headers[":status"])));
+        stream.once("close", () => reject(new Error("the stream has closed")));
+      });
+      stream.resume();
+      return {
+        hasHead: head.then(ignore, ignore),
+        answered: head.catch(() => null),
+        leave: () => stream.destroy(),
+      };
+    },
+  },
+  {
+    name: "ext-auth HTTP",
+    forwards: false,
+    source: "ext-auth",
+    overrides: () => ({
+      extAuth: { http: { host: "127.0.0.1", port: 0, maxConnections: 10 }, trustedCallers: ["127.0.0.1"] },
+    }),
+    send: (gateway, cleanup) => sendBytes(gateway.extAuth?.port ?? 0, question, cleanup),
+  },
+  {
+    name: "ext-auth gRPC",
+    forwards: false,
+    source: "ext-auth",
+    overrides: () => ({
+      extAuth: { grpc: { host: "127.0.0.1", port: 0, maxConnections: 10 }, trustedCallers: ["127.0.0.1"] },
+    }),
+    send: (gateway, cleanup) => {
+      const client = new GrpcClient(`127.0.0.1:${gateway.grpc?.port}`, credentials.createInsecure());
+      cleanup(() => client.close());
+      let leave = (): void => {};
+      const answered = new Promise<number | null>((resolve) => {
+        const call = client.makeUnaryRequest(
+          check.path,
+          check.requestSerialize,
+          check.responseDeserialize,
+          checkRequest({}, "127.0.0.1"),
+          (error) => resolve(error === null || error.code === status.OK ? 200 : null),
+        );
+        leave = () => call.cancel();
+      });
+      return { answered, hasHead: answered.then(ignore), leave: () => leave() };
+    },
+  },
+];
+
+function ignore(): void {}

@@ -1,0 +1,225 @@
+// However a request comes, whenever its verdict is known and whatever happens to it then: its exchange ends once, is charged
+// once, logged once and counted once. Through the real gateway; only the check of the token is made to wait or to fail.
+import { describe, expect, test } from "vitest";
+import type { Authenticator, AuthOutcome } from "../../src/core/authenticator.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Overrides, startTestGateway, type TestGateway } from "../support/gateway.ts";
+import { useTls } from "../support/tls-listener.ts";
+import { startRawUpstream } from "../support/upstream.ts";
+import { type Carrier, carriers, type Sent } from "./carriers.ts";
+
+const cleanup = useCleanup();
+const withTls = useTls();
+
+type When = "at once" | "later";
+
+interface Stage {
+  readonly gateway: TestGateway;
+  /** Requests that are at the upstream. */
+  readonly atUpstream: () => number;
+  /** Requests whose token is being checked, or has been. */
+  readonly asked: () => number;
+  /** Ends the check of the token. */
+  readonly decide: () => void;
+  send(): Sent;
+}
+
+/** What the upstream does with a request: answers it, nothing, or begins an answer of ten bytes and stops after five. */
+const upstreams = {
+  answers: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+  holds: "",
+  begins: "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf.",
+} as const;
+
+interface Options {
+  readonly upstream?: keyof typeof upstreams;
+  readonly outcome?: () => AuthOutcome;
+  readonly overrides?: Overrides;
+}
+
+async function stageOf(carrier: Carrier, when: When, options: Options = {}): Promise<Stage> {
+  const { upstream = "answers", outcome = () => "accepted", overrides = {} } = options;
+  let atUpstream = 0;
+  const raw = await startRawUpstream((socket) => {
+    atUpstream += 1;
+    socket.write(upstreams[upstream]);
+  });
+  cleanup(() => raw.close());
+  let asked = 0;
+  const decided = Promise.withResolvers<void>();
+  const authenticator: Authenticator = {
+    authenticate() {
+      asked += 1;
+      return when === "at once" ? outcome() : decided.promise.then(outcome);
+    },
+    tokens: () => null,
+    close: () => {},
+  };
+  const tls = withTls({ drain: { delayMs: 0, timeoutMs: 200 }, ...overrides });
+  const { ca } = tls;
+  const gateway = await startTestGateway({
+    upstreamUrl: raw.url,
+    authenticator,
+    overrides: { drain: { delayMs: 0, timeoutMs: 200 }, ...overrides, ...carrier.overrides(tls) },
+  });
+  cleanup(() => gateway.close());
+  return {
+    gateway,
+    atUpstream: () => atUpstream,
+    asked: () => asked,
+    decide: () => decided.resolve(),
+    send: () => carrier.send(gateway, cleanup, ca),
+  };
+}
+
+const linesOf = ({ gateway }: Stage) => gateway.logLines.filter(({ msg }) => msg === "request");
+
+/** The sum of all series of a counter. */
+async function total(gateway: TestGateway, counter: string): Promise<number> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  const samples = text.split("\n").filter((sample) => sample.startsWith(`${counter}{`));
+  return samples.reduce((sum, sample) => sum + Number(sample.slice(sample.lastIndexOf(" ") + 1)), 0);
+}
+
+/** It is over: told of once now, and once still when the gateway has ended. `outcome`: what the limiter said. */
+async function expectOnce(stage: Stage, { source }: Carrier, expected: object, outcome = "admitted"): Promise<void> {
+  const { gateway } = stage;
+  await eventually("the exchange has ended", () => linesOf(stage).length > 0);
+  const counter = source === "proxy" ? "headgate_requests_total" : "headgate_ext_auth_checks_total";
+  expect(await total(gateway, counter)).toBe(1);
+  expect(await total(gateway, "headgate_decisions_total")).toBe(1);
+  expect(linesOf(stage)).toMatchObject([{ source, decision: outcome, ...expected }]);
+  await gateway.close();
+  expect(linesOf(stage)).toHaveLength(1);
+}
+
+/** The client leaves, and the gateway has seen it. */
+async function leave(stage: Stage, carrier: Carrier, sent: Sent): Promise<void> {
+  sent.leave();
+  await sent.answered;
+  if (carrier.source === "proxy") await noConnections(stage);
+  else await new Promise((resolve) => setTimeout(resolve, 50));
+}
+
+const noConnections = (stage: Stage): Promise<void> =>
+  eventually("the client's connection or stream has closed", async () => {
+    const response = await fetch(`${stage.gateway.adminUrl}/metrics`);
+    return /^headgate_client_connections [01]$/m.test(await response.text());
+  });
+
+const whens: readonly When[] = ["at once", "later"];
+const internalErrors = ({ gateway }: Stage): number =>
+  gateway.logLines.filter(({ msg }) => msg === "internal error").length;
+
+describe.each(carriers)("$name", (carrier) => {
+  describe.each(whens)("a verdict %s", (when) => {
+    test("is answered", async () => {
+      const stage = await stageOf(carrier, when);
+      const sent = stage.send();
+      await eventually("the token is checked", () => stage.asked() === 1);
+      stage.decide();
+      expect(await sent.answered).toBe(200);
+      await expectOnce(stage, carrier, { status: 200, complete: true, problem: null });
+    });
+
+    test("a step throws", async () => {
+      const outcome = (): AuthOutcome => {
+        throw new Error("a bug");
+      };
+      const stage = await stageOf(carrier, when, { outcome });
+      const sent = stage.send();
+      await eventually("the token is checked", () => stage.asked() === 1);
+      stage.decide();
+      expect(await sent.answered).toBe(carrier.name === "ext-auth gRPC" ? null : 500);
+      // The verdict is lost, so what is told of the quota is what it is now.
+      await expectOnce(stage, carrier, { status: 500, problem: "internal" }, "observed");
+      expect(internalErrors(stage)).toBe(1);
+    });
+  });
+
+  test("a verdict later: the client leaves before it", async () => {
+    const stage = await stageOf(carrier, "later");
+    const sent = stage.send();
+    await eventually("the token is checked", () => stage.asked() === 1);
+    await leave(stage, carrier, sent);
+    stage.decide();
+    await expectOnce(stage, carrier, { status: 0, complete: false, remaining: 99 });
+    expect(stage.atUpstream()).toBe(0);
+  });
+
+  test("a verdict later: the drain's time is over before it", async () => {
+    const stage = await stageOf(carrier, "later");
+    const sent = stage.send();
+    await eventually("the token is checked", () => stage.asked() === 1);
+    await stage.gateway.close();
+    // Before anything else can run: the line is there when the drain has ended.
+    expect(linesOf(stage)).toMatchObject([{ complete: false }]);
+    stage.decide();
+    expect(await sent.answered).toBeNull();
+    expect(linesOf(stage)).toHaveLength(1);
+  });
+
+  test("the client leaves after its answer", async () => {
+    const stage = await stageOf(carrier, "at once");
+    const sent = stage.send();
+    expect(await sent.answered).toBe(200);
+    await leave(stage, carrier, sent);
+    await expectOnce(stage, carrier, { status: 200, complete: true });
+  });
+});
+
+// An ingress has its answer with the verdict: nothing of it can be under way between the two, nor wait for an upstream.
+describe.each(carriers.filter(({ forwards }) => forwards))("$name, forwarded", (carrier) => {
+  describe.each(whens)("a verdict %s", (when) => {
+    const forwarded = async (options: Options): Promise<{ stage: Stage; sent: Sent }> => {
+      const stage = await stageOf(carrier, when, options);
+      const sent = stage.send();
+      await eventually("the token is checked", () => stage.asked() === 1);
+      stage.decide();
+      await eventually("it is at the upstream", () => stage.atUpstream() === 1);
+      return { stage, sent };
+    };
+
+    test("the client leaves while the upstream is waited for", async () => {
+      const { stage, sent } = await forwarded({ upstream: "holds" });
+      await leave(stage, carrier, sent);
+      await expectOnce(stage, carrier, { status: 0, complete: false, remaining: 99 });
+    });
+
+    test("the client leaves in the middle of its answer", async () => {
+      const { stage, sent } = await forwarded({ upstream: "begins" });
+      await sent.hasHead;
+      await leave(stage, carrier, sent);
+      await expectOnce(stage, carrier, { status: 200, complete: false, remaining: 99 });
+    });
+
+    test("the drain's time is over while the upstream is waited for", async () => {
+      const { stage, sent } = await forwarded({ upstream: "holds" });
+      await stage.gateway.close();
+      expect(linesOf(stage)).toMatchObject([{ status: 0, complete: false, decision: "admitted", remaining: 99 }]);
+      expect(await sent.answered).toBeNull();
+      expect(linesOf(stage)).toHaveLength(1);
+    });
+
+    test("the drain's time is over in the middle of the answer", async () => {
+      const { stage, sent } = await forwarded({ upstream: "begins" });
+      await sent.hasHead;
+      await stage.gateway.close();
+      expect(linesOf(stage)).toMatchObject([{ status: 200, complete: false, decision: "admitted", remaining: 99 }]);
+    });
+
+    test("the upstream's time is over", async () => {
+      const responseTimeoutMs = 100;
+      const { stage, sent } = await forwarded({ upstream: "holds", overrides: { upstream: { responseTimeoutMs } } });
+      expect(await sent.answered).toBe(504);
+      await expectOnce(stage, carrier, { status: 504, complete: true, problem: "upstream_timeout" });
+    });
+
+    test("the upstream's time is over in the middle of the answer", async () => {
+      const responseTimeoutMs = 100;
+      const { stage } = await forwarded({ upstream: "begins", overrides: { upstream: { responseTimeoutMs } } });
+      await expectOnce(stage, carrier, { status: 200, complete: false });
+    });
+  });
+});
