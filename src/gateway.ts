@@ -8,7 +8,6 @@ import type { ClientAddressRules } from "./core/client-address.ts";
 import type { Clock } from "./core/clock.ts";
 import { ResponseFields } from "./core/fields.ts";
 import type { Health } from "./core/health.ts";
-import { coversIpv4, parseCidr } from "./core/ip-address.ts";
 import type { RequestRules } from "./core/request-head.ts";
 import { createPathReader } from "./core/request-path.ts";
 import type { Settings } from "./core/settings.ts";
@@ -27,8 +26,12 @@ import { openUpstream, type Upstream } from "./upstream/upstream.ts";
 import { createAuthenticator } from "./wiring/authenticators.ts";
 import { openCertificate } from "./wiring/certificate.ts";
 import { type ExtAuthListeners, openExtAuth } from "./wiring/ext-auth.ts";
+import { ListenError, type ListenerAddress } from "./wiring/listen-error.ts";
+import { parseNetworks } from "./wiring/networks.ts";
 import { createRuntime } from "./wiring/runtime.ts";
 import { createTraffic } from "./wiring/traffic.ts";
+
+export { ListenError } from "./wiring/listen-error.ts";
 
 export interface GatewayOptions {
   readonly clock: Clock;
@@ -41,11 +44,6 @@ export interface GatewayOptions {
   readonly names?: NameOptions;
   /** How tokens are checked, if not as the settings say. */
   readonly authenticator?: Authenticator;
-}
-
-export interface ListenerAddress {
-  readonly host: string;
-  readonly port: number;
 }
 
 export interface Gateway {
@@ -61,42 +59,33 @@ export interface Gateway {
   drain(): Promise<void>;
 }
 
-/** A port could not be had; the system's error is the cause. */
-export class ListenFailed extends Error {
-  readonly listener: "traffic" | "admin" | "ext-auth" | "grpc";
-  readonly address: ListenerAddress;
-
-  constructor(listener: ListenFailed["listener"], { host, port }: ListenerAddress, cause: unknown) {
-    super(`The ${listener} listener cannot be opened.`, { cause });
-    this.listener = listener;
-    this.address = { host, port };
-  }
+/** Rejects with a ListenError or a FilesError; nothing is left open then. */
+export async function startGateway(settings: Settings, options: GatewayOptions): Promise<Gateway> {
+  const open = new AsyncDisposableStack();
+  return start(settings, options, open).catch(async (error) => {
+    await open.disposeAsync();
+    throw error;
+  });
 }
 
-/** Rejects with a ListenFailed or a FilesError; nothing is left open then. */
-export async function startGateway(settings: Settings, options: GatewayOptions): Promise<Gateway> {
+/** Puts what is to be closed, except for listeners that drain, on `open`. */
+async function start(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Gateway> {
   const { log } = options;
-  const { runtime, traffic, telemetry, stopChecking, openExtAuth, close } = await createParts(settings, options);
+  const { runtime, traffic, telemetry, stopChecking, openExtAuth } = await createParts(settings, options, open);
   let status: Health["status"] = "starting";
   const admin = await startAdmin({
     ...settings.admin,
     metrics: (openMetrics) => telemetry.metrics.text(openMetrics),
     health: () => ({ status, upstream: telemetry.upstreamHealth() }),
     onError: (error) => log.error({ err: error }, "scrape failed"),
-  }).catch(async (error) => {
-    await close();
-    throw new ListenFailed("admin", settings.admin, error);
+  }).catch((error) => {
+    throw new ListenError("admin", settings.admin, error);
   });
-  const extAuth = await openExtAuth().catch(async (error) => {
-    await admin.close();
-    await close();
-    throw error;
-  });
+  open.defer(() => admin.close());
+  const extAuth = await openExtAuth();
   const address = await traffic.listen(settings.listen.host, settings.listen.port).catch(async (error) => {
     await extAuth.drain(0);
-    await admin.close();
-    await close();
-    throw new ListenFailed("traffic", settings.listen, error);
+    throw new ListenError("traffic", settings.listen, error);
   });
   log.info({ listener: "traffic", ...address }, "listening");
   log.info({ listener: "admin", host: admin.host, port: admin.port }, "listening");
@@ -119,8 +108,7 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
       const [brokenOff] = await Promise.all([traffic.drain(timeoutMs), extAuth.drain(timeoutMs)]);
       runtime.abortWaiting();
       if (brokenOff > 0) log.warn({ requests: brokenOff }, "drain timeout over, requests broken off");
-      await close();
-      await admin.close();
+      await open.disposeAsync();
     },
   };
 }
@@ -131,27 +119,21 @@ interface Parts {
   readonly telemetry: Telemetry;
   /** Stops the health checks of the upstream. */
   readonly stopChecking: () => void;
-  /** Rejects with a FilesError or a ListenFailed. */
+  /** Rejects with a FilesError or a ListenError. */
   readonly openExtAuth: () => Promise<ExtAuthListeners>;
-  /** Takes down what is not a listener. */
-  readonly close: () => Promise<void>;
 }
 
-async function createParts(settings: Settings, options: GatewayOptions): Promise<Parts> {
+async function createParts(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Parts> {
   const { clock, log } = options;
   const clientAddress = clientAddressRules(settings, log);
   const limiter = new MemoryLimiter(settings.policies[0]);
   const upstream = await createUpstream(settings, options, (end) => telemetry.tunnelEnded(end));
+  open.defer(() => upstream.close());
   const { connections, tunnels } = upstream;
-  const authenticator = await openAuthenticator(settings, options).catch((error) => {
-    upstream.close();
-    throw error;
-  });
-  const certificate = await openCertificate(settings, options).catch((error) => {
-    authenticator.close();
-    upstream.close();
-    throw error;
-  });
+  const authenticator = await openAuthenticator(settings, options);
+  open.defer(() => authenticator.close());
+  const certificate = await openCertificate(settings, options);
+  open.defer(() => certificate?.close());
   const telemetry: Telemetry = createTelemetry({
     ...options,
     accessLogEnabled: settings.log.access,
@@ -165,25 +147,19 @@ async function createParts(settings: Settings, options: GatewayOptions): Promise
     certificate: () =>
       certificate === null ? null : { expiresMs: certificate.value.expiresMs, isCurrent: certificate.isCurrent },
   });
+  open.defer(() => telemetry.close());
   const rules = requestRules(settings, clientAddress);
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
   const forward = createForward(settings, clock, upstream, telemetry);
   const runtimeParts = { rules, limiter, authenticator, fields, telemetry, clock, log, forward };
   const runtime = new RuntimeRef(createRuntime(runtimeParts));
   const traffic = createTraffic(settings, { runtime, clientAddress, certificate, telemetry, clock });
-  const close = async (): Promise<void> => {
-    authenticator.close();
-    certificate?.close();
-    telemetry.close();
-    upstream.close();
-  };
   return {
     runtime,
     traffic,
     telemetry,
     stopChecking: upstream.stopChecking,
-    openExtAuth: () => openExtAuth(settings, { ...runtimeParts, ListenFailed }),
-    close,
+    openExtAuth: () => openExtAuth(settings, runtimeParts, open),
   };
 }
 
@@ -227,13 +203,8 @@ function createForward(
 }
 
 function clientAddressRules({ clientAddress }: Settings, log: Logger): ClientAddressRules {
-  const trustedProxies = clientAddress.trustedProxies.map((text) => {
-    const cidr = parseCidr(text);
-    if (cidr === undefined) throw new Error("a trusted proxy is neither an address nor a network");
-    if (coversIpv4(cidr)) {
-      log.warn({ trustedProxy: text }, "every IPv4 address is trusted, so a client can choose who is charged");
-    }
-    return cidr;
+  const trustedProxies = parseNetworks(clientAddress.trustedProxies, (trustedProxy) => {
+    log.warn({ trustedProxy }, "every IPv4 address is trusted, so a client can choose who is charged");
   });
   return { header: clientAddress.header, trustedProxies, ipv6Prefix: clientAddress.ipv6Prefix };
 }

@@ -1,8 +1,8 @@
 // `headgate finance-backend`: runs the reference API without the gateway. The first signal ends it, after the requests in
 // flight.
 import { resolve } from "node:path";
-import { DatabaseRefused } from "../finance-backend/database.ts";
-import { type FinanceBackend, ListenFailed, startFinanceBackend } from "../finance-backend/server.ts";
+import { DatabaseError } from "../finance-backend/database.ts";
+import { type FinanceBackend, ListenError, startFinanceBackend } from "../finance-backend/server.ts";
 import type { FinanceBackendArguments } from "./arguments.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
@@ -15,7 +15,7 @@ export async function run(args: FinanceBackendArguments, io: CommandIo): Promise
   try {
     backend = await startFinanceBackend({ host: args.host, port: args.port, database, onFailure: report(io) });
   } catch (error) {
-    if (!(error instanceof DatabaseRefused || error instanceof ListenFailed)) throw error;
+    if (!(error instanceof DatabaseError || error instanceof ListenError)) throw error;
     io.err(`headgate finance-backend: ${error.message}\n`);
     return exitCodes.unavailable;
   }

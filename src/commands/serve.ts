@@ -4,7 +4,7 @@ import { FilesError } from "../config/watched-files.ts";
 import { systemClock } from "../core/clock.ts";
 import { fitOpenFiles } from "../core/open-files.ts";
 import type { Settings } from "../core/settings.ts";
-import { type Gateway, ListenFailed, startGateway } from "../gateway.ts";
+import { type Gateway, ListenError, startGateway } from "../gateway.ts";
 import { openDestination } from "../telemetry/destination.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
 import { exitCodes, signalExitCodes, type TerminationSignal } from "./exit-codes.ts";
@@ -81,7 +81,7 @@ function collectSignals(io: CommandIo): { first: Promise<TerminationSignal>; sec
 function explainStartFailure(error: unknown): string {
   if (error instanceof FilesError)
     return `the files of ${error.errors.map(({ key }) => key).join(", ")} cannot be used`;
-  if (!(error instanceof ListenFailed)) throw error;
+  if (!(error instanceof ListenError)) throw error;
   const { host, port } = error.address;
   return `cannot listen on ${host}:${port} (${error.listener}): ${explainListenFailure(error.cause)}`;
 }

@@ -3,7 +3,7 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
 import { open } from "node:fs/promises";
 
-export class NoRegularFile extends Error {
+export class NotRegularFileError extends Error {
   readonly code = "ENOTREGULAR";
 
   constructor() {
@@ -14,7 +14,7 @@ export class NoRegularFile extends Error {
 /** Without O_NONBLOCK, opening a pipe waits for a writer. */
 const flags = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/** Rejects with NoRegularFile or with the system's error. */
+/** Rejects with NotRegularFileError or with the system's error. */
 export async function readRegularFile(path: string): Promise<string> {
   const file = await open(path, flags);
   try {
@@ -38,7 +38,7 @@ export function readRegularFileSync(path: string): Buffer {
 
 /** A folder is not refused here, because reading it fails with a better message. */
 function refuseOthers(kind: Stats): void {
-  if (!kind.isFile() && !kind.isDirectory()) throw new NoRegularFile();
+  if (!kind.isFile() && !kind.isDirectory()) throw new NotRegularFileError();
 }
 
 /** Explains to an operator why a file cannot be read. */

@@ -5,11 +5,11 @@ import { fillWithSample } from "./fill.ts";
 import { applicationId, schemaVersion } from "./schema.sql.ts";
 
 /** The file cannot be used. The message names the file and the reason, for the operator. */
-export class DatabaseRefused extends Error {
-  override readonly name = "DatabaseRefused";
+export class DatabaseError extends Error {
+  override readonly name = "DatabaseError";
 }
 
-/** `path` null is a database in memory. Throws DatabaseRefused. */
+/** `path` null is a database in memory. Throws DatabaseError. */
 export function openDatabase(path: string | null): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
@@ -20,7 +20,7 @@ export function openDatabase(path: string | null): DatabaseSync {
   } catch (error) {
     database?.close();
     const reason = error instanceof Error ? error.message : String(error);
-    throw new DatabaseRefused(`cannot use the database ${path ?? "in memory"}: ${reason}`, { cause: error });
+    throw new DatabaseError(`cannot use the database ${path ?? "in memory"}: ${reason}`, { cause: error });
   }
 }
 

@@ -29,11 +29,11 @@ export interface FinanceBackend {
 }
 
 /** The message names the address and the reason, for the operator. */
-export class ListenFailed extends Error {
-  override readonly name = "ListenFailed";
+export class ListenError extends Error {
+  override readonly name = "ListenError";
 }
 
-/** Rejects with DatabaseRefused or ListenFailed. */
+/** Rejects with DatabaseError or ListenError. */
 export async function startFinanceBackend(options: FinanceBackendOptions): Promise<FinanceBackend> {
   const database = openDatabase(options.database);
   try {
@@ -121,7 +121,7 @@ function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const failed = (error: NodeJS.ErrnoException): void => {
       const reason = error.code === "EADDRINUSE" ? "the port is in use" : error.message;
-      reject(new ListenFailed(`cannot listen on ${host}:${port}: ${reason}`, { cause: error }));
+      reject(new ListenError(`cannot listen on ${host}:${port}: ${reason}`, { cause: error }));
     };
     server.once("error", failed);
     server.listen({ host, port }, () => {

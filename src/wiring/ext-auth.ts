@@ -1,40 +1,40 @@
-// The decision endpoints, made from the settings around the gateway's own pipeline: the same rules, counters and
-// authenticator as for the traffic.
+// The listeners on which an ingress asks, made from the settings: the same rules, counters and authenticator as for the
+// traffic.
 import type { TokenList } from "../auth/token-list.ts";
 import { readPeer } from "../core/client-address.ts";
 import type { Watched } from "../core/file-group.ts";
-import { coversIpv4, parseCidr } from "../core/ip-address.ts";
-import type { ExtAuthListenerSettings, Settings } from "../core/settings.ts";
+import type { Settings } from "../core/settings.ts";
 import { Checks } from "../ext-auth/check.ts";
 import type { ExtAuthGrpc, ExtAuthGrpcOptions } from "../ext-auth/grpc/start.ts";
 import { startExtAuthHttp } from "../ext-auth/http/http-listener.ts";
 import { TrustedCallers } from "../ext-auth/trusted-callers.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { openSecrets } from "./authenticators.ts";
+import { ListenError, type ListenerAddress } from "./listen-error.ts";
+import { parseNetworks } from "./networks.ts";
 import { type CheckRuntimes, createCheckRuntimes, type RuntimeParts } from "./runtime.ts";
 
-export interface ExtAuthParts extends RuntimeParts {
-  readonly ListenFailed: new (listener: "ext-auth" | "grpc", address: Address, cause: unknown) => Error;
-}
-
-type Address = Pick<ExtAuthListenerSettings, "host" | "port">;
-
-/** Every way to ask that is configured is opened, or none. */
+/** Every configured listener is open, or none. */
 export interface ExtAuthListeners {
-  readonly http: Address | null;
-  readonly grpc: Address | null;
-  /** The gateway is ready: whoever asks how it is may know. */
+  readonly http: ListenerAddress | null;
+  readonly grpc: ListenerAddress | null;
+  /** The gateway is ready: the health check may report it. */
   announceStart(): void;
   announceEnd(): void;
   drain(timeoutMs: number): Promise<void>;
 }
 
-/** Rejects with a FilesError or a ListenFailed. */
-export async function openExtAuth(settings: Settings, parts: ExtAuthParts): Promise<ExtAuthListeners> {
+/** Rejects with a FilesError or a ListenError. Puts what is to be closed after the drain on `open`. */
+export async function openExtAuth(
+  settings: Settings,
+  parts: RuntimeParts,
+  open: AsyncDisposableStack,
+): Promise<ExtAuthListeners> {
   const { http: httpSettings, grpc: grpcSettings } = settings.extAuth;
   if (httpSettings === null && grpcSettings === null) return none;
-  const { telemetry, log, ListenFailed } = parts;
+  const { telemetry, log } = parts;
   const secrets = await openSecrets(settings, log);
+  open.defer(() => secrets?.close());
   const runtimes = createCheckRuntimes(parts);
   const common = {
     headTimeoutMs: settings.timeouts.headMs,
@@ -49,16 +49,14 @@ export async function openExtAuth(settings: Settings, parts: ExtAuthParts): Prom
     httpSettings === null
       ? null
       : await startExtAuthHttp({ ...httpSettings, ...common }).catch((error) => {
-          secrets?.close();
-          throw new ListenFailed("ext-auth", httpSettings, error);
+          throw new ListenError("ext-auth", httpSettings, error);
         });
   const grpc =
     grpcSettings === null
       ? null
       : await openGrpc({ ...grpcSettings, ...common }).catch(async (error) => {
           await http?.drain(0);
-          secrets?.close();
-          throw new ListenFailed("grpc", grpcSettings, error);
+          throw new ListenError("grpc", grpcSettings, error);
         });
   return {
     http: addressOf(http),
@@ -77,7 +75,6 @@ export async function openExtAuth(settings: Settings, parts: ExtAuthParts): Prom
       runtimes.runtime.abortWaiting();
       runtimes.quotaRuntime.abortWaiting();
       if (calls > 0) log.warn({ calls }, "drain timeout over, ext-auth checks broken off");
-      secrets?.close();
     },
   };
 }
@@ -90,17 +87,17 @@ const none: ExtAuthListeners = {
   drain: async () => {},
 };
 
-/** Loaded only where it is configured: nobody else pays for it. */
+/** Loaded only if it is configured, because the start without it is faster. */
 async function openGrpc(options: ExtAuthGrpcOptions): Promise<ExtAuthGrpc> {
   const { startExtAuthGrpc } = await import("../ext-auth/grpc/start.ts");
   return startExtAuthGrpc(options);
 }
 
-function addressOf(listener: Address | null): Address | null {
+function addressOf(listener: ListenerAddress | null): ListenerAddress | null {
   return listener === null ? null : { host: listener.host, port: listener.port };
 }
 
-function createChecks(settings: Settings, { clock }: ExtAuthParts, runtimes: CheckRuntimes): Checks {
+function createChecks(settings: Settings, { clock }: RuntimeParts, runtimes: CheckRuntimes): Checks {
   return new Checks({
     ...runtimes,
     readPeer: (address) => readPeer(address, runtimes.clientAddress),
@@ -112,13 +109,8 @@ function createChecks(settings: Settings, { clock }: ExtAuthParts, runtimes: Che
 const firstCallsRefused = "the first calls were all refused as untrusted: does the configuration list this caller?";
 
 function createCallers({ extAuth }: Settings, secrets: Watched<TokenList> | null, log: Logger): TrustedCallers {
-  const networks = extAuth.trustedCallers.map((text) => {
-    const cidr = parseCidr(text);
-    if (cidr === undefined) throw new Error("a caller is neither an address nor a network");
-    if (coversIpv4(cidr)) {
-      log.warn({ caller: text }, "every IPv4 address may ask for decisions, and so spend any client's quota");
-    }
-    return cidr;
+  const networks = parseNetworks(extAuth.trustedCallers, (caller) => {
+    log.warn({ caller }, "every IPv4 address may ask for decisions, and so spend any client's quota");
   });
   return new TrustedCallers({
     networks,

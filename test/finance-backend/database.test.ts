@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, describe, expect, test } from "vitest";
-import { DatabaseRefused, openDatabase } from "../../src/finance-backend/database.ts";
+import { DatabaseError, openDatabase } from "../../src/finance-backend/database.ts";
 import { startFinanceBackend } from "../../src/finance-backend/server.ts";
 import { allTransactions } from "./oracle.ts";
 import { authorization } from "./support.ts";
@@ -19,7 +19,7 @@ function refusal(path: string): unknown {
     openDatabase(path).close();
     return "accepted";
   } catch (error) {
-    expect(error).toBeInstanceOf(DatabaseRefused);
+    expect(error).toBeInstanceOf(DatabaseError);
     return error instanceof Error ? error.message : error;
   }
 }

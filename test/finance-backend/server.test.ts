@@ -3,7 +3,7 @@ import { Agent, get as httpGet, type IncomingMessage } from "node:http";
 import { connect, createServer } from "node:net";
 import { buffer, text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
-import { type FinanceBackend, ListenFailed, startFinanceBackend } from "../../src/finance-backend/server.ts";
+import { type FinanceBackend, ListenError, startFinanceBackend } from "../../src/finance-backend/server.ts";
 import { authorization, rawExchange, startInMemory, useBackend } from "./support.ts";
 
 const { backend, send } = useBackend();
@@ -109,7 +109,7 @@ describe("starting and closing", () => {
     const address = taken.address();
     const port = typeof address === "object" ? (address?.port ?? 0) : 0;
     const start = startFinanceBackend({ host: "127.0.0.1", port, database: null });
-    await expect(start).rejects.toThrow(new ListenFailed(`cannot listen on 127.0.0.1:${port}: the port is in use`));
+    await expect(start).rejects.toThrow(new ListenError(`cannot listen on 127.0.0.1:${port}: the port is in use`));
     taken.close();
   });
 

@@ -1,0 +1,12 @@
+// Networks from the settings, which were validated before.
+import { type Cidr, coversIpv4, parseCidr } from "../core/ip-address.ts";
+
+/** Calls `onAnyIpv4` for a network that contains every IPv4 address, which is rarely meant. */
+export function parseNetworks(texts: readonly string[], onAnyIpv4: (text: string) => void): Cidr[] {
+  return texts.map((text) => {
+    const cidr = parseCidr(text);
+    if (cidr === undefined) throw new Error("a setting is neither an address nor a network");
+    if (coversIpv4(cidr)) onAnyIpv4(text);
+    return cidr;
+  });
+}
