@@ -8,7 +8,7 @@ import { errorBody } from "../core/local-reply.ts";
 import type { Verdict } from "../core/request-head.ts";
 import type { DenyStatus } from "../core/settings.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
-import type { Transport } from "../exchange/transport.ts";
+import { WholeReplyTransport } from "../exchange/whole-reply-transport.ts";
 import type { CheckProblem } from "./check-problems.ts";
 
 /** One request of a client, as the ingress has it. It counts as one request, whatever the verdict is. */
@@ -103,20 +103,12 @@ export function quotaAlone(verdict: Verdict): Verdict {
   return verdict.decision.outcome === "throttled" ? verdict : { ...verdict, localReply: null };
 }
 
-/** Collects the response of an exchange, and gives it to the caller whole. */
-class CheckTransport implements Transport {
-  readonly scheme = "http";
-  readonly body = Buffer.alloc(0);
-  readonly isUpgrade = false;
-  readonly isFlushed = true;
-  isEnded = false;
-  exchange: Exchange | null = null;
+class CheckTransport extends WholeReplyTransport {
   readonly #caller: CheckCaller;
   readonly #denyStatus: DenyStatus;
-  #status = 0;
-  #headers: string[] = [];
 
   constructor(caller: CheckCaller, denyStatus: DenyStatus) {
+    super();
     this.#caller = caller;
     this.#denyStatus = denyStatus;
   }
@@ -125,42 +117,20 @@ class CheckTransport implements Transport {
     return this.#caller.isGone;
   }
 
-  get isHeadSent(): boolean {
-    return this.isEnded;
-  }
-
-  sendContinue(): void {}
-
-  sendInterim(): void {}
-
-  sendHead(status: number, _reason: string, headers: string[]): void {
-    // After a bug nobody has decided, and nothing may say so.
-    const isDecided = this.exchange?.problem !== "internal";
-    if (isDecided) headers.push("X-Headgate-Status", `${status}`);
-    this.#status = isDecided ? statusOf(status, this.#denyStatus) : status;
-    this.#headers = headers;
-  }
-
-  flushHead(): void {}
-
-  write(): boolean {
-    return true;
-  }
-
-  end(last: string): void {
-    const { exchange } = this;
-    if (exchange === null) return;
-    this.isEnded = true;
-    this.#caller.answer({ status: this.#status, headers: this.#headers, body: last }, exchange);
-    exchange.finished();
-  }
-
   abort(): void {
     this.#caller.abort();
   }
 
-  switchProtocols(): null {
-    return null;
+  protected sendWhole(status: number, _reason: string, headers: string[], body: string): void {
+    const { exchange } = this;
+    if (exchange === null) return;
+    // After a bug nobody has decided, and nothing may say so.
+    if (exchange.problem === "internal") {
+      this.#caller.answer({ status, headers, body }, exchange);
+      return;
+    }
+    headers.push("X-Headgate-Status", `${status}`);
+    this.#caller.answer({ status: statusOf(status, this.#denyStatus), headers, body }, exchange);
   }
 }
 

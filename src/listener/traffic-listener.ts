@@ -1,8 +1,9 @@
 // The listener for traffic: what is accepted is bounded, introduced (PROXY header, TLS) and opened as a connection; and
 // how all of it comes to an end.
-import { type AddressInfo, Server as NetServer } from "node:net";
+import { Server as NetServer } from "node:net";
 import { localReplies } from "../core/local-reply.ts";
 import type { ConnectionOpener } from "../exchange/connection.ts";
+import { listen as openListener } from "../exchange/listen.ts";
 import { Acceptor, type AcceptorOptions } from "./acceptor.ts";
 import { ConnectionLimiter, type ConnectionLimiterOptions } from "./connection-limiter.ts";
 import type { ConnectionTable } from "./connection-table.ts";
@@ -56,19 +57,9 @@ export class TrafficListener {
 
   /** Resolves when listening. Rejects with the system's error when the address cannot be had. */
   async listen(host: string, port: number): Promise<{ host: string; port: number }> {
-    const { server } = this.#opener;
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen({ host, port }, () => {
-        server.off("error", reject);
-        // Of a connection that the system could not accept. Without a listener it would end the process.
-        server.on("error", this.#options.onFailure);
-        resolve();
-      });
-    });
+    const address = await openListener(this.#opener.server, { host, port }, this.#options.onFailure);
     this.#idleTimer = setInterval(() => this.#connections.destroyIdle(), checkIntervalMs).unref();
-    const address = server.address() as AddressInfo;
-    return { host: address.address, port: address.port };
+    return address;
   }
 
   /** Every response from now on says that its connection ends with it. New connections are still accepted. */

@@ -5,7 +5,7 @@ import type { Peer } from "../core/client-address.ts";
 import type { LocalReply } from "../core/local-reply.ts";
 import { serializeHead } from "../core/response-head.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
-import type { Transport } from "../exchange/transport.ts";
+import { WholeReplyTransport } from "../exchange/whole-reply-transport.ts";
 import { endAndLinger } from "./http1-socket.ts";
 
 /** Answers, and ends the connection. Returns the exchange, which may still wait for the quota; null: nobody is there. */
@@ -23,17 +23,11 @@ export function rejectOnSocket(socket: Socket, peer: Peer, reply: LocalReply, ru
   return exchange;
 }
 
-class SocketTransport implements Transport {
-  readonly scheme = "http";
-  readonly body = Buffer.alloc(0);
-  readonly isUpgrade = false;
-  readonly isFlushed = true;
-  isEnded = false;
-  exchange: Exchange | null = null;
+class SocketTransport extends WholeReplyTransport {
   readonly #socket: Socket;
-  #text = "";
 
   constructor(socket: Socket) {
+    super();
     this.#socket = socket;
   }
 
@@ -41,37 +35,12 @@ class SocketTransport implements Transport {
     return !this.#socket.writable;
   }
 
-  get isHeadSent(): boolean {
-    return this.isEnded;
-  }
-
-  sendContinue(): void {}
-
-  sendInterim(): void {}
-
-  sendHead(status: number, reason: string, headers: string[]): void {
-    this.#text = serializeHead(status, reason, [...headers, "Connection", "close"]);
-  }
-
-  flushHead(): void {}
-
-  write(piece: Buffer | string): boolean {
-    this.#text += typeof piece === "string" ? piece : piece.toString("latin1");
-    return true;
-  }
-
-  end(last: string): void {
-    this.isEnded = true;
-    this.#socket.write(this.#text + last, "latin1");
-    endAndLinger(this.#socket);
-    this.exchange?.finished();
-  }
-
   abort(): void {
     this.#socket.destroy();
   }
 
-  switchProtocols(): null {
-    return null;
+  protected sendWhole(status: number, reason: string, headers: string[], body: string): void {
+    this.#socket.write(serializeHead(status, reason, [...headers, "Connection", "close"]) + body, "latin1");
+    endAndLinger(this.#socket);
   }
 }

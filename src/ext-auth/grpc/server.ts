@@ -2,9 +2,9 @@
 // concurrent calls, bytes and time are bounded. A call that fails gets a gRPC status that says why.
 import { type IncomingHttpHeaders, performServerHandshake, type ServerHttp2Stream } from "node:http2";
 import { createServer, type Server, type Socket } from "node:net";
-import { listen } from "../listen.ts";
+import { Http2Lifetime } from "../../exchange/http2-lifetime.ts";
+import { listen } from "../../exchange/listen.ts";
 import { type CallParts, GrpcCall, refuseStream } from "./call.ts";
-import { GrpcConnection } from "./connection.ts";
 import { type HeldBytes, MessageReader } from "./message-frame.ts";
 import { type GrpcStatus, grpcCodes, readTimeoutMs, statuses } from "./status.ts";
 
@@ -43,7 +43,7 @@ const sessionOptions = {
 export class GrpcServer {
   readonly #options: GrpcServerOptions;
   readonly #server: Server;
-  readonly #connections = new Set<GrpcConnection>();
+  readonly #connections = new Map<Socket, Http2Lifetime>();
   readonly #held: HeldBytes = { max: maxHeldBytes, now: 0 };
 
   constructor(options: GrpcServerOptions) {
@@ -59,12 +59,12 @@ export class GrpcServer {
   /** Takes no new connections and calls. Resolves with the number of calls that were broken off after the timeout. */
   async drain(timeoutMs: number): Promise<number> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    for (const connection of this.#connections) connection.endWhenIdle();
+    for (const connection of this.#connections.values()) connection.end();
     let brokenOff = 0;
     const timer = setTimeout(() => {
-      for (const connection of this.#connections) {
-        brokenOff += connection.activeCount;
-        connection.destroy();
+      for (const [socket, { openCount }] of this.#connections) {
+        brokenOff += openCount;
+        socket.destroy();
       }
     }, timeoutMs);
     await closed;
@@ -81,20 +81,15 @@ export class GrpcServer {
     }
     const session = performServerHandshake(socket, sessionOptions);
     session.on("error", ignoreError);
-    const connection = new GrpcConnection(
-      { session, socket },
-      {
-        firstCallTimeoutMs: this.#options.headTimeoutMs,
-        idleTimeoutMs: this.#options.keepAliveTimeoutMs,
-      },
-    );
-    this.#connections.add(connection);
-    socket.once("close", () => this.#connections.delete(connection));
+    const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs } = this.#options;
+    const lifetime = new Http2Lifetime(session, socket, { firstMs, idleMs });
+    this.#connections.set(socket, lifetime);
+    socket.once("close", () => this.#connections.delete(socket));
     session.on("stream", (stream, fields, _flags, rawHeaders) => {
       stream.on("error", ignoreError);
       if (stream.destroyed) return;
-      connection.callBegan();
-      stream.once("close", () => connection.callEnded());
+      lifetime.streamOpened();
+      stream.once("close", () => lifetime.streamClosed());
       this.#onStream({ stream, socket, rawHeaders }, fields);
     });
   }

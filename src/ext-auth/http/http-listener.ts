@@ -7,10 +7,10 @@ import type { Duplex } from "node:stream";
 import type { CheckRefusal } from "../../core/check-refusal.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { serializeHead } from "../../core/response-head.ts";
+import { listen } from "../../exchange/listen.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import type { Check, CheckAnswer, CheckCaller, Checks } from "../check.ts";
 import { type CheckProblem, checkProblems } from "../check-problems.ts";
-import { listen } from "../listen.ts";
 import type { TrustedCallers } from "../trusted-callers.ts";
 import { readHttpCheck } from "./http-check.ts";
 

@@ -8,6 +8,7 @@ import { http2HeadBytes, readHttp2Head } from "../../core/http2-head.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import type { AcceptedSocket, ClientConnection } from "../../exchange/connection.ts";
 import { Exchange, type RuntimeRef } from "../../exchange/exchange.ts";
+import { Http2Lifetime } from "../../exchange/http2-lifetime.ts";
 import { Http2Transport, isAnswered, ResponseAbortedError } from "./http2-transport.ts";
 import { ResetAllowance } from "./reset-allowance.ts";
 import { keepSessionOnStreamErrors } from "./stream-errors.ts";
@@ -23,9 +24,6 @@ export interface Http2Options {
 }
 
 const maxStreams = 100;
-
-/** How long a client that has been told of the end may keep its side open. */
-const lingerMs = 2_000;
 
 const sessionOptions = {
   // nghttp2 refuses streams beyond the bound itself, whether or not the client has agreed to it.
@@ -47,14 +45,13 @@ export class Http2Connection implements ClientConnection {
   onIdleChange: (isIdle: boolean) => void = () => {};
   readonly #options: Http2Options;
   readonly #session: ServerHttp2Session;
+  readonly #lifetime: Http2Lifetime;
   readonly #resets: ResetAllowance;
   /** Streams that are open. */
   readonly #open = new Map<ServerHttp2Stream, Http2Transport>();
   #requests = 0;
-  #isLeaving = false;
   /** The client did what it may not: nothing more of it is looked at. */
   #isOver = false;
-  #timer: NodeJS.Timeout | null = null;
 
   constructor({ socket, tcp, peer }: AcceptedSocket, options: Http2Options) {
     this.socket = socket;
@@ -68,26 +65,16 @@ export class Http2Connection implements ClientConnection {
     this.#session.on("stream", (stream, _head, _flags, rawHead) => this.#onStream(stream, rawHead));
     // What a client did wrong it has been told by a GOAWAY; the end is told by the socket's "close".
     this.#session.on("error", ignoreBreak);
-    socket.once("close", () => this.#stopTimer());
-    this.#endIn(options.headTimeoutMs);
+    const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs } = options;
+    this.#lifetime = new Http2Lifetime(this.#session, tcp, { firstMs, idleMs });
   }
 
   get activeCount(): number {
     return this.#open.size;
   }
 
-  /**
-   * A GOAWAY that names the last stream: what crosses it has not been looked at, and the client may send it again
-   * elsewhere (RFC 9113, 6.8). Streams that are open finish. No GOAWAY without a last stream goes before it, which would
-   * let clients finish what they are sending: Node's parser takes no stream after either.
-   */
   endWhenIdle(): void {
-    if (this.#isLeaving || this.#isOver) return;
-    this.#isLeaving = true;
-    this.#stopTimer();
-    // Node ends a session by itself for what breaks the protocol, and waits for a client that reads nothing.
-    if (!this.#session.destroyed) this.#session.close();
-    if (this.#open.size === 0) this.#linger();
+    this.#lifetime.end();
   }
 
   abort(): void {
@@ -120,7 +107,7 @@ export class Http2Connection implements ClientConnection {
   #begin(stream: ServerHttp2Stream, transport: Http2Transport): void {
     this.#open.set(stream, transport);
     this.#requests += 1;
-    this.#stopTimer();
+    this.#lifetime.streamOpened();
     if (this.#open.size === 1) this.onIdleChange(false);
     stream.setTimeout(this.#options.stallTimeoutMs);
     stream.on("timeout", cancelStream).on("aborted", destroyStream);
@@ -141,11 +128,12 @@ export class Http2Connection implements ClientConnection {
     if (isAnswered(stream)) exchange?.finished();
     else exchange?.clientGone();
     const isReset = !isAnswered(stream) && !(stream.errored instanceof ResponseAbortedError);
-    if (isReset && !this.#session.destroyed && !this.#isOver && !this.#resets.take()) this.#breakOff();
-    if (this.#open.size > 0 || this.#isOver) return;
-    this.onIdleChange(true);
-    if (this.#isLeaving || this.#session.destroyed) this.#linger();
-    else this.#endIn(this.#options.keepAliveTimeoutMs);
+    if (isReset && !this.#session.destroyed && !this.#isOver && !this.#resets.take()) {
+      this.#isOver = true;
+      this.#lifetime.breakOff(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    }
+    this.#lifetime.streamClosed();
+    if (this.#open.size === 0 && !this.#isOver) this.onIdleChange(true);
   }
 
   #listener(act: (transport: Http2Transport, stream: ServerHttp2Stream) => void) {
@@ -154,29 +142,6 @@ export class Http2Connection implements ClientConnection {
       const transport = open.get(this);
       if (transport !== undefined) act(transport, this);
     };
-  }
-
-  /** It is told why, which a socket that is closed at once would not let it hear; what it sends meanwhile is dropped. */
-  #breakOff(): void {
-    this.#isOver = true;
-    this.#session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    this.#linger();
-  }
-
-  #endIn(timeoutMs: number): void {
-    this.#stopTimer();
-    this.#timer = setTimeout(() => this.endWhenIdle(), timeoutMs);
-  }
-
-  /** A client that has been told of the end and keeps its side open. */
-  #linger(): void {
-    this.#stopTimer();
-    if (!this.tcp.destroyed) this.#timer = setTimeout(() => this.tcp.destroy(), lingerMs);
-  }
-
-  #stopTimer(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#timer = null;
   }
 }
 

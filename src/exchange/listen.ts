@@ -1,4 +1,4 @@
-// Opens a listener of the checks.
+// Opens a listener.
 import type { AddressInfo, Server } from "node:net";
 
 /** Rejects with the system's error if the server cannot listen. Port 0 picks a free one. */

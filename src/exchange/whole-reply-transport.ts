@@ -1,0 +1,50 @@
+// A transport whose response leaves in one piece: there is nothing to stream, and no request body to read.
+import type { Exchange } from "./exchange.ts";
+import type { Transport } from "./transport.ts";
+
+export abstract class WholeReplyTransport implements Transport {
+  readonly scheme = "http";
+  readonly body = Buffer.alloc(0);
+  readonly isUpgrade = false;
+  readonly isFlushed = true;
+  isEnded = false;
+  exchange: Exchange | null = null;
+  #status = 0;
+  #reason = "";
+  #headers: string[] = [];
+
+  abstract readonly isGone: boolean;
+  abstract abort(): void;
+  /** `body`: one character is one byte. */
+  protected abstract sendWhole(status: number, reason: string, headers: string[], body: string): void;
+
+  get isHeadSent(): boolean {
+    return this.isEnded;
+  }
+
+  sendHead(status: number, reason: string, headers: string[]): void {
+    this.#status = status;
+    this.#reason = reason;
+    this.#headers = headers;
+  }
+
+  end(last: string): void {
+    this.isEnded = true;
+    this.sendWhole(this.#status, this.#reason, this.#headers, last);
+    this.exchange?.finished();
+  }
+
+  write(): boolean {
+    throw new Error("a whole reply has no pieces");
+  }
+
+  sendContinue(): void {}
+
+  sendInterim(): void {}
+
+  flushHead(): void {}
+
+  switchProtocols(): null {
+    return null;
+  }
+}
