@@ -1,9 +1,9 @@
-# Two stages: the first builds, the second holds Node, the built files and the production dependencies, nothing else.
-# No native code is in it, so it is built for any platform that node:26-slim is there for.
+# The first stage builds. The second has Node, the built files and the production dependencies, nothing else. There is no native
+# code in it, so it can be built for every platform of node:26-slim.
 FROM node:26-slim AS build
 WORKDIR /headgate
 COPY package.json package-lock.json ./
-# The `node` package among the devDependencies brings a second Node, which the image has already.
+# Without scripts, because the devDependency `node` would fetch a second Node.
 RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
@@ -12,8 +12,8 @@ RUN node node_modules/typescript/bin/tsc -p tsconfig.build.json --declaration fa
   && npm prune --omit=dev --ignore-scripts \
   && rm node_modules/.package-lock.json
 COPY config ./config
-# Compiled code, for a root that cannot be written to. It counts only for this path, this Node and this user, so it is made
-# here by a short life of gateway and reference backend.
+# Makes the compiled code, which the gateway cannot write itself if its root is read-only. Node accepts it only for this path, this
+# Node and this user, so gateway and reference backend run here for a moment.
 RUN mkdir -p node_modules/.cache/headgate && chown 1000:1000 node_modules/.cache/headgate
 USER 1000:1000
 RUN timeout --preserve-status --signal=TERM 5 node dist/main.js demo --port 0 --admin-port 0
@@ -28,16 +28,16 @@ ENV NODE_ENV=production
 WORKDIR /headgate
 COPY --from=build /headgate/node_modules ./node_modules
 COPY --from=build /headgate/dist ./dist
-# What is in it, for scanners (CycloneDX).
+# The list of its parts, for scanners (CycloneDX).
 COPY --from=build /headgate/sbom.cdx.json ./
 COPY package.json LICENSE ./
 COPY config ./config
 COPY deploy/image/health-check ./
-# The admin listener stays on the container's loopback unless HEADGATE_ADMIN_HOST says otherwise.
+# Not the admin listener, which is on the container's loopback by default (HEADGATE_ADMIN_HOST).
 EXPOSE 8080
-# The base's user `node`, as a number: Kubernetes cannot tell that a name is not root's.
+# The user `node` of the base, as a number, because Kubernetes cannot tell from a name that it is not root.
 USER 1000:1000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["timeout", "2", "/headgate/health-check"]
-# No shell and no npm between the signal and the process: SIGTERM drains.
+# Node is process 1, without a shell or npm before it, so it gets SIGTERM and drains.
 ENTRYPOINT ["node", "/headgate/dist/main.js"]
 CMD ["start"]
