@@ -1,6 +1,5 @@
 // The modes without a list of tokens: `off` admits every request, `presence` every request with one well-formed bearer
 // token. Whether that token is valid is for the upstream to say.
-
 import type { Authenticator, AuthOutcome } from "../core/authenticator.ts";
 import type { BearerCredential } from "../core/bearer.ts";
 

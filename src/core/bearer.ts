@@ -1,4 +1,5 @@
 // Reads the Authorization field (RFC 6750, 2.1). Says what was given, never whether it is good: that is for `auth/`.
+import type { HeaderList } from "./header-list.ts";
 
 export type BearerCredential =
   | { readonly kind: "token"; readonly token: string }
@@ -12,7 +13,7 @@ const missing: BearerCredential = { kind: "missing" };
 const malformed: BearerCredential = { kind: "malformed" };
 
 /** `rawHeaders` alternates names and values, as they came. The scheme is compared in any case (RFC 9110, 11.1). */
-export function readBearer(rawHeaders: readonly string[]): BearerCredential {
+export function readBearer(rawHeaders: HeaderList): BearerCredential {
   const fields = authorizationFields(rawHeaders);
   const given = fields.map(afterScheme).find((text) => text !== undefined);
   if (given === undefined) return missing;
@@ -21,7 +22,7 @@ export function readBearer(rawHeaders: readonly string[]): BearerCredential {
   return /^[A-Za-z0-9\-._~+/]+=*$/.test(given) ? { kind: "token", token: given } : malformed;
 }
 
-function authorizationFields(rawHeaders: readonly string[]): string[] {
+function authorizationFields(rawHeaders: HeaderList): string[] {
   const fields: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i];

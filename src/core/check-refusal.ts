@@ -1,8 +1,8 @@
-// Why a call for a decision was answered without one: the words that `decision` and `telemetry` share.
+// Why a check got no decision: the words that `ext-auth` and `telemetry` share.
 
 /**
- * `untrusted`: the caller is none of those who may ask. `malformed`: it does not say what a decision needs, or cannot be
- * read. `overloaded`: its connection was one too many.
+ * `untrusted`: the caller is not a trusted one. `malformed`: the check cannot be parsed or lacks what a decision needs.
+ * `overloaded`: the connection exceeded its bound.
  */
 export const checkRefusals = ["untrusted", "malformed", "overloaded"] as const;
 

@@ -3,6 +3,7 @@
 // untrusted peer are never looked at.
 import { trimBlanks } from "./blanks.ts";
 import { forwardedFor } from "./forwarded.ts";
+import type { HeaderList } from "./header-list.ts";
 import { type Cidr, clientKey, formatIpAddress, type IpAddress, isWithin, parseIpAddress } from "./ip-address.ts";
 
 /** The one that trusted proxies write; the other is never looked at, since they may pass a client's own on. */
@@ -36,13 +37,13 @@ export function readPeer(remoteAddress: string | undefined, rules: ClientAddress
 }
 
 /** The key to charge. `rawHeaders` alternates names and values, as they came. */
-export function readClient(peer: Peer, rawHeaders: readonly string[], rules: ClientAddressRules): string {
+export function readClient(peer: Peer, rawHeaders: HeaderList, rules: ClientAddressRules): string {
   if (!peer.isTrusted) return peer.key;
   return clientKey(lastUntrusted(peer.address, rawHeaders, rules), rules.ipv6Prefix);
 }
 
 /** Several lines are one list (RFC 9110, 5.3), so the walk begins at the end of the last line. */
-function lastUntrusted(peer: IpAddress, rawHeaders: readonly string[], rules: ClientAddressRules): IpAddress {
+function lastUntrusted(peer: IpAddress, rawHeaders: HeaderList, rules: ClientAddressRules): IpAddress {
   const read = rules.header === "forwarded" ? forwardedFor : xForwardedFor;
   let last = peer;
   for (let i = rawHeaders.length - 2; i >= 0; i -= 2) {

@@ -1,5 +1,4 @@
-// How many connections clients may have open, and why one was closed before its time. Pure words: `server` keeps the
-// bounds, `telemetry` counts what they cost.
+// The bounds on connections of clients, and why a connection was closed because of one.
 
 export interface ConnectionBounds {
   /** Open at once, from the moment they are accepted. */
@@ -10,7 +9,7 @@ export interface ConnectionBounds {
   readonly maxRequestsPerConnection: number;
 }
 
-/** `idle`: it was open without a request, and made room for a new one. The others never got to be read. */
+/** `idle`: a connection without a request was closed for a new one. `total`, `per_peer`: a new one was refused unread. */
 export const connectionShedReasons = ["total", "per_peer", "idle"] as const;
 
 export type ConnectionShedReason = (typeof connectionShedReasons)[number];

@@ -1,12 +1,13 @@
 // The head of an HTTP/2 request as the facts every request is decided on: pseudo fields become what HTTP/1.1 has in its
 // request line and Host, crumbs of a cookie become one (RFC 9113, 8.2.3). Nothing is repaired: what contradicts itself
 // stays visible, and is refused where every head is checked.
+import type { HeaderList } from "./header-list.ts";
 import { hasBlankAround } from "./message-check.ts";
 
 export interface Http2Head {
   readonly method: string;
   readonly target: string;
-  /** Names and values alternating; Host comes first. */
+  /** Host comes first. */
   readonly rawHeaders: string[];
 }
 
@@ -14,7 +15,7 @@ export interface Http2Head {
 const bytesOnTop = 32;
 
 /** `rawHead` alternates names and values, pseudo fields included, as they came. */
-export function readHttp2Head(rawHead: readonly string[]): Http2Head {
+export function readHttp2Head(rawHead: HeaderList): Http2Head {
   let method = "";
   let target = "";
   let authority: string | null = null;
@@ -38,7 +39,7 @@ export function readHttp2Head(rawHead: readonly string[]): Http2Head {
 }
 
 /** A Host of the same text says nothing new; another one stays, and two are refused. */
-function withHost(authority: string, rawHeaders: readonly string[]): string[] {
+function withHost(authority: string, rawHeaders: HeaderList): string[] {
   const fields = ["host", authority];
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? "";
@@ -48,7 +49,7 @@ function withHost(authority: string, rawHeaders: readonly string[]): string[] {
   return fields;
 }
 
-export function http2HeadBytes(rawHead: readonly string[]): number {
+export function http2HeadBytes(rawHead: HeaderList): number {
   let bytes = 0;
   for (const text of rawHead) bytes += text.length;
   return bytes + (rawHead.length / 2) * bytesOnTop;

@@ -1,11 +1,12 @@
 // What the HTTP parser lets through and a gateway must not: each of these has let a request mean one thing to a proxy
 // and another to the server behind it. One pass over the fields as they came.
+import type { HeaderList } from "./header-list.ts";
 import { type LocalReply, localReplies } from "./local-reply.ts";
 import { isValidHost } from "./request-target.ts";
 
 export interface MessageFacts {
   readonly method: string;
-  readonly rawHeaders: readonly string[];
+  readonly rawHeaders: HeaderList;
   readonly target: string;
   readonly httpVersion: string;
   readonly endsWithHead?: boolean;

@@ -1,7 +1,6 @@
 // What can be said of a request from its head alone: who sent it, where it goes, whether it is charged, and why it
 // would be refused. Knows nothing of sockets or servers, so a proxy, an ingress' question and a test get the same
 // answer.
-
 import type { AuthOutcome } from "./authenticator.ts";
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
 import type { HeaderList } from "./header-list.ts";

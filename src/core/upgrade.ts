@@ -1,9 +1,10 @@
 // Which requests may leave HTTP for another protocol (RFC 9110, 7.8). Only what the configuration names does: inside a
 // protocol that carries HTTP, such as h2c, requests would pass neither counted nor checked. Everything else is served
 // as ordinary HTTP.
+import type { HeaderList } from "./header-list.ts";
 
 /** In the order and spelling they were offered; empty if none was. `rawHeaders` alternates names and values. */
-export function upgradeProtocols(rawHeaders: readonly string[]): string[] {
+export function upgradeProtocols(rawHeaders: HeaderList): string[] {
   const protocols: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
     if (rawHeaders[i]?.toLowerCase() !== "upgrade") continue;
@@ -15,7 +16,7 @@ export function upgradeProtocols(rawHeaders: readonly string[]): string[] {
 }
 
 export interface UpgradeFacts {
-  readonly rawHeaders: readonly string[];
+  readonly rawHeaders: HeaderList;
   readonly method: string;
   readonly httpVersion: string;
 }
@@ -34,6 +35,6 @@ export function answersOffer(answer: readonly string[], offered: readonly string
 }
 
 /** Whatever its length: where a body ends and a tunnel begins is nothing to have two opinions about. */
-function announcesBody(rawHeaders: readonly string[]): boolean {
+function announcesBody(rawHeaders: HeaderList): boolean {
   return rawHeaders.some((field, i) => i % 2 === 0 && /^(content-length|transfer-encoding|expect)$/i.test(field));
 }

@@ -1,4 +1,4 @@
-// What is wrong with a call for a decision, or with who makes it. Written for the operator who sets an ingress up: the
+// Why a check was refused without a decision. The texts are for the operator who sets an ingress up: the
 // text says what is missing, and never repeats what was sent.
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 

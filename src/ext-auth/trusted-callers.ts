@@ -1,5 +1,6 @@
-// The callers that may ask for decisions. A caller can name any client, so none may ask unless its address is listed or it
+// The callers that may ask for checks. A caller can name any client, so none may ask unless its address is listed or it
 // shows a listed secret. Secrets are compared by digest, in constant time, and not kept.
+import type { HeaderList } from "../core/header-list.ts";
 import { type Cidr, isWithin, parseIpAddress } from "../core/ip-address.ts";
 import { fieldValues } from "./http/http-check.ts";
 
@@ -27,7 +28,7 @@ export class TrustedCallers {
   }
 
   /** Whether a call may ask: by the address of its connection, or by the one secret among its fields. */
-  admits(address: string | undefined, rawHeaders: readonly string[]): boolean {
+  admits(address: string | undefined, rawHeaders: HeaderList): boolean {
     const isAdmitted = this.includeAddress(address) || this.#includeSecret(fieldValues(rawHeaders, secretField));
     if (this.#firstRefused !== null) this.#noteFirst(this.#firstRefused, isAdmitted, address ?? "");
     return isAdmitted;

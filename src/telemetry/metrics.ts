@@ -28,7 +28,7 @@ export interface Metrics {
   connectionShed(reason: ConnectionShedReason): void;
   tlsFailed(reason: TlsFailure): void;
   /** A check was refused without a decision. Decided checks are observed. */
-  callRefused(reason: CheckRefusal): void;
+  checkRefused(reason: CheckRefusal): void;
   setDraining(): void;
   /** The text of a scrape, in OpenMetrics 1.0 or in the Prometheus text format 0.0.4. */
   text(openMetrics: boolean): Promise<Exposition>;
@@ -54,7 +54,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
       observeDecision(exchange);
     },
     ...failureMetrics(families),
-    callRefused: countCheck,
+    checkRefused: countCheck,
     setDraining() {
       draining = 1;
     },

@@ -1,6 +1,5 @@
 // Everything the gateway reports about itself, behind one object: metrics, access log, the log of upstream failures, and the
 // upstream's health as the traffic shows it. A request is observed once, when it is over.
-
 import type { CheckRefusal } from "../core/check-refusal.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
@@ -31,7 +30,7 @@ export interface Telemetry {
   tlsFailed(reason: TlsFailure, code: string): void;
   upstreamHealth(): UpstreamHealth;
   /** A check was refused without a decision; `caller` is an address. */
-  callRefused(reason: CheckRefusal, caller: string): void;
+  checkRefused(reason: CheckRefusal, caller: string): void;
   tunnelEnded(end: TunnelEnd): void;
   /** Reports the lines that were omitted, and stops. */
   close(): void;
@@ -43,17 +42,17 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   const { log, clock } = options;
   const accessLog = createAccessLog(log, { clock, enabled: options.accessLogEnabled });
   const upstreamLog = createUpstreamLog(log, { clock });
-  const refusedCalls = new Sampler({
+  const refusedChecks = new Sampler({
     perSecond: 5,
     maxKeys: 100,
-    report: (reason, omitted) => log.warn({ reason, omitted }, "refused calls for decisions left out"),
+    report: (reason, omitted) => log.warn({ reason, omitted }, "refused ext-auth checks left out"),
   });
   let health: UpstreamHealth = { state: "unknown", reason: null };
   const metrics = createMetrics({
     ...options,
     upstreamHealth: () => health,
     logLines: () => ({
-      sampled: accessLog.omitted + upstreamLog.omitted + refusedCalls.omitted,
+      sampled: accessLog.omitted + upstreamLog.omitted + refusedChecks.omitted,
       dropped: options.droppedLogLines(),
     }),
   });
@@ -78,10 +77,10 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       log.debug({ reason, code }, "TLS handshake failed");
     },
     upstreamHealth: () => health,
-    callRefused(reason, caller) {
-      metrics.callRefused(reason);
-      if (refusedCalls.passes(reason, clock.monotonicMs())) {
-        log.warn({ reason, caller }, "call for a decision refused");
+    checkRefused(reason, caller) {
+      metrics.checkRefused(reason);
+      if (refusedChecks.passes(reason, clock.monotonicMs())) {
+        log.warn({ reason, caller }, "ext-auth check refused");
       }
     },
     tunnelEnded(end) {
@@ -91,7 +90,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     close() {
       accessLog.close();
       upstreamLog.close();
-      refusedCalls.close();
+      refusedChecks.close();
     },
   };
 }

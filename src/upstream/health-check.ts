@@ -1,7 +1,6 @@
 // Sends a health check to each address of the upstream at intervals, each on a connection of its own. Three failures in a
 // row eject an address, two successes restore it. An address is checked once at a time. The checks are not counted as
 // requests.
-
 import type { Endpoint } from "./endpoint.ts";
 import { Http1Connection } from "./http1-connection.ts";
 import { openSocket } from "./open-socket.ts";

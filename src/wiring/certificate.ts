@@ -1,5 +1,4 @@
 // The certificate of the listener, made from the settings, and what the log says about it.
-
 import { certificateWarning, listenTlsFiles } from "../config/tls-files.ts";
 import { watchFiles } from "../config/watched-files.ts";
 import { type Clock, httpDate } from "../core/clock.ts";

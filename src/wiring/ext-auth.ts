@@ -42,7 +42,7 @@ export async function openExtAuth(
     callers: createCallers(settings, secrets, log),
     checks: createChecks(settings, parts, runtimes),
     nowMs: parts.clock.monotonicMs,
-    onRefused: telemetry.callRefused,
+    onRefused: telemetry.checkRefused,
     onFailure: (error: unknown) => log.error({ err: error }, "internal error"),
   };
   const http =
@@ -110,7 +110,7 @@ const firstCallsRefused = "the first calls were all refused as untrusted: does t
 
 function createCallers({ extAuth }: Settings, secrets: Watched<TokenList> | null, log: Logger): TrustedCallers {
   const networks = parseNetworks(extAuth.trustedCallers, (caller) => {
-    log.warn({ caller }, "every IPv4 address may ask for decisions, and so spend any client's quota");
+    log.warn({ caller }, "every IPv4 address may ask for checks, and so spend any client's quota");
   });
   return new TrustedCallers({
     networks,

@@ -1,4 +1,4 @@
-// Who may ask for decisions: nobody but those who are listed or know a secret, and no stranger gets in their way.
+// The callers that may ask for checks: only those that are listed or show a secret. Unverified peers do not keep them out.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

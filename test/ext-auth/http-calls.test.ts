@@ -1,4 +1,4 @@
-// Calls for decisions over HTTP, as each ingress documents what it sends, against the real gateway: one pipeline, one
+// Checks over HTTP, as each ingress documents what it sends, against the real gateway: one pipeline, one
 // quota, and a client that can write any field which its ingress does not set.
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";

@@ -1,4 +1,4 @@
-// A gateway that answers calls for decisions, and a caller that writes them byte by byte.
+// A gateway that answers checks, and a caller that writes them byte by byte.
 import type { Clock } from "../../src/core/clock.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import type { Cleanup } from "../support/cleanup.ts";

@@ -2,6 +2,7 @@
 // is complete the rest of the request is not read.
 import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
+import type { HeaderList } from "../../core/header-list.ts";
 import { framed } from "./message-frame.ts";
 import { type GrpcStatus, grpcCodes, statusFields } from "./status.ts";
 
@@ -11,14 +12,14 @@ const ok: GrpcStatus = { code: grpcCodes.ok, message: "" };
 export interface CallParts {
   readonly stream: ServerHttp2Stream;
   readonly socket: Socket;
-  /** Name, value, name, value…, pseudo-header fields included. */
-  readonly rawHeaders: readonly string[];
+  /** Pseudo-header fields included. */
+  readonly rawHeaders: HeaderList;
 }
 
 export class GrpcCall {
   readonly socket: Socket;
-  /** Name, value, name, value…, pseudo-header fields included. */
-  readonly rawHeaders: readonly string[];
+  /** Pseudo-header fields included. */
+  readonly rawHeaders: HeaderList;
   readonly #stream: ServerHttp2Stream;
   readonly #onFail: (status: GrpcStatus) => void;
   #status: GrpcStatus | null = null;

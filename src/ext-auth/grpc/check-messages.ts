@@ -1,5 +1,6 @@
 // The messages of Envoy's external authorization (envoy/service/auth/v3/external_auth.proto and attribute_context.proto):
 // reads what a check needs, writes what Envoy acts on. Field numbers are those of the public definitions.
+import type { HeaderList } from "../../core/header-list.ts";
 import { bytesTag, ProtobufReader } from "./protobuf-reader.ts";
 import { messageField, numberField, textField } from "./protobuf-text.ts";
 
@@ -10,8 +11,8 @@ export interface CheckRequest {
   /** Path and query, as they came. */
   readonly path: string;
   readonly host: string;
-  /** Name, value, name, value…, Envoy's pseudo-header fields included. */
-  readonly rawHeaders: readonly string[];
+  /** Envoy's pseudo-header fields included. */
+  readonly rawHeaders: HeaderList;
 }
 
 /** Undefined if the bytes are no valid message. A field that is missing is "". */
@@ -90,13 +91,13 @@ const readAttributes: Read<Reading> = (reader, into) => {
 const readCheck = inner(bytesTag(1), readAttributes);
 
 /** Admits the request; Envoy sets `fields` on the client's response. */
-export function okCheckResponse(fields: readonly string[]): string {
+export function okCheckResponse(fields: HeaderList): string {
   // A status without a code is OK.
   return messageField(1, "") + messageField(3, headerOptions(6, fields));
 }
 
 /** Refuses the request; Envoy responds with `httpStatus`, `fields` and `body`. `code` is any gRPC code but OK. */
-export function deniedCheckResponse(code: number, httpStatus: number, fields: readonly string[], body: string): string {
+export function deniedCheckResponse(code: number, httpStatus: number, fields: HeaderList, body: string): string {
   const denied = messageField(1, numberField(1, httpStatus)) + headerOptions(2, fields) + textField(3, body);
   return messageField(1, numberField(1, code)) + messageField(2, denied);
 }
@@ -104,7 +105,7 @@ export function deniedCheckResponse(code: number, httpStatus: number, fields: re
 /** OVERWRITE_IF_EXISTS_OR_ADD replaces the upstream's fields. An Envoy that does not know this value does the same. */
 const overwrite = 2;
 
-function headerOptions(field: number, fields: readonly string[]): string {
+function headerOptions(field: number, fields: HeaderList): string {
   let text = "";
   for (let i = 0; i < fields.length; i += 2) {
     const header = textField(1, (fields[i] ?? "").toLowerCase()) + textField(2, fields[i + 1] ?? "");

@@ -1,5 +1,6 @@
 // The messages of Envoy's rate limit service (envoy/service/ratelimit/v3/rls.proto). Field numbers are those of the public
 // definition. What a request asks for and the gateway does not do is kept, so that it can be refused.
+import type { HeaderList } from "../../core/header-list.ts";
 import { bytesTag, ProtobufReader, varintTag } from "./protobuf-reader.ts";
 import { messageField, numberField, textField } from "./protobuf-text.ts";
 
@@ -75,8 +76,7 @@ export interface RateLimitAnswer {
   readonly remaining: number;
   /** Not negative. */
   readonly untilResetMs: number;
-  /** For the client: name, value, name, value… */
-  readonly fields: readonly string[];
+  readonly fields: HeaderList;
   /** For the client, if it is over the limit. */
   readonly body: string;
 }
@@ -101,7 +101,7 @@ export function rateLimitResponse(answer: RateLimitAnswer): string {
   return code + messageField(2, status) + headers(answer.fields) + textField(5, answer.body);
 }
 
-function headers(fields: readonly string[]): string {
+function headers(fields: HeaderList): string {
   let text = "";
   for (let i = 0; i < fields.length; i += 2) {
     text += messageField(3, textField(1, (fields[i] ?? "").toLowerCase()) + textField(2, fields[i + 1] ?? ""));

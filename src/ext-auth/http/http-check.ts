@@ -2,14 +2,15 @@
 // (and our Lua for HAProxy), and ext_authz of Envoy and Istio. Which one it is says the path of the call and nothing else,
 // since a client may have written any field that its ingress does not set.
 import { trimBlanks } from "../../core/blanks.ts";
+import type { HeaderList } from "../../core/header-list.ts";
 import type { Check } from "../check.ts";
 import { type CheckProblem, checkProblems } from "../check-problems.ts";
 
 export interface HttpCheck {
   readonly method: string;
   readonly target: string;
-  /** Names and values alternating, as they came. */
-  readonly rawHeaders: readonly string[];
+  /** As they came. */
+  readonly rawHeaders: HeaderList;
 }
 
 export type HttpCheckReading =
@@ -41,7 +42,7 @@ export function readHttpCheck({ method, target, rawHeaders }: HttpCheck): HttpCh
 }
 
 /** Every value of a field. `name` is in lower case. */
-export function fieldValues(rawHeaders: readonly string[], name: string): string[] {
+export function fieldValues(rawHeaders: HeaderList, name: string): string[] {
   const values: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
     if (rawHeaders[i]?.toLowerCase() === name) values.push(rawHeaders[i + 1] ?? "");
@@ -53,7 +54,7 @@ export function fieldValues(rawHeaders: readonly string[], name: string): string
  * The ingress wrote the last entry of X-Forwarded-For, which is its peer; what stands before it came from there. No other
  * field is believed, whatever `clientAddress.header` says: an ingress passes a client's own Forwarded on.
  */
-function withClient(rawHeaders: readonly string[], method: string, target: string): HttpCheckReading {
+function withClient(rawHeaders: HeaderList, method: string, target: string): HttpCheckReading {
   const line = fieldValues(rawHeaders, "x-forwarded-for").join(",");
   const lastComma = line.lastIndexOf(",");
   const peerAddress = trimBlanks(line.slice(lastComma + 1));
