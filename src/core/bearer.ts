@@ -12,7 +12,7 @@ const maxFieldBytes = 8192;
 const missing: BearerCredential = { kind: "missing" };
 const malformed: BearerCredential = { kind: "malformed" };
 
-/** `rawHeaders` alternates names and values, as they came. The scheme is compared in any case (RFC 9110, 11.1). */
+/** The scheme is compared without regard to case (RFC 9110, 11.1). */
 export function readBearer(rawHeaders: HeaderList): BearerCredential {
   const fields = authorizationFields(rawHeaders);
   const given = fields.map(afterScheme).find((text) => text !== undefined);

@@ -36,7 +36,7 @@ export function readPeer(remoteAddress: string | undefined, rules: ClientAddress
   };
 }
 
-/** The key to charge. `rawHeaders` alternates names and values, as they came. */
+/** The key to charge. */
 export function readClient(peer: Peer, rawHeaders: HeaderList, rules: ClientAddressRules): string {
   if (!peer.isTrusted) return peer.key;
   return clientKey(lastUntrusted(peer.address, rawHeaders, rules), rules.ipv6Prefix);

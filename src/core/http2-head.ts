@@ -14,7 +14,7 @@ export interface Http2Head {
 /** The size of a list of fields counts each with 32 bytes on top (RFC 9113, 6.5.2). */
 const bytesOnTop = 32;
 
-/** `rawHead` alternates names and values, pseudo fields included, as they came. */
+/** `rawHead`: pseudo-header fields included, as they came. */
 export function readHttp2Head(rawHead: HeaderList): Http2Head {
   let method = "";
   let target = "";

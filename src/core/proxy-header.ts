@@ -4,11 +4,15 @@
 // at.
 import { formatIpAddress, parseIpAddress } from "./ip-address.ts";
 
-export type ProxyHeader =
-  | { readonly kind: "incomplete" }
-  | { readonly kind: "invalid" }
-  /** `source` is null where the header speaks of no one else: the address is then the socket's own. */
-  | { readonly kind: "complete"; readonly byteCount: number; readonly source: string | null };
+export type ProxyHeader = { readonly kind: "incomplete" } | { readonly kind: "invalid" } | CompleteProxyHeader;
+
+export interface CompleteProxyHeader {
+  readonly kind: "complete";
+  /** Length of the header. */
+  readonly byteCount: number;
+  /** The address in the header; null if the header stands for the socket's own peer. */
+  readonly source: string | null;
+}
 
 /** Why a connection was closed without having been shown to the HTTP parser. A closed set: it is a metric label. */
 export const proxyHeaderRefusals = ["invalid", "incomplete", "timeout"] as const;

@@ -1,11 +1,11 @@
-// What stands between an accepted socket and the HTTP parser: the bounds on connections, then the PROXY header and the TLS
-// handshake, in this order, if the listener is told to want them. The parser sees a connection only when that is done.
+// Takes an accepted socket to its protocol: the bounds on connections, then the PROXY header and the TLS handshake, in this
+// order, where they are configured. The HTTP parser sees a connection only when that is complete.
 import type { Server, Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
-import type { ProxyHeaderRefusal } from "../core/proxy-header.ts";
+import type { CompleteProxyHeader, ProxyHeaderRefusal } from "../core/proxy-header.ts";
 import type { AcceptedSocket } from "../exchange/connection.ts";
 import type { ConnectionLimiter } from "./connection-limiter.ts";
-import { type Introduction, ProxyHeaders } from "./proxy-headers.ts";
+import { takeProxyHeader } from "./proxy-header.ts";
 import { TlsHandshakes, type TlsHandshakesOptions } from "./tls-handshakes.ts";
 
 export interface AcceptorOptions {
@@ -26,14 +26,14 @@ export type AcceptedHandlers = Readonly<
 export class Acceptor {
   readonly #options: AcceptorOptions;
   readonly #limiter: ConnectionLimiter;
-  readonly #proxyHeaders: ProxyHeaders;
   readonly #handshakes: TlsHandshakes | null;
+  /** Connections whose PROXY header or handshake is not complete. */
+  readonly #waiting = new Set<Socket>();
 
   constructor(options: AcceptorOptions, limiter: ConnectionLimiter) {
     this.#options = options;
     this.#limiter = limiter;
     const { tls, headTimeoutMs: timeoutMs } = options;
-    this.#proxyHeaders = new ProxyHeaders({ timeoutMs, onRefused: options.onProxyHeaderRefused });
     this.#handshakes = tls === null ? null : new TlsHandshakes({ ...tls, timeoutMs });
   }
 
@@ -41,40 +41,51 @@ export class Acceptor {
    * Accepts what connects to `server`. Calls one of the handlers once for each connection, as if nothing of it had been
    * read: `onHttp2` if it agreed on HTTP/2 in its handshake, `onPlainHttp` if it sent HTTP where TLS is expected.
    */
-  acceptOn(server: Server, { onHttp1, onHttp2, onPlainHttp }: AcceptedHandlers): void {
-    const own: Introduction = { source: null, byteCount: 0 };
-    const begin = (tcp: Socket, { source, byteCount }: Introduction): void => {
-      const peer = this.#options.readPeer(source ?? tcp.remoteAddress);
-      if (!this.#limiter.admit(tcp, peer)) return;
-      if (this.#handshakes === null) {
-        onHttp1({ socket: tcp, tcp, peer, headerBytes: byteCount });
-        tcp.resume();
-      } else {
-        // Takes what has been read of the socket by itself, and would lose it if the socket flowed.
-        this.#handshakes.begin(tcp, {
-          onSecure(socket) {
-            const carry = socket.alpnProtocol === "h2" ? onHttp2 : onHttp1;
-            carry({ socket, tcp, peer, headerBytes: 0 });
-          },
-          onPlainHttp: () => onPlainHttp({ socket: tcp, tcp, peer, headerBytes: byteCount }),
-        });
-      }
-    };
+  acceptOn(server: Server, handlers: AcceptedHandlers): void {
+    const { proxyProtocol, headTimeoutMs, onProxyHeaderRefused: onRefused } = this.#options;
+    const mayWait = proxyProtocol || this.#handshakes !== null;
     server.on("connection", (tcp) => {
       if (!this.#limiter.accept(tcp)) return;
-      if (this.#options.proxyProtocol) this.#proxyHeaders.read(tcp, (introduction) => begin(tcp, introduction));
-      else begin(tcp, own);
+      if (mayWait) {
+        this.#waiting.add(tcp);
+        tcp.once("close", () => this.#waiting.delete(tcp));
+      }
+      const onHeader = (header: ProxiedPeer): void => this.#begin(tcp, header, handlers);
+      if (proxyProtocol) takeProxyHeader(tcp, headTimeoutMs, { onHeader, onRefused });
+      else onHeader(noHeader);
     });
   }
 
-  /** Those that have not sent a byte wait for nothing that could get lost. */
+  /** Closes the connections that have not sent a byte: no request of theirs can get lost. */
   endSilent(): void {
-    this.#proxyHeaders.endSilent();
-    this.#handshakes?.endSilent();
+    for (const tcp of this.#waiting) if (tcp.bytesRead === 0) tcp.destroy();
   }
 
   destroyAll(): void {
-    this.#proxyHeaders.destroyAll();
-    this.#handshakes?.destroyAll();
+    for (const tcp of this.#waiting) tcp.destroy();
+  }
+
+  #begin(tcp: Socket, { source, byteCount }: ProxiedPeer, { onHttp1, onHttp2, onPlainHttp }: AcceptedHandlers): void {
+    const peer = this.#options.readPeer(source ?? tcp.remoteAddress);
+    if (!this.#limiter.admit(tcp, peer)) return;
+    if (this.#handshakes === null) {
+      this.#waiting.delete(tcp);
+      onHttp1({ socket: tcp, tcp, peer, headerBytes: byteCount });
+      tcp.resume();
+      return;
+    }
+    this.#handshakes.begin(tcp, {
+      onSecure: (socket) => {
+        this.#waiting.delete(tcp);
+        const open = socket.alpnProtocol === "h2" ? onHttp2 : onHttp1;
+        open({ socket, tcp, peer, headerBytes: 0 });
+      },
+      // It stays among those that wait, because it is only answered and closed.
+      onPlainHttp: () => onPlainHttp({ socket: tcp, tcp, peer, headerBytes: byteCount }),
+    });
   }
 }
+
+type ProxiedPeer = Pick<CompleteProxyHeader, "source" | "byteCount">;
+
+const noHeader: ProxiedPeer = { source: null, byteCount: 0 };

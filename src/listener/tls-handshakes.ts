@@ -6,6 +6,7 @@ import type { Socket } from "node:net";
 import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
 import type { Watched } from "../core/file-group.ts";
 import type { Certificate, TlsFailure, TlsFiles } from "../core/tls.ts";
+import { readFirstBytes } from "./first-bytes.ts";
 
 export interface TlsHandshakesOptions {
   readonly certificate: Watched<Certificate>;
@@ -23,16 +24,12 @@ export interface HandshakeHandlers {
   readonly onPlainHttp: () => void;
 }
 
-interface Handshake extends HandshakeHandlers {
-  readonly raw: Socket;
-}
-
 export class TlsHandshakes {
   readonly #timeoutMs: number;
   readonly #onFailure: TlsHandshakesOptions["onFailure"];
   readonly #server: Server;
   /** By the addresses of both ends, because a TLS socket does not lead to the socket beneath it. */
-  readonly #waiting = new Map<string, Handshake>();
+  readonly #waiting = new Map<string, HandshakeHandlers>();
 
   constructor({ certificate, http2, timeoutMs, onFailure }: TlsHandshakesOptions) {
     this.#timeoutMs = timeoutMs;
@@ -46,56 +43,29 @@ export class TlsHandshakes {
 
   begin(raw: Socket, handlers: HandshakeHandlers): void {
     const id = endsOf(raw);
-    const handshake = { raw, ...handlers };
-    this.#waiting.set(id, handshake);
+    this.#waiting.set(id, handlers);
     raw.once("close", () => {
-      if (this.#waiting.get(id) === handshake) this.#waiting.delete(id);
+      if (this.#waiting.get(id) === handlers) this.#waiting.delete(id);
     });
     // A client that ends its side during the handshake has left. HTTP allows half-closed connections again.
     raw.allowHalfOpen = false;
-    this.#readFirstBytes(raw, (bytes) => {
-      if (methodAndSpace.test(bytes.toString("latin1", 0, maxMethodBytes))) {
-        this.#onFailure("not_tls", "ERR_SSL_HTTP_REQUEST");
-        raw.allowHalfOpen = true;
-        handlers.onPlainHttp();
-      } else {
-        this.#server.emit("connection", raw);
-      }
+    readFirstBytes(raw, this.#timeoutMs, {
+      onBytes: (bytes) => ({ taken: 0, next: () => this.#onFirstBytes(raw, bytes, handlers) }),
+      onTimeout: () => this.#onFailure("timeout", "ERR_TLS_HANDSHAKE_TIMEOUT"),
+      onClose: () => this.#onFailure("closed", "ECONNRESET"),
     });
-  }
-
-  /** Closes the connections that have not sent a byte: no request of theirs can get lost. */
-  endSilent(): void {
-    for (const { raw } of this.#waiting.values()) if (raw.bytesRead === 0) raw.destroy();
-  }
-
-  destroyAll(): void {
-    for (const { raw } of this.#waiting.values()) raw.destroy();
-  }
-
-  /** Calls back with the first bytes, which stay in the paused socket; or closes the connection and counts the failure. */
-  #readFirstBytes(raw: Socket, onBytes: (bytes: Buffer) => void): void {
-    const onData = (bytes: Buffer): void => {
-      clearTimeout(timer);
-      raw.off("data", onData).off("close", onClose);
-      // TLS takes what is in the socket, and would miss what flows before.
-      raw.pause();
-      raw.unshift(bytes);
-      onBytes(bytes);
-    };
-    const onClose = (): void => {
-      clearTimeout(timer);
-      this.#onFailure("closed", "ECONNRESET");
-    };
-    const timer = setTimeout(() => {
-      raw.off("close", onClose);
-      this.#onFailure("timeout", "ERR_TLS_HANDSHAKE_TIMEOUT");
-      raw.destroy();
-    }, this.#timeoutMs);
-    // "close" follows. Without a listener the error would end the process.
-    raw.on("error", ignoreReset);
-    raw.on("data", onData).on("close", onClose);
     raw.resume();
+  }
+
+  #onFirstBytes(raw: Socket, bytes: Buffer, { onPlainHttp }: HandshakeHandlers): void {
+    if (methodAndSpace.test(bytes.toString("latin1", 0, maxMethodBytes))) {
+      this.#onFailure("not_tls", "ERR_SSL_HTTP_REQUEST");
+      raw.allowHalfOpen = true;
+      onPlainHttp();
+    } else {
+      // TLS takes what is in the paused socket.
+      this.#server.emit("connection", raw);
+    }
   }
 
   #onSecure(socket: TLSSocket): void {
@@ -122,8 +92,6 @@ export class TlsHandshakes {
 /** The beginning of a request line, which no TLS record can be: its first byte would be 0x16. */
 const methodAndSpace = /^[A-Z][A-Z-]* /;
 const maxMethodBytes = 32;
-
-function ignoreReset(): void {}
 
 function contextOptions({ cert, key, clientCa }: TlsFiles, http2: boolean): TlsOptions {
   const client = clientCa === null ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true };
