@@ -12,7 +12,7 @@ import type { Endpoint } from "./endpoint.ts";
 import { connectionOptions } from "./hop-by-hop.ts";
 import type { ResponseHandler } from "./http1-connection.ts";
 import { endsConnection } from "./last-request.ts";
-import { MinRateTimeout } from "./min-rate-timeout.ts";
+import { type MinRateOwner, MinRateTimeout } from "./min-rate-timeout.ts";
 import { RequestBody } from "./request-body.ts";
 import { upstreamRequestFields } from "./request-fields.ts";
 import { downstreamResponseFields } from "./response-fields.ts";
@@ -44,7 +44,7 @@ const maxInterimResponses = 16;
 
 const noProtocols: readonly string[] = [];
 
-export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener {
+export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener, MinRateOwner {
   readonly #exchange: Exchange;
   readonly #options: ForwardingOptions;
   /** The protocols that the client offers in Upgrade; empty if the request stays HTTP. */
@@ -106,7 +106,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
     const exchange = this.#exchange;
     const { body, method, hasBody } = exchange;
     if (exchange.expectsContinue && hasBody) exchange.transport.sendContinue();
-    if (hasBody && !Buffer.isBuffer(body)) this.#body = new RequestBody(body, this.#bodyBounds(), this.#refuseBody);
+    if (hasBody && !Buffer.isBuffer(body)) this.#body = new RequestBody(body, this.#bodyBounds(), this);
     exchange.dispatchedMs ??= this.#options.nowMs();
     this.#wasReused = connection.isReused;
     const whole = hasBody && Buffer.isBuffer(body) ? body : null;
@@ -237,13 +237,9 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
     const code = error === null ? null : upstreamErrorCode(error);
     this.#options.onError({ reason, code, address: at?.name ?? null, id: exchange.id });
     this.#release();
-    const reply = (): void => {
-      // In the meantime the request's body may have been found malformed, and answered as such.
-      if (!exchange.isEnded && exchange.problem === null) exchange.localReply(upstreamReply(reason));
-    };
     // The end of the client's body may be in the packet that is being read; then its connection can stay open.
-    if (exchange.hasBody) setImmediate(reply);
-    else reply();
+    if (exchange.hasBody) setImmediate(replyToFailure, exchange, reason);
+    else replyToFailure(exchange, reason);
   }
 
   onExchangeEnd(): void {
@@ -252,9 +248,9 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
     this.#cancelRequest();
   }
 
-  readonly #refuseBody = (why: "too_large" | "too_slow"): void => {
-    this.cancel(why === "too_large" ? localReplies.bodyTooLarge : localReplies.slowRequest);
-  };
+  onTooSlow(): void {
+    this.cancel(localReplies.slowRequest);
+  }
 
   onDrain(): void {
     this.#minRate?.pause();
@@ -263,7 +259,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
 
   #newMinRate(): MinRateTimeout {
     const { bodyTimeoutMs: timeoutMs, nowMs } = this.#options;
-    return new MinRateTimeout({ timeoutMs, nowMs, onExhausted: () => this.cancel(localReplies.slowRequest) });
+    return new MinRateTimeout({ timeoutMs, nowMs }, this);
   }
 
   #bodyBounds() {
@@ -284,6 +280,11 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
     if (this.#connection !== null) this.#connections.release(this.#connection);
     this.#connection = null;
   }
+}
+
+function replyToFailure(exchange: Exchange, reason: UpstreamErrorReason): void {
+  // In the meantime the request's body may have been found malformed, and answered as such.
+  if (!exchange.isEnded && exchange.problem === null) exchange.localReply(upstreamReply(reason));
 }
 
 function ignoreReset(): void {}

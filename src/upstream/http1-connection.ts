@@ -9,7 +9,7 @@ import { defaultIdleMs, idleMsOf } from "./keep-alive.ts";
 import { ResponseParser, type ResponseSink } from "./response-parser.ts";
 import type { SocketReader } from "./socket-reader.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
-import { type BodySource, serializeHead, type UpstreamRequest } from "./upstream-request.ts";
+import { type BodySink, type BodySource, serializeHead, type UpstreamRequest } from "./upstream-request.ts";
 
 export interface ResponseHandler extends ResponseSink {
   /** All bytes that were read together have been handed over. */
@@ -34,13 +34,14 @@ const lastChunk = "0\r\n\r\n";
 interface InFlightRequest {
   readonly request: UpstreamRequest;
   readonly handler: ResponseHandler;
+  readonly isChunked: boolean;
   isBodySent: boolean;
   sawHead: boolean;
   /** A 101's fields, until the bytes behind its head are known. */
   switched: readonly string[] | null;
 }
 
-export class Http1Connection {
+export class Http1Connection implements BodySink {
   readonly #reader: SocketReader;
   readonly #socket: Socket;
   readonly #parser: ResponseParser;
@@ -88,7 +89,8 @@ export class Http1Connection {
   send(request: UpstreamRequest, handler: ResponseHandler): void {
     const { body } = request;
     const isBodySent = body === null || isWhole(body);
-    this.#inFlight = { request, handler, isBodySent, sawHead: false, switched: null };
+    const isChunked = !isBodySent && !hasLength(request.fields);
+    this.#inFlight = { request, handler, isChunked, isBodySent, sawHead: false, switched: null };
     this.#reader.forget();
     this.#parser.begin(request.method);
     this.#sentInBatch = eventBatch();
@@ -103,9 +105,8 @@ export class Http1Connection {
     }
     // The head leaves in one packet with what has come of the body, which Node's parser delivers over several ticks.
     this.#socket.cork();
-    const isChunked = !hasLength(request.fields);
     this.#socket.write(serializeHead(request, isChunked), "latin1");
-    this.#sendBody(body, isChunked);
+    body.start(this);
     setImmediate(uncork, this.#socket);
   }
 
@@ -141,29 +142,26 @@ export class Http1Connection {
     this.#socket.uncork();
   }
 
-  #sendBody(body: BodySource, isChunked: boolean): void {
+  sendPiece(body: BodySource, bytes: Buffer): boolean {
     const inFlight = this.#inFlight;
     // A body may go on after its request is over.
-    const isOver = (): boolean => this.#inFlight !== inFlight || inFlight === null;
-    body.start(
-      (bytes) => {
-        if (isOver() || bytes.length === 0) return true;
-        this.#responseTimer.refresh();
-        if (!isChunked) return this.#socket.write(bytes);
-        this.#socket.cork();
-        this.#socket.write(`${bytes.length.toString(16)}\r\n`, "latin1");
-        this.#socket.write(bytes);
-        const mayGoOn = this.#socket.write("\r\n", "latin1");
-        process.nextTick(uncork, this.#socket);
-        return mayGoOn;
-      },
-      () => {
-        if (isOver() || inFlight === null) return;
-        inFlight.isBodySent = true;
-        this.#responseTimer.refresh();
-        if (isChunked) this.#socket.write(lastChunk, "latin1");
-      },
-    );
+    if (inFlight?.request.body !== body || bytes.length === 0) return true;
+    this.#responseTimer.refresh();
+    if (!inFlight.isChunked) return this.#socket.write(bytes);
+    this.#socket.cork();
+    this.#socket.write(`${bytes.length.toString(16)}\r\n`, "latin1");
+    this.#socket.write(bytes);
+    const mayGoOn = this.#socket.write("\r\n", "latin1");
+    process.nextTick(uncork, this.#socket);
+    return mayGoOn;
+  }
+
+  endBody(body: BodySource): void {
+    const inFlight = this.#inFlight;
+    if (inFlight?.request.body !== body) return;
+    inFlight.isBodySent = true;
+    this.#responseTimer.refresh();
+    if (inFlight.isChunked) this.#socket.write(lastChunk, "latin1");
   }
 
   readonly #onDrain = (): void => {

@@ -5,20 +5,25 @@
 /** Slower than any line in practical use. */
 const minBytesPerSecond = 16 * 1024;
 
+/** The transfer that is too slow. */
+export interface MinRateOwner {
+  onTooSlow(): void;
+}
+
 export class MinRateTimeout {
   readonly #timeoutMs: number;
   readonly #nowMs: () => number;
-  readonly #onExhausted: () => void;
+  readonly #owner: MinRateOwner;
   #leftMs: number;
   /** Since when `#leftMs` runs down; null while the client is not waited for. */
   #sinceMs: number | null = null;
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(options: { timeoutMs: number; nowMs: () => number; onExhausted: () => void }) {
-    this.#timeoutMs = options.timeoutMs;
-    this.#nowMs = options.nowMs;
-    this.#onExhausted = options.onExhausted;
-    this.#leftMs = options.timeoutMs;
+  constructor({ timeoutMs, nowMs }: { timeoutMs: number; nowMs: () => number }, owner: MinRateOwner) {
+    this.#timeoutMs = timeoutMs;
+    this.#nowMs = nowMs;
+    this.#owner = owner;
+    this.#leftMs = timeoutMs;
   }
 
   /** The client is waited for from now on. */
@@ -26,7 +31,7 @@ export class MinRateTimeout {
     if (this.#sinceMs !== null) return;
     this.#sinceMs = this.#nowMs();
     // A timer that still runs from the wait before fires no later than needed: what is left has only grown since.
-    this.#timer ??= setTimeout(this.#onTimer, Math.ceil(this.#leftMs));
+    this.#timer ??= setTimeout(MinRateTimeout.#onTimer, Math.ceil(this.#leftMs), this);
   }
 
   moved(bytes: number): void {
@@ -53,11 +58,12 @@ export class MinRateTimeout {
     this.#sinceMs = nowMs;
   }
 
-  readonly #onTimer = (): void => {
-    this.#timer = null;
-    if (this.#sinceMs === null) return;
-    this.#countDown();
-    if (this.#leftMs <= 0) this.#onExhausted();
-    else this.#timer = setTimeout(this.#onTimer, Math.ceil(this.#leftMs));
-  };
+  /** One function for all: a closure would be made for each transfer. */
+  static #onTimer(timeout: MinRateTimeout): void {
+    timeout.#timer = null;
+    if (timeout.#sinceMs === null) return;
+    timeout.#countDown();
+    if (timeout.#leftMs <= 0) timeout.#owner.onTooSlow();
+    else timeout.#timer = setTimeout(MinRateTimeout.#onTimer, Math.ceil(timeout.#leftMs), timeout);
+  }
 }

@@ -1,8 +1,9 @@
 // A request's body on its way to the upstream: streamed with backpressure and bounded in size and time. When it is stopped
 // the client's message stays as it is, so that a response can still be sent to the client.
 import type { Readable } from "node:stream";
-import { MinRateTimeout } from "./min-rate-timeout.ts";
-import type { BodySource } from "./upstream-request.ts";
+import { type LocalReply, localReplies } from "../core/local-reply.ts";
+import { type MinRateOwner, MinRateTimeout } from "./min-rate-timeout.ts";
+import type { BodySink, BodySource } from "./upstream-request.ts";
 
 export interface BodyBounds {
   readonly maxBodyBytes: number;
@@ -10,32 +11,38 @@ export interface BodyBounds {
   readonly nowMs: () => number;
 }
 
-export class RequestBody implements BodySource {
+/** The request that a body belongs to. */
+export interface BodyOwner {
+  /** Called at most once, before the body ends: the upstream sees a broken request, never a short one. */
+  cancel(reply: LocalReply): void;
+}
+
+/** By what they read from, so that the listeners below serve all bodies and none is made for a request. */
+const bodies = new WeakMap<Readable, RequestBody>();
+
+export class RequestBody implements BodySource, MinRateOwner {
   readonly #source: Readable;
   readonly #maxBodyBytes: number;
-  readonly #refuse: (why: "too_large" | "too_slow") => void;
+  readonly #owner: BodyOwner;
   readonly #minRate: MinRateTimeout;
+  #sink: BodySink | null = null;
   #bytes = 0;
   /** The pieces of this tick, which are written together: a body in pieces of one byte must not cost a write for each. */
   #held: Buffer[] = [];
   #isOver = false;
-  #onPiece: (bytes: Buffer) => boolean = () => true;
-  #onLast: () => void = () => {};
 
-  /** `refuse` is called at most once, before the body ends: the upstream sees a broken request, never a short one. */
-  constructor(source: Readable, bounds: BodyBounds, refuse: (why: "too_large" | "too_slow") => void) {
+  constructor(source: Readable, bounds: BodyBounds, owner: BodyOwner) {
     this.#source = source;
     this.#maxBodyBytes = bounds.maxBodyBytes;
-    this.#refuse = refuse;
-    this.#minRate = new MinRateTimeout({ ...bounds, onExhausted: () => refuse("too_slow") });
-    source.on("data", this.#onData);
-    source.on("end", this.#onEnd);
+    this.#owner = owner;
+    this.#minRate = new MinRateTimeout(bounds, this);
+    bodies.set(source, this);
+    source.on("data", onData).on("end", onEnd);
     source.pause();
   }
 
-  start(onPiece: (bytes: Buffer) => boolean, onEnd: () => void): void {
-    this.#onPiece = onPiece;
-    this.#onLast = onEnd;
+  start(sink: BodySink): void {
+    this.#sink = sink;
     this.resume();
   }
 
@@ -51,40 +58,55 @@ export class RequestBody implements BodySource {
     this.#isOver = true;
     this.#held = [];
     this.#minRate.end();
-    this.#source.off("data", this.#onData);
-    this.#source.off("end", this.#onEnd);
+    this.#source.off("data", onData).off("end", onEnd);
     this.#source.pause();
   }
 
-  readonly #onData = (chunk: Buffer): void => {
+  onTooSlow(): void {
+    this.#owner.cancel(localReplies.slowRequest);
+  }
+
+  onData(chunk: Buffer): void {
     this.#bytes += chunk.length;
     this.#minRate.moved(chunk.length);
     if (this.#bytes > this.#maxBodyBytes) {
-      this.#refuse("too_large");
+      this.#owner.cancel(localReplies.bodyTooLarge);
       return;
     }
-    if (this.#held.length === 0) process.nextTick(this.#pass);
+    if (this.#held.length === 0) process.nextTick(passHeld, this);
     this.#held.push(chunk);
-  };
+  }
 
-  readonly #pass = (): void => {
+  passHeld(): void {
     const [first] = this.#held;
     if (first === undefined || this.#isOver) return;
     const piece = this.#held.length === 1 ? first : Buffer.concat(this.#held);
     this.#held = [];
-    if (this.#onPiece(piece)) return;
+    if (this.#sink === null || this.#sink.sendPiece(this, piece)) return;
     // From here on the upstream is waited for, which has a timeout of its own.
     this.#minRate.pause();
     this.#source.pause();
-  };
+  }
 
-  readonly #onEnd = (): void => {
+  onEnd(): void {
     // A reset HTTP/2 stream emits "end" too, and its body is not complete.
     if (this.#source.destroyed) return;
-    this.#pass();
+    this.passHeld();
     if (this.#isOver) return;
     this.#isOver = true;
     this.#minRate.end();
-    this.#onLast();
-  };
+    this.#sink?.endBody(this);
+  }
+}
+
+function onData(this: Readable, chunk: Buffer): void {
+  bodies.get(this)?.onData(chunk);
+}
+
+function onEnd(this: Readable): void {
+  bodies.get(this)?.onEnd();
+}
+
+function passHeld(body: RequestBody): void {
+  body.passHeld();
 }

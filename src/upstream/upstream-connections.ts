@@ -167,12 +167,14 @@ export class UpstreamConnections implements Connections {
   }
 
   #wait(waiter: PoolWaiter): void {
-    const timer = setTimeout(() => {
-      this.#waiting.delete(waiter);
-      waiter.onNoConnection(null);
-    }, this.#options.connectTimeoutMs);
+    const timer = setTimeout(this.#onWaitedTooLong, this.#options.connectTimeoutMs, waiter);
     this.#waiting.set(waiter, timer);
   }
+
+  readonly #onWaitedTooLong = (waiter: PoolWaiter): void => {
+    this.#waiting.delete(waiter);
+    waiter.onNoConnection(null);
+  };
 
   #stopWaiting(waiter: PoolWaiter): boolean {
     clearTimeout(this.#waiting.get(waiter));

@@ -13,10 +13,15 @@ export interface UpstreamRequest {
   readonly upgrade: string;
 }
 
-/** A body that comes piece by piece. After `onPiece` has returned false it waits for `resume`. */
+/** A body that comes piece by piece. After `sendPiece` has returned false it waits for `resume`. */
 export interface BodySource {
-  start(onPiece: (bytes: Buffer) => boolean, onEnd: () => void): void;
+  start(sink: BodySink): void;
   resume(): void;
+}
+
+export interface BodySink {
+  sendPiece(body: BodySource, bytes: Buffer): boolean;
+  endBody(body: BodySource): void;
 }
 
 const keepAlive = "Connection: keep-alive\r\n\r\n";

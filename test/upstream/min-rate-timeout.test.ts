@@ -10,17 +10,17 @@ afterEach(() => {
 
 const kib16 = 16 * 1024;
 
-function patienceOf(timeoutMs: number) {
+function timeoutOf(timeoutMs: number) {
   const beganMs = performance.now();
   const exhaustedAfterMs: number[] = [];
   const nowMs = (): number => performance.now() - beganMs;
-  const patience = new MinRateTimeout({ timeoutMs, nowMs, onExhausted: () => exhaustedAfterMs.push(nowMs()) });
-  return { patience, exhaustedAfterMs };
+  const timeout = new MinRateTimeout({ timeoutMs, nowMs }, { onTooSlow: () => void exhaustedAfterMs.push(nowMs()) });
+  return { timeout, exhaustedAfterMs };
 }
 
 test("a client that does nothing is waited for as long as the timeout says", () => {
-  const { patience, exhaustedAfterMs } = patienceOf(60_000);
-  patience.begin();
+  const { timeout, exhaustedAfterMs } = timeoutOf(60_000);
+  timeout.begin();
   vi.advanceTimersByTime(59_999);
   expect(exhaustedAfterMs).toEqual([]);
   vi.advanceTimersByTime(2);
@@ -28,22 +28,22 @@ test("a client that does nothing is waited for as long as the timeout says", () 
 });
 
 test("one byte a second does not buy a second", () => {
-  const { patience, exhaustedAfterMs } = patienceOf(60_000);
-  patience.begin();
+  const { timeout, exhaustedAfterMs } = timeoutOf(60_000);
+  timeout.begin();
   for (let second = 0; second < 70; second += 1) {
     vi.advanceTimersByTime(1_000);
-    patience.moved(1);
+    timeout.moved(1);
   }
   expect(exhaustedAfterMs[0]).toBeGreaterThanOrEqual(60_000);
   expect(exhaustedAfterMs[0]).toBeLessThan(60_010);
 });
 
 test("16 KiB a second is waited for without end", () => {
-  const { patience, exhaustedAfterMs } = patienceOf(5_000);
-  patience.begin();
+  const { timeout, exhaustedAfterMs } = timeoutOf(5_000);
+  timeout.begin();
   for (let second = 0; second < 600; second += 1) {
     vi.advanceTimersByTime(1_000);
-    patience.moved(kib16);
+    timeout.moved(kib16);
   }
   expect(exhaustedAfterMs).toEqual([]);
   vi.advanceTimersByTime(5_001);
@@ -51,20 +51,20 @@ test("16 KiB a second is waited for without end", () => {
 });
 
 test("what moved fast before is no credit for standing still later", () => {
-  const { patience, exhaustedAfterMs } = patienceOf(5_000);
-  patience.begin();
-  patience.moved(1024 * kib16);
+  const { timeout, exhaustedAfterMs } = timeoutOf(5_000);
+  timeout.begin();
+  timeout.moved(1024 * kib16);
   vi.advanceTimersByTime(5_001);
   expect(exhaustedAfterMs).toHaveLength(1);
 });
 
 test("the time in which something else is waited for does not count", () => {
-  const { patience, exhaustedAfterMs } = patienceOf(5_000);
-  patience.begin();
+  const { timeout, exhaustedAfterMs } = timeoutOf(5_000);
+  timeout.begin();
   vi.advanceTimersByTime(4_000);
-  patience.pause();
+  timeout.pause();
   vi.advanceTimersByTime(60_000);
-  patience.begin();
+  timeout.begin();
   vi.advanceTimersByTime(999);
   expect(exhaustedAfterMs).toEqual([]);
   vi.advanceTimersByTime(2);
@@ -72,9 +72,9 @@ test("the time in which something else is waited for does not count", () => {
 });
 
 test("after its end nothing happens any more", () => {
-  const { patience, exhaustedAfterMs } = patienceOf(5_000);
-  patience.begin();
-  patience.end();
+  const { timeout, exhaustedAfterMs } = timeoutOf(5_000);
+  timeout.begin();
+  timeout.end();
   vi.advanceTimersByTime(60_000);
   expect(exhaustedAfterMs).toEqual([]);
   expect(vi.getTimerCount()).toBe(0);
