@@ -16,19 +16,27 @@ export interface CallParts {
   readonly rawHeaders: HeaderList;
 }
 
+/** So that one listener serves all calls, and none is made for a call. */
+const calls = new WeakMap<ServerHttp2Stream, GrpcCall>();
+
+function sendTrailers(this: ServerHttp2Stream): void {
+  calls.get(this)?.sendTrailers();
+}
+
 export class GrpcCall {
   readonly socket: Socket;
   /** Pseudo-header fields included. */
   readonly rawHeaders: HeaderList;
   readonly #stream: ServerHttp2Stream;
-  readonly #onFail: (status: GrpcStatus) => void;
+  readonly #onFail: (call: GrpcCall, status: GrpcStatus) => void;
   #status: GrpcStatus | null = null;
 
   constructor(parts: CallParts, onFail: (call: GrpcCall, status: GrpcStatus) => void) {
     this.#stream = parts.stream;
     this.rawHeaders = parts.rawHeaders;
     this.socket = parts.socket;
-    this.#onFail = (status) => onFail(this, status);
+    this.#onFail = onFail;
+    calls.set(parts.stream, this);
   }
 
   /** The call has its status, or the caller has left. */
@@ -57,7 +65,7 @@ export class GrpcCall {
 
   fail(status: GrpcStatus): void {
     if (this.isOver) return;
-    this.#onFail(status);
+    this.#onFail(this, status);
     if (this.#stream.headersSent) {
       this.#end(status, "");
       return;
@@ -69,7 +77,11 @@ export class GrpcCall {
   #begin(): void {
     if (this.#stream.headersSent) return;
     this.#stream.respond(head, { waitForTrailers: true });
-    this.#stream.once("wantTrailers", () => this.#stream.sendTrailers(statusFields(this.#status ?? ok)));
+    this.#stream.once("wantTrailers", sendTrailers);
+  }
+
+  sendTrailers(): void {
+    this.#stream.sendTrailers(statusFields(this.#status ?? ok));
   }
 
   #end(status: GrpcStatus, lastMessage: string): void {
@@ -85,5 +97,9 @@ export function refuseStream(stream: ServerHttp2Stream, head: OutgoingHttpHeader
   stream.respond(head, { endStream: true });
   if (stream.readableEnded) return;
   // A reset that is queued in the same turn as the head would replace it.
-  setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR));
+  setImmediate(closeStream, stream);
+}
+
+function closeStream(stream: ServerHttp2Stream): void {
+  stream.close(constants.NGHTTP2_NO_ERROR);
 }

@@ -85,11 +85,12 @@ export class GrpcServer {
     const lifetime = new Http2Lifetime(session, socket, { firstMs, idleMs });
     this.#connections.set(socket, lifetime);
     socket.once("close", () => this.#connections.delete(socket));
+    const onStreamClose = (): void => lifetime.streamClosed();
     session.on("stream", (stream, fields, _flags, rawHeaders) => {
       stream.on("error", ignoreError);
       if (stream.destroyed) return;
       lifetime.streamOpened();
-      stream.once("close", () => lifetime.streamClosed());
+      stream.once("close", onStreamClose);
       this.#onStream({ stream, socket, rawHeaders }, fields);
     });
   }
@@ -116,37 +117,64 @@ export class GrpcServer {
       call.fail(refused);
       return;
     }
-    const { headTimeoutMs } = this.#options;
+    const { headTimeoutMs, onFailure } = this.#options;
     const reader = new MessageReader(method.maxMessageBytes, this.#held);
-    const late = setTimeout(() => call.fail(failures.late), Math.min(timeoutMs, headTimeoutMs));
-    call.onClose(() => {
-      clearTimeout(late);
-      reader.release();
-    });
-    stream.on("data", (piece: Buffer) => {
-      if (call.isOver) return;
-      const flaw = reader.push(piece);
-      if (flaw !== null) call.fail(flaw);
-    });
-    stream.once("end", () => {
-      if (call.isOver) return;
-      // The message arrived in time. The answer may take longer: a watcher waits for a change.
-      if (timeoutMs > headTimeoutMs) clearTimeout(late);
-      const message = reader.whole();
-      reader.release();
-      if (!Buffer.isBuffer(message)) call.fail(message);
-      else this.#handle(method, message, call);
-    });
+    // Where the caller waits longer than the message may take, the answer may be late: a watcher waits for a change.
+    const endsInTime = timeoutMs <= headTimeoutMs;
+    const timer = setTimeout(failLate, Math.min(timeoutMs, headTimeoutMs), call);
+    arriving.set(stream, { call, method, reader, timer, endsInTime, onFailure });
+    stream.on("data", onPiece).once("end", onMessage);
+    if (stream.destroyed) onClose.call(stream);
+    else stream.once("close", onClose);
   }
+}
 
-  #handle(method: GrpcMethod, message: Buffer, call: GrpcCall): void {
-    try {
-      method.handle(message, call);
-    } catch (error) {
-      this.#options.onFailure(error);
-      call.fail(statuses.internal);
-    }
+interface ArrivingCall {
+  readonly call: GrpcCall;
+  readonly method: GrpcMethod;
+  readonly reader: MessageReader;
+  readonly timer: NodeJS.Timeout;
+  /** The timer runs on when the message has arrived. */
+  readonly endsInTime: boolean;
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** Calls whose message is being read, so that the listeners below serve all of them and none is made for a call. */
+const arriving = new WeakMap<ServerHttp2Stream, ArrivingCall>();
+
+function onPiece(this: ServerHttp2Stream, piece: Buffer): void {
+  const { call, reader } = arriving.get(this) as ArrivingCall;
+  if (call.isOver) return;
+  const flaw = reader.push(piece);
+  if (flaw !== null) call.fail(flaw);
+}
+
+function onMessage(this: ServerHttp2Stream): void {
+  const { call, method, reader, timer, endsInTime, onFailure } = arriving.get(this) as ArrivingCall;
+  if (call.isOver) return;
+  if (!endsInTime) clearTimeout(timer);
+  const message = reader.whole();
+  reader.release();
+  if (!Buffer.isBuffer(message)) {
+    call.fail(message);
+    return;
   }
+  try {
+    method.handle(message, call);
+  } catch (error) {
+    onFailure(error);
+    call.fail(statuses.internal);
+  }
+}
+
+function onClose(this: ServerHttp2Stream): void {
+  const { reader, timer } = arriving.get(this) as ArrivingCall;
+  clearTimeout(timer);
+  reader.release();
+}
+
+function failLate(call: GrpcCall): void {
+  call.fail(failures.late);
 }
 
 function ignoreError(): void {}
