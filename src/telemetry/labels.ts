@@ -1,6 +1,7 @@
 // The label values that are not a closed set of core: what a client can choose is mapped into one of them, so the number of
 // series is fixed at the start.
 import { checkRefusals } from "../core/check-refusal.ts";
+import type { RefusalReason } from "../core/local-reply.ts";
 
 /** The label of requests under no configured route. */
 export const noRoute = "none";
@@ -16,4 +17,10 @@ export function statusClass(status: number): StatusClass {
   return statusClasses[Math.floor(status / 100)] ?? "5xx";
 }
 
-export const checkOutcomes = ["admitted", "denied", ...checkRefusals] as const;
+/** `failed`: a bug, and no decision. */
+export const checkOutcomes = ["admitted", "denied", "failed", ...checkRefusals] as const;
+
+export function checkOutcome(problem: RefusalReason | null): (typeof checkOutcomes)[number] {
+  if (problem === null) return "admitted";
+  return problem === "internal" ? "failed" : "denied";
+}

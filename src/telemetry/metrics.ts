@@ -12,7 +12,7 @@ import { type TlsFailure, tlsFailures } from "../core/tls.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
 import { type Exposition, exposer } from "./exposition.ts";
 import { type CounterSeries, Families, type HistogramSeries } from "./families.ts";
-import { checkOutcomes, methods, noRoute, statusClass, statusClasses } from "./labels.ts";
+import { checkOutcome, checkOutcomes, methods, noRoute, statusClass, statusClasses } from "./labels.ts";
 import { type ScrapedSources, scrapedMetrics } from "./scraped-metrics.ts";
 
 export interface MetricsSources extends ScrapedSources {
@@ -49,7 +49,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
     observe(exchange) {
       // The ingress carries a checked request itself: its duration and status are not known here.
       if (exchange.source === "proxy") observeRequest(exchange);
-      else countCheck(exchange.problem === null ? "admitted" : "denied");
+      else countCheck(checkOutcome(exchange.problem));
       observeReply(exchange);
       observeDecision(exchange);
     },

@@ -5,6 +5,7 @@ import type { Authenticator, AuthOutcome } from "../../src/core/authenticator.ts
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Overrides, startTestGateway, type TestGateway } from "../support/gateway.ts";
+import { metric } from "../support/metrics.ts";
 import { useTls } from "../support/tls-listener.ts";
 import { startRawUpstream } from "../support/upstream.ts";
 import { type Carrier, carriers, type Sent } from "./carriers.ts";
@@ -133,6 +134,9 @@ describe.each(carriers)("$name", (carrier) => {
       stage.decide();
       expect(await sent.answered).toBe(carrier.name === "ext-auth gRPC" ? null : 500);
       // The verdict is lost, so what is told of the quota is what it is now.
+      if (carrier.source === "ext-auth") {
+        expect(await metric(stage.gateway, 'headgate_ext_auth_checks_total{outcome="failed"}')).toBe(1);
+      }
       await expectOnce(stage, carrier, { status: 500, problem: "internal" }, "observed");
       expect(internalErrors(stage)).toBe(1);
     });
