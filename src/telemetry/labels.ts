@@ -17,10 +17,10 @@ export function statusClass(status: number): StatusClass {
   return statusClasses[Math.floor(status / 100)] ?? "5xx";
 }
 
-/** `failed`: a bug, and no decision. */
-export const checkOutcomes = ["admitted", "denied", "failed", ...checkRefusals] as const;
+/** `internal`: a bug, and no decision. */
+export const checkOutcomes = ["admitted", "denied", "internal", ...checkRefusals] as const;
 
 export function checkOutcome(problem: RefusalReason | null): (typeof checkOutcomes)[number] {
   if (problem === null) return "admitted";
-  return problem === "internal" ? "failed" : "denied";
+  return problem === "internal" ? problem : "denied";
 }

@@ -135,7 +135,7 @@ describe.each(carriers)("$name", (carrier) => {
       expect(await sent.answered).toBe(carrier.name === "ext-auth gRPC" ? null : 500);
       // The verdict is lost, so what is told of the quota is what it is now.
       if (carrier.source === "ext-auth") {
-        expect(await metric(stage.gateway, 'headgate_ext_auth_checks_total{outcome="failed"}')).toBe(1);
+        expect(await metric(stage.gateway, 'headgate_ext_auth_checks_total{outcome="internal"}')).toBe(1);
       }
       await expectOnce(stage, carrier, { status: 500, problem: "internal" }, "observed");
       expect(internalErrors(stage)).toBe(1);

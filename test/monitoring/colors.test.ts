@@ -30,6 +30,7 @@ const sameMeaning = [
   throttled,
   ["outcome=missing", "reason=no_token"],
   ["outcome=invalid", "reason=invalid_token"],
+  ["outcome=internal", "reason=internal"],
   ["outcome=malformed", "reason=malformed"],
   ["outcome=overloaded", "reason=overloaded"],
   ["reason=idle", "state=idle"],

@@ -113,7 +113,7 @@ export const authColors: Colors<AuthOutcome> = {
 export const checkColors: Colors<(typeof checkOutcomes)[number]> = {
   admitted: success,
   denied: "#9f3276",
-  failed: refusalColors.internal,
+  internal: refusalColors.internal,
   untrusted: "#ecbaae",
   malformed,
   overloaded,

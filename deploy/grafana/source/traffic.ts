@@ -127,7 +127,7 @@ export const traffic: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Ingress checks",
     description:
-      "Checks per second that an ingress asked for. `failed`: a bug in the gateway. `untrusted`: the caller is not allowed to ask, see `extAuth.trustedCallers`. `malformed`: the call cannot be read or does not describe a request. `overloaded`: the caller has too many connections. Zero while `extAuth` is disabled.",
+      "Checks per second that an ingress asked for. `internal`: a bug in the gateway. `untrusted`: the caller is not allowed to ask, see `extAuth.trustedCallers`. `malformed`: the call cannot be read or does not describe a request. `overloaded`: the caller has too many connections. Zero while `extAuth` is disabled.",
     unit: "reqps",
     width: 12,
     queries: [
