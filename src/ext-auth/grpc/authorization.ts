@@ -33,13 +33,13 @@ class AuthorizationCaller implements CheckCaller {
     else this.#call.reply(deniedCheckResponse(codeOf(status), status, without(headers, lengthField), body));
   }
 
-  /** Nobody has decided, and Envoy does what it is told to do then. */
+  /** There is no decision: Envoy applies its own setting for failures. */
   abort(): void {
     this.#call.fail(statuses.internal);
   }
 }
 
-/** Envoy says the method, target and host beside the headers, and what it calls its pseudo headers among them. */
+/** Envoy sends method, target and host beside the headers, and its own pseudo-headers among them. */
 function checkOf({ sourceAddress, method, path, host, rawHeaders }: CheckRequest): Check {
   const own = rawHeaders.filter((_, i) => !rawHeaders[i - (i % 2)]?.startsWith(":"));
   const head = readHttp2Head([":method", method, ":path", path, ":authority", host, ...own]);

@@ -56,7 +56,7 @@ class RateLimitCaller implements CheckCaller {
     );
   }
 
-  /** Nobody has decided, and Envoy does what it is told to do then. */
+  /** There is no decision: Envoy applies its own setting for failures. */
   abort(): void {
     this.#call.fail(statuses.internal);
   }

@@ -1,6 +1,6 @@
-// What the three ways to ask over HTTP say about a request: nginx' auth_request, the forward-auth of Caddy and Traefik
-// (and our Lua for HAProxy), and ext_authz of Envoy and Istio. Which one it is says the path of the call and nothing else,
-// since a client may have written any field that its ingress does not set.
+// Reads a check from each of the three protocols over HTTP: nginx' auth_request, the forward-auth of Caddy and Traefik (and of
+// the Lua script for HAProxy), and ext_authz of Envoy and Istio. Only the path of the call tells which one it is, because a
+// client can write any field that its ingress does not set.
 import { trimBlanks } from "../../core/blanks.ts";
 import type { HeaderList } from "../../core/header-list.ts";
 import type { Check } from "../check.ts";
@@ -19,7 +19,7 @@ export type HttpCheckReading =
 
 export const extAuthzPrefix = "/ext-authz";
 
-/** The fields that name the request, by the path of the call. */
+/** The fields that name the client's request, by the path of the call. */
 const namedBy: Readonly<Record<string, { readonly method: string; readonly target: string }>> = {
   "/auth-request": { method: "x-original-method", target: "x-original-uri" },
   "/forward-auth": { method: "x-forwarded-method", target: "x-forwarded-uri" },
@@ -41,7 +41,7 @@ export function readHttpCheck({ method, target, rawHeaders }: HttpCheck): HttpCh
   return isNamed ? withClient(rawHeaders, askedMethod, askedTarget) : { ok: false, problem: checkProblems.noTarget };
 }
 
-/** Every value of a field. `name` is in lower case. */
+/** Returns every value of a field. `name` is in lower case. */
 export function fieldValues(rawHeaders: HeaderList, name: string): string[] {
   const values: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -51,8 +51,8 @@ export function fieldValues(rawHeaders: HeaderList, name: string): string[] {
 }
 
 /**
- * The ingress wrote the last entry of X-Forwarded-For, which is its peer; what stands before it came from there. No other
- * field is believed, whatever `clientAddress.header` says: an ingress passes a client's own Forwarded on.
+ * The ingress writes the last entry of X-Forwarded-For, the address of its peer; the entries before it came from that peer.
+ * No other field is used, whatever `clientAddress.header` is: an ingress passes a client's own Forwarded on.
  */
 function withClient(rawHeaders: HeaderList, method: string, target: string): HttpCheckReading {
   const line = fieldValues(rawHeaders, "x-forwarded-for").join(",");

@@ -1,6 +1,5 @@
-// The listener on which an ingress asks over HTTP. TrustedCallers are known before anything of theirs is read further, an answer
-// that was decided says so in X-Headgate-Status, and only what was not is a 5xx or no answer at all. Bodies are not looked
-// at.
+// The listener on which an ingress asks for checks over HTTP. An untrusted caller is refused before its call is parsed. A
+// decided answer carries X-Headgate-Status; an undecided one is a 5xx or no answer. Bodies are discarded.
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -16,7 +15,7 @@ import { readHttpCheck } from "./http-check.ts";
 
 export interface ExtAuthHttpOptions {
   readonly host: string;
-  /** 0 picks a free one. */
+  /** 0 picks a free port. */
   readonly port: number;
   readonly maxConnections: number;
   readonly headTimeoutMs: number;
@@ -31,17 +30,17 @@ export interface ExtAuthHttpOptions {
 export interface ExtAuthHttp {
   readonly host: string;
   readonly port: number;
-  /** Every answer from now on ends its connection. New connections are still accepted. */
+  /** From now on every answer closes its connection. New connections are still accepted. */
   announceEnd(): void;
-  /** No new connections; resolves when the last one is gone, at the latest when the time is up. */
+  /** Accepts no new connections. Resolves when the last one is closed, at the latest after the timeout. */
   drain(timeoutMs: number): Promise<void>;
 }
 
-/** A client's own head, as the traffic listener takes it, and what the ingress says about it: the target once more. */
+/** The head of a client's request, with the bound of the traffic listener, and the target, which the ingress adds again. */
 const maxHeadBytes = 32 * 1024;
 const maxFields = 250;
 
-/** Rejects with the system's error when the address cannot be had. */
+/** Rejects with the system's error if it cannot listen. */
 export async function startExtAuthHttp(options: ExtAuthHttpOptions): Promise<ExtAuthHttp> {
   const calls = new HttpCalls(options);
   const server = calls.createServer();
@@ -52,24 +51,24 @@ export async function startExtAuthHttp(options: ExtAuthHttpOptions): Promise<Ext
   };
 }
 
-/** How long a caller that was refused past Node's response may take to read that and to close its side. */
+/** How long a caller may take to read a refusal that was written past Node's response, and to close its side. */
 const lingerMs = 2_000;
 
-/** How long a kept connection may still bring a call after the port is closed: what is on its way is answered. */
+/** How long a kept connection may bring another call after the port is closed, for calls that are on their way. */
 const graceMs = 1000;
 
 async function drain(server: Server, calls: HttpCalls, timeoutMs: number): Promise<void> {
   calls.announceEnd();
-  // Not the close of node:http, which takes connections down that were opened or asked on a moment ago.
+  // Not the close of node:http, which closes connections that have just been opened or have just sent a call.
   const closed = new Promise<void>((resolve) => void NetServer.prototype.close.call(server, () => resolve()));
   const timers = [
     setTimeout(() => server.closeIdleConnections(), Math.min(graceMs, timeoutMs)),
-    // Not by the server, which has forgotten those that it handed out.
+    // Not by the server, which no longer knows the connections that it handed out.
     setTimeout(() => calls.destroyAll(), timeoutMs),
   ];
   await closed;
   for (const timer of timers) clearTimeout(timer);
-  // Only ends what Node checks regularly.
+  // Ends Node's timer that checks connections.
   server.close();
 }
 
@@ -77,7 +76,7 @@ class HttpCalls {
   readonly #options: ExtAuthHttpOptions;
   readonly #connections: CallerConnections;
   #isEnding = false;
-  /** The call that each connection brought last. */
+  /** The last call of each connection. */
   readonly #lastCalls = new WeakMap<Duplex, IncomingMessage>();
 
   constructor(options: ExtAuthHttpOptions) {
@@ -90,7 +89,7 @@ class HttpCalls {
     const server = createServer({
       maxHeaderSize: maxHeadBytes,
       headersTimeout: headTimeoutMs,
-      // Bodies are of no use here, so they get no more time than a head.
+      // Bodies are not used, so they get no more time than a head.
       requestTimeout: headTimeoutMs,
       connectionsCheckingInterval: Math.min(500, headTimeoutMs),
       keepAliveTimeout: keepAliveTimeoutMs,
@@ -102,7 +101,7 @@ class HttpCalls {
     server.on("request", onCall);
     server.on("checkContinue", onCall);
     server.on("checkExpectation", onCall);
-    // A CONNECT is asked about in no other way than other methods, and never leads anywhere.
+    // A caller asks about a CONNECT as about other methods, and sends none itself.
     server.on("connect", (_req, socket) => this.#refuseRaw(socket, localReplies.unsupportedMethod));
     server.on("clientError", (error, socket) => this.#onClientError(error, socket));
     server.on("connection", (socket) => this.#onConnection(socket));
@@ -133,7 +132,7 @@ class HttpCalls {
     }
     this.#connections.promote(socket);
     const reading = readHttpCheck({ method: req.method ?? "", target: req.url ?? "", rawHeaders });
-    // What there is of a body is passed over, or the next call could not be read.
+    // A body is discarded, so that the next call can be read.
     req.resume();
     if (reading.ok) this.#check(reading.check, req, res);
     else this.#refuse(req, res, "malformed", reading.problem);
@@ -146,7 +145,7 @@ class HttpCalls {
 
   #refuse(req: IncomingMessage, res: ServerResponse, reason: CheckRefusal, problem: CheckProblem): void {
     this.#options.onRefused(reason, req.socket.remoteAddress ?? "");
-    // Nothing more is read of whoever may not ask.
+    // Nothing more is read from an untrusted caller.
     if (reason === "untrusted") res.shouldKeepAlive = false;
     this.send(res, this.#options.checks.refuse(problem));
   }
@@ -160,7 +159,7 @@ class HttpCalls {
   #onClientError(error: Error, socket: Duplex): void {
     const code = "code" in error ? String(error.code) : "";
     const hasAsked = "bytesRead" in socket && socket.bytesRead !== 0;
-    // In the body of a call, which has its answer: another one would be taken for that of the next call.
+    // The error is in the body of a call that has its answer. A second one would be taken for that of the next call.
     if (this.#lastCalls.get(socket)?.complete === false) endQuietly(socket);
     else if (code === "ERR_HTTP_REQUEST_TIMEOUT" && hasAsked) this.#refuseRaw(socket, checkProblems.slow);
     else if (code === "HPE_HEADER_OVERFLOW") this.#refuseRaw(socket, checkProblems.headTooLarge);
@@ -169,7 +168,7 @@ class HttpCalls {
     else socket.destroy();
   }
 
-  /** Past Node's response, where there is no call, or none that it could answer. */
+  /** Answers past Node's response, if there is no call or none that Node can answer. */
   #refuseRaw(socket: Duplex, problem: CheckProblem): void {
     const caller = "remoteAddress" in socket ? String(socket.remoteAddress) : "";
     this.#options.onRefused("malformed", caller);
@@ -197,7 +196,7 @@ class HttpCheckCaller implements CheckCaller {
   }
 
   answer(answer: CheckAnswer): void {
-    // It has one already, from the clock that Reset is told by.
+    // The answer has a Date already, from the clock that Reset is based on.
     this.#res.sendDate = false;
     this.#calls.send(this.#res, answer);
   }
@@ -212,7 +211,7 @@ function endQuietly(socket: Duplex): void {
   endInTime(socket);
 }
 
-/** Node reads and times a socket no more that it hands out (CONNECT), and takes its listeners away. */
+/** Node neither reads nor times a socket that it handed out (CONNECT), and removes its own listeners. */
 function endInTime(socket: Duplex): void {
   // Without a listener a reset would end the process.
   socket.on("error", ignoreReset);
