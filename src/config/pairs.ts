@@ -1,5 +1,6 @@
 // Finds values that are valid by themselves and contradict each other. The error is reported at a key that was written;
 // two defaults never contradict each other.
+import type { HostPort } from "../core/host-port.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
 import { upstreamTargets } from "../core/upstream.ts";
 import { type ConfigError, type IsSound, valueError } from "./config-error.ts";
@@ -128,22 +129,17 @@ function judgeUpstreamAddresses(values: ParsedConfig, refuse: Refuse, isSound: I
   }
 }
 
-function openListeners({ listen, admin, extAuth }: ParsedConfig): [name: string, Address][] {
+function openListeners({ listen, admin, extAuth }: ParsedConfig): [name: string, HostPort][] {
   return [
     ["listen", listen],
     ["admin", admin],
-    ...(extAuth.http.enabled ? [["extAuth.http", extAuth.http] as [string, Address]] : []),
-    ...(extAuth.grpc.enabled ? [["extAuth.grpc", extAuth.grpc] as [string, Address]] : []),
+    ...(extAuth.http.enabled ? [["extAuth.http", extAuth.http] as [string, HostPort]] : []),
+    ...(extAuth.grpc.enabled ? [["extAuth.grpc", extAuth.grpc] as [string, HostPort]] : []),
   ];
 }
 
-interface Address {
-  readonly host: string;
-  readonly port: number;
-}
-
 /** Whether the two listeners cannot be opened both. Port 0 picks a free port each time. */
-function collide(a: Address, b: Address): boolean {
+function collide(a: HostPort, b: HostPort): boolean {
   return a.port !== 0 && a.port === b.port && addressesOverlap(a.host, b.host);
 }
 

@@ -1,26 +1,27 @@
-// Who may pass, once the quota has been charged. One authenticator for each `auth.mode`; a local one answers at once.
+// Checks the token of a request after its quota was charged. Each `auth.mode` has its authenticator; a local one
+// answers at once.
 import type { BearerCredential } from "./bearer.ts";
 
 /**
- * `accepted`: a bearer token was there and, in mode `tokens`, is listed. `missing`: nothing was given as a bearer
- * token. `invalid`: something was, and is not one well-formed token, or is not listed. `skipped`: nobody asked (mode
- * `off`, throttled before, no route, malformed).
+ * `accepted`: one well-formed bearer token, which in mode `tokens` is listed. `missing`: no bearer token. `invalid`: a
+ * token that is malformed, repeated or not listed. `skipped`: not checked, in mode `off` or because the request was
+ * refused before (throttled, no route, malformed).
  */
 export const authOutcomes = ["accepted", "missing", "invalid", "skipped"] as const;
 
 export type AuthOutcome = (typeof authOutcomes)[number];
 
 export interface Authenticator {
-  /** `off` answers `skipped`; the others never do. */
+  /** Only mode `off` answers `skipped`. */
   authenticate(credential: BearerCredential): AuthOutcome | Promise<AuthOutcome>;
-  /** The list of tokens in use; null in a mode that has none. */
+  /** Returns the state of the list of tokens; null in a mode without one. */
   tokens(): TokensInUse | null;
-  /** Stops whatever watches or renews. */
+  /** Stops watching files. */
   close(): void;
 }
 
 export interface TokensInUse {
   readonly listed: number;
-  /** False while the file is away or wrong, and the list from before is in use. */
+  /** False while the file is missing or wrong, and an earlier list stays in use. */
   readonly isCurrent: boolean;
 }

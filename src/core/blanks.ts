@@ -1,6 +1,6 @@
-// What HTTP allows around a value or an element, and no more: `trim` takes away a no-break space as well.
+// The blanks that HTTP allows around a value or an element. `trim` would also remove others, such as a no-break space.
 
-/** The text from `from` to before `to` without the blanks around it. In one pass each way. */
+/** Returns the text from `from` to before `to` without the blanks around it, in linear time. */
 export function trimBlanks(text: string, from = 0, to = text.length): string {
   let [start, end] = [from, to];
   while (start < end && isBlank(text.charCodeAt(start))) start += 1;
@@ -8,6 +8,6 @@ export function trimBlanks(text: string, from = 0, to = text.length): string {
   return text.slice(start, end);
 }
 
-function isBlank(character: number): boolean {
+export function isBlank(character: number): boolean {
   return character === 0x20 || character === 0x09;
 }

@@ -1,18 +1,18 @@
-// Who is charged: the peer, or, if the peer is a trusted proxy, the last address of the forwarding header that is not
-// one. Read from the right, because everything further left was written by someone nobody vouches for. Headers from an
-// untrusted peer are never looked at.
+// Finds the client, whose quota is charged: the peer, or, if the peer is a trusted proxy, the last address in the
+// forwarding header that is not a trusted proxy. The header is read from the right, because only the entries that
+// trusted proxies appended can be believed. The headers of an untrusted peer are ignored.
 import { trimBlanks } from "./blanks.ts";
 import { forwardedFor } from "./forwarded.ts";
 import type { HeaderList } from "./header-list.ts";
 import { type Cidr, clientKey, formatIpAddress, type IpAddress, isWithin, parseIpAddress } from "./ip-address.ts";
 
-/** The one that trusted proxies write; the other is never looked at, since they may pass a client's own on. */
+/** The header that trusted proxies write; the other is ignored, because they may forward a client's own. */
 export type ForwardingHeader = "x-forwarded-for" | "forwarded";
 
 export interface ClientAddressRules {
   readonly header: ForwardingHeader;
   readonly trustedProxies: readonly Cidr[];
-  /** 1 to 128: IPv6 clients are grouped by this many bits. */
+  /** The bits that identify an IPv6 client, 1 to 128. */
   readonly ipv6Prefix: number;
 }
 
@@ -21,11 +21,11 @@ export interface Peer {
   /** Canonical spelling, without port or zone. */
   readonly text: string;
   readonly isTrusted: boolean;
-  /** What the peer itself would be charged under. */
+  /** The key of the peer as a client. */
   readonly key: string;
 }
 
-/** Reads the socket's own address, once a connection. A socket that is already gone has none: it becomes `::`. */
+/** Parses the address of a socket. A socket that is closed has none, which counts as `::`. */
 export function readPeer(remoteAddress: string | undefined, rules: ClientAddressRules): Peer {
   const address = parseIpAddress(remoteAddress ?? "::") ?? [0, 0, 0, 0, 0, 0, 0, 0];
   return {
@@ -36,20 +36,20 @@ export function readPeer(remoteAddress: string | undefined, rules: ClientAddress
   };
 }
 
-/** The key to charge. */
+/** Returns the key to charge. */
 export function readClient(peer: Peer, rawHeaders: HeaderList, rules: ClientAddressRules): string {
   if (!peer.isTrusted) return peer.key;
   return clientKey(lastUntrusted(peer.address, rawHeaders, rules), rules.ipv6Prefix);
 }
 
-/** Several lines are one list (RFC 9110, 5.3), so the walk begins at the end of the last line. */
+/** Several headers of one name are one list (RFC 9110, 5.3), so the search begins at the end of the last header. */
 function lastUntrusted(peer: IpAddress, rawHeaders: HeaderList, rules: ClientAddressRules): IpAddress {
   const read = rules.header === "forwarded" ? forwardedFor : xForwardedFor;
   let last = peer;
   for (let i = rawHeaders.length - 2; i >= 0; i -= 2) {
     if (rawHeaders[i]?.toLowerCase() !== rules.header) continue;
     for (const address of read(rawHeaders[i + 1] ?? "")) {
-      // What cannot be read ends the walk: left of it anything may have been written.
+      // No entry left of an unreadable one can be attributed to a proxy.
       if (address === undefined) return last;
       if (!isTrusted(address, rules)) return address;
       last = address;
@@ -58,16 +58,16 @@ function lastUntrusted(peer: IpAddress, rawHeaders: HeaderList, rules: ClientAdd
   return last;
 }
 
-/** The addresses of one line, from the right; undefined for an entry that is none. */
+/** Yields the addresses of one header from the right; undefined for an entry that is not an address. */
 function* xForwardedFor(line: string): Generator<IpAddress | undefined> {
   const entries = line.split(",");
   for (let i = entries.length - 1; i >= 0; i -= 1) {
     const entry = trimBlanks(entries[i] ?? "");
-    if (entry !== "") yield parseForwardedAddress(entry); // an empty element is no element (RFC 9110, 5.6.1)
+    if (entry !== "") yield parseForwardedAddress(entry); // empty elements are ignored (RFC 9110, 5.6.1)
   }
 }
 
-/** An address with or without a port: `1.2.3.4:80`, `[2001:db8::1]:80`, `[2001:db8::1]`, `2001:db8::1`. */
+/** Parses an address with or without a port: `1.2.3.4:80`, `[2001:db8::1]:80`, `[2001:db8::1]`, `2001:db8::1`. */
 export function parseForwardedAddress(entry: string): IpAddress | undefined {
   const bracketed = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(entry);
   if (bracketed !== null) return bracketed[1]?.includes(":") ? parseIpAddress(bracketed[1]) : undefined;

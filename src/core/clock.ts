@@ -1,11 +1,10 @@
-// Time as a parameter. Decisions use the monotonic reading only, so a step of the wall clock changes none of them;
-// the wall reading exists to render an instant for people and for RateLimit-Reset. This is the one file of the
-// gateway that reads a clock.
+// The only file of the gateway that reads a clock. Decisions use the monotonic clock only, so a step of the wall clock
+// does not change them; the wall clock serves to render an instant for people and in RateLimit-Reset.
 
 export interface Clock {
-  /** Milliseconds since an arbitrary start, with fractions; never goes back. */
+  /** Returns milliseconds since an arbitrary start, with fractions; never goes back. */
   monotonicMs(): number;
-  /** Unix milliseconds, not rounded down: an instant rendered from it must not be early. May step. */
+  /** Returns Unix milliseconds, not rounded down, because an instant rendered from it must not be early. May step. */
   wallMs(): number;
 }
 
@@ -15,7 +14,7 @@ export const systemClock: Clock = {
   wallMs: () => Date.now() + 1,
 };
 
-/** An instant in the form of the Date field (RFC 9110, 5.6.7). */
+/** Renders an instant as in the Date header (RFC 9110, 5.6.7). */
 export function httpDate(wallMs: number): string {
   return new Date(wallMs).toUTCString();
 }

@@ -9,7 +9,9 @@ export interface ConnectionBounds {
   readonly maxRequestsPerConnection: number;
 }
 
-/** `idle`: a connection without a request was closed for a new one. `total`, `per_peer`: a new one was refused unread. */
+/**
+ * `idle`: a connection without a request was closed for a new one. `total`, `per_peer`: a new one was refused unread.
+ */
 export const connectionShedReasons = ["total", "per_peer", "idle"] as const;
 
 export type ConnectionShedReason = (typeof connectionShedReasons)[number];

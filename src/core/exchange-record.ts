@@ -1,9 +1,11 @@
-// What is told of a request when it is over: read once, by the metrics and the access log.
+// The facts about an exchange that has ended, for the metrics and the access log.
 import type { AuthOutcome } from "./authenticator.ts";
 import type { RefusalReason } from "./local-reply.ts";
 import type { Decision } from "./policy.ts";
 
-/** `proxy`: the request came over the traffic listener. `ext-auth`: an ingress asked about it, and carries it itself. */
+/**
+ * `proxy`: the request came over the traffic listener. `ext-auth`: an ingress checks it here and forwards it itself.
+ */
 export type RequestSource = "proxy" | "ext-auth";
 
 /** All instants are readings of the monotonic clock, in milliseconds. */
@@ -11,11 +13,11 @@ export interface ExchangeRecord {
   readonly source: RequestSource;
   /** The value of X-Request-Id. */
   readonly id: string;
-  /** The trace that the request says it belongs to; null if it names none. */
+  /** The trace ID in the request's traceparent; null without one. */
   readonly traceId: string | null;
-  /** Empty where no request could be read. */
+  /** Empty if no request could be parsed. */
   readonly method: string;
-  /** The configured prefix the path is under, such as "/v2/"; null outside every route. */
+  /** The configured prefix of the path, such as "/v2/"; null outside of all routes. */
   readonly route: string | null;
   /** The address that is charged, grouped by prefix for IPv6. */
   readonly client: string;
@@ -23,9 +25,9 @@ export interface ExchangeRecord {
   readonly auth: AuthOutcome;
   /** When the head had been read. */
   readonly startedMs: number;
-  /** When the request began to wait for a free connection to the upstream; null if it never had to. */
+  /** When the request began to wait for a free connection to the upstream; null if it did not wait. */
   readonly queuedMs: number | null;
-  /** When the request was handed to the upstream; null if it never was. */
+  /** When the request got a connection to the upstream, open or about to be opened; null if it got none. */
   readonly dispatchedMs: number | null;
   /** When the upstream's response head arrived; null if none did. */
   readonly answeredMs: number | null;
@@ -35,8 +37,8 @@ export interface ExchangeRecord {
   readonly endedMs: number;
   /** The status sent to the client, 0 if none was. */
   readonly status: number;
-  /** Why the gateway itself refused the request; null if it did not. */
+  /** Why the gateway refused the request; null if it did not. */
   readonly problem: RefusalReason | null;
-  /** False if the connection ended before the response was whole. */
+  /** False if the connection ended before the response was complete. */
   readonly complete: boolean;
 }

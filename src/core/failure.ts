@@ -1,11 +1,19 @@
-// What the system or a library throws, as a value and in one word: the message may hold a path or an address, and the
-// stack speaks of nothing but this code.
+// Turns what the system or a library throws into an Error and its code. A log line names the code instead of the
+// message, which may contain a path or an address.
 
 export function asError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown));
 }
 
-/** The system's word for it, such as ENOENT; for want of one the error's name. */
-export function failureCode(error: Error): string {
-  return "code" in error && typeof error.code === "string" ? error.code : error.name;
+/** Returns the system's or library's code, such as ENOENT; undefined without one. */
+export function errorCode(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
 }
+
+/** Returns the code, or without one the error's name. */
+export function failureCode(error: Error): string {
+  return errorCode(error) ?? error.name;
+}
+
+/** For an "error" event that "close" follows, which is handled; without a listener the error would end the process. */
+export function ignoreError(): void {}

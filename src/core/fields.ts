@@ -1,12 +1,12 @@
-// The fields every response carries, from one place: whoever answers, by whichever path, takes them from here.
-// RateLimit-Reset is Unix seconds, as the API's specification rules; RateLimit (structured) counts down instead.
+// The headers that every response carries, whatever transport sends it. RateLimit-Reset is in Unix seconds, as the
+// API's specification demands; the structured RateLimit contains the seconds that remain.
 import { type Clock, httpDate } from "./clock.ts";
 import type { LocalReply } from "./local-reply.ts";
 import type { Decision } from "./policy.ts";
 
 export type FieldKind = "standard" | "legacy" | "structured";
 
-/** What the gateway alone sets: an upstream's own are dropped, lest a client read two answers. Lower case. */
+/** Headers that only the gateway sets; an upstream's own are removed, because a client may read either. Lower case. */
 export const gatewayResponseFields: ReadonlySet<string> = new Set([
   "date",
   "ratelimit-limit",
@@ -20,7 +20,6 @@ export const gatewayResponseFields: ReadonlySet<string> = new Set([
   "x-request-id",
 ]);
 
-/** Field arrays alternate names and values, ready for the wire. */
 export class ResponseFields {
   readonly #clock: Clock;
   readonly #kinds: ReadonlySet<FieldKind>;
@@ -34,12 +33,12 @@ export class ResponseFields {
     this.#realm = options.realm;
   }
 
-  /** Adds what every response carries to `fields`: Date, the rate-limit fields and X-Request-Id. */
+  /** Adds to `fields` what every response carries: Date, the rate-limit headers and X-Request-Id. */
   always(decision: Decision, requestId: string, fields: string[] = []): string[] {
     const wallMs = this.#clock.wallMs();
     const untilResetMs = decision.resetMs - this.#clock.monotonicMs();
     const { limit, windowMs, name } = decision.policy;
-    // Rounded up, so that a client that waits until then is never early.
+    // Rounded up, so that a client that waits until the reset is not early.
     const values = [`${limit}`, `${decision.remaining}`, `${Math.ceil((wallMs + untilResetMs) / 1000)}`] as const;
     fields.push("Date", this.#dateAt(wallMs));
     if (this.#kinds.has("standard")) pushTriple(fields, standardNames, values);
@@ -52,14 +51,13 @@ export class ResponseFields {
     return fields;
   }
 
-  /** Whole seconds until the decision's reset, at least 1: clients do odd things with 0. */
+  /** Returns whole seconds until the reset, at least 1, because many clients treat 0 as no Retry-After. */
   retryAfterSeconds(decision: Decision): number {
     return Math.max(1, Math.ceil((decision.resetMs - this.#clock.monotonicMs()) / 1000));
   }
 
   /**
-   * The Retry-After to pass on with an upstream's 429: the largest of its own (there should be one at most) and the
-   * gateway's, since the client has to satisfy all.
+   * Returns the Retry-After for an upstream's 429: the largest of its own values and the gateway's, which all apply.
    */
   largestRetryAfter(upstreamValues: readonly string[], decision: Decision): string {
     const wallMs = this.#clock.wallMs();
@@ -67,7 +65,7 @@ export class ResponseFields {
     let largest = `${seconds}`;
     for (const value of upstreamValues) {
       const asked = secondsUntil(value, wallMs);
-      // What cannot be read asks for nothing: NaN is not larger.
+      // Also skips an unreadable value, which is NaN.
       if (!(asked >= seconds)) continue;
       seconds = asked;
       largest = value;
@@ -75,14 +73,14 @@ export class ResponseFields {
     return largest;
   }
 
-  /** Returns a whole response of the gateway's own: every header but Connection, and the bytes of the body. */
+  /** Returns the headers of a local reply, without Connection, and its body. */
   localReply(reply: LocalReply, decision: Decision, requestId: string): { headers: string[]; body: string } {
     const { status, body } = reply;
     const headers = this.always(decision, requestId);
     if (status === 429) headers.push("Retry-After", `${this.retryAfterSeconds(decision)}`);
     if (status === 401) headers.push("WWW-Authenticate", this.#challenge(reply));
     headers.push("Cache-Control", "no-store");
-    // All texts are ASCII, so characters are bytes. A 204 has no body and no length (RFC 9110, 8.6).
+    // The bodies are ASCII, so each character is one byte. A 204 has no Content-Length (RFC 9110, 8.6).
     if (status !== 204) {
       headers.push("Content-Type", "application/json; charset=utf-8", "Content-Length", `${body.length}`);
     }
@@ -104,10 +102,10 @@ export class ResponseFields {
   }
 }
 
-// The one form of date that is still written (RFC 9110, 5.6.7). Date.parse alone finds a year in almost any text.
+// The form that senders must use (RFC 9110, 5.6.7). Date.parse alone finds a year in almost any text.
 const imfFixdate = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 
-/** What a Retry-After asks for; NaN if it cannot be read. */
+/** Returns the seconds that a Retry-After demands; NaN if it cannot be parsed. */
 function secondsUntil(retryAfter: string, wallMs: number): number {
   if (/^\d{1,15}$/.test(retryAfter)) return Number(retryAfter);
   return imfFixdate.test(retryAfter) ? (Date.parse(retryAfter) - wallMs) / 1000 : Number.NaN;

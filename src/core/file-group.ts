@@ -1,20 +1,20 @@
-// Files that the gateway reads at the start and again when they change. A part says what its files must hold; what reads
-// and watches them is in config/watched-files.ts.
+// Files that the gateway reads at the start and again when they change. Each user of such files defines how to parse
+// them; config/watched-files.ts reads and watches them.
 
 /** Files that are used together, such as a certificate and its key. */
 export interface FileGroup<T> {
-  /** Absolute paths, by the setting that names each; null where none is named. */
+  /** Absolute paths by the settings that name them; null if a setting names none. */
   readonly paths: Readonly<Record<string, string | null>>;
-  /** Gets the texts of the files that could be read, by the same settings. `isStart`: nothing is in use yet. */
+  /** Parses the texts of the readable files, by the same settings. `isStart`: no version is in use yet. */
   readonly parse: (texts: Readonly<Record<string, string | undefined>>, isStart: boolean) => FilesReading<T>;
 }
 
 export type FilesReading<T> =
   | { readonly ok: true; readonly value: T }
-  /** `flaws` is empty if nothing is wrong but a file that is missing. */
+  /** `flaws` is empty if the only error is a missing file. */
   | { readonly ok: false; readonly flaws: readonly FileFlaw[] };
 
-/** Quotes nothing from the file, which may be a secret. */
+/** Quotes nothing from the file, which may contain a secret. */
 export interface FileFlaw {
   /** The setting that names the file. */
   readonly key: string;
@@ -31,13 +31,13 @@ export type FileError = { readonly file: string } & (
 );
 
 export interface WatchEvents<T> {
-  /** A new version is in use, or the files are again what is in use. */
+  /** A new version is in use, or the files again match the version in use. */
   readonly onReload: (value: T) => void;
-  /** The version in use is an earlier one. */
+  /** The files are wrong, so an earlier version stays in use. */
   readonly onError: (errors: readonly FileError[]) => void;
 }
 
-/** What was read from a group of files and is in use. */
+/** The version of a group of files that is in use. */
 export interface Watched<T> {
   readonly value: T;
   /** False while the files are missing or wrong, and an earlier value stays in use. */

@@ -1,13 +1,13 @@
-// The elements of RFC 7239's Forwarded, from the right. A proxy appends a whole element after a comma, so what it wrote
-// is read without looking at anything left of it: a quotation mark that a client left open further left swallows
-// nothing. What does not follow the grammar to the letter is no address, and never skipped.
+// Parses the Forwarded header (RFC 7239) from the right. A proxy appends a whole element after a comma, so its element
+// is parsed independently of what is left of it: a quotation mark that a client did not close has no effect. An element
+// that violates the grammar counts as having no address, and is not skipped.
 import { trimBlanks } from "./blanks.ts";
 import { type IpAddress, parseIpAddress } from "./ip-address.ts";
 
 /**
- * The addresses of the `for` parameters of one line, last element first. Ends with undefined at the first element that
- * names none: `unknown`, an obfuscated identifier, no `for` at all, or garbage. Empty elements are none (RFC 9110,
- * 5.6.1).
+ * Yields the addresses of the `for` parameters of one header, the last element first. Ends with undefined at the first
+ * element without an address: `unknown`, an obfuscated identifier, no `for`, or a violation of the grammar. Empty
+ * elements are ignored (RFC 9110, 5.6.1).
  */
 export function* forwardedFor(line: string): Generator<IpAddress | undefined> {
   let end = line.length;
@@ -22,17 +22,17 @@ export function* forwardedFor(line: string): Generator<IpAddress | undefined> {
   }
 }
 
-/** Where the element that ends before `end` begins: after the nearest comma that is in no quoted string. */
+/** Returns where the element that ends before `end` begins: after the nearest comma outside of quoted strings. */
 function elementStart(line: string, end: number): number {
   for (let i = end - 1; i >= 0; i -= 1) {
     if (line[i] === ",") return i + 1;
-    // The nearest bare mark to the left opens the string: one that is part of it has a backslash before it.
+    // The nearest unescaped mark on the left opens the string, because a mark inside it is escaped by a backslash.
     if (line[i] === '"') i = openingMark(line, i);
   }
   return 0;
 }
 
-/** -1 if there is none: the rest of the line is then one element, which follows no grammar. */
+/** Returns -1 if no mark opens the string: the rest of the header is then one element that violates the grammar. */
 function openingMark(line: string, closing: number): number {
   for (let i = line.lastIndexOf('"', closing - 1); i > 0; i = line.lastIndexOf('"', i - 1)) {
     let backslashes = 0;
@@ -42,7 +42,7 @@ function openingMark(line: string, closing: number): number {
   return -1;
 }
 
-// RFC 9110, 5.6.2 and 5.6.4. Blanks around the semicolon are not in RFC 7239, but are written, and mean nothing else.
+// RFC 9110, 5.6.2 and 5.6.4. RFC 7239 has no blanks around the semicolon, but some proxies write them.
 const pair =
   /[ \t]*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)|"((?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*)")[ \t]*)?(?:;|$)/y;
 
@@ -55,7 +55,7 @@ function readElement(element: string): IpAddress | undefined {
     if (match === null) return undefined;
     const name = match[1]?.toLowerCase();
     if (name === undefined) continue;
-    // Whichever of two one believes, somebody else believes the other.
+    // Of a repeated parameter, the gateway and the upstream could each use another value.
     if (names.has(name)) return undefined;
     names.add(name);
     if (name === "for") node = match[2] ?? match[3]?.replace(/\\(.)/g, "$1");
@@ -63,7 +63,7 @@ function readElement(element: string): IpAddress | undefined {
   return node === undefined ? undefined : readNode(node);
 }
 
-/** RFC 7239, 6: an IPv6 address always in brackets, then perhaps a port, which may be obfuscated. */
+/** RFC 7239, 6: an IPv6 address is in brackets; a port may follow, which may be obfuscated. */
 function readNode(node: string): IpAddress | undefined {
   const match = /^(?:([\d.]+)|\[([^\]]*:[^\]]*)\])(?::(?:\d{1,5}|_[A-Za-z0-9._-]+))?$/.exec(node);
   return match === null ? undefined : parseIpAddress(match[1] ?? match[2] ?? "");

@@ -1,7 +1,6 @@
-// How large the head of a request may be, whatever its connection speaks: a client that is refused over one protocol is
-// not let in over the other.
+// The maximum size of a request head, the same for all protocols.
 
-/** Request line and fields together; Node counts them as one. */
+/** Request line and headers together, as Node counts them. */
 export const maxHeadBytes = 16 * 1024;
 
 export const maxFields = 200;

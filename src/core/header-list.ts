@@ -2,3 +2,27 @@
 
 /** name, value, name, value…; one character is one byte. */
 export type HeaderList = readonly string[];
+
+const none: readonly string[] = [];
+
+/** Returns the values of a header. `name` is in lower case, here and below. */
+export function headerValues(headers: HeaderList, name: string): readonly string[] {
+  let values: string[] | undefined;
+  for (let i = 0; i < headers.length; i += 2) {
+    if (!isNamed(headers[i] ?? "", name)) continue;
+    values ??= [];
+    values.push(headers[i + 1] ?? "");
+  }
+  return values ?? none;
+}
+
+/** Returns the first value of a header; undefined without one. */
+export function headerValue(headers: HeaderList, name: string): string | undefined {
+  for (let i = 0; i < headers.length; i += 2) if (isNamed(headers[i] ?? "", name)) return headers[i + 1];
+  return undefined;
+}
+
+/** Compares the lengths first, because most names differ in length, and all messages are searched. */
+function isNamed(candidate: string, name: string): boolean {
+  return candidate.length === name.length && candidate.toLowerCase() === name;
+}

@@ -1,5 +1,5 @@
-// What the admin listener tells an orchestrator. The upstream's state is shown and never decides whether this process
-// is ready: taking every gateway out of rotation would turn an upstream's failure into an outage of the 502s as well.
+// The health that the admin listener reports to an orchestrator. The upstream's state does not affect readiness:
+// otherwise a failing upstream would take every gateway out of rotation, and clients would not even get a 502.
 import type { UpstreamHealth } from "./upstream.ts";
 
 export interface Health {

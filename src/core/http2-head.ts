@@ -1,21 +1,14 @@
-// The head of an HTTP/2 request as the facts every request is decided on: pseudo fields become what HTTP/1.1 has in its
-// request line and Host, crumbs of a cookie become one (RFC 9113, 8.2.3). Nothing is repaired: what contradicts itself
-// stays visible, and is refused where every head is checked.
+// Converts the head of an HTTP/2 request to the form of HTTP/1.1: pseudo-headers become the request line and Host, and
+// cookie headers are joined (RFC 9113, 8.2.3). Repairs nothing: a contradiction is kept, and core/message-check.ts
+// refuses it.
 import type { HeaderList } from "./header-list.ts";
-import { hasBlankAround } from "./message-check.ts";
+import { hasBlankAround, type MessageHead } from "./message-check.ts";
 
-export interface Http2Head {
-  readonly method: string;
-  readonly target: string;
-  /** Host comes first. */
-  readonly rawHeaders: string[];
-}
-
-/** The size of a list of fields counts each with 32 bytes on top (RFC 9113, 6.5.2). */
+/** HTTP/2 counts 32 bytes for each header on top of its name and value (RFC 9113, 6.5.2). */
 const bytesOnTop = 32;
 
-/** `rawHead`: pseudo-header fields included, as they came. */
-export function readHttp2Head(rawHead: HeaderList): Http2Head {
+/** Converts a head with pseudo-headers, which come first (RFC 9113, 8.3). */
+export function readHttp2Head(rawHead: HeaderList): Pick<MessageHead, "method" | "target" | "rawHeaders"> {
   let method = "";
   let target = "";
   let authority: string | null = null;
@@ -26,8 +19,12 @@ export function readHttp2Head(rawHead: HeaderList): Http2Head {
     const value = rawHead[i + 1] ?? "";
     if (name === ":method") method = value;
     else if (name === ":path") target = value;
-    else if (name === ":authority") authority = value;
-    else if (name.startsWith(":")) continue;
+    else if (name === ":authority") {
+      authority = value;
+      rawHeaders.push("host", value);
+    } else if (name.startsWith(":")) continue;
+    // A Host that repeats the authority is dropped; with another one there are two, which is refused.
+    else if (name === "host" && value === authority) continue;
     else if (name !== "cookie" || hasBlankAround(value)) rawHeaders.push(name, value);
     else if (cookieAt !== -1) rawHeaders[cookieAt] += `; ${value}`;
     else {
@@ -35,18 +32,7 @@ export function readHttp2Head(rawHead: HeaderList): Http2Head {
       rawHeaders.push(name, value);
     }
   }
-  return { method, target, rawHeaders: authority === null ? rawHeaders : withHost(authority, rawHeaders) };
-}
-
-/** A Host of the same text says nothing new; another one stays, and two are refused. */
-function withHost(authority: string, rawHeaders: HeaderList): string[] {
-  const fields = ["host", authority];
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] ?? "";
-    const value = rawHeaders[i + 1] ?? "";
-    if (name !== "host" || value !== authority) fields.push(name, value);
-  }
-  return fields;
+  return { method, target, rawHeaders };
 }
 
 export function http2HeadBytes(rawHead: HeaderList): number {

@@ -1,6 +1,6 @@
-// IP addresses as numbers, so that every spelling of one address is one key. Accepts exactly the textual forms of
-// RFC 4291, 2.2 (IPv6) and four decimal octets (IPv4; no octal, no shortened forms, which readers disagree about).
-// An IPv4-mapped IPv6 address is the IPv4 address.
+// Parses IP addresses to numbers, so that all spellings of one address are one key. Accepts exactly the textual forms
+// of RFC 4291, 2.2 (IPv6) and four decimal octets (IPv4; no octal and no short forms, which parsers interpret
+// differently). An IPv4-mapped IPv6 address equals the IPv4 address.
 
 /** Eight groups of 16 bits; IPv4 as ::ffff:a.b.c.d. */
 export type IpAddress = readonly number[];
@@ -13,7 +13,7 @@ export interface Cidr {
 
 const mappedPrefix = [0, 0, 0, 0, 0, 0xffff] as const;
 
-/** Undefined if the text is no address. A zone (`fe80::1%eth0`) is dropped: it names an interface, not a client. */
+/** Returns undefined if the text is not an address. Ignores a zone (`fe80::1%eth0`), which names an interface. */
 export function parseIpAddress(text: string): IpAddress | undefined {
   const zoneStart = text.indexOf("%");
   const address = zoneStart === -1 ? text : text.slice(0, zoneStart);
@@ -30,7 +30,7 @@ function parseIpv4Groups(text: string): [number, number] | undefined {
   const match = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(text);
   if (match === null) return undefined;
   const octets = match.slice(1).map(Number);
-  // A leading zero means octal to some readers.
+  // Some parsers read a leading zero as octal.
   if (octets.some((octet, i) => octet > 255 || String(octet) !== match[i + 1])) return undefined;
   const [a = 0, b = 0, c = 0, d = 0] = octets;
   return [a * 256 + b, c * 256 + d];
@@ -47,7 +47,7 @@ function parseIpv6(text: string): IpAddress | undefined {
   return missing >= 1 ? [...head, ...new Array<number>(missing).fill(0), ...tail] : undefined;
 }
 
-/** `1:2:3` to numbers; dotted octets may stand at the end of the address. */
+/** Parses `1:2:3` to numbers; the address may end in dotted octets. */
 function parseGroups(text: string, endsAddress: boolean): number[] | undefined {
   if (text === "") return [];
   const groups: number[] = [];
@@ -64,7 +64,7 @@ function parseGroups(text: string, endsAddress: boolean): number[] | undefined {
   return groups.length <= 8 ? groups : undefined;
 }
 
-/** `10.0.0.0/8`, `2001:db8::/32`, or a single address. Undefined if it is neither. */
+/** Parses `10.0.0.0/8`, `2001:db8::/32` or a single address; undefined for anything else. */
 export function parseCidr(text: string): Cidr | undefined {
   const [addressText = "", bitsText, ...rest] = text.split("/");
   if (rest.length > 0 || addressText.includes("%")) return undefined;
@@ -85,7 +85,7 @@ export function isWithin(address: IpAddress, { network, prefixBits }: Cidr): boo
   return true;
 }
 
-/** Whether every IPv4 address is in it: 0.0.0.0/0, or an IPv6 network that holds the mapped ones, such as ::/0. */
+/** Returns whether the network contains every IPv4 address, as 0.0.0.0/0 and ::/0 do. */
 export function coversIpv4(cidr: Cidr): boolean {
   return cidr.prefixBits <= 96 && isWithin([...mappedPrefix, 0, 0], cidr);
 }
@@ -99,7 +99,7 @@ export function isIpv4(address: IpAddress): boolean {
   return mappedPrefix.every((group, i) => address[i] === group);
 }
 
-/** The one spelling of an address: dotted for IPv4, RFC 5952 for IPv6. */
+/** Returns the canonical spelling of an address: dotted for IPv4, RFC 5952 for IPv6. */
 export function formatIpAddress(address: IpAddress): string {
   if (isIpv4(address)) {
     const [high = 0, low = 0] = address.slice(6);
@@ -122,7 +122,7 @@ function longestZeroRun(address: IpAddress): { start: number; length: number } {
   return longest;
 }
 
-/** The key a client is charged under: an IPv4 address as it is, an IPv6 address as its network of `ipv6Prefix` bits. */
+/** Returns the key under which a client is charged: an IPv4 address, or an IPv6 network of `ipv6Prefix` bits. */
 export function clientKey(address: IpAddress, ipv6Prefix: number): string {
   if (isIpv4(address) || ipv6Prefix >= 128) return formatIpAddress(address);
   const network = address.map((group, i) => group & groupMask(ipv6Prefix - i * 16));

@@ -1,20 +1,19 @@
-// What the gateway answers itself, as a value: a refusal, as a rule. The text is written for the client and never holds an
-// address, a path of a file, a token or a stack; what the operator needs to know is in the log.
+// The responses of the gateway itself, mostly refusals. Their text is for the client and contains no address, file
+// path, token or stack; what an operator needs is in the log.
 
 export interface LocalReply {
   readonly status: number;
-  /** A metric label and a word in the log. Null: nothing was refused. */
+  /** A label in metrics and a field in the log; null if nothing is refused. */
   readonly reason: RefusalReason | null;
   readonly message: string;
   readonly errMsg: string;
-  /** What the client gets, made once: ASCII. */
+  /** In ASCII. */
   readonly body: string;
 }
 
-/** A closed set. */
 export type RefusalReason = (typeof localReplies)[keyof typeof localReplies]["reason"];
 
-/** The v2 error format, as bytes on the wire. */
+/** Renders the v2 error format. */
 export function errorBody({ message, errMsg }: Pick<LocalReply, "message" | "errMsg">): string {
   return JSON.stringify({ message, errors: [{ errMsg }] });
 }
@@ -68,7 +67,7 @@ export const localReplies = {
   internal: refusal(500, "internal", "The gateway failed to handle the request."),
 } as const;
 
-/** To `OPTIONS *`, which asks about the server as a whole (RFC 9110, 9.3.7): the one local reply that refuses nothing. */
+/** The reply to `OPTIONS *`, which is about the server as a whole (RFC 9110, 9.3.7). Refuses nothing. */
 export const serverOptions: LocalReply = Object.freeze({
   status: 204,
   reason: null,
@@ -81,7 +80,7 @@ export const refusalReasons: readonly RefusalReason[] = [
   ...new Set(Object.values(localReplies).map(({ reason }) => reason)),
 ];
 
-/** Whether client and gateway may disagree about where the next request begins, if this is what was wrong. */
+/** Returns whether, after such a refusal, client and gateway may disagree about where the next request begins. */
 export function isFramingDoubtful(reason: RefusalReason | null): boolean {
   return reason !== null && doubtful.has(reason);
 }

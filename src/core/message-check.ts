@@ -1,44 +1,47 @@
-// What the HTTP parser lets through and a gateway must not: each of these has let a request mean one thing to a proxy
-// and another to the server behind it. One pass over the fields as they came.
+// Finds flaws that the HTTP parser accepts and a gateway must refuse: with each of them, a request could mean one thing
+// to a proxy and another to the server behind it. One pass over the headers.
+import { isBlank } from "./blanks.ts";
 import type { HeaderList } from "./header-list.ts";
 import { type LocalReply, localReplies } from "./local-reply.ts";
 import { isValidHost } from "./request-target.ts";
 
-export interface MessageFacts {
+export interface MessageHead {
   readonly method: string;
   readonly rawHeaders: HeaderList;
   readonly target: string;
+  /** "1.0", "1.1" or "2". Other versions, such as "0.9" and "2.0", are refused. */
   readonly httpVersion: string;
+  /** HTTP/2 only: the framing says that no body follows. */
   readonly endsWithHead?: boolean;
 }
 
 /**
- * CONNECT asks for a tunnel, and TRACE for the fields that proxies added, as a client may not see them (RFC 9110,
+ * CONNECT opens a tunnel, and TRACE shows the headers that proxies added, which a client must not see (RFC 9110,
  * 9.3.8).
  */
 const refusedMethods: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
 const versions: ReadonlySet<string> = new Set(["1.0", "1.1", "2"]);
 
-/** RFC 9112, 3 recommends at least 8000 octets for a request line. */
+/** RFC 9112, 3 recommends at least 8000 octets for the request line. */
 const maxTargetBytes = 8192;
 
 export interface MessageReading {
   readonly problem: LocalReply | null;
-  /** What is wrong with it besides its target's length. */
+  /** The problem, apart from the length of the target. */
   readonly flaw: LocalReply | null;
   readonly host: string;
-  /** Bytes of the body, null if its end is told by its framing, 0 if there is none. */
+  /** Bytes of the body; null if the framing marks its end, 0 without a body. */
   readonly contentLength: number | null;
   readonly expectsContinue: boolean;
-  /** It asks to leave HTTP, whether or not it may; one with a body does not, to the parser. */
+  /** It is an Upgrade to the parser, allowed or not. With a body it is not one. */
   readonly asksToLeave: boolean;
-  /** An OPTIONS that has come as far as it may (RFC 9110, 7.6.2): whoever holds it answers it. */
+  /** It is an OPTIONS with Max-Forwards: 0, which the gateway must answer itself (RFC 9110, 7.6.2). */
   readonly endsHere: boolean;
 }
 
-export function readMessage(facts: MessageFacts): MessageReading {
-  const { method, rawHeaders, target, httpVersion } = facts;
+export function readMessage(message: MessageHead): MessageReading {
+  const { method, rawHeaders, target, httpVersion } = message;
   const seen: Seen = {
     hosts: none,
     lengths: none,
@@ -51,21 +54,21 @@ export function readMessage(facts: MessageFacts): MessageReading {
     speaksOfConnection: false,
   };
   for (let i = 0; i < rawHeaders.length; i += 2) note(seen, rawHeaders[i] ?? "", rawHeaders[i + 1] ?? "");
-  const contentLength = readLength(seen, facts);
-  const flaw = findProblem(seen, facts);
+  const contentLength = readLength(seen, message);
+  const flaw = findProblem(seen, message);
   return {
     problem: target.length > maxTargetBytes ? localReplies.targetTooLong : flaw,
     flaw,
     host: seen.hosts[0] ?? "",
     contentLength,
-    // HTTP/1.0 knows no 100 (RFC 9110, 10.1.1).
+    // HTTP/1.0 has no status 100 (RFC 9110, 10.1.1).
     expectsContinue: seen.expectations.length > 0 && httpVersion !== "1.0",
     asksToLeave: seen.hasUpgrade && seen.namesUpgrade && contentLength === 0,
     endsHere: method === "OPTIONS" && seen.hops.some((hops) => /^0+$/.test(hops)),
   };
 }
 
-/** Most requests have most of these fields not at all. */
+/** Shared, because most requests lack most of these headers. */
 const none: readonly string[] = [];
 
 interface Seen {
@@ -77,18 +80,18 @@ interface Seen {
   hasBadName: boolean;
   hasUpgrade: boolean;
   namesUpgrade: boolean;
-  /** Has what HTTP/2 does not know. */
+  /** It has a header that HTTP/2 forbids. */
   speaksOfConnection: boolean;
 }
 
-function readLength({ encodings, lengths }: Seen, { httpVersion, endsWithHead = false }: MessageFacts): number | null {
+function readLength({ encodings, lengths }: Seen, { httpVersion, endsWithHead = false }: MessageHead): number | null {
   if (httpVersion !== "2") return encodings.length > 0 ? null : Number(lengths[0] ?? 0);
   if (endsWithHead) return 0;
   return lengths[0] === undefined ? null : Number(lengths[0]);
 }
 
 function note(seen: Seen, name: string, value: string): void {
-  // Most servers behind which CGI's names still live read `_` and `-` as one (RFC 9110, 17.10).
+  // Servers that use the names of CGI do not distinguish `_` from `-` (RFC 9110, 17.10).
   if (name.includes("_")) seen.hasBadName = true;
   const lower = name.toLowerCase();
   switch (lower) {
@@ -129,22 +132,22 @@ function note(seen: Seen, name: string, value: string): void {
 }
 
 /**
- * A name that a few servers read as that of a field which the gateway sets or checks: PHP reads `.` as `-`, old Apache
- * and lighttpd so read all that is no letter and no digit. Other names may hold such characters, since nothing depends
- * on who wrote those fields.
+ * Names that some servers read as a header which the gateway sets or checks: PHP reads `.` as `-`, old Apache and
+ * lighttpd read every character that is not a letter or a digit as `-`. Other names may contain such characters,
+ * because the gateway vouches for none of those headers.
  */
 const disguisedName =
   /^(?!x-forwarded-|x-real-ip|x-request-id)(?:x[^a-z0-9](?:forwarded[^a-z0-9]|real[^a-z0-9]ip$|request[^a-z0-9]id$)|content[^a-z0-9]length$|transfer[^a-z0-9]encoding$)/;
 
-function findProblem(seen: Seen, facts: MessageFacts): LocalReply | null {
+function findProblem(seen: Seen, message: MessageHead): LocalReply | null {
   const { hosts, lengths, encodings, expectations } = seen;
-  const { method, httpVersion } = facts;
-  // The parser lets HTTP/0.9 and HTTP/2.0 through as versions of a text that is neither.
+  const { method, httpVersion } = message;
+  // The parser accepts HTTP/0.9 and HTTP/2.0 in a request line of HTTP/1.
   if (!versions.has(httpVersion)) return localReplies.malformed;
-  if (httpVersion === "2" && isMalformedHttp2(seen, facts)) return localReplies.malformed;
+  if (httpVersion === "2" && isMalformedHttp2(seen, message)) return localReplies.malformed;
   if (hosts.length !== 1 || !isValidHost(hosts[0] ?? "")) return localReplies.badHost;
   if (seen.hasBadName) return localReplies.badFieldName;
-  // RFC 9112, 6.1 and 6.3: a length beside an encoding, or an encoding in HTTP/1.0, is how requests are smuggled.
+  // A length together with an encoding, or an encoding in HTTP/1.0, can smuggle a request (RFC 9112, 6.1 and 6.3).
   if (encodings.length > 0 && (lengths.length > 0 || httpVersion === "1.0")) return localReplies.malformed;
   if (lengths.length > 1 || (lengths[0] !== undefined && !/^\d{1,15}$/.test(lengths[0]))) return localReplies.malformed;
   if (encodings.length > 1 || (encodings[0] ?? "chunked").toLowerCase() !== "chunked")
@@ -155,21 +158,17 @@ function findProblem(seen: Seen, facts: MessageFacts): LocalReply | null {
 }
 
 /**
- * RFC 9113, 8.2.1 to 8.3.1: no value with a blank around it, no field of one connection, a path and nothing else as
- * target, no length that the framing denies. CONNECT has no path, and is refused as what it is.
+ * RFC 9113, 8.2.1 to 8.3.1 forbids blanks around a value, headers about the connection, a target that is not a path,
+ * and a length that contradicts the framing. CONNECT has no path and is refused by its method.
  */
-function isMalformedHttp2({ speaksOfConnection, lengths }: Seen, facts: MessageFacts): boolean {
-  const { method, target, rawHeaders, endsWithHead = false } = facts;
+function isMalformedHttp2({ speaksOfConnection, lengths }: Seen, message: MessageHead): boolean {
+  const { method, target, rawHeaders, endsWithHead = false } = message;
   for (let i = 1; i < rawHeaders.length; i += 2) if (hasBlankAround(rawHeaders[i] ?? "")) return true;
   const hasPath = target.startsWith("/") || (target === "*" && method === "OPTIONS") || method === "CONNECT";
   return speaksOfConnection || !hasPath || (endsWithHead && Number(lengths[0] ?? 0) !== 0);
 }
 
-/** In HTTP/1.1 it is no part of the value, and in HTTP/2 it would be. */
+/** In HTTP/1.1 such a blank is not part of the value, but in HTTP/2 it would be. */
 export function hasBlankAround(value: string): boolean {
   return isBlank(value.charCodeAt(0)) || isBlank(value.charCodeAt(value.length - 1));
-}
-
-function isBlank(code: number): boolean {
-  return code === 0x20 || code === 0x09;
 }

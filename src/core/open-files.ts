@@ -1,14 +1,14 @@
-// Whether the bounds on connections fit into the files a process may have open: each connection is one of them. Where
-// they do not, fewer clients are let in, so that they are refused with an answer instead of by the system without one.
+// Fits the bounds on connections into the maximum of open files of the process, since each connection is an open file.
+// If they do not fit, the bound on client connections is lowered, so that clients get a 503 instead of no answer.
 import type { Settings } from "./settings.ts";
 
-/** What the process needs for itself, for the admin listener, and for refused connections that are still open. */
+/** Open files of the process itself, of the admin listener, and of refused connections that are still open. */
 const ownFiles = 100;
 
 export interface OpenFiles {
-  /** What all bounds together can take. */
+  /** The sum of all bounds. */
   readonly needed: number;
-  /** `listen.maxConnections`, or fewer. */
+  /** `listen.maxConnections`, or less. */
   readonly maxConnections: number;
 }
 
@@ -16,7 +16,7 @@ export function fitOpenFiles(maxOpenFiles: number, { listen, upstream, upgrade, 
   // A tunnel has a connection to the upstream besides the client's.
   const callers = (extAuth.http?.maxConnections ?? 0) + (extAuth.grpc?.maxConnections ?? 0);
   const others = upstream.maxConnections + upgrade.maxTunnels + callers + ownFiles;
-  // The others seldom take all of theirs: under a low bound half of the files go to clients.
+  // The others rarely reach their bounds, so clients get at least half of the files.
   const fitting = Math.max(maxOpenFiles - others, Math.floor(maxOpenFiles / 2));
   return { needed: listen.maxConnections + others, maxConnections: Math.min(listen.maxConnections, fitting) };
 }

@@ -1,17 +1,17 @@
-// What is allowed, and what came of asking. Shared by everything that counts, answers or reports.
+// The rate limit and the decisions of the limiter, as limits, responses, metrics and the log use them.
 
 export interface Policy {
   readonly name: string;
   /** Requests admitted in any trailing window. */
   readonly limit: number;
   readonly windowMs: number;
-  /** How many clients are remembered at once; the bound of the store's memory. */
+  /** Maximum of clients in the store, which bounds its memory. */
   readonly maxClients: number;
 }
 
 /**
  * `admitted`: one request was charged. `throttled`: the limit was reached and nothing was charged.
- * `observed`: only looked at (a request outside every limited scope), nothing was charged.
+ * `observed`: the quota was read and nothing was charged, as for a request outside of all routes.
  */
 export const outcomes = ["admitted", "throttled", "observed"] as const;
 

@@ -1,7 +1,6 @@
-// The PROXY protocol's header, versions 1 and 2 (haproxy.org, proxy-protocol.txt): who is at the other end of a
-// connection that a load balancer opened. A function of the bytes so far: more bytes never change an answer that is not
-// "incomplete", and nothing that is not a header to the letter is taken for one. What stands behind it is not looked
-// at.
+// Parses the header of the PROXY protocol, versions 1 and 2 (haproxy.org, proxy-protocol.txt), which names the client
+// of a connection that a load balancer opened. Takes the bytes received so far: more bytes never change a result other
+// than "incomplete". Accepts nothing that deviates from the protocol, and ignores the bytes after the header.
 import { formatIpAddress, parseIpAddress } from "./ip-address.ts";
 
 export type ProxyHeader = { readonly kind: "incomplete" } | { readonly kind: "invalid" } | CompleteProxyHeader;
@@ -10,11 +9,11 @@ export interface CompleteProxyHeader {
   readonly kind: "complete";
   /** Length of the header. */
   readonly byteCount: number;
-  /** The address in the header; null if the header stands for the socket's own peer. */
+  /** The address in the header; null if the header names no client, so that the address of the socket applies. */
   readonly source: string | null;
 }
 
-/** Why a connection was closed without having been shown to the HTTP parser. A closed set: it is a metric label. */
+/** Why a connection was closed before its first byte of HTTP; a label in metrics. */
 export const proxyHeaderRefusals = ["invalid", "incomplete", "timeout"] as const;
 
 export type ProxyHeaderRefusal = (typeof proxyHeaderRefusals)[number];
@@ -22,7 +21,7 @@ export type ProxyHeaderRefusal = (typeof proxyHeaderRefusals)[number];
 /** Version 1, with its CRLF. */
 const maxLineBytes = 107;
 const binaryHeadBytes = 16;
-/** Addresses and TLVs of version 2. The length field allows 64 KiB; balancers send some hundred bytes. */
+/** Addresses and TLVs of version 2. The length field allows 64 KiB; balancers send a few hundred bytes. */
 const maxBinaryBodyBytes = 4096;
 
 const signature1 = bytesOf("PROXY ");
@@ -45,7 +44,7 @@ function readLine(bytes: Uint8Array): ProxyHeader {
 }
 
 function readLineSource(line: string): string | null | undefined {
-  // What follows UNKNOWN "must be ignored".
+  // The protocol demands to ignore what follows UNKNOWN.
   if (/^PROXY UNKNOWN(?: [^\r]*)?\r\n$/.test(line)) return null;
   const match = /^PROXY TCP([46]) ([0-9A-Fa-f:.]+) ([0-9A-Fa-f:.]+) (\d{1,5}) (\d{1,5})\r\n$/.exec(line);
   const [, family, source = "", destination = "", ...ports] = match ?? [];
@@ -60,7 +59,7 @@ function readBinary(bytes: Uint8Array): ProxyHeader {
   if (!beginsWith(bytes, signature2)) return invalid;
   const [version = 0x21, protocol = 0x00, high = 0, low = 0] = bytes.subarray(signature2.length, binaryHeadBytes);
   if (version !== 0x20 && version !== 0x21) return invalid;
-  // Of a LOCAL connection the rest means nothing: it is the balancer itself, looking whether we live.
+  // A LOCAL connection is a health check by the balancer itself; its addresses are ignored.
   const addressBytes = version === 0x20 ? 0 : addressBytesOf(protocol);
   const bodyBytes = high * 256 + low;
   if (addressBytes === undefined || bodyBytes > maxBinaryBodyBytes) return invalid;
@@ -72,16 +71,18 @@ function readBinary(bytes: Uint8Array): ProxyHeader {
   return { kind: "complete", byteCount: binaryHeadBytes + bodyBytes, source };
 }
 
-/** Undefined for what is refused: datagrams, which carry no HTTP/1, and values "unspecified and to be rejected". */
+/**
+ * Returns undefined for a refused protocol: datagrams, which carry no HTTP/1, and values that the protocol reserves.
+ */
 function addressBytesOf(protocol: number): number | undefined {
   switch (protocol) {
-    case 0x00: // unspecified: "free to accept, with the real addresses", as UNKNOWN in version 1
+    case 0x00: // unspecified: may be accepted with the addresses of the socket, as UNKNOWN in version 1
       return 0;
     case 0x11: // TCP over IPv4
       return 12;
     case 0x21: // TCP over IPv6
       return 36;
-    case 0x31: // a UNIX stream, which has no address that could be charged
+    case 0x31: // a UNIX stream, which has no IP address
       return 216;
     default:
       return undefined;
@@ -95,7 +96,7 @@ function readBinarySource(protocol: number, body: Uint8Array): string | null {
   return formatIpAddress(groups);
 }
 
-/** True as well for bytes that end inside the signature. */
+/** Also returns true if the bytes end inside the signature. */
 function beginsWith(bytes: Uint8Array, signature: Uint8Array): boolean {
   const length = Math.min(bytes.length, signature.length);
   for (let i = 0; i < length; i += 1) if (bytes[i] !== signature[i]) return false;

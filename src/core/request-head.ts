@@ -1,25 +1,16 @@
-// What can be said of a request from its head alone: who sent it, where it goes, whether it is charged, and why it
-// would be refused. Knows nothing of sockets or servers, so a proxy, an ingress' question and a test get the same
-// answer.
+// Parses a request head: the client, the route, whether the request is charged, and why it is refused. Independent of
+// sockets and servers, so all transports get the same result.
 import type { AuthOutcome } from "./authenticator.ts";
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
-import type { HeaderList } from "./header-list.ts";
 import { type LocalReply, localReplies, serverOptions } from "./local-reply.ts";
-import { type MessageReading, readMessage } from "./message-check.ts";
+import { type MessageHead, type MessageReading, readMessage } from "./message-check.ts";
 import type { Decision } from "./policy.ts";
 import type { PathReading, ReadPath } from "./request-path.ts";
 import { type BasePaths, type RequestTarget, readTarget, rebase } from "./request-target.ts";
 
-export interface RequestHead {
+export interface RequestHead extends MessageHead {
   readonly peer: Peer;
-  readonly rawHeaders: HeaderList;
-  readonly method: string;
-  readonly target: string;
-  /** "1.0", "1.1", or "2"; "2.0" is what a text of HTTP/1 can call itself. */
-  readonly httpVersion: string;
-  /** Of HTTP/2, whose framing stands outside of the fields: no body follows. */
-  readonly endsWithHead?: boolean;
-  /** The one monotonic reading of this request. */
+  /** The only reading of the monotonic clock for the decision. */
   readonly nowMs: number;
 }
 
@@ -35,27 +26,25 @@ export interface ParsedRequest {
   readonly client: string;
   readonly target: RequestTarget | undefined;
   readonly path: PathReading;
-  /** The route it is under or may be under: whatever has one is charged. */
+  /** The route of the path, or of one reading of an ambiguous path. A request with a route is charged. */
   readonly route: string | null;
   readonly message: MessageReading;
-  /** What is sent to the upstream: path and query as they came, one base path in place of the other. */
+  /** The target for the upstream: path and query unchanged, except for the base path; null if it cannot be replaced. */
   readonly upstreamTarget: string | null;
 }
 
-/** What becomes of a request. */
 export interface Verdict {
   readonly parsed: ParsedRequest;
   readonly decision: Decision;
   readonly auth: AuthOutcome;
-  /** What the gateway answers itself; null if the request is to be forwarded. */
+  /** Null: the request is forwarded. */
   readonly localReply: LocalReply | null;
 }
 
 const nowhere: PathReading = { kind: "outside" };
 
 /**
- * The verdict on bytes that are no request, or on a request that could not be decided: nothing is charged. `decision`:
- * the quota to show; null if it is not known.
+ * Makes the verdict on bytes that are not a request, or after a failure. `decision`: the quota to show, if it is known.
  */
 export function unchargedVerdict(
   peer: Peer,
@@ -66,7 +55,7 @@ export function unchargedVerdict(
   return { parsed, decision: decision ?? pendingVerdict.decision, auth: "skipped", localReply };
 }
 
-/** What stands for a verdict until there is one. */
+/** The verdict of an exchange until it is decided. */
 export const pendingVerdict: Verdict = {
   parsed: {
     client: "",
@@ -93,9 +82,10 @@ export const pendingVerdict: Verdict = {
   auth: "skipped",
   localReply: null,
 };
+
 export function parseRequest(head: RequestHead, rules: RequestRules): ParsedRequest {
   const target = readTarget(head.target, head.method);
-  // "*" is about the gateway itself, which answers it.
+  // "*" is about the server as a whole; the gateway answers it.
   const path = target === undefined || target.path === "*" ? nowhere : rules.readPath(target.path);
   return {
     client: readClient(head.peer, head.rawHeaders, rules.clientAddress),
@@ -107,7 +97,7 @@ export function parseRequest(head: RequestHead, rules: RequestRules): ParsedRequ
   };
 }
 
-/** What stands against a request before anyone asks who it is from. The quota goes first: nothing else is free. */
+/** Returns the refusal that needs no token. The quota is checked first, so that no refusal is free of charge. */
 export function findRefusal(parsed: ParsedRequest, decision: Decision, rules: RequestRules): LocalReply | null {
   if (decision.outcome === "throttled") return localReplies.throttled;
   if (parsed.message.problem !== null) return parsed.message.problem;
@@ -124,13 +114,13 @@ export function findRefusal(parsed: ParsedRequest, decision: Decision, rules: Re
     case "route":
       break;
   }
-  // The gateway itself has nothing at any path.
+  // The gateway itself serves no path.
   if (parsed.message.endsHere) return localReplies.noRoute;
-  // The base path is there, but spelled otherwise, so it cannot be taken off the original bytes.
+  // The base path is there in another spelling, so it cannot be replaced in the original bytes.
   return parsed.upstreamTarget === null ? localReplies.ambiguousPath : null;
 }
 
-/** The size comes after the token: a stranger learns nothing of the limits. */
+/** Checked after the token, so that a client without one does not learn the limit. */
 export function findBodyRefusal(parsed: ParsedRequest, rules: RequestRules): LocalReply | null {
   return (parsed.message.contentLength ?? 0) > rules.maxBodyBytes ? localReplies.bodyTooLarge : null;
 }

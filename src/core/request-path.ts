@@ -1,36 +1,36 @@
-// Which route a target is under, on its most inclusive reading: whatever a backend may make of the bytes (decode them,
-// fold case, collapse slashes, resolve dots, drop parameters), a path that can land under a route is counted, and one
-// that can land in two places is ambiguous. The reading decides; what is forwarded are the bytes as they came.
+// Finds the route of a path in every way in which a backend may read it (decode it, fold case, collapse slashes,
+// resolve dots, drop parameters): a path that may be under a route is charged, and one that may be in two places is
+// ambiguous. The path is forwarded unchanged.
 
 export type PathReading =
-  /** Under exactly this route in every reading that matters. */
+  /** Under this route in every reading. */
   | { readonly kind: "route"; readonly route: string }
   /** Under no route in any reading, and below the base path in all of them. */
   | { readonly kind: "unmatched" }
   /** Not below the base path in any reading. */
   | { readonly kind: "outside" }
-  /** Readers would disagree. `route` is one of those it may be under, null if it is under none of them. */
+  /** The readings differ. `route` is one of those that the path may be under; null if it is under none. */
   | { readonly kind: "ambiguous"; readonly route: string | null };
 
 export type ReadPath = (path: string) => PathReading;
 
-// A path of only these, without empty or dot segments, has one reading. Upper case is folded either way.
+// A path of these characters, without empty or dot segments, has one reading, because case is always folded.
 const plainPath = /^(?:\/[A-Za-z0-9_~!$&'()*+,=:@-][A-Za-z0-9._~!$&'()*+,=:@-]*)*\/?$/;
-// The same with dot segments: every reader resolves them alike, or not at all.
+// The same with dot segments: all backends resolve them in the same way, or not at all.
 const plainPathWithDots = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@-]+)*\/?$/;
 const maxDecodings = 4;
-/** Beyond these an odd spelling is not worth the time that reading it in every way would take. */
+/** A longer path in an unusual spelling is ambiguous, because finding all its readings would take too long. */
 const maxOddLength = 512;
 const maxOddSegments = 16;
-/** A longer target is refused anyway; it is only looked at for whom to charge. */
+/** A longer target is refused anyway; its path is only read to find whether it is charged. */
 const maxPathLength = 8192;
 
-/** A route, null for a place below the base path that has none, undefined for a place outside of the base path. */
+/** A route; null below the base path outside of all routes; undefined outside of the base path. */
 type Place = string | null | undefined;
 
 /**
- * `routes` are prefixes that begin and end with a slash, `basePath` is what stands before them ("/" for nothing).
- * The returned function takes the path of a target: everything before the first `?`.
+ * `routes` are prefixes below `basePath`; each begins and ends with a slash. The path is the target before the first
+ * `?`.
  */
 export function createPathReader(routes: readonly string[], basePath: string): ReadPath {
   const base = basePath === "/" ? "" : basePath.toLowerCase();
@@ -38,7 +38,7 @@ export function createPathReader(routes: readonly string[], basePath: string): R
   const placeOf = (reading: string): Place => {
     const folded = reading.toLowerCase();
     for (const { prefix, route } of prefixes) {
-      // "/v1" without its slash is the route's own root, to a backend that redirects or ignores the slash.
+      // "/v1" is the root of "/v1/" to a backend that redirects or ignores the slash.
       if (folded.startsWith(prefix) || (folded.length === prefix.length - 1 && prefix.startsWith(folded))) return route;
     }
     return folded.startsWith(`${base}/`) || (base !== "" && folded === base) ? null : undefined;
@@ -63,14 +63,12 @@ export function createPathReader(routes: readonly string[], basePath: string): R
 
 const twoSlashes = /^(?:[/\\]|%2f|%5c){2}/i;
 
-/**
- * Some readers take what stands behind two slashes for a host (`new URL(target, base)`), and the path begins after it.
- */
+/** Some backends read the text after two slashes as a host, as `new URL(target, base)` does; the path follows it. */
 function withoutAuthority(path: string): string {
   return path.replace(/^(?:[/\\]|%2f|%5c)+.*?(?=[/\\]|%2f|%5c|$)/is, "") || "/";
 }
 
-/** As a path it is under a route or not; as an authority and a path it must not be under another. */
+/** Compares the reading as a path with the reading as a host and a path: the second must not be under another route. */
 function besideAuthority(reading: PathReading, other: PathReading): PathReading {
   const own = "route" in reading ? reading.route : null;
   const route = "route" in other ? other.route : null;
@@ -85,28 +83,28 @@ function readingOf(place: Place): PathReading {
 function compare(readings: readonly string[], placeOf: (reading: string) => Place): PathReading {
   const seen = new Set(readings.map(placeOf));
   const [first] = seen;
-  // Under one route in one reading and elsewhere in another is as ambiguous as under two: nothing may leave its route.
+  // Under a route in one reading and elsewhere in another is ambiguous too.
   if (seen.size === 1) return readingOf(first);
   return { kind: "ambiguous", route: [...seen].find((place) => typeof place === "string") ?? null };
 }
 
-/** Whether the names of the prefix stand in the text, in their order: no `..` can make a reader find others. */
+/** Returns whether the names of the prefix occur in the text in their order, so that `..` could lead to the prefix. */
 function mayLandUnder(prefix: string, text: string): boolean {
   const names = prefix.split("/").filter((name) => name !== "");
   for (const segment of text.split(/[/\\\u0100]/)) {
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: some readers end a segment at one
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: some backends end a segment at one
     if (segment.replace(/[;?#\x00-\x1f\x7f].*$/s, "").toLowerCase() === names[0]) names.shift();
   }
   return names.length === 0;
 }
 
-/** The path percent-decoded once, twice, … until nothing changes. Bytes stay bytes: one character each. */
+/** Percent-decodes the path once, twice, … until nothing changes. Each character stays one byte. */
 function decodings(path: string): { texts: string[]; isDeceptive: boolean } {
   if (path.length > maxPathLength) return { texts: [path], isDeceptive: true };
   const texts: string[] = [];
   let isDeceptive = false;
   for (let text = path, depth = 0; ; depth += 1) {
-    // Nothing that is still encoded after so many rounds was written by an honest client.
+    // No legitimate client encodes so many times.
     if (depth > maxDecodings) return { texts, isDeceptive: true };
     const decoded = text.replace(/%([0-9a-f]{2})/gi, decodeByte);
     if (depth === 0 || decoded !== text) texts.push(decoded);
@@ -116,7 +114,7 @@ function decodings(path: string): { texts: string[]; isDeceptive: boolean } {
   }
 }
 
-/** Some readers split at an encoded slash and some do not: it becomes a character that no byte is. */
+/** Stands for an encoded slash, at which only some backends split; a character that no byte has. */
 const encodedSlash = "\u0100";
 
 function decodeByte(_: string, hex: string): string {
@@ -124,23 +122,23 @@ function decodeByte(_: string, hex: string): string {
   return code === 0x2f ? encodedSlash : String.fromCharCode(code);
 }
 
-/** Control bytes end a path for some readers; an overlong UTF-8 form of an ASCII character is one to careless ones. */
+/** Some backends end a path at a control byte, and some decode an overlong UTF-8 form to an ASCII character. */
 function hidesCharacters(text: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern is about them
   return /[\x00-\x1f\x7f]|[\xc0\xc1][\x80-\xbf]|\xe0[\x80-\x9f][\x80-\xbf]|\xf0[\x80-\x8f][\x80-\xbf]{2}/.test(text);
 }
 
 /**
- * Readers differ in what they decode, split at and drop before `..` takes back a segment, so beside anything but plain
- * segments it can lead anywhere. Honest clients resolve it before they send.
+ * Backends differ in what they decode, split and drop before `..` removes a segment, so in an unusual path it may lead
+ * anywhere. Legitimate clients resolve it before they send.
  */
 function climbs(text: string): boolean {
   return /(?:^|[/\\\u0100])\.\.(?:[/\\\u0100;?#]|$)/.test(text);
 }
 
 /**
- * As much of a decoded path as can matter to where it lands: nothing in it climbs, so once `depth` segments begin like
- * names no reader finds the route further on. Undefined if that is more than is worth reading.
+ * Returns the part of a decoded path that determines its route: it has no `..`, so the route ends at the latest with
+ * the `depth`th segment that begins like a name. Undefined if that part is too long to find all its readings.
  */
 function beginningOf(text: string, depth: number): string | undefined {
   let names = 0;
@@ -156,8 +154,8 @@ function beginningOf(text: string, depth: number): string | undefined {
 }
 
 /**
- * What readers may make of the beginning of a decoded path. Case, empty segments and single dots are always folded:
- * that only widens what counts. The rest can move a path elsewhere, so it is read both ways.
+ * Returns the readings of the beginning of a decoded path. Case, empty segments and single dots are always folded,
+ * which can only add charged paths. Everything else may move a path elsewhere, so it is read in both ways.
  */
 function readings(decoded: string): string[] {
   let variants = [decoded];
@@ -165,7 +163,7 @@ function readings(decoded: string): string[] {
     if (pattern.test(decoded)) variants = variants.flatMap((text) => [text, change(text)]);
   };
   fork(/[?#]/, (text) => text.replace(/[?#].*$/s, "")); // decoded first, then cut
-  // Parameters end at a slash, so it matters whether they are dropped before or after others have become one.
+  // Parameters end at a slash, so they are dropped both before and after other characters become slashes.
   fork(/;/, dropParameters);
   fork(/\u0100/, (text) => text.replaceAll(encodedSlash, "/"));
   fork(/\\/, (text) => text.replaceAll("\\", "/"));
@@ -173,7 +171,7 @@ function readings(decoded: string): string[] {
   return variants.map((text) => fold(text.split("/")));
 }
 
-/** Readers resolve dots, or not at all. */
+/** Returns the readings of a path with dot segments: resolved and, with `..`, unresolved. */
 function readDots(path: string): string[] {
   const segments = path.split("/");
   return segments.includes("..") ? [fold(segments), ...resolve(segments)] : [fold(segments)];
@@ -183,7 +181,7 @@ function dropParameters(text: string): string {
   return text.replace(/;[^/]*/g, "");
 }
 
-/** Without empty and dot segments, but for the slash at the end. */
+/** Removes empty and dot segments, except for the slash at the end. */
 function fold(segments: readonly string[]): string {
   const kept = segments.filter((segment) => segment !== "" && segment !== ".");
   const last = segments.at(-1);
@@ -191,9 +189,7 @@ function fold(segments: readonly string[]): string {
   return `/${kept.join("/")}`;
 }
 
-/**
- * With `..` taking back a segment; a path that climbs out of the root is stopped there by some and let out by others.
- */
+/** Removes a segment for each `..`. At the root, some backends ignore a `..` and others leave the root. */
 function resolve(segments: readonly string[]): string[] {
   const kept: string[] = [];
   let climbsOut = false;
@@ -202,10 +198,10 @@ function resolve(segments: readonly string[]): string[] {
     if (segment !== "..") kept.push(segment);
     else if (kept.pop() === undefined) climbsOut = true;
   }
-  // What ends in a slash or in dots names a folder.
+  // A path that ends in a slash or in dots names a folder.
   const resolved = fold(/^\.{0,2}$/.test(segments.at(-1) ?? "") ? [...kept, ""] : kept);
   return climbsOut ? [resolved, outsideRoot] : [resolved];
 }
 
-/** Begins with no slash, so it is below no base path. */
+/** Does not begin with a slash, so it is below no base path. */
 const outsideRoot = "..";

@@ -1,15 +1,15 @@
-// Takes a request target apart (RFC 9112, 3.2) without rewriting a byte of what will be forwarded.
+// Parses a request target (RFC 9112, 3.2) without changing a byte that is forwarded.
 
 export interface RequestTarget {
-  /** Path and query as they came, without scheme and authority; "*" for the asterisk form. */
+  /** Path and query unchanged, without scheme and authority; "*" for the asterisk form. */
   readonly original: string;
-  /** What stands before the first `?`. */
+  /** The text before the first `?`. */
   readonly path: string;
   /** The authority of the absolute form, which replaces Host (RFC 9112, 3.2.2); null in the other forms. */
   readonly authority: string | null;
 }
 
-/** Undefined if the target has none of the forms a gateway accepts. CONNECT's authority form is none of them. */
+/** Returns undefined for a form that the gateway does not accept, such as the authority form of CONNECT. */
 export function readTarget(target: string, method: string): RequestTarget | undefined {
   if (target.startsWith("/")) return { original: target, path: pathOf(target), authority: null };
   if (target === "*") return method === "OPTIONS" ? { original: "*", path: "*", authority: null } : undefined;
@@ -26,23 +26,22 @@ function pathOf(target: string): string {
   return queryStart === -1 ? target : target.slice(0, queryStart);
 }
 
-/** A host and an optional port (RFC 3986, 3.2.2): no user, no list, no white space, and never empty. */
+/**
+ * Returns whether it is a host with an optional port (RFC 3986, 3.2.2): no user, no list, no white space, not empty.
+ */
 export function isValidHost(host: string): boolean {
   const match = /^(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+;=]|%[0-9A-Fa-f]{2})+)(?::(\d{0,5}))?$/.exec(host);
   return match !== null && Number(match[1] ?? 0) <= 65_535;
 }
 
 export interface BasePaths {
-  /** What stands before the routes for clients: "/" or "/finance". */
+  /** The prefix of the routes for clients: "/" or "/finance". */
   readonly own: string;
-  /** What stands before them at the upstream, likewise. */
+  /** The prefix of the routes at the upstream. */
   readonly upstream: string;
 }
 
-/**
- * One base path in place of the other, every other byte as it came; null if the target does not begin with it
- * literally.
- */
+/** Replaces the base path and no other byte; null if the target does not begin with the same bytes. */
 export function rebase(original: string, { own, upstream }: BasePaths): string | null {
   const prefix = upstream === "/" ? "" : upstream;
   if (own === "/") return prefix + original;

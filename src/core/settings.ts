@@ -1,31 +1,30 @@
-// The configuration as the rest of the gateway sees it: parsed, with units in the names. `config/` produces it; nothing
-// else knows how it was written.
+// The configuration as the gateway uses it: parsed, with units in the names. Only `config/` knows how it was written.
 import type { ForwardingHeader } from "./client-address.ts";
 import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { FieldKind } from "./fields.ts";
+import type { HostPort } from "./host-port.ts";
 import type { Policy } from "./policy.ts";
 import type { ListenerTls } from "./tls.ts";
 import type { UpstreamSettings } from "./upstream.ts";
 
 export interface Settings {
-  readonly listen: ConnectionBounds & {
-    readonly host: string;
-    readonly port: number;
-    readonly proxyProtocol: boolean;
-    /** Null: plain. */
-    readonly tls: ListenerTls | null;
-  };
-  readonly admin: { readonly host: string; readonly port: number };
-  /** "/" or "/something": what stands before the routes in a client's target. No slash at the end, save "/" itself. */
+  readonly listen: HostPort &
+    ConnectionBounds & {
+      readonly proxyProtocol: boolean;
+      /** Null: plain. */
+      readonly tls: ListenerTls | null;
+    };
+  readonly admin: HostPort;
+  /** The prefix of all routes for clients. No slash at the end, except "/" itself. */
   readonly basePath: string;
   readonly upstream: UpstreamSettings;
-  /** In lower case: the protocols an Upgrade is passed on for. */
   readonly upgrade: {
+    /** In lower case: the protocols whose Upgrade is forwarded. */
     readonly protocols: readonly string[];
     readonly maxTunnels: number;
     readonly idleTimeoutMs: number;
   };
-  /** Path prefixes below the base path, each beginning and ending with a slash. */
+  /** Path prefixes below the base path; each begins and ends with a slash. */
   readonly routes: readonly string[];
   readonly unmatched: "reject" | "proxy";
   readonly clientAddress: {
@@ -33,12 +32,12 @@ export interface Settings {
     readonly header: ForwardingHeader;
     readonly ipv6Prefix: number;
   };
-  /** Exactly one, until several are supported. */
+  /** Exactly one for now. */
   readonly policies: readonly [Policy];
   readonly auth: {
     readonly mode: "off" | "presence" | "tokens";
     readonly realm: string;
-    /** Absolute path, resolved from the folder of the config file that named it. */
+    /** An absolute path. */
     readonly tokensFile: string | null;
   };
   readonly extAuth: ExtAuthSettings;
@@ -50,24 +49,21 @@ export interface Settings {
 }
 
 export interface ExtAuthSettings {
-  /** Null: nobody can ask over HTTP. */
+  /** Null: no checks over HTTP. */
   readonly http: ExtAuthListenerSettings | null;
-  /** Null: nobody can ask over gRPC. */
+  /** Null: no checks over gRPC. */
   readonly grpc: ExtAuthListenerSettings | null;
-  /** Addresses and networks that may ask. */
+  /** Addresses and networks of the ingresses that may check requests. */
   readonly trustedCallers: readonly string[];
-  /** Absolute path, as that of the tokens file. */
   readonly secretsFile: string | null;
   readonly denyStatus: DenyStatus;
 }
 
-export interface ExtAuthListenerSettings {
-  readonly host: string;
-  readonly port: number;
+export interface ExtAuthListenerSettings extends HostPort {
   readonly maxConnections: number;
 }
 
-/** 429: every refusal has the status that a client of the proxy would get. 403: every refusal but 401 is a 403. */
+/** 429: a refusal has the status that it has for clients. 403: a refusal other than 401 has status 403. */
 export type DenyStatus = 429 | 403;
 
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";

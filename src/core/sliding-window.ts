@@ -1,11 +1,11 @@
-// The exact sliding window of one client: a ring of the instants of its last admissions. Never more than `limit`
-// admissions in any trailing window; a refused call spends nothing; there is no estimate, bucket or burst.
-// An admission counts while younger than the window; at the age of exactly the window it has expired.
+// The exact sliding window of one client: a ring of the instants of its last admissions. Admits at most `limit`
+// requests in any trailing window; a throttled request is not charged. Half open: an admission counts while it is
+// younger than the window, and has expired at the age of exactly the window.
 import type { Decision, Outcome, Policy } from "./policy.ts";
 
 export class SlidingWindow {
   readonly policy: Policy;
-  // Most clients make few requests, so the ring starts with one place and doubles up to the limit.
+  // Most clients send few requests, so the ring starts with one place and doubles up to the limit.
   #admittedAtMs: number[] = [];
   #oldest = 0;
   #counted = 0;
@@ -14,7 +14,7 @@ export class SlidingWindow {
     this.policy = policy;
   }
 
-  /** Charges one request, or throttles it and charges nothing. Readings must not go back. */
+  /** Charges one request, or throttles it and charges nothing. `nowMs` must not go back. */
   take(nowMs: number): Decision {
     this.#forgetUntil(nowMs);
     if (this.#counted >= this.policy.limit) return this.#decide("throttled", nowMs);
@@ -22,27 +22,27 @@ export class SlidingWindow {
     return this.#decide("admitted", nowMs);
   }
 
-  /** Looks without charging. */
+  /** Returns the quota without charging. */
   peek(nowMs: number): Decision {
     this.#forgetUntil(nowMs);
     return this.#decide("observed", nowMs);
   }
 
-  /** The instant from which on nothing counts: forgetting this window then changes no decision. */
+  /** Returns the instant at which no admission counts any more: then the window can be forgotten. */
   expiresAtMs(): number {
     const { length } = this.#admittedAtMs;
     if (length === 0) return Number.NEGATIVE_INFINITY;
-    // The newest stays in its place when it has expired, so looking changes nothing here.
+    // The newest admission keeps its place when it expires, so `peek` does not change this.
     return this.#at((this.#oldest + this.#counted - 1 + length) % length) + this.policy.windowMs;
   }
 
-  /** When nothing is left: the instant at which something is again. Undefined while a request would be admitted. */
+  /** Returns the instant at which a request is admitted again; undefined while one would be admitted. */
   exhaustedUntilMs(): number | undefined {
     return this.#counted >= this.policy.limit ? this.#resetMs() : undefined;
   }
 
   #forgetUntil(nowMs: number): void {
-    // The same sum as #resetMs, so that the instant a client is told is the instant that is kept, to the last bit.
+    // Uses #resetMs, so that the instant that clients are told is exactly the instant of the expiry.
     while (this.#counted > 0 && this.#resetMs() <= nowMs) {
       this.#oldest = (this.#oldest + 1) % this.#admittedAtMs.length;
       this.#counted -= 1;
@@ -68,7 +68,7 @@ export class SlidingWindow {
   }
 
   #at(index: number): number {
-    // Indices are taken modulo the length, so there always is a value; NaN would admit nothing and show the bug.
+    // Indices are taken modulo the length, so there is always a value. NaN would admit nothing and reveal the bug.
     return this.#admittedAtMs[index] ?? Number.NaN;
   }
 
@@ -82,7 +82,7 @@ export class SlidingWindow {
   }
 }
 
-/** What a client of whom nothing is stored sees. */
+/** Returns the quota of a client that is not in the store. */
 export function untouched(policy: Policy, nowMs: number): Decision {
   return { outcome: "observed", policy, remaining: policy.limit, resetMs: nowMs + policy.windowMs };
 }

@@ -1,12 +1,11 @@
-// TLS on the listener as other parts know it: its files, the certificate in use, and the closed set of ways in which a handshake
-// fails.
+// TLS on the listener: its files, the certificate in use, and the reasons why a handshake fails.
 
 /** Absolute paths of PEM files. */
 export interface TlsFiles {
   /** The certificate of the server, then the intermediate certificates. */
   readonly cert: string;
   readonly key: string;
-  /** The authorities of clients' certificates, which are then required; null asks for none. */
+  /** The authorities of the certificates that clients must present; null: clients need none. */
   readonly clientCa: string | null;
 }
 
@@ -29,12 +28,12 @@ export interface CertificateInUse extends Pick<Certificate, "expiresMs"> {
 }
 
 export const tlsFailures = [
-  "timeout", // did not end in time
-  "not_tls", // something else was sent, mostly plain HTTP
+  "timeout",
+  "not_tls", // the client sent something else, mostly plain HTTP
   "incompatible", // no version, cipher or protocol in common
-  "client_certificate", // none, or one of no authority in clientCa
-  "refused", // by an alert of the client, mostly because it does not trust the certificate
-  "closed", // the client left before the end, perhaps without a byte
+  "client_certificate", // none, or none of an authority in clientCa
+  "refused", // by the client with an alert, mostly because it does not trust the certificate
+  "closed", // by the client before the end of the handshake, perhaps without a byte
   "other",
 ] as const;
 

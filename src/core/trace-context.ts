@@ -1,20 +1,14 @@
-// Which trace a request belongs to (W3C Trace Context, level 2), for the log alone: the fields themselves are the
-// client's and go upstream as they came, whatever stands in them.
-import type { HeaderList } from "./header-list.ts";
+// Reads the trace ID of a request (W3C Trace Context, level 2) for the log only: the headers are forwarded unchanged,
+// valid or not.
+import { type HeaderList, headerValues } from "./header-list.ts";
 
-/** version "-" trace-id "-" parent-id "-" flags; a later version may have more behind them (section 4.3). */
+/** version "-" trace-id "-" parent-id "-" flags; a later version may append more (section 4.3). */
 const traceparent = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}($|-)/;
 
-/** Null without exactly one valid `traceparent`. `rawHeaders`: names and values alternating, as they came. */
+/** Returns null unless there is exactly one `traceparent` and it is valid. */
 export function readTraceId(rawHeaders: HeaderList): string | null {
-  let found: string | null = null;
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] ?? "";
-    // Every request comes through here, and few names are as long.
-    if (name.length !== 11 || name.toLowerCase() !== "traceparent") continue;
-    if (found !== null) return null;
-    found = rawHeaders[i + 1] ?? "";
-  }
-  const [, version, traceId, end] = (found === null ? null : traceparent.exec(found)) ?? [];
+  const [value, another] = headerValues(rawHeaders, "traceparent");
+  if (value === undefined || another !== undefined) return null;
+  const [, version, traceId, end] = traceparent.exec(value) ?? [];
   return traceId === undefined || (version === "00" && end !== "") ? null : traceId;
 }

@@ -1,20 +1,19 @@
-// How a tunnel ended, in a closed set of words, and how much it carried: all that is told of it, and nothing of what was
-// in it.
+// How a tunnel ended and how many bytes it carried, for the metrics and the log.
 
 export type TunnelEndReason =
   | "client_closed" // the client ended its direction first
-  | "client_broken" // its connection broke
+  | "client_broken" // the client's connection broke
   | "upstream_closed"
   | "upstream_broken"
-  | "idle" // no byte in either direction for too long
-  | "drain"; // the gateway is going away
+  | "idle" // the idle timeout expired
+  | "drain"; // the gateway is stopping
 
 export interface TunnelEnd {
-  /** The X-Request-Id of the request it began with. */
+  /** The X-Request-Id of the Upgrade request. */
   readonly id: string;
   readonly reason: TunnelEndReason;
   readonly durationMs: number;
-  /** Bytes the client sent, and bytes the upstream sent. */
+  /** Bytes that the client sent. */
   readonly clientBytes: number;
   readonly upstreamBytes: number;
 }

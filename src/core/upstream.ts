@@ -1,28 +1,29 @@
-// What other parts know of the upstream: its settings, its addresses, the closed set of ways in which it can fail, its
-// events and its figures.
+// The upstream's settings, addresses, error reasons, events and figures, as other folders know them.
+
+import type { HostPort } from "./host-port.ts";
 
 export const upstreamErrorReasons = [
   "refused", // nothing listens there
-  "unreachable", // no route, no such name
+  "unreachable", // no route, or no address for the name
   "connect_timeout",
   "certificate", // the upstream's certificate is not trusted
-  "tls", // no common version or cipher, no TLS at all, our certificate refused
-  "reset", // the connection broke before or inside the response
-  "closed_early", // the connection was closed before a response, or in the middle of one
-  "malformed", // not HTTP, or a response head that is not valid
+  "tls", // no common version or cipher, no TLS at all, or our certificate was refused
+  "reset", // the connection was reset before or during the response
+  "closed_early", // the connection was closed before or during the response
+  "malformed", // not HTTP, or an invalid response head
   "head_too_large",
   "response_timeout", // no response head in time
   "body_timeout", // the response's body stalled
-  "overloaded", // no connection was free within the bound
+  "overloaded", // no connection became free in time
   "other",
 ] as const;
 
 export type UpstreamErrorReason = (typeof upstreamErrorReasons)[number];
 
 export interface UpstreamSettings {
-  /** An absolute http or https URL; its path, if any, is put before the path of each request. */
+  /** An absolute http or https URL; its path is put before the path of each request. */
   readonly url: string;
-  /** Where to connect instead of the URL's host, as configured; see splitAddress. */
+  /** Addresses to connect to instead of the URL's host, as in the configuration; see splitAddress. */
   readonly addresses: readonly string[];
   readonly tls: UpstreamTlsSettings;
   readonly healthCheck: HealthCheckSettings;
@@ -31,17 +32,11 @@ export interface UpstreamSettings {
   readonly maxConnections: number;
 }
 
-/** A name or an address (without brackets), and a port to connect to. */
-export interface UpstreamTarget {
-  readonly host: string;
-  readonly port: number;
-}
-
-/** `host` is the URL's: the upstream's name in Host and TLS, wherever the connections go. */
+/** `host` is the URL's, which is the upstream's name in Host and TLS, whatever the targets are. */
 export function upstreamTargets({ url, addresses }: Pick<UpstreamSettings, "url" | "addresses">): {
   readonly host: string;
   readonly isTls: boolean;
-  readonly targets: readonly UpstreamTarget[];
+  readonly targets: readonly HostPort[];
 } {
   const { protocol, hostname, port: written } = new URL(url);
   const isTls = protocol === "https:";
@@ -54,7 +49,7 @@ export function upstreamTargets({ url, addresses }: Pick<UpstreamSettings, "url"
   return { host, isTls, targets: targets.length > 0 ? targets : [{ host, port }] };
 }
 
-/** `host`, `host:port`, and the same with `[::1]`. The port is null if there is none. */
+/** Splits `host` or `host:port`, with an IPv6 address in brackets. The port is null if there is none. */
 export function splitAddress(text: string): { readonly host: string; readonly port: number | null } {
   const [, host = text, port] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(text) ?? [];
   return { host: withoutBrackets(host), port: port === undefined ? null : Number(port) };
@@ -73,52 +68,54 @@ export interface HealthCheckSettings {
 
 /** Paths are absolute. */
 export interface UpstreamTlsSettings {
-  /** The certificate authorities to trust; null: the system's. */
+  /** Certificate authorities to trust; null: the system's. */
   readonly ca: string | null;
   /** Sent in the handshake and expected in the certificate; null: the host of the URL. */
   readonly serverName: string | null;
-  /** With `key`: the gateway's own certificate. */
+  /** The gateway's own certificate; requires `key`. */
   readonly cert: string | null;
   readonly key: string | null;
   readonly insecureSkipVerify: boolean;
 }
 
 export interface UpstreamHealth {
-  /** `unknown` before the first attempt, then what the last attempt showed. */
+  /** `unknown` before the first attempt, then the result of the last attempt. */
   readonly state: "unknown" | "up" | "down";
-  /** Why it is down. */
   readonly reason: UpstreamErrorReason | null;
 }
 
-/** A request that the upstream failed. */
+/** Why a request failed at the upstream. */
 export interface UpstreamFault {
   readonly reason: UpstreamErrorReason;
-  /** The system's or the gateway's own, such as ECONNREFUSED. */
+  /** A code of the system or the gateway, such as ECONNREFUSED. */
   readonly code: string | null;
-  /** Of the upstream, as in a URL; null if no address was reached. For the log only. */
+  /** The upstream's address, as in a URL; null if none was reached. For the log only. */
   readonly address: string | null;
-  /** The request's. */
+  /** The X-Request-Id of the request. */
   readonly id: string;
 }
 
 export interface EndpointEvents {
-  /** A request that could not be connected is given to another address; `isNews`: the first since it last answered. */
+  /**
+   * A request goes to another address because this one failed to connect; `isNews`: for the first time since it
+   * answered.
+   */
   readonly onFailover: (address: string, reason: UpstreamErrorReason, code: string, isNews: boolean) => void;
   readonly onEjected: (address: string, reason: UpstreamErrorReason, backoffMs: number) => void;
   readonly onRestored: (address: string) => void;
-  /** By the health check; `fault` is a status or an error code. */
+  /** Called by the health check; `fault` is a status or an error code. */
   readonly onUnhealthy: (address: string, fault: string) => void;
   readonly onHealthy: (address: string) => void;
 }
 
 export interface UpstreamEvents extends EndpointEvents {
-  /** Called for the first failure after a success or the start; `isKnown`: addresses from before stay in use. */
+  /** Called for the first failure after the start or a success; `isKnown`: the last known addresses stay in use. */
   readonly onLookupFailed: (name: string, error: Error, isKnown: boolean) => void;
   readonly onLookupRecovered: (name: string) => void;
 }
 
 export interface TunnelFigures {
-  /** Upgrades whose response is not complete; a 101 makes them open. */
+  /** Upgrade requests without a complete response; a 101 makes them open. */
   readonly opening: number;
   readonly open: number;
 }
@@ -128,10 +125,10 @@ export interface AddressFigures {
   readonly ejected: number;
   /** Since the start. */
   readonly ejections: number;
-  /** Requests that were given to another address because the first could not be connected to, by reason. */
+  /** Requests that went to another address because the first failed to connect, by reason. */
   readonly failovers: ReadonlyMap<UpstreamErrorReason, number>;
   readonly failedLookups: number;
-  /** The last lookup of every name succeeded. */
+  /** Whether the last lookup of every name succeeded. */
   readonly areCurrent: boolean;
 }
 

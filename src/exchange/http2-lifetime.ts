@@ -1,5 +1,5 @@
-// How long a session of HTTP/2 lives: when it has been idle for too long, or is told to, it ends with a GOAWAY that names
-// the last stream, so that no request is lost; if the peer then keeps the connection open, it is closed.
+// How long a session of HTTP/2 lives: when it has been idle for too long, or is told to, it ends with a GOAWAY that
+// names the last stream, so that no request is lost; if the peer then keeps the connection open, it is closed.
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 
@@ -48,9 +48,9 @@ export class Http2Lifetime {
   }
 
   /**
-   * Sends the GOAWAY: what crosses it has not been looked at, and the client may send it again elsewhere (RFC 9113, 6.8).
-   * Streams that are open finish. No GOAWAY without a last stream goes before it, which would let clients finish what they
-   * are sending: Node's parser takes no stream after either.
+   * Sends the GOAWAY: what crosses it has not been looked at, and the client may send it again elsewhere (RFC 9113,
+   * 6.8). Streams that are open finish. No GOAWAY without a last stream goes before it, which would let clients finish
+   * what they are sending: Node's parser takes no stream after either.
    */
   end(): void {
     if (this.#isEnding) return;

@@ -1,12 +1,13 @@
 // Opens a listener.
 import type { AddressInfo, Server } from "node:net";
+import type { HostPort } from "../core/host-port.ts";
 
 /** Rejects with the system's error if the server cannot listen. Port 0 picks a free one. */
 export async function listen(
   server: Server,
-  { host, port }: { readonly host: string; readonly port: number },
+  { host, port }: HostPort,
   onFailure: (error: unknown) => void,
-): Promise<{ host: string; port: number }> {
+): Promise<HostPort> {
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen({ host, port }, () => {

@@ -1,5 +1,5 @@
-// What is known of an exchange: the head of its request, the verdict, and when what happened to it. Read by the metrics and
-// the access log when it is over.
+// What is known of an exchange: the head of its request, the verdict, and when what happened to it. Read by the metrics
+// and the access log when it is over.
 import type { AuthOutcome } from "../core/authenticator.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import type { RefusalReason } from "../core/local-reply.ts";

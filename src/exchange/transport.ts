@@ -1,5 +1,5 @@
-// All that differs between what carries a request: a raw socket, Node's HTTP/1, a stream of HTTP/2, an ingress' check, a
-// reply of Fastify. A transport reads and writes; what happens to a request is decided in exchange.ts.
+// All that differs between what carries a request: a raw socket, Node's HTTP/1, a stream of HTTP/2, an ingress' check,
+// a reply of Fastify. A transport reads and writes; what happens to a request is decided in exchange.ts.
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import type { HeaderList } from "../core/header-list.ts";
@@ -37,7 +37,9 @@ export interface Transport {
   end(last: string): void;
   /** Breaks the connection or the stream, so that no client can take what it has read for the whole response. */
   abort(): void;
-  /** Writes a 101. Returns the client's socket and what the client has sent on it so far; null if the client is gone. */
+  /**
+   * Writes a 101. Returns the client's socket and what the client has sent on it so far; null if the client is gone.
+   */
   switchProtocols(headers: HeaderList): SwitchedConnection | null;
 }
 

@@ -1,5 +1,5 @@
-// A last response on a socket without a request: the bytes could not be parsed, the head took too long, or there are too
-// many connections. It carries the same fields as every other response, and the connection ends behind it.
+// A last response on a socket without a request: the bytes could not be parsed, the head took too long, or there are
+// too many connections. It carries the same fields as every other response, and the connection ends behind it.
 import type { Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
 import type { LocalReply } from "../core/local-reply.ts";
@@ -8,7 +8,9 @@ import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
 import { WholeReplyTransport } from "../exchange/whole-reply-transport.ts";
 import { endAndLinger } from "./http1-socket.ts";
 
-/** Answers, and ends the connection. Returns the exchange, which may still wait for the quota; null: nobody is there. */
+/**
+ * Answers, and ends the connection. Returns the exchange, which may still wait for the quota; null: nobody is there.
+ */
 export function rejectOnSocket(socket: Socket, peer: Peer, reply: LocalReply, runtime: RuntimeRef): Exchange | null {
   if (!socket.writable) {
     socket.destroy();

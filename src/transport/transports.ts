@@ -1,5 +1,6 @@
-// The ways to speak HTTP with clients, put together: a connection of HTTP/1 begins raw and is handed off to Node's parser
-// by the first packet that is not one simple request; a connection that agreed on HTTP/2 in its handshake speaks that.
+// The ways to speak HTTP with clients, put together: a connection of HTTP/1 begins raw and is handed off to Node's
+// parser by the first packet that is not one simple request; a connection that agreed on HTTP/2 in its handshake speaks
+// that.
 import type { Server, Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
 import type { HeaderList } from "../core/header-list.ts";

@@ -2,13 +2,8 @@
 // second, then tried with one request; if that fails too, ejected for twice as long, up to half a minute. One response
 // restores it. What happens to a request after its response has begun does not count, and a reset instead of a response
 // counts only if the address has not answered for a while: the request itself may have caused it.
+import type { HostPort } from "../core/host-port.ts";
 import type { EndpointEvents, UpstreamErrorReason } from "../core/upstream.ts";
-
-export interface Address {
-  /** An IP address, without brackets. */
-  readonly host: string;
-  readonly port: number;
-}
 
 /** A connection, as far as its address knows it. */
 export interface EndpointConnection {
@@ -54,7 +49,7 @@ export class Endpoint {
   /** Health checks in a row that contradict the current state. */
   #contraryChecks = 0;
 
-  constructor({ host, port }: Address, events: EndpointEvents) {
+  constructor({ host, port }: HostPort, events: EndpointEvents) {
     this.host = host;
     this.port = port;
     this.name = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;

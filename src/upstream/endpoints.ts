@@ -1,8 +1,9 @@
 // The addresses of the upstream: which one the next request goes to (the one with the fewest requests, in turn among
 // equals), and how connections to them are opened. If a connection cannot be opened, no byte of the request can have
 // arrived, so the request is given to one other address.
+import type { HostPort } from "../core/host-port.ts";
 import type { EndpointEvents, UpstreamErrorReason } from "../core/upstream.ts";
-import { type Address, Endpoint, type EndpointConnection } from "./endpoint.ts";
+import { Endpoint, type EndpointConnection } from "./endpoint.ts";
 import { openSocket } from "./open-socket.ts";
 import type { SocketReader } from "./socket-reader.ts";
 import { upstreamErrorCode, upstreamErrorReason } from "./upstream-error.ts";
@@ -60,7 +61,7 @@ export class Endpoints {
   }
 
   /** Sets the addresses. One that was there before keeps its state and its connections. */
-  set(addresses: readonly Address[]): void {
+  set(addresses: readonly HostPort[]): void {
     const before = this.#list;
     this.#list = addresses.map(
       ({ host, port }) =>

@@ -4,6 +4,7 @@
 // connection it was sent on.
 import type { Socket } from "node:net";
 import type { ForwardingHeader } from "../core/client-address.ts";
+import type { HeaderList } from "../core/header-list.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../core/upstream.ts";
@@ -150,7 +151,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
   }
 
   /** Passes the upstream's 101 on. Before it the client gets no 101, and its bytes go nowhere. */
-  onUpgrade(received: readonly string[], socket: Socket, early: Buffer): void {
+  onUpgrade(received: HeaderList, socket: Socket, early: Buffer): void {
     // Without a listener a reset would end the process.
     socket.on("error", ignoreReset);
     const exchange = this.#exchange;

@@ -1,6 +1,7 @@
 // Hop-by-hop fields (RFC 9110, 7.6.1), which are removed in both directions. Every field that Node refuses to send over
 // HTTP/2 is among them.
 import { trimBlanks } from "../core/blanks.ts";
+import type { HeaderList } from "../core/header-list.ts";
 
 const hopByHop: ReadonlySet<string> = new Set([
   "connection",
@@ -17,8 +18,8 @@ const hopByHop: ReadonlySet<string> = new Set([
 
 const none: ReadonlySet<string> = new Set();
 
-/** The names in the message's Connection fields, in lower case. `rawHeaders` alternates names and values. */
-export function connectionOptions(rawHeaders: readonly string[]): ReadonlySet<string> {
+/** The names in the message's Connection fields, in lower case. */
+export function connectionOptions(rawHeaders: HeaderList): ReadonlySet<string> {
   let options: Set<string> | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i];

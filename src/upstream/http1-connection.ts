@@ -3,7 +3,7 @@
 // an idle connection.
 import type { Socket } from "node:net";
 import { asError } from "../core/failure.ts";
-import { hasLength } from "../core/has-length.ts";
+import { type HeaderList, headerValue } from "../core/header-list.ts";
 import { eventBatch } from "./event-batch.ts";
 import { defaultIdleMs, idleMsOf } from "./keep-alive.ts";
 import { ResponseParser, type ResponseSink } from "./response-parser.ts";
@@ -17,7 +17,7 @@ export interface ResponseHandler extends ResponseSink {
   /** The response is complete, and the connection idle or closed. */
   onEnd(): void;
   /** A 101: the handler owns the socket from now on; `early` came behind the head. */
-  onUpgrade(fields: readonly string[], socket: Socket, early: Buffer): void;
+  onUpgrade(fields: HeaderList, socket: Socket, early: Buffer): void;
   /** There is no complete response; not a byte of one has come if `isUntouched`. The connection is closed. */
   onError(error: Error, isUntouched: boolean): void;
 }
@@ -38,7 +38,7 @@ interface InFlightRequest {
   isBodySent: boolean;
   sawHead: boolean;
   /** A 101's fields, until the bytes behind its head are known. */
-  switched: readonly string[] | null;
+  switched: HeaderList | null;
 }
 
 export class Http1Connection implements BodySink {
@@ -89,7 +89,7 @@ export class Http1Connection implements BodySink {
   send(request: UpstreamRequest, handler: ResponseHandler): void {
     const { body } = request;
     const isBodySent = body === null || isWhole(body);
-    const isChunked = !isBodySent && !hasLength(request.fields);
+    const isChunked = !isBodySent && headerValue(request.fields, "content-length") === undefined;
     this.#inFlight = { request, handler, isChunked, isBodySent, sawHead: false, switched: null };
     this.#reader.forget();
     this.#parser.begin(request.method);
@@ -223,7 +223,7 @@ export class Http1Connection implements BodySink {
     else this.#idleTimer.refresh();
   }
 
-  #takeIdleTime(fields: readonly string[]): void {
+  #takeIdleTime(fields: HeaderList): void {
     const idleMs = idleMsOf(fields) ?? this.#idleMs;
     if (idleMs === this.#idleMs) return;
     this.#idleMs = idleMs;

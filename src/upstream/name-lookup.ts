@@ -3,8 +3,7 @@
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import { asError } from "../core/failure.ts";
-import type { UpstreamTarget } from "../core/upstream.ts";
-import type { Address } from "./endpoint.ts";
+import type { HostPort } from "../core/host-port.ts";
 
 export type ResolveName = (name: string) => Promise<readonly string[]>;
 
@@ -14,8 +13,8 @@ export interface NameOptions {
 }
 
 export interface NameLookupOptions extends NameOptions {
-  readonly targets: readonly UpstreamTarget[];
-  readonly onAddresses: (addresses: readonly Address[]) => void;
+  readonly targets: readonly HostPort[];
+  readonly onAddresses: (addresses: readonly HostPort[]) => void;
   readonly onFailed: (name: string, error: Error, isKnown: boolean) => void;
   readonly onRecovered: (name: string) => void;
 }
@@ -99,7 +98,7 @@ export class NameLookup {
   }
 
   #report(): void {
-    const addresses = new Map<string, Address>();
+    const addresses = new Map<string, HostPort>();
     for (const { host, port } of this.#options.targets) {
       for (const address of isIP(host) === 0 ? (this.#found.get(host) ?? []) : [host]) {
         if (addresses.size < maxAddresses) addresses.set(`${address} ${port}`, { host: address, port });

@@ -2,6 +2,7 @@
 // gateway's own. The client's are removed before the gateway's are added, so no `Connection:` of a client can remove what
 // the gateway adds (RFC 9110, 7.6.1).
 import type { ForwardingHeader, Peer } from "../core/client-address.ts";
+import { type HeaderList, headerValue } from "../core/header-list.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
 
@@ -52,12 +53,7 @@ function oneLess(maxForwards: string): string {
 }
 
 /** The id that a trusted peer sent, if it is short and of visible characters, or undefined. */
-export function trustedRequestId(rawHeaders: readonly string[], peer: Peer): string | undefined {
-  if (!peer.isTrusted) return undefined;
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]?.toLowerCase() !== "x-request-id") continue;
-    const id = rawHeaders[i + 1] ?? "";
-    return /^[\x21-\x7e]{1,200}$/.test(id) ? id : undefined;
-  }
-  return undefined;
+export function trustedRequestId(rawHeaders: HeaderList, peer: Peer): string | undefined {
+  const id = peer.isTrusted ? headerValue(rawHeaders, "x-request-id") : undefined;
+  return id !== undefined && /^[\x21-\x7e]{1,200}$/.test(id) ? id : undefined;
 }

@@ -2,6 +2,7 @@
 // fields and without those that only the gateway sets. The Retry-After of a 429 is returned apart, because the client
 // gets the larger of it and the gateway's own.
 import { gatewayResponseFields } from "../core/fields.ts";
+import type { HeaderList } from "../core/header-list.ts";
 import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
 
 export interface UpstreamResponseFields {
@@ -10,8 +11,7 @@ export interface UpstreamResponseFields {
   readonly retryAfter: readonly string[];
 }
 
-/** `received`: names and values alternating, one character a byte. */
-export function downstreamResponseFields(received: readonly string[], status: number): UpstreamResponseFields {
+export function downstreamResponseFields(received: HeaderList, status: number): UpstreamResponseFields {
   const options = connectionOptions(received);
   const fields: string[] = [];
   const retryAfter: string[] = [];

@@ -11,7 +11,6 @@ export interface ResponseHead {
   readonly status: number;
   /** Each character is one byte, here and in the fields. */
   readonly reason: string;
-  /** Names and values alternating, as they came, without the blanks around a value. */
   readonly fields: string[];
 }
 

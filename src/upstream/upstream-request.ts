@@ -1,11 +1,12 @@
 // A request to the upstream, and its head as text: the given fields, then those for framing and for the connection.
+import type { HeaderList } from "../core/header-list.ts";
 
 export interface UpstreamRequest {
   readonly method: string;
   /** Origin form, or `*`. */
   readonly path: string;
-  /** Names and values alternating, without hop-by-hop fields. A body without Content-Length is sent in chunks. */
-  readonly fields: readonly string[];
+  /** Without hop-by-hop headers. A body without Content-Length is sent in chunks. */
+  readonly fields: HeaderList;
   readonly body: BodySource | Buffer | null;
   /** The upstream is asked to close the connection after the response. */
   readonly isLast: boolean;

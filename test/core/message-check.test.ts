@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { type LocalReply, localReplies } from "../../src/core/local-reply.ts";
-import { type MessageFacts, readMessage } from "../../src/core/message-check.ts";
+import { type MessageHead, readMessage } from "../../src/core/message-check.ts";
 
-const read = (fields: readonly string[], more: Partial<MessageFacts> = {}) =>
+const read = (fields: readonly string[], more: Partial<MessageHead> = {}) =>
   readMessage({ method: "GET", rawHeaders: fields, target: "/v2/x", httpVersion: "1.1", ...more });
 
 const host = ["Host", "api.example"];

@@ -1,9 +1,11 @@
-// One HTTP/2 connection: its streams are requests like any other, each decided and charged by itself. Bounded in streams at
-// once, in requests, in resets, and in the time it may be without a stream; it ends with a GOAWAY that loses no request.
+// One HTTP/2 connection: its streams are requests like any other, each decided and charged by itself. Bounded in
+// streams at once, in requests, in resets, and in the time it may be without a stream; it ends with a GOAWAY that loses
+// no request.
 import { constants, performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import type { Peer } from "../../core/client-address.ts";
 import { maxFields, maxHeadBytes } from "../../core/head-bounds.ts";
+import type { HeaderList } from "../../core/header-list.ts";
 import { http2HeadBytes, readHttp2Head } from "../../core/http2-head.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import type { AcceptedSocket, ClientConnection } from "../../exchange/connection.ts";
@@ -26,8 +28,8 @@ export interface Http2Options {
 const maxStreams = 100;
 
 const sessionOptions = {
-  // nghttp2 refuses streams beyond the bound itself, whether or not the client has agreed to it.
-  // Twice what is accepted: what is larger is reset without an answer, and what is not can be told that it is too large.
+  // nghttp2 refuses streams beyond the bound itself, whether or not the client has agreed to it. Twice what is
+  // accepted: what is larger is reset without an answer, and what is not can be told that it is too large.
   settings: { maxConcurrentStreams: maxStreams, maxHeaderListSize: 2 * maxHeadBytes, enablePush: false },
   maxHeaderListPairs: 2 * maxFields,
   // Else a value with a blank around it is dropped, where the request has to be refused.
@@ -82,7 +84,7 @@ export class Http2Connection implements ClientConnection {
     this.socket.destroy();
   }
 
-  #onStream(stream: ServerHttp2Stream, rawHead: readonly string[]): void {
+  #onStream(stream: ServerHttp2Stream, rawHead: HeaderList): void {
     // A break is told by "close"; without a listener the error would end the process.
     stream.on("error", ignoreBreak);
     if (this.#session.destroyed) return;

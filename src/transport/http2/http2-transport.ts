@@ -1,5 +1,5 @@
-// A response on a stream of HTTP/2. A response that breaks resets the stream, and never ends it well-formed. Node checks no
-// byte of a header here: those that come from the upstream have been checked by the parser of its responses.
+// A response on a stream of HTTP/2. A response that breaks resets the stream, and never ends it well-formed. Node
+// checks no byte of a header here: those that come from the upstream have been checked by the parser of its responses.
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { HeaderList } from "../../core/header-list.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
@@ -73,7 +73,9 @@ export class Http2Transport implements Transport {
     return this.#stream.write(piece, "latin1");
   }
 
-  /** An empty piece behind one that waits for the client's window is never told of as sent: the stream would not close. */
+  /**
+   * An empty piece behind one that waits for the client's window is never told of as sent: the stream would not close.
+   */
   end(last: string): void {
     if (last === "") this.#stream.end();
     else this.#stream.end(last, "latin1");
@@ -94,7 +96,9 @@ export class Http2Transport implements Transport {
   }
 }
 
-/** Whole, as far as can be known: handed over to the session. The writing side of HEAD ends before there is a response. */
+/**
+ * Whole, as far as can be known: handed over to the session. The writing side of HEAD ends before there is a response.
+ */
 export function isAnswered(stream: ServerHttp2Stream): boolean {
   return stream.headersSent && stream.writableFinished && stream.rstCode === constants.NGHTTP2_NO_ERROR;
 }

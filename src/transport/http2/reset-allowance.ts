@@ -1,5 +1,5 @@
-// How often a client may take requests back (CVE-2023-44487): each costs the gateway more than it costs the client, since the
-// client never waits for an answer. Who leaves a page takes many back at once, but not again and again.
+// How often a client may take requests back (CVE-2023-44487): each costs the gateway more than it costs the client,
+// since the client never waits for an answer. Who leaves a page takes many back at once, but not again and again.
 
 const burst = 200;
 const perSecond = 20;

@@ -1,6 +1,6 @@
-// One client connection that Node's parser reads: which request is under way, which ones wait, and how it ends. Pipelined
-// requests wait for each other, because Node hands them out all at once and RFC 9112, 9.3.2 allows that only for safe
-// methods.
+// One client connection that Node's parser reads: which request is under way, which ones wait, and how it ends.
+// Pipelined requests wait for each other, because Node hands them out all at once and RFC 9112, 9.3.2 allows that only
+// for safe methods.
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";

@@ -1,5 +1,5 @@
-// Node's HTTP server, set so that it answers nothing by itself and bounds what it reads: what it would say would lack the
-// fields. What it reports (requests, upgrades, bytes it cannot parse, heads that take too long) becomes exchanges.
+// Node's HTTP server, set so that it answers nothing by itself and bounds what it reads: what it would say would lack
+// the fields. What it reports (requests, upgrades, bytes it cannot parse, heads that take too long) becomes exchanges.
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { Socket } from "node:net";
 import { maxFields, maxHeadBytes } from "../../core/head-bounds.ts";
@@ -85,7 +85,9 @@ export class NodeHttp1Server {
     connection.enqueue({ req, response, upgrade: null });
   }
 
-  /** Node takes the socket out of its own hands then, which a response that is still being written would not survive. */
+  /**
+   * Node takes the socket out of its own hands then, which a response that is still being written would not survive.
+   */
   #shouldUpgrade(req: IncomingMessage): boolean {
     const connection = this.#connections.get(req.socket);
     if (connection === undefined || !connection.isIdle || connection.isClosing) return false;

@@ -1,9 +1,8 @@
-// A response of HTTP/1.1 through Node's own. The connection is closed exactly when the rest of a body would otherwise be
-// read as a request.
+// A response of HTTP/1.1 through Node's own. The connection is closed exactly when the rest of a body would otherwise
+// be read as a request.
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { hasLength } from "../../core/has-length.ts";
-import type { HeaderList } from "../../core/header-list.ts";
+import { type HeaderList, headerValue } from "../../core/header-list.ts";
 import { serializeHead } from "../../core/response-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { SwitchedConnection, Transport } from "../../exchange/transport.ts";
@@ -87,7 +86,7 @@ export class NodeHttp1Transport implements Transport, ResponseListener {
     const isLast = mustClose || isUnread || asksToLeave || this.#owner.isLastRequest;
     if (isLast) headers.push("Connection", "close");
     this.#response.writeHead(status, reason, headers);
-    this.#hasLength = hasLength(headers);
+    this.#hasLength = headerValue(headers, "content-length") !== undefined;
     if (isLast) this.#owner.endAfterResponse(isUnread ? this.body : null);
   }
 

@@ -1,6 +1,6 @@
 // One client connection past Node's HTTP server, for as long as it brings simple requests, one after the other: reading
-// and answering them costs a fraction there. The first packet that is anything else is handed off to Node's parser as it
-// came, and with it the connection for good.
+// and answering them costs a fraction there. The first packet that is anything else is handed off to Node's parser as
+// it came, and with it the connection for good.
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { Peer } from "../../core/client-address.ts";

@@ -1,10 +1,9 @@
-// The responses of a raw HTTP/1.1 connection, one after the other. Head, framing and body are written as text of our own
-// making: what Node's response would check has been checked where the headers come from, by the parser of the upstream's
-// responses. One object serves all requests of a connection.
+// The responses of a raw HTTP/1.1 connection, one after the other. Head, framing and body are written as text of our
+// own making: what Node's response would check has been checked where the headers come from, by the parser of the
+// upstream's responses. One object serves all requests of a connection.
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { hasLength } from "../../core/has-length.ts";
-import type { HeaderList } from "../../core/header-list.ts";
+import { type HeaderList, headerValue } from "../../core/header-list.ts";
 import { serializeHead } from "../../core/response-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Transport } from "../../exchange/transport.ts";
@@ -85,7 +84,7 @@ export class RawHttp1Transport implements Transport {
 
   sendHead(status: number, reason: string, headers: string[], mustClose: boolean): void {
     this.#endsWithHead = this.exchange?.method === "HEAD" || status === 204 || status === 304;
-    this.#isChunked = !this.#endsWithHead && !hasLength(headers);
+    this.#isChunked = !this.#endsWithHead && headerValue(headers, "content-length") === undefined;
     if (this.#isChunked) headers.push("Transfer-Encoding", "chunked");
     const isLast = mustClose || this.#owner.isLastRequest;
     if (isLast) this.#owner.isClosing = true;

@@ -3,12 +3,9 @@
 // Whatever is anything else is not refused here but left to Node's parser, together with all that its connection sends.
 import { trimBlanks } from "../../core/blanks.ts";
 import { maxFields, maxHeadBytes } from "../../core/head-bounds.ts";
+import type { MessageHead } from "../../core/message-check.ts";
 
-export interface SimpleRequest {
-  readonly method: string;
-  readonly target: string;
-  /** Names and values alternating, as they came, without the white space around a value. */
-  readonly rawHeaders: readonly string[];
+export interface SimpleRequest extends Pick<MessageHead, "method" | "target" | "rawHeaders"> {
   readonly body: Buffer;
   /** The client wants the connection to end with the answer. */
   readonly isLast: boolean;
@@ -64,7 +61,9 @@ function readFields(text: string, from: number, to: number) {
   return { rawHeaders, bodyBytes: Math.max(0, bodyBytes), isLast: connection === "close" };
 }
 
-/** Fields that Node's parser acts on, in lower case; null for all others. By length first: most names are none of these. */
+/**
+ * Fields that Node's parser acts on, in lower case; null for all others. By length first: most names are none of these.
+ */
 function specialName(name: string): string | null {
   const { length } = name;
   if (length !== 6 && length !== 7 && length !== 10 && length !== 14 && length !== 16 && length !== 17) return null;
