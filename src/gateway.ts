@@ -4,12 +4,9 @@ import { startAdmin } from "./admin/server.ts";
 import { upstreamTlsFiles } from "./config/tls-files.ts";
 import { watchFiles } from "./config/watched-files.ts";
 import type { Authenticator } from "./core/authenticator.ts";
-import type { ClientAddressRules } from "./core/client-address.ts";
 import type { Clock } from "./core/clock.ts";
 import { ResponseFields } from "./core/fields.ts";
 import type { Health } from "./core/health.ts";
-import type { RequestRules } from "./core/request-head.ts";
-import { createPathReader } from "./core/request-path.ts";
 import type { Settings } from "./core/settings.ts";
 import type { TunnelEnd } from "./core/tunnel-end.ts";
 import { upstreamTargets } from "./core/upstream.ts";
@@ -27,7 +24,7 @@ import { createAuthenticator } from "./wiring/authenticators.ts";
 import { openCertificate } from "./wiring/certificate.ts";
 import { type ExtAuthListeners, openExtAuth } from "./wiring/ext-auth.ts";
 import { ListenError, type ListenerAddress } from "./wiring/listen-error.ts";
-import { parseNetworks } from "./wiring/networks.ts";
+import { clientAddressRules, requestRules } from "./wiring/request-rules.ts";
 import { createRuntime } from "./wiring/runtime.ts";
 import { createTraffic } from "./wiring/traffic.ts";
 
@@ -200,22 +197,4 @@ function createForward(
     onAnswer: telemetry.upstreamAnswered,
   };
   return (exchange) => new Forwarding(exchange, options).start();
-}
-
-function clientAddressRules({ clientAddress }: Settings, log: Logger): ClientAddressRules {
-  const trustedProxies = parseNetworks(clientAddress.trustedProxies, (trustedProxy) => {
-    log.warn({ trustedProxy }, "every IPv4 address is trusted, so a client can choose who is charged");
-  });
-  return { header: clientAddress.header, trustedProxies, ipv6Prefix: clientAddress.ipv6Prefix };
-}
-
-function requestRules(settings: Settings, clientAddress: ClientAddressRules): RequestRules {
-  const upstreamPath = new URL(settings.upstream.url).pathname;
-  return {
-    clientAddress,
-    readPath: createPathReader(settings.routes, settings.basePath),
-    unmatched: settings.unmatched,
-    maxBodyBytes: settings.maxBodyBytes,
-    paths: { own: settings.basePath, upstream: upstreamPath === "/" ? "/" : upstreamPath.replace(/\/$/, "") },
-  };
 }

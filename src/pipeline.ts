@@ -40,6 +40,9 @@ export function createDecide({ rules, limiter, authenticator }: PipelineParts): 
     // Over the quota, malformed, ambiguous or under no route: known without asking anyone.
     const refusal = findRefusal(parsed, decision, rules);
     if (refusal !== null) return { parsed, decision, auth: "skipped", localReply: refusal };
+    if (parsed.path.kind === "unmatched" && rules.unmatched === "leave") {
+      return { parsed, decision, auth: "skipped", localReply: null };
+    }
 
     // The token goes last of what can refuse, because checking it costs the most.
     const auth = authenticator.authenticate(readBearer(head.rawHeaders));

@@ -280,6 +280,20 @@ describe("unmatched: proxy", () => {
   });
 });
 
+describe("unmatched: leave", () => {
+  test.each<[target: string, rawHeaders: string[], reason: RefusalReason | null, outcome: Outcome, auth: AuthOutcome]>([
+    ["/health", host, null, "observed", "skipped"],
+    ["/health", [...host, "Content-Length", "11"], null, "observed", "skipped"],
+    ["/v2/x", host, "no_token", "admitted", "missing"],
+    ["/health%00", host, "ambiguous_path", "observed", "skipped"],
+    ["/health", bearer, "bad_host", "observed", "skipped"],
+  ])("%s with %j", (target, rawHeaders, reason, outcome, auth) => {
+    const verdict = decideWith(partsOf({ unmatched: "leave" }))(request(target, rawHeaders));
+    expect(verdict.localReply?.reason ?? null).toBe(reason);
+    expect(verdict).toMatchObject({ auth, decision: { outcome } });
+  });
+});
+
 describe("base paths", () => {
   test.each([
     ["/", "/", "/v2/x?a=%20#", "/v2/x?a=%20#", "/v2/"],

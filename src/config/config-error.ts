@@ -7,6 +7,8 @@ export type Origin =
   | { readonly kind: "whole file"; readonly file: string }
   | { readonly kind: "environment"; readonly variable: string }
   | { readonly kind: "command line"; readonly option: string }
+  /** An object that a program passes. */
+  | { readonly kind: "options" }
   /** It was not written anywhere: it is the default. */
   | { readonly kind: "default" };
 
@@ -52,6 +54,8 @@ function renderOrigin(origin: Origin): string {
       return `environment ${origin.variable}`;
     case "command line":
       return `command line ${origin.option}`;
+    case "options":
+      return "options";
     case "default":
       return "default";
   }

@@ -19,19 +19,37 @@ const maxInstants = 2 ** 30;
 type Refuse = (key: string, expected: string, ...others: string[]) => void;
 
 export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
+  return collect(raw, isSound, (refuse) => {
+    judgeConnections(values, refuse);
+    judgePorts(values, refuse);
+    judgeExtAuth(values, refuse);
+    judgeListenTls(values, refuse);
+    judgeAuth(values, refuse);
+    judgeCounters(values, refuse);
+    judgeUpstreamTls(values, refuse);
+    judgeUpstreamAddresses(values, refuse, isSound);
+  });
+}
+
+/** What the configuration and the options of the Fastify plugin have in common. */
+type SharedValues = Pick<ParsedConfig, "policies" | "auth"> & { readonly upstream: UpstreamTlsValues };
+type UpstreamTlsValues = Pick<ParsedConfig["upstream"], "url" | "tls">;
+
+/** The same for the options of the Fastify plugin, which has no listeners of its own. */
+export function pluginPairErrors(values: SharedValues, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
+  return collect(raw, isSound, (refuse) => {
+    judgeAuth(values, refuse);
+    judgeCounters(values, refuse);
+    judgeUpstreamTls(values, refuse);
+  });
+}
+
+function collect(raw: Raw | undefined, isSound: IsSound, judge: (refuse: Refuse) => void): ConfigError[] {
   const errors: ConfigError[] = [];
-  const refuse: Refuse = (key, expected, ...others) => {
+  judge((key, expected, ...others) => {
     if (!isSound(key, ...others)) return;
     errors.push(valueError(originOf(raw, key, ...others), key, foundAt(raw, key), expected));
-  };
-  judgeConnections(values, refuse);
-  judgePorts(values, refuse);
-  judgeExtAuth(values, refuse);
-  judgeListenTls(values, refuse);
-  judgeAuth(values, refuse);
-  judgeCounters(values, refuse);
-  judgeUpstreamTls(values, refuse);
-  judgeUpstreamAddresses(values, refuse, isSound);
+  });
   return errors;
 }
 
@@ -79,7 +97,7 @@ function judgeListenTls({ listen }: ParsedConfig, refuse: Refuse): void {
   }
 }
 
-function judgeAuth({ auth: { mode, tokensFile } }: ParsedConfig, refuse: Refuse): void {
+function judgeAuth({ auth: { mode, tokensFile } }: SharedValues, refuse: Refuse): void {
   if (mode === "tokens" && tokensFile === null) {
     refuse("auth.tokensFile", "the path of a file, since auth.mode is tokens", "auth.mode");
   }
@@ -88,7 +106,7 @@ function judgeAuth({ auth: { mode, tokensFile } }: ParsedConfig, refuse: Refuse)
   }
 }
 
-function judgeCounters({ policies }: ParsedConfig, refuse: Refuse): void {
+function judgeCounters({ policies }: SharedValues, refuse: Refuse): void {
   for (const [index, { limit, maxClients }] of policies.entries()) {
     if (limit * maxClients <= maxInstants) continue;
     const expected = `at most ${Math.floor(maxInstants / limit)} with a limit of ${limit}: 8 bytes for each admission of each client`;
@@ -96,7 +114,7 @@ function judgeCounters({ policies }: ParsedConfig, refuse: Refuse): void {
   }
 }
 
-function judgeUpstreamTls({ upstream: { url, tls } }: ParsedConfig, refuse: Refuse): void {
+function judgeUpstreamTls({ upstream: { url, tls } }: SharedValues, refuse: Refuse): void {
   if (!upstreamTargets({ url, addresses: [] }).isTls) {
     for (const key of ["ca", "serverName", "cert", "key"] as const) {
       if (tls[key] !== null) refuse(`upstream.tls.${key}`, "none, since upstream.url is not https", "upstream.url");

@@ -25,8 +25,8 @@ export function childOf(node: Node, key: string): Node | undefined {
   }
 }
 
-export function nodeAt(path: readonly string[]): Node | undefined {
-  return path.reduce<Node | undefined>((node, key) => (node === undefined ? node : childOf(node, key)), schema);
+export function nodeAt(path: readonly string[], root: Node = schema): Node | undefined {
+  return path.reduce<Node | undefined>((node, key) => (node === undefined ? node : childOf(node, key)), root);
 }
 
 export interface Entry {
@@ -50,27 +50,32 @@ export function isListOfLeaves(list: List<Leaf<unknown> | Section<Keys>>): list 
   return list.item.kind === "leaf";
 }
 
-export function unknownKey(at: Origin, path: readonly string[], known: readonly string[]): ConfigError {
-  const meant = suggestPaths(path);
+export function unknownKey(
+  at: Origin,
+  path: readonly string[],
+  known: readonly string[],
+  root: Node = schema,
+): ConfigError {
+  const meant = suggestPaths(path, root);
   const message = `unknown key; ${didYouMean(meant, `expected ${enumerate(known)}`)}`;
   return { at, key: joinPath(path), message, about: meant };
 }
 
 /** What was probably meant by an unknown path: a similar key of the same section, or the same key in another section. */
-function suggestPaths(path: readonly string[]): string[] {
-  const known = path.findIndex((_, i) => nodeAt(path.slice(0, i + 1)) === undefined);
+function suggestPaths(path: readonly string[], root: Node): string[] {
+  const known = path.findIndex((_, i) => nodeAt(path.slice(0, i + 1), root) === undefined);
   const before = path.slice(0, known);
   const [key = "", ...after] = path.slice(known);
-  const parent = nodeAt(before);
+  const parent = nodeAt(before, root);
   const siblings = parent?.kind === "section" ? suggestions(key, Object.keys(parent.keys)) : [];
   if (siblings.length > 0) {
     return siblings.map((sibling) => {
       const corrected = [...before, sibling, ...after];
-      return joinPath(nodeAt(corrected) === undefined ? [...before, sibling] : corrected);
+      return joinPath(nodeAt(corrected, root) === undefined ? [...before, sibling] : corrected);
     });
   }
   const last = path.at(-1)?.toLowerCase();
-  const namesakes = allEntries().filter((entry) => entry.path.at(-1)?.toLowerCase() === last);
+  const namesakes = allEntries(root).filter((entry) => entry.path.at(-1)?.toLowerCase() === last);
   const below = namesakes.find((entry) => before.every((key, i) => entry.path[i] === key));
   // If several other sections have the key, none is suggested, because it would be a guess.
   const meant = below ?? (namesakes.length === 1 ? namesakes[0] : undefined);

@@ -9,6 +9,7 @@ import {
   type Leaf,
   type List,
   type Node,
+  type Parsed,
   type Section,
   valueName,
 } from "./definition.ts";
@@ -27,16 +28,27 @@ export function validateConfig(
   raw: Raw | undefined,
   resolvePath: ResolvePath = (path) => path,
 ): { readonly values: ParsedConfig; readonly errors: readonly ConfigError[] } {
-  const validation = new Validation(resolvePath);
-  // ParsedConfig is derived from the type of the definition. The validation treats all nodes alike and cannot infer it.
-  return { values: validation.validate(schema, raw, []) as ParsedConfig, errors: validation.errors };
+  return validateSection(schema, raw, resolvePath);
+}
+
+/** The same for another definition than that of the configuration file. */
+export function validateSection<K extends Keys>(
+  section: Section<K>,
+  raw: Raw | undefined,
+  resolvePath: ResolvePath,
+): { readonly values: Parsed<Section<K>>; readonly errors: readonly ConfigError[] } {
+  const validation = new Validation(section, resolvePath);
+  // The values are derived from the type of the definition. The validation treats all nodes alike and cannot infer it.
+  return { values: validation.validate(section, raw, []) as Parsed<Section<K>>, errors: validation.errors };
 }
 
 class Validation {
   readonly errors: ConfigError[] = [];
+  readonly #root: Section<Keys>;
   readonly #resolvePath: ResolvePath;
 
-  constructor(resolvePath: ResolvePath) {
+  constructor(root: Section<Keys>, resolvePath: ResolvePath) {
+    this.#root = root;
     this.#resolvePath = resolvePath;
   }
 
@@ -105,7 +117,7 @@ class Validation {
   #refuseUnknown(section: Section<Keys>, entries: readonly RawEntry[], path: readonly string[]): void {
     const unknown = entries.filter(({ key }) => !isKnown(section, key));
     for (const { key, keyAt } of unknown.slice(0, maxUnknownKeys)) {
-      this.errors.push(unknownKey(keyAt, [...path, key], Object.keys(section.keys)));
+      this.errors.push(unknownKey(keyAt, [...path, key], Object.keys(section.keys), this.#root));
     }
     const next = unknown[maxUnknownKeys];
     if (next === undefined) return;

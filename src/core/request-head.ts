@@ -17,7 +17,8 @@ export interface RequestHead extends MessageHead {
 export interface RequestRules {
   readonly clientAddress: ClientAddressRules;
   readonly readPath: ReadPath;
-  readonly unmatched: "reject" | "proxy";
+  /** `leave`: what is outside of all routes is none of the gateway's, whoever sends it. */
+  readonly unmatched: "reject" | "proxy" | "leave";
   readonly maxBodyBytes: number;
   readonly paths: BasePaths;
 }

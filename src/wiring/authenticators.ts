@@ -10,7 +10,7 @@ import { createFileLog } from "../telemetry/file-log.ts";
 import type { Logger } from "../telemetry/log.ts";
 
 /** Rejects with a FilesError. */
-export async function createAuthenticator({ auth }: Settings, log: Logger): Promise<Authenticator> {
+export async function createAuthenticator({ auth }: Pick<Settings, "auth">, log: Logger): Promise<Authenticator> {
   switch (auth.mode) {
     case "off":
       return offAuthenticator;

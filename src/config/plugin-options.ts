@@ -1,0 +1,124 @@
+// The options of the Fastify plugin: keys of the configuration file with the same names, rules and messages. Reports every
+// error, not only the first.
+import { resolve } from "node:path";
+import type { FieldKind } from "../core/fields.ts";
+import type { Policy } from "../core/policy.ts";
+import type { Settings } from "../core/settings.ts";
+import type { UpstreamSettings } from "../core/upstream.ts";
+import { type ConfigError, enumerate, renderConfigError, soundness, valueError } from "./config-error.ts";
+import { type Parsed, section } from "./definition.ts";
+import { pluginPairErrors } from "./pairs.ts";
+import { joinPath } from "./paths.ts";
+import { originOf, type Raw, type RawEntry, rawAt } from "./raw.ts";
+import { schema } from "./schema.ts";
+import { validateSection } from "./validate.ts";
+
+const { policies, auth, clientAddress, fields, routes, maxBodyBytes, timeouts, upstream, log } = schema.keys;
+const { url, tls, connectTimeout, responseTimeout, maxConnections } = upstream.keys;
+
+export const pluginOptions = section("The options of the Fastify plugin.", {
+  policies,
+  auth,
+  clientAddress,
+  fields,
+  routes: { ...routes, default: ["/"] },
+  maxBodyBytes,
+  timeouts: section(timeouts.description, { body: timeouts.keys.body }),
+  upstream: section(upstream.description, { url, tls, connectTimeout, responseTimeout, maxConnections }),
+  log: section(log.description, { access: log.keys.access }),
+});
+
+export interface PluginSettings extends Pick<Settings, "auth" | "clientAddress" | "routes" | "maxBodyBytes"> {
+  readonly policies: readonly [Policy];
+  readonly fields: readonly FieldKind[];
+  readonly timeouts: Pick<Settings["timeouts"], "bodyMs">;
+  /** Null: the app answers all requests itself. */
+  readonly upstream: PluginUpstream | null;
+  readonly log: Pick<Settings["log"], "access">;
+}
+
+export type PluginUpstream = Omit<UpstreamSettings, "addresses" | "healthCheck">;
+
+/** The options cannot be used. */
+export class OptionsError extends Error {
+  constructor(errors: readonly string[]) {
+    super(`The options of headgate are not valid:\n${errors.map((error) => `  ${error}`).join("\n")}`);
+    this.name = "OptionsError";
+  }
+}
+
+/** Relative paths of files start at the current folder. Throws an OptionsError. */
+export function parsePluginOptions(options: unknown): PluginSettings {
+  const errors: ConfigError[] = [];
+  const raw = rawOf(options, [], errors);
+  const { values, errors: invalid } = validateSection(pluginOptions, raw, (path) => resolve(path));
+  const known = new Set(errors.map(({ key }) => key));
+  errors.push(...[...invalid, ...nullErrors(raw)].filter(({ key }) => !known.has(key)), ...upstreamErrors(raw));
+  errors.push(...pluginPairErrors(values, raw, soundness(errors)));
+  if (errors.length > 0) throw new OptionsError(errors.map(renderConfigError));
+  return toSettings(values, raw);
+}
+
+function toSettings(values: Parsed<typeof pluginOptions>, raw: Raw): PluginSettings {
+  const [policy] = values.policies;
+  if (policy === undefined) throw new Error("the definition lets no list of policies be empty");
+  return { ...values, policies: [policy], upstream: hasUpstream(raw) ? values.upstream : null };
+}
+
+/** In YAML a section may be empty; here null would look as if it turned something off. */
+function nullErrors(raw: Raw): ConfigError[] {
+  return Object.entries(pluginOptions.keys).flatMap(([key, node]) => {
+    const written = rawAt(raw, [key]);
+    const isNull =
+      node.kind === "section" && key !== "upstream" && written?.kind === "scalar" && written.value === null;
+    return isNull ? [valueError(at, key, "null", `an object of ${enumerate(Object.keys(node.keys), "and")}`)] : [];
+  });
+}
+
+function hasUpstream(raw: Raw): boolean {
+  return rawAt(raw, ["upstream"])?.kind === "mapping";
+}
+
+/** The default URL is that of a demonstration: whoever wants an upstream names it. */
+function upstreamErrors(raw: Raw): ConfigError[] {
+  if (!hasUpstream(raw) || rawAt(raw, ["upstream", "url"]) !== undefined) return [];
+  return [valueError(originOf(raw, "upstream"), "upstream.url", "nothing", url.expected)];
+}
+
+const at = { kind: "options" } as const;
+const maxDepth = 10;
+
+/** Keys whose value is undefined are left out. What is no data (a function, a Date) is an error and counts as nothing. */
+function rawOf(value: unknown, path: readonly string[], errors: ConfigError[]): Raw {
+  switch (typeof value) {
+    case "string":
+    case "number":
+    case "boolean":
+      return { kind: "scalar", at, value };
+    case "object":
+      if (value === null) return { kind: "scalar", at, value };
+      if (path.length > maxDepth) break;
+      if (Array.isArray(value)) {
+        return { kind: "list", at, items: value.map((item, i) => rawOf(item, [...path, String(i)], errors)) };
+      }
+      if (isPlain(value)) return { kind: "mapping", at, entries: entriesOf(value, path, errors) };
+  }
+  errors.push(valueError(at, joinPath(path), nameOf(value), "a value that the configuration file can have as well"));
+  return { kind: "scalar", at, value: null };
+}
+
+function entriesOf(object: object, path: readonly string[], errors: ConfigError[]): RawEntry[] {
+  return Object.entries(object)
+    .filter(([, value]) => value !== undefined)
+    .map(([key, value]) => ({ key, keyAt: at, value: rawOf(value, [...path, key], errors) }));
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function nameOf(value: unknown): string {
+  if (typeof value !== "object" || value === null) return typeof value;
+  return isPlain(value) || Array.isArray(value) ? "values nested too deeply" : Object.prototype.toString.call(value);
+}

@@ -1,0 +1,120 @@
+// Begins an exchange for every request of the app, and answers what the app never sees: targets that its router cannot
+// read and bytes that are no request.
+import type { IncomingMessage } from "node:http";
+import type { Http2ServerRequest } from "node:http2";
+import type { Socket } from "node:net";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { type ClientAddressRules, type Peer, readPeer } from "../core/client-address.ts";
+import { maxFields } from "../core/head-bounds.ts";
+import { readHttp2Head } from "../core/http2-head.ts";
+import { type LocalReply, localReplies } from "../core/local-reply.ts";
+import type { RequestHead } from "../core/request-head.ts";
+import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
+import { replyToParseError } from "../transport/node/parse-error.ts";
+import { ClientSocket } from "./client-socket.ts";
+import { FastifyTransport, type TransportOwner } from "./fastify-transport.ts";
+
+export interface GateOptions {
+  readonly runtime: RuntimeRef;
+  /** For routes that the app has left out: they show the quota and are asked for nothing. */
+  readonly leftOut: RuntimeRef;
+  readonly clientAddress: ClientAddressRules;
+  readonly nowMs: () => number;
+}
+
+export class Gate implements TransportOwner {
+  isClosing = false;
+  readonly #options: GateOptions;
+  readonly #open = new Set<Exchange>();
+  readonly #clients = new WeakMap<Socket, ClientSocket>();
+  /** Requests whose client waits for a 100, which Node has not sent. */
+  readonly #awaiting = new WeakSet<IncomingMessage>();
+
+  constructor(options: GateOptions) {
+    this.#options = options;
+  }
+
+  /** Calls `proceed` if the request may go on, at once or later; otherwise answers it. */
+  begin(request: FastifyRequest, reply: FastifyReply, proceed: () => void): void {
+    const { leftOut, runtime } = this.#options;
+    const isLeftOut = request.routeOptions.config.headgate === false;
+    this.#begin(request, reply, isLeftOut ? leftOut : runtime, proceed);
+  }
+
+  /** Answers a request that the app's router cannot handle, if nothing else speaks against it. */
+  refuse(request: FastifyRequest, reply: FastifyReply, refusal: LocalReply): void {
+    // Its body is not wanted.
+    this.#awaiting.delete(request.raw);
+    const answer = (): void => FastifyTransport.of(reply.raw)?.exchange?.localReply(refusal);
+    this.#begin(request, reply, this.#options.runtime, answer);
+  }
+
+  /** Node leaves it to `begin` to tell the client of this request to continue. */
+  awaitContinue(raw: IncomingMessage): void {
+    this.#awaiting.add(raw);
+  }
+
+  /** Answers bytes that Node's parser refused, or breaks the connection. */
+  refuseBytes(error: Error, socket: Socket): void {
+    const reply = replyToParseError(error, socket.bytesRead);
+    if (reply === null) socket.destroy();
+    else this.#clientOf(socket).refuseBytes(reply);
+  }
+
+  refuseMethod(socket: Socket): void {
+    this.#clientOf(socket).refuseBytes(localReplies.unsupportedMethod);
+  }
+
+  onClose(exchange: Exchange): void {
+    this.#open.delete(exchange);
+  }
+
+  /** Ends what is under way: the app's connections are closed by now. */
+  end(): void {
+    for (const exchange of this.#open) exchange.abort();
+    this.#options.runtime.abortWaiting();
+  }
+
+  #begin({ raw }: FastifyRequest, reply: FastifyReply, runtime: RuntimeRef, proceed: () => void): void {
+    const isHttp2 = raw.httpVersionMajor === 2;
+    const client = isHttp2 ? null : this.#clientOf(raw.socket);
+    if (client?.isClosing) {
+      reply.hijack();
+      return;
+    }
+    const awaitsContinue = this.#awaiting.has(raw);
+    const transport = new FastifyTransport({ reply, client, awaitsContinue, proceed }, this);
+    const peer = client?.peer ?? this.#peerOf(raw.socket);
+    const exchange = new Exchange(this.#headOf(raw, peer), transport, runtime);
+    transport.exchange = exchange;
+    client?.begin(exchange);
+    this.#open.add(exchange);
+    if (exchange.head.rawHeaders.length > 2 * maxFields) exchange.reject(localReplies.headTooLarge);
+    else exchange.start();
+  }
+
+  #headOf(raw: IncomingMessage, peer: Peer): RequestHead {
+    const nowMs = this.#options.nowMs();
+    const { method = "", url: target = "", rawHeaders, httpVersion } = raw;
+    if (raw.httpVersionMajor !== 2) return { peer, rawHeaders, method, target, httpVersion, nowMs };
+    const { stream } = raw as unknown as Http2ServerRequest;
+    return { ...readHttp2Head(rawHeaders), peer, httpVersion: "2", endsWithHead: stream.endAfterHeaders, nowMs };
+  }
+
+  #clientOf(socket: Socket): ClientSocket {
+    const known = this.#clients.get(socket);
+    if (known !== undefined) return known;
+    const client = new ClientSocket(socket, this.#peerOf(socket), this.#options.runtime);
+    this.#clients.set(socket, client);
+    return client;
+  }
+
+  #peerOf({ remoteAddress }: Socket): Peer {
+    return readPeer(remoteAddress, this.#options.clientAddress);
+  }
+}
+
+/** The `forward` of the app's runtimes: the app handles the request. */
+export function handOver({ transport }: Exchange): void {
+  if (transport instanceof FastifyTransport) transport.proceed();
+}

@@ -1,0 +1,40 @@
+// What a Fastify app passes and gets, as types.
+import type { Exposition } from "../telemetry/exposition.ts";
+
+/** Keys of the configuration file: docs/configuration.md explains each. Durations and sizes are texts such as "60s". */
+export interface HeadgateOptions {
+  readonly policies?: readonly [
+    { readonly name?: string; readonly limit?: number; readonly window?: string; readonly maxClients?: number },
+  ];
+  readonly auth?: {
+    readonly mode?: "off" | "presence" | "tokens";
+    readonly realm?: string;
+    readonly tokensFile?: string | null;
+  };
+  readonly clientAddress?: {
+    readonly trustedProxies?: readonly string[];
+    readonly header?: "x-forwarded-for" | "forwarded";
+    readonly ipv6Prefix?: number;
+  };
+  readonly fields?: readonly ("standard" | "legacy" | "structured")[];
+  /** Path prefixes that are gated; the default is `["/"]`. What is outside of them is left to the app. */
+  readonly routes?: readonly string[];
+  readonly maxBodyBytes?: string | number;
+  readonly log?: { readonly access?: boolean };
+}
+
+/** The decoration of the app. */
+export interface Headgate {
+  /** The text of a scrape. `accept`: the Accept header, which chooses between OpenMetrics and Prometheus' own format. */
+  metrics(accept?: string): Promise<Exposition>;
+}
+
+declare module "fastify" {
+  interface FastifyInstance {
+    headgate: Headgate;
+  }
+  interface FastifyContextConfig {
+    /** `false` leaves the route out: it is neither limited nor asked for a token. */
+    headgate?: boolean;
+  }
+}

@@ -1,0 +1,92 @@
+// The wiring of the plugin: the gateway's own parts, made from the options.
+
+import { OptionsError, type PluginSettings } from "../config/plugin-options.ts";
+import { FilesError } from "../config/watched-files.ts";
+import type { Authenticator } from "../core/authenticator.ts";
+import type { Clock } from "../core/clock.ts";
+import { failureCode } from "../core/failure.ts";
+import { ResponseFields } from "../core/fields.ts";
+import { RuntimeRef } from "../exchange/exchange.ts";
+import { MemoryLimiter } from "../limits/memory-limiter.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
+import { createAuthenticator } from "../wiring/authenticators.ts";
+import { clientAddressRules, requestRules } from "../wiring/request-rules.ts";
+import { createRuntime } from "../wiring/runtime.ts";
+import { Gate, handOver } from "./gate.ts";
+
+export interface PartsOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly version: string;
+  readonly nodeVersion: string;
+  readonly clientConnections: () => number;
+  readonly authenticator?: Authenticator;
+}
+
+export interface Parts {
+  readonly gate: Gate;
+  readonly telemetry: Telemetry;
+  close(): void;
+}
+
+/** Rejects with an OptionsError if a file cannot be used. */
+export async function openParts(settings: PluginSettings, options: PartsOptions): Promise<Parts> {
+  const { clock, log } = options;
+  const clientAddress = clientAddressRules(settings, log);
+  const limiter = new MemoryLimiter(settings.policies[0]);
+  const authenticator = options.authenticator ?? (await createAuthenticator(settings, log).catch(rethrow));
+  const telemetry = createTelemetry({
+    ...options,
+    ...noUpstream,
+    accessLogEnabled: settings.log.access,
+    routes: settings.routes,
+    limiter,
+    tokens: () => authenticator.tokens(),
+    certificate: () => null,
+    droppedLogLines: () => 0,
+  });
+  const rules = requestRules(
+    { ...settings, basePath: "/", unmatched: "leave", upstream: { url: "http://app" } },
+    clientAddress,
+  );
+  const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
+  const runtimeParts = { rules, limiter, authenticator, fields, telemetry, clock, log, forward: handOver };
+  const runtime = new RuntimeRef(createRuntime(runtimeParts));
+  const outside = { ...rules, readPath: () => ({ kind: "unmatched" as const }) };
+  const leftOut = new RuntimeRef(createRuntime({ ...runtimeParts, rules: outside }));
+  const gate = new Gate({ runtime, leftOut, clientAddress, nowMs: clock.monotonicMs });
+  return {
+    gate,
+    telemetry,
+    close() {
+      gate.end();
+      authenticator.close();
+      telemetry.close();
+    },
+  };
+}
+
+const noUpstream = {
+  upstreamConnections: () => ({ active: 0, idle: 0, waiting: 0 }),
+  tunnels: () => ({ opening: 0, open: 0 }),
+  upstreamAddresses: () => ({
+    available: 0,
+    ejected: 0,
+    ejections: 0,
+    failovers: new Map(),
+    failedLookups: 0,
+    areCurrent: true,
+  }),
+};
+
+function rethrow(error: unknown): never {
+  if (!(error instanceof FilesError)) throw error;
+  throw new OptionsError(
+    error.errors.map((each) => {
+      if (each.kind === "unreadable") return `${each.key}: ${each.file}: cannot be read: ${failureCode(each.cause)}`;
+      const line = each.line === undefined ? "" : `:${each.line}`;
+      return `${each.key}: ${each.file}${line}: found ${each.found}, expected ${each.expected}`;
+    }),
+  );
+}

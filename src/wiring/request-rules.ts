@@ -1,0 +1,33 @@
+// What is known of requests before any arrives: whose forwarding header is believed, and which paths are limited.
+import type { ClientAddressRules } from "../core/client-address.ts";
+import type { RequestRules } from "../core/request-head.ts";
+import { createPathReader } from "../core/request-path.ts";
+import type { Settings } from "../core/settings.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { parseNetworks } from "./networks.ts";
+
+export function clientAddressRules(
+  { clientAddress }: Pick<Settings, "clientAddress">,
+  log: Logger,
+): ClientAddressRules {
+  const trustedProxies = parseNetworks(clientAddress.trustedProxies, (trustedProxy) => {
+    log.warn({ trustedProxy }, "every IPv4 address is trusted, so a client can choose who is charged");
+  });
+  return { header: clientAddress.header, trustedProxies, ipv6Prefix: clientAddress.ipv6Prefix };
+}
+
+export interface RequestSettings extends Pick<Settings, "routes" | "basePath" | "maxBodyBytes"> {
+  readonly unmatched: RequestRules["unmatched"];
+  readonly upstream: Pick<Settings["upstream"], "url">;
+}
+
+export function requestRules(settings: RequestSettings, clientAddress: ClientAddressRules): RequestRules {
+  const upstreamPath = new URL(settings.upstream.url).pathname;
+  return {
+    clientAddress,
+    readPath: createPathReader(settings.routes, settings.basePath),
+    unmatched: settings.unmatched,
+    maxBodyBytes: settings.maxBodyBytes,
+    paths: { own: settings.basePath, upstream: upstreamPath === "/" ? "/" : upstreamPath.replace(/\/$/, "") },
+  };
+}

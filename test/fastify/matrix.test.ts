@@ -1,0 +1,247 @@
+// As in test/exchange/matrix.test.ts, for the plugin: whenever the verdict is known and whatever happens to a request then,
+// its exchange ends once, is charged once, logged once and counted once.
+import type { Socket } from "node:net";
+import type { FastifyReply } from "fastify";
+import { describe, expect, test } from "vitest";
+import type { Authenticator, AuthOutcome } from "../../src/core/authenticator.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
+import type { RawConnection } from "../support/raw-connection.ts";
+import { request } from "../support/stage.ts";
+import { accessLines, startTestApp, type TestApp } from "./app.ts";
+
+const cleanup = useCleanup();
+
+const whens = ["at once", "later"] as const;
+type When = (typeof whens)[number];
+
+/** What the app does with a request: answers it, nothing, begins an answer and stops, or throws. */
+const handlers = {
+  answers: (reply: FastifyReply) => void reply.send("ok"),
+  holds: () => {},
+  begins: (reply: FastifyReply) => void reply.hijack().raw.writeHead(200, { "Content-Length": "10" }).write("half."),
+  throws: () => {
+    throw new Error("a bug of the app");
+  },
+} as const;
+
+interface Stage extends TestApp {
+  /** Requests whose token is being checked, or has been. */
+  readonly asked: () => number;
+  readonly atApp: () => number;
+  /** Ends the check of the token. */
+  readonly decide: () => void;
+  readonly client: RawConnection;
+}
+
+interface Options {
+  readonly handler?: keyof typeof handlers;
+  readonly outcome?: () => AuthOutcome;
+}
+
+async function stageOf(when: When, { handler = "answers", outcome = () => "accepted" }: Options = {}): Promise<Stage> {
+  let asked = 0;
+  let atApp = 0;
+  const decided = Promise.withResolvers<void>();
+  const authenticator: Authenticator = {
+    authenticate() {
+      asked += 1;
+      return when === "at once" ? outcome() : decided.promise.then(outcome);
+    },
+    tokens: () => null,
+    close: () => {},
+  };
+  const stage = await startTestApp(cleanup, {
+    authenticator,
+    routes: (app) =>
+      app.get("/x", (_request, reply) => {
+        atApp += 1;
+        return handlers[handler](reply);
+      }),
+  });
+  const client = stage.connect();
+  client.write(request("/x"));
+  await eventually("the token is checked", () => asked === 1);
+  return { ...stage, asked: () => asked, atApp: () => atApp, decide: () => decided.resolve(), client };
+}
+
+async function total({ app }: Stage, counter: string): Promise<number> {
+  const { body } = await app.headgate.metrics();
+  const samples = body.split("\n").filter((sample) => sample.startsWith(`${counter}{`));
+  return samples.reduce((sum, sample) => sum + Number(sample.slice(sample.lastIndexOf(" ") + 1)), 0);
+}
+
+/** It is over: told of once now, and once still when the app has closed. */
+async function expectOnce(stage: Stage, expected: object): Promise<void> {
+  await eventually("the exchange has ended", () => accessLines(stage).length > 0);
+  expect(await total(stage, "headgate_requests_total")).toBe(1);
+  expect(await total(stage, "headgate_decisions_total")).toBe(1);
+  expect(accessLines(stage)).toMatchObject([expected]);
+  await stage.app.close();
+  expect(accessLines(stage)).toHaveLength(1);
+}
+
+async function leave({ app, client }: Stage): Promise<void> {
+  client.destroy();
+  const connections = (): Promise<number> =>
+    new Promise((resolve) => app.server.getConnections((_error, count) => resolve(count)));
+  await eventually("the connection has closed", async () => (await connections()) === 0);
+}
+
+const charged = { decision: "admitted", remaining: 99 };
+
+describe.each(whens)("a verdict %s", (when) => {
+  const admitted = async (options: Options): Promise<Stage> => {
+    const stage = await stageOf(when, options);
+    stage.decide();
+    await eventually("the app has it", () => stage.atApp() === 1);
+    return stage;
+  };
+
+  test("is answered", async () => {
+    const stage = await admitted({});
+    expect(await stage.client.read()).toMatchObject({ status: 200, body: "ok" });
+    await expectOnce(stage, { status: 200, complete: true, problem: null, ...charged });
+  });
+
+  test("refuses", async () => {
+    const stage = await stageOf(when, { outcome: () => "invalid" });
+    stage.decide();
+    expect((await stage.client.read()).status).toBe(401);
+    await expectOnce(stage, { status: 401, complete: true, problem: "invalid_token", ...charged });
+    expect(stage.atApp()).toBe(0);
+  });
+
+  test("a step throws", async () => {
+    const stage = await stageOf(when, {
+      outcome: () => {
+        throw new Error("a bug");
+      },
+    });
+    stage.decide();
+    expect((await stage.client.read()).status).toBe(500);
+    await expectOnce(stage, { status: 500, problem: "internal", decision: "observed" });
+    expect(stage.lines.filter(({ msg }) => msg === "internal error")).toHaveLength(1);
+  });
+
+  test("the app throws", async () => {
+    const stage = await admitted({ handler: "throws" });
+    expect((await stage.client.read()).status).toBe(500);
+    await expectOnce(stage, { status: 500, complete: true, problem: null, ...charged });
+  });
+
+  test("the client leaves while the app works", async () => {
+    const stage = await admitted({ handler: "holds" });
+    await leave(stage);
+    await expectOnce(stage, { status: 0, complete: false, ...charged });
+  });
+
+  test("the client leaves in the middle of its answer", async () => {
+    const stage = await admitted({ handler: "begins" });
+    await stage.client.readHead();
+    await leave(stage);
+    await expectOnce(stage, { status: 200, complete: false, ...charged });
+  });
+
+  test("the client leaves after its answer", async () => {
+    const stage = await admitted({});
+    await stage.client.read();
+    await leave(stage);
+    await expectOnce(stage, { status: 200, complete: true, ...charged });
+  });
+
+  test.each([
+    ["while the app works", "holds", { status: 0, complete: false }],
+    ["in the middle of the answer", "begins", { status: 200, complete: false }],
+  ] as const)("the app closes, %s", async (_, handler, expected) => {
+    const stage = await admitted({ handler });
+    if (handler === "begins") await stage.client.readHead();
+    await stage.app.close();
+    expect(accessLines(stage)).toMatchObject([{ ...expected, ...charged }]);
+  });
+});
+
+describe("a verdict later", () => {
+  test("the client leaves before it", async () => {
+    const stage = await stageOf("later");
+    await leave(stage);
+    expect(accessLines(stage)).toEqual([]);
+    stage.decide();
+    await expectOnce(stage, { status: 0, complete: false, ...charged });
+    expect(stage.atApp()).toBe(0);
+  });
+
+  test("the app closes before it", async () => {
+    const stage = await stageOf("later");
+    await stage.app.close();
+    expect(accessLines(stage)).toMatchObject([{ complete: false }]);
+    stage.decide();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(accessLines(stage)).toHaveLength(1);
+    expect(stage.atApp()).toBe(0);
+  });
+
+  test("the app's own timeout answers before it: the connection ends, and the exchange once", async () => {
+    const decided = Promise.withResolvers<AuthOutcome>();
+    const stage = await startTestApp(cleanup, {
+      authenticator: { authenticate: () => decided.promise, tokens: () => null, close: () => {} },
+      routes: (app) => app.get("/x", { handlerTimeout: 20 }, async () => "never"),
+    });
+    const client = stage.connect();
+    client.write(request("/x"));
+    await client.closed;
+    decided.resolve("accepted");
+    await eventually("it is logged", () => accessLines(stage).length === 1);
+    expect(accessLines(stage)).toMatchObject([{ complete: false }]);
+  });
+});
+
+test("the answers behind one that is broken off are told of as well", async () => {
+  const stage = await startTestApp(cleanup, { routes: (app) => app.get("/x", () => {}) });
+  const client = stage.connect();
+  client.write(request("/x").repeat(3));
+  const { app } = stage;
+  await eventually("all have begun", () => stage.lines.filter(({ msg }) => msg === "incoming request").length === 3);
+  client.destroy();
+  await eventually("all have ended", () => accessLines(stage).length === 3);
+  expect(
+    accessLines(stage)
+      .map(({ complete, remaining }) => `${complete} ${remaining}`)
+      .sort(),
+  ).toEqual(["false 97", "false 98", "false 99"]);
+  await app.close();
+  expect(accessLines(stage)).toHaveLength(3);
+});
+
+test("while the app closes it serves what comes on an open connection, and ends that", async () => {
+  const held = Promise.withResolvers<void>();
+  const sockets: Socket[] = [];
+  const stage = await startTestApp(cleanup, {
+    server: { forceCloseConnections: false },
+    before: (app) => app.server.on("connection", (socket) => sockets.push(socket)),
+    routes: (app) => {
+      app.get("/held", async () => {
+        await held.promise;
+        return "held";
+      });
+      app.get("/x", async () => "ok");
+    },
+  });
+  const [busy, other] = [stage.connect(), stage.connect()];
+  busy.write(request("/held"));
+  // Its head has begun, so it is not idle.
+  other.write(request("/x").slice(0, -2));
+  await eventually("both are under way", () => sockets.length === 2 && sockets.every(({ bytesRead }) => bytesRead > 0));
+  await eventually("the app has one", () => stage.lines.some(({ msg }) => msg === "incoming request"));
+  const closed = stage.app.close();
+  await eventually("the app closes", () => !stage.app.server.listening);
+  other.write("\r\n");
+  const answer = await other.read();
+  expect(answer).toMatchObject({ status: 200, body: "ok" });
+  expect(answer.rawHeaders).toContain("close");
+  expect(answer.rawHeaders).toContain("RateLimit-Remaining");
+  held.resolve();
+  expect(await busy.read()).toMatchObject({ status: 200, body: "held" });
+  await closed;
+  expect(accessLines(stage)).toHaveLength(2);
+});

@@ -1,0 +1,143 @@
+// The options are held to the rules of the configuration file, with its messages: nothing wrong becomes a default.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fastify } from "fastify";
+import { expect, test } from "vitest";
+import { parsePluginOptions } from "../../src/config/plugin-options.ts";
+import { headgate } from "../../src/fastify/index.ts";
+import { digestOf } from "../auth/digest.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
+import { request } from "../support/stage.ts";
+import { startTestApp } from "./app.ts";
+
+const cleanup = useCleanup();
+
+/** The lines of the error. */
+function errorsOf(options: unknown): string[] {
+  try {
+    parsePluginOptions(options);
+    return [];
+  } catch (error) {
+    return (error as Error).message
+      .split("\n")
+      .slice(1)
+      .map((line) => line.trim());
+  }
+}
+
+test("without options there is the one policy of the specification, and a token is asked for", () => {
+  expect(parsePluginOptions({})).toMatchObject({
+    policies: [{ name: "per-ip", limit: 100, windowMs: 60_000 }],
+    auth: { mode: "presence" },
+    routes: ["/"],
+    fields: ["standard", "legacy"],
+    upstream: null,
+  });
+});
+
+test.each([
+  [{ policies: [{ limit: 0 }] }, "options: policies.0.limit: found 0, expected a whole number from 1 to 1000000"],
+  [
+    { policies: [{ window: 60 }] },
+    'options: policies.0.window: found 60, expected a duration with its unit, such as "60s"',
+  ],
+  [
+    { policies: [{ colour: 5 }] },
+    "options: policies.0.colour: unknown key; expected name, limit, window or maxClients",
+  ],
+  [
+    { policies: [] },
+    "options: policies: found an empty list, expected a list of exactly one policy (several are not supported yet)",
+  ],
+  [{ polices: [] }, 'options: polices: unknown key; did you mean "policies"?'],
+  [{ listen: { port: 80 } }, /^options: listen: unknown key; expected policies, auth, clientAddress, /],
+  [{ prefix: "/v1" }, /^options: prefix: unknown key/],
+  [
+    { auth: { mode: "jwt" } },
+    'options: auth.mode: found "jwt", expected off, presence or tokens (jwt is not supported yet)',
+  ],
+  [
+    { auth: { mode: "tokens" } },
+    "options: auth.tokensFile: found nothing, expected the path of a file, since auth.mode is tokens",
+  ],
+  [{ auth: null }, "options: auth: found null, expected an object of mode, realm and tokensFile"],
+  [
+    { clientAddress: { trustedProxies: "10.0.0.0/8" } },
+    /^options: clientAddress\.trustedProxies: found "10\.0\.0\.0\/8", expected a list/,
+  ],
+  [{ fields: ["structured"] }, /^options: fields: found \["structured"\], expected standard or legacy among them/],
+  [{ routes: ["/v1"] }, /^options: routes\.0: found "\/v1", expected a path that begins and ends with/],
+  [
+    { policies: () => [] },
+    "options: policies: found function, expected a value that the configuration file can have as well",
+  ],
+  [
+    { log: new Date(0) },
+    "options: log: found [object Date], expected a value that the configuration file can have as well",
+  ],
+  [{ maxBodyBytes: Number.NaN }, /^options: maxBodyBytes: found NaN, expected a size from 1B to 1TiB/],
+])("%j is refused in these words", (options, message) => {
+  const errors = errorsOf(options);
+  expect(errors).toHaveLength(1);
+  if (typeof message === "string") expect(errors[0]).toBe(message);
+  else expect(errors[0]).toMatch(message);
+});
+
+test("all errors are told at once", () => {
+  expect(errorsOf({ policies: [{ limit: -1, window: "1y" }], auth: { mode: "no" }, other: 1 })).toHaveLength(4);
+});
+
+test("an app with wrong options is never ready", async () => {
+  const app = fastify();
+  cleanup(() => app.close());
+  app.register(headgate, { policies: [{ limit: 0 }] });
+  await expect(app.ready()).rejects.toThrow("policies.0.limit: found 0");
+});
+
+test("an app has one gate", async () => {
+  const { app } = await startTestApp(cleanup, {
+    before: (app) => void app.register(headgate, {}),
+  }).catch((error: Error) => ({ app: error }));
+  expect(app).toMatchObject({ message: expect.stringContaining("registered with this app already") });
+});
+
+test("a route cannot say of headgate what is neither true nor false", async () => {
+  const app = fastify();
+  cleanup(() => app.close());
+  await app.register(headgate, {});
+  // @ts-expect-error: a program without types can write it.
+  expect(() => app.get("/x", { config: { headgate: "off" } }, async () => "ok")).toThrow(
+    "config.headgate of the route /x",
+  );
+});
+
+test("the tokens file is watched", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-"));
+  cleanup(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "tokens");
+  writeFileSync(file, `${digestOf("other")}\n`);
+  const { connect } = await startTestApp(cleanup, {
+    options: { policies: [{ limit: 10_000, maxClients: 10 }], auth: { mode: "tokens", tokensFile: file } },
+    routes: (app) => app.get("/x", async () => "ok"),
+  });
+  const client = connect();
+  const ask = async (): Promise<number> => {
+    client.write(request("/x"));
+    return (await client.read()).status;
+  };
+  expect(await ask()).toBe(401);
+  writeFileSync(file, `${digestOf("secret-token")}\n`);
+  await eventually("the new token passes", async () => (await ask()) === 200);
+});
+
+test.each([
+  ["missing", "/nowhere/tokens", "auth.tokensFile: /nowhere/tokens: cannot be read: ENOENT"],
+  ["not a list of digests", import.meta.filename, /auth\.tokensFile: .*options\.test\.ts:1: found /],
+])("a tokens file that is %s keeps the app from starting", async (_, tokensFile, message) => {
+  const app = fastify();
+  cleanup(() => app.close());
+  app.register(headgate, { auth: { mode: "tokens", tokensFile } });
+  await expect(app.ready()).rejects.toThrow(message);
+});
