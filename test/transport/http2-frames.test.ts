@@ -223,6 +223,22 @@ describe("bodies", () => {
     expect(one.of(frameTypes.headers, 1)).toHaveLength(1);
   });
 
+  test.each<[claim: string, fields: Fields]>([
+    ["HEAD without a token", [[":method", "HEAD"], ...pick(get(), ":method", "authorization")]],
+    ["HEAD under no route", [[":method", "HEAD"], ...pick(get("/none"), ":method")]],
+    ["OPTIONS *", [[":method", "OPTIONS"], ...pick(get("*"), ":method")]],
+  ])("%s is answered while its body is still to come, and the body is refused", async (_, fields) => {
+    const { client } = await start();
+    const one = client();
+    one.headers(1, fields, endHeaders);
+    expect(await one.ended(1)).toBe("whole");
+    await eventually("the rest is refused", () => one.of(frameTypes.rstStream, 1).length === 1);
+    expect(one.frames.filter(({ stream }) => stream === 1).map(({ type }) => type)).toEqual([
+      frameTypes.headers,
+      frameTypes.rstStream,
+    ]);
+  });
+
   test("a stream that is reset takes its request back from the upstream", async () => {
     const { client, upstream } = await startRaw(() => {});
     const one = client();

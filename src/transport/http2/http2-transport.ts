@@ -89,10 +89,13 @@ export class Http2Transport implements Transport {
     return null;
   }
 
-  /** The response is over: a client that is still sending need not go on (RFC 9113, 8.1). */
+  /**
+   * The response is over: a client that is still sending need not go on (RFC 9113, 8.1). A reset that is queued in the same
+   * turn as a head without a body would replace the head.
+   */
   refuseBody(): void {
     const isUnread = !this.body.endAfterHeaders && !this.body.readableEnded;
-    if (this.#stream.headersSent && isUnread) this.#stream.close(constants.NGHTTP2_NO_ERROR);
+    if (this.#stream.headersSent && isUnread) setImmediate(closeStream, this.#stream);
   }
 }
 
@@ -101,6 +104,10 @@ export class Http2Transport implements Transport {
  */
 export function isAnswered(stream: ServerHttp2Stream): boolean {
   return stream.headersSent && stream.writableFinished && stream.rstCode === constants.NGHTTP2_NO_ERROR;
+}
+
+function closeStream(stream: ServerHttp2Stream): void {
+  stream.close(constants.NGHTTP2_NO_ERROR);
 }
 
 function withoutLength(headers: HeaderList): string[] {
