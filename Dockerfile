@@ -31,7 +31,7 @@ COPY --from=build /headgate/dist ./dist
 # The list of its parts, for scanners (CycloneDX).
 COPY --from=build /headgate/sbom.cdx.json ./
 COPY package.json LICENSE ./
-COPY config ./config
+COPY config/headgate.yaml config/headgate.schema.json ./config/
 COPY deploy/image/health-check ./
 # Not the admin listener, which is on the container's loopback by default (HEADGATE_ADMIN_HOST).
 EXPOSE 8080

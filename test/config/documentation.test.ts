@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { configReference } from "../../src/config/reference.ts";
+import { configReference } from "../../config/source/reference.ts";
 
 test("the keys in docs/configuration.md are the definition's: run `npm run schema` after a change", () => {
   const page = readFileSync(new URL("../../docs/configuration.md", import.meta.url), "utf8");

@@ -8,7 +8,7 @@ const begin = "<!-- all keys: npm run schema -->\n";
 const end = "<!-- end of all keys -->";
 const page = new URL("../../docs/configuration.md", import.meta.url);
 
-writeFileSync(new URL("../../config/headgate.schema.json", import.meta.url), jsonSchemaText());
+writeFileSync(new URL("../headgate.schema.json", import.meta.url), jsonSchemaText());
 const text = readFileSync(page, "utf8");
 writeFileSync(
   page,

@@ -1,10 +1,10 @@
 // Generates the reference of all keys in docs/configuration.md: a table for each section with the environment variable,
 // the default, the accepted values and the meaning of each key.
-import type { Item, Leaf, List, Node } from "./definition.ts";
-import { variableName } from "./environment.ts";
-import { isListOfLeaves } from "./paths.ts";
-import { schema } from "./schema.ts";
-import { flow } from "./written.ts";
+import type { Item, Leaf, List, Node } from "../../src/config/definition.ts";
+import { variableName } from "../../src/config/environment.ts";
+import { isListOfLeaves } from "../../src/config/paths.ts";
+import { schema } from "../../src/config/schema.ts";
+import { flow } from "../../src/config/written.ts";
 
 export function configReference(): string {
   const nodes = Object.entries(schema.keys);
