@@ -1,22 +1,33 @@
-// What both ways to read HTTP/1 share: how a socket ends so that its last response is read, and how much may wait.
+// What both parsers of HTTP/1 share: closing a socket so that the client reads its last response, and bounds.
 import type { Socket } from "node:net";
+import { ignoreError } from "../core/failure.ts";
 
-/** How long bytes that nobody will read are taken in, so that the client gets to read the response (RFC 9112, 9.6). */
+/** The connection that a transport writes to. */
+export interface Http1Owner {
+  readonly socket: Socket;
+  readonly scheme: "http" | "https";
+  /** Whether the response to the current request is the last on this connection. */
+  readonly isLastRequest: boolean;
+  /** Is called when the response is complete and sent. */
+  endRequest(): void;
+}
+
+/** How long bytes are read and discarded after the last response, so that the client reads it (RFC 9112, 9.6). */
 const lingerMs = 2_000;
 
-/** How long a new connection is waited for before it is ended for being idle: a request follows at once. */
+/** How long a new connection is kept during a drain: its client is about to send a request. */
 export const firstRequestMs = 300;
 
-/** Beyond this nothing more is read until some of it has been answered. One read of the socket may be on top. */
+/** With so many bytes of requests waiting, the socket is not read. One read of the socket may exceed it. */
 export const maxWaitingBytes = 64 * 1024;
 
 /**
- * Ends a socket so that what was written is read, whatever the client still sends: a socket that is destroyed with
- * unread bytes resets the connection, and the reset can overtake the response.
+ * Ends a socket, and reads and discards what the client still sends: destroying a socket with unread bytes resets the
+ * connection, and the reset can overtake the response.
  */
 export function endAndLinger(socket: Socket): void {
-  // Node takes its own listener away when it hands a socket out (CONNECT); a reset would then end the process.
-  socket.on("error", ignoreReset);
+  // Node removes its own listener when it releases a socket (CONNECT).
+  socket.on("error", ignoreError);
   socket.end();
   readOn(socket);
   const timer = setTimeout(() => socket.destroy(), lingerMs);
@@ -24,15 +35,13 @@ export function endAndLinger(socket: Socket): void {
   socket.resume();
 }
 
-/** Keeps Node from reading on: it starts reading again after each response. */
+/** Stops reading, and keeps Node from resuming the socket after each response. */
 export function stopReading(socket: Socket): void {
   socket.pause();
   socket.resume = () => socket;
 }
 
-/** Undoes `stopReading`: the socket's own method again. */
+/** Undoes `stopReading`. */
 export function readOn(socket: Socket): void {
   Reflect.deleteProperty(socket, "resume");
 }
-
-export function ignoreReset(): void {}

@@ -1,5 +1,5 @@
-// A last response on a socket without a request: the bytes could not be parsed, the head took too long, or there are
-// too many connections. It carries the same fields as every other response, and the connection ends behind it.
+// Sends a last response on a socket without a request: the bytes could not be parsed, the head took too long, or there
+// are too many connections. The response has the same headers as every other, and the connection is closed after it.
 import type { Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
 import type { LocalReply } from "../core/local-reply.ts";
@@ -9,7 +9,8 @@ import { WholeReplyTransport } from "../exchange/whole-reply-transport.ts";
 import { endAndLinger } from "./http1-socket.ts";
 
 /**
- * Answers, and ends the connection. Returns the exchange, which may still wait for the quota; null: nobody is there.
+ * Replies and closes the connection. Returns the exchange, which may still wait for the quota; null: the socket is
+ * closed.
  */
 export function rejectOnSocket(socket: Socket, peer: Peer, reply: LocalReply, runtime: RuntimeRef): Exchange | null {
   if (!socket.writable) {

@@ -1,23 +1,23 @@
-// The ways to speak HTTP with clients, put together: a connection of HTTP/1 begins raw and is handed off to Node's
-// parser by the first packet that is not one simple request; a connection that agreed on HTTP/2 in its handshake speaks
-// that.
+// Opens connections with their transports: a connection of HTTP/1 begins raw, and its first packet that is not one
+// simple request hands it off to Node's parser; a connection that negotiated HTTP/2 in its TLS handshake uses that.
 import type { Server, Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
 import type { HeaderList } from "../core/header-list.ts";
 import type { LocalReply } from "../core/local-reply.ts";
 import type { AcceptedSocket, ConnectionOpener, ConnectionRegistry } from "../exchange/connection.ts";
 import { Http2Connection } from "./http2/http2-connection.ts";
-import { NodeHttp1Server, type NodeHttp1ServerOptions } from "./node/node-http1-server.ts";
+import { NodeHttp1Server } from "./node/node-http1-server.ts";
 import { RawHttp1Connection, type RawHttp1Options } from "./raw/raw-http1-connection.ts";
 import { rejectOnSocket } from "./socket-transport.ts";
+import type { TransportOptions } from "./transport-options.ts";
 
 export class Transports implements ConnectionOpener {
-  readonly #options: NodeHttp1ServerOptions;
+  readonly #options: TransportOptions;
   readonly #rawOptions: RawHttp1Options;
   readonly #connections: ConnectionRegistry;
   readonly #node: NodeHttp1Server;
 
-  constructor(options: NodeHttp1ServerOptions, connections: ConnectionRegistry) {
+  constructor(options: TransportOptions, connections: ConnectionRegistry) {
     this.#options = options;
     this.#connections = connections;
     this.#node = new NodeHttp1Server(options);
@@ -48,7 +48,7 @@ export class Transports implements ConnectionOpener {
   }
 }
 
-/** As Node's own responses say it. */
+/** The same headers as in Node's own responses. */
 function keepAliveHeaders(timeoutMs: number): HeaderList {
   const seconds = Math.floor(timeoutMs / 1000);
   return ["Connection", "keep-alive", ...(seconds > 0 ? ["Keep-Alive", `timeout=${seconds}`] : [])];

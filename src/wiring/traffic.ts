@@ -27,7 +27,6 @@ export function createTraffic(settings: Settings, parts: TrafficParts): TrafficL
   const transports = new Transports(
     {
       runtime,
-      nowMs: clock.monotonicMs,
       headTimeoutMs: timeouts.headMs,
       keepAliveTimeoutMs: timeouts.keepAliveMs,
       stallTimeoutMs: stallTimeoutMs(settings),

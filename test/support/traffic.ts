@@ -10,6 +10,7 @@ import { type Runtime, RuntimeRef } from "../../src/exchange/exchange.ts";
 import { ConnectionTable } from "../../src/listener/connection-table.ts";
 import { TrafficListener } from "../../src/listener/traffic-listener.ts";
 import { Http2Connection } from "../../src/transport/http2/http2-connection.ts";
+import type { TransportOptions } from "../../src/transport/transport-options.ts";
 import { Transports } from "../../src/transport/transports.ts";
 import { FakeClock } from "./clock.ts";
 
@@ -45,12 +46,15 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     ...runtime,
   });
   const times = { headTimeoutMs: 1_000, keepAliveTimeoutMs: 1_000, stallTimeoutMs: 1_000 };
-  const options = { ...times, runtime: ref, nowMs: clock.monotonicMs, maxRequests: 10 };
+  const options: TransportOptions = {
+    ...times,
+    runtime: ref,
+    maxRequests: 10,
+    upgradeProtocols: new Set(),
+    isDraining: () => listener.isDraining,
+  };
   const connections = new ConnectionTable(clock.monotonicMs);
-  const opener = new Transports(
-    { ...options, upgradeProtocols: new Set<string>(), isDraining: () => listener.isDraining },
-    connections,
-  );
+  const opener = new Transports(options, connections);
   const listener: TrafficListener = new TrafficListener(
     {
       proxyProtocol: false,

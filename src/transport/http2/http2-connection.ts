@@ -1,40 +1,31 @@
-// One HTTP/2 connection: its streams are requests like any other, each decided and charged by itself. Bounded in
-// streams at once, in requests, in resets, and in the time it may be without a stream; it ends with a GOAWAY that loses
-// no request.
+// One HTTP/2 connection. Each stream is a request, decided and charged by itself. Bounds the concurrent streams, the
+// requests, the resets, and the time without a stream. Ends with a GOAWAY, so that no request is lost.
 import { constants, performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import type { Peer } from "../../core/client-address.ts";
+import { ignoreError } from "../../core/failure.ts";
 import { maxFields, maxHeadBytes } from "../../core/head-bounds.ts";
 import type { HeaderList } from "../../core/header-list.ts";
 import { http2HeadBytes, readHttp2Head } from "../../core/http2-head.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import type { AcceptedSocket, ClientConnection } from "../../exchange/connection.ts";
-import { Exchange, type RuntimeRef } from "../../exchange/exchange.ts";
+import { Exchange } from "../../exchange/exchange.ts";
 import { Http2Lifetime } from "../../exchange/http2-lifetime.ts";
+import type { TransportOptions } from "../transport-options.ts";
 import { Http2Transport, isAnswered, ResponseAbortedError } from "./http2-transport.ts";
 import { ResetAllowance } from "./reset-allowance.ts";
 import { keepSessionOnStreamErrors } from "./stream-errors.ts";
 
-export interface Http2Options {
-  readonly runtime: RuntimeRef;
-  readonly nowMs: () => number;
-  readonly headTimeoutMs: number;
-  readonly keepAliveTimeoutMs: number;
-  /** How long nothing may move in either direction of a stream. */
-  readonly stallTimeoutMs: number;
-  readonly maxRequests: number;
-}
-
 const maxStreams = 100;
 
 const sessionOptions = {
-  // nghttp2 refuses streams beyond the bound itself, whether or not the client has agreed to it. Twice what is
-  // accepted: what is larger is reset without an answer, and what is not can be told that it is too large.
+  // nghttp2 refuses more streams even before the client has acknowledged the bound. It resets a stream with a larger
+  // head without a response, so it is given twice our bound: a client with a head between the two gets a 431.
   settings: { maxConcurrentStreams: maxStreams, maxHeaderListSize: 2 * maxHeadBytes, enablePush: false },
   maxHeaderListPairs: 2 * maxFields,
-  // Else a value with a blank around it is dropped, where the request has to be refused.
+  // Otherwise nghttp2 drops a header with a blank around its value, and the request must be refused instead.
   strictFieldWhitespaceValidation: false,
-  // What upstreams send twice is passed on twice.
+  // Otherwise Node refuses to send a header that the upstream repeats.
   strictSingleValueFields: false,
 };
 
@@ -42,31 +33,31 @@ export class Http2Connection implements ClientConnection {
   readonly socket: Socket;
   readonly tcp: Socket;
   readonly peer: Peer;
-  /** It has timers of its own; this is for the preface that never comes. */
+  /** For a connection without a preface; afterwards Http2Lifetime has timers of its own. */
   readonly idleTimeoutMs: number;
   onIdleChange: (isIdle: boolean) => void = () => {};
-  readonly #options: Http2Options;
+  readonly #options: TransportOptions;
   readonly #session: ServerHttp2Session;
   readonly #lifetime: Http2Lifetime;
   readonly #resets: ResetAllowance;
-  /** Streams that are open. */
+  /** The open streams. */
   readonly #open = new Map<ServerHttp2Stream, Http2Transport>();
   #requests = 0;
-  /** The client did what it may not: nothing more of it is looked at. */
+  /** The client exceeded its resets: its new streams are refused. */
   #isOver = false;
 
-  constructor({ socket, tcp, peer }: AcceptedSocket, options: Http2Options) {
+  constructor({ socket, tcp, peer }: AcceptedSocket, options: TransportOptions) {
     this.socket = socket;
     this.tcp = tcp;
     this.peer = peer;
     this.#options = options;
     this.idleTimeoutMs = options.keepAliveTimeoutMs + options.headTimeoutMs;
-    this.#resets = new ResetAllowance(options.nowMs);
+    this.#resets = new ResetAllowance(options.runtime.current.nowMs);
     this.#session = performServerHandshake(socket, sessionOptions);
     keepSessionOnStreamErrors(this.#session, this.#open);
     this.#session.on("stream", (stream, _head, _flags, rawHead) => this.#onStream(stream, rawHead));
-    // What a client did wrong it has been told by a GOAWAY; the end is told by the socket's "close".
-    this.#session.on("error", ignoreBreak);
+    // nghttp2 has sent a GOAWAY by now, and the socket's "close" follows.
+    this.#session.on("error", ignoreError);
     const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs } = options;
     this.#lifetime = new Http2Lifetime(this.#session, tcp, { firstMs, idleMs });
   }
@@ -85,19 +76,18 @@ export class Http2Connection implements ClientConnection {
   }
 
   #onStream(stream: ServerHttp2Stream, rawHead: HeaderList): void {
-    // A break is told by "close"; without a listener the error would end the process.
-    stream.on("error", ignoreBreak);
+    stream.on("error", ignoreError);
     if (this.#session.destroyed) return;
     if (this.#isOver) {
       stream.close(constants.NGHTTP2_REFUSED_STREAM);
       return;
     }
     const { peer } = this;
-    const { runtime, nowMs } = this.#options;
+    const { runtime } = this.#options;
     const isTooLarge = rawHead.length / 2 > maxFields || http2HeadBytes(rawHead) > maxHeadBytes;
     const { method, target, rawHeaders } = readHttp2Head(isTooLarge ? [] : rawHead);
     const endsWithHead = stream.endAfterHeaders;
-    const head = { peer, rawHeaders, method, target, httpVersion: "2", endsWithHead, nowMs: nowMs() };
+    const head = { peer, rawHeaders, method, target, httpVersion: "2", endsWithHead, nowMs: runtime.current.nowMs() };
     const transport = new Http2Transport(stream);
     const exchange = new Exchange(head, transport, runtime);
     transport.exchange = exchange;
@@ -119,7 +109,7 @@ export class Http2Connection implements ClientConnection {
     if (this.#requests >= this.#options.maxRequests) this.endWhenIdle();
   }
 
-  // Listeners of every stream, which is their `this`: one function each for all streams of a connection.
+  // The streams of a connection share these listeners and are their `this`, so that no closure is made for a request.
   readonly #onFinish = this.#listener((transport) => transport.refuseBody());
   readonly #onDrain = this.#listener((transport) => transport.exchange?.onDrain());
   readonly #onClose = this.#listener((_, stream) => this.#onStreamEnd(stream));
@@ -147,13 +137,11 @@ export class Http2Connection implements ClientConnection {
   }
 }
 
-function ignoreBreak(): void {}
-
 function cancelStream(this: ServerHttp2Stream): void {
   this.close(constants.NGHTTP2_CANCEL);
 }
 
-/** A client may reset without an error; what has come of the body would then end as if it were whole. */
+/** A client may reset without an error. Without this, an incomplete body would end as if it were complete. */
 function destroyStream(this: ServerHttp2Stream): void {
   this.destroy();
 }

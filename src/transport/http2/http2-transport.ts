@@ -1,11 +1,11 @@
-// A response on a stream of HTTP/2. A response that breaks resets the stream, and never ends it well-formed. Node
-// checks no byte of a header here: those that come from the upstream have been checked by the parser of its responses.
+// Sends a response on a stream of HTTP/2. An incomplete response resets the stream and never ends well-formed. Node
+// does not check headers here: those of the upstream have been checked by the response parser.
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { HeaderList } from "../../core/header-list.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Transport } from "../../exchange/transport.ts";
 
-/** The response ended before its end, which is not the client's doing. */
+/** The gateway aborted the response, so its reset does not count as one by the client. */
 export class ResponseAbortedError extends Error {
   constructor() {
     super("The response broke off.");
@@ -15,7 +15,7 @@ export class ResponseAbortedError extends Error {
 export class Http2Transport implements Transport {
   readonly body: ServerHttp2Stream;
   readonly scheme = "https";
-  /** HTTP/2 has no Upgrade, and its own way (RFC 8441) is not announced. */
+  /** HTTP/2 has no Upgrade, and extended CONNECT (RFC 8441) is not offered. */
   readonly isUpgrade = false;
   exchange: Exchange | null = null;
   readonly #stream: ServerHttp2Stream;
@@ -37,7 +37,7 @@ export class Http2Transport implements Transport {
     return this.#stream.writableEnded;
   }
 
-  /** The session keeps what it is given until the stream's window lets it go. */
+  /** The session keeps written bytes until the stream's window allows to send them. */
   get isFlushed(): boolean {
     return false;
   }
@@ -59,14 +59,14 @@ export class Http2Transport implements Transport {
 
   sendHead(status: number, _reason: string, headers: string[]): void {
     if (this.isGone) return;
-    // RFC 9110, 15.3.6: a response with this status has nothing behind its head, so no length may be promised.
+    // A 205 has no body, so no length may be announced (RFC 9110, 15.3.6).
     const head = status === 205 ? withoutLength(headers) : headers;
     this.#stream.respond([":status", `${status}`, ...head]);
-    // A response without a body is over with its head, before anyone could tell of its end.
+    // A response without a body has finished with its head, before a listener for its end could exist.
     if (this.#stream.writableFinished) this.refuseBody();
   }
 
-  /** Heads are never kept back. */
+  /** Does nothing, because heads are sent at once. */
   flushHead(): void {}
 
   write(piece: Buffer | string): boolean {
@@ -74,7 +74,8 @@ export class Http2Transport implements Transport {
   }
 
   /**
-   * An empty piece behind one that waits for the client's window is never told of as sent: the stream would not close.
+   * Without an empty piece: Node never reports one that waits for the client's window as sent, and the stream stays
+   * open.
    */
   end(last: string): void {
     if (last === "") this.#stream.end();
@@ -90,7 +91,7 @@ export class Http2Transport implements Transport {
   }
 
   /**
-   * The response is over: a client that is still sending need not go on (RFC 9113, 8.1). A reset that is queued in the same
+   * After the response: tells a client that is still sending to stop (RFC 9113, 8.1). A reset that is queued in the same
    * turn as a head without a body would replace the head.
    */
   refuseBody(): void {
@@ -100,7 +101,8 @@ export class Http2Transport implements Transport {
 }
 
 /**
- * Whole, as far as can be known: handed over to the session. The writing side of HEAD ends before there is a response.
+ * Returns whether the whole response has been given to the session, which is all that can be known. The writing side of
+ * a HEAD ends before there is a response.
  */
 export function isAnswered(stream: ServerHttp2Stream): boolean {
   return stream.headersSent && stream.writableFinished && stream.rstCode === constants.NGHTTP2_NO_ERROR;

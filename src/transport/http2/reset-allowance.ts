@@ -1,5 +1,5 @@
-// How often a client may take requests back (CVE-2023-44487): each costs the gateway more than it costs the client,
-// since the client never waits for an answer. Who leaves a page takes many back at once, but not again and again.
+// Bounds how often a client may reset streams (CVE-2023-44487): a reset request costs the gateway more than the client,
+// which never waits for a response. A browser that leaves a page resets many streams at once, but not continuously.
 
 const burst = 200;
 const perSecond = 20;
@@ -14,7 +14,7 @@ export class ResetAllowance {
     this.#sinceMs = nowMs();
   }
 
-  /** False if there have been too many. */
+  /** Counts a reset; false if there have been too many. */
   take(): boolean {
     const nowMs = this.#nowMs();
     this.#left = Math.min(burst, this.#left + ((nowMs - this.#sinceMs) / 1000) * perSecond) - 1;

@@ -1,25 +1,25 @@
-// Keeps a connection whose client broke the rules on one stream only (RFC 9113, 8.1.1). nghttp2 resets the stream of a
-// body that is longer than its content-length. Since version 1.70 (Node 26) it also reports the frame to Node, by the
-// code of an error of the connection, and Node then destroys the session with the streams of everybody else behind the
-// same proxy. So such an error waits until it shows whether nghttp2 has reset a stream for it. If it is one of the
-// connection, nghttp2 has said so by a GOAWAY of its own.
+// Keeps a connection open after an error of one stream (RFC 9113, 8.1.1). nghttp2 resets a stream whose body is longer
+// than its content-length. Since version 1.70 (Node 26) it also reports the frame to Node with the code of a connection
+// error, and Node destroys the session with all streams, which may belong to other clients behind the same proxy. So
+// the error is held until it is known whether nghttp2 reset a stream for it. For a connection error, nghttp2 has sent a
+// GOAWAY itself.
 import { constants, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 
 /** NGHTTP2_ERR_PROTO, which node:http2 has no name for. */
 const protocolErrno = -505;
 
-/** While the client reads too slowly for the reset to leave. */
+/** While the client reads too slowly for the reset to be sent. */
 const recheckMs = 50;
 const maxRechecks = 40;
 
-/** `open`: the streams of `session` that are open, now and later. */
+/** `open` always holds the open streams of `session`. */
 export function keepSessionOnStreamErrors(
   session: ServerHttp2Session,
   open: ReadonlyMap<ServerHttp2Stream, unknown>,
 ): void {
   const destroy = session.destroy.bind(session);
   const hold = (error: Error, code: number | undefined): void => {
-    // A stream that the client has reset itself has its code by now.
+    // A stream that the client itself reset has its code by now.
     const suspects = [...open.keys()].filter(({ rstCode }) => rstCode === constants.NGHTTP2_NO_ERROR);
     let rechecks = 0;
     const check = (): void => {
@@ -29,10 +29,10 @@ export function keepSessionOnStreamErrors(
       if (isWaiting && rechecks <= maxRechecks) setTimeout(check, recheckMs);
       else destroy(error, code);
     };
-    // What nghttp2 has to send leaves when it has read the packet.
+    // nghttp2 sends after it has read the whole packet.
     setImmediate(check);
   };
-  // Node's parser calls it by its name. If that ever changes, such an error ends the connection again.
+  // Node's parser calls this method by its name. If that changes, such an error ends the connection again.
   session.destroy = (error, code) => {
     const isDoubtful = error instanceof Error && "errno" in error && error.errno === protocolErrno;
     if (isDoubtful) hold(error, code);

@@ -1,6 +1,6 @@
-// One client connection that Node's parser reads: which request is under way, which ones wait, and how it ends.
-// Pipelined requests wait for each other, because Node hands them out all at once and RFC 9112, 9.3.2 allows that only
-// for safe methods.
+// One client connection that Node's parser reads: its current request, the queue of pipelined requests, and its end.
+// Pipelined requests are started one after the other, because Node delivers them all at once and RFC 9112, 9.3.2 allows
+// parallel processing only for safe methods.
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
@@ -13,19 +13,19 @@ import type { NodeHttp1Owner } from "./node-http1-transport.ts";
 import type { NodeResponse } from "./node-response.ts";
 import type { UpgradeRequest } from "./upgrade-request.ts";
 
-/** More than any client has use for; what waits is kept in memory. The last of them ends the connection. */
+/** Bounds the memory of the queue; clients pipeline fewer. The last of them ends the connection. */
 const maxPipelined = 100;
 
-/** What one read hands out beyond this is not kept. Only heads of very many very short headers get there. */
+/** Requests of one read beyond this are dropped. Only heads with very many very short headers reach it. */
 const maxKeptBytes = 4 * maxWaitingBytes;
 
-/** What a string of a head takes in memory besides its bytes. */
+/** Memory of a string besides its bytes. */
 const stringBytes = 32;
 
-/** An empty line, which some clients send behind a body (RFC 9112, 2.2): not the beginning of a head. */
+/** Some clients send an empty line after a body (RFC 9112, 2.2), which does not begin a head. */
 const emptyLineBytes = 2;
 
-/** A request in the order of its connection, or a reply to bytes that are no request. */
+/** A request, or a reply to bytes that are not a request. */
 export type QueuedRequest =
   | { readonly req: IncomingMessage; readonly response: NodeResponse; readonly upgrade: UpgradeRequest | null }
   | { readonly req: null; readonly reply: LocalReply };
@@ -33,11 +33,10 @@ export type QueuedRequest =
 export interface NodeHttp1Options {
   readonly maxRequests: number;
   readonly idleTimeoutMs: number;
-  /** How long a head may take. */
   readonly headTimeoutMs: number;
   /** True: every response from now on is the last on its connection. */
   readonly isDraining: () => boolean;
-  /** Begins a request, or sends a reply; nothing else of the connection is under way. */
+  /** Starts a request or sends a reply, while the connection has no other in progress. */
   readonly start: (connection: NodeHttp1Connection, queued: QueuedRequest) => void;
 }
 
@@ -47,19 +46,19 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
   readonly peer: Peer;
   readonly scheme: "http" | "https";
   onIdleChange: (isIdle: boolean) => void = () => {};
-  /** The request under way. */
+  /** The current exchange. */
   exchange: Exchange | null = null;
-  /** A last response is on its way: whatever else arrives is not a request any more. */
+  /** The last response has begun: bytes that are received now are ignored. */
   isClosing = false;
   readonly #options: NodeHttp1Options;
-  /** Bytes of a PROXY header, which the HTTP parser never saw. */
+  /** Bytes of a PROXY header, which the HTTP parser did not read. */
   readonly #headerBytes: number;
   #isBusy = false;
   #isFull = false;
   #requests = 0;
   #waiting: QueuedRequest[] = [];
   #waitingBytes = 0;
-  /** Bytes read when the last request ended: if there are more now, a head is on its way. */
+  /** `bytesRead` when the last request ended: if it has grown, a head has begun. */
   #bytesAtRest = 0;
   #endsWhenIdle = false;
   #unread: IncomingMessage | null = null;
@@ -72,7 +71,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
     this.#options = options;
     this.#headerBytes = headerBytes;
     this.#bytesAtRest = headerBytes;
-    // Node calls this when a last response is written, and would close the socket at once.
+    // Node calls this after the last response, and would close the socket at once.
     socket.destroySoon = () => {
       this.#unread?.removeAllListeners("data");
       this.#unread?.resume();
@@ -93,18 +92,18 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
     return this.exchange === null ? 0 : 1;
   }
 
-  /** Between two requests, or before the first. */
+  /** No request is in progress. */
   get isIdle(): boolean {
     return !this.#isBusy;
   }
 
-  /** It has had as many requests as one connection may, or more was pipelined than is kept. */
+  /** The connection has had its maximum of requests, more were pipelined than are kept, or the gateway drains. */
   get isLastRequest(): boolean {
     const { maxRequests, isDraining } = this.#options;
     return this.#requests >= maxRequests || (this.#isFull && this.#waiting.length === 0) || isDraining();
   }
 
-  /** Starts it now, or when everything before it has been answered, or never if too many wait (RFC 9112, 9.3.2). */
+  /** Starts it now, or after all before it (RFC 9112, 9.3.2), or drops it if too many wait. */
   enqueue(queued: QueuedRequest): void {
     if (!this.#isBusy) {
       this.#isBusy = true;
@@ -122,7 +121,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
     }
   }
 
-  /** Replies to bytes that are no request, in place of the last request that waits if they are in its body. */
+  /** Replies to bytes that are not a request. If they are in the body of the last waiting request, replaces that. */
   enqueueReply(reply: LocalReply): void {
     const last = this.#waiting.at(-1);
     if (last !== undefined && last.req?.complete === false) {
@@ -132,7 +131,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
     this.enqueue({ req: null, reply });
   }
 
-  /** Starts the next request, unless the response before was the last. */
+  /** Starts the next request, unless the connection is closing. */
   endRequest(): void {
     this.exchange = null;
     if (this.isClosing || !this.socket.writable) this.#waiting = [];
@@ -148,10 +147,10 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
     }
   }
 
-  /** A head that has begun is waited for, as long as one may take; so is a response that promised to stay. */
+  /** Waits for the current response, and for a head that has begun, as long as a head may take. */
   endWhenIdle(): void {
     this.#endsWhenIdle = true;
-    // A client that has just connected is about to send a request, and would take the end for a failure.
+    // A client that has just connected is about to send a request, and would treat the close as a failure.
     if (this.receivedBytes === 0) this.#after(firstRequestMs, () => this.#endIdle());
     else this.#endIdle();
   }
@@ -175,7 +174,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
     this.#options.start(this, queued);
   }
 
-  /** Before `next` starts: it may have a body that is still to come. */
+  /** Reads the socket again before `next` starts, because its body may not have been received. */
   #readOnAfter(next: QueuedRequest): void {
     const wasHeld = this.#waitingBytes >= maxWaitingBytes;
     this.#waitingBytes -= weight(next);
@@ -191,7 +190,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
       endAndLinger(socket);
       return;
     }
-    // Longer than it takes to notice a slow head, which is answered. What is left then sends empty lines.
+    // Longer than the timeout of a head, which gets a 408. A connection that is left then sends empty lines.
     const { headTimeoutMs } = this.#options;
     this.#after(headTimeoutMs + 1_000, () => this.isIdle && socket.writable && endAndLinger(socket));
   }

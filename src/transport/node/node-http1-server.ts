@@ -1,75 +1,62 @@
-// Node's HTTP server, set so that it answers nothing by itself and bounds what it reads: what it would say would lack
-// the fields. What it reports (requests, upgrades, bytes it cannot parse, heads that take too long) becomes exchanges.
+// Node's HTTP server without its own responses, which would lack the headers that every response carries, and with
+// bounds on what it reads. Its events (requests, upgrades, parse errors, slow heads) become exchanges.
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { Socket } from "node:net";
 import { maxFields, maxHeadBytes } from "../../core/head-bounds.ts";
 import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import { mayUpgrade } from "../../core/upgrade.ts";
 import type { AcceptedSocket } from "../../exchange/connection.ts";
-import { Exchange, type RuntimeRef } from "../../exchange/exchange.ts";
+import { Exchange } from "../../exchange/exchange.ts";
 import { rejectOnSocket } from "../socket-transport.ts";
+import type { TransportOptions } from "../transport-options.ts";
 import { NodeHttp1Connection, type QueuedRequest } from "./node-http1-connection.ts";
 import { NodeHttp1Transport } from "./node-http1-transport.ts";
 import { NodeResponse } from "./node-response.ts";
 import { replyToParseError } from "./parse-error.ts";
 import { UpgradeRequest } from "./upgrade-request.ts";
 
-export interface NodeHttp1ServerOptions {
-  readonly runtime: RuntimeRef;
-  readonly nowMs: () => number;
-  readonly headTimeoutMs: number;
-  readonly keepAliveTimeoutMs: number;
-  /** How long nothing may move in either direction while a request is answered. */
-  readonly stallTimeoutMs: number;
-  readonly maxRequests: number;
-  /** In lower case: what a connection may leave HTTP for. */
-  readonly upgradeProtocols: ReadonlySet<string>;
-  readonly isDraining: () => boolean;
-}
-
 export class NodeHttp1Server {
   readonly server: Server;
-  readonly #options: NodeHttp1ServerOptions;
+  readonly #options: TransportOptions;
   readonly #connections = new WeakMap<Socket, NodeHttp1Connection>();
-  /** Node's own, which read a socket. */
+  /** Node's own listeners, which read a socket. */
   readonly #readers: readonly ((socket: Socket) => void)[];
 
-  constructor(options: NodeHttp1ServerOptions) {
+  constructor(options: TransportOptions) {
     this.#options = options;
     this.server = createServer({
       ServerResponse: NodeResponse,
       maxHeaderSize: maxHeadBytes,
       headersTimeout: options.headTimeoutMs,
-      // The body's time is kept where the body is read: one total time would cut long uploads.
+      // The minimum rate of a body is enforced where the body is read; a total timeout would break long uploads.
       requestTimeout: 0,
       keepAliveTimeout: options.keepAliveTimeoutMs,
       connectionsCheckingInterval: Math.min(500, options.headTimeoutMs),
-      // Node would answer these by itself, without the fields.
+      // Otherwise Node would respond itself.
       requireHostHeader: false,
       noDelay: true,
       shouldUpgradeCallback: (req) => this.#shouldUpgrade(req),
     });
     this.server.maxHeadersCount = maxFields;
-    // A client that stops reading would hold its upstream connection for ever.
+    // Otherwise a client that stops reading would hold its upstream connection forever.
     this.server.timeout = options.stallTimeoutMs;
     const onRequest = (req: IncomingMessage, response: NodeResponse): void => this.#onRequest(req, response);
     this.server.on("request", onRequest).on("checkContinue", onRequest).on("checkExpectation", onRequest);
     this.server.on("upgrade", (req, _stream, head) => this.#onUpgrade(req, head));
     this.server.on("connect", (req) => this.#onConnect(req.socket));
     this.server.on("clientError", (error, stream) => this.#onClientError(error, stream as Socket));
-    // What the server accepts is for the listener to look at first.
+    // The traffic listener handles accepted connections first.
     this.#readers = this.server.listeners("connection") as ((socket: Socket) => void)[];
     this.server.removeAllListeners("connection");
   }
 
-  /** Reads requests from a socket from now on; `requests` have been answered on it. */
+  /** Takes a socket over; `requests` have been answered on it. */
   adopt(accepted: AcceptedSocket, requests: number): NodeHttp1Connection {
     const { maxRequests, headTimeoutMs, keepAliveTimeoutMs, isDraining } = this.#options;
     for (const read of this.#readers) read.call(this.server, accepted.socket);
     const connection = new NodeHttp1Connection(accepted, {
       maxRequests: maxRequests - requests,
-      // Node begins its time for an idle connection anew with every empty line, and has none for the lines: what has
-      // had the time of both is not going to ask for anything.
+      // Node restarts its idle timeout with every empty line, and has no timeout for such lines. This one covers both.
       idleTimeoutMs: keepAliveTimeoutMs + headTimeoutMs,
       headTimeoutMs,
       isDraining,
@@ -81,14 +68,12 @@ export class NodeHttp1Server {
 
   #onRequest(req: IncomingMessage, response: NodeResponse): void {
     const connection = this.#connections.get(req.socket);
-    // Bytes after a last response, and requests of a socket that is gone already.
+    // The request came after a last response, or its socket is closed.
     if (connection === undefined || connection.isClosing) return;
     connection.enqueue({ req, response, upgrade: null });
   }
 
-  /**
-   * Node takes the socket out of its own hands then, which a response that is still being written would not survive.
-   */
+  /** Accepts no upgrade during a response: Node releases the socket, which breaks a response that is being written. */
   #shouldUpgrade(req: IncomingMessage): boolean {
     const connection = this.#connections.get(req.socket);
     if (connection === undefined || !connection.isIdle || connection.isClosing) return false;
@@ -112,16 +97,17 @@ export class NodeHttp1Server {
       return;
     }
     const { req, response, upgrade } = queued;
+    const { runtime } = this.#options;
     const transport = new NodeHttp1Transport(req, response, connection, upgrade);
     const { rawHeaders, method = "", url: target = "", httpVersion } = req;
-    const head = { peer: connection.peer, rawHeaders, method, target, httpVersion, nowMs: this.#options.nowMs() };
-    const exchange = new Exchange(head, transport, this.#options.runtime);
+    const head = { peer: connection.peer, rawHeaders, method, target, httpVersion, nowMs: runtime.current.nowMs() };
+    const exchange = new Exchange(head, transport, runtime);
     transport.exchange = exchange;
     connection.exchange = exchange;
     exchange.start();
   };
 
-  /** The last response on this connection, unless it has had that already. */
+  /** Sends the last response on a connection, unless it has been sent. */
   #reply(connection: NodeHttp1Connection, reply: LocalReply): void {
     const { socket, peer } = connection;
     if (connection.isClosing) {
@@ -141,14 +127,13 @@ export class NodeHttp1Server {
       return;
     }
     const { exchange } = connection;
-    // The error is in this request's body: if that is on its way, it cannot be carried any further.
+    // The error is in the body of the current request, which cannot be forwarded any further.
     if (exchange?.hasBody && "complete" in exchange.body && !exchange.body.complete) exchange.cancel(reply);
-    // It is in what came after what is being answered. Behind a last response it is nobody's concern: a reset could
-    // overtake it.
+    // The error is in a later request. After a last response it is ignored, because a reset could overtake that.
     else if (!connection.isClosing && socket.writable) connection.enqueueReply(reply);
   }
 
-  /** CONNECT takes the socket out of Node's hands, which a response that is still being written does not survive. */
+  /** Refuses a CONNECT. Node releases the socket, which breaks a response that is still being written. */
   #onConnect(socket: Socket): void {
     const connection = this.#connections.get(socket);
     if (connection?.isIdle) this.#reply(connection, localReplies.unsupportedMethod);

@@ -1,25 +1,20 @@
-// A response of HTTP/1.1 through Node's own. The connection is closed exactly when the rest of a body would otherwise
-// be read as a request.
+// Sends a response of HTTP/1.1 through Node's. Closes the connection exactly if the rest of a body would otherwise be
+// read as a request.
 import { type IncomingMessage, STATUS_CODES } from "node:http";
-import type { Socket } from "node:net";
+import { ignoreError } from "../../core/failure.ts";
 import { type HeaderList, headerValue } from "../../core/header-list.ts";
 import { serializeHead } from "../../core/response-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { SwitchedConnection, Transport } from "../../exchange/transport.ts";
-import { ignoreBreak, type NodeResponse, type ResponseListener } from "./node-response.ts";
+import type { Http1Owner } from "../http1-socket.ts";
+import type { NodeResponse, ResponseListener } from "./node-response.ts";
 import type { UpgradeRequest } from "./upgrade-request.ts";
 
-/** What a transport needs of the connection that it writes to. */
-export interface NodeHttp1Owner {
-  readonly socket: Socket;
-  readonly scheme: "http" | "https";
-  /** The response to the request that is under way is the last on this connection. */
-  readonly isLastRequest: boolean;
-  /** The response being sent is the last; `unread` is a message whose body nobody will read. */
+export interface NodeHttp1Owner extends Http1Owner {
+  /** Closes the connection after the current response; the body of `unread` is discarded. */
   endAfterResponse(unread: IncomingMessage | null): void;
-  /** Breaks the connection, so that no client can take what it has read for the whole: a plain end could be one. */
+  /** Resets the connection: a normal close could be the end of the response. */
   reset(): void;
-  endRequest(): void;
 }
 
 const nothing = Buffer.alloc(0);
@@ -29,7 +24,7 @@ export class NodeHttp1Transport implements Transport, ResponseListener {
   exchange: Exchange | null = null;
   readonly #response: NodeResponse;
   readonly #owner: NodeHttp1Owner;
-  /** Set when the request asks for another protocol: its connection carries no further request. */
+  /** Set for an Upgrade; its connection has no further request. */
   readonly #upgrade: UpgradeRequest | null;
   #hasLength = false;
 
@@ -39,7 +34,7 @@ export class NodeHttp1Transport implements Transport, ResponseListener {
     this.#owner = owner;
     this.#upgrade = upgrade;
     response.tell(this);
-    req.on("error", ignoreBreak);
+    req.on("error", ignoreError);
   }
 
   get scheme(): "http" | "https" {
@@ -71,8 +66,8 @@ export class NodeHttp1Transport implements Transport, ResponseListener {
   }
 
   /**
-   * Past Node's response, which knows few of them and none of their headers as they came. They are out at once, so the
-   * response's own head cannot overtake them. HTTP/1.0 has none (RFC 9110, 15.2).
+   * Writes to the socket, because Node's response supports few statuses and changes headers. The response's head cannot
+   * overtake it, because it is written at once. HTTP/1.0 has no interim responses (RFC 9110, 15.2).
    */
   sendInterim(status: number, headers: HeaderList): void {
     if (this.body.httpVersion !== "1.1" || this.#response.headersSent) return;
@@ -81,7 +76,7 @@ export class NodeHttp1Transport implements Transport, ResponseListener {
 
   sendHead(status: number, reason: string, headers: string[], mustClose: boolean): void {
     const isUnread = this.exchange?.hasBody === true && !this.body.complete;
-    // Behind an Upgrade the parser leaves bytes of the same packet out, even if the upgrade is declined.
+    // After an Upgrade the parser skips bytes of the same packet, even if the upgrade is declined.
     const asksToLeave = this.exchange?.verdict.parsed.message.asksToLeave === true;
     const isLast = mustClose || isUnread || asksToLeave || this.#owner.isLastRequest;
     if (isLast) headers.push("Connection", "close");
@@ -91,8 +86,8 @@ export class NodeHttp1Transport implements Transport, ResponseListener {
   }
 
   /**
-   * Node sends a head with the first write; a response that has not begun its body yet must not keep its head back.
-   * Node's own flushHeaders would write the head as UTF-8, and bytes over 127 in a header would become two.
+   * Node sends the head with the first write, here of no bytes. Its own flushHeaders would write the head as UTF-8, in
+   * which a byte over 127 becomes two.
    */
   flushHead(): void {
     if (!this.#response.writableEnded) this.#response.write(nothing);
@@ -100,30 +95,27 @@ export class NodeHttp1Transport implements Transport, ResponseListener {
 
   write(piece: Buffer | string): boolean {
     const { socket } = this.#response;
-    // Node corks a socket that is not corked, and that until the next tick.
+    // Node would cork the socket until the next tick.
     socket?.cork();
     const mayGoOn = this.#response.write(piece, "latin1");
     socket?.uncork();
     return mayGoOn;
   }
 
-  /**
-   * Head and body as one text in one write: given a buffer, or left to itself, Node writes them and an empty end as a
-   * list, which costs the system and Node more.
-   */
+  /** Writes head and body as one text, because Node's list of head, body and an empty end costs more. */
   end(last: string): void {
-    // Without a length the end belongs to the text: it goes in chunks.
+    // Without a length the body is chunked, and the text and the last chunk are written together.
     if (this.#hasLength && last !== "") this.write(last);
     this.#response.end(this.#hasLength ? undefined : last, "latin1");
   }
 
   abort(): void {
-    // To a client without framing a plain end would be a well-formed one.
+    // To HTTP/1.0, which has no chunks, a normal close ends the response.
     if (this.body.httpVersion === "1.0") this.#owner.reset();
     this.#response.destroy();
   }
 
-  /** Past Node's response, which would make a message of it. */
+  /** Writes to the socket, because Node's response would add framing. */
   switchProtocols(headers: HeaderList): SwitchedConnection | null {
     const { socket } = this.#owner;
     const early = this.#upgrade?.release() ?? null;

@@ -1,5 +1,6 @@
-// Node's response, which tells its transport what becomes of it without a listener made for each request.
+// Node's response, which reports its events to its transport without a closure for each request.
 import { ServerResponse } from "node:http";
+import { ignoreError } from "../../core/failure.ts";
 
 export interface ResponseListener {
   /** The response has ended, or its connection has. */
@@ -14,8 +15,7 @@ export class NodeResponse extends ServerResponse {
     this.#listener = listener;
     this.once("close", this.#onClose);
     this.on("drain", this.#onDrain);
-    // A response that broke off is told by "close"; without a listener the error would end the process.
-    this.on("error", ignoreBreak);
+    this.on("error", ignoreError);
   }
 
   #onClose(): void {
@@ -26,5 +26,3 @@ export class NodeResponse extends ServerResponse {
     this.#listener?.onDrain();
   }
 }
-
-export function ignoreBreak(): void {}

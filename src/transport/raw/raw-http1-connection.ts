@@ -1,33 +1,26 @@
-// One client connection past Node's HTTP server, for as long as it brings simple requests, one after the other: reading
-// and answering them costs a fraction there. The first packet that is anything else is handed off to Node's parser as
-// it came, and with it the connection for good.
+// One client connection of HTTP/1 without Node's HTTP server, which would cost several times as much, for as long as it
+// sends simple requests one after the other. The first packet that is anything else is handed off unchanged to Node's
+// parser, together with the connection.
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { Peer } from "../../core/client-address.ts";
+import { ignoreError } from "../../core/failure.ts";
 import type { HeaderList } from "../../core/header-list.ts";
 import type { AcceptedSocket, ClientConnection } from "../../exchange/connection.ts";
-import { Exchange, type RuntimeRef } from "../../exchange/exchange.ts";
-import { endAndLinger, firstRequestMs, ignoreReset, maxWaitingBytes } from "../http1-socket.ts";
+import { Exchange } from "../../exchange/exchange.ts";
+import { endAndLinger, firstRequestMs, maxWaitingBytes } from "../http1-socket.ts";
+import type { TransportOptions } from "../transport-options.ts";
 import { type RawHttp1Owner, RawHttp1Transport } from "./raw-http1-transport.ts";
 import { readSimpleRequest } from "./simple-request.ts";
 
-export interface RawHttp1Options {
-  readonly runtime: RuntimeRef;
-  readonly nowMs: () => number;
-  readonly headTimeoutMs: number;
-  readonly keepAliveTimeoutMs: number;
-  /** At the end of each head that is not the last one. */
+export interface RawHttp1Options extends TransportOptions {
+  /** Sent with each response that is not the last one. */
   readonly keepAliveHeaders: HeaderList;
-  /** How long nothing may move in either direction while a request is answered. */
-  readonly stallTimeoutMs: number;
-  readonly maxRequests: number;
-  /** True: every response from now on is the last on its connection. */
-  readonly isDraining: () => boolean;
-  /** Takes the socket over, as if nothing of what it holds had been read; `requests` have been answered on it. */
+  /** Takes the socket over with all unhandled bytes in it; `requests` have been answered on it. */
   readonly handOff: (connection: RawHttp1Connection, accepted: AcceptedSocket, requests: number) => void;
 }
 
-/** Clients are told of a second less, so that their next request does not meet the close. */
+/** The announced timeout is shorter by this, so that no request is sent while the connection is closed. */
 const keepAliveGraceMs = 1_000;
 
 export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
@@ -43,7 +36,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   #requests = 0;
   #asksToClose = false;
   #endsWhenIdle = false;
-  /** What came while a request was being answered. */
+  /** Bytes that were received during a request. */
   #next: Buffer[] = [];
   #nextBytes = 0;
   #firstRequestTimer: NodeJS.Timeout | null = null;
@@ -58,7 +51,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     this.#transport = new RawHttp1Transport(this);
     socket.setTimeout(options.stallTimeoutMs);
     socket.on("timeout", this.#onStall).on("drain", this.#onDrain);
-    socket.on("data", this.#onData).on("end", this.#onEnd).on("error", ignoreReset).on("close", this.#onClose);
+    socket.on("data", this.#onData).on("end", this.#onEnd).on("error", ignoreError).on("close", this.#onClose);
   }
 
   get activeCount(): number {
@@ -85,7 +78,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   endWhenIdle(): void {
     this.#endsWhenIdle = true;
     if (this.#isBusy) return;
-    // A client that has just connected is about to send a request, and would take the end for a failure.
+    // A client that has just connected is about to send a request, and would treat the close as a failure.
     if (this.#requests > 0) this.#end();
     else this.#firstRequestTimer = setTimeout(() => this.#isBusy || this.#end(), firstRequestMs);
   }
@@ -95,7 +88,6 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     this.#transport.exchange?.abort();
   }
 
-  /** A request is being decided or answered. */
   get #isBusy(): boolean {
     return this.#transport.exchange !== null;
   }
@@ -112,8 +104,8 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
       return;
     }
     const { rawHeaders, method, target, body, isLast } = request;
-    const { runtime, nowMs } = this.#options;
-    const head = { peer: this.peer, rawHeaders, method, target, httpVersion: "1.1", nowMs: nowMs() };
+    const { runtime } = this.#options;
+    const head = { peer: this.peer, rawHeaders, method, target, httpVersion: "1.1", nowMs: runtime.current.nowMs() };
     const exchange = new Exchange(head, this.#transport, runtime);
     this.#requests += 1;
     this.#asksToClose = isLast;
@@ -125,7 +117,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   #handOff(packet: Buffer): void {
     const { socket, tcp, peer } = this;
     this.#releaseSocket();
-    // So that nothing flows while nobody listens.
+    // Without a listener, flowing data would be lost.
     socket.pause();
     socket.unshift(packet);
     const accepted = { socket, tcp, peer, headerBytes: socket.bytesRead - packet.length };
@@ -138,14 +130,14 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     if (this.#firstRequestTimer !== null) clearTimeout(this.#firstRequestTimer);
     socket.setTimeout(0);
     socket.off("timeout", this.#onStall).off("drain", this.#onDrain);
-    socket.off("data", this.#onData).off("end", this.#onEnd).off("error", ignoreReset).off("close", this.#onClose);
+    socket.off("data", this.#onData).off("end", this.#onEnd).off("error", ignoreError).off("close", this.#onClose);
   }
 
   readonly #onData = (bytes: Buffer): void => {
-    // Behind a last response they belong to nothing.
+    // Bytes after a last response are ignored.
     if (this.isClosing) return;
     if (!this.#isBusy) {
-      // Empty lines, which some clients send behind a body (RFC 9112, 2.2), do not begin a head that is timed.
+      // Some clients send empty lines after a body (RFC 9112, 2.2), which must not start the timeout of a head.
       if (this.#requests === 0 || !isEmptyLines(bytes)) this.#begin(bytes);
       return;
     }
@@ -154,7 +146,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     if (this.#nextBytes >= maxWaitingBytes) this.socket.pause();
   };
 
-  /** As everywhere: a client that closes its sending side before the response counts as gone. */
+  /** As in all transports, a client that closes its sending side before the response has left. */
   readonly #onEnd = (): void => {
     if (this.#isBusy) this.socket.destroy();
     else if (!this.isClosing) this.socket.end();

@@ -1,25 +1,19 @@
-// The responses of a raw HTTP/1.1 connection, one after the other. Head, framing and body are written as text of our
-// own making: what Node's response would check has been checked where the headers come from, by the parser of the
-// upstream's responses. One object serves all requests of a connection.
+// Writes the responses of a raw HTTP/1.1 connection, one after the other. Head, framing and body are written as text.
+// The checks of Node's response are not needed, because the response parser has checked the upstream's headers. One
+// object serves all requests of a connection, so that a request allocates none.
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { type HeaderList, headerValue } from "../../core/header-list.ts";
 import { serializeHead } from "../../core/response-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Transport } from "../../exchange/transport.ts";
+import type { Http1Owner } from "../http1-socket.ts";
 
-/** What a transport needs of the connection that it writes to. */
-export interface RawHttp1Owner {
-  readonly socket: Socket;
-  readonly scheme: "http" | "https";
-  /** At the end of each head that is not the last one. */
+export interface RawHttp1Owner extends Http1Owner {
+  /** Sent with each response that is not the last one. */
   readonly keepAliveHeaders: HeaderList;
-  /** The response to the request that is under way is the last on this connection. */
-  readonly isLastRequest: boolean;
-  /** Set when a head has said so. */
+  /** Set when a head has announced that the connection closes. */
   isClosing: boolean;
-  /** The response is whole and has left. */
-  endRequest(): void;
 }
 
 const closeHeaders: HeaderList = ["Connection", "close"];
@@ -31,13 +25,12 @@ export class RawHttp1Transport implements Transport {
   body: Buffer = noBody;
   readonly #owner: RawHttp1Owner;
   readonly #socket: Socket;
-  /** The request under way. */
   exchange: Exchange | null = null;
-  /** Until it is written. */
+  /** The head until it is written. */
   #head = "";
   #isHeadWritten = false;
   #isChunked = false;
-  /** The response to a HEAD, and some statuses, end with the head (RFC 9112, 6.3). */
+  /** The response to a HEAD, and one with status 204 or 304, has no body (RFC 9112, 6.3). */
   #endsWithHead = false;
   #isEnded = false;
 
@@ -74,7 +67,7 @@ export class RawHttp1Transport implements Transport {
     return this.#socket.writableLength === 0;
   }
 
-  /** Does nothing: a request that waits for it is read by Node's parser. */
+  /** Does nothing, because Node's parser reads the requests with Expect. */
   sendContinue(): void {}
 
   sendInterim(status: number, headers: HeaderList): void {
@@ -124,7 +117,7 @@ export class RawHttp1Transport implements Transport {
     if (this.#isChunked) text += last === "" ? lastChunk : `${last.length.toString(16)}\r\n${last}\r\n${lastChunk}`;
     else if (!this.#endsWithHead) text += last;
     if (text !== "") socket.write(text, "latin1");
-    // The kernel has it, as a rule; else it is known to have left when what is written behind it has.
+    // Usually the kernel has taken it. Otherwise an empty write reports when it has.
     if (socket.writableLength === 0) this.#finish();
     else socket.write("", "latin1", this.#onFlushed);
   }
@@ -137,7 +130,7 @@ export class RawHttp1Transport implements Transport {
     return null;
   }
 
-  /** From here on the head is out. */
+  /** Returns the head, which counts as sent from now on. */
   #takeHead(): string {
     const head = this.#head;
     this.#head = "";
@@ -151,7 +144,7 @@ export class RawHttp1Transport implements Transport {
 
   #finish(): void {
     const { exchange } = this;
-    // The client has left in the meantime.
+    // Null: the client has left in the meantime.
     if (exchange === null) return;
     this.exchange = null;
     exchange.finished();

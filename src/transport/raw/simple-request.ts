@@ -1,23 +1,23 @@
-// Reads a packet as one whole request that cannot be read in two ways: a known method, an origin-form target without a
-// doubtful character, HTTP/1.1, fields of visible ASCII, a body no longer and no shorter than its one Content-Length.
-// Whatever is anything else is not refused here but left to Node's parser, together with all that its connection sends.
+// Parses a packet as one complete request with a single interpretation: a known method, an origin-form target without
+// doubtful characters, HTTP/1.1, headers of visible ASCII, and a body of exactly its one Content-Length. Any other
+// packet is not refused here but left to Node's parser.
 import { trimBlanks } from "../../core/blanks.ts";
 import { maxFields, maxHeadBytes } from "../../core/head-bounds.ts";
 import type { MessageHead } from "../../core/message-check.ts";
 
 export interface SimpleRequest extends Pick<MessageHead, "method" | "target" | "rawHeaders"> {
   readonly body: Buffer;
-  /** The client wants the connection to end with the answer. */
+  /** The client asks to close the connection after the response. */
   readonly isLast: boolean;
 }
 
-// Linear in the head's length: no character can be taken by two neighbouring parts.
+// Takes linear time: no character matches two adjacent parts.
 const head =
   /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) (\/[A-Za-z0-9\-._~!$&'()*+,;=:@%/?]*) HTTP\/1\.1\r\n(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e]*\r\n)+\r\n/;
 
 const requestLineEnd = " HTTP/1.1\r\n".length;
 
-/** Null if it is not simple. */
+/** Returns null if the packet is not a simple request. */
 export function readSimpleRequest(packet: Buffer): SimpleRequest | null {
   const text = packet.toString("latin1", 0, Math.min(packet.length, maxHeadBytes));
   const match = head.exec(text);
@@ -32,7 +32,7 @@ export function readSimpleRequest(packet: Buffer): SimpleRequest | null {
   return { method, target, rawHeaders, body: packet.subarray(headBytes), isLast };
 }
 
-/** The bytes of the body are NaN if a field asks for more than one request and its answer. */
+/** `bodyBytes` is NaN if a header makes the request other than simple. */
 function readFields(text: string, from: number, to: number) {
   const rawHeaders: string[] = [];
   let bodyBytes = -1;
@@ -61,9 +61,7 @@ function readFields(text: string, from: number, to: number) {
   return { rawHeaders, bodyBytes: Math.max(0, bodyBytes), isLast: connection === "close" };
 }
 
-/**
- * Fields that Node's parser acts on, in lower case; null for all others. By length first: most names are none of these.
- */
+/** Returns the name of a header that Node's parser acts on, in lower case; null for others, mostly by their length. */
 function specialName(name: string): string | null {
   const { length } = name;
   if (length !== 6 && length !== 7 && length !== 10 && length !== 14 && length !== 16 && length !== 17) return null;
