@@ -80,7 +80,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   });
   open.defer(() => admin.close());
   const extAuth = await openExtAuth();
-  const address = await traffic.listen(settings.listen.host, settings.listen.port).catch(async (error) => {
+  const address = await traffic.listen(settings.listen).catch(async (error) => {
     await extAuth.drain(0);
     throw new ListenError("traffic", settings.listen, error);
   });

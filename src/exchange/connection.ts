@@ -1,5 +1,5 @@
-// A client's connection, as the listener has it: accepted, counted, idle or busy, ended. What it speaks is known to its
-// transport alone.
+// A client's connection as the listener handles it, independent of its protocol: accepted, counted, idle or busy,
+// closed.
 import type { Server, Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
 import type { LocalReply } from "../core/local-reply.ts";
@@ -10,38 +10,38 @@ export interface AcceptedSocket {
   /** The TCP connection beneath it; the same one without TLS. */
   readonly tcp: Socket;
   readonly peer: Peer;
-  /** Bytes read from `socket` that are no HTTP. */
+  /** Bytes that were read from `socket` before the first byte of HTTP. */
   readonly headerBytes: number;
 }
 
 export interface ClientConnection {
   readonly socket: Socket;
   readonly tcp: Socket;
-  /** How long it may be without a request. */
+  /** Maximum time without a request. */
   readonly idleTimeoutMs: number;
-  /** Requests that are being decided or answered. */
+  /** Requests in progress. */
   readonly activeCount: number;
-  /** Set by the listener; called with false when a first request begins and with true when the last one is over. */
+  /** Set by the listener; called with false when the first request begins and with true when the last one has ended. */
   onIdleChange: (isIdle: boolean) => void;
-  /** Ends it now if no request is under way, else behind what is. */
+  /** Closes the connection after the requests in progress. */
   endWhenIdle(): void;
-  /** Closes it now; the exchanges on it are over when this returns. */
+  /** Closes the connection at once. Its exchanges have ended when this returns. */
   abort(): void;
 }
 
-/** The connections that are open, as a transport has to tell of them. */
+/** The open connections. */
 export interface ConnectionRegistry {
   add(connection: ClientConnection): void;
-  /** Forgets a connection whose socket another one is about to take over. */
+  /** Removes a connection whose socket another one takes over. */
   remove(connection: ClientConnection): void;
 }
 
-/** Makes connections of accepted sockets, by what they speak. */
+/** Opens connections on accepted sockets. */
 export interface ConnectionOpener {
-  /** The server that listens. */
+  /** Listens for connections and does not handle them. */
   readonly server: Server;
   openHttp1(accepted: AcceptedSocket): void;
   openHttp2(accepted: AcceptedSocket): void;
-  /** Answers on a plain socket that is no connection of ours, and ends it. */
+  /** Replies on a plain socket without a connection, and closes it. */
   reject(socket: Socket, peer: Peer, reply: LocalReply): void;
 }

@@ -1,5 +1,5 @@
-// One request and its response, whatever carries them: the one state machine for raw sockets, Node's HTTP/1, HTTP/2, an
-// ingress' checks and Fastify. Every response gets its fields here, and every exchange ends here, once: it is charged
+// One request and its response: the state machine for all transports (raw sockets, Node's HTTP/1, HTTP/2, an ingress'
+// checks, Fastify). Every response gets its headers here, and every exchange ends here exactly once: it is charged
 // once, logged once and counted once, however it ends.
 //
 //   start() ─► deciding ──verdict──► forwarding ──respond(), localReply()──► responding ──finished()──► ended
@@ -9,31 +9,30 @@
 import type { Readable } from "node:stream";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import type { ResponseFields } from "../core/fields.ts";
-import type { HeaderList } from "../core/header-list.ts";
 import { isFramingDoubtful, type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { Decision } from "../core/policy.ts";
 import { type RequestHead, unchargedVerdict, type Verdict } from "../core/request-head.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 import type { SwitchedConnection, Transport } from "./transport.ts";
 
-/** Everything that is configured, as one snapshot. An exchange uses one Runtime from its beginning to its end. */
+/** A snapshot of everything that is configured. An exchange uses one Runtime from its beginning to its end. */
 export interface Runtime {
   readonly source: RequestSource;
   readonly fields: ResponseFields;
   readonly nowMs: () => number;
   readonly requestId: (head: RequestHead) => string;
   readonly decide: (head: RequestHead) => Verdict | Promise<Verdict>;
-  /** Returns the quota of `client` as it is now, without charging it. */
+  /** Returns the quota of `client` without charging it. */
   readonly peekQuota: (client: string) => Decision | Promise<Decision>;
-  /** Carries an admitted request on; has it answered through the exchange. */
+  /** Forwards an admitted request, and passes its response to the exchange. */
   readonly forward: (exchange: Exchange) => void;
-  /** Is called once for each exchange. `path` is that of the request's target, as it came. */
+  /** Called once for each exchange. `path` is the unchanged path of the request's target. */
   readonly onEnd: (record: ExchangeRecord, path: string) => void;
-  /** Is called for bugs. */
+  /** Called for bugs. */
   readonly onFailure: (error: unknown) => void;
 }
 
-/** Holds the Runtime that new exchanges use, and knows the exchanges whose verdict is awaited. */
+/** Holds the Runtime for new exchanges, and the exchanges whose verdict is awaited. */
 export class RuntimeRef {
   readonly current: Runtime;
   readonly waiting = new Set<Exchange>();
@@ -42,19 +41,19 @@ export class RuntimeRef {
     this.current = current;
   }
 
-  /** Breaks off what still waits for a verdict: its connection may be gone already. */
+  /** Aborts the exchanges without a verdict, whose connections may be closed already. */
   abortWaiting(): void {
     for (const exchange of this.waiting) exchange.abort();
   }
 }
 
-/** Whoever carries an admitted request on. */
+/** Implemented by what forwards an admitted request. */
 export interface ExchangeListener {
-  /** What was written to the client has left, and more may follow. */
+  /** The client has taken what was written, so more may be written. */
   onDrain(): void;
-  /** The exchange is over: the client has left, or has been answered. */
+  /** The exchange has ended: the client has left, or its response is complete. */
   onExchangeEnd(): void;
-  /** Replies to the client and takes the request back, unless it is over. */
+  /** Replies to the client and cancels the request, unless it has ended. */
   cancel(reply: LocalReply): void;
 }
 
@@ -62,12 +61,12 @@ type State = "deciding" | "forwarding" | "responding" | "ended";
 
 export class Exchange extends RecordedExchange {
   readonly transport: Transport;
-  /** Set by whoever carries the request on, for as long as it does. */
+  /** Set while the request is forwarded. */
   listener: ExchangeListener | null = null;
   readonly #runtime: Runtime;
   readonly #waiting: Set<Exchange>;
   #state: State = "deciding";
-  /** What to reply once the verdict is known. */
+  /** The reply to send once the verdict is known. */
   #canceledWith: LocalReply | null = null;
 
   constructor(head: RequestHead, transport: Transport, { current, waiting }: RuntimeRef) {
@@ -77,7 +76,7 @@ export class Exchange extends RecordedExchange {
     this.#waiting = waiting;
   }
 
-  /** Decides about the request and acts on the verdict, now or when it is known. */
+  /** Decides about the request, and acts on the verdict now or when it is known. */
   start(): void {
     try {
       this.id = this.#runtime.requestId(this.head);
@@ -89,7 +88,7 @@ export class Exchange extends RecordedExchange {
     }
   }
 
-  /** In place of `start`: answers what could not be read as a request. Shows the quota without spending it. */
+  /** Replaces `start` if the request could not be parsed: replies and shows the quota without charging it. */
   reject(reply: LocalReply): void {
     try {
       this.id = this.#runtime.requestId(this.head);
@@ -99,8 +98,8 @@ export class Exchange extends RecordedExchange {
     }
   }
 
-  /** Sends the head of the upstream's response. `retryAfter`: what an upstream's 429 asks for. */
-  respond(status: number, reason: string, headers: string[], retryAfter: HeaderList): void {
+  /** Sends the head of the upstream's response. `retryAfter`: the values of an upstream's 429. */
+  respond(status: number, reason: string, headers: string[], retryAfter: readonly string[]): void {
     if (this.isEnded) return;
     const { fields } = this.#runtime;
     const decision = this.#decisionToShow();
@@ -108,7 +107,7 @@ export class Exchange extends RecordedExchange {
     this.#sendHead(status, reason, fields.always(decision, this.id, headers));
   }
 
-  /** Answers for the gateway. If a head is out already, breaks the response off instead. */
+  /** Sends a local reply. If a head has been sent already, aborts the response instead. */
   localReply(reply: LocalReply): void {
     if (this.isEnded) return;
     if (this.transport.isHeadSent) {
@@ -118,18 +117,18 @@ export class Exchange extends RecordedExchange {
     this.problem = reply.reason;
     const { headers, body } = this.#runtime.fields.localReply(reply, this.#decisionToShow(), this.id);
     this.#sendHead(reply.status, reply.message, headers);
-    // Where the response to a HEAD is known to have no body, it has ended by now.
+    // A transport may end the response to a HEAD with its head.
     if (!this.transport.isEnded) this.transport.end(body);
   }
 
-  /** Replies in place of whatever is under way: the request has turned out to be broken. */
+  /** Cancels the request, which has turned out to be malformed, and replies instead. */
   cancel(reply: LocalReply): void {
     if (this.listener !== null) this.listener.cancel(reply);
     else if (this.#state === "deciding") this.#canceledWith = reply;
     else if (!this.transport.isEnded) this.localReply(reply);
   }
 
-  /** Answers a bug: the client is told no more than that. */
+  /** Reports a bug, and replies without its details. */
   fail(error: unknown): void {
     this.#runtime.onFailure(error);
     try {
@@ -142,7 +141,7 @@ export class Exchange extends RecordedExchange {
     }
   }
 
-  /** Breaks the exchange off, in any state: half a body must not pass for a whole one. */
+  /** Aborts the exchange in any state. An incomplete body must not look complete. */
   abort(): void {
     if (this.isEnded) return;
     if (this.#state === "deciding") this.verdict = unchargedVerdict(this.head.peer, null);
@@ -150,13 +149,13 @@ export class Exchange extends RecordedExchange {
     this.#end(false);
   }
 
-  /** The client left before its response was whole. */
+  /** The client left before its response was complete. */
   clientGone(): void {
-    // It was charged, or is about to be: how much is known with the verdict.
+    // While it is decided, the exchange ends with the verdict, which shows whether it was charged.
     if (this.#state !== "deciding") this.#end(false);
   }
 
-  /** The client's connection has the whole response. */
+  /** The response has been written completely. */
   finished(): void {
     this.#end(true);
   }
@@ -166,8 +165,8 @@ export class Exchange extends RecordedExchange {
   }
 
   /**
-   * Answers with a 101. The exchange is over then: the length of a tunnel would say nothing about how long requests
-   * take, and nobody would hear of it for hours. Returns null if the client is gone.
+   * Sends a 101 and ends the exchange, because the duration of a tunnel would distort those of requests, and would be
+   * known hours later. Returns null if the client has left.
    */
   switchProtocols(protocol: string, headers: string[]): SwitchedConnection | null {
     if (this.isEnded) return null;
@@ -226,7 +225,7 @@ export class Exchange extends RecordedExchange {
     try {
       this.#conclude(unchargedVerdict(this.head.peer, await decision, reply));
     } catch (error) {
-      // Not even the quota is known, so there is no response that could carry its fields.
+      // Every response shows the quota, which is unknown, so there is none.
       this.#runtime.onFailure(error);
       this.abort();
     } finally {
@@ -241,13 +240,13 @@ export class Exchange extends RecordedExchange {
     this.respondedMs = this.#runtime.nowMs();
   }
 
-  /** Whatever it is that is answered: a throttled request may be malformed too. */
+  /** Considers the flaw of the request too, because a throttled request may also be malformed. */
   #mustClose(): boolean {
     const { flaw } = this.verdict.parsed.message;
     return isFramingDoubtful(flaw?.reason ?? null) || isFramingDoubtful(this.problem);
   }
 
-  /** What was decided, unless the response took so long that its reset is over: then what holds now. */
+  /** Returns the decision, or the current quota if the response took so long that the decision's reset has passed. */
   #decisionToShow(): Decision {
     const { decision, parsed } = this.verdict;
     if (decision.resetMs > this.#runtime.nowMs()) return decision;

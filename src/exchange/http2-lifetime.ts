@@ -1,12 +1,12 @@
-// How long a session of HTTP/2 lives: when it has been idle for too long, or is told to, it ends with a GOAWAY that
-// names the last stream, so that no request is lost; if the peer then keeps the connection open, it is closed.
+// Ends an HTTP/2 session that has been idle too long, or on demand, with a GOAWAY that names the last stream, so that
+// no request is lost. If the peer then keeps the connection open, it is closed.
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 
 export interface Http2Timeouts {
-  /** How long a new connection may wait with its first stream. */
+  /** Maximum time until the first stream. */
   readonly firstMs: number;
-  /** How long it may be without a stream later. */
+  /** Maximum time without a stream after that. */
   readonly idleMs: number;
 }
 
@@ -15,7 +15,7 @@ const lingerMs = 2_000;
 
 export class Http2Lifetime {
   readonly #session: ServerHttp2Session;
-  /** The TCP connection. It outlives a session that was closed, for as long as the peer keeps its side open. */
+  /** The TCP connection, which stays open after the session is closed as long as the peer keeps its side open. */
   readonly #tcp: Socket;
   readonly #idleMs: number;
   #open = 0;
@@ -30,7 +30,7 @@ export class Http2Lifetime {
     tcp.once("close", () => this.#stopTimer());
   }
 
-  /** Streams that are open. */
+  /** The number of open streams. */
   get openCount(): number {
     return this.#open;
   }
@@ -48,20 +48,20 @@ export class Http2Lifetime {
   }
 
   /**
-   * Sends the GOAWAY: what crosses it has not been looked at, and the client may send it again elsewhere (RFC 9113,
-   * 6.8). Streams that are open finish. No GOAWAY without a last stream goes before it, which would let clients finish
-   * what they are sending: Node's parser takes no stream after either.
+   * Sends the GOAWAY and lets open streams finish. Streams that the client opens before it receives the GOAWAY are
+   * ignored; it may send them again elsewhere (RFC 9113, 6.8). A first GOAWAY without a last stream would let them
+   * finish, but Node's parser accepts no stream after either.
    */
   end(): void {
     if (this.#isEnding) return;
     this.#isEnding = true;
     this.#stopTimer();
-    // Node ends a session by itself for what breaks the protocol, and waits for a peer that reads nothing.
+    // After a violation of the protocol Node closes a session itself, but waits forever for a peer that reads nothing.
     if (!this.#session.destroyed) this.#session.close();
     if (this.#open === 0) this.#linger();
   }
 
-  /** Sends a GOAWAY with an error; the peer gets to read it before the connection is closed. */
+  /** Sends a GOAWAY with an error, and closes the connection later, so that the peer reads it. */
   breakOff(errorCode: number): void {
     this.#isEnding = true;
     this.#session.goaway(errorCode);

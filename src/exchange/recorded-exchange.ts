@@ -1,5 +1,5 @@
-// What is known of an exchange: the head of its request, the verdict, and when what happened to it. Read by the metrics
-// and the access log when it is over.
+// The facts about an exchange: the head of its request, its verdict and its instants. The metrics and the access log
+// read them when it has ended.
 import type { AuthOutcome } from "../core/authenticator.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import type { RefusalReason } from "../core/local-reply.ts";
@@ -33,7 +33,7 @@ export abstract class RecordedExchange implements ExchangeRecord {
     this.#verdict = verdict;
   }
 
-  /** True if a body follows, or may follow. */
+  /** True if the request has a body, or may have one. */
   get hasBody(): boolean {
     return this.#verdict.parsed.message.contentLength !== 0;
   }

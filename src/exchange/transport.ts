@@ -1,45 +1,44 @@
-// All that differs between what carries a request: a raw socket, Node's HTTP/1, a stream of HTTP/2, an ingress' check,
-// a reply of Fastify. A transport reads and writes; what happens to a request is decided in exchange.ts.
+// The differences between what carries a request: a raw socket, Node's HTTP/1, a stream of HTTP/2, an ingress' check,
+// or Fastify. A transport reads and writes; exchange.ts decides what happens to a request.
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import type { HeaderList } from "../core/header-list.ts";
 
 export interface Transport {
-  /** What the client's connection speaks. */
   readonly scheme: "http" | "https";
-  /** Where the client's body is read from, or all of it. */
+  /** The body of the request, as a stream or complete. */
   readonly body: Readable | Buffer;
-  /** Whether the request asks for another protocol and may have it. */
+  /** The request is an Upgrade that is allowed. */
   readonly isUpgrade: boolean;
-  /** The client has left: nothing that is sent would reach it. */
+  /** The client has left. */
   readonly isGone: boolean;
-  /** A head has been sent, or at least cannot be replaced any more. */
+  /** A head has been sent, or can no longer be replaced. */
   readonly isHeadSent: boolean;
-  /** The response has its end. One whose status has no body ends with its head. */
+  /** The response has been ended, by `end` or, if it has no body, by its head. */
   readonly isEnded: boolean;
-  /** The kernel has everything that was written. */
+  /** The kernel has taken everything that was written. */
   readonly isFlushed: boolean;
-  /** Sends a 100, which lets a client that waits for it send its body. */
+  /** Sends a 100, for which the client waits before it sends its body. */
   sendContinue(): void;
-  /** Passes an interim response on, if the client can read one. */
+  /** Sends an interim response, unless the client's protocol has none. */
   sendInterim(status: number, headers: HeaderList): void;
   /**
-   * Sends the head of the final response, or keeps it for the first piece of the body. `mustClose`: client and gateway
-   * may disagree about where the next request begins, so the connection ends behind this response. Adds to `headers`
-   * what concerns the connection and the framing. Throws if Node finds a header or the status invalid.
+   * Sends the head of the final response, or keeps it for the first piece of the body, and adds the headers about the
+   * connection and the framing. `mustClose`: close the connection after this response, because client and gateway may
+   * disagree about where the next request begins. Throws if Node finds a header or the status invalid.
    */
   sendHead(status: number, reason: string, headers: string[], mustClose: boolean): void;
-  /** Sends the head now, if it is kept for the first piece of the body. */
+  /** Sends a head that is kept for the first piece of the body. */
   flushHead(): void;
-  /** Writes a piece of the body; one character of a text is one byte. False: the next piece waits for `onDrain`. */
-  write(piece: Buffer | string): boolean;
-  /** Ends the response, behind a last piece of the body if that is not empty. */
-  end(last: string): void;
-  /** Breaks the connection or the stream, so that no client can take what it has read for the whole response. */
-  abort(): void;
   /**
-   * Writes a 101. Returns the client's socket and what the client has sent on it so far; null if the client is gone.
+   * Writes a piece of the body; one character of a text is one byte. False: wait for `onDrain` before the next piece.
    */
+  write(piece: Buffer | string): boolean;
+  /** Ends the response, after a last piece of the body unless that is empty. */
+  end(last: string): void;
+  /** Breaks the connection or the stream, so that the client does not take an incomplete response as complete. */
+  abort(): void;
+  /** Writes a 101. Returns the client's socket and the bytes that it has sent since; null if it has left. */
   switchProtocols(headers: HeaderList): SwitchedConnection | null;
 }
 

@@ -1,4 +1,4 @@
-// A transport whose response leaves in one piece: there is nothing to stream, and no request body to read.
+// A transport that sends its response in one piece and has no request body.
 import type { Exchange } from "./exchange.ts";
 import type { Transport } from "./transport.ts";
 

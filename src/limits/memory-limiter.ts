@@ -1,6 +1,6 @@
-// Exact sliding windows in the memory of this process, at most `maxClients`. When the table is full, it forgets expired
-// windows first, then the client that has been idle longest, and only if all are exhausted the one that is released next:
-// a flood of new addresses does not give an exhausted client its quota back.
+// Exact sliding windows in the memory of this process, for at most `maxClients` clients. When the table is full, it
+// evicts expired windows first, then the client that has been idle longest, and only if all are exhausted the one that
+// is released next: a flood of new addresses does not restore the quota of an exhausted client.
 import { LRUCache } from "lru-cache";
 import type { Limiter, LimiterStats } from "../core/limiter.ts";
 import type { Decision, Policy } from "../core/policy.ts";
@@ -9,12 +9,13 @@ import { type TimedWindow, TimedWindows } from "./timed-windows.ts";
 
 export class MemoryLimiter implements Limiter {
   readonly policy: Policy;
-  // Clients with quota left. Only an admission changes the order, so the least recently used entry is the first to expire.
+  // Clients with quota left. Only an admission changes the order, so the least recently used entry is the first to
+  // expire.
   readonly #open: LRUCache<string, SlidingWindow>;
   // Clients without quota, by the instant of their release. Only time removes them.
   readonly #exhausted = new TimedWindows();
-  // Clients that have quota again and have not used it, by the instant of their expiry. Among the open ones they would rank
-  // as just admitted, and be forgotten later than clients whose requests still count.
+  // Clients that have quota again and have not used it, by the instant of their expiry. The LRU order of `#open` would
+  // keep them longer than clients whose requests still count.
   readonly #released = new TimedWindows();
   #evictedExpired = 0;
   #evictedLive = 0;

@@ -1,4 +1,4 @@
-// Windows by client and by an instant: a map and a binary heap of the same entries, the smallest instant on top. Finding a
+// Windows by client and by instant: a map and a binary heap of the same entries, the smallest instant first. Finding a
 // client or the next instant takes constant time, adding and deleting log n.
 import type { SlidingWindow } from "../core/sliding-window.ts";
 

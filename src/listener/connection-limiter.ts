@@ -1,6 +1,6 @@
-// Bounds the connections of clients: each is counted from the moment it is accepted, before a byte of it is parsed. A
-// connection over a bound is answered 503 and closed; if many are being answered so already, it is closed without an answer,
-// so that refusing keeps no state that grows.
+// Bounds the connections of clients. Each counts from the moment it is accepted, before a byte is parsed. A connection
+// over a bound gets a 503 and is closed; if many are getting one already, it is closed without a response, so that
+// refusals use bounded memory.
 import type { Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
 import type { ConnectionBounds, ConnectionShedReason } from "../core/connection-bounds.ts";
@@ -10,20 +10,22 @@ export interface ConnectionLimiterOptions {
   readonly bounds: ConnectionBounds;
   readonly connections: ConnectionTable;
   readonly readPeer: (address: string | undefined) => Peer;
-  /** Answers 503. Null: refused connections are closed without an answer, because none can precede the TLS handshake. */
+  /** Sends a 503. Null: refused connections get no response, because none can precede the TLS handshake. */
   readonly answerOverloaded: ((socket: Socket, peer: Peer) => void) | null;
   readonly onConnectionShed: (reason: ConnectionShedReason) => void;
 }
 
-/** Refused connections that are still open, so that the answer is read before the close (RFC 9112, 9.6). */
+/** Refused connections that are still open so that the client reads the 503 (RFC 9112, 9.6). */
 const maxRefused = 64;
 
-/** Connections over the total whose peer may become known, as long as idle ones could make room for them. */
+/**
+ * Connections over the total that are accepted until their peer is known, as long as idle ones can be closed for them.
+ */
 const maxUnknown = 64;
 
 export class ConnectionLimiter {
   readonly #options: ConnectionLimiterOptions;
-  /** With the peer, once it is known. */
+  /** Admitted connections with their peer, null until it is known. */
   readonly #admitted = new Map<Socket, Peer | null>();
   /** Admitted connections, by the key of their peer. */
   readonly #counts = new Map<string, number>();
@@ -33,12 +35,12 @@ export class ConnectionLimiter {
     this.#options = options;
   }
 
-  /** Open connections, those included whose peer is not known yet. */
+  /** Open connections, including those whose peer is not known yet. */
   get count(): number {
     return this.#admitted.size;
   }
 
-  /** Counts a connection, whose peer need not be known yet. Returns false if it is refused, and then closes it. */
+  /** Counts a connection whose peer may be unknown. Returns false if it is refused and closed. */
   accept(socket: Socket): boolean {
     const { bounds, connections, readPeer } = this.#options;
     if (this.count >= bounds.maxConnections + Math.min(connections.idleCount, maxUnknown)) {
@@ -54,7 +56,7 @@ export class ConnectionLimiter {
   admit(socket: Socket, peer: Peer): boolean {
     const { bounds } = this.#options;
     const count = this.#counts.get(peer.key) ?? 0;
-    // Many clients may stand behind a trusted proxy.
+    // A trusted proxy has connections for many clients.
     if (!peer.isTrusted && count >= bounds.maxConnectionsPerPeer) {
       this.#refuse(socket, peer, "per_peer");
       return false;

@@ -1,11 +1,10 @@
-// The connections of clients that are open: found by how long they have been without a request, and ended together. A
-// connection is forgotten when its socket closes, whoever closes it and whatever protocol it speaks by then.
+// The open connections of clients, in the order of their idle time. A connection is removed when its socket closes.
 import type { Socket } from "node:net";
 import type { ClientConnection, ConnectionRegistry } from "../exchange/connection.ts";
 
 export class ConnectionTable implements ConnectionRegistry {
   readonly #connections = new Map<Socket, ClientConnection>();
-  /** Without a request under way, and since when; the one that has been so longest first. */
+  /** The idle connections and the start of their idle time, the longest first. */
   readonly #idle = new Map<ClientConnection, number>();
   readonly #nowMs: () => number;
   #isEnding = false;
@@ -14,7 +13,7 @@ export class ConnectionTable implements ConnectionRegistry {
     this.#nowMs = nowMs;
   }
 
-  /** Requests that are being answered. */
+  /** Requests in progress. */
   get activeCount(): number {
     return [...this.#connections.values()].reduce((sum, { activeCount }) => sum + activeCount, 0);
   }
@@ -35,14 +34,13 @@ export class ConnectionTable implements ConnectionRegistry {
     if (this.#isEnding) connection.endWhenIdle();
   }
 
-  /** Returns the connection that has been without a request longest, and not again before its next request. */
+  /** Returns the connection that has been idle longest. It is not returned again before its next request has ended. */
   takeIdle(): ClientConnection | undefined {
     const [longest] = this.#idle.keys();
     if (longest !== undefined) this.#idle.delete(longest);
     return longest;
   }
 
-  /** Forgets a connection whose socket another one has taken over, which is added in its place. */
   remove(connection: ClientConnection): void {
     this.#forget(connection);
     connection.onIdleChange = () => {};
@@ -57,7 +55,7 @@ export class ConnectionTable implements ConnectionRegistry {
     }
   }
 
-  /** Ends every connection behind what is under way on it, those that are added later too. */
+  /** Closes every connection after its requests in progress, including those that are added later. */
   endWhenIdle(): void {
     this.#isEnding = true;
     for (const connection of this.#connections.values()) connection.endWhenIdle();

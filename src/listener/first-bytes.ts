@@ -1,9 +1,10 @@
-// Reads the first bytes of a connection, for at most a given time, before TLS or HTTP reads the socket. What is not taken stays
-// in the socket, which is then paused.
+// Reads the first bytes of a connection within a timeout, before TLS or HTTP reads the socket. Bytes that are not taken
+// stay in the socket, which is then paused.
 import type { Socket } from "node:net";
+import { ignoreError } from "../core/failure.ts";
 
 export interface FirstBytesHandlers {
-  /** Gets all bytes so far. Returns null to wait for more, else how many bytes to take and what to do next. */
+  /** Receives all bytes so far. Returns null to wait for more, else how many bytes to take and what to do next. */
   readonly onBytes: (received: Buffer) => { readonly taken: number; readonly next: () => void } | null;
   /** The connection is closed afterwards. */
   readonly onTimeout: () => void;
@@ -39,9 +40,6 @@ export function readFirstBytes(socket: Socket, timeoutMs: number, handlers: Firs
     handlers.onTimeout();
     socket.destroy();
   }, timeoutMs);
-  // "close" follows. Without a listener the error would end the process.
-  socket.on("error", ignoreReset);
+  socket.on("error", ignoreError);
   socket.on("data", onData).on("end", onEnd).on("close", onClose);
 }
-
-function ignoreReset(): void {}

@@ -1,5 +1,5 @@
-// With `listen.proxyProtocol` each connection begins with a PROXY header, and the HTTP parser sees none without one. The
-// header is bounded in bytes and in time; what follows it reaches the parser unchanged.
+// Reads the PROXY header with which each connection begins if `listen.proxyProtocol` is set, bounded in bytes and in
+// time. The HTTP parser gets the bytes after it unchanged.
 import type { Socket } from "node:net";
 import { type CompleteProxyHeader, type ProxyHeaderRefusal, readProxyHeader } from "../core/proxy-header.ts";
 import { readFirstBytes } from "./first-bytes.ts";
@@ -25,7 +25,7 @@ export function takeProxyHeader(socket: Socket, timeoutMs: number, { onHeader, o
     },
     onTimeout: () => onRefused("timeout"),
     onClose(receivedBytes) {
-      // A balancer that only checks whether the port is open sends nothing, which is not an error.
+      // A balancer that only checks whether the port is open sends nothing, which is no error.
       if (receivedBytes > 0) onRefused("incomplete");
     },
   });

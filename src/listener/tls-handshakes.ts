@@ -1,9 +1,10 @@
-// The TLS handshakes of clients: bounded in time, counted by how they fail. The HTTP parser sees a connection only after its
-// handshake, with a client's certificate where one is required. Plain HTTP is recognised by its first bytes, before TLS
-// takes the socket, so that it can be answered.
+// The TLS handshakes of clients, bounded in time; failures are counted by reason. The HTTP parser sees a connection
+// only after its handshake, with a client certificate where one is required. Plain HTTP is recognized by its first
+// bytes before TLS takes the socket, so that it gets a reply.
 import { constants } from "node:crypto";
 import type { Socket } from "node:net";
 import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
+import { errorCode } from "../core/failure.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { Certificate, TlsFailure, TlsFiles } from "../core/tls.ts";
 import { readFirstBytes } from "./first-bytes.ts";
@@ -14,11 +15,11 @@ export interface TlsHandshakesOptions {
   readonly http2: boolean;
   /** For the first bytes, and then for the handshake. */
   readonly timeoutMs: number;
-  /** `code` is OpenSSL's or the kernel's, or Node's for a timeout. */
+  /** `code` is from OpenSSL or the kernel, or from Node for a timeout. */
   readonly onFailure: (reason: TlsFailure, code: string) => void;
 }
 
-/** One of the two is called, with a socket as if nothing had been read of it; or the connection is closed. */
+/** One of the two is called, with a socket that has all bytes unread, or the connection is closed. */
 export interface HandshakeHandlers {
   readonly onSecure: (socket: TLSSocket) => void;
   readonly onPlainHttp: () => void;
@@ -28,7 +29,7 @@ export class TlsHandshakes {
   readonly #timeoutMs: number;
   readonly #onFailure: TlsHandshakesOptions["onFailure"];
   readonly #server: Server;
-  /** By the addresses of both ends, because a TLS socket does not lead to the socket beneath it. */
+  /** By the addresses of both ends, because a TLS socket has no reference to its TCP socket. */
   readonly #waiting = new Map<string, HandshakeHandlers>();
 
   constructor({ certificate, http2, timeoutMs, onFailure }: TlsHandshakesOptions) {
@@ -37,7 +38,7 @@ export class TlsHandshakes {
     this.#server = createServer({ ...contextOptions(certificate.value, http2), handshakeTimeout: timeoutMs });
     this.#server.on("secureConnection", (socket) => this.#onSecure(socket));
     this.#server.on("tlsClientError", (error, socket) => this.#onFailed(error, socket));
-    // New handshakes use the new certificate; open connections keep the one they have.
+    // New handshakes use the new certificate; open connections keep theirs.
     certificate.onChange = (texts) => this.#server.setSecureContext(contextOptions(texts, http2));
   }
 
@@ -82,7 +83,7 @@ export class TlsHandshakes {
   }
 
   #onFailed(error: Error, socket: TLSSocket): void {
-    const code = "code" in error ? String(error.code) : "";
+    const code = errorCode(error) ?? "";
     this.#onFailure(failureOf(code, socket), code);
     // Node leaves the socket open after a timeout.
     socket.destroy();
@@ -119,7 +120,7 @@ function failureOf(code: string, socket: TLSSocket): TlsFailure {
     return "not_tls";
   }
   if (/DID_NOT_RETURN_A_CERTIFICATE/.test(code)) return "client_certificate";
-  // An alert of the client says why it refused, so it comes before what OpenSSL concludes.
+  // Checked before `incompatible`, because an alert is the client's own reason.
   if (/_ALERT_/.test(code)) return "refused";
   if (incompatible.test(code)) return "incompatible";
   return code.startsWith("E") && !code.startsWith("ERR_") ? "closed" : "other";

@@ -1,6 +1,7 @@
-// The listener for traffic: what is accepted is bounded, introduced (PROXY header, TLS) and opened as a connection; and
-// how all of it comes to an end.
+// The listener for traffic: accepts connections within bounds, completes the PROXY header and TLS, opens connections,
+// and drains them.
 import { Server as NetServer } from "node:net";
+import type { HostPort } from "../core/host-port.ts";
 import { localReplies } from "../core/local-reply.ts";
 import type { ConnectionOpener } from "../exchange/connection.ts";
 import { listen as openListener } from "../exchange/listen.ts";
@@ -15,7 +16,7 @@ export interface TrafficListenerOptions
   readonly onFailure: (error: unknown) => void;
 }
 
-/** How often connections are looked at that may have been idle for too long. */
+/** How often idle connections are checked for their timeout. */
 const checkIntervalMs = 500;
 
 export class TrafficListener {
@@ -27,7 +28,7 @@ export class TrafficListener {
   #isDraining = false;
   #idleTimer: NodeJS.Timeout | undefined;
 
-  /** `connections` holds what `opener` opens. */
+  /** `connections` contains what `opener` opens. */
   constructor(options: TrafficListenerOptions, connections: ConnectionTable, opener: ConnectionOpener) {
     this.#options = options;
     this.#connections = connections;
@@ -38,38 +39,34 @@ export class TrafficListener {
       answerOverloaded:
         options.tls === null ? (socket, peer) => opener.reject(socket, peer, localReplies.overloaded) : null,
     });
-    this.#acceptor = new Acceptor(options, this.#limiter);
-    this.#acceptor.acceptOn(opener.server, {
-      onHttp1: (accepted) => opener.openHttp1(accepted),
-      onHttp2: (accepted) => opener.openHttp2(accepted),
-      onPlainHttp: ({ socket, peer }) => opener.reject(socket, peer, localReplies.plainHttp),
-    });
+    this.#acceptor = new Acceptor(options, this.#limiter, opener);
   }
 
   get connectionCount(): number {
     return this.#limiter.count;
   }
 
-  /** True: every response from now on says that its connection ends with it. */
+  /** True: every response from now on announces that its connection closes. */
   get isDraining(): boolean {
     return this.#isDraining;
   }
 
-  /** Resolves when listening. Rejects with the system's error when the address cannot be had. */
-  async listen(host: string, port: number): Promise<{ host: string; port: number }> {
-    const address = await openListener(this.#opener.server, { host, port }, this.#options.onFailure);
+  /** Resolves when listening. Rejects with the system's error. */
+  async listen(address: HostPort): Promise<HostPort> {
+    const opened = await openListener(this.#opener.server, address, this.#options.onFailure);
     this.#idleTimer = setInterval(() => this.#connections.destroyIdle(), checkIntervalMs).unref();
-    return address;
+    return opened;
   }
 
-  /** Every response from now on says that its connection ends with it. New connections are still accepted. */
+  /** Makes every response announce that its connection closes. New connections are still accepted. */
   announceEnd(): void {
     this.#isDraining = true;
   }
 
   /**
-   * Accepts no new connections; responses from now on end theirs. Resolves when the last connection is gone or the time is
-   * up, with the number of requests that were broken off then. No exchange is under way any more after that.
+   * Accepts no new connections and closes each connection after its requests in progress. Resolves when all are closed
+   * or the timeout has expired, with the number of requests that were aborted then; all exchanges have ended by that
+   * time.
    */
   async drain(timeoutMs: number): Promise<number> {
     this.#isDraining = true;
@@ -78,7 +75,7 @@ export class TrafficListener {
     const { server } = this.#opener;
     if (!server.listening) return 0;
     let brokenOff = 0;
-    // Not the close of node:http: that one breaks off responses that are still being written, and stops timing heads.
+    // The close of node:http would break responses that are being written and stop the timeouts of heads.
     const closed = new Promise<void>((resolve) => void NetServer.prototype.close.call(server, () => resolve()));
     const timer = setTimeout(() => {
       brokenOff = this.#connections.activeCount;
@@ -89,7 +86,7 @@ export class TrafficListener {
     await closed;
     clearTimeout(timer);
     clearInterval(this.#idleTimer);
-    // Only ends what Node checks regularly.
+    // Only stops the timer of node:http.
     server.close();
     return brokenOff;
   }

@@ -16,7 +16,7 @@ test.each([
   ["rejects", () => Promise.reject(new Error("a bug"))],
 ] as const)("a decision that %s is a 500 with every field, and told", async (_, decide) => {
   const { listener, failures, ended } = createTestTraffic({ decide });
-  const { port } = await listener.listen("127.0.0.1", 0);
+  const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
   cleanup(() => listener.drain(0));
   const response = parseResponse(await exchange(port, "GET /v2/x HTTP/1.1\r\nHost: a\r\n\r\n"));
   expect(response.status).toBe(500);
