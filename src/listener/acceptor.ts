@@ -49,6 +49,10 @@ export class Acceptor {
 
   #accept(tcp: Socket): void {
     const { proxyProtocol, headTimeoutMs, onProxyHeaderRefused: onRefused } = this.#options;
+    if (hasLeft(tcp)) {
+      tcp.destroy();
+      return;
+    }
     if (!this.#limiter.accept(tcp)) return;
     if (proxyProtocol || this.#handshakes !== null) {
       this.#waiting.add(tcp);
@@ -79,6 +83,14 @@ export class Acceptor {
       onPlainHttp: () => this.#opener.reject(tcp, peer, localReplies.plainHttp),
     });
   }
+}
+
+/**
+ * True for a connection that was reset before it was accepted. The system still hands out the request that it sent, but no
+ * longer its address: nobody could be charged.
+ */
+function hasLeft({ remoteAddress }: Socket): boolean {
+  return remoteAddress === undefined;
 }
 
 type ProxiedPeer = Pick<CompleteProxyHeader, "source" | "byteCount">;

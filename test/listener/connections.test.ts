@@ -1,5 +1,6 @@
 // Connections that say nothing, stop in the middle, half close, or are torn down: closed by the timeouts, never a
 // crash.
+import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
@@ -149,3 +150,19 @@ async function clientConnections(adminUrl: string): Promise<number> {
   const text = await (await fetch(`${adminUrl}/metrics`)).text();
   return Number(/^headgate_client_connections (\d+)$/m.exec(text)?.[1]);
 }
+
+test("a request whose connection was reset before it was accepted is not forwarded: its client is not known", async () => {
+  const { connect, upstream, gateway } = await start();
+  const script = `
+    const socket = require("node:net").connect(${gateway.traffic.port}, "127.0.0.1", () => {
+      socket.write(${JSON.stringify(get.replace("/v2/x", "/v2/left"))}, () => socket.resetAndDestroy());
+    });`;
+  // The gateway, which runs in this process, accepts nothing in the meantime.
+  execFileSync(process.execPath, ["-e", script]);
+  const next = connect();
+  next.write(get);
+  expect((await next.read()).status).toBe(200);
+  expect(upstream.bytes()).not.toContain("/v2/left");
+  const requests = gateway.logLines.filter(({ msg }) => msg === "request");
+  expect(requests.map(({ client }) => client)).toEqual(["127.0.0.1"]);
+});
