@@ -1,5 +1,5 @@
-// The wiring: makes every part from the settings, hands each what it needs, and takes them down in order. Nothing
-// below this file knows of another part; what happens to a request stands in pipeline.ts.
+// Starts the gateway: makes every part from the settings, connects the parts, and closes them in order. The parts do
+// not import each other. pipeline.ts decides about requests.
 import { startAdmin } from "./admin/server.ts";
 import { upstreamTlsFiles } from "./config/tls-files.ts";
 import { watchFiles } from "./config/watched-files.ts";
@@ -7,12 +7,12 @@ import type { Authenticator } from "./core/authenticator.ts";
 import type { Clock } from "./core/clock.ts";
 import { ResponseFields } from "./core/fields.ts";
 import type { Health } from "./core/health.ts";
+import type { HostPort } from "./core/host-port.ts";
 import type { Settings } from "./core/settings.ts";
 import type { TunnelEnd } from "./core/tunnel-end.ts";
 import { upstreamTargets } from "./core/upstream.ts";
 import { type Exchange, RuntimeRef } from "./exchange/exchange.ts";
 import { MemoryLimiter } from "./limits/memory-limiter.ts";
-import type { TrafficListener } from "./listener/traffic-listener.ts";
 import { createFileLog } from "./telemetry/file-log.ts";
 import type { Logger } from "./telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
@@ -22,8 +22,8 @@ import { type NameOptions, namesBySystem } from "./upstream/name-lookup.ts";
 import { openUpstream, type Upstream } from "./upstream/upstream.ts";
 import { createAuthenticator } from "./wiring/authenticators.ts";
 import { openCertificate } from "./wiring/certificate.ts";
-import { type ExtAuthListeners, openExtAuth } from "./wiring/ext-auth.ts";
-import { ListenError, type ListenerAddress } from "./wiring/listen-error.ts";
+import { openExtAuth } from "./wiring/ext-auth.ts";
+import { ListenError } from "./wiring/listen-error.ts";
 import { clientAddressRules, requestRules } from "./wiring/request-rules.ts";
 import { createRuntime } from "./wiring/runtime.ts";
 import { createTraffic } from "./wiring/traffic.ts";
@@ -33,30 +33,31 @@ export { ListenError } from "./wiring/listen-error.ts";
 export interface GatewayOptions {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Lines that the log's destination lost so far. */
+  /** The number of lines that the log's destination has dropped. */
   readonly droppedLogLines: () => number;
   readonly version: string;
   readonly nodeVersion: string;
-  /** How names of the upstream are looked up, if not by the system and every few seconds. */
+  /** Default: names of the upstream are resolved by the system. */
   readonly names?: NameOptions;
-  /** How tokens are checked, if not as the settings say. */
+  /** Default: made from the settings. */
   readonly authenticator?: Authenticator;
 }
 
 export interface Gateway {
-  readonly traffic: ListenerAddress;
-  readonly admin: ListenerAddress;
-  /** Null: an ingress cannot ask. */
-  readonly extAuth: ListenerAddress | null;
-  readonly grpc: ListenerAddress | null;
+  readonly traffic: HostPort;
+  readonly admin: HostPort;
+  /** Null: no checks over HTTP. */
+  readonly extAuth: HostPort | null;
+  /** Null: no checks over gRPC. */
+  readonly grpc: HostPort | null;
   /**
-   * Readiness fails, traffic goes on for `drain.delay`, each answer ending its connection, then no new connections;
-   * resolves when what is in flight is done or `drain.timeout` is over, and everything is closed.
+   * Makes readiness fail. Accepts traffic for `drain.delay`, with each response closing its connection, then no new
+   * connections. Resolves when the requests in flight have ended, or `drain.timeout` has expired, and all is closed.
    */
   drain(): Promise<void>;
 }
 
-/** Rejects with a ListenError or a FilesError; nothing is left open then. */
+/** Rejects with a ListenError or a FilesError, with everything closed. */
 export async function startGateway(settings: Settings, options: GatewayOptions): Promise<Gateway> {
   const open = new AsyncDisposableStack();
   return start(settings, options, open).catch(async (error) => {
@@ -65,7 +66,7 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
   });
 }
 
-/** Puts what is to be closed, except for listeners that drain, on `open`. */
+/** Adds to `open` what has to be closed, except the listeners that drain. */
 async function start(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Gateway> {
   const { log } = options;
   const { runtime, traffic, telemetry, stopChecking, openExtAuth } = await createParts(settings, options, open);
@@ -96,7 +97,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     async drain() {
       status = "draining";
       telemetry.metrics.setDraining();
-      // Told in time, clients that keep connections are not in the middle of a request when those are closed.
+      // Announced early, so that clients are not sending a request when their idle connections are closed.
       traffic.announceEnd();
       extAuth.announceEnd();
       await new Promise((resolve) => setTimeout(resolve, settings.drain.delayMs));
@@ -110,24 +111,15 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   };
 }
 
-interface Parts {
-  readonly runtime: RuntimeRef;
-  readonly traffic: TrafficListener;
-  readonly telemetry: Telemetry;
-  /** Stops the health checks of the upstream. */
-  readonly stopChecking: () => void;
-  /** Rejects with a FilesError or a ListenError. */
-  readonly openExtAuth: () => Promise<ExtAuthListeners>;
-}
-
-async function createParts(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Parts> {
+/** Rejects with a FilesError. `openExtAuth` also rejects with a ListenError. */
+async function createParts(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack) {
   const { clock, log } = options;
   const clientAddress = clientAddressRules(settings, log);
   const limiter = new MemoryLimiter(settings.policies[0]);
   const upstream = await createUpstream(settings, options, (end) => telemetry.tunnelEnded(end));
   open.defer(() => upstream.close());
   const { connections, tunnels } = upstream;
-  const authenticator = await openAuthenticator(settings, options);
+  const authenticator = options.authenticator ?? (await createAuthenticator(settings, log));
   open.defer(() => authenticator.close());
   const certificate = await openCertificate(settings, options);
   open.defer(() => certificate?.close());
@@ -158,10 +150,6 @@ async function createParts(settings: Settings, options: GatewayOptions, open: As
     stopChecking: upstream.stopChecking,
     openExtAuth: () => openExtAuth(settings, runtimeParts, open),
   };
-}
-
-async function openAuthenticator(settings: Settings, { authenticator, log }: GatewayOptions): Promise<Authenticator> {
-  return authenticator ?? createAuthenticator(settings, log);
 }
 
 async function createUpstream(

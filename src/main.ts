@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// Command line in, exit code out. The only file that touches the process; everything else is handed what it needs.
-// Only the command that was asked for is loaded. An older Node links what is imported here before it refuses to start, so of
-// Node's own modules only the default exports are imported.
+// Runs the command line and sets the exit code. The only file that uses `process`. Imports only the command that was
+// given. An older Node links these imports before it can be refused, so only default exports of Node's modules are
+// imported.
 import "./oldest-node.js";
 import nodeModule from "node:module";
 import path from "node:path";

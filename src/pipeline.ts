@@ -1,5 +1,4 @@
-// THE PIPELINE: what is decided about a request, top to bottom, each step with the reason for its place. It is the same
-// for whatever carries the request; gateway.ts makes the parts and puts them around it.
+// Decides about a request, from top to bottom; each step names the reason for its place. The same for all transports.
 import type { Authenticator, AuthOutcome } from "./core/authenticator.ts";
 import { readBearer } from "./core/bearer.ts";
 import type { Limiter } from "./core/limiter.ts";
@@ -23,34 +22,34 @@ export interface PipelineParts {
 
 export type Decide = (head: RequestHead) => Verdict | Promise<Verdict>;
 
-/** The returned function decides at once where the limiter and the authenticator do; no promise is made then. */
+/** The returned function makes no promise if neither the limiter nor the authenticator does. */
 export function createDecide({ rules, limiter, authenticator }: PipelineParts): Decide {
   function decide(head: RequestHead): Verdict | Promise<Verdict> {
-    // Who and what, from the head alone. First, because everything else needs the client's key and the route.
+    // The head comes first, because everything else needs the client's key and the route.
     const parsed = parseRequest(head, rules);
 
-    // The quota goes before everything that can refuse: a bad token, a bad path and a malformed message each cost one,
-    // or guessing tokens would be free. What is under no route is only shown the quota.
+    // The quota comes before everything that can refuse: a bad token, a bad path and a malformed message are each
+    // charged, or guessing tokens would be free. A request outside of all routes is not charged.
     const { client, route } = parsed;
     const decision = route === null ? limiter.peek(client, head.nowMs) : limiter.acquire(client, head.nowMs);
     return decision instanceof Promise ? chargedLater(head, parsed, decision) : charged(head, parsed, decision);
   }
 
   function charged(head: RequestHead, parsed: ParsedRequest, decision: Decision): Verdict | Promise<Verdict> {
-    // Over the quota, malformed, ambiguous or under no route: known without asking anyone.
+    // Throttled, malformed, ambiguous or outside of all routes: refused without checking the token.
     const refusal = findRefusal(parsed, decision, rules);
     if (refusal !== null) return { parsed, decision, auth: "skipped", localReply: refusal };
     if (parsed.path.kind === "unmatched" && rules.unmatched === "leave") {
       return { parsed, decision, auth: "skipped", localReply: null };
     }
 
-    // The token goes last of what can refuse, because checking it costs the most.
+    // The token comes after them, because its check costs the most.
     const auth = authenticator.authenticate(readBearer(head.rawHeaders));
     return auth instanceof Promise ? authenticatedLater(parsed, decision, auth) : authenticated(parsed, decision, auth);
   }
 
   function authenticated(parsed: ParsedRequest, decision: Decision, auth: AuthOutcome): Verdict {
-    // The announced size comes after the token: a client without a token learns nothing of the limits.
+    // The announced size comes after the token, so that a client without a token does not learn the limit.
     const localReply = findAuthRefusal(auth) ?? findBodyRefusal(parsed, rules);
     return { parsed, decision, auth, localReply };
   }

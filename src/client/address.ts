@@ -1,5 +1,5 @@
-// Checks a URL that the caller gives, before any request. The error names the option and never quotes the value, which may
-// hold a password. A URL with a password is refused; fetch refuses it too, but quotes it.
+// Checks a URL of the caller before any request. The error names the option and does not quote the value, which may
+// contain a password. A URL with a password is refused, as in fetch, whose error quotes it.
 
 export function httpUrl(option: string, address: string | URL): URL {
   const url = URL.parse(address);

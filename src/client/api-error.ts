@@ -1,13 +1,13 @@
-// An error response of the API, with the messages of the v2 error format. It never repeats the caller's token: a server that
-// quotes it back would otherwise put it into every log that prints the error.
+// An error response of the API, with the messages of the v2 error format. Never contains the caller's token, even if a
+// server quotes it: logs that print the error would contain it.
 
 export interface ApiErrorDetail {
   readonly errMsg: string;
 }
 
 /**
- * `status` is that of the response. With a 2xx status the body was wrong: no JSON, or not the shape of a page. Failed
- * connections and aborts are not ApiErrors: they remain what fetch rejects with.
+ * A refusal, or with a 2xx status a body that is not JSON or not a page. Failed connections and aborts are not
+ * ApiErrors: they remain what fetch rejects with.
  */
 export class ApiError extends Error {
   override readonly name = "ApiError";
@@ -21,7 +21,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Makes the error from the body of an unsuccessful response. Of a body in another format only the status is used. */
+/** Makes the error from an unsuccessful response. If the body is in another format, only the status is used. */
 export function refusal(status: number, text: string, token: string): ApiError {
   const body = parsed(text);
   const { message, errors } = isObject(body) ? body : { message: undefined, errors: undefined };
@@ -37,12 +37,12 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The value, or undefined (which JSON cannot say) when the text is no JSON. */
+/** Returns undefined, which no JSON means, if the text is not JSON. */
 export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The SyntaxError is dropped on purpose: its message quotes the body, which may quote the token.
+    // Without the SyntaxError as cause: its message quotes the body, which may quote the token.
     return undefined;
   }
 }

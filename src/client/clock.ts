@@ -1,5 +1,4 @@
-// The only file of the client that reads a clock. Waits are durations, so the wall clock is needed only for a Retry-After
-// date on a response without a Date field.
+// The only file of the client that reads a clock: the wall clock, for a Retry-After date on a response without Date.
 
 export function wallMs(): number {
   return Date.now();

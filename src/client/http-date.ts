@@ -1,5 +1,5 @@
-// HTTP dates, in the three forms that RFC 9110, section 5.6.7 asks a recipient to accept. Not Date.parse: it finds a
-// year in almost any text ("soon 2" is February 2001 to V8) and reads the asctime form as local time.
+// Parses HTTP dates in the three forms that a recipient must accept (RFC 9110, 5.6.7). Date.parse cannot serve: it
+// finds a year in almost any text ("soon 2" is February 2001 to V8) and reads the asctime form as local time.
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const TIME = "(?<hour>\\d{2}):(?<minute>\\d{2}):(?<second>\\d{2})";
@@ -9,7 +9,7 @@ const FORMS = [
   new RegExp(`^[A-Z][a-z]{2} (?<month>[A-Z][a-z]{2}) (?<day>[ \\d]\\d) ${TIME} (?<year>\\d{4})$`),
 ];
 
-/** Unix milliseconds, or null if the text is no HTTP date. The weekday is not checked against the date. */
+/** Returns Unix milliseconds, or null if the text is not an HTTP date. Does not compare the weekday with the date. */
 export function parseHttpDate(text: string): number | null {
   for (const form of FORMS) {
     const groups = form.exec(text)?.groups;
@@ -18,14 +18,8 @@ export function parseHttpDate(text: string): number | null {
   return null;
 }
 
-function instant({
-  year = "",
-  month = "",
-  day,
-  hour,
-  minute,
-  second,
-}: Record<string, string | undefined>): number | null {
+function instant(groups: Record<string, string | undefined>): number | null {
+  const { year = "", month = "", day, hour, minute, second } = groups;
   const date = [fullYear(year), MONTHS.indexOf(month), Number(day)] as const;
   const time = [Number(hour), Number(minute), Number(second)] as const;
   return isDay(...date) && isTime(...time) ? Date.UTC(...date, ...time) : null;
@@ -43,8 +37,8 @@ function isTime(hour: number, minute: number, second: number): boolean {
 }
 
 /**
- * RFC 850 dates have two digits. The RFC's sliding rule (never more than 50 years ahead) needs today's date; senders of
- * this form are decades old, so a fixed pivot serves as well: 70 to 99 are the 1900s.
+ * RFC 850 dates have two digits. The rule of RFC 9110 (at most 50 years ahead) needs the current date. The senders of
+ * this form are decades old, so a fixed rule suffices: 70 to 99 are in the 1900s.
  */
 function fullYear(digits: string): number {
   const year = Number(digits);

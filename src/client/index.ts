@@ -1,5 +1,5 @@
-// headgate/client: the client's side of the API's rules, for Node, Deno and browsers. Uses the platform's fetch, URL
-// and AbortSignal, and nothing else of this package.
+// headgate/client: paging and retries as the API specifies them for clients, for Node, Deno and browsers. Needs only
+// the platform's fetch, URL and AbortSignal.
 export { ApiError, type ApiErrorDetail } from "./api-error.ts";
 export { type Listing, type Page, type PaginateOptions, paginate } from "./paginate.ts";
 export { createRetryingFetch, type RetryingFetchOptions } from "./retrying-fetch.ts";

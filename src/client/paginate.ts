@@ -1,6 +1,6 @@
 // Reads a listing page by page, as the API specifies: the offset grows by the limit until has_more is false. A page is
-// requested only when it is needed, so a loop that is left early leaves nothing behind. A listing that contradicts itself ends
-// in an error, never in an endless loop or in records that are returned twice.
+// requested only when it is needed, so a loop may end early. A listing that contradicts itself causes an error, never
+// an endless loop or repeated records.
 import { httpUrl } from "./address.ts";
 import { ApiError, isObject, parsed, refusal } from "./api-error.ts";
 import { createRetryingFetch } from "./retrying-fetch.ts";
@@ -8,11 +8,11 @@ import { createRetryingFetch } from "./retrying-fetch.ts";
 export interface PaginateOptions<T> {
   /** The listing's address. Its query is kept; `limit` and `offset` in it are replaced. */
   readonly url: string | URL;
-  /** Sent as a bearer token, and nowhere else. */
+  /** The bearer token. */
   readonly token: string;
-  /** The member of the body that holds the records, such as "transactions". */
+  /** The member of the body with the records, such as "transactions". */
   readonly member: string;
-  /** Whether a value is a record. The first one that is not ends the iteration with an error. */
+  /** Returns whether a value is a record. The first one that is not ends the iteration with an error. */
   readonly isItem: (item: unknown) => item is T;
   /** Records per page. Default 1,000. */
   readonly limit?: number | undefined;
@@ -29,7 +29,7 @@ export interface Page<T> {
   readonly hasMore: boolean;
 }
 
-/** Iterate over it for the records, or over `pages()`. Each iteration reads the listing again. */
+/** Iterates over the records, `pages()` over the pages. Each iteration reads the listing again. */
 export interface Listing<T> extends AsyncIterable<T> {
   pages(): AsyncGenerator<Page<T>, void, undefined>;
   [Symbol.asyncIterator](): AsyncGenerator<T, void, undefined>;
@@ -85,7 +85,7 @@ async function load<T>(walk: Walk<T>, offset: number): Promise<Page<T>> {
   throw new ApiError(response.status, `The page at offset ${offset} ${page}`);
 }
 
-/** The page, or what is wrong with it. */
+/** Returns the page, or what is wrong with it. */
 function parsePage<T>({ member, isItem, limit }: Walk<T>, offset: number, text: string): Page<T> | string {
   const body = parsed(text);
   if (body === undefined) return "is not JSON";

@@ -1,7 +1,7 @@
-// Whether a request can be sent a second time. The list names the kinds of body that can; any other kind counts as consumed,
+// Decides whether a request can be sent again. Lists the kinds of body that can; every other kind counts as consumed,
 // because sending half of it again would be worse than returning the 429.
 
-/** Call it after the first sending: only then does a Request know whether its body is consumed. */
+/** To be called after the request was sent, because a Request only then knows whether its body is consumed. */
 export function isReplayable(input: Parameters<typeof fetch>[0], init: RequestInit | undefined): boolean {
   const body: unknown = init?.body;
   if (body !== undefined && body !== null) return isRepeatable(body);

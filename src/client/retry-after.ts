@@ -1,14 +1,13 @@
-// How long a client waits after a 429: as long as Retry-After says, else with exponential back-off. Randomness and the clock are
-// arguments. The wait is never shorter than Retry-After.
+// Computes how long a client waits after a 429: at least as long as Retry-After says, else with exponential back-off.
 import { parseHttpDate } from "./http-date.ts";
 
 /** The specified maximum of a back-off. A Retry-After has no maximum: it is followed or not. */
 export const BACKOFF_CAP_MS = 30_000;
 
 /**
- * Milliseconds, more than 0, or null if Retry-After is missing, 0, past or malformed: then the caller backs off. A date is
- * compared with the response's own Date, so that the clocks of both machines need not agree. `wallMs` is read only without
- * a Date (browsers hide it from other origins unless the server exposes it).
+ * Returns milliseconds, more than 0, or null if Retry-After is missing, 0, past or malformed: then the caller backs
+ * off. A date is compared with the response's own Date, so that both clocks need not agree. `wallMs` is read only
+ * without a Date, which browsers hide from other origins unless the server exposes it.
  */
 export function retryAfterMs(headers: Headers, wallMs: () => number): number | null {
   const text = headers.get("retry-after")?.trim();
@@ -24,10 +23,8 @@ function untilDate(text: string, headers: Headers, wallMs: () => number): number
 }
 
 /**
- * Exponential back-off with full jitter: from 0 to min(cap, base · 2^retries). Full jitter, because clients that were
- * refused together would otherwise return together.
- * @param retries how many times this request was repeated already
- * @param random as Math.random: from 0 to less than 1
+ * Returns a back-off from 0 to min(cap, base · 2^retries), with full jitter, because clients that were refused together
+ * would otherwise retry together. `retries` counts the earlier retries; `random` is like Math.random.
  */
 export function backoffMs(retries: number, baseDelayMs: number, random: () => number): number {
   return random() * Math.min(BACKOFF_CAP_MS, baseDelayMs * 2 ** retries);

@@ -1,15 +1,15 @@
-// A fetch that follows the API's guidance on 429: it waits and sends the request again. It retries only a 429, which the
-// gateway answers before the backend sees the request, so that even a POST is safe. After a 5xx or a failed connection the
-// request may have had an effect, so it is not repeated. Every wait is bounded and can be aborted.
+// A fetch that retries after a 429, as the API advises. It retries nothing else: the gateway sends a 429 before the
+// backend gets the request, so even a POST is safe, but after a 5xx or a failed connection the request may have had an
+// effect. Every wait is bounded and can be aborted.
 import { wallMs } from "./clock.ts";
 import { isReplayable } from "./replayable.ts";
 import { backoffMs, retryAfterMs } from "./retry-after.ts";
 import { type Sleep, sleep } from "./sleep.ts";
 
 export interface RetryingFetchOptions {
-  /** The most times that a request is sent, the first time included. Default 5. */
+  /** How often a request is sent at most, including the first time. Default 5. */
   readonly maxAttempts?: number;
-  /** The most time that one call spends waiting. A wait that would exceed it is not begun. Default 300,000. */
+  /** Maximum total wait of one call. A wait that would exceed it does not begin. Default 300,000. */
   readonly maxWaitMs?: number;
   /** The first back-off if the server does not say how long to wait. Default 1,000. */
   readonly baseDelayMs?: number;
@@ -53,9 +53,9 @@ function signalOf(input: Parameters<typeof fetch>[0], init: RequestInit | undefi
   return input instanceof Request ? input.signal : null;
 }
 
-/** Frees the connection. Not awaited, because the server may never end a body that nobody reads. */
+/** Frees the connection. Does not wait, because a server may never end an unread body. */
 function discard(response: Response): void {
-  // It rejects if the body has failed already, which frees the connection as well.
+  // Rejects if the body has failed already, which has freed the connection.
   response.body?.cancel().catch(() => undefined);
 }
 
@@ -64,7 +64,7 @@ function checked(options: RetryingFetchOptions): Required<RetryingFetchOptions> 
     maxAttempts: atLeast(1, "maxAttempts", Number.isInteger, options.maxAttempts ?? 5),
     maxWaitMs: atLeast(0, "maxWaitMs", Number.isFinite, options.maxWaitMs ?? 300_000),
     baseDelayMs: atLeast(1, "baseDelayMs", Number.isFinite, options.baseDelayMs ?? 1_000),
-    // Looked up at each call, so that a fetch that is replaced later (by a polyfill or a test) is used.
+    // Looked up at each call, so that a later replacement (by a polyfill or a test) is used.
     fetch: callable("fetch", options.fetch ?? ((input, init) => fetch(input, init))),
     random: callable("random", options.random ?? Math.random),
     sleep: callable("sleep", options.sleep ?? sleep),

@@ -1,5 +1,4 @@
-// A wait that rejects with the signal's reason as soon as its signal aborts. However it ends, it leaves neither timer nor
-// listener behind.
+// A wait that rejects with the signal's reason when its signal aborts. It always removes its timer and its listener.
 
 /** The longest delay of a platform timer; a longer one fires at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;

@@ -1,5 +1,5 @@
-// The only listing whose shape the API documents: GET /v2/transactions. The fields of a record other than `date` are not
-// documented, so they are typed as unknown.
+// The only listing with a documented shape: GET /v2/transactions. Only the field `date` of a record is documented; the
+// others are typed as unknown.
 import { httpUrl } from "./address.ts";
 import { isObject } from "./api-error.ts";
 import { type Listing, type PaginateOptions, paginate } from "./paginate.ts";
@@ -12,7 +12,7 @@ export interface Transaction {
 
 export interface TransactionsOptions
   extends Pick<PaginateOptions<Transaction>, "token" | "limit" | "offset" | "fetch" | "signal"> {
-  /** The URL before /v2/transactions. It may have a path. */
+  /** The URL before /v2/transactions, with a path or without. */
   readonly baseUrl: string | URL;
   /** YYYY-MM-DD, inclusive or not as the server decides. */
   readonly startDate?: string | undefined;
@@ -34,7 +34,7 @@ export function listTransactions(options: TransactionsOptions): Listing<Transact
 
 function address(baseUrl: string | URL, query: NonNullable<TransactionsOptions["filters"]>): URL {
   const url = httpUrl("baseUrl", baseUrl);
-  // Appended as text: resolving an absolute path would drop the path of the base.
+  // Appended as text, because resolving an absolute path would drop the path of the base.
   url.pathname = `${url.pathname.replace(/\/+$/, "")}/v2/transactions`;
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined) url.searchParams.set(name, String(value));

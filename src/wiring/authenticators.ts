@@ -1,4 +1,4 @@
-// Which authenticator checks tokens, and the list of secrets of callers, made from the settings.
+// Opens the authenticator of `auth.mode`, and the secrets of callers for ext-auth.
 import { offAuthenticator, presenceAuthenticator } from "../auth/presence.ts";
 import { createTokenListAuthenticator, type TokenList } from "../auth/token-list.ts";
 import { tokensFile } from "../auth/tokens-file.ts";

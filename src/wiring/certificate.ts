@@ -1,4 +1,4 @@
-// The certificate of the listener, made from the settings, and what the log says about it.
+// Opens the certificate of the listener, and logs its reloads and warnings.
 import { certificateWarning, listenTlsFiles } from "../config/tls-files.ts";
 import { watchFiles } from "../config/watched-files.ts";
 import { type Clock, httpDate } from "../core/clock.ts";

@@ -1,8 +1,8 @@
-// The listeners on which an ingress asks, made from the settings: the same rules, counters and authenticator as for the
-// traffic.
+// Opens the listeners for checks of an ingress, with the same rules, counters and authenticator as the traffic.
 import type { TokenList } from "../auth/token-list.ts";
 import { readPeer } from "../core/client-address.ts";
 import type { Watched } from "../core/file-group.ts";
+import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
 import { Checks } from "../ext-auth/check.ts";
 import type { ExtAuthGrpc, ExtAuthGrpcOptions } from "../ext-auth/grpc/start.ts";
@@ -10,21 +10,23 @@ import { startExtAuthHttp } from "../ext-auth/http/http-listener.ts";
 import { TrustedCallers } from "../ext-auth/trusted-callers.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { openSecrets } from "./authenticators.ts";
-import { ListenError, type ListenerAddress } from "./listen-error.ts";
+import { ListenError } from "./listen-error.ts";
 import { parseNetworks } from "./networks.ts";
 import { type CheckRuntimes, createCheckRuntimes, type RuntimeParts } from "./runtime.ts";
 
-/** Every configured listener is open, or none. */
+/** All configured listeners are open. */
 export interface ExtAuthListeners {
-  readonly http: ListenerAddress | null;
-  readonly grpc: ListenerAddress | null;
-  /** The gateway is ready: the health check may report it. */
+  readonly http: HostPort | null;
+  readonly grpc: HostPort | null;
+  /** Logs the listeners, and makes the health check of gRPC report that the gateway is ready. */
   announceStart(): void;
   announceEnd(): void;
   drain(timeoutMs: number): Promise<void>;
 }
 
-/** Rejects with a FilesError or a ListenError. Puts what is to be closed after the drain on `open`. */
+/**
+ * Rejects with a FilesError or a ListenError, with all listeners closed. Adds to `open` what is closed after the drain.
+ */
 export async function openExtAuth(
   settings: Settings,
   parts: RuntimeParts,
@@ -87,13 +89,13 @@ const none: ExtAuthListeners = {
   drain: async () => {},
 };
 
-/** Loaded only if it is configured, because the start without it is faster. */
+/** Imports gRPC only if it is configured, because a start without it is faster. */
 async function openGrpc(options: ExtAuthGrpcOptions): Promise<ExtAuthGrpc> {
   const { startExtAuthGrpc } = await import("../ext-auth/grpc/start.ts");
   return startExtAuthGrpc(options);
 }
 
-function addressOf(listener: ListenerAddress | null): ListenerAddress | null {
+function addressOf(listener: HostPort | null): HostPort | null {
   return listener === null ? null : { host: listener.host, port: listener.port };
 }
 

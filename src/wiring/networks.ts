@@ -1,4 +1,4 @@
-// Networks from the settings, which were validated before.
+// Parses the networks of validated settings.
 import { type Cidr, coversIpv4, parseCidr } from "../core/ip-address.ts";
 
 /** Calls `onAnyIpv4` for a network that contains every IPv4 address, which is rarely meant. */

@@ -1,4 +1,4 @@
-// What is known of requests before any arrives: whose forwarding header is believed, and which paths are limited.
+// Makes the rules about requests from the settings: the trusted proxies, the routes and the base paths.
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { RequestRules } from "../core/request-head.ts";
 import { createPathReader } from "../core/request-path.ts";

@@ -1,5 +1,5 @@
-// The runtimes, made from the settings and the parts: one for what comes over the traffic port, and two for the checks of an
-// ingress. All charge the same counters and tell the same telemetry.
+// Makes the runtimes: one for the traffic, and two for the checks of an ingress. All share the counters and the
+// telemetry.
 import { randomUUID } from "node:crypto";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
@@ -47,13 +47,13 @@ export interface CheckRuntimes {
 }
 
 export function createCheckRuntimes(parts: RuntimeParts): CheckRuntimes {
-  // An ingress names its peer in X-Forwarded-For and passes a client's own Forwarded on, so that one is never believed.
+  // An ingress names its peer in X-Forwarded-For, and forwards a client's own Forwarded, which must be ignored.
   const clientAddress: ClientAddressRules = { ...parts.rules.clientAddress, header: "x-forwarded-for" };
   const rules = { ...parts.rules, clientAddress };
   const runtime: Runtime = {
     ...createRuntime({ ...parts, rules, forward: admitCheck }),
     source: "ext-auth",
-    // It names no upstream's request, so an ingress that passes a client's own on does no harm.
+    // The upstream does not see this id, so one that the ingress forwards from a client does no harm.
     requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, { ...peer, isTrusted: true }) ?? randomUUID(),
   };
   const withoutToken = createDecide({ ...parts, rules, authenticator: { authenticate: () => "skipped" } });

@@ -1,4 +1,4 @@
-// The traffic port, made from the settings: the listener, and the transports that speak with what it accepts.
+// Makes the traffic listener and the transports of its connections.
 import { type ClientAddressRules, readPeer } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Watched } from "../core/file-group.ts";
@@ -54,10 +54,7 @@ export function createTraffic(settings: Settings, parts: TrafficParts): TrafficL
   return listener;
 }
 
-/**
- * Longer than each wait that has a bound of its own (for a connection, for the upstream, for the client's body), so it
- * ends none of them.
- */
+/** Exceeds each wait that has its own timeout (for a connection, for the upstream, for the client's body). */
 function stallTimeoutMs({ timeouts, upstream }: Settings): number {
   return timeouts.bodyMs + 2 * upstream.connectTimeoutMs + upstream.responseTimeoutMs;
 }
