@@ -75,7 +75,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     ...settings.admin,
     metrics: (openMetrics) => telemetry.metrics.text(openMetrics),
     health: () => ({ status, upstream: telemetry.upstreamHealth() }),
-    onError: (error) => log.error({ err: error }, "scrape failed"),
+    onError: (error) => log.error({ err: error }, "metrics scrape failed"),
   }).catch((error) => {
     throw new ListenError("admin", settings.admin, error);
   });
@@ -159,7 +159,7 @@ async function createUpstream(
 ): Promise<Upstream> {
   const { log, clock, names = namesBySystem } = options;
   if (upstream.tls.insecureSkipVerify) {
-    log.warn("upstream.tls.insecureSkipVerify is true: anybody on the way can pose as the upstream");
+    log.warn("upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream");
   }
   const { isTls } = upstreamTargets(upstream);
   const files = upstreamTlsFiles(upstream.tls);

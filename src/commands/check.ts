@@ -7,7 +7,7 @@ import type { CommandIo } from "./io.ts";
 import { loadConfig } from "./load-config.ts";
 
 const unverifiedWarning =
-  "warning: upstream.tls.insecureSkipVerify is true: anybody on the way can pose as the upstream\n";
+  "warning: upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream\n";
 
 export async function run(args: ConfigArguments, io: CommandIo): Promise<number> {
   const loaded = await loadConfig(args, io);

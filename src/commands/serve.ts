@@ -45,6 +45,7 @@ export async function serve(
     gateway.drain().then(() => exitCodes.ok),
     signals.second.then((signal) => signalExitCodes[signal]),
   ]);
+  if (code !== exitCodes.ok) log.warn("second signal, requests in progress are broken off");
   log.info({ code }, "stopped");
   await flushed(log);
   return code;
@@ -57,8 +58,10 @@ function withinOpenFiles(settings: Settings, maxOpenFiles: number | null, log: L
     log.info({ maxOpenFiles, needed }, "open files");
     return settings;
   }
-  const message = "the bounds on connections do not fit into the open files that the system allows";
-  log.warn({ maxOpenFiles, needed, maxConnections }, message);
+  log.warn(
+    { maxOpenFiles, needed, maxConnections },
+    "the connection limits need more open files than the system allows, so fewer connections are accepted",
+  );
   return { ...settings, listen: { ...settings.listen, maxConnections } };
 }
 

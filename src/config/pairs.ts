@@ -72,7 +72,8 @@ function judgePorts(values: ParsedConfig, refuse: Refuse): void {
   for (const [i, [name, one]] of open.entries()) {
     for (const [otherName, other] of open.slice(0, i)) {
       if (!collide(one, other)) continue;
-      const expected = `another port than ${otherName}.port where ${one.host} and ${other.host} overlap`;
+      const hosts = one.host === other.host ? `both are on ${one.host}` : `${one.host} and ${other.host} overlap`;
+      const expected = `a port other than ${otherName}.port, because ${hosts}`;
       refuse(`${name}.port`, expected, `${otherName}.port`, `${name}.host`, `${otherName}.host`);
     }
   }
@@ -82,7 +83,7 @@ function judgeExtAuth({ extAuth }: ParsedConfig, refuse: Refuse): void {
   const open = extAuth.http.enabled ? "http" : extAuth.grpc.enabled ? "grpc" : null;
   if (open === null || extAuth.trustedCallers.length > 0 || extAuth.secretsFile !== null) return;
   const enabled = `extAuth.${open}.enabled`;
-  const expected = `addresses of those who may ask (or extAuth.secretsFile), since ${enabled} is true`;
+  const expected = `the addresses of the ingresses (or extAuth.secretsFile), since ${enabled} is true`;
   refuse("extAuth.trustedCallers", expected, enabled, "extAuth.secretsFile");
 }
 

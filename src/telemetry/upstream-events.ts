@@ -16,7 +16,7 @@ export function createUpstreamEventLog(log: Logger, clock: Clock): UpstreamEvent
   return {
     onFailover(address, reason, code, isNews) {
       if (!isNews || !passes("failedOver")) return;
-      log.warn({ address, reason, code }, "no connection to an address of the upstream, another one is tried");
+      log.warn({ address, reason, code }, "upstream address not reached, another one is tried");
     },
     onEjected(address, reason, backoffMs) {
       if (passes("ejected")) log.warn({ address, reason, backoffMs }, "upstream address ejected");

@@ -108,18 +108,22 @@ function createChecks(settings: Settings, { clock }: RuntimeParts, runtimes: Che
   });
 }
 
-const firstCallsRefused = "the first calls were all refused as untrusted: does the configuration list this caller?";
-
 function createCallers({ extAuth }: Settings, secrets: Watched<TokenList> | null, log: Logger): TrustedCallers {
   const networks = parseNetworks(extAuth.trustedCallers, (caller) => {
-    log.warn({ caller }, "every IPv4 address may ask for checks, and so spend any client's quota");
+    log.warn(
+      { caller },
+      "extAuth.trustedCallers contains every IPv4 address, so anyone can spend the quota of any client",
+    );
   });
   return new TrustedCallers({
     networks,
     isSecret: secrets === null ? null : (text) => secrets.value.has(text),
     onFirstCallsRefused(caller, calls) {
       const keys = ["extAuth.trustedCallers", "extAuth.secretsFile"];
-      log.warn({ keys, caller, calls }, firstCallsRefused);
+      log.warn(
+        { keys, caller, calls },
+        "every ext-auth call so far was refused: extAuth.trustedCallers and extAuth.secretsFile do not allow this caller",
+      );
     },
   });
 }

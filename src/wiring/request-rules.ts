@@ -11,7 +11,10 @@ export function clientAddressRules(
   log: Logger,
 ): ClientAddressRules {
   const trustedProxies = parseNetworks(clientAddress.trustedProxies, (trustedProxy) => {
-    log.warn({ trustedProxy }, "every IPv4 address is trusted, so a client can choose who is charged");
+    log.warn(
+      { trustedProxy },
+      "clientAddress.trustedProxies contains every IPv4 address, so clients can choose who is charged",
+    );
   });
   return { header: clientAddress.header, trustedProxies, ipv6Prefix: clientAddress.ipv6Prefix };
 }

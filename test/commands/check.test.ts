@@ -106,7 +106,7 @@ const messages = new Map([
   ],
   [
     "listeners-collide.yaml",
-    "listeners-collide.yaml:1:17: admin.port: found 9464, expected another port than listen.port where 127.0.0.1 and 0.0.0.0 overlap",
+    "listeners-collide.yaml:1:17: admin.port: found 9464, expected a port other than listen.port, because 127.0.0.1 and 0.0.0.0 overlap",
   ],
   ["ext-auth-deny-status.yaml", "ext-auth-deny-status.yaml:2:15: extAuth.denyStatus: found 503, expected 429 or 403"],
   [
@@ -115,11 +115,11 @@ const messages = new Map([
   ],
   [
     "ext-auth-grpc-port-taken.yaml",
-    "ext-auth-grpc-port-taken.yaml:2:32: extAuth.grpc.port: found 9466, expected another port than extAuth.http.port where 127.0.0.1 and 127.0.0.1 overlap",
+    "ext-auth-grpc-port-taken.yaml:2:32: extAuth.grpc.port: found 9466, expected a port other than extAuth.http.port, because both are on 127.0.0.1",
   ],
   [
     "ext-auth-grpc-without-callers.yaml",
-    "ext-auth-grpc-without-callers.yaml:2:20: extAuth.trustedCallers: found nothing, expected addresses of those who may ask (or extAuth.secretsFile), since extAuth.grpc.enabled is true",
+    "ext-auth-grpc-without-callers.yaml:2:20: extAuth.trustedCallers: found nothing, expected the addresses of the ingresses (or extAuth.secretsFile), since extAuth.grpc.enabled is true",
   ],
   [
     "ext-auth-is-the-upstream.yaml",
@@ -127,7 +127,7 @@ const messages = new Map([
   ],
   [
     "ext-auth-port-taken.yaml",
-    "ext-auth-port-taken.yaml:2:32: extAuth.http.port: found 8080, expected another port than listen.port where 127.0.0.1 and 0.0.0.0 overlap",
+    "ext-auth-port-taken.yaml:2:32: extAuth.http.port: found 8080, expected a port other than listen.port, because 127.0.0.1 and 0.0.0.0 overlap",
   ],
   [
     "ext-auth-secrets-missing.yaml",
@@ -135,7 +135,7 @@ const messages = new Map([
   ],
   [
     "ext-auth-without-callers.yaml",
-    "ext-auth-without-callers.yaml:2:20: extAuth.trustedCallers: found nothing, expected addresses of those who may ask (or extAuth.secretsFile), since extAuth.http.enabled is true",
+    "ext-auth-without-callers.yaml:2:20: extAuth.trustedCallers: found nothing, expected the addresses of the ingresses (or extAuth.secretsFile), since extAuth.http.enabled is true",
   ],
   ["log-access.yaml", 'log-access.yaml:2:11: log.access: found "yes", expected true or false'],
   ["log-level.yaml", 'log-level.yaml:2:10: log.level: found "verbose", expected debug, info, warn, error or silent'],

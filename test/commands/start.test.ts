@@ -136,6 +136,7 @@ test("a signal that arrives twice at once drains; a second one later ends the dr
   expect(await started.exited).toBe(143);
   clearInterval(insisting);
   expect(await hanging).toBe("cut");
+  expect(started.output.out).toMatch(/"level":"warn",.*"msg":"second signal, requests in progress are broken off"/);
 });
 
 test("a traffic port in use is one clear line and a non-zero exit, and nothing stays open", async () => {

@@ -1,5 +1,5 @@
 // What the pages say, held to the code where a table or an example can be compared with it.
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -92,5 +92,22 @@ describe("operating.md", () => {
         .filter((name) => name !== "msg")
         .sort(),
     );
+  });
+
+  test("explains each other line of the log, and no other", () => {
+    const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter((path) =>
+      path.endsWith(".ts"),
+    );
+    const messages = sources.flatMap((path) =>
+      [...read(join("src", path)).matchAll(/\blog\.(?:debug|info|warn|error)\([^;]*?(["`])([^"`]+)\1,?\s*\)/g)].map(
+        ([, , text = ""]) => text.replace(/\$\{\w+\}/g, "…"),
+      ),
+    );
+    expect(messages.length).toBeGreaterThan(20);
+    const [section = ""] = /### Other log lines.*?(?=^If)/ms.exec(read("docs/operating.md")) ?? [];
+    const explained = [...section.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, names = ""]) =>
+      [...names.matchAll(/`(.*?)`/g)].map(([, name = ""]) => name),
+    );
+    expect(explained.sort()).toEqual([...new Set(messages)].sort());
   });
 });

@@ -107,7 +107,8 @@ test("callers have maxConnections, and a stranger that shows a secret is one of 
   expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(4);
 });
 
-const startWarning = "the first calls were all refused as untrusted: does the configuration list this caller?";
+const startWarning =
+  "every ext-auth call so far was refused: extAuth.trustedCallers and extAuth.secretsFile do not allow this caller";
 
 test("when the first ten calls are all untrusted, one warning names the keys and the caller", async () => {
   const { ask, gateway } = await stageDecision(cleanup, nobody);

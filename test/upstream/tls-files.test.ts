@@ -48,6 +48,6 @@ test("a key that belongs to another certificate is told", async () => {
 test("a certificate that nobody looks at is allowed, and said so", async () => {
   expect(await check({ insecureSkipVerify: "true" })).toEqual({
     code: 0,
-    err: "warning: upstream.tls.insecureSkipVerify is true: anybody on the way can pose as the upstream\n",
+    err: "warning: upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream\n",
   });
 });
