@@ -23,8 +23,9 @@ export interface Opened {
   isProbe: boolean;
 }
 
-/** One of them is called, once. */
-export interface OpenCallbacks {
+/** One of the callbacks is called, once. */
+export interface OpenOptions {
+  readonly allowHalfOpen?: boolean;
   readonly onOpened: (opened: Opened) => void;
   readonly onFailed: (error: Error, at: Endpoint) => void;
 }
@@ -91,16 +92,16 @@ export class Endpoints {
   }
 
   /** Returns a function that cancels the opening; neither callback is called after it. */
-  open(endpoint: Endpoint, options: { readonly allowHalfOpen: boolean }, callbacks: OpenCallbacks): () => void {
-    const { onOpened, onFailed } = callbacks;
-    let cancel = this.#attempt(endpoint, options, onOpened, (error) => {
+  open(endpoint: Endpoint, options: OpenOptions): () => void {
+    const { onFailed } = options;
+    let cancel = this.#attempt(endpoint, options, (error) => {
       const other = this.#chooseAvailable((candidate) => candidate !== endpoint);
       if (other === null) {
         onFailed(error, endpoint);
         return;
       }
       endpoint.failedOver(upstreamErrorReason(error), upstreamErrorCode(error));
-      cancel = this.#attempt(other, options, onOpened, (error) => onFailed(error, other));
+      cancel = this.#attempt(other, options, (error) => onFailed(error, other));
     });
     return () => cancel();
   }
@@ -122,12 +123,8 @@ export class Endpoints {
     endpoint.resetUnanswered(this.#options.nowMs());
   }
 
-  #attempt(
-    endpoint: Endpoint,
-    { allowHalfOpen }: { readonly allowHalfOpen: boolean },
-    onOpened: (opened: Opened) => void,
-    onFailed: (error: Error) => void,
-  ): () => void {
+  #attempt(endpoint: Endpoint, options: OpenOptions, onFailed: (error: Error) => void): () => void {
+    const { allowHalfOpen = false, onOpened } = options;
     const { tls, connectTimeoutMs: timeoutMs, nowMs } = this.#options;
     const attempt = { endpoint, isProbe: endpoint.beginProbe(nowMs) };
     endpoint.pending += 1;

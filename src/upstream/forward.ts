@@ -4,8 +4,9 @@
 // connection it was sent on.
 import type { Socket } from "node:net";
 import type { ForwardingHeader } from "../core/client-address.ts";
+import { ignoreError } from "../core/failure.ts";
 import type { HeaderList } from "../core/header-list.ts";
-import { type LocalReply, localReplies } from "../core/local-reply.ts";
+import type { LocalReply } from "../core/local-reply.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../core/upstream.ts";
 import type { Exchange, ExchangeListener } from "../exchange/exchange.ts";
@@ -13,8 +14,8 @@ import type { Endpoint } from "./endpoint.ts";
 import { connectionOptions } from "./hop-by-hop.ts";
 import type { ResponseHandler } from "./http1-connection.ts";
 import { endsConnection } from "./last-request.ts";
-import { type MinRateOwner, MinRateTimeout } from "./min-rate-timeout.ts";
-import { RequestBody } from "./request-body.ts";
+import { MinRateTimeout } from "./min-rate-timeout.ts";
+import { type BodyOptions, RequestBody } from "./request-body.ts";
 import { upstreamRequestFields } from "./request-fields.ts";
 import { downstreamResponseFields } from "./response-fields.ts";
 import type { ResponseHead } from "./response-parser.ts";
@@ -24,14 +25,11 @@ import type { UpstreamConnections } from "./upstream-connections.ts";
 import { upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
 
-export interface ForwardingOptions {
+export interface ForwardingOptions extends BodyOptions {
   readonly connections: UpstreamConnections;
   readonly tunnels: Tunnels;
-  readonly maxBodyBytes: number;
   /** The header in which trusted proxies name the client; the other one is not passed on. */
   readonly forwardingHeader: ForwardingHeader;
-  readonly bodyTimeoutMs: number;
-  readonly nowMs: () => number;
   /** Called once for each request that the upstream failed. */
   readonly onError: (fault: UpstreamFault) => void;
   readonly onAnswer: () => void;
@@ -45,7 +43,7 @@ const maxInterimResponses = 16;
 
 const noProtocols: readonly string[] = [];
 
-export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener, MinRateOwner {
+export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener {
   readonly #exchange: Exchange;
   readonly #options: ForwardingOptions;
   /** The protocols that the client offers in Upgrade; empty if the request stays HTTP. */
@@ -107,7 +105,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
     const exchange = this.#exchange;
     const { body, method, hasBody } = exchange;
     if (exchange.expectsContinue && hasBody) exchange.transport.sendContinue();
-    if (hasBody && !Buffer.isBuffer(body)) this.#body = new RequestBody(body, this.#bodyBounds(), this);
+    if (hasBody && !Buffer.isBuffer(body)) this.#body = new RequestBody(body, this.#options, this);
     exchange.dispatchedMs ??= this.#options.nowMs();
     this.#wasReused = connection.isReused;
     const whole = hasBody && Buffer.isBuffer(body) ? body : null;
@@ -152,8 +150,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
 
   /** Passes the upstream's 101 on. Before it the client gets no 101, and its bytes go nowhere. */
   onUpgrade(received: HeaderList, socket: Socket, early: Buffer): void {
-    // Without a listener a reset would end the process.
-    socket.on("error", ignoreReset);
+    socket.on("error", ignoreError);
     const exchange = this.#exchange;
     const protocols = upgradeProtocols(received);
     const isWanted = answersOffer(protocols, this.#upgrade) && connectionOptions(received).has("upgrade");
@@ -189,7 +186,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
     if (this.#exchange.transport.write(chunk)) {
       this.#minRate?.moved(chunk.length);
     } else {
-      this.#minRate ??= this.#newMinRate();
+      this.#minRate ??= new MinRateTimeout(this.#options, this);
       this.#minRate.begin();
       this.#minRate.moved(chunk.length);
       this.#connection?.pause();
@@ -249,23 +246,9 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
     this.#cancelRequest();
   }
 
-  onTooSlow(): void {
-    this.cancel(localReplies.slowRequest);
-  }
-
   onDrain(): void {
     this.#minRate?.pause();
     this.#connection?.resume(this.#exchange.transport.isFlushed);
-  }
-
-  #newMinRate(): MinRateTimeout {
-    const { bodyTimeoutMs: timeoutMs, nowMs } = this.#options;
-    return new MinRateTimeout({ timeoutMs, nowMs }, this);
-  }
-
-  #bodyBounds() {
-    const { maxBodyBytes, bodyTimeoutMs: timeoutMs, nowMs } = this.#options;
-    return { maxBodyBytes, timeoutMs, nowMs };
   }
 
   #cancelRequest(): void {
@@ -287,5 +270,3 @@ function replyToFailure(exchange: Exchange, reason: UpstreamErrorReason): void {
   // In the meantime the request's body may have been found malformed, and answered as such.
   if (!exchange.isEnded && exchange.problem === null) exchange.localReply(upstreamReply(reason));
 }
-
-function ignoreReset(): void {}

@@ -2,7 +2,7 @@
 // used again, after anything unexpected: bytes behind a response, a response before its request was complete, bytes on
 // an idle connection.
 import type { Socket } from "node:net";
-import { asError } from "../core/failure.ts";
+import { asError, ignoreError } from "../core/failure.ts";
 import { type HeaderList, headerValue } from "../core/header-list.ts";
 import { eventBatch } from "./event-batch.ts";
 import { defaultIdleMs, idleMsOf } from "./keep-alive.ts";
@@ -266,8 +266,7 @@ export class Http1Connection implements BodySink {
   #close(): void {
     if (this.isClosed) return;
     this.#releaseSocket();
-    // A reset that is reported later must not end the process.
-    this.#socket.on("error", ignoreReset);
+    this.#socket.on("error", ignoreError);
     this.#socket.destroy();
   }
 
@@ -292,5 +291,3 @@ function isWhole(body: BodySource | Buffer): body is Buffer {
 function uncork(socket: Socket): void {
   socket.uncork();
 }
-
-function ignoreReset(): void {}

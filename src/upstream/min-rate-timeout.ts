@@ -1,29 +1,33 @@
-// The minimum rate of a body, in either direction: the client may be waited for at most `timeoutMs` in all, and each
+// The minimum rate of a body, in either direction: the client may be waited for at most `bodyTimeoutMs` in all, and each
 // 16 KiB that move give one second back. A timeout for the whole body would break long transfers on slow lines; a
 // timeout between two pieces would let one byte a minute hold a connection to the upstream for ever.
+import { localReplies } from "../core/local-reply.ts";
+import type { ExchangeListener } from "../exchange/exchange.ts";
+
+export interface MinRateOptions {
+  /** The longest wait without progress. */
+  readonly bodyTimeoutMs: number;
+  readonly nowMs: () => number;
+}
 
 /** Slower than any line in practical use. */
 const minBytesPerSecond = 16 * 1024;
 
-/** The transfer that is too slow. */
-export interface MinRateOwner {
-  onTooSlow(): void;
-}
-
 export class MinRateTimeout {
   readonly #timeoutMs: number;
   readonly #nowMs: () => number;
-  readonly #owner: MinRateOwner;
+  readonly #owner: Pick<ExchangeListener, "cancel">;
   #leftMs: number;
   /** Since when `#leftMs` runs down; null while the client is not waited for. */
   #sinceMs: number | null = null;
   #timer: NodeJS.Timeout | null = null;
 
-  constructor({ timeoutMs, nowMs }: { timeoutMs: number; nowMs: () => number }, owner: MinRateOwner) {
-    this.#timeoutMs = timeoutMs;
+  /** A transfer that is too slow is canceled. */
+  constructor({ bodyTimeoutMs, nowMs }: MinRateOptions, owner: Pick<ExchangeListener, "cancel">) {
+    this.#timeoutMs = bodyTimeoutMs;
     this.#nowMs = nowMs;
     this.#owner = owner;
-    this.#leftMs = timeoutMs;
+    this.#leftMs = bodyTimeoutMs;
   }
 
   /** The client is waited for from now on. */
@@ -63,7 +67,7 @@ export class MinRateTimeout {
     timeout.#timer = null;
     if (timeout.#sinceMs === null) return;
     timeout.#countDown();
-    if (timeout.#leftMs <= 0) timeout.#owner.onTooSlow();
+    if (timeout.#leftMs <= 0) timeout.#owner.cancel(localReplies.slowRequest);
     else timeout.#timer = setTimeout(MinRateTimeout.#onTimer, Math.ceil(timeout.#leftMs), timeout);
   }
 }

@@ -4,6 +4,7 @@ import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import { asError } from "../core/failure.ts";
 import type { HostPort } from "../core/host-port.ts";
+import type { UpstreamEvents } from "../core/upstream.ts";
 
 export type ResolveName = (name: string) => Promise<readonly string[]>;
 
@@ -12,11 +13,9 @@ export interface NameOptions {
   readonly everyMs: number;
 }
 
-export interface NameLookupOptions extends NameOptions {
+export interface NameLookupOptions extends NameOptions, Pick<UpstreamEvents, "onLookupFailed" | "onLookupRecovered"> {
   readonly targets: readonly HostPort[];
   readonly onAddresses: (addresses: readonly HostPort[]) => void;
-  readonly onFailed: (name: string, error: Error, isKnown: boolean) => void;
-  readonly onRecovered: (name: string) => void;
 }
 
 /** With /etc/hosts and search domains; often enough that a change is seen within half a minute. */
@@ -83,17 +82,17 @@ export class NameLookup {
   }
 
   async #lookUp(name: string): Promise<void> {
-    const { resolve, onFailed, onRecovered } = this.#options;
+    const { resolve, onLookupFailed, onLookupRecovered } = this.#options;
     try {
       const addresses = (await resolve(name)).filter((address) => isIP(address) !== 0);
       if (addresses.length === 0) throw new Error("The name has no address.");
       this.#found.set(name, addresses);
-      if (this.#failing.delete(name)) onRecovered(name);
+      if (this.#failing.delete(name)) onLookupRecovered(name);
     } catch (error) {
       this.#failures += 1;
       if (this.#failing.has(name) || this.#isClosed) return;
       this.#failing.add(name);
-      onFailed(name, asError(error), this.#found.has(name));
+      onLookupFailed(name, asError(error), this.#found.has(name));
     }
   }
 

@@ -1,5 +1,6 @@
 // Opens a connection to the upstream, TCP and TLS, within a timeout.
 import { connect, type Socket } from "node:net";
+import { ignoreError } from "../core/failure.ts";
 import { SocketReader } from "./socket-reader.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
 import { TlsRefused, type UpstreamTls } from "./upstream-tls.ts";
@@ -31,8 +32,7 @@ export function openSocket(options: OpenSocketOptions, ready: Ready): () => void
   };
   const cancel = (): void => {
     stop();
-    // Errors that come later are of no interest, but would end the process.
-    for (const each of [socket, raw]) each.on("error", ignore).destroy();
+    for (const each of [socket, raw]) each.on("error", ignoreError).destroy();
   };
   const fail = (error: Error): void => {
     cancel();
@@ -51,5 +51,3 @@ export function openSocket(options: OpenSocketOptions, ready: Ready): () => void
   raw.once("connect", onConnect).once("error", fail);
   return cancel;
 }
-
-function ignore(): void {}

@@ -1,29 +1,22 @@
 // A request's body on its way to the upstream: streamed with backpressure and bounded in size and time. When it is stopped
 // the client's message stays as it is, so that a response can still be sent to the client.
 import type { Readable } from "node:stream";
-import { type LocalReply, localReplies } from "../core/local-reply.ts";
-import { type MinRateOwner, MinRateTimeout } from "./min-rate-timeout.ts";
+import { localReplies } from "../core/local-reply.ts";
+import type { ExchangeListener } from "../exchange/exchange.ts";
+import { type MinRateOptions, MinRateTimeout } from "./min-rate-timeout.ts";
 import type { BodySink, BodySource } from "./upstream-request.ts";
 
-export interface BodyBounds {
+export interface BodyOptions extends MinRateOptions {
   readonly maxBodyBytes: number;
-  readonly timeoutMs: number;
-  readonly nowMs: () => number;
-}
-
-/** The request that a body belongs to. */
-export interface BodyOwner {
-  /** Called at most once, before the body ends: the upstream sees a broken request, never a short one. */
-  cancel(reply: LocalReply): void;
 }
 
 /** By what they read from, so that the listeners below serve all bodies and none is made for a request. */
 const bodies = new WeakMap<Readable, RequestBody>();
 
-export class RequestBody implements BodySource, MinRateOwner {
+export class RequestBody implements BodySource {
   readonly #source: Readable;
   readonly #maxBodyBytes: number;
-  readonly #owner: BodyOwner;
+  readonly #owner: Pick<ExchangeListener, "cancel">;
   readonly #minRate: MinRateTimeout;
   #sink: BodySink | null = null;
   #bytes = 0;
@@ -31,11 +24,12 @@ export class RequestBody implements BodySource, MinRateOwner {
   #held: Buffer[] = [];
   #isOver = false;
 
-  constructor(source: Readable, bounds: BodyBounds, owner: BodyOwner) {
+  /** The owner is canceled before the body ends, so that the upstream sees a broken request, never a short one. */
+  constructor(source: Readable, options: BodyOptions, owner: Pick<ExchangeListener, "cancel">) {
     this.#source = source;
-    this.#maxBodyBytes = bounds.maxBodyBytes;
+    this.#maxBodyBytes = options.maxBodyBytes;
     this.#owner = owner;
-    this.#minRate = new MinRateTimeout(bounds, this);
+    this.#minRate = new MinRateTimeout(options, owner);
     bodies.set(source, this);
     source.on("data", onData).on("end", onEnd);
     source.pause();
@@ -60,10 +54,6 @@ export class RequestBody implements BodySource, MinRateOwner {
     this.#minRate.end();
     this.#source.off("data", onData).off("end", onEnd);
     this.#source.pause();
-  }
-
-  onTooSlow(): void {
-    this.#owner.cancel(localReplies.slowRequest);
   }
 
   onData(chunk: Buffer): void {

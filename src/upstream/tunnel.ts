@@ -2,6 +2,7 @@
 // direction is passed on while the other direction goes on; if one side breaks, both are closed. The bytes are not
 // looked at.
 import type { Socket } from "node:net";
+import { ignoreError } from "../core/failure.ts";
 import type { TunnelEnd, TunnelEndReason } from "../core/tunnel-end.ts";
 
 export interface TunnelOptions {
@@ -40,8 +41,7 @@ export class Tunnel {
       // The tunnel has an idle timer of its own; one that was set for HTTP no longer applies.
       socket.setTimeout(0);
       socket.setNoDelay(true);
-      // "close" follows, and ends the tunnel.
-      socket.on("error", ignoreBreak);
+      socket.on("error", ignoreError);
       socket.once("close", this.#onClose);
     }
     for (const bytes of early) {
@@ -99,5 +99,3 @@ export class Tunnel {
     else other.destroy();
   }
 }
-
-function ignoreBreak(): void {}

@@ -5,16 +5,14 @@ import type { Socket } from "node:net";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { TunnelFigures } from "../core/upstream.ts";
 import type { Endpoints } from "./endpoints.ts";
-import { Tunnel } from "./tunnel.ts";
+import { Tunnel, type TunnelOptions } from "./tunnel.ts";
 import { type Connections, type PoolWaiter, UpstreamConnection } from "./upstream-connection.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
 
-export interface TunnelsOptions {
+export interface TunnelsOptions extends Omit<TunnelOptions, "onEnd"> {
   readonly endpoints: Endpoints;
   readonly responseTimeoutMs: number;
   readonly maxTunnels: number;
-  readonly idleTimeoutMs: number;
-  readonly nowMs: () => number;
   /** Called once for each tunnel that was open. */
   readonly onEnd: (end: TunnelEnd) => void;
 }
@@ -42,9 +40,9 @@ export class Tunnels implements Connections {
       waiter.onNoConnection(new UpstreamFailure("ENOTFOUND"));
       return;
     }
-    // Half-open: the tunnel passes the end of one direction on and keeps the other.
-    const options = { allowHalfOpen: true };
-    const cancelOpening = endpoints.open(endpoint, options, {
+    const cancelOpening = endpoints.open(endpoint, {
+      // The tunnel passes the end of one direction on and keeps the other.
+      allowHalfOpen: true,
       onOpened: (opened) => {
         this.#opening.delete(waiter);
         const connection = new UpstreamConnection(opened, { responseTimeoutMs });

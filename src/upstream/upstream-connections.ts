@@ -127,23 +127,19 @@ export class UpstreamConnections implements Connections {
   }
 
   #open(endpoint: Endpoint, waiter: PoolWaiter): void {
-    const cancelOpening = this.#endpoints.open(
-      endpoint,
-      { allowHalfOpen: false },
-      {
-        onOpened: (opened) => {
-          this.#opening.delete(waiter);
-          const connection = new UpstreamConnection(opened, this.#connectionOptions);
-          this.#all.add(connection);
-          waiter.onConnection(connection);
-        },
-        onFailed: (error, at) => {
-          this.#opening.delete(waiter);
-          waiter.onNoConnection(error, at);
-          this.#serveWaiting();
-        },
+    const cancelOpening = this.#endpoints.open(endpoint, {
+      onOpened: (opened) => {
+        this.#opening.delete(waiter);
+        const connection = new UpstreamConnection(opened, this.#connectionOptions);
+        this.#all.add(connection);
+        waiter.onConnection(connection);
       },
-    );
+      onFailed: (error, at) => {
+        this.#opening.delete(waiter);
+        waiter.onNoConnection(error, at);
+        this.#serveWaiting();
+      },
+    });
     this.#opening.set(waiter, cancelOpening);
     waiter.onOpening();
   }

@@ -3,38 +3,28 @@
 import { failureCode } from "../core/failure.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
+import { failureReasons } from "./upstream-failure.ts";
 import { TlsRefused } from "./upstream-tls.ts";
 
 const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
+  ...failureReasons,
   // The gateway itself has no files or memory left, which says nothing about the upstream.
   EMFILE: "overloaded",
   ENFILE: "overloaded",
   ENOBUFS: "overloaded",
   ENOMEM: "overloaded",
   ECONNREFUSED: "refused",
-  ENOTFOUND: "unreachable",
   EHOSTUNREACH: "unreachable",
   ENETUNREACH: "unreachable",
   EADDRNOTAVAIL: "unreachable",
   ETIMEDOUT: "connect_timeout",
-  UPSTREAM_CONNECT_TIMEOUT: "connect_timeout",
   ECONNRESET: "reset",
   EPIPE: "reset",
   EPROTO: "tls",
-  TLS_TRUNCATED: "closed_early",
-  UPSTREAM_CLOSED_EARLY: "closed_early",
-  // Usually sent by an upstream that closes an idle connection.
-  UPSTREAM_UNSOLICITED_RESPONSE: "closed_early",
-  UPSTREAM_RESPONSE_TIMEOUT: "response_timeout",
-  UPSTREAM_BODY_TIMEOUT: "body_timeout",
-  ERR_RESPONSE_HEAD_TOO_LARGE: "head_too_large",
-  ERR_MALFORMED_RESPONSE: "malformed",
-  ERR_BAD_INTERIM_RESPONSE: "malformed",
 };
 
 export function upstreamErrorCode(error: Error): string {
-  if (error instanceof TlsRefused) return error.why;
-  return failureCode(error);
+  return error instanceof TlsRefused ? error.why : failureCode(error);
 }
 
 export function upstreamErrorReason(error: Error): UpstreamErrorReason {
@@ -50,16 +40,7 @@ export function upstreamReply(reason: UpstreamErrorReason): LocalReply {
       return localReplies.upstreamTimeout;
     case "overloaded":
       return localReplies.overloaded;
-    case "refused":
-    case "unreachable":
-    case "certificate":
-    case "tls":
-    case "reset":
-    case "closed_early":
-    case "malformed":
-    case "head_too_large":
-    case "body_timeout":
-    case "other":
+    default:
       return localReplies.upstreamFailed;
   }
 }

@@ -2,6 +2,7 @@
 // change of the files applies to new connections.
 import { isIP, type Socket } from "node:net";
 import type { SecureContext, TLSSocket } from "node:tls";
+import { errorCode } from "../core/failure.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { UpstreamTlsSettings } from "../core/upstream.ts";
 import { connectTls } from "./tls-carrier.ts";
@@ -13,7 +14,7 @@ export class TlsRefused extends Error {
 
   constructor(cause: Error) {
     super("The upstream's certificate was refused.", { cause });
-    this.why = "code" in cause && typeof cause.code === "string" ? cause.code : "ERR_TLS_CERT";
+    this.why = errorCode(cause) ?? "ERR_TLS_CERT";
   }
 }
 

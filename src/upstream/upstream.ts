@@ -2,7 +2,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SecureContext } from "node:tls";
 import type { Watched } from "../core/file-group.ts";
-import type { TunnelEnd } from "../core/tunnel-end.ts";
 import {
   type AddressFigures,
   type EndpointEvents,
@@ -14,7 +13,7 @@ import {
 import { Endpoints } from "./endpoints.ts";
 import { HealthCheck } from "./health-check.ts";
 import { NameLookup, type NameOptions } from "./name-lookup.ts";
-import { Tunnels } from "./tunnels.ts";
+import { Tunnels, type TunnelsOptions } from "./tunnels.ts";
 import { UpstreamConnections } from "./upstream-connections.ts";
 import { UpstreamTls } from "./upstream-tls.ts";
 
@@ -28,11 +27,7 @@ export interface Upstream {
   close(): void;
 }
 
-export interface UpstreamOptions {
-  readonly maxTunnels: number;
-  readonly idleTimeoutMs: number;
-  readonly nowMs: () => number;
-  readonly onEnd: (end: TunnelEnd) => void;
+export interface UpstreamOptions extends Omit<TunnelsOptions, "endpoints" | "responseTimeoutMs"> {
   readonly names: NameOptions;
   /** Null: the upstream's URL is plain http. */
   readonly tlsFiles: Watched<SecureContext> | null;
@@ -55,9 +50,8 @@ export async function openUpstream(
   const names = new NameLookup({
     ...options.names,
     targets,
+    ...events,
     onAddresses: (addresses) => endpoints.set(addresses),
-    onFailed: events.onLookupFailed,
-    onRecovered: events.onLookupRecovered,
   });
   await Promise.race([names.start(), sleep(connectTimeoutMs, undefined, { ref: false })]);
   const { path, ...times } = settings.healthCheck;

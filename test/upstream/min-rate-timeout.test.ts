@@ -10,11 +10,11 @@ afterEach(() => {
 
 const kib16 = 16 * 1024;
 
-function timeoutOf(timeoutMs: number) {
+function timeoutOf(bodyTimeoutMs: number) {
   const beganMs = performance.now();
   const exhaustedAfterMs: number[] = [];
   const nowMs = (): number => performance.now() - beganMs;
-  const timeout = new MinRateTimeout({ timeoutMs, nowMs }, { onTooSlow: () => void exhaustedAfterMs.push(nowMs()) });
+  const timeout = new MinRateTimeout({ bodyTimeoutMs, nowMs }, { cancel: () => void exhaustedAfterMs.push(nowMs()) });
   return { timeout, exhaustedAfterMs };
 }
 
