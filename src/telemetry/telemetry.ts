@@ -30,7 +30,8 @@ export interface Telemetry {
   tlsFailed(reason: TlsFailure, code: string): void;
   upstreamHealth(): UpstreamHealth;
   /** A check was refused without a decision; `caller` is an address. */
-  checkRefused(reason: CheckRefusal, caller: string): void;
+  /** `detail` says what is wrong with the call, null if the reason says it all. It contains nothing that was sent. */
+  checkRefused(reason: CheckRefusal, caller: string, detail: string | null): void;
   tunnelEnded(end: TunnelEnd): void;
   /** Reports the lines that were omitted, and stops. */
   close(): void;
@@ -77,10 +78,10 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       log.debug({ reason, code }, "TLS handshake failed");
     },
     upstreamHealth: () => health,
-    checkRefused(reason, caller) {
+    checkRefused(reason, caller, detail) {
       metrics.checkRefused(reason);
       if (refusedChecks.passes(reason, clock.monotonicMs())) {
-        log.warn({ reason, caller }, "ext-auth check refused");
+        log.warn({ reason, detail, caller }, "ext-auth check refused");
       }
     },
     tunnelEnded(end) {

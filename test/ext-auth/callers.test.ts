@@ -39,7 +39,13 @@ test("a caller that is not listed gets a clear 403, costs nobody a request, and 
   expect(await connection.closed).toBe("end");
   expect(await metric(gateway, 'headgate_clients_tracked{policy="per-ip"}')).toBe(0);
   expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="untrusted"}')).toBe(1);
-  expect(gateway.logLines).toContainEqual(expect.objectContaining({ reason: "untrusted", caller: "127.0.0.1" }));
+  expect(gateway.logLines).toContainEqual(
+    expect.objectContaining({
+      reason: "untrusted",
+      caller: "127.0.0.1",
+      detail: "This caller may not ask for decisions: see extAuth.trustedCallers and extAuth.secretsFile.",
+    }),
+  );
 });
 
 test("a secret that is listed opens the door, one that is not, is given twice or is another's digest does not", async () => {

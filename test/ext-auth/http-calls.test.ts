@@ -93,7 +93,10 @@ describe.each(kinds)("$kind", ({ target, fields }) => {
     }
     expect(await metric(gateway, 'headgate_clients_tracked{policy="per-ip"}')).toBe(0);
     expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="malformed"}')).toBe(lines.length);
-    expect(gateway.logLines).toContainEqual(expect.objectContaining({ reason: "malformed", caller: "127.0.0.1" }));
+    const detail = "X-Forwarded-For has to end with the address of the client.";
+    expect(gateway.logLines).toContainEqual(
+      expect.objectContaining({ reason: "malformed", caller: "127.0.0.1", detail }),
+    );
   });
 });
 

@@ -23,7 +23,7 @@ export interface ExtAuthGrpcOptions {
   readonly checks: Checks;
   readonly nowMs: () => number;
   /** `caller` is an address. */
-  readonly onRefused: (reason: CheckRefusal, caller: string) => void;
+  readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -71,7 +71,7 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
     ]),
     admitsConnection(socket: Socket) {
       const isAdmitted = connections.add(socket, callers.includeAddress(socket.remoteAddress));
-      if (!isAdmitted) onRefused("overloaded", socket.remoteAddress ?? "");
+      if (!isAdmitted) onRefused("overloaded", socket.remoteAddress ?? "", null);
       return isAdmitted;
     },
     headTimeoutMs,
@@ -94,10 +94,10 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
 /** Health calls are no checks, and a bug or the end of the gateway is no fault of the caller. */
 function countFailedCheck(
   { socket, rawHeaders }: GrpcCall,
-  { code }: GrpcStatus,
+  { code, message }: GrpcStatus,
   onRefused: ExtAuthGrpcOptions["onRefused"],
 ): void {
   const [path = ""] = fieldValues(rawHeaders, ":path");
   if (path.startsWith(`/${services.health}/`) || code === grpcCodes.internal || code === grpcCodes.unavailable) return;
-  onRefused(code === grpcCodes.permissionDenied ? "untrusted" : "malformed", socket.remoteAddress ?? "");
+  onRefused(code === grpcCodes.permissionDenied ? "untrusted" : "malformed", socket.remoteAddress ?? "", message);
 }

@@ -23,7 +23,7 @@ export interface ExtAuthHttpOptions {
   readonly callers: TrustedCallers;
   readonly checks: Checks;
   /** `caller` is an address. */
-  readonly onRefused: (reason: CheckRefusal, caller: string) => void;
+  readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -119,7 +119,7 @@ class HttpCalls {
   #onConnection(socket: Socket): void {
     const isCaller = this.#options.callers.includeAddress(socket.remoteAddress);
     if (this.#connections.add(socket, isCaller)) return;
-    this.#options.onRefused("overloaded", socket.remoteAddress ?? "");
+    this.#options.onRefused("overloaded", socket.remoteAddress ?? "", null);
     socket.destroy();
   }
 
@@ -144,7 +144,7 @@ class HttpCalls {
   }
 
   #refuse(req: IncomingMessage, res: ServerResponse, reason: CheckRefusal, problem: CheckProblem): void {
-    this.#options.onRefused(reason, req.socket.remoteAddress ?? "");
+    this.#options.onRefused(reason, req.socket.remoteAddress ?? "", problem.errMsg);
     // Nothing more is read from an untrusted caller.
     if (reason === "untrusted") res.shouldKeepAlive = false;
     this.send(res, this.#options.checks.refuse(problem));
@@ -171,7 +171,7 @@ class HttpCalls {
   /** Answers past Node's response, if there is no call or none that Node can answer. */
   #refuseRaw(socket: Duplex, problem: CheckProblem): void {
     const caller = "remoteAddress" in socket ? String(socket.remoteAddress) : "";
-    this.#options.onRefused("malformed", caller);
+    this.#options.onRefused("malformed", caller, problem.errMsg);
     if (!socket.writable) {
       socket.destroy();
       return;

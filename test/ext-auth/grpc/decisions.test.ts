@@ -315,7 +315,7 @@ describe("who may ask", () => {
     expect(await metric(stage.gateway, 'headgate_ext_auth_checks_total{outcome="admitted"}')).toBe(2);
     expect(await metric(stage.gateway, 'headgate_ext_auth_checks_total{outcome="untrusted"}')).toBe(2);
     expect(stage.gateway.logLines).toContainEqual(
-      expect.objectContaining({ reason: "untrusted", caller: "127.0.0.1" }),
+      expect.objectContaining({ reason: "untrusted", caller: "127.0.0.1", detail: "this caller may not ask here" }),
     );
   });
 
