@@ -43,7 +43,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
   const checks = "Checks of ingresses by outcome; untrusted, malformed and overloaded ones got no decision.";
   const countCheck = families.counterBy("headgate_ext_auth_checks_total", checks, "outcome", checkOutcomes);
   let draining = 0;
-  families.gauge("headgate_draining", "1 from the signal to stop until the end of the process.", () => draining);
+  families.gauge("headgate_draining", "1 after a signal to stop, 0 before.", () => draining);
   scrapedMetrics(families, registry, sources);
   return {
     observe(exchange) {
@@ -66,7 +66,7 @@ function failureMetrics(families: Families) {
   const upstream = "Requests that the upstream failed, by reason; those that another address served are not counted.";
   const proxyHeaders = "Connections closed because they did not begin with a valid PROXY header, by reason.";
   const shed =
-    "Connections of clients closed because of a bound: refused (total, per_peer), or idle and closed for a new one.";
+    "Client connections closed because of a limit: refused (total, per_peer), or idle and closed for a new one.";
   const tls = "TLS handshakes with clients that failed, by reason.";
   return {
     upstreamError: families.counterBy("headgate_upstream_errors_total", upstream, "reason", upstreamErrorReasons),
@@ -86,7 +86,7 @@ function requestMetrics(families: Families, routes: readonly string[]): (exchang
   const requests = families.counter("headgate_requests_total", help, ["route", "method", "status_class"]);
   const whole = "From the end of the request's head to the end of the response.";
   const duration = families.histogram("headgate_request_duration_seconds", whole, secondsBounds);
-  const wait = "From handing the request to the upstream to the head of its response.";
+  const wait = "From forwarding the request to the head of the upstream's response.";
   const upstream = families.histogram("headgate_upstream_duration_seconds", wait, secondsBounds);
   const bindClasses = (route: string, method: string) =>
     new Map(statusClasses.map((status_class) => [status_class, requests.series({ route, method, status_class })]));
@@ -133,7 +133,7 @@ function observeOverhead(series: HistogramSeries, exchange: ExchangeRecord): voi
 
 function decisionMetrics(families: Families, policy: Policy): (exchange: ExchangeRecord) => void {
   const fixed = { policy: policy.name };
-  const decided = "Decisions by policy and outcome; observed: only looked at, under no limited route.";
+  const decided = "Decisions by policy and outcome; observed: outside every limited route, not charged.";
   const countDecision = families.counterBy("headgate_decisions_total", decided, "outcome", outcomes, fixed);
   const checked = "Requests by outcome of the bearer check; skipped: there was no check.";
   const countAuth = families.counterBy("headgate_auth_total", checked, "outcome", authOutcomes);

@@ -58,7 +58,7 @@ function connectionMetrics(families: Families, sources: ScrapedSources): void {
   families.gauge("headgate_client_connections", "Open connections of clients.", sources.clientConnections);
   const connections = "Connections to the upstream, active or idle, and requests waiting for one.";
   families.gauge("headgate_upstream_connections", connections, () => ({ ...sources.upstreamConnections() }), byState);
-  const tunnels = "Connections that left HTTP by an Upgrade, and upgrades the upstream is being asked for.";
+  const tunnels = "Tunnels that an Upgrade opened, and upgrades that the upstream has not answered yet.";
   families.gauge("headgate_tunnels", tunnels, () => ({ ...sources.tunnels() }), byState);
   const state = "1 for the state that the last attempt to reach the upstream showed, 0 for the others.";
   const none = { unknown: 0, up: 0, down: 0 };
@@ -72,8 +72,7 @@ function addressMetrics(families: Families, addresses: () => AddressFigures): vo
     return { available, ejected };
   };
   families.gauge("headgate_upstream_addresses", help, states, byState);
-  const failovers =
-    "Requests that were given to another address because the first could not be connected to, by reason.";
+  const failovers = "Requests sent to another address because the gateway could not connect to the first, by reason.";
   const none = Object.fromEntries(upstreamErrorReasons.map((reason) => [reason, 0]));
   const failedOver = () => ({ ...none, ...Object.fromEntries(addresses().failovers) });
   families.total("headgate_upstream_failovers_total", failovers, failedOver, byReason);
@@ -104,11 +103,11 @@ function fileMetrics(families: Families, { certificate, tokens }: ScrapedSources
   const expiry = "When the certificate in use expires, in Unix seconds; 0 without TLS.";
   const expires = () => (certificate()?.expiresMs ?? 0) / 1000;
   families.gauge("headgate_tls_certificate_expiry_timestamp_seconds", expiry, expires);
-  const files = "1 while the certificate's files are what is in use, 0 while they are missing or wrong; 1 without TLS.";
+  const files = "1 while the current certificate files are in use, 0 while they are missing or invalid; 1 without TLS.";
   families.gauge("headgate_tls_certificate_current", files, () => isCurrent(certificate()));
-  const listed = "Tokens that pass in mode tokens; 0 in the other modes.";
+  const listed = "Tokens that are accepted if auth.mode is tokens; 0 in the other modes.";
   families.gauge("headgate_tokens_listed", listed, () => tokens()?.listed ?? 0);
-  const list = "1 while the tokens file is what is in use, 0 while it is missing or wrong; 1 in the other modes.";
+  const list = "1 while the current tokens file is in use, 0 while it is missing or invalid; 1 in the other modes.";
   families.gauge("headgate_tokens_file_current", list, () => isCurrent(tokens()));
 }
 
