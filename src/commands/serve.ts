@@ -2,6 +2,7 @@
 // signal drains, the second ends the process at once.
 import { FilesError } from "../config/watched-files.ts";
 import { systemClock } from "../core/clock.ts";
+import { asError, errorCode } from "../core/failure.ts";
 import { fitOpenFiles } from "../core/open-files.ts";
 import type { Settings } from "../core/settings.ts";
 import { type Gateway, ListenError, startGateway } from "../gateway.ts";
@@ -90,8 +91,7 @@ function explainStartFailure(error: unknown): string {
 }
 
 function explainListenFailure(cause: unknown): string {
-  const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
-  switch (code) {
+  switch (errorCode(cause)) {
     case "EADDRINUSE":
       return "the port is in use";
     case "EACCES":
@@ -102,7 +102,7 @@ function explainListenFailure(cause: unknown): string {
     case "EAI_AGAIN":
       return "the host name has no address";
     default:
-      return cause instanceof Error ? cause.message : String(cause);
+      return asError(cause).message;
   }
 }
 

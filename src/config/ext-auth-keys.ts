@@ -1,31 +1,25 @@
 // The keys of external authorization (ext-auth): the listeners where an ingress checks requests, and the callers that
 // may name the client of a request.
-import { listOf, section } from "./definition.ts";
+import { type Leaf, listOf, section } from "./definition.ts";
 import { choice, filePath, flag, host, network, wholeNumber } from "./leaves.ts";
 
 export const extAuth = section(
   "Listeners for an ingress that carries the traffic itself and checks each request here.",
   {
-    http: section("Over HTTP, for nginx, Caddy, HAProxy, Traefik, Envoy and Istio.", {
-      enabled: flag(false, "Open the listener; requires trustedCallers or secretsFile."),
-      host: host("127.0.0.1", "IP address or host name of the listener."),
-      port: wholeNumber(9465, [0, 65535], "TCP port of the listener; 0 picks a free port."),
-      maxConnections: wholeNumber(
-        1000,
-        [1, 65535],
-        "Open connections of trusted callers, in addition to 64 of unverified ones.",
-      ),
-    }),
-    grpc: section("Over gRPC, for Envoy and Istio: external authorization, rate limit service and health check.", {
-      enabled: flag(false, "Open the listener; requires trustedCallers or secretsFile."),
-      host: host("127.0.0.1", "IP address or host name of the listener."),
-      port: wholeNumber(9466, [0, 65535], "TCP port of the listener; 0 picks a free port."),
-      maxConnections: wholeNumber(
+    http: listener(
+      "Over HTTP, for nginx, Caddy, HAProxy, Traefik, Envoy and Istio.",
+      9465,
+      wholeNumber(1000, [1, 65535], "Open connections of trusted callers, in addition to 64 of unverified ones."),
+    ),
+    grpc: listener(
+      "Over gRPC, for Envoy and Istio: external authorization, rate limit service and health check.",
+      9466,
+      wholeNumber(
         256,
         [1, 65535],
         "Open connections of trusted callers, each with up to 100 calls at once, in addition to 64 of unverified ones.",
       ),
-    }),
+    ),
     trustedCallers: listOf(
       network,
       { default: [], bounds: [0, 1024], items: "addresses or networks" },
@@ -39,3 +33,12 @@ export const extAuth = section(
     ),
   },
 );
+
+function listener(description: string, port: number, maxConnections: Leaf<number>) {
+  return section(description, {
+    enabled: flag(false, "Open the listener; requires trustedCallers or secretsFile."),
+    host: host("127.0.0.1", "IP address or host name of the listener."),
+    port: wholeNumber(port, [0, 65535], "TCP port of the listener; 0 picks a free port."),
+    maxConnections,
+  });
+}

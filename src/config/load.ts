@@ -34,22 +34,19 @@ export interface NamedFiles {
   readonly place: (key: string) => string;
 }
 
-export type LoadedSettings =
+export type LoadedSettings = {
+  /** The path of the file, as it was given. */
+  readonly file: string;
+  readonly files: NamedFiles;
+} & (
   | {
       readonly ok: true;
       readonly settings: Settings;
-      /** The path of the file, as it was given. */
-      readonly file: string;
-      readonly files: NamedFiles;
       /** The values as they were written in all sources. */
       readonly raw: Raw | undefined;
     }
-  | {
-      readonly ok: false;
-      readonly file: string;
-      readonly files: NamedFiles;
-      readonly errors: readonly ConfigError[];
-    };
+  | { readonly ok: false; readonly errors: readonly ConfigError[] }
+);
 
 export function loadSettings({ file: named, env, cwd, overrides }: ConfigSources): LoadedSettings {
   // Compose files and shells set HEADGATE_CONFIG to an empty text if it has no value.

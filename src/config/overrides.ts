@@ -3,7 +3,7 @@
 import { type ConfigError, type Origin, valueError } from "./config-error.ts";
 import { defaultOf, type Leaf, type Node } from "./definition.ts";
 import { childOf, isListOfLeaves, joinPath, nodeAt, unknownKey } from "./paths.ts";
-import type { Raw, RawList, Scalar } from "./raw.ts";
+import type { Raw, Scalar } from "./raw.ts";
 import { schema } from "./schema.ts";
 import { readYaml } from "./yaml-source.ts";
 
@@ -23,21 +23,13 @@ export function applyOverrides(
     const { path, at } = override;
     const node = nodeAt(path);
     if (node === undefined || path.length === 0) {
-      errors.push(unknownPath(path, at));
+      errors.push(unknownKey(at, path));
       return raw;
     }
     const value = readText(node, override, errors);
     const refuse = (index: string, expected: string) => errors.push(valueError(at, joinPath(path), index, expected));
     return value === undefined ? raw : put(schema, raw, path, value, refuse);
   }, base);
-}
-
-function unknownPath(path: readonly string[], at: Origin): ConfigError {
-  const known = path.findIndex((_, i) => nodeAt(path.slice(0, i + 1)) === undefined);
-  const parent = nodeAt(path.slice(0, known));
-  const keys =
-    parent?.kind === "section" ? Object.keys(parent.keys) : parent?.kind === "list" ? ["an index"] : ["none"];
-  return unknownKey(at, path, keys);
 }
 
 /** Undefined if the text cannot be parsed; the reason is then in `errors`. */
@@ -86,7 +78,7 @@ function put(
   const child = node && childOf(node, head);
   if (node?.kind === "list") {
     // An index refers to the default list if the list was not written.
-    const list = base?.kind === "list" ? base : (defaultOf(node) as RawList);
+    const list = base?.kind === "list" ? base : defaultOf(node);
     const { at, items } = list;
     const index = Number(head);
     if (index > items.length) {

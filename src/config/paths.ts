@@ -50,24 +50,28 @@ export function isListOfLeaves(list: List<Leaf<unknown> | Section<Keys>>): list 
   return list.item.kind === "leaf";
 }
 
-export function unknownKey(
-  at: Origin,
-  path: readonly string[],
-  known: readonly string[],
-  root: Node = schema,
-): ConfigError {
-  const meant = suggestPaths(path, root);
-  const message = `unknown key; ${didYouMean(meant, `expected ${enumerate(known)}`)}`;
-  return { at, key: joinPath(path), message, about: meant };
+export function unknownKey(at: Origin, path: readonly string[], root: Node = schema): ConfigError {
+  const known = path.findIndex((_, i) => nodeAt(path.slice(0, i + 1), root) === undefined);
+  const parent = nodeAt(path.slice(0, known), root);
+  const keys = parent?.kind === "section" ? Object.keys(parent.keys) : [];
+  const meant = suggestPaths(path, known, keys, root);
+  const expected = parent?.kind === "list" ? "an index" : parent?.kind === "section" ? enumerate(keys) : "none";
+  return {
+    at,
+    key: joinPath(path),
+    message: `unknown key; ${didYouMean(meant, `expected ${expected}`)}`,
+    about: meant,
+  };
 }
 
-/** What was probably meant by an unknown path: a similar key of the same section, or the same key in another section. */
-function suggestPaths(path: readonly string[], root: Node): string[] {
-  const known = path.findIndex((_, i) => nodeAt(path.slice(0, i + 1), root) === undefined);
+/**
+ * What was probably meant by a path whose part at `known` is unknown: a similar key of the same section, or the same key in
+ * another section.
+ */
+function suggestPaths(path: readonly string[], known: number, keys: readonly string[], root: Node): string[] {
   const before = path.slice(0, known);
   const [key = "", ...after] = path.slice(known);
-  const parent = nodeAt(before, root);
-  const siblings = parent?.kind === "section" ? suggestions(key, Object.keys(parent.keys)) : [];
+  const siblings = suggestions(key, keys);
   if (siblings.length > 0) {
     return siblings.map((sibling) => {
       const corrected = [...before, sibling, ...after];

@@ -2,6 +2,7 @@
 // refused. The gateway reads all its files in this way.
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
 import { open } from "node:fs/promises";
+import { errorCode } from "../core/failure.ts";
 
 export class NotRegularFileError extends Error {
   readonly code = "ENOTREGULAR";
@@ -43,7 +44,7 @@ function refuseOthers(kind: Stats): void {
 
 /** Explains to an operator why a file cannot be read. */
 export function explainReadFailure(cause: unknown): string {
-  const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
+  const code = errorCode(cause);
   switch (code) {
     case "ENOENT":
       return "no such file";
@@ -55,6 +56,6 @@ export function explainReadFailure(cause: unknown): string {
     case "EPERM":
       return "permission denied";
     default:
-      return code === "" ? String(cause) : code;
+      return code ?? String(cause);
   }
 }

@@ -2,6 +2,7 @@
 // certificate and key belong together. Quotes nothing from a file, because any may be a secret in the wrong place.
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { createSecureContext, type SecureContext } from "node:tls";
+import { errorCode } from "../core/failure.ts";
 import type { FileFlaw, FileGroup } from "../core/file-group.ts";
 import type { Certificate, TlsFiles } from "../core/tls.ts";
 import type { UpstreamTlsSettings } from "../core/upstream.ts";
@@ -64,8 +65,11 @@ export function upstreamTlsFiles(paths: Pick<UpstreamTlsSettings, "ca" | "cert" 
         return { ok: true, value: createSecureContext({ ...given, minVersion: "TLSv1.2" }) };
       } catch (error) {
         // A key that is too short for OpenSSL, for example.
-        const code = error instanceof Error && "code" in error ? String(error.code) : "OpenSSL refuses";
-        refuse(cert === undefined ? keys.ca : keys.cert, code, "a certificate that OpenSSL accepts");
+        refuse(
+          cert === undefined ? keys.ca : keys.cert,
+          errorCode(error) ?? "OpenSSL refuses",
+          "a certificate that OpenSSL accepts",
+        );
         return { ok: false, flaws };
       }
     },

@@ -117,7 +117,7 @@ class Validation {
   #refuseUnknown(section: Section<Keys>, entries: readonly RawEntry[], path: readonly string[]): void {
     const unknown = entries.filter(({ key }) => !isKnown(section, key));
     for (const { key, keyAt } of unknown.slice(0, maxUnknownKeys)) {
-      this.errors.push(unknownKey(keyAt, [...path, key], Object.keys(section.keys), this.#root));
+      this.errors.push(unknownKey(keyAt, [...path, key], this.#root));
     }
     const next = unknown[maxUnknownKeys];
     if (next === undefined) return;

@@ -5,14 +5,8 @@ import type { Settings } from "./settings.ts";
 /** Open files of the process itself, of the admin listener, and of refused connections that are still open. */
 const ownFiles = 100;
 
-export interface OpenFiles {
-  /** The sum of all bounds. */
-  readonly needed: number;
-  /** `listen.maxConnections`, or less. */
-  readonly maxConnections: number;
-}
-
-export function fitOpenFiles(maxOpenFiles: number, { listen, upstream, upgrade, extAuth }: Settings): OpenFiles {
+/** Returns the sum of all bounds as `needed`, and `listen.maxConnections` or less. */
+export function fitOpenFiles(maxOpenFiles: number, { listen, upstream, upgrade, extAuth }: Settings) {
   // A tunnel has a connection to the upstream besides the client's.
   const callers = (extAuth.http?.maxConnections ?? 0) + (extAuth.grpc?.maxConnections ?? 0);
   const others = upstream.maxConnections + upgrade.maxTunnels + callers + ownFiles;

@@ -2,7 +2,7 @@
 // equals), and how connections to them are opened. If a connection cannot be opened, no byte of the request can have
 // arrived, so the request is given to one other address.
 import type { HostPort } from "../core/host-port.ts";
-import type { EndpointEvents, UpstreamErrorReason } from "../core/upstream.ts";
+import type { EndpointEvents } from "../core/upstream.ts";
 import { Endpoint, type EndpointConnection } from "./endpoint.ts";
 import { openSocket } from "./open-socket.ts";
 import type { SocketReader } from "./socket-reader.ts";
@@ -30,23 +30,12 @@ export interface OpenOptions {
   readonly onFailed: (error: Error, at: Endpoint) => void;
 }
 
-/** Failures that are the address', not the request's or the gateway's own. */
-const reasonsOfAddress: ReadonlySet<UpstreamErrorReason> = new Set([
-  "refused",
-  "unreachable",
-  "connect_timeout",
-  "certificate",
-  "tls",
-  "reset",
-  "closed_early",
-  "other",
-]);
-
 export class Endpoints {
   readonly #options: EndpointsOptions;
   #list: readonly Endpoint[] = [];
   #turn = 0;
-  #onRemoved: (endpoint: Endpoint) => void = () => {};
+  /** Called with an address that is no longer the upstream's. */
+  onRemoved: (endpoint: Endpoint) => void = () => {};
 
   constructor(options: EndpointsOptions) {
     this.#options = options;
@@ -54,11 +43,6 @@ export class Endpoints {
 
   get all(): readonly Endpoint[] {
     return this.#list;
-  }
-
-  /** Sets the listener for addresses that are no longer the upstream's. */
-  onRemoved(listener: (endpoint: Endpoint) => void): void {
-    this.#onRemoved = listener;
   }
 
   /** Sets the addresses. One that was there before keeps its state and its connections. */
@@ -72,7 +56,7 @@ export class Endpoints {
     for (const endpoint of before) {
       if (this.#list.includes(endpoint)) continue;
       endpoint.isRemoved = true;
-      this.#onRemoved(endpoint);
+      this.onRemoved(endpoint);
     }
   }
 
@@ -136,7 +120,8 @@ export class Endpoints {
       }
       const why = error ?? new Error("no connection");
       const reason = upstreamErrorReason(why);
-      if (reasonsOfAddress.has(reason)) endpoint.failed(reason, nowMs());
+      // Without files or memory the gateway cannot open a socket, which says nothing about the address.
+      if (reason !== "overloaded") endpoint.failed(reason, nowMs());
       this.endRequest(attempt);
       onFailed(why);
     });
@@ -163,9 +148,5 @@ const anyEndpoint = (): boolean => true;
 const hasIdle = ({ idle }: Endpoint): boolean => idle.length > 0;
 
 function leastRecentlyEjected(list: readonly Endpoint[]): Endpoint | null {
-  let first: Endpoint | null = null;
-  for (const endpoint of list) {
-    if (first === null || endpoint.ejectedAtMs < first.ejectedAtMs) first = endpoint;
-  }
-  return first;
+  return list.toSorted((a, b) => a.ejectedAtMs - b.ejectedAtMs)[0] ?? null;
 }

@@ -40,9 +40,9 @@ export class UpstreamConnections implements Connections {
       },
     };
     this.#endpoints = options.endpoints;
-    this.#endpoints.onRemoved(({ idle }) => {
+    this.#endpoints.onRemoved = ({ idle }) => {
       for (const connection of [...idle]) this.#remove(connection);
-    });
+    };
   }
 
   /** Calls the waiter at once if a connection is idle, or if there can be none. */
