@@ -12,7 +12,8 @@ import type { BuildInfo } from "./commands/serve.ts";
 
 const signals = Object.keys(signalExitCodes) as TerminationSignal[];
 
-// Without a listener, Node opens its inspector on SIGUSR1: a port on which anybody local can run code in this process.
+// Without a listener, Node opens its inspector on SIGUSR1, a port on which every local user can run code in this
+// process.
 process.on("SIGUSR1", () => {});
 
 // Compiled code is cached beside the installation, never in the system's temporary folder, where another user could put

@@ -96,7 +96,7 @@ function parsePage<T>({ member, isItem, limit }: Walk<T>, offset: number, text: 
   const invalidAt = items.findIndex((item) => !isItem(item));
   if (invalidAt >= 0) return `holds at ${member}[${invalidAt}] what is no such record`;
   if (items.length > limit) return `holds ${items.length} records where at most ${limit} were asked for`;
-  // Following it would request pages for ever.
+  // Following it would request pages forever.
   if (items.length === 0 && hasMore) return "is empty and says that there are more";
   return { items, offset, hasMore };
 }

@@ -35,9 +35,9 @@ export interface MessageReading {
   readonly contentLength: number | null;
   readonly expectsContinue: boolean;
   /** It is an Upgrade to the parser, allowed or not. With a body it is not one. */
-  readonly asksToLeave: boolean;
+  readonly asksToUpgrade: boolean;
   /** It is an OPTIONS with Max-Forwards: 0, which the gateway must answer itself (RFC 9110, 7.6.2). */
-  readonly endsHere: boolean;
+  readonly isLastHop: boolean;
 }
 
 export function readMessage(message: MessageHead): MessageReading {
@@ -51,7 +51,7 @@ export function readMessage(message: MessageHead): MessageReading {
     hasBadName: false,
     hasUpgrade: false,
     namesUpgrade: false,
-    speaksOfConnection: false,
+    hasConnectionHeader: false,
   };
   for (let i = 0; i < rawHeaders.length; i += 2) note(seen, rawHeaders[i] ?? "", rawHeaders[i + 1] ?? "");
   const contentLength = readLength(seen, message);
@@ -63,8 +63,8 @@ export function readMessage(message: MessageHead): MessageReading {
     contentLength,
     // HTTP/1.0 has no status 100 (RFC 9110, 10.1.1).
     expectsContinue: seen.expectations.length > 0 && httpVersion !== "1.0",
-    asksToLeave: seen.hasUpgrade && seen.namesUpgrade && contentLength === 0,
-    endsHere: method === "OPTIONS" && seen.hops.some((hops) => /^0+$/.test(hops)),
+    asksToUpgrade: seen.hasUpgrade && seen.namesUpgrade && contentLength === 0,
+    isLastHop: method === "OPTIONS" && seen.hops.some((hops) => /^0+$/.test(hops)),
   };
 }
 
@@ -81,7 +81,7 @@ interface Seen {
   hasUpgrade: boolean;
   namesUpgrade: boolean;
   /** It has a header that HTTP/2 forbids. */
-  speaksOfConnection: boolean;
+  hasConnectionHeader: boolean;
 }
 
 function readLength({ encodings, lengths }: Seen, { httpVersion, endsWithHead = false }: MessageHead): number | null {
@@ -103,21 +103,21 @@ function note(seen: Seen, name: string, value: string): void {
       break;
     case "transfer-encoding":
       seen.encodings = [...seen.encodings, value];
-      seen.speaksOfConnection = true;
+      seen.hasConnectionHeader = true;
       break;
     case "upgrade":
       seen.hasUpgrade = true;
-      seen.speaksOfConnection = true;
+      seen.hasConnectionHeader = true;
       break;
     case "keep-alive":
     case "proxy-connection":
-      seen.speaksOfConnection = true;
+      seen.hasConnectionHeader = true;
       break;
     case "te":
-      if (value !== "trailers") seen.speaksOfConnection = true;
+      if (value !== "trailers") seen.hasConnectionHeader = true;
       break;
     case "connection":
-      seen.speaksOfConnection = true;
+      seen.hasConnectionHeader = true;
       if (/(?:^|,)[ \t]*upgrade[ \t]*(?:,|$)/i.test(value)) seen.namesUpgrade = true;
       break;
     case "expect":
@@ -161,11 +161,11 @@ function findProblem(seen: Seen, message: MessageHead): LocalReply | null {
  * RFC 9113, 8.2.1 to 8.3.1 forbids blanks around a value, headers about the connection, a target that is not a path,
  * and a length that contradicts the framing. CONNECT has no path and is refused by its method.
  */
-function isMalformedHttp2({ speaksOfConnection, lengths }: Seen, message: MessageHead): boolean {
+function isMalformedHttp2({ hasConnectionHeader, lengths }: Seen, message: MessageHead): boolean {
   const { method, target, rawHeaders, endsWithHead = false } = message;
   for (let i = 1; i < rawHeaders.length; i += 2) if (hasBlankAround(rawHeaders[i] ?? "")) return true;
   const hasPath = target.startsWith("/") || (target === "*" && method === "OPTIONS") || method === "CONNECT";
-  return speaksOfConnection || !hasPath || (endsWithHead && Number(lengths[0] ?? 0) !== 0);
+  return hasConnectionHeader || !hasPath || (endsWithHead && Number(lengths[0] ?? 0) !== 0);
 }
 
 /** In HTTP/1.1 such a blank is not part of the value, but in HTTP/2 it would be. */

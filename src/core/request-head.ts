@@ -17,7 +17,7 @@ export interface RequestHead extends MessageHead {
 export interface RequestRules {
   readonly clientAddress: ClientAddressRules;
   readonly readPath: ReadPath;
-  /** `leave`: what is outside of all routes is none of the gateway's, whoever sends it. */
+  /** What happens to requests outside of all routes. `leave`: the gateway does not handle them. */
   readonly unmatched: "reject" | "proxy" | "leave";
   readonly maxBodyBytes: number;
   readonly paths: BasePaths;
@@ -42,7 +42,7 @@ export interface Verdict {
   readonly localReply: LocalReply | null;
 }
 
-const nowhere: PathReading = { kind: "outside" };
+const outside: PathReading = { kind: "outside" };
 
 /**
  * Makes the verdict on bytes that are not a request, or after a failure. `decision`: the quota to show, if it is known.
@@ -61,7 +61,7 @@ export const pendingVerdict: Verdict = {
   parsed: {
     client: "",
     target: undefined,
-    path: nowhere,
+    path: outside,
     route: null,
     message: {
       problem: localReplies.malformed,
@@ -69,8 +69,8 @@ export const pendingVerdict: Verdict = {
       host: "",
       contentLength: null,
       expectsContinue: false,
-      asksToLeave: false,
-      endsHere: false,
+      asksToUpgrade: false,
+      isLastHop: false,
     },
     upstreamTarget: null,
   },
@@ -87,7 +87,7 @@ export const pendingVerdict: Verdict = {
 export function parseRequest(head: RequestHead, rules: RequestRules): ParsedRequest {
   const target = readTarget(head.target, head.method);
   // "*" is about the server as a whole; the gateway answers it.
-  const path = target === undefined || target.path === "*" ? nowhere : rules.readPath(target.path);
+  const path = target === undefined || target.path === "*" ? outside : rules.readPath(target.path);
   return {
     client: readClient(head.peer, head.rawHeaders, rules.clientAddress),
     target,
@@ -116,7 +116,7 @@ export function findRefusal(parsed: ParsedRequest, decision: Decision, rules: Re
       break;
   }
   // The gateway itself serves no path.
-  if (parsed.message.endsHere) return localReplies.noRoute;
+  if (parsed.message.isLastHop) return localReplies.noRoute;
   // The base path is there in another spelling, so it cannot be replaced in the original bytes.
   return parsed.upstreamTarget === null ? localReplies.ambiguousPath : null;
 }

@@ -52,12 +52,12 @@ export function createPathReader(routes: readonly string[], basePath: string): R
     if (!isDeceptive && beginnings.every((text) => text !== undefined)) {
       return compare(beginnings.flatMap(readings), placeOf);
     }
-    const within = prefixes.find(({ prefix }) => texts.some((text) => mayLandUnder(prefix, text)));
+    const within = prefixes.find(({ prefix }) => texts.some((text) => mayBeUnder(prefix, text)));
     return { kind: "ambiguous", route: within?.route ?? null };
   };
   return (path) => {
     const reading = read(path);
-    return twoSlashes.test(path) ? besideAuthority(reading, read(withoutAuthority(path))) : reading;
+    return twoSlashes.test(path) ? compareWithAuthority(reading, read(withoutAuthority(path))) : reading;
   };
 }
 
@@ -69,7 +69,7 @@ function withoutAuthority(path: string): string {
 }
 
 /** Compares the reading as a path with the reading as a host and a path: the second must not be under another route. */
-function besideAuthority(reading: PathReading, other: PathReading): PathReading {
+function compareWithAuthority(reading: PathReading, other: PathReading): PathReading {
   const own = "route" in reading ? reading.route : null;
   const route = "route" in other ? other.route : null;
   return route === null || route === own ? reading : { kind: "ambiguous", route: own ?? route };
@@ -89,7 +89,7 @@ function compare(readings: readonly string[], placeOf: (reading: string) => Plac
 }
 
 /** Returns whether the names of the prefix occur in the text in their order, so that `..` could lead to the prefix. */
-function mayLandUnder(prefix: string, text: string): boolean {
+function mayBeUnder(prefix: string, text: string): boolean {
   const names = prefix.split("/").filter((name) => name !== "");
   for (const segment of text.split(/[/\\\u0100]/)) {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: some backends end a segment at one
@@ -108,7 +108,7 @@ function decodings(path: string): { texts: string[]; isDeceptive: boolean } {
     if (depth > maxDecodings) return { texts, isDeceptive: true };
     const decoded = text.replace(/%([0-9a-f]{2})/gi, decodeByte);
     if (depth === 0 || decoded !== text) texts.push(decoded);
-    isDeceptive ||= hidesCharacters(decoded) || climbs(decoded);
+    isDeceptive ||= hidesCharacters(decoded) || hasParentSegment(decoded);
     if (decoded === text) return { texts, isDeceptive };
     text = decoded;
   }
@@ -132,7 +132,7 @@ function hidesCharacters(text: string): boolean {
  * Backends differ in what they decode, split and drop before `..` removes a segment, so in an unusual path it may lead
  * anywhere. Legitimate clients resolve it before they send.
  */
-function climbs(text: string): boolean {
+function hasParentSegment(text: string): boolean {
   return /(?:^|[/\\\u0100])\.\.(?:[/\\\u0100;?#]|$)/.test(text);
 }
 
@@ -192,15 +192,15 @@ function fold(segments: readonly string[]): string {
 /** Removes a segment for each `..`. At the root, some backends ignore a `..` and others leave the root. */
 function resolve(segments: readonly string[]): string[] {
   const kept: string[] = [];
-  let climbsOut = false;
+  let leavesRoot = false;
   for (const segment of segments) {
     if (segment === "" || segment === ".") continue;
     if (segment !== "..") kept.push(segment);
-    else if (kept.pop() === undefined) climbsOut = true;
+    else if (kept.pop() === undefined) leavesRoot = true;
   }
   // A path that ends in a slash or in dots names a folder.
   const resolved = fold(/^\.{0,2}$/.test(segments.at(-1) ?? "") ? [...kept, ""] : kept);
-  return climbsOut ? [resolved, outsideRoot] : [resolved];
+  return leavesRoot ? [resolved, outsideRoot] : [resolved];
 }
 
 /** Does not begin with a slash, so it is below no base path. */

@@ -83,6 +83,6 @@ export class SlidingWindow {
 }
 
 /** Returns the quota of a client that is not in the store. */
-export function untouched(policy: Policy, nowMs: number): Decision {
+export function fullQuota(policy: Policy, nowMs: number): Decision {
   return { outcome: "observed", policy, remaining: policy.limit, resetMs: nowMs + policy.windowMs };
 }

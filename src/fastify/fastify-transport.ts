@@ -173,8 +173,8 @@ export class FastifyTransport implements Transport {
   #isLast(mustClose: boolean): boolean {
     const isUnread = this.exchange?.hasBody === true && !this.body.complete;
     // Behind an Upgrade the parser leaves bytes of the same packet out, even if the upgrade is declined.
-    const asksToLeave = this.exchange?.verdict.parsed.message.asksToLeave === true;
-    return mustClose || isUnread || asksToLeave || this.#owner.isClosing;
+    const asksToUpgrade = this.exchange?.verdict.parsed.message.asksToUpgrade === true;
+    return mustClose || isUnread || asksToUpgrade || this.#owner.isClosing;
   }
 }
 

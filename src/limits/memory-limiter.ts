@@ -4,7 +4,7 @@
 import { LRUCache } from "lru-cache";
 import type { Limiter, LimiterStats } from "../core/limiter.ts";
 import type { Decision, Policy } from "../core/policy.ts";
-import { SlidingWindow, untouched } from "../core/sliding-window.ts";
+import { fullQuota, SlidingWindow } from "../core/sliding-window.ts";
 import { type TimedWindow, TimedWindows } from "./timed-windows.ts";
 
 export class MemoryLimiter implements Limiter {
@@ -31,14 +31,14 @@ export class MemoryLimiter implements Limiter {
     if (exhausted !== undefined) return exhausted.take(nowMs);
     const window = this.#open.get(client) ?? this.#reopen(client) ?? this.#remember(client, nowMs);
     const decision = window.take(nowMs);
-    if (decision.remaining === 0) this.#setApart(client, window);
+    if (decision.remaining === 0) this.#moveToExhausted(client, window);
     return decision;
   }
 
   peek(client: string, nowMs: number): Decision {
     this.#releaseUntil(nowMs);
     const window = this.#exhausted.get(client) ?? this.#released.get(client) ?? this.#open.peek(client);
-    return window?.peek(nowMs) ?? untouched(this.policy, nowMs);
+    return window?.peek(nowMs) ?? fullQuota(this.policy, nowMs);
   }
 
   stats(): LimiterStats {
@@ -64,35 +64,35 @@ export class MemoryLimiter implements Limiter {
 
   #remember(client: string, nowMs: number): SlidingWindow {
     // Forgets up to two for each new one, so that the table shrinks after a burst of clients without a timer.
-    if (this.#forgetExpired(nowMs)) this.#forgetExpired(nowMs);
-    if (this.#clients >= this.policy.maxClients) this.#forgetLive();
+    if (this.#evictExpired(nowMs)) this.#evictExpired(nowMs);
+    if (this.#clients >= this.policy.maxClients) this.#evictLive();
     const window = new SlidingWindow(this.policy);
     this.#open.set(client, window);
     return window;
   }
 
   /** False if no window has expired. */
-  #forgetExpired(nowMs: number): boolean {
-    const idlest = this.#idlest();
-    if (idlest === undefined || idlest.atMs > nowMs) return false;
-    this.#forget(idlest.client);
+  #evictExpired(nowMs: number): boolean {
+    const first = this.#firstToExpire();
+    if (first === undefined || first.atMs > nowMs) return false;
+    this.#evict(first.client);
     this.#evictedExpired += 1;
     return true;
   }
 
-  #forgetLive(): void {
-    const next = this.#idlest() ?? this.#exhausted.first();
+  #evictLive(): void {
+    const next = this.#firstToExpire() ?? this.#exhausted.first();
     if (next === undefined) return;
-    this.#forget(next.client);
+    this.#evict(next.client);
     this.#evictedLive += 1;
   }
 
-  #forget(client: string): void {
+  #evict(client: string): void {
     this.#open.delete(client) || this.#released.delete(client) || this.#exhausted.delete(client);
   }
 
   /** The client with quota left that expires first. */
-  #idlest(): TimedWindow | undefined {
+  #firstToExpire(): TimedWindow | undefined {
     const released = this.#released.first();
     const client = this.#open.rkeys().next().value;
     const window = client === undefined ? undefined : this.#open.peek(client);
@@ -101,7 +101,7 @@ export class MemoryLimiter implements Limiter {
     return released !== undefined && released.atMs < atMs ? released : { client, window, atMs };
   }
 
-  #setApart(client: string, window: SlidingWindow): void {
+  #moveToExhausted(client: string, window: SlidingWindow): void {
     const atMs = window.exhaustedUntilMs();
     if (atMs === undefined) return;
     this.#open.delete(client);

@@ -85,10 +85,7 @@ export class Acceptor {
   }
 }
 
-/**
- * True for a connection that was reset before it was accepted. The system still hands out the request that it sent, but no
- * longer its address: nobody could be charged.
- */
+/** Returns whether the connection was reset before it was accepted: it may have a request, but no address to charge. */
 function hasLeft({ remoteAddress }: Socket): boolean {
   return remoteAddress === undefined;
 }

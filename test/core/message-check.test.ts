@@ -39,16 +39,16 @@ describe("what passes", () => {
       host: "api.example",
       contentLength,
       expectsContinue,
-      asksToLeave: false,
-      endsHere: false,
+      asksToUpgrade: false,
+      isLastHop: false,
     });
   });
 
   test("only an OPTIONS may have come as far as it may", () => {
     const fields = [...host, "Max-Forwards", "0"];
-    expect(read(fields, { method: "OPTIONS" }).endsHere).toBe(true);
-    expect(read(fields).endsHere).toBe(false);
-    expect(read([...host, "Max-Forwards", "10"], { method: "OPTIONS" }).endsHere).toBe(false);
+    expect(read(fields, { method: "OPTIONS" }).isLastHop).toBe(true);
+    expect(read(fields).isLastHop).toBe(false);
+    expect(read([...host, "Max-Forwards", "10"], { method: "OPTIONS" }).isLastHop).toBe(false);
   });
 
   test("a target of 8,192 bytes", () => {
@@ -61,7 +61,7 @@ describe("what passes", () => {
       problem: null,
       contentLength: 3,
       expectsContinue: false,
-      asksToLeave: false,
+      asksToUpgrade: false,
     });
   });
 });

@@ -5,7 +5,7 @@ import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { ResponseFields } from "../../src/core/fields.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import type { ParsedRequest, Verdict } from "../../src/core/request-head.ts";
-import { untouched } from "../../src/core/sliding-window.ts";
+import { fullQuota } from "../../src/core/sliding-window.ts";
 import { type Runtime, RuntimeRef } from "../../src/exchange/exchange.ts";
 import { ConnectionTable } from "../../src/listener/connection-table.ts";
 import { TrafficListener } from "../../src/listener/traffic-listener.ts";
@@ -39,7 +39,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     nowMs: clock.monotonicMs,
     requestId: () => "id",
     decide: () => admitted(clock.nowMs),
-    peekQuota: () => untouched(policy, clock.nowMs),
+    peekQuota: () => fullQuota(policy, clock.nowMs),
     forward: () => {},
     onEnd: (record) => void ended.push(record),
     onFailure: (error) => void failures.push(error),
@@ -95,12 +95,12 @@ export function admitted(nowMs: number): Verdict {
       host: "a",
       contentLength: 0,
       expectsContinue: false,
-      asksToLeave: false,
-      endsHere: false,
+      asksToUpgrade: false,
+      isLastHop: false,
     },
     upstreamTarget: "/v2/x",
   };
-  const decision = { ...untouched(policy, nowMs), outcome: "admitted" as const, remaining: 99 };
+  const decision = { ...fullQuota(policy, nowMs), outcome: "admitted" as const, remaining: 99 };
   return { parsed, decision, auth: "accepted", localReply: null };
 }
 

@@ -33,7 +33,7 @@ export class NodeHttp1Transport implements Transport, ResponseListener {
     this.#response = response;
     this.#owner = owner;
     this.#upgrade = upgrade;
-    response.tell(this);
+    response.reportTo(this);
     req.on("error", ignoreError);
   }
 
@@ -77,8 +77,8 @@ export class NodeHttp1Transport implements Transport, ResponseListener {
   sendHead(status: number, reason: string, headers: string[], mustClose: boolean): void {
     const isUnread = this.exchange?.hasBody === true && !this.body.complete;
     // After an Upgrade the parser skips bytes of the same packet, even if the upgrade is declined.
-    const asksToLeave = this.exchange?.verdict.parsed.message.asksToLeave === true;
-    const isLast = mustClose || isUnread || asksToLeave || this.#owner.isLastRequest;
+    const asksToUpgrade = this.exchange?.verdict.parsed.message.asksToUpgrade === true;
+    const isLast = mustClose || isUnread || asksToUpgrade || this.#owner.isLastRequest;
     if (isLast) headers.push("Connection", "close");
     this.#response.writeHead(status, reason, headers);
     this.#hasLength = headerValue(headers, "content-length") !== undefined;

@@ -11,7 +11,7 @@ export interface ResponseListener {
 export class NodeResponse extends ServerResponse {
   #listener: ResponseListener | null = null;
 
-  tell(listener: ResponseListener): void {
+  reportTo(listener: ResponseListener): void {
     this.#listener = listener;
     this.once("close", this.#onClose);
     this.on("drain", this.#onDrain);
