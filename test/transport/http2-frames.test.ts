@@ -293,6 +293,26 @@ describe("bounds", () => {
     );
   });
 
+  test("of time: an error of the connection behind a GOAWAY ends its requests and its socket", async () => {
+    const waits = { upstream: { connectTimeoutMs: 100, responseTimeoutMs: 100 }, timeouts: { bodyMs: 100 } };
+    const { client, gateway, statuses } = await start(waits);
+    const one = client();
+    const noWindow = Buffer.from([0, 4, 0, 0, 0, 0]);
+    one.send(frameTypes.settings, 0, 0, noWindow);
+    one.headers(1, get());
+    await eventually("the response waits for the window", () => one.of(frameTypes.headers, 1).length === 1);
+    one.send(frameTypes.goaway, 0, 0, Buffer.alloc(8));
+    // Its stream has ended already.
+    one.send(frameTypes.data, 0, 1, "more");
+    await eventually("the error is told", () => one.goaways.includes(5));
+    one.socket.destroy();
+    await eventually("the request is over", () => statuses().length === 1, 15_000);
+    await eventually("its connection is gone", async () => {
+      const metrics = await fetch(`${gateway.adminUrl}/metrics`);
+      return /^headgate_client_connections 0$/m.test(await metrics.text());
+    });
+  }, 20_000);
+
   test("of resets: a client that takes back what it asks for is told to calm down, and has paid for each", async () => {
     const { client, gateway } = await start({
       policies: [{ name: "per-ip", limit: 1000, windowMs: 60_000, maxClients: 10 }],

@@ -60,6 +60,7 @@ export class Http2Connection implements ClientConnection {
     this.#session.on("error", ignoreError);
     const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs } = options;
     this.#lifetime = new Http2Lifetime(this.#session, tcp, { firstMs, idleMs });
+    this.#session.setTimeout(options.stallTimeoutMs, () => this.#lifetime.endStalled());
   }
 
   get activeCount(): number {
