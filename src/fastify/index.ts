@@ -3,8 +3,8 @@
 import { systemClock } from "../core/clock.ts";
 import { createPlugin } from "./plugin.ts";
 
-export { OptionsError } from "../config/plugin-options.ts";
 export type { Headgate, HeadgateOptions } from "./options.ts";
+export { OptionsError } from "./plugin-options.ts";
 export { serverOptions } from "./server-options.ts";
 
 export const headgate = createPlugin({ clock: systemClock, nodeVersion: process.versions.node });

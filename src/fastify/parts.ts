@@ -1,6 +1,5 @@
 // The wiring of the plugin: the gateway's own parts, made from the options.
 
-import { OptionsError, type PluginSettings } from "../config/plugin-options.ts";
 import { FilesError } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { Clock } from "../core/clock.ts";
@@ -14,6 +13,7 @@ import { createAuthenticator } from "../wiring/authenticators.ts";
 import { clientAddressRules, requestRules } from "../wiring/request-rules.ts";
 import { createRuntime } from "../wiring/runtime.ts";
 import { Gate, handOver } from "./gate.ts";
+import { OptionsError, type PluginSettings } from "./plugin-options.ts";
 
 export interface PartsOptions {
   readonly clock: Clock;

@@ -5,13 +5,13 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler } from "fastify";
 import { wantsOpenMetrics } from "../admin/accept.ts";
-import { parsePluginOptions } from "../config/plugin-options.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { Clock } from "../core/clock.ts";
 import { createAppLog } from "./app-log.ts";
 import { gates } from "./gates.ts";
 import type { HeadgateOptions } from "./options.ts";
 import { openParts } from "./parts.ts";
+import { parsePluginOptions } from "./plugin-options.ts";
 
 export interface PluginEnvironment {
   readonly clock: Clock;

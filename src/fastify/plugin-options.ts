@@ -1,17 +1,17 @@
 // The options of the Fastify plugin: keys of the configuration file with the same names, rules and messages. Reports every
 // error, not only the first.
 import { resolve } from "node:path";
+import { type ConfigError, enumerate, renderConfigError, soundness, valueError } from "../config/config-error.ts";
+import { type Parsed, section } from "../config/definition.ts";
+import { pluginPairErrors } from "../config/pairs.ts";
+import { joinPath } from "../config/paths.ts";
+import { originOf, type Raw, type RawEntry, rawAt } from "../config/raw.ts";
+import { schema } from "../config/schema.ts";
+import { validateSection } from "../config/validate.ts";
 import type { FieldKind } from "../core/fields.ts";
 import type { Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import type { UpstreamSettings } from "../core/upstream.ts";
-import { type ConfigError, enumerate, renderConfigError, soundness, valueError } from "./config-error.ts";
-import { type Parsed, section } from "./definition.ts";
-import { pluginPairErrors } from "./pairs.ts";
-import { joinPath } from "./paths.ts";
-import { originOf, type Raw, type RawEntry, rawAt } from "./raw.ts";
-import { schema } from "./schema.ts";
-import { validateSection } from "./validate.ts";
 
 const { policies, auth, clientAddress, fields, routes, maxBodyBytes, timeouts, upstream, log } = schema.keys;
 const { url, tls, connectTimeout, responseTimeout, maxConnections } = upstream.keys;
