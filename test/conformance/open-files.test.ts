@@ -67,7 +67,7 @@ const remainingOf = (rawHeaders: readonly string[]): number =>
 
 test("with few files fewer clients are let in, so idle ones lock nobody out, and the log says so", async () => {
   const { gateway, connect } = await start(200);
-  expect(await loggedAs(gateway, "do not fit")).toMatchObject({
+  expect(await loggedAs(gateway, "more open files than the system allows")).toMatchObject({
     level: "warn",
     maxOpenFiles: 200,
     maxConnections: 100,
