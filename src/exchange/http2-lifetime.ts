@@ -69,9 +69,9 @@ export class Http2Lifetime {
   }
 
   /**
-   * Call it when nothing has moved on any stream for longer than each may wait. Closes the connection, unless its streams
-   * end now. If nghttp2 finds an error of the connection after a GOAWAY was sent or received, Node reads and writes no
-   * more and does not say so: such a session keeps its streams, even if the peer closes the connection.
+   * Call it when nothing has moved on any stream for longer than each may wait. Closes the connection, unless its
+   * streams end now. If nghttp2 finds an error of the connection after a GOAWAY was sent or received, Node reads and
+   * writes no more and does not say so: such a session keeps its streams, even if the peer closes the connection.
    */
   endStalled(): void {
     if (this.#open > 0) this.#linger();

@@ -91,8 +91,8 @@ export class Http2Transport implements Transport {
   }
 
   /**
-   * After the response: tells a client that is still sending to stop (RFC 9113, 8.1). A reset that is queued in the same
-   * turn as a head without a body would replace the head.
+   * After the response: tells a client that is still sending to stop (RFC 9113, 8.1). A reset that is queued in the
+   * same turn as a head without a body would replace the head.
    */
   refuseBody(): void {
     const isUnread = !this.body.endAfterHeaders && !this.body.readableEnded;
