@@ -252,7 +252,7 @@ export const schema = section("The configuration of Headgate.", {
   extAuth,
   drain: section("The shutdown after SIGTERM, SIGINT or SIGHUP.", {
     delay: duration("0s", ["0", "1h"], "Time during which readiness fails and new requests are still accepted."),
-    timeout: duration("25s", ["1ms", "1h"], "Maximum time for the requests in flight to finish, after that."),
+    timeout: duration("25s", ["1ms", "1h"], "Maximum time for the requests in progress to finish, after that."),
   }),
   log: section("The log: JSON lines on standard output.", {
     level: choice("info", ["debug", "info", "warn", "error", "silent"], "Lowest level that is logged."),
