@@ -1,5 +1,5 @@
 // `headgate demo`: starts the reference backend and the gateway in front of it on loopback, with the packaged
-// configuration, and prints three requests to try. Ctrl-C drains and ends.
+// configuration, and prints three requests to try. Ctrl-C ends the demo.
 import { loadSettings, packagedConfigFile } from "../config/load.ts";
 import type { Settings } from "../core/settings.ts";
 import { type FinanceBackend, startFinanceBackend } from "../finance-backend/server.ts";
@@ -53,8 +53,8 @@ Try:
   curl -i ${url}/v2/me
   for i in $(seq 101); do curl -s -o /dev/null -w '%{http_code} ' -H 'Authorization: Bearer x' ${url}/v2/me; done; echo
 
-The first is answered with five records and the six rate-limit fields, the second with 401, the last of the third with 429.
-Ctrl-C drains and ends.
+The first command gets five records with the six rate-limit headers, the second a 401. The loop ends with 429.
+Ctrl-C ends the demo.
 
 `;
 }

@@ -28,7 +28,7 @@ export interface Check {
 export interface CheckAnswer {
   /** 200, or 4xx. 5xx, which to an ingress means that nobody has decided, only after a bug. */
   readonly status: number;
-  /** Date, the rate-limit fields, X-Request-Id and X-Headgate-Status; on a refusal all that the proxy's own has. */
+  /** Date, the rate-limit headers, X-Request-Id and X-Headgate-Status; on a refusal all that the proxy's own has. */
   readonly headers: HeaderList;
   /** Of a refusal; empty if the request may pass. */
   readonly body: string;
