@@ -1,8 +1,7 @@
 // The callers that may ask for checks. A caller can name any client, so none may ask unless its address is listed or it
 // shows a listed secret. Secrets are compared by digest, in constant time, and not kept.
-import type { HeaderList } from "../core/header-list.ts";
+import { type HeaderList, headerValues } from "../core/header-list.ts";
 import { type Cidr, isWithin, parseIpAddress } from "../core/ip-address.ts";
-import { fieldValues } from "./http/http-check.ts";
 
 /** The field, or the piece of gRPC metadata, that carries a secret. Lower case. */
 const secretField = "x-headgate-secret";
@@ -29,7 +28,7 @@ export class TrustedCallers {
 
   /** Whether a call may ask: by the address of its connection, or by the one secret among its fields. */
   admits(address: string | undefined, rawHeaders: HeaderList): boolean {
-    const isAdmitted = this.includeAddress(address) || this.#includeSecret(fieldValues(rawHeaders, secretField));
+    const isAdmitted = this.includeAddress(address) || this.#includeSecret(headerValues(rawHeaders, secretField));
     if (this.#firstRefused !== null) this.#noteFirst(this.#firstRefused, isAdmitted, address ?? "");
     return isAdmitted;
   }

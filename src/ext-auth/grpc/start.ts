@@ -1,9 +1,9 @@
 // The gRPC listener: Envoy's two services and the health check. Loaded only if the listener is configured.
 import type { Socket } from "node:net";
 import type { CheckRefusal } from "../../core/check-refusal.ts";
+import { headerValues } from "../../core/header-list.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import type { Checks } from "../check.ts";
-import { fieldValues } from "../http/http-check.ts";
 import type { TrustedCallers } from "../trusted-callers.ts";
 import { authorization } from "./authorization.ts";
 import type { GrpcCall } from "./call.ts";
@@ -97,7 +97,7 @@ function countFailedCheck(
   { code, message }: GrpcStatus,
   onRefused: ExtAuthGrpcOptions["onRefused"],
 ): void {
-  const [path = ""] = fieldValues(rawHeaders, ":path");
+  const [path = ""] = headerValues(rawHeaders, ":path");
   if (path.startsWith(`/${services.health}/`) || code === grpcCodes.internal || code === grpcCodes.unavailable) return;
   onRefused(code === grpcCodes.permissionDenied ? "untrusted" : "malformed", socket.remoteAddress ?? "", message);
 }

@@ -2,7 +2,7 @@
 // the Lua script for HAProxy), and ext_authz of Envoy and Istio. Only the path of the call tells which one it is, because a
 // client can write any field that its ingress does not set.
 import { trimBlanks } from "../../core/blanks.ts";
-import type { HeaderList } from "../../core/header-list.ts";
+import { type HeaderList, headerValues } from "../../core/header-list.ts";
 import type { Check } from "../check.ts";
 import { type CheckProblem, checkProblems } from "../check-problems.ts";
 
@@ -34,20 +34,11 @@ export function readHttpCheck({ method, target, rawHeaders }: HttpCheck): HttpCh
   const path = target.split("?", 1)[0] ?? "";
   const named = Object.hasOwn(namedBy, path) ? namedBy[path] : undefined;
   if (named === undefined) return { ok: false, problem: checkProblems.noEndpoint };
-  const methods = fieldValues(rawHeaders, named.method);
-  const targets = fieldValues(rawHeaders, named.target);
+  const methods = headerValues(rawHeaders, named.method);
+  const targets = headerValues(rawHeaders, named.target);
   const [askedMethod = "", askedTarget = ""] = [methods[0], targets[0]];
   const isNamed = methods.length === 1 && targets.length === 1 && askedTarget !== "" && methodToken.test(askedMethod);
   return isNamed ? withClient(rawHeaders, askedMethod, askedTarget) : { ok: false, problem: checkProblems.noTarget };
-}
-
-/** Returns every value of a field. `name` is in lower case. */
-export function fieldValues(rawHeaders: HeaderList, name: string): string[] {
-  const values: string[] = [];
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]?.toLowerCase() === name) values.push(rawHeaders[i + 1] ?? "");
-  }
-  return values;
 }
 
 /**
@@ -55,7 +46,7 @@ export function fieldValues(rawHeaders: HeaderList, name: string): string[] {
  * No other field is used, whatever `clientAddress.header` is: an ingress passes a client's own Forwarded on.
  */
 function withClient(rawHeaders: HeaderList, method: string, target: string): HttpCheckReading {
-  const line = fieldValues(rawHeaders, "x-forwarded-for").join(",");
+  const line = headerValues(rawHeaders, "x-forwarded-for").join(",");
   const lastComma = line.lastIndexOf(",");
   const peerAddress = trimBlanks(line.slice(lastComma + 1));
   const fields = rawHeaders.filter((_, i) => rawHeaders[i - (i % 2)]?.toLowerCase() !== "x-forwarded-for");

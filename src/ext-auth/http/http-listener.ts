@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse, S
 import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { CheckRefusal } from "../../core/check-refusal.ts";
+import { errorCode, ignoreError } from "../../core/failure.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { serializeHead } from "../../core/response-head.ts";
 import { listen } from "../../exchange/listen.ts";
@@ -157,7 +158,7 @@ class HttpCalls {
   }
 
   #onClientError(error: Error, socket: Duplex): void {
-    const code = "code" in error ? String(error.code) : "";
+    const code = errorCode(error) ?? "";
     const hasAsked = "bytesRead" in socket && socket.bytesRead !== 0;
     // The error is in the body of a call that has its answer. A second one would be taken for that of the next call.
     if (this.#lastCalls.get(socket)?.complete === false) endQuietly(socket);
@@ -214,10 +215,8 @@ function endQuietly(socket: Duplex): void {
 /** Node neither reads nor times a socket that it handed out (CONNECT), and removes its own listeners. */
 function endInTime(socket: Duplex): void {
   // Without a listener a reset would end the process.
-  socket.on("error", ignoreReset);
+  socket.on("error", ignoreError);
   const timer = setTimeout(() => socket.destroy(), lingerMs);
   socket.once("close", () => clearTimeout(timer));
   socket.resume();
 }
-
-function ignoreReset(): void {}
