@@ -86,6 +86,8 @@ export class TrafficListener {
     await closed;
     clearTimeout(timer);
     clearInterval(this.#idleTimer);
+    // The server closes before the last socket emits "close". Without this, that connection's exchanges end after the drain.
+    this.#connections.abortAll();
     // Only stops the timer of node:http.
     server.close();
     return brokenOff;

@@ -1,5 +1,6 @@
 // However a request comes, whenever its verdict is known and whatever happens to it then: its exchange ends once, is charged
 // once, logged once and counted once. Through the real gateway; only the check of the token is made to wait or to fail.
+import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
 import type { Authenticator, AuthOutcome } from "../../src/core/authenticator.ts";
 import { useCleanup } from "../support/cleanup.ts";
@@ -109,6 +110,20 @@ const noConnections = (stage: Stage): Promise<void> =>
     return /^headgate_client_connections [01]$/m.test(await response.text());
   });
 
+const portClosed = ({ gateway }: Stage): Promise<void> =>
+  eventually("no connection is accepted any more", () => isRefused(gateway.traffic.port));
+
+function isRefused(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.once("error", () => resolve(true));
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(false);
+    });
+  });
+}
+
 const whens: readonly When[] = ["at once", "later"];
 const internalErrors = ({ gateway }: Stage): number =>
   gateway.logLines.filter(({ msg }) => msg === "internal error").length;
@@ -204,6 +219,19 @@ describe.each(carriers.filter(({ forwards }) => forwards))("$name, forwarded", (
       expect(linesOf(stage)).toMatchObject([{ status: 0, complete: false, decision: "admitted", remaining: 99 }]);
       expect(await sent.answered).toBeNull();
       expect(linesOf(stage)).toHaveLength(1);
+    });
+
+    test("the client leaves while the drain waits for its answer", async () => {
+      const { stage, sent } = await forwarded({
+        upstream: "holds",
+        overrides: { drain: { delayMs: 0, timeoutMs: 5_000 } },
+      });
+      const drained = stage.gateway.close();
+      await portClosed(stage);
+      sent.leave();
+      await drained;
+      // Before anything else can run: the line is there when the drain has ended.
+      expect(linesOf(stage)).toMatchObject([{ status: 0, complete: false, decision: "admitted", remaining: 99 }]);
     });
 
     test("the drain's time is over in the middle of the answer", async () => {
