@@ -1,5 +1,5 @@
 // A client's connection to the app, as far as headgate has to know it: who is on the other side, which exchanges are under
-// way on it, and whether its last response is on its way. Node tells nobody when a connection closes whose response waits
+// way on it, and whether its last response is on its way. Node 24 tells nobody when a connection closes whose response waits
 // behind another one, so the end of the connection ends its exchanges here.
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";

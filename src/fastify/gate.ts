@@ -1,7 +1,7 @@
 // Begins an exchange for every request of the app, and answers what the app never sees: targets that its router cannot
 // read and bytes that are no request.
 import type { IncomingMessage } from "node:http";
-import type { Http2ServerRequest } from "node:http2";
+import { Http2ServerRequest } from "node:http2";
 import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type ClientAddressRules, type Peer, readPeer } from "../core/client-address.ts";
@@ -76,8 +76,7 @@ export class Gate implements TransportOwner {
   }
 
   #begin({ raw }: FastifyRequest, reply: FastifyReply, runtime: RuntimeRef, proceed: () => void): void {
-    const isHttp2 = raw.httpVersionMajor === 2;
-    const client = isHttp2 ? null : this.#clientOf(raw.socket);
+    const client = raw instanceof Http2ServerRequest ? null : this.#clientOf(raw.socket);
     if (client?.isClosing) {
       reply.hijack();
       return;
@@ -93,12 +92,14 @@ export class Gate implements TransportOwner {
     else exchange.start();
   }
 
-  #headOf(raw: IncomingMessage, peer: Peer): RequestHead {
+  #headOf(raw: IncomingMessage | Http2ServerRequest, peer: Peer): RequestHead {
     const nowMs = this.#options.nowMs();
+    if (raw instanceof Http2ServerRequest) {
+      const endsWithHead = raw.stream.endAfterHeaders;
+      return { ...readHttp2Head(raw.rawHeaders), peer, httpVersion: "2", endsWithHead, nowMs };
+    }
     const { method = "", url: target = "", rawHeaders, httpVersion } = raw;
-    if (raw.httpVersionMajor !== 2) return { peer, rawHeaders, method, target, httpVersion, nowMs };
-    const { stream } = raw as unknown as Http2ServerRequest;
-    return { ...readHttp2Head(rawHeaders), peer, httpVersion: "2", endsWithHead: stream.endAfterHeaders, nowMs };
+    return { peer, rawHeaders, method, target, httpVersion, nowMs };
   }
 
   #clientOf(socket: Socket): ClientSocket {

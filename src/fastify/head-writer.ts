@@ -1,22 +1,11 @@
-// Writes the head of an app's response. Whatever of the app's headers was given with the head or set before, in whatever
-// form, headgate's take the place of those with the same names.
+// Writes the head of an app's response. Of the app's headers, whether they were given with the head or set before and in
+// whatever form, none goes out that headgate sends itself.
 import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { FastifyReply } from "fastify";
 import type { HeaderList } from "../core/header-list.ts";
-import { type AppHeaders, groupByName, isList, isReplaced, replaceHeaders, valuesIn } from "./app-headers.ts";
+import { type AppHeaders, appHeaders, replacedNames, valuesIn, withoutNames } from "./app-headers.ts";
 
 export type WriteHead = (status: number, first?: unknown, second?: unknown) => ServerResponse;
-
-export interface Head {
-  readonly status: number;
-  readonly reason: string;
-  /** What the app gave. */
-  readonly given: AppHeaders;
-  /** headgate's, in the place of the app's. */
-  readonly own: HeaderList;
-  /** The connection ends behind the response. */
-  readonly isLast: boolean;
-}
 
 export class HeadWriter {
   readonly #raw: ServerResponse;
@@ -30,10 +19,11 @@ export class HeadWriter {
     this.#writeHead = raw.writeHead as WriteHead;
   }
 
-  write({ status, reason, given, own, isLast }: Head): void {
-    const replaced = { status, isLast };
-    for (const name of this.#raw.getHeaderNames()) if (isReplaced(name, replaced)) this.#raw.removeHeader(name);
-    const headers = this.#grouped(replaceHeaders(given, own, replaced));
+  /** `given`: the app's headers. `own`: what goes out in the place of those of the same names. */
+  write(status: number, reason: string, given: AppHeaders, own: HeaderList): void {
+    const replaced = replacedNames(own);
+    for (const name of this.#raw.getHeaderNames()) if (replaced.has(name)) this.#raw.removeHeader(name);
+    const headers = [...withoutNames(given, replaced), ...own];
     if (this.#isHttp2) this.#writeHead.call(this.#raw, status, headers);
     else this.#writeHead.call(this.#raw, status, reason, headers);
   }
@@ -63,12 +53,6 @@ export class HeadWriter {
     const kept = Object.entries(reply.getHeaders()).filter(([name]) => /^(?:access-control-.*|vary)$/.test(name));
     reply.hijack();
     for (const name of this.#raw.getHeaderNames()) this.#raw.removeHeader(name);
-    return Object.fromEntries(kept);
-  }
-
-  /** Of a list with several lines of one name, Node keeps only the last if any header was set before. */
-  #grouped(headers: AppHeaders): AppHeaders {
-    const wasSet = this.#raw.getHeaderNames().length > 0 || "isLightMyRequest" in this.#raw;
-    return wasSet && isList(headers) ? groupByName(headers.map(String)) : headers;
+    return appHeaders(kept);
   }
 }

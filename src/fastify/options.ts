@@ -20,6 +20,22 @@ export interface HeadgateOptions {
   /** Path prefixes that are gated; the default is `["/"]`. What is outside of them is left to the app. */
   readonly routes?: readonly string[];
   readonly maxBodyBytes?: string | number;
+  /** The rate of bodies that go to the upstream. */
+  readonly timeouts?: { readonly body?: string };
+  /** Where requests go that no route of the app takes. */
+  readonly upstream?: {
+    readonly url: string;
+    readonly tls?: {
+      readonly ca?: string | null;
+      readonly serverName?: string | null;
+      readonly cert?: string | null;
+      readonly key?: string | null;
+      readonly insecureSkipVerify?: boolean;
+    };
+    readonly connectTimeout?: string;
+    readonly responseTimeout?: string;
+    readonly maxConnections?: number;
+  } | null;
   readonly log?: { readonly access?: boolean };
 }
 

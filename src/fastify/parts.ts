@@ -1,10 +1,12 @@
 // The wiring of the plugin: the gateway's own parts, made from the options.
 
+import type { FastifyInstance } from "fastify";
 import { FilesError } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { Clock } from "../core/clock.ts";
 import { failureCode } from "../core/failure.ts";
 import { ResponseFields } from "../core/fields.ts";
+import type { AddressFigures } from "../core/upstream.ts";
 import { RuntimeRef } from "../exchange/exchange.ts";
 import { MemoryLimiter } from "../limits/memory-limiter.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -14,6 +16,7 @@ import { clientAddressRules, requestRules } from "../wiring/request-rules.ts";
 import { createRuntime } from "../wiring/runtime.ts";
 import { Gate, handOver } from "./gate.ts";
 import { OptionsError, type PluginSettings } from "./plugin-options.ts";
+import type { UpstreamProxy } from "./proxy/mount.ts";
 
 export interface PartsOptions {
   readonly clock: Clock;
@@ -27,6 +30,8 @@ export interface PartsOptions {
 export interface Parts {
   readonly gate: Gate;
   readonly telemetry: Telemetry;
+  /** Adds the routes that lead to the upstream, if there is one. */
+  mount(app: FastifyInstance): void;
   close(): void;
 }
 
@@ -36,9 +41,15 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   const clientAddress = clientAddressRules(settings, log);
   const limiter = new MemoryLimiter(settings.policies[0]);
   const authenticator = options.authenticator ?? (await createAuthenticator(settings, log).catch(rethrow));
+  const proxy = await openUpstream(settings, log).catch((error) => {
+    authenticator.close();
+    return rethrow(error);
+  });
   const telemetry = createTelemetry({
     ...options,
-    ...noUpstream,
+    upstreamConnections: () => proxy?.figures() ?? { active: 0, idle: 0, waiting: 0 },
+    tunnels: () => ({ opening: 0, open: 0 }),
+    upstreamAddresses: () => ({ ...noAddresses, available: proxy === null ? 0 : 1 }),
     accessLogEnabled: settings.log.access,
     routes: settings.routes,
     limiter,
@@ -47,7 +58,7 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
     droppedLogLines: () => 0,
   });
   const rules = requestRules(
-    { ...settings, basePath: "/", unmatched: "leave", upstream: { url: "http://app" } },
+    { ...settings, basePath: "/", unmatched: "leave", upstream: settings.upstream ?? { url: "http://app" } },
     clientAddress,
   );
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
@@ -59,25 +70,33 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   return {
     gate,
     telemetry,
+    mount(app) {
+      const { upstreamFailed: onError, upstreamAnswered: onAnswer } = telemetry;
+      proxy?.mount(app, { onError, onAnswer, nowMs: clock.monotonicMs });
+    },
     close() {
       gate.end();
+      proxy?.close();
       authenticator.close();
       telemetry.close();
     },
   };
 }
 
-const noUpstream = {
-  upstreamConnections: () => ({ active: 0, idle: 0, waiting: 0 }),
-  tunnels: () => ({ opening: 0, open: 0 }),
-  upstreamAddresses: () => ({
-    available: 0,
-    ejected: 0,
-    ejections: 0,
-    failovers: new Map(),
-    failedLookups: 0,
-    areCurrent: true,
-  }),
+/** Only whoever has an upstream loads what it takes. */
+async function openUpstream(settings: PluginSettings, log: Logger): Promise<UpstreamProxy | null> {
+  if (settings.upstream === null) return null;
+  const { openProxy } = await import("./proxy/mount.ts");
+  return openProxy(settings, settings.upstream, log);
+}
+
+const noAddresses: AddressFigures = {
+  available: 0,
+  ejected: 0,
+  ejections: 0,
+  failovers: new Map(),
+  failedLookups: 0,
+  areCurrent: true,
 };
 
 function rethrow(error: unknown): never {

@@ -42,6 +42,7 @@ export function createPlugin(environment: PluginEnvironment): FastifyPluginAsync
       gate.isClosing = true;
     });
     app.addHook("onClose", async () => parts.close());
+    parts.mount(app);
     app.decorate("headgate", { metrics: (accept?: string) => telemetry.metrics.text(wantsOpenMetrics(accept)) });
   }
   // What fastify-plugin would do: the hooks are those of the whole app.

@@ -1,4 +1,4 @@
-// The example of docs/fastify.md, as it stands: it starts, limits, and serves its metrics.
+// The examples of docs/fastify.md, as they stand.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,6 +8,7 @@ import { expect, test } from "vitest";
 import { codeBlocks, root } from "../docs/markdown.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
+import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 
@@ -57,4 +58,15 @@ test("an app with its own routes", async () => {
   expect(await (await ask("/metrics")).text()).toContain(
     'headgate_decisions_total{policy="per-ip",outcome="admitted"} 2',
   );
+});
+
+test("an app with an upstream", async () => {
+  const upstream = await startUpstream((_req, res) => void res.end("theirs"));
+  cleanup(() => upstream.close());
+  const url = await start(examples[1] ?? "", { UPSTREAM: upstream.url });
+  const headers = { authorization: "Bearer t" };
+  expect(await (await fetch(`${url}/v2/x`, { headers })).text()).toBe("theirs");
+  expect((await fetch(`${url}/v2/x`)).status).toBe(401);
+  expect(await (await fetch(`${url}/health`)).text()).toBe("up");
+  expect((await fetch(`${url}/elsewhere`)).status).toBe(404);
 });

@@ -297,6 +297,7 @@ test("a refusal is headgate's own to the byte, whatever hooks have set, but lets
   const { connect } = await startTestApp(cleanup, {
     before: (app) =>
       app.addHook("onRequest", async (_request, reply) => {
+        reply.raw.setHeader("content-language", "de");
         spoof(reply).headers({
           "content-encoding": "gzip",
           etag: "a",
@@ -318,6 +319,7 @@ test("a refusal is headgate's own to the byte, whatever hooks have set, but lets
   expect(valuesOf(answer.rawHeaders, "Vary")).toEqual(["Origin"]);
   expect(valuesOf(answer.rawHeaders, "Content-Encoding")).toEqual([]);
   expect(valuesOf(answer.rawHeaders, "ETag")).toEqual([]);
+  expect(valuesOf(answer.rawHeaders, "Content-Language")).toEqual([]);
 });
 
 test("an early hint carries no field, and the answer behind it each one once", async () => {

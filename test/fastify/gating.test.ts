@@ -202,6 +202,9 @@ test("100 Continue is sent to nobody who is refused, and to whom the app reads",
   const odd = connect();
   odd.write(request("/x", { method: "POST", fields: "Expect: 200-maybe\r\nContent-Length: 2\r\n" }));
   expect((await odd.read()).status).toBe(417);
+  const undecodable = connect();
+  undecodable.write(request("/%zz", { method: "POST", fields: expecting }));
+  expect((await undecodable.read()).status).toBe(400);
 });
 
 test("bytes that break the body of a request are answered in its place, and those behind one after it", async () => {

@@ -8,6 +8,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { request } from "../support/stage.ts";
+import { startRawUpstream } from "../support/upstream.ts";
 import { accessLines, startTestApp, type TestApp } from "./app.ts";
 
 const cleanup = useCleanup();
@@ -25,9 +26,17 @@ const handlers = {
   },
 } as const;
 
+/** What the upstream does: answers, nothing, begins an answer and stops. */
+const upstreams = {
+  answers: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+  holds: "",
+  begins: "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf.",
+} as const;
+
 interface Stage extends TestApp {
   /** Requests whose token is being checked, or has been. */
   readonly asked: () => number;
+  /** Requests that the app's handler has, or its upstream. */
   readonly atApp: () => number;
   /** Ends the check of the token. */
   readonly decide: () => void;
@@ -37,9 +46,12 @@ interface Stage extends TestApp {
 interface Options {
   readonly handler?: keyof typeof handlers;
   readonly outcome?: () => AuthOutcome;
+  /** What an upstream does with the request, in the place of the app. */
+  readonly upstream?: keyof typeof upstreams;
 }
 
-async function stageOf(when: When, { handler = "answers", outcome = () => "accepted" }: Options = {}): Promise<Stage> {
+async function stageOf(when: When, options: Options = {}): Promise<Stage> {
+  const { handler = "answers", outcome = () => "accepted", upstream } = options;
   let asked = 0;
   let atApp = 0;
   const decided = Promise.withResolvers<void>();
@@ -51,16 +63,22 @@ async function stageOf(when: When, { handler = "answers", outcome = () => "accep
     tokens: () => null,
     close: () => {},
   };
+  const raw = await startRawUpstream((socket) => {
+    atApp += 1;
+    if (upstream !== undefined) socket.write(upstreams[upstream]);
+  });
+  cleanup(() => raw.close());
   const stage = await startTestApp(cleanup, {
     authenticator,
+    ...(upstream === undefined ? {} : { options: { upstream: { url: raw.url, responseTimeout: "300ms" } } }),
     routes: (app) =>
-      app.get("/x", (_request, reply) => {
+      app.get("/own", (_request, reply) => {
         atApp += 1;
         return handlers[handler](reply);
       }),
   });
   const client = stage.connect();
-  client.write(request("/x"));
+  client.write(request(upstream === undefined ? "/own" : "/x"));
   await eventually("the token is checked", () => asked === 1);
   return { ...stage, asked: () => asked, atApp: () => atApp, decide: () => decided.resolve(), client };
 }
@@ -158,6 +176,52 @@ describe.each(whens)("a verdict %s", (when) => {
     if (handler === "begins") await stage.client.readHead();
     await stage.app.close();
     expect(accessLines(stage)).toMatchObject([{ ...expected, ...charged }]);
+  });
+});
+
+describe.each(whens)("a verdict %s, to the upstream", (when) => {
+  const forwarded = async (upstream: keyof typeof upstreams): Promise<Stage> => {
+    const stage = await stageOf(when, { upstream });
+    stage.decide();
+    await eventually("the upstream has it", () => stage.atApp() === 1);
+    return stage;
+  };
+
+  test("is answered", async () => {
+    const stage = await forwarded("answers");
+    expect(await stage.client.read()).toMatchObject({ status: 200, body: "ok" });
+    await expectOnce(stage, { status: 200, complete: true, problem: null, ...charged });
+  });
+
+  test.each([
+    ["while the upstream is waited for", "holds", { status: 0, complete: false }],
+    ["in the middle of its answer", "begins", { status: 200, complete: false }],
+  ] as const)("the client leaves %s", async (_, upstream, expected) => {
+    const stage = await forwarded(upstream);
+    if (upstream === "begins") await stage.client.readHead();
+    await leave(stage);
+    await expectOnce(stage, { ...expected, ...charged });
+  });
+
+  test.each([
+    ["while the upstream is waited for", "holds", { status: 0, complete: false }],
+    ["in the middle of the answer", "begins", { status: 200, complete: false }],
+  ] as const)("the app closes %s", async (_, upstream, expected) => {
+    const stage = await forwarded(upstream);
+    if (upstream === "begins") await stage.client.readHead();
+    await stage.app.close();
+    expect(accessLines(stage)).toMatchObject([{ ...expected, ...charged }]);
+  });
+
+  test("the upstream's time is over", async () => {
+    const stage = await forwarded("holds");
+    expect((await stage.client.read()).status).toBe(504);
+    await expectOnce(stage, { status: 504, complete: true, problem: "upstream_timeout", ...charged });
+  });
+
+  test("the upstream's time is over in the middle of the answer", async () => {
+    const stage = await forwarded("begins");
+    await expectOnce(stage, { status: 200, complete: false, ...charged });
   });
 });
 

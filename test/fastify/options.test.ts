@@ -78,11 +78,26 @@ test.each([
     "options: log: found [object Date], expected a value that the configuration file can have as well",
   ],
   [{ maxBodyBytes: Number.NaN }, /^options: maxBodyBytes: found NaN, expected a size from 1B to 1TiB/],
+  [{ upstream: {} }, /^options: upstream\.url: found nothing, expected an absolute http/],
+  [{ upstream: { url: "api.test" } }, /^options: upstream\.url: found "api\.test", expected an absolute http/],
+  [
+    { upstream: { url: "http://a", addresses: ["10.0.0.1"] } },
+    /^options: upstream\.addresses: unknown key; expected url, tls, /,
+  ],
+  [
+    { upstream: { url: "http://a", tls: { insecureSkipVerify: true } } },
+    "options: upstream.tls.insecureSkipVerify: found true, expected false, since upstream.url is not https",
+  ],
+  [{ upstream: "http://a" }, /^options: upstream: found "http:\/\/a", expected a mapping of url, /],
 ])("%j is refused in these words", (options, message) => {
   const errors = errorsOf(options);
   expect(errors).toHaveLength(1);
   if (typeof message === "string") expect(errors[0]).toBe(message);
   else expect(errors[0]).toMatch(message);
+});
+
+test("an upstream of null is none", () => {
+  expect(parsePluginOptions({ upstream: null }).upstream).toBeNull();
 });
 
 test("all errors are told at once", () => {

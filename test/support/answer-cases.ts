@@ -1,7 +1,7 @@
 // The table of answers: one row for each way in which a request can be answered, by the upstream or by the gateway.
 import type { Socket } from "node:net";
 import type { Cleanup } from "./cleanup.ts";
-import type { Overrides, TestGateway } from "./gateway.ts";
+import type { Overrides, Serving } from "./gateway.ts";
 import { freeAddress, occupy, unacceptingAddress } from "./unavailable.ts";
 
 export type OwnAnswer = readonly [message: string, errMsg: string];
@@ -17,7 +17,7 @@ export interface AnswerCase {
   readonly upstreamUrl?: (cleanup: Cleanup) => Promise<string>;
   readonly overrides?: Overrides;
   /** What has to happen first on other connections. */
-  readonly before?: (gateway: TestGateway, cleanup: Cleanup) => Promise<void>;
+  readonly before?: (gateway: Serving, cleanup: Cleanup) => Promise<void>;
   /** The gateway's own answer; absent if it is the upstream's. */
   readonly own?: OwnAnswer;
   /** 100 and 99 if absent. */

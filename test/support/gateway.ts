@@ -34,6 +34,12 @@ export interface TestGatewayOptions {
   readonly authenticator?: Authenticator;
 }
 
+/** What answers the cases of a corpus: the gateway, or what is compared with it. */
+export type Serving = Pick<TestGateway, "url" | "adminUrl" | "traffic" | "close">;
+export type StartServing<S extends Serving = Serving> = (
+  options: Pick<TestGatewayOptions, "upstreamUrl" | "overrides">,
+) => Promise<S>;
+
 export async function startTestGateway(options: TestGatewayOptions): Promise<TestGateway> {
   const logLines: Record<string, unknown>[] = [];
   const destination = {

@@ -2,7 +2,7 @@
 import type { ConnectionFigures } from "../../src/core/upstream.ts";
 import type { TestGateway } from "./gateway.ts";
 
-export async function upstreamConnections(gateway: TestGateway): Promise<ConnectionFigures> {
+export async function upstreamConnections(gateway: Pick<TestGateway, "adminUrl">): Promise<ConnectionFigures> {
   const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
   const figure = (state: string): number => {
     const match = new RegExp(`^headgate_upstream_connections\\{state="${state}"\\} (\\d+)$`, "m").exec(text);

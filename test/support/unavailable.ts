@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import type { Cleanup } from "./cleanup.ts";
 import { eventually } from "./eventually.ts";
-import type { TestGateway } from "./gateway.ts";
+import type { Serving } from "./gateway.ts";
 import { upstreamConnections } from "./metrics.ts";
 import { startProcessGroup } from "./process-group.ts";
 import { RawConnection } from "./raw-connection.ts";
@@ -43,7 +43,7 @@ export async function startUnaccepting(cleanup: Cleanup): Promise<{ url: string;
 }
 
 /** With maxConnections 1: one request at the upstream, one waiting, and room for no other. */
-export async function occupy(gateway: TestGateway, cleanup: Cleanup): Promise<void> {
+export async function occupy(gateway: Serving, cleanup: Cleanup): Promise<void> {
   for (const state of ["active", "waiting"] as const) {
     const client = new RawConnection(gateway.traffic.port);
     cleanup(() => client.destroy());

@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { expect } from "vitest";
 import { sixFields } from "../../support/contract-fields.ts";
 import { within } from "../../support/eventually.ts";
-import { startTestGateway, type TestGateway } from "../../support/gateway.ts";
+import { type Serving, type StartServing, startTestGateway } from "../../support/gateway.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
 import { type RawUpstream, startRawUpstream } from "../../support/upstream.ts";
 import { writePieces } from "../pieces.ts";
@@ -20,20 +20,20 @@ interface Script {
 
 export class ResponseLane {
   readonly #upstream: RawUpstream;
-  readonly #gateway: TestGateway;
+  readonly #gateway: Serving;
   readonly #script: Script;
   #exchanges = 0;
 
-  constructor(upstream: RawUpstream, gateway: TestGateway, script: Script) {
+  constructor(upstream: RawUpstream, gateway: Serving, script: Script) {
     this.#upstream = upstream;
     this.#gateway = gateway;
     this.#script = script;
   }
 
-  static async start(): Promise<ResponseLane> {
+  static async start(start: StartServing = startTestGateway): Promise<ResponseLane> {
     const script: Script = { respond: () => {} };
     const upstream = await startRawUpstream((socket) => script.respond(socket));
-    const gateway = await startTestGateway({
+    const gateway = await start({
       upstreamUrl: upstream.url,
       overrides: {
         policies: [{ name: "per-ip", limit: 1_000_000, windowMs: 1_000, maxClients: 10 }],

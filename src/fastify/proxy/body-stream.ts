@@ -1,0 +1,42 @@
+// A request's body as the stream that undici reads: bounded and timed as in the gateway.
+import { Readable } from "node:stream";
+import type { Exchange, ExchangeListener } from "../../exchange/exchange.ts";
+import { type BodyOptions, RequestBody } from "../../upstream/request-body.ts";
+import type { BodySink } from "../../upstream/upstream-request.ts";
+
+export class BodyStream extends Readable implements BodySink {
+  readonly #exchange: Exchange;
+  readonly #options: BodyOptions;
+  readonly #owner: Pick<ExchangeListener, "cancel">;
+  /** Made when it is started: an empty body would end before. */
+  #body: RequestBody | null = null;
+
+  constructor(exchange: Exchange, options: BodyOptions, owner: Pick<ExchangeListener, "cancel">) {
+    super();
+    this.#exchange = exchange;
+    this.#options = options;
+    this.#owner = owner;
+  }
+
+  override _read(): void {
+    if (this.#body !== null) {
+      this.#body.resume();
+      return;
+    }
+    this.#body = new RequestBody(this.#exchange.body as Readable, this.#options, this.#owner);
+    this.#body.start(this);
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#body?.stop();
+    done(error);
+  }
+
+  sendPiece(_body: unknown, bytes: Buffer): boolean {
+    return this.push(bytes);
+  }
+
+  endBody(): void {
+    this.push(null);
+  }
+}

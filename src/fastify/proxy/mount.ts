@@ -1,0 +1,104 @@
+// Mounts the upstream by @fastify/http-proxy: what no route of the app takes goes there. What its stock settings get wrong
+// is put right here: retries, targets and headers that are rewritten, unverified TLS, bodies that are parsed, errors that
+// name addresses. Its WebSocket stays off, since it tells the client of success before the upstream is asked.
+import { METHODS } from "node:http";
+import httpProxy, { type FastifyHttpProxyOptions } from "@fastify/http-proxy";
+import type { FastifyInstance } from "fastify";
+import type { ConnectionFigures } from "../../core/upstream.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import { FastifyTransport } from "../fastify-transport.ts";
+import type { PluginSettings, PluginUpstream } from "../plugin-options.ts";
+import { openPool } from "./pool.ts";
+import { ProxiedRequest, type ProxyOptions } from "./proxied-request.ts";
+import { Slots } from "./slots.ts";
+
+export interface UpstreamProxy {
+  figures(): ConnectionFigures;
+  mount(app: FastifyInstance, told: Pick<ProxyOptions, "onError" | "onAnswer" | "nowMs">): void;
+  close(): void;
+}
+
+/** Rejects with a FilesError. */
+export async function openProxy(
+  settings: PluginSettings,
+  upstream: PluginUpstream,
+  log: Logger,
+): Promise<UpstreamProxy> {
+  const { pool, close } = await openPool(upstream, log);
+  const slots = new Slots(upstream.maxConnections, upstream.connectTimeoutMs);
+  const { origin, host: address } = new URL(upstream.url);
+  const { maxBodyBytes, timeouts, clientAddress } = settings;
+  const bounds = { maxBodyBytes, bodyTimeoutMs: timeouts.bodyMs, forwardingHeader: clientAddress.header };
+  return {
+    figures: () => ({ active: slots.active, idle: pool.stats.free, waiting: slots.waiting }),
+    mount: (app, told) => mount(app, origin, { ...told, ...bounds, pool, slots, address }),
+    close,
+  };
+}
+
+/** By Fastify's request. */
+const proxied = new WeakMap<object, ProxiedRequest>();
+/** Takes the request past reply-from, which hands on what it is given as headers. */
+const proxiedRequest = Symbol("proxied request");
+
+function mount(app: FastifyInstance, origin: string, options: ProxyOptions): void {
+  const known = new Set<string>(app.supportedMethods);
+  const methods = METHODS.filter((method) => method !== "CONNECT" && method !== "TRACE");
+  for (const method of methods) if (!known.has(method)) app.addHttpMethod(method, { hasBody: true });
+  app.register(async (scope) => {
+    // Whatever type a body says it has, it goes on as it is: Fastify parses no body of this type, and refuses none.
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
+    scope.addHook("onRequest", async (request) => {
+      request.headers = { "content-type": "application/octet-stream" };
+    });
+    scope.addHook("preValidation", async (request) => {
+      request.headers = {};
+    });
+    await scope.register(httpProxy, proxyOptions(origin, methods, options));
+  });
+}
+
+function proxyOptions(origin: string, httpMethods: string[], options: ProxyOptions): FastifyHttpProxyOptions {
+  return {
+    upstream: origin,
+    routes: ["/*"],
+    httpMethods,
+    preHandler: (request, reply, done) => {
+      const transport = FastifyTransport.of(reply.raw);
+      const exchange = transport?.exchange ?? null;
+      // Outside of all routes there is nothing that the app does not have itself.
+      if (transport === undefined || exchange === null || exchange.route === null) {
+        reply.callNotFound();
+        return;
+      }
+      proxied.set(request, new ProxiedRequest(exchange, transport, options));
+      done();
+    },
+    proxyPayloads: false,
+    // The target was judged before and is sent as it came: it is not for http-proxy to read.
+    preRewrite: () => "/",
+    internalRewriteLocationHeader: false,
+    disableRequestLogging: true,
+    retryMethods: [],
+    undici: { request: sendProxied } as unknown as NonNullable<FastifyHttpProxyOptions["undici"]>,
+    replyOptions: {
+      rewriteRequestHeaders: (request) =>
+        Object.assign(Object.create(null), { [proxiedRequest]: proxied.get(request) }),
+      onResponse: (request) => proxied.get(request)?.pass(),
+      // Only for a status that is none, which has been answered by then.
+      onError: () => {},
+    },
+  };
+}
+
+interface FromReplyFrom {
+  readonly headers: { readonly [proxiedRequest]?: ProxiedRequest };
+}
+
+type Answer = (error: null, response: { statusCode: number; headers: object; body: unknown }) => void;
+
+/** In the place of undici's `request`. Errors are answered here and not handed on, since reply-from would log each. */
+function sendProxied({ headers }: FromReplyFrom, answer: Answer): void {
+  headers[proxiedRequest]?.start((statusCode, body) => answer(null, { statusCode, headers: {}, body }));
+}

@@ -1,0 +1,68 @@
+// The connections to the upstream: undici's pool over connections that are opened as the gateway opens its own, with the
+// certificate verified, its files reread, and TCP and TLS within one timeout.
+import { type buildConnector, Pool } from "undici";
+import { upstreamTlsFiles } from "../../config/tls-files.ts";
+import { watchFiles } from "../../config/watched-files.ts";
+import { maxHeadBytes } from "../../core/head-bounds.ts";
+import { upstreamTargets } from "../../core/upstream.ts";
+import { createFileLog } from "../../telemetry/file-log.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import { defaultIdleMs } from "../../upstream/keep-alive.ts";
+import { openSocket } from "../../upstream/open-socket.ts";
+import { UpstreamTls } from "../../upstream/upstream-tls.ts";
+import type { PluginUpstream } from "../plugin-options.ts";
+
+export interface UpstreamPool {
+  readonly pool: Pool;
+  close(): void;
+}
+
+/** Rejects with a FilesError. Opens no connection. */
+export async function openPool(upstream: PluginUpstream, log: Logger): Promise<UpstreamPool> {
+  const tls = await openTls(upstream, log);
+  const pool = new Pool(new URL(upstream.url).origin, {
+    connections: upstream.maxConnections,
+    pipelining: 1,
+    headersTimeout: upstream.responseTimeoutMs,
+    bodyTimeout: upstream.responseTimeoutMs,
+    maxHeaderSize: maxHeadBytes,
+    keepAliveTimeout: defaultIdleMs,
+    // By default an upstream's hint can make it ten minutes.
+    keepAliveMaxTimeout: defaultIdleMs,
+    connect: connector(upstream, tls),
+  });
+  return {
+    pool,
+    close() {
+      void pool.destroy();
+      tls?.close();
+    },
+  };
+}
+
+async function openTls(upstream: PluginUpstream, log: Logger): Promise<UpstreamTls | null> {
+  const { host, isTls } = upstreamTargets({ url: upstream.url, addresses: [] });
+  if (!isTls) return null;
+  if (upstream.tls.insecureSkipVerify) {
+    log.warn("upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream");
+  }
+  const files = await watchFiles(upstreamTlsFiles(upstream.tls), createFileLog(log, "files of upstream.tls"));
+  return new UpstreamTls(upstream.tls, host, files);
+}
+
+function connector(upstream: PluginUpstream, tls: UpstreamTls | null): buildConnector.connector {
+  const [target] = upstreamTargets({ url: upstream.url, addresses: [] }).targets;
+  if (target === undefined) throw new Error("a URL without a target");
+  // Half-open, a plain socket is read as a stream, as undici does.
+  const options = { ...target, tls, timeoutMs: upstream.connectTimeoutMs, allowHalfOpen: tls === null };
+  return (_options, done) => {
+    openSocket(options, (error, reader) => {
+      if (reader === null) {
+        done(error ?? new Error("no connection"), null);
+        return;
+      }
+      reader.socket.allowHalfOpen = false;
+      done(null, reader.socket);
+    });
+  };
+}

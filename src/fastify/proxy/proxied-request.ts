@@ -1,0 +1,216 @@
+// One request on its way to the upstream, and its response: sent once, never again. The client's bytes and headers go on
+// as in the gateway, whatever undici or reply-from would make of them. A client that leaves cancels the request; a
+// response that breaks off breaks off for the client too.
+import type { Readable } from "node:stream";
+import type { Dispatcher, Pool } from "undici";
+import type { ForwardingHeader } from "../../core/client-address.ts";
+import type { HeaderList } from "../../core/header-list.ts";
+import type { LocalReply } from "../../core/local-reply.ts";
+import type { UpstreamErrorReason, UpstreamFault } from "../../core/upstream.ts";
+import type { Exchange, ExchangeListener } from "../../exchange/exchange.ts";
+import { endsConnection } from "../../upstream/last-request.ts";
+import { MinRateTimeout } from "../../upstream/min-rate-timeout.ts";
+import type { BodyOptions } from "../../upstream/request-body.ts";
+import { upstreamRequestFields } from "../../upstream/request-fields.ts";
+import { downstreamResponseFields } from "../../upstream/response-fields.ts";
+import { upstreamErrorCode, upstreamReply } from "../../upstream/upstream-error.ts";
+import { UpstreamFailure } from "../../upstream/upstream-failure.ts";
+import type { FastifyTransport } from "../fastify-transport.ts";
+import { BodyStream } from "./body-stream.ts";
+import type { Slots, SlotWaiter } from "./slots.ts";
+import { undiciErrorReason } from "./undici-error.ts";
+import { isInterim, isSound, reasonOf, trimmed } from "./upstream-head.ts";
+
+export interface ProxyOptions extends BodyOptions {
+  readonly pool: Pool;
+  readonly slots: Slots;
+  /** Of the upstream, for the log. */
+  readonly address: string;
+  readonly forwardingHeader: ForwardingHeader;
+  readonly onError: (fault: UpstreamFault) => void;
+  readonly onAnswer: () => void;
+}
+
+/** Interim responses are buffered for a client that reads slowly, so their number is bounded. */
+const maxInterimResponses = 16;
+
+type Response = Pick<Dispatcher.ResponseData, "statusCode" | "statusText"> & { headers: HeaderList; body: Readable };
+
+export class ProxiedRequest implements ExchangeListener, SlotWaiter {
+  readonly #exchange: Exchange;
+  readonly #transport: FastifyTransport;
+  readonly #options: ProxyOptions;
+  readonly #abort = new AbortController();
+  #onResponse: (statusCode: number, body: Readable) => void = () => {};
+  #hasSlot = false;
+  #body: BodyStream | null = null;
+  #response: Response | null = null;
+  /** For a client that reads the response more slowly than the upstream sends it. */
+  #minRate: MinRateTimeout | null = null;
+  #interimResponses = 0;
+  #hasWritten = false;
+  #isOver = false;
+
+  constructor(exchange: Exchange, transport: FastifyTransport, options: ProxyOptions) {
+    this.#exchange = exchange;
+    this.#transport = transport;
+    this.#options = options;
+  }
+
+  /** `onResponse` is called when there is a head, unless the client is answered otherwise. */
+  start(onResponse: (statusCode: number, body: Readable) => void): void {
+    this.#onResponse = onResponse;
+    this.#exchange.listener = this;
+    this.#options.slots.acquire(this);
+    if (!this.#hasSlot && !this.#isOver) this.#exchange.queuedMs = this.#options.nowMs();
+  }
+
+  onSlot(): void {
+    this.#hasSlot = true;
+    const exchange = this.#exchange;
+    const { method, hasBody } = exchange;
+    const { nowMs, forwardingHeader, pool } = this.#options;
+    exchange.dispatchedMs = nowMs();
+    if (hasBody) this.#body = new BodyStream(exchange, this.#options, this);
+    const request = {
+      method: method as Dispatcher.HttpMethod,
+      path: exchange.verdict.parsed.upstreamTarget ?? "/",
+      headers: upstreamRequestFields(exchange, forwardingHeader),
+      body: this.#body,
+      reset: endsConnection(method, hasBody),
+      signal: this.#abort.signal,
+      responseHeaders: "raw" as const,
+      onInfo: this.#onInterim,
+    };
+    pool.request(request, (error, response) => {
+      if (error !== null) this.#fail(error);
+      else this.#take(response as unknown as Response);
+    });
+  }
+
+  onNoSlot(): void {
+    this.#failFor("overloaded", null);
+  }
+
+  /** Sends what `start` has announced. */
+  pass(): void {
+    const response = this.#response;
+    if (this.#isOver || response === null) return;
+    const { statusCode: status, statusText, headers, body } = response;
+    const { fields, retryAfter } = downstreamResponseFields(trimmed(headers), status);
+    try {
+      this.#transport.pass({ status, reason: reasonOf(status, statusText), fields, retryAfter });
+    } catch {
+      // Node found a header invalid.
+      this.#fail(new UpstreamFailure("ERR_MALFORMED_RESPONSE"));
+      return;
+    }
+    // undici would miss the body that a 304 announces and does not have.
+    if (status === 304) {
+      this.#end();
+      return;
+    }
+    body.on("data", (chunk: Buffer) => this.#write(chunk));
+    body.on("end", () => this.#end());
+    setImmediate(flushHead, this);
+  }
+
+  /** Node keeps a head for the first piece of the body, which may be long in coming. */
+  flushHead(): void {
+    if (!this.#isOver && !this.#hasWritten) this.#transport.flushHead();
+  }
+
+  cancel(reply: LocalReply): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#exchange.localReply(reply);
+    this.#breakOff();
+  }
+
+  onDrain(): void {
+    this.#minRate?.pause();
+    this.#response?.body.resume();
+  }
+
+  onExchangeEnd(): void {
+    this.#isOver = true;
+    this.#breakOff();
+  }
+
+  readonly #onInterim = ({ statusCode, headers }: { statusCode: number; headers: unknown }): void => {
+    this.#interimResponses += 1;
+    // What is thrown here fails the request.
+    if (this.#interimResponses > maxInterimResponses || !isInterim(statusCode)) {
+      throw new UpstreamFailure("ERR_BAD_INTERIM_RESPONSE");
+    }
+    const { fields } = downstreamResponseFields(trimmed(headers as HeaderList), statusCode);
+    this.#transport.sendInterim(statusCode, fields);
+  };
+
+  #take(response: Response): void {
+    response.body.on("error", (error: Error) => this.#fail(error));
+    if (this.#isOver) {
+      response.body.destroy();
+      return;
+    }
+    if (!isSound(response.statusCode, response.statusText, response.headers)) {
+      this.#fail(new UpstreamFailure("ERR_MALFORMED_RESPONSE"));
+      return;
+    }
+    this.#response = response;
+    this.#exchange.answeredMs = this.#options.nowMs();
+    this.#options.onAnswer();
+    this.#onResponse(response.statusCode, response.body);
+  }
+
+  #write(chunk: Buffer): void {
+    this.#hasWritten = true;
+    const mayGoOn = this.#transport.write(chunk);
+    if (!mayGoOn) {
+      this.#minRate ??= new MinRateTimeout(this.#options, this);
+      this.#minRate.begin();
+      this.#response?.body.pause();
+    }
+    this.#minRate?.moved(chunk.length);
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#letGo();
+    this.#transport.end("");
+  }
+
+  #fail(error: Error): void {
+    this.#failFor(undiciErrorReason(error), error);
+  }
+
+  #failFor(reason: UpstreamErrorReason, error: Error | null): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const code = error === null ? null : upstreamErrorCode(error);
+    this.#options.onError({ reason, code, address: this.#options.address, id: this.#exchange.id });
+    this.#exchange.localReply(upstreamReply(reason));
+    this.#breakOff();
+  }
+
+  #breakOff(): void {
+    this.#abort.abort();
+    this.#letGo();
+  }
+
+  #letGo(): void {
+    const { slots } = this.#options;
+    this.#exchange.listener = null;
+    // What is left of it, behind an early response, is not wanted.
+    this.#body?.destroy();
+    this.#minRate?.end();
+    if (this.#hasSlot) slots.release();
+    else slots.leave(this);
+    this.#hasSlot = false;
+  }
+}
+
+function flushHead(request: ProxiedRequest): void {
+  request.flushHead();
+}

@@ -1,0 +1,94 @@
+// The part of a transport that knows of Node's response alone, over HTTP/1 or HTTP/2: writes, ends and breaks it.
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
+import { constants, Http2ServerResponse, type ServerHttp2Stream } from "node:http2";
+import type { TLSSocket } from "node:tls";
+import type { HeaderList } from "../core/header-list.ts";
+import { serializeHead } from "../core/response-head.ts";
+import type { Transport } from "../exchange/transport.ts";
+import { isAnswered } from "../transport/http2/http2-transport.ts";
+
+const nothing = Buffer.alloc(0);
+
+export abstract class RawResponse implements Transport {
+  readonly body: IncomingMessage;
+  readonly isUpgrade = false;
+  protected readonly raw: ServerResponse;
+  /** Of HTTP/2; null over HTTP/1. A text of HTTP/1 can call itself HTTP/2. */
+  readonly #stream: ServerHttp2Stream | null;
+
+  constructor(body: IncomingMessage, raw: object) {
+    this.body = body;
+    // The types of an app know only of HTTP/1.
+    this.raw = raw as ServerResponse;
+    this.#stream = raw instanceof Http2ServerResponse ? raw.stream : null;
+  }
+
+  abstract sendHead(status: number, reason: string, headers: string[], mustClose: boolean): void;
+
+  get isHttp2(): boolean {
+    return this.#stream !== null;
+  }
+
+  get scheme(): "http" | "https" {
+    return (this.body.socket as TLSSocket).encrypted === true ? "https" : "http";
+  }
+
+  get isGone(): boolean {
+    // Of a response that waits behind another one, Node 24 does not say that its connection is gone.
+    return this.#stream?.destroyed ?? (this.raw.destroyed || this.body.socket.destroyed);
+  }
+
+  get isHeadSent(): boolean {
+    return this.raw.headersSent;
+  }
+
+  get isEnded(): boolean {
+    return this.raw.writableEnded;
+  }
+
+  get isFlushed(): boolean {
+    return this.raw.writableLength === 0;
+  }
+
+  /** The client has all of it, as far as can be known. */
+  protected get isWhole(): boolean {
+    if (this.#stream === null) return this.raw.writableFinished;
+    // Node ends the writing side of a stream that a client resets without an error.
+    return isAnswered(this.#stream) && !this.#stream.aborted;
+  }
+
+  sendContinue(): void {
+    this.raw.writeContinue();
+  }
+
+  /** Past Node's response, which knows few of them. HTTP/1.0 has none (RFC 9110, 15.2); over HTTP/2 they are left out. */
+  sendInterim(status: number, headers: HeaderList): void {
+    if (this.isHttp2 || this.body.httpVersion !== "1.1" || this.isHeadSent) return;
+    this.raw.socket?.write(serializeHead(status, STATUS_CODES[status] ?? "", headers), "latin1");
+  }
+
+  flushHead(): void {
+    // Node's flushHeaders would write bytes over 127 as UTF-8.
+    this.raw.write(nothing);
+  }
+
+  write(piece: Buffer | string): boolean {
+    return this.raw.write(piece, "latin1");
+  }
+
+  end(last: string): void {
+    if (last === "") this.raw.end();
+    else this.raw.end(last, "latin1");
+  }
+
+  abort(): void {
+    if (this.#stream !== null) this.#stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+    // To a client without framing a plain end would be a well-formed one. TLS has an end of its own, which is left out.
+    else if (this.body.httpVersion === "1.0" && this.scheme === "http") this.body.socket.resetAndDestroy();
+    else this.raw.destroy();
+  }
+
+  switchProtocols(): null {
+    return null;
+  }
+}

@@ -1,0 +1,30 @@
+// Which of the gateway's own cases hold for the plugin with an upstream: all but the ones that are listed here with their
+// reason, which do not.
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { corpusCases, Stage } from "./corpora.ts";
+import { startServing } from "./serving.ts";
+
+const exceptions: Readonly<Record<string, string>> = {
+  "response RFC 9110 15.2.1: 100 that nobody asked for": "undici breaks the connection, and the client gets 502",
+  "answer 404 no route": "what is outside of the routes is the app's, and so is the body of its 404",
+};
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await Stage.open(startServing);
+});
+afterEach(() => stage.clear());
+afterAll(() => stage.close());
+
+const keyOf = ({ corpus, name }: { corpus: string; name: string }): string => `${corpus} ${name}`;
+
+test("every exception is a case", () => {
+  const known = new Set(corpusCases.map(keyOf));
+  expect(Object.keys(exceptions).filter((key) => !known.has(key))).toEqual([]);
+});
+
+test.each(corpusCases.filter((row) => !(keyOf(row) in exceptions)))("$corpus $name", (row) => row.run(stage));
+
+test.each(corpusCases.filter((row) => keyOf(row) in exceptions))("does not hold: $corpus $name", async (row) => {
+  await expect(row.run(stage)).rejects.toThrow();
+});

@@ -1,0 +1,385 @@
+// The plugin with an upstream: what @fastify/http-proxy gets wrong by itself, one test for each, and what the corpora do not
+// ask. The bytes of single requests and responses are in corpora.test.ts.
+import { METHODS } from "node:http";
+import type { Socket } from "node:net";
+import type { FastifyInstance } from "fastify";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { HeadgateOptions } from "../../src/fastify/index.ts";
+import { Authority, type Issued } from "../support/certificates.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { expectContractFields } from "../support/contract-fields.ts";
+import { eventually, within } from "../support/eventually.ts";
+import { Http2Client } from "../support/http2-client.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { pour } from "../support/slow-peer.ts";
+import { request, response } from "../support/stage.ts";
+import { startTlsUpstream } from "../support/tls-upstream.ts";
+import { freeAddress } from "../support/unavailable.ts";
+import { startRawUpstream, startUpstream } from "../support/upstream.ts";
+import { startTestApp, type TestAppOptions } from "./app.ts";
+
+const cleanup = useCleanup();
+
+type Upstream = Partial<NonNullable<HeadgateOptions["upstream"]>>;
+
+async function stage(url: string, upstream: Upstream = {}, test: TestAppOptions = {}) {
+  return startTestApp(cleanup, {
+    ...test,
+    options: { routes: ["/v2/"], ...test.options, upstream: { url, ...upstream } },
+  });
+}
+
+async function stageHttp(...[respond]: Parameters<typeof startUpstream>) {
+  const upstream = await startUpstream(respond);
+  cleanup(() => upstream.close());
+  return { upstream, ...(await stage(upstream.url)) };
+}
+
+async function stageRaw(onData: (socket: Socket, data: Buffer) => void, options: Upstream = {}, test?: TestAppOptions) {
+  const upstream = await startRawUpstream(onData);
+  cleanup(() => upstream.close());
+  return { upstream, ...(await stage(upstream.url, options, test)) };
+}
+
+const ok = (socket: Socket): void => void socket.write(response("ok"));
+
+describe("routes", () => {
+  test("a route of the app goes before the upstream, and outside of the routes there is only the app", async () => {
+    const routes = (app: FastifyInstance): void => {
+      app.get("/v2/own", async () => "own");
+      app.setNotFoundHandler((_request, reply) => reply.code(404).send("the app has none"));
+    };
+    const { upstream, connect } = await stageRaw(ok, {}, { routes });
+    const client = connect();
+    const ask = async (target: string) => {
+      client.write(request(target));
+      const { status, body } = await client.read();
+      return `${status} ${body}`;
+    };
+    expect(await ask("/v2/own")).toBe("200 own");
+    expect(await ask("/v2/other")).toBe("200 ok");
+    expect(await ask("/page")).toBe("404 the app has none");
+    expect(upstream.bytes()).not.toMatch(/own|page/);
+  });
+
+  test("the path of the upstream's URL stands before the target", async () => {
+    const upstream = await startRawUpstream(ok);
+    cleanup(() => upstream.close());
+    const { connect } = await stage(`${upstream.url}/api`);
+    const client = connect();
+    client.write(request("/v2/x?a=%20#b"));
+    expect((await client.read()).status).toBe(200);
+    expect(upstream.bytes()).toMatch(/^GET \/api\/v2\/x\?a=%20#b HTTP\/1\.1\r\n/);
+  });
+
+  test("of headers that hooks of the app set, the response has those that the upstream does not", async () => {
+    const { connect } = await stageRaw(
+      (socket) => void socket.write(response("ok", "Server: theirs\r\n")),
+      {},
+      {
+        before: (app) =>
+          app.addHook("onRequest", async (_request, reply) => void reply.headers({ vary: "Origin", server: "ours" })),
+      },
+    );
+    const client = connect();
+    client.write(request("/v2/x"));
+    const { rawHeaders } = await client.read();
+    expect(valuesOf(rawHeaders, "Vary")).toEqual(["Origin"]);
+    expect(valuesOf(rawHeaders, "Server")).toEqual(["theirs"]);
+  });
+});
+
+describe("an upstream that fails", () => {
+  test("a 503 is passed on at once, with its Retry-After, after one hit", async () => {
+    const { upstream, connect } = await stageHttp(
+      (_req, res) => void res.writeHead(503, { "Retry-After": "7" }).end("down"),
+    );
+    const client = connect();
+    client.write(request("/v2/x"));
+    const { status, rawHeaders, body } = await client.read();
+    expect({ status, body }).toEqual({ status: 503, body: "down" });
+    expect(valuesOf(rawHeaders, "Retry-After")).toEqual(["7"]);
+    expect(upstream.hits()).toBe(1);
+  });
+
+  test.each([
+    ["refuses the connection", null],
+    ["resets", (socket: Socket) => void socket.resetAndDestroy()],
+    ["closes early", (socket: Socket) => void socket.end()],
+    ["answers in no protocol", (socket: Socket) => void socket.end("what?\r\n\r\n")],
+  ])("one that %s is a 502 after one attempt, which names no address, and is logged once", async (_, misbehave) => {
+    let hits = 0;
+    const upstream = await startRawUpstream((socket) => {
+      hits += 1;
+      misbehave?.(socket);
+    });
+    cleanup(() => upstream.close());
+    const { connect, lines } = await stage(misbehave === null ? await freeAddress() : upstream.url);
+    const client = connect();
+    client.write(request("/v2/x"));
+    const answer = await client.read();
+    expect(answer.status).toBe(502);
+    expect(JSON.stringify(answer)).not.toMatch(/127\.0\.0\.1|localhost|ECONN|UND_ERR/);
+    expectContractFields(answer, { limit: 100, remaining: 99 });
+    expect(hits).toBe(misbehave === null ? 0 : 1);
+    await eventually("the request is logged", () => lines.some(({ msg }) => msg === "request"));
+    expect(lines.filter(({ msg }) => msg === "upstream failed")).toHaveLength(1);
+    expect(lines.filter(({ msg }) => /errored|fetching/.test(String(msg)))).toEqual([]);
+  });
+
+  test("one whose response breaks off breaks it off for the client, before its first byte as well", async () => {
+    const { connect } = await stageRaw((socket, data) => {
+      socket.end(`HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n${data.includes("half") ? "half" : ""}`);
+    });
+    for (const target of ["/v2/half", "/v2/none"]) {
+      const client = connect();
+      client.write(request(target));
+      await expect(client.read()).rejects.toThrow("connection ended");
+    }
+  });
+
+  test("a head that comes long before its body is passed on at once", async () => {
+    const { connect } = await stageRaw((socket) => void socket.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"));
+    const client = connect();
+    client.write(request("/v2/x"));
+    expect((await client.readHead()).status).toBe(200);
+  });
+});
+
+describe("TLS", () => {
+  let authority: Authority;
+  let issued: Issued;
+  beforeAll(() => {
+    const open: (() => unknown)[] = [];
+    authority = new Authority((close) => void open.push(close));
+    issued = authority.issue();
+    return () => open.forEach((close) => void close());
+  });
+
+  test.each([
+    ["is not trusted by default", 502, () => ({})],
+    ["is trusted with its authority", 200, () => ({ ca: authority.certFile })],
+    ["is not that of another name", 502, () => ({ ca: authority.certFile, serverName: "other.test" })],
+    ["is not looked at if the options say so", 200, () => ({ insecureSkipVerify: true })],
+  ])("a certificate of an unknown authority %s", async (_, status, tls) => {
+    const upstream = await startTlsUpstream(cleanup, { cert: issued.cert, key: issued.key });
+    const { connect, lines } = await stage(upstream.url, { tls: tls() });
+    const client = connect();
+    client.write(request("/v2/x"));
+    expect((await client.read()).status).toBe(status);
+    if (status === 502) expect(upstream.bytes()).toBe("");
+    expect(lines.some(({ msg }) => String(msg).startsWith("upstream.tls.insecureSkipVerify"))).toBe(
+      "insecureSkipVerify" in tls(),
+    );
+  });
+});
+
+describe("a client that leaves", () => {
+  test.each([
+    ["before the response", request("/v2/held")],
+    ["within the response", request("/v2/begun")],
+    ["within its own body", request("/v2/held", { method: "POST", fields: "Content-Length: 9\r\n", body: "half" })],
+  ])("%s cancels the request at the upstream", async (_, bytes) => {
+    const { upstream, connect, app } = await stageRaw((socket, data) => {
+      if (data.includes("/v2/begun")) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
+    });
+    const client = connect();
+    client.write(bytes);
+    await eventually("it is at the upstream", () => upstream.bytes().includes("\r\n\r\n"));
+    if (bytes.includes("begun")) await client.readHead();
+    const [carrying] = upstream.sockets;
+    client.destroy();
+    await eventually("its connection is closed", () => carrying?.destroyed === true, 1_000);
+    const { body } = await app.headgate.metrics();
+    expect(body).toContain('headgate_upstream_connections{state="active"} 0');
+  });
+
+  test("while it waits for a connection gives its place to the next", async () => {
+    const { upstream, connect, app } = await stageRaw(
+      (socket, data) => void (data.includes("/v2/held") || ok(socket)),
+      { maxConnections: 1 },
+    );
+    const waiting = async (): Promise<boolean> =>
+      (await app.headgate.metrics()).body.includes('headgate_upstream_connections{state="waiting"} 1');
+    const [first, second, third] = [connect(), connect(), connect()];
+    first.write(request("/v2/held"));
+    await eventually("one is at the upstream", () => upstream.bytes() !== "");
+    second.write(request("/v2/second"));
+    await eventually("one waits", waiting);
+    second.destroy();
+    await eventually("none waits", async () => !(await waiting()));
+    third.write(request("/v2/third"));
+    await eventually("one waits", waiting);
+    first.destroy();
+    expect(await third.read()).toMatchObject({ status: 200, body: "ok" });
+    expect(upstream.bytes()).not.toContain("/v2/second");
+  });
+});
+
+describe("bodies", () => {
+  const methods = METHODS.filter((method) => method !== "CONNECT" && method !== "TRACE");
+  test.each(methods)("%s passes, with and without a body", async (method) => {
+    const { upstream, connect } = await stageHttp();
+    const client = connect();
+    for (const body of ["", "hi"]) {
+      client.write(request("/v2/x", { method, body, fields: body === "" ? "" : "Content-Length: 2\r\n" }));
+      expect((await client.read({ method })).status).toBe(200);
+      expect(upstream.received.at(-1)).toMatchObject({ method, body: Buffer.from(body) });
+    }
+  });
+
+  test.each(["text/plain", "application/json", 'application/x-odd; q=""', "nonsense", ""])(
+    "a body of the type %j passes as it is",
+    async (type) => {
+      const { upstream, connect } = await stageHttp();
+      const client = connect();
+      const fields = `Content-Type: ${type}\r\nContent-Length: 9\r\n`;
+      client.write(request("/v2/x", { method: "POST", fields, body: "{not json" }));
+      expect((await client.read()).status).toBe(200);
+      expect(upstream.received[0]?.body.toString()).toBe("{not json");
+      expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "Content-Type")).toEqual([type]);
+    },
+  );
+
+  test("text/plain is neither held back nor capped at 1 MiB", async () => {
+    const size = 3 * 1024 * 1024;
+    const { upstream, connect } = await stageHttp();
+    const client = connect();
+    client.write(
+      request("/v2/x", { method: "POST", fields: `Content-Type: text/plain\r\nContent-Length: ${size}\r\n` }),
+    );
+    client.write("x");
+    await eventually("the head is at the upstream before the body is whole", () => upstream.hits() === 1);
+    client.write("x".repeat(size - 1));
+    expect((await client.read()).status).toBe(200);
+    expect(upstream.received[0]?.body.length).toBe(size);
+  });
+
+  test("a body of a type that the app has a parser for passes as it is", async () => {
+    const { upstream, connect } = await stageRaw(
+      ok,
+      {},
+      {
+        before: (app) =>
+          app.addContentTypeParser("application/octet-stream", () => Promise.reject(new Error("parsed"))),
+      },
+    );
+    const client = connect();
+    const fields = "Content-Type: application/octet-stream\r\nContent-Length: 2\r\n";
+    client.write(request("/v2/x", { method: "POST", fields, body: "hi" }));
+    expect((await client.read()).status).toBe(200);
+    expect(upstream.bytes()).toMatch(/\r\n\r\nhi$/);
+  });
+
+  test("a response that is larger than every buffer arrives whole", async () => {
+    const size = 16 * 1024 * 1024;
+    const { connect } = await stageRaw((socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${size}\r\n\r\n`);
+      pour(socket, size);
+    });
+    const client = connect();
+    client.write(request("/v2/x"));
+    expect((await client.read()).body.length).toBe(size);
+  });
+
+  test("a response that the client does not read is not read from the upstream either, and ends for being too slow", async () => {
+    const size = 64 * 1024 * 1024;
+    let sent: Socket | undefined;
+    const { connect, lines } = await stageRaw(
+      (socket) => {
+        sent = socket;
+        socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${size}\r\n\r\n`);
+        pour(socket, size);
+      },
+      {},
+      { options: { timeouts: { body: "500ms" } } },
+    );
+    const client = connect();
+    client.socket.pause();
+    client.write(request("/v2/x"));
+    await eventually("it is broken off", () => lines.some(({ msg }) => msg === "request"));
+    expect(lines.find(({ msg }) => msg === "request")).toMatchObject({ status: 200, complete: false });
+    expect(sent?.bytesWritten).toBeLessThan(size / 2);
+  });
+});
+
+test("a request's and a response's fields keep their order, spelling, number and bytes", async () => {
+  const lines = [
+    "X-Dup: 1",
+    "x-dup: 2",
+    "X-B: b",
+    "X-DUP: 3",
+    "Cookie: a=1",
+    "cookie: b=2",
+    "X-Latin: \xe4\xff",
+    "X-Empty: ",
+  ];
+  const own = ["Set-Cookie: a=1; Path=/", "set-cookie: b=2", "Server: odd/1", "SET-COOKIE: a=1", "X-Latin: \xe4\xff"];
+  const { upstream, connect } = await stageRaw(
+    (socket) => void socket.write(response("ok", `${own.join("\r\n")}\r\n`), "latin1"),
+  );
+  const client = connect();
+  client.write(request("/v2/x", { fields: `${lines.join("\r\n")}\r\n` }));
+  const { rawHeaders } = await client.read();
+  const received = upstream.bytes().split("\r\n");
+  expect(received.filter((line) => lines.includes(line))).toEqual(lines);
+  const seen = rawHeaders.flatMap((name, i) => (i % 2 === 0 ? [`${name}: ${rawHeaders[i + 1]}`] : []));
+  expect(seen.filter((line) => own.includes(line))).toEqual(own);
+  const names = received.map((line) => line.split(":")[0]);
+  for (const name of ["X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "Via", "X-Request-Id"]) {
+    expect(names.filter((other) => other === name)).toHaveLength(1);
+  }
+});
+
+test("a WebSocket handshake goes to the upstream as an ordinary request, so no client hears of success", async () => {
+  const { upstream, connect } = await stageRaw(
+    (socket) => void socket.write(response("no", "", "426 Upgrade Required")),
+  );
+  const client = connect();
+  const fields =
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+  client.write(request("/v2/x", { fields }));
+  expect(await client.read()).toMatchObject({ status: 426, body: "no" });
+  expect(upstream.bytes()).not.toMatch(/^(?:upgrade|connection: upgrade)/im);
+  await within("the connection ends", client.closed);
+});
+
+test("a client over HTTP/2 gets the upstream's response, and its body goes there", async () => {
+  const authority = new Authority(cleanup);
+  const { key, cert } = authority.issue();
+  const {
+    upstream,
+    connect: _connect,
+    port,
+  } = await (async () => {
+    const upstream = await startUpstream(
+      (_req, res, body) => void res.setHeader("Set-Cookie", ["a=1", "b=2"]).end(body),
+    );
+    cleanup(() => upstream.close());
+    const server = { http2: true, https: { key, cert } } as NonNullable<TestAppOptions["server"]>;
+    return { upstream, ...(await stage(upstream.url, {}, { server })) };
+  })();
+  const client = new Http2Client(port, authority.cert, cleanup);
+  const answer = await client.ask({ method: "POST", fields: { "content-type": "odd" }, body: "hi" });
+  expect(answer).toMatchObject({ status: 200, body: "hi" });
+  expect(valuesOf(answer.rawHeaders, "set-cookie")).toEqual(["a=1", "b=2"]);
+  expectContractFields(answer, { limit: 100, remaining: 99 }, (name) => name.toLowerCase());
+  expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "X-Forwarded-Proto")).toEqual(["https"]);
+});
+
+test("inject reaches the upstream", async () => {
+  const { app } = await stageRaw(ok);
+  const { statusCode, body, headers } = await app.inject({ url: "/v2/x", headers: { authorization: "Bearer t" } });
+  expect({ statusCode, body }).toEqual({ statusCode: 200, body: "ok" });
+  expect(headers["ratelimit-remaining"]).toBe("99");
+});
+
+test("an app that closes closes its idle connections to the upstream", async () => {
+  const { app, upstream, connect } = await stageRaw(ok);
+  const client = connect();
+  client.write(request("/v2/x"));
+  await client.read();
+  expect(upstream.sockets.size).toBe(1);
+  await app.close();
+  await eventually("they are closed", () => upstream.sockets.size === 0, 1_000);
+});
