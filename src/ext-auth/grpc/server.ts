@@ -83,6 +83,8 @@ export class GrpcServer {
     session.on("error", ignoreError);
     const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs } = this.#options;
     const lifetime = new Http2Lifetime(session, socket, { firstMs, idleMs });
+    // A Watch may be silent for hours, but not on a session that is closing: the caller calls again elsewhere.
+    session.setTimeout(idleMs, () => session.closed && lifetime.endStalled());
     this.#connections.set(socket, lifetime);
     socket.once("close", () => this.#connections.delete(socket));
     const onStreamClose = (): void => lifetime.streamClosed();

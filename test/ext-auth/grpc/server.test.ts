@@ -6,6 +6,7 @@ import type { GrpcCall } from "../../../src/ext-auth/grpc/call.ts";
 import { type GrpcMethod, GrpcServer, type GrpcServerOptions } from "../../../src/ext-auth/grpc/server.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, within } from "../../support/eventually.ts";
+import { code, endHeaders, endStream, frameTypes, frame as http2Frame, literals } from "../../support/http2-frames.ts";
 import { call, callRaw, frame, openClient, openSession } from "./client.ts";
 import { healthCheck } from "./protocol.ts";
 
@@ -236,3 +237,33 @@ test("bytes that are no HTTP/2 end their connection alone", async () => {
   expect(await call(openClient(cleanup, port), healthCheck, {})).toMatchObject({ status: "OK" });
   expect(failures).toEqual([]);
 });
+
+test("a connection with an error behind its GOAWAY is closed, even if its call waits for the window", async () => {
+  const sockets: Socket[] = [];
+  const admitsConnection = (socket: Socket): boolean => sockets.push(socket) > 0;
+  const { port } = await startServer(undefined, { keepAliveTimeoutMs: 200, admitsConnection });
+  const client = connect(port, "127.0.0.1").on("error", () => {});
+  cleanup(() => client.destroy());
+  const received: Buffer[] = [];
+  client.on("data", (bytes: Buffer) => received.push(bytes));
+  const fields = [
+    [":method", "POST"],
+    [":scheme", "http"],
+    [":authority", "headgate"],
+    [":path", path],
+    ["content-type", "application/grpc"],
+  ] as const;
+  client.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  client.write(http2Frame(frameTypes.settings, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0])));
+  client.write(http2Frame(frameTypes.headers, endHeaders, 1, literals(fields)));
+  client.write(http2Frame(frameTypes.data, endStream, 1, frame(empty)));
+  const got = (bytes: Buffer): boolean => Buffer.concat(received).includes(bytes);
+  const replyHead = Buffer.from([frameTypes.headers, endHeaders, 0, 0, 0, 1]);
+  await eventually("the message of the reply waits", () => got(replyHead));
+  client.write(http2Frame(frameTypes.goaway, 0, 0, Buffer.alloc(8)));
+  // Its stream has ended already.
+  client.write(http2Frame(frameTypes.data, 0, 1, "more"));
+  await eventually("the error is told", () => got(Buffer.concat([code(1), code(5)])));
+  client.destroy();
+  await eventually("the connection is closed", () => sockets[0]?.destroyed === true, 10_000);
+}, 15_000);
