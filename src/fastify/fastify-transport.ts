@@ -37,7 +37,10 @@ export interface PassedHead {
   readonly retryAfter: HeaderList;
 }
 
-const transports = new WeakMap<ServerResponse, FastifyTransport>();
+/** On the response itself: a WeakMap with an entry for each response doubles what the garbage collector takes. */
+const ofResponse = Symbol("headgate transport");
+
+type OwnResponse = ServerResponse & { [ofResponse]?: FastifyTransport };
 
 export class FastifyTransport extends RawResponse {
   exchange: Exchange | null = null;
@@ -61,14 +64,14 @@ export class FastifyTransport extends RawResponse {
     this.#proceed = proceed;
     this.#awaitsContinue = awaitsContinue;
     this.#head = new HeadWriter(raw, this.isHttp2);
-    transports.set(raw, this);
+    (raw as OwnResponse)[ofResponse] = this;
     raw.writeHead = writeHead as ServerResponse["writeHead"];
     raw.once("close", onClose);
   }
 
   /** The transport of a response; undefined if no exchange was begun for its request. */
-  static of(raw: ServerResponse): FastifyTransport | undefined {
-    return transports.get(raw);
+  static of(raw: OwnResponse): FastifyTransport | undefined {
+    return raw[ofResponse];
   }
 
   /** Lets the app answer. */
@@ -145,17 +148,17 @@ export class FastifyTransport extends RawResponse {
 
 // Listeners and method of every response, which is their `this`.
 
-function writeHead(this: ServerResponse, status: number, first?: unknown, second?: unknown): ServerResponse {
-  const transport = transports.get(this);
+function writeHead(this: OwnResponse, status: number, first?: unknown, second?: unknown): ServerResponse {
+  const transport = this[ofResponse];
   if (transport === undefined) throw new Error("a response without its transport");
   transport.answer(status, first, second);
   return this;
 }
 
-function onClose(this: ServerResponse): void {
-  transports.get(this)?.onClose();
+function onClose(this: OwnResponse): void {
+  this[ofResponse]?.onClose();
 }
 
-function onDrain(this: ServerResponse): void {
-  transports.get(this)?.exchange?.onDrain();
+function onDrain(this: OwnResponse): void {
+  this[ofResponse]?.exchange?.onDrain();
 }

@@ -1,7 +1,7 @@
 // Mounts the upstream by @fastify/http-proxy: what no route of the app takes goes there. What its stock settings get wrong
 // is put right here: retries, targets and headers that are rewritten, unverified TLS, bodies that are parsed, errors that
 // name addresses. Its WebSocket stays off, since it tells the client of success before the upstream is asked.
-import { METHODS } from "node:http";
+import { type IncomingHttpHeaders, METHODS } from "node:http";
 import httpProxy, { type FastifyHttpProxyOptions } from "@fastify/http-proxy";
 import type { FastifyInstance } from "fastify";
 import type { ConnectionFigures } from "../../core/upstream.ts";
@@ -36,10 +36,15 @@ export async function openProxy(
   };
 }
 
-/** By Fastify's request. */
-const proxied = new WeakMap<object, ProxiedRequest>();
-/** Takes the request past reply-from, which hands on what it is given as headers. */
-const proxiedRequest = Symbol("proxied request");
+/**
+ * On Fastify's request, and in the place of the headers that reply-from hands on: in no WeakMap, since one with an entry for
+ * each request costs much garbage collection.
+ */
+const proxied = Symbol("headgate proxied request");
+
+interface Proxied {
+  [proxied]?: ProxiedRequest;
+}
 
 function mount(app: FastifyInstance, origin: string, options: ProxyOptions): void {
   const known = new Set<string>(app.supportedMethods);
@@ -72,7 +77,7 @@ function proxyOptions(origin: string, httpMethods: string[], options: ProxyOptio
         reply.callNotFound();
         return;
       }
-      proxied.set(request, new ProxiedRequest(exchange, transport, options));
+      (request as Proxied)[proxied] = new ProxiedRequest(exchange, transport, options);
       done();
     },
     proxyPayloads: false,
@@ -84,21 +89,17 @@ function proxyOptions(origin: string, httpMethods: string[], options: ProxyOptio
     undici: { request: sendProxied } as unknown as NonNullable<FastifyHttpProxyOptions["undici"]>,
     replyOptions: {
       rewriteRequestHeaders: (request) =>
-        Object.assign(Object.create(null), { [proxiedRequest]: proxied.get(request) }),
-      onResponse: (request) => proxied.get(request)?.pass(),
+        ({ [proxied]: (request as Proxied)[proxied] }) as object as IncomingHttpHeaders,
+      onResponse: (request) => (request as Proxied)[proxied]?.pass(),
       // Only for a status that is none, which has been answered by then.
       onError: () => {},
     },
   };
 }
 
-interface FromReplyFrom {
-  readonly headers: { readonly [proxiedRequest]?: ProxiedRequest };
-}
-
 type Answer = (error: null, response: { statusCode: number; headers: object; body: unknown }) => void;
 
 /** In the place of undici's `request`. Errors are answered here and not handed on, since reply-from would log each. */
-function sendProxied({ headers }: FromReplyFrom, answer: Answer): void {
-  headers[proxiedRequest]?.start((statusCode, body) => answer(null, { statusCode, headers: {}, body }));
+function sendProxied({ headers }: { readonly headers: Proxied }, answer: Answer): void {
+  headers[proxied]?.start((statusCode, body) => answer(null, { statusCode, headers: {}, body }));
 }
