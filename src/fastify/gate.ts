@@ -76,6 +76,12 @@ export class Gate implements TransportOwner {
   }
 
   #begin({ raw }: FastifyRequest, reply: FastifyReply, runtime: RuntimeRef, proceed: () => void): void {
+    // A connection that was reset before it was accepted has no address, so nobody could be charged.
+    if (!this.#clients.has(raw.socket) && raw.socket.remoteAddress === undefined) {
+      reply.hijack();
+      raw.socket.destroy();
+      return;
+    }
     const client = raw instanceof Http2ServerRequest ? null : this.#clientOf(raw.socket);
     if (client?.isClosing) {
       reply.hijack();

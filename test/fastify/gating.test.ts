@@ -1,4 +1,5 @@
 // What is refused before the app sees it, what is left to the app, and whom it charges: by bytes on a socket.
+import { execFileSync } from "node:child_process";
 import type { FastifyInstance } from "fastify";
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
@@ -248,4 +249,20 @@ test("the metrics are those of the gateway, in both formats", async () => {
   expect(body).toContain("headgate_client_connections 1");
   const { contentType } = await app.headgate.metrics("application/openmetrics-text;version=1.0.0");
   expect(contentType).toMatch(/^application\/openmetrics-text/);
+});
+
+test("a request whose connection was reset before it was accepted reaches no handler: its client is not known", async () => {
+  const { routes, seen } = counting();
+  const stage = await startTestApp(cleanup, { routes });
+  const script = `
+    const socket = require("node:net").connect(${stage.port}, "127.0.0.1", () => {
+      socket.write(${JSON.stringify(request("/v2/left"))}, () => socket.resetAndDestroy());
+    });`;
+  // The app, which runs in this process, accepts nothing in the meantime.
+  execFileSync(process.execPath, ["-e", script]);
+  const next = stage.connect();
+  next.write(request("/v2/next"));
+  expect((await next.read()).status).toBe(200);
+  expect(seen).toEqual(["GET /v2/next"]);
+  expect(accessLines(stage).map(({ client }) => client)).toEqual(["127.0.0.1"]);
 });
