@@ -3,16 +3,14 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import type { Cleanup } from "./cleanup.ts";
 import { eventually } from "./eventually.ts";
+import { freePort } from "./free-port.ts";
 import type { Serving } from "./gateway.ts";
 import { upstreamConnections } from "./metrics.ts";
 import { startProcessGroup } from "./process-group.ts";
 import { RawConnection } from "./raw-connection.ts";
-import { startRawUpstream } from "./upstream.ts";
 
 export async function freeAddress(): Promise<string> {
-  const raw = await startRawUpstream(() => {});
-  await raw.close();
-  return raw.url;
+  return `http://127.0.0.1:${await freePort()}`;
 }
 
 /** A process that listens and is stopped: once its backlog is full, the kernel lets new connections wait. */

@@ -5,8 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { eventually } from "../../support/eventually.ts";
+import { freePort } from "../../support/free-port.ts";
 import { startProcessGroup } from "../../support/process-group.ts";
-import { accepts, freePort, isInstalled } from "../fuzz/backends/backend.ts";
+import { accepts, isInstalled } from "../fuzz/backends/backend.ts";
 
 export interface Ingress {
   readonly name: string;

@@ -1,12 +1,12 @@
 // A real server behind the gateway, as a process of its own in a folder of its own, and its log of what it saw, read as
 // it grows. Whatever a server takes for a request leaves a line there, be it one that nobody sent.
 import { type ChildProcess, spawnSync } from "node:child_process";
-import { once } from "node:events";
 import { closeSync, fstatSync, mkdtempSync, openSync, readFileSync, readSync, rmSync, writeFileSync } from "node:fs";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "../../../support/eventually.ts";
+import { freePort } from "../../../support/free-port.ts";
 import { startProcessGroup } from "../../../support/process-group.ts";
 
 export interface SeenRequest {
@@ -109,15 +109,6 @@ export function accepts(port: number): Promise<boolean> {
     });
     socket.on("error", () => resolve(false));
   });
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  return typeof address === "object" && address !== null ? address.port : 0;
 }
 
 function tails(path: string): LogFolder & { close: () => void } {

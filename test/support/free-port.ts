@@ -1,0 +1,24 @@
+// A port of the loopback on which nobody listens, for a program that cannot be told to pick one itself.
+import { randomInt } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:net";
+
+/**
+ * Below what the system hands out by itself (32768 and above on Linux): a port from there could be taken, before the
+ * program listens, by any test that listens on port 0, and the two would get each other's requests.
+ */
+const [first, last] = [10_000, 32_000];
+
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(first, last);
+    const server = createServer();
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => resolve(true));
+    });
+    if (!isFree) continue;
+    server.close();
+    await once(server, "close");
+    return port;
+  }
+}
