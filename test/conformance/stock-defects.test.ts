@@ -2,13 +2,12 @@
 // without. What it does wrong with fields is in stock-defects' neighbours: test/upstream/hop-by-hop.test.ts and
 // test/upstream/origin-fields.test.ts.
 import { METHODS } from "node:http";
-import type { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
-import { freeAddress } from "../support/unavailable.ts";
+import { failingUpstreams, freeAddress } from "../support/unavailable.ts";
 
 const cleanup = useCleanup();
 
@@ -25,12 +24,7 @@ describe("failing upstreams", () => {
     expect(upstream.hits()).toBe(1);
   });
 
-  test.each([
-    ["refuses the connection", null],
-    ["resets", (socket: Socket) => void socket.resetAndDestroy()],
-    ["closes early", (socket: Socket) => void socket.end()],
-    ["answers in no protocol", (socket: Socket) => void socket.end("what?\r\n\r\n")],
-  ])("an upstream that %s is a 502, and the answer names no address", async (_, misbehave) => {
+  test.each(failingUpstreams)("an upstream that %s is a 502, and the answer names no address", async (_, misbehave) => {
     const url = misbehave === null ? await freeAddress() : null;
     const { upstream, connect } = await stageRaw(
       cleanup,

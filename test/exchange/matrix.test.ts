@@ -2,7 +2,7 @@
 // once, logged once and counted once. Through the real gateway; only the check of the token is made to wait or to fail.
 import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
-import type { Authenticator, AuthOutcome } from "../../src/core/authenticator.ts";
+import type { AuthOutcome } from "../../src/core/authenticator.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Overrides, startTestGateway, type TestGateway } from "../support/gateway.ts";
@@ -10,29 +10,17 @@ import { metric } from "../support/metrics.ts";
 import { useTls } from "../support/tls-listener.ts";
 import { startRawUpstream } from "../support/upstream.ts";
 import { type Carrier, carriers, type Sent } from "./carriers.ts";
+import { createTokenCheck, type TokenCheck, upstreams, type When, whens } from "./verdicts.ts";
 
 const cleanup = useCleanup();
 const withTls = useTls();
 
-type When = "at once" | "later";
-
-interface Stage {
+interface Stage extends Pick<TokenCheck, "asked" | "decide"> {
   readonly gateway: TestGateway;
   /** Requests that are at the upstream. */
   readonly atUpstream: () => number;
-  /** Requests whose token is being checked, or has been. */
-  readonly asked: () => number;
-  /** Ends the check of the token. */
-  readonly decide: () => void;
   send(): Sent;
 }
-
-/** What the upstream does with a request: answers it, nothing, or begins an answer of ten bytes and stops after five. */
-const upstreams = {
-  answers: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
-  holds: "",
-  begins: "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf.",
-} as const;
 
 interface Options {
   readonly upstream?: keyof typeof upstreams;
@@ -48,16 +36,7 @@ async function stageOf(carrier: Carrier, when: When, options: Options = {}): Pro
     socket.write(upstreams[upstream]);
   });
   cleanup(() => raw.close());
-  let asked = 0;
-  const decided = Promise.withResolvers<void>();
-  const authenticator: Authenticator = {
-    authenticate() {
-      asked += 1;
-      return when === "at once" ? outcome() : decided.promise.then(outcome);
-    },
-    tokens: () => null,
-    close: () => {},
-  };
+  const { authenticator, asked, decide } = createTokenCheck(when, outcome);
   const tls = withTls({ drain: { delayMs: 0, timeoutMs: 200 }, ...overrides });
   const { ca } = tls;
   const gateway = await startTestGateway({
@@ -69,8 +48,8 @@ async function stageOf(carrier: Carrier, when: When, options: Options = {}): Pro
   return {
     gateway,
     atUpstream: () => atUpstream,
-    asked: () => asked,
-    decide: () => decided.resolve(),
+    asked,
+    decide,
     send: () => carrier.send(gateway, cleanup, ca),
   };
 }
@@ -124,7 +103,6 @@ function isRefused(port: number): Promise<boolean> {
   });
 }
 
-const whens: readonly When[] = ["at once", "later"];
 const internalErrors = ({ gateway }: Stage): number =>
   gateway.logLines.filter(({ msg }) => msg === "internal error").length;
 

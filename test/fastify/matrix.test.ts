@@ -3,7 +3,8 @@
 import type { Socket } from "node:net";
 import type { FastifyReply } from "fastify";
 import { describe, expect, test } from "vitest";
-import type { Authenticator, AuthOutcome } from "../../src/core/authenticator.ts";
+import type { AuthOutcome } from "../../src/core/authenticator.ts";
+import { createTokenCheck, type TokenCheck, upstreams, type When, whens } from "../exchange/verdicts.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
@@ -12,9 +13,6 @@ import { startRawUpstream } from "../support/upstream.ts";
 import { accessLines, startTestApp, type TestApp } from "./app.ts";
 
 const cleanup = useCleanup();
-
-const whens = ["at once", "later"] as const;
-type When = (typeof whens)[number];
 
 /** What the app does with a request: answers it, nothing, begins an answer and stops, or throws. */
 const handlers = {
@@ -26,20 +24,9 @@ const handlers = {
   },
 } as const;
 
-/** What the upstream does: answers, nothing, begins an answer and stops. */
-const upstreams = {
-  answers: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
-  holds: "",
-  begins: "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf.",
-} as const;
-
-interface Stage extends TestApp {
-  /** Requests whose token is being checked, or has been. */
-  readonly asked: () => number;
+interface Stage extends TestApp, Pick<TokenCheck, "asked" | "decide"> {
   /** Requests that the app's handler has, or its upstream. */
   readonly atApp: () => number;
-  /** Ends the check of the token. */
-  readonly decide: () => void;
   readonly client: RawConnection;
 }
 
@@ -52,17 +39,8 @@ interface Options {
 
 async function stageOf(when: When, options: Options = {}): Promise<Stage> {
   const { handler = "answers", outcome = () => "accepted", upstream } = options;
-  let asked = 0;
   let atApp = 0;
-  const decided = Promise.withResolvers<void>();
-  const authenticator: Authenticator = {
-    authenticate() {
-      asked += 1;
-      return when === "at once" ? outcome() : decided.promise.then(outcome);
-    },
-    tokens: () => null,
-    close: () => {},
-  };
+  const { authenticator, asked, decide } = createTokenCheck(when, outcome);
   const raw = await startRawUpstream((socket) => {
     atApp += 1;
     if (upstream !== undefined) socket.write(upstreams[upstream]);
@@ -79,8 +57,8 @@ async function stageOf(when: When, options: Options = {}): Promise<Stage> {
   });
   const client = stage.connect();
   client.write(request(upstream === undefined ? "/own" : "/x"));
-  await eventually("the token is checked", () => asked === 1);
-  return { ...stage, asked: () => asked, atApp: () => atApp, decide: () => decided.resolve(), client };
+  await eventually("the token is checked", () => asked() === 1);
+  return { ...stage, asked, atApp: () => atApp, decide, client };
 }
 
 async function total({ app }: Stage, counter: string): Promise<number> {

@@ -14,7 +14,7 @@ import { valuesOf } from "../support/raw-client.ts";
 import { pour } from "../support/slow-peer.ts";
 import { request, response } from "../support/stage.ts";
 import { startTlsUpstream } from "../support/tls-upstream.ts";
-import { freeAddress } from "../support/unavailable.ts";
+import { failingUpstreams, freeAddress } from "../support/unavailable.ts";
 import { startRawUpstream, startUpstream } from "../support/upstream.ts";
 import { startTestApp, type TestAppOptions } from "./app.ts";
 
@@ -102,30 +102,28 @@ describe("an upstream that fails", () => {
     expect(upstream.hits()).toBe(1);
   });
 
-  test.each([
-    ["refuses the connection", null],
-    ["resets", (socket: Socket) => void socket.resetAndDestroy()],
-    ["closes early", (socket: Socket) => void socket.end()],
-    ["answers in no protocol", (socket: Socket) => void socket.end("what?\r\n\r\n")],
-  ])("one that %s is a 502 after one attempt, which names no address, and is logged once", async (_, misbehave) => {
-    let hits = 0;
-    const upstream = await startRawUpstream((socket) => {
-      hits += 1;
-      misbehave?.(socket);
-    });
-    cleanup(() => upstream.close());
-    const { connect, lines } = await stage(misbehave === null ? await freeAddress() : upstream.url);
-    const client = connect();
-    client.write(request("/v2/x"));
-    const answer = await client.read();
-    expect(answer.status).toBe(502);
-    expect(JSON.stringify(answer)).not.toMatch(/127\.0\.0\.1|localhost|ECONN|UND_ERR/);
-    expectContractFields(answer, { limit: 100, remaining: 99 });
-    expect(hits).toBe(misbehave === null ? 0 : 1);
-    await eventually("the request is logged", () => lines.some(({ msg }) => msg === "request"));
-    expect(lines.filter(({ msg }) => msg === "upstream failed")).toHaveLength(1);
-    expect(lines.filter(({ msg }) => /errored|fetching/.test(String(msg)))).toEqual([]);
-  });
+  test.each(failingUpstreams)(
+    "one that %s is a 502 after one attempt, which names no address, and is logged once",
+    async (_, misbehave) => {
+      let hits = 0;
+      const upstream = await startRawUpstream((socket) => {
+        hits += 1;
+        misbehave?.(socket);
+      });
+      cleanup(() => upstream.close());
+      const { connect, lines } = await stage(misbehave === null ? await freeAddress() : upstream.url);
+      const client = connect();
+      client.write(request("/v2/x"));
+      const answer = await client.read();
+      expect(answer.status).toBe(502);
+      expect(JSON.stringify(answer)).not.toMatch(/127\.0\.0\.1|localhost|ECONN|UND_ERR/);
+      expectContractFields(answer, { limit: 100, remaining: 99 });
+      expect(hits).toBe(misbehave === null ? 0 : 1);
+      await eventually("the request is logged", () => lines.some(({ msg }) => msg === "request"));
+      expect(lines.filter(({ msg }) => msg === "upstream failed")).toHaveLength(1);
+      expect(lines.filter(({ msg }) => /errored|fetching/.test(String(msg)))).toEqual([]);
+    },
+  );
 
   test("one whose response breaks off breaks it off for the client, before its first byte as well", async () => {
     const { connect } = await stageRaw((socket, data) => {

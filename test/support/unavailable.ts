@@ -1,6 +1,6 @@
 // Upstreams that cannot be had: nobody listens, nobody accepts, or every connection to it is taken.
 import { once } from "node:events";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import type { Cleanup } from "./cleanup.ts";
 import { eventually } from "./eventually.ts";
 import { freePort } from "./free-port.ts";
@@ -8,6 +8,14 @@ import type { Serving } from "./gateway.ts";
 import { upstreamConnections } from "./metrics.ts";
 import { startProcessGroup } from "./process-group.ts";
 import { RawConnection } from "./raw-connection.ts";
+
+/** Upstreams without a response, by name, with what they do with a connection; null: nobody listens. */
+export const failingUpstreams: [what: string, misbehave: ((socket: Socket) => void) | null][] = [
+  ["refuses the connection", null],
+  ["resets", (socket) => void socket.resetAndDestroy()],
+  ["closes early", (socket) => void socket.end()],
+  ["answers in no protocol", (socket) => void socket.end("what?\r\n\r\n")],
+];
 
 export async function freeAddress(): Promise<string> {
   return `http://127.0.0.1:${await freePort()}`;
