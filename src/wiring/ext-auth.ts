@@ -42,6 +42,7 @@ export async function openExtAuth(
     headTimeoutMs: settings.timeouts.headMs,
     keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
     callers: createCallers(settings, secrets, log),
+    peerKey: (address: string | undefined) => readPeer(address, runtimes.clientAddress).key,
     checks: createChecks(settings, parts, runtimes),
     nowMs: parts.clock.monotonicMs,
     onRefused: telemetry.checkRefused,

@@ -1,11 +1,12 @@
 // The callers that may ask for checks: only those that are listed or show a secret. Unverified peers do not keep them out.
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { digestOf } from "../auth/digest.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, within } from "../support/eventually.ts";
 import { metric } from "../support/metrics.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -83,18 +84,24 @@ test("a secret that is taken out of the file opens nothing any more", async () =
   expect((await show("second-secret")).status).toBe(200);
 });
 
-test("strangers that hold connections open keep no caller out, and one too many is closed", async () => {
+test("strangers that hold 64 connections open keep no caller out; for one more, one of the same stranger is closed", async () => {
   const { gateway, ask } = await stageDecision(cleanup, { trustedCallers: ["127.0.0.1"] });
-  const address = { localAddress: "127.0.0.2" };
-  const strangers = Array.from({ length: 64 }, () => new RawConnection(gateway.extAuth?.port ?? 0, address));
-  for (const stranger of strangers) {
+  const open = async (localAddress: string): Promise<RawConnection> => {
+    const stranger = new RawConnection(gateway.extAuth?.port ?? 0, { localAddress });
     cleanup(() => stranger.destroy());
     stranger.write("GET /ext-authz/v2/x HTTP/1.1\r\n");
-  }
-  await Promise.all(strangers.map(({ socket }) => eventually("it is open", () => !socket.connecting)));
-  const late = new RawConnection(gateway.extAuth?.port ?? 0, address);
-  await late.closed;
-  expect(late.receivedBytes).toBe(0);
+    await once(stranger.socket, "connect");
+    return stranger;
+  };
+  const other = await open("127.0.0.3");
+  const strangers: RawConnection[] = [];
+  for (let i = 0; i < 63; i += 1) strangers.push(await open("127.0.0.2"));
+  expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(0);
+  const late = await open("127.0.0.2");
+  await within("the first is closed", strangers[0]?.closed ?? Promise.reject());
+  expect([late, other, ...strangers.slice(1)].every(({ ending }) => ending === null)).toBe(true);
+  late.write("Host: a\r\n\r\n");
+  expect((await late.read()).status).toBe(403);
   expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(1);
   expect((await ask("/ext-authz/v2/x", call)).status).toBe(200);
 });

@@ -16,11 +16,20 @@ export interface GrpcMethod {
   handle(message: Buffer, call: GrpcCall): void;
 }
 
+/** The bounds on connections. */
+export interface GrpcConnections {
+  /** False: the connection exceeds its bound and is closed. */
+  admit(socket: Socket): boolean;
+  /** Calls are in progress on the connection, or no more. */
+  setBusy(socket: Socket, isBusy: boolean): void;
+  /** Calls at once; more are refused. */
+  maxCalls(socket: Socket): number;
+}
+
 export interface GrpcServerOptions {
   /** By path, such as "/grpc.health.v1.Health/Check". */
   readonly methods: ReadonlyMap<string, GrpcMethod>;
-  /** False: the connection exceeds its bound and is closed. */
-  readonly admitsConnection: (socket: Socket) => boolean;
+  readonly connections: GrpcConnections;
   /** How long the message of a call may take to arrive, and how long a new connection may wait with its first call. */
   readonly headTimeoutMs: number;
   /** How long a connection may be idle. */
@@ -75,7 +84,8 @@ export class GrpcServer {
   #onConnection(socket: Socket): void {
     // "close" follows. Without a listener the error would end the process.
     socket.on("error", ignoreError);
-    if (!this.#options.admitsConnection(socket)) {
+    const { connections } = this.#options;
+    if (!connections.admit(socket)) {
       socket.destroy();
       return;
     }
@@ -87,17 +97,22 @@ export class GrpcServer {
     session.setTimeout(idleMs, () => session.closed && lifetime.endStalled());
     this.#connections.set(socket, lifetime);
     socket.once("close", () => this.#connections.delete(socket));
-    const onStreamClose = (): void => lifetime.streamClosed();
+    const onStreamClose = (): void => {
+      lifetime.streamClosed();
+      if (lifetime.openCount === 0) connections.setBusy(socket, false);
+    };
     session.on("stream", (stream, fields, _flags, rawHeaders) => {
       stream.on("error", ignoreError);
       if (stream.destroyed) return;
       lifetime.streamOpened();
       stream.once("close", onStreamClose);
-      this.#onStream({ stream, socket, rawHeaders }, fields);
+      connections.setBusy(socket, true);
+      this.#onStream({ stream, socket, rawHeaders }, fields, lifetime.openCount);
     });
   }
 
-  #onStream(parts: CallParts, fields: IncomingHttpHeaders): void {
+  /** `openCount`: the calls of the connection, this one included. */
+  #onStream(parts: CallParts, fields: IncomingHttpHeaders, openCount: number): void {
     const { stream } = parts;
     const contentType = fields["content-type"] ?? "";
     if (fields[":method"] !== "POST" || !/^application\/grpc(?:\+proto)?(?:;|$)/.test(contentType)) {
@@ -110,13 +125,15 @@ export class GrpcServer {
     const timeoutMs = readTimeoutMs(`${fields["grpc-timeout"] ?? "8H"}`);
     if (method === undefined) call.fail(failures.unknownMethod);
     else if (timeoutMs === undefined) call.fail(failures.noTimeout);
-    else this.#take(call, stream, method, timeoutMs);
+    else this.#take(call, { stream, method, timeoutMs, openCount });
   }
 
-  #take(call: GrpcCall, stream: ServerHttp2Stream, method: GrpcMethod, timeoutMs: number): void {
+  #take(call: GrpcCall, { stream, method, timeoutMs, openCount }: CallToTake): void {
+    // First, because a secret in the call raises the bound.
     const refused = method.admits(call);
-    if (refused !== null) {
-      call.fail(refused);
+    const isOneTooMany = openCount > this.#options.connections.maxCalls(call.socket);
+    if (refused !== null || isOneTooMany) {
+      call.fail(refused ?? failures.tooManyCalls);
       return;
     }
     const { headTimeoutMs, onFailure } = this.#options;
@@ -129,6 +146,14 @@ export class GrpcServer {
     if (stream.destroyed) onClose.call(stream);
     else stream.once("close", onClose);
   }
+}
+
+interface CallToTake {
+  readonly stream: ServerHttp2Stream;
+  readonly method: GrpcMethod;
+  readonly timeoutMs: number;
+  /** The calls of the connection, this one included. */
+  readonly openCount: number;
 }
 
 interface ArrivingCall {
@@ -184,5 +209,6 @@ function ignoreError(): void {}
 const failures = {
   unknownMethod: { code: grpcCodes.unimplemented, message: "there is no such method here" },
   noTimeout: { code: grpcCodes.invalidArgument, message: "grpc-timeout is not well-formed" },
+  tooManyCalls: { code: grpcCodes.resourceExhausted, message: "too many calls at once" },
   late: { code: grpcCodes.deadlineExceeded, message: "the call took too long" },
 } as const;

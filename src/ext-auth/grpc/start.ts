@@ -1,5 +1,4 @@
 // The gRPC listener: Envoy's two services and the health check. Loaded only if the listener is configured.
-import type { Socket } from "node:net";
 import type { CheckRefusal } from "../../core/check-refusal.ts";
 import { headerValues } from "../../core/header-list.ts";
 import { CallerConnections } from "../caller-connections.ts";
@@ -20,6 +19,7 @@ export interface ExtAuthGrpcOptions {
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   readonly callers: TrustedCallers;
+  readonly peerKey: (address: string | undefined) => string;
   readonly checks: Checks;
   readonly nowMs: () => number;
   /** `caller` is an address. */
@@ -45,12 +45,19 @@ const services = {
 /** Envoy accepts heads of 60 KiB by default, and may add certificates and metadata. */
 const maxCheckBytes = 256 * 1024;
 const maxHealthBytes = 1024;
+/** A probe has one call at once. A caller with a secret is trusted from its first call on. */
+const maxUnverifiedCalls = 16;
 
 /** Rejects with the system's error if it cannot listen. */
 export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<ExtAuthGrpc> {
   const { callers, checks, nowMs, onRefused, headTimeoutMs, keepAliveTimeoutMs, onFailure } = options;
   const health = new HealthService([services.authorization, services.rateLimit]);
-  const connections = new CallerConnections(options.maxConnections);
+  const connections = new CallerConnections({
+    maxTrusted: options.maxConnections,
+    isTrusted: (address) => callers.includeAddress(address),
+    peerKey: options.peerKey,
+    onClosed: (address) => onRefused("overloaded", address, null),
+  });
   const forTrusted = (maxMessageBytes: number, handle: GrpcMethod["handle"]): GrpcMethod => ({
     maxMessageBytes,
     admits({ socket, rawHeaders }) {
@@ -69,10 +76,10 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
       [`/${services.health}/Check`, probe],
       [`/${services.health}/Watch`, forTrusted(maxHealthBytes, health.watch)],
     ]),
-    admitsConnection(socket: Socket) {
-      const isAdmitted = connections.add(socket, callers.includeAddress(socket.remoteAddress));
-      if (!isAdmitted) onRefused("overloaded", socket.remoteAddress ?? "", null);
-      return isAdmitted;
+    connections: {
+      admit: (socket) => connections.add(socket),
+      setBusy: (socket, isBusy) => connections.setBusy(socket, isBusy),
+      maxCalls: (socket) => (connections.isTrusted(socket) ? Number.POSITIVE_INFINITY : maxUnverifiedCalls),
     },
     headTimeoutMs,
     keepAliveTimeoutMs,

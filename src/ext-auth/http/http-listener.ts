@@ -1,7 +1,7 @@
 // The listener on which an ingress asks for checks over HTTP. An untrusted caller is refused before its call is parsed. A
 // decided answer carries X-Headgate-Status; an undecided one is a 5xx or no answer. Bodies are discarded.
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
-import { Server as NetServer, type Socket } from "node:net";
+import { Server as NetServer } from "node:net";
 import type { Duplex } from "node:stream";
 import type { CheckRefusal } from "../../core/check-refusal.ts";
 import { errorCode, ignoreError } from "../../core/failure.ts";
@@ -22,6 +22,7 @@ export interface ExtAuthHttpOptions {
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   readonly callers: TrustedCallers;
+  readonly peerKey: (address: string | undefined) => string;
   readonly checks: Checks;
   /** `caller` is an address. */
   readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
@@ -82,7 +83,13 @@ class HttpCalls {
 
   constructor(options: ExtAuthHttpOptions) {
     this.#options = options;
-    this.#connections = new CallerConnections(options.maxConnections);
+    const { maxConnections: maxTrusted, callers, peerKey, onRefused } = options;
+    this.#connections = new CallerConnections({
+      maxTrusted,
+      isTrusted: (address) => callers.includeAddress(address),
+      peerKey,
+      onClosed: (address) => onRefused("overloaded", address, null),
+    });
   }
 
   createServer(): Server {
@@ -105,7 +112,7 @@ class HttpCalls {
     // A caller asks about a CONNECT as about other methods, and sends none itself.
     server.on("connect", (_req, socket) => this.#refuseRaw(socket, localReplies.unsupportedMethod));
     server.on("clientError", (error, socket) => this.#onClientError(error, socket));
-    server.on("connection", (socket) => this.#onConnection(socket));
+    server.on("connection", (socket) => this.#connections.add(socket));
     return server;
   }
 
@@ -115,13 +122,6 @@ class HttpCalls {
 
   destroyAll(): void {
     this.#connections.destroyAll();
-  }
-
-  #onConnection(socket: Socket): void {
-    const isCaller = this.#options.callers.includeAddress(socket.remoteAddress);
-    if (this.#connections.add(socket, isCaller)) return;
-    this.#options.onRefused("overloaded", socket.remoteAddress ?? "", null);
-    socket.destroy();
   }
 
   #onCall(req: IncomingMessage, res: ServerResponse): void {

@@ -319,17 +319,45 @@ describe("who may ask", () => {
     );
   });
 
-  test("strangers have 64 connections at once and crowd no caller out", async () => {
+  test("strangers that hold 64 connections open do not keep the health check of another from its answer", async () => {
     const stage = await stageGrpc(cleanup, { extAuth: untrusted });
-    const strangers = await Promise.all(Array.from({ length: 64 }, () => openSession(cleanup, stage.port)));
-    for (const session of strangers) expect(session.destroyed).toBe(false);
-    const socket = connect(stage.port, "127.0.0.1");
-    cleanup(() => socket.destroy());
-    socket.on("error", () => {}).resume();
-    await within("the end of one too many", once(socket, "close"));
-    await eventually("it is counted", async () => {
-      return (await metric(stage.gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')) === 1;
-    });
+    const closed: number[] = [];
+    for (let i = 0; i < 64; i += 1) {
+      const stranger = connect({ port: stage.port, host: "127.0.0.1", localAddress: "127.0.0.2" });
+      cleanup(() => stranger.destroy());
+      stranger
+        .on("error", () => {})
+        .on("close", () => closed.push(i))
+        .resume();
+      await once(stranger, "connect");
+    }
+    const overloaded = () => metric(stage.gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}');
+    expect([closed, await overloaded()]).toEqual([[], 0]);
+    expect(await call(stage.client, healthCheck, {})).toMatchObject({ status: "OK" });
+    await eventually("the one that was idle longest is closed", () => closed.length > 0);
+    expect([closed, await overloaded()]).toEqual([[0], 1]);
+  });
+
+  test("a stranger has 16 calls at once on a connection, and a caller has 100", async () => {
+    for (const [extAuth, expected] of [
+      [untrusted, 16],
+      [{}, 100],
+    ] as const) {
+      const stage = await stageGrpc(cleanup, { extAuth });
+      const session = await openSession(cleanup, stage.port);
+      const refused: unknown[] = [];
+      const open = (): void => {
+        const late = callRaw(session, healthCheck.path, [frame(Buffer.alloc(0), 0, 9)], { ends: false });
+        void late.then(({ grpcStatus }) => refused.push(grpcStatus));
+      };
+      for (let i = 0; i < expected; i += 1) open();
+      await new Promise((resolve) => session.ping(resolve));
+      expect(refused).toEqual([]);
+      if (expected === 100) continue;
+      open();
+      await eventually("one more is refused", () => refused.length > 0);
+      expect(refused).toEqual(["8"]);
+    }
   });
 
   test("the health check is for everybody", async () => {

@@ -3,7 +3,12 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import type { GrpcCall } from "../../../src/ext-auth/grpc/call.ts";
-import { type GrpcMethod, GrpcServer, type GrpcServerOptions } from "../../../src/ext-auth/grpc/server.ts";
+import {
+  type GrpcConnections,
+  type GrpcMethod,
+  GrpcServer,
+  type GrpcServerOptions,
+} from "../../../src/ext-auth/grpc/server.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, within } from "../../support/eventually.ts";
 import { code, endHeaders, endStream, frameTypes, frame as http2Frame, literals } from "../../support/http2-frames.ts";
@@ -16,6 +21,12 @@ const maxMessageBytes = 1_000;
 /** A HealthCheckResponse: SERVING. */
 const serving = "\x08\x01";
 
+const unbounded: GrpcConnections = {
+  admit: () => true,
+  setBusy: () => {},
+  maxCalls: () => Number.POSITIVE_INFINITY,
+};
+
 async function startServer(
   handle: GrpcMethod["handle"] = (_message, call) => call.reply(serving),
   options: Partial<GrpcServerOptions> = {},
@@ -23,7 +34,7 @@ async function startServer(
   const failures: unknown[] = [];
   const server = new GrpcServer({
     methods: new Map([[path, { maxMessageBytes, admits: () => null, handle }]]),
-    admitsConnection: () => true,
+    connections: unbounded,
     headTimeoutMs: 5_000,
     keepAliveTimeoutMs: 60_000,
     onCallFailed: () => {},
@@ -103,6 +114,32 @@ test("what all calls hold is bounded, and given back with each of them", async (
     session.destroy();
     await Promise.all(open);
   }
+});
+
+test("a call beyond the bound of its connection is refused, and those before it go on", async () => {
+  const calls: GrpcCall[] = [];
+  const connections = { ...unbounded, maxCalls: () => 2 };
+  const { port } = await startServer((_message, call) => void calls.push(call), { connections });
+  const session = await openSession(cleanup, port);
+  const open = [1, 2].map(() => callRaw(session, path, [frame(empty)]));
+  await eventually("two calls arrive", () => calls.length === 2);
+  expect(await callRaw(session, path, [frame(empty)])).toMatchObject({ grpcStatus: "8" });
+  for (const one of calls) one.reply(serving);
+  expect(await Promise.all(open)).toMatchObject([{ grpcStatus: "0" }, { grpcStatus: "0" }]);
+  const next = callRaw(session, path, [frame(empty)]);
+  await eventually("the next one arrives", () => calls.length === 3);
+  calls[2]?.reply(serving);
+  expect(await next).toMatchObject({ grpcStatus: "0" });
+});
+
+test("the bounds are told whether a connection has calls", async () => {
+  const told: boolean[] = [];
+  const connections = { ...unbounded, setBusy: (_socket: Socket, isBusy: boolean) => void told.push(isBusy) };
+  const { port } = await startServer(undefined, { connections });
+  const session = await openSession(cleanup, port);
+  await callRaw(session, path, [frame(empty)]);
+  await eventually("the call is over", () => told.length === 2);
+  expect(told).toEqual([true, false]);
 });
 
 test("an error of ours ends the call, not the server", async () => {
@@ -240,8 +277,8 @@ test("bytes that are no HTTP/2 end their connection alone", async () => {
 
 test("a connection with an error behind its GOAWAY is closed, even if its call waits for the window", async () => {
   const sockets: Socket[] = [];
-  const admitsConnection = (socket: Socket): boolean => sockets.push(socket) > 0;
-  const { port } = await startServer(undefined, { keepAliveTimeoutMs: 200, admitsConnection });
+  const connections = { ...unbounded, admit: (socket: Socket) => sockets.push(socket) > 0 };
+  const { port } = await startServer(undefined, { keepAliveTimeoutMs: 200, connections });
   const client = connect(port, "127.0.0.1").on("error", () => {});
   cleanup(() => client.destroy());
   const received: Buffer[] = [];
