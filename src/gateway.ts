@@ -20,6 +20,7 @@ import { createUpstreamEventLog } from "./telemetry/upstream-events.ts";
 import { Forwarding, type ForwardingOptions } from "./upstream/forward.ts";
 import { type NameOptions, namesBySystem } from "./upstream/name-lookup.ts";
 import { openUpstream, type Upstream } from "./upstream/upstream.ts";
+import { WaitingBodies } from "./upstream/waiting-bodies.ts";
 import { createAuthenticator } from "./wiring/authenticators.ts";
 import { openCertificate } from "./wiring/certificate.ts";
 import { openExtAuth } from "./wiring/ext-auth.ts";
@@ -177,6 +178,7 @@ function createForward(
   const options: ForwardingOptions = {
     connections,
     tunnels,
+    waitingBodies: new WaitingBodies(),
     maxBodyBytes: settings.maxBodyBytes,
     forwardingHeader: settings.clientAddress.header,
     bodyTimeoutMs: settings.timeouts.bodyMs,

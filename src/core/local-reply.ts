@@ -50,6 +50,7 @@ export const localReplies = {
     "bad_field_name",
     "A header name contains a character that some servers read as a hyphen.",
   ),
+  smallPieces: refusal(400, "small_pieces", "The request body comes in pieces that are too small for too long."),
   noToken: refusal(401, "no_token", "Access token does not exist."),
   invalidToken: refusal(401, "invalid_token", "Access token does not exist."),
   noRoute: refusal(404, "no_route", "There is nothing at this path."),

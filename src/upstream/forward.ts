@@ -3,6 +3,7 @@
 // well-formed. A request is sent twice only if it is a GET or HEAD without a body and the upstream closed the idle
 // connection it was sent on.
 import type { Socket } from "node:net";
+import type { Readable } from "node:stream";
 import type { ForwardingHeader } from "../core/client-address.ts";
 import { ignoreError } from "../core/failure.ts";
 import type { HeaderList } from "../core/header-list.ts";
@@ -15,7 +16,7 @@ import { connectionOptions } from "./hop-by-hop.ts";
 import type { ResponseHandler } from "./http1-connection.ts";
 import { endsConnection } from "./last-request.ts";
 import { MinRateTimeout } from "./min-rate-timeout.ts";
-import { type BodyOptions, RequestBody } from "./request-body.ts";
+import { type BodyOptions, type BodyWaiter, RequestBody } from "./request-body.ts";
 import { upstreamRequestFields } from "./request-fields.ts";
 import { downstreamResponseFields } from "./response-fields.ts";
 import type { ResponseHead } from "./response-parser.ts";
@@ -24,8 +25,10 @@ import type { Connections, PoolWaiter, UpstreamConnection } from "./upstream-con
 import type { UpstreamConnections } from "./upstream-connections.ts";
 import { upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
+import type { WaitingBodies } from "./waiting-bodies.ts";
 
 export interface ForwardingOptions extends BodyOptions {
+  readonly waitingBodies: WaitingBodies;
   readonly connections: UpstreamConnections;
   readonly tunnels: Tunnels;
   /** The header in which trusted proxies name the client; the other one is not passed on. */
@@ -43,7 +46,7 @@ const maxInterimResponses = 16;
 
 const noProtocols: readonly string[] = [];
 
-export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener {
+export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, ExchangeListener {
   readonly #exchange: Exchange;
   readonly #options: ForwardingOptions;
   /** The protocols that the client offers in Upgrade; empty if the request stays HTTP. */
@@ -72,8 +75,30 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
   start(): void {
     const exchange = this.#exchange;
     exchange.listener = this;
+    const { body, hasBody } = exchange;
+    if (!hasBody || Buffer.isBuffer(body)) this.onBodyReady();
+    else this.#gather(body);
+  }
+
+  /** Time that the body takes before there is a connection is neither the gateway's nor the upstream's. */
+  #gather(body: Readable): void {
+    const exchange = this.#exchange;
+    exchange.queuedMs = this.#options.nowMs();
+    if (exchange.expectsContinue) exchange.transport.sendContinue();
+    this.#body = new RequestBody(body, this.#options, this);
+    // While there are plenty of connections, the upstream gets each piece of the body as it comes.
+    if (this.#options.connections.isScarce) this.#body.gather(this);
+    else this.onBodyReady();
+  }
+
+  onBodyMemory(bytes: number): boolean {
+    return this.#options.waitingBodies.add(this.#exchange.client, bytes);
+  }
+
+  onBodyReady(): void {
+    const exchange = this.#exchange;
     this.#connections.acquire(this);
-    if (exchange.dispatchedMs === null && !this.#isOver) exchange.queuedMs = this.#options.nowMs();
+    if (exchange.dispatchedMs === null && !this.#isOver) exchange.queuedMs ??= this.#options.nowMs();
   }
 
   onOpening(): void {
@@ -104,11 +129,10 @@ export class Forwarding implements ResponseHandler, PoolWaiter, ExchangeListener
   #dispatch(connection: UpstreamConnection): void {
     const exchange = this.#exchange;
     const { body, method, hasBody } = exchange;
-    if (exchange.expectsContinue && hasBody) exchange.transport.sendContinue();
-    if (hasBody && !Buffer.isBuffer(body)) this.#body = new RequestBody(body, this.#options, this);
     exchange.dispatchedMs ??= this.#options.nowMs();
     this.#wasReused = connection.isReused;
-    const whole = hasBody && Buffer.isBuffer(body) ? body : null;
+    const hasLength = exchange.verdict.parsed.message.contentLength !== null;
+    const whole = hasBody && Buffer.isBuffer(body) ? body : hasLength ? (this.#body?.takeWhole() ?? null) : null;
     const request = {
       method,
       path: exchange.verdict.parsed.upstreamTarget ?? "/",

@@ -103,11 +103,13 @@ export class Http1Connection implements BodySink {
       this.#sendWhole(serializeHead(request, false), body);
       return;
     }
-    // The head leaves in one packet with what has come of the body, which Node's parser delivers over several ticks.
+    // The head leaves in one packet with what has come of the body.
     this.#socket.cork();
     this.#socket.write(serializeHead(request, isChunked), "latin1");
     body.start(this);
-    setImmediate(uncork, this.#socket);
+    // Usually all of the body was there.
+    if (this.#inFlight?.isBodySent === true) this.#socket.uncork();
+    else setImmediate(uncork, this.#socket);
   }
 
   /** Closes the connection. The handler is not called any more. */

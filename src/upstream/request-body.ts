@@ -1,14 +1,31 @@
-// A request's body on its way to the upstream: streamed with backpressure and bounded in size and time. When it is stopped
-// the client's message stays as it is, so that a response can still be sent to the client.
+// A request's body on its way to the upstream: streamed with backpressure and bounded in size, time and number of pieces.
+// While connections to the upstream are scarce, its beginning is read before one is taken: `gather` waits until it is
+// complete or 64 KiB are there, so that a slow client does not hold a connection meanwhile. Small pieces are copied and
+// sent together. When it is stopped the client's message stays as it is, so that a response can still be sent.
 import type { Readable } from "node:stream";
 import { localReplies } from "../core/local-reply.ts";
+import { freePieceBytes, PieceBudget } from "../core/piece-budget.ts";
 import type { ExchangeListener } from "../exchange/exchange.ts";
+import { JoinedPieces } from "../exchange/joined-pieces.ts";
 import { type MinRateOptions, MinRateTimeout } from "./min-rate-timeout.ts";
 import type { BodySink, BodySource } from "./upstream-request.ts";
 
 export interface BodyOptions extends MinRateOptions {
   readonly maxBodyBytes: number;
 }
+
+export interface BodyWaiter {
+  /** The body keeps so many more bytes in memory (fewer, if negative). False: it should wait no longer. */
+  onBodyMemory(bytes: number): boolean;
+  /** Called once by `gather`: the body needs its connection now. */
+  onBodyReady(): void;
+}
+
+/** What is read of a body before a connection is taken for it. */
+const maxGatheredBytes = 32 * 1024;
+
+/** A piece of this length is not copied, and so many joined bytes are sent without waiting for more. */
+const wholePieceBytes = 8 * 1024;
 
 /** By what they read from, so that the listeners below serve all bodies and none is made for a request. */
 const bodies = new WeakMap<Readable, RequestBody>();
@@ -18,10 +35,17 @@ export class RequestBody implements BodySource {
   readonly #maxBodyBytes: number;
   readonly #owner: Pick<ExchangeListener, "cancel">;
   readonly #minRate: MinRateTimeout;
+  readonly #pieces: PieceBudget;
+  #waiter: BodyWaiter | null = null;
+  #isReady = false;
+  /** The memory of `#held` that the waiter knows of. */
+  #toldBytes = 0;
   #sink: BodySink | null = null;
   #bytes = 0;
-  /** The pieces of this tick, which are written together: a body in pieces of one byte must not cost a write for each. */
-  #held: Buffer[] = [];
+  readonly #held = new JoinedPieces();
+  #isSending = false;
+  /** All of it has been received. */
+  #isWhole = false;
   #isOver = false;
 
   /** The owner is canceled before the body ends, so that the upstream sees a broken request, never a short one. */
@@ -30,18 +54,34 @@ export class RequestBody implements BodySource {
     this.#maxBodyBytes = options.maxBodyBytes;
     this.#owner = owner;
     this.#minRate = new MinRateTimeout(options, owner);
+    this.#pieces = new PieceBudget(options.nowMs);
     bodies.set(source, this);
     source.on("data", onData).on("end", onEnd);
     source.pause();
   }
 
-  start(sink: BodySink): void {
-    this.#sink = sink;
+  /** Reads the beginning, and calls the waiter when there is enough of it. `start` follows later. */
+  gather(waiter: BodyWaiter): void {
+    this.#waiter = waiter;
     this.resume();
   }
 
+  /** Returns all bytes if the body is complete; null: it is to be started. */
+  takeWhole(): Buffer | null {
+    if (!this.#isWhole) return null;
+    this.#isOver = true;
+    return this.#takeHeld();
+  }
+
+  start(sink: BodySink): void {
+    this.#sink = sink;
+    if (this.#isWhole) this.#finish();
+    else if (this.#held.length === 0) this.resume();
+    else if (this.#send(this.#takeHeld())) this.resume();
+  }
+
   resume(): void {
-    if (this.#isOver) return;
+    if (this.#isOver || this.#isWhole) return;
     this.#minRate.begin();
     this.#source.resume();
   }
@@ -50,7 +90,7 @@ export class RequestBody implements BodySource {
   stop(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#held = [];
+    this.#takeHeld();
     this.#minRate.end();
     this.#source.off("data", onData).off("end", onEnd);
     this.#source.pause();
@@ -58,34 +98,82 @@ export class RequestBody implements BodySource {
 
   onData(chunk: Buffer): void {
     this.#bytes += chunk.length;
-    this.#minRate.moved(chunk.length);
-    if (this.#bytes > this.#maxBodyBytes) {
-      this.#owner.cancel(localReplies.bodyTooLarge);
-      return;
-    }
-    if (this.#held.length === 0) process.nextTick(passHeld, this);
-    this.#held.push(chunk);
-  }
-
-  passHeld(): void {
-    const [first] = this.#held;
-    if (first === undefined || this.#isOver) return;
-    const piece = this.#held.length === 1 ? first : Buffer.concat(this.#held);
-    this.#held = [];
-    if (this.#sink === null || this.#sink.sendPiece(this, piece)) return;
-    // From here on the upstream is waited for, which has a timeout of its own.
-    this.#minRate.pause();
-    this.#source.pause();
+    // What a small piece costs besides its bytes is no progress.
+    this.#minRate.moved(Math.max(0, chunk.length - freePieceBytes));
+    if (this.#bytes > this.#maxBodyBytes) this.#owner.cancel(localReplies.bodyTooLarge);
+    else if (!this.#pieces.take(chunk.length)) this.#owner.cancel(localReplies.smallPieces);
+    else if (this.#sink === null) this.#keep(chunk);
+    else this.#pass(chunk);
   }
 
   onEnd(): void {
     // A reset HTTP/2 stream emits "end" too, and its body is not complete.
-    if (this.#source.destroyed) return;
-    this.passHeld();
+    if (this.#isOver || this.#source.destroyed) return;
+    this.#isWhole = true;
+    this.#minRate.end();
+    if (this.#sink === null) this.#ready();
+    else this.#finish();
+  }
+
+  /** Sends the pieces that were joined in this turn. */
+  sendHeld(): void {
+    this.#isSending = false;
+    if (this.#isOver || this.#sink === null || this.#held.length === 0) return;
+    this.#send(this.#takeHeld());
+  }
+
+  #keep(chunk: Buffer): void {
+    this.#held.add(chunk);
+    const grownBytes = this.#held.keptBytes - this.#toldBytes;
+    this.#toldBytes += grownBytes;
+    const hasRoom = grownBytes === 0 || this.#waiter?.onBodyMemory(grownBytes) === true;
+    if (hasRoom && this.#held.length < maxGatheredBytes) return;
+    // From here on the upstream is waited for, which has a timeout of its own.
+    this.#minRate.pause();
+    this.#source.pause();
+    this.#ready();
+  }
+
+  #ready(): void {
+    if (this.#isReady) return;
+    this.#isReady = true;
+    this.#waiter?.onBodyReady();
+  }
+
+  #pass(chunk: Buffer): void {
+    if (chunk.length < wholePieceBytes) {
+      this.#held.add(chunk);
+      if (this.#held.length >= wholePieceBytes) this.#send(this.#takeHeld());
+      else if (!this.#isSending) {
+        this.#isSending = true;
+        // Not on the next tick: Node's parser runs the ticks between two chunks of one read.
+        setImmediate(sendHeld, this);
+      }
+      return;
+    }
+    if (this.#held.length > 0) this.#send(this.#takeHeld());
+    this.#send(chunk);
+  }
+
+  #send(piece: Buffer): boolean {
+    if (this.#sink === null || this.#sink.sendPiece(this, piece)) return true;
+    // From here on the upstream is waited for.
+    this.#minRate.pause();
+    this.#source.pause();
+    return false;
+  }
+
+  #finish(): void {
+    if (this.#held.length > 0) this.#sink?.sendPiece(this, this.#takeHeld());
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#minRate.end();
     this.#sink?.endBody(this);
+  }
+
+  #takeHeld(): Buffer {
+    if (this.#toldBytes > 0) this.#waiter?.onBodyMemory(-this.#toldBytes);
+    this.#toldBytes = 0;
+    return this.#held.take();
   }
 }
 
@@ -97,6 +185,6 @@ function onEnd(this: Readable): void {
   bodies.get(this)?.onEnd();
 }
 
-function passHeld(body: RequestBody): void {
-  body.passHeld();
+function sendHeld(body: RequestBody): void {
+  body.sendHeld();
 }

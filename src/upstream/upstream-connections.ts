@@ -88,6 +88,11 @@ export class UpstreamConnections implements Connections {
     return { active: this.#all.size + this.#opening.size - idle, idle, waiting: this.#waiting.size };
   }
 
+  /** More than a quarter of the connections are in use: none is given to a request whose body is slow to come. */
+  get isScarce(): boolean {
+    return this.figures().active > this.#options.maxConnections / 4;
+  }
+
   /** Closes all connections, those with a request too. */
   close(): void {
     for (const waiter of [...this.#waiting.keys(), ...this.#opening.keys()]) {

@@ -9,6 +9,7 @@ test("the statuses and words of every refusal", () => {
     "400 Bad Request: ambiguous_path",
     "400 Bad Request: bad_host",
     "400 Bad Request: bad_field_name",
+    "400 Bad Request: small_pieces",
     "401 Unauthorized: no_token",
     "401 Unauthorized: invalid_token",
     "404 Not Found: no_route",

@@ -9,7 +9,7 @@ import { expectContractFields } from "../support/contract-fields.ts";
 import { eventually, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { answerOf, Http2Client } from "../support/http2-client.ts";
-import { FrameClient, frameTypes, get } from "../support/http2-frames.ts";
+import { endHeaders, FrameClient, frameTypes, get, post } from "../support/http2-frames.ts";
 import { upstreamConnections } from "../support/metrics.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
@@ -276,6 +276,22 @@ describe("what ends early", () => {
     expect((await two.ask()).status).toBe(200);
     await eventually("it is given back", async () => (await upstreamConnections(gateway)).active === 0);
   });
+});
+
+test("a body kept in DATA frames of one byte is reset with ENHANCE_YOUR_CALM, and the other streams go on", async () => {
+  const { client, frames, gateway } = await startRaw((socket, data) => {
+    if (!data.includes("POST ")) socket.write(response("ok"));
+  });
+  const one = frames();
+  one.headers(1, post(), endHeaders);
+  for (let i = 0; i < 2_000; i += 1) one.send(frameTypes.data, 0, 1, "x");
+  await eventually("it is reset", () => one.of(frameTypes.rstStream, 1).length === 1);
+  const codes = one.of(frameTypes.rstStream).map(({ payload }) => payload.readUInt32BE(0));
+  expect(codes).toEqual([constants.NGHTTP2_ENHANCE_YOUR_CALM]);
+  one.headers(3, get());
+  expect(await one.ended(3)).toBe("whole");
+  expect(await figure(gateway, 'headgate_refusals_total{reason="small_pieces"}')).toBe(1);
+  expect((await client().ask()).status).toBe(200);
 });
 
 describe("time, and the end", () => {

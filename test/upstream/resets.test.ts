@@ -87,7 +87,7 @@ test("a body in chunks of one byte arrives whole, and in few pieces", async () =
   const { connect, upstream } = await stageHttp(cleanup, (_req, res, body) => void res.end(String(body.length)));
   const client = connect();
   client.write(request("/v2/x", { method: "POST", fields: "Transfer-Encoding: chunked\r\n" }));
-  client.write(`${"1\r\nx\r\n".repeat(20_000)}0\r\n\r\n`);
-  expect((await client.read()).body).toBe("20000");
-  expect(upstream.received[0]?.body.equals(Buffer.alloc(20_000, "x"))).toBe(true);
+  client.write(`${"1\r\nx\r\n".repeat(500)}0\r\n\r\n`);
+  expect((await client.read()).body).toBe("500");
+  expect(upstream.received[0]?.body.equals(Buffer.alloc(500, "x"))).toBe(true);
 });

@@ -37,6 +37,7 @@ export const refusalColors: Colors<RefusalReason> = {
   ambiguous_path: "#cca17e",
   bad_host: "#8d5403",
   bad_field_name: "#996658",
+  small_pieces: "#7a3f18",
   no_token: noToken,
   invalid_token: invalidToken,
   no_route: "#ff780a",

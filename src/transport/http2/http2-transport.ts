@@ -2,6 +2,7 @@
 // does not check headers here: those of the upstream have been checked by the response parser.
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { HeaderList } from "../../core/header-list.ts";
+import { localReplies } from "../../core/local-reply.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Transport } from "../../exchange/transport.ts";
 
@@ -96,7 +97,9 @@ export class Http2Transport implements Transport {
    */
   refuseBody(): void {
     const isUnread = !this.body.endAfterHeaders && !this.body.readableEnded;
-    if (this.#stream.headersSent && isUnread) setImmediate(closeStream, this.#stream);
+    if (!this.#stream.headersSent || !isUnread) return;
+    const isCostly = this.exchange?.problem === localReplies.smallPieces.reason;
+    setImmediate(isCostly ? calmStream : closeStream, this.#stream);
   }
 }
 
@@ -105,11 +108,17 @@ export class Http2Transport implements Transport {
  * a HEAD ends before there is a response.
  */
 export function isAnswered(stream: ServerHttp2Stream): boolean {
-  return stream.headersSent && stream.writableFinished && stream.rstCode === constants.NGHTTP2_NO_ERROR;
+  const { rstCode } = stream;
+  const isOurs = rstCode === constants.NGHTTP2_NO_ERROR || rstCode === constants.NGHTTP2_ENHANCE_YOUR_CALM;
+  return stream.headersSent && stream.writableFinished && isOurs;
 }
 
 function closeStream(stream: ServerHttp2Stream): void {
   stream.close(constants.NGHTTP2_NO_ERROR);
+}
+
+function calmStream(stream: ServerHttp2Stream): void {
+  stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
 function withoutLength(headers: HeaderList): string[] {
