@@ -29,7 +29,7 @@ function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted }: O
   const cidr = trusted === undefined ? undefined : parseCidr(trusted);
   return {
     clientAddress: { header: "x-forwarded-for", trustedProxies: cidr === undefined ? [] : [cidr], ipv6Prefix: 64 },
-    readPath: createPathReader(["/v1/", "/v2/"], own),
+    pathReader: createPathReader(["/v1/", "/v2/"], own),
     unmatched,
     maxBodyBytes: 10,
     paths: { own, upstream },

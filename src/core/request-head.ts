@@ -5,7 +5,7 @@ import { type ClientAddressRules, type Peer, readClient } from "./client-address
 import { type LocalReply, localReplies, serverOptions } from "./local-reply.ts";
 import { type MessageHead, type MessageReading, readMessage } from "./message-check.ts";
 import type { Decision } from "./policy.ts";
-import type { PathReading, ReadPath } from "./request-path.ts";
+import type { PathReader, PathReading } from "./request-path.ts";
 import { type BasePaths, type RequestTarget, readTarget, rebase } from "./request-target.ts";
 
 export interface RequestHead extends MessageHead {
@@ -16,7 +16,7 @@ export interface RequestHead extends MessageHead {
 
 export interface RequestRules {
   readonly clientAddress: ClientAddressRules;
-  readonly readPath: ReadPath;
+  readonly pathReader: PathReader;
   /** What happens to requests outside of all routes. `leave`: the gateway does not handle them. */
   readonly unmatched: "reject" | "proxy" | "leave";
   readonly maxBodyBytes: number;
@@ -87,7 +87,7 @@ export const pendingVerdict: Verdict = {
 export function parseRequest(head: RequestHead, rules: RequestRules): ParsedRequest {
   const target = readTarget(head.target, head.method);
   // "*" is about the server as a whole; the gateway answers it.
-  const path = target === undefined || target.path === "*" ? outside : rules.readPath(target.path);
+  const path = target === undefined || target.path === "*" ? outside : rules.pathReader.read(target.path);
   return {
     client: readClient(head.peer, head.rawHeaders, rules.clientAddress),
     target,

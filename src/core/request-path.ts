@@ -1,6 +1,18 @@
 // Finds the route of a path in every way in which a backend may read it (decode it, fold case, collapse slashes,
 // resolve dots, drop parameters): a path that may be under a route is charged, and one that may be in two places is
-// ambiguous. The path is forwarded unchanged.
+// ambiguous. The path is forwarded unchanged. Reading takes time in the length of the path, whatever the number of
+// routes, because whoever sends a path under no route is not charged for it.
+import {
+  codes,
+  decodeAgain,
+  decodeOnce,
+  endsSegment,
+  FullDecoding,
+  isDeceptive,
+  isSeparator,
+  type PathText,
+} from "./path-text.ts";
+import { type Place, type RouteNode, RouteTree } from "./route-tree.ts";
 
 export type PathReading =
   /** Under this route in every reading. */
@@ -12,53 +24,52 @@ export type PathReading =
   /** The readings differ. `route` is one of those that the path may be under; null if it is under none. */
   | { readonly kind: "ambiguous"; readonly route: string | null };
 
-export type ReadPath = (path: string) => PathReading;
+/** The path is the target before the first `?`. */
+export interface PathReader {
+  /** Reads a path in the usual spelling, which has one reading; undefined for any other, which costs more to read. */
+  readPlain(path: string): PathReading | undefined;
+  read(path: string): PathReading;
+}
 
 // A path of these characters, without empty or dot segments, has one reading, because case is always folded.
 const plainPath = /^(?:\/[A-Za-z0-9_~!$&'()*+,=:@-][A-Za-z0-9._~!$&'()*+,=:@-]*)*\/?$/;
 // The same with dot segments: all backends resolve them in the same way, or not at all.
 const plainPathWithDots = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@-]+)*\/?$/;
 const maxDecodings = 4;
-/** A longer path in an unusual spelling is ambiguous, because finding all its readings would take too long. */
+/** A longer beginning in an unusual spelling is ambiguous, because finding all its readings would take too long. */
 const maxOddLength = 512;
 const maxOddSegments = 16;
-/** A longer target is refused anyway; its path is only read to find whether it is charged. */
-const maxPathLength = 8192;
 
-/** A route; null below the base path outside of all routes; undefined outside of the base path. */
-type Place = string | null | undefined;
+/** `routes` are prefixes below `basePath`; each begins and ends with a slash. */
+export function createPathReader(routes: readonly string[], basePath: string): PathReader {
+  const tree = new RouteTree(routes, basePath);
+  const decoded = new FullDecoding();
 
-/**
- * `routes` are prefixes below `basePath`; each begins and ends with a slash. The path is the target before the first
- * `?`.
- */
-export function createPathReader(routes: readonly string[], basePath: string): ReadPath {
-  const base = basePath === "/" ? "" : basePath.toLowerCase();
-  const prefixes = routes.map((route) => ({ prefix: `${base}${route.toLowerCase()}`, route }));
-  const placeOf = (reading: string): Place => {
-    const folded = reading.toLowerCase();
-    for (const { prefix, route } of prefixes) {
-      // "/v1" is the root of "/v1/" to a backend that redirects or ignores the slash.
-      if (folded.startsWith(prefix) || (folded.length === prefix.length - 1 && prefix.startsWith(folded))) return route;
-    }
-    return folded.startsWith(`${base}/`) || (base !== "" && folded === base) ? null : undefined;
-  };
-  const depth = Math.max(...prefixes.map(({ prefix }) => prefix.split("/").length - 2));
-  const read: ReadPath = (path) => {
-    if (plainPath.test(path)) return readingOf(placeOf(path));
-    if (plainPathWithDots.test(path)) return compare(readDots(path), placeOf);
-    const { texts, isDeceptive } = decodings(path);
-    const beginnings = texts.map((text) => beginningOf(text, depth));
-    if (!isDeceptive && beginnings.every((text) => text !== undefined)) {
-      return compare(beginnings.flatMap(readings), placeOf);
-    }
-    const within = prefixes.find(({ prefix }) => texts.some((text) => mayBeUnder(prefix, text)));
-    return { kind: "ambiguous", route: within?.route ?? null };
-  };
-  return (path) => {
-    const reading = read(path);
-    return twoSlashes.test(path) ? compareWithAuthority(reading, read(withoutAuthority(path))) : reading;
-  };
+  function readPlain(path: string): PathReading | undefined {
+    return plainPath.test(path) ? readingOf(plainPlace(path, tree)) : undefined;
+  }
+
+  function readOdd(path: string): PathReading {
+    if (plainPathWithDots.test(path)) return compare(dotPlaces(path, tree));
+    decoded.decode(path);
+    const isOpen = decoded.depth <= maxDecodings && !isDeceptive(decoded);
+    const beginnings = isOpen ? beginningsOf(path, tree.depth) : undefined;
+    if (beginnings === undefined) return { kind: "ambiguous", route: routeAmong(decoded, tree) };
+    const places = new Set<Place>();
+    for (const beginning of beginnings) addPlaces(places, beginning, tree);
+    return compare(places);
+  }
+
+  function read(path: string): PathReading {
+    const plain = readPlain(path);
+    if (plain !== undefined) return plain;
+    const reading = readOdd(path);
+    if (!twoSlashes.test(path)) return reading;
+    const rest = withoutAuthority(path);
+    return compareWithAuthority(reading, readPlain(rest) ?? readOdd(rest));
+  }
+
+  return { readPlain, read };
 }
 
 const twoSlashes = /^(?:[/\\]|%2f|%5c){2}/i;
@@ -80,128 +91,189 @@ function readingOf(place: Place): PathReading {
   return place === null ? { kind: "unmatched" } : { kind: "route", route: place };
 }
 
-function compare(readings: readonly string[], placeOf: (reading: string) => Place): PathReading {
-  const seen = new Set(readings.map(placeOf));
-  const [first] = seen;
+function compare(places: ReadonlySet<Place>): PathReading {
+  const [first] = places;
   // Under a route in one reading and elsewhere in another is ambiguous too.
-  if (seen.size === 1) return readingOf(first);
-  return { kind: "ambiguous", route: [...seen].find((place) => typeof place === "string") ?? null };
+  if (places.size === 1) return readingOf(first);
+  return { kind: "ambiguous", route: [...places].find((place) => typeof place === "string") ?? null };
 }
 
-/** Returns whether the names of the prefix occur in the text in their order, so that `..` could lead to the prefix. */
-function mayBeUnder(prefix: string, text: string): boolean {
-  const names = prefix.split("/").filter((name) => name !== "");
-  for (const segment of text.split(/[/\\\u0100]/)) {
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: some backends end a segment at one
-    if (segment.replace(/[;?#\x00-\x1f\x7f].*$/s, "").toLowerCase() === names[0]) names.shift();
+/** "/v1" is the root of "/v1/" to a backend that redirects or ignores the slash. */
+function plainPlace(path: string, tree: RouteTree): Place {
+  let node = tree.root;
+  let state = tree.start;
+  for (let i = 1; i <= path.length && node.children.size > 0; i += 1) {
+    const code = i < path.length ? path.charCodeAt(i) : codes.slash;
+    if (code !== codes.slash) {
+      state = tree.advance(state, code);
+      if (tree.isMismatch(state)) break;
+      continue;
+    }
+    const child = tree.child(node, state);
+    if (child === undefined) break;
+    node = child;
+    state = tree.start;
   }
-  return names.length === 0;
+  return node.place;
 }
 
-/** Percent-decodes the path once, twice, … until nothing changes. Each character stays one byte. */
-function decodings(path: string): { texts: string[]; isDeceptive: boolean } {
-  if (path.length > maxPathLength) return { texts: [path], isDeceptive: true };
-  const texts: string[] = [];
-  let isDeceptive = false;
-  for (let text = path, depth = 0; ; depth += 1) {
-    // No legitimate client encodes so many times.
-    if (depth > maxDecodings) return { texts, isDeceptive: true };
-    const decoded = text.replace(/%([0-9a-f]{2})/gi, decodeByte);
-    if (depth === 0 || decoded !== text) texts.push(decoded);
-    isDeceptive ||= hidesCharacters(decoded) || hasParentSegment(decoded);
-    if (decoded === text) return { texts, isDeceptive };
-    text = decoded;
-  }
-}
-
-/** Stands for an encoded slash, at which only some backends split; a character that no byte has. */
-const encodedSlash = "\u0100";
-
-function decodeByte(_: string, hex: string): string {
-  const code = Number.parseInt(hex, 16);
-  return code === 0x2f ? encodedSlash : String.fromCharCode(code);
-}
-
-/** Some backends end a path at a control byte, and some decode an overlong UTF-8 form to an ASCII character. */
-function hidesCharacters(text: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern is about them
-  return /[\x00-\x1f\x7f]|[\xc0\xc1][\x80-\xbf]|\xe0[\x80-\x9f][\x80-\xbf]|\xf0[\x80-\x8f][\x80-\xbf]{2}/.test(text);
-}
-
-/**
- * Backends differ in what they decode, split and drop before `..` removes a segment, so in an unusual path it may lead
- * anywhere. Legitimate clients resolve it before they send.
- */
-function hasParentSegment(text: string): boolean {
-  return /(?:^|[/\\\u0100])\.\.(?:[/\\\u0100;?#]|$)/.test(text);
-}
-
-/**
- * Returns the part of a decoded path that determines its route: it has no `..`, so the route ends at the latest with
- * the `depth`th segment that begins like a name. Undefined if that part is too long to find all its readings.
- */
-function beginningOf(text: string, depth: number): string | undefined {
-  let names = 0;
-  for (let start = 0, segments = 0; ; segments += 1) {
-    const slash = text.indexOf("/", start);
-    const end = slash === -1 ? text.length : slash;
-    if (/[A-Za-z0-9_~-]/.test(text[start] ?? "") && start < end) names += 1;
-    const isEnough = names === depth || slash === -1;
-    if (isEnough) return end > maxOddLength ? undefined : text.slice(0, end + 1);
-    if (segments >= maxOddSegments) return undefined;
+/** Returns the places of a path with dot segments: unresolved and, with `..`, resolved. */
+function dotPlaces(path: string, tree: RouteTree): Set<Place> {
+  let node = tree.root;
+  /** The number of segments below `node`, which lead to no route. */
+  let below = 0;
+  let unresolved: { readonly place: Place } | null = null;
+  let leavesRoot = false;
+  for (let start = 1; start <= path.length; ) {
+    const slash = path.indexOf("/", start);
+    const end = slash === -1 ? path.length : slash;
+    const dots = dotsIn(path, start, end);
+    const child = dots === null && below === 0 ? childOf(node, path.slice(start, end), tree) : undefined;
+    // Unresolved, no route is found behind this segment.
+    if (child === undefined && (dots === null || dots === 2)) unresolved ??= { place: node.place };
+    if (child !== undefined) node = child;
+    else if (dots === null) below += 1;
+    else if (dots === 2 && below > 0) below -= 1;
+    else if (dots === 2 && node.parent !== null) node = node.parent;
+    // At the root, some backends ignore a `..`, and others leave the root, where there is no base path.
+    else if (dots === 2) leavesRoot = true;
     start = end + 1;
   }
+  const places = new Set([(unresolved ?? node).place, node.place]);
+  return leavesRoot ? places.add(undefined) : places;
+}
+
+/** Returns 0 for an empty segment, 1 or 2 for dots, null for a name. */
+function dotsIn(path: string, start: number, end: number): 0 | 1 | 2 | null {
+  if (end === start) return 0;
+  if (end - start > 2 || path.charCodeAt(start) !== codes.dot) return null;
+  if (end - start === 1) return 1;
+  return path.charCodeAt(start + 1) === codes.dot ? 2 : null;
+}
+
+function childOf(node: RouteNode, name: string, tree: RouteTree): RouteNode | undefined {
+  let state = tree.start;
+  for (let i = 0; i < name.length && !tree.isMismatch(state); i += 1) state = tree.advance(state, name.charCodeAt(i));
+  return tree.child(node, state);
 }
 
 /**
- * Returns the readings of the beginning of a decoded path. Case, empty segments and single dots are always folded,
- * which can only add charged paths. Everything else may move a path elsewhere, so it is read in both ways.
+ * Returns the parts that determine the place, decoded once, twice, … until nothing changes. Undefined if one is too long
+ * to find all its readings.
  */
-function readings(decoded: string): string[] {
-  let variants = [decoded];
-  const fork = (pattern: RegExp, change: (text: string) => string): void => {
-    if (pattern.test(decoded)) variants = variants.flatMap((text) => [text, change(text)]);
-  };
-  fork(/[?#]/, (text) => text.replace(/[?#].*$/s, "")); // decoded first, then cut
-  // Parameters end at a slash, so they are dropped both before and after other characters become slashes.
-  fork(/;/, dropParameters);
-  fork(/\u0100/, (text) => text.replaceAll(encodedSlash, "/"));
-  fork(/\\/, (text) => text.replaceAll("\\", "/"));
-  fork(/;/, dropParameters);
-  return variants.map((text) => fold(text.split("/")));
-}
-
-/** Returns the readings of a path with dot segments: resolved and, with `..`, unresolved. */
-function readDots(path: string): string[] {
-  const segments = path.split("/");
-  return segments.includes("..") ? [fold(segments), ...resolve(segments)] : [fold(segments)];
-}
-
-function dropParameters(text: string): string {
-  return text.replace(/;[^/]*/g, "");
-}
-
-/** Removes empty and dot segments, except for the slash at the end. */
-function fold(segments: readonly string[]): string {
-  const kept = segments.filter((segment) => segment !== "" && segment !== ".");
-  const last = segments.at(-1);
-  if (kept.length > 0 && (last === "" || last === ".")) kept.push("");
-  return `/${kept.join("/")}`;
-}
-
-/** Removes a segment for each `..`. At the root, some backends ignore a `..` and others leave the root. */
-function resolve(segments: readonly string[]): string[] {
-  const kept: string[] = [];
-  let leavesRoot = false;
-  for (const segment of segments) {
-    if (segment === "" || segment === ".") continue;
-    if (segment !== "..") kept.push(segment);
-    else if (kept.pop() === undefined) leavesRoot = true;
+function beginningsOf(path: string, depth: number): PathText[] | undefined {
+  // Three characters make one, so this contains the part if it is not too long.
+  let text = beginningOf(decodeOnce(path, 3 * (maxOddLength + 2)), depth);
+  const beginnings: PathText[] = [];
+  while (text !== undefined) {
+    beginnings.push(text);
+    const again = decodeAgain(text);
+    if (again.length === text.length) return beginnings;
+    text = beginningOf(again, depth);
   }
-  // A path that ends in a slash or in dots names a folder.
-  const resolved = fold(/^\.{0,2}$/.test(segments.at(-1) ?? "") ? [...kept, ""] : kept);
-  return leavesRoot ? [resolved, outsideRoot] : [resolved];
+  return undefined;
 }
 
-/** Does not begin with a slash, so it is below no base path. */
-const outsideRoot = "..";
+/**
+ * Returns the part of a decoded path that determines its place: it has no `..`, so the route ends at the latest with
+ * the `depth`th segment that begins like a name. Undefined if that part is too long.
+ */
+function beginningOf({ codes: text, length }: PathText, depth: number): PathText | undefined {
+  let names = 0;
+  for (let start = 0, segments = 0; segments <= maxOddSegments; segments += 1) {
+    const slash = text.indexOf(codes.slash, start);
+    const end = slash === -1 || slash >= length ? length : slash;
+    if (start < end && beginsName(text[start] ?? 0)) names += 1;
+    if (end > maxOddLength) return undefined;
+    if (names === depth || end === length) return { codes: text, length: Math.min(end + 1, length) };
+    start = end + 1;
+  }
+  return undefined;
+}
+
+function beginsName(code: number): boolean {
+  return /[A-Za-z0-9_~-]/.test(String.fromCharCode(code));
+}
+
+/** What backends do with the beginning of a path. Case, empty segments and single dots are always folded. */
+interface Folding {
+  /** Where the path ends: a decoded `?` or `#` may cut it. */
+  readonly length: number;
+  readonly splitsAtBackslash: boolean;
+  readonly splitsAtEncodedSlash: boolean;
+  /** Parameters end at a slash, so they are dropped `early`, before other characters become slashes, or `late`. */
+  readonly parameters: "kept" | "early" | "late";
+}
+
+/**
+ * Adds the places of the beginning of a decoded path. Folding can only add charged paths. Everything else may move a
+ * path elsewhere, so it is read in both ways.
+ */
+function addPlaces(places: Set<Place>, text: PathText, tree: RouteTree): void {
+  const present = (code: number): boolean => text.codes.subarray(0, text.length).includes(code);
+  const hasParameters = present(codes.semicolon);
+  const cut = text.codes.subarray(0, text.length).findIndex((code) => code === codes.question || code === codes.hash);
+  for (const length of cut === -1 ? [text.length] : [text.length, cut]) {
+    for (const parameters of hasParameters ? (["kept", "late", "early"] as const) : (["kept"] as const)) {
+      for (const splitsAtEncodedSlash of present(codes.encodedSlash) ? [false, true] : [false]) {
+        for (const splitsAtBackslash of present(codes.backslash) ? [false, true] : [false]) {
+          places.add(placeOf(text.codes, { length, parameters, splitsAtEncodedSlash, splitsAtBackslash }, tree));
+        }
+      }
+    }
+  }
+}
+
+function placeOf(text: Uint16Array, folding: Folding, tree: RouteTree): Place {
+  const { length, parameters } = folding;
+  let node = tree.root;
+  let state = tree.start;
+  let size = 0;
+  let last = 0;
+  let isInParameters = false;
+  for (let i = 0; i <= length && node.children.size > 0; i += 1) {
+    const code = i < length ? (text[i] ?? 0) : codes.slash;
+    const splits = splitsAt(code, folding);
+    if (isInParameters && (parameters === "early" ? code !== codes.slash : !splits)) continue;
+    isInParameters = code === codes.semicolon && parameters !== "kept";
+    if (isInParameters) continue;
+    if (!splits) {
+      size += 1;
+      last = code;
+      state = tree.advance(state, code);
+      continue;
+    }
+    // An empty segment or a single dot leads nowhere.
+    const isStep = size > 1 || (size === 1 && last !== codes.dot);
+    const child = tree.child(node, state);
+    if (child === undefined && isStep) break;
+    node = child ?? node;
+    state = tree.start;
+    size = 0;
+  }
+  return node.place;
+}
+
+function splitsAt(code: number, { splitsAtBackslash, splitsAtEncodedSlash }: Folding): boolean {
+  if (code === codes.encodedSlash) return splitsAtEncodedSlash;
+  return code === codes.slash || (code === codes.backslash && splitsAtBackslash);
+}
+
+/** Returns a route whose names occur in the text in their order, so that `..` could lead to it; null without one. */
+function routeAmong({ codes: text, length }: PathText, tree: RouteTree): string | null {
+  const search = tree.search();
+  let state = tree.start;
+  let isNameOver = false;
+  for (let i = 0; i <= length; i += 1) {
+    const code = i < length ? (text[i] ?? 0) : codes.slash;
+    if (isSeparator(code)) {
+      if (!tree.isMismatch(state)) search.add(state);
+      state = tree.start;
+      isNameOver = false;
+    } else if (!isNameOver && !tree.isMismatch(state)) {
+      if (endsSegment(code)) isNameOver = true;
+      else state = tree.advance(state, code);
+    }
+  }
+  return search.route;
+}

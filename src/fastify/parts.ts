@@ -64,7 +64,8 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
   const runtimeParts = { rules, limiter, authenticator, fields, telemetry, clock, log, forward: handOver };
   const runtime = new RuntimeRef(createRuntime(runtimeParts));
-  const outside = { ...rules, readPath: () => ({ kind: "unmatched" as const }) };
+  const readUnmatched = () => ({ kind: "unmatched" }) as const;
+  const outside = { ...rules, pathReader: { readPlain: readUnmatched, read: readUnmatched } };
   const leftOut = new RuntimeRef(createRuntime({ ...runtimeParts, rules: outside }));
   const gate = new Gate({ runtime, leftOut, clientAddress, nowMs: clock.monotonicMs });
   return {

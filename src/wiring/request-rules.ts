@@ -28,7 +28,7 @@ export function requestRules(settings: RequestSettings, clientAddress: ClientAdd
   const upstreamPath = new URL(settings.upstream.url).pathname;
   return {
     clientAddress,
-    readPath: createPathReader(settings.routes, settings.basePath),
+    pathReader: createPathReader(settings.routes, settings.basePath),
     unmatched: settings.unmatched,
     maxBodyBytes: settings.maxBodyBytes,
     paths: { own: settings.basePath, upstream: upstreamPath === "/" ? "/" : upstreamPath.replace(/\/$/, "") },

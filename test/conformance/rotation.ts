@@ -13,8 +13,8 @@ export function pipeline(header: ClientAddressRules["header"]) {
   const clientAddress = { header, trustedProxies: [parseCidr("10.0.0.1") ?? never()], ipv6Prefix: 64 };
   const store = new MemoryLimiter({ name: "per-ip", limit, windowMs: 60_000, maxClients: 1000 });
   const paths = { own: "/", upstream: "/" };
-  const readPath = createPathReader(["/v1/", "/v2/"], "/");
-  const rules = { clientAddress, readPath, unmatched: "reject" as const, maxBodyBytes: 10, paths };
+  const pathReader = createPathReader(["/v1/", "/v2/"], "/");
+  const rules = { clientAddress, pathReader, unmatched: "reject" as const, maxBodyBytes: 10, paths };
   const decide = createDecide({ rules, limiter: store, authenticator: offAuthenticator });
   /** Whether a request with this peer and these fields is admitted. */
   return (peer: string, fields: readonly string[]): boolean => {

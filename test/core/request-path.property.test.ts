@@ -5,7 +5,7 @@ import { createPathReader } from "../../src/core/request-path.ts";
 import { landsUnder, pathReaders } from "./path-readers.ts";
 
 const routes = ["/v1/", "/v2/"];
-const read = createPathReader(routes, "/");
+const { read } = createPathReader(routes, "/");
 
 const separators = ["/", "/", "/", "/", "//", "\\", "%2f", "%2F", "%5c", "%255c", "%252f", "/./", "/%2e/"];
 const names = [

@@ -1,0 +1,159 @@
+// Percent-decodes paths in linear time, and finds in the decoded text what deceives some backends. A text is an array of
+// characters, each of one byte, or `encodedSlash`.
+
+export interface PathText {
+  readonly codes: Uint16Array;
+  readonly length: number;
+}
+
+export const codes = {
+  hash: 0x23,
+  percent: 0x25,
+  dot: 0x2e,
+  slash: 0x2f,
+  semicolon: 0x3b,
+  question: 0x3f,
+  backslash: 0x5c,
+  /** Stands for an encoded slash, at which only some backends split; a character that no byte has. */
+  encodedSlash: 0x100,
+} as const;
+
+/** By character: the value of the hexadecimal digit; 16 for another character. */
+const hexValues = Uint8Array.from({ length: 0x101 }, (_, code) => {
+  const value = Number.parseInt(String.fromCharCode(code), 16);
+  return Number.isNaN(value) ? 16 : value;
+});
+
+/** Decodes the first `maxCodes` characters of the path once. */
+export function decodeOnce(path: string, maxCodes: number): PathText {
+  const from = new Uint16Array(Math.min(path.length, maxCodes));
+  for (let i = 0; i < from.length; i += 1) from[i] = path.charCodeAt(i);
+  return decodeAgain({ codes: from, length: from.length });
+}
+
+/** Decodes a text once more. */
+export function decodeAgain({ codes: from, length }: PathText): PathText {
+  const into = new Uint16Array(length);
+  let end = 0;
+  for (let i = 0; i < length; i += 1) {
+    const byte = from[i] === codes.percent && i + 2 < length ? escapedByte(from[i + 1] ?? 0, from[i + 2] ?? 0) : -1;
+    into[end] = byte === -1 ? (from[i] ?? 0) : byte;
+    end += 1;
+    if (byte !== -1) i += 2;
+  }
+  return { codes: into, length: end };
+}
+
+/**
+ * Decodes until nothing changes, and calls `depth` how many times that took. One pass: an escape is replaced as soon as
+ * its last digit is there, and what replaces it may complete another one. Each character has the number of decodings
+ * after which it appears.
+ */
+export class FullDecoding implements PathText {
+  codes = new Uint16Array(0);
+  length = 0;
+  depth = 0;
+  #depths = new Uint8Array(0);
+
+  /** Replaces the text by that of another path. */
+  decode(path: string): void {
+    if (path.length > this.codes.length) {
+      this.codes = new Uint16Array(Math.max(path.length, 2048));
+      this.#depths = new Uint8Array(this.codes.length);
+    }
+    const { codes: into } = this;
+    const depths = this.#depths;
+    let end = 0;
+    this.depth = 0;
+    for (let i = 0; i < path.length; i += 1) {
+      into[end] = path.charCodeAt(i);
+      depths[end] = 0;
+      end += 1;
+      if (end >= 3 && into[end - 3] === codes.percent) end = this.#replaceEscapes(end);
+    }
+    this.length = end;
+  }
+
+  /** Replaces the escape that ends before `end`, and those that this completes. Returns the new end of the text. */
+  #replaceEscapes(end: number): number {
+    const { codes: into } = this;
+    const depths = this.#depths;
+    let last = end - 1;
+    for (; last >= 2 && into[last - 2] === codes.percent; last -= 2) {
+      const byte = escapedByte(into[last - 1] ?? 0, into[last] ?? 0);
+      if (byte === -1) break;
+      const depth = 1 + Math.max(depths[last - 2] ?? 0, depths[last - 1] ?? 0, depths[last] ?? 0);
+      into[last - 2] = byte;
+      depths[last - 2] = Math.min(depth, 0xfe);
+      if (depth > this.depth) this.depth = depth;
+    }
+    return last + 1;
+  }
+}
+
+/** Returns -1 if the two are not hexadecimal digits. */
+function escapedByte(high: number, low: number): number {
+  const upper = hexValues[high] ?? 16;
+  const lower = hexValues[low] ?? 16;
+  if (upper === 16 || lower === 16) return -1;
+  const byte = upper * 16 + lower;
+  return byte === codes.slash ? codes.encodedSlash : byte;
+}
+
+/** What some backends do at a character. A table, because each character of a path is looked up twice. */
+const [ordinary, splitting, ending, control] = [0, 1, 2, 3] as const;
+const kinds = Uint8Array.from({ length: 0x101 }, (_, code) => kindOf(code));
+
+function kindOf(code: number): number {
+  if (code < 0x20 || code === 0x7f) return control;
+  if (code === codes.slash || code === codes.backslash || code === codes.encodedSlash) return splitting;
+  return code === codes.semicolon || code === codes.question || code === codes.hash ? ending : ordinary;
+}
+
+/** Returns whether some backends split a path at this character. */
+export function isSeparator(code: number): boolean {
+  return kinds[code] === splitting;
+}
+
+/** Returns whether some backends end a segment at this character. */
+export function endsSegment(code: number): boolean {
+  return kinds[code] === ending || kinds[code] === control;
+}
+
+/**
+ * Returns whether backends may see other characters or another place than the text shows: some end a path at a control
+ * byte, and some decode an overlong UTF-8 form to an ASCII character. They differ in what they decode, split and drop
+ * before `..` removes a segment, so in an unusual path it may lead anywhere; legitimate clients resolve it before they
+ * send. A flaw stays there when a text is decoded again.
+ */
+export function isDeceptive({ codes: text, length }: PathText): boolean {
+  for (let i = 0; i < length; i += 1) {
+    const code = text[i] ?? 0;
+    if (kinds[code] === control) return true;
+    if (code === codes.dot) {
+      if (isParentSegment(text, i, length)) return true;
+    } else if (code >= 0xc0 && code <= 0xf0 && isOverlong(text, i, length)) return true;
+  }
+  return false;
+}
+
+function isParentSegment(text: Uint16Array, at: number, length: number): boolean {
+  if (at + 1 >= length || text[at + 1] !== codes.dot) return false;
+  if (at > 0 && !isSeparator(text[at - 1] ?? 0)) return false;
+  const next = text[at + 2] ?? 0;
+  return at + 2 >= length || isSeparator(next) || endsSegment(next);
+}
+
+function isOverlong(text: Uint16Array, at: number, length: number): boolean {
+  const first = text[at];
+  const second = at + 1 < length ? (text[at + 1] ?? 0) : 0;
+  if (first === 0xc0 || first === 0xc1) return continues(second);
+  const third = at + 2 < length ? (text[at + 2] ?? 0) : 0;
+  if (first === 0xe0) return second >= 0x80 && second <= 0x9f && continues(third);
+  const fourth = at + 3 < length ? (text[at + 3] ?? 0) : 0;
+  return first === 0xf0 && second >= 0x80 && second <= 0x8f && continues(third) && continues(fourth);
+}
+
+function continues(code: number): boolean {
+  return code >= 0x80 && code <= 0xbf;
+}
