@@ -7,6 +7,7 @@ import { type Peer, readPeer } from "../src/core/client-address.ts";
 import { parseCidr } from "../src/core/ip-address.ts";
 import type { Limiter } from "../src/core/limiter.ts";
 import type { RefusalReason } from "../src/core/local-reply.ts";
+import { NetworkSet } from "../src/core/network-set.ts";
 import type { Outcome, Policy } from "../src/core/policy.ts";
 import type { RequestHead, RequestRules, Verdict } from "../src/core/request-head.ts";
 import { createPathReader } from "../src/core/request-path.ts";
@@ -28,7 +29,11 @@ interface Options {
 function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted }: Options): RequestRules {
   const cidr = trusted === undefined ? undefined : parseCidr(trusted);
   return {
-    clientAddress: { header: "x-forwarded-for", trustedProxies: cidr === undefined ? [] : [cidr], ipv6Prefix: 64 },
+    clientAddress: {
+      header: "x-forwarded-for",
+      trustedProxies: new NetworkSet(cidr === undefined ? [] : [cidr]),
+      ipv6Prefix: 64,
+    },
     pathReader: createPathReader(["/v1/", "/v2/"], own),
     unmatched,
     maxBodyBytes: 10,

@@ -2,16 +2,17 @@
 // forwarding header that is not a trusted proxy. The header is read from the right, because only the entries that
 // trusted proxies appended can be believed. The headers of an untrusted peer are ignored.
 import { trimBlanks } from "./blanks.ts";
-import { forwardedFor } from "./forwarded.ts";
+import { type ElementBudget, forwardedFor, newBudget } from "./forwarded.ts";
 import type { HeaderList } from "./header-list.ts";
-import { type Cidr, clientKey, formatIpAddress, type IpAddress, isWithin, parseIpAddress } from "./ip-address.ts";
+import { clientKey, formatIpAddress, type IpAddress, parseIpAddress } from "./ip-address.ts";
+import type { NetworkSet } from "./network-set.ts";
 
 /** The header that trusted proxies write; the other is ignored, because they may forward a client's own. */
 export type ForwardingHeader = "x-forwarded-for" | "forwarded";
 
 export interface ClientAddressRules {
   readonly header: ForwardingHeader;
-  readonly trustedProxies: readonly Cidr[];
+  readonly trustedProxies: NetworkSet;
   /** The bits that identify an IPv6 client, 1 to 128. */
   readonly ipv6Prefix: number;
 }
@@ -31,7 +32,7 @@ export function readPeer(remoteAddress: string | undefined, rules: ClientAddress
   return {
     address,
     text: formatIpAddress(address),
-    isTrusted: isTrusted(address, rules),
+    isTrusted: rules.trustedProxies.has(address),
     key: clientKey(address, rules.ipv6Prefix),
   };
 }
@@ -42,16 +43,20 @@ export function readClient(peer: Peer, rawHeaders: HeaderList, rules: ClientAddr
   return clientKey(lastUntrusted(peer.address, rawHeaders, rules), rules.ipv6Prefix);
 }
 
-/** Several headers of one name are one list (RFC 9110, 5.3), so the search begins at the end of the last header. */
+/**
+ * Several headers of one name are one list (RFC 9110, 5.3), so the search begins at the end of the last header. It ends
+ * after `maxElements`: a client that writes more may so be charged as its proxy, but never as another client.
+ */
 function lastUntrusted(peer: IpAddress, rawHeaders: HeaderList, rules: ClientAddressRules): IpAddress {
   const read = rules.header === "forwarded" ? forwardedFor : xForwardedFor;
+  const elements = newBudget();
   let last = peer;
   for (let i = rawHeaders.length - 2; i >= 0; i -= 2) {
     if (rawHeaders[i]?.toLowerCase() !== rules.header) continue;
-    for (const address of read(rawHeaders[i + 1] ?? "")) {
+    for (const address of read(rawHeaders[i + 1] ?? "", elements)) {
       // No entry left of an unreadable one can be attributed to a proxy.
       if (address === undefined) return last;
-      if (!isTrusted(address, rules)) return address;
+      if (!rules.trustedProxies.has(address)) return address;
       last = address;
     }
   }
@@ -59,10 +64,13 @@ function lastUntrusted(peer: IpAddress, rawHeaders: HeaderList, rules: ClientAdd
 }
 
 /** Yields the addresses of one header from the right; undefined for an entry that is not an address. */
-function* xForwardedFor(line: string): Generator<IpAddress | undefined> {
-  const entries = line.split(",");
-  for (let i = entries.length - 1; i >= 0; i -= 1) {
-    const entry = trimBlanks(entries[i] ?? "");
+function* xForwardedFor(line: string, elements: ElementBudget): Generator<IpAddress | undefined> {
+  let end = line.length;
+  while (end >= 0 && elements.left > 0) {
+    elements.left -= 1;
+    const comma = end === 0 ? -1 : line.lastIndexOf(",", end - 1);
+    const entry = trimBlanks(line, comma + 1, end);
+    end = comma;
     if (entry !== "") yield parseForwardedAddress(entry); // empty elements are ignored (RFC 9110, 5.6.1)
   }
 }
@@ -73,8 +81,4 @@ export function parseForwardedAddress(entry: string): IpAddress | undefined {
   if (bracketed !== null) return bracketed[1]?.includes(":") ? parseIpAddress(bracketed[1]) : undefined;
   const dotted = /^([\d.]+):\d{1,5}$/.exec(entry);
   return parseIpAddress(dotted?.[1] ?? entry);
-}
-
-function isTrusted(address: IpAddress, rules: ClientAddressRules): boolean {
-  return rules.trustedProxies.some((cidr) => isWithin(address, cidr));
 }

@@ -5,13 +5,29 @@ import { trimBlanks } from "./blanks.ts";
 import { type IpAddress, parseIpAddress } from "./ip-address.ts";
 
 /**
+ * The elements that are still read, over all headers of a request. A chain of proxies has fewer than ten, and each costs
+ * a search among the trusted networks.
+ */
+export interface ElementBudget {
+  left: number;
+}
+
+/** Empty elements count too (RFC 9110, 5.6.1.2: a reasonable number of them is ignored). */
+export const maxElements = 100;
+
+export function newBudget(): ElementBudget {
+  return { left: maxElements };
+}
+
+/**
  * Yields the addresses of the `for` parameters of one header, the last element first. Ends with undefined at the first
  * element without an address: `unknown`, an obfuscated identifier, no `for`, or a violation of the grammar. Empty
  * elements are ignored (RFC 9110, 5.6.1).
  */
-export function* forwardedFor(line: string): Generator<IpAddress | undefined> {
+export function* forwardedFor(line: string, elements: ElementBudget = newBudget()): Generator<IpAddress | undefined> {
   let end = line.length;
-  while (end >= 0) {
+  while (end >= 0 && elements.left > 0) {
+    elements.left -= 1;
     const start = elementStart(line, end);
     const element = trimBlanks(line.slice(start, end));
     end = start - 1;

@@ -11,12 +11,16 @@ export interface Cidr {
   readonly prefixBits: number;
 }
 
+/** Such as "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255". */
+const maxAddressLength = 45;
+
 const mappedPrefix = [0, 0, 0, 0, 0, 0xffff] as const;
 
 /** Returns undefined if the text is not an address. Ignores a zone (`fe80::1%eth0`), which names an interface. */
 export function parseIpAddress(text: string): IpAddress | undefined {
   const zoneStart = text.indexOf("%");
   const address = zoneStart === -1 ? text : text.slice(0, zoneStart);
+  if (address.length > maxAddressLength) return undefined;
   if (!address.includes(":")) return zoneStart === -1 ? parseIpv4(address) : undefined;
   return parseIpv6(address);
 }

@@ -1,13 +1,14 @@
 // The callers that may ask for checks. A caller can name any client, so none may ask unless its address is listed or it
 // shows a listed secret. Secrets are compared by digest, in constant time, and not kept.
 import { type HeaderList, headerValues } from "../core/header-list.ts";
-import { type Cidr, isWithin, parseIpAddress } from "../core/ip-address.ts";
+import { parseIpAddress } from "../core/ip-address.ts";
+import type { NetworkSet } from "../core/network-set.ts";
 
 /** The field, or the piece of gRPC metadata, that carries a secret. Lower case. */
 const secretField = "x-headgate-secret";
 
 export interface TrustedCallersOptions {
-  readonly networks: readonly Cidr[];
+  readonly networks: NetworkSet;
   /** Null: there are no secrets. */
   readonly isSecret: ((text: string) => boolean) | null;
   /** Called at most once: the first calls were all refused. `caller` is the address that most of them came from. */
@@ -35,7 +36,7 @@ export class TrustedCallers {
 
   includeAddress(address: string | undefined): boolean {
     const parsed = parseIpAddress(address ?? "");
-    return parsed !== undefined && this.#options.networks.some((network) => isWithin(parsed, network));
+    return parsed !== undefined && this.#options.networks.has(parsed);
   }
 
   /** A secret that is given twice counts as none. */

@@ -3,6 +3,7 @@
 import { offAuthenticator } from "../../src/auth/presence.ts";
 import { type ClientAddressRules, readPeer } from "../../src/core/client-address.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
+import { NetworkSet } from "../../src/core/network-set.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
 import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
 import { createDecide } from "../../src/pipeline.ts";
@@ -10,7 +11,7 @@ import { createDecide } from "../../src/pipeline.ts";
 export const limit = 100;
 
 export function pipeline(header: ClientAddressRules["header"]) {
-  const clientAddress = { header, trustedProxies: [parseCidr("10.0.0.1") ?? never()], ipv6Prefix: 64 };
+  const clientAddress = { header, trustedProxies: new NetworkSet([parseCidr("10.0.0.1") ?? never()]), ipv6Prefix: 64 };
   const store = new MemoryLimiter({ name: "per-ip", limit, windowMs: 60_000, maxClients: 1000 });
   const paths = { own: "/", upstream: "/" };
   const pathReader = createPathReader(["/v1/", "/v2/"], "/");

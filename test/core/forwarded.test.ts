@@ -3,10 +3,11 @@ import { describe, expect, test } from "vitest";
 import { type ClientAddressRules, readClient, readPeer } from "../../src/core/client-address.ts";
 import { forwardedFor } from "../../src/core/forwarded.ts";
 import { formatIpAddress, parseCidr } from "../../src/core/ip-address.ts";
+import { NetworkSet } from "../../src/core/network-set.ts";
 
 const rules: ClientAddressRules = {
   header: "forwarded",
-  trustedProxies: ["10.0.0.0/8", "2001:db8:ffff::/48"].flatMap((text) => parseCidr(text) ?? []),
+  trustedProxies: new NetworkSet(["10.0.0.0/8", "2001:db8:ffff::/48"].flatMap((text) => parseCidr(text) ?? [])),
   ipv6Prefix: 64,
 };
 
@@ -64,6 +65,12 @@ describe("behind a trusted proxy, Forwarded is walked from the right", () => {
     expect(clientOf("10.0.0.1", lines)).toBe(client);
     expect(clientOf("10.0.0.1", lines, "fORWARDED")).toBe(client);
   });
+});
+
+test("past 99 trusted proxies the client is found, and behind 100 the last of them is charged", () => {
+  const trusted = (count: number) => Array.from({ length: count }, (_, i) => `for=10.0.${i}.2`);
+  expect(clientOf("10.0.0.1", [["for=6.6.6.6", ...trusted(99)].join(", ")])).toBe("6.6.6.6");
+  expect(clientOf("10.0.0.1", [["for=6.6.6.6", ...trusted(100)].join(", ")])).toBe("10.0.0.2");
 });
 
 test("from an untrusted peer it is ignored", () => {

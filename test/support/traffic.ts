@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import { type Peer, readPeer } from "../../src/core/client-address.ts";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { ResponseFields } from "../../src/core/fields.ts";
+import { NetworkSet } from "../../src/core/network-set.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import type { ParsedRequest, Verdict } from "../../src/core/request-head.ts";
 import { fullQuota } from "../../src/core/sliding-window.ts";
@@ -105,5 +106,5 @@ export function admitted(nowMs: number): Verdict {
 }
 
 function peerOf(address: string | undefined): Peer {
-  return readPeer(address, { header: "x-forwarded-for", trustedProxies: [], ipv6Prefix: 64 });
+  return readPeer(address, { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 });
 }

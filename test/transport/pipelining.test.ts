@@ -3,6 +3,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { readPeer } from "../../src/core/client-address.ts";
+import { NetworkSet } from "../../src/core/network-set.ts";
 import { NodeHttp1Connection, type QueuedRequest } from "../../src/transport/node/node-http1-connection.ts";
 import { NodeResponse } from "../../src/transport/node/node-response.ts";
 import { useCleanup } from "../support/cleanup.ts";
@@ -14,7 +15,7 @@ import { RawConnection } from "../support/raw-connection.ts";
 import { startUpstream, type TestUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
-const rules = { header: "x-forwarded-for", trustedProxies: [], ipv6Prefix: 64 } as const;
+const rules = { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 } as const;
 const fields = "Host: a\r\nAuthorization: Bearer t\r\n";
 const request = (target: string, method = "GET", more = ""): string =>
   `${method} ${target} HTTP/1.1\r\n${fields}${more}\r\n`;
