@@ -4,6 +4,7 @@ import { startAdmin } from "./admin/server.ts";
 import { upstreamTlsFiles } from "./config/tls-files.ts";
 import { watchFiles } from "./config/watched-files.ts";
 import type { Authenticator } from "./core/authenticator.ts";
+import { readPeer } from "./core/client-address.ts";
 import type { Clock } from "./core/clock.ts";
 import { ResponseFields } from "./core/fields.ts";
 import type { Health } from "./core/health.ts";
@@ -70,13 +71,19 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
 /** Adds to `open` what has to be closed, except the listeners that drain. */
 async function start(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Gateway> {
   const { log } = options;
-  const { runtime, traffic, telemetry, stopChecking, openExtAuth } = await createParts(settings, options, open);
+  const { runtime, traffic, telemetry, clientAddress, stopChecking, openExtAuth } = await createParts(
+    settings,
+    options,
+    open,
+  );
   let status: Health["status"] = "starting";
   const admin = await startAdmin({
     ...settings.admin,
     metrics: (openMetrics) => telemetry.metrics.text(openMetrics),
     health: () => ({ status, upstream: telemetry.upstreamHealth() }),
     onError: (error) => log.error({ err: error }, "metrics scrape failed"),
+    peerKey: (address) => readPeer(address, clientAddress).key,
+    onClosedForRoom: () => telemetry.metrics.connectionShed("admin"),
   }).catch((error) => {
     throw new ListenError("admin", settings.admin, error);
   });
@@ -148,6 +155,7 @@ async function createParts(settings: Settings, options: GatewayOptions, open: As
     runtime,
     traffic,
     telemetry,
+    clientAddress,
     stopChecking: upstream.stopChecking,
     openExtAuth: () => openExtAuth(settings, runtimeParts, open),
   };

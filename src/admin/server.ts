@@ -1,13 +1,15 @@
 // The admin listener: metrics and health, apart from the traffic. It changes nothing, shows no client and reads no body.
 // Its answers are not cached, and its errors have the format of the gateway's own.
+import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Health } from "../core/health.ts";
 import { errorBody } from "../core/local-reply.ts";
 import { wantsOpenMetrics } from "./accept.ts";
+import { type AdminConnectionsOptions, serveBounded } from "./connections.ts";
 import { type AdminError, errors, rawAnswer } from "./errors.ts";
 
-export interface AdminOptions {
+export interface AdminOptions extends AdminConnectionsOptions {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
@@ -26,7 +28,7 @@ export interface Admin {
 
 /** Rejects with the system's error if it cannot listen. */
 export async function startAdmin(options: AdminOptions): Promise<Admin> {
-  const app = createServer();
+  const app = createApp(options);
   serveMetrics(app, options.metrics);
   serveHealth(app, options.health);
   answerTheRest(app, options.onError);
@@ -42,28 +44,33 @@ export async function startAdmin(options: AdminOptions): Promise<Admin> {
 
 const jsonType = "application/json; charset=utf-8";
 
-function createServer(): FastifyInstance {
-  const app = fastify({
-    // By default Node checks these timeouts only every 30 s.
-    http: {
-      headersTimeout: 5_000,
-      connectionsCheckingInterval: 1_000,
-      maxHeaderSize: 8_192,
-      // Node would answer a missing Host without a body; see answerTheRest.
-      requireHostHeader: false,
+const inactiveTimeoutMs = 30_000;
+
+const serverOptions = {
+  headersTimeout: 5_000,
+  requestTimeout: 10_000,
+  keepAliveTimeout: 65_000,
+  // By default Node checks these timeouts only every 30 s.
+  connectionsCheckingInterval: 1_000,
+  maxHeaderSize: 8_192,
+  // Node would answer a missing Host without a body; see answerTheRest.
+  requireHostHeader: false,
+} as const;
+
+function createApp(bounds: AdminConnectionsOptions): FastifyInstance {
+  return fastify({
+    serverFactory(onRequest) {
+      const server = createServer(serverOptions);
+      server.setTimeout(inactiveTimeoutMs);
+      serveBounded(server, onRequest, bounds);
+      return server;
     },
-    requestTimeout: 10_000,
-    connectionTimeout: 30_000,
-    keepAliveTimeout: 65_000,
     bodyLimit: 1_024,
     forceCloseConnections: true,
     return503OnClosing: false,
     frameworkErrors: (_error, _request, reply) => answer(reply as FastifyReply, errors.badRequest),
     clientErrorHandler: (error, socket) => refuse(error, socket),
   });
-  // Scrapers and probes are few. Without a bound, idle connections could use up the file descriptors of the process.
-  app.server.maxConnections = 256;
-  return app;
 }
 
 function serveMetrics(app: FastifyInstance, metrics: AdminOptions["metrics"]): void {
@@ -91,6 +98,8 @@ function answerTheRest(app: FastifyInstance, onError: AdminOptions["onError"]): 
   // A hook of this stage runs before the body is parsed, and no body is wanted.
   app.addHook("onRequest", async (request: FastifyRequest, reply) => {
     const { host } = request.headers;
+    // A body is not read: each of its chunks would cost more than the request.
+    if (hasBody(request)) reply.header("connection", "close");
     if (host === undefined && request.raw.httpVersion === "1.1") return answer(reply, errors.badRequest);
     if (request.method === "GET" || request.method === "HEAD") return;
     const known = paths.has(request.url.split("?", 1)[0] as string);
@@ -102,6 +111,10 @@ function answerTheRest(app: FastifyInstance, onError: AdminOptions["onError"]): 
     onError(error);
     return answer(reply, errors.internal);
   });
+}
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  return (headers["content-length"] ?? "0") !== "0" || headers["transfer-encoding"] !== undefined;
 }
 
 function answer(reply: FastifyReply, error: AdminError): FastifyReply {

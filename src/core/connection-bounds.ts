@@ -11,7 +11,8 @@ export interface ConnectionBounds {
 
 /**
  * `idle`: a connection without a request was closed for a new one. `total`, `per_peer`: a new one was refused unread.
+ * `admin`: a connection to the admin listener was closed for a new one.
  */
-export const connectionShedReasons = ["total", "per_peer", "idle"] as const;
+export const connectionShedReasons = ["total", "per_peer", "idle", "admin"] as const;
 
 export type ConnectionShedReason = (typeof connectionShedReasons)[number];

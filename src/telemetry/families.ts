@@ -1,9 +1,8 @@
 // Families of metrics whose series are bound to their labels once and are plain numbers from then on. prom-client hashes and
-// validates labels on every inc() and observe(), about 2.6 µs for the seven that a request needs; here that happens at the
-// scrape.
+// validates labels on every inc() and observe(), about 2.6 µs for the seven that a request needs. Of the metrics that have
+// a series for each route, the labels are written once.
 import { Counter, Gauge, type Metric, type Registry } from "prom-client";
-
-type Labels = Readonly<Record<string, string>>;
+import { type Labels, linePrefix, metricText, type TextMetric } from "./series-text.ts";
 
 /** One value, or a value for each value of a label. */
 export type Reading = number | Readonly<Record<string, number>>;
@@ -50,22 +49,13 @@ export class Families {
   }
 
   /** A counter with one series, or more by `series`. Each starts at zero and is never removed. */
-  counter(name: string, help: string, labelNames: readonly string[]): { series(labels: Labels): CounterSeries } {
-    const members: { readonly labels: Labels; readonly series: CounterSeries }[] = [];
-    new Counter({
-      name,
-      help,
-      labelNames,
-      registers: [this.#registry],
-      collect() {
-        this.reset();
-        for (const { labels, series } of members) this.inc(labels, series.value);
-      },
-    });
+  counter(name: string, help: string): { series(labels: Labels): CounterSeries } {
+    const members: { readonly prefix: string; readonly series: CounterSeries }[] = [];
+    this.#register(name, help, "counter", () => members.map(({ prefix, series }) => `${prefix}${series.value}`));
     return {
       series(labels) {
         const series = new CounterSeries();
-        members.push({ labels, series });
+        members.push({ prefix: linePrefix(name, labels), series });
         return series;
       },
     };
@@ -79,28 +69,30 @@ export class Families {
     values: readonly Value[],
     fixed: Labels = {},
   ): (value: Value) => void {
-    const family = this.counter(name, help, [...Object.keys(fixed), label]);
+    const family = this.counter(name, help);
     const byValue = new Map(values.map((value) => [value, family.series({ ...fixed, [label]: value })]));
     return (value) => byValue.get(value)?.add();
   }
 
   /** `bounds` are the upper bounds of the buckets, inclusive and ascending. */
   histogram(name: string, help: string, bounds: readonly number[]): { series(labels?: Labels): HistogramSeries } {
-    const members: { readonly labels: Labels; readonly series: HistogramSeries }[] = [];
-    const family = { name, help, type: "histogram", aggregator: "sum" };
-    const values = () => members.flatMap(({ labels, series }) => samples(name, bounds, labels, series));
-    // The registry uses only these members of a metric; its type asks for one of the four classes.
-    this.#registry.registerMetric({
-      ...family,
-      get: async () => ({ ...family, values: values() }),
-    } as unknown as Metric);
+    const members: { readonly prefixes: readonly string[]; readonly series: HistogramSeries }[] = [];
+    this.#register(name, help, "histogram", () =>
+      members.flatMap(({ prefixes, series }) => histogramLines(prefixes, series)),
+    );
     return {
       series(labels = {}) {
         const series = new HistogramSeries(bounds);
-        members.push({ labels, series });
+        members.push({ prefixes: histogramPrefixes(name, bounds, labels), series });
         return series;
       },
     };
+  }
+
+  #register(name: string, help: string, type: string, lines: () => string[]): void {
+    const metric: TextMetric = { text: () => metricText(name, type, help, lines()) };
+    // The registry keeps a metric by its name; its type asks for one of the four classes.
+    this.#registry.registerMetric({ ...metric, name } as unknown as Metric);
   }
 
   /** A gauge that is read at the scrape. */
@@ -135,15 +127,20 @@ export class Families {
   }
 }
 
-function samples(name: string, bounds: readonly number[], labels: Labels, series: HistogramSeries) {
-  let count = 0;
-  const buckets = Array.from(series.counts, (inBucket, i) => {
-    count += inBucket;
-    return { metricName: `${name}_bucket`, labels: { le: bounds[i] ?? "+Inf", ...labels }, value: count };
-  });
+/** Of the buckets, the sum and the count. */
+function histogramPrefixes(name: string, bounds: readonly number[], labels: Labels): string[] {
   return [
-    ...buckets,
-    { metricName: `${name}_sum`, labels, value: series.sum },
-    { metricName: `${name}_count`, labels, value: count },
+    ...[...bounds, "+Inf"].map((le) => linePrefix(`${name}_bucket`, { le: `${le}`, ...labels })),
+    linePrefix(`${name}_sum`, labels),
+    linePrefix(`${name}_count`, labels),
   ];
+}
+
+function histogramLines(prefixes: readonly string[], { counts, sum }: HistogramSeries): string[] {
+  let count = 0;
+  const values = Array.from(counts, (inBucket) => {
+    count += inBucket;
+    return count;
+  });
+  return [...values, sum, count].map((value, i) => `${prefixes[i]}${value}`);
 }

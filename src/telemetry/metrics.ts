@@ -66,7 +66,7 @@ function failureMetrics(families: Families) {
   const upstream = "Requests that the upstream failed, by reason; those that another address served are not counted.";
   const proxyHeaders = "Connections closed because they did not begin with a valid PROXY header, by reason.";
   const shed =
-    "Client connections closed because of a limit: refused (total, per_peer), or idle and closed for a new one.";
+    "Connections closed because of a limit: refused (total, per_peer), or closed for a new one (idle, admin).";
   const tls = "TLS handshakes with clients that failed, by reason.";
   return {
     upstreamError: families.counterBy("headgate_upstream_errors_total", upstream, "reason", upstreamErrorReasons),
@@ -83,7 +83,7 @@ function failureMetrics(families: Families) {
 
 function requestMetrics(families: Families, routes: readonly string[]): (exchange: ExchangeRecord) => void {
   const help = "Requests by route, method and class of the status sent; none: the client left before there was one.";
-  const requests = families.counter("headgate_requests_total", help, ["route", "method", "status_class"]);
+  const requests = families.counter("headgate_requests_total", help);
   const whole = "From the end of the request's head to the end of the response.";
   const duration = families.histogram("headgate_request_duration_seconds", whole, secondsBounds);
   const wait = "From forwarding the request to the head of the upstream's response.";

@@ -22,6 +22,8 @@ async function start(changes: Partial<AdminOptions> = {}): Promise<Admin & { url
     }),
     health: () => ready,
     onError: (error) => expect.unreachable(error.message),
+    peerKey: (address) => address ?? "",
+    onClosedForRoom: () => {},
     ...changes,
   });
   open.push(admin);

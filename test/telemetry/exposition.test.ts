@@ -1,8 +1,8 @@
 // The two text formats: valid, equal in content, and independent of the order in which they are asked for.
 import fc from "fast-check";
-import { Histogram, Registry } from "prom-client";
+import { Counter, Histogram, Registry } from "prom-client";
 import { expect, test } from "vitest";
-import { toOpenMetrics } from "../../src/telemetry/exposition.ts";
+import { exposer, toOpenMetrics } from "../../src/telemetry/exposition.ts";
 import { Families } from "../../src/telemetry/families.ts";
 import { exchangeOf, metricsOf, scrape } from "./scrape.ts";
 
@@ -101,8 +101,55 @@ test("a histogram exposes exactly what prom-client's own would", async () => {
           series.observe(value);
           histogram.observe({ route: "/v1/" }, value);
         }
-        expect(await ours.metrics()).toBe(await theirs.metrics());
+        expect((await exposer(ours)(false)).body).toBe(await theirs.metrics());
       },
     ),
   );
+});
+
+test("a counter exposes exactly what prom-client's own would, whatever its labels are", async () => {
+  const label = fc.string({ unit: fc.constantFrom("a", '"', "\\", "\n", "/", "é") });
+  await fc.assert(
+    fc.asyncProperty(fc.uniqueArray(label, { maxLength: 5 }), fc.nat(9), async (routes, count) => {
+      const [ours, theirs] = [new Registry(), new Registry()];
+      const help = "A \\ and\nB.";
+      const family = new Families(ours).counter("a_total", help);
+      const counter = new Counter({ name: "a_total", help, labelNames: ["route", "x"], registers: [theirs] });
+      for (const route of routes) {
+        const series = family.series({ route, x: "1" });
+        for (let i = 0; i < count; i += 1) series.add();
+        counter.inc({ route, x: "1" }, count);
+      }
+      expect((await exposer(ours)(false)).body).toBe(await theirs.metrics());
+    }),
+  );
+});
+
+test("a large scrape lets others have a turn, and is the same as if it had not", async () => {
+  const routes = Array.from({ length: 64 }, (_, i) => `/route-${i}/`);
+  const metrics = metricsOf({ routes });
+  let turns = 0;
+  const turn = (): void => {
+    turns += 1;
+    if (!isDone) setImmediate(turn);
+  };
+  let isDone = false;
+  setImmediate(turn);
+  const { body } = await metrics.text(false);
+  isDone = true;
+  expect(turns).toBeGreaterThanOrEqual(3);
+  expect(body.match(/^headgate_requests_total\{/gm)).toHaveLength(65 * 8 * 6);
+});
+
+test("scrapes without a pause take a part of the time only: each waits for the rest after the one before", async () => {
+  const metrics = metricsOf({ routes: Array.from({ length: 64 }, (_, i) => `/route-${i}/`) });
+  await metrics.text(false);
+  let timeouts = 0;
+  // The rest is some 40 ms: many of these go by in it, and none in a scrape.
+  const timer = setInterval(() => {
+    timeouts += 1;
+  }, 1);
+  await metrics.text(false);
+  clearInterval(timer);
+  expect(timeouts).toBeGreaterThanOrEqual(5);
 });

@@ -100,6 +100,7 @@ export const connectionShedColors: Colors<ConnectionShedReason> = {
   total: "#f1186d",
   per_peer: "#d2a5bc",
   idle,
+  admin: "#d67200",
 };
 
 export const decisionColors: Colors<Outcome> = { admitted: success, throttled, observed: "#8c65c8" };

@@ -1,0 +1,82 @@
+// Bounds what connections to the admin listener can hold. A new connection always gets a place, so that probes are
+// answered; a connection has few requests at once, and little time for each answer.
+import type { RequestListener, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { FairPlaces } from "../core/fair-places.ts";
+
+export interface AdminConnectionsOptions {
+  /** Peers with the same key share places. */
+  readonly peerKey: (address: string | undefined) => string;
+  /** A connection was closed to make room for a new one. */
+  readonly onClosedForRoom: () => void;
+}
+
+/** Scrapers, probes and operators are few. Each connection can hold an unread scrape of 400 KB. */
+export const maxAdminConnections = 64;
+
+/** Scrapers and probes send a request after the response to the one before. */
+const maxPipelined = 16;
+
+/** Prometheus waits 10 s for a scrape by default. Without a bound, a reader of a byte a second keeps its scrape for days. */
+export const answerTimeoutMs = 30_000;
+
+/** `onRequest` does not get requests beyond the bound of their connection. */
+export function serveBounded(server: Server, onRequest: RequestListener, options: AdminConnectionsOptions): void {
+  const places = new FairPlaces<Socket>(maxAdminConnections);
+  const requests = new WeakMap<Socket, Requests>();
+  server.on("connection", (socket) => {
+    const evicted = places.take(socket, options.peerKey(socket.remoteAddress));
+    if (evicted !== null) {
+      options.onClosedForRoom();
+      evicted.destroy();
+    }
+    const inProgress = new Requests(socket, (isBusy) => places.setBusy(socket, isBusy));
+    requests.set(socket, inProgress);
+    socket.once("close", () => {
+      places.leave(socket);
+      inProgress.stopTimer();
+    });
+  });
+  server.on("request", (request, response) => {
+    if (requests.get(request.socket)?.begin(response) === true) onRequest(request, response);
+  });
+}
+
+/** The requests in progress on one connection. */
+class Requests {
+  readonly #socket: Socket;
+  readonly #onBusyChange: (isBusy: boolean) => void;
+  #count = 0;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(socket: Socket, onBusyChange: (isBusy: boolean) => void) {
+    this.#socket = socket;
+    this.#onBusyChange = onBusyChange;
+  }
+
+  /** Returns false if it is one too many: then the connection is closed. */
+  begin(response: ServerResponse): boolean {
+    this.#count += 1;
+    if (this.#count > maxPipelined) {
+      this.#socket.destroy();
+      return false;
+    }
+    response.once("close", () => this.#end());
+    if (this.#count > 1) return true;
+    this.#onBusyChange(true);
+    this.#timer = setTimeout(() => this.#socket.destroy(), answerTimeoutMs);
+    return true;
+  }
+
+  stopTimer(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+  }
+
+  #end(): void {
+    this.#count -= 1;
+    if (this.#count > 0) return;
+    this.stopTimer();
+    this.#onBusyChange(false);
+  }
+}

@@ -1,0 +1,141 @@
+// What peers can hold open on the admin listener, and that probes are answered meanwhile.
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { expect, test } from "vitest";
+import { answerTimeoutMs, maxAdminConnections } from "../../src/admin/connections.ts";
+import { type Admin, startAdmin } from "../../src/admin/server.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually, within } from "../support/eventually.ts";
+
+const cleanup = useCleanup();
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`;
+
+async function start(body = "x 1\n"): Promise<Admin & { shed: () => number; scrapes: () => number }> {
+  let [shed, scrapes] = [0, 0];
+  const admin = await startAdmin({
+    host: "127.0.0.1",
+    port: 0,
+    metrics: async () => {
+      scrapes += 1;
+      return { contentType: "text/plain", body };
+    },
+    health: () => ({ status: "ready", upstream: { state: "up", reason: null } }),
+    onError: (error) => expect.unreachable(error.message),
+    peerKey: (address) => address ?? "",
+    onClosedForRoom: () => {
+      shed += 1;
+    },
+  });
+  cleanup(() => admin.close());
+  return { ...admin, shed: () => shed, scrapes: () => scrapes };
+}
+
+interface Peer {
+  readonly socket: Socket;
+  readonly text: () => string;
+  readonly isClosed: () => boolean;
+}
+
+async function open({ port }: Admin, localAddress: string, bytes = "", reads = true): Promise<Peer> {
+  const socket = connect({ port, host: "127.0.0.1", localAddress });
+  cleanup(() => socket.destroy());
+  let text = "";
+  let isClosed = false;
+  socket
+    .on("error", () => {})
+    .on("close", () => {
+      isClosed = true;
+    });
+  if (reads)
+    socket.on("data", (data) => {
+      text += data;
+    });
+  await once(socket, "connect");
+  socket.write(bytes);
+  return { socket, text: () => text, isClosed: () => isClosed };
+}
+
+const isAlive = async (admin: Admin, localAddress: string): Promise<void> => {
+  const probe = await open(admin, localAddress, get("/livez"));
+  await eventually("the probe is answered", () => probe.text().endsWith('{"status":"alive"}'));
+  probe.socket.destroy();
+};
+
+test.each([
+  ["silent", ""],
+  ["in the middle of a head", "GET /livez HTTP/1.1\r\nHost: "],
+  ["idle after a request", get("/livez")],
+])("probes are answered while a peer holds every connection %s; the longest idle one goes", async (_, bytes) => {
+  const admin = await start();
+  const scraper = await open(admin, "127.0.0.3", get("/livez"));
+  const held: Peer[] = [];
+  for (let i = 0; i < maxAdminConnections - 1; i += 1) held.push(await open(admin, "127.0.0.2", bytes));
+  if (bytes === get("/livez")) for (const { text } of held) await eventually("it is answered", () => text() !== "");
+  expect(admin.shed()).toBe(0);
+  for (const address of ["127.0.0.1", "127.0.0.2"]) await isAlive(admin, address);
+  await eventually("the first was closed", () => held[0]?.isClosed() === true);
+  expect(admin.shed()).toBeGreaterThan(0);
+  expect([scraper.isClosed(), held.at(-1)?.isClosed()]).toEqual([false, false]);
+  scraper.socket.write(get("/livez"));
+  await eventually("the scraper is answered on its connection", () => scraper.text().split("alive").length === 3);
+});
+
+test("a peer that reads none of its scrapes keeps no other from its probes and its scrapes", async () => {
+  const body = "x".repeat(10_000_000);
+  const admin = await start(body);
+  const scraper = await open(admin, "127.0.0.3", get("/metrics"), false);
+  await eventually("its scrape is written", () => admin.scrapes() === 1);
+  for (let i = 0; i < 2 * maxAdminConnections; i += 1) await open(admin, "127.0.0.2", get("/metrics"), false);
+  for (const address of ["127.0.0.1", "127.0.0.2", "127.0.0.4"]) await isAlive(admin, address);
+  let received = 0;
+  scraper.socket.on("data", ({ length }) => {
+    received += length;
+  });
+  await eventually("the scrape arrives whole", () => received > body.length);
+});
+
+test("a connection has 16 requests at once; with one more it is closed, and what follows is not served", async () => {
+  const admin = await start();
+  const all = await open(admin, "127.0.0.1", get("/metrics").repeat(16));
+  await eventually("all are answered", () => all.text().split("x 1\n").length === 17);
+  expect(admin.scrapes()).toBe(16);
+  const flood = await open(admin, "127.0.0.1", get("/metrics").repeat(1_000));
+  await eventually("it is closed", flood.isClosed);
+  expect(admin.scrapes()).toBe(32);
+  expect(all.isClosed()).toBe(false);
+});
+
+test.each([
+  ["Content-Length: 9", "connection: close"],
+  ["Transfer-Encoding: chunked", "connection: close"],
+  ["Content-Length: 0", "connection: keep-alive"],
+])("a GET with %s is answered with %s", async (field, expected) => {
+  const admin = await start();
+  const { text, isClosed } = await open(admin, "127.0.0.1", get("/livez").replace("\r\n\r\n", `\r\n${field}\r\n\r\n`));
+  await eventually("it is answered", () => text().endsWith('{"status":"alive"}'));
+  expect(text().toLowerCase()).toContain(`\r\n${expected}\r\n`);
+  if (expected.endsWith("close")) await eventually("it is closed", isClosed);
+  else expect(isClosed()).toBe(false);
+});
+
+test("an answer has 30 s to be read, however steadily, and an idle connection has more", async ({ onTestFinished }) => {
+  const { vi } = await import("vitest");
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const admin = await start("x".repeat(10_000_000));
+  const slow = connect(admin.port, "127.0.0.1");
+  cleanup(() => slow.destroy());
+  const closed = once(
+    slow.on("error", () => {}),
+    "close",
+  );
+  slow.pause();
+  slow.write(get("/metrics"));
+  while (admin.scrapes() === 0) await new Promise((resolve) => void setImmediate(resolve));
+  vi.advanceTimersByTime(answerTimeoutMs - 1);
+  expect(slow.destroyed).toBe(false);
+  vi.advanceTimersByTime(1);
+  vi.useRealTimers();
+  slow.resume();
+  await within("it is closed", closed);
+});
