@@ -1,0 +1,93 @@
+// What one attack is: a name, what carries it, the configuration that it needs, and a function that sends it until the
+// time is over. It runs in a process of its own, so nothing of it is left behind.
+import type { Socket } from "node:net";
+
+export type Carrier = "http1" | "tls" | "http2" | "ext-auth" | "grpc" | "proxy" | "tunnel" | "admin" | "upstream";
+
+export interface Ports {
+  readonly traffic: number;
+  readonly admin: number;
+  /** Checks over HTTP and over gRPC. */
+  readonly checks: number;
+  readonly grpc: number;
+}
+
+/** Keys of the gateway's configuration that replace those of the bench. */
+export type Keys = Readonly<Record<string, unknown>>;
+
+export interface Attack {
+  /** Names are unique; `--only` takes them. */
+  readonly name: string;
+  readonly carrier: Carrier;
+  /** For the table. */
+  readonly what: string;
+  readonly keys?: Keys;
+  /** Resolves by itself; at the latest when `sender.isOver`. */
+  readonly send: (sender: SenderLike) => Promise<void>;
+  /** Answers `GET /v1/hostile/<name>`. Its bytes are the attack's. */
+  readonly respond?: (answer: HostileAnswer) => void;
+}
+
+/** What an attack counts. `bytes` are as on the wire: 40 of TCP and IP for each packet, 22 for each TLS record. */
+export interface Counters {
+  bytes: number;
+  connections: number;
+  /** Request heads, whole or not. */
+  requests: number;
+  /** Bytes that came back. */
+  received: number;
+}
+
+export interface LineOptions {
+  readonly port?: keyof Ports;
+  /** Protocols for ALPN; without it, the connection is plain. */
+  readonly alpn?: readonly string[];
+  /** Sent in plain, before TLS. */
+  readonly before?: Buffer;
+  /** Whether what comes back is read. */
+  readonly reads?: boolean;
+  readonly localAddress?: string;
+}
+
+/** A connection of an attacker. */
+export interface Line {
+  readonly socket: Socket;
+  readonly isClosed: boolean;
+  /** The kernel's buffers are full. */
+  readonly isBlocked: boolean;
+  /** Returns the bytes on the wire. */
+  write(bytes: Buffer, requests?: number): number;
+}
+
+export interface SenderLike {
+  readonly isOver: boolean;
+  readonly counters: Counters;
+  readonly name: string;
+  readonly ports: Ports;
+  open(options?: LineOptions): Line;
+  /** Calls `step` until the time is over, so often that it sends that many bytes a second; 0 is "not now". */
+  paced(bytesPerSecond: number, step: () => number): Promise<void>;
+  /** Resolves when the time is over. */
+  hold(): Promise<void>;
+}
+
+/** The response of a hostile upstream, written at 1 MB/s at most. */
+export interface HostileAnswer {
+  readonly socket: Socket;
+  readonly isOver: boolean;
+  /** Writes pieces until null, or until the connection is closed. */
+  pour(next: (i: number) => Buffer | null, options?: { packetBytes?: number; bytesPerSecond?: number }): Promise<void>;
+}
+
+/** Bytes on the wire of one write. */
+export function wireBytes(length: number, isTls = false): number {
+  const packets = 1 + Math.floor(length / 1448);
+  return length + 40 * packets + (isTls ? 22 * (1 + Math.floor(length / 16384)) : 0);
+}
+
+/** SYN, ACK and FIN. */
+export const connectionBytes = 160;
+
+export const attackerAddress = "127.0.0.9";
+
+export const text = (value: string): Buffer => Buffer.from(value, "latin1");

@@ -1,0 +1,50 @@
+// The admin port, whose probes decide whether a pod is restarted.
+import { type Attack, text } from "../attack.ts";
+import { again, type StreamOptions, stream } from "../stream.ts";
+import { fieldLines } from "./requests.ts";
+
+const head = (target: string, more = ""): Buffer => text(`GET ${target} HTTP/1.1\r\nHost: admin.test\r\n${more}\r\n`);
+
+function admin(name: string, what: string, options: StreamOptions): Attack {
+  return { name, carrier: "admin", what, send: stream({ port: "admin", ...options }) };
+}
+
+export const adminAttacks: readonly Attack[] = [
+  admin("admin-idle", "256 idle connections", { connections: 256, next: () => null }),
+  admin("admin-heads-held", "256 heads that stay incomplete", {
+    connections: 256,
+    prelude: text("GET /livez HTTP/1.1\r\nX: "),
+    next: () => null,
+  }),
+  admin("admin-heads-trickle", "256 heads that grow by a byte at a time", {
+    connections: 256,
+    prelude: text("GET /livez HTTP/1.1\r\nX: "),
+    next: again(text("x")),
+    bytesPerSecond: 200_000,
+  }),
+  admin("admin-unread", "responses that nobody reads", {
+    connections: 50,
+    reads: false,
+    next: again(head("/metrics")),
+    requests: 1,
+    bytesPerSecond: 20_000,
+  }),
+  admin("admin-metrics", "scrapes, 20 a second", {
+    connections: 4,
+    next: again(head("/metrics")),
+    requests: 1,
+    bytesPerSecond: 20 * 90,
+  }),
+  admin("admin-not-found", "404", { connections: 8, next: again(head("/none")), requests: 1, bytesPerSecond: 100_000 }),
+  admin("admin-fields", "180 fields", {
+    connections: 8,
+    next: again(head("/livez", fieldLines(180, "x".repeat(60)))),
+    requests: 1,
+  }),
+  admin("admin-body", "a POST whose body does not end", {
+    connections: 4,
+    prelude: text("POST /livez HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"),
+    preludeRequests: 1,
+    next: again(text("1\r\nx\r\n".repeat(200))),
+  }),
+];

@@ -1,0 +1,52 @@
+// Child processes that answer messages one at a time. All are ended by their own handle.
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+
+export interface Child {
+  readonly pid: number;
+  /** Rejects if the process ends first. */
+  ask<Reply>(message: object): Promise<Reply>;
+  stop(): Promise<void>;
+}
+
+export interface ChildOptions {
+  readonly core: number;
+  /** 19 runs only when nothing else wants the core. */
+  readonly nice?: number;
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+/** `command`: arguments of Node. */
+export function startChild(command: readonly string[], { core, nice = 0, env }: ChildOptions): Child {
+  const pinned = ["-c", String(core), "nice", "-n", String(nice), process.execPath, ...command];
+  const child = spawn("taskset", pinned, {
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+    env: { ...process.env, ...env },
+  });
+  child.on("error", () => {});
+  return { pid: child.pid ?? 0, ask: (message) => ask(child, message), stop: () => stop(child) };
+}
+
+function ask<Reply>(child: ChildProcess, message: object): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const onExit = (): void => reject(new Error(`a process of the bench ended: ${child.spawnargs.join(" ")}`));
+    const onMessage = (reply: unknown): void => {
+      child.off("exit", onExit);
+      resolve(reply as Reply);
+    };
+    if (child.exitCode !== null || child.signalCode !== null) return onExit();
+    child.once("exit", onExit);
+    child.once("message", onMessage);
+    child.send(message, (error) => {
+      if (error !== null) reject(error);
+    });
+  });
+}
+
+/** Nothing here needs to end in order: a gateway under attack would drain for 25 seconds. */
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, "exit");
+  child.kill("SIGKILL");
+  await exited;
+}

@@ -1,0 +1,109 @@
+// A gateway for one attack: the default configuration with the ports that the attack needs, on a core of its own.
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { accepts, freePort } from "../processes.ts";
+import { type Attack, attackerAddress, type Carrier, type Keys, type Ports } from "./attack.ts";
+import { type Child, startChild } from "./children.ts";
+
+export interface GatewayPlace {
+  readonly folder: string;
+  readonly checkout: string;
+  readonly upstreamPort: number;
+  readonly certificate: { readonly certFile: string; readonly keyFile: string };
+  readonly core: number;
+}
+
+export interface Gateway {
+  readonly ports: Ports;
+  readonly child: Child;
+}
+
+/** How traffic is carried. A decision port, the admin port and the upstream have plain traffic beside them. */
+export const isTls = (carrier: Carrier): boolean => carrier === "tls" || carrier === "http2";
+
+let started = 0;
+
+export async function startGateway(
+  place: GatewayPlace,
+  { carrier, keys }: Pick<Attack, "carrier" | "keys">,
+  { watchesTurns = false } = {},
+): Promise<Gateway> {
+  const ports: Ports = {
+    traffic: await freePort(),
+    admin: await freePort(),
+    checks: await freePort(),
+    grpc: await freePort(),
+  };
+  started += 1;
+  const file = join(place.folder, `gateway-${started}.yaml`);
+  writeFileSync(file, JSON.stringify(merged(configuration(place, ports, carrier), keys ?? {})));
+  const preload = watchesTurns ? ["--import", join(import.meta.dirname, "turn-watch.ts")] : [];
+  const main = join(place.checkout, "dist/main.js");
+  const child = startChild([...preload, main, "start", "--config", file], { core: place.core });
+  const deadlineMs = performance.now() + 15_000;
+  while (!(await accepts(ports.traffic))) {
+    if (performance.now() > deadlineMs) throw new Error(`the gateway does not start with ${file}`);
+    await sleep(20);
+  }
+  return { ports, child };
+}
+
+function configuration(place: GatewayPlace, ports: Ports, carrier: Carrier): Record<string, unknown> {
+  const host = "127.0.0.1";
+  const { certFile: cert, keyFile: key } = place.certificate;
+  const asksForChecks = carrier === "ext-auth" || carrier === "grpc";
+  return {
+    listen: {
+      host,
+      port: ports.traffic,
+      ...(isTls(carrier) ? { tls: { cert, key, http2: true } } : {}),
+      ...(carrier === "proxy" ? { proxyProtocol: true } : {}),
+    },
+    admin: { host, port: ports.admin },
+    upstream: { url: `http://127.0.0.1:${place.upstreamPort}` },
+    ...(asksForChecks
+      ? {
+          extAuth: {
+            // The attacker that is trusted; strangers come from other addresses.
+            trustedCallers: [attackerAddress],
+            http: { enabled: true, host, port: ports.checks },
+            grpc: { enabled: true, host, port: ports.grpc },
+          },
+        }
+      : {}),
+  };
+}
+
+/** Sections are merged key by key. */
+function merged(base: Record<string, unknown>, keys: Keys): Record<string, unknown> {
+  const isSection = (value: unknown): value is object => typeof value === "object" && !Array.isArray(value);
+  const both = { ...base };
+  for (const [key, value] of Object.entries(keys)) {
+    const under = base[key];
+    both[key] = isSection(value) && isSection(under) ? { ...under, ...value } : value;
+  }
+  return both;
+}
+
+/** CPU time of all threads of a process, in microseconds. */
+export const threadsCpuUs = (pid: number): number => schedulerUs(pid, 0);
+
+/** CPU time, and time in which a thread waited for its core. */
+export const busyUs = (pid: number): number => schedulerUs(pid, 0) + schedulerUs(pid, 1);
+
+function schedulerUs(pid: number, field: number): number {
+  const files = readdirSync(`/proc/${pid}/task`).map((thread) => `/proc/${pid}/task/${thread}/schedstat`);
+  return files.reduce((sum, file) => sum + Number(readFileSync(file, "latin1").split(" ")[field]), 0) / 1000;
+}
+
+/** Sets the peak to what the process holds now. */
+export function forgetPeak(pid: number): void {
+  writeFileSync(`/proc/${pid}/clear_refs`, "5");
+}
+
+export function memoryOf(pid: number): { readonly nowBytes: number; readonly peakBytes: number } {
+  const status = readFileSync(`/proc/${pid}/status`, "latin1");
+  const bytes = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) * 1024;
+  return { nowBytes: bytes("VmRSS"), peakBytes: bytes("VmHWM") };
+}

@@ -1,0 +1,105 @@
+// `npm run bench:hostile`: what hostile input costs the gateway, and what it costs other clients. One attack after the
+// other, each against a gateway of its own that has a core for itself; attacker, upstream and the other clients share
+// the other core, and the attacker runs only when they have nothing to do. Nothing here is a test.
+//
+//   npm run bench:hostile                                        all attacks, about ten minutes
+//   npm run bench:hostile -- --only chunks-1-byte,http2          attacks by name, or all of a carrier
+//   npm run bench:hostile -- --against ../before --only http2    the same attacks against another checkout, too
+//   npm run bench:hostile -- --all-at-once --seconds 120         all attacks of a listener at the same time
+//   npm run bench:hostile -- --write                             writes the tables into docs/hostile-costs.md
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { Authority } from "../../test/support/certificates.ts";
+import { installed } from "../processes.ts";
+import { attacks } from "./attacks.ts";
+import { type Child, startChild } from "./children.ts";
+import type { GatewayPlace } from "./gateway-process.ts";
+import { quantile } from "./goals.ts";
+import { type Figures, longestTurn, measure, type Turn } from "./measure.ts";
+import { OrdinaryCosts } from "./ordinary.ts";
+import { tables, writePage } from "./report.ts";
+import type { Bench } from "./run.ts";
+import type { UpstreamOrder, UpstreamReply } from "./upstream-process.ts";
+
+const { values } = parseArgs({
+  options: {
+    only: { type: "string" },
+    seconds: { type: "string", default: "1.2" },
+    against: { type: "string" },
+    "all-at-once": { type: "boolean", default: false },
+    write: { type: "boolean", default: false },
+  },
+});
+const seconds = Number(values.seconds);
+const cores = { gateway: 0, load: 1 };
+const repository = join(import.meta.dirname, "../..");
+const wanted = values.only?.split(",");
+const chosen = attacks.filter(({ name, carrier }) => wanted?.some((one) => one === name || one === carrier) ?? true);
+
+function say(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+type Costs = Omit<Figures, "turn">;
+
+/** Measures one attack after the other; the memory of one is still watched while the next runs. */
+async function measureCosts(bench: Bench, place: GatewayPlace): Promise<Costs[]> {
+  const ordinary = new OrdinaryCosts(bench, place);
+  const measured: Promise<Costs>[] = [];
+  for (const attack of chosen) {
+    const { figures, memory } = await measure(bench, place, attack, await ordinary.of(attack.carrier));
+    const { cpuMs, ratio, beside } = figures;
+    say(`${attack.name}: ${cpuMs.toFixed(0)} ms, × ${ratio.toFixed(1)}, p99 ${quantile(beside, 0.99).toFixed(1)} ms`);
+    measured.push(memory.then((settled) => ({ ...figures, memory: settled })));
+  }
+  return Promise.all(measured);
+}
+
+async function measureTurns(bench: Bench, place: GatewayPlace): Promise<Map<string, Turn>> {
+  const turns = new Map<string, Turn>();
+  const left = [...chosen];
+  const worker = async (): Promise<void> => {
+    for (let attack = left.shift(); attack !== undefined; attack = left.shift()) {
+      turns.set(attack.name, await longestTurn(bench, place, attack));
+    }
+  };
+  await Promise.all([worker(), worker(), worker()]);
+  return turns;
+}
+
+async function measureAll(bench: Bench, place: GatewayPlace): Promise<Figures[]> {
+  const costs = await measureCosts(bench, place);
+  const turns = await measureTurns({ ...bench, nice: 0 }, place);
+  return costs.map((one) => ({ ...one, turn: turns.get(one.attack.name) ?? { ms: Number.NaN, step: "" } }));
+}
+
+async function main(): Promise<void> {
+  for (const tool of ["taskset", "nice", "openssl"]) if (!installed(tool)) throw new Error(`the bench needs ${tool}`);
+  if (chosen.length === 0) throw new Error(`no attack and no carrier has the name ${values.only}`);
+  const folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "headgate-hostile-"));
+  const cleanups: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })];
+  const start = (file: string): Child => {
+    const child = startChild([join(import.meta.dirname, file)], { core: cores.load });
+    cleanups.push(() => child.stop());
+    return child;
+  };
+  try {
+    const certificate = new Authority((cleanup) => cleanups.push(cleanup)).issue({ validDays: [-1, 400] });
+    const [others, upstream] = [start("others-process.ts"), start("upstream-process.ts")];
+    const { port: upstreamPort } = await upstream.ask<UpstreamReply>({ kind: "read" } satisfies UpstreamOrder);
+    const bench: Bench = { others, upstream, seconds, core: cores.load, nice: 10 };
+    const place = { folder, upstreamPort, certificate, core: cores.gateway };
+    const figures = await measureAll(bench, { ...place, checkout: repository });
+    const before = values.against === undefined ? [] : await measureAll(bench, { ...place, checkout: values.against });
+    const command = `npm run bench:hostile -- ${process.argv.slice(2).join(" ")}`.trim();
+    const text = tables({ command, seconds, figures, before });
+    process.stdout.write(text);
+    if (values.write) writePage(text);
+  } finally {
+    for (const cleanup of cleanups.reverse()) await cleanup();
+  }
+}
+
+await main();

@@ -1,0 +1,133 @@
+// Measures one attack: what it costs the gateway in CPU and memory, and another client in time. The longest turn is
+// measured in a run of its own, because watching the turns costs CPU itself.
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Attack, Counters, Ports } from "./attack.ts";
+import { attackNamed } from "./attacks.ts";
+import {
+  forgetPeak,
+  type Gateway,
+  type GatewayPlace,
+  isTls,
+  memoryOf,
+  startGateway,
+  threadsCpuUs,
+} from "./gateway-process.ts";
+import { costOf, type Ordinary } from "./ordinary.ts";
+import type { OthersOrder, OthersReply } from "./others-process.ts";
+import { type Bench, run } from "./run.ts";
+import type { TurnFigures } from "./turn-watch.ts";
+
+export interface Figures extends Counters {
+  readonly attack: Attack;
+  readonly cpuMs: number;
+  /** CPU by what ordinary requests with as many bytes cost. */
+  readonly ratio: number;
+  readonly memory: Memory;
+  readonly turn: Turn;
+  readonly alone: OthersReply;
+  readonly beside: OthersReply;
+}
+
+/** The longest turn of the event loop, and what it did. */
+export interface Turn {
+  readonly ms: number;
+  readonly step: string;
+}
+
+export interface Memory {
+  readonly restBytes: number;
+  readonly peakBytes: number;
+  /** When it was back, at the latest after ten seconds. */
+  readonly laterBytes: number;
+}
+
+export const memoryDeadlineMs = 10_000;
+/** A process that has worked keeps some more than one that has not. */
+export const memoryMargin = 64 * 1024 * 1024;
+
+const warmSeconds = 0.5;
+const warmPerSecond = 2500;
+const aloneSeconds = 0.5;
+
+export async function measure(
+  bench: Bench,
+  place: GatewayPlace,
+  attack: Attack,
+  ordinary: Ordinary,
+): Promise<{ readonly figures: Omit<Figures, "memory" | "turn">; readonly memory: Promise<Memory> }> {
+  const gateway = await startGateway(place, attack);
+  const { pid } = gateway.child;
+  try {
+    await bench.others.ask(othersOrder(gateway.ports, attack, warmPerSecond));
+    await sleep(warmSeconds * 1000);
+    await bench.others.ask(othersOrder(gateway.ports, attack));
+    await sleep(100);
+    await bench.others.ask(read);
+    const before = threadsCpuUs(pid);
+    await sleep(aloneSeconds * 1000);
+    const aloneUs = threadsCpuUs(pid) - before;
+    const alone = await bench.others.ask<OthersReply>(read);
+    const restBytes = memoryOf(pid).nowBytes;
+    forgetPeak(pid);
+    const attackedFrom = threadsCpuUs(pid);
+    const counters = await run(bench, gateway, attack);
+    const beside = await bench.others.ask<OthersReply>({ kind: "end" } satisfies OthersOrder);
+    const totalUs = threadsCpuUs(pid) - attackedFrom;
+    const { peakBytes } = memoryOf(pid);
+    const othersUs = (aloneUs / Math.max(1, alone.answered)) * beside.answered;
+    const cpuMs = Math.max(0, totalUs - othersUs) / 1000;
+    return {
+      figures: { attack, ...counters, cpuMs, ratio: cpuMs / costOf(counters, ordinary), alone, beside },
+      memory: settledMemory(gateway, { restBytes, peakBytes }),
+    };
+  } catch (error) {
+    await gateway.child.stop();
+    throw error;
+  }
+}
+
+const read: OthersOrder = { kind: "read" };
+
+function othersOrder(ports: Ports, { carrier }: Attack, perSecond = 200): OthersOrder {
+  const isAdmin = carrier === "admin";
+  return {
+    kind: "begin",
+    port: isAdmin ? ports.admin : ports.traffic,
+    perSecond: isAdmin ? perSecond / 10 : perSecond,
+    addresses: 32,
+    isTls: isTls(carrier),
+    isProxied: carrier === "proxy",
+    isFresh: isAdmin,
+    path: isAdmin ? "/livez" : "/v1/ok",
+  };
+}
+
+/** Several of them may be measured at once: a turn is measured in CPU time. */
+export async function longestTurn(bench: Bench, place: GatewayPlace, attack: Attack): Promise<Turn> {
+  const gateway = await startGateway(place, attack, { watchesTurns: true });
+  try {
+    const kind = isTls(attack.carrier) ? "tls-" : attack.carrier === "proxy" ? "proxy-" : "";
+    await run({ ...bench, seconds: warmSeconds }, gateway, attackNamed(`ordinary-${kind}warm-up`));
+    await gateway.child.ask<TurnFigures>({ read: true });
+    await run(bench, gateway, attack);
+    const { longestTurnUs, longestTurnStep } = await gateway.child.ask<TurnFigures>({ read: true });
+    return { ms: longestTurnUs / 1000, step: longestTurnStep };
+  } finally {
+    await gateway.child.stop();
+  }
+}
+
+/** Waits until the memory is back, while the next attack may already be measured. */
+async function settledMemory(
+  { child }: Gateway,
+  { restBytes, peakBytes }: Omit<Memory, "laterBytes">,
+): Promise<Memory> {
+  const deadlineMs = performance.now() + memoryDeadlineMs;
+  const now = (): number => memoryOf(child.pid).nowBytes;
+  try {
+    while (now() > restBytes + memoryMargin && performance.now() < deadlineMs) await sleep(250);
+    return { restBytes, peakBytes, laterBytes: now() };
+  } finally {
+    await child.stop();
+  }
+}

@@ -1,0 +1,110 @@
+// The cost table as Markdown: one row for each attack, one table for each carrier.
+import { readFileSync, writeFileSync } from "node:fs";
+import { cpus, release } from "node:os";
+import { join } from "node:path";
+import type { Carrier } from "./attack.ts";
+import { broken, quantile, together } from "./goals.ts";
+import type { Figures } from "./measure.ts";
+import type { OthersReply } from "./others-process.ts";
+
+export interface Outcome {
+  readonly command: string;
+  readonly seconds: number;
+  readonly figures: readonly Figures[];
+  /** Of another checkout, in the same order. */
+  readonly before: readonly Figures[];
+}
+
+const titles: Readonly<Record<Carrier, string>> = {
+  http1: "HTTP/1.1",
+  tls: "TLS",
+  http2: "HTTP/2",
+  "ext-auth": "Checks over HTTP",
+  grpc: "Checks over gRPC",
+  proxy: "PROXY protocol",
+  tunnel: "Tunnels",
+  admin: "Admin port",
+  upstream: "From the upstream",
+};
+
+const head = `| attack | KB sent | requests | CPU ms | µs/request | ms/KB | × ordinary | MiB before, peak, after | longest turn ms | p50 ms | p99 ms | lost | misses |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|`;
+
+export function tables(outcome: Outcome): string {
+  const { seconds, figures, before } = outcome;
+  const carriers = Object.keys(titles).filter((carrier) => figures.some(({ attack }) => attack.carrier === carrier));
+  const sections = carriers.map((carrier) => {
+    const rows = figures.flatMap((one, i) => {
+      if (one.attack.carrier !== carrier) return [];
+      const other = before[i];
+      return [...(other === undefined ? [] : [row(other, before, seconds, "before: ")]), row(one, figures, seconds)];
+    });
+    return [`### ${titles[carrier as Carrier]}`, "", head, ...rows, ""].join("\n");
+  });
+  return [`${machine(outcome)}\n`, ...sections, ...steps(figures)].join("\n");
+}
+
+function machine({ command, seconds, figures, before }: Outcome): string {
+  const failing = (all: readonly Figures[]): number =>
+    all.filter((one) => broken(one, aloneOf(one, all), seconds).length > 0).length;
+  const compared = before.length === 0 ? "" : `, ${failing(before)} before`;
+  return `\`${command}\`, ${seconds} s for each attack, on ${cpus().length} × ${cpus()[0]?.model.trim() ?? "unknown"}, Linux ${release()}, Node ${process.versions.node}. ${failing(figures)} of ${figures.length} attacks miss a goal${compared}.`;
+}
+
+/** Other clients without an attack: all runs in which they used the same port in the same way. */
+function aloneOf({ attack }: Figures, all: readonly Figures[]): OthersReply {
+  const kind = kindOf(attack.carrier);
+  return together(all.filter((one) => kindOf(one.attack.carrier) === kind).map(({ alone }) => alone));
+}
+
+function kindOf(carrier: Carrier): string {
+  if (carrier === "admin" || carrier === "proxy") return carrier;
+  return carrier === "tls" || carrier === "http2" ? "tls" : "plain";
+}
+
+function row(one: Figures, all: readonly Figures[], seconds: number, prefix = ""): string {
+  const { attack, bytes, requests, cpuMs, ratio, memory, turn, beside } = one;
+  const alone = aloneOf(one, all);
+  const both = (share: number): string =>
+    `${quantile(alone, share).toFixed(1)} → ${quantile(beside, share).toFixed(1)}`;
+  const cells = [
+    `${prefix}\`${attack.name}\`: ${attack.what}`,
+    (bytes / 1000).toFixed(0),
+    String(requests),
+    cpuMs.toFixed(0),
+    requests === 0 ? "–" : ((cpuMs * 1000) / requests).toFixed(0),
+    (cpuMs / (bytes / 1000)).toFixed(3),
+    ratio.toFixed(1),
+    [memory.restBytes, memory.peakBytes, memory.laterBytes].map(mebibytes).join(", "),
+    turn.ms.toFixed(1),
+    both(0.5),
+    both(0.99),
+    String(beside.failed),
+    broken(one, alone, seconds).join(", "),
+  ];
+  return `| ${cells.join(" | ")} |`;
+}
+
+/** The steps of the turns that were too long. */
+function steps(figures: readonly Figures[]): string[] {
+  const long = figures.filter((one) => broken(one, one.alone, 1).includes("turn"));
+  if (long.length === 0) return [];
+  return [
+    "### Longest turns",
+    "",
+    ...long.map(({ attack, turn }) => `- \`${attack.name}\`: ${turn.ms.toFixed(1)} ms, ${turn.step}`),
+    "",
+  ];
+}
+
+const mebibytes = (bytes: number): string => (bytes / 1024 / 1024).toFixed(0);
+
+const page = join(import.meta.dirname, "../../docs/hostile-costs.md");
+const begin = "<!-- results: npm run bench:hostile -- --write -->\n";
+const end = "<!-- end of results -->\n";
+
+/** Puts the tables between the marks of the page. */
+export function writePage(text: string): void {
+  const old = readFileSync(page, "utf8");
+  writeFileSync(page, old.slice(0, old.indexOf(begin) + begin.length) + text + old.slice(old.indexOf(end)));
+}

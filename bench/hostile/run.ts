@@ -1,0 +1,59 @@
+// Runs one attack against a gateway that runs already, and counts what the attacker spends.
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Attack, Counters } from "./attack.ts";
+import type { AttackOrder } from "./attacker-process.ts";
+import { type Child, startChild } from "./children.ts";
+import { busyUs, type Gateway } from "./gateway-process.ts";
+import type { UpstreamOrder, UpstreamReply } from "./upstream-process.ts";
+
+export interface Bench {
+  readonly others: Child;
+  readonly upstream: Child;
+  readonly seconds: number;
+  /** Of attacker, upstream and other clients. */
+  readonly core: number;
+  /** Of the attacker, so that it does not delay the other clients. */
+  readonly nice: number;
+}
+
+/** Longer than any attack needs on a busy machine. */
+const startSeconds = 20;
+
+/** Sends the attack, and waits until the gateway has done what it got. */
+export async function run(
+  { upstream, seconds, core, nice }: Bench,
+  gateway: Gateway,
+  attack: Attack,
+): Promise<Counters> {
+  await upstream.ask<UpstreamReply>({ kind: "begin", seconds: seconds + 0.5 } satisfies UpstreamOrder);
+  const attacker = startChild([`${import.meta.dirname}/attacker-process.ts`], { core, nice });
+  try {
+    const timeout = new AbortController();
+    const late = sleep((seconds + startSeconds) * 1000, null, { signal: timeout.signal }).catch(() => null);
+    const order: AttackOrder = { name: attack.name, ports: gateway.ports, seconds };
+    const counters = await Promise.race([attacker.ask<Counters>(order), late]);
+    timeout.abort();
+    if (counters === null) throw new Error(`the attack ${attack.name} did not stop by itself`);
+    await untilQuiet(gateway.child.pid);
+    const { bytes } = await upstream.ask<UpstreamReply>({ kind: "read" } satisfies UpstreamOrder);
+    return attack.carrier === "upstream" ? { ...counters, bytes } : counters;
+  } finally {
+    await attacker.stop();
+  }
+}
+
+/** Until the gateway is busy for less than this part of the time. */
+const quietShare = 0.15;
+const quietCheckMs = 100;
+const quietDeadlineMs = 5_000;
+
+async function untilQuiet(pid: number): Promise<void> {
+  const deadlineMs = performance.now() + quietDeadlineMs;
+  for (let before = busyUs(pid), isBusy = true; isBusy && performance.now() < deadlineMs; ) {
+    const sinceMs = performance.now();
+    await sleep(quietCheckMs);
+    const now = busyUs(pid);
+    isBusy = (now - before) / 1000 > quietShare * (performance.now() - sinceMs);
+    before = now;
+  }
+}
