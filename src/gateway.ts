@@ -10,7 +10,6 @@ import { ResponseFields } from "./core/fields.ts";
 import type { Health } from "./core/health.ts";
 import type { HostPort } from "./core/host-port.ts";
 import type { Settings } from "./core/settings.ts";
-import type { TunnelEnd } from "./core/tunnel-end.ts";
 import { upstreamTargets } from "./core/upstream.ts";
 import { type Exchange, RuntimeRef } from "./exchange/exchange.ts";
 import { MemoryLimiter } from "./limits/memory-limiter.ts";
@@ -18,9 +17,10 @@ import { createFileLog } from "./telemetry/file-log.ts";
 import type { Logger } from "./telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
 import { createUpstreamEventLog } from "./telemetry/upstream-events.ts";
-import { Forwarding, type ForwardingOptions } from "./upstream/forward.ts";
+import { Forwarding } from "./upstream/forward.ts";
+import type { ForwardingOptions } from "./upstream/forwarding-options.ts";
 import { type NameOptions, namesBySystem } from "./upstream/name-lookup.ts";
-import { openUpstream, type Upstream } from "./upstream/upstream.ts";
+import { openUpstream, type Upstream, type UpstreamOptions } from "./upstream/upstream.ts";
 import { WaitingBodies } from "./upstream/waiting-bodies.ts";
 import { createAuthenticator } from "./wiring/authenticators.ts";
 import { openCertificate } from "./wiring/certificate.ts";
@@ -124,7 +124,10 @@ async function createParts(settings: Settings, options: GatewayOptions, open: As
   const { clock, log } = options;
   const clientAddress = clientAddressRules(settings, log);
   const limiter = new MemoryLimiter(settings.policies[0]);
-  const upstream = await createUpstream(settings, options, (end) => telemetry.tunnelEnded(end));
+  const upstream = await createUpstream(settings, options, {
+    onEnd: (end) => telemetry.tunnelEnded(end),
+    onShareExceeded: (resource, client) => telemetry.shareExceeded(resource, client),
+  });
   open.defer(() => upstream.close());
   const { connections, tunnels } = upstream;
   const authenticator = options.authenticator ?? (await createAuthenticator(settings, log));
@@ -162,9 +165,9 @@ async function createParts(settings: Settings, options: GatewayOptions, open: As
 }
 
 async function createUpstream(
-  { upstream, upgrade }: Settings,
+  { upstream, upgrade, maxClientSharePercent }: Settings,
   options: GatewayOptions,
-  onTunnelEnd: (end: TunnelEnd) => void,
+  events: Pick<UpstreamOptions, "onEnd" | "onShareExceeded">,
 ): Promise<Upstream> {
   const { log, clock, names = namesBySystem } = options;
   if (upstream.tls.insecureSkipVerify) {
@@ -173,7 +176,7 @@ async function createUpstream(
   const { isTls } = upstreamTargets(upstream);
   const files = upstreamTlsFiles(upstream.tls);
   const tlsFiles = isTls ? await watchFiles(files, createFileLog(log, "files of upstream.tls")) : null;
-  const parts = { ...upgrade, nowMs: clock.monotonicMs, names, tlsFiles, onEnd: onTunnelEnd };
+  const parts = { ...upgrade, maxClientSharePercent, nowMs: clock.monotonicMs, names, tlsFiles, ...events };
   return openUpstream(upstream, parts, createUpstreamEventLog(log, clock));
 }
 

@@ -240,6 +240,11 @@ export const schema = section("The configuration of Headgate.", {
   ),
   // 0 is refused, since some take it for "nothing" and some for "no bound".
   maxBodyBytes: size("10MiB", ["1B", "1TiB"], "Maximum size of a request body; larger ones get 413."),
+  maxClientSharePercent: wholeNumber(
+    25,
+    [1, 100],
+    "Upstream connections, and tunnels, that one client may hold while others wait; idle ones beyond it are closed.",
+  ),
   timeouts: section("Timeouts of client connections.", {
     head: duration("10s", ["1ms", "1d"], "Maximum time until a request head is complete (else 408)."),
     body: duration(

@@ -64,6 +64,13 @@ export const localReplies = {
   throttled: refusal(429, "throttled", "Too many requests, please try again later."),
   upstreamFailed: refusal(502, "upstream_failed", "The upstream could not be reached or gave no valid answer."),
   upstreamTimeout: refusal(504, "upstream_timeout", "The upstream did not answer in time."),
+  overConnectionShare: refusal(
+    503,
+    "client_share",
+    "This client was slow, and held more than its share of the connections to the upstream.",
+  ),
+  overQueueShare: refusal(503, "client_share", "More than a fair share of the waiting requests are this client's."),
+  overTunnelShare: refusal(503, "client_share", "This client has its share of the tunnels, and no other is free."),
   overloaded: refusal(503, "overloaded", "The service is overloaded, please try again later."),
   internal: refusal(500, "internal", "The gateway failed to handle the request."),
 } as const;

@@ -43,6 +43,8 @@ export interface Settings {
   readonly extAuth: ExtAuthSettings;
   readonly fields: readonly FieldKind[];
   readonly maxBodyBytes: number;
+  /** What one client may hold, while others wait, of the connections to the upstream, and of the tunnels; 1 to 100. */
+  readonly maxClientSharePercent: number;
   readonly timeouts: { readonly headMs: number; readonly bodyMs: number; readonly keepAliveMs: number };
   readonly drain: { readonly delayMs: number; readonly timeoutMs: number };
   readonly log: { readonly level: LogLevel; readonly access: boolean };

@@ -3,6 +3,7 @@
 import { Registry } from "prom-client";
 import { authOutcomes } from "../core/authenticator.ts";
 import type { CheckRefusal } from "../core/check-refusal.ts";
+import { type SharedResource, sharedResources } from "../core/client-share.ts";
 import { type ConnectionShedReason, connectionShedReasons } from "../core/connection-bounds.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { refusalReasons } from "../core/local-reply.ts";
@@ -27,6 +28,7 @@ export interface Metrics {
   proxyHeaderRefused(reason: ProxyHeaderRefusal): void;
   connectionShed(reason: ConnectionShedReason): void;
   tlsFailed(reason: TlsFailure): void;
+  shareExceeded(resource: SharedResource): void;
   /** A check was refused without a decision. Decided checks are observed. */
   checkRefused(reason: CheckRefusal): void;
   setDraining(): void;
@@ -67,6 +69,8 @@ function failureMetrics(families: Families) {
   const proxyHeaders = "Connections closed because they did not begin with a valid PROXY header, by reason.";
   const shed =
     "Connections closed because of a limit: refused (total, per_peer), or closed for a new one (idle, admin).";
+  const shares =
+    "Requests and tunnels refused or ended because their client had more than its share and others waited, by resource.";
   const tls = "TLS handshakes with clients that failed, by reason.";
   return {
     upstreamError: families.counterBy("headgate_upstream_errors_total", upstream, "reason", upstreamErrorReasons),
@@ -77,6 +81,7 @@ function failureMetrics(families: Families) {
       proxyHeaderRefusals,
     ),
     connectionShed: families.counterBy("headgate_connections_shed_total", shed, "reason", connectionShedReasons),
+    shareExceeded: families.counterBy("headgate_client_share_exceeded_total", shares, "resource", sharedResources),
     tlsFailed: families.counterBy("headgate_tls_handshake_failures_total", tls, "reason", tlsFailures),
   };
 }

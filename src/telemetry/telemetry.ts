@@ -1,6 +1,7 @@
 // Everything the gateway reports about itself, behind one object: metrics, access log, the log of upstream failures, and the
 // upstream's health as the traffic shows it. A request is observed once, when it is over.
 import type { CheckRefusal } from "../core/check-refusal.ts";
+import { type SharedResource, sharedResources } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import type { TlsFailure } from "../core/tls.ts";
@@ -33,6 +34,8 @@ export interface Telemetry {
   /** `detail` says what is wrong with the call, null if the reason says it all. It contains nothing that was sent. */
   checkRefused(reason: CheckRefusal, caller: string, detail: string | null): void;
   tunnelEnded(end: TunnelEnd): void;
+  /** A request or a tunnel of the client was refused or ended for the sake of others. */
+  shareExceeded(resource: SharedResource, client: string): void;
   /** Reports the lines that were omitted, and stops. */
   close(): void;
 }
@@ -48,12 +51,17 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     maxKeys: 100,
     report: (reason, omitted) => log.warn({ reason, omitted }, "refused ext-auth checks left out"),
   });
+  const exceededShares = new Sampler({
+    perSecond: 5,
+    maxKeys: sharedResources.length,
+    report: (resource, omitted) => log.warn({ resource, omitted }, "exceeded shares left out"),
+  });
   let health: UpstreamHealth = { state: "unknown", reason: null };
   const metrics = createMetrics({
     ...options,
     upstreamHealth: () => health,
     logLines: () => ({
-      sampled: accessLog.omitted + upstreamLog.omitted + refusedChecks.omitted,
+      sampled: accessLog.omitted + upstreamLog.omitted + refusedChecks.omitted + exceededShares.omitted,
       dropped: options.droppedLogLines(),
     }),
   });
@@ -88,10 +96,17 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       // Each tunnel has cost a request, so the lines need no bound.
       if (options.accessLogEnabled) log.info(end, "tunnel ended");
     },
+    shareExceeded(resource, client) {
+      metrics.shareExceeded(resource);
+      if (exceededShares.passes(resource, clock.monotonicMs())) {
+        log.warn({ resource, client }, "client over its share");
+      }
+    },
     close() {
       accessLog.close();
       upstreamLog.close();
       refusedChecks.close();
+      exceededShares.close();
     },
   };
 }

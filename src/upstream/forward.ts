@@ -4,39 +4,27 @@
 // connection it was sent on.
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import type { ForwardingHeader } from "../core/client-address.ts";
+import type { SharedResource } from "../core/client-share.ts";
 import { ignoreError } from "../core/failure.ts";
 import type { HeaderList } from "../core/header-list.ts";
 import type { LocalReply } from "../core/local-reply.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
-import type { UpstreamErrorReason, UpstreamFault } from "../core/upstream.ts";
+import type { UpstreamErrorReason } from "../core/upstream.ts";
 import type { Exchange, ExchangeListener } from "../exchange/exchange.ts";
 import type { Endpoint } from "./endpoint.ts";
+import type { ForwardingOptions } from "./forwarding-options.ts";
 import { connectionOptions } from "./hop-by-hop.ts";
 import type { ResponseHandler } from "./http1-connection.ts";
 import { endsConnection } from "./last-request.ts";
+import { replyAfterPacket } from "./late-reply.ts";
 import { MinRateTimeout } from "./min-rate-timeout.ts";
-import { type BodyOptions, type BodyWaiter, RequestBody } from "./request-body.ts";
+import { type BodyWaiter, RequestBody } from "./request-body.ts";
 import { upstreamRequestFields } from "./request-fields.ts";
 import { downstreamResponseFields } from "./response-fields.ts";
 import type { ResponseHead } from "./response-parser.ts";
-import type { Tunnels } from "./tunnels.ts";
 import type { Connections, PoolWaiter, UpstreamConnection } from "./upstream-connection.ts";
-import type { UpstreamConnections } from "./upstream-connections.ts";
-import { upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
+import { shareReply, upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
-import type { WaitingBodies } from "./waiting-bodies.ts";
-
-export interface ForwardingOptions extends BodyOptions {
-  readonly waitingBodies: WaitingBodies;
-  readonly connections: UpstreamConnections;
-  readonly tunnels: Tunnels;
-  /** The header in which trusted proxies name the client; the other one is not passed on. */
-  readonly forwardingHeader: ForwardingHeader;
-  /** Called once for each request that the upstream failed. */
-  readonly onError: (fault: UpstreamFault) => void;
-  readonly onAnswer: () => void;
-}
 
 /** A body up to this length is written in one piece with its head, which costs less than two writes. */
 const maxHeldBytes = 4 * 1024;
@@ -114,6 +102,21 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
     this.#fail(error === null ? "overloaded" : upstreamErrorReason(error), error, at);
   }
 
+  get client(): string {
+    return this.#exchange.client;
+  }
+
+  idleMs(): number {
+    return Math.max(this.#body?.idleMs() ?? 0, this.#minRate?.idleMs() ?? 0);
+  }
+
+  onShareExceeded(resource: SharedResource): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#cancelRequest();
+    replyAfterPacket(this.#exchange, shareReply(resource));
+  }
+
   get #connections(): Connections {
     return this.#upgrade.length > 0 ? this.#options.tunnels : this.#options.connections;
   }
@@ -133,6 +136,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
     this.#wasReused = connection.isReused;
     const hasLength = exchange.verdict.parsed.message.contentLength !== null;
     const whole = hasBody && Buffer.isBuffer(body) ? body : hasLength ? (this.#body?.takeWhole() ?? null) : null;
+    if (whole === null && this.#body !== null) this.#connections.mayReclaim(connection, this);
     const request = {
       method,
       path: exchange.verdict.parsed.upstreamTarget ?? "/",
@@ -191,7 +195,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
     const { fields } = downstreamResponseFields(received, 101);
     const client = exchange.switchProtocols(protocols.join(", "), fields);
     if (client === null) socket.destroy();
-    else this.#options.tunnels.join(client.socket, socket, client.early, exchange.id);
+    else this.#options.tunnels.join(client, socket, exchange);
   }
 
   onBody(chunk: Buffer): boolean {
@@ -214,6 +218,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
       this.#minRate.begin();
       this.#minRate.moved(chunk.length);
       this.#connection?.pause();
+      if (this.#connection !== null) this.#connections.mayReclaim(this.#connection, this);
     }
     return !this.#exchange.transport.isFlushed;
   }
@@ -259,9 +264,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
     const code = error === null ? null : upstreamErrorCode(error);
     this.#options.onError({ reason, code, address: at?.name ?? null, id: exchange.id });
     this.#release();
-    // The end of the client's body may be in the packet that is being read; then its connection can stay open.
-    if (exchange.hasBody) setImmediate(replyToFailure, exchange, reason);
-    else replyToFailure(exchange, reason);
+    replyAfterPacket(exchange, upstreamReply(reason));
   }
 
   onExchangeEnd(): void {
@@ -285,12 +288,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
     this.#exchange.listener = null;
     this.#body?.stop();
     this.#minRate?.end();
-    if (this.#connection !== null) this.#connections.release(this.#connection);
+    if (this.#connection !== null) this.#connections.release(this.#connection, this);
     this.#connection = null;
   }
-}
-
-function replyToFailure(exchange: Exchange, reason: UpstreamErrorReason): void {
-  // In the meantime the request's body may have been found malformed, and answered as such.
-  if (!exchange.isEnded && exchange.problem === null) exchange.localReply(upstreamReply(reason));
 }

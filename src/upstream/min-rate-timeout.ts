@@ -13,6 +13,12 @@ export interface MinRateOptions {
 /** Slower than any line in practical use. */
 const minBytesPerSecond = 16 * 1024;
 
+/**
+ * A transfer at this rate is not idle. At it, as many of the largest bodies as the default quota allows hold a quarter of
+ * the default connections. Only transfers of a client that holds more than its share have to be faster than this.
+ */
+const busyBytesPerSecond = 256 * 1024;
+
 export class MinRateTimeout {
   readonly #timeoutMs: number;
   readonly #nowMs: () => number;
@@ -20,6 +26,7 @@ export class MinRateTimeout {
   #leftMs: number;
   /** Since when `#leftMs` runs down; null while the client is not waited for. */
   #sinceMs: number | null = null;
+  #idleMs = 0;
   #timer: NodeJS.Timeout | null = null;
 
   /** A transfer that is too slow is canceled. */
@@ -41,6 +48,20 @@ export class MinRateTimeout {
   moved(bytes: number): void {
     this.#countDown();
     this.#leftMs = Math.min(this.#timeoutMs, this.#leftMs + (bytes / minBytesPerSecond) * 1000);
+    this.#idleMs = Math.max(0, this.#idleMs - (bytes / busyBytesPerSecond) * 1000);
+  }
+
+  /** How much longer the client was waited for than its bytes are worth; 0 while it is not waited for. */
+  idleMs(): number {
+    if (this.#sinceMs === null) return 0;
+    this.#countDown();
+    return this.#idleMs;
+  }
+
+  /** Counts the idle time from now on. */
+  endIdle(): void {
+    this.#countDown();
+    this.#idleMs = 0;
   }
 
   /** The client is not waited for from now on. */
@@ -59,6 +80,7 @@ export class MinRateTimeout {
     if (this.#sinceMs === null) return;
     const nowMs = this.#nowMs();
     this.#leftMs -= nowMs - this.#sinceMs;
+    this.#idleMs += nowMs - this.#sinceMs;
     this.#sinceMs = nowMs;
   }
 

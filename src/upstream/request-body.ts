@@ -75,6 +75,8 @@ export class RequestBody implements BodySource {
 
   start(sink: BodySink): void {
     this.#sink = sink;
+    // Before this it waited for its client without a connection.
+    this.#minRate.endIdle();
     if (this.#isWhole) this.#finish();
     else if (this.#held.length === 0) this.resume();
     else if (this.#send(this.#takeHeld())) this.resume();
@@ -84,6 +86,11 @@ export class RequestBody implements BodySource {
     if (this.#isOver || this.#isWhole) return;
     this.#minRate.begin();
     this.#source.resume();
+  }
+
+  /** Of its connection. */
+  idleMs(): number {
+    return this.#minRate.idleMs();
   }
 
   /** Reads no more of the client's message. */

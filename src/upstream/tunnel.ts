@@ -4,20 +4,24 @@
 import type { Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
 import type { TunnelEnd, TunnelEndReason } from "../core/tunnel-end.ts";
+import type { Reclaimable } from "./client-shares.ts";
 
 export interface TunnelOptions {
   /** The longest time without a byte in either direction. */
   readonly idleTimeoutMs: number;
   readonly nowMs: () => number;
+  /** Called before its sockets are closed for the sake of another client. */
+  readonly onClosing: () => void;
   /** Called once, when both sockets are closed. */
   readonly onEnd: (end: Omit<TunnelEnd, "id">) => void;
 }
 
-export class Tunnel {
+export class Tunnel implements Reclaimable {
   readonly #sockets: readonly [client: Socket, upstream: Socket];
   readonly #options: TunnelOptions;
   readonly #timer: NodeJS.Timeout;
   readonly #startedMs: number;
+  #movedMs: number;
   readonly #bytes = { client: 0, upstream: 0 };
   /** The first thing that happened; what comes later is its consequence. */
   #reason: TunnelEndReason | null = null;
@@ -27,6 +31,7 @@ export class Tunnel {
     this.#sockets = [client, upstream];
     this.#options = options;
     this.#startedMs = options.nowMs();
+    this.#movedMs = this.#startedMs;
     this.#timer = setTimeout(() => {
       this.#reason ??= "idle";
       this.destroy();
@@ -54,6 +59,16 @@ export class Tunnel {
     if (client.destroyed || upstream.destroyed) this.destroy();
   }
 
+  idleMs(): number {
+    return this.#options.nowMs() - this.#movedMs;
+  }
+
+  onShareExceeded(): void {
+    this.#reason ??= "over_share";
+    this.#options.onClosing();
+    this.destroy();
+  }
+
   destroy(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
@@ -61,6 +76,7 @@ export class Tunnel {
   #carry(side: "client" | "upstream", from: Socket, to: Socket): void {
     from.on("data", (bytes: Buffer) => {
       this.#bytes[side] += bytes.length;
+      this.#movedMs = this.#options.nowMs();
       this.#timer.refresh();
       if (!to.write(bytes)) from.pause();
     });

@@ -1,21 +1,29 @@
 // The connections that leave HTTP: each tunnel has a connection to the upstream of its own, opened for it and used for
-// nothing else. At most `maxTunnels` at once, those included that wait for the upstream's response; one more is refused
-// at once.
+// nothing else. At most `maxTunnels` at once, those included that wait for the upstream's response. One more is refused at
+// once, unless its client is under its share and another one is over it: then that client's longest idle tunnel is closed.
 import type { Socket } from "node:net";
+import type { OnShareExceeded } from "../core/client-share.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { TunnelFigures } from "../core/upstream.ts";
+import type { SwitchedConnection } from "../exchange/transport.ts";
+import { ClientShares } from "./client-shares.ts";
 import type { Endpoints } from "./endpoints.ts";
 import { Tunnel, type TunnelOptions } from "./tunnel.ts";
 import { type Connections, type PoolWaiter, UpstreamConnection } from "./upstream-connection.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
 
-export interface TunnelsOptions extends Omit<TunnelOptions, "onEnd"> {
+export interface TunnelsOptions extends Omit<TunnelOptions, "onClosing" | "onEnd"> {
   readonly endpoints: Endpoints;
   readonly responseTimeoutMs: number;
   readonly maxTunnels: number;
+  readonly maxClientSharePercent: number;
+  readonly onShareExceeded: OnShareExceeded;
   /** Called once for each tunnel that was open. */
   readonly onEnd: (end: TunnelEnd) => void;
 }
+
+/** Of tunnels that are in use, the one that was idle for a moment is closed. */
+const minIdleMs = 1;
 
 export class Tunnels implements Connections {
   readonly #options: TunnelsOptions;
@@ -24,37 +32,42 @@ export class Tunnels implements Connections {
   /** Waiting for the upstream's response. */
   readonly #requesting = new Set<UpstreamConnection>();
   readonly #open = new Set<Tunnel>();
+  readonly #shares: ClientShares;
 
   constructor(options: TunnelsOptions) {
     this.#options = options;
+    const { maxTunnels: total, maxClientSharePercent: percent, onShareExceeded: onExceeded } = options;
+    this.#shares = new ClientShares({ resource: "tunnels", total, percent, onExceeded });
   }
 
   acquire(waiter: PoolWaiter): void {
-    const { endpoints, maxTunnels, responseTimeoutMs } = this.#options;
-    if (this.#opening.size + this.#requesting.size + this.#open.size >= maxTunnels) {
-      waiter.onNoConnection(null);
-      return;
-    }
+    const { endpoints, responseTimeoutMs } = this.#options;
+    if (this.#isFull() && !this.#makeRoom(waiter)) return;
     const endpoint = endpoints.choose();
     if (endpoint === null) {
       waiter.onNoConnection(new UpstreamFailure("ENOTFOUND"));
       return;
     }
+    const share = this.#shares.hold(waiter.client);
     const cancelOpening = endpoints.open(endpoint, {
       // The tunnel passes the end of one direction on and keeps the other.
       allowHalfOpen: true,
       onOpened: (opened) => {
         this.#opening.delete(waiter);
-        const connection = new UpstreamConnection(opened, { responseTimeoutMs });
+        const connection = new UpstreamConnection(opened, share, { responseTimeoutMs });
         this.#requesting.add(connection);
         waiter.onConnection(connection);
       },
       onFailed: (error, at) => {
         this.#opening.delete(waiter);
+        this.#shares.release(share);
         waiter.onNoConnection(error, at);
       },
     });
-    this.#opening.set(waiter, cancelOpening);
+    this.#opening.set(waiter, () => {
+      cancelOpening();
+      this.#shares.release(share);
+    });
     waiter.onOpening();
   }
 
@@ -63,22 +76,35 @@ export class Tunnels implements Connections {
     this.#opening.delete(waiter);
   }
 
+  mayReclaim({ share }: UpstreamConnection, waiter: PoolWaiter): void {
+    this.#shares.addReclaimable(share, waiter);
+  }
+
   /** The request on the connection is over. If it became a tunnel, its socket has left the connection. */
-  release(connection: UpstreamConnection): void {
+  release(connection: UpstreamConnection, waiter: PoolWaiter): void {
     this.#options.endpoints.endRequest(connection);
+    connection.share.reclaimable?.delete(waiter);
+    this.#shares.release(connection.share);
     this.#requesting.delete(connection);
     connection.abort();
   }
 
-  /** `early` is what the client sent before the upstream's response; `id` is the request's. */
-  join(client: Socket, upstream: Socket, early: readonly Buffer[], id: string): void {
+  /** Takes the sockets of a request that has been released. */
+  join({ socket, early }: SwitchedConnection, upstream: Socket, { id, client }: { id: string; client: string }): void {
     const { idleTimeoutMs, nowMs } = this.#options;
+    const share = this.#shares.hold(client);
+    const release = (): void => {
+      if (!this.#open.delete(tunnel)) return;
+      share.reclaimable?.delete(tunnel);
+      this.#shares.release(share);
+    };
     const onEnd = (end: Omit<TunnelEnd, "id">): void => {
-      this.#open.delete(tunnel);
+      release();
       this.#options.onEnd({ id, ...end });
     };
-    const tunnel = new Tunnel(client, upstream, { idleTimeoutMs, nowMs, onEnd });
+    const tunnel = new Tunnel(socket, upstream, { idleTimeoutMs, nowMs, onClosing: release, onEnd });
     this.#open.add(tunnel);
+    this.#shares.addReclaimable(share, tunnel);
     tunnel.start(early);
   }
 
@@ -93,5 +119,23 @@ export class Tunnels implements Connections {
       waiter.onNoConnection(null);
     }
     for (const connection of this.#requesting) connection.abort();
+  }
+
+  #isFull(): boolean {
+    return this.#opening.size + this.#requesting.size + this.#open.size >= this.#options.maxTunnels;
+  }
+
+  /** Returns false if there is none for the waiter, which is told so. */
+  #makeRoom(waiter: PoolWaiter): boolean {
+    const { client } = waiter;
+    const isUnderShare = this.#shares.hasShareLeft(client);
+    if (isUnderShare && this.#shares.reclaim(minIdleMs)) return true;
+    if (isUnderShare || this.#shares.size === 1) {
+      waiter.onNoConnection(null);
+      return false;
+    }
+    this.#options.onShareExceeded("tunnels", client);
+    waiter.onShareExceeded("tunnels");
+    return false;
   }
 }

@@ -1,6 +1,8 @@
 // A connection to one address of the upstream, and the interfaces by which a request gets one and gives it back.
+import type { ClientShare, Reclaimable } from "./client-shares.ts";
 import type { Endpoint, EndpointConnection } from "./endpoint.ts";
 import type { Opened } from "./endpoints.ts";
+import type { Waiter } from "./fair-queue.ts";
 import { Http1Connection } from "./http1-connection.ts";
 
 export interface UpstreamConnectionOptions {
@@ -11,16 +13,20 @@ export interface UpstreamConnectionOptions {
 export class UpstreamConnection extends Http1Connection implements EndpointConnection {
   readonly endpoint: Endpoint;
   isProbe: boolean;
+  /** That of the client whose request it carries, or carried last. */
+  share: ClientShare;
 
-  constructor({ reader, endpoint, isProbe }: Opened, { responseTimeoutMs, onClose }: UpstreamConnectionOptions) {
+  constructor({ reader, endpoint, isProbe }: Opened, share: ClientShare, options: UpstreamConnectionOptions) {
+    const { responseTimeoutMs, onClose } = options;
     super(reader, { responseTimeoutMs, onClose: () => onClose?.(this) });
     this.endpoint = endpoint;
     this.isProbe = isProbe;
+    this.share = share;
   }
 }
 
 /** A request that needs a connection. `acquire` leads to one call of onConnection or onNoConnection, unless cancelled. */
-export interface PoolWaiter {
+export interface PoolWaiter extends Waiter, Reclaimable {
   /** A connection is being opened for it: the time that passes from now on is the upstream's. */
   onOpening(): void;
   onConnection(connection: UpstreamConnection): void;
@@ -32,6 +38,8 @@ export interface Connections {
   acquire(waiter: PoolWaiter): void;
   /** Withdraws what `acquire` asked for. Does nothing if it has been answered. */
   cancel(waiter: PoolWaiter): void;
+  /** The request on the connection may wait for its client, and gives the connection back if another client needs it. */
+  mayReclaim(connection: UpstreamConnection, waiter: PoolWaiter): void;
   /** Takes a connection back when its request is over; it is used again unless it is closed. */
-  release(connection: UpstreamConnection): void;
+  release(connection: UpstreamConnection, waiter: PoolWaiter): void;
 }

@@ -1,10 +1,14 @@
 // The connection pool: at most `maxConnections` connections to all addresses of the upstream together. Each carries one
 // request at a time and is kept for the next one. At most as many requests wait for a connection, each at most the connect
-// timeout; a request beyond that is told that there is none. The connection that was used last is used first, so that
-// those that are not needed become idle and close.
+// timeout; a request beyond that is told that there is none. A connection that becomes free goes to the client that holds
+// the fewest. If none becomes free, a client over its share loses one that waits for that client. The connection that was
+// used last is used first, so that those that are not needed become idle and close.
+import type { OnShareExceeded } from "../core/client-share.ts";
 import type { ConnectionFigures } from "../core/upstream.ts";
+import { ClientShares } from "./client-shares.ts";
 import type { Endpoint, EndpointConnection } from "./endpoint.ts";
 import type { Endpoints } from "./endpoints.ts";
+import { FairQueue } from "./fair-queue.ts";
 import {
   type Connections,
   type PoolWaiter,
@@ -18,7 +22,19 @@ export interface UpstreamConnectionsOptions {
   readonly connectTimeoutMs: number;
   readonly responseTimeoutMs: number;
   readonly maxConnections: number;
+  readonly maxClientSharePercent: number;
+  readonly onShareExceeded: OnShareExceeded;
 }
+
+/**
+ * A connection is taken from a client over its share after it has waited for the client for so long: less than the connect
+ * timeout, so that others get it in time, and more than an upload in progress waits between two pieces.
+ */
+const minIdleMs = 500;
+/** While requests wait, how often it is looked whether a connection has been idle for long enough by now. */
+const reclaimEveryMs = 100;
+/** Each takes the time of a local reply. */
+const maxReclaimedAtOnce = 16;
 
 export class UpstreamConnections implements Connections {
   readonly #options: UpstreamConnectionsOptions;
@@ -27,11 +43,17 @@ export class UpstreamConnections implements Connections {
   readonly #all = new Set<EndpointConnection>();
   /** Each with the function that cancels the opening. */
   readonly #opening = new Map<PoolWaiter, () => void>();
-  /** In order of arrival. */
-  readonly #waiting = new Map<PoolWaiter, NodeJS.Timeout>();
+  readonly #shares: ClientShares;
+  readonly #queue: FairQueue<PoolWaiter>;
+  #reclaimTimer: NodeJS.Timeout | null = null;
 
   constructor(options: UpstreamConnectionsOptions) {
     this.#options = options;
+    const { maxConnections, maxClientSharePercent: percent, onShareExceeded: onExceeded } = options;
+    this.#shares = new ClientShares({ resource: "connections", total: maxConnections, percent, onExceeded });
+    const onTimeout = (waiter: PoolWaiter): void => waiter.onNoConnection(null);
+    const bounds = { maxWaiting: maxConnections, timeoutMs: options.connectTimeoutMs };
+    this.#queue = new FairQueue({ ...bounds, onTimeout }, this.#shares);
     this.#connectionOptions = {
       responseTimeoutMs: options.responseTimeoutMs,
       // A connection that closes during a request is removed when that request releases it.
@@ -51,12 +73,11 @@ export class UpstreamConnections implements Connections {
     if (endpoint === null) waiter.onNoConnection(new UpstreamFailure("ENOTFOUND"));
     else if (endpoint.idle.length > 0) this.#assignIdle(endpoint, waiter);
     else if (this.#hasRoom()) this.#assign(endpoint, waiter);
-    else if (this.#waiting.size >= this.#options.maxConnections) waiter.onNoConnection(null);
     else this.#wait(waiter);
   }
 
   cancel(waiter: PoolWaiter): void {
-    this.#stopWaiting(waiter);
+    this.#queue.delete(waiter);
     const cancelOpening = this.#opening.get(waiter);
     if (cancelOpening === undefined) return;
     this.#opening.delete(waiter);
@@ -64,16 +85,20 @@ export class UpstreamConnections implements Connections {
     this.#serveWaiting();
   }
 
-  release(connection: UpstreamConnection): void {
-    this.#endpoints.endRequest(connection);
+  mayReclaim({ share }: UpstreamConnection, waiter: PoolWaiter): void {
+    this.#shares.addReclaimable(share, waiter);
+  }
+
+  release(connection: UpstreamConnection, waiter: PoolWaiter): void {
+    this.#endRequest(connection, waiter);
     if (connection.isClosed || connection.endpoint.isRemoved) this.#remove(connection);
     else connection.endpoint.idle.push(connection);
-    if (this.#waiting.size > 0) this.#serveWaiting();
+    if (this.#queue.size > 0) this.#serveWaiting();
   }
 
   /** Opens a connection in place of one that was closed, before any request that waits gets one. */
   replace(connection: UpstreamConnection, waiter: PoolWaiter): void {
-    this.#endpoints.endRequest(connection);
+    this.#endRequest(connection, waiter);
     this.#remove(connection);
     this.#open(this.#endpoints.choose() ?? connection.endpoint, waiter);
   }
@@ -85,7 +110,7 @@ export class UpstreamConnections implements Connections {
 
   figures(): ConnectionFigures {
     const idle = this.#endpoints.all.reduce((sum, endpoint) => sum + endpoint.idle.length, 0);
-    return { active: this.#all.size + this.#opening.size - idle, idle, waiting: this.#waiting.size };
+    return { active: this.#all.size + this.#opening.size - idle, idle, waiting: this.#queue.size };
   }
 
   /** More than a quarter of the connections are in use: none is given to a request whose body is slow to come. */
@@ -95,7 +120,9 @@ export class UpstreamConnections implements Connections {
 
   /** Closes all connections, those with a request too. */
   close(): void {
-    for (const waiter of [...this.#waiting.keys(), ...this.#opening.keys()]) {
+    if (this.#reclaimTimer !== null) clearTimeout(this.#reclaimTimer);
+    const waiting = this.#queue.deleteAll();
+    for (const waiter of [...waiting, ...this.#opening.keys()]) {
       this.cancel(waiter);
       waiter.onNoConnection(null);
     }
@@ -128,25 +155,38 @@ export class UpstreamConnections implements Connections {
   #assignIdle(endpoint: Endpoint, waiter: PoolWaiter): void {
     const connection = endpoint.idle.pop() as UpstreamConnection;
     this.#endpoints.beginRequest(connection);
+    connection.share = this.#queue.hold(waiter.client);
     waiter.onConnection(connection);
   }
 
   #open(endpoint: Endpoint, waiter: PoolWaiter): void {
+    const share = this.#queue.hold(waiter.client);
     const cancelOpening = this.#endpoints.open(endpoint, {
       onOpened: (opened) => {
         this.#opening.delete(waiter);
-        const connection = new UpstreamConnection(opened, this.#connectionOptions);
+        const connection = new UpstreamConnection(opened, share, this.#connectionOptions);
         this.#all.add(connection);
         waiter.onConnection(connection);
       },
       onFailed: (error, at) => {
         this.#opening.delete(waiter);
+        this.#queue.release(share);
         waiter.onNoConnection(error, at);
         this.#serveWaiting();
       },
     });
-    this.#opening.set(waiter, cancelOpening);
+    this.#opening.set(waiter, () => {
+      cancelOpening();
+      this.#queue.release(share);
+    });
     waiter.onOpening();
+  }
+
+  #endRequest(connection: UpstreamConnection, waiter: PoolWaiter): void {
+    const { share } = connection;
+    this.#endpoints.endRequest(connection);
+    share.reclaimable?.delete(waiter);
+    this.#queue.release(share);
   }
 
   /** Takes a connection out of the pool, and closes it if it is open. */
@@ -159,26 +199,39 @@ export class UpstreamConnections implements Connections {
   }
 
   #serveWaiting(): void {
-    for (const waiter of [...this.#waiting.keys()]) {
+    while (this.#queue.size > 0) {
       const endpoint = this.#endpoints.choose();
       if (endpoint === null || !this.#hasRoom()) return;
-      // Serving one waiter may have cancelled another.
-      if (this.#stopWaiting(waiter)) this.#assign(endpoint, waiter);
+      const waiter = this.#queue.take();
+      if (waiter !== undefined) this.#assign(endpoint, waiter);
     }
   }
 
   #wait(waiter: PoolWaiter): void {
-    const timer = setTimeout(this.#onWaitedTooLong, this.#options.connectTimeoutMs, waiter);
-    this.#waiting.set(waiter, timer);
+    const refused = this.#queue.add(waiter);
+    if (refused === waiter && !this.#queue.isAtShare(waiter.client)) {
+      waiter.onNoConnection(null);
+      return;
+    }
+    if (refused !== null) {
+      this.#options.onShareExceeded("queue", refused.client);
+      refused.onShareExceeded("queue");
+    }
+    if (refused !== waiter) this.#reclaim();
   }
 
-  readonly #onWaitedTooLong = (waiter: PoolWaiter): void => {
-    this.#waiting.delete(waiter);
-    waiter.onNoConnection(null);
+  /** Takes connections from clients over their share for those under their share that wait, now and while they wait. */
+  #reclaim(): void {
+    for (let i = 0; i < maxReclaimedAtOnce && this.#queue.isNextUnderShare; i += 1) {
+      const { size } = this.#queue;
+      // A connection that is given back is given to the next one at once.
+      if (!this.#shares.reclaim(minIdleMs) || this.#queue.size >= size) break;
+    }
+    if (this.#queue.size > 0) this.#reclaimTimer ??= setTimeout(this.#onReclaimTimer, reclaimEveryMs);
+  }
+
+  readonly #onReclaimTimer = (): void => {
+    this.#reclaimTimer = null;
+    this.#reclaim();
   };
-
-  #stopWaiting(waiter: PoolWaiter): boolean {
-    clearTimeout(this.#waiting.get(waiter));
-    return this.#waiting.delete(waiter);
-  }
 }

@@ -45,7 +45,7 @@ export async function openUpstream(
   const tls = options.tlsFiles === null ? null : new UpstreamTls(settings.tls, host, options.tlsFiles);
   const counted = counting(events);
   const endpoints = new Endpoints({ ...counted.events, tls, connectTimeoutMs, nowMs });
-  const connections = new UpstreamConnections({ ...settings, endpoints });
+  const connections = new UpstreamConnections({ ...settings, ...options, endpoints });
   const tunnels = new Tunnels({ ...options, endpoints, responseTimeoutMs });
   const names = new NameLookup({
     ...options.names,

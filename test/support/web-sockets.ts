@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type ClientOptions, type ServerOptions, WebSocket, WebSocketServer } from "ws";
+import type { Clock } from "../../src/core/clock.ts";
 import type { Cleanup } from "./cleanup.ts";
 import { within } from "./eventually.ts";
 import { type Overrides, startTestGateway, type TestGateway } from "./gateway.ts";
@@ -49,10 +50,15 @@ export async function stageWebSockets(
   onSocket: (socket: WebSocket) => void,
   overrides: Overrides = {},
   options: ServerOptions = {},
+  clock?: Clock,
 ): Promise<WebSocketStage> {
   const { port, requests, sockets } = await startWebSocketUpstream(cleanup, onSocket, options);
   const upstreamUrl = `http://127.0.0.1:${port}`;
-  const gateway = await startTestGateway({ upstreamUrl, overrides: { drain: { timeoutMs: 0 }, ...overrides } });
+  const gateway = await startTestGateway({
+    upstreamUrl,
+    overrides: { drain: { timeoutMs: 0 }, ...overrides },
+    ...(clock === undefined ? {} : { clock }),
+  });
   cleanup(() => gateway.close());
   return {
     gateway,

@@ -79,3 +79,35 @@ test("after its end nothing happens any more", () => {
   expect(exhaustedAfterMs).toEqual([]);
   expect(vi.getTimerCount()).toBe(0);
 });
+
+test("a transfer is idle for as long as its client is waited for, less a second for each 256 KiB", () => {
+  const { timeout } = timeoutOf(60_000);
+  expect(timeout.idleMs()).toBe(0);
+  timeout.begin();
+  vi.advanceTimersByTime(3_000);
+  expect(timeout.idleMs()).toBe(3_000);
+  timeout.moved(512 * 1024);
+  expect(timeout.idleMs()).toBe(1_000);
+  timeout.pause();
+  vi.advanceTimersByTime(5_000);
+  expect(timeout.idleMs(), "the client is not waited for").toBe(0);
+  timeout.begin();
+  expect(timeout.idleMs()).toBe(1_000);
+  timeout.end();
+  expect(timeout.idleMs()).toBe(0);
+});
+
+test.each([
+  ["at 256 KiB a second is never idle for half a second", 64 * 1024, false],
+  ["a little slower is, in the end", 62 * 1024, true],
+])("a transfer %s", (_, bytes, isIdle) => {
+  const { timeout } = timeoutOf(60_000);
+  timeout.begin();
+  let longestMs = 0;
+  for (let quarter = 0; quarter < 400; quarter += 1) {
+    vi.advanceTimersByTime(250);
+    longestMs = Math.max(longestMs, timeout.idleMs());
+    timeout.moved(bytes);
+  }
+  expect(longestMs >= 500).toBe(isIdle);
+});

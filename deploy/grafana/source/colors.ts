@@ -3,6 +3,7 @@
 // value without a colour does not compile, and a test checks the rules. Routes, instances and versions differ from one
 // deployment to the next and take Grafana's own palette.
 import type { AuthOutcome } from "../../../src/core/authenticator.ts";
+import type { SharedResource } from "../../../src/core/client-share.ts";
 import type { ConnectionShedReason } from "../../../src/core/connection-bounds.ts";
 import type { RefusalReason } from "../../../src/core/local-reply.ts";
 import type { Outcome } from "../../../src/core/policy.ts";
@@ -50,6 +51,7 @@ export const refusalColors: Colors<RefusalReason> = {
   unsupported_method: "#eeca9f",
   upstream_failed: "#e02f44",
   upstream_timeout: "#fe91cf",
+  client_share: "#ff37c3",
   overloaded,
   internal: "#b6325d",
 };
@@ -134,6 +136,9 @@ export const upstreamStateColors: Colors<UpstreamHealth["state"]> = {
 export const addressColors: Colors<"available" | "ejected"> = { available: success, ejected: unavailable };
 
 export const connectionColors: Colors<"active" | "idle" | "waiting"> = { active: "#a4c2dd", idle, waiting: "#b95115" };
+
+/** What a client had more than its share of. */
+export const shareColors: Colors<SharedResource> = { connections: "#960037", queue: "#96788c", tunnels: "#ffdc87" };
 
 export const tunnelColors: Colors<"opening" | "open"> = { opening: "#726e9c", open: "#7baafd" };
 

@@ -1,5 +1,12 @@
 // Details of the upstream: latency, errors, connections and addresses.
-import { addressColors, connectionColors, failedLookups, upstreamErrorColors, upstreamStateColors } from "./colors.ts";
+import {
+  addressColors,
+  connectionColors,
+  failedLookups,
+  shareColors,
+  upstreamErrorColors,
+  upstreamStateColors,
+} from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
 import { gateway, quantile, quantiles, requests, sumRate } from "./queries.ts";
 
@@ -88,7 +95,7 @@ export const upstream: readonly AnyPanelSpec[] = [
     description:
       "Requests per second that went to another address because the first could not be connected to, by reason. Clients do not notice. The log names the address.",
     unit: "reqps",
-    width: 12,
+    width: 8,
     noValue: "none",
     queries: [
       {
@@ -103,10 +110,25 @@ export const upstream: readonly AnyPanelSpec[] = [
     title: "Gateways by upstream state",
     description: "How many of the chosen gateways found the upstream up or down at their last attempt.",
     unit: "short",
-    width: 12,
+    width: 8,
     stacked: true,
     queries: [
       { expr: `sum by (state) (headgate_upstream_state{${gateway}})`, legend: "{{state}}", color: upstreamStateColors },
+    ],
+  },
+  {
+    kind: "chart",
+    title: "Clients over their share",
+    description:
+      "Per second: what was refused or ended because its client had more than its share and others waited. `connections`: requests that kept a connection to the upstream waiting for their client. `queue`: requests that waited for a connection. `tunnels`: tunnels that were closed, or not opened.",
+    unit: "cps",
+    width: 8,
+    queries: [
+      {
+        expr: sumRate("headgate_client_share_exceeded_total", gateway, "resource"),
+        legend: "{{resource}}",
+        color: shareColors,
+      },
     ],
   },
 ];

@@ -1,0 +1,185 @@
+// The queue for what clients share. What becomes free goes to the client that holds the fewest, in turn among equals, so
+// that one client with many requests delays only itself. Requests of one client are served in the order in which they
+// came. When the queue is full, the newest request of the client with the most waiting makes room for one of a client
+// with fewer. Each step takes O(log n) for n clients that wait.
+import type { ClientShare, ClientShares } from "./client-shares.ts";
+import { Heap } from "./heap.ts";
+
+export interface Waiter {
+  /** The key of the client that is charged. */
+  readonly client: string;
+}
+
+export interface FairQueueOptions<W> {
+  readonly maxWaiting: number;
+  /** The longest wait. */
+  readonly timeoutMs: number;
+  /** Called with one that has waited for so long, and waits no more. */
+  readonly onTimeout: (waiter: W) => void;
+}
+
+/** A request in the line of its client. */
+interface Place<W> {
+  readonly waiter: W;
+  readonly line: Line<W>;
+  readonly timer: NodeJS.Timeout;
+  before: Place<W> | null;
+  behind: Place<W> | null;
+}
+
+/** The waiting requests of one client. */
+interface Line<W> {
+  readonly share: ClientShare;
+  first: Place<W> | null;
+  last: Place<W> | null;
+  /** Of clients that hold equally many, the one with the lowest is next. */
+  turn: number;
+}
+
+export class FairQueue<W extends Waiter> {
+  readonly #options: FairQueueOptions<W>;
+  readonly #shares: ClientShares;
+  readonly #places = new Map<W, Place<W>>();
+  readonly #lines = new Map<ClientShare, Line<W>>();
+  readonly #next = new Heap<Line<W>>(isServedBefore);
+  readonly #longest = new Heap<Line<W>>(isLonger);
+  #turn = 0;
+
+  constructor(options: FairQueueOptions<W>, shares: ClientShares) {
+    this.#options = options;
+    this.#shares = shares;
+  }
+
+  get size(): number {
+    return this.#places.size;
+  }
+
+  /** Returns whom a full queue refuses: the one that was given, or one that waited. Null: nobody. */
+  add(waiter: W): W | null {
+    const refused = this.size < this.#options.maxWaiting ? null : this.#refusedFor(waiter);
+    if (refused === waiter) return waiter;
+    if (refused !== null) this.delete(refused);
+    this.#append(waiter);
+    return refused;
+  }
+
+  /** The client has its share of the queue, and others wait too. */
+  isAtShare(client: string): boolean {
+    return this.#lines.size > 1 && (this.#shares.find(client)?.waiting ?? 0) >= this.#shares.max;
+  }
+
+  /** The request that is served next is of a client that holds less than its share. */
+  get isNextUnderShare(): boolean {
+    const line = this.#next.first;
+    return line !== undefined && line.share.held < this.#shares.max;
+  }
+
+  /** Takes out the request that is served next. What it gets has to be counted by `hold`. */
+  take(): W | undefined {
+    const line = this.#next.first;
+    const waiter = line?.first?.waiter;
+    if (line === undefined || waiter === undefined) return undefined;
+    this.#turn += 1;
+    line.turn = this.#turn;
+    this.delete(waiter);
+    return waiter;
+  }
+
+  /** Takes out a request. Returns false if it does not wait. */
+  delete(waiter: W): boolean {
+    const place = this.#places.get(waiter);
+    if (place === undefined) return false;
+    clearTimeout(place.timer);
+    this.#places.delete(waiter);
+    const { line, before, behind } = place;
+    if (before === null) line.first = behind;
+    else before.behind = behind;
+    if (behind === null) line.last = before;
+    else behind.before = before;
+    line.share.waiting -= 1;
+    this.#lineChanged(line);
+    return true;
+  }
+
+  /** Returns all that wait, and waits for nothing any more. */
+  deleteAll(): W[] {
+    const waiters = [...this.#places.keys()];
+    for (const waiter of waiters) this.delete(waiter);
+    return waiters;
+  }
+
+  hold(client: string): ClientShare {
+    const share = this.#shares.hold(client);
+    if (share.waiting > 0) this.#heldChanged(share);
+    return share;
+  }
+
+  release(share: ClientShare): void {
+    this.#shares.release(share);
+    if (share.waiting > 0) this.#heldChanged(share);
+  }
+
+  /** The newest request of the longest line, if it stays at least as long as the line of this one becomes. */
+  #refusedFor(waiter: W): W {
+    const longest = this.#longest.first;
+    const waiting = this.#shares.find(waiter.client)?.waiting ?? 0;
+    const isFair = longest === undefined || longest.share.waiting < waiting + 2;
+    return isFair ? waiter : (longest.last?.waiter ?? waiter);
+  }
+
+  #append(waiter: W): void {
+    const share = this.#shares.of(waiter.client);
+    const line = this.#lines.get(share) ?? this.#newLine(share);
+    const timer = setTimeout(this.#onTimeout, this.#options.timeoutMs, waiter);
+    const place: Place<W> = { waiter, line, timer, before: line.last, behind: null };
+    if (line.last === null) line.first = place;
+    else line.last.behind = place;
+    line.last = place;
+    this.#places.set(waiter, place);
+    share.waiting += 1;
+    this.#lineChanged(line);
+  }
+
+  #newLine(share: ClientShare): Line<W> {
+    this.#turn += 1;
+    const line: Line<W> = { share, first: null, last: null, turn: this.#turn };
+    this.#lines.set(share, line);
+    return line;
+  }
+
+  #lineChanged(line: Line<W>): void {
+    const share = line.share;
+    if (share.waiting > 0) {
+      this.#longest.place(line);
+      this.#next.place(line);
+      return;
+    }
+    this.#longest.delete(line);
+    this.#next.delete(line);
+    this.#lines.delete(share);
+    this.#shares.forget(share);
+  }
+
+  #heldChanged(share: ClientShare): void {
+    const line = this.#lines.get(share);
+    if (line !== undefined) this.#next.place(line);
+  }
+
+  readonly #onTimeout = (waiter: W): void => {
+    this.delete(waiter);
+    this.#options.onTimeout(waiter);
+  };
+}
+
+function isServedBefore(a: AnyLine, b: AnyLine): boolean {
+  return a.share.held === b.share.held ? a.turn < b.turn : a.share.held < b.share.held;
+}
+
+function isLonger(a: AnyLine, b: AnyLine): boolean {
+  return a.share.waiting > b.share.waiting;
+}
+
+interface AnyLine {
+  readonly share: ClientShare;
+  readonly turn: number;
+}

@@ -1,0 +1,14 @@
+// Replies to a request that cannot be forwarded. The end of the client's body may be in the packet that is being read; if
+// it is read before the reply, the client's connection can stay open.
+import type { LocalReply } from "../core/local-reply.ts";
+import type { Exchange } from "../exchange/exchange.ts";
+
+export function replyAfterPacket(exchange: Exchange, reply: LocalReply): void {
+  if (exchange.hasBody) setImmediate(replyNow, exchange, reply);
+  else replyNow(exchange, reply);
+}
+
+function replyNow(exchange: Exchange, reply: LocalReply): void {
+  // In the meantime the request's body may have been found malformed, and answered as such.
+  if (!exchange.isEnded && exchange.problem === null) exchange.localReply(reply);
+}

@@ -1,0 +1,274 @@
+// What one client can take from the others: connections to the upstream, and the queue for them. The clients are those of
+// a trusted proxy, so each test has as many as it needs.
+import type { Socket } from "node:net";
+import { expect, test } from "vitest";
+import type { Clock } from "../../src/core/clock.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { FakeClock } from "../support/clock.ts";
+import { eventually } from "../support/eventually.ts";
+import type { Overrides, TestGateway } from "../support/gateway.ts";
+import { metric, upstreamConnections } from "../support/metrics.ts";
+import type { RawConnection } from "../support/raw-connection.ts";
+import { request, response, stageRaw } from "../support/stage.ts";
+
+const cleanup = useCleanup();
+const policies = [{ name: "per-ip", limit: 10_000, windowMs: 60_000, maxClients: 100 }] as const;
+const clientAddress = { trustedProxies: ["127.0.0.1"] };
+const of = (client: string): string => `X-Forwarded-For: ${client}\r\n`;
+const [a, b, c] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
+const bodyBytes = 1_000_000;
+/** More than is read before a request gets a connection. */
+const begun = "x".repeat(70_000);
+const target = (data: Buffer): string => /^\S+ (\S+)/.exec(data.toString("latin1"))?.[1] ?? "";
+
+function slowUpload(client: string, path = "/v2/upload"): string {
+  return request(path, { method: "POST", fields: `${of(client)}Content-Length: ${bodyBytes}\r\n`, body: begun });
+}
+
+async function stage(overrides: Overrides, respond: (socket: Socket, data: Buffer) => void, clock?: Clock) {
+  const staged = await stageRaw(cleanup, respond, { policies, clientAddress, ...overrides }, clock);
+  const { gateway, connect } = staged;
+  return {
+    ...staged,
+    /** Sends each on a connection of its own, and waits until it has a connection to the upstream. */
+    async sendAll(messages: readonly string[]): Promise<RawConnection[]> {
+      const clients: RawConnection[] = [];
+      for (const message of messages) {
+        const before = (await upstreamConnections(gateway)).active;
+        const client = connect();
+        client.write(message);
+        clients.push(client);
+        await eventually("it has a connection", async () => (await upstreamConnections(gateway)).active > before);
+      }
+      return clients;
+    },
+  };
+}
+
+const answersGets = (socket: Socket, data: Buffer): void => {
+  if (data.toString("latin1").startsWith("GET")) socket.write(response("ok"));
+};
+const exceeded = (gateway: TestGateway, resource: string): Promise<number> =>
+  metric(gateway, `headgate_client_share_exceeded_total{resource="${resource}"}`);
+const isWaiting = (gateway: TestGateway, count: number) =>
+  eventually(`${count} wait`, async () => (await upstreamConnections(gateway)).waiting === count);
+const errMsg = ({ body }: { body: string }): string => JSON.parse(body).errors[0].errMsg;
+
+test("a freed connection goes to the client that holds the fewest, and a full queue makes room for it", async () => {
+  const held: (() => void)[] = [];
+  const order: string[] = [];
+  const { connect, gateway, sendAll } = await stage({ upstream: { maxConnections: 4 } }, (socket, data) => {
+    order.push(target(data));
+    held.push(() => void socket.write(response("ok")));
+  });
+  const greedy = await sendAll([1, 2, 3, 4].map((i) => request(`/v2/a${i}`, { fields: of(a) })));
+  for (let i = 5; i <= 8; i += 1) {
+    const client = connect();
+    greedy.push(client);
+    client.write(request(`/v2/a${i}`, { fields: of(a) }));
+    await isWaiting(gateway, i - 4);
+  }
+  const other = connect();
+  other.write(request("/v2/b1", { fields: of(b) }));
+  const refused = await greedy[7]?.read();
+  expect(refused?.status, "the newest of the client with the most").toBe(503);
+  expect(errMsg(refused as { body: string })).toBe("More than a fair share of the waiting requests are this client's.");
+  expect(await exceeded(gateway, "queue")).toBe(1);
+  expect(gateway.logLines).toContainEqual(
+    expect.objectContaining({ msg: "client over its share", resource: "queue", client: a }),
+  );
+  const another = connect();
+  another.write(request("/v2/a9", { fields: of(a) }));
+  const full = await another.read();
+  expect([full.status, errMsg(full)], "has the share of the queue itself").toEqual([
+    503,
+    "More than a fair share of the waiting requests are this client's.",
+  ]);
+  while (order.length < 8) {
+    await eventually("one is held", () => held.length > 0);
+    const before = order.length;
+    held.shift()?.();
+    await eventually("the next one is at the upstream", () => order.length > before);
+  }
+  expect(order.slice(4)).toEqual(["/v2/b1", "/v2/a5", "/v2/a6", "/v2/a7"]);
+  for (const answer of held) answer();
+  expect((await other.read()).status).toBe(200);
+  for (const client of greedy.slice(0, 7)) expect((await client.read()).status).toBe(200);
+});
+
+test("a queue that one client alone has filled refuses it as overloaded, and no share is exceeded", async () => {
+  const { connect, gateway, sendAll } = await stage({ upstream: { maxConnections: 1 } }, () => {});
+  await sendAll([request("/v2/1", { fields: of(a) })]);
+  connect().write(request("/v2/2", { fields: of(a) }));
+  await isWaiting(gateway, 1);
+  const third = connect();
+  third.write(request("/v2/3", { fields: of(a) }));
+  const answer = await third.read();
+  expect([answer.status, errMsg(answer)]).toEqual([503, "The service is overloaded, please try again later."]);
+  expect(await exceeded(gateway, "queue")).toBe(0);
+});
+
+test("of a client over its share the upload that is idle longest gives its connection up, after half a second", async () => {
+  const clock = new FakeClock();
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: 30_000 } };
+  const { connect, gateway, sendAll, upstream } = await stage(overrides, answersGets, clock);
+  const [first, ...others] = await sendAll([1, 2, 3, 4].map((i) => slowUpload(a, `/v2/${i}`)));
+  clock.advance(300);
+  // A quarter of a second is given back to each of the others.
+  for (const client of others) {
+    const before = upstream.bytes().length;
+    client.write("x".repeat(64 * 1024));
+    await eventually("it has arrived", () => upstream.bytes().length >= before + 64 * 1024);
+  }
+  const waiting = connect();
+  waiting.write(request("/v2/b", { fields: of(b) }));
+  await isWaiting(gateway, 1);
+  clock.advance(199);
+  // Longer than it takes to look again.
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(first?.receivedBytes).toBe(0);
+  clock.advance(1);
+  expect((await waiting.read()).status).toBe(200);
+  const answer = (await first?.read()) as { status: number; body: string };
+  expect([answer.status, errMsg(answer)]).toEqual([
+    503,
+    "This client was slow, and held more than its share of the connections to the upstream.",
+  ]);
+  expect(await exceeded(gateway, "connections")).toBe(1);
+  expect(others.map(({ receivedBytes, ending }) => [receivedBytes, ending])).toEqual(others.map(() => [0, null]));
+  const refused = gateway.logLines.find(({ problem }) => problem === "client_share");
+  expect(refused).toMatchObject({ status: 503, client: a });
+});
+
+test("a client that has its share, and no more, keeps it while others wait in vain", async () => {
+  const clock = new FakeClock();
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: 400 }, maxClientSharePercent: 50 };
+  const { connect, gateway, sendAll } = await stage(overrides, answersGets, clock);
+  const uploads = await sendAll([a, a, c, c].map((client) => slowUpload(client)));
+  clock.advance(10_000);
+  const waiting = connect();
+  waiting.write(request("/v2/b", { fields: of(b) }));
+  const answer = await waiting.read();
+  expect([answer.status, errMsg(answer)]).toEqual([503, "The service is overloaded, please try again later."]);
+  expect(uploads.map(({ receivedBytes }) => receivedBytes)).toEqual([0, 0, 0, 0]);
+  expect(await exceeded(gateway, "connections")).toBe(0);
+});
+
+test("a client loses what exceeds its share, and no more", async () => {
+  const clock = new FakeClock();
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: 600 }, maxClientSharePercent: 50 };
+  const { connect, gateway, sendAll } = await stage(overrides, () => {}, clock);
+  const uploads = await sendAll([a, a, a, a].map((client) => slowUpload(client)));
+  clock.advance(10_000);
+  // None of these is answered, so each needs a connection of its own.
+  const others = [b, b, b].map((client) => {
+    const waiting = connect();
+    waiting.write(request("/v2/b", { fields: of(client) }));
+    return waiting;
+  });
+  const answer = await Promise.race(others.map((other) => other.read()));
+  expect(answer.status).toBe(503);
+  expect(await exceeded(gateway, "connections")).toBe(2);
+  expect(uploads.filter(({ receivedBytes }) => receivedBytes > 0)).toHaveLength(2);
+});
+
+test("a client alone may hold everything", async () => {
+  const clock = new FakeClock();
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: 400 } };
+  const { connect, gateway, sendAll } = await stage(overrides, answersGets, clock);
+  const uploads = await sendAll([a, a, a, a].map((client) => slowUpload(client)));
+  clock.advance(10_000);
+  const waiting = connect();
+  waiting.write(request("/v2/a", { fields: of(a) }));
+  expect((await waiting.read()).status).toBe(503);
+  for (const upload of uploads) upload.write("x".repeat(bodyBytes - begun.length));
+  expect(uploads.map(({ receivedBytes }) => receivedBytes)).toEqual([0, 0, 0, 0]);
+  expect(await exceeded(gateway, "connections")).toBe(0);
+});
+
+test("the clients of a proxy that is not trusted are one client", async () => {
+  const clock = new FakeClock();
+  const overrides = {
+    upstream: { maxConnections: 4, connectTimeoutMs: 400 },
+    clientAddress: { trustedProxies: [] },
+  };
+  const { connect, gateway, sendAll } = await stage(overrides, answersGets, clock);
+  await sendAll([a, a, a, a].map((client) => slowUpload(client)));
+  clock.advance(10_000);
+  const waiting = connect();
+  waiting.write(request("/v2/b", { fields: of(b) }));
+  expect((await waiting.read()).status).toBe(503);
+  expect(await exceeded(gateway, "connections")).toBe(0);
+});
+
+test("a request that waits for the upstream is never given up for others", async () => {
+  const clock = new FakeClock();
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: 400 } };
+  const held: Socket[] = [];
+  const { connect, gateway, sendAll } = await stage(overrides, (socket) => void held.push(socket), clock);
+  const whole = { method: "POST", fields: `${of(a)}Content-Length: ${begun.length}\r\n`, body: begun };
+  const requests = [request("/v2/1", { fields: of(a) }), request("/v2/2", whole)];
+  const greedy = await sendAll([...requests, ...requests]);
+  clock.advance(10_000);
+  const waiting = connect();
+  waiting.write(request("/v2/b", { fields: of(b) }));
+  expect((await waiting.read()).status).toBe(503);
+  for (const socket of new Set(held)) socket.write(response("ok"));
+  for (const client of greedy) expect((await client.read()).status).toBe(200);
+  expect(await exceeded(gateway, "connections")).toBe(0);
+});
+
+test("a response that its client does not read gives its connection up, and breaks off", async () => {
+  const clock = new FakeClock();
+  const overrides = { upstream: { maxConnections: 2, connectTimeoutMs: 30_000 } };
+  const large = 30_000_000;
+  const { connect, gateway, sendAll } = await stage(
+    overrides,
+    (socket, data) => {
+      if (target(data) === "/v2/b") socket.write(response("ok"));
+      else socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${large}\r\n\r\n${"r".repeat(large)}`);
+    },
+    clock,
+  );
+  const readers = await sendAll([1, 2].map((i) => request(`/v2/${i}`, { fields: of(a) })));
+  for (const reader of readers) {
+    await reader.readHead();
+    reader.socket.pause();
+  }
+  const waiting = connect();
+  waiting.write(request("/v2/b", { fields: of(b) }));
+  await isWaiting(gateway, 1);
+  // The kernel's buffers take some of it first; what is behind them is held back.
+  await eventually("one gives up", async () => {
+    clock.advance(1_000);
+    return (await exceeded(gateway, "connections")) === 1;
+  });
+  expect((await waiting.read()).status).toBe(200);
+  for (const reader of readers) reader.socket.resume();
+  await Promise.race(readers.map(({ closed }) => closed));
+  const received = readers.map(({ receivedBytes }) => receivedBytes);
+  expect(Math.min(...received)).toBeLessThan(large);
+});
+
+test("beside one that holds every connection by trickling bodies, all other clients get their answers", async () => {
+  const total = 24;
+  const overrides = { upstream: { maxConnections: total } };
+  const { connect, gateway, sendAll } = await stage(overrides, answersGets);
+  const uploads = await sendAll(Array.from({ length: total }, () => slowUpload(a)));
+  // 17 KiB a second: more than the minimum rate of a body.
+  const trickle = setInterval(() => {
+    for (const { socket } of uploads) if (socket.writable) socket.write("x".repeat(1_740));
+  }, 100);
+  cleanup(() => clearInterval(trickle));
+  for (let round = 0; round < 3; round += 1) {
+    const others = Array.from({ length: total }, (_, i) => {
+      const other = connect();
+      other.write(request("/v2/other", { fields: of(`192.0.2.${i + 2}`) }));
+      return other;
+    });
+    for (const other of others) expect((await other.read()).status).toBe(200);
+  }
+  const kept = uploads.filter(({ receivedBytes }) => receivedBytes === 0);
+  expect(kept.length, "keeps its share").toBeGreaterThanOrEqual(total / 4);
+  expect(await exceeded(gateway, "connections")).toBe(total - kept.length);
+});
