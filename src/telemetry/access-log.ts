@@ -4,7 +4,7 @@
 import { type Logger, symbols } from "pino";
 import type { Clock } from "../core/clock.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
-import { isSuspicious, loggedPath, redactLine } from "./redaction.ts";
+import { isSuspicious, loggedMethod, loggedPath, redactLine } from "./redaction.ts";
 import { Sampler } from "./sampler.ts";
 
 export interface AccessLog {
@@ -59,7 +59,7 @@ function lineOf(exchange: ExchangeRecord, path: string, level: "info" | "warn", 
   const upstreamMs = dispatchedMs === null || answeredMs === null ? null : roundToMicros(answeredMs - dispatchedMs);
   return (
     `{"level":"${level}","time":${wallMs},"source":"${exchange.source}","id":${quoted(exchange.id)},` +
-    `"traceId":${quoted(exchange.traceId)},"method":${quoted(exchange.method)},` +
+    `"traceId":${quoted(exchange.traceId)},"method":${quoted(loggedMethod(exchange.method))},` +
     `"route":${quoted(exchange.route)},"path":${quoted(path)},"status":${exchange.status},` +
     `"durationMs":${roundToMicros(endedMs - startedMs)},"upstreamMs":${upstreamMs},` +
     `"client":${quoted(exchange.client)},"decision":"${decision.outcome}","remaining":${decision.remaining},` +

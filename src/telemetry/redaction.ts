@@ -33,6 +33,14 @@ export function loggedPath(target: string): string {
   return bare.length > maxPathLength ? `${bare.slice(0, maxPathLength)}...` : bare;
 }
 
+/** The longest registered method has 17 characters, but over HTTP/2 and in checks a method can be as long as a head. */
+const maxMethodLength = 32;
+
+/** Returns the method as it is logged. */
+export function loggedMethod(method: string): string {
+  return method.length > maxMethodLength ? `${method.slice(0, maxMethodLength)}...` : method;
+}
+
 /** Nearly all targets match, and are logged as they are. */
 const plain = /^\/[\w\-./~]*$/;
 

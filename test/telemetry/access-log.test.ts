@@ -60,6 +60,12 @@ test("whatever stands in its texts, a line is one line of JSON", () => {
   for (const line of written) expect(line.indexOf("\n")).toBe(line.length - 1);
 });
 
+test("a method that is longer than any real one is cut", () => {
+  const { access, lines } = setUp();
+  for (const length of [17, 32, 33, 16_000]) access.record(exchangeOf({ method: "M".repeat(length) }), "/v2/me");
+  expect(lines().map((line) => `${Reflect.get(line, "method")}`.length)).toEqual([17, 32, 35, 35]);
+});
+
 test("a request the upstream never answered has no upstream time, and a 5xx is a warning", () => {
   const { access, lines } = setUp();
   access.record(exchangeOf({ status: 502, problem: "upstream_failed", answeredMs: null, complete: false }), "/v2/me");
