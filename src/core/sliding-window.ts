@@ -3,10 +3,13 @@
 // younger than the window, and has expired at the age of exactly the window.
 import type { Decision, Outcome, Policy } from "./policy.ts";
 
+/** Larger rings are typed arrays, which are made and copied several times faster; for small ones they need more memory. */
+const maxPlainLength = 4096;
+
 export class SlidingWindow {
   readonly policy: Policy;
   // Most clients send few requests, so the ring starts with one place and doubles up to the limit.
-  #admittedAtMs: number[] = [];
+  #admittedAtMs: number[] | Float64Array = [];
   #oldest = 0;
   #counted = 0;
 
@@ -42,11 +45,27 @@ export class SlidingWindow {
   }
 
   #forgetUntil(nowMs: number): void {
-    // Uses #resetMs, so that the instant that clients are told is exactly the instant of the expiry.
-    while (this.#counted > 0 && this.#resetMs() <= nowMs) {
-      this.#oldest = (this.#oldest + 1) % this.#admittedAtMs.length;
-      this.#counted -= 1;
+    if (this.#counted === 0 || !this.#isExpired(0, nowMs)) return;
+    // A search, because a million admissions may expire at one instant; in growing steps, because usually one does.
+    let expired = 0;
+    let kept = 1;
+    while (kept < this.#counted && this.#isExpired(kept, nowMs)) {
+      expired = kept;
+      kept *= 2;
     }
+    kept = Math.min(kept, this.#counted);
+    while (expired + 1 < kept) {
+      const middle = (expired + kept) >>> 1;
+      if (this.#isExpired(middle, nowMs)) expired = middle;
+      else kept = middle;
+    }
+    this.#oldest = (this.#oldest + kept) % this.#admittedAtMs.length;
+    this.#counted -= kept;
+  }
+
+  /** `index`: 0 for the oldest admission that counts. The same sum as in #resetMs, which clients are told. */
+  #isExpired(index: number, nowMs: number): boolean {
+    return this.#at((this.#oldest + index) % this.#admittedAtMs.length) + this.policy.windowMs <= nowMs;
   }
 
   #record(nowMs: number): void {
@@ -57,7 +76,8 @@ export class SlidingWindow {
 
   #grow(): void {
     const { length } = this.#admittedAtMs;
-    const grown = new Array<number>(Math.min(this.policy.limit, Math.max(1, length * 2))).fill(0);
+    const size = Math.min(this.policy.limit, Math.max(1, length * 2));
+    const grown = size > maxPlainLength ? new Float64Array(size) : new Array<number>(size).fill(0);
     for (let i = 0; i < this.#counted; i += 1) grown[i] = this.#at((this.#oldest + i) % length);
     this.#admittedAtMs = grown;
     this.#oldest = 0;

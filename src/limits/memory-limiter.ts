@@ -1,18 +1,28 @@
 // Exact sliding windows in the memory of this process, for at most `maxClients` clients. When the table is full, it
 // evicts expired windows first, then the client that has been idle longest, and only if all are exhausted the one that
-// is released next: a flood of new addresses does not restore the quota of an exhausted client.
+// is released next: a flood of new addresses does not restore the quota of an exhausted client. No call does more work
+// than a few clients take, however many are released or expire at once.
 import { LRUCache } from "lru-cache";
 import type { Limiter, LimiterStats } from "../core/limiter.ts";
 import type { Decision, Policy } from "../core/policy.ts";
 import { fullQuota, SlidingWindow } from "../core/sliding-window.ts";
 import { type TimedWindow, TimedWindows } from "./timed-windows.ts";
 
+/**
+ * Clients that a call moves out of `#exhausted` at most. It adds one at most, so the rest is moved by the calls that
+ * follow; until then each of them is treated as released.
+ */
+const releasesPerCall = 8;
+
+/** Is never deleted from `#open`, because deleting the last entry of an LRUCache clears arrays of its maximum size. */
+const keeper = Symbol("keeper");
+
 export class MemoryLimiter implements Limiter {
   readonly policy: Policy;
   // Clients with quota left. Only an admission changes the order, so the least recently used entry is the first to
   // expire.
-  readonly #open: LRUCache<string, SlidingWindow>;
-  // Clients without quota, by the instant of their release. Only time removes them.
+  readonly #open: LRUCache<string | typeof keeper, SlidingWindow>;
+  // Clients without quota, by the instant of their release, and some that have been released since.
   readonly #exhausted = new TimedWindows();
   // Clients that have quota again and have not used it, by the instant of their expiry. The LRU order of `#open` would
   // keep them longer than clients whose requests still count.
@@ -22,13 +32,14 @@ export class MemoryLimiter implements Limiter {
 
   constructor(policy: Policy) {
     this.policy = policy;
-    this.#open = new LRUCache({ max: policy.maxClients });
+    this.#open = new LRUCache({ max: policy.maxClients + 1 });
+    this.#open.set(keeper, new SlidingWindow(policy));
   }
 
   acquire(client: string, nowMs: number): Decision {
-    this.#releaseUntil(nowMs);
+    this.#releaseSome(nowMs);
     const exhausted = this.#exhausted.get(client);
-    if (exhausted !== undefined) return exhausted.take(nowMs);
+    if (exhausted !== undefined && isExhausted(exhausted, nowMs)) return exhausted.take(nowMs);
     const window = this.#open.get(client) ?? this.#reopen(client) ?? this.#remember(client, nowMs);
     const decision = window.take(nowMs);
     if (decision.remaining === 0) this.#moveToExhausted(client, window);
@@ -36,7 +47,7 @@ export class MemoryLimiter implements Limiter {
   }
 
   peek(client: string, nowMs: number): Decision {
-    this.#releaseUntil(nowMs);
+    this.#releaseSome(nowMs);
     const window = this.#exhausted.get(client) ?? this.#released.get(client) ?? this.#open.peek(client);
     return window?.peek(nowMs) ?? fullQuota(this.policy, nowMs);
   }
@@ -51,13 +62,13 @@ export class MemoryLimiter implements Limiter {
   }
 
   get #clients(): number {
-    return this.#open.size + this.#released.size + this.#exhausted.size;
+    return this.#open.size - 1 + this.#released.size + this.#exhausted.size;
   }
 
   #reopen(client: string): SlidingWindow | undefined {
-    const window = this.#released.get(client);
+    const window = this.#released.get(client) ?? this.#exhausted.get(client);
     if (window === undefined) return undefined;
-    this.#released.delete(client);
+    this.#released.delete(client) || this.#exhausted.delete(client);
     this.#open.set(client, window);
     return window;
   }
@@ -65,7 +76,7 @@ export class MemoryLimiter implements Limiter {
   #remember(client: string, nowMs: number): SlidingWindow {
     // Forgets up to two for each new one, so that the table shrinks after a burst of clients without a timer.
     if (this.#evictExpired(nowMs)) this.#evictExpired(nowMs);
-    if (this.#clients >= this.policy.maxClients) this.#evictLive();
+    if (this.#clients >= this.policy.maxClients) this.#evictLive(nowMs);
     const window = new SlidingWindow(this.policy);
     this.#open.set(client, window);
     return window;
@@ -73,15 +84,15 @@ export class MemoryLimiter implements Limiter {
 
   /** False if no window has expired. */
   #evictExpired(nowMs: number): boolean {
-    const first = this.#firstToExpire();
+    const first = this.#firstToExpire(nowMs);
     if (first === undefined || first.atMs > nowMs) return false;
     this.#evict(first.client);
     this.#evictedExpired += 1;
     return true;
   }
 
-  #evictLive(): void {
-    const next = this.#firstToExpire() ?? this.#exhausted.first();
+  #evictLive(nowMs: number): void {
+    const next = this.#firstToExpire(nowMs) ?? this.#exhausted.first();
     if (next === undefined) return;
     this.#evict(next.client);
     this.#evictedLive += 1;
@@ -91,14 +102,20 @@ export class MemoryLimiter implements Limiter {
     this.#open.delete(client) || this.#released.delete(client) || this.#exhausted.delete(client);
   }
 
-  /** The client with quota left that expires first. */
-  #firstToExpire(): TimedWindow | undefined {
-    const released = this.#released.first();
-    const client = this.#open.rkeys().next().value;
-    const window = client === undefined ? undefined : this.#open.peek(client);
-    if (client === undefined || window === undefined) return released;
-    const atMs = window.expiresAtMs();
-    return released !== undefined && released.atMs < atMs ? released : { client, window, atMs };
+  /** The client with quota left that expires first. Of those that still have to be moved, only one is considered. */
+  #firstToExpire(nowMs: number): TimedWindow | undefined {
+    const waiting = this.#exhausted.first();
+    const isReleased = waiting !== undefined && waiting.atMs <= nowMs;
+    const released = isReleased ? { ...waiting, atMs: waiting.window.expiresAtMs() } : undefined;
+    return earlier(earlier(this.#leastRecent(), this.#released.first()), released);
+  }
+
+  #leastRecent(): TimedWindow | undefined {
+    for (const client of this.#open.rkeys()) {
+      const window = client === keeper ? undefined : this.#open.peek(client);
+      if (client !== keeper && window !== undefined) return { client, window, atMs: window.expiresAtMs() };
+    }
+    return undefined;
   }
 
   #moveToExhausted(client: string, window: SlidingWindow): void {
@@ -108,12 +125,23 @@ export class MemoryLimiter implements Limiter {
     this.#exhausted.add({ client, window, atMs });
   }
 
-  /** Moves clients that have quota again, so that `#exhausted` holds exactly the exhausted ones. */
-  #releaseUntil(nowMs: number): void {
-    for (let next = this.#exhausted.first(); next !== undefined && next.atMs <= nowMs; next = this.#exhausted.first()) {
+  /** Moves clients that have quota again. */
+  #releaseSome(nowMs: number): void {
+    for (let i = 0; i < releasesPerCall; i += 1) {
+      const next = this.#exhausted.first();
+      if (next === undefined || next.atMs > nowMs) return;
       const { client, window } = next;
       this.#exhausted.delete(client);
       this.#released.add({ client, window, atMs: window.expiresAtMs() });
     }
   }
+}
+
+function isExhausted(window: SlidingWindow, nowMs: number): boolean {
+  const untilMs = window.exhaustedUntilMs();
+  return untilMs !== undefined && untilMs > nowMs;
+}
+
+function earlier(a: TimedWindow | undefined, b: TimedWindow | undefined): TimedWindow | undefined {
+  return a === undefined || (b !== undefined && b.atMs < a.atMs) ? b : a;
 }
