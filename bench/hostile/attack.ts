@@ -61,6 +61,8 @@ export interface Line {
 
 export interface SenderLike {
   readonly isOver: boolean;
+  /** The part of its connections and of its bytes a second that the attack has; 1 if it runs alone. */
+  readonly share: number;
   readonly counters: Counters;
   readonly name: string;
   readonly ports: Ports;

@@ -5,7 +5,7 @@
 //   npm run bench:hostile                                        all attacks, about ten minutes
 //   npm run bench:hostile -- --only chunks-1-byte,http2          attacks by name, or all of a carrier
 //   npm run bench:hostile -- --against ../before --only http2    the same attacks against another checkout, too
-//   npm run bench:hostile -- --all-at-once --seconds 120         all attacks of a listener at the same time
+//   npm run bench:hostile -- --all-at-once --seconds 120         all attacks at the same time
 //   npm run bench:hostile -- --write                             writes the tables into docs/hostile-costs.md
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,6 +13,8 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Authority } from "../../test/support/certificates.ts";
 import { installed } from "../processes.ts";
+import { allAtOnce } from "./all-at-once.ts";
+import type { Attack } from "./attack.ts";
 import { attacks } from "./attacks.ts";
 import { type Child, startChild } from "./children.ts";
 import type { GatewayPlace } from "./gateway-process.ts";
@@ -47,14 +49,32 @@ type Costs = Omit<Figures, "turn">;
 /** Measures one attack after the other; the memory of one is still watched while the next runs. */
 async function measureCosts(bench: Bench, place: GatewayPlace): Promise<Costs[]> {
   const ordinary = new OrdinaryCosts(bench, place);
-  const measured: Promise<Costs>[] = [];
+  const measured: Promise<Costs | null>[] = [];
   for (const attack of chosen) {
-    const { figures, memory } = await measure(bench, place, attack, await ordinary.of(attack.carrier));
-    const { cpuMs, ratio, beside } = figures;
+    const costs = ordinary.of(attack.carrier).then((known) => measure(bench, place, attack, known));
+    const one = await orNull(attack, costs);
+    if (one === null) continue;
+    const { cpuMs, ratio, beside } = one.figures;
     say(`${attack.name}: ${cpuMs.toFixed(0)} ms, × ${ratio.toFixed(1)}, p99 ${quantile(beside, 0.99).toFixed(1)} ms`);
-    measured.push(memory.then((settled) => ({ ...figures, memory: settled })));
+    measured.push(
+      orNull(
+        attack,
+        one.memory.then((settled) => ({ ...one.figures, memory: settled })),
+      ),
+    );
   }
-  return Promise.all(measured);
+  return (await Promise.all(measured)).filter((one) => one !== null);
+}
+
+/** A run is not lost because one attack fails, or ends the gateway. */
+async function orNull<Value>({ name }: Attack, value: Promise<Value>): Promise<Value | null> {
+  try {
+    return await value;
+  } catch (error) {
+    say(`${name} could not be measured: ${error instanceof Error ? error.message : error}`);
+    process.exitCode = 1;
+    return null;
+  }
 }
 
 async function measureTurns(bench: Bench, place: GatewayPlace): Promise<Map<string, Turn>> {
@@ -62,7 +82,8 @@ async function measureTurns(bench: Bench, place: GatewayPlace): Promise<Map<stri
   const left = [...chosen];
   const worker = async (): Promise<void> => {
     for (let attack = left.shift(); attack !== undefined; attack = left.shift()) {
-      turns.set(attack.name, await longestTurn(bench, place, attack));
+      const turn = await orNull(attack, longestTurn(bench, place, attack));
+      if (turn !== null) turns.set(attack.name, turn);
     }
   };
   await Promise.all([worker(), worker(), worker()]);
@@ -73,6 +94,15 @@ async function measureAll(bench: Bench, place: GatewayPlace): Promise<Figures[]>
   const costs = await measureCosts(bench, place);
   const turns = await measureTurns({ ...bench, nice: 0 }, place);
   return costs.map((one) => ({ ...one, turn: turns.get(one.attack.name) ?? { ms: Number.NaN, step: "" } }));
+}
+
+const command = `npm run bench:hostile -- ${process.argv.slice(2).join(" ")}`.trim();
+
+/** Returns Markdown. */
+async function oneByOne(bench: Bench, place: Omit<GatewayPlace, "checkout">): Promise<string> {
+  const figures = await measureAll(bench, { ...place, checkout: repository });
+  const before = values.against === undefined ? [] : await measureAll(bench, { ...place, checkout: values.against });
+  return tables({ command, seconds, figures, before });
 }
 
 async function main(): Promise<void> {
@@ -91,12 +121,11 @@ async function main(): Promise<void> {
     const { port: upstreamPort } = await upstream.ask<UpstreamReply>({ kind: "read" } satisfies UpstreamOrder);
     const bench: Bench = { others, upstream, seconds, core: cores.load, nice: 10 };
     const place = { folder, upstreamPort, certificate, core: cores.gateway };
-    const figures = await measureAll(bench, { ...place, checkout: repository });
-    const before = values.against === undefined ? [] : await measureAll(bench, { ...place, checkout: values.against });
-    const command = `npm run bench:hostile -- ${process.argv.slice(2).join(" ")}`.trim();
-    const text = tables({ command, seconds, figures, before });
+    const text = values["all-at-once"]
+      ? await allAtOnce(bench, { ...place, checkout: values.against ?? repository }, chosen, command)
+      : await oneByOne(bench, place);
     process.stdout.write(text);
-    if (values.write) writePage(text);
+    if (values.write) writePage(text, values["all-at-once"] ? "all-at-once" : "one-by-one");
   } finally {
     for (const cleanup of cleanups.reverse()) await cleanup();
   }

@@ -1,7 +1,7 @@
 // Measures one attack: what it costs the gateway in CPU and memory, and another client in time. The longest turn is
 // measured in a run of its own, because watching the turns costs CPU itself.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Attack, Counters, Ports } from "./attack.ts";
+import type { Attack, Counters } from "./attack.ts";
 import { attackNamed } from "./attacks.ts";
 import {
   forgetPeak,
@@ -13,7 +13,8 @@ import {
   threadsCpuUs,
 } from "./gateway-process.ts";
 import { costOf, type Ordinary } from "./ordinary.ts";
-import type { OthersOrder, OthersReply } from "./others-process.ts";
+import { endOthers, othersOrder, readOthers } from "./others.ts";
+import type { OthersReply } from "./others-process.ts";
 import { type Bench, run } from "./run.ts";
 import type { TurnFigures } from "./turn-watch.ts";
 
@@ -58,20 +59,20 @@ export async function measure(
   const gateway = await startGateway(place, attack);
   const { pid } = gateway.child;
   try {
-    await bench.others.ask(othersOrder(gateway.ports, attack, warmPerSecond));
+    await bench.others.ask(othersOrder(gateway.ports, attack.carrier, warmPerSecond));
     await sleep(warmSeconds * 1000);
-    await bench.others.ask(othersOrder(gateway.ports, attack));
+    await bench.others.ask(othersOrder(gateway.ports, attack.carrier));
     await sleep(100);
-    await bench.others.ask(read);
+    await bench.others.ask(readOthers);
     const before = threadsCpuUs(pid);
     await sleep(aloneSeconds * 1000);
     const aloneUs = threadsCpuUs(pid) - before;
-    const alone = await bench.others.ask<OthersReply>(read);
+    const alone = await bench.others.ask<OthersReply>(readOthers);
     const restBytes = memoryOf(pid).nowBytes;
     forgetPeak(pid);
     const attackedFrom = threadsCpuUs(pid);
     const counters = await run(bench, gateway, attack);
-    const beside = await bench.others.ask<OthersReply>({ kind: "end" } satisfies OthersOrder);
+    const beside = await bench.others.ask<OthersReply>(endOthers);
     const totalUs = threadsCpuUs(pid) - attackedFrom;
     const { peakBytes } = memoryOf(pid);
     const othersUs = (aloneUs / Math.max(1, alone.answered)) * beside.answered;
@@ -84,22 +85,6 @@ export async function measure(
     await gateway.child.stop();
     throw error;
   }
-}
-
-const read: OthersOrder = { kind: "read" };
-
-function othersOrder(ports: Ports, { carrier }: Attack, perSecond = 200): OthersOrder {
-  const isAdmin = carrier === "admin";
-  return {
-    kind: "begin",
-    port: isAdmin ? ports.admin : ports.traffic,
-    perSecond: isAdmin ? perSecond / 10 : perSecond,
-    addresses: 32,
-    isTls: isTls(carrier),
-    isProxied: carrier === "proxy",
-    isFresh: isAdmin,
-    path: isAdmin ? "/livez" : "/v1/ok",
-  };
 }
 
 /** Several of them may be measured at once: a turn is measured in CPU time. */

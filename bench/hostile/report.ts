@@ -11,7 +11,7 @@ export interface Outcome {
   readonly command: string;
   readonly seconds: number;
   readonly figures: readonly Figures[];
-  /** Of another checkout, in the same order. */
+  /** Of another checkout. */
   readonly before: readonly Figures[];
 }
 
@@ -34,9 +34,9 @@ export function tables(outcome: Outcome): string {
   const { seconds, figures, before } = outcome;
   const carriers = Object.keys(titles).filter((carrier) => figures.some(({ attack }) => attack.carrier === carrier));
   const sections = carriers.map((carrier) => {
-    const rows = figures.flatMap((one, i) => {
+    const rows = figures.flatMap((one) => {
       if (one.attack.carrier !== carrier) return [];
-      const other = before[i];
+      const other = before.find(({ attack }) => attack.name === one.attack.name);
       return [...(other === undefined ? [] : [row(other, before, seconds, "before: ")]), row(one, figures, seconds)];
     });
     return [`### ${titles[carrier as Carrier]}`, "", head, ...rows, ""].join("\n");
@@ -48,7 +48,13 @@ function machine({ command, seconds, figures, before }: Outcome): string {
   const failing = (all: readonly Figures[]): number =>
     all.filter((one) => broken(one, aloneOf(one, all), seconds).length > 0).length;
   const compared = before.length === 0 ? "" : `, ${failing(before)} before`;
-  return `\`${command}\`, ${seconds} s for each attack, on ${cpus().length} × ${cpus()[0]?.model.trim() ?? "unknown"}, Linux ${release()}, Node ${process.versions.node}. ${failing(figures)} of ${figures.length} attacks miss a goal${compared}.`;
+  const missed = `${failing(figures)} of ${figures.length} attacks miss a goal${compared}.`;
+  return `\`${command}\`, ${seconds} s for each attack, ${machineText()}. ${missed}`;
+}
+
+export function machineText(): string {
+  const model = cpus()[0]?.model.trim() ?? "unknown";
+  return `on ${cpus().length} × ${model}, Linux ${release()}, Node ${process.versions.node}`;
 }
 
 /** Other clients without an attack: all runs in which they used the same port in the same way. */
@@ -100,11 +106,11 @@ function steps(figures: readonly Figures[]): string[] {
 const mebibytes = (bytes: number): string => (bytes / 1024 / 1024).toFixed(0);
 
 const page = join(import.meta.dirname, "../../docs/hostile-costs.md");
-const begin = "<!-- results: npm run bench:hostile -- --write -->\n";
-const end = "<!-- end of results -->\n";
 
-/** Puts the tables between the marks of the page. */
-export function writePage(text: string): void {
+/** Puts the text between two marks of the page. */
+export function writePage(text: string, part: "one-by-one" | "all-at-once"): void {
   const old = readFileSync(page, "utf8");
+  const begin = `<!-- ${part}: npm run bench:hostile -- --write -->\n`;
+  const end = `<!-- end of ${part} -->\n`;
   writeFileSync(page, old.slice(0, old.indexOf(begin) + begin.length) + text + old.slice(old.indexOf(end)));
 }

@@ -20,23 +20,32 @@ export interface Bench {
 const startSeconds = 20;
 
 /** Sends the attack, and waits until the gateway has done what it got. */
-export async function run(
+export async function run(bench: Bench, gateway: Gateway, attack: Attack): Promise<Counters> {
+  const counters = await runAll(bench, gateway, [attack]);
+  if (attack.carrier !== "upstream") return counters;
+  const { bytes } = await bench.upstream.ask<UpstreamReply>({ kind: "read" } satisfies UpstreamOrder);
+  return { ...counters, bytes };
+}
+
+/** The same with several at once, each with a part of its rate. */
+export async function runAll(
   { upstream, seconds, core, nice }: Bench,
   gateway: Gateway,
-  attack: Attack,
+  attacks: readonly Attack[],
+  share = 1,
 ): Promise<Counters> {
   await upstream.ask<UpstreamReply>({ kind: "begin", seconds: seconds + 0.5 } satisfies UpstreamOrder);
   const attacker = startChild([`${import.meta.dirname}/attacker-process.ts`], { core, nice });
   try {
     const timeout = new AbortController();
     const late = sleep((seconds + startSeconds) * 1000, null, { signal: timeout.signal }).catch(() => null);
-    const order: AttackOrder = { name: attack.name, ports: gateway.ports, seconds };
+    const names = attacks.map(({ name }) => name);
+    const order: AttackOrder = { names, ports: gateway.ports, seconds, share };
     const counters = await Promise.race([attacker.ask<Counters>(order), late]);
     timeout.abort();
-    if (counters === null) throw new Error(`the attack ${attack.name} did not stop by itself`);
+    if (counters === null) throw new Error(`${names.join(", ")} did not stop by itself`);
     await untilQuiet(gateway.child.pid);
-    const { bytes } = await upstream.ask<UpstreamReply>({ kind: "read" } satisfies UpstreamOrder);
-    return attack.carrier === "upstream" ? { ...counters, bytes } : counters;
+    return counters;
   } finally {
     await attacker.stop();
   }

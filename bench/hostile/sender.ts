@@ -17,15 +17,25 @@ import {
 const burstMs = 20;
 const tickMs = 2;
 
+export interface SenderOptions {
+  /** Of the attack. */
+  readonly name: string;
+  readonly ports: Ports;
+  readonly seconds: number;
+  readonly share: number;
+}
+
 export class Sender implements SenderLike {
   readonly counters: Counters = { bytes: 0, connections: 0, requests: 0, received: 0 };
   readonly name: string;
   readonly ports: Ports;
+  readonly share: number;
   readonly #overAtMs: number;
 
-  constructor(name: string, ports: Ports, seconds: number) {
+  constructor({ name, ports, seconds, share }: SenderOptions) {
     this.name = name;
     this.ports = ports;
+    this.share = share;
     this.#overAtMs = performance.now() + seconds * 1000;
   }
 
@@ -40,7 +50,7 @@ export class Sender implements SenderLike {
   }
 
   async paced(bytesPerSecond: number, step: () => number): Promise<void> {
-    const bytesPerMs = bytesPerSecond / 1000;
+    const bytesPerMs = (this.share * bytesPerSecond) / 1000;
     let lastMs = performance.now();
     let allowed = 0;
     while (!this.isOver) {

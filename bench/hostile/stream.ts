@@ -37,7 +37,8 @@ interface Slot {
 /** An attack's `send`. */
 export function stream(options: StreamOptions): (sender: SenderLike) => Promise<void> {
   return async (sender) => {
-    const slots = Array.from({ length: options.connections ?? 1 }, (): Slot => ({ line: null, sent: 0, rest: null }));
+    const length = Math.ceil((options.connections ?? 1) * sender.share);
+    const slots = Array.from({ length }, (): Slot => ({ line: null, sent: 0, rest: null }));
     const opening = new Opening();
     let turn = 0;
     await sender.paced(options.bytesPerSecond ?? defaultBytesPerSecond, () => {
