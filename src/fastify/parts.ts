@@ -3,6 +3,7 @@
 import type { FastifyInstance } from "fastify";
 import { FilesError } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
+import type { OnShareExceeded } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import { failureCode } from "../core/failure.ts";
 import { ResponseFields } from "../core/fields.ts";
@@ -41,7 +42,8 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   const clientAddress = clientAddressRules(settings, log);
   const limiter = new MemoryLimiter(settings.policies[0]);
   const authenticator = options.authenticator ?? (await createAuthenticator(settings, log).catch(rethrow));
-  const proxy = await openUpstream(settings, log).catch((error) => {
+  const onShareExceeded: OnShareExceeded = (...exceeded) => telemetry.shareExceeded(...exceeded);
+  const proxy = await openUpstream(settings, log, onShareExceeded).catch((error) => {
     authenticator.close();
     return rethrow(error);
   });
@@ -85,10 +87,14 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
 }
 
 /** Only whoever has an upstream loads what it takes. */
-async function openUpstream(settings: PluginSettings, log: Logger): Promise<UpstreamProxy | null> {
+async function openUpstream(
+  settings: PluginSettings,
+  log: Logger,
+  onShareExceeded: OnShareExceeded,
+): Promise<UpstreamProxy | null> {
   if (settings.upstream === null) return null;
   const { openProxy } = await import("./proxy/mount.ts");
-  return openProxy(settings, settings.upstream, log);
+  return openProxy(settings, settings.upstream, log, onShareExceeded);
 }
 
 const noAddresses: AddressFigures = {

@@ -13,7 +13,8 @@ import type { Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import type { UpstreamSettings } from "../core/upstream.ts";
 
-const { policies, auth, clientAddress, fields, routes, maxBodyBytes, timeouts, upstream, log } = schema.keys;
+const { policies, auth, clientAddress, fields, routes, maxBodyBytes, maxClientSharePercent, timeouts, upstream, log } =
+  schema.keys;
 const { url, tls, connectTimeout, responseTimeout, maxConnections } = upstream.keys;
 
 export const pluginOptions = section("The options of the Fastify plugin.", {
@@ -23,12 +24,14 @@ export const pluginOptions = section("The options of the Fastify plugin.", {
   fields,
   routes: { ...routes, default: ["/"] },
   maxBodyBytes,
+  maxClientSharePercent,
   timeouts: section(timeouts.description, { body: timeouts.keys.body }),
   upstream: section(upstream.description, { url, tls, connectTimeout, responseTimeout, maxConnections }),
   log: section(log.description, { access: log.keys.access }),
 });
 
-export interface PluginSettings extends Pick<Settings, "auth" | "clientAddress" | "routes" | "maxBodyBytes"> {
+export interface PluginSettings
+  extends Pick<Settings, "auth" | "clientAddress" | "routes" | "maxBodyBytes" | "maxClientSharePercent"> {
   readonly policies: readonly [Policy];
   readonly fields: readonly FieldKind[];
   readonly timeouts: Pick<Settings["timeouts"], "bodyMs">;

@@ -1,14 +1,12 @@
 // The connection pool: at most `maxConnections` connections to all addresses of the upstream together. Each carries one
 // request at a time and is kept for the next one. At most as many requests wait for a connection, each at most the connect
-// timeout; a request beyond that is told that there is none. A connection that becomes free goes to the client that holds
-// the fewest. If none becomes free, a client over its share loses one that waits for that client. The connection that was
-// used last is used first, so that those that are not needed become idle and close.
+// timeout; a request beyond that is told that there is none. The clients share the connections and the queue for them. The
+// connection that was used last is used first, so that those that are not needed become idle and close.
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { ConnectionFigures } from "../core/upstream.ts";
-import { ClientShares } from "./client-shares.ts";
 import type { Endpoint, EndpointConnection } from "./endpoint.ts";
 import type { Endpoints } from "./endpoints.ts";
-import { FairQueue } from "./fair-queue.ts";
+import { SharedPlaces } from "./shared-places.ts";
 import {
   type Connections,
   type PoolWaiter,
@@ -26,16 +24,6 @@ export interface UpstreamConnectionsOptions {
   readonly onShareExceeded: OnShareExceeded;
 }
 
-/**
- * A connection is taken from a client over its share after it has waited for the client for so long: less than the connect
- * timeout, so that others get it in time, and more than an upload in progress waits between two pieces.
- */
-const minIdleMs = 500;
-/** While requests wait, how often it is looked whether a connection has been idle for long enough by now. */
-const reclaimEveryMs = 100;
-/** Each takes the time of a local reply. */
-const maxReclaimedAtOnce = 16;
-
 export class UpstreamConnections implements Connections {
   readonly #options: UpstreamConnectionsOptions;
   readonly #endpoints: Endpoints;
@@ -43,17 +31,17 @@ export class UpstreamConnections implements Connections {
   readonly #all = new Set<EndpointConnection>();
   /** Each with the function that cancels the opening. */
   readonly #opening = new Map<PoolWaiter, () => void>();
-  readonly #shares: ClientShares;
-  readonly #queue: FairQueue<PoolWaiter>;
-  #reclaimTimer: NodeJS.Timeout | null = null;
+  readonly #places: SharedPlaces<PoolWaiter>;
 
   constructor(options: UpstreamConnectionsOptions) {
     this.#options = options;
-    const { maxConnections, maxClientSharePercent: percent, onShareExceeded: onExceeded } = options;
-    this.#shares = new ClientShares({ resource: "connections", total: maxConnections, percent, onExceeded });
-    const onTimeout = (waiter: PoolWaiter): void => waiter.onNoConnection(null);
-    const bounds = { maxWaiting: maxConnections, timeoutMs: options.connectTimeoutMs };
-    this.#queue = new FairQueue({ ...bounds, onTimeout }, this.#shares);
+    this.#places = new SharedPlaces({
+      total: options.maxConnections,
+      percent: options.maxClientSharePercent,
+      timeoutMs: options.connectTimeoutMs,
+      onRefused: (waiter) => waiter.onNoConnection(null),
+      onShareExceeded: options.onShareExceeded,
+    });
     this.#connectionOptions = {
       responseTimeoutMs: options.responseTimeoutMs,
       // A connection that closes during a request is removed when that request releases it.
@@ -73,11 +61,11 @@ export class UpstreamConnections implements Connections {
     if (endpoint === null) waiter.onNoConnection(new UpstreamFailure("ENOTFOUND"));
     else if (endpoint.idle.length > 0) this.#assignIdle(endpoint, waiter);
     else if (this.#hasRoom()) this.#assign(endpoint, waiter);
-    else this.#wait(waiter);
+    else this.#places.wait(waiter);
   }
 
   cancel(waiter: PoolWaiter): void {
-    this.#queue.delete(waiter);
+    this.#places.leave(waiter);
     const cancelOpening = this.#opening.get(waiter);
     if (cancelOpening === undefined) return;
     this.#opening.delete(waiter);
@@ -86,14 +74,14 @@ export class UpstreamConnections implements Connections {
   }
 
   mayReclaim({ share }: UpstreamConnection, waiter: PoolWaiter): void {
-    this.#shares.addReclaimable(share, waiter);
+    this.#places.mayReclaim(share, waiter);
   }
 
   release(connection: UpstreamConnection, waiter: PoolWaiter): void {
     this.#endRequest(connection, waiter);
     if (connection.isClosed || connection.endpoint.isRemoved) this.#remove(connection);
     else connection.endpoint.idle.push(connection);
-    if (this.#queue.size > 0) this.#serveWaiting();
+    if (this.#places.waiting > 0) this.#serveWaiting();
   }
 
   /** Opens a connection in place of one that was closed, before any request that waits gets one. */
@@ -110,7 +98,7 @@ export class UpstreamConnections implements Connections {
 
   figures(): ConnectionFigures {
     const idle = this.#endpoints.all.reduce((sum, endpoint) => sum + endpoint.idle.length, 0);
-    return { active: this.#all.size + this.#opening.size - idle, idle, waiting: this.#queue.size };
+    return { active: this.#all.size + this.#opening.size - idle, idle, waiting: this.#places.waiting };
   }
 
   /** More than a quarter of the connections are in use: none is given to a request whose body is slow to come. */
@@ -120,9 +108,7 @@ export class UpstreamConnections implements Connections {
 
   /** Closes all connections, those with a request too. */
   close(): void {
-    if (this.#reclaimTimer !== null) clearTimeout(this.#reclaimTimer);
-    const waiting = this.#queue.deleteAll();
-    for (const waiter of [...waiting, ...this.#opening.keys()]) {
+    for (const waiter of [...this.#places.close(), ...this.#opening.keys()]) {
       this.cancel(waiter);
       waiter.onNoConnection(null);
     }
@@ -155,12 +141,12 @@ export class UpstreamConnections implements Connections {
   #assignIdle(endpoint: Endpoint, waiter: PoolWaiter): void {
     const connection = endpoint.idle.pop() as UpstreamConnection;
     this.#endpoints.beginRequest(connection);
-    connection.share = this.#queue.hold(waiter.client);
+    connection.share = this.#places.hold(waiter.client);
     waiter.onConnection(connection);
   }
 
   #open(endpoint: Endpoint, waiter: PoolWaiter): void {
-    const share = this.#queue.hold(waiter.client);
+    const share = this.#places.hold(waiter.client);
     const cancelOpening = this.#endpoints.open(endpoint, {
       onOpened: (opened) => {
         this.#opening.delete(waiter);
@@ -170,23 +156,21 @@ export class UpstreamConnections implements Connections {
       },
       onFailed: (error, at) => {
         this.#opening.delete(waiter);
-        this.#queue.release(share);
+        this.#places.release(share, waiter);
         waiter.onNoConnection(error, at);
         this.#serveWaiting();
       },
     });
     this.#opening.set(waiter, () => {
       cancelOpening();
-      this.#queue.release(share);
+      this.#places.release(share, waiter);
     });
     waiter.onOpening();
   }
 
   #endRequest(connection: UpstreamConnection, waiter: PoolWaiter): void {
-    const { share } = connection;
     this.#endpoints.endRequest(connection);
-    share.reclaimable?.delete(waiter);
-    this.#queue.release(share);
+    this.#places.release(connection.share, waiter);
   }
 
   /** Takes a connection out of the pool, and closes it if it is open. */
@@ -199,39 +183,11 @@ export class UpstreamConnections implements Connections {
   }
 
   #serveWaiting(): void {
-    while (this.#queue.size > 0) {
+    while (this.#places.waiting > 0) {
       const endpoint = this.#endpoints.choose();
       if (endpoint === null || !this.#hasRoom()) return;
-      const waiter = this.#queue.take();
+      const waiter = this.#places.next();
       if (waiter !== undefined) this.#assign(endpoint, waiter);
     }
   }
-
-  #wait(waiter: PoolWaiter): void {
-    const refused = this.#queue.add(waiter);
-    if (refused === waiter && !this.#queue.isAtShare(waiter.client)) {
-      waiter.onNoConnection(null);
-      return;
-    }
-    if (refused !== null) {
-      this.#options.onShareExceeded("queue", refused.client);
-      refused.onShareExceeded("queue");
-    }
-    if (refused !== waiter) this.#reclaim();
-  }
-
-  /** Takes connections from clients over their share for those under their share that wait, now and while they wait. */
-  #reclaim(): void {
-    for (let i = 0; i < maxReclaimedAtOnce && this.#queue.isNextUnderShare; i += 1) {
-      const { size } = this.#queue;
-      // A connection that is given back is given to the next one at once.
-      if (!this.#shares.reclaim(minIdleMs) || this.#queue.size >= size) break;
-    }
-    if (this.#queue.size > 0) this.#reclaimTimer ??= setTimeout(this.#onReclaimTimer, reclaimEveryMs);
-  }
-
-  readonly #onReclaimTimer = (): void => {
-    this.#reclaimTimer = null;
-    this.#reclaim();
-  };
 }

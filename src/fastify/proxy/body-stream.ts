@@ -18,6 +18,10 @@ export class BodyStream extends Readable implements BodySink {
     this.#owner = owner;
   }
 
+  idleMs(): number {
+    return this.#body?.idleMs() ?? 0;
+  }
+
   override _read(): void {
     if (this.#body !== null) {
       this.#body.resume();

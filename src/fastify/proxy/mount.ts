@@ -4,6 +4,7 @@
 import { type IncomingHttpHeaders, METHODS } from "node:http";
 import httpProxy, { type FastifyHttpProxyOptions } from "@fastify/http-proxy";
 import type { FastifyInstance } from "fastify";
+import type { OnShareExceeded } from "../../core/client-share.ts";
 import type { ConnectionFigures } from "../../core/upstream.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { FastifyTransport } from "../fastify-transport.ts";
@@ -23,16 +24,21 @@ export async function openProxy(
   settings: PluginSettings,
   upstream: PluginUpstream,
   log: Logger,
+  onShareExceeded: OnShareExceeded,
 ): Promise<UpstreamProxy> {
   const { pool, close } = await openPool(upstream, log);
-  const slots = new Slots(upstream.maxConnections, upstream.connectTimeoutMs);
+  const { maxConnections: total, connectTimeoutMs: timeoutMs } = upstream;
+  const slots = new Slots({ total, timeoutMs, percent: settings.maxClientSharePercent, onShareExceeded });
   const { origin, host: address } = new URL(upstream.url);
   const { maxBodyBytes, timeouts, clientAddress } = settings;
   const bounds = { maxBodyBytes, bodyTimeoutMs: timeouts.bodyMs, forwardingHeader: clientAddress.header };
   return {
     figures: () => ({ active: slots.active, idle: pool.stats.free, waiting: slots.waiting }),
     mount: (app, told) => mount(app, origin, { ...told, ...bounds, pool, slots, address }),
-    close,
+    close() {
+      slots.close();
+      close();
+    },
   };
 }
 

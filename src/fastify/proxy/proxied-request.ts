@@ -4,16 +4,18 @@
 import type { Readable } from "node:stream";
 import type { Dispatcher, Pool } from "undici";
 import type { ForwardingHeader } from "../../core/client-address.ts";
+import type { SharedResource } from "../../core/client-share.ts";
 import type { HeaderList } from "../../core/header-list.ts";
 import type { LocalReply } from "../../core/local-reply.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../../core/upstream.ts";
 import type { Exchange, ExchangeListener } from "../../exchange/exchange.ts";
+import type { ClientShare } from "../../upstream/client-shares.ts";
 import { endsConnection } from "../../upstream/last-request.ts";
 import { MinRateTimeout } from "../../upstream/min-rate-timeout.ts";
 import type { BodyOptions } from "../../upstream/request-body.ts";
 import { upstreamRequestFields } from "../../upstream/request-fields.ts";
 import { downstreamResponseFields } from "../../upstream/response-fields.ts";
-import { upstreamErrorCode, upstreamReply } from "../../upstream/upstream-error.ts";
+import { shareReply, upstreamErrorCode, upstreamReply } from "../../upstream/upstream-error.ts";
 import { UpstreamFailure } from "../../upstream/upstream-failure.ts";
 import type { FastifyTransport } from "../fastify-transport.ts";
 import { BodyStream } from "./body-stream.ts";
@@ -42,7 +44,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
   readonly #options: ProxyOptions;
   readonly #abort = new AbortController();
   #onResponse: (statusCode: number, body: Readable) => void = () => {};
-  #hasSlot = false;
+  #slot: ClientShare | null = null;
   #body: BodyStream | null = null;
   #response: Response | null = null;
   /** For a client that reads the response more slowly than the upstream sends it. */
@@ -62,16 +64,31 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     this.#onResponse = onResponse;
     this.#exchange.listener = this;
     this.#options.slots.acquire(this);
-    if (!this.#hasSlot && !this.#isOver) this.#exchange.queuedMs = this.#options.nowMs();
+    if (this.#slot === null && !this.#isOver) this.#exchange.queuedMs = this.#options.nowMs();
   }
 
-  onSlot(): void {
-    this.#hasSlot = true;
+  get client(): string {
+    return this.#exchange.client;
+  }
+
+  idleMs(): number {
+    return Math.max(this.#body?.idleMs() ?? 0, this.#minRate?.idleMs() ?? 0);
+  }
+
+  onShareExceeded(resource: SharedResource): void {
+    this.cancel(shareReply(resource));
+  }
+
+  onSlot(slot: ClientShare): void {
+    this.#slot = slot;
     const exchange = this.#exchange;
     const { method, hasBody } = exchange;
     const { nowMs, forwardingHeader, pool } = this.#options;
     exchange.dispatchedMs = nowMs();
-    if (hasBody) this.#body = new BodyStream(exchange, this.#options, this);
+    if (hasBody) {
+      this.#body = new BodyStream(exchange, this.#options, this);
+      this.#mayReclaim();
+    }
     const request = {
       method: method as Dispatcher.HttpMethod,
       path: exchange.verdict.parsed.upstreamTarget ?? "/",
@@ -169,6 +186,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     if (!mayGoOn) {
       this.#minRate ??= new MinRateTimeout(this.#options, this);
       this.#minRate.begin();
+      this.#mayReclaim();
       this.#response?.body.pause();
     }
     this.#minRate?.moved(chunk.length);
@@ -205,9 +223,13 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     // What is left of it, behind an early response, is not wanted.
     this.#body?.destroy();
     this.#minRate?.end();
-    if (this.#hasSlot) slots.release();
+    if (this.#slot !== null) slots.release(this.#slot, this);
     else slots.leave(this);
-    this.#hasSlot = false;
+    this.#slot = null;
+  }
+
+  #mayReclaim(): void {
+    if (this.#slot !== null) this.#options.slots.mayReclaim(this.#slot, this);
   }
 }
 

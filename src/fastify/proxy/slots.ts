@@ -1,22 +1,24 @@
 // Bounds the requests that are at the upstream at the same time, and those that wait for that: as many again, each for a
-// limited time.
+// limited time. The clients share both as they do in the gateway.
+import type { ClientShare, Reclaimable } from "../../upstream/client-shares.ts";
+import { SharedPlaces, type SharedPlacesOptions } from "../../upstream/shared-places.ts";
 
-export interface SlotWaiter {
-  onSlot(): void;
+export interface SlotWaiter extends Reclaimable {
+  /** The key of the client that is charged. */
+  readonly client: string;
+  onSlot(slot: ClientShare): void;
   /** Too many wait, or it took too long. */
   onNoSlot(): void;
 }
 
 export class Slots {
   readonly #max: number;
-  readonly #timeoutMs: number;
+  readonly #places: SharedPlaces<SlotWaiter>;
   #active = 0;
-  /** In the order in which they came. */
-  readonly #waiting = new Map<SlotWaiter, NodeJS.Timeout>();
 
-  constructor(max: number, timeoutMs: number) {
-    this.#max = max;
-    this.#timeoutMs = timeoutMs;
+  constructor(options: Omit<SharedPlacesOptions<SlotWaiter>, "onRefused">) {
+    this.#max = options.total;
+    this.#places = new SharedPlaces({ ...options, onRefused: (waiter) => waiter.onNoSlot() });
   }
 
   get active(): number {
@@ -24,38 +26,39 @@ export class Slots {
   }
 
   get waiting(): number {
-    return this.#waiting.size;
+    return this.#places.waiting;
   }
 
   /** Calls one of the waiter's methods once, at once or later, unless it leaves. */
   acquire(waiter: SlotWaiter): void {
-    if (this.#active < this.#max) {
-      this.#active += 1;
-      waiter.onSlot();
-    } else if (this.#waiting.size < this.#max) {
-      const expire = (): void => {
-        this.#waiting.delete(waiter);
-        waiter.onNoSlot();
-      };
-      this.#waiting.set(waiter, setTimeout(expire, this.#timeoutMs));
-    } else {
-      waiter.onNoSlot();
-    }
+    if (this.#active < this.#max) this.#give(waiter);
+    else this.#places.wait(waiter);
   }
 
   leave(waiter: SlotWaiter): void {
-    clearTimeout(this.#waiting.get(waiter));
-    this.#waiting.delete(waiter);
+    this.#places.leave(waiter);
+  }
+
+  /** The request may wait for its client, and gives its slot back if another client needs it. */
+  mayReclaim(slot: ClientShare, waiter: SlotWaiter): void {
+    this.#places.mayReclaim(slot, waiter);
   }
 
   /** Gives the slot of a request that is over to the next. */
-  release(): void {
-    const next = this.#waiting.keys().next().value;
-    if (next === undefined) {
-      this.#active -= 1;
-      return;
-    }
-    this.leave(next);
-    next.onSlot();
+  release(slot: ClientShare, waiter: SlotWaiter): void {
+    this.#active -= 1;
+    this.#places.release(slot, waiter);
+    const next = this.#places.next();
+    if (next !== undefined) this.#give(next);
+  }
+
+  /** Refuses those that wait. */
+  close(): void {
+    for (const waiter of this.#places.close()) waiter.onNoSlot();
+  }
+
+  #give(waiter: SlotWaiter): void {
+    this.#active += 1;
+    waiter.onSlot(this.#places.hold(waiter.client));
   }
 }

@@ -1,0 +1,87 @@
+// The plugin with an upstream shares its connections between clients as the gateway does: test/upstream/client-shares.test.ts
+// has the cases.
+import type { Socket } from "node:net";
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { FakeClock } from "../support/clock.ts";
+import { eventually } from "../support/eventually.ts";
+import { request, response } from "../support/stage.ts";
+import { startRawUpstream } from "../support/upstream.ts";
+import { startTestApp } from "./app.ts";
+
+const cleanup = useCleanup();
+const of = (client: string): string => `X-Forwarded-For: ${client}\r\n`;
+const [a, b] = ["192.0.2.1", "192.0.2.2"];
+
+async function stage(maxConnections: number, onData: (socket: Socket, data: Buffer) => void) {
+  const upstream = await startRawUpstream(onData);
+  cleanup(() => upstream.close());
+  const clock = new FakeClock();
+  const { app, connect } = await startTestApp(cleanup, {
+    clock,
+    options: {
+      routes: ["/v2/"],
+      clientAddress: { trustedProxies: ["127.0.0.1"] },
+      upstream: { url: upstream.url, maxConnections, connectTimeout: "30s" },
+    },
+  });
+  const metrics = async (): Promise<string> => (await app.headgate.metrics()).body;
+  return {
+    upstream,
+    clock,
+    metrics,
+    connect,
+    are: (state: string, count: number) =>
+      eventually(`${count} are ${state}`, async () =>
+        (await metrics()).includes(`headgate_upstream_connections{state="${state}"} ${count}\n`),
+      ),
+  };
+}
+
+test("of a client over its share the upload that is idle longest gives its connection up", async () => {
+  const { connect, clock, are, metrics } = await stage(2, (socket, data) => {
+    if (data.toString("latin1").startsWith("GET")) socket.write(response("ok"));
+  });
+  const uploads = [connect(), connect()];
+  for (const [i, upload] of uploads.entries()) {
+    const fields = `${of(a)}Content-Length: 1000000\r\n`;
+    upload.write(request("/v2/upload", { method: "POST", fields, body: "x".repeat(70_000) }));
+    await are("active", i + 1);
+    clock.advance(100);
+  }
+  const other = connect();
+  other.write(request("/v2/other", { fields: of(b) }));
+  await are("waiting", 1);
+  clock.advance(1_000);
+  expect((await other.read()).status).toBe(200);
+  const refused = await uploads[0]?.read();
+  expect(refused?.status).toBe(503);
+  expect(refused?.body).toContain("This client was slow, and held more than its share");
+  expect(uploads[1]?.receivedBytes).toBe(0);
+  expect(await metrics()).toContain('headgate_client_share_exceeded_total{resource="connections"} 1\n');
+});
+
+test("a freed connection goes to the client that holds the fewest", async () => {
+  const order: string[] = [];
+  const held: (() => void)[] = [];
+  const { connect, are } = await stage(2, (socket, data) => {
+    order.push(/^\S+ (\S+)/.exec(data.toString("latin1"))?.[1] ?? "");
+    held.push(() => void socket.write(response("ok")));
+  });
+  const targets: [string, string][] = [
+    ["/v2/1", a],
+    ["/v2/2", a],
+    ["/v2/3", a],
+    ["/v2/4", b],
+  ];
+  for (const [i, [target, client]] of targets.entries()) {
+    connect().write(request(target, { fields: of(client) }));
+    await (i < 2 ? are("active", i + 1) : are("waiting", i - 1));
+  }
+  for (let served = 0; served < 4; served += 1) {
+    await eventually("one is held", () => held.length > 0);
+    held.shift()?.();
+  }
+  expect(order.slice(0, 2).sort()).toEqual(["/v2/1", "/v2/2"]);
+  expect(order.slice(2)).toEqual(["/v2/4", "/v2/3"]);
+});
