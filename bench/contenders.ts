@@ -56,7 +56,7 @@ export const headgateOf = (checkout: string, name: string): Contender => ({
     const config = join(folder, "headgate.yaml");
     writeFileSync(
       config,
-      `listen: { host: 127.0.0.1, port: ${port}, maxRequestsPerConnection: 1000000000 }
+      `listen: { host: 127.0.0.1, port: ${port}, maxRequestsPerConnection: 1000000000, newConnectionsPerPeer: 1000000 }
 admin: { host: 127.0.0.1, port: ${admin} }
 upstream: { url: "http://127.0.0.1:${upstreamPort}" }
 auth: { mode: "off" }

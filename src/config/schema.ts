@@ -83,6 +83,11 @@ export const schema = section("The configuration of Headgate.", {
       [1, 1_000_000],
       "Open connections of one address or IPv6 network (more get 503), except trusted proxies; at most maxConnections.",
     ),
+    newConnectionsPerPeer: wholeNumber(
+      200,
+      [1, 1_000_000],
+      "New connections of one peer in a second, and maxConnectionsPerPeer more at once; others are closed.",
+    ),
     maxRequestsPerConnection: wholeNumber(
       1000,
       [1, 1_000_000_000],

@@ -5,14 +5,17 @@ export interface ConnectionBounds {
   readonly maxConnections: number;
   /** Of one peer; IPv6 peers are grouped as clients are. Trusted proxies are exempt. */
   readonly maxConnectionsPerPeer: number;
+  /** Of one peer in a second, and `maxConnectionsPerPeer` more at once. Trusted proxies are exempt. */
+  readonly newConnectionsPerPeer: number;
   /** Requests on one connection; the answer to the last says that it closes. */
   readonly maxRequestsPerConnection: number;
 }
 
 /**
  * `idle`: a connection without a request was closed for a new one. `total`, `per_peer`: a new one was refused unread.
+ * `rate`: a new one was closed unread, because its peer opens too many in a short time.
  * `admin`: a connection to the admin listener was closed for a new one.
  */
-export const connectionShedReasons = ["total", "per_peer", "idle", "admin"] as const;
+export const connectionShedReasons = ["total", "per_peer", "rate", "idle", "admin"] as const;
 
 export type ConnectionShedReason = (typeof connectionShedReasons)[number];

@@ -43,8 +43,7 @@ export class FairPlaces<Connection extends object> {
    * longest.
    */
   take(connection: Connection, peerKey: string): Connection | null {
-    const evicted = this.count < this.#max ? null : this.#next(peerKey);
-    if (evicted !== null) this.leave(evicted);
+    const evicted = this.count < this.#max ? null : this.evict(peerKey);
     let peer = this.#peers.get(peerKey);
     if (peer === undefined) {
       peer = { key: peerKey, idle: new Set(), busy: new Set() };
@@ -53,6 +52,25 @@ export class FairPlaces<Connection extends object> {
     peer.idle.add(connection);
     this.#places.set(connection, { peer, isBusy: false, order: this.#nextOrder() });
     return evicted;
+  }
+
+  /** Frees the place that a new connection of `newPeer` would get if there were no other. Returns who had it, or null. */
+  evict(newPeer: string | null = null): Connection | null {
+    const evicted = this.#next(newPeer);
+    if (evicted !== null) this.leave(evicted);
+    return evicted;
+  }
+
+  /** As `take`, but where a connection of the same peer would lose its place, the new one gets none: returns false. */
+  takeFromOthers(connection: Connection, peerKey: string, onEvicted: (evicted: Connection) => void): boolean {
+    if (this.count >= this.#max) {
+      const evicted = this.#next(peerKey);
+      if (evicted === null || this.#places.get(evicted)?.peer.key === peerKey) return false;
+      this.leave(evicted);
+      onEvicted(evicted);
+    }
+    this.take(connection, peerKey);
+    return true;
   }
 
   /** Says whether something is in progress on the connection. Without effect if it has no place. */
@@ -77,7 +95,7 @@ export class FairPlaces<Connection extends object> {
   }
 
   /** The connection that gives up its place to one of `newPeer`. Looks at each peer once; there are at most `max`. */
-  #next(newPeer: string): Connection | null {
+  #next(newPeer: string | null): Connection | null {
     let found: { connection: Connection; share: number; place: Place<Connection> } | null = null;
     for (const peer of this.#peers.values()) {
       const [connection = first(peer.busy)] = peer.idle;

@@ -25,8 +25,6 @@ export class Acceptor {
   readonly #limiter: ConnectionLimiter;
   readonly #opener: ConnectionOpener;
   readonly #handshakes: TlsHandshakes | null;
-  /** Connections whose PROXY header or handshake is not complete. */
-  readonly #waiting = new Set<Socket>();
 
   /** Accepts what connects to the server of `opener`, and opens each connection with all its bytes of HTTP unread. */
   constructor(options: AcceptorOptions, limiter: ConnectionLimiter, opener: ConnectionOpener) {
@@ -40,11 +38,11 @@ export class Acceptor {
 
   /** Closes the connections that have not sent a byte, on which no request can get lost. */
   endSilent(): void {
-    for (const tcp of this.#waiting) if (tcp.bytesRead === 0) tcp.destroy();
+    for (const tcp of this.#limiter.waiting()) if (tcp.bytesRead === 0) tcp.destroy();
   }
 
   destroyAll(): void {
-    for (const tcp of this.#waiting) tcp.destroy();
+    for (const tcp of this.#limiter.waiting()) tcp.destroy();
   }
 
   #accept(tcp: Socket): void {
@@ -54,32 +52,33 @@ export class Acceptor {
       return;
     }
     if (!this.#limiter.accept(tcp)) return;
-    if (proxyProtocol || this.#handshakes !== null) {
-      this.#waiting.add(tcp);
-      tcp.once("close", () => this.#waiting.delete(tcp));
-    }
     const onHeader = (header: ProxiedPeer): void => this.#begin(tcp, header);
-    if (proxyProtocol) takeProxyHeader(tcp, headTimeoutMs, { onHeader, onRefused });
-    else onHeader(noHeader);
+    if (!proxyProtocol) {
+      onHeader(noHeader);
+      return;
+    }
+    this.#limiter.wait(tcp, this.#options.readPeer(tcp.remoteAddress).key);
+    takeProxyHeader(tcp, headTimeoutMs, { onHeader, onRefused });
   }
 
   #begin(tcp: Socket, { source, byteCount }: ProxiedPeer): void {
     const peer = this.#options.readPeer(source ?? tcp.remoteAddress);
+    this.#limiter.waited(tcp);
     if (!this.#limiter.admit(tcp, peer)) return;
     if (this.#handshakes === null) {
-      this.#waiting.delete(tcp);
       this.#opener.openHttp1({ socket: tcp, tcp, peer, headerBytes: byteCount });
       tcp.resume();
       return;
     }
+    this.#limiter.wait(tcp, peer.key);
     this.#handshakes.begin(tcp, {
       onSecure: (socket) => {
-        this.#waiting.delete(tcp);
+        this.#limiter.waited(tcp);
         const accepted = { socket, tcp, peer, headerBytes: 0 };
         if (socket.alpnProtocol === "h2") this.#opener.openHttp2(accepted);
         else this.#opener.openHttp1(accepted);
       },
-      // The socket stays in `#waiting`, because it only gets a reply and is closed.
+      // The socket goes on waiting, because it only gets a reply and is closed.
       onPlainHttp: () => this.#opener.reject(tcp, peer, localReplies.plainHttp),
     });
   }

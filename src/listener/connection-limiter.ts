@@ -4,6 +4,8 @@
 import type { Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
 import type { ConnectionBounds, ConnectionShedReason } from "../core/connection-bounds.ts";
+import { FairPlaces } from "../core/fair-places.ts";
+import { TokenBuckets } from "../core/token-buckets.ts";
 import type { ConnectionTable } from "./connection-table.ts";
 
 export interface ConnectionLimiterOptions {
@@ -13,6 +15,7 @@ export interface ConnectionLimiterOptions {
   /** Sends a 503. Null: refused connections get no response, because none can precede the TLS handshake. */
   readonly answerOverloaded: ((socket: Socket, peer: Peer) => void) | null;
   readonly onConnectionShed: (reason: ConnectionShedReason) => void;
+  readonly nowMs: () => number;
 }
 
 /** Refused connections that are still open so that the client reads the 503 (RFC 9112, 9.6). */
@@ -23,16 +26,26 @@ const maxRefused = 64;
  */
 const maxUnknown = 64;
 
+/**
+ * Connections whose PROXY header or TLS handshake is not complete: several times as many as clients need that come at
+ * the rate of the handshakes of a core (1,000 a second). Each takes up to 60 KB.
+ */
+const maxWaiting = 2048;
+
 export class ConnectionLimiter {
   readonly #options: ConnectionLimiterOptions;
   /** Admitted connections with their peer, null until it is known. */
   readonly #admitted = new Map<Socket, Peer | null>();
   /** Admitted connections, by the key of their peer. */
   readonly #counts = new Map<string, number>();
-  readonly #refused = new Set<Socket>();
+  readonly #newConnections: TokenBuckets;
+  readonly #waiting = new FairPlaces<Socket>(maxWaiting);
+  readonly #refused = new FairPlaces<Socket>(maxRefused);
 
   constructor(options: ConnectionLimiterOptions) {
     this.#options = options;
+    const { maxConnectionsPerPeer, newConnectionsPerPeer: perSecond } = options.bounds;
+    this.#newConnections = new TokenBuckets({ burst: maxConnectionsPerPeer + perSecond, perSecond });
   }
 
   /** Open connections, including those whose peer is not known yet. */
@@ -43,7 +56,8 @@ export class ConnectionLimiter {
   /** Counts a connection whose peer may be unknown. Returns false if it is refused and closed. */
   accept(socket: Socket): boolean {
     const { bounds, connections, readPeer } = this.#options;
-    if (this.count >= bounds.maxConnections + Math.min(connections.idleCount, maxUnknown)) {
+    const max = bounds.maxConnections + Math.min(connections.idleCount, maxUnknown);
+    if (this.count >= max && !this.#makeRoom(this.#waiting.evict())) {
       this.#refuse(socket, readPeer(socket.remoteAddress), "total");
       return false;
     }
@@ -54,14 +68,21 @@ export class ConnectionLimiter {
 
   /** Admits a connection whose peer is known. A peer over its own limit is refused and evicts nobody. */
   admit(socket: Socket, peer: Peer): boolean {
-    const { bounds } = this.#options;
+    const { bounds, nowMs, onConnectionShed } = this.#options;
+    // Before all that costs more than closing: a TLS handshake takes a millisecond of CPU.
+    if (!peer.isTrusted && !this.#newConnections.take(peer.key, nowMs())) {
+      onConnectionShed("rate");
+      this.#forget(socket);
+      socket.destroy();
+      return false;
+    }
     const count = this.#counts.get(peer.key) ?? 0;
     // A trusted proxy has connections for many clients.
     if (!peer.isTrusted && count >= bounds.maxConnectionsPerPeer) {
       this.#refuse(socket, peer, "per_peer");
       return false;
     }
-    if (this.count > bounds.maxConnections && !this.#makeRoom()) {
+    if (this.count > bounds.maxConnections && !this.#makeRoomFromIdle()) {
       this.#refuse(socket, peer, "total");
       return false;
     }
@@ -72,23 +93,51 @@ export class ConnectionLimiter {
     return true;
   }
 
+  /**
+   * Counts an accepted connection among those whose PROXY header or handshake is not complete. Of too many, the oldest
+   * one of the peer that has the most is closed. `key` is the peer's as far as it is known: two peers can share one.
+   */
+  wait(socket: Socket, key: string): void {
+    this.#waiting.leave(socket);
+    this.#makeRoom(this.#waiting.take(socket, key));
+  }
+
+  /** The connection waits no more. */
+  waited(socket: Socket): void {
+    this.#waiting.leave(socket);
+  }
+
+  /** The connections that wait. */
+  waiting(): IterableIterator<Socket> {
+    return this.#waiting.connections();
+  }
+
   destroyRefused(): void {
-    for (const socket of this.#refused) socket.destroy();
+    for (const socket of this.#refused.connections()) socket.destroy();
   }
 
   /** Closes the connection that has been idle longest: idle connections must not keep new clients out. */
-  #makeRoom(): boolean {
+  #makeRoomFromIdle(): boolean {
     const longest = this.#options.connections.takeIdle();
-    if (longest === undefined) return false;
-    this.#options.onConnectionShed("idle");
-    this.#forget(longest.tcp);
+    if (longest === undefined) return this.#makeRoom(this.#waiting.evict());
+    this.#makeRoom(longest.tcp);
     longest.socket.destroy();
+    return true;
+  }
+
+  /** Closes this connection, if there is one. */
+  #makeRoom(evicted: Socket | null): boolean {
+    if (evicted === null) return false;
+    this.#options.onConnectionShed("idle");
+    this.#forget(evicted);
+    evicted.destroy();
     return true;
   }
 
   #forget(socket: Socket): void {
     const peer = this.#admitted.get(socket) ?? null;
     this.#admitted.delete(socket);
+    this.#waiting.leave(socket);
     if (peer === null) return;
     const left = (this.#counts.get(peer.key) ?? 0) - 1;
     if (left > 0) this.#counts.set(peer.key, left);
@@ -99,12 +148,13 @@ export class ConnectionLimiter {
     this.#options.onConnectionShed(reason);
     this.#forget(socket);
     const { answerOverloaded } = this.#options;
-    if (answerOverloaded === null || this.#refused.size >= maxRefused) {
+    const isAnswered =
+      answerOverloaded !== null && this.#refused.takeFromOthers(socket, peer.key, (other) => other.destroy());
+    if (!isAnswered) {
       socket.destroy();
       return;
     }
-    this.#refused.add(socket);
-    socket.once("close", () => this.#refused.delete(socket));
+    socket.once("close", () => this.#refused.leave(socket));
     answerOverloaded(socket, peer);
   }
 }

@@ -68,7 +68,7 @@ function failureMetrics(families: Families) {
   const upstream = "Requests that the upstream failed, by reason; those that another address served are not counted.";
   const proxyHeaders = "Connections closed because they did not begin with a valid PROXY header, by reason.";
   const shed =
-    "Connections closed because of a limit: refused (total, per_peer), or closed for a new one (idle, admin).";
+    "Connections closed because of a limit: refused (total, per_peer, rate), or closed for a new one (idle, admin).";
   const shares =
     "Requests and tunnels refused or ended because their client had more than its share and others waited, by resource.";
   const tls = "TLS handshakes with clients that failed, by reason.";

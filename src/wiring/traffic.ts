@@ -43,6 +43,7 @@ export function createTraffic(settings: Settings, parts: TrafficParts): TrafficL
       onProxyHeaderRefused: metrics.proxyHeaderRefused,
       bounds: listen,
       onConnectionShed: metrics.connectionShed,
+      nowMs: clock.monotonicMs,
       tls: tls === null ? null : { ...tls, onFailure: telemetry.tlsFailed },
       headTimeoutMs: timeouts.headMs,
       readPeer: (address) => readPeer(address, clientAddress),

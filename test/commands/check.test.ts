@@ -175,7 +175,7 @@ const messages = new Map([
   ["port-text.yaml", 'port-text.yaml:2:9: listen.port: found "eighty", expected a whole number from 0 to 65535'],
   [
     "prototype-key.yaml",
-    "prototype-key.yaml:2:3: listen.__proto__: unknown key; expected host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, maxRequestsPerConnection or tls",
+    "prototype-key.yaml:2:3: listen.__proto__: unknown key; expected host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection or tls",
   ],
   [
     "proxy-name.yaml",
@@ -209,11 +209,11 @@ const messages = new Map([
   ["routes-not-a-list.yaml", 'routes-not-a-list.yaml:1:9: routes: found "/v1/", expected a list of 1 to 64 paths'],
   [
     "section-is-a-list.yaml",
-    "section-is-a-list.yaml:1:9: listen: found [8080], expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, maxRequestsPerConnection and tls",
+    "section-is-a-list.yaml:1:9: listen: found [8080], expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection and tls",
   ],
   [
     "section-is-text.yaml",
-    'section-is-text.yaml:1:9: listen: found "0.0.0.0:8080", expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, maxRequestsPerConnection and tls',
+    'section-is-text.yaml:1:9: listen: found "0.0.0.0:8080", expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection and tls',
   ],
   [
     "size-unit.yaml",
@@ -258,7 +258,7 @@ const messages = new Map([
   ],
   [
     "unknown-key-far.yaml",
-    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, auth, fields, maxBodyBytes, timeouts, extAuth, drain or log",
+    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, auth, fields, maxBodyBytes, maxClientSharePercent, timeouts, extAuth, drain or log",
   ],
   [
     "unknown-key.yaml",

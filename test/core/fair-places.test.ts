@@ -49,6 +49,18 @@ test("who has left gives up nothing, and its place is free", () => {
   expect([places.take(b, "1"), places.count]).toEqual([null, 1]);
 });
 
+test("where a peer must not evict itself, a place is taken from another peer that has more, or not at all", () => {
+  const places = new FairPlaces<object>(4);
+  const all = Array.from({ length: 8 }, (_, i) => connection(`${i}`));
+  const evicted: object[] = [];
+  const takes = (one: object | undefined, peer: string) =>
+    places.takeFromOthers(one ?? {}, peer, (other) => void evicted.push(other));
+  expect(all.slice(0, 6).map((one) => takes(one, "a"))).toEqual([true, true, true, true, false, false]);
+  expect([takes(all[6], "b"), takes(all[7], "b")]).toEqual([true, true]);
+  expect(evicted).toEqual(all.slice(0, 2));
+  expect([takes({}, "b"), takes({}, "a"), places.count]).toEqual([false, false, 4]);
+});
+
 test("equals a naive list of connections", () => {
   const steps = fc.array(
     fc.record({ kind: fc.constantFrom("take", "busy", "idle", "leave"), peer: fc.nat(3), pick: fc.nat(20) }),

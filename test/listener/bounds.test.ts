@@ -2,6 +2,7 @@
 // nobody stays locked out.
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
+import { FakeClock } from "../support/clock.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { metric } from "../support/metrics.ts";
@@ -11,7 +12,12 @@ import type { RawConnection } from "../support/raw-connection.ts";
 import { request, stageHttp, stageRaw } from "../support/stage.ts";
 
 const cleanup = useCleanup();
-const bounds = { maxConnections: 4, maxConnectionsPerPeer: 2, maxRequestsPerConnection: 1000 };
+const bounds = {
+  maxConnections: 4,
+  maxConnectionsPerPeer: 2,
+  newConnectionsPerPeer: 1_000_000,
+  maxRequestsPerConnection: 1000,
+};
 const shed = (gateway: Parameters<typeof metric>[0], reason: string) =>
   metric(gateway, `headgate_connections_shed_total{reason="${reason}"}`);
 const open = (gateway: Parameters<typeof metric>[0]) => metric(gateway, "headgate_client_connections");
@@ -208,6 +214,61 @@ test("behind a PROXY header the bound is on whom it names, by prefix for IPv6, a
   expect(await exchange(connect(), `PROXY TCP4 203.0.113.1 1.1.1.1 1 2\r\n${request("/v2/x")}`)).toBe(200);
   await within("the first made room", first.closed);
   expect(await shed(gateway, "idle")).toBe(1);
+});
+
+test("a peer that opens too many connections in a short time has them closed unread; others and a trusted proxy do not", async () => {
+  const clock = new FakeClock();
+  const { gateway, connect } = await stageRaw(
+    cleanup,
+    () => {},
+    {
+      listen: { ...bounds, newConnectionsPerPeer: 3 },
+      clientAddress: { trustedProxies: ["127.0.0.3"] },
+    },
+    clock,
+  );
+  const from = (localAddress: string) => connect({ localAddress });
+  /** How many of so many connections after each other get an answer. */
+  const answered = async (localAddress: string, count: number): Promise<number> => {
+    let served = 0;
+    for (let i = 0; i < count; i += 1) {
+      const client = from(localAddress);
+      client.write(request("/elsewhere", { fields: "Connection: close\r\n" }));
+      await client.closed;
+      if (client.rest !== "") served += 1;
+      else expect(client.receivedBytes).toBe(0);
+    }
+    return served;
+  };
+  expect(await answered("127.0.0.1", 5)).toBe(5);
+  expect(await shed(gateway, "rate")).toBe(0);
+  expect(await answered("127.0.0.1", 3)).toBe(0);
+  expect(await shed(gateway, "rate")).toBe(3);
+  expect([await answered("127.0.0.2", 5), await answered("127.0.0.3", 8)]).toEqual([5, 8]);
+  clock.advance(1_000);
+  expect(await answered("127.0.0.1", 5)).toBe(3);
+  await eventually("none is left", async () => (await open(gateway)) === 0);
+});
+
+test("silent connections behind a PROXY header, more than there are, keep out none that says who it is", async () => {
+  const { gateway, connect } = await stageHttp(cleanup, undefined, { listen: { ...bounds, proxyProtocol: true } });
+  for (let i = 0; i < 100; i += 1) await isOpen(connect({ localAddress: "127.0.0.2" }));
+  const named = connect();
+  expect(await exchange(named, `PROXY TCP4 192.0.2.1 1.1.1.1 1 2\r\n${request("/v2/x")}`)).toBe(200);
+  expect(await shed(gateway, "total")).toBe(0);
+  expect(await shed(gateway, "idle")).toBeGreaterThan(90);
+  expect(await exchange(named)).toBe(200);
+});
+
+test("a peer that is refused much leaves others their 503", async () => {
+  const { gateway, connect } = await startHeld({ maxConnections: 100, maxConnectionsPerPeer: 1 });
+  for (const localAddress of ["127.0.0.1", "127.0.0.2"]) {
+    connect({ localAddress });
+    await eventually("it is open", async () => (await open(gateway)) === (localAddress === "127.0.0.1" ? 1 : 2));
+  }
+  for (let i = 0; i < 70; i += 1) connect({ allowHalfOpen: true });
+  await eventually("all are refused", async () => (await shed(gateway, "per_peer")) === 70);
+  expect((await connect({ localAddress: "127.0.0.2" }).read()).status).toBe(503);
 });
 
 test("the last request of a connection is answered with a gentle close, and the next connection begins anew", async () => {

@@ -324,6 +324,32 @@ test("of one peer more connections than allowed are closed without a word, befor
   expect((await third.read()).status).toBe(200);
 });
 
+test("handshakes that do not go on, as many as there may be connections, keep out nobody", async () => {
+  const { gateway, connect, tls } = await start({ listen: { maxConnections: 4, maxConnectionsPerPeer: 4 } });
+  const held = ["", "\x16", "\x16\x03\x01", ""].map((bytes) => {
+    const stranger = connect({ localAddress: "127.0.0.2" });
+    stranger.write(bytes);
+    return stranger;
+  });
+  await eventually("all wait", async () => (await figure(gateway, "headgate_client_connections")) === 4);
+  const client = connect({ tls });
+  client.write(request("/v2/a"));
+  expect((await client.read()).status).toBe(200);
+  await within("the oldest made room", held[0]?.closed ?? Promise.reject());
+  expect(held.slice(1).map(({ ending }) => ending)).toEqual([null, null, null]);
+  expect(await figure(gateway, 'headgate_connections_shed_total{reason="idle"}')).toBe(1);
+});
+
+test("a peer that opens connections too fast has them closed before a handshake", async () => {
+  const { gateway, connect, tls } = await start({ listen: { maxConnectionsPerPeer: 1, newConnectionsPerPeer: 1 } });
+  const clients = Array.from({ length: 20 }, () => connect({ tls }));
+  await within("all but one are closed", Promise.all(clients.slice(1).map(({ closed }) => closed)));
+  expect(await figure(gateway, 'headgate_connections_shed_total{reason="rate"}')).toBeGreaterThanOrEqual(15);
+  for (const reason of ["closed", "timeout", "other"]) {
+    expect(await figure(gateway, `headgate_tls_handshake_failures_total{reason="${reason}"}`)).toBe(0);
+  }
+});
+
 describe("client certificates", () => {
   test("a client with one is served, a client without one or with another authority's never gets to HTTP", async () => {
     const { gateway, authority, connect, tls, upstream } = await start({ clientCa: true });

@@ -29,7 +29,7 @@ export interface GatewayProcess {
   readiness(): Promise<number>;
 }
 
-const unlimited = ["policies.0.limit=1000000", "policies.0.maxClients=1000"];
+const unlimited = ["policies.0.limit=1000000", "policies.0.maxClients=1000", "listen.newConnectionsPerPeer=1000000"];
 
 /**
  * `settings`: as `--set` takes them, over `config` (or the packaged defaults) and a limit that is none, on free loopback

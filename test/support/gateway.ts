@@ -71,7 +71,8 @@ export function testSettings(upstreamUrl: string, overrides: Overrides = {}): Se
   const packaged = packagedSettings();
   const base: Settings = {
     ...packaged,
-    listen: { ...packaged.listen, host: "127.0.0.1", port: 0 },
+    // All clients of a test have one address.
+    listen: { ...packaged.listen, host: "127.0.0.1", port: 0, newConnectionsPerPeer: 1_000_000 },
     admin: { host: "127.0.0.1", port: 0 },
     drain: { delayMs: 0, timeoutMs: 2_000 },
   };

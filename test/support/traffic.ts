@@ -60,8 +60,14 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     {
       proxyProtocol: false,
       onProxyHeaderRefused: () => {},
-      bounds: { maxConnections: 100, maxConnectionsPerPeer: 100, maxRequestsPerConnection: 10 },
+      bounds: {
+        maxConnections: 100,
+        maxConnectionsPerPeer: 100,
+        newConnectionsPerPeer: 1_000_000,
+        maxRequestsPerConnection: 10,
+      },
       onConnectionShed: () => {},
+      nowMs: clock.monotonicMs,
       tls: null,
       headTimeoutMs: 1_000,
       readPeer: peerOf,

@@ -5,7 +5,7 @@ import { again, stream } from "../stream.ts";
 import { checkCall, checkHeaders } from "./grpc-messages.ts";
 import { get, requestHead, unlimited } from "./requests.ts";
 
-const keys = { ...unlimited, listen: { maxRequestsPerConnection: 1_000_000_000 } };
+const keys = { ...unlimited, listen: { maxRequestsPerConnection: 1_000_000_000, newConnectionsPerPeer: 1_000_000 } };
 const requestsPerSecond = 3_000;
 const uploadBytesPerSecond = 60_000_000;
 const piece = Buffer.alloc(16 * 1024, "x");

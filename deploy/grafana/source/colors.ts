@@ -101,6 +101,7 @@ const idle = "#0d78c7";
 export const connectionShedColors: Colors<ConnectionShedReason> = {
   total: "#f1186d",
   per_peer: "#d2a5bc",
+  rate: "#be0030",
   idle,
   admin: "#d67200",
 };

@@ -83,7 +83,7 @@ export const traffic: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Client connections shed",
     description:
-      "Connections closed per second. `idle`: closed to make room for a new connection, which is harmless. `admin`: the same on the admin listener. `total` and `per_peer`: refused because `listen.maxConnections` or `listen.maxConnectionsPerPeer` was reached.",
+      "Connections closed per second. `idle`: closed to make room for a new connection, which is harmless. `admin`: the same on the admin listener. `total` and `per_peer`: refused because `listen.maxConnections` or `listen.maxConnectionsPerPeer` was reached. `rate`: closed, because one peer opened more than `listen.newConnectionsPerPeer`.",
     unit: "cps",
     width: 8,
     queries: [

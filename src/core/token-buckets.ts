@@ -1,0 +1,65 @@
+// A token bucket for each key: `burst` at once, and `perSecond` after that. Takes constant time. A bucket that is full
+// again is forgotten, so memory holds only the keys of the last few seconds.
+
+export interface TokenBucketsOptions {
+  readonly burst: number;
+  readonly perSecond: number;
+}
+
+interface Bucket {
+  left: number;
+  sinceMs: number;
+}
+
+/** Bounds the memory. With more keys, those that were not used for longest are forgotten early. */
+const maxKeysPerGeneration = 50_000;
+
+export class TokenBuckets {
+  readonly #burst: number;
+  readonly #perMs: number;
+  /** After this time without a use, a bucket is full. */
+  readonly #fillMs: number;
+  /** The buckets used since `#beganMs`, and those used only in the generation before. */
+  #current = new Map<string, Bucket>();
+  #previous = new Map<string, Bucket>();
+  #beganMs = Number.NEGATIVE_INFINITY;
+
+  constructor({ burst, perSecond }: TokenBucketsOptions) {
+    this.#burst = burst;
+    this.#perMs = perSecond / 1000;
+    this.#fillMs = burst / this.#perMs;
+  }
+
+  get size(): number {
+    return this.#current.size + this.#previous.size;
+  }
+
+  /** Takes a token; false if there is none. `nowMs` never goes back. */
+  take(key: string, nowMs: number): boolean {
+    this.#forgetFull(nowMs);
+    const bucket = this.#bucketOf(key, nowMs);
+    bucket.left = Math.min(this.#burst, bucket.left + (nowMs - bucket.sinceMs) * this.#perMs);
+    bucket.sinceMs = nowMs;
+    if (bucket.left < 1) return false;
+    bucket.left -= 1;
+    return true;
+  }
+
+  #bucketOf(key: string, nowMs: number): Bucket {
+    const current = this.#current.get(key);
+    if (current !== undefined) return current;
+    const previous = this.#previous.get(key);
+    this.#previous.delete(key);
+    const bucket = previous ?? { left: this.#burst, sinceMs: nowMs };
+    this.#current.set(key, bucket);
+    return bucket;
+  }
+
+  /** What was not used in the current generation, which has lasted for `#fillMs`, is full. */
+  #forgetFull(nowMs: number): void {
+    if (nowMs - this.#beganMs < this.#fillMs && this.#current.size < maxKeysPerGeneration) return;
+    this.#previous = this.#current;
+    this.#current = new Map();
+    this.#beganMs = nowMs;
+  }
+}
