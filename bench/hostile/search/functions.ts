@@ -1,0 +1,156 @@
+// The parts of the gateway that read bytes and call nobody else, as functions of an input: thousands of inputs a second
+// can be tried on them, and their cost at twice the size shows what is worse than linear.
+
+import { wantsOpenMetrics } from "../../../src/admin/accept.ts";
+import { readBearer } from "../../../src/core/bearer.ts";
+import { type ClientAddressRules, readClient, readPeer } from "../../../src/core/client-address.ts";
+import { maxFields } from "../../../src/core/head-bounds.ts";
+import { parseCidr } from "../../../src/core/ip-address.ts";
+import { readMessage } from "../../../src/core/message-check.ts";
+import { NetworkSet } from "../../../src/core/network-set.ts";
+import { readProxyHeader } from "../../../src/core/proxy-header.ts";
+import { createPathReader } from "../../../src/core/request-path.ts";
+import { readTarget } from "../../../src/core/request-target.ts";
+import { mayUpgrade } from "../../../src/core/upgrade.ts";
+import { readCheckRequest } from "../../../src/ext-auth/grpc/check-messages.ts";
+import { readRateLimitRequest } from "../../../src/ext-auth/grpc/rate-limit-messages.ts";
+import { readQuestion } from "../../../src/ext-auth/grpc/rate-limit-question.ts";
+import { readHttpCheck } from "../../../src/ext-auth/http/http-check.ts";
+import { loggedPath, redactLine } from "../../../src/telemetry/redaction.ts";
+import { readSimpleRequest } from "../../../src/transport/raw/simple-request.ts";
+import { connectionOptions } from "../../../src/upstream/hop-by-hop.ts";
+import { downstreamResponseFields } from "../../../src/upstream/response-fields.ts";
+import { ResponseParser } from "../../../src/upstream/response-parser.ts";
+
+import { http1Dictionary } from "./http1-class.ts";
+import { type ContentPart, type Part, text } from "./input.ts";
+import { checkMessage, grpcDictionary, rateLimitMessage } from "./other-classes.ts";
+
+export interface ReadingFunction {
+  readonly name: string;
+  readonly seeds: readonly (readonly Part[])[];
+  readonly tokens: readonly ContentPart[];
+  /** May throw, as for bytes that it refuses. */
+  readonly read: (bytes: string) => unknown;
+}
+
+const routes = (count: number) => Array.from({ length: count }, (_, i) => `/v${i}/`);
+const onePath = createPathReader(routes(1), "/").read;
+const manyPaths = createPathReader(routes(64), "/api").read;
+const seeds = (...texts: readonly string[]) => texts.map((each) => [text(each)]);
+const paths = seeds("/v0/x", "/v0/%2e%2e/;a\\b//c?d", "/api/v1/../v2/%252f/x");
+
+const loopback = parseCidr("127.0.0.0/8");
+const networks = Array.from({ length: 1023 }, (_, i) => parseCidr(`10.${i >> 8}.${i & 255}.0/24`));
+const trustedProxies = new NetworkSet([...networks, loopback].filter((network) => network !== undefined));
+const rules: ClientAddressRules = { header: "x-forwarded-for", trustedProxies, ipv6Prefix: 64 };
+const peer = readPeer("127.0.0.1", rules);
+const websocket = new Set(["websocket"]);
+
+/** Lines of `name:value`, in the form and the number that Node gives them. */
+function fieldsOf(lines: string): string[] {
+  return lines.split("\n", maxFields).flatMap((line) => {
+    const colon = line.indexOf(":");
+    return [line.slice(0, Math.max(0, colon)), line.slice(colon + 1)];
+  });
+}
+
+const sink = {
+  onInterim() {},
+  onHead: ({ fields }: { fields: string[] }) => void downstreamResponseFields(fields, 200),
+  onBody: () => false,
+};
+
+function readResponse(response: string, pieceBytes: number): void {
+  const parser = new ResponseParser(sink);
+  parser.begin("GET");
+  const bytes = Buffer.from(response, "latin1");
+  for (let at = 0; at < bytes.length; at += pieceBytes) parser.execute(bytes.subarray(at, at + pieceBytes));
+}
+
+const fields = "host:a\nauthorization:bearer t\nconnection:close\nupgrade:websocket\nx-a:b";
+const answer =
+  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3;a=b\r\nabc\r\n0\r\nA: b\r\n\r\n";
+const message = { method: "GET", target: "/v1/x", httpVersion: "1.1" };
+
+const readings: readonly Omit<ReadingFunction, "tokens">[] = [
+  { name: "path with 1 route", seeds: paths, read: onePath },
+  { name: "path with 64 routes", seeds: paths, read: manyPaths },
+  { name: "target", seeds: seeds("/v1/x?y", "http://a:80/x"), read: (bytes) => readTarget(bytes, "GET") },
+  {
+    name: "fields of a request",
+    seeds: seeds(fields),
+    read: (bytes) => readMessage({ ...message, rawHeaders: fieldsOf(bytes) }),
+  },
+  {
+    name: "upgrade and connection",
+    seeds: seeds(fields),
+    read: (bytes) => [upgrade(fieldsOf(bytes)), connectionOptions(fieldsOf(bytes))],
+  },
+  { name: "authorization", seeds: seeds("Bearer abc="), read: (bytes) => readBearer(["authorization", bytes]) },
+  {
+    name: "x-forwarded-for",
+    seeds: seeds("127.0.0.1, [::1]:80,"),
+    read: (bytes) => readClient(peer, ["x-forwarded-for", bytes], rules),
+  },
+  {
+    name: "forwarded",
+    seeds: seeds('for=127.0.0.1;by="a\\"b", for="[::1]:80"'),
+    read: (bytes) => readClient(peer, ["forwarded", bytes], { ...rules, header: "forwarded" }),
+  },
+  {
+    name: "simple request",
+    seeds: seeds("POST /v1/x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"),
+    read: (bytes) => readSimpleRequest(Buffer.from(bytes, "latin1")),
+  },
+  { name: "response", seeds: seeds(answer), read: (bytes) => readResponse(bytes, bytes.length || 1) },
+  { name: "response in small pieces", seeds: seeds(answer), read: (bytes) => readResponse(bytes, 16) },
+  {
+    name: "proxy header",
+    seeds: seeds(
+      "PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n",
+      "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\x09\x7f\0\0\x01\0\x01\0\x02",
+    ),
+    read: (bytes) => readProxyHeader(Buffer.from(bytes, "latin1")),
+  },
+  {
+    name: "check message",
+    seeds: [checkMessage],
+    read(bytes) {
+      const rawHeaders = readCheckRequest(Buffer.from(bytes, "latin1"))?.rawHeaders ?? [];
+      return readMessage({ ...message, rawHeaders });
+    },
+  },
+  {
+    name: "rate limit message",
+    seeds: [rateLimitMessage],
+    read(bytes) {
+      const request = readRateLimitRequest(Buffer.from(bytes, "latin1"));
+      return request && readQuestion(request);
+    },
+  },
+  {
+    name: "check over http",
+    seeds: seeds("x-original-uri:/v1/x\nx-original-method:GET\nx-forwarded-for:10.0.0.1, 10.0.0.2"),
+    read: (bytes) => readHttpCheck({ method: "GET", target: "/auth-request", rawHeaders: fieldsOf(bytes) }),
+  },
+  {
+    name: "accept",
+    seeds: seeds("bytes/plain;q=0.5, application/openmetrics-bytes; version=1.0.0"),
+    read: wantsOpenMetrics,
+  },
+  {
+    name: "logged path",
+    seeds: paths,
+    read: (bytes) => redactLine(`{"path":"${loggedPath(bytes)}","method":${JSON.stringify(bytes)}}`),
+  },
+];
+
+export const functions: readonly ReadingFunction[] = readings.map((each) => ({
+  ...each,
+  tokens: each.name.endsWith("message") ? grpcDictionary.inner : http1Dictionary.inner,
+}));
+
+function upgrade(rawHeaders: string[]): boolean {
+  return mayUpgrade({ ...message, rawHeaders }, websocket);
+}

@@ -1,0 +1,82 @@
+// What a search found: the dearest inputs of each class, measured again, with the longest turn of the event loop and the
+// memory that the gateway keeps for them.
+import type { InputClass } from "./classes.ts";
+import type { FunctionSearch } from "./function-search.ts";
+import type { Input } from "./input.ts";
+import { type ClassSearch, type Finding, keptPerByte, run, usPerRequest } from "./search.ts";
+import type { Stage } from "./stage.ts";
+
+export interface Verified extends Finding {
+  readonly longestTurnUs: number;
+  /** Memory of the gateway for each byte that was sent, while the connections stay open. */
+  readonly keptPerByte: number;
+}
+
+export interface ClassReport {
+  readonly name: string;
+  readonly inputs: number;
+  /** An ordinary request of 120 and of 16,000 bytes. */
+  readonly ordinaryUs: readonly [number, number];
+  readonly findings: readonly Verified[];
+}
+
+const reported = 5;
+
+export async function reportOn(search: ClassSearch, watched: Stage): Promise<ClassReport> {
+  const findings: Verified[] = [];
+  for (const finding of search.findings.slice(0, reported)) {
+    const verified = await search.verify(finding);
+    findings.push({ ...verified, ...(await watch(search.inputClass, verified.input, watched)) });
+  }
+  const { inputs, ordinaryUs, inputClass } = search;
+  findings.sort((a, b) => usPerRequest(b) - usPerRequest(a));
+  return { name: inputClass.name, inputs, ordinaryUs, findings };
+}
+
+async function watch(inputClass: InputClass, input: Input, stage: Stage) {
+  const { gateway } = await stage.running(inputClass.profile);
+  // Warm, and without the turns of before.
+  for (let i = 0; i < 3; i += 1) await run(stage, inputClass, input, one);
+  await gateway.turns();
+  await run(stage, inputClass, input, one);
+  const { longestTurnUs } = await gateway.turns();
+  return { longestTurnUs, keptPerByte: await keptPerByte(stage, inputClass, input) };
+}
+
+const one = { connections: 1, calmMs: 30 };
+
+/** As a table in Markdown. */
+export function tableOf(classes: readonly ClassReport[]): string {
+  const lines = [
+    "| class | inputs tried | dearest of a request | of its bytes | × ordinary | longest turn | kept per byte | answer |",
+  ];
+  lines.push("|---|---|---|---|---|---|---|---|");
+  for (const { name, inputs, findings } of classes) {
+    const [dearest] = findings;
+    if (dearest === undefined) continue;
+    const { bytes, requests, timesOrdinary, longestTurnUs, outcome } = dearest;
+    const turn = Math.max(...findings.map((each) => each.longestTurnUs));
+    const kept = Math.max(...findings.map((each) => each.keptPerByte));
+    lines.push(
+      `| ${name} | ${inputs} | ${ms(usPerRequest(dearest))} ms | ${Math.round(bytes / requests)} | ${timesOrdinary.toFixed(1)} ` +
+        `| ${ms(Math.max(turn, longestTurnUs))} ms | ${kept.toFixed(1)} | ${outcome} |`,
+    );
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+export function tableOfFunctions(searches: readonly FunctionSearch[]): string {
+  const lines = ["| function | inputs tried | dearest | of bytes | cost of twice as much |", "|---|---|---|---|---|"];
+  for (const search of searches) {
+    const [dearest] = search.findings
+      .slice(0, reported)
+      .map((finding) => search.verify(finding))
+      .sort((a, b) => b.us - a.us);
+    if (dearest === undefined) continue;
+    const { us, bytes, growth } = dearest;
+    lines.push(`| ${search.function.name} | ${search.inputs} | ${ms(us)} ms | ${bytes} | × ${growth.toFixed(1)} |`);
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+const ms = (us: number): string => (us / 1000).toFixed(2);

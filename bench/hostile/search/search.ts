@@ -1,0 +1,205 @@
+// Searches inputs that cost much CPU: mutates those that cost more than all others of their size and outcome, as
+// PerfFuzz does with the counts of branches. A record is believed only when it repeats: what a collection of garbage or
+// another process adds to one measurement is not in the least of several.
+import { Random } from "../../../test/conformance/fuzz/random.ts";
+import type { InputClass } from "./classes.ts";
+import { type Effort, glance, hold, measure, type Sending, type Spent } from "./conversation.ts";
+import { ordinaryGet } from "./http1-class.ts";
+import { type Input, render } from "./input.ts";
+import { mutate } from "./mutate.ts";
+import type { Stage } from "./stage.ts";
+
+export interface Finding {
+  readonly input: Input;
+  readonly bytes: number;
+  readonly cpuUs: number;
+  readonly requests: number;
+  readonly outcome: string;
+  /** CPU divided by that of as many ordinary requests with as many bytes. */
+  readonly timesOrdinary: number;
+}
+
+export function usPerRequest({ cpuUs, requests }: Finding): number {
+  return cpuUs / requests;
+}
+
+export const maxInputBytes = 16 * 1024;
+
+/** A new record has to be above the last by so much, or noise would keep the corpus busy. */
+const recordFactor = 1.08;
+/** A glance may be too high by so much; what is not above that is not measured again. */
+const glanceFactor = 1.2;
+/** Runs that confirm a record. */
+const confirmations = 3;
+const usual: Effort = { connections: 3, calmMs: 2 };
+const many: Effort = { connections: 10, calmMs: 2 };
+const thorough: Effort = { connections: 4, calmMs: 8 };
+const ordinaryBytes = [120, 16_000] as const;
+
+export class ClassSearch {
+  readonly inputClass: InputClass;
+  readonly #stage: Stage;
+  readonly #random: Random;
+  /** The dearest of each size and outcome. */
+  readonly #dearest = new Map<string, Finding>();
+  #ordinaryUs: readonly [number, number] = [0, 0];
+  /** What a glance costs besides its input. */
+  #openingUs = 0;
+  inputs = 0;
+
+  constructor(inputClass: InputClass, stage: Stage, seed: number) {
+    this.inputClass = inputClass;
+    this.#stage = stage;
+    this.#random = new Random(seed);
+  }
+
+  /** Warms the gateway up, measures ordinary requests, then the seeds. */
+  async begin(seeds: readonly Input[] = []): Promise<void> {
+    const { ordinary } = this.inputClass;
+    const [small, large] = ordinaryBytes.map((bytes) => ({ parts: ordinary(bytes), pieceBytes: 0 }));
+    if (small === undefined || large === undefined) return;
+    for (let i = 0; i < 30; i += 1) await this.#run(i % 2 === 0 ? small : large, many);
+    this.#ordinaryUs = [await this.#leastUs(small), await this.#leastUs(large)];
+    const glances: number[] = [];
+    for (let i = 0; i < 15; i += 1) glances.push((await this.#run(small, null)).cpuUs);
+    this.#openingUs = (glances.sort((a, b) => a - b)[7] ?? 0) - this.#ordinaryUs[0];
+    const own: Input[] = this.inputClass.seeds.map((parts) => ({ parts, pieceBytes: 0 }));
+    for (const input of [...own, ...seeds]) await this.#try(input);
+  }
+
+  async runUntil(endMs: number): Promise<void> {
+    while (performance.now() < endMs) {
+      const { input } = this.#parent();
+      await this.#try(mutate(this.#random, input, this.inputClass.dictionary, this.#parent().input));
+    }
+  }
+
+  /** Ordinary requests of the least and the most bytes, in microseconds of CPU. */
+  get ordinaryUs(): readonly [number, number] {
+    return this.#ordinaryUs;
+  }
+
+  /** The dearest first. */
+  get findings(): readonly Finding[] {
+    return [...this.#dearest.values()].sort((a, b) => usPerRequest(b) - usPerRequest(a));
+  }
+
+  /** Measures a finding again, as the least of `times` runs of several connections each. */
+  async verify(finding: Finding, times = 5): Promise<Finding> {
+    const runs: Spent[] = [];
+    for (let i = 0; i < times; i += 1) runs.push(await this.#run(finding.input, thorough));
+    return this.#finding(finding.input, least(runs));
+  }
+
+  async #try(input: Input): Promise<void> {
+    this.inputs += 1;
+    const { cpuUs, ...rest } = await this.#run(input, null);
+    const glanced = this.#finding(input, { ...rest, cpuUs: (cpuUs - this.#openingUs) / glanceFactor });
+    if (!this.#isRecord(this.#keyOf(glanced), glanced)) return;
+    // The outcome may differ where the first look was too short.
+    const first = this.#finding(input, await this.#run(input, usual));
+    const key = this.#keyOf(first);
+    if (!this.#isRecord(key, first)) return;
+    const runs: Spent[] = [];
+    for (let i = 0; i < confirmations; i += 1) {
+      runs.push(await this.#run(input, usual));
+      if (!this.#isRecord(key, this.#finding(input, least(runs)))) return;
+    }
+    this.#dearest.set(key, this.#finding(input, least(runs)));
+  }
+
+  #isRecord(key: string, finding: Finding): boolean {
+    const record = this.#dearest.get(key);
+    return record === undefined || usPerRequest(finding) > recordFactor * usPerRequest(record);
+  }
+
+  /** One of the sizes and outcomes, more often a dear one. */
+  #parent(): Finding {
+    const all = this.findings;
+    const place = Math.min(this.#random.int(all.length), this.#random.int(all.length));
+    return all[place] as Finding;
+  }
+
+  #keyOf({ bytes, outcome }: Finding): string {
+    return `${Math.ceil(Math.log2(Math.max(64, bytes)))} ${outcome}`;
+  }
+
+  #finding(input: Input, { cpuUs, requests, outcome }: Spent): Finding {
+    const bytes = render(input, maxInputBytes).bytes.length;
+    const ordinaryUs = requests * this.#ordinaryUsOf(bytes / requests);
+    return { input, bytes, cpuUs, requests, outcome, timesOrdinary: cpuUs / ordinaryUs };
+  }
+
+  #ordinaryUsOf(bytes: number): number {
+    const [small, large] = this.#ordinaryUs;
+    const share = (bytes - ordinaryBytes[0]) / (ordinaryBytes[1] - ordinaryBytes[0]);
+    return small + Math.max(0, share) * Math.max(0, large - small);
+  }
+
+  async #leastUs(input: Input): Promise<number> {
+    const runs: Spent[] = [];
+    for (let i = 0; i < 10; i += 1) runs.push(await this.#run(input, many));
+    return least(runs).cpuUs;
+  }
+
+  /** Null: a glance. */
+  #run(input: Input, effort: Effort | null): Promise<Spent> {
+    return run(this.#stage, this.inputClass, input, effort);
+  }
+}
+
+/** Null: a glance. */
+export async function run(
+  stage: Stage,
+  { profile, carrier, isResponse }: InputClass,
+  input: Input,
+  effort: Effort | null,
+) {
+  const { gateway, answerWith } = await stage.running(profile);
+  const sending = sendingOf(input);
+  if (isResponse) answerWith(sending.bytes, sending.pieceBytes);
+  const sent = isResponse ? asking : sending;
+  return effort === null ? glance(gateway, carrier, sent) : measure(gateway, carrier, sent, effort);
+}
+
+/** Memory of the gateway for each byte that was sent, while the connections stay open. */
+export async function keptPerByte(stage: Stage, { profile, carrier, isResponse }: InputClass, input: Input) {
+  const { gateway, answerWith } = await stage.running(profile);
+  const sendings = Array.from({ length: heldConnections }, () => sendingOf(input));
+  const bytes = sendings.reduce((sum, sending) => sum + sending.bytes.length, 0);
+  if (isResponse) answerWith(sendingOf(input).bytes, input.pieceBytes);
+  const before = gateway.residentBytes();
+  const release = await hold(gateway, carrier, isResponse ? sendings.map(() => asking) : sendings);
+  await gateway.atRest(thorough.calmMs);
+  const kept = gateway.residentBytes() - before;
+  release();
+  await gateway.atRest(thorough.calmMs);
+  return Math.max(0, kept) / bytes;
+}
+
+/** Enough to tell a gateway that keeps a hundred times what it gets from the noise of its heap. */
+const heldConnections = 50;
+
+function sendingOf({ parts, pieceBytes }: Input): Sending {
+  const { bytes, streams } = render({ parts }, maxInputBytes);
+  return { bytes: withAnotherClient(bytes), streams, pieceBytes };
+}
+
+let clients = 0;
+
+/** Puts another client in place of the one that a check is about, in as many bytes. */
+function withAnotherClient(bytes: Buffer): Buffer {
+  for (let at = bytes.indexOf(namedClient); at !== -1; at = bytes.indexOf(namedClient, at + 1)) {
+    clients += 1;
+    bytes.write(`10.${100 + ((clients >> 14) % 128)}.${100 + ((clients >> 7) % 128)}.${100 + (clients % 128)}`, at);
+  }
+  return bytes;
+}
+
+const namedClient = "10.100.100.100";
+
+const asking: Sending = { bytes: Buffer.from(ordinaryGet), streams: 0, pieceBytes: 0 };
+
+function least(runs: readonly Spent[]): Spent {
+  return runs.reduce((least, run) => (run.cpuUs < least.cpuUs ? run : least));
+}
