@@ -4,6 +4,7 @@ import { once } from "node:events";
 
 export interface Child {
   readonly pid: number;
+  readonly hasEnded: () => boolean;
   /** Rejects if the process ends first. */
   ask<Reply>(message: object): Promise<Reply>;
   stop(): Promise<void>;
@@ -24,7 +25,16 @@ export function startChild(command: readonly string[], { core, nice = 0, env }: 
     env: { ...process.env, ...env },
   });
   child.on("error", () => {});
-  return { pid: child.pid ?? 0, ask: (message) => ask(child, message), stop: () => stop(child) };
+  return {
+    pid: child.pid ?? 0,
+    hasEnded: () => hasEnded(child),
+    ask: (message) => ask(child, message),
+    stop: () => stop(child),
+  };
+}
+
+function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null;
 }
 
 function ask<Reply>(child: ChildProcess, message: object): Promise<Reply> {
@@ -34,7 +44,7 @@ function ask<Reply>(child: ChildProcess, message: object): Promise<Reply> {
       child.off("exit", onExit);
       resolve(reply as Reply);
     };
-    if (child.exitCode !== null || child.signalCode !== null) return onExit();
+    if (hasEnded(child)) return onExit();
     child.once("exit", onExit);
     child.once("message", onMessage);
     child.send(message, (error) => {
@@ -45,7 +55,7 @@ function ask<Reply>(child: ChildProcess, message: object): Promise<Reply> {
 
 /** Nothing here needs to end in order: a gateway under attack would drain for 25 seconds. */
 async function stop(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
+  if (hasEnded(child)) return;
   const exited = once(child, "exit");
   child.kill("SIGKILL");
   await exited;

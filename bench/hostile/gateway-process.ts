@@ -24,26 +24,37 @@ export const isTls = (carrier: Carrier): boolean => carrier === "tls" || carrier
 
 let started = 0;
 
+/** Somebody else may take a port between its choice and its use. */
+const maxTries = 5;
+
 export async function startGateway(
   place: GatewayPlace,
-  { carrier, keys }: Pick<Attack, "carrier" | "keys">,
+  attack: Pick<Attack, "carrier" | "keys">,
   { watchesTurns = false } = {},
 ): Promise<Gateway> {
-  const ports: Ports = {
-    traffic: await freePort(),
-    admin: await freePort(),
-    checks: await freePort(),
-    grpc: await freePort(),
-  };
+  for (let tries = 1; tries <= maxTries; tries += 1) {
+    const gateway = await tryGateway(place, attack, watchesTurns);
+    if (gateway !== null) return gateway;
+  }
+  throw new Error(`the gateway does not start, see ${place.folder}`);
+}
+
+/** Null if it ended. */
+async function tryGateway(
+  place: GatewayPlace,
+  { carrier, keys }: Pick<Attack, "carrier" | "keys">,
+  watchesTurns: boolean,
+): Promise<Gateway | null> {
+  const [traffic, admin, checks, grpc] = [await freePort(), await freePort(), await freePort(), await freePort()];
+  const ports: Ports = { traffic, admin, checks, grpc };
   started += 1;
   const file = join(place.folder, `gateway-${started}.yaml`);
   writeFileSync(file, JSON.stringify(merged(configuration(place, ports, carrier), keys ?? {})));
   const preload = watchesTurns ? ["--import", join(import.meta.dirname, "turn-watch.ts")] : [];
   const main = join(place.checkout, "dist/main.js");
   const child = startChild([...preload, main, "start", "--config", file], { core: place.core });
-  const deadlineMs = performance.now() + 15_000;
-  while (!(await accepts(ports.traffic))) {
-    if (performance.now() > deadlineMs) throw new Error(`the gateway does not start with ${file}`);
+  while (!(await accepts(traffic))) {
+    if (child.hasEnded()) return null;
     await sleep(20);
   }
   return { ports, child };

@@ -20,6 +20,8 @@ export interface StreamOptions extends LineOptions {
   readonly reconnects?: boolean;
   /** The client closes a connection after so many pieces. */
   readonly closesAfter?: number;
+  /** The client closes a connection when something comes back. */
+  readonly leavesOnData?: boolean;
 }
 
 export const defaultBytesPerSecond = 1_000_000;
@@ -59,10 +61,12 @@ function advance(sender: SenderLike, slot: Slot, options: StreamOptions, opening
   if (slot.line?.isClosed && !reconnects) return 0;
   if (slot.line === null || slot.line.isClosed) {
     if (!opening.mayOpen(sender)) return 0;
-    slot.line = sender.open(options);
+    const opened = sender.open(options);
+    if (options.leavesOnData) opened.socket.once("data", () => opened.socket.destroy());
+    slot.line = opened;
     slot.sent = 0;
     slot.rest = null;
-    return connectionBytes + (prelude === undefined ? 0 : slot.line.write(prelude, preludeRequests));
+    return connectionBytes + (prelude === undefined ? 0 : opened.write(prelude, preludeRequests));
   }
   const { line } = slot;
   if (line.isBlocked) return 0;

@@ -13,7 +13,7 @@ function upload(name: string, what: string, piece: Buffer, more: Partial<StreamO
 /** A POST in one piece, again and again. */
 function posts(name: string, what: string, request: Buffer, more: Partial<StreamOptions> = {}): Attack {
   const carrier: Carrier = "http1";
-  return { name, carrier, what, send: stream({ next: again(request), requests: 1, closesAfter: 1, ...more }) };
+  return { name, carrier, what, send: stream({ next: again(request), requests: 1, ...more }) };
 }
 
 const emptyChunked = (trailers: string): Buffer => Buffer.concat([chunkedPost(), text(`0\r\n${trailers}\r\n`)]);
@@ -74,19 +74,14 @@ export const bodies: readonly Attack[] = [
     Buffer.concat([requestHead("POST", "/v1/ok", "Content-Length: 1\r\n"), text("x")]),
     {
       connections: 8,
-      closesAfter: 1000,
       bytesPerSecond: 500_000,
     },
   ),
-  posts(
-    "expect-continue",
-    "Expect: 100-continue, and no body",
-    requestHead("POST", "/v1/ok", "Expect: 100-continue\r\nContent-Length: 10\r\n"),
-    {
-      connections: 8,
-      bytesPerSecond: 500_000,
-    },
-  ),
+  upload("expect-continue", "900 times Expect: 100-continue, and no body", Buffer.alloc(0), {
+    connections: 900,
+    prelude: requestHead("POST", "/v1/ok", "Expect: 100-continue\r\nContent-Length: 10\r\n"),
+    next: () => null,
+  }),
   posts(
     "length-and-chunks",
     "Content-Length beside Transfer-Encoding",

@@ -116,23 +116,23 @@ export const heads: readonly Attack[] = [
     "garbage",
     "random bytes",
     Buffer.from(Array.from({ length: 1400 }, (_, i) => (i * 7919 + (i >> 3) * 31) & 255)),
-    { requests: 0, closesAfter: 1 },
+    { requests: 0 },
   ),
   headsOf("line-folded", "folded field lines", get("/v1/ok", `X-Folded: a\r\n${" b\r\n".repeat(300)}`)),
   headsOf("head-1-byte-packets", "heads in packets of one byte", get("/v1/ok", fieldLines(20, "x".repeat(60))), {
-    connections: 16,
+    connections: 4,
     packetBytes: 1,
   }),
   headsOf(
     "hello-tls-on-plain",
     "a TLS record on the plain port",
     Buffer.concat([Buffer.from([0x16, 3, 1, 2, 0]), Buffer.alloc(507, 1)]),
-    { requests: 0, closesAfter: 1, bytesPerSecond: 300_000 },
+    { requests: 0, bytesPerSecond: 300_000 },
   ),
 ];
 
 function oddNames(): string {
-  const names = ["__proto__", "constructor", "hasOwnProperty", "0", "1", "4294967295", "!#$%&'*+-.^_`|~", "toString"];
+  const names = ["constructor", "hasOwnProperty", "0", "1", "4294967295", "!#$%&'*+-.^`|~", "toString"];
   return names
     .flatMap((name) => Array.from({ length: 20 }, (_, i) => `${name}${i % 4 === 0 ? "" : i}: x\r\n`))
     .join("");

@@ -132,8 +132,8 @@ export const http2Floods: readonly Attack[] = [
   }),
   http2("http2-prefaces", "connections that end after the preface", {
     connections: 20,
-    next: again(getHead),
-    closesAfter: 1,
+    next: () => null,
+    leavesOnData: true,
     bytesPerSecond: 100_000,
   }),
   http2("http2-frame-too-large", "a frame that announces 16 MiB", {

@@ -1,11 +1,13 @@
 // TLS: handshakes, records, and what is not TLS.
-import { type Attack, type SenderLike, text } from "../attack.ts";
+import type { Attack, SenderLike } from "../attack.ts";
 import { again, type StreamOptions, stream } from "../stream.ts";
 import { clientHello, helloWith } from "./client-hello.ts";
 import { oddTarget } from "./heads.ts";
 import { chunkedPost, get, repeated } from "./requests.ts";
 
 const alpn = ["http/1.1"];
+/** One piece on each connection. */
+const once = (bytes: Buffer) => (i: number) => (i === 0 ? bytes : null);
 const silent = (): null => null;
 
 function tls(name: string, what: string, options: StreamOptions): Attack {
@@ -16,7 +18,7 @@ function tls(name: string, what: string, options: StreamOptions): Attack {
 function hellos(name: string, what: string, more: Partial<StreamOptions> = {}): Attack {
   const send = async (sender: SenderLike): Promise<void> => {
     const hello = await clientHello();
-    await stream({ connections: 50, next: again(hello), closesAfter: 1, bytesPerSecond: 150_000, ...more })(sender);
+    await stream({ connections: 50, next: once(hello), leavesOnData: true, bytesPerSecond: 150_000, ...more })(sender);
   };
   return { name, carrier: "tls", what, send };
 }
@@ -25,19 +27,20 @@ export const tlsAttacks: readonly Attack[] = [
   tls("handshakes", "handshakes that are completed", {
     alpn,
     connections: 20,
-    next: again(text("G")),
-    closesAfter: 1,
-    bytesPerSecond: 60_000,
+    next: once(get("/none")),
+    requests: 1,
+    leavesOnData: true,
+    bytesPerSecond: 150_000,
   }),
   hellos("hellos-replayed", "a recorded ClientHello on each connection"),
   hellos("hellos-1-byte-packets", "a ClientHello in packets of one byte", {
+    connections: 10,
     packetBytes: 1,
     bytesPerSecond: 1_000_000,
   }),
   hellos("hellos-held", "900 connections that stop after the ClientHello", {
     connections: 900,
-    next: (i) => (i === 0 ? text("\x16") : null),
-    closesAfter: 10,
+    leavesOnData: false,
   }),
   {
     name: "hellos-large",
@@ -45,7 +48,7 @@ export const tlsAttacks: readonly Attack[] = [
     what: "a ClientHello of 16 KB",
     send: async (sender) => {
       const hello = helloWith(await clientHello(), 15_000);
-      await stream({ connections: 20, next: again(hello), closesAfter: 1 })(sender);
+      await stream({ connections: 20, next: once(hello), leavesOnData: true })(sender);
     },
   },
   tls("handshakes-aborted", "connections closed after a few bytes of TLS", {
@@ -56,14 +59,12 @@ export const tlsAttacks: readonly Attack[] = [
   }),
   tls("tls-garbage", "random bytes instead of TLS", {
     connections: 20,
-    next: again(Buffer.alloc(1400, 0x80)),
-    closesAfter: 1,
+    next: once(Buffer.alloc(1400, 0x80)),
     bytesPerSecond: 300_000,
   }),
   tls("http-on-tls", "plain HTTP on the TLS port", {
     connections: 20,
-    next: again(get()),
-    closesAfter: 1,
+    next: once(get()),
     bytesPerSecond: 300_000,
   }),
   tls("records-1-byte", "requests in TLS records of one byte", {
