@@ -69,7 +69,7 @@ async function measureGroup(
   const gateway = await startGateway(place, { carrier: group.carrier });
   const { pid } = gateway.child;
   try {
-    await bench.others.ask(othersOrder(gateway.ports, group.carrier, 200, addresses));
+    await bench.others.ask(othersOrder(gateway.ports, { carrier: group.carrier, others: "kept" }, { addresses }));
     await sleep(warmSeconds * 1000);
     await bench.others.ask(readOthers);
     await sleep(aloneSeconds * 1000);

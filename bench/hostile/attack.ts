@@ -15,6 +15,12 @@ export interface Ports {
 /** Keys of the gateway's configuration that replace those of the bench. */
 export type Keys = Readonly<Record<string, unknown>>;
 
+/**
+ * What the other clients do beside the attack: requests on kept connections, or each on a new one, WebSockets, checks
+ * over HTTP, or probes of the admin port.
+ */
+export type OthersKind = "kept" | "fresh" | "upgrade" | "check" | "probe";
+
 export interface Attack {
   /** Names are unique; `--only` takes them. */
   readonly name: string;
@@ -22,6 +28,8 @@ export interface Attack {
   /** For the table. */
   readonly what: string;
   readonly keys?: Keys;
+  /** What is usual for the carrier, unless it is here. */
+  readonly others?: OthersKind;
   /** Resolves by itself; at the latest when `sender.isOver`. */
   readonly send: (sender: SenderLike) => Promise<void>;
   /** Answers `GET /v1/hostile/<name>`. Its bytes are the attack's. */

@@ -3,6 +3,7 @@ import type { Attack } from "./attack.ts";
 import { adminAttacks } from "./attacks/admin.ts";
 import { bodies } from "./attacks/bodies.ts";
 import { checkAttacks } from "./attacks/checks.ts";
+import { clients } from "./attacks/clients.ts";
 import { connections } from "./attacks/connections.ts";
 import { grpcAttacks } from "./attacks/grpc.ts";
 import { heads } from "./attacks/heads.ts";
@@ -18,6 +19,7 @@ export const attacks: readonly Attack[] = [
   ...heads,
   ...bodies,
   ...connections,
+  ...clients,
   ...tlsAttacks,
   ...http2Heads,
   ...http2Floods,

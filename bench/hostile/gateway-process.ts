@@ -76,8 +76,8 @@ function configuration(place: GatewayPlace, ports: Ports, carrier: Carrier): Rec
     ...(asksForChecks
       ? {
           extAuth: {
-            // The attacker that is trusted; strangers come from other addresses.
-            trustedCallers: [attackerAddress],
+            // The attacker and the other clients; strangers come from other addresses.
+            trustedCallers: [attackerAddress, "127.0.2.0/24"],
             http: { enabled: true, host, port: ports.checks },
             grpc: { enabled: true, host, port: ports.grpc },
           },

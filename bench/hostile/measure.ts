@@ -59,9 +59,9 @@ export async function measure(
   const gateway = await startGateway(place, attack);
   const { pid } = gateway.child;
   try {
-    await bench.others.ask(othersOrder(gateway.ports, attack.carrier, warmPerSecond));
+    await bench.others.ask(othersOrder(gateway.ports, attack, { perSecond: warmPerSecond }));
     await sleep(warmSeconds * 1000);
-    await bench.others.ask(othersOrder(gateway.ports, attack.carrier));
+    await bench.others.ask(othersOrder(gateway.ports, attack));
     await sleep(100);
     await bench.others.ask(readOthers);
     const before = threadsCpuUs(pid);
@@ -75,8 +75,9 @@ export async function measure(
     const beside = await bench.others.ask<OthersReply>(endOthers);
     const totalUs = threadsCpuUs(pid) - attackedFrom;
     const { peakBytes } = memoryOf(pid);
-    const othersUs = (aloneUs / Math.max(1, alone.answered)) * beside.answered;
-    const cpuMs = Math.max(0, totalUs - othersUs) / 1000;
+    // At their low rate a request of the others costs more than an ordinary one, but not many times as much.
+    const otherUs = Math.min(aloneUs / Math.max(1, countOf(alone)), 4 * ordinary.requestUs);
+    const cpuMs = Math.max(0, totalUs - otherUs * countOf(beside)) / 1000;
     return {
       figures: { attack, ...counters, cpuMs, ratio: cpuMs / costOf(counters, ordinary), alone, beside },
       memory: settledMemory(gateway, { restBytes, peakBytes }),
@@ -86,6 +87,8 @@ export async function measure(
     throw error;
   }
 }
+
+const countOf = ({ answered, failed }: OthersReply): number => answered + failed;
 
 /** Several of them may be measured at once: a turn is measured in CPU time. */
 export async function longestTurn(bench: Bench, place: GatewayPlace, attack: Attack): Promise<Turn> {

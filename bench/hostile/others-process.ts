@@ -2,18 +2,17 @@
 // request that has to wait for a free connection counts from the moment at which it was due.
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
+import type { OthersKind } from "./attack.ts";
 
 export type OthersOrder =
   | {
       readonly kind: "begin";
+      readonly what: OthersKind;
       readonly port: number;
       readonly perSecond: number;
       readonly addresses: number;
       readonly isTls: boolean;
       readonly isProxied: boolean;
-      /** Each request on a new connection, as the probes of an orchestrator. */
-      readonly isFresh: boolean;
-      readonly path: string;
     }
   /** Answered with what happened since the last order. */
   | { readonly kind: "read" }
@@ -22,7 +21,7 @@ export type OthersOrder =
 export interface OthersReply {
   /** In milliseconds, sorted; those without an answer as long as they have waited. */
   readonly latenciesMs: readonly number[];
-  /** No answer or another than 200. */
+  /** No answer, or another than 200 or 101. */
   readonly failed: number;
   readonly answered: number;
 }
@@ -54,10 +53,7 @@ class OtherClient {
     this.#dueMs = dueMs;
     this.#received = "";
     this.#socket ??= this.#open();
-    const close = this.#order.isFresh ? "Connection: close\r\n" : "";
-    this.#socket.write(
-      `GET ${this.#order.path} HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer other\r\n${close}\r\n`,
-    );
+    this.#socket.write(requestOf(this.#order.what, this.#address));
   }
 
   fail(): void {
@@ -92,8 +88,9 @@ class OtherClient {
     const length = Number(/^content-length: *(\d+)/im.exec(this.#received)?.[1] ?? Number.NaN);
     const isWhole = this.#received.length >= headEnd + 4 + length;
     if (!isWhole && !Number.isNaN(length)) return;
-    const isOk = this.#received.startsWith("HTTP/1.1 200");
-    if (this.#order.isFresh || !isOk || /^connection: close/im.test(this.#received)) this.#drop();
+    const isOk = this.#received.startsWith(this.#order.what === "upgrade" ? "HTTP/1.1 101" : "HTTP/1.1 200");
+    const isKept = this.#order.what === "kept" || this.#order.what === "check";
+    if (!isKept || !isOk || /^connection: close/im.test(this.#received)) this.#drop();
     this.#done(isOk);
   }
 
@@ -109,6 +106,24 @@ class OtherClient {
     this.#dueMs = 0;
     this.#onDone(this, latencyMs, isOk);
   }
+}
+
+function requestOf(what: OthersKind, address: string): string {
+  const target = {
+    kept: "/v1/ok",
+    fresh: "/v1/ok",
+    upgrade: "/v1/tunnel/echo",
+    check: "/auth-request",
+    probe: "/livez",
+  };
+  const fields = {
+    kept: "",
+    fresh: "Connection: close\r\n",
+    upgrade: "Connection: Upgrade\r\nUpgrade: websocket\r\n",
+    check: `X-Original-Method: GET\r\nX-Original-URI: /v1/ok\r\nX-Forwarded-For: ${address}\r\n`,
+    probe: "Connection: close\r\n",
+  };
+  return `GET ${target[what]} HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer other\r\n${fields[what]}\r\n`;
 }
 
 class Others {

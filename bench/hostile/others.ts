@@ -1,30 +1,31 @@
 // What the other clients are told to do.
-import type { Carrier, Ports } from "./attack.ts";
+import type { Attack, Carrier, OthersKind, Ports } from "./attack.ts";
 import { isTls } from "./gateway-process.ts";
 import type { OthersOrder } from "./others-process.ts";
 
 export const readOthers: OthersOrder = { kind: "read" };
 export const endOthers: OthersOrder = { kind: "end" };
 
-const requestsPerSecond = 200;
-const probesPerSecond = 20;
+export type Victims = Pick<Attack, "carrier" | "others">;
 
-/** Clients that use the listener that is attacked. Those of the admin port are probes. */
-export function othersOrder(
-  ports: Ports,
-  carrier: Carrier,
-  perSecond = carrier === "admin" ? probesPerSecond : requestsPerSecond,
-  addresses = 32,
-): OthersOrder {
-  const isAdmin = carrier === "admin";
-  return {
+const perSecond: Readonly<Record<OthersKind, number>> = { kept: 200, fresh: 100, upgrade: 50, check: 200, probe: 20 };
+
+const usual: Partial<Record<Carrier, OthersKind>> = { admin: "probe", "ext-auth": "check" };
+
+export const othersKind = ({ carrier, others }: Victims): OthersKind => others ?? usual[carrier] ?? "kept";
+
+/** Clients that use the listener that is attacked; of gRPC, those of the traffic listener. */
+export function othersOrder(ports: Ports, victims: Victims, more: { perSecond?: number; addresses?: number } = {}) {
+  const what = othersKind(victims);
+  const order: OthersOrder = {
     kind: "begin",
-    port: isAdmin ? ports.admin : ports.traffic,
-    perSecond,
-    addresses,
-    isTls: isTls(carrier),
-    isProxied: carrier === "proxy",
-    isFresh: isAdmin,
-    path: isAdmin ? "/livez" : "/v1/ok",
+    what,
+    port: what === "probe" ? ports.admin : what === "check" ? ports.checks : ports.traffic,
+    perSecond: perSecond[what],
+    addresses: 32,
+    isTls: isTls(victims.carrier),
+    isProxied: victims.carrier === "proxy",
+    ...more,
   };
+  return order;
 }

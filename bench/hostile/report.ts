@@ -2,9 +2,11 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { cpus, release } from "node:os";
 import { join } from "node:path";
-import type { Carrier } from "./attack.ts";
+import type { Attack, Carrier } from "./attack.ts";
+import { isTls } from "./gateway-process.ts";
 import { broken, quantile, together } from "./goals.ts";
 import type { Figures } from "./measure.ts";
+import { othersKind } from "./others.ts";
 import type { OthersReply } from "./others-process.ts";
 
 export interface Outcome {
@@ -57,15 +59,15 @@ export function machineText(): string {
   return `on ${cpus().length} × ${model}, Linux ${release()}, Node ${process.versions.node}`;
 }
 
-/** Other clients without an attack: all runs in which they used the same port in the same way. */
+/** Other clients without an attack: all runs in which they did the same. */
 function aloneOf({ attack }: Figures, all: readonly Figures[]): OthersReply {
-  const kind = kindOf(attack.carrier);
-  return together(all.filter((one) => kindOf(one.attack.carrier) === kind).map(({ alone }) => alone));
+  const kind = kindOf(attack);
+  return together(all.filter((one) => kindOf(one.attack) === kind).map(({ alone }) => alone));
 }
 
-function kindOf(carrier: Carrier): string {
-  if (carrier === "admin" || carrier === "proxy") return carrier;
-  return carrier === "tls" || carrier === "http2" ? "tls" : "plain";
+function kindOf(attack: Attack): string {
+  const way = attack.carrier === "proxy" ? "proxy" : isTls(attack.carrier) ? "tls" : "plain";
+  return `${way} ${othersKind(attack)}`;
 }
 
 function row(one: Figures, all: readonly Figures[], seconds: number, prefix = ""): string {

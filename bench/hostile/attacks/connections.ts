@@ -6,7 +6,7 @@ import { get, unlimited } from "./requests.ts";
 const carrier = "http1";
 const silent = (): null => null;
 
-export const connections: readonly Attack[] = [
+const held: readonly Attack[] = [
   {
     name: "connections-idle",
     carrier,
@@ -77,3 +77,6 @@ export const connections: readonly Attack[] = [
     send: stream({ connections: 100, prelude: get("/v1/never"), preludeRequests: 1, next: silent }),
   },
 ];
+
+/** The other clients need new connections, too. */
+export const connections: readonly Attack[] = held.map((attack) => ({ others: "fresh", ...attack }));

@@ -9,7 +9,7 @@ const upgrade = (path: string, more = ""): Buffer => requestHead("GET", path, `$
 const silent = (): null => null;
 
 function tunnel(name: string, what: string, options: StreamOptions, keys: Attack["keys"] = {}): Attack {
-  return { name, carrier: "tunnel", what, keys, send: stream({ preludeRequests: 1, ...options }) };
+  return { name, carrier: "tunnel", what, keys, others: "upgrade", send: stream({ preludeRequests: 1, ...options }) };
 }
 
 /** Masked WebSocket frames of one byte. */
