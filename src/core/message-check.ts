@@ -68,15 +68,22 @@ export function readMessage(message: MessageHead): MessageReading {
   };
 }
 
-/** Shared, because most requests lack most of these headers. */
-const none: readonly string[] = [];
+/** Shared, because most requests lack most of these headers. It stays empty. */
+const none: string[] = [];
+
+/** A copy for each value would take quadratic time: the message of a check may have thousands of fields. */
+function added(values: string[], value: string): string[] {
+  if (values === none) return [value];
+  values.push(value);
+  return values;
+}
 
 interface Seen {
-  hosts: readonly string[];
-  lengths: readonly string[];
-  encodings: readonly string[];
-  expectations: readonly string[];
-  hops: readonly string[];
+  hosts: string[];
+  lengths: string[];
+  encodings: string[];
+  expectations: string[];
+  hops: string[];
   hasBadName: boolean;
   hasUpgrade: boolean;
   namesUpgrade: boolean;
@@ -96,13 +103,13 @@ function note(seen: Seen, name: string, value: string): void {
   const lower = name.toLowerCase();
   switch (lower) {
     case "host":
-      seen.hosts = [...seen.hosts, value];
+      seen.hosts = added(seen.hosts, value);
       break;
     case "content-length":
-      seen.lengths = [...seen.lengths, value];
+      seen.lengths = added(seen.lengths, value);
       break;
     case "transfer-encoding":
-      seen.encodings = [...seen.encodings, value];
+      seen.encodings = added(seen.encodings, value);
       seen.hasConnectionHeader = true;
       break;
     case "upgrade":
@@ -121,10 +128,10 @@ function note(seen: Seen, name: string, value: string): void {
       if (/(?:^|,)[ \t]*upgrade[ \t]*(?:,|$)/i.test(value)) seen.namesUpgrade = true;
       break;
     case "expect":
-      seen.expectations = [...seen.expectations, value];
+      seen.expectations = added(seen.expectations, value);
       break;
     case "max-forwards":
-      seen.hops = [...seen.hops, value];
+      seen.hops = added(seen.hops, value);
       break;
     default:
       if (disguisedName.test(lower)) seen.hasBadName = true;

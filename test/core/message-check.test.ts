@@ -150,3 +150,19 @@ test("the last of 5,000 fields is looked at like the first", () => {
   expect(read([...host, ...many]).problem).toBeNull();
   expect(read([...host, ...many, "X_1", "y"]).problem).toBe(localReplies.badFieldName);
 });
+
+test.each(["Host", "Content-Length", "Transfer-Encoding", "Expect", "Max-Forwards"])(
+  "many fields of the name %s are read in linear time",
+  (name) => {
+    const fields = Array.from({ length: 40_000 }, (_, i) => (i % 2 === 0 ? name : "1"));
+    // The least of several, because other processes and the collection of garbage add to single ones.
+    const leastMs = Math.min(...Array.from({ length: 5 }, () => msOf(() => read(fields))));
+    expect(leastMs).toBeLessThan(40);
+  },
+);
+
+function msOf(act: () => unknown): number {
+  const beganMs = performance.now();
+  act();
+  return performance.now() - beganMs;
+}

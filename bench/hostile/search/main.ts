@@ -37,13 +37,19 @@ try {
   for (const search of searches) await search.begin(corpus[search.inputClass.name]);
   while (performance.now() < endMs) await turn(searches, reads);
   const reports: ClassReport[] = [];
-  for (const search of searches) reports.push(await reportOn(search, watched));
+  for (const search of searches) {
+    reports.push(await reportOn(search, watched));
+    save(reports, reads);
+  }
   process.stdout.write(`${tableOf(reports)}\n${tableOfFunctions(reads)}`);
-  const inFunctions = reads.map((search) => ({ name: search.function.name, findings: search.findings }));
-  if (values.out !== undefined) writeFileSync(values.out, JSON.stringify([...reports, ...inFunctions], null, 1));
 } finally {
   await stage.close();
   await watched.close();
+}
+
+function save(reports: readonly ClassReport[], reads: readonly FunctionSearch[]): void {
+  const inFunctions = reads.map((search) => ({ name: search.function.name, findings: search.findings }));
+  if (values.out !== undefined) writeFileSync(values.out, JSON.stringify([...reports, ...inFunctions], null, 1));
 }
 
 /** Each of them once, until the time is over. */
