@@ -20,6 +20,8 @@ export class Http2Lifetime {
   readonly #idleMs: number;
   #open = 0;
   #isEnding = false;
+  /** The connection is closed at the end of the current timer, whatever happens until then. */
+  #isBrokenOff = false;
   #timer: NodeJS.Timeout | null = null;
 
   constructor(session: ServerHttp2Session, tcp: Socket, { firstMs, idleMs }: Http2Timeouts) {
@@ -27,7 +29,7 @@ export class Http2Lifetime {
     this.#tcp = tcp;
     this.#idleMs = idleMs;
     this.#endIn(firstMs);
-    tcp.once("close", () => this.#stopTimer());
+    tcp.once("close", () => clearTimeout(this.#timer ?? undefined));
   }
 
   /** The number of open streams. */
@@ -61,11 +63,16 @@ export class Http2Lifetime {
     if (this.#open === 0) this.#linger();
   }
 
-  /** Sends a GOAWAY with an error, and closes the connection later, so that the peer reads it. */
+  /**
+   * Sends a GOAWAY with an error, and closes the connection later, so that the peer reads it. What happens to the
+   * streams until then does not put this off.
+   */
   breakOff(errorCode: number): void {
+    if (this.#isBrokenOff) return;
     this.#isEnding = true;
-    this.#session.goaway(errorCode);
+    if (!this.#session.destroyed) this.#session.goaway(errorCode);
     this.#linger();
+    this.#isBrokenOff = true;
   }
 
   /**
@@ -78,16 +85,20 @@ export class Http2Lifetime {
   }
 
   #endIn(timeoutMs: number): void {
-    this.#stopTimer();
-    if (!this.#tcp.destroyed) this.#timer = setTimeout(() => this.end(), timeoutMs);
+    this.#setTimer(() => this.end(), timeoutMs);
   }
 
   #linger(): void {
+    this.#setTimer(() => this.#tcp.destroy(), lingerMs);
+  }
+
+  #setTimer(act: () => void, timeoutMs: number): void {
     this.#stopTimer();
-    if (!this.#tcp.destroyed) this.#timer = setTimeout(() => this.#tcp.destroy(), lingerMs);
+    if (!this.#isBrokenOff && !this.#tcp.destroyed) this.#timer = setTimeout(act, timeoutMs);
   }
 
   #stopTimer(): void {
+    if (this.#isBrokenOff) return;
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
   }

@@ -6,6 +6,12 @@ import type { CheckRefusal } from "../core/check-refusal.ts";
 import { type SharedResource, sharedResources } from "../core/client-share.ts";
 import { type ConnectionShedReason, connectionShedReasons } from "../core/connection-bounds.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
+import {
+  type Http2CloseReason,
+  type Http2ResetReason,
+  http2CloseReasons,
+  http2ResetReasons,
+} from "../core/http2-bounds.ts";
 import { refusalReasons } from "../core/local-reply.ts";
 import { outcomes, type Policy } from "../core/policy.ts";
 import { type ProxyHeaderRefusal, proxyHeaderRefusals } from "../core/proxy-header.ts";
@@ -27,6 +33,8 @@ export interface Metrics {
   upstreamError(reason: UpstreamErrorReason): void;
   proxyHeaderRefused(reason: ProxyHeaderRefusal): void;
   connectionShed(reason: ConnectionShedReason): void;
+  http2Closed(reason: Http2CloseReason): void;
+  http2Reset(reason: Http2ResetReason): void;
   tlsFailed(reason: TlsFailure): void;
   shareExceeded(resource: SharedResource): void;
   /** A check was refused without a decision. Decided checks are observed. */
@@ -71,6 +79,8 @@ function failureMetrics(families: Families) {
     "Connections closed because of a limit: refused (total, per_peer, rate), or closed for a new one (idle, admin).";
   const shares =
     "Requests and tunnels refused or ended because their client had more than its share and others waited, by resource.";
+  const closed = "HTTP/2 connections closed because the client cost too much, by reason.";
+  const reset = "HTTP/2 streams refused (per_peer, total) or reset (unread) because of a limit.";
   const tls = "TLS handshakes with clients that failed, by reason.";
   return {
     upstreamError: families.counterBy("headgate_upstream_errors_total", upstream, "reason", upstreamErrorReasons),
@@ -82,6 +92,8 @@ function failureMetrics(families: Families) {
     ),
     connectionShed: families.counterBy("headgate_connections_shed_total", shed, "reason", connectionShedReasons),
     shareExceeded: families.counterBy("headgate_client_share_exceeded_total", shares, "resource", sharedResources),
+    http2Closed: families.counterBy("headgate_http2_connections_closed_total", closed, "reason", http2CloseReasons),
+    http2Reset: families.counterBy("headgate_http2_streams_reset_total", reset, "reason", http2ResetReasons),
     tlsFailed: families.counterBy("headgate_tls_handshake_failures_total", tls, "reason", tlsFailures),
   };
 }

@@ -4,13 +4,14 @@ import type { CheckRefusal } from "../core/check-refusal.ts";
 import { type SharedResource, sharedResources } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
+import { type Http2CloseReason, http2CloseReasons } from "../core/http2-bounds.ts";
 import type { TlsFailure } from "../core/tls.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { UpstreamFault, UpstreamHealth } from "../core/upstream.ts";
 import { createAccessLog } from "./access-log.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
-import { Sampler } from "./sampler.ts";
+import { Sampler, type SamplerOptions } from "./sampler.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
 
 export interface TelemetryOptions extends Omit<MetricsSources, "upstreamHealth" | "logLines"> {
@@ -29,6 +30,8 @@ export interface Telemetry {
   upstreamFailed(fault: UpstreamFault): void;
   /** A client's handshake failed; `code` is OpenSSL's or the kernel's. */
   tlsFailed(reason: TlsFailure, code: string): void;
+  /** An HTTP/2 connection was closed because it cost too much; `peer` is its address. */
+  http2Closed(reason: Http2CloseReason, peer: string): void;
   upstreamHealth(): UpstreamHealth;
   /** A check was refused without a decision; `caller` is an address. */
   /** `detail` says what is wrong with the call, null if the reason says it all. It contains nothing that was sent. */
@@ -46,22 +49,14 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   const { log, clock } = options;
   const accessLog = createAccessLog(log, { clock, enabled: options.accessLogEnabled });
   const upstreamLog = createUpstreamLog(log, { clock });
-  const refusedChecks = new Sampler({
-    perSecond: 5,
-    maxKeys: 100,
-    report: (reason, omitted) => log.warn({ reason, omitted }, "refused ext-auth checks left out"),
-  });
-  const exceededShares = new Sampler({
-    perSecond: 5,
-    maxKeys: sharedResources.length,
-    report: (resource, omitted) => log.warn({ resource, omitted }, "exceeded shares left out"),
-  });
+  const { refusedChecks, exceededShares, closedHttp2 } = createSamplers(log);
   let health: UpstreamHealth = { state: "unknown", reason: null };
   const metrics = createMetrics({
     ...options,
     upstreamHealth: () => health,
     logLines: () => ({
-      sampled: accessLog.omitted + upstreamLog.omitted + refusedChecks.omitted + exceededShares.omitted,
+      sampled:
+        accessLog.omitted + upstreamLog.omitted + refusedChecks.omitted + exceededShares.omitted + closedHttp2.omitted,
       dropped: options.droppedLogLines(),
     }),
   });
@@ -85,6 +80,12 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       metrics.tlsFailed(reason);
       log.debug({ reason, code }, "TLS handshake failed");
     },
+    http2Closed(reason, peer) {
+      metrics.http2Closed(reason);
+      if (closedHttp2.passes(reason, clock.monotonicMs())) {
+        log.warn({ reason, peer }, "HTTP/2 connection closed: it cost too much");
+      }
+    },
     upstreamHealth: () => health,
     checkRefused(reason, caller, detail) {
       metrics.checkRefused(reason);
@@ -107,6 +108,20 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       upstreamLog.close();
       refusedChecks.close();
       exceededShares.close();
+      closedHttp2.close();
     },
+  };
+}
+
+function createSamplers(log: Logger) {
+  const create = (maxKeys: number, report: SamplerOptions["report"]) => new Sampler({ perSecond: 5, maxKeys, report });
+  return {
+    refusedChecks: create(100, (reason, omitted) => log.warn({ reason, omitted }, "refused ext-auth checks left out")),
+    exceededShares: create(sharedResources.length, (resource, omitted) =>
+      log.warn({ resource, omitted }, "exceeded shares left out"),
+    ),
+    closedHttp2: create(http2CloseReasons.length, (reason, omitted) =>
+      log.warn({ reason, omitted }, "closed HTTP/2 connections left out"),
+    ),
   };
 }

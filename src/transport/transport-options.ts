@@ -1,4 +1,6 @@
 // The options of the transports, for all protocols.
+import type { ConnectionBounds } from "../core/connection-bounds.ts";
+import type { Http2CloseReason, Http2ResetReason } from "../core/http2-bounds.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
 
 export interface TransportOptions {
@@ -13,4 +15,14 @@ export interface TransportOptions {
   readonly upgradeProtocols: ReadonlySet<string>;
   /** True: every response from now on is the last on its connection. */
   readonly isDraining: () => boolean;
+  readonly http2: Http2Options;
+}
+
+export interface Http2Options {
+  /** Open streams are bounded as connections are. */
+  readonly bounds: ConnectionBounds;
+  /** The gateway closes a connection that costs too much. `peer` is its address. */
+  readonly onClosed: (reason: Http2CloseReason, peer: string) => void;
+  /** The gateway resets a stream that costs too much. */
+  readonly onReset: (reason: Http2ResetReason) => void;
 }

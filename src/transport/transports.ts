@@ -5,7 +5,7 @@ import type { Peer } from "../core/client-address.ts";
 import type { HeaderList } from "../core/header-list.ts";
 import type { LocalReply } from "../core/local-reply.ts";
 import type { AcceptedSocket, ConnectionOpener, ConnectionRegistry } from "../exchange/connection.ts";
-import { Http2Connection } from "./http2/http2-connection.ts";
+import { Http2Connection, Http2Shares } from "./http2/http2-connection.ts";
 import { NodeHttp1Server } from "./node/node-http1-server.ts";
 import { RawHttp1Connection, type RawHttp1Options } from "./raw/raw-http1-connection.ts";
 import { rejectOnSocket } from "./socket-transport.ts";
@@ -16,11 +16,13 @@ export class Transports implements ConnectionOpener {
   readonly #rawOptions: RawHttp1Options;
   readonly #connections: ConnectionRegistry;
   readonly #node: NodeHttp1Server;
+  readonly #http2Shares: Http2Shares;
 
   constructor(options: TransportOptions, connections: ConnectionRegistry) {
     this.#options = options;
     this.#connections = connections;
     this.#node = new NodeHttp1Server(options);
+    this.#http2Shares = new Http2Shares(options);
     this.#rawOptions = {
       ...options,
       keepAliveHeaders: keepAliveHeaders(options.keepAliveTimeoutMs),
@@ -40,7 +42,7 @@ export class Transports implements ConnectionOpener {
   }
 
   openHttp2(accepted: AcceptedSocket): void {
-    this.#connections.add(new Http2Connection(accepted, this.#options));
+    this.#connections.add(new Http2Connection(accepted, this.#options, this.#http2Shares));
   }
 
   reject(socket: Socket, peer: Peer, reply: LocalReply): void {

@@ -33,6 +33,7 @@ export function createTraffic(settings: Settings, parts: TrafficParts): TrafficL
       maxRequests: listen.maxRequestsPerConnection,
       upgradeProtocols: new Set(upgrade.protocols),
       isDraining: () => listener.isDraining,
+      http2: { bounds: listen, onClosed: telemetry.http2Closed, onReset: metrics.http2Reset },
     },
     connections,
   );

@@ -7,10 +7,12 @@ import { eventually } from "./eventually.ts";
 export const frameTypes = {
   data: 0,
   headers: 1,
+  priority: 2,
   rstStream: 3,
   settings: 4,
   ping: 6,
   goaway: 7,
+  windowUpdate: 8,
   continuation: 9,
 } as const;
 export const endStream = 1;
@@ -33,7 +35,7 @@ export class FrameClient {
   readonly frames: Frame[] = [];
   readonly socket: TLSSocket;
   isClosed = false;
-  #rest: Buffer = Buffer.alloc(0);
+  readonly #reader = new FrameReader();
 
   /** Says the preface with empty SETTINGS. */
   constructor(port: number, tls: ConnectionOptions, cleanup: Cleanup, options: FrameClientOptions = {}) {
@@ -82,18 +84,31 @@ export class FrameClient {
   }
 
   #read(data: Buffer, { acknowledges = true }: FrameClientOptions): void {
-    this.#rest = Buffer.concat([this.#rest, data]);
-    while (this.#rest.length >= 9) {
-      const length = this.#rest.readUIntBE(0, 3);
-      if (this.#rest.length < 9 + length) return;
-      const [type, flags] = [this.#rest.readUInt8(3), this.#rest.readUInt8(4)];
-      const stream = this.#rest.readUInt32BE(5) & 0x7fffffff;
-      const payload = this.#rest.subarray(9, 9 + length);
-      this.frames.push({ type, flags, stream, payload });
-      this.#rest = this.#rest.subarray(9 + length);
+    for (const one of this.#reader.read(data)) {
+      const { type, flags, payload } = one;
+      this.frames.push(one);
       if (type === frameTypes.settings && flags === 0 && acknowledges) this.send(frameTypes.settings, ack, 0);
       if (type === frameTypes.ping && flags === 0) this.send(frameTypes.ping, ack, 0, payload);
     }
+  }
+}
+
+/** Cuts bytes into frames, as they become whole. */
+export class FrameReader {
+  #rest: Buffer = Buffer.alloc(0);
+
+  read(data: Buffer): Frame[] {
+    const frames: Frame[] = [];
+    this.#rest = Buffer.concat([this.#rest, data]);
+    while (this.#rest.length >= 9) {
+      const length = this.#rest.readUIntBE(0, 3);
+      if (this.#rest.length < 9 + length) break;
+      const [type, flags] = [this.#rest.readUInt8(3), this.#rest.readUInt8(4)];
+      const stream = this.#rest.readUInt32BE(5) & 0x7fffffff;
+      frames.push({ type, flags, stream, payload: this.#rest.subarray(9, 9 + length) });
+      this.#rest = this.#rest.subarray(9 + length);
+    }
+    return frames;
   }
 }
 
@@ -125,16 +140,18 @@ export function literals(fields: Fields): Buffer {
   return Buffer.concat(fields.flatMap(([name, value]) => [Buffer.of(0), text(name), text(value)]));
 }
 
-function text(value: string): Buffer {
+/** RFC 7541, 5.2, without Huffman coding. */
+export function text(value: string): Buffer {
   const bytes = Buffer.from(value, "latin1");
   return Buffer.concat([integer(bytes.length), bytes]);
 }
 
-/** RFC 7541, 5.1, with a prefix of seven bits. */
-function integer(value: number): Buffer {
-  if (value < 127) return Buffer.of(value);
-  const bytes = [127];
-  let rest = value - 127;
+/** RFC 7541, 5.1, in the lowest bits of an octet whose other bits are `above`. */
+export function integer(value: number, bits = 7, above = 0): Buffer {
+  const mask = 2 ** bits - 1;
+  if (value < mask) return Buffer.of(above + value);
+  const bytes = [above + mask];
+  let rest = value - mask;
   for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) + 128);
   return Buffer.from([...bytes, rest]);
 }

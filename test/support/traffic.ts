@@ -10,7 +10,7 @@ import { fullQuota } from "../../src/core/sliding-window.ts";
 import { type Runtime, RuntimeRef } from "../../src/exchange/exchange.ts";
 import { ConnectionTable } from "../../src/listener/connection-table.ts";
 import { TrafficListener } from "../../src/listener/traffic-listener.ts";
-import { Http2Connection } from "../../src/transport/http2/http2-connection.ts";
+import { Http2Connection, Http2Shares } from "../../src/transport/http2/http2-connection.ts";
 import type { TransportOptions } from "../../src/transport/transport-options.ts";
 import { Transports } from "../../src/transport/transports.ts";
 import { FakeClock } from "./clock.ts";
@@ -47,25 +47,28 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     ...runtime,
   });
   const times = { headTimeoutMs: 1_000, keepAliveTimeoutMs: 1_000, stallTimeoutMs: 1_000 };
+  const bounds = {
+    maxConnections: 100,
+    maxConnectionsPerPeer: 100,
+    newConnectionsPerPeer: 1_000_000,
+    maxRequestsPerConnection: 10,
+  };
   const options: TransportOptions = {
     ...times,
     runtime: ref,
     maxRequests: 10,
     upgradeProtocols: new Set(),
     isDraining: () => listener.isDraining,
+    http2: { bounds, onClosed: () => {}, onReset: () => {} },
   };
   const connections = new ConnectionTable(clock.monotonicMs);
   const opener = new Transports(options, connections);
+  const shares = new Http2Shares(options);
   const listener: TrafficListener = new TrafficListener(
     {
       proxyProtocol: false,
       onProxyHeaderRefused: () => {},
-      bounds: {
-        maxConnections: 100,
-        maxConnectionsPerPeer: 100,
-        newConnectionsPerPeer: 1_000_000,
-        maxRequestsPerConnection: 10,
-      },
+      bounds,
       onConnectionShed: () => {},
       nowMs: clock.monotonicMs,
       tls: null,
@@ -84,7 +87,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     ended,
     openHttp2(socket) {
       const accepted = { socket, tcp: socket, peer: peerOf(socket.remoteAddress), headerBytes: 0 };
-      connections.add(new Http2Connection(accepted, options));
+      connections.add(new Http2Connection(accepted, options, shares));
     },
   };
 }

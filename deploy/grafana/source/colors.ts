@@ -5,6 +5,7 @@
 import type { AuthOutcome } from "../../../src/core/authenticator.ts";
 import type { SharedResource } from "../../../src/core/client-share.ts";
 import type { ConnectionShedReason } from "../../../src/core/connection-bounds.ts";
+import type { Http2CloseReason, Http2ResetReason } from "../../../src/core/http2-bounds.ts";
 import type { RefusalReason } from "../../../src/core/local-reply.ts";
 import type { Outcome } from "../../../src/core/policy.ts";
 import type { ProxyHeaderRefusal } from "../../../src/core/proxy-header.ts";
@@ -104,6 +105,19 @@ export const connectionShedColors: Colors<ConnectionShedReason> = {
   rate: "#be0030",
   idle,
   admin: "#d67200",
+};
+
+export const http2CloseColors: Colors<Http2CloseReason> = {
+  head_too_large: refusalColors.head_too_large,
+  malformed,
+  frames: "#98170d",
+  resets: "#d90847",
+};
+
+export const http2ResetColors: Colors<Http2ResetReason> = {
+  per_peer: connectionShedColors.per_peer,
+  total: connectionShedColors.total,
+  unread: "#9c765b",
 };
 
 export const decisionColors: Colors<Outcome> = { admitted: success, throttled, observed: "#8c65c8" };

@@ -2,6 +2,8 @@
 import {
   checkColors,
   connectionShedColors,
+  http2CloseColors,
+  http2ResetColors,
   lines,
   methodColors,
   proxyHeaderColors,
@@ -83,7 +85,7 @@ export const traffic: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Client connections shed",
     description:
-      "Connections closed per second. `idle`: closed to make room for a new connection, which is harmless. `admin`: the same on the admin listener. `total` and `per_peer`: refused because `listen.maxConnections` or `listen.maxConnectionsPerPeer` was reached. `rate`: closed, because one peer opened more than `listen.newConnectionsPerPeer`.",
+      "Connections closed per second. `idle`: closed to make room for a new connection, which is harmless. `admin`: the same on the admin listener. `total` and `per_peer`: refused because `listen.maxConnections` or `listen.maxConnectionsPerPeer` was reached. `rate`: closed, because one peer opened more than `listen.newConnectionsPerPeer`. `stream`: the same for HTTP/2 streams; `unread`: the client did not read the response. Other reasons: an HTTP/2 connection was closed because the client cost too much.",
     unit: "cps",
     width: 8,
     queries: [
@@ -91,6 +93,16 @@ export const traffic: readonly AnyPanelSpec[] = [
         expr: sumRate("headgate_connections_shed_total", gateway, "reason"),
         legend: "{{reason}}",
         color: connectionShedColors,
+      },
+      {
+        expr: sumRate("headgate_http2_connections_closed_total", gateway, "reason"),
+        legend: "{{reason}}",
+        color: http2CloseColors,
+      },
+      {
+        expr: sumRate("headgate_http2_streams_reset_total", gateway, "reason"),
+        legend: "stream {{reason}}",
+        color: http2ResetColors,
       },
     ],
   },

@@ -1,20 +1,26 @@
 // One HTTP/2 connection. Each stream is a request, decided and charged by itself. Bounds the concurrent streams, the
-// requests, the resets, and the time without a stream. Ends with a GOAWAY, so that no request is lost.
+// requests, the resets, the frames that carry nothing, the size of heads before they are decoded, and the time without
+// a stream. Ends with a GOAWAY, so that no request is lost.
 import { constants, performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import type { Peer } from "../../core/client-address.ts";
 import { ignoreError } from "../../core/failure.ts";
+import { FrameBudgets } from "../../core/frame-budget.ts";
 import { maxFields, maxHeadBytes } from "../../core/head-bounds.ts";
 import type { HeaderList } from "../../core/header-list.ts";
+import type { Http2CloseReason } from "../../core/http2-bounds.ts";
 import { http2HeadBytes, readHttp2Head } from "../../core/http2-head.ts";
 import { localReplies } from "../../core/local-reply.ts";
+import { OpenStreams } from "../../core/open-streams.ts";
 import type { AcceptedSocket, ClientConnection } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
+import { GuardedSocket } from "../../exchange/http2-guarded-socket.ts";
 import { Http2Lifetime } from "../../exchange/http2-lifetime.ts";
 import type { TransportOptions } from "../transport-options.ts";
 import { Http2Transport, isAnswered, ResponseAbortedError } from "./http2-transport.ts";
 import { ResetAllowance } from "./reset-allowance.ts";
 import { keepSessionOnStreamErrors } from "./stream-errors.ts";
+import { UnreadResponses } from "./unread-responses.ts";
 
 const maxStreams = 100;
 
@@ -29,6 +35,17 @@ const sessionOptions = {
   strictSingleValueFields: false,
 };
 
+/** What the connections of a listener share. */
+export class Http2Shares {
+  readonly budgets: FrameBudgets;
+  readonly streams: OpenStreams;
+
+  constructor({ runtime, http2 }: TransportOptions) {
+    this.budgets = new FrameBudgets(runtime.current.nowMs);
+    this.streams = new OpenStreams(http2.bounds);
+  }
+}
+
 export class Http2Connection implements ClientConnection {
   readonly socket: Socket;
   readonly tcp: Socket;
@@ -37,23 +54,30 @@ export class Http2Connection implements ClientConnection {
   readonly idleTimeoutMs: number;
   onIdleChange: (isIdle: boolean) => void = () => {};
   readonly #options: TransportOptions;
+  readonly #streams: OpenStreams;
+  readonly #guarded: GuardedSocket;
   readonly #session: ServerHttp2Session;
   readonly #lifetime: Http2Lifetime;
   readonly #resets: ResetAllowance;
+  readonly #unread: UnreadResponses;
   /** The open streams. */
   readonly #open = new Map<ServerHttp2Stream, Http2Transport>();
   #requests = 0;
-  /** The client exceeded its resets: its new streams are refused. */
+  /** The client exceeded a bound of the connection, which is closed: its new streams are refused. */
   #isOver = false;
 
-  constructor({ socket, tcp, peer }: AcceptedSocket, options: TransportOptions) {
+  constructor({ socket, tcp, peer }: AcceptedSocket, options: TransportOptions, shares: Http2Shares) {
     this.socket = socket;
     this.tcp = tcp;
     this.peer = peer;
     this.#options = options;
     this.idleTimeoutMs = options.keepAliveTimeoutMs + options.headTimeoutMs;
     this.#resets = new ResetAllowance(options.runtime.current.nowMs);
-    this.#session = performServerHandshake(socket, sessionOptions);
+    this.#streams = shares.streams;
+    const budget = shares.budgets.open(peer.isTrusted ? null : peer.key);
+    tcp.once("close", () => budget.close());
+    this.#guarded = new GuardedSocket(socket, budget, (reason) => this.#breakOff(reason));
+    this.#session = performServerHandshake(this.#guarded.asDuplex, sessionOptions);
     keepSessionOnStreamErrors(this.#session, this.#open);
     this.#session.on("stream", (stream, _head, _flags, rawHead) => this.#onStream(stream, rawHead));
     // nghttp2 has sent a GOAWAY by now, and the socket's "close" follows.
@@ -61,10 +85,11 @@ export class Http2Connection implements ClientConnection {
     const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs } = options;
     this.#lifetime = new Http2Lifetime(this.#session, tcp, { firstMs, idleMs });
     this.#session.setTimeout(options.stallTimeoutMs, () => this.#lifetime.endStalled());
+    this.#unread = new UnreadResponses(this.#open, () => this.#streams.isHalfFull(peer), options.http2.onReset);
   }
 
   get activeCount(): number {
-    return this.#open.size;
+    return this.#lifetime.openCount;
   }
 
   endWhenIdle(): void {
@@ -79,11 +104,12 @@ export class Http2Connection implements ClientConnection {
   #onStream(stream: ServerHttp2Stream, rawHead: HeaderList): void {
     stream.on("error", ignoreError);
     if (this.#session.destroyed) return;
-    if (this.#isOver) {
+    const { peer } = this;
+    if (this.#isOver || !this.#takesStream()) {
       stream.close(constants.NGHTTP2_REFUSED_STREAM);
       return;
     }
-    const { peer } = this;
+    this.#guarded.guard.onRequest();
     const { runtime } = this.#options;
     const isTooLarge = rawHead.length / 2 > maxFields || http2HeadBytes(rawHead) > maxHeadBytes;
     const { method, target, rawHeaders } = readHttp2Head(isTooLarge ? [] : rawHead);
@@ -97,11 +123,18 @@ export class Http2Connection implements ClientConnection {
     else exchange.start();
   }
 
+  #takesStream(): boolean {
+    const refusal = this.#streams.add(this.peer);
+    if (refusal !== null) this.#options.http2.onReset(refusal);
+    return refusal === null;
+  }
+
   #begin(stream: ServerHttp2Stream, transport: Http2Transport): void {
     this.#open.set(stream, transport);
     this.#requests += 1;
     this.#lifetime.streamOpened();
-    if (this.#open.size === 1) this.onIdleChange(false);
+    if (this.activeCount === 1) this.onIdleChange(false);
+    this.#unread.watch();
     stream.setTimeout(this.#options.stallTimeoutMs);
     stream.on("timeout", cancelStream).on("aborted", destroyStream);
     stream.on("finish", this.#onFinish).on("drain", this.#onDrain);
@@ -118,15 +151,19 @@ export class Http2Connection implements ClientConnection {
   #onStreamEnd(stream: ServerHttp2Stream): void {
     const exchange = this.#open.get(stream)?.exchange;
     this.#open.delete(stream);
+    this.#streams.remove(this.peer);
     if (isAnswered(stream)) exchange?.finished();
     else exchange?.clientGone();
     const isReset = !isAnswered(stream) && !(stream.errored instanceof ResponseAbortedError);
-    if (isReset && !this.#session.destroyed && !this.#isOver && !this.#resets.take()) {
-      this.#isOver = true;
-      this.#lifetime.breakOff(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    }
+    if (isReset && !this.#session.destroyed && !this.#isOver && !this.#resets.take()) this.#breakOff("resets");
     this.#lifetime.streamClosed();
-    if (this.#open.size === 0 && !this.#isOver) this.onIdleChange(true);
+    if (this.activeCount === 0 && !this.#isOver) this.onIdleChange(true);
+  }
+
+  #breakOff(reason: Http2CloseReason): void {
+    this.#isOver = true;
+    this.#options.http2.onClosed(reason, this.peer.text);
+    this.#lifetime.breakOff(closeCodes[reason]);
   }
 
   #listener(act: (transport: Http2Transport, stream: ServerHttp2Stream) => void) {
@@ -137,6 +174,13 @@ export class Http2Connection implements ClientConnection {
     };
   }
 }
+
+const closeCodes: Readonly<Record<Http2CloseReason, number>> = {
+  head_too_large: constants.NGHTTP2_ENHANCE_YOUR_CALM,
+  malformed: constants.NGHTTP2_COMPRESSION_ERROR,
+  frames: constants.NGHTTP2_ENHANCE_YOUR_CALM,
+  resets: constants.NGHTTP2_ENHANCE_YOUR_CALM,
+};
 
 function cancelStream(this: ServerHttp2Stream): void {
   this.close(constants.NGHTTP2_CANCEL);

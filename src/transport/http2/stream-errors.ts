@@ -21,8 +21,12 @@ export function keepSessionOnStreamErrors(
   const hold = (error: Error, code: number | undefined): void => {
     // A stream that the client itself reset has its code by now.
     const suspects = [...open.keys()].filter(({ rstCode }) => rstCode === constants.NGHTTP2_NO_ERROR);
+    // Node announces the streams of a packet after nghttp2 has read all of it.
+    const addSuspect = (stream: ServerHttp2Stream): void => void suspects.push(stream);
+    session.on("stream", addSuspect);
     let rechecks = 0;
     const check = (): void => {
+      session.off("stream", addSuspect);
       if (session.destroyed || suspects.some(wasReset)) return;
       const isWaiting = (session.state.outboundQueueSize ?? 0) > 0;
       rechecks += 1;

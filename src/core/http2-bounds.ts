@@ -1,0 +1,15 @@
+// Why the gateway closes an HTTP/2 connection, or resets a stream, that costs more than it should.
+
+/**
+ * `head_too_large`: a header block is far larger, decoded, than a head may be. `malformed`: it is not HPACK. `frames`: too many
+ * frames that carry nothing. `resets`: too many streams were reset.
+ */
+export const http2CloseReasons = ["head_too_large", "malformed", "frames", "resets"] as const;
+export type Http2CloseReason = (typeof http2CloseReasons)[number];
+
+/**
+ * `per_peer`, `total`: too many streams are open, and a new one was refused. `unread`: the response did not leave,
+ * because the client does not read it.
+ */
+export const http2ResetReasons = ["per_peer", "total", "unread"] as const;
+export type Http2ResetReason = (typeof http2ResetReasons)[number];

@@ -1,0 +1,40 @@
+// Bounds the open HTTP/2 streams as connections are bounded: those of one peer on all its connections, and all together.
+// A stream costs the gateway as much memory as a connection without HTTP/2 does, until its response has left.
+import type { Peer } from "./client-address.ts";
+import type { ConnectionBounds } from "./connection-bounds.ts";
+import type { Http2ResetReason } from "./http2-bounds.ts";
+
+type Bounds = Pick<ConnectionBounds, "maxConnections" | "maxConnectionsPerPeer">;
+
+export class OpenStreams {
+  readonly #bounds: Bounds;
+  readonly #byPeer = new Map<string, number>();
+  #count = 0;
+
+  constructor(bounds: Bounds) {
+    this.#bounds = bounds;
+  }
+
+  /** Adds a stream, or returns why it is refused. A trusted proxy has streams for many clients. */
+  add({ key, isTrusted }: Peer): Exclude<Http2ResetReason, "unread"> | null {
+    const { maxConnections, maxConnectionsPerPeer } = this.#bounds;
+    const ofPeer = this.#byPeer.get(key) ?? 0;
+    if (!isTrusted && ofPeer >= maxConnectionsPerPeer) return "per_peer";
+    if (this.#count >= maxConnections) return "total";
+    this.#byPeer.set(key, ofPeer + 1);
+    this.#count += 1;
+    return null;
+  }
+
+  remove({ key }: Peer): void {
+    this.#count -= 1;
+    const left = (this.#byPeer.get(key) ?? 0) - 1;
+    if (left > 0) this.#byPeer.set(key, left);
+    else this.#byPeer.delete(key);
+  }
+
+  /** Whether the peer has more than half of the streams that it may have. */
+  isHalfFull({ key, isTrusted }: Peer): boolean {
+    return !isTrusted && (this.#byPeer.get(key) ?? 0) * 2 > this.#bounds.maxConnectionsPerPeer;
+  }
+}

@@ -1,0 +1,124 @@
+// Stands between a client's socket and Node's HTTP/2 session, so that a FrameGuard reads each frame before nghttp2
+// does. It is the smallest stream that performServerHandshake takes: what is read is passed on at once, what is written
+// goes to the socket, and nothing is kept in between. A Duplex would do the same for 5 µs more for each request.
+import { EventEmitter } from "node:events";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type { FrameBudget } from "../core/frame-budget.ts";
+import type { Http2CloseReason } from "../core/http2-bounds.ts";
+import { FrameGuard } from "./http2-frame-guard.ts";
+
+/** Up to here, what was written counts as sent at once; the session then needs no turn of the loop to write on. */
+const maxUnsentBytes = 16 * 1024;
+
+export class GuardedSocket extends EventEmitter {
+  readonly guard: FrameGuard;
+  readable = true;
+  writable = true;
+  readonly #socket: Socket;
+  readonly #onStop: (reason: Http2CloseReason) => void;
+  #isPaused = false;
+  /** What was read and not passed on, because the session has paused or the rest waits for the next turn. */
+  #held: Buffer[] = [];
+  #isContinuing = false;
+
+  /** `onStop`: the connection has to be closed. Nothing is read from it any more. */
+  constructor(socket: Socket, budget: FrameBudget, onStop: (reason: Http2CloseReason) => void) {
+    super();
+    this.#socket = socket;
+    this.#onStop = onStop;
+    this.guard = new FrameGuard(budget, (bytes) => void this.emit("data", bytes));
+    socket.on("data", (bytes: Buffer) => this.#onData(bytes));
+    socket.on("end", () => this.emit("end"));
+    socket.on("error", (error) => this.emit("error", error));
+    socket.on("close", () => this.#onClose());
+  }
+
+  /** For Node's types. The session uses no other members of a Duplex than those below. */
+  get asDuplex(): Duplex {
+    return this as unknown as Duplex;
+  }
+
+  pause(): void {
+    this.#isPaused = true;
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    if (this.#held.length > 0) this.#continueLater();
+  }
+
+  cork(): void {
+    this.#socket.cork();
+  }
+
+  uncork(): void {
+    this.#socket.uncork();
+  }
+
+  write(bytes: Buffer, onSent: (error?: Error | null) => void): boolean {
+    this.guard.onSent(bytes.length);
+    const socket = this.#socket;
+    if (socket.writableLength + bytes.length > maxUnsentBytes) return socket.write(bytes, onSent);
+    socket.write(bytes);
+    onSent();
+    return true;
+  }
+
+  end(onEnd: () => void): void {
+    this.#socket.end(onEnd);
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  #onData(bytes: Buffer): void {
+    if (this.guard.stopped !== null) return;
+    if (this.#held.length > 0 || this.#isPaused) this.#hold(bytes);
+    else this.#read(bytes);
+  }
+
+  #read(bytes: Buffer): void {
+    const { guard } = this;
+    const at = guard.read(bytes, 0);
+    if (guard.stopped !== null) {
+      this.#held = [];
+      this.#socket.pause();
+      this.#onStop(guard.stopped);
+    } else if (at < bytes.length) {
+      this.#held.unshift(bytes.subarray(at));
+      this.#socket.pause();
+      this.#continueLater();
+    }
+  }
+
+  #hold(bytes: Buffer): void {
+    this.#held.push(bytes);
+    this.#socket.pause();
+  }
+
+  #continueLater(): void {
+    if (this.#isContinuing) return;
+    this.#isContinuing = true;
+    setImmediate(() => {
+      this.#isContinuing = false;
+      this.#continue();
+    });
+  }
+
+  #continue(): void {
+    const next = this.#isPaused ? undefined : this.#held.shift();
+    if (next !== undefined) this.#read(next);
+    if (this.#isPaused || this.guard.stopped !== null) return;
+    if (this.#held.length > 0) this.#continueLater();
+    else this.#socket.resume();
+  }
+
+  #onClose(): void {
+    this.readable = false;
+    this.writable = false;
+    this.#held = [];
+    this.emit("close");
+  }
+}

@@ -1,0 +1,59 @@
+// Resets streams whose response is complete but does not leave, because the client does not read it: the gateway keeps
+// such a response in memory, and no timeout of the upstream ends it. A client that reads slowly is not affected.
+import { constants, type ServerHttp2Stream } from "node:http2";
+import type { Http2ResetReason } from "../../core/http2-bounds.ts";
+
+const checkMs = 2_000;
+/** Checks without progress: ten seconds for a client that has lost its network for a moment. */
+const maxChecks = 5;
+
+interface Unread {
+  /** Bytes that had not left. */
+  readonly length: number;
+  readonly checks: number;
+}
+
+export class UnreadResponses {
+  readonly #open: ReadonlyMap<ServerHttp2Stream, unknown>;
+  readonly #isInHurry: () => boolean;
+  readonly #onReset: (reason: Http2ResetReason) => void;
+  #unread = new Map<ServerHttp2Stream, Unread>();
+  #timer: NodeJS.Timeout | null = null;
+
+  /** `open` always holds the open streams. `isInHurry`: one check without progress is enough. */
+  constructor(
+    open: ReadonlyMap<ServerHttp2Stream, unknown>,
+    isInHurry: () => boolean,
+    onReset: (reason: Http2ResetReason) => void,
+  ) {
+    this.#open = open;
+    this.#isInHurry = isInHurry;
+    this.#onReset = onReset;
+  }
+
+  /** Call it when a stream has been opened. Checks as long as there are any. */
+  watch(): void {
+    this.#timer ??= setTimeout(() => this.#check(), checkMs).unref();
+  }
+
+  #check(): void {
+    this.#timer = null;
+    const before = this.#unread;
+    this.#unread = new Map();
+    const allowed = this.#isInHurry() ? 1 : maxChecks;
+    for (const stream of [...this.#open.keys()]) {
+      if (!stream.writableEnded) continue;
+      const { length, checks } = before.get(stream) ?? notSeen;
+      const isSame = length === stream.writableLength;
+      const unread = { length: stream.writableLength, checks: isSame ? checks + 1 : 0 };
+      if (unread.checks < allowed) this.#unread.set(stream, unread);
+      else {
+        this.#onReset("unread");
+        stream.close(constants.NGHTTP2_CANCEL);
+      }
+    }
+    if (this.#open.size > 0) this.watch();
+  }
+}
+
+const notSeen: Unread = { length: -1, checks: 0 };
