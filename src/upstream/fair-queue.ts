@@ -18,6 +18,9 @@ export interface FairQueueOptions<W> {
   readonly onTimeout: (waiter: W) => void;
 }
 
+/** Requests that came together time out together; so many are answered in one turn of the event loop. */
+const maxTimedOutAtOnce = 16;
+
 /** A request in the line of its client. */
 interface Place<W> {
   readonly waiter: W;
@@ -43,6 +46,8 @@ export class FairQueue<W extends Waiter> {
   readonly #lines = new Map<ClientShare, Line<W>>();
   readonly #next = new Heap<Line<W>>(isServedBefore);
   readonly #longest = new Heap<Line<W>>(isLonger);
+  /** They wait no more, and have to be told. */
+  readonly #timedOut = new Set<W>();
   #turn = 0;
 
   constructor(options: FairQueueOptions<W>, shares: ClientShares) {
@@ -88,7 +93,7 @@ export class FairQueue<W extends Waiter> {
   /** Takes out a request. Returns false if it does not wait. */
   delete(waiter: W): boolean {
     const place = this.#places.get(waiter);
-    if (place === undefined) return false;
+    if (place === undefined) return this.#timedOut.delete(waiter);
     clearTimeout(place.timer);
     this.#places.delete(waiter);
     const { line, before, behind } = place;
@@ -103,7 +108,7 @@ export class FairQueue<W extends Waiter> {
 
   /** Returns all that wait, and waits for nothing any more. */
   deleteAll(): W[] {
-    const waiters = [...this.#places.keys()];
+    const waiters = [...this.#timedOut, ...this.#places.keys()];
     for (const waiter of waiters) this.delete(waiter);
     return waiters;
   }
@@ -167,7 +172,19 @@ export class FairQueue<W extends Waiter> {
 
   readonly #onTimeout = (waiter: W): void => {
     this.delete(waiter);
-    this.#options.onTimeout(waiter);
+    if (this.#timedOut.size === 0) setImmediate(this.#tellTimedOut);
+    this.#timedOut.add(waiter);
+  };
+
+  readonly #tellTimedOut = (): void => {
+    let told = 0;
+    for (const waiter of this.#timedOut) {
+      this.#timedOut.delete(waiter);
+      this.#options.onTimeout(waiter);
+      told += 1;
+      if (told === maxTimedOutAtOnce) break;
+    }
+    if (this.#timedOut.size > 0) setImmediate(this.#tellTimedOut);
   };
 }
 

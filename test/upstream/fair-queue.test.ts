@@ -5,7 +5,10 @@ import { type ClientShare, ClientShares } from "../../src/upstream/client-shares
 import { FairQueue } from "../../src/upstream/fair-queue.ts";
 
 beforeEach(() => void vi.useFakeTimers());
-afterEach(() => void vi.useRealTimers());
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
 
 interface Asking {
   readonly client: string;
@@ -206,4 +209,30 @@ test("equals a naive queue, after any order of requests, ends, departures and ti
   );
   expect(refusals, "requests were refused").toBeGreaterThan(100);
   expect(evictions, "requests made room for others").toBeGreaterThan(100);
+});
+
+test("of a hundred that time out together, no more than sixteen are told in one turn, and none that has left", () => {
+  const told: Asking[] = [];
+  const shares = new ClientShares({ resource: "connections", total: 100, percent: 25, onExceeded: () => {} });
+  const onTimeout = (asking: Asking): void => void told.push(asking);
+  const queue = new FairQueue<Asking>({ maxWaiting: 100, timeoutMs, onTimeout }, shares);
+  const all = Array.from({ length: 100 }, (_, id) => ({ client: clients[id % clients.length] as string, id }));
+  for (const asking of all) queue.add(asking);
+  const immediates: (() => void)[] = [];
+  vi.spyOn(globalThis, "setImmediate").mockImplementation((callback) => {
+    immediates.push(callback);
+    return undefined as unknown as NodeJS.Immediate;
+  });
+  vi.advanceTimersByTime(timeoutMs);
+  expect([told.length, queue.size]).toEqual([0, 0]);
+  const [left, ...others] = all;
+  expect(queue.delete(left as Asking)).toBe(true);
+  const turns: number[] = [];
+  for (let next = immediates.shift(); next !== undefined; next = immediates.shift()) {
+    const before = told.length;
+    next();
+    turns.push(told.length - before);
+  }
+  expect(turns).toEqual([16, 16, 16, 16, 16, 16, 3]);
+  expect(told).toEqual(others);
 });

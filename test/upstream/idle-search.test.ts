@@ -1,0 +1,61 @@
+// What is taken back from a client over its share: the search for it is short however much the client holds, and finds it
+// in the end.
+import { expect, test } from "vitest";
+import { ClientShares, type Reclaimable } from "../../src/upstream/client-shares.ts";
+
+class Place implements Reclaimable {
+  looks = 0;
+  isReclaimed = false;
+  ms = 0;
+  release = (): void => {};
+
+  idleMs(): number {
+    this.looks += 1;
+    return this.ms;
+  }
+
+  onShareExceeded(): void {
+    this.isReclaimed = true;
+    this.release();
+  }
+}
+
+function holding(counts: Record<string, number>) {
+  const exceeded: string[] = [];
+  const onExceeded = (_resource: string, client: string): void => void exceeded.push(client);
+  const shares = new ClientShares({ resource: "tunnels", total: 400, percent: 25, onExceeded });
+  const places = new Map<string, Place[]>();
+  for (const [client, count] of Object.entries(counts)) {
+    const own = Array.from({ length: count }, () => new Place());
+    for (const place of own) {
+      const share = shares.hold(client);
+      place.release = () => shares.release(share);
+      shares.addReclaimable(share, place);
+    }
+    places.set(client, own);
+  }
+  return { shares, exceeded, of: (client: string) => places.get(client) as Place[] };
+}
+
+test("of 300 places at most 64 are looked at in one search, and the idle one is found by the fifth", () => {
+  const { shares, of } = holding({ a: 300 });
+  const idle = of("a")[299] as Place;
+  idle.ms = 1_000;
+  const looks = (): number => of("a").reduce((sum, place) => sum + place.looks, 0);
+  for (let search = 1; search <= 5; search += 1) {
+    expect(shares.reclaim(1)).toBe(search === 5);
+    expect(looks()).toBe(64 * search);
+  }
+  expect(idle.isReclaimed).toBe(true);
+});
+
+test("the client that holds most loses first, each down to its share, and never one at its share", () => {
+  const { shares, exceeded, of } = holding({ a: 101, b: 103, c: 100 });
+  for (const place of ["a", "b", "c"].flatMap(of)) place.ms = 1_000;
+  expect(shares.reclaim(1_001)).toBe(false);
+  for (let i = 0; i < 4; i += 1) expect(shares.reclaim(1_000)).toBe(true);
+  expect(shares.reclaim(1_000), "nobody is over the share").toBe(false);
+  expect(exceeded.slice(0, 2)).toEqual(["b", "b"]);
+  const reclaimed = ["a", "b", "c"].map((client) => of(client).filter(({ isReclaimed }) => isReclaimed).length);
+  expect(reclaimed).toEqual([1, 3, 0]);
+});
