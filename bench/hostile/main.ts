@@ -83,7 +83,9 @@ async function measureTurns(bench: Bench, place: GatewayPlace): Promise<Map<stri
   const worker = async (): Promise<void> => {
     for (let attack = left.shift(); attack !== undefined; attack = left.shift()) {
       const turn = await orNull(attack, longestTurn(bench, place, attack));
-      if (turn !== null) turns.set(attack.name, turn);
+      if (turn === null) continue;
+      turns.set(attack.name, turn);
+      say(`${attack.name}: longest turn ${turn.ms.toFixed(1)} ms`);
     }
   };
   await Promise.all([worker(), worker(), worker()]);

@@ -34,16 +34,17 @@ export async function runAll(
   attacks: readonly Attack[],
   share = 1,
 ): Promise<Counters> {
-  await upstream.ask<UpstreamReply>({ kind: "begin", seconds: seconds + 0.5 } satisfies UpstreamOrder);
+  const names = attacks.map(({ name }) => name);
+  await upstream.ask<UpstreamReply>({ kind: "begin", names } satisfies UpstreamOrder);
   const attacker = startChild([`${import.meta.dirname}/attacker-process.ts`], { core, nice });
   try {
     const timeout = new AbortController();
     const late = sleep((seconds + startSeconds) * 1000, null, { signal: timeout.signal }).catch(() => null);
-    const names = attacks.map(({ name }) => name);
     const order: AttackOrder = { names, ports: gateway.ports, seconds, share };
     const counters = await Promise.race([attacker.ask<Counters>(order), late]);
     timeout.abort();
     if (counters === null) throw new Error(`${names.join(", ")} did not stop by itself`);
+    await upstream.ask<UpstreamReply>({ kind: "end", names } satisfies UpstreamOrder);
     await untilQuiet(gateway.child.pid);
     return counters;
   } finally {

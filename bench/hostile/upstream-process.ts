@@ -7,7 +7,8 @@ import { type HostileAnswer, wireBytes } from "./attack.ts";
 import { attackNamed } from "./attacks.ts";
 
 export type UpstreamOrder =
-  | { readonly kind: "begin"; readonly seconds: number }
+  /** Hostile responses are written until the end. */
+  | { readonly kind: "begin" | "end"; readonly names: readonly string[] }
   /** Answered with the bytes that hostile and large responses took. */
   | { readonly kind: "read" };
 
@@ -19,7 +20,7 @@ export interface UpstreamReply {
 const body = Buffer.alloc(200, "x");
 const piece = Buffer.alloc(64 * 1024, "x");
 let bytes = 0;
-let overAtMs = 0;
+const attacking = new Set<string>();
 
 const server = createServer({ maxHeaderSize: 64 * 1024 }, (req, res) => {
   const [, , kind, rest = ""] = (req.url ?? "").split("?")[0]?.split("/") ?? [];
@@ -68,7 +69,7 @@ function answerHostile(name: string, socket: Socket): void {
   const answer: HostileAnswer = {
     socket,
     get isOver() {
-      return socket.destroyed || performance.now() >= overAtMs;
+      return socket.destroyed || !attacking.has(name);
     },
     pour: (next, options) => pour(answer, next, options),
   };
@@ -105,7 +106,9 @@ server.listen(0, "127.0.0.1");
 process.on("message", (order: UpstreamOrder) => {
   if (order.kind === "begin") {
     bytes = 0;
-    overAtMs = performance.now() + order.seconds * 1000;
+    for (const name of order.names) attacking.add(name);
+  } else if (order.kind === "end") {
+    for (const name of order.names) attacking.delete(name);
   }
   process.send?.({ port: (server.address() as AddressInfo).port, bytes } satisfies UpstreamReply);
 });

@@ -24,16 +24,19 @@ function responses(name: string, what: string, head: Buffer, options: Options = 
     connections: Math.min(requests, 8),
     next: (i) => (i === 0 ? get(`/v1/hostile/${name}`, "Connection: close\r\n") : null),
     requests: 1,
-    bytesPerSecond: requests * 200,
+    bytesPerSecond: 20_000,
   });
   const respond = (answer: HostileAnswer): void =>
     void answer.pour((i) => (i === 0 ? head : next(i - 1)), pace).then(() => answer.socket.end());
   return { name, carrier: "upstream", what, send, respond };
 }
 
-const ok = "HTTP/1.1 200 OK\r\n";
+/** The upstream closes each connection; otherwise the gateway would use one that is about to end. */
+const ok = "HTTP/1.1 200 OK\r\nConnection: close\r\n";
 const chunked = text(`${ok}Transfer-Encoding: chunked\r\n\r\n`);
 const body = (count: number): Buffer => Buffer.alloc(count, "x");
+/** Its connection stays open. */
+const spare = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
 const withBody = (fields: string): Buffer => text(`${ok}${fields}Content-Length: 2\r\n\r\nok`);
 const once = { requests: 1 };
 
@@ -57,7 +60,7 @@ export const upstreamAttacks: readonly Attack[] = [
     text(`${ok}Content-Length: 10000000\r\n\r\n`),
     { ...once, next: again(body(1000)), packetBytes: 1 },
   ),
-  responses("answer-until-close-1-byte-packets", "the same without a length", text(`${ok}Connection: close\r\n\r\n`), {
+  responses("answer-until-close-1-byte-packets", "the same without a length", text(`${ok}\r\n`), {
     ...once,
     next: again(body(1000)),
     packetBytes: 1,
@@ -90,12 +93,10 @@ export const upstreamAttacks: readonly Attack[] = [
     ...once,
     next: again(repeated("HTTP/1.1 103 Early Hints\r\n\r\n", 50)),
   }),
-  responses(
-    "answer-interim-large",
-    "103 with 14 KB of fields, without end",
-    text(ok.replace("200 OK", "103 Early Hints").concat("\r\n")),
-    { ...once, next: again(text(`HTTP/1.1 103 Early Hints\r\n${fieldLines(190, "x".repeat(60))}\r\n`)) },
-  ),
+  responses("answer-interim-large", "103 with 14 KB of fields, without end", text("HTTP/1.1 103 Early Hints\r\n\r\n"), {
+    ...once,
+    next: again(text(`HTTP/1.1 103 Early Hints\r\n${fieldLines(190, "x".repeat(60))}\r\n`)),
+  }),
   responses("answer-trailers-endless", "trailers that do not end", Buffer.concat([chunked, text("0\r\n")]), {
     next: again(text(fieldLines(50))),
   }),
@@ -105,11 +106,7 @@ export const upstreamAttacks: readonly Attack[] = [
     Buffer.concat([chunked, text("0\r\n"), text("a: b\r\n".repeat(2500)), text("\r\n")]),
     { packetBytes: 1, requests: 4 },
   ),
-  responses(
-    "answer-spare-bytes",
-    "a second response that nobody asked for",
-    text(`${ok}Content-Length: 2\r\n\r\nok${ok}Content-Length: 2\r\n\r\nno`),
-  ),
+  responses("answer-spare-bytes", "a second response that nobody asked for", text(`${spare}ok${spare}no`)),
   responses(
     "answer-garbage",
     "random bytes",
