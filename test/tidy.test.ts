@@ -27,6 +27,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   client: [],
   ...Object.fromEntries(middle.map((folder) => [folder, ["core"]])),
   upstream: ["core", "exchange"],
+  admin: ["core", "exchange"],
   "ext-auth": ["core", "exchange"],
   exchange: ["core"],
   transport: ["core", "exchange"],

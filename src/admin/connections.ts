@@ -3,6 +3,7 @@
 import type { RequestListener, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { FairPlaces } from "../core/fair-places.ts";
+import { stopParsingWhen } from "../exchange/stop-parsing.ts";
 
 export interface AdminConnectionsOptions {
   /** Peers with the same key share places. */
@@ -32,6 +33,7 @@ export function serveBounded(server: Server, onRequest: RequestListener, options
     }
     const inProgress = new Requests(socket, (isBusy) => places.setBusy(socket, isBusy));
     requests.set(socket, inProgress);
+    stopParsingWhen(socket, () => socket.destroyed);
     socket.once("close", () => {
       places.leave(socket);
       inProgress.stopTimer();

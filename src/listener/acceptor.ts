@@ -5,6 +5,7 @@ import type { Peer } from "../core/client-address.ts";
 import { localReplies } from "../core/local-reply.ts";
 import type { CompleteProxyHeader, ProxyHeaderRefusal } from "../core/proxy-header.ts";
 import type { ConnectionOpener } from "../exchange/connection.ts";
+import { inPortions } from "../exchange/portions.ts";
 import type { ConnectionLimiter } from "./connection-limiter.ts";
 import { takeProxyHeader } from "./proxy-header.ts";
 import { TlsHandshakes, type TlsHandshakesOptions } from "./tls-handshakes.ts";
@@ -38,11 +39,11 @@ export class Acceptor {
 
   /** Closes the connections that have not sent a byte, on which no request can get lost. */
   endSilent(): void {
-    for (const tcp of this.#limiter.waiting()) if (tcp.bytesRead === 0) tcp.destroy();
+    void inPortions([...this.#limiter.waiting()], (tcp) => void (tcp.bytesRead === 0 && tcp.destroy()));
   }
 
   destroyAll(): void {
-    for (const tcp of this.#limiter.waiting()) tcp.destroy();
+    void inPortions([...this.#limiter.waiting()], (tcp) => void tcp.destroy());
   }
 
   #accept(tcp: Socket): void {

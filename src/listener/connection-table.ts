@@ -1,6 +1,7 @@
 // The open connections of clients, in the order of their idle time. A connection is removed when its socket closes.
 import type { Socket } from "node:net";
 import type { ClientConnection, ConnectionRegistry } from "../exchange/connection.ts";
+import { inPortions } from "../exchange/portions.ts";
 
 export class ConnectionTable implements ConnectionRegistry {
   readonly #connections = new Map<Socket, ClientConnection>();
@@ -8,14 +9,10 @@ export class ConnectionTable implements ConnectionRegistry {
   readonly #idle = new Map<ClientConnection, number>();
   readonly #nowMs: () => number;
   #isEnding = false;
+  #isDestroyingIdle = false;
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
-  }
-
-  /** Requests in progress. */
-  get activeCount(): number {
-    return [...this.#connections.values()].reduce((sum, { activeCount }) => sum + activeCount, 0);
   }
 
   get idleCount(): number {
@@ -46,23 +43,33 @@ export class ConnectionTable implements ConnectionRegistry {
     connection.onIdleChange = () => {};
   }
 
-  destroyIdle(): void {
+  /** Closes the connections that have been idle for their maximum time, in portions. */
+  async destroyIdle(): Promise<void> {
+    if (this.#isDestroyingIdle) return;
+    this.#isDestroyingIdle = true;
     const nowMs = this.#nowMs();
-    for (const [connection, sinceMs] of this.#idle) {
-      if (nowMs - sinceMs < connection.idleTimeoutMs) continue;
+    await inPortions(this.#idle, ([connection, sinceMs]) => {
+      if (nowMs - sinceMs < connection.idleTimeoutMs) return;
       this.#idle.delete(connection);
       connection.socket.destroy();
-    }
+    });
+    this.#isDestroyingIdle = false;
   }
 
-  /** Closes every connection after its requests in progress, including those that are added later. */
+  /** Closes every connection after its requests in progress, in portions, including those that are added later. */
   endWhenIdle(): void {
     this.#isEnding = true;
-    for (const connection of this.#connections.values()) connection.endWhenIdle();
+    void inPortions([...this.#connections.values()], (connection) => connection.endWhenIdle());
   }
 
-  abortAll(): void {
-    for (const connection of this.#connections.values()) connection.abort();
+  /** Resolves with the number of requests in progress that were aborted; the exchanges of all connections have ended. */
+  async abortAll(): Promise<number> {
+    let aborted = 0;
+    await inPortions(this.#connections.values(), (connection) => {
+      aborted += connection.activeCount;
+      connection.abort();
+    });
+    return aborted;
   }
 
   #forget(connection: ClientConnection): void {

@@ -54,7 +54,7 @@ export class TrafficListener {
   /** Resolves when listening. Rejects with the system's error. */
   async listen(address: HostPort): Promise<HostPort> {
     const opened = await openListener(this.#opener.server, address, this.#options.onFailure);
-    this.#idleTimer = setInterval(() => this.#connections.destroyIdle(), checkIntervalMs).unref();
+    this.#idleTimer = setInterval(() => void this.#connections.destroyIdle(), checkIntervalMs).unref();
     return opened;
   }
 
@@ -74,22 +74,21 @@ export class TrafficListener {
     this.#acceptor.endSilent();
     const { server } = this.#opener;
     if (!server.listening) return 0;
-    let brokenOff = 0;
+    let aborted: Promise<number> = Promise.resolve(0);
     // The close of node:http would break responses that are being written and stop the timeouts of heads.
     const closed = new Promise<void>((resolve) => void NetServer.prototype.close.call(server, () => resolve()));
     const timer = setTimeout(() => {
-      brokenOff = this.#connections.activeCount;
-      this.#connections.abortAll();
       this.#acceptor.destroyAll();
       this.#limiter.destroyRefused();
+      aborted = this.#connections.abortAll();
     }, timeoutMs);
     await closed;
     clearTimeout(timer);
     clearInterval(this.#idleTimer);
     // The server closes before the last socket emits "close". Without this, that connection's exchanges end after the drain.
-    this.#connections.abortAll();
+    await this.#connections.abortAll();
     // Only stops the timer of node:http.
     server.close();
-    return brokenOff;
+    return aborted;
   }
 }

@@ -1,11 +1,14 @@
 // Admits at most `perSecond` lines a second for each key. Omitted lines are counted, and reported once when the second is
-// over. The table is bounded: lines of keys beyond `maxKeys` are omitted and reported together, with key null.
+// over. The table is bounded: lines of keys beyond `maxKeys` are omitted and reported together, with key null. So are those
+// of more than `maxReports` keys, because a report costs 10 µs.
 
 export interface SamplerOptions {
   readonly perSecond: number;
   readonly maxKeys: number;
   readonly report: (key: string | null, omitted: number) => void;
 }
+
+const maxReports = 100;
 
 export class Sampler {
   readonly #options: SamplerOptions;
@@ -48,8 +51,15 @@ export class Sampler {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     const { perSecond, report } = this.#options;
-    for (const [key, seen] of this.#seen) if (seen > perSecond) report(key, seen - perSecond);
-    if (this.#beyondTable > 0) report(null, this.#beyondTable);
+    let reports = 0;
+    let others = this.#beyondTable;
+    for (const [key, seen] of this.#seen) {
+      if (seen <= perSecond) continue;
+      reports += 1;
+      if (reports <= maxReports) report(key, seen - perSecond);
+      else others += seen - perSecond;
+    }
+    if (others > 0) report(null, others);
     this.#seen.clear();
     this.#beyondTable = 0;
   }

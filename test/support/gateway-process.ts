@@ -4,9 +4,11 @@ import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { get } from "node:http";
 import { fileURLToPath } from "node:url";
+import type { TurnFigures } from "../../bench/hostile/turn-watch.ts";
 import type { Cleanup } from "./cleanup.ts";
 import { within } from "./eventually.ts";
 import { startProcessGroup } from "./process-group.ts";
+import { readTurns, turnWatch } from "./turn-figures.ts";
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
@@ -27,6 +29,8 @@ export interface GatewayProcess {
   /** The figures of a scrape, by name and labels as they are written. */
   figures(): Promise<ReadonlyMap<string, number>>;
   readiness(): Promise<number>;
+  /** The longest turn of its event loop since the last call. Only if it is watched. */
+  turns(): Promise<TurnFigures>;
 }
 
 const unlimited = ["policies.0.limit=1000000", "policies.0.maxClients=1000", "listen.newConnectionsPerPeer=1000000"];
@@ -39,15 +43,19 @@ export async function startGatewayProcess(
   cleanup: Cleanup,
   upstreamUrl: string,
   settings: readonly string[],
-  options: { readonly maxOpenFiles?: number; readonly config?: string } = {},
+  options: { readonly maxOpenFiles?: number; readonly config?: string; readonly watchesTurns?: boolean } = {},
 ): Promise<GatewayProcess> {
   const listeners = ["--upstream", upstreamUrl, "--host", "127.0.0.1", "--port", "0", "--admin-port", "0"];
   const set = [...unlimited, ...settings].flatMap((setting) => ["--set", setting]);
-  const { maxOpenFiles = "unlimited", config } = options;
+  const { maxOpenFiles = "unlimited", config, watchesTurns = false } = options;
   const file = config === undefined ? [] : ["--config", config];
-  const command = [process.execPath, main, "start", ...file, ...listeners, ...set];
+  const preload = watchesTurns ? ["--import", turnWatch] : [];
+  const command = [process.execPath, ...preload, main, "start", ...file, ...listeners, ...set];
   const limit = maxOpenFiles === "unlimited" ? ":" : `ulimit -n ${maxOpenFiles}`;
-  const { child, end } = startProcessGroup("/bin/sh", ["-c", `${limit}; exec "$0" "$@"`, ...command], { env: {} });
+  const { child, end } = startProcessGroup("/bin/sh", ["-c", `${limit}; exec "$0" "$@"`, ...command], {
+    env: {},
+    ipc: watchesTurns,
+  });
   const output = { out: "", err: "" };
   let wake: () => void = () => {};
   child.stdout.on("data", (data: Buffer) => {
@@ -84,6 +92,7 @@ export async function startGatewayProcess(
     memory: () => residentMemory(readFileSync(`/proc/${child.pid}/status`, "utf8")),
     openFiles: () => readdirSync(`/proc/${child.pid}/fd`).length,
     figures: async () => parseFigures((await ask(adminPort, "/metrics")).body),
+    turns: () => readTurns(child),
     readiness: async () => (await ask(adminPort, "/readyz")).status,
   };
 }

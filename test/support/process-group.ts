@@ -34,13 +34,16 @@ export function startProcessGroup<Out extends Output = "pipe", Err extends Outpu
     readonly stderr?: Err;
     readonly env?: NodeJS.ProcessEnv;
     readonly cwd?: string;
+    /** Opens an IPC channel to a program that is Node. */
+    readonly ipc?: boolean;
   } = {},
 ): ProcessGroup<Out, Err> {
-  const { stdout = "pipe", stderr = "pipe", ...surroundings } = options;
+  const { stdout = "pipe", stderr = "pipe", ipc = false, ...surroundings } = options;
   const child = spawn("/bin/sh", ["-c", script, command, ...args], {
     ...surroundings,
     detached: true,
-    stdio: ["pipe", stdout, stderr],
+    // The script uses 3 itself.
+    stdio: ["pipe", stdout, stderr, ...(ipc ? (["ignore", "ipc"] as const) : [])],
   }) as ChildProcessByStdio<Writable, Stream<Out>, Stream<Err>>;
   // Ends what the program leaves behind when it exits by itself.
   child.once("exit", () => child.stdin.destroy());

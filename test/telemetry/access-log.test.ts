@@ -169,3 +169,18 @@ test("failures of the upstream below the level are neither written nor counted a
   for (let i = 0; i < 5; i++) upstream.record({ ...fault, id: `r${i}` });
   expect([lines(), upstream.omitted, vi.getTimerCount()]).toEqual([[], 0, 0]);
 });
+
+test("of more clients than 100 with omitted lines, the rest is reported in one line, and nothing is lost", () => {
+  for (const clients of [100, 101, 5_000]) {
+    const { access, summaries } = setUp();
+    for (let i = 0; i < clients; i += 1) {
+      for (let j = 0; j < 7; j += 1) access.record(throttledAt(1_000, `192.0.2.${i}`), "/");
+    }
+    access.close();
+    const named = summaries().filter(({ client }) => client !== null);
+    expect(named).toHaveLength(100);
+    expect(named).toEqual(named.map(() => expect.objectContaining({ omitted: 2 })));
+    expect(summaries().length).toBe(clients === 100 ? 100 : 101);
+    expect(summaries().reduce((sum, line) => sum + Number(line["omitted"]), 0)).toBe(2 * clients);
+  }
+});

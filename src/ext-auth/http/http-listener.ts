@@ -8,6 +8,7 @@ import { errorCode, ignoreError } from "../../core/failure.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { serializeHead } from "../../core/response-head.ts";
 import { listen } from "../../exchange/listen.ts";
+import { stopParsingWhen } from "../../exchange/stop-parsing.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import type { Check, CheckAnswer, CheckCaller, Checks } from "../check.ts";
 import { type CheckProblem, checkProblems } from "../check-problems.ts";
@@ -78,6 +79,8 @@ class HttpCalls {
   readonly #options: ExtAuthHttpOptions;
   readonly #connections: CallerConnections;
   #isEnding = false;
+  /** Connections with a call that an untrusted caller sent. */
+  readonly #untrusted = new WeakSet<Duplex>();
   /** The last call of each connection. */
   readonly #lastCalls = new WeakMap<Duplex, IncomingMessage>();
 
@@ -112,7 +115,9 @@ class HttpCalls {
     // A caller asks about a CONNECT as about other methods, and sends none itself.
     server.on("connect", (_req, socket) => this.#refuseRaw(socket, localReplies.unsupportedMethod));
     server.on("clientError", (error, socket) => this.#onClientError(error, socket));
-    server.on("connection", (socket) => this.#connections.add(socket));
+    server.on("connection", (socket) => {
+      if (this.#connections.add(socket)) stopParsingWhen(socket, () => this.#untrusted.has(socket));
+    });
     return server;
   }
 
@@ -147,7 +152,10 @@ class HttpCalls {
   #refuse(req: IncomingMessage, res: ServerResponse, reason: CheckRefusal, problem: CheckProblem): void {
     this.#options.onRefused(reason, req.socket.remoteAddress ?? "", problem.errMsg);
     // Nothing more is read from an untrusted caller.
-    if (reason === "untrusted") res.shouldKeepAlive = false;
+    if (reason === "untrusted") {
+      res.shouldKeepAlive = false;
+      this.#untrusted.add(req.socket);
+    }
     this.send(res, this.#options.checks.refuse(problem));
   }
 

@@ -92,6 +92,11 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
     return this.exchange === null ? 0 : 1;
   }
 
+  /** No request that is received now will be answered. */
+  get isOver(): boolean {
+    return this.isClosing || this.#isFull;
+  }
+
   /** No request is in progress. */
   get isIdle(): boolean {
     return !this.#isBusy;

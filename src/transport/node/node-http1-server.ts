@@ -2,11 +2,15 @@
 // bounds on what it reads. Its events (requests, upgrades, parse errors, slow heads) become exchanges.
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { Socket } from "node:net";
+import { errorCode } from "../../core/failure.ts";
 import { maxFields, maxHeadBytes } from "../../core/head-bounds.ts";
 import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import { mayUpgrade } from "../../core/upgrade.ts";
 import type { AcceptedSocket } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
+import { Portions } from "../../exchange/portions.ts";
+import { stopParsingWhen } from "../../exchange/stop-parsing.ts";
+import { stopReading } from "../http1-socket.ts";
 import { rejectOnSocket } from "../socket-transport.ts";
 import type { TransportOptions } from "../transport-options.ts";
 import { NodeHttp1Connection, type QueuedRequest } from "./node-http1-connection.ts";
@@ -15,10 +19,19 @@ import { NodeResponse } from "./node-response.ts";
 import { replyToParseError } from "./parse-error.ts";
 import { UpgradeRequest } from "./upgrade-request.ts";
 
+const lateCode = "ERR_HTTP_REQUEST_TIMEOUT";
+
+interface LateHead {
+  readonly error: Error;
+  readonly socket: Socket;
+}
+
 export class NodeHttp1Server {
   readonly server: Server;
   readonly #options: TransportOptions;
   readonly #connections = new WeakMap<Socket, NodeHttp1Connection>();
+  /** Connections whose head took too long. */
+  readonly #late = new Portions<LateHead>(({ error, socket }) => this.#refuse(error, socket));
   /** Node's own listeners, which read a socket. */
   readonly #readers: readonly ((socket: Socket) => void)[];
 
@@ -63,6 +76,7 @@ export class NodeHttp1Server {
       start: this.#start,
     });
     this.#connections.set(accepted.socket, connection);
+    stopParsingWhen(accepted.socket, () => connection.isOver);
     return connection;
   }
 
@@ -120,6 +134,17 @@ export class NodeHttp1Server {
   }
 
   #onClientError(error: Error, socket: Socket): void {
+    const connection = this.#connections.get(socket);
+    // Node checks all connections at once, so thousands of heads can be late in one turn.
+    if (errorCode(error) === lateCode && connection?.isIdle === true && !socket.destroyed) {
+      stopReading(socket);
+      this.#late.add({ error, socket });
+    } else {
+      this.#refuse(error, socket);
+    }
+  }
+
+  #refuse(error: Error, socket: Socket): void {
     const connection = this.#connections.get(socket);
     const reply = replyToParseError(error, connection?.receivedBytes ?? 0);
     if (connection === undefined || reply === null) {
