@@ -13,6 +13,7 @@ import type { Settings } from "./core/settings.ts";
 import { upstreamTargets } from "./core/upstream.ts";
 import { type Exchange, RuntimeRef } from "./exchange/exchange.ts";
 import { MemoryLimiter } from "./limits/memory-limiter.ts";
+import { RefusalBuckets } from "./limits/refusal-buckets.ts";
 import { createFileLog } from "./telemetry/file-log.ts";
 import type { Logger } from "./telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
@@ -151,7 +152,8 @@ async function createParts(settings: Settings, options: GatewayOptions, open: As
   const rules = requestRules(settings, clientAddress);
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
   const forward = createForward(settings, clock, upstream, telemetry);
-  const runtimeParts = { rules, limiter, authenticator, fields, telemetry, clock, log, forward };
+  const refusals = new RefusalBuckets(settings.refusals);
+  const runtimeParts = { rules, limiter, authenticator, refusals, fields, telemetry, clock, log, forward };
   const runtime = new RuntimeRef(createRuntime(runtimeParts));
   const traffic = createTraffic(settings, { runtime, clientAddress, certificate, telemetry, clock });
   return {

@@ -1,5 +1,5 @@
 // What is answered, what is spent and who is asked, as one table over the whole pipeline, without a socket.
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { offAuthenticator, presenceAuthenticator } from "../src/auth/presence.ts";
 import { TokenList } from "../src/auth/token-list.ts";
 import type { Authenticator, AuthOutcome } from "../src/core/authenticator.ts";
@@ -9,9 +9,11 @@ import type { Limiter } from "../src/core/limiter.ts";
 import type { RefusalReason } from "../src/core/local-reply.ts";
 import { NetworkSet } from "../src/core/network-set.ts";
 import type { Outcome, Policy } from "../src/core/policy.ts";
+import type { RefusalRate } from "../src/core/refusal-budget.ts";
 import type { RequestHead, RequestRules, Verdict } from "../src/core/request-head.ts";
 import { createPathReader } from "../src/core/request-path.ts";
 import { MemoryLimiter } from "../src/limits/memory-limiter.ts";
+import { RefusalBuckets } from "../src/limits/refusal-buckets.ts";
 import { createDecide, type PipelineParts } from "../src/pipeline.ts";
 import { digestOf } from "./auth/digest.ts";
 
@@ -24,6 +26,7 @@ interface Options {
   readonly upstream?: string;
   readonly authenticator?: Pick<Authenticator, "authenticate">;
   readonly trusted?: string;
+  readonly refusals?: RefusalRate;
 }
 
 function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted }: Options): RequestRules {
@@ -46,6 +49,7 @@ function partsOf(options: Options = {}): PipelineParts {
     rules: rulesOf(options),
     limiter: new MemoryLimiter({ ...policy, limit: options.limit ?? policy.limit }),
     authenticator: options.authenticator ?? presenceAuthenticator,
+    refusals: new RefusalBuckets(options.refusals ?? { perSecond: 50, burst: 500 }),
   };
 }
 
@@ -252,6 +256,106 @@ describe("the quota", () => {
   });
 });
 
+describe("refusals that spend no quota", () => {
+  const budget = { perSecond: 10, burst: 5 };
+  const odd = "/x/%2e%2e/y";
+  const free: readonly [claim: string, facts: RequestHead, reason: RefusalReason | null][] = [
+    ["no route", request("/health"), "no_route"],
+    ["an ambiguous path", request("/../x"), "ambiguous_path"],
+    ["an unusual path", request("/a%20b"), "no_route"],
+    ["a target of no form", request("v2/x"), "malformed"],
+    ["bad framing under no route", request("/health", bearer), "bad_host"],
+    ["OPTIONS *", request("*", good, { method: "OPTIONS" }), null],
+  ];
+
+  test.each(free)("%s: as many as the budget, then 429 without a reading of the path", (_, facts, reason) => {
+    const parts = partsOf({ refusals: budget });
+    const read = vi.spyOn(parts.rules.pathReader, "read");
+    const decide = decideWith(parts);
+    for (let i = 0; i < 5; i += 1) expect(decide(facts).localReply?.reason ?? null).toBe(reason);
+    read.mockClear();
+    for (let i = 0; i < 100; i += 1) {
+      const verdict = decide(facts);
+      expect(verdict.localReply).toMatchObject({ status: 429, reason: "too_many_refusals" });
+      expect(verdict).toMatchObject({ decision: { outcome: "observed", remaining: 3 }, parsed: { route: null } });
+    }
+    expect(read).not.toHaveBeenCalled();
+    // 100 ms earn one, and the client that waits for Retry-After has ten.
+    expect(decide({ ...facts, nowMs: 1099 }).localReply?.reason).toBe("too_many_refusals");
+    expect(decide({ ...facts, nowMs: 1100 }).localReply?.reason ?? null).toBe(reason);
+    expect(decide({ ...facts, nowMs: 1100 }).localReply?.reason).toBe("too_many_refusals");
+    expect(decide({ ...facts, nowMs: 2100 }).localReply?.reason ?? null).toBe(reason);
+  });
+
+  test("do not concern who is plainly under a route, as neighbours behind the same address are", () => {
+    const decide = decideWith(partsOf({ refusals: budget, limit: 4 }));
+    for (let i = 0; i < 20; i += 1) decide(request("/health"));
+    for (const target of ["/v2/x", "/v1", "/V1/a/", "/v2/%E4%BD%A0%20b.txt"]) {
+      expect(decide(request(target))).toMatchObject({ localReply: null, decision: { outcome: "admitted" } });
+    }
+    expect(decide(request("/v2/x")).localReply?.reason).toBe("throttled");
+  });
+
+  test("are not spent by what is charged, throttled or answered as too many", () => {
+    const decide = decideWith(partsOf({ refusals: budget, limit: 10 }));
+    // Each is charged: 10, of which 5 are refused for the path and 5 for the token.
+    for (let i = 0; i < 5; i += 1) expect(decide(request("/v1/..%2fv2/x")).localReply?.status).toBe(400);
+    for (let i = 0; i < 5; i += 1) expect(decide(request("/v1/x", host)).localReply?.status).toBe(401);
+    for (let i = 0; i < 5; i += 1) expect(decide(request("/v1/x")).localReply?.reason).toBe("throttled");
+    for (let i = 0; i < 5; i += 1) expect(decide(request("/health")).localReply?.reason).toBe("no_route");
+    expect(decide(request("/health")).localReply?.reason).toBe("too_many_refusals");
+  });
+
+  test("are each client's own", () => {
+    const parts = partsOf({ refusals: budget });
+    const decide = decideWith(parts);
+    for (let i = 0; i < 20; i += 1) decide(request("/health"));
+    const other = readPeer("5.6.7.8", parts.rules.clientAddress);
+    expect(decide(request("/health", good, { peer: other })).localReply?.reason).toBe("no_route");
+  });
+
+  test.each(["proxy", "leave"] as const)("with unmatched: %s, paths under no route still pass", (unmatched) => {
+    const decide = decideWith(partsOf({ refusals: budget, unmatched }));
+    for (let i = 0; i < 20; i += 1) decide(request("/../x"));
+    expect(decide(request("/../x")).localReply?.reason).toBe("too_many_refusals");
+    expect(decide(request("/health")).localReply).toBeNull();
+  });
+
+  test("a request under a route, before the route is known, is no refusal", () => {
+    const decide = decideWith(partsOf({ refusals: budget, limit: 100 }));
+    for (let i = 0; i < 20; i += 1) expect(decide(request("/%76%31/x")).localReply).toBeNull();
+    expect(decide(request(odd)).localReply?.reason).toBe("ambiguous_path");
+  });
+});
+
+describe("an exhausted client", () => {
+  test("is throttled before an unusual path is read, under a route or not", () => {
+    const parts = partsOf({ limit: 1 });
+    const read = vi.spyOn(parts.rules.pathReader, "read");
+    const decide = decideWith(parts);
+    decide(request("/v2/x"));
+    for (const target of ["/%76%31/x", "/x/%2e%2e/y", "/a%20b", `/${"\\%252f;".repeat(1000)}`]) {
+      const verdict = decide(request(target));
+      expect(verdict.localReply?.reason).toBe("throttled");
+      expect(verdict.decision).toMatchObject({ outcome: "throttled", remaining: 0, resetMs: 61_000 });
+    }
+    expect(read).not.toHaveBeenCalled();
+    // A usual path is read in no time, so nothing changes for it.
+    expect(decide(request("/health"))).toMatchObject({
+      localReply: { reason: "no_route" },
+      decision: { outcome: "observed", remaining: 0 },
+    });
+    expect(decide(request("/%76%31/x", good, { nowMs: 61_000 })).localReply).toBeNull();
+  });
+
+  test("with unmatched: proxy, gets an unusual path under no route, which is not limited", () => {
+    const decide = decideWith(partsOf({ limit: 1, unmatched: "proxy" }));
+    decide(request("/v2/x"));
+    expect(decide(request("/a%20b"))).toMatchObject({ localReply: null, decision: { outcome: "observed" } });
+    expect(decide(request("/%76%31/x")).localReply?.reason).toBe("throttled");
+  });
+});
+
 describe("unmatched: proxy", () => {
   test.each<[target: string, rawHeaders: string[], reason: RefusalReason | null, auth: AuthOutcome]>([
     ["/health", good, null, "accepted"],
@@ -369,7 +473,7 @@ describe("auth", () => {
 
 describe("a limiter and an authenticator that answer later", () => {
   const later = (parts: PipelineParts): PipelineParts => ({
-    rules: parts.rules,
+    ...parts,
     limiter: laterLimiter(parts.limiter),
     authenticator: { authenticate: async (credential) => parts.authenticator.authenticate(credential) },
   });

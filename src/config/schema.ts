@@ -216,6 +216,11 @@ export const schema = section("The configuration of Headgate.", {
     { default: [null], bounds: [1, 1], expected: "a list of exactly one policy (several are not supported yet)" },
     "The rate limits; exactly one for now.",
   ),
+  // Generous: a monitor that looks for a page that is not there, or a broken client behind a large NAT, stays below it.
+  refusals: section("Refusals of one client that spend no quota (400, 404); beyond them it gets 429.", {
+    perSecond: wholeNumber(50, [1, 1_000_000], "Refusals a second."),
+    burst: wholeNumber(500, [1, 1_000_000], "Refusals at once, after a pause."),
+  }),
   auth: section("The check of bearer tokens.", {
     mode: choice(
       "presence",

@@ -77,7 +77,7 @@ export class ResponseFields {
   localReply(reply: LocalReply, decision: Decision, requestId: string): { headers: string[]; body: string } {
     const { status, body } = reply;
     const headers = this.always(decision, requestId);
-    if (status === 429) headers.push("Retry-After", `${this.retryAfterSeconds(decision)}`);
+    if (status === 429) headers.push("Retry-After", `${this.#retryAfter(reply, decision)}`);
     if (status === 401) headers.push("WWW-Authenticate", this.#challenge(reply));
     headers.push("Cache-Control", "no-store");
     // The bodies are ASCII, so each character is one byte. A 204 has no Content-Length (RFC 9110, 8.6).
@@ -85,6 +85,11 @@ export class ResponseFields {
       headers.push("Content-Type", "application/json; charset=utf-8", "Content-Length", `${body.length}`);
     }
     return { headers, body };
+  }
+
+  /** A client that was refused too often has refusals left again within a second, whatever its quota. */
+  #retryAfter({ reason }: LocalReply, decision: Decision): number {
+    return reason === "too_many_refusals" ? 1 : this.retryAfterSeconds(decision);
   }
 
   #challenge({ reason }: LocalReply): string {

@@ -62,6 +62,7 @@ export const localReplies = {
   unsupportedEncoding: refusal(501, "unsupported_encoding", "Only the transfer encoding chunked is supported."),
   unsupportedMethod: refusal(501, "unsupported_method", "The request method is not supported."),
   throttled: refusal(429, "throttled", "Too many requests, please try again later."),
+  tooManyRefusals: refusal(429, "too_many_refusals", "Too many requests, please try again later."),
   upstreamFailed: refusal(502, "upstream_failed", "The upstream could not be reached or gave no valid answer."),
   upstreamTimeout: refusal(504, "upstream_timeout", "The upstream did not answer in time."),
   overConnectionShare: refusal(

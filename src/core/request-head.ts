@@ -84,18 +84,40 @@ export const pendingVerdict: Verdict = {
   localReply: null,
 };
 
-export function parseRequest(head: RequestHead, rules: RequestRules): ParsedRequest {
+/** What can be read of any request at little cost. */
+export interface RequestOrigin {
+  readonly client: string;
+  readonly target: RequestTarget | undefined;
+  /** Undefined for a path in an unusual spelling, which costs more to read. */
+  readonly plainPath: PathReading | undefined;
+}
+
+export function readOrigin(head: RequestHead, rules: RequestRules): RequestOrigin {
   const target = readTarget(head.target, head.method);
-  // "*" is about the server as a whole; the gateway answers it.
-  const path = target === undefined || target.path === "*" ? outside : rules.pathReader.read(target.path);
   return {
     client: readClient(head.peer, head.rawHeaders, rules.clientAddress),
+    target,
+    // "*" is about the server as a whole; the gateway answers it.
+    plainPath: target === undefined || target.path === "*" ? outside : rules.pathReader.readPlain(target.path),
+  };
+}
+
+export function parseRequest(head: RequestHead, origin: RequestOrigin, rules: RequestRules): ParsedRequest {
+  const { client, target } = origin;
+  const path = origin.plainPath ?? (target === undefined ? outside : rules.pathReader.read(target.path));
+  return {
+    client,
     target,
     path,
     route: path.kind === "route" || path.kind === "ambiguous" ? path.route : null,
     message: readMessage(head),
     upstreamTarget: target === undefined ? null : rebase(target.original, rules.paths),
   };
+}
+
+/** Parses a request that is refused whatever its path is. */
+export function parseWithoutPath(head: RequestHead, { client, target }: RequestOrigin): ParsedRequest {
+  return { client, target, path: outside, route: null, message: readMessage(head), upstreamTarget: null };
 }
 
 /** Returns the refusal that needs no token. The quota is checked first, so that no refusal is free of charge. */

@@ -26,13 +26,28 @@ export type PathReading =
 
 /** The path is the target before the first `?`. */
 export interface PathReader {
-  /** Reads a path in the usual spelling, which has one reading; undefined for any other, which costs more to read. */
+  /**
+   * Reads a path in the usual spelling, which has one reading: without escapes, or with harmless ones behind its route.
+   * Undefined for any other, which costs more to read.
+   */
   readPlain(path: string): PathReading | undefined;
   read(path: string): PathReading;
 }
 
+/**
+ * Of none of: control bytes, # % . / ; ? \, and the first bytes of overlong UTF-8 (c0, c1, and some behind e0 and f0).
+ */
+const harmlessEscape =
+  "%(?:2[0-246-9a-dA-D]|3[0-9ac-eAC-E]|[46][0-9a-fA-F]|5[0-9abd-fABD-F]|7[0-9a-eA-E]|[89abdABD][0-9a-fA-F]|" +
+  "[cC][2-9a-fA-F]|[efEF][1-9a-fA-F]|[eE]0%[abAB][0-9a-fA-F]|[fF]0%[9abAB][0-9a-fA-F])";
+
 // A path of these characters, without empty or dot segments, has one reading, because case is always folded.
 const plainPath = /^(?:\/[A-Za-z0-9_~!$&'()*+,=:@-][A-Za-z0-9._~!$&'()*+,=:@-]*)*\/?$/;
+// The same with escapes of characters that no backend takes for a separator, a dot or the end of a path: in a text of any
+// language, and as a blank.
+const plainWithEscapes = new RegExp(
+  `^(?:/(?:[A-Za-z0-9_~!$&'()*+,=:@-]|${harmlessEscape})(?:[A-Za-z0-9._~!$&'()*+,=:@-]|${harmlessEscape})*)*/?$`,
+);
 // The same with dot segments: all backends resolve them in the same way, or not at all.
 const plainPathWithDots = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@-]+)*\/?$/;
 const maxDecodings = 4;
@@ -46,7 +61,11 @@ export function createPathReader(routes: readonly string[], basePath: string): P
   const decoded = new FullDecoding();
 
   function readPlain(path: string): PathReading | undefined {
-    return plainPath.test(path) ? readingOf(plainPlace(path, tree)) : undefined;
+    if (plainPath.test(path)) return readingOf(plainNode(path, tree).place);
+    const escapeAt = path.indexOf("%");
+    if (escapeAt === -1 || !plainWithEscapes.test(path)) return undefined;
+    const { place, children } = plainNode(path.slice(0, path.lastIndexOf("/", escapeAt) + 1), tree);
+    return typeof place === "string" && children.size === 0 ? { kind: "route", route: place } : undefined;
   }
 
   function readOdd(path: string): PathReading {
@@ -98,8 +117,8 @@ function compare(places: ReadonlySet<Place>): PathReading {
   return { kind: "ambiguous", route: [...places].find((place) => typeof place === "string") ?? null };
 }
 
-/** "/v1" is the root of "/v1/" to a backend that redirects or ignores the slash. */
-function plainPlace(path: string, tree: RouteTree): Place {
+/** Returns the last node on the way of a path with one reading. "/v1" is the root of "/v1/" to a backend that redirects or ignores the slash. */
+function plainNode(path: string, tree: RouteTree): RouteNode {
   let node = tree.root;
   let state = tree.start;
   for (let i = 1; i <= path.length && node.children.size > 0; i += 1) {
@@ -114,7 +133,7 @@ function plainPlace(path: string, tree: RouteTree): Place {
     node = child;
     state = tree.start;
   }
-  return node.place;
+  return node;
 }
 
 /** Returns the places of a path with dot segments: unresolved and, with `..`, resolved. */

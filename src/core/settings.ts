@@ -4,6 +4,7 @@ import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { FieldKind } from "./fields.ts";
 import type { HostPort } from "./host-port.ts";
 import type { Policy } from "./policy.ts";
+import type { RefusalRate } from "./refusal-budget.ts";
 import type { ListenerTls } from "./tls.ts";
 import type { UpstreamSettings } from "./upstream.ts";
 
@@ -34,6 +35,7 @@ export interface Settings {
   };
   /** Exactly one for now. */
   readonly policies: readonly [Policy];
+  readonly refusals: RefusalRate;
   readonly auth: {
     readonly mode: "off" | "presence" | "tokens";
     readonly realm: string;

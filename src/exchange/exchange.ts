@@ -24,6 +24,8 @@ export interface Runtime {
   readonly decide: (head: RequestHead) => Verdict | Promise<Verdict>;
   /** Returns the quota of `client` without charging it. */
   readonly peekQuota: (client: string) => Decision | Promise<Decision>;
+  /** Counts a reply that spends no quota. False: the client has had too many, and gets none. */
+  readonly mayReject: (client: string) => boolean;
   /** Forwards an admitted request, and passes its response to the exchange. */
   readonly forward: (exchange: Exchange) => void;
   /** Called once for each exchange. `path` is the unchanged path of the request's target. */
@@ -88,11 +90,19 @@ export class Exchange extends RecordedExchange {
     }
   }
 
-  /** Replaces `start` if the request could not be parsed: replies and shows the quota without charging it. */
+  /**
+   * Replaces `start` if the request could not be parsed: replies and shows the quota without charging it. Aborts the
+   * exchange if its peer has had too many of such replies.
+   */
   reject(reply: LocalReply): void {
     try {
       this.id = this.#runtime.requestId(this.head);
-      this.#replyUncharged(reply);
+      if (this.#runtime.mayReject(this.head.peer.key)) {
+        this.#replyUncharged(reply);
+        return;
+      }
+      this.problem = localReplies.tooManyRefusals.reason;
+      this.abort();
     } catch (error) {
       this.fail(error);
     }

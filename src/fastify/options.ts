@@ -6,6 +6,7 @@ export interface HeadgateOptions {
   readonly policies?: readonly [
     { readonly name?: string; readonly limit?: number; readonly window?: string; readonly maxClients?: number },
   ];
+  readonly refusals?: { readonly perSecond?: number; readonly burst?: number };
   readonly auth?: {
     readonly mode?: "off" | "presence" | "tokens";
     readonly realm?: string;

@@ -10,6 +10,7 @@ import { ResponseFields } from "../core/fields.ts";
 import type { AddressFigures } from "../core/upstream.ts";
 import { RuntimeRef } from "../exchange/exchange.ts";
 import { MemoryLimiter } from "../limits/memory-limiter.ts";
+import { RefusalBuckets } from "../limits/refusal-buckets.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import { createAuthenticator } from "../wiring/authenticators.ts";
@@ -64,7 +65,8 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
     clientAddress,
   );
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
-  const runtimeParts = { rules, limiter, authenticator, fields, telemetry, clock, log, forward: handOver };
+  const refusals = new RefusalBuckets(settings.refusals);
+  const runtimeParts = { rules, limiter, authenticator, refusals, fields, telemetry, clock, log, forward: handOver };
   const runtime = new RuntimeRef(createRuntime(runtimeParts));
   const readUnmatched = () => ({ kind: "unmatched" }) as const;
   const outside = { ...rules, pathReader: { readPlain: readUnmatched, read: readUnmatched } };

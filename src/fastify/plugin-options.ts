@@ -13,12 +13,13 @@ import type { Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import type { UpstreamSettings } from "../core/upstream.ts";
 
-const { policies, auth, clientAddress, fields, routes, maxBodyBytes, maxClientSharePercent, timeouts, upstream, log } =
-  schema.keys;
+const { policies, refusals, auth, clientAddress, fields, routes, maxBodyBytes, maxClientSharePercent } = schema.keys;
+const { timeouts, upstream, log } = schema.keys;
 const { url, tls, connectTimeout, responseTimeout, maxConnections } = upstream.keys;
 
 export const pluginOptions = section("The options of the Fastify plugin.", {
   policies,
+  refusals,
   auth,
   clientAddress,
   fields,
@@ -31,7 +32,7 @@ export const pluginOptions = section("The options of the Fastify plugin.", {
 });
 
 export interface PluginSettings
-  extends Pick<Settings, "auth" | "clientAddress" | "routes" | "maxBodyBytes" | "maxClientSharePercent"> {
+  extends Pick<Settings, "refusals" | "auth" | "clientAddress" | "routes" | "maxBodyBytes" | "maxClientSharePercent"> {
   readonly policies: readonly [Policy];
   readonly fields: readonly FieldKind[];
   readonly timeouts: Pick<Settings["timeouts"], "bodyMs">;

@@ -6,6 +6,7 @@ import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import type { Limiter } from "../core/limiter.ts";
+import type { RefusalBudget } from "../core/refusal-budget.ts";
 import type { RequestHead, RequestRules, Verdict } from "../core/request-head.ts";
 import { type Runtime, RuntimeRef } from "../exchange/exchange.ts";
 import { admitCheck, quotaAlone } from "../ext-auth/check.ts";
@@ -18,6 +19,7 @@ export interface RuntimeParts {
   readonly rules: RequestRules;
   readonly limiter: Limiter;
   readonly authenticator: Authenticator;
+  readonly refusals: RefusalBudget;
   readonly fields: ResponseFields;
   readonly telemetry: Telemetry;
   readonly clock: Clock;
@@ -26,7 +28,7 @@ export interface RuntimeParts {
 }
 
 export function createRuntime(parts: RuntimeParts): Runtime {
-  const { limiter, fields, telemetry, clock, log, forward } = parts;
+  const { limiter, refusals, fields, telemetry, clock, log, forward } = parts;
   return {
     source: "proxy",
     fields,
@@ -34,6 +36,12 @@ export function createRuntime(parts: RuntimeParts): Runtime {
     requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, peer) ?? randomUUID(),
     decide: createDecide(parts),
     peekQuota: (client) => limiter.peek(client, clock.monotonicMs()),
+    mayReject(client) {
+      const nowMs = clock.monotonicMs();
+      if (refusals.isSpent(client, nowMs)) return false;
+      refusals.spend(client, nowMs);
+      return true;
+    },
     forward,
     onEnd: telemetry.finish,
     onFailure: (error) => log.error({ err: error }, "internal error"),
@@ -56,7 +64,9 @@ export function createCheckRuntimes(parts: RuntimeParts): CheckRuntimes {
     // The upstream does not see this id, so one that the ingress forwards from a client does no harm.
     requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, { ...peer, isTrusted: true }) ?? randomUUID(),
   };
-  const withoutToken = createDecide({ ...parts, rules, authenticator: { authenticate: () => "skipped" } });
+  // By the quota alone, a request under no route passes, so its refusal must not count as one.
+  const authenticator = { authenticate: () => "skipped" as const };
+  const withoutToken = createDecide({ ...parts, rules, authenticator, refusals: null });
   return {
     clientAddress,
     runtime: new RuntimeRef(runtime),

@@ -16,7 +16,7 @@ export function pipeline(header: ClientAddressRules["header"]) {
   const paths = { own: "/", upstream: "/" };
   const pathReader = createPathReader(["/v1/", "/v2/"], "/");
   const rules = { clientAddress, pathReader, unmatched: "reject" as const, maxBodyBytes: 10, paths };
-  const decide = createDecide({ rules, limiter: store, authenticator: offAuthenticator });
+  const decide = createDecide({ rules, limiter: store, authenticator: offAuthenticator, refusals: null });
   /** Whether a request with this peer and these fields is admitted. */
   return (peer: string, fields: readonly string[]): boolean => {
     const verdict = decide({

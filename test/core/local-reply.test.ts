@@ -21,8 +21,12 @@ test("the statuses and words of every refusal", () => {
     "501 Not Implemented: unsupported_encoding",
     "501 Not Implemented: unsupported_method",
     "429 Too Many Requests: throttled",
+    "429 Too Many Requests: too_many_refusals",
     "502 Bad Gateway: upstream_failed",
     "504 Gateway Timeout: upstream_timeout",
+    "503 Service Unavailable: client_share",
+    "503 Service Unavailable: client_share",
+    "503 Service Unavailable: client_share",
     "503 Service Unavailable: overloaded",
     "500 Internal Server Error: internal",
   ]);

@@ -100,3 +100,30 @@ test("no path that is forwarded as one under a route climbs out of it, for any b
   );
   expect(forwarded).toBeGreaterThan(200);
 });
+
+test("a path with harmless escapes behind its route is read as after all readings", () => {
+  const { readPlain } = createPathReader(routes, "/");
+  const escapes = fc.integer({ min: 0, max: 255 }).map((byte) => `%${byte.toString(16).padStart(2, "0")}`);
+  const pieces = fc.oneof(fc.constantFrom("a", ".", "v1", "/", "x", "%e4%bd%a0", "%F0%9F%98%80"), escapes, escapes);
+  let read = 0;
+  fc.assert(
+    fc.property(fc.constantFrom("/v1/", "/V2/x", "/x/", "/"), fc.array(pieces, { maxLength: 6 }), (start, rest) => {
+      const path = `${start}${rest.join("")}`;
+      const plain = readPlain(path);
+      if (plain === undefined || !path.includes("%")) return;
+      read += 1;
+      // The parameter at the end has no effect behind a route, and makes the path one that has several readings.
+      expect(createPathReader(routes, "/").read(`${path};`)).toEqual(plain);
+      for (const reader of pathReaders) {
+        const landing = landsUnder(reader.read(path), routes);
+        expect([reader.name, path, landing]).toEqual([
+          reader.name,
+          path,
+          plain.kind === "route" ? plain.route : undefined,
+        ]);
+      }
+    }),
+    { numRuns: 10_000 },
+  );
+  expect(read).toBeGreaterThan(300);
+});

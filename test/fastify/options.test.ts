@@ -52,7 +52,7 @@ test.each([
     "options: policies: found an empty list, expected a list of exactly one policy (several are not supported yet)",
   ],
   [{ polices: [] }, 'options: polices: unknown key; did you mean "policies"?'],
-  [{ listen: { port: 80 } }, /^options: listen: unknown key; expected policies, auth, clientAddress, /],
+  [{ listen: { port: 80 } }, /^options: listen: unknown key; expected policies, refusals, auth, clientAddress, /],
   [{ prefix: "/v1" }, /^options: prefix: unknown key/],
   [
     { auth: { mode: "jwt" } },

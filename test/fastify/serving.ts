@@ -28,6 +28,7 @@ function optionsOf(upstreamUrl: string, overrides: Overrides): HeadgateOptions {
   const { connectTimeoutMs, responseTimeoutMs, maxConnections } = upstream ?? {};
   return {
     routes: ["/v1/", "/v2/"],
+    refusals: overrides.refusals ?? { perSecond: 1_000_000, burst: 1_000_000 },
     upstream: {
       url: upstreamUrl,
       ...(connectTimeoutMs === undefined ? {} : { connectTimeout: `${connectTimeoutMs}ms` }),

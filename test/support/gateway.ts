@@ -75,6 +75,8 @@ export function testSettings(upstreamUrl: string, overrides: Overrides = {}): Se
     listen: { ...packaged.listen, host: "127.0.0.1", port: 0, newConnectionsPerPeer: 1_000_000 },
     admin: { host: "127.0.0.1", port: 0 },
     drain: { delayMs: 0, timeoutMs: 2_000 },
+    // Corpora send thousands of requests that are refused.
+    refusals: { perSecond: 1_000_000, burst: 1_000_000 },
   };
   const withUpstream = { ...base, upstream: { ...base.upstream, url: upstreamUrl } };
   const merged: Record<string, unknown> = { ...withUpstream };

@@ -40,6 +40,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     nowMs: clock.monotonicMs,
     requestId: () => "id",
     decide: () => admitted(clock.nowMs),
+    mayReject: () => true,
     peekQuota: () => fullQuota(policy, clock.nowMs),
     forward: () => {},
     onEnd: (record) => void ended.push(record),

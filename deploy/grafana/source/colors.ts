@@ -35,6 +35,7 @@ export const statusClassColors: Colors<StatusClass> = {
 /** Why the gateway answered a request itself. */
 export const refusalColors: Colors<RefusalReason> = {
   throttled,
+  too_many_refusals: "#c8a840",
   malformed,
   ambiguous_path: "#cca17e",
   bad_host: "#8d5403",

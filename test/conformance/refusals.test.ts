@@ -1,0 +1,149 @@
+// The budget for refusals that spend no quota, over every way in which a request can come: as many refusals as the
+// budget, then 429 or a closed connection, while a request under a route from the same address is served.
+import { describe, expect, test } from "vitest";
+import { call } from "../ext-auth/grpc/client.ts";
+import { check, shouldRateLimit } from "../ext-auth/grpc/protocol.ts";
+import { checkRequest, rateLimitRequest } from "../ext-auth/grpc/requests.ts";
+import { stageGrpc } from "../ext-auth/grpc/stage.ts";
+import { stageDecision } from "../ext-auth/stage.ts";
+import { startTestApp } from "../fastify/app.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { FakeClock } from "../support/clock.ts";
+import { expectContractFields, expectOwnAnswer } from "../support/contract-fields.ts";
+import { Http2Client } from "../support/http2-client.ts";
+import { metric } from "../support/metrics.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { request, response, stageRaw } from "../support/stage.ts";
+import { useTls } from "../support/tls-listener.ts";
+
+const cleanup = useCleanup();
+const tls = useTls();
+const refusals = { perSecond: 1, burst: 5 };
+const tooMany = "Too many requests, please try again later.";
+const served = (socket: { write(bytes: string): unknown }): void => void socket.write(response("served"));
+
+/** What Node's parser reads, and the raw one does not. */
+const chunked = (target: string): string =>
+  `POST ${target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`;
+
+describe("HTTP/1.1", () => {
+  test.each([
+    ["by our parser", request("/health"), request("/v2/x"), 404],
+    ["by Node's parser", chunked("/health"), chunked("/v2/x"), 404],
+    ["a path that is ambiguous", request("/../x"), request("/v2/%20"), 400],
+  ])("%s", async (_, refused, charged, status) => {
+    const clock = new FakeClock();
+    const { gateway, connect } = await stageRaw(cleanup, served, { refusals }, clock);
+    const ask = async (bytes: string) => {
+      const client = connect();
+      client.write(bytes);
+      return await client.read();
+    };
+    for (let i = 0; i < 5; i += 1) expect((await ask(refused)).status).toBe(status);
+    const answer = await ask(refused);
+    expect(answer.status).toBe(429);
+    expectOwnAnswer(answer, "Too Many Requests", tooMany);
+    expectContractFields(answer, { limit: 100, remaining: 100 });
+    expect(valuesOf(answer.rawHeaders, "Retry-After")).toEqual(["1"]);
+    // A neighbour behind the same address.
+    expect((await ask(charged)).status).toBe(200);
+    clock.advance(1000);
+    expect((await ask(refused)).status).toBe(status);
+    expect((await ask(refused)).status).toBe(429);
+    const refusalsOf = (reason: string) => metric(gateway, `headgate_refusals_total{reason="${reason}"}`);
+    expect(await refusalsOf("too_many_refusals")).toBe(2);
+    expect(await metric(gateway, 'headgate_decisions_total{policy="per-ip",outcome="observed"}')).toBe(8);
+    // Of the first second, 5 lines of refusals are logged.
+    const line = gateway.logLines.find(({ problem }) => problem === "too_many_refusals");
+    expect(line).toMatchObject({ status: 429, client: "127.0.0.1", route: null, decision: "observed", remaining: 99 });
+  });
+
+  test("bytes that cannot be parsed: beyond the budget the connection is closed without an answer", async () => {
+    const { gateway, connect } = await stageRaw(cleanup, served, { refusals }, new FakeClock());
+    for (let i = 0; i < 5; i += 1) {
+      const client = connect();
+      client.write("\0\r\n\r\n");
+      expect((await client.read()).status).toBe(400);
+    }
+    for (let i = 0; i < 3; i += 1) {
+      const client = connect();
+      client.write("\0\r\n\r\n");
+      await client.closed;
+      expect(client.receivedBytes).toBe(0);
+    }
+    expect(await metric(gateway, 'headgate_refusals_total{reason="too_many_refusals"}')).toBe(3);
+    expect(await metric(gateway, 'headgate_requests_total{route="none",method="other",status_class="none"}')).toBe(3);
+    const client = connect();
+    client.write(request("/v2/x"));
+    expect((await client.read()).status).toBe(200);
+  });
+});
+
+test("HTTP/2", async () => {
+  const { overrides, ca } = tls({ refusals });
+  const { gateway } = await stageRaw(cleanup, served, overrides, new FakeClock());
+  const client = new Http2Client(gateway.traffic.port, ca, cleanup);
+  for (let i = 0; i < 5; i += 1) expect((await client.ask({ path: "/health" })).status).toBe(404);
+  const { status, rawHeaders } = await client.ask({ path: "/health" });
+  expect([status, valuesOf(rawHeaders, "retry-after")]).toEqual([429, ["1"]]);
+  expect((await client.ask()).status).toBe(200);
+});
+
+describe("checks of an ingress", () => {
+  test("over HTTP, by the client that it names", async () => {
+    const { ask } = await stageDecision(cleanup, {}, { refusals }, { clock: new FakeClock() });
+    const about = (target: string, client = "192.0.2.1") =>
+      ask(
+        "/auth-request",
+        `X-Original-Method: GET\r\nX-Original-URI: ${target}\r\nX-Forwarded-For: ${client}\r\nAuthorization: Bearer t\r\n`,
+      );
+    const statusOf = async (answer: ReturnType<typeof about>) =>
+      valuesOf((await answer).rawHeaders, "X-Headgate-Status")[0];
+    for (let i = 0; i < 5; i += 1) expect(await statusOf(about("/health"))).toBe("404");
+    expect(await statusOf(about("/health"))).toBe("429");
+    expect(await statusOf(about("/health", "192.0.2.2"))).toBe("404");
+    expect((await about("/v2/x")).status).toBe(200);
+  });
+
+  test("over gRPC; asked for the quota alone, a path under no route passes without end", async () => {
+    const { client } = await stageGrpc(cleanup, { refusals });
+    const statusOf = async (path: string) => {
+      const { message } = await call<{ denied_response: { status: { code: number } } | null }>(
+        client,
+        check,
+        checkRequest({ path }),
+      );
+      return message?.denied_response?.status.code ?? 200;
+    };
+    const quotaOf = async (path: string) =>
+      (await call<{ overall_code: string }>(client, shouldRateLimit, rateLimitRequest({ path }))).message?.overall_code;
+    for (let i = 0; i < 20; i += 1) expect(await quotaOf("/health")).toBe("OK");
+    for (let i = 0; i < 5; i += 1) expect(await statusOf("/health")).toBe(404);
+    expect(await statusOf("/health")).toBe(429);
+    expect(await quotaOf("/health")).toBe("OK");
+    expect(await statusOf("/v2/x")).toBe(200);
+  });
+});
+
+test("the plugin: bytes that cannot be parsed, and paths that are left to the app", async () => {
+  const options = { refusals, routes: ["/v2/"], policies: [{ limit: 100 }] } as const;
+  const { connect } = await startTestApp(cleanup, {
+    clock: new FakeClock(),
+    options,
+    routes: (app) => void app.all("/*", async () => "the app"),
+  });
+  for (let i = 0; i < 5; i += 1) {
+    const client = connect();
+    client.write("\0\r\n\r\n");
+    expect((await client.read()).status).toBe(400);
+  }
+  const client = connect();
+  client.write("\0\r\n\r\n");
+  await client.closed;
+  expect(client.receivedBytes).toBe(0);
+  const another = connect();
+  for (const target of ["/v2/x", "/left", "/left/too"]) {
+    another.write(request(target));
+    expect((await another.read()).status).toBe(200);
+  }
+});
