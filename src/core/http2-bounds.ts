@@ -7,6 +7,11 @@
 export const http2CloseReasons = ["head_too_large", "malformed", "frames", "resets"] as const;
 export type Http2CloseReason = (typeof http2CloseReasons)[number];
 
+/** The error code of the GOAWAY (RFC 9113, 7): COMPRESSION_ERROR, or ENHANCE_YOUR_CALM. */
+export function http2CloseCode(reason: Http2CloseReason): number {
+  return reason === "malformed" ? 0x9 : 0xb;
+}
+
 /**
  * `per_peer`, `total`: too many streams are open, and a new one was refused. `unread`: the response did not leave,
  * because the client does not read it.

@@ -46,6 +46,7 @@ export async function openExtAuth(
     checks: createChecks(settings, parts, runtimes),
     nowMs: parts.clock.monotonicMs,
     onRefused: telemetry.checkRefused,
+    onHttp2Closed: telemetry.http2Closed,
     onFailure: (error: unknown) => log.error({ err: error }, "internal error"),
   };
   const http =

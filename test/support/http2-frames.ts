@@ -1,6 +1,7 @@
 // HTTP/2 frame by frame, for what no client library sends: every octet is the test's own choice. Fields go out as HPACK
 // literals without an index, so nothing has to be remembered; what comes back is told by type, flags and stream.
-import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
+import { connect as connectTcp, type Socket } from "node:net";
+import { type ConnectionOptions, connect } from "node:tls";
 import type { Cleanup } from "./cleanup.ts";
 import { eventually } from "./eventually.ts";
 
@@ -33,13 +34,17 @@ export interface FrameClientOptions {
 
 export class FrameClient {
   readonly frames: Frame[] = [];
-  readonly socket: TLSSocket;
+  readonly socket: Socket;
   isClosed = false;
   readonly #reader = new FrameReader();
 
-  /** Says the preface with empty SETTINGS. */
-  constructor(port: number, tls: ConnectionOptions, cleanup: Cleanup, options: FrameClientOptions = {}) {
-    this.socket = connect({ port, host: "127.0.0.1", servername: "localhost", ALPNProtocols: ["h2"], ...tls });
+  /** Says the preface with empty SETTINGS. `tls` is null for a port without it. */
+  constructor(port: number, tls: ConnectionOptions | null, cleanup: Cleanup, options: FrameClientOptions = {}) {
+    const host = "127.0.0.1";
+    this.socket =
+      tls === null
+        ? connectTcp(port, host)
+        : connect({ port, host, servername: "localhost", ALPNProtocols: ["h2"], ...tls });
     this.socket.setNoDelay(true);
     this.socket.on("data", (data: Buffer) => this.#read(data, options));
     this.socket.on("error", () => {});

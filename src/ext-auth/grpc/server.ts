@@ -2,6 +2,9 @@
 // concurrent calls, bytes and time are bounded. A call that fails gets a gRPC status that says why.
 import { type IncomingHttpHeaders, performServerHandshake, type ServerHttp2Stream } from "node:http2";
 import { createServer, type Server, type Socket } from "node:net";
+import { FrameBudgets } from "../../core/frame-budget.ts";
+import { type Http2CloseReason, http2CloseCode } from "../../core/http2-bounds.ts";
+import { GuardedSocket } from "../../exchange/http2-guarded-socket.ts";
 import { Http2Lifetime } from "../../exchange/http2-lifetime.ts";
 import { listen } from "../../exchange/listen.ts";
 import { type CallParts, GrpcCall, refuseStream } from "./call.ts";
@@ -24,12 +27,17 @@ export interface GrpcConnections {
   setBusy(socket: Socket, isBusy: boolean): void;
   /** Calls at once; more are refused. */
   maxCalls(socket: Socket): number;
+  /** Null: a trusted caller. Connections of peers with the same key share a budget for frames that carry nothing. */
+  peerKey(socket: Socket): string | null;
+  /** A connection is closed because it costs too much. */
+  onClosed(reason: Http2CloseReason, socket: Socket): void;
 }
 
 export interface GrpcServerOptions {
   /** By path, such as "/grpc.health.v1.Health/Check". */
   readonly methods: ReadonlyMap<string, GrpcMethod>;
   readonly connections: GrpcConnections;
+  readonly nowMs: () => number;
   /** How long the message of a call may take to arrive, and how long a new connection may wait with its first call. */
   readonly headTimeoutMs: number;
   /** How long a connection may be idle. */
@@ -53,10 +61,12 @@ export class GrpcServer {
   readonly #options: GrpcServerOptions;
   readonly #server: Server;
   readonly #connections = new Map<Socket, Http2Lifetime>();
+  readonly #budgets: FrameBudgets;
   readonly #held: HeldBytes = { max: maxHeldBytes, now: 0 };
 
   constructor(options: GrpcServerOptions) {
     this.#options = options;
+    this.#budgets = new FrameBudgets(options.nowMs);
     this.#server = createServer({ noDelay: true }, (socket) => this.#onConnection(socket));
   }
 
@@ -89,14 +99,22 @@ export class GrpcServer {
       socket.destroy();
       return;
     }
-    const session = performServerHandshake(socket, sessionOptions);
+    const budget = this.#budgets.open(connections.peerKey(socket));
+    const guarded = new GuardedSocket(socket, budget, (reason) => {
+      connections.onClosed(reason, socket);
+      lifetime.breakOff(http2CloseCode(reason));
+    });
+    const session = performServerHandshake(guarded.asDuplex, sessionOptions);
     session.on("error", ignoreError);
     const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs } = this.#options;
     const lifetime = new Http2Lifetime(session, socket, { firstMs, idleMs });
     // A Watch may be silent for hours, but not on a session that is closing: the caller calls again elsewhere.
     session.setTimeout(idleMs, () => session.closed && lifetime.endStalled());
     this.#connections.set(socket, lifetime);
-    socket.once("close", () => this.#connections.delete(socket));
+    socket.once("close", () => {
+      this.#connections.delete(socket);
+      budget.close();
+    });
     const onStreamClose = (): void => {
       lifetime.streamClosed();
       if (lifetime.openCount === 0) connections.setBusy(socket, false);
@@ -105,6 +123,7 @@ export class GrpcServer {
       stream.on("error", ignoreError);
       if (stream.destroyed) return;
       lifetime.streamOpened();
+      guarded.guard.onRequest();
       stream.once("close", onStreamClose);
       connections.setBusy(socket, true);
       this.#onStream({ stream, socket, rawHeaders }, fields, lifetime.openCount);

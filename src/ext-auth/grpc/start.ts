@@ -1,6 +1,7 @@
 // The gRPC listener: Envoy's two services and the health check. Loaded only if the listener is configured.
 import type { CheckRefusal } from "../../core/check-refusal.ts";
 import { headerValues } from "../../core/header-list.ts";
+import type { Http2CloseReason } from "../../core/http2-bounds.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import type { Checks } from "../check.ts";
 import type { TrustedCallers } from "../trusted-callers.ts";
@@ -24,6 +25,8 @@ export interface ExtAuthGrpcOptions {
   readonly nowMs: () => number;
   /** `caller` is an address. */
   readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
+  /** A connection is closed because it costs too much; `caller` is an address. */
+  readonly onHttp2Closed: (reason: Http2CloseReason, caller: string) => void;
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -79,8 +82,11 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
     connections: {
       admit: (socket) => connections.add(socket),
       setBusy: (socket, isBusy) => connections.setBusy(socket, isBusy),
+      peerKey: (socket) => (connections.isTrusted(socket) ? null : options.peerKey(socket.remoteAddress)),
+      onClosed: (reason, socket) => options.onHttp2Closed(reason, socket.remoteAddress ?? ""),
       maxCalls: (socket) => (connections.isTrusted(socket) ? Number.POSITIVE_INFINITY : maxUnverifiedCalls),
     },
+    nowMs,
     headTimeoutMs,
     keepAliveTimeoutMs,
     onCallFailed: (call, status) => countFailedCheck(call, status, onRefused),

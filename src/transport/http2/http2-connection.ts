@@ -8,7 +8,7 @@ import { ignoreError } from "../../core/failure.ts";
 import { FrameBudgets } from "../../core/frame-budget.ts";
 import { maxFields, maxHeadBytes } from "../../core/head-bounds.ts";
 import type { HeaderList } from "../../core/header-list.ts";
-import type { Http2CloseReason } from "../../core/http2-bounds.ts";
+import { type Http2CloseReason, http2CloseCode } from "../../core/http2-bounds.ts";
 import { http2HeadBytes, readHttp2Head } from "../../core/http2-head.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { OpenStreams } from "../../core/open-streams.ts";
@@ -163,7 +163,7 @@ export class Http2Connection implements ClientConnection {
   #breakOff(reason: Http2CloseReason): void {
     this.#isOver = true;
     this.#options.http2.onClosed(reason, this.peer.text);
-    this.#lifetime.breakOff(closeCodes[reason]);
+    this.#lifetime.breakOff(http2CloseCode(reason));
   }
 
   #listener(act: (transport: Http2Transport, stream: ServerHttp2Stream) => void) {
@@ -174,13 +174,6 @@ export class Http2Connection implements ClientConnection {
     };
   }
 }
-
-const closeCodes: Readonly<Record<Http2CloseReason, number>> = {
-  head_too_large: constants.NGHTTP2_ENHANCE_YOUR_CALM,
-  malformed: constants.NGHTTP2_COMPRESSION_ERROR,
-  frames: constants.NGHTTP2_ENHANCE_YOUR_CALM,
-  resets: constants.NGHTTP2_ENHANCE_YOUR_CALM,
-};
 
 function cancelStream(this: ServerHttp2Stream): void {
   this.close(constants.NGHTTP2_CANCEL);

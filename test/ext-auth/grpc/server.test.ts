@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { expect, test } from "vitest";
+import { systemClock } from "../../../src/core/clock.ts";
 import type { GrpcCall } from "../../../src/ext-auth/grpc/call.ts";
 import {
   type GrpcConnections,
@@ -25,6 +26,8 @@ const unbounded: GrpcConnections = {
   admit: () => true,
   setBusy: () => {},
   maxCalls: () => Number.POSITIVE_INFINITY,
+  peerKey: () => null,
+  onClosed: () => {},
 };
 
 async function startServer(
@@ -35,6 +38,7 @@ async function startServer(
   const server = new GrpcServer({
     methods: new Map([[path, { maxMessageBytes, admits: () => null, handle }]]),
     connections: unbounded,
+    nowMs: systemClock.monotonicMs,
     headTimeoutMs: 5_000,
     keepAliveTimeoutMs: 60_000,
     onCallFailed: () => {},
