@@ -3,13 +3,13 @@
 import type { InputClass } from "./classes.ts";
 import type { FunctionSearch } from "./function-search.ts";
 import type { Input } from "./input.ts";
-import { type ClassSearch, type Finding, keptPerByte, run, usPerRequest } from "./search.ts";
+import { type ClassSearch, type Finding, keptBytes, run, usPerRequest } from "./search.ts";
 import type { Stage } from "./stage.ts";
 
 export interface Verified extends Finding {
   readonly longestTurnUs: number;
-  /** Memory of the gateway for each byte that was sent, while the connections stay open. */
-  readonly keptPerByte: number;
+  /** Of the heap and of buffers, for each connection while it stays open. */
+  readonly keptBytes: number;
 }
 
 export interface ClassReport {
@@ -40,7 +40,7 @@ async function watch(inputClass: InputClass, input: Input, stage: Stage) {
   await gateway.turns();
   await run(stage, inputClass, input, one);
   const { longestTurnUs } = await gateway.turns();
-  return { longestTurnUs, keptPerByte: await keptPerByte(stage, inputClass, input) };
+  return { longestTurnUs, keptBytes: await keptBytes(stage, inputClass, input) };
 }
 
 const one = { connections: 1, calmMs: 30 };
@@ -48,7 +48,7 @@ const one = { connections: 1, calmMs: 30 };
 /** As a table in Markdown. */
 export function tableOf(classes: readonly ClassReport[]): string {
   const lines = [
-    "| class | inputs tried | dearest of a request | of its bytes | × ordinary | longest turn | kept per byte | answer |",
+    "| class | inputs tried | dearest of a request | of its bytes | × ordinary | longest turn | kept for a connection | answer |",
   ];
   lines.push("|---|---|---|---|---|---|---|---|");
   for (const { name, inputs, findings } of classes) {
@@ -56,10 +56,10 @@ export function tableOf(classes: readonly ClassReport[]): string {
     if (dearest === undefined) continue;
     const { bytes, requests, timesOrdinary, longestTurnUs, outcome } = dearest;
     const turn = Math.max(...findings.map((each) => each.longestTurnUs));
-    const kept = Math.max(...findings.map((each) => each.keptPerByte));
+    const kept = Math.max(...findings.map((each) => each.keptBytes));
     lines.push(
       `| ${name} | ${inputs} | ${ms(usPerRequest(dearest))} ms | ${Math.round(bytes / requests)} | ${timesOrdinary.toFixed(1)} ` +
-        `| ${ms(Math.max(turn, longestTurnUs))} ms | ${kept.toFixed(1)} | ${outcome} |`,
+        `| ${ms(Math.max(turn, longestTurnUs))} ms | ${Math.round(kept / 1024)} KiB | ${outcome} |`,
     );
   }
   return `${lines.join("\n")}\n`;

@@ -162,22 +162,21 @@ export async function run(
   return effort === null ? glance(gateway, carrier, sent) : measure(gateway, carrier, sent, effort);
 }
 
-/** Memory of the gateway for each byte that was sent, while the connections stay open. */
-export async function keptPerByte(stage: Stage, { profile, carrier, isResponse }: InputClass, input: Input) {
+/** Memory that the gateway keeps for each connection while it stays open. Its turns have to be watched. */
+export async function keptBytes(stage: Stage, { profile, carrier, isResponse }: InputClass, input: Input) {
   const { gateway, answerWith } = await stage.running(profile);
   const sendings = Array.from({ length: heldConnections }, () => sendingOf(input));
-  const bytes = sendings.reduce((sum, sending) => sum + sending.bytes.length, 0);
   if (isResponse) answerWith(sendingOf(input).bytes, input.pieceBytes);
-  const before = gateway.residentBytes();
+  const before = await gateway.usedBytes();
   const release = await hold(gateway, carrier, isResponse ? sendings.map(() => asking) : sendings);
   await gateway.atRest(thorough.calmMs);
-  const kept = gateway.residentBytes() - before;
+  const kept = (await gateway.usedBytes()) - before;
   release();
   await gateway.atRest(thorough.calmMs);
-  return Math.max(0, kept) / bytes;
+  return Math.max(0, kept) / heldConnections;
 }
 
-/** Enough to tell a gateway that keeps a hundred times what it gets from the noise of its heap. */
+/** Enough to be told from the noise of the heap. */
 const heldConnections = 50;
 
 function sendingOf({ parts, pieceBytes }: Input): Sending {
