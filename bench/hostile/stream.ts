@@ -20,8 +20,8 @@ export interface StreamOptions extends LineOptions {
   readonly reconnects?: boolean;
   /** The client closes a connection after so many pieces. */
   readonly closesAfter?: number;
-  /** The client closes a connection when something comes back. */
-  readonly leavesOnData?: boolean;
+  /** The client closes a connection when this is true of what comes back. */
+  readonly leavesOn?: (received: Buffer) => boolean;
 }
 
 export const defaultBytesPerSecond = 1_000_000;
@@ -62,7 +62,8 @@ function advance(sender: SenderLike, slot: Slot, options: StreamOptions, opening
   if (slot.line === null || slot.line.isClosed) {
     if (!opening.mayOpen(sender)) return 0;
     const opened = sender.open(options);
-    if (options.leavesOnData) opened.socket.once("data", () => opened.socket.destroy());
+    const { leavesOn } = options;
+    if (leavesOn !== undefined) opened.socket.on("data", (data: Buffer) => leavesOn(data) && opened.socket.destroy());
     slot.line = opened;
     slot.sent = 0;
     slot.rest = null;
@@ -102,6 +103,8 @@ class Opening {
     return !sender.isOver && this.#opened <= maxConnectionsPerSecond / 10;
   }
 }
+
+export const anything = (): boolean => true;
 
 /** The same bytes each time. */
 export const again = (bytes: Buffer): (() => Buffer) => {

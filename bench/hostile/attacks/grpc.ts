@@ -3,7 +3,7 @@ import { type Attack, text } from "../attack.ts";
 import { again, type StreamOptions, stream } from "../stream.ts";
 import { checkCall, checkHeaders, framed, part, textPart, varint } from "./grpc-messages.ts";
 import { oddTarget } from "./heads.ts";
-import { flags, frame, headers, literals, preface, streamOf, types, withStream } from "./http2-bytes.ts";
+import { flags, frame, hasGoaway, headers, literals, preface, streamOf, types, withStream } from "./http2-bytes.ts";
 import { repeated } from "./requests.ts";
 
 const stranger = "127.0.0.10";
@@ -38,7 +38,12 @@ function data(message: Buffer): Buffer {
 }
 
 function grpc(name: string, what: string, options: StreamOptions): Attack {
-  return { name, carrier: "grpc", what, send: stream({ port: "grpc", prelude: preface(), ...options }) };
+  return {
+    name,
+    carrier: "grpc",
+    what,
+    send: stream({ port: "grpc", prelude: preface(), leavesOn: hasGoaway, ...options }),
+  };
 }
 
 function calls(name: string, what: string, path: string, message: Buffer, more: Partial<StreamOptions> = {}): Attack {

@@ -80,3 +80,11 @@ export function tableEntry(name: string, value: string): Buffer {
 
 /** A reference to the newest entry of the dynamic table. */
 export const newestEntry = 0xbe;
+
+/** A client that goes on attacking opens a new connection. Received pieces mostly begin with a frame. */
+export function hasGoaway(received: Buffer): boolean {
+  for (let at = 0; at + 9 <= received.length; at += 9 + received.readUIntBE(at, 3)) {
+    if (received.readUInt8(at + 3) === types.goaway) return true;
+  }
+  return false;
+}

@@ -1,6 +1,6 @@
 // Floods of frames over HTTP/2, and games with windows and bodies.
 import type { Attack } from "../attack.ts";
-import { again } from "../stream.ts";
+import { again, anything } from "../stream.ts";
 import {
   block,
   code,
@@ -133,7 +133,7 @@ export const http2Floods: readonly Attack[] = [
   http2("http2-prefaces", "connections that end after the preface", {
     connections: 20,
     next: () => null,
-    leavesOnData: true,
+    leavesOn: anything,
     bytesPerSecond: 100_000,
   }),
   http2("http2-frame-too-large", "a frame that announces 16 MiB", {

@@ -6,6 +6,7 @@ import {
   block,
   flags,
   frame,
+  hasGoaway,
   headers,
   newestEntry,
   preface,
@@ -18,7 +19,12 @@ import {
 const getBlock = block("GET", "/v1/ok");
 
 export function http2(name: string, what: string, options: StreamOptions): Attack {
-  return { name, carrier: "http2", what, send: stream({ alpn: ["h2"], prelude: preface(), ...options }) };
+  return {
+    name,
+    carrier: "http2",
+    what,
+    send: stream({ alpn: ["h2"], prelude: preface(), leavesOn: hasGoaway, ...options }),
+  };
 }
 
 /** A head in each stream, always the same. */

@@ -1,6 +1,6 @@
 // TLS: handshakes, records, and what is not TLS.
 import type { Attack, SenderLike } from "../attack.ts";
-import { again, type StreamOptions, stream } from "../stream.ts";
+import { again, anything, type StreamOptions, stream } from "../stream.ts";
 import { clientHello, helloWith } from "./client-hello.ts";
 import { oddTarget } from "./heads.ts";
 import { chunkedPost, get, repeated } from "./requests.ts";
@@ -18,7 +18,7 @@ function tls(name: string, what: string, options: StreamOptions): Attack {
 function hellos(name: string, what: string, more: Partial<StreamOptions> = {}): Attack {
   const send = async (sender: SenderLike): Promise<void> => {
     const hello = await clientHello();
-    await stream({ connections: 50, next: once(hello), leavesOnData: true, bytesPerSecond: 150_000, ...more })(sender);
+    await stream({ connections: 50, next: once(hello), leavesOn: anything, bytesPerSecond: 150_000, ...more })(sender);
   };
   return { name, carrier: "tls", what, send };
 }
@@ -29,7 +29,7 @@ export const tlsAttacks: readonly Attack[] = [
     connections: 20,
     next: once(get("/none")),
     requests: 1,
-    leavesOnData: true,
+    leavesOn: anything,
     bytesPerSecond: 150_000,
   }),
   hellos("hellos-replayed", "a recorded ClientHello on each connection"),
@@ -40,7 +40,7 @@ export const tlsAttacks: readonly Attack[] = [
   }),
   hellos("hellos-held", "900 connections that stop after the ClientHello", {
     connections: 900,
-    leavesOnData: false,
+    leavesOn: () => false,
   }),
   {
     name: "hellos-large",
@@ -48,7 +48,7 @@ export const tlsAttacks: readonly Attack[] = [
     what: "a ClientHello of 16 KB",
     send: async (sender) => {
       const hello = helloWith(await clientHello(), 15_000);
-      await stream({ connections: 20, next: once(hello), leavesOnData: true })(sender);
+      await stream({ connections: 20, next: once(hello), leavesOn: anything })(sender);
     },
   },
   tls("handshakes-aborted", "connections closed after a few bytes of TLS", {
