@@ -33,7 +33,13 @@ export interface GatewayProcess {
   turns(): Promise<TurnFigures>;
 }
 
-const unlimited = ["policies.0.limit=1000000", "policies.0.maxClients=1000", "listen.newConnectionsPerPeer=1000000"];
+const unlimited = [
+  "policies.0.limit=1000000",
+  "policies.0.maxClients=1000",
+  "listen.newConnectionsPerPeer=1000000",
+  "refusals.perSecond=1000000",
+  "refusals.burst=1000000",
+];
 
 /**
  * `settings`: as `--set` takes them, over `config` (or the packaged defaults) and a limit that is none, on free loopback
