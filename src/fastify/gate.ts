@@ -10,7 +10,7 @@ import { readHttp2Head } from "../core/http2-head.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { RequestHead } from "../core/request-head.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
-import { replyToParseError } from "../transport/node/parse-error.ts";
+import { parsedSoFar, replyToParseError } from "../transport/node/parse-error.ts";
 import { ClientSocket } from "./client-socket.ts";
 import { FastifyTransport, type TransportOwner } from "./fastify-transport.ts";
 
@@ -56,7 +56,7 @@ export class Gate implements TransportOwner {
 
   /** Answers bytes that Node's parser refused, or breaks the connection. */
   refuseBytes(error: Error, socket: Socket): void {
-    const reply = replyToParseError(error, socket.bytesRead);
+    const reply = replyToParseError(error, parsedSoFar(error, socket.bytesRead));
     if (reply === null) socket.destroy();
     else this.#clientOf(socket).refuseBytes(reply);
   }

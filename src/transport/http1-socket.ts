@@ -35,13 +35,35 @@ export function endAndLinger(socket: Socket): void {
   socket.resume();
 }
 
-/** Stops reading, and keeps Node from resuming the socket after each response. */
-export function stopReading(socket: Socket): void {
-  socket.pause();
-  socket.resume = () => socket;
+/** Node's own HTTP server stops a socket like this too. */
+interface SocketHandle {
+  reading: boolean;
+  readStop(): void;
+  readStart(): void;
 }
 
-/** Undoes `stopReading`. */
+const handleOf = (socket: Socket): SocketHandle | null =>
+  (socket as { readonly _handle?: SocketHandle | null })._handle ?? null;
+
+/** Stops reading at once: a socket that is only paused reads on until 64 KiB and more are buffered. */
+export function stopReading(socket: Socket): void {
+  socket.pause();
+  // Node resumes the socket after each response.
+  socket.resume = () => socket;
+  socket._read = () => {};
+  const handle = handleOf(socket);
+  if (handle?.reading !== true) return;
+  handle.reading = false;
+  handle.readStop();
+}
+
+/** Undoes `stopReading`, but the socket stays paused. */
 export function readOn(socket: Socket): void {
+  if (!Object.hasOwn(socket, "resume")) return;
   Reflect.deleteProperty(socket, "resume");
+  Reflect.deleteProperty(socket, "_read");
+  const handle = handleOf(socket);
+  if (handle?.reading !== false) return;
+  handle.reading = true;
+  handle.readStart();
 }

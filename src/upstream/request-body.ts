@@ -24,8 +24,11 @@ export interface BodyWaiter {
 /** What is read of a body before a connection is taken for it. */
 const maxGatheredBytes = 32 * 1024;
 
-/** A piece of this length is not copied, and so many joined bytes are sent without waiting for more. */
-const wholePieceBytes = 8 * 1024;
+/** A piece of this length is not copied. */
+const wholePieceBytes = 32 * 1024;
+
+/** So many joined bytes are sent without waiting for more. */
+const maxJoinedBytes = 64 * 1024;
 
 /** By what they read from, so that the listeners below serve all bodies and none is made for a request. */
 const bodies = new WeakMap<Readable, RequestBody>();
@@ -150,7 +153,7 @@ export class RequestBody implements BodySource {
   #pass(chunk: Buffer): void {
     if (chunk.length < wholePieceBytes) {
       this.#held.add(chunk);
-      if (this.#held.length >= wholePieceBytes) this.#send(this.#takeHeld());
+      if (this.#held.length >= maxJoinedBytes) this.#send(this.#takeHeld());
       else if (!this.#isSending) {
         this.#isSending = true;
         // Not on the next tick: Node's parser runs the ticks between two chunks of one read.

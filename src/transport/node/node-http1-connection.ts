@@ -8,16 +8,15 @@ import type { Peer } from "../../core/client-address.ts";
 import type { LocalReply } from "../../core/local-reply.ts";
 import type { AcceptedSocket, ClientConnection } from "../../exchange/connection.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
-import { endAndLinger, firstRequestMs, maxWaitingBytes, readOn, stopReading } from "../http1-socket.ts";
+import { endAndLinger, firstRequestMs, maxWaitingBytes } from "../http1-socket.ts";
+import { CountedMessage } from "./counted-message.ts";
 import type { NodeHttp1Owner } from "./node-http1-transport.ts";
 import type { NodeResponse } from "./node-response.ts";
+import { type FeedOwner, ParserFeed } from "./parser-feed.ts";
 import type { UpgradeRequest } from "./upgrade-request.ts";
 
 /** Bounds the memory of the queue; clients pipeline fewer. The last of them ends the connection. */
 const maxPipelined = 100;
-
-/** Requests of one read beyond this are dropped. Only heads with very many very short headers reach it. */
-const maxKeptBytes = 4 * maxWaitingBytes;
 
 /** Memory of a string besides its bytes. */
 const stringBytes = 32;
@@ -40,7 +39,7 @@ export interface NodeHttp1Options {
   readonly start: (connection: NodeHttp1Connection, queued: QueuedRequest) => void;
 }
 
-export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
+export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, FeedOwner {
   readonly socket: Socket;
   readonly tcp: Socket;
   readonly peer: Peer;
@@ -51,6 +50,10 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
   /** The last response has begun: bytes that are received now are ignored. */
   isClosing = false;
   readonly #options: NodeHttp1Options;
+  readonly #feed: ParserFeed;
+  /** The request that the parser read last. */
+  #parsed: IncomingMessage | null = null;
+  #parsedBefore = 0;
   /** Bytes of a PROXY header, which the HTTP parser did not read. */
   readonly #headerBytes: number;
   #isBusy = false;
@@ -71,6 +74,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
     this.#options = options;
     this.#headerBytes = headerBytes;
     this.#bytesAtRest = headerBytes;
+    this.#feed = new ParserFeed(socket, this);
     // Node calls this after the last response, and would close the socket at once.
     socket.destroySoon = () => {
       this.#unread?.removeAllListeners("data");
@@ -81,6 +85,11 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
 
   get idleTimeoutMs(): number {
     return this.#options.idleTimeoutMs;
+  }
+
+  /** The first line that was received has not ended, or not in time. */
+  get isFirstLine(): boolean {
+    return this.#feed.isFirstLine;
   }
 
   /** Bytes of HTTP. */
@@ -108,21 +117,54 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
     return this.#requests >= maxRequests || (this.#isFull && this.#waiting.length === 0) || isDraining();
   }
 
+  /** The last response has begun, and the body of its request is complete or of no interest. */
+  get isDone(): boolean {
+    return this.socket.writableEnded || (this.isClosing && this.#unread?.complete !== false) || this.#isFull;
+  }
+
+  get parsedCount(): number {
+    return this.#parsedBefore + (this.#parsed instanceof CountedMessage ? this.#parsed.pieces : 0);
+  }
+
+  get leftBytes(): number {
+    return this.#parsed instanceof CountedMessage ? this.#parsed.leftBytes : 0;
+  }
+
+  /** False while enough requests wait, or while the body that is being parsed is not read. */
+  mayParse(): boolean {
+    // The other half is for what has not been parsed.
+    if (this.#waitingBytes >= maxWaitingBytes / 2) return false;
+    const body = this.#parsed;
+    if (body === null || body.complete) return true;
+    if (body.readableFlowing !== true) {
+      body.once("resume", this.#feed.goOn);
+      return false;
+    }
+    // It is read from the next tick on.
+    if (body.readableLength > 0) this.#feed.goOn();
+    return body.readableLength === 0;
+  }
+
+  /** Stops parsing. Returns the bytes that have not been parsed. */
+  stopParsing(): Buffer {
+    return this.#feed.release();
+  }
+
   /** Starts it now, or after all before it (RFC 9112, 9.3.2), or drops it if too many wait. */
   enqueue(queued: QueuedRequest): void {
+    this.#parsedBefore = this.parsedCount + 1;
+    this.#parsed = queued.req;
     if (!this.#isBusy) {
       this.#isBusy = true;
       this.onIdleChange(false);
       this.#start(queued);
-    } else if (!this.#isFull && this.#waiting.length < maxPipelined && this.#waitingBytes < maxKeptBytes) {
+    } else if (!this.#isFull && this.#waiting.length < maxPipelined) {
       this.#waiting.push(queued);
       this.#waitingBytes += weight(queued);
-      if (this.#waitingBytes >= maxWaitingBytes) stopReading(this.socket);
     } else {
       this.#isFull = true;
       // Node keeps the message until the connection ends.
       if (queued.req !== null) queued.req.rawHeaders.length = 0;
-      stopReading(this.socket);
     }
   }
 
@@ -139,10 +181,11 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
   /** Starts the next request, unless the connection is closing. */
   endRequest(): void {
     this.exchange = null;
+    this.#feed.goOn();
     if (this.isClosing || !this.socket.writable) this.#waiting = [];
     const next = this.#waiting.shift();
     if (next !== undefined) {
-      this.#readOnAfter(next);
+      this.#waitingBytes -= weight(next);
       this.#start(next);
     } else {
       this.#isBusy = false;
@@ -177,15 +220,6 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner {
   #start(queued: QueuedRequest): void {
     this.#requests += 1;
     this.#options.start(this, queued);
-  }
-
-  /** Reads the socket again before `next` starts, because its body may not have been received. */
-  #readOnAfter(next: QueuedRequest): void {
-    const wasHeld = this.#waitingBytes >= maxWaitingBytes;
-    this.#waitingBytes -= weight(next);
-    if (this.#isFull || !wasHeld || this.#waitingBytes >= maxWaitingBytes) return;
-    readOn(this.socket);
-    this.socket.resume();
   }
 
   #endIdle(): void {

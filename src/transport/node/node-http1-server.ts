@@ -13,6 +13,7 @@ import { stopParsingWhen } from "../../exchange/stop-parsing.ts";
 import { stopReading } from "../http1-socket.ts";
 import { rejectOnSocket } from "../socket-transport.ts";
 import type { TransportOptions } from "../transport-options.ts";
+import { CountedMessage } from "./counted-message.ts";
 import { NodeHttp1Connection, type QueuedRequest } from "./node-http1-connection.ts";
 import { NodeHttp1Transport } from "./node-http1-transport.ts";
 import { NodeResponse } from "./node-response.ts";
@@ -38,6 +39,7 @@ export class NodeHttp1Server {
   constructor(options: TransportOptions) {
     this.#options = options;
     this.server = createServer({
+      IncomingMessage: CountedMessage as typeof IncomingMessage,
       ServerResponse: NodeResponse,
       maxHeaderSize: maxHeadBytes,
       headersTimeout: options.headTimeoutMs,
@@ -101,7 +103,7 @@ export class NodeHttp1Server {
       req.socket.destroy();
       return;
     }
-    const upgrade = new UpgradeRequest(req, connection, head);
+    const upgrade = new UpgradeRequest(req, connection, Buffer.concat([head, connection.stopParsing()]));
     connection.enqueue({ req, response: upgrade.response, upgrade });
   }
 
@@ -146,7 +148,8 @@ export class NodeHttp1Server {
 
   #refuse(error: Error, socket: Socket): void {
     const connection = this.#connections.get(socket);
-    const reply = replyToParseError(error, connection?.receivedBytes ?? 0);
+    const reply = connection === undefined ? null : replyToParseError(error, connection);
+    connection?.stopParsing();
     if (connection === undefined || reply === null) {
       socket.destroy();
       return;
@@ -161,6 +164,7 @@ export class NodeHttp1Server {
   /** Refuses a CONNECT. Node releases the socket, which breaks a response that is still being written. */
   #onConnect(socket: Socket): void {
     const connection = this.#connections.get(socket);
+    connection?.stopParsing();
     if (connection?.isIdle) this.#reply(connection, localReplies.unsupportedMethod);
     else socket.destroy();
   }

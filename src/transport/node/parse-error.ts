@@ -3,23 +3,25 @@ import { errorCode } from "../../core/failure.ts";
 import { maxHeadBytes } from "../../core/head-bounds.ts";
 import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 
+export interface ParsedSoFar {
+  readonly receivedBytes: number;
+  /** The first line has not ended within the bytes that a head may have. Where later heads begin is not known. */
+  readonly isFirstLine: boolean;
+}
+
 /** Returns the reply to a parse error; null if the client has left. */
-export function replyToParseError(error: Error, receivedBytes: number): LocalReply | null {
+export function replyToParseError(error: Error, { receivedBytes, isFirstLine }: ParsedSoFar): LocalReply | null {
   const code = errorCode(error) ?? "";
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") return receivedBytes > 0 ? localReplies.slowRequest : null;
-  if (code === "HPE_HEADER_OVERFLOW") return replyToOverflow(error, receivedBytes);
+  if (code === "HPE_HEADER_OVERFLOW") return isFirstLine ? localReplies.targetTooLong : localReplies.headTooLarge;
   // The client closed its side within a message, or reset the connection.
   if (code === "HPE_INVALID_EOF_STATE" || !code.startsWith("HPE_")) return null;
   return localReplies.malformed;
 }
 
-/**
- * Returns 414 if the connection began with the request and its first line did not end in time. The parser does not say
- * where later heads begin, so they get 431, which is correct too.
- */
-function replyToOverflow(error: Error, receivedBytes: number): LocalReply {
+/** What is known if Node reads the socket itself: the error has the packet, which is the first if it is all so far. */
+export function parsedSoFar(error: Error, receivedBytes: number): ParsedSoFar {
   const packet = "rawPacket" in error ? error.rawPacket : undefined;
   const isFirst = packet instanceof Uint8Array && packet.byteLength === receivedBytes;
-  const isTarget = isFirst && !packet.subarray(0, maxHeadBytes).includes(0x0a);
-  return isTarget ? localReplies.targetTooLong : localReplies.headTooLarge;
+  return { receivedBytes, isFirstLine: isFirst && !packet.subarray(0, maxHeadBytes).includes(0x0a) };
 }

@@ -1,0 +1,24 @@
+// Node's request, which counts what the parser adds to its body: each piece costs, whatever its length.
+import { IncomingMessage } from "node:http";
+import { headerValue } from "../../core/header-list.ts";
+
+export class CountedMessage extends IncomingMessage {
+  pieces = 0;
+  #bodyBytes = 0;
+  #length: number | null = null;
+
+  /** How much of a body with a length has not been parsed; 0 for one in chunks. */
+  get leftBytes(): number {
+    if (this.complete) return 0;
+    this.#length ??= Number(headerValue(this.rawHeaders, "content-length") ?? 0);
+    return Math.max(0, this.#length - this.#bodyBytes);
+  }
+
+  override push(chunk: Buffer | null, encoding?: BufferEncoding): boolean {
+    if (chunk !== null) {
+      this.pieces += 1;
+      this.#bodyBytes += chunk.length;
+    }
+    return super.push(chunk, encoding);
+  }
+}
