@@ -31,7 +31,7 @@ export interface Attack {
   /** What is usual for the carrier, unless it is here. */
   readonly others?: OthersKind;
   /** Resolves by itself; at the latest when `sender.isOver`. */
-  readonly send: (sender: SenderLike) => Promise<void>;
+  readonly send: (sender: Sender) => Promise<void>;
   /** Answers `GET /v1/hostile/<name>`. Its bytes are the attack's. */
   readonly respond?: (answer: HostileAnswer) => void;
 }
@@ -67,7 +67,7 @@ export interface Line {
   write(bytes: Buffer, requests?: number): number;
 }
 
-export interface SenderLike {
+export interface Sender {
   readonly isOver: boolean;
   /** The part of its connections and of its bytes a second that the attack has; 1 if it runs alone. */
   readonly share: number;

@@ -1,7 +1,7 @@
 // Runs attacks and says what they cost the attacker. Started by the bench with one message.
 import type { Counters, Ports } from "./attack.ts";
 import { attackNamed } from "./attacks.ts";
-import { Sender } from "./sender.ts";
+import { CountingSender } from "./sender.ts";
 
 export interface AttackOrder {
   /** Run at the same time. */
@@ -14,7 +14,7 @@ export interface AttackOrder {
 process.on("message", async ({ names, ports, seconds, share }: AttackOrder) => {
   const senders = await Promise.all(
     names.map(async (name) => {
-      const sender = new Sender({ name, ports, seconds, share });
+      const sender = new CountingSender({ name, ports, seconds, share });
       await attackNamed(name).send(sender);
       return sender;
     }),

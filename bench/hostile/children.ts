@@ -17,14 +17,21 @@ export interface ChildOptions {
   readonly env?: NodeJS.ProcessEnv;
 }
 
-/** `command`: arguments of Node. */
+const running = new Set<ChildProcess>();
+process.on("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
+
+/** `command`: arguments of Node. The process ends with this one at the latest. */
 export function startChild(command: readonly string[], { core, nice = 0, env }: ChildOptions): Child {
   const pinned = ["-c", String(core), "nice", "-n", String(nice), process.execPath, ...command];
   const child = spawn("taskset", pinned, {
     stdio: ["ignore", "ignore", "inherit", "ipc"],
     env: { ...process.env, ...env },
   });
-  child.on("error", () => {});
+  running.add(child);
+  child.on("error", () => {}).once("exit", () => running.delete(child));
   return {
     pid: child.pid ?? 0,
     hasEnded: () => hasEnded(child),

@@ -9,7 +9,7 @@ import {
   type Line,
   type LineOptions,
   type Ports,
-  type SenderLike,
+  type Sender,
   wireBytes,
 } from "./attack.ts";
 
@@ -25,7 +25,7 @@ export interface SenderOptions {
   readonly share: number;
 }
 
-export class Sender implements SenderLike {
+export class CountingSender implements Sender {
   readonly counters: Counters = { bytes: 0, connections: 0, requests: 0, received: 0 };
   readonly name: string;
   readonly ports: Ports;

@@ -1,6 +1,6 @@
 // The usual shape of an attack: some connections that send the same pieces again and again at a rate, and are opened
 // again when the gateway closes them.
-import { connectionBytes, type Line, type LineOptions, type SenderLike } from "./attack.ts";
+import { connectionBytes, type Line, type LineOptions, type Sender } from "./attack.ts";
 
 export interface StreamOptions extends LineOptions {
   /** Open at once; 1. */
@@ -37,7 +37,7 @@ interface Slot {
 }
 
 /** An attack's `send`. */
-export function stream(options: StreamOptions): (sender: SenderLike) => Promise<void> {
+export function stream(options: StreamOptions): (sender: Sender) => Promise<void> {
   return async (sender) => {
     const length = Math.ceil((options.connections ?? 1) * sender.share);
     const slots = Array.from({ length }, (): Slot => ({ line: null, sent: 0, rest: null }));
@@ -56,7 +56,7 @@ export function stream(options: StreamOptions): (sender: SenderLike) => Promise<
 }
 
 /** Returns the bytes on the wire; 0 if this connection can send nothing now. */
-function advance(sender: SenderLike, slot: Slot, options: StreamOptions, opening: Opening): number {
+function advance(sender: Sender, slot: Slot, options: StreamOptions, opening: Opening): number {
   const { prelude, preludeRequests = 0, requests = 0, packetBytes, reconnects = true, closesAfter } = options;
   if (slot.line?.isClosed && !reconnects) return 0;
   if (slot.line === null || slot.line.isClosed) {
@@ -93,7 +93,7 @@ class Opening {
   #opened = 0;
   #sinceMs = performance.now();
 
-  mayOpen(sender: SenderLike): boolean {
+  mayOpen(sender: Sender): boolean {
     const nowMs = performance.now();
     if (nowMs - this.#sinceMs > 100) {
       this.#sinceMs = nowMs;

@@ -1,6 +1,6 @@
 // Ordinary requests, which the attacks are compared with.
 import { connect } from "node:http2";
-import { type Attack, connectionBytes, type SenderLike, text, wireBytes } from "../attack.ts";
+import { type Attack, connectionBytes, type Sender, text, wireBytes } from "../attack.ts";
 import { again, stream } from "../stream.ts";
 import { checkCall, checkHeaders } from "./grpc-messages.ts";
 import { get, requestHead, unlimited } from "./requests.ts";
@@ -40,7 +40,7 @@ const upload = (alpn?: string[]) =>
 /** A few requests of many clients, so that the compiler has seen what is ordinary. */
 const warmUp =
   (alpn?: string[], proxied = false) =>
-  async (sender: SenderLike): Promise<void> => {
+  async (sender: Sender): Promise<void> => {
     const lines = Array.from({ length: 20 }, (_, i) => {
       const before = proxied ? text(`PROXY TCP4 127.0.3.${i + 1} 127.0.0.1 5000 80\r\n`) : undefined;
       return sender.open({
@@ -96,7 +96,7 @@ export const ordinaryLoads: readonly Attack[] = [
   { name: "ordinary-http2-upload", carrier: "http2", what: "uploads in 16 KiB", keys, send: http2Upload },
 ];
 
-async function grpcChecks(sender: SenderLike): Promise<void> {
+async function grpcChecks(sender: Sender): Promise<void> {
   const url = `http://127.0.0.1:${sender.ports.grpc}`;
   const calls = connect(url, { createConnection: () => sender.open({ port: "grpc", reads: false }).socket });
   const message = checkCall(checkHeaders(3));
@@ -121,7 +121,7 @@ async function grpcChecks(sender: SenderLike): Promise<void> {
 
 const unverified = { rejectUnauthorized: false };
 
-async function http2Gets(sender: SenderLike): Promise<void> {
+async function http2Gets(sender: Sender): Promise<void> {
   const gets = connect(`https://127.0.0.1:${sender.ports.traffic}`, unverified);
   const wire = 100;
   await sender.paced((requestsPerSecond / 2) * wire, () => {
@@ -137,7 +137,7 @@ async function http2Gets(sender: SenderLike): Promise<void> {
   gets.destroy();
 }
 
-async function http2Upload(sender: SenderLike): Promise<void> {
+async function http2Upload(sender: Sender): Promise<void> {
   const uploads = connect(`https://127.0.0.1:${sender.ports.traffic}`, unverified);
   const open = () =>
     uploads

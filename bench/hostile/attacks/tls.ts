@@ -1,5 +1,5 @@
 // TLS: handshakes, records, and what is not TLS.
-import type { Attack, SenderLike } from "../attack.ts";
+import type { Attack, Sender } from "../attack.ts";
 import { again, anything, type StreamOptions, stream } from "../stream.ts";
 import { clientHello, helloWith } from "./client-hello.ts";
 import { oddTarget } from "./heads.ts";
@@ -16,7 +16,7 @@ function tls(name: string, what: string, options: StreamOptions): Attack {
 
 /** Sends a recorded ClientHello: cheap for the client, a key exchange and a signature for the server. */
 function hellos(name: string, what: string, more: Partial<StreamOptions> = {}): Attack {
-  const send = async (sender: SenderLike): Promise<void> => {
+  const send = async (sender: Sender): Promise<void> => {
     const hello = await clientHello();
     await stream({ connections: 50, next: once(hello), leavesOn: anything, bytesPerSecond: 150_000, ...more })(sender);
   };
