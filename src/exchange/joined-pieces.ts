@@ -23,9 +23,14 @@ export class JoinedPieces {
     this.#length = length;
   }
 
+  /** Returns the bytes, which stay here. */
+  peek(): Buffer {
+    return this.#memory?.subarray(0, this.#length) ?? nothing;
+  }
+
   /** Returns the bytes, and begins again in new memory. */
   take(): Buffer {
-    const bytes = this.#memory?.subarray(0, this.#length) ?? nothing;
+    const bytes = this.peek();
     this.#memory = null;
     this.#length = 0;
     return bytes;

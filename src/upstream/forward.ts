@@ -21,7 +21,7 @@ import { MinRateTimeout } from "./min-rate-timeout.ts";
 import { type BodyWaiter, RequestBody } from "./request-body.ts";
 import { upstreamRequestFields } from "./request-fields.ts";
 import { downstreamResponseFields } from "./response-fields.ts";
-import type { ResponseHead } from "./response-parser.ts";
+import type { ResponseHead } from "./response-head.ts";
 import type { Connections, PoolWaiter, UpstreamConnection } from "./upstream-connection.ts";
 import { shareReply, upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";

@@ -1,18 +1,15 @@
 // Parses the upstream's bytes as responses, strictly: what two readers could understand differently (two lengths, a length
-// beside chunks, bare LF, folded lines) is malformed. Does not know of sockets; bytes behind the end of a response are
-// not consumed.
-import { trimBlanks } from "../core/blanks.ts";
+// beside chunks, bare LF, folded lines) is malformed. Takes linear time, however the bytes are cut. Small chunks of one
+// read are handed over together. Does not know of sockets; bytes behind the end of a response are not consumed.
+import { JoinedPieces } from "../exchange/joined-pieces.ts";
+import { badBytes, malformed, mayBecomeHead, parseHead, type ResponseHead, readField } from "./response-head.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
 
 /** For status line and fields together, as for requests; also for the trailers of a response, and for a chunk's line. */
 const maxHeadBytes = 16 * 1024;
 
-export interface ResponseHead {
-  readonly status: number;
-  /** Each character is one byte, here and in the fields. */
-  readonly reason: string;
-  readonly fields: string[];
-}
+/** Chunks shorter than this are joined with those of the same read. */
+const maxJoinedChunk = 4 * 1024;
 
 export interface ResponseSink {
   /** Any 1xx but 101. */
@@ -28,8 +25,13 @@ export class ResponseParser {
   readonly #sink: ResponseSink;
   #state: State = "over";
   #method = "";
-  /** The beginning of a head, a chunk's line or a trailer that is not complete. */
+  /** The beginning of a head that is not complete. */
+  readonly #head = new JoinedPieces();
+  /** The beginning of a chunk's line or a trailer that is not complete. */
   #pending = "";
+  /** The first small chunk of a read, and several, if they are more. */
+  #small: Buffer | null = null;
+  readonly #joined = new JoinedPieces();
   /** Bytes of the body or the chunk that have not come yet. */
   #left = 0;
   #trailerBytes = 0;
@@ -58,6 +60,7 @@ export class ResponseParser {
   begin(method: string): void {
     this.#state = "head";
     this.#method = method;
+    this.#head.take();
     this.#pending = "";
     this.#isUntouched = true;
   }
@@ -66,7 +69,11 @@ export class ResponseParser {
   execute(bytes: Buffer): number {
     let at = 0;
     this.#isUntouched = false;
-    while (at < bytes.length && this.#state !== "over") at = this.#step(bytes, at);
+    try {
+      while (at < bytes.length && this.#state !== "over") at = this.#step(bytes, at);
+    } finally {
+      if (this.#small !== null) this.#passSmall();
+    }
     return at;
   }
 
@@ -89,7 +96,11 @@ export class ResponseParser {
         this.#sink.onBody(at === 0 ? bytes : bytes.subarray(at));
         return bytes.length;
       case "chunk_size":
+        return this.#readChunkSize(bytes, at) ?? this.#readLine(bytes, at);
       case "chunk_end":
+        if (this.#pending !== "" || bytes[at] !== cr || bytes[at + 1] !== lf) return this.#readLine(bytes, at);
+        this.#state = "chunk_size";
+        return at + 2;
       case "trailers":
         return this.#readLine(bytes, at);
       case "over":
@@ -102,30 +113,57 @@ export class ResponseParser {
     this.#left -= end - at;
     // Set before the sink is called, which may look at it.
     if (this.#left === 0) this.#state = next;
-    this.#sink.onBody(at === 0 && end === bytes.length ? bytes : bytes.subarray(at, end));
+    const piece = at === 0 && end === bytes.length ? bytes : bytes.subarray(at, end);
+    if (next === "chunk_end" && piece.length < maxJoinedChunk) this.#join(piece);
+    else this.#pass(piece);
     return end;
   }
 
+  #join(piece: Buffer): void {
+    if (this.#small === null) {
+      this.#small = piece;
+      return;
+    }
+    if (this.#joined.length === 0) this.#joined.add(this.#small);
+    this.#joined.add(piece);
+  }
+
+  #pass(piece: Buffer): void {
+    if (this.#small !== null) this.#passSmall();
+    this.#sink.onBody(piece);
+  }
+
+  #passSmall(): void {
+    const piece = this.#joined.length > 0 ? this.#joined.take() : this.#small;
+    this.#small = null;
+    if (piece !== null) this.#sink.onBody(piece);
+  }
+
   #readHead(bytes: Buffer, at: number): number {
-    let end = this.#pending === "" ? bytes.indexOf(headEnd, at) : -1;
+    const before = this.#head.length;
+    const end = before === 0 ? bytes.indexOf(headEnd, at) : -1;
     if (end !== -1) {
       if (end - at > maxHeadBytes) throw new UpstreamFailure("ERR_RESPONSE_HEAD_TOO_LARGE");
       this.#takeHead(bytes.toString("latin1", at, end));
       return end + 4;
     }
     // The head comes in pieces; not more than a head may have is collected.
-    const before = this.#pending.length;
     const room = Math.min(bytes.length, at + maxHeadBytes + 4 - before);
-    const text = this.#pending + bytes.toString("latin1", at, room);
-    end = text.indexOf("\r\n\r\n", Math.max(0, before - 3));
+    this.#head.add(bytes.subarray(at, room));
+    return this.#readHeadEnd(before, at, room);
+  }
+
+  /** `before` bytes of the head have been looked at, and do not hold its end. */
+  #readHeadEnd(before: number, at: number, room: number): number {
+    const head = this.#head.peek();
+    const end = head.indexOf(headEnd, Math.max(0, before - 3));
     if (end !== -1) {
-      this.#pending = "";
-      this.#takeHead(text.slice(0, end));
+      this.#head.take();
+      this.#takeHead(head.toString("latin1", 0, end));
       return at + end + 4 - before;
     }
-    if (!mayBecomeHead(text)) throw malformed();
-    if (text.length >= maxHeadBytes + 4) throw new UpstreamFailure("ERR_RESPONSE_HEAD_TOO_LARGE");
-    this.#pending = text;
+    if (!mayBecomeHead(head, before)) throw malformed();
+    if (head.length >= maxHeadBytes + 4) throw new UpstreamFailure("ERR_RESPONSE_HEAD_TOO_LARGE");
     return room;
   }
 
@@ -153,6 +191,20 @@ export class ResponseParser {
       this.#state = framing === 0 ? "over" : "length";
     }
     this.#sink.onHead(head);
+  }
+
+  /** Reads a chunk's line of up to four digits and nothing else; null: `#readLine` has to. */
+  #readChunkSize(bytes: Buffer, at: number): number | null {
+    let size = 0;
+    let end = at;
+    for (let digit = digitOf(bytes[end]); digit >= 0 && end <= at + 4; digit = digitOf(bytes[end])) {
+      size = size * 16 + digit;
+      end += 1;
+    }
+    if (this.#pending !== "" || end === at || end > at + 4 || bytes[end] !== cr || bytes[end + 1] !== lf) return null;
+    this.#left = size;
+    this.#state = size === 0 ? "trailers" : "chunk";
+    return end + 2;
   }
 
   #readLine(bytes: Buffer, at: number): number {
@@ -190,77 +242,16 @@ export class ResponseParser {
   }
 }
 
+const cr = 0x0d;
+const lf = 0x0a;
 const headEnd = Buffer.from("\r\n\r\n");
-/** Bytes that no field and no reason may hold, and line ends other than CRLF. */
-const badBytes = /[^\t\x20-\x7e\x80-\xff\r\n]|\r(?!\n)|(?<!\r)\n/;
-const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 /** At most 52 bits, which a number holds exactly. */
 const chunkSize = /^0*([0-9a-f]{1,13})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/i;
-const start = "HTTP/1.";
 
-/** False if the text cannot become a head, so that nobody waits for the rest of it. */
-function mayBecomeHead(text: string): boolean {
-  if (!start.startsWith(text.slice(0, start.length))) return false;
-  return !badBytes.test(text.endsWith("\r") ? text.slice(0, -1) : text);
-}
-
-const malformed = (): UpstreamFailure => new UpstreamFailure("ERR_MALFORMED_RESPONSE");
-
-interface ParsedHead {
-  readonly head: ResponseHead;
-  readonly framing: number | "chunked" | "none";
-  /** The x of HTTP/1.x. */
-  readonly minor: number;
-  readonly closes: boolean;
-}
-
-/** `text` is everything before the empty line. */
-function parseHead(text: string): ParsedHead {
-  if (badBytes.test(text)) throw malformed();
-  const lineEnd = endOfLine(text, 0);
-  const { minor, status, reason } = parseStatusLine(text, lineEnd);
-  const fields: string[] = [];
-  let framing: ParsedHead["framing"] = "none";
-  let closes = false;
-  for (let at = lineEnd + 2; at < text.length; ) {
-    const end = endOfLine(text, at);
-    readField(text, at, end, fields);
-    at = end + 2;
-    const name = fields[fields.length - 2] ?? "";
-    const value = fields[fields.length - 1] ?? "";
-    // Compared by length first: most names are none of these.
-    if (name.length === 14 && name.toLowerCase() === "content-length") {
-      if (framing !== "none" || !/^\d{1,15}$/.test(value)) throw malformed();
-      framing = Number(value);
-    } else if (name.length === 17 && name.toLowerCase() === "transfer-encoding") {
-      // Transfer-Encoding is removed as hop-by-hop, so the bytes of any other coding would pass for content.
-      if (framing !== "none" || minor === 0 || value.toLowerCase() !== "chunked") throw malformed();
-      framing = "chunked";
-    } else if (name.length === 10 && name.toLowerCase() === "connection") {
-      closes ||= /(?:^|[\t ,])close(?:$|[\t ,])/i.test(value);
-    }
-  }
-  return { head: { status, reason, fields }, framing, minor, closes };
-}
-
-function parseStatusLine(text: string, end: number): { minor: number; status: number; reason: string } {
-  const minor = text.charCodeAt(7) - 48;
-  const status = Number(text.slice(9, 12));
-  const isWhole = end === 12 || (end > 12 && text[12] === " ");
-  if (!text.startsWith(start) || minor < 0 || minor > 9 || text[8] !== " " || !isWhole) throw malformed();
-  // Other numbers have no meaning (RFC 9110, 15), and Node's HTTP/2 refuses to send them.
-  if (!/^[1-5]\d\d$/.test(text.slice(9, 12))) throw malformed();
-  return { minor, status, reason: text.slice(13, end) };
-}
-
-function endOfLine(text: string, from: number): number {
-  const end = text.indexOf("\r\n", from);
-  return end === -1 ? text.length : end;
-}
-
-function readField(text: string, from: number, to: number, fields: string[]): void {
-  const colon = text.indexOf(":", from);
-  const name = text.slice(from, colon);
-  if (colon === -1 || colon >= to || !token.test(name)) throw malformed();
-  fields.push(name, trimBlanks(text, colon + 1, to));
+/** The value of a hexadecimal digit; -1: it is none. */
+function digitOf(byte: number | undefined): number {
+  if (byte === undefined) return -1;
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
+  const lower = byte | 0x20;
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1;
 }
