@@ -3,7 +3,7 @@
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { GatewayProcess } from "./gateway-process.ts";
-import { frameTypes, type Rendered } from "./input.ts";
+import { frameTypes, maxInputBytes, type Rendered } from "./input.ts";
 
 export interface Carrier {
   /** A listener of the gateway. */
@@ -94,11 +94,30 @@ function answersTo(sending: Sending, { alpn, listener }: Carrier, line: Line | u
   return { requests: Math.max(1, isHttp2 ? sending.streams : count), outcome };
 }
 
-const maxPieces = 500;
+/** TCP and IP take 40 bytes of each packet, TLS 22. */
+const bytesOfPacket = 62;
 
-/** Writes pieces in packets of their own; all at once if `pieceBytes` is 0. */
-export async function writePieces(socket: Socket, bytes: Buffer, pieceBytes: number): Promise<void> {
-  const size = pieceBytes === 0 ? bytes.length : Math.max(pieceBytes, Math.ceil(bytes.length / maxPieces));
+/** Packets for so many bytes, with all of them on the wire in `maxBytes`. */
+function maxPackets(bytes: number, maxBytes: number): number {
+  return Math.max(1, Math.floor((maxBytes - bytes) / bytesOfPacket));
+}
+
+/** The size of a piece: that of the input, or larger if its packets would exceed the bytes of an input. */
+export function pieceSize({ bytes, pieceBytes }: Pick<Sending, "bytes" | "pieceBytes">): number {
+  if (pieceBytes === 0) return bytes.length;
+  return Math.max(pieceBytes, Math.ceil(bytes.length / maxPackets(bytes.length, maxInputBytes)));
+}
+
+/** What an input takes on the wire; one packet is free, as for an ordinary request. */
+export function wireBytes(sending: Pick<Sending, "bytes" | "pieceBytes">): number {
+  const packets = Math.ceil(sending.bytes.length / Math.max(1, pieceSize(sending)));
+  return sending.bytes.length + Math.max(0, packets - 1) * bytesOfPacket;
+}
+
+/** Writes each piece in a packet of its own. */
+export async function writePieces(socket: Socket, sending: Pick<Sending, "bytes" | "pieceBytes">): Promise<void> {
+  const { bytes } = sending;
+  const size = pieceSize(sending);
   for (let at = 0; at < bytes.length && socket.writable; at += size) {
     socket.write(bytes.subarray(at, at + size));
     if (size < bytes.length) await new Promise((resolve) => setImmediate(resolve));
@@ -125,8 +144,8 @@ class Line {
     return new Line(await openSocket(gateway, carrier));
   }
 
-  async send({ bytes, pieceBytes }: Sending): Promise<void> {
-    await writePieces(this.#socket, bytes, pieceBytes);
+  send(sending: Sending): Promise<void> {
+    return writePieces(this.#socket, sending);
   }
 
   close(): void {

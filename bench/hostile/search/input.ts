@@ -29,6 +29,9 @@ export interface FramePart {
   readonly times: number;
 }
 
+/** Of a class of inputs, on the wire. */
+export const maxInputBytes = 16 * 1024;
+
 export type ContentPart = TextPart | SizedPart;
 export type Part = ContentPart | FramePart;
 

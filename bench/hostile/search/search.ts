@@ -3,9 +3,9 @@
 // another process adds to one measurement is not in the least of several.
 import { Random } from "../../../test/conformance/fuzz/random.ts";
 import type { InputClass } from "./classes.ts";
-import { type Effort, glance, hold, measure, type Sending, type Spent } from "./conversation.ts";
+import { type Effort, glance, hold, measure, type Sending, type Spent, wireBytes } from "./conversation.ts";
 import { ordinaryGet } from "./http1-class.ts";
-import { type Input, render } from "./input.ts";
+import { type Input, maxInputBytes, render } from "./input.ts";
 import { mutate } from "./mutate.ts";
 import type { Stage } from "./stage.ts";
 
@@ -22,8 +22,6 @@ export interface Finding {
 export function usPerRequest({ cpuUs, requests }: Finding): number {
   return cpuUs / requests;
 }
-
-export const maxInputBytes = 16 * 1024;
 
 /** A new record has to be above the last by so much, or noise would keep the corpus busy. */
 const recordFactor = 1.08;
@@ -125,7 +123,7 @@ export class ClassSearch {
   }
 
   #finding(input: Input, { cpuUs, requests, outcome }: Spent): Finding {
-    const bytes = render(input, maxInputBytes).bytes.length;
+    const bytes = wireBytes({ ...render(input, maxInputBytes), pieceBytes: input.pieceBytes });
     const ordinaryUs = requests * this.#ordinaryUsOf(bytes / requests);
     return { input, bytes, cpuUs, requests, outcome, timesOrdinary: cpuUs / ordinaryUs };
   }

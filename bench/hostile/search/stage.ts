@@ -102,7 +102,7 @@ function ordinaryUpstream(): Server {
 function scripted(script: Script): Server {
   return createServer({ noDelay: true }, (socket) => {
     socket.on("error", () => {});
-    socket.on("data", () => void writePieces(socket, script.bytes, script.pieceBytes));
+    socket.on("data", () => void writePieces(socket, script));
   });
 }
 
