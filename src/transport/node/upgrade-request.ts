@@ -4,6 +4,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { ignoreError } from "../../core/failure.ts";
+import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 import { maxWaitingBytes } from "../http1-socket.ts";
 import { NodeResponse } from "./node-response.ts";
 
@@ -16,15 +17,14 @@ export class UpgradeRequest {
   /** Sends any response but a 101; the connection is closed after it. */
   readonly response: NodeResponse;
   readonly #connection: UpgradeOwner;
-  #early: Buffer[] | null;
-  #earlyBytes = 0;
+  readonly #early = new JoinedPieces();
+  #isOver = false;
 
   constructor(req: IncomingMessage, connection: UpgradeOwner, head: Buffer) {
     const { socket } = connection;
     this.response = new NodeResponse(req);
     this.#connection = connection;
-    this.#early = head.length > 0 ? [head] : [];
-    this.#earlyBytes = head.length;
+    this.#early.add(head);
     socket.on("error", ignoreError);
     socket.setTimeout(0);
     this.response.assignSocket(socket);
@@ -32,28 +32,28 @@ export class UpgradeRequest {
     socket.on("data", this.#onData);
     socket.on("end", this.#onEnd);
     this.response.once("finish", this.#onAnswered);
-    if (this.#earlyBytes >= maxWaitingBytes) socket.pause();
+    if (this.#early.length >= maxWaitingBytes) socket.pause();
     else socket.resume();
   }
 
   /** Returns what the client sent so far, and stops reading the socket. Null if the client has ended its side. */
   release(): readonly Buffer[] | null {
     const { socket } = this.#connection;
-    const early = this.#early;
-    this.#early = null;
+    const early = this.#early.length > 0 ? [this.#early.take()] : [];
+    const isAnswered = this.#isOver;
+    this.#isOver = true;
     socket.pause();
     socket.off("data", this.#onData);
     socket.off("end", this.#onEnd);
     socket.off("drain", this.#onDrain);
-    return socket.readableEnded ? null : early;
+    return socket.readableEnded || isAnswered ? null : early;
   }
 
   readonly #onData = (bytes: Buffer): void => {
     // Bytes after another response are ignored.
-    if (this.#connection.isClosing) return;
-    this.#early?.push(bytes);
-    this.#earlyBytes += bytes.length;
-    if (this.#earlyBytes >= maxWaitingBytes) this.#connection.socket.pause();
+    if (this.#connection.isClosing || this.#isOver) return;
+    this.#early.add(bytes);
+    if (this.#early.length >= maxWaitingBytes) this.#connection.socket.pause();
   };
 
   /** As in all transports, a client that closes its sending side before the response has left. */
@@ -65,7 +65,8 @@ export class UpgradeRequest {
 
   readonly #onAnswered = (): void => {
     const { socket } = this.#connection;
-    this.#early = null;
+    this.#isOver = true;
+    this.#early.take();
     this.response.detachSocket(socket);
     socket.destroySoon();
     this.response.emit("close");

@@ -8,6 +8,7 @@ import { ignoreError } from "../../core/failure.ts";
 import type { HeaderList } from "../../core/header-list.ts";
 import type { AcceptedSocket, ClientConnection } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
+import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 import { endAndLinger, firstRequestMs, maxWaitingBytes } from "../http1-socket.ts";
 import type { TransportOptions } from "../transport-options.ts";
 import { type RawHttp1Owner, RawHttp1Transport } from "./raw-http1-transport.ts";
@@ -37,8 +38,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   #asksToClose = false;
   #endsWhenIdle = false;
   /** Bytes that were received during a request. */
-  #next: Buffer[] = [];
-  #nextBytes = 0;
+  readonly #next = new JoinedPieces();
   #firstRequestTimer: NodeJS.Timeout | null = null;
 
   constructor({ socket, tcp, peer }: AcceptedSocket, options: RawHttp1Options) {
@@ -71,7 +71,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   endRequest(): void {
     this.onIdleChange(true);
     if (this.isClosing) this.#end();
-    else if (this.#nextBytes > 0) this.#handOff(Buffer.concat(this.#next));
+    else if (this.#next.length > 0) this.#handOff(this.#next.take());
     else if (this.#endsWhenIdle) this.#end();
   }
 
@@ -141,9 +141,8 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
       if (this.#requests === 0 || !isEmptyLines(bytes)) this.#begin(bytes);
       return;
     }
-    this.#next.push(bytes);
-    this.#nextBytes += bytes.length;
-    if (this.#nextBytes >= maxWaitingBytes) this.socket.pause();
+    this.#next.add(bytes);
+    if (this.#next.length >= maxWaitingBytes) this.socket.pause();
   };
 
   /** As in all transports, a client that closes its sending side before the response has left. */
