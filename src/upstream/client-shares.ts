@@ -4,7 +4,7 @@ import type { OnShareExceeded, SharedResource } from "../core/client-share.ts";
 
 /** Something that is held for a client and can be taken back. */
 export interface Reclaimable {
-  /** How long it has waited for its client; 0 while something else is waited for. */
+  /** How long it has waited for its client, or was used little; 0 for what must not be taken back. */
   idleMs(): number;
   /** Gives back what it holds before it returns. */
   onShareExceeded(resource: SharedResource): void;

@@ -17,7 +17,7 @@ import { connectionOptions } from "./hop-by-hop.ts";
 import type { ResponseHandler } from "./http1-connection.ts";
 import { endsConnection } from "./last-request.ts";
 import { replyAfterPacket } from "./late-reply.ts";
-import { MinRateTimeout } from "./min-rate-timeout.ts";
+import { MinRateTimeout, overdueMs } from "./min-rate-timeout.ts";
 import { type BodyWaiter, RequestBody } from "./request-body.ts";
 import { upstreamRequestFields } from "./request-fields.ts";
 import { downstreamResponseFields } from "./response-fields.ts";
@@ -50,6 +50,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
   /** The first piece of the body, which waits for the rest of its packet. */
   #held: string | null = null;
   #interimResponses = 0;
+  #passedBytes = 0;
   #wasRetried = false;
   /** The client has left, or has been answered. */
   #isOver = false;
@@ -61,9 +62,8 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
   }
 
   start(): void {
-    const exchange = this.#exchange;
-    exchange.listener = this;
-    const { body, hasBody } = exchange;
+    this.#exchange.listener = this;
+    const { body, hasBody } = this.#exchange;
     if (!hasBody || Buffer.isBuffer(body)) this.onBodyReady();
     else this.#gather(body);
   }
@@ -84,9 +84,8 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
   }
 
   onBodyReady(): void {
-    const exchange = this.#exchange;
     this.#connections.acquire(this);
-    if (exchange.dispatchedMs === null && !this.#isOver) exchange.queuedMs ??= this.#options.nowMs();
+    if (this.#exchange.dispatchedMs === null && !this.#isOver) this.#exchange.queuedMs ??= this.#options.nowMs();
   }
 
   onOpening(): void {
@@ -107,7 +106,8 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
   }
 
   idleMs(): number {
-    return Math.max(this.#body?.idleMs() ?? 0, this.#minRate?.idleMs() ?? 0);
+    const responseMs = overdueMs(this.#exchange.answeredMs, this.#options.nowMs(), this.#passedBytes);
+    return Math.max(responseMs, this.#body?.idleMs() ?? 0, this.#minRate?.idleMs() ?? 0);
   }
 
   onShareExceeded(resource: SharedResource): void {
@@ -158,9 +158,14 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
     this.#isHeadHeld = true;
   }
 
-  /** Writes the head and the piece that waited for the end of the packet. */
   onPacketEnd(): void {
-    if (!this.#isHeadHeld || this.#isOver) return;
+    if (this.#isOver) return;
+    if (this.#connection !== null) this.#connections.mayReclaim(this.#connection, this);
+    if (this.#isHeadHeld) this.#writeHeld();
+  }
+
+  /** Writes the head and the piece that waited for the end of the packet. */
+  #writeHeld(): void {
     this.#isHeadHeld = false;
     const held = this.#held;
     this.#held = null;
@@ -205,12 +210,13 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
       this.#held = chunk.toString("latin1");
       return false;
     }
-    if (this.#held !== null) this.onPacketEnd();
+    if (this.#held !== null) this.#writeHeld();
     this.#isHeadHeld = false;
     return this.#pass(chunk);
   }
 
   #pass(chunk: Buffer | string): boolean {
+    this.#passedBytes += chunk.length;
     if (this.#exchange.transport.write(chunk)) {
       this.#minRate?.moved(chunk.length);
     } else {
@@ -218,7 +224,6 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
       this.#minRate.begin();
       this.#minRate.moved(chunk.length);
       this.#connection?.pause();
-      if (this.#connection !== null) this.#connections.mayReclaim(this.#connection, this);
     }
     return !this.#exchange.transport.isFlushed;
   }

@@ -19,6 +19,15 @@ const minBytesPerSecond = 16 * 1024;
  */
 const busyBytesPerSecond = 256 * 1024;
 
+/** Longer than a response takes that has an end: such as an event stream, which may never end. */
+const longResponseMs = 10_000;
+
+/** How much longer a response has gone on than its bytes are worth, less ten seconds. `headMs`: null before its head. */
+export function overdueMs(headMs: number | null, nowMs: number, bytes: number): number {
+  if (headMs === null) return 0;
+  return Math.max(0, nowMs - headMs - longResponseMs - (bytes / busyBytesPerSecond) * 1000);
+}
+
 export class MinRateTimeout {
   readonly #timeoutMs: number;
   readonly #nowMs: () => number;

@@ -1,6 +1,6 @@
 // Places that requests share, such as connections to the upstream: who holds how many, and who waits for one. Whoever owns
-// the places says when one is free. While a client under its share waits, and another one is over its share, places that
-// wait for that other client are taken back.
+// the places says when one is free. While a client under its share waits, and another one is over its share, places of
+// that one which are idle are taken back.
 import type { OnShareExceeded } from "../core/client-share.ts";
 import { type ClientShare, ClientShares, type Reclaimable } from "./client-shares.ts";
 import { FairQueue, type Waiter } from "./fair-queue.ts";
@@ -18,7 +18,7 @@ export interface SharedPlacesOptions<W> {
 }
 
 /**
- * A place is taken back after it has waited for its client for so long: less than the connect timeout, so that others get
+ * A place is taken back after it has been idle for so long: less than the connect timeout, so that others get
  * it in time, and more than an upload in progress waits between two pieces.
  */
 const minIdleMs = 500;
@@ -50,7 +50,7 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
     return this.#queue.hold(client);
   }
 
-  /** The place may wait for its client, so it is taken back if another client needs it. */
+  /** The place may become idle, and is taken back then if another client needs it. */
   mayReclaim(share: ClientShare, waiter: W): void {
     this.#shares.addReclaimable(share, waiter);
   }

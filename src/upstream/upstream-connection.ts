@@ -38,7 +38,7 @@ export interface Connections {
   acquire(waiter: PoolWaiter): void;
   /** Withdraws what `acquire` asked for. Does nothing if it has been answered. */
   cancel(waiter: PoolWaiter): void;
-  /** The request on the connection may wait for its client, and gives the connection back if another client needs it. */
+  /** The request on the connection may become idle, and gives the connection back then if another client needs it. */
   mayReclaim(connection: UpstreamConnection, waiter: PoolWaiter): void;
   /** Takes a connection back when its request is over; it is used again unless it is closed. */
   release(connection: UpstreamConnection, waiter: PoolWaiter): void;

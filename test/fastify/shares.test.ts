@@ -85,3 +85,22 @@ test("a freed connection goes to the client that holds the fewest", async () => 
   expect(order.slice(0, 2).sort()).toEqual(["/v2/1", "/v2/2"]);
   expect(order.slice(2)).toEqual(["/v2/4", "/v2/3"]);
 });
+
+test("a response that goes on for longer than ten seconds gives its connection up", async () => {
+  const { connect, clock, are, metrics } = await stage(2, (socket, data) => {
+    if (data.includes("/v2/other")) socket.write(response("ok"));
+    else socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n:)\r\n");
+  });
+  const streams = [connect(), connect()];
+  for (const stream of streams) {
+    stream.write(request("/v2/stream", { fields: of(a) }));
+    await stream.readHead();
+  }
+  const other = connect();
+  other.write(request("/v2/other", { fields: of(b) }));
+  await are("waiting", 1);
+  clock.advance(10_600);
+  expect((await other.read()).status).toBe(200);
+  await Promise.race(streams.map(({ closed }) => closed));
+  expect(await metrics()).toContain('headgate_client_share_exceeded_total{resource="connections"} 1\n');
+});

@@ -250,6 +250,33 @@ test("a response that its client does not read gives its connection up, and brea
   expect(Math.min(...received)).toBeLessThan(large);
 });
 
+test("a response that goes on for longer than ten seconds, such as an event stream, gives its connection up", async () => {
+  const clock = new FakeClock();
+  const overrides = { upstream: { maxConnections: 2, connectTimeoutMs: 30_000 } };
+  const { connect, gateway, sendAll } = await stage(
+    overrides,
+    (socket, data) => {
+      if (target(data) === "/v2/b") socket.write(response("ok"));
+      else socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n:)\r\n");
+    },
+    clock,
+  );
+  const streams = await sendAll([1, 2].map((i) => request(`/v2/${i}`, { fields: of(a) })));
+  for (const stream of streams) await stream.readHead();
+  const waiting = connect();
+  waiting.write(request("/v2/b", { fields: of(b) }));
+  await isWaiting(gateway, 1);
+  clock.advance(10_500);
+  // Longer than it takes to look again: two bytes are worth something, too.
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(await exceeded(gateway, "connections")).toBe(0);
+  clock.advance(1);
+  expect((await waiting.read()).status).toBe(200);
+  await Promise.race(streams.map(({ closed }) => closed));
+  expect(streams.filter(({ ending }) => ending === null)).toHaveLength(1);
+  expect(await exceeded(gateway, "connections")).toBe(1);
+});
+
 test("beside one that holds every connection by trickling bodies, all other clients get their answers", async () => {
   const total = 24;
   const overrides = { upstream: { maxConnections: total } };

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { MinRateTimeout } from "../../src/upstream/min-rate-timeout.ts";
+import { MinRateTimeout, overdueMs } from "../../src/upstream/min-rate-timeout.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -110,4 +110,10 @@ test.each([
     timeout.moved(bytes);
   }
   expect(longestMs >= 500).toBe(isIdle);
+});
+
+test("a response is overdue ten seconds after its bytes would have passed at 256 KiB a second", () => {
+  expect(overdueMs(null, 60_000, 0), "it has not begun").toBe(0);
+  expect([overdueMs(5, 5, 0), overdueMs(5, 10_005, 0), overdueMs(5, 10_006, 0)]).toEqual([0, 0, 1]);
+  expect([overdueMs(0, 14_000, 1024 * 1024), overdueMs(0, 14_100, 1024 * 1024)]).toEqual([0, 100]);
 });

@@ -11,7 +11,7 @@ import type { UpstreamErrorReason, UpstreamFault } from "../../core/upstream.ts"
 import type { Exchange, ExchangeListener } from "../../exchange/exchange.ts";
 import type { ClientShare } from "../../upstream/client-shares.ts";
 import { endsConnection } from "../../upstream/last-request.ts";
-import { MinRateTimeout } from "../../upstream/min-rate-timeout.ts";
+import { MinRateTimeout, overdueMs } from "../../upstream/min-rate-timeout.ts";
 import type { BodyOptions } from "../../upstream/request-body.ts";
 import { upstreamRequestFields } from "../../upstream/request-fields.ts";
 import { downstreamResponseFields } from "../../upstream/response-fields.ts";
@@ -51,6 +51,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
   #minRate: MinRateTimeout | null = null;
   #interimResponses = 0;
   #hasWritten = false;
+  #passedBytes = 0;
   #isOver = false;
 
   constructor(exchange: Exchange, transport: FastifyTransport, options: ProxyOptions) {
@@ -72,7 +73,8 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
   }
 
   idleMs(): number {
-    return Math.max(this.#body?.idleMs() ?? 0, this.#minRate?.idleMs() ?? 0);
+    const responseMs = overdueMs(this.#exchange.answeredMs, this.#options.nowMs(), this.#passedBytes);
+    return Math.max(responseMs, this.#body?.idleMs() ?? 0, this.#minRate?.idleMs() ?? 0);
   }
 
   onShareExceeded(resource: SharedResource): void {
@@ -134,7 +136,9 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
 
   /** Node keeps a head for the first piece of the body, which may be long in coming. */
   flushHead(): void {
-    if (!this.#isOver && !this.#hasWritten) this.#transport.flushHead();
+    if (this.#isOver) return;
+    this.#mayReclaim();
+    if (!this.#hasWritten) this.#transport.flushHead();
   }
 
   cancel(reply: LocalReply): void {
@@ -182,11 +186,11 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
 
   #write(chunk: Buffer): void {
     this.#hasWritten = true;
+    this.#passedBytes += chunk.length;
     const mayGoOn = this.#transport.write(chunk);
     if (!mayGoOn) {
       this.#minRate ??= new MinRateTimeout(this.#options, this);
       this.#minRate.begin();
-      this.#mayReclaim();
       this.#response?.body.pause();
     }
     this.#minRate?.moved(chunk.length);
