@@ -9,9 +9,9 @@ import type { Limiter } from "../src/core/limiter.ts";
 import type { RefusalReason } from "../src/core/local-reply.ts";
 import { NetworkSet } from "../src/core/network-set.ts";
 import type { Outcome, Policy } from "../src/core/policy.ts";
-import type { RefusalRate } from "../src/core/refusal-budget.ts";
 import type { RequestHead, RequestRules, Verdict } from "../src/core/request-head.ts";
 import { createPathReader } from "../src/core/request-path.ts";
+import type { TokenRate } from "../src/core/token-bucket.ts";
 import { MemoryLimiter } from "../src/limits/memory-limiter.ts";
 import { RefusalBuckets } from "../src/limits/refusal-buckets.ts";
 import { createDecide, type PipelineParts } from "../src/pipeline.ts";
@@ -26,7 +26,7 @@ interface Options {
   readonly upstream?: string;
   readonly authenticator?: Pick<Authenticator, "authenticate">;
   readonly trusted?: string;
-  readonly refusals?: RefusalRate;
+  readonly refusals?: TokenRate;
 }
 
 function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted }: Options): RequestRules {

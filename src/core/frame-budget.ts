@@ -2,18 +2,14 @@
 // few bytes, frames of unknown types, requests that never come about. Each costs a point. Points come back with time,
 // with bytes that move in either direction, and with requests. Each connection has a budget, and all connections of one
 // peer have one together. When that is used up, those connections are closed that have used their own.
-
-interface Rate {
-  readonly burst: number;
-  readonly perSecond: number;
-}
+import { TokenBucket, type TokenRate } from "./token-bucket.ts";
 
 /**
  * A client spends a few points when it connects, less than four on a request, and a few in a second while it is idle.
  * A frame costs the gateway 2 to 15 µs of CPU time.
  */
-const connectionRate: Rate = { burst: 3_000, perSecond: 100 };
-const peerRate: Rate = { burst: 10_000, perSecond: 1_000 };
+const connectionRate: TokenRate = { burst: 3_000, perSecond: 100 };
+const peerRate: TokenRate = { burst: 10_000, perSecond: 1_000 };
 
 /** What a connection may have spent while the budget of its peer is used up. */
 const sparedPoints = 200;
@@ -50,7 +46,9 @@ export class FrameBudgets {
     this.#remembered.add(key);
     const nowMs = this.#nowMs();
     for (const old of this.#remembered) {
-      const isFull = this.#peers.get(old)?.bucket.isFull(nowMs) ?? true;
+      const bucket = this.#peers.get(old)?.bucket;
+      bucket?.refill(nowMs);
+      const isFull = (bucket?.spent ?? 0) === 0;
       if (!isFull && this.#remembered.size <= maxRemembered) break;
       this.#remembered.delete(old);
       this.#peers.delete(old);
@@ -80,12 +78,13 @@ export class FrameBudget {
   spend(points: number): boolean {
     this.#own.take(points);
     this.#peer?.bucket.take(points);
-    if (!this.#own.isOverdrawn && this.#peer?.bucket.isOverdrawn !== true) return true;
+    const ofPeer = this.#peer?.bucket ?? null;
+    if (this.#own.left >= 0 && (ofPeer === null || ofPeer.left >= 0)) return true;
     const nowMs = this.#nowMs();
     this.#own.refill(nowMs);
-    this.#peer?.bucket.refill(nowMs);
-    if (this.#own.isOverdrawn) return false;
-    return this.#peer?.bucket.isOverdrawn !== true || this.#own.spent <= sparedPoints;
+    ofPeer?.refill(nowMs);
+    if (this.#own.left < 0) return false;
+    return ofPeer === null || ofPeer.left >= 0 || this.#own.spent <= sparedPoints;
   }
 
   /** The connection is closed. */
@@ -108,41 +107,5 @@ class PeerBudget {
   leave(): void {
     this.connections -= 1;
     if (this.connections === 0) this.#onEmpty();
-  }
-}
-
-/** Is refilled only when it is asked for, so that a clock is not read for each frame. */
-class TokenBucket {
-  readonly #rate: Rate;
-  #left: number;
-  #sinceMs: number;
-
-  constructor(rate: Rate, nowMs: number) {
-    this.#rate = rate;
-    this.#left = rate.burst;
-    this.#sinceMs = nowMs;
-  }
-
-  get isOverdrawn(): boolean {
-    return this.#left < 0;
-  }
-
-  get spent(): number {
-    return this.#rate.burst - this.#left;
-  }
-
-  isFull(nowMs: number): boolean {
-    this.refill(nowMs);
-    return this.spent === 0;
-  }
-
-  take(points: number): void {
-    this.#left = Math.min(this.#rate.burst, this.#left - points);
-  }
-
-  refill(nowMs: number): void {
-    const points = ((nowMs - this.#sinceMs) / 1000) * this.#rate.perSecond;
-    this.#sinceMs = nowMs;
-    this.take(-points);
   }
 }

@@ -1,9 +1,13 @@
 // The bound on small pieces of a body (chunks, DATA frames, reads): each costs the gateway and the upstream several
 // microseconds whatever its length, so a body of one-byte chunks costs 50 times as much as one of large chunks.
 // A token bucket: a piece takes one token, each 24 bytes give one back, and so does time.
+import { TokenBucket, type TokenRate } from "./token-bucket.ts";
 
-/** About 4 ms of CPU, which is what one request may cost. A client that writes a thousand rows of 16 bytes passes. */
-const burst = 600;
+/**
+ * 600 pieces take about 4 ms of CPU, which is what one request may cost. A client that writes a thousand rows of 16 bytes
+ * passes. 100 a second are far more lines than a log, a terminal or a sensor sends, and a thousandth of a core.
+ */
+const rate: TokenRate = { burst: 600, perSecond: 100 };
 
 /**
  * Pieces of this length and longer are free: they cost some ten times as much for each byte as large ones, and a client
@@ -11,30 +15,19 @@ const burst = 600;
  */
 export const freePieceBytes = 24;
 
-/** Far more lines than a log, a terminal or a sensor sends. A thousandth of a core. */
-const perSecond = 100;
-
 export class PieceBudget {
   readonly #nowMs: () => number;
-  #left = burst;
-  #sinceMs: number;
+  readonly #bucket: TokenBucket;
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
-    this.#sinceMs = nowMs();
+    this.#bucket = new TokenBucket(rate, nowMs());
   }
 
   /** Counts a piece; false if there have been too many small ones. */
   take(bytes: number): boolean {
-    this.#left += bytes / freePieceBytes - 1;
-    if (bytes < freePieceBytes) this.#earnByTime();
-    if (this.#left > burst) this.#left = burst;
-    return this.#left >= 0;
-  }
-
-  #earnByTime(): void {
-    const nowMs = this.#nowMs();
-    this.#left += ((nowMs - this.#sinceMs) / 1000) * perSecond;
-    this.#sinceMs = nowMs;
+    this.#bucket.take(1 - bytes / freePieceBytes);
+    if (bytes < freePieceBytes) this.#bucket.refill(this.#nowMs());
+    return this.#bucket.left >= 0;
   }
 }

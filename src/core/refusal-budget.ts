@@ -7,9 +7,3 @@ export interface RefusalBudget {
   /** Counts a refusal. */
   spend(client: string, nowMs: number): void;
 }
-
-export interface RefusalRate {
-  readonly perSecond: number;
-  /** Refusals at one instant, after a pause. */
-  readonly burst: number;
-}

@@ -4,8 +4,8 @@ import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { FieldKind } from "./fields.ts";
 import type { HostPort } from "./host-port.ts";
 import type { Policy } from "./policy.ts";
-import type { RefusalRate } from "./refusal-budget.ts";
 import type { ListenerTls } from "./tls.ts";
+import type { TokenRate } from "./token-bucket.ts";
 import type { UpstreamSettings } from "./upstream.ts";
 
 export interface Settings {
@@ -35,7 +35,7 @@ export interface Settings {
   };
   /** Exactly one for now. */
   readonly policies: readonly [Policy];
-  readonly refusals: RefusalRate;
+  readonly refusals: TokenRate;
   readonly auth: {
     readonly mode: "off" | "presence" | "tokens";
     readonly realm: string;

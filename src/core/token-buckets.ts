@@ -1,33 +1,22 @@
 // A token bucket for each key: `burst` at once, and `perSecond` after that. Takes constant time. A bucket that is full
 // again is forgotten, so memory holds only the keys of the last few seconds.
-
-export interface TokenBucketsOptions {
-  readonly burst: number;
-  readonly perSecond: number;
-}
-
-interface Bucket {
-  left: number;
-  sinceMs: number;
-}
+import { TokenBucket, type TokenRate } from "./token-bucket.ts";
 
 /** Bounds the memory. With more keys, those that were not used for longest are forgotten early. */
 const maxKeysPerGeneration = 50_000;
 
 export class TokenBuckets {
-  readonly #burst: number;
-  readonly #perMs: number;
+  readonly #rate: TokenRate;
   /** After this time without a use, a bucket is full. */
   readonly #fillMs: number;
   /** The buckets used since `#beganMs`, and those used only in the generation before. */
-  #current = new Map<string, Bucket>();
-  #previous = new Map<string, Bucket>();
+  #current = new Map<string, TokenBucket>();
+  #previous = new Map<string, TokenBucket>();
   #beganMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ burst, perSecond }: TokenBucketsOptions) {
-    this.#burst = burst;
-    this.#perMs = perSecond / 1000;
-    this.#fillMs = burst / this.#perMs;
+  constructor(rate: TokenRate) {
+    this.#rate = rate;
+    this.#fillMs = (rate.burst / rate.perSecond) * 1000;
   }
 
   get size(): number {
@@ -38,19 +27,18 @@ export class TokenBuckets {
   take(key: string, nowMs: number): boolean {
     this.#forgetFull(nowMs);
     const bucket = this.#bucketOf(key, nowMs);
-    bucket.left = Math.min(this.#burst, bucket.left + (nowMs - bucket.sinceMs) * this.#perMs);
-    bucket.sinceMs = nowMs;
+    bucket.refill(nowMs);
     if (bucket.left < 1) return false;
-    bucket.left -= 1;
+    bucket.take(1);
     return true;
   }
 
-  #bucketOf(key: string, nowMs: number): Bucket {
+  #bucketOf(key: string, nowMs: number): TokenBucket {
     const current = this.#current.get(key);
     if (current !== undefined) return current;
     const previous = this.#previous.get(key);
     this.#previous.delete(key);
-    const bucket = previous ?? { left: this.#burst, sinceMs: nowMs };
+    const bucket = previous ?? new TokenBucket(this.#rate, nowMs);
     this.#current.set(key, bucket);
     return bucket;
   }

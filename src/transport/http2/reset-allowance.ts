@@ -1,24 +1,22 @@
 // Bounds how often a client may reset streams (CVE-2023-44487): a reset request costs the gateway more than the client,
 // which never waits for a response. A browser that leaves a page resets many streams at once, but not continuously.
+import { TokenBucket, type TokenRate } from "../../core/token-bucket.ts";
 
-const burst = 200;
-const perSecond = 20;
+const rate: TokenRate = { burst: 200, perSecond: 20 };
 
 export class ResetAllowance {
   readonly #nowMs: () => number;
-  #left = burst;
-  #sinceMs: number;
+  readonly #bucket: TokenBucket;
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
-    this.#sinceMs = nowMs();
+    this.#bucket = new TokenBucket(rate, nowMs());
   }
 
   /** Counts a reset; false if there have been too many. */
   take(): boolean {
-    const nowMs = this.#nowMs();
-    this.#left = Math.min(burst, this.#left + ((nowMs - this.#sinceMs) / 1000) * perSecond) - 1;
-    this.#sinceMs = nowMs;
-    return this.#left >= 0;
+    this.#bucket.refill(this.#nowMs());
+    this.#bucket.take(1);
+    return this.#bucket.left >= 0;
   }
 }
