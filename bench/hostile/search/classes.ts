@@ -1,8 +1,8 @@
 // The classes of inputs: what carries each, which gateway it goes to, and what an ordinary request of the same class is.
 import { type Carrier, exhaustedAddress } from "./conversation.ts";
-import { http1Dictionary, http1Seeds, ordinaryRequest } from "./http1-class.ts";
+import { http1Dictionary, http1Seeds, ordinaryGet, ordinaryRequest } from "./http1-class.ts";
 import { http2Dictionary, http2Seeds, ordinaryStream } from "./http2-class.ts";
-import { type Part, text } from "./input.ts";
+import { maxInputBytes, type Part, render, text } from "./input.ts";
 import type { Dictionary } from "./mutate.ts";
 import {
   adminSeeds,
@@ -17,6 +17,7 @@ import {
   responseSeeds,
 } from "./other-classes.ts";
 import type { Profile } from "./stage.ts";
+import { ordinaryHello, tlsDictionary, tlsSeeds } from "./tls-class.ts";
 
 export interface InputClass {
   readonly name: string;
@@ -26,8 +27,8 @@ export interface InputClass {
   readonly dictionary: Dictionary;
   /** An ordinary request of about so many bytes. */
   readonly ordinary: (bytes: number) => readonly Part[];
-  /** The input is what the upstream answers to an ordinary request. */
-  readonly isResponse?: boolean;
+  /** The input is what the upstream answers to this request. */
+  readonly asks?: Buffer;
 }
 
 const plain: Carrier = { listener: "traffic", alpn: null, address: null };
@@ -39,6 +40,13 @@ const padded = (line: string) => (bytes: number) => {
   const field = `X-A: ${"b".repeat(Math.max(0, bytes - line.length - 10))}\r\n`;
   return [text(line.replace(/\r\n\r\n$/, `\r\n${bytes > line.length ? field : ""}\r\n`))];
 };
+
+const response = {
+  profile: "answered",
+  seeds: responseSeeds,
+  dictionary: responseDictionary,
+  ordinary: ordinaryResponse,
+} as const;
 
 export const classes: readonly InputClass[] = [
   { name: "http1", ...http1, carrier: plain, ordinary: ordinaryHttp1 },
@@ -60,18 +68,21 @@ export const classes: readonly InputClass[] = [
     dictionary: proxyDictionary,
     ordinary: (bytes) => [text(`PROXY UNKNOWN\r\n${ordinaryRequest(bytes - 15)}`)],
   },
+  { name: "response", ...response, carrier: plain, asks: Buffer.from(ordinaryGet) },
   {
-    name: "response",
-    profile: "answered",
+    name: "response to http2",
+    ...response,
+    profile: "answered over tls",
+    carrier: secure,
+    asks: render({ parts: ordinaryStream(0) }, maxInputBytes).bytes,
+  },
+  {
+    name: "tls handshake",
+    profile: "tls",
     carrier: plain,
-    seeds: responseSeeds,
-    dictionary: responseDictionary,
-    ordinary: (bytes) => [
-      text(
-        `HTTP/1.1 200 OK\r\nContent-Length: ${Math.max(0, bytes - 44)}\r\n\r\n${"x".repeat(Math.max(0, bytes - 44))}`,
-      ),
-    ],
-    isResponse: true,
+    seeds: tlsSeeds,
+    dictionary: tlsDictionary,
+    ordinary: () => ordinaryHello,
   },
   {
     name: "check over http",
@@ -100,3 +111,8 @@ export const classes: readonly InputClass[] = [
     ordinary: padded("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"),
   },
 ];
+
+function ordinaryResponse(bytes: number): readonly Part[] {
+  const body = Math.max(0, bytes - 44);
+  return [text(`HTTP/1.1 200 OK\r\nContent-Length: ${body}\r\n\r\n${"x".repeat(body)}`)];
+}

@@ -37,6 +37,16 @@ const http2: readonly Input[] = [
   whole(...preface, frame(frameTypes.headers, 5, "next", getHead, 100), frame(frameTypes.settings, 0, 0, "", 1000)),
 ];
 
+const response: readonly Input[] = [
+  { parts: [text("HTTP/1.1 200 OK\r\n"), text("a:\r\n", 4000), text("\r\n")], pieceBytes: 1 },
+  whole(
+    text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+    sized("chunk", "", "x", 2600),
+    text("0\r\n\r\n"),
+  ),
+  whole(text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), text("0", 16_000), text("x\r\n")),
+];
+
 const hostField = sized("protobuf", "\x1a", [sized("protobuf", "\x0a", "host")], 1900);
 
 export const corpus: Readonly<Record<string, readonly Input[]>> = {
@@ -49,15 +59,8 @@ export const corpus: Readonly<Record<string, readonly Input[]>> = {
     whole(text(`PROXY UNKNOWN\r\nGET /v1/x ${fields}X-Forwarded-For: `), text("127.0.0.1,", 1600), text("\r\n\r\n")),
     { parts: [text("\r\n\r\n\0\r\nQUIT\n\x21\x11\x10\0"), text("\0", 4096)], pieceBytes: 1 },
   ],
-  response: [
-    { parts: [text("HTTP/1.1 200 OK\r\n"), text("a:\r\n", 4000), text("\r\n")], pieceBytes: 1 },
-    whole(
-      text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
-      sized("chunk", "", "x", 2600),
-      text("0\r\n\r\n"),
-    ),
-    whole(text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), text("0", 16_000), text("x\r\n")),
-  ],
+  response,
+  "response to http2": response,
   "check over http": [
     whole(
       text("GET /ext-authz"),

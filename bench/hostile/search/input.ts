@@ -1,6 +1,5 @@
 // An input: what one connection sends, as parts that are repeated, so that a mutation can turn a short pattern into a
-// long one, which is what makes an algorithm slow. What carries a length (a frame, a chunk, a message, a string of
-// HPACK) is a part of its own, so that its length stays right while its contents are mutated.
+// long one, which is what makes an algorithm slow. What carries a length (a frame, a chunk, a message, a string) is a part of its own, so that its length stays right while its contents are mutated.
 
 export interface TextPart {
   readonly kind: "text";
@@ -41,13 +40,15 @@ export interface Input {
   readonly pieceBytes: number;
 }
 
-export type Sizing = "chunk" | "grpc" | "hpack" | "protobuf";
+export type Sizing = "chunk" | "grpc" | "hpack" | "protobuf" | "u16" | "u24";
 
 const sizings: Readonly<Record<Sizing, (lead: string, content: string) => string>> = {
   chunk: (lead, content) => `${content.length.toString(16)}${lead}\r\n${content}\r\n`,
   grpc: (lead, content) => lead + bytesOf(content.length, 4) + content,
   hpack: (lead, content) => lead + hpackLength(content.length) + content,
   protobuf: (lead, content) => lead + varint(content.length) + content,
+  u16: (lead, content) => lead + bytesOf(content.length, 2) + content,
+  u24: (lead, content) => lead + bytesOf(content.length, 3) + content,
 };
 
 export const text = (bytes: string, times = 1): TextPart => ({ kind: "text", text: bytes, times });

@@ -4,7 +4,6 @@
 import { Random } from "../../../test/conformance/fuzz/random.ts";
 import type { InputClass } from "./classes.ts";
 import { type Effort, glance, hold, measure, type Sending, type Spent, wireBytes } from "./conversation.ts";
-import { ordinaryGet } from "./http1-class.ts";
 import { type Input, maxInputBytes, render } from "./input.ts";
 import { mutate } from "./mutate.ts";
 import type { Stage } from "./stage.ts";
@@ -147,26 +146,21 @@ export class ClassSearch {
 }
 
 /** Null: a glance. */
-export async function run(
-  stage: Stage,
-  { profile, carrier, isResponse }: InputClass,
-  input: Input,
-  effort: Effort | null,
-) {
+export async function run(stage: Stage, { profile, carrier, asks }: InputClass, input: Input, effort: Effort | null) {
   const { gateway, answerWith } = await stage.running(profile);
   const sending = sendingOf(input);
-  if (isResponse) answerWith(sending.bytes, sending.pieceBytes);
-  const sent = isResponse ? asking : sending;
+  if (asks !== undefined) answerWith(sending.bytes, sending.pieceBytes);
+  const sent = asks === undefined ? sending : asking(asks);
   return effort === null ? glance(gateway, carrier, sent) : measure(gateway, carrier, sent, effort);
 }
 
 /** Memory that the gateway keeps for each connection while it stays open. Its turns have to be watched. */
-export async function keptBytes(stage: Stage, { profile, carrier, isResponse }: InputClass, input: Input) {
+export async function keptBytes(stage: Stage, { profile, carrier, asks }: InputClass, input: Input) {
   const { gateway, answerWith } = await stage.running(profile);
   const sendings = Array.from({ length: heldConnections }, () => sendingOf(input));
-  if (isResponse) answerWith(sendingOf(input).bytes, input.pieceBytes);
+  if (asks !== undefined) answerWith(sendingOf(input).bytes, input.pieceBytes);
   const before = await gateway.usedBytes();
-  const release = await hold(gateway, carrier, isResponse ? sendings.map(() => asking) : sendings);
+  const release = await hold(gateway, carrier, asks === undefined ? sendings : sendings.map(() => asking(asks)));
   await gateway.atRest(thorough.calmMs);
   const kept = (await gateway.usedBytes()) - before;
   release();
@@ -195,7 +189,7 @@ function withAnotherClient(bytes: Buffer): Buffer {
 
 const namedClient = "10.100.100.100";
 
-const asking: Sending = { bytes: Buffer.from(ordinaryGet), streams: 0, pieceBytes: 0 };
+const asking = (bytes: Buffer): Sending => ({ bytes, streams: 1, pieceBytes: 0 });
 
 function least(runs: readonly Spent[]): Spent {
   return runs.reduce((least, run) => (run.cpuUs < least.cpuUs ? run : least));

@@ -6,11 +6,11 @@ import { type Carrier, exhaustedAddress, openSocket, writePieces } from "./conve
 import { GatewayProcess } from "./gateway-process.ts";
 import { ordinaryGet } from "./http1-class.ts";
 
-export type Profile = "plain" | "tls" | "proxied" | "answered";
+export type Profile = "plain" | "tls" | "proxied" | "answered" | "answered over tls";
 
 export interface Running {
   readonly gateway: GatewayProcess;
-  /** Of `answered`: sets what the upstream answers. */
+  /** Of those that are `answered`: sets what the upstream answers. */
   answerWith(bytes: Buffer, pieceBytes: number): void;
 }
 
@@ -46,7 +46,7 @@ export class Stage {
 
   async #start(profile: Profile): Promise<Running> {
     const script: Script = { bytes: Buffer.alloc(0), pieceBytes: 0 };
-    const upstream = profile === "answered" ? scripted(script) : ordinaryUpstream();
+    const upstream = profile.startsWith("answered") ? scripted(script) : ordinaryUpstream();
     await new Promise<void>((resolve) => upstream.listen(0, "127.0.0.1", resolve));
     this.#cleanups.push(() => upstream.close());
     const config = this.#config(profile, (upstream.address() as AddressInfo).port);
@@ -64,7 +64,7 @@ export class Stage {
   #config(profile: Profile, upstreamPort: number): string {
     const listen: Record<string, unknown> = { host: "127.0.0.1", port: 0 };
     const trustedProxies: string[] = [];
-    if (profile === "tls") {
+    if (profile.endsWith("tls")) {
       const { certFile, keyFile } = new Authority((close) => this.#cleanups.push(close)).issue();
       listen["tls"] = { cert: certFile, key: keyFile, http2: true };
     }
