@@ -91,6 +91,21 @@ describe("heads are bounded", () => {
   });
 });
 
+test.each([
+  ["0", "over"],
+  ["000", "over"],
+  ["00 ;x=0", "over"],
+  ["0001", "open"],
+  [`${"0".repeat(16_000)}1`, "open"],
+  ["00fffffffffffff", "open"],
+  ["010000000000000", "ERR_MALFORMED_RESPONSE"],
+  [`${"0".repeat(16_000)}x`, "ERR_MALFORMED_RESPONSE"],
+  ["", "ERR_MALFORMED_RESPONSE"],
+])("the size of a chunk %.20j", (size, outcome) => {
+  const end = outcome === "over" ? "\r\n" : "";
+  expect(read([`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${size}\r\n${end}`]).outcome).toBe(outcome);
+});
+
 test.each(["H", "HTTP/1.", "HTTP/1.1 200 OK\r", "HTTP/1.1 200 OK\r\nA: b\r\n"])(
   "%j may still become a head",
   (bytes) => {
