@@ -44,6 +44,8 @@ export interface Counters {
   requests: number;
   /** Bytes that came back. */
   received: number;
+  /** Bytes that the upstream sent for it, if the upstream is not the attacker. */
+  answered: number;
 }
 
 export interface LineOptions {

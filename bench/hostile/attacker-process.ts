@@ -31,5 +31,6 @@ function sumOf(all: readonly Counters[]): Counters {
     connections: sum(({ connections }) => connections),
     requests: sum(({ requests }) => requests),
     received: sum(({ received }) => received),
+    answered: 0,
   };
 }

@@ -2,7 +2,7 @@
 // other, each against a gateway of its own that has a core for itself; attacker, upstream and the other clients share
 // the other core, and the attacker runs only when they have nothing to do. Nothing here is a test.
 //
-//   npm run bench:hostile                                        all attacks, about ten minutes
+//   npm run bench:hostile                                        all attacks, about 12 minutes
 //   npm run bench:hostile -- --only chunks-1-byte,http2          attacks by name, or all of a carrier
 //   npm run bench:hostile -- --against ../before --only http2    the same attacks against another checkout, too
 //   npm run bench:hostile -- --all-at-once --seconds 120         all attacks at the same time
@@ -28,7 +28,7 @@ import type { UpstreamOrder, UpstreamReply } from "./upstream-process.ts";
 const { values } = parseArgs({
   options: {
     only: { type: "string" },
-    seconds: { type: "string", default: "1.2" },
+    seconds: { type: "string", default: "1" },
     against: { type: "string" },
     "all-at-once": { type: "boolean", default: false },
     write: { type: "boolean", default: false },

@@ -23,6 +23,8 @@ export interface Figures extends Counters {
   readonly cpuMs: number;
   /** CPU by what ordinary requests with as many bytes cost. */
   readonly ratio: number;
+  /** CPU of one request, without what the bytes of its response cost. */
+  readonly requestMs: number;
   readonly memory: Memory;
   readonly turn: Turn;
   readonly alone: OthersReply;
@@ -78,8 +80,10 @@ export async function measure(
     // At their low rate a request of the others costs more than an ordinary one, but not many times as much.
     const otherUs = Math.min(aloneUs / Math.max(1, countOf(alone)), 4 * ordinary.requestUs);
     const cpuMs = Math.max(0, totalUs - otherUs * countOf(beside)) / 1000;
+    const ratio = cpuMs / costOf(counters, ordinary);
+    const requestMs = (cpuMs - (counters.answered * ordinary.answerByteUs) / 1000) / counters.requests;
     return {
-      figures: { attack, ...counters, cpuMs, ratio: cpuMs / costOf(counters, ordinary), alone, beside },
+      figures: { attack, ...counters, cpuMs, ratio, requestMs, alone, beside },
       memory: settledMemory(gateway, { restBytes, peakBytes }),
     };
   } catch (error) {

@@ -10,11 +10,15 @@ export interface Ordinary {
   readonly connectionUs: number;
   readonly requestUs: number;
   readonly byteUs: number;
+  /** A byte of a response. */
+  readonly answerByteUs: number;
 }
 
 /** In milliseconds of CPU. */
-export function costOf({ connections, requests, bytes }: Counters, ordinary: Ordinary): number {
-  return (connections * ordinary.connectionUs + requests * ordinary.requestUs + bytes * ordinary.byteUs) / 1000;
+export function costOf(counters: Counters, ordinary: Ordinary): number {
+  const { connections, requests, bytes, answered } = counters;
+  const heads = connections * ordinary.connectionUs + requests * ordinary.requestUs;
+  return (heads + bytes * ordinary.byteUs + answered * ordinary.answerByteUs) / 1000;
 }
 
 /** The loads, by name, that tell the costs of a carrier. */
@@ -62,6 +66,7 @@ export class OrdinaryCosts {
       connectionUs: Math.max(0, freshUs - keptUs),
       requestUs: (await this.#cost(request)).perRequestUs,
       byteUs: (await this.#cost(bytes)).perByteUs,
+      answerByteUs: (await this.#cost("ordinary-download")).perByteUs,
     };
   }
 

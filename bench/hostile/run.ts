@@ -22,9 +22,8 @@ const startSeconds = 20;
 /** Sends the attack, and waits until the gateway has done what it got. */
 export async function run(bench: Bench, gateway: Gateway, attack: Attack): Promise<Counters> {
   const counters = await runAll(bench, gateway, [attack]);
-  if (attack.carrier !== "upstream") return counters;
   const { bytes } = await bench.upstream.ask<UpstreamReply>({ kind: "read" } satisfies UpstreamOrder);
-  return { ...counters, bytes };
+  return attack.carrier === "upstream" ? { ...counters, bytes } : { ...counters, answered: bytes };
 }
 
 /** The same with several at once, each with a part of its rate. */

@@ -26,7 +26,7 @@ export interface SenderOptions {
 }
 
 export class CountingSender implements Sender {
-  readonly counters: Counters = { bytes: 0, connections: 0, requests: 0, received: 0 };
+  readonly counters: Counters = { bytes: 0, connections: 0, requests: 0, received: 0, answered: 0 };
   readonly name: string;
   readonly ports: Ports;
   readonly share: number;
