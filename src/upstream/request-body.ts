@@ -25,7 +25,7 @@ export interface BodyWaiter {
 const maxGatheredBytes = 32 * 1024;
 
 /** A piece of this length is not copied. */
-const wholePieceBytes = 32 * 1024;
+const wholePieceBytes = 4 * 1024;
 
 /** So many joined bytes are sent without waiting for more. */
 const maxJoinedBytes = 64 * 1024;
