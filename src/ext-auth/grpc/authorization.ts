@@ -3,16 +3,30 @@
 import { readHttp2Head } from "../../core/http2-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Check, CheckAnswer, CheckCaller, Checks } from "../check.ts";
+import { checkProblems } from "../check-problems.ts";
 import { clientFields, lengthField, without } from "./answer-fields.ts";
 import type { GrpcCall } from "./call.ts";
-import { type CheckRequest, deniedCheckResponse, okCheckResponse, readCheckRequest } from "./check-messages.ts";
+import {
+  type CheckRequest,
+  deniedCheckResponse,
+  maxCheckHeaders,
+  okCheckResponse,
+  readCheckRequest,
+} from "./check-messages.ts";
 import { grpcCodes, statuses } from "./status.ts";
 
-export function authorization(checks: Checks): (message: Buffer, call: GrpcCall) => void {
+/** `onTooManyHeaders` is called with each check that is refused without a decision for that reason. */
+export function authorization(
+  checks: Checks,
+  onTooManyHeaders: (call: GrpcCall) => void,
+): (message: Buffer, call: GrpcCall) => void {
   return (message, call) => {
     const request = readCheckRequest(message);
     if (request === undefined) call.fail(statuses.malformed);
-    else if (!checks.begin(checkOf(request), new AuthorizationCaller(call))) call.fail(statuses.notAnAddress);
+    else if (request.rawHeaders.length > 2 * maxCheckHeaders) {
+      onTooManyHeaders(call);
+      call.reply(refusal(checks.refuse(checkProblems.headTooLarge)));
+    } else if (!checks.begin(checkOf(request), new AuthorizationCaller(call))) call.fail(statuses.notAnAddress);
   };
 }
 
@@ -30,13 +44,18 @@ class AuthorizationCaller implements CheckCaller {
   answer({ status, headers, body }: CheckAnswer, { problem }: Exchange): void {
     if (status === 200) this.#call.reply(okCheckResponse(clientFields(headers)));
     else if (problem === "internal") this.abort();
-    else this.#call.reply(deniedCheckResponse(codeOf(status), status, without(headers, lengthField), body));
+    else this.#call.reply(refusal({ status, headers, body }));
   }
 
   /** There is no decision: Envoy applies its own setting for failures. */
   abort(): void {
     this.#call.fail(statuses.internal);
   }
+}
+
+/** A refusal, and not a failed call: Envoy can be set to let requests pass if the call fails. */
+function refusal({ status, headers, body }: CheckAnswer): string {
+  return deniedCheckResponse(codeOf(status), status, without(headers, lengthField), body);
 }
 
 /** Envoy sends method, target and host beside the headers, and its own pseudo-headers among them. */

@@ -4,6 +4,7 @@ import { headerValues } from "../../core/header-list.ts";
 import type { Http2CloseReason } from "../../core/http2-bounds.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import type { Checks } from "../check.ts";
+import { checkProblems } from "../check-problems.ts";
 import type { TrustedCallers } from "../trusted-callers.ts";
 import { authorization } from "./authorization.ts";
 import type { GrpcCall } from "./call.ts";
@@ -72,9 +73,11 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
   });
   // The probe of an orchestrator has no secret, and learns only whether to send calls.
   const probe: GrpcMethod = { maxMessageBytes: maxHealthBytes, admits: () => null, handle: health.check };
+  const onTooManyHeaders = ({ socket }: GrpcCall): void =>
+    onRefused("malformed", socket.remoteAddress ?? "", checkProblems.headTooLarge.errMsg);
   const server = new GrpcServer({
     methods: new Map([
-      [`/${services.authorization}/Check`, forTrusted(maxCheckBytes, authorization(checks))],
+      [`/${services.authorization}/Check`, forTrusted(maxCheckBytes, authorization(checks, onTooManyHeaders))],
       [`/${services.rateLimit}/ShouldRateLimit`, forTrusted(maxCheckBytes, rateLimit(checks, nowMs))],
       [`/${services.health}/Check`, probe],
       [`/${services.health}/Watch`, forTrusted(maxHealthBytes, health.watch)],

@@ -82,6 +82,22 @@ describe("external authorization", () => {
     expect(await checks(stage)).toMatchObject({ http_response: "ok_response" });
   });
 
+  test("1,000 headers are read; with more the request is refused with 431, which is no failed call", async () => {
+    const stage = await stageGrpc(cleanup);
+    const headers = (count: number) => ({
+      ...Object.fromEntries(Array.from({ length: count - 1 }, (_, i) => [`x-${i}`, "1"])),
+      authorization: "Bearer a",
+    });
+    expect(await checks(stage, checkRequest({ headers: headers(1_000) }))).toMatchObject({
+      http_response: "ok_response",
+    });
+    const malformed = () => metric(stage.gateway, 'headgate_ext_auth_checks_total{outcome="malformed"}');
+    expect(await malformed()).toBe(0);
+    const { status, denied_response } = await checks(stage, checkRequest({ headers: headers(1_001) }));
+    expect([status.code, denied_response?.status.code]).toEqual([7, 431]);
+    expect(await malformed()).toBe(1);
+  });
+
   test("Envoy's questions, the rate limit service's and the proxy's requests share one quota", async () => {
     const stage = await stageGrpc(cleanup);
     await checks(stage, checkRequest({}, "127.0.0.1"));
