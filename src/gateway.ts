@@ -131,6 +131,7 @@ async function createParts(settings: Settings, options: GatewayOptions, open: As
   });
   open.defer(() => upstream.close());
   const { connections, tunnels } = upstream;
+  const waitingBodies = new WaitingBodies();
   const authenticator = options.authenticator ?? (await createAuthenticator(settings, log));
   open.defer(() => authenticator.close());
   const certificate = await openCertificate(settings, options);
@@ -141,6 +142,7 @@ async function createParts(settings: Settings, options: GatewayOptions, open: As
     routes: settings.routes,
     limiter,
     upstreamConnections: () => connections.figures(),
+    waitingBodyBytes: () => waitingBodies.bytes,
     tunnels: () => tunnels.figures(),
     upstreamAddresses: () => upstream.addresses(),
     clientConnections: () => traffic.connectionCount,
@@ -151,7 +153,7 @@ async function createParts(settings: Settings, options: GatewayOptions, open: As
   open.defer(() => telemetry.close());
   const rules = requestRules(settings, clientAddress);
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
-  const forward = createForward(settings, clock, upstream, telemetry);
+  const forward = createForward(settings, clock, { ...upstream, waitingBodies }, telemetry);
   const refusals = new RefusalBuckets(settings.refusals);
   const runtimeParts = { rules, limiter, authenticator, refusals, fields, telemetry, clock, log, forward };
   const runtime = new RuntimeRef(createRuntime(runtimeParts));
@@ -185,13 +187,13 @@ async function createUpstream(
 function createForward(
   settings: Settings,
   clock: Clock,
-  { connections, tunnels }: Upstream,
+  { connections, tunnels, waitingBodies }: Pick<ForwardingOptions, "connections" | "tunnels" | "waitingBodies">,
   telemetry: Telemetry,
 ): (exchange: Exchange) => void {
   const options: ForwardingOptions = {
     connections,
     tunnels,
-    waitingBodies: new WaitingBodies(),
+    waitingBodies,
     maxBodyBytes: settings.maxBodyBytes,
     forwardingHeader: settings.clientAddress.header,
     bodyTimeoutMs: settings.timeouts.bodyMs,

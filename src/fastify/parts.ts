@@ -50,6 +50,8 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   });
   const telemetry = createTelemetry({
     ...options,
+    // The plugin reads no body before there is a connection.
+    waitingBodyBytes: () => 0,
     upstreamConnections: () => proxy?.figures() ?? { active: 0, idle: 0, waiting: 0 },
     tunnels: () => ({ opening: 0, open: 0 }),
     upstreamAddresses: () => ({ ...noAddresses, available: proxy === null ? 0 : 1 }),

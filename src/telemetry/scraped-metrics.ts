@@ -17,6 +17,8 @@ import type { Families } from "./families.ts";
 export interface ScrapedSources {
   readonly limiter: Pick<Limiter, "policy" | "stats">;
   readonly upstreamConnections: () => ConnectionFigures;
+  /** Of request bodies that wait for a connection. */
+  readonly waitingBodyBytes: () => number;
   readonly upstreamHealth: () => UpstreamHealth;
   readonly tunnels: () => TunnelFigures;
   readonly upstreamAddresses: () => AddressFigures;
@@ -58,6 +60,8 @@ function connectionMetrics(families: Families, sources: ScrapedSources): void {
   families.gauge("headgate_client_connections", "Open connections of clients.", sources.clientConnections);
   const connections = "Connections to the upstream, active or idle, and requests waiting for one.";
   families.gauge("headgate_upstream_connections", connections, () => ({ ...sources.upstreamConnections() }), byState);
+  const waiting = "Memory of request bodies that are received before a connection to the upstream is taken, in bytes.";
+  families.gauge("headgate_waiting_body_bytes", waiting, sources.waitingBodyBytes);
   const tunnels = "Tunnels that an Upgrade opened, and upgrades that the upstream has not answered yet.";
   families.gauge("headgate_tunnels", tunnels, () => ({ ...sources.tunnels() }), byState);
   const state = "1 for the state that the last attempt to reach the upstream showed, 0 for the others.";

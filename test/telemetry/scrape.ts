@@ -9,6 +9,7 @@ export function metricsOf(sources: Partial<MetricsSources> = {}): Metrics {
   return createMetrics({
     routes: ["/v1/", "/v2/"],
     limiter: { policy, stats: () => ({ clients: 0, capacity: 1_000, evictedExpired: 0, evictedLive: 0 }) },
+    waitingBodyBytes: () => 0,
     upstreamConnections: () => ({ active: 0, idle: 0, waiting: 0 }),
     tunnels: () => ({ opening: 0, open: 0 }),
     upstreamAddresses: () => ({

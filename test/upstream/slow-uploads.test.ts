@@ -6,7 +6,7 @@ import { WaitingBodies } from "../../src/upstream/waiting-bodies.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import type { Overrides } from "../support/gateway.ts";
-import { upstreamConnections } from "../support/metrics.ts";
+import { metric, upstreamConnections } from "../support/metrics.ts";
 import { request, stageHttp } from "../support/stage.ts";
 
 const cleanup = useCleanup();
@@ -26,7 +26,8 @@ async function startScarce(more: Overrides = {}) {
     await eventually("it is held", () => held.length === i);
   }
   const active = async (): Promise<number> => (await upstreamConnections(staged.gateway)).active;
-  return { ...staged, active };
+  const waitingBytes = (): Promise<number> => metric(staged.gateway, "headgate_waiting_body_bytes");
+  return { ...staged, active, waitingBytes };
 }
 
 const post = (bytes: number): string => request("/v2/x", { method: "POST", fields: `Content-Length: ${bytes}\r\n` });
@@ -34,7 +35,7 @@ const chunked = request("/v2/x", { method: "POST", fields: "Transfer-Encoding: c
 
 describe("while connections are scarce", () => {
   test("slow bodies hold none of them, and others are answered", async () => {
-    const { connect, active, upstream } = await startScarce();
+    const { connect, active, upstream, waitingBytes } = await startScarce();
     const slow = Array.from({ length: 5 }, (_, i) => {
       const client = connect();
       client.write(i % 2 === 0 ? `${post(6)}s` : `${chunked}1\r\ns\r\n`);
@@ -44,10 +45,12 @@ describe("while connections are scarce", () => {
     quick.write(`${post(5)}quick`);
     expect((await quick.read()).body).toBe("5 bytes");
     expect([await active(), upstream.hits()]).toEqual([2, 3]);
+    await eventually("all wait", async () => (await waitingBytes()) === 5 * 512);
     for (const [i, client] of slow.entries()) client.write(i % 2 === 0 ? "lowly" : "5\r\nlowly\r\n0\r\n\r\n");
     for (const client of slow) expect(await client.read()).toMatchObject({ status: 200, body: "6 bytes" });
     const received = upstream.received.filter(({ target }) => target === "/v2/x");
     expect(received.slice(1).map(({ body }) => body.toString())).toEqual(Array(5).fill("slowly"));
+    expect(await waitingBytes()).toBe(0);
   });
 
   test("a large body takes a connection before it is complete, and arrives whole", async () => {
@@ -76,23 +79,28 @@ describe("while connections are scarce", () => {
     ["400", 400, `${chunked}1\r\ns\r\nnonsense\r\n`],
     ["413", 413, `${chunked}fff\r\n${"s".repeat(0xfff)}\r\n`],
   ])("a body that ends in a %s uses no connection", async (_, status, bytes) => {
-    const { connect, active, upstream } = await startScarce({ timeouts: { bodyMs: 1_000 }, maxBodyBytes: 1_000 });
+    const { connect, active, upstream, waitingBytes } = await startScarce({
+      timeouts: { bodyMs: 1_000 },
+      maxBodyBytes: 1_000,
+    });
     const client = connect();
     client.write(bytes);
     expect((await client.read()).status).toBe(status);
     expect(await within("the connection ends", client.closed)).toBe("end");
-    expect([await active(), upstream.hits()]).toEqual([2, 2]);
+    expect([await active(), upstream.hits(), await waitingBytes()]).toEqual([2, 2, 0]);
   });
 
   test("a client that leaves within its body leaves nothing behind", async () => {
-    const { connect, active, upstream } = await startScarce();
+    const { connect, active, upstream, waitingBytes } = await startScarce();
     const client = connect();
     client.write(`${post(6)}s`);
+    await eventually("it waits", async () => (await waitingBytes()) > 0);
     client.destroy();
     const quick = connect();
     quick.write(`${post(5)}quick`);
     expect((await quick.read()).body).toBe("5 bytes");
     expect([await active(), upstream.hits()]).toEqual([2, 3]);
+    await eventually("its memory is free", async () => (await waitingBytes()) === 0);
   });
 });
 
