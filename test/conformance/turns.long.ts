@@ -1,0 +1,106 @@
+// How long one callback of the gateway can hold the event loop, whatever its peers send. CPU time of the main thread, with a
+// wide margin, because garbage collection and the compiler run in it, too.
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { beforeAll, expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { within } from "../support/eventually.ts";
+import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
+import { startUpstream } from "../support/upstream.ts";
+
+const cleanup = useCleanup();
+/** What was found to hold the loop took 30 ms and more. */
+const maxTurnUs = 20_000;
+const get = "GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n";
+
+let upstreamUrl: string;
+beforeAll(async () => {
+  const upstream = await startUpstream();
+  upstreamUrl = upstream.url;
+  return () => upstream.close();
+});
+
+async function start(...settings: string[]): Promise<GatewayProcess> {
+  const gateway = await startGatewayProcess(
+    cleanup,
+    upstreamUrl,
+    ["log.access=false", "timeouts.head=2s", "timeouts.keepAlive=2s", ...settings],
+    { watchesTurns: true },
+  );
+  // The compiler is warm after this.
+  for (const bytes of [get.repeat(100), "POST / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(100)]) {
+    const clients = await Promise.all(Array.from({ length: 5 }, () => open(gateway.port, bytes)));
+    await sleep(300);
+    for (const client of clients) client.destroy();
+  }
+  await gateway.figures();
+  await gateway.figures();
+  await gateway.turns();
+  return gateway;
+}
+
+async function open(port: number, bytes: string): Promise<Socket> {
+  const socket = connect({ port, host: "127.0.0.1" });
+  cleanup(() => socket.destroy());
+  socket.on("error", () => {}).resume();
+  socket.write(bytes);
+  await once(socket, "connect");
+  return socket;
+}
+
+async function closed(socket: Socket): Promise<void> {
+  if (!socket.closed) await within("the connection is closed", once(socket, "close"), 10_000);
+}
+
+const openMany = (port: number, count: number, bytes: string): Promise<Socket[]> =>
+  Promise.all(Array.from({ length: count }, () => open(port, bytes)));
+
+async function expectShortTurns(gateway: GatewayProcess): Promise<void> {
+  const { longestTurnUs, longestTurnStep } = await gateway.turns();
+  expect(longestTurnUs, longestTurnStep).toBeLessThan(maxTurnUs);
+}
+
+test.each([
+  ["without a byte", ""],
+  ["with a head that does not end", "POST /v2/x HTTP/1.1\r\nHost: a\r\nX-Slow: "],
+  ["idle after a request", get],
+])("1,000 connections that time out together, %s", async (_, bytes) => {
+  const gateway = await start();
+  for (const socket of await openMany(gateway.port, 1_000, bytes)) await closed(socket);
+  await expectShortTurns(gateway);
+});
+
+test("the drain of 1,000 idle connections", async () => {
+  const gateway = await start("timeouts.keepAlive=1m", "drain.delay=1s", "drain.timeout=10s");
+  const held = await open(
+    gateway.port,
+    "POST /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: b c\r\nContent-Length: 9\r\n\r\n1",
+  );
+  const idle = await openMany(gateway.port, 1_000, get);
+  gateway.signal("SIGTERM");
+  for (const socket of idle) await closed(socket);
+  await expectShortTurns(gateway);
+  held.destroy();
+});
+
+test.each([
+  ["that are forwarded", get],
+  ["to no route", "GET / HTTP/1.1\r\nHost:a\r\n\r\n"],
+  ["without a host", "GET /v2/ HTTP/1.1\r\nHost:\r\n\r\n"],
+  ["with a body", "POST /v2/ HTTP/1.1\r\nHost:a\r\nContent-Length:1\r\n\r\n1"],
+])("64 KiB of pipelined requests %s", async (_, request) => {
+  const gateway = await start();
+  for (let i = 0; i < 5; i += 1) await closed(await open(gateway.port, request.repeat(65_536 / request.length)));
+  await expectShortTurns(gateway);
+});
+
+test("64 KiB of pipelined requests on the admin port, and scrapes of 64 routes", async () => {
+  const routes = Array.from({ length: 64 }, (_, i) => `routes.${i}=/route-${i}/`);
+  const gateway = await start(...routes);
+  const request = "GET /metrics HTTP/1.1\r\nHost:a\r\n\r\n";
+  for (let i = 0; i < 5; i += 1) await closed(await open(gateway.adminPort, request.repeat(65_536 / request.length)));
+  for (let i = 0; i < 3; i += 1) await gateway.figures();
+  await sleep(100);
+  await expectShortTurns(gateway);
+});
