@@ -137,7 +137,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
     const body = this.#parsed;
     if (body === null || body.complete) return true;
     if (body.readableFlowing !== true) {
-      body.once("resume", this.#feed.goOn);
+      if (body.listenerCount("resume", this.#feed.goOn) === 0) body.once("resume", this.#feed.goOn);
       return false;
     }
     // It is read from the next tick on.
