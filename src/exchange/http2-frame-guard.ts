@@ -10,6 +10,7 @@ import { freePieceBytes } from "../core/piece-budget.ts";
 const dataType = 0x0;
 const rstStreamType = 0x3;
 const settingsType = 0x4;
+const goawayType = 0x7;
 /** Extensions such as ALTSVC and PRIORITY_UPDATE are not for a server, or not offered. */
 const lastKnownType = continuationType;
 const padded = 0x8;
@@ -143,8 +144,7 @@ export class FrameGuard {
       this.#points += (carried < freePieceBytes ? 1 : 0) - carried / bytesPerPoint;
     } else this.#points += type === settingsType ? settingsPoints : 1;
     if (type === headersType) this.#steps += requestSteps;
-    else if (type === dataType || type === rstStreamType || type === settingsType) this.#steps += streamSteps;
-    else this.#steps += 1;
+    else this.#steps += isCostlyType(type) ? streamSteps : 1;
   }
 
   /** The bytes since `#runFrom` are either frames to pass on, or of one that is dropped. */
@@ -167,4 +167,9 @@ const nothing: Buffer = Buffer.alloc(0);
 
 function isBlockType(type: number): boolean {
   return type === headersType || type === continuationType || type === pushPromiseType;
+}
+
+/** Node runs JavaScript for each. */
+function isCostlyType(type: number): boolean {
+  return type === dataType || type === rstStreamType || type === settingsType || type === goawayType;
 }

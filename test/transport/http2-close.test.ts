@@ -1,0 +1,84 @@
+// How HTTP/2 connections end when nobody says goodbye: whatever is under way, nothing of it is left.
+import { connect, type Socket } from "node:net";
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
+import { endHeaders, FrameClient, frameTypes, get, post } from "../support/http2-frames.ts";
+import { metric, upstreamConnections } from "../support/metrics.ts";
+import { stageRaw } from "../support/stage.ts";
+import { useTls } from "../support/tls-listener.ts";
+
+const cleanup = useCleanup();
+const withTls = useTls();
+
+/** The upstream sends without end what is asked of /v2/endless, and answers nothing else. */
+async function start() {
+  const { ca, overrides } = withTls();
+  const chunk = Buffer.alloc(64 * 1024, "x");
+  const onData = (socket: Socket, data: Buffer): void => {
+    if (!data.includes("/v2/endless")) return;
+    socket.write("HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n");
+    const pump = (): void => {
+      while (!socket.destroyed && socket.write(chunk));
+      socket.once("drain", pump);
+    };
+    pump();
+  };
+  const { gateway } = await stageRaw(cleanup, onData, overrides);
+  const tcp = connect(gateway.traffic.port, "127.0.0.1");
+  const client = new FrameClient(gateway.traffic.port, { ca, socket: tcp }, cleanup);
+  const isOver = async (): Promise<boolean> =>
+    (await metric(gateway, "headgate_client_connections")) === 0 && (await upstreamConnections(gateway)).active === 0;
+  return { client, tcp, gateway, isOver };
+}
+
+const under: Readonly<Record<string, (client: FrameClient) => Promise<void>>> = {
+  "before its preface is read": async () => {},
+  "while requests wait": async (client) => {
+    for (const id of [1, 3, 5]) client.headers(id, get());
+  },
+  "in the middle of a body": async (client) => {
+    client.headers(1, post(["content-length", "100000"]), endHeaders);
+    client.send(frameTypes.data, 0, 1, Buffer.alloc(10_000));
+  },
+  "in the middle of a frame": async (client) => {
+    client.headers(1, get());
+    client.socket.write(Buffer.of(0, 0, 8, 6, 0, 0));
+  },
+  "in the middle of a head": async (client) => {
+    client.send(frameTypes.headers, 1, 1, Buffer.of(0x82, 0x84));
+  },
+  "while a response is written": async (client) => {
+    client.headers(1, get("/v2/endless"));
+    await eventually("it begins", () => client.of(frameTypes.data, 1).length > 0);
+  },
+  "while it reads nothing": async (client) => {
+    client.headers(1, get("/v2/endless"));
+    await eventually("it begins", () => client.of(frameTypes.data, 1).length > 0);
+    client.socket.pause();
+  },
+};
+const ways: Readonly<Record<string, (client: FrameClient, tcp: Socket) => void>> = {
+  "ends its side": ({ socket }) => void socket.end(),
+  "ends its side without TLS": (_, tcp) => void tcp.end(),
+  "resets the connection": (_, tcp) => void tcp.resetAndDestroy(),
+};
+const matrix = Object.keys(ways).flatMap((way) => Object.keys(under).map((when) => [way, when] as const));
+
+test.each(matrix)("a client that %s %s leaves nothing behind", async (way, when) => {
+  const { client, tcp, gateway, isOver } = await start();
+  await eventually("it is connected", () => client.of(frameTypes.settings).length > 0);
+  await under[when]?.(client);
+  ways[way]?.(client, tcp);
+  await eventually("all is over", isOver, 8_000);
+  expect(gateway.logLines.filter(({ level }) => level === "error")).toEqual([]);
+});
+
+test("a drain that ends aborts what is written to a client that reads nothing", async () => {
+  const { client, gateway } = await start();
+  client.headers(1, get("/v2/endless"));
+  await eventually("it begins", () => client.of(frameTypes.data, 1).length > 0);
+  client.socket.pause();
+  await gateway.drain();
+  expect(gateway.logLines.find(({ msg }) => /broken off/.test(String(msg)))).toMatchObject({ requests: 1 });
+});
