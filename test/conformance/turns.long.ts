@@ -10,7 +10,7 @@ import { type GatewayProcess, startGatewayProcess } from "../support/gateway-pro
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
-/** What was found to hold the loop took 30 ms and more. */
+/** With 3,000 late heads in one turn, it takes 60 ms and more. That parsing stops is shown by test/exchange. */
 const maxTurnUs = 20_000;
 const get = "GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n";
 
@@ -62,12 +62,13 @@ async function expectShortTurns(gateway: GatewayProcess): Promise<void> {
 }
 
 test.each([
-  ["without a byte", ""],
-  ["with a head that does not end", "POST /v2/x HTTP/1.1\r\nHost: a\r\nX-Slow: "],
-  ["idle after a request", get],
-])("1,000 connections that time out together, %s", async (_, bytes) => {
-  const gateway = await start();
-  for (const socket of await openMany(gateway.port, 1_000, bytes)) await closed(socket);
+  // More silent ones would wait for the kernel to accept them.
+  [1_000, "without a byte", ""],
+  [3_000, "with a head that does not end", "POST /v2/x HTTP/1.1\r\nHost: a\r\nX-Slow: "],
+  [3_000, "idle after a request", get],
+])("%i connections that time out together, %s", async (count, _, bytes) => {
+  const gateway = await start("listen.maxConnectionsPerPeer=5000");
+  for (const socket of await openMany(gateway.port, count, bytes)) await closed(socket);
   await expectShortTurns(gateway);
 });
 
