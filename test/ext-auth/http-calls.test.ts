@@ -299,3 +299,34 @@ test("off unless it is configured", async () => {
   expect(gateway.extAuth).toBeNull();
   expect(gateway.logLines.filter(({ msg }) => msg === "listening")).toHaveLength(2);
 });
+
+describe("pipelined calls", () => {
+  const call = `GET /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\n${from("192.0.2.1")}${token}\r\n`;
+
+  test("99 in one read are answered, and the connection is kept", async () => {
+    const { connect } = await stageDecision(cleanup);
+    const connection = connect();
+    connection.write(call.repeat(99));
+    for (let read = 0; read < 99; read += 1) expect((await connection.read()).status).toBe(200);
+    connection.write(call);
+    expect((await connection.read()).status).toBe(200);
+  });
+
+  test("beyond 100 in one read none is decided, and the connection closes", async () => {
+    const { connect, ask } = await stageDecision(cleanup, {}, { policies: [roomy] });
+    const connection = connect();
+    connection.write(call.repeat(120));
+    const statuses: number[] = [];
+    for (let read = 0; read < 100; read += 1) {
+      const { status, rawHeaders } = await connection.read();
+      statuses.push(status);
+      expect(valuesOf(rawHeaders, "Connection")).toEqual([read < 99 ? "keep-alive" : "close"]);
+    }
+    expect(statuses).toEqual(Array(100).fill(200));
+    await eventually("the connection closes", () => connection.ending !== null);
+    const next = await ask("/ext-authz/v2/x", from("192.0.2.1") + token);
+    expectContractFields(next, { limit: 1_000, remaining: 899 });
+  });
+});
+
+const roomy = { name: "per-ip", limit: 1_000, windowMs: 60_000, maxClients: 100 };

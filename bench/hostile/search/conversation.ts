@@ -124,7 +124,7 @@ export async function writePieces(socket: Socket, sending: Pick<Sending, "bytes"
   }
 }
 
-class Line {
+export class Line {
   readonly #socket: Socket;
   #received = "";
   #isClosed = false;

@@ -75,14 +75,28 @@ async function drain(server: Server, calls: HttpCalls, timeoutMs: number): Promi
   server.close();
 }
 
+/**
+ * Calls in one read of a socket are answered in one turn of the event loop, each in some 25 µs, and a read may contain
+ * thousands. No ingress pipelines.
+ */
+const maxCallsInRead = 100;
+
+interface LastCall {
+  readonly req: IncomingMessage;
+  /** Of the socket. It does not change within a read. */
+  readonly bytesRead: number;
+  /** In this read. */
+  readonly calls: number;
+}
+
 class HttpCalls {
   readonly #options: ExtAuthHttpOptions;
   readonly #connections: CallerConnections;
   #isEnding = false;
-  /** Connections with a call that an untrusted caller sent. */
-  readonly #untrusted = new WeakSet<Duplex>();
+  /** Connections of which nothing more is parsed: the answer to their last call closes them. */
+  readonly #over = new WeakSet<Duplex>();
   /** The last call of each connection. */
-  readonly #lastCalls = new WeakMap<Duplex, IncomingMessage>();
+  readonly #lastCalls = new WeakMap<Duplex, LastCall>();
 
   constructor(options: ExtAuthHttpOptions) {
     this.#options = options;
@@ -116,7 +130,7 @@ class HttpCalls {
     server.on("connect", (_req, socket) => this.#refuseRaw(socket, localReplies.unsupportedMethod));
     server.on("clientError", (error, socket) => this.#onClientError(error, socket));
     server.on("connection", (socket) => {
-      if (this.#connections.add(socket)) stopParsingWhen(socket, () => this.#untrusted.has(socket));
+      if (this.#connections.add(socket)) stopParsingWhen(socket, () => this.#over.has(socket));
     });
     return server;
   }
@@ -131,7 +145,7 @@ class HttpCalls {
 
   #onCall(req: IncomingMessage, res: ServerResponse): void {
     const { rawHeaders, socket } = req;
-    this.#lastCalls.set(socket, req);
+    this.#note(req, res);
     if (!this.#options.callers.admits(socket.remoteAddress, rawHeaders)) {
       this.#refuse(req, res, "untrusted", checkProblems.untrusted);
       return;
@@ -144,6 +158,20 @@ class HttpCalls {
     else this.#refuse(req, res, "malformed", reading.problem);
   }
 
+  #note(req: IncomingMessage, res: ServerResponse): void {
+    const { socket } = req;
+    const last = this.#lastCalls.get(socket);
+    const calls = last?.bytesRead === socket.bytesRead ? last.calls + 1 : 1;
+    this.#lastCalls.set(socket, { req, bytesRead: socket.bytesRead, calls });
+    if (calls === maxCallsInRead) this.#endAfter(req, res);
+  }
+
+  /** Reads no more calls, and closes the connection after the answer. */
+  #endAfter({ socket }: IncomingMessage, res: ServerResponse): void {
+    res.shouldKeepAlive = false;
+    this.#over.add(socket);
+  }
+
   #check(check: Check, req: IncomingMessage, res: ServerResponse): void {
     const caller = new HttpCheckCaller(res, this);
     if (!this.#options.checks.begin(check, caller)) this.#refuse(req, res, "malformed", checkProblems.noClient);
@@ -151,11 +179,7 @@ class HttpCalls {
 
   #refuse(req: IncomingMessage, res: ServerResponse, reason: CheckRefusal, problem: CheckProblem): void {
     this.#options.onRefused(reason, req.socket.remoteAddress ?? "", problem.errMsg);
-    // Nothing more is read from an untrusted caller.
-    if (reason === "untrusted") {
-      res.shouldKeepAlive = false;
-      this.#untrusted.add(req.socket);
-    }
+    if (reason === "untrusted") this.#endAfter(req, res);
     this.send(res, this.#options.checks.refuse(problem));
   }
 
@@ -169,7 +193,7 @@ class HttpCalls {
     const code = errorCode(error) ?? "";
     const hasAsked = "bytesRead" in socket && socket.bytesRead !== 0;
     // The error is in the body of a call that has its answer. A second one would be taken for that of the next call.
-    if (this.#lastCalls.get(socket)?.complete === false) endQuietly(socket);
+    if (this.#lastCalls.get(socket)?.req.complete === false) endQuietly(socket);
     else if (code === "ERR_HTTP_REQUEST_TIMEOUT" && hasAsked) this.#refuseRaw(socket, checkProblems.slow);
     else if (code === "HPE_HEADER_OVERFLOW") this.#refuseRaw(socket, checkProblems.headTooLarge);
     else if (code.startsWith("HPE_") && code !== "HPE_INVALID_EOF_STATE")
