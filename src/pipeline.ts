@@ -32,12 +32,12 @@ export type Decide = (head: RequestHead) => Verdict | Promise<Verdict>;
 /** The returned function makes no promise if neither the limiter nor the authenticator does. */
 export function createDecide({ rules, limiter, authenticator, refusals }: PipelineParts): Decide {
   function decide(head: RequestHead): Verdict | Promise<Verdict> {
-    // The client and the plain reading of the path come first: everything else needs them, and they cost little.
+    // The client, and a path in a usual spelling, are read first: everything else needs them, and they cost little.
     const origin = readOrigin(head, rules);
     if (refusals === null || needsNoBudget(origin.plainPath, rules)) return read(head, origin);
 
-    // The request may be refused without being charged. If the client has had too many such refusals, or is exhausted
-    // anyway, it is refused now, because the rest costs more. Its neighbours plainly under a route are not affected.
+    // The request may be refused without being charged. If the client's budget for such refusals is used up, or its
+    // quota, the request is refused now, because reading the path costs more. Requests plainly under a route pass above.
     const isSpent = refusals.isSpent(origin.client, head.nowMs);
     if (!isSpent && (origin.plainPath !== undefined || rules.unmatched !== "reject")) return read(head, origin);
     const quota = limiter.peek(origin.client, head.nowMs);
@@ -101,12 +101,12 @@ export function createDecide({ rules, limiter, authenticator, refusals }: Pipeli
   return decide;
 }
 
-/** Returns whether a request with this path is charged, or passes without being charged: it is not refused for free. */
+/** Returns whether a request with this path is charged, or passes: it cannot be refused without spending quota. */
 function needsNoBudget(plainPath: PathReading | undefined, { unmatched }: RequestRules): boolean {
   return plainPath?.kind === "route" || (plainPath?.kind === "unmatched" && unmatched !== "reject");
 }
 
-/** Returns the verdict on a request whose path is not read; null if it has to be. */
+/** Returns the refusal of a request whose path is not read; null if the path has to be read. */
 function refuseUnread(head: RequestHead, origin: RequestOrigin, quota: Decision, isSpent: boolean): Verdict | null {
   if (!isSpent && quota.remaining > 0) return null;
   const parsed = parseWithoutPath(head, origin);

@@ -1,5 +1,5 @@
-// Bounds what connections to the admin listener can hold. A new connection always gets a place, so that probes are
-// answered; a connection has few requests at once, and little time for each answer.
+// Bounds the connections to the admin listener, the requests on each, and the time to read an answer. A new connection
+// always gets a place, so that probes are answered.
 import type { RequestListener, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { FairPlaces } from "../core/fair-places.ts";
@@ -8,20 +8,20 @@ import { stopParsingWhen } from "../exchange/stop-parsing.ts";
 export interface AdminConnectionsOptions {
   /** Peers with the same key share places. */
   readonly peerKey: (address: string | undefined) => string;
-  /** A connection was closed to make room for a new one. */
+  /** Called when a connection is closed to make room for a new one. */
   readonly onClosedForRoom: () => void;
 }
 
-/** Scrapers, probes and operators are few. Each connection can hold an unread scrape of 400 KB. */
+/** Scrapers, probes and operators are few, and each connection can hold an unread scrape of 400 KB. */
 export const maxAdminConnections = 64;
 
-/** Scrapers and probes send a request after the response to the one before. */
+/** Scrapers and probes do not pipeline requests. */
 const maxPipelined = 16;
 
-/** Prometheus waits 10 s for a scrape by default. Without a bound, a reader of a byte a second keeps its scrape for days. */
+/** Prometheus waits 10 s for a scrape by default. Without a bound, a client could read its scrape for days. */
 export const answerTimeoutMs = 30_000;
 
-/** `onRequest` does not get requests beyond the bound of their connection. */
+/** Calls `onRequest` for each request within the bound of its connection. */
 export function serveBounded(server: Server, onRequest: RequestListener, options: AdminConnectionsOptions): void {
   const places = new FairPlaces<Socket>(maxAdminConnections);
   const requests = new WeakMap<Socket, Requests>();
@@ -56,7 +56,7 @@ class Requests {
     this.#onBusyChange = onBusyChange;
   }
 
-  /** Returns false if it is one too many: then the connection is closed. */
+  /** Counts a request. Returns false if there are too many: then the connection is closed. */
   begin(response: ServerResponse): boolean {
     this.#count += 1;
     if (this.#count > maxPipelined) {

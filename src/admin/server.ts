@@ -1,5 +1,5 @@
-// The admin listener: metrics and health, apart from the traffic. It changes nothing, shows no client and reads no body.
-// Its answers are not cached, and its errors have the format of the gateway's own.
+// The admin listener: metrics and health, apart from the traffic. It changes nothing, shows no client and reads no
+// body. Its answers are not cached, and its errors have the format of the gateway's own.
 import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
@@ -98,7 +98,7 @@ function answerTheRest(app: FastifyInstance, onError: AdminOptions["onError"]): 
   // A hook of this stage runs before the body is parsed, and no body is wanted.
   app.addHook("onRequest", async (request: FastifyRequest, reply) => {
     const { host } = request.headers;
-    // A body is not read: each of its chunks would cost more than the request.
+    // The body is not read: each of its chunks would cost more than the request.
     if (hasBody(request)) reply.header("connection", "close");
     if (host === undefined && request.raw.httpVersion === "1.1") return answer(reply, errors.badRequest);
     if (request.method === "GET" || request.method === "HEAD") return;

@@ -45,7 +45,7 @@ export function readClient(peer: Peer, rawHeaders: HeaderList, rules: ClientAddr
 
 /**
  * Several headers of one name are one list (RFC 9110, 5.3), so the search begins at the end of the last header. It ends
- * after `maxElements`: a client that writes more may so be charged as its proxy, but never as another client.
+ * after `maxElements`: a client that sends more may be charged as its proxy, but never as another client.
  */
 function lastUntrusted(peer: IpAddress, rawHeaders: HeaderList, rules: ClientAddressRules): IpAddress {
   const read = rules.header === "forwarded" ? forwardedFor : xForwardedFor;

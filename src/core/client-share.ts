@@ -1,5 +1,5 @@
-// What the clients share. One client may have all of it while nobody else asks; otherwise it may have to give back what
-// exceeds its share.
+// The resources that all clients share. One client may use all of a resource while no other client needs it. Otherwise
+// the client may have to give back what exceeds its share.
 
 export const sharedResources = [
   "connections", // to the upstream
@@ -9,5 +9,5 @@ export const sharedResources = [
 
 export type SharedResource = (typeof sharedResources)[number];
 
-/** Called with each request or tunnel that is refused or ended for the sake of other clients. */
+/** Called for each request or tunnel that is refused or ended because other clients wait. */
 export type OnShareExceeded = (resource: SharedResource, client: string) => void;

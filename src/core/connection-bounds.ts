@@ -13,7 +13,7 @@ export interface ConnectionBounds {
 
 /**
  * `idle`: a connection without a request was closed for a new one. `total`, `per_peer`: a new one was refused unread.
- * `rate`: a new one was closed unread, because its peer opens too many in a short time.
+ * `rate`: a new one was closed unread, because its peer opened too many in a short time.
  * `admin`: a connection to the admin listener was closed for a new one.
  */
 export const connectionShedReasons = ["total", "per_peer", "rate", "idle", "admin"] as const;

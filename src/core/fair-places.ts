@@ -1,5 +1,5 @@
-// A bounded number of places that peers share. A new connection is always admitted: when all places are taken, the peer
-// that has the most gives up one, so that a peer with few connections cannot be evicted by a peer with many.
+// A bounded number of places that peers share. A new connection always gets a place: when all are taken, a connection
+// of the peer with the most places loses its own. So a peer with many connections cannot evict a peer with few.
 
 /** One connection in its place; `order` grows with each change between idle and busy. */
 interface Place<Connection> {
@@ -38,9 +38,8 @@ export class FairPlaces<Connection extends object> {
   }
 
   /**
-   * Gives an idle connection a place. Returns the connection that lost its place to it, or null. That is a connection of
-   * the peer that has the most: the one that has been idle longest or, if none is idle, the one that has been busy
-   * longest.
+   * Gives a place to an idle connection. Returns the connection that lost its place, or null. It belongs to the peer
+   * with the most places, and is the one that has been idle longest or, if none is idle, busy longest.
    */
   take(connection: Connection, peerKey: string): Connection | null {
     const evicted = this.count < this.#max ? null : this.evict(peerKey);
@@ -54,14 +53,16 @@ export class FairPlaces<Connection extends object> {
     return evicted;
   }
 
-  /** Frees the place that a new connection of `newPeer` would get if there were no other. Returns who had it, or null. */
+  /**
+   * Frees the place that a new connection of `newPeer` would get from another. Returns the evicted connection, or null.
+   */
   evict(newPeer: string | null = null): Connection | null {
     const evicted = this.#next(newPeer);
     if (evicted !== null) this.leave(evicted);
     return evicted;
   }
 
-  /** As `take`, but where a connection of the same peer would lose its place, the new one gets none: returns false. */
+  /** As `take`, but returns false, and gives no place, if a connection of the same peer would have to be evicted. */
   takeFromOthers(connection: Connection, peerKey: string, onEvicted: (evicted: Connection) => void): boolean {
     if (this.count >= this.#max) {
       const evicted = this.#next(peerKey);
@@ -73,7 +74,7 @@ export class FairPlaces<Connection extends object> {
     return true;
   }
 
-  /** Says whether something is in progress on the connection. Without effect if it has no place. */
+  /** Notes whether something is in progress on the connection. Does nothing if it has no place. */
   setBusy(connection: Connection, isBusy: boolean): void {
     const place = this.#places.get(connection);
     if (place === undefined || place.isBusy === isBusy) return;
@@ -94,7 +95,7 @@ export class FairPlaces<Connection extends object> {
     return true;
   }
 
-  /** The connection that gives up its place to one of `newPeer`. Looks at each peer once; there are at most `max`. */
+  /** Returns the connection to evict for one of `newPeer`. Looks at each peer once; there are at most `max` peers. */
   #next(newPeer: string | null): Connection | null {
     let found: { connection: Connection; share: number; place: Place<Connection> } | null = null;
     for (const peer of this.#peers.values()) {

@@ -87,7 +87,7 @@ export class ResponseFields {
     return { headers, body };
   }
 
-  /** A client that was refused too often has refusals left again within a second, whatever its quota. */
+  /** The budget for refusals has a token again within a second, whatever the quota of the client is. */
   #retryAfter({ reason }: LocalReply, decision: Decision): number {
     return reason === "too_many_refusals" ? 1 : this.retryAfterSeconds(decision);
   }

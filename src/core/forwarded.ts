@@ -5,8 +5,8 @@ import { trimBlanks } from "./blanks.ts";
 import { type IpAddress, parseIpAddress } from "./ip-address.ts";
 
 /**
- * The elements that are still read, over all headers of a request. A chain of proxies has fewer than ten, and each costs
- * a search among the trusted networks.
+ * The number of elements that may still be read, in all headers of a request together. Each costs a search among the
+ * trusted networks. A real chain of proxies has fewer than ten.
  */
 export interface ElementBudget {
   left: number;

@@ -1,7 +1,8 @@
 // Bounds the HTTP/2 frames that carry little or nothing: PING, SETTINGS, PRIORITY, RST_STREAM, WINDOW_UPDATE, DATA of a
-// few bytes, frames of unknown types, requests that never come about. Each costs a point. Points come back with time,
-// with bytes that move in either direction, and with requests. Each connection has a budget, and all connections of one
-// peer have one together. When that is used up, those connections are closed that have used their own.
+// few bytes, frames of unknown types, and requests that are refused or malformed. Each frame costs points. Time, bytes
+// in either direction and accepted requests give points back. Each connection has a budget, and all connections of one
+// peer share another one. When the shared budget is used up, only connections that have spent much themselves are
+// closed.
 import { TokenBucket, type TokenRate } from "./token-bucket.ts";
 
 /**
@@ -11,16 +12,16 @@ import { TokenBucket, type TokenRate } from "./token-bucket.ts";
 const connectionRate: TokenRate = { burst: 3_000, perSecond: 100 };
 const peerRate: TokenRate = { burst: 10_000, perSecond: 1_000 };
 
-/** What a connection may have spent while the budget of its peer is used up. */
+/** A connection that has spent at most this much stays open when the budget of its peer is used up. */
 const sparedPoints = 200;
 
-/** Peers that have no connection, but whose budget is not full again. */
+/** How many peers without a connection are remembered until their budget is full again. */
 const maxRemembered = 1_000;
 
 export class FrameBudgets {
   readonly #nowMs: () => number;
   readonly #peers = new Map<string, PeerBudget>();
-  /** Of the peers, those without a connection, the one that left first before the others. */
+  /** The peers without a connection, in the order in which they left. */
   readonly #remembered = new Set<string>();
 
   constructor(nowMs: () => number) {

@@ -1,5 +1,5 @@
-// Follows the header blocks in HTTP/2 frames (RFC 9113, 4.3): their pieces in HEADERS and CONTINUATION, without padding
-// and priority, are measured before nghttp2 decodes them.
+// Finds the header blocks in HTTP/2 frames (RFC 9113, 4.3), and measures them before nghttp2 decodes them. A block is
+// in HEADERS and CONTINUATION frames; their padding and priority are no part of it.
 import { maxFields, maxHeadBytes } from "./head-bounds.ts";
 import { HpackMeter } from "./hpack-meter.ts";
 
@@ -11,18 +11,18 @@ const padded = 0x8;
 const priority = 0x20;
 
 /**
- * A head over the bounds gets a response. One over twice the bounds is not decoded, because the time that this takes
- * has no relation to the bytes that were sent.
+ * A head over the bounds gets a response. A head over twice the bounds is not decoded, because a few bytes can take a
+ * long time to decode.
  */
 const maxBytes = 2 * maxHeadBytes;
 const maxBlockFields = 2 * maxFields;
 
 export class HeaderBlock {
-  /** Whether the block goes on in the next frame. */
+  /** Whether the block continues in the next frame. */
   isOpen = false;
   readonly #meter = new HpackMeter();
   #isPadLengthNext = false;
-  /** Of the current frame: bytes before its piece of the block, and what is left of that piece. */
+  /** In the current frame: the bytes to skip before the block, and the bytes of the block that have not come yet. */
   #skip = 0;
   #left = 0;
 

@@ -1,13 +1,13 @@
 // Measures HPACK header blocks (RFC 7541) without decoding them: how many fields and bytes a block has once it is
-// decoded. A few bytes can decode to megabytes by references to one long entry, and nghttp2 reports only what it keeps.
-// The meter follows the dynamic table by the sizes of its entries. With a wrong size, later references would mean
-// something else to it than to nghttp2, so all sizes are exact.
+// decoded. A few bytes that refer to one long entry can decode to megabytes, and nghttp2 reports only what it keeps.
+// The meter tracks the dynamic table by the sizes of its entries. All sizes must be exact: after a wrong one, a
+// reference would mean a different entry to the meter than to nghttp2.
 import { huffmanSteps, packLengths, staticLengths } from "./hpack-tables.ts";
 
 /** SETTINGS_HEADER_TABLE_SIZE, which the gateway leaves at its default. */
 const defaultTableBytes = 4096;
 
-/** What a field counts on top of its name and value (RFC 7541, 4.1; RFC 9113, 6.5.2). */
+/** What each field counts in addition to its name and value (RFC 7541, 4.1; RFC 9113, 6.5.2). */
 const bytesOnTop = 32;
 
 /** More than any length that is accepted. */
@@ -15,7 +15,7 @@ const maxInteger = 0xff_ff;
 
 const lengthUnit = packLengths(1, 0);
 
-/** What the octet after the ones read so far belongs to. */
+/** What the next octet belongs to. */
 type Part = "field" | "name" | "value";
 
 export class HpackMeter {
@@ -31,11 +31,13 @@ export class HpackMeter {
   #tableBytes = 0;
   #maxTableBytes = defaultTableBytes;
   #part: Part = "field";
-  /** The first octet of the integer that is being read, and its bits that tell what it is; -1 outside of an integer. */
+  /**
+   * The first octet of the integer that is being read, which also says what it stands for; -1 outside of an integer.
+   */
   #firstOctet = -1;
   #value = 0;
   #shift = 0;
-  /** Bytes of the current text that are to come. */
+  /** Bytes of the current text that have not come yet. */
   #textLeft = 0;
   #textLength = 0;
   #isHuffman = false;
@@ -54,7 +56,7 @@ export class HpackMeter {
     this.#textLeft = 0;
   }
 
-  /** Reads a piece of the block, as small as it may be. False: it is not HPACK. */
+  /** Reads a piece of the block, of any length. Returns false if it is not valid HPACK. */
   read(bytes: Uint8Array, from: number, to: number): boolean {
     this.encodedBytes += to - from;
     let at = from;
@@ -104,7 +106,7 @@ export class HpackMeter {
     return true;
   }
 
-  /** Begins a literal field. An index of 0: its name follows. */
+  /** Begins a literal field. If the index is 0, its name follows. */
   #onFieldName(isIndexed: boolean, index: number): boolean {
     this.#isIndexed = isIndexed;
     this.#part = index === 0 ? "name" : "value";
@@ -175,7 +177,7 @@ export class HpackMeter {
     this.#tableBytes += bytes;
   }
 
-  /** Makes room for an entry of so many bytes. */
+  /** Evicts the oldest entries until one of `bytes` fits. */
   #evict(bytes: number): void {
     while (this.#oldest < this.#table.length && this.#tableBytes + bytes > this.#maxTableBytes) {
       const lengths = this.#table[this.#oldest] as number;

@@ -1,7 +1,7 @@
-// What HPACK fixes for every connection (RFC 7541, appendices A and B), reduced to what it takes to measure a header
-// block: the sizes of the static table's entries and the lengths of the Huffman codes.
+// The constant tables of HPACK (RFC 7541, appendices A and B), as far as they are needed to measure a header block: the
+// sizes of the entries in the static table and the lengths of the Huffman codes.
 
-/** Appendix A, from index 1 on: the name, then the value where there is one. */
+/** Appendix A, from index 1 on: the name and, if there is one, the value. */
 const staticFields = `\
 :authority
 :method GET
@@ -99,8 +99,8 @@ const codeLengths: readonly number[] = [
 ];
 
 /**
- * A machine that counts the octets of a Huffman text without decoding them, four bits at a time. At
- * `state * 16 + bits` it holds `2 * next`, plus 1 if an octet was complete. The first state is 0.
+ * A state machine that counts the octets of a Huffman text without decoding them, four bits at a time. The entry at
+ * `state * 16 + bits` is `2 * next`, plus 1 if an octet is complete. The first state is 0.
  */
 export const huffmanSteps: Uint16Array = buildSteps();
 

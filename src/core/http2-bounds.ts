@@ -1,8 +1,8 @@
-// Why the gateway closes an HTTP/2 connection, or resets a stream, that costs more than it should.
+// Why the gateway closes an HTTP/2 connection, or resets a stream, that costs too much.
 
 /**
- * `head_too_large`: a header block is far larger, decoded, than a head may be. `malformed`: it is not HPACK. `frames`: too many
- * frames that carry nothing. `resets`: too many streams were reset.
+ * `head_too_large`: a decoded header block would be far larger than a head may be. `malformed`: it is not valid HPACK.
+ * `frames`: too many frames that carry nothing. `resets`: too many streams were reset.
  */
 export const http2CloseReasons = ["head_too_large", "malformed", "frames", "resets"] as const;
 export type Http2CloseReason = (typeof http2CloseReasons)[number];
@@ -13,8 +13,8 @@ export function http2CloseCode(reason: Http2CloseReason): number {
 }
 
 /**
- * `per_peer`, `total`: too many streams are open, and a new one was refused. `unread`: the response did not leave,
- * because the client does not read it.
+ * `per_peer`, `total`: too many streams are open, and a new one was refused. `unread`: the response could not be sent,
+ * because the client did not read it.
  */
 export const http2ResetReasons = ["per_peer", "total", "unread"] as const;
 export type Http2ResetReason = (typeof http2ResetReasons)[number];

@@ -11,7 +11,7 @@ export interface Cidr {
   readonly prefixBits: number;
 }
 
-/** Such as "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255". */
+/** The length of "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255". */
 const maxAddressLength = 45;
 
 const mappedPrefix = [0, 0, 0, 0, 0, 0xffff] as const;

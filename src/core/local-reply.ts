@@ -50,7 +50,7 @@ export const localReplies = {
     "bad_field_name",
     "A header name contains a character that some servers read as a hyphen.",
   ),
-  smallPieces: refusal(400, "small_pieces", "The request body comes in pieces that are too small for too long."),
+  smallPieces: refusal(400, "small_pieces", "The request body comes in too many small pieces."),
   noToken: refusal(401, "no_token", "Access token does not exist."),
   invalidToken: refusal(401, "invalid_token", "Access token does not exist."),
   noRoute: refusal(404, "no_route", "There is nothing at this path."),
@@ -70,8 +70,12 @@ export const localReplies = {
     "client_share",
     "This client was slow, and held more than its share of the connections to the upstream.",
   ),
-  overQueueShare: refusal(503, "client_share", "More than a fair share of the waiting requests are this client's."),
-  overTunnelShare: refusal(503, "client_share", "This client has its share of the tunnels, and no other is free."),
+  overQueueShare: refusal(503, "client_share", "This client has more than its share of the waiting requests."),
+  overTunnelShare: refusal(
+    503,
+    "client_share",
+    "This client has its share of the tunnels, and all tunnels are in use.",
+  ),
   overloaded: refusal(503, "overloaded", "The service is overloaded, please try again later."),
   internal: refusal(500, "internal", "The gateway failed to handle the request."),
 } as const;

@@ -71,7 +71,7 @@ export function readMessage(message: MessageHead): MessageReading {
 /** Shared, because most requests lack most of these headers. It stays empty. */
 const none: string[] = [];
 
-/** A copy for each value would take quadratic time: the message of a check may have thousands of fields. */
+/** Adds to the list in place: a copy for each value would take quadratic time, as a check may have many headers. */
 function added(values: string[], value: string): string[] {
   if (values === none) return [value];
   values.push(value);

@@ -1,13 +1,13 @@
-// A set of networks, in which an address is found in logarithmic time: a trusted proxy passes on lists of addresses, and
-// each of them is looked up.
+// A set of networks that finds an address in logarithmic time. A forwarding header can contain many addresses, and each
+// is looked up.
 import { type Cidr, type IpAddress, isWithin } from "./ip-address.ts";
 
 export class NetworkSet {
-  /** Sorted by their first address. None overlaps another, because of two that do, one contains the other. */
+  /** Sorted by their first address, without overlaps: of two that overlap, one contains the other and is kept. */
   readonly #networks: readonly Cidr[];
 
   constructor(networks: readonly Cidr[]) {
-    // Of those with the same first address, the widest comes first.
+    // Among networks with the same first address, the widest comes first.
     const sorted = networks
       .map(({ network, prefixBits }) => ({ network: firstAddress(network, prefixBits), prefixBits }))
       .sort((a, b) => compare(a.network, b.network) || a.prefixBits - b.prefixBits);

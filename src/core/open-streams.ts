@@ -1,5 +1,5 @@
-// Bounds the open HTTP/2 streams as connections are bounded: those of one peer on all its connections, and all together.
-// A stream costs the gateway as much memory as a connection without HTTP/2 does, until its response has left.
+// Bounds the open HTTP/2 streams in the same way as connections: those of one peer on all its connections, and those of
+// all peers. Until its response is sent, a stream takes as much memory as an HTTP/1.1 connection.
 import type { Peer } from "./client-address.ts";
 import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { Http2ResetReason } from "./http2-bounds.ts";
@@ -15,7 +15,7 @@ export class OpenStreams {
     this.#bounds = bounds;
   }
 
-  /** Adds a stream, or returns why it is refused. A trusted proxy has streams for many clients. */
+  /** Adds a stream, or returns why it is refused. A trusted proxy has no bound of its own: it serves many clients. */
   add({ key, isTrusted }: Peer): Exclude<Http2ResetReason, "unread"> | null {
     const { maxConnections, maxConnectionsPerPeer } = this.#bounds;
     const ofPeer = this.#byPeer.get(key) ?? 0;
@@ -33,7 +33,7 @@ export class OpenStreams {
     else this.#byPeer.delete(key);
   }
 
-  /** Whether the peer has more than half of the streams that it may have. */
+  /** Returns whether the peer has more than half of the streams that it may have. */
   isHalfFull({ key, isTrusted }: Peer): boolean {
     return !isTrusted && (this.#byPeer.get(key) ?? 0) * 2 > this.#bounds.maxConnectionsPerPeer;
   }

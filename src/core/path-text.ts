@@ -1,5 +1,5 @@
-// Percent-decodes paths in linear time, and finds in the decoded text what deceives some backends. A text is an array of
-// characters, each of one byte, or `encodedSlash`.
+// Percent-decodes paths in linear time, and finds in the decoded text what some backends read in another way. A text is
+// an array of characters; each is one byte, or `encodedSlash`.
 
 export interface PathText {
   readonly codes: Uint16Array;
@@ -14,7 +14,7 @@ export const codes = {
   semicolon: 0x3b,
   question: 0x3f,
   backslash: 0x5c,
-  /** Stands for an encoded slash, at which only some backends split; a character that no byte has. */
+  /** Stands for an encoded slash, at which only some backends split. It is larger than any byte. */
   encodedSlash: 0x100,
 } as const;
 
@@ -45,9 +45,9 @@ export function decodeAgain({ codes: from, length }: PathText): PathText {
 }
 
 /**
- * Decodes until nothing changes, and calls `depth` how many times that took. One pass: an escape is replaced as soon as
- * its last digit is there, and what replaces it may complete another one. Each character has the number of decodings
- * after which it appears.
+ * Decodes until nothing changes; `depth` is the number of decodings that this takes. Does it in one pass: an escape is
+ * replaced as soon as its last digit is read, and its replacement may complete another escape. `#depths` has the number
+ * of decodings after which each character appears.
  */
 export class FullDecoding implements PathText {
   codes = new Uint16Array(0);
@@ -100,7 +100,7 @@ function escapedByte(high: number, low: number): number {
   return byte === codes.slash ? codes.encodedSlash : byte;
 }
 
-/** What some backends do at a character. A table, because each character of a path is looked up twice. */
+/** By character: what some backends do at it. A table is fast; each character of a path is looked up twice. */
 const [ordinary, splitting, ending, control] = [0, 1, 2, 3] as const;
 const kinds = Uint8Array.from({ length: 0x101 }, (_, code) => kindOf(code));
 
@@ -121,10 +121,10 @@ export function endsSegment(code: number): boolean {
 }
 
 /**
- * Returns whether backends may see other characters or another place than the text shows: some end a path at a control
- * byte, and some decode an overlong UTF-8 form to an ASCII character. They differ in what they decode, split and drop
- * before `..` removes a segment, so in an unusual path it may lead anywhere; legitimate clients resolve it before they
- * send. A flaw stays there when a text is decoded again.
+ * Returns whether some backends may read other characters, or another place, than the text shows: some end a path at a
+ * control byte, and some decode an overlong UTF-8 form to an ASCII character. Backends also differ in what they decode,
+ * split and drop before `..` removes a segment, so `..` in an unusual path may lead anywhere; legitimate clients
+ * resolve it before they send the path. Decoding the text again removes none of this.
  */
 export function isDeceptive({ codes: text, length }: PathText): boolean {
   for (let i = 0; i < length; i += 1) {

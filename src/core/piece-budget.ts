@@ -1,17 +1,19 @@
-// The bound on small pieces of a body (chunks, DATA frames, reads): each costs the gateway and the upstream several
-// microseconds whatever its length, so a body of one-byte chunks costs 50 times as much as one of large chunks.
-// A token bucket: a piece takes one token, each 24 bytes give one back, and so does time.
+// The budget for small pieces of a body (chunks, DATA frames, reads). Each piece costs the gateway and the upstream
+// several microseconds, whatever its length, so a body of one-byte chunks costs 50 times as much as one of large
+// chunks. The budget is a token bucket: a piece takes one token, each 24 bytes give one back, and so does time.
 import { TokenBucket, type TokenRate } from "./token-bucket.ts";
 
 /**
- * 600 pieces take about 4 ms of CPU, which is what one request may cost. A client that writes a thousand rows of 16 bytes
- * passes. 100 a second are far more lines than a log, a terminal or a sensor sends, and a thousandth of a core.
+ * 600 pieces take about 4 ms of CPU; one request may cost 5 ms. A client that writes a thousand rows of 16 bytes stays
+ * within it. 100 pieces a second are far more than a log, a terminal or a sensor sends, and take a thousandth of a
+ * core.
  */
 const rate: TokenRate = { burst: 600, perSecond: 100 };
 
 /**
- * Pieces of this length and longer are free: they cost some ten times as much for each byte as large ones, and a client
- * that writes each line of JSON as a chunk sends longer ones. Where a read ends, a piece is cut in two.
+ * Pieces of this length and longer are free. For each byte they cost about ten times as much as large pieces, which is
+ * acceptable. A client that writes each line of JSON as a chunk sends longer pieces. The end of a read cuts a piece in
+ * two.
  */
 export const freePieceBytes = 24;
 
@@ -24,7 +26,7 @@ export class PieceBudget {
     this.#bucket = new TokenBucket(rate, nowMs());
   }
 
-  /** Counts a piece; false if there have been too many small ones. */
+  /** Counts a piece. Returns false if there have been too many small ones. */
   take(bytes: number): boolean {
     this.#bucket.take(1 - bytes / freePieceBytes);
     if (bytes < freePieceBytes) this.#bucket.refill(this.#nowMs());

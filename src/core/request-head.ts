@@ -84,7 +84,7 @@ export const pendingVerdict: Verdict = {
   localReply: null,
 };
 
-/** What can be read of any request at little cost. */
+/** What is read of every request, because it costs little. */
 export interface RequestOrigin {
   readonly client: string;
   readonly target: RequestTarget | undefined;
@@ -115,7 +115,7 @@ export function parseRequest(head: RequestHead, origin: RequestOrigin, rules: Re
   };
 }
 
-/** Parses a request that is refused whatever its path is. */
+/** Parses a request that is refused whatever its path is, without reading the path. */
 export function parseWithoutPath(head: RequestHead, { client, target }: RequestOrigin): ParsedRequest {
   return { client, target, path: outside, route: null, message: readMessage(head), upstreamTarget: null };
 }

@@ -1,7 +1,7 @@
 // Finds the route of a path in every way in which a backend may read it (decode it, fold case, collapse slashes,
 // resolve dots, drop parameters): a path that may be under a route is charged, and one that may be in two places is
-// ambiguous. The path is forwarded unchanged. Reading takes time in the length of the path, whatever the number of
-// routes, because whoever sends a path under no route is not charged for it.
+// ambiguous. The path is forwarded unchanged. Reading takes linear time in the length of the path, whatever the number
+// of routes, because a path under no route spends no quota.
 import {
   codes,
   decodeAgain,
@@ -27,15 +27,16 @@ export type PathReading =
 /** The path is the target before the first `?`. */
 export interface PathReader {
   /**
-   * Reads a path in the usual spelling, which has one reading: without escapes, or with harmless ones behind its route.
-   * Undefined for any other, which costs more to read.
+   * Reads a path in a usual spelling, which has one reading: without escapes, or with harmless ones behind its route.
+   * Returns undefined for any other path, which costs more to read.
    */
   readPlain(path: string): PathReading | undefined;
   read(path: string): PathReading;
 }
 
 /**
- * Of none of: control bytes, # % . / ; ? \, and the first bytes of overlong UTF-8 (c0, c1, and some behind e0 and f0).
+ * An escape of any byte except control bytes, # % . / ; ? \ and those that begin overlong UTF-8: c0, c1, and e0 and f0
+ * before some bytes.
  */
 const harmlessEscape =
   "%(?:2[0-246-9a-dA-D]|3[0-9ac-eAC-E]|[46][0-9a-fA-F]|5[0-9abd-fABD-F]|7[0-9a-eA-E]|[89abdABD][0-9a-fA-F]|" +
@@ -43,15 +44,15 @@ const harmlessEscape =
 
 // A path of these characters, without empty or dot segments, has one reading, because case is always folded.
 const plainPath = /^(?:\/[A-Za-z0-9_~!$&'()*+,=:@-][A-Za-z0-9._~!$&'()*+,=:@-]*)*\/?$/;
-// The same with escapes of characters that no backend takes for a separator, a dot or the end of a path: in a text of any
-// language, and as a blank.
+// The same with harmless escapes, such as blanks and the letters of any language: no backend reads them as a separator,
+// a dot or the end of a path.
 const plainWithEscapes = new RegExp(
   `^(?:/(?:[A-Za-z0-9_~!$&'()*+,=:@-]|${harmlessEscape})(?:[A-Za-z0-9._~!$&'()*+,=:@-]|${harmlessEscape})*)*/?$`,
 );
 // The same with dot segments: all backends resolve them in the same way, or not at all.
 const plainPathWithDots = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@-]+)*\/?$/;
 const maxDecodings = 4;
-/** A longer beginning in an unusual spelling is ambiguous, because finding all its readings would take too long. */
+/** A path whose part up to its route is longer, in an unusual spelling, is ambiguous: it has too many readings. */
 const maxOddLength = 512;
 const maxOddSegments = 16;
 
@@ -98,7 +99,7 @@ function withoutAuthority(path: string): string {
   return path.replace(/^(?:[/\\]|%2f|%5c)+.*?(?=[/\\]|%2f|%5c|$)/is, "") || "/";
 }
 
-/** Compares the reading as a path with the reading as a host and a path: the second must not be under another route. */
+/** Compares the reading as a path with the reading as a host and a path, which must not be under another route. */
 function compareWithAuthority(reading: PathReading, other: PathReading): PathReading {
   const own = "route" in reading ? reading.route : null;
   const route = "route" in other ? other.route : null;
@@ -117,7 +118,7 @@ function compare(places: ReadonlySet<Place>): PathReading {
   return { kind: "ambiguous", route: [...places].find((place) => typeof place === "string") ?? null };
 }
 
-/** Returns the last node on the way of a path with one reading. "/v1" is the root of "/v1/" to a backend that redirects or ignores the slash. */
+/** Returns the deepest node that a path with one reading reaches. "/v1" is read as "/v1/", as some backends do. */
 function plainNode(path: string, tree: RouteTree): RouteNode {
   let node = tree.root;
   let state = tree.start;
@@ -177,11 +178,11 @@ function childOf(node: RouteNode, name: string, tree: RouteTree): RouteNode | un
 }
 
 /**
- * Returns the parts that determine the place, decoded once, twice, … until nothing changes. Undefined if one is too long
- * to find all its readings.
+ * Returns the parts that determine the place, decoded once, twice, and so on until nothing changes. Returns undefined
+ * if a part is too long to find all its readings.
  */
 function beginningsOf(path: string, depth: number): PathText[] | undefined {
-  // Three characters make one, so this contains the part if it is not too long.
+  // Three characters decode to at least one, so this contains the part unless it is too long.
   let text = beginningOf(decodeOnce(path, 3 * (maxOddLength + 2)), depth);
   const beginnings: PathText[] = [];
   while (text !== undefined) {
@@ -194,8 +195,8 @@ function beginningsOf(path: string, depth: number): PathText[] | undefined {
 }
 
 /**
- * Returns the part of a decoded path that determines its place: it has no `..`, so the route ends at the latest with
- * the `depth`th segment that begins like a name. Undefined if that part is too long.
+ * Returns the part of a decoded path that determines its place. The path has no `..`, so its route ends no later than
+ * the `depth`th segment that begins like a name. Returns undefined if that part is too long.
  */
 function beginningOf({ codes: text, length }: PathText, depth: number): PathText | undefined {
   let names = 0;
@@ -225,8 +226,8 @@ interface Folding {
 }
 
 /**
- * Adds the places of the beginning of a decoded path. Folding can only add charged paths. Everything else may move a
- * path elsewhere, so it is read in both ways.
+ * Adds the places of the beginning of a decoded path. What is always folded can only add paths that are charged.
+ * Everything else may move a path elsewhere, so the path is read in both ways.
  */
 function addPlaces(places: Set<Place>, text: PathText, tree: RouteTree): void {
   const present = (code: number): boolean => text.codes.subarray(0, text.length).includes(code);
@@ -278,7 +279,7 @@ function splitsAt(code: number, { splitsAtBackslash, splitsAtEncodedSlash }: Fol
   return code === codes.slash || (code === codes.backslash && splitsAtBackslash);
 }
 
-/** Returns a route whose names occur in the text in their order, so that `..` could lead to it; null without one. */
+/** Returns a route whose names occur in the text in order, so that `..` could lead to it; null if there is none. */
 function routeAmong({ codes: text, length }: PathText, tree: RouteTree): string | null {
   const search = tree.search();
   let state = tree.start;

@@ -1,6 +1,6 @@
-// The configured routes as a tree of path segments, built once. Finding the place of a path takes time in the length of
-// the path, whatever the number of routes. Segments are compared character by character without regard to case, so no
-// piece of a path is ever copied.
+// The configured routes as a tree of path segments, built once. Finding the place of a path takes linear time in the
+// length of the path, whatever the number of routes. Segments are compared character by character, without regard to
+// case, so that no part of a path has to be copied.
 
 /** A route; null below the base path outside of all routes; undefined outside of the base path. */
 export type Place = string | null | undefined;
@@ -10,13 +10,13 @@ export interface RouteNode {
   readonly parent: RouteNode | null;
   /** By the number of the next segment's name. */
   readonly children: Map<number, RouteNode>;
-  /** The place of the paths that lead here and no further. */
+  /** The place of the paths that end here. */
   place: Place;
   /** The index of the route that ends here; infinite if none does. */
   order: number;
 }
 
-/** The states of the comparison of a segment with all names. After `mismatch` none of them can match any more. */
+/** States of the comparison of a segment with all names. After `mismatch`, no name can match. */
 const mismatch = 0;
 const segmentStart = 1;
 
@@ -51,7 +51,7 @@ export class RouteTree {
     return this.#names.next(state, code);
   }
 
-  /** Returns whether no segment with such a beginning has a child anywhere. */
+  /** Returns whether no name begins in this way. */
   isMismatch(state: number): boolean {
     return state === mismatch;
   }
@@ -61,7 +61,7 @@ export class RouteTree {
     return node.children.get(this.#names.nameIn(state));
   }
 
-  /** Collects the names of a path in their order. Finds routes whose names all occur, with others between them. */
+  /** Starts a search for the routes whose names all occur in a path in order, possibly with others between them. */
   search(): RouteSearch {
     return new RouteSearch(this.root, this.#routes, this.#names);
   }
@@ -88,7 +88,7 @@ export class RouteTree {
   }
 }
 
-/** Finds the first route whose names occur in a path in their order. Each node of the tree is reached at most once. */
+/** Finds the first route whose names occur in a path in order. Reaches each node of the tree at most once. */
 export class RouteSearch {
   readonly #names: Names;
   readonly #routes: readonly string[];

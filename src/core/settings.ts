@@ -45,7 +45,10 @@ export interface Settings {
   readonly extAuth: ExtAuthSettings;
   readonly fields: readonly FieldKind[];
   readonly maxBodyBytes: number;
-  /** What one client may hold, while others wait, of the connections to the upstream, and of the tunnels; 1 to 100. */
+  /**
+   * The part of the connections to the upstream, and of the tunnels, that a client may hold while others wait; 1 to
+   * 100.
+   */
   readonly maxClientSharePercent: number;
   readonly timeouts: { readonly headMs: number; readonly bodyMs: number; readonly keepAliveMs: number };
   readonly drain: { readonly delayMs: number; readonly timeoutMs: number };

@@ -3,7 +3,10 @@
 // younger than the window, and has expired at the age of exactly the window.
 import type { Decision, Outcome, Policy } from "./policy.ts";
 
-/** Larger rings are typed arrays, which are made and copied several times faster; for small ones they need more memory. */
+/**
+ * Larger rings are typed arrays: these are made and copied several times faster, but take more memory if they are
+ * small.
+ */
 const maxPlainLength = 4096;
 
 export class SlidingWindow {
@@ -46,7 +49,7 @@ export class SlidingWindow {
 
   #forgetUntil(nowMs: number): void {
     if (this.#counted === 0 || !this.#isExpired(0, nowMs)) return;
-    // A search, because a million admissions may expire at one instant; in growing steps, because usually one does.
+    // Searches, because a million admissions may expire at once. The steps grow, because usually only one expires.
     let expired = 0;
     let kept = 1;
     while (kept < this.#counted && this.#isExpired(kept, nowMs)) {

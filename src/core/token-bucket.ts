@@ -1,8 +1,8 @@
-// A token bucket: holds at most `burst` tokens, and gets `perSecond` of them back with time. It is refilled only on demand,
-// so that a clock is not read for each token.
+// A token bucket: holds at most `burst` tokens, and gets `perSecond` tokens back each second. It is refilled only on
+// demand, so that the clock is not read for each token.
 
 export interface TokenRate {
-  /** Tokens at once, after a pause. */
+  /** Tokens in a full bucket. */
   readonly burst: number;
   readonly perSecond: number;
 }
@@ -19,7 +19,7 @@ export class TokenBucket {
     this.#refilledMs = nowMs;
   }
 
-  /** The tokens at the last refill, less those taken since; negative if too many were taken. */
+  /** The tokens at the last refill minus those taken since then; negative if too many were taken. */
   get left(): number {
     return this.#left;
   }
@@ -28,7 +28,7 @@ export class TokenBucket {
     return this.#rate.burst - this.#left;
   }
 
-  /** Takes tokens, or gives them back if negative. */
+  /** Takes tokens; a negative number gives them back. */
   take(tokens: number): void {
     this.#left = Math.min(this.#rate.burst, this.#left - tokens);
   }

@@ -2,7 +2,7 @@
 // again is forgotten, so memory holds only the keys of the last few seconds.
 import { TokenBucket, type TokenRate } from "./token-bucket.ts";
 
-/** Bounds the memory. With more keys, those that were not used for longest are forgotten early. */
+/** Bounds the memory. With more keys, those whose last use is longest ago are forgotten before they are full. */
 const maxKeysPerGeneration = 50_000;
 
 export class TokenBuckets {
@@ -43,7 +43,7 @@ export class TokenBuckets {
     return bucket;
   }
 
-  /** What was not used in the current generation, which has lasted for `#fillMs`, is full. */
+  /** A bucket that was not used in the current generation, which has lasted for `#fillMs`, is full. */
   #forgetFull(nowMs: number): void {
     if (nowMs - this.#beganMs < this.#fillMs && this.#current.size < maxKeysPerGeneration) return;
     this.#previous = this.#current;

@@ -24,7 +24,7 @@ export interface Runtime {
   readonly decide: (head: RequestHead) => Verdict | Promise<Verdict>;
   /** Returns the quota of `client` without charging it. */
   readonly peekQuota: (client: string) => Decision | Promise<Decision>;
-  /** Counts a reply that spends no quota. False: the client has had too many, and gets none. */
+  /** Counts a reply that spends no quota. Returns false if the client has had too many: then it gets no reply. */
   readonly mayReject: (client: string) => boolean;
   /** Forwards an admitted request, and passes its response to the exchange. */
   readonly forward: (exchange: Exchange) => void;

@@ -1,6 +1,6 @@
-// Reads a client's HTTP/2 frames before nghttp2 does, and stops a client that costs more than it sends: by a header
-// block that decodes to far more than a head may have, or by frames that carry nothing. Frames of unknown types are
-// left out. All others are passed on in the buffers in which they came.
+// Reads a client's HTTP/2 frames before nghttp2 does, and stops a client that costs more than it sends: a header block
+// decodes to far more than a head may have, or too many frames carry nothing. Drops frames of unknown types, and passes
+// all others on, in the buffers in which they came.
 import type { FrameBudget } from "../core/frame-budget.ts";
 import { continuationType, HeaderBlock, headersType, pushPromiseType } from "../core/header-block.ts";
 import type { Http2CloseReason } from "../core/http2-bounds.ts";
@@ -11,7 +11,7 @@ const dataType = 0x0;
 const rstStreamType = 0x3;
 const settingsType = 0x4;
 const goawayType = 0x7;
-/** Extensions such as ALTSVC and PRIORITY_UPDATE are not for a server, or not offered. */
+/** Extensions, such as ALTSVC and PRIORITY_UPDATE, are not meant for a server or are not supported. */
 const lastKnownType = continuationType;
 const padded = 0x8;
 
@@ -21,44 +21,44 @@ const frameHeadBytes = 9;
 const maxFrameBytes = 16_384;
 const maxPaddingBytes = 256;
 
-/** So many bytes in either direction give a point back. */
+/** Each time this many bytes move, in either direction, a point is given back. */
 const bytesPerPoint = 256;
-/** What a request gives back: its own point, and those of the frames that clients send with it. */
+/** A request gives back its own point, and four for other frames that clients send with it. */
 const requestPoints = 5;
-/** Each makes nghttp2 visit every stream. */
+/** Each SETTINGS frame makes nghttp2 visit every stream. */
 const settingsPoints = 10;
 
-/** The work that one read may cause before the loop gets a turn, in steps of at most 2 µs. */
+/** Bounds the work in one turn of the event loop, in steps of at most 2 µs. */
 const maxSteps = 1_024;
 const requestSteps = 32;
 const streamSteps = 8;
 const decodedBytesPerStep = 128;
 
 /**
- * nghttp2's bodies are slices of what it was given, and keep all of it in memory. DATA and other frames are passed on
- * together only up to this size.
+ * A body that Node emits is a slice of the buffer that nghttp2 was given, and keeps all of it in memory. Therefore DATA
+ * frames are passed on together with other frames only up to this size.
  */
 const maxMixedBytes = 2_048;
 
 export class FrameGuard {
-  /** Why the connection has to be closed; nothing is passed on any more. */
+  /** Why the connection has to be closed. Nothing is passed on after that. */
   stopped: Http2CloseReason | null = null;
   readonly #budget: FrameBudget;
   readonly #pass: (bytes: Buffer) => void;
   readonly #block = new HeaderBlock();
   #prefaceLeft = prefaceBytes;
-  /** The beginning of a frame's head whose rest is to come. */
+  /** The first bytes of a frame's head that is not complete. */
   #partialHead: Buffer = nothing;
   #type = 0;
   #isDropped = false;
   #payloadLeft = 0;
-  /** Where the frames begin that are to be passed on next, and whether they are DATA. */
+  /** Where the frames that are passed on next begin, and whether they are DATA. */
   #runFrom = 0;
   #isRunOfData = false;
   #points = 0;
   #steps = 0;
 
-  /** `pass` takes what nghttp2 may read. */
+  /** `pass` is called with the bytes that nghttp2 may read. */
   constructor(budget: FrameBudget, pass: (bytes: Buffer) => void) {
     this.#budget = budget;
     this.#pass = pass;
@@ -69,12 +69,12 @@ export class FrameGuard {
     this.#points -= bytes / bytesPerPoint;
   }
 
-  /** Counts a request that has come about. */
+  /** Counts a request that was accepted. */
   onRequest(): void {
     this.#points -= requestPoints;
   }
 
-  /** Reads on from `from`. Returns where it stopped: at the end, or at a frame that has to wait for the next turn. */
+  /** Reads from `from` on. Returns where it stopped: at the end, or at a frame that waits for the next turn. */
   read(bytes: Buffer, from: number): number {
     let at = from + Math.min(this.#prefaceLeft, bytes.length - from);
     this.#prefaceLeft -= at - from;
@@ -109,7 +109,7 @@ export class FrameGuard {
     return from + missing;
   }
 
-  /** Begins the frame whose head is at `at` of `head`, and that is in `bytes` from `from` on. */
+  /** Begins a frame. Its head is in `head` at `at`; in `bytes`, the frame continues at `from`. */
   #begin(head: Buffer, at: number, bytes: Buffer, from: number): void {
     const length = head.readUIntBE(at, 3);
     const type = head[at + 3] as number;
@@ -147,7 +147,7 @@ export class FrameGuard {
     else this.#steps += isCostlyType(type) ? streamSteps : 1;
   }
 
-  /** The bytes since `#runFrom` are either frames to pass on, or of one that is dropped. */
+  /** Passes on the bytes since `#runFrom`, unless they belong to a frame that is dropped. */
   #passUntil(bytes: Buffer, to: number): void {
     const from = this.#runFrom;
     this.#runFrom = to;

@@ -1,6 +1,6 @@
-// Stands between a client's socket and Node's HTTP/2 session, so that a FrameGuard reads each frame before nghttp2
-// does. It is the smallest stream that performServerHandshake takes: what is read is passed on at once, what is written
-// goes to the socket, and nothing is kept in between. A Duplex would do the same for 5 µs more for each request.
+// Connects a client's socket to Node's HTTP/2 session, and lets a FrameGuard read each frame before nghttp2 does. It
+// has only those members of a stream that performServerHandshake needs. What is read is passed on at once, unless the
+// session has paused; what is written goes to the socket. A Duplex would cost 5 µs more for each request.
 import { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -8,7 +8,7 @@ import type { FrameBudget } from "../core/frame-budget.ts";
 import type { Http2CloseReason } from "../core/http2-bounds.ts";
 import { FrameGuard } from "./http2-frame-guard.ts";
 
-/** Up to here, what was written counts as sent at once; the session then needs no turn of the loop to write on. */
+/** With less than this unsent, a write counts as sent at once, so that the session does not wait for the event loop. */
 const maxUnsentBytes = 16 * 1024;
 
 export class GuardedSocket extends EventEmitter {
@@ -18,7 +18,9 @@ export class GuardedSocket extends EventEmitter {
   readonly #socket: Socket;
   readonly #onStop: (reason: Http2CloseReason) => void;
   #isPaused = false;
-  /** What was read and not passed on, because the session has paused or the rest waits for the next turn. */
+  /**
+   * Bytes that were read but not passed on: the session has paused, or they wait for the next turn of the event loop.
+   */
   #held: Buffer[] = [];
   #isContinuing = false;
 

@@ -20,7 +20,7 @@ export class Http2Lifetime {
   readonly #idleMs: number;
   #open = 0;
   #isEnding = false;
-  /** The connection is closed at the end of the current timer, whatever happens until then. */
+  /** The current timer closes the connection, whatever happens until then. */
   #isBrokenOff = false;
   #timer: NodeJS.Timeout | null = null;
 
@@ -64,8 +64,8 @@ export class Http2Lifetime {
   }
 
   /**
-   * Sends a GOAWAY with an error, and closes the connection later, so that the peer reads it. What happens to the
-   * streams until then does not put this off.
+   * Sends a GOAWAY with an error, and closes the connection later, so that the peer can read it. Streams that end in
+   * the meantime do not delay this.
    */
   breakOff(errorCode: number): void {
     if (this.#isBrokenOff) return;

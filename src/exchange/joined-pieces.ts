@@ -1,5 +1,5 @@
-// Copies pieces of bytes into one buffer. A piece that is kept as it came keeps the buffer alive that it was read into,
-// which can be a thousand times its size, and an object of its own.
+// Copies pieces of bytes into one buffer. Keeping a piece itself would also keep the buffer that it was read into,
+// which can be a thousand times as large.
 
 const minMemoryBytes = 512;
 
@@ -11,7 +11,7 @@ export class JoinedPieces {
     return this.#length;
   }
 
-  /** Bytes of memory that are kept, at most twice the length beyond the first 512 bytes. */
+  /** Bytes of memory in use: at most 512 or twice the length, whichever is more. */
   get keptBytes(): number {
     return this.#memory?.length ?? 0;
   }
@@ -23,12 +23,12 @@ export class JoinedPieces {
     this.#length = length;
   }
 
-  /** Returns the bytes, which stay here. */
+  /** Returns the bytes without removing them. */
   peek(): Buffer {
     return this.#memory?.subarray(0, this.#length) ?? nothing;
   }
 
-  /** Returns the bytes, and begins again in new memory. */
+  /** Removes the bytes and returns them. What follows is copied into new memory. */
   take(): Buffer {
     const bytes = this.peek();
     this.#memory = null;
@@ -37,7 +37,7 @@ export class JoinedPieces {
   }
 
   #grow(length: number): void {
-    // Not from Node's pool, whose slabs are shared with what lives longer.
+    // Not from Node's pool: its slabs are shared with buffers that may live longer.
     const memory = Buffer.allocUnsafeSlow(Math.max(minMemoryBytes, length, 2 * this.keptBytes));
     this.#memory?.copy(memory, 0, 0, this.#length);
     this.#memory = memory;

@@ -1,12 +1,12 @@
-// Work on many items in portions: between two portions the event loop handles other events. Without this, the end of
-// thousands of connections at once would hold it for hundreds of milliseconds.
+// Work on many items in portions: between two portions the event loop handles other events. Without this, closing
+// thousands of connections at once would block it for hundreds of milliseconds.
 
-/** Ending a connection takes some 50 µs, so a portion takes some 5 ms. */
+/** Closing a connection takes about 50 µs, so a portion takes about 5 ms. */
 const portion = 100;
 
 /**
- * Visits each item, the first portion at once. Resolves after the last one. A Map or Set may change meanwhile: what is
- * deleted before its turn is not visited, what is added is.
+ * Visits each item, the first portion at once. Resolves after the last one. A Map or Set may change meanwhile: an item
+ * that is deleted before its turn is not visited, and one that is added is visited.
  */
 export async function inPortions<T>(items: Iterable<T>, visit: (item: T) => void): Promise<void> {
   let left = portion;
@@ -20,7 +20,7 @@ export async function inPortions<T>(items: Iterable<T>, visit: (item: T) => void
   }
 }
 
-/** Items that arrive one by one, in unknown number, and are visited in portions. */
+/** Visits items that arrive one by one in portions. */
 export class Portions<T> {
   readonly #visit: (item: T) => void;
   readonly #items = new Set<T>();

@@ -1,10 +1,10 @@
-// Stops Node's HTTP parser within a read of the socket. One read can contain thousands of pipelined requests, and each costs
-// Node 10 µs even if it is dropped. Node has no way to stop there: a parser that is paused ends the read first. Therefore
-// the head after which nothing more is to be read is taken as that of an upgrade, after which the parser stops.
+// Stops Node's HTTP parser in the middle of a read. One read can contain thousands of pipelined requests, and each
+// costs Node 10 µs even if it is dropped. Pausing the parser does not help: it finishes the read first. Therefore the
+// last head that should be read is treated as an upgrade, after which the parser stops.
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
-/** What Node gives to llhttp for a head of an upgrade. */
+/** What Node returns to llhttp for the head of an upgrade. */
 const isUpgrade = 2;
 
 interface Parser {
@@ -12,7 +12,7 @@ interface Parser {
   onIncoming: (request: IncomingMessage, shouldKeepAlive: boolean) => number;
 }
 
-/** Call it when Node's server has begun to read the socket. `isOver` is asked with each head. */
+/** Call it after Node's server has begun to read the socket. `isOver` is called with each head. */
 export function stopParsingWhen(socket: Socket, isOver: () => boolean): void {
   const parser: unknown = Reflect.get(socket, "parser");
   if (!isParser(parser)) return;

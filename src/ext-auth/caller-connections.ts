@@ -1,10 +1,10 @@
-// Bounds the connections to a listener for checks. Trusted callers have a bound of their own, so that unverified peers cannot
-// keep them out. Unverified peers share their places: whatever one of them holds open, another one gets a place, so that
-// the health checks of an orchestrator are answered.
+// Bounds the connections to a listener for checks. Trusted callers have a bound of their own, so that unverified peers
+// cannot keep them out. Unverified peers share a number of places. However many of them one peer holds, another one
+// gets a place, so that the health checks of an orchestrator are answered.
 import type { Socket } from "node:net";
 import { FairPlaces } from "../core/fair-places.ts";
 
-/** Also enough for a caller that opens many connections at once, before it shows its secret on each. */
+/** Also enough for a caller that opens many connections at once before it shows its secret on each of them. */
 const maxUnverified = 64;
 
 export interface CallerConnectionsOptions {
@@ -25,7 +25,7 @@ export class CallerConnections {
     this.#options = options;
   }
 
-  /** Returns false if the connection exceeds its bound; it is closed then. */
+  /** Returns false if the connection exceeds its bound and was closed. */
   add(socket: Socket): boolean {
     const { maxTrusted, isTrusted, peerKey } = this.#options;
     const { remoteAddress } = socket;
@@ -56,7 +56,7 @@ export class CallerConnections {
     this.#trusted.add(socket);
   }
 
-  /** Of the connections of a peer, one without a call is closed before one with a call. */
+  /** Notes whether the connection has a call: connections of a peer without a call are closed before those with one. */
   setBusy(socket: Socket, isBusy: boolean): void {
     this.#unverified.setBusy(socket, isBusy);
   }

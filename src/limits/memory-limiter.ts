@@ -1,7 +1,7 @@
 // Exact sliding windows in the memory of this process, for at most `maxClients` clients. When the table is full, it
 // evicts expired windows first, then the client that has been idle longest, and only if all are exhausted the one that
-// is released next: a flood of new addresses does not restore the quota of an exhausted client. No call does more work
-// than a few clients take, however many are released or expire at once.
+// is released next: a flood of new addresses does not restore the quota of an exhausted client. Each call does the work
+// for a few clients only, however many are released or expire at once.
 import { LRUCache } from "lru-cache";
 import type { Limiter, LimiterStats } from "../core/limiter.ts";
 import type { Decision, Policy } from "../core/policy.ts";
@@ -9,12 +9,12 @@ import { fullQuota, SlidingWindow } from "../core/sliding-window.ts";
 import { type TimedWindow, TimedWindows } from "./timed-windows.ts";
 
 /**
- * Clients that a call moves out of `#exhausted` at most. It adds one at most, so the rest is moved by the calls that
- * follow; until then each of them is treated as released.
+ * The most clients that a call moves out of `#exhausted`. A call adds at most one, so later calls move the rest; until
+ * then, these are treated as released.
  */
 const releasesPerCall = 8;
 
-/** Is never deleted from `#open`, because deleting the last entry of an LRUCache clears arrays of its maximum size. */
+/** An entry that stays in `#open`: deleting the last entry of an LRUCache would clear arrays of its maximum size. */
 const keeper = Symbol("keeper");
 
 export class MemoryLimiter implements Limiter {
@@ -22,7 +22,7 @@ export class MemoryLimiter implements Limiter {
   // Clients with quota left. Only an admission changes the order, so the least recently used entry is the first to
   // expire.
   readonly #open: LRUCache<string | typeof keeper, SlidingWindow>;
-  // Clients without quota, by the instant of their release, and some that have been released since.
+  // Clients without quota, by the instant of their release. Some may have been released and not been moved yet.
   readonly #exhausted = new TimedWindows();
   // Clients that have quota again and have not used it, by the instant of their expiry. The LRU order of `#open` would
   // keep them longer than clients whose requests still count.
@@ -102,7 +102,7 @@ export class MemoryLimiter implements Limiter {
     this.#open.delete(client) || this.#released.delete(client) || this.#exhausted.delete(client);
   }
 
-  /** The client with quota left that expires first. Of those that still have to be moved, only one is considered. */
+  /** Returns the client with quota left that expires first. Looks at only one of those that have not been moved yet. */
   #firstToExpire(nowMs: number): TimedWindow | undefined {
     const waiting = this.#exhausted.first();
     const isReleased = waiting !== undefined && waiting.atMs <= nowMs;
@@ -125,7 +125,7 @@ export class MemoryLimiter implements Limiter {
     this.#exhausted.add({ client, window, atMs });
   }
 
-  /** Moves clients that have quota again. */
+  /** Moves some of the clients that have quota again. */
   #releaseSome(nowMs: number): void {
     for (let i = 0; i < releasesPerCall; i += 1) {
       const next = this.#exhausted.first();

@@ -1,10 +1,10 @@
-// A token bucket for each client that was refused without spending quota. A client that never was has no bucket and costs
-// nothing. The number of buckets is bounded: the client that was refused longest ago is forgotten, and starts anew.
+// A token bucket for each client that was refused without spending quota. Other clients have no bucket. The number of
+// buckets is bounded: the client whose last refusal is longest ago is forgotten, and later starts with a full bucket.
 import { LRUCache } from "lru-cache";
 import type { RefusalBudget } from "../core/refusal-budget.ts";
 import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
 
-/** More clients at once are forgotten sooner: then each of them has at most a burst for every time it is forgotten. */
+/** With more clients, each of them gets another burst each time it is forgotten. */
 const maxClients = 10_000;
 
 export class RefusalBuckets implements RefusalBudget {

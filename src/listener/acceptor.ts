@@ -79,7 +79,7 @@ export class Acceptor {
         if (socket.alpnProtocol === "h2") this.#opener.openHttp2(accepted);
         else this.#opener.openHttp1(accepted);
       },
-      // The socket goes on waiting, because it only gets a reply and is closed.
+      // The socket stays among those that wait, because it only gets a reply and is closed.
       onPlainHttp: () => this.#opener.reject(tcp, peer, localReplies.plainHttp),
     });
   }

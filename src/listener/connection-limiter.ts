@@ -27,8 +27,8 @@ const maxRefused = 64;
 const maxUnknown = 64;
 
 /**
- * Connections whose PROXY header or TLS handshake is not complete: several times as many as clients need that come at
- * the rate of the handshakes of a core (1,000 a second). Each takes up to 60 KB.
+ * Connections whose PROXY header or TLS handshake is not complete. A core does 1,000 handshakes a second, so legitimate
+ * clients need several times fewer. Each takes up to 60 KB.
  */
 const maxWaiting = 2048;
 
@@ -69,7 +69,7 @@ export class ConnectionLimiter {
   /** Admits a connection whose peer is known. A peer over its own limit is refused and evicts nobody. */
   admit(socket: Socket, peer: Peer): boolean {
     const { bounds, nowMs, onConnectionShed } = this.#options;
-    // Before all that costs more than closing: a TLS handshake takes a millisecond of CPU.
+    // Checked before anything that costs more than closing: a TLS handshake takes a millisecond of CPU.
     if (!peer.isTrusted && !this.#newConnections.take(peer.key, nowMs())) {
       onConnectionShed("rate");
       this.#forget(socket);
@@ -94,20 +94,21 @@ export class ConnectionLimiter {
   }
 
   /**
-   * Counts an accepted connection among those whose PROXY header or handshake is not complete. Of too many, the oldest
-   * one of the peer that has the most is closed. `key` is the peer's as far as it is known: two peers can share one.
+   * Counts an accepted connection among those whose PROXY header or handshake is not complete. If there are too many,
+   * closes the oldest one of the peer with the most. Behind a proxy, `key` is that of the proxy until its header is
+   * read.
    */
   wait(socket: Socket, key: string): void {
     this.#waiting.leave(socket);
     this.#makeRoom(this.#waiting.take(socket, key));
   }
 
-  /** The connection waits no more. */
+  /** The PROXY header or the handshake is complete. */
   waited(socket: Socket): void {
     this.#waiting.leave(socket);
   }
 
-  /** The connections that wait. */
+  /** Returns the connections whose PROXY header or handshake is not complete. */
   waiting(): IterableIterator<Socket> {
     return this.#waiting.connections();
   }
@@ -125,7 +126,7 @@ export class ConnectionLimiter {
     return true;
   }
 
-  /** Closes this connection, if there is one. */
+  /** Closes the evicted connection. Returns false if there is none. */
   #makeRoom(evicted: Socket | null): boolean {
     if (evicted === null) return false;
     this.#options.onConnectionShed("idle");

@@ -43,7 +43,7 @@ export class ConnectionTable implements ConnectionRegistry {
     connection.onIdleChange = () => {};
   }
 
-  /** Closes the connections that have been idle for their maximum time, in portions. */
+  /** Closes, in portions, the connections that have been idle for their maximum time. */
   async destroyIdle(): Promise<void> {
     if (this.#isDestroyingIdle) return;
     this.#isDestroyingIdle = true;
@@ -56,13 +56,17 @@ export class ConnectionTable implements ConnectionRegistry {
     this.#isDestroyingIdle = false;
   }
 
-  /** Closes every connection after its requests in progress, in portions, including those that are added later. */
+  /**
+   * Closes every connection, in portions, after its requests in progress. Includes connections that are added later.
+   */
   endWhenIdle(): void {
     this.#isEnding = true;
     void inPortions([...this.#connections.values()], (connection) => connection.endWhenIdle());
   }
 
-  /** Resolves with the number of requests in progress that were aborted; the exchanges of all connections have ended. */
+  /**
+   * Aborts all connections. Resolves with the number of requests that were in progress, when all exchanges have ended.
+   */
   async abortAll(): Promise<number> {
     let aborted = 0;
     await inPortions(this.#connections.values(), (connection) => {

@@ -1,6 +1,6 @@
-// The two text formats of a scrape. A registry of prom-client has one content type; for OpenMetrics it renames its counters
-// permanently, so that later scrapes in the other format are wrong. Therefore the registry always writes 0.0.4, and
-// OpenMetrics is made from that text.
+// The two text formats of a scrape. A registry of prom-client has one content type; for OpenMetrics it renames its
+// counters permanently, so that later scrapes in the other format are wrong. Therefore the registry always writes
+// 0.0.4, and OpenMetrics is made from that text.
 import type { MetricObject, Registry } from "prom-client";
 import type { TextMetric } from "./series-text.ts";
 
@@ -12,14 +12,14 @@ export interface Exposition {
 const textType = "text/plain; version=0.0.4; charset=utf-8";
 const openMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/** After so many characters the event loop gets a turn: with 64 routes, a scrape has 400,000. */
+/** After this many characters the event loop handles other events. With 64 routes, a scrape has 400,000. */
 const portionLength = 50_000;
-/** A scrape costs about 10 µs for each 1,000 characters. With this rest after it, scrapes take a tenth of the time. */
+/** A scrape costs about 10 µs for each 1,000 characters. With this pause after it, scrapes take a tenth of the time. */
 const lengthPerRestMs = 10_000;
 
 /**
- * Writes one scrape at a time; those who ask meanwhile share it. Each begins a little after the one before, so that whoever
- * asks all the time does not keep the event loop busy.
+ * Writes one scrape at a time; requests that arrive meanwhile share it. Pauses between two scrapes, so that a client
+ * that scrapes continuously does not keep the event loop busy.
  */
 export function exposer(registry: Registry): (openMetrics: boolean) => Promise<Exposition> {
   let collecting: Promise<Texts> | null = null;

@@ -1,5 +1,5 @@
-// Keeps credentials out of the log. No code logs a token on purpose; this is the second barrier. It works on the finished
-// line, so that no key, nesting or error text can evade a list of paths.
+// Keeps credentials out of the log. No code logs a token on purpose; this is the second barrier. It works on the
+// finished line, so that no key, nesting or error text can evade a list of paths.
 
 /** Whether a line that contains this text may hold a credential. */
 export function isSuspicious(text: string): boolean {
@@ -22,8 +22,8 @@ const credentials = /\b(bearer|basic)(?: |%20|\\t)+[a-z0-9._~+/-]+=*/gi;
 const maxPathLength = 256;
 
 /**
- * The part of a request's target that may be logged: the path, in printable ASCII, cut at 256 characters. Removes query,
- * fragment and parameters (also if their delimiter is percent-encoded), and user and host of an absolute form.
+ * The part of a request's target that may be logged: the path, in printable ASCII, cut at 256 characters. Removes
+ * query, fragment and parameters (also if their delimiter is percent-encoded), and user and host of an absolute form.
  */
 export function loggedPath(target: string): string {
   if (target.length <= maxPathLength && plain.test(target)) return target;
@@ -33,7 +33,7 @@ export function loggedPath(target: string): string {
   return bare.length > maxPathLength ? `${bare.slice(0, maxPathLength)}...` : bare;
 }
 
-/** The longest registered method has 17 characters, but over HTTP/2 and in checks a method can be as long as a head. */
+/** The longest registered method has 17 characters. Over HTTP/2 and in checks, a method can be as long as a head. */
 const maxMethodLength = 32;
 
 /** Returns the method as it is logged. */

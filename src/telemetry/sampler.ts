@@ -1,6 +1,7 @@
-// Admits at most `perSecond` lines a second for each key. Omitted lines are counted, and reported once when the second is
-// over. The table is bounded: lines of keys beyond `maxKeys` are omitted and reported together, with key null. So are those
-// of more than `maxReports` keys, because a report costs 10 µs.
+// Admits at most `perSecond` lines a second for each key. Omitted lines are counted, and reported once when the second
+// is over. The table is bounded: lines of keys beyond `maxKeys` are omitted and reported together, with key null. At
+// most `maxReports` keys are reported by themselves, because a report costs 10 µs; the other keys are reported together
+// too.
 
 export interface SamplerOptions {
   readonly perSecond: number;

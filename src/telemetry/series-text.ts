@@ -1,5 +1,5 @@
-// The lines of a scrape, in the text format 0.0.4. What does not change, which is the name and the labels of a series, is
-// written once; for thousands of series that makes a scrape ten times as cheap.
+// The lines of a scrape, in the text format 0.0.4. The name and the labels of a series do not change and are written
+// once; with thousands of series, a scrape then costs a tenth.
 
 export type Labels = Readonly<Record<string, string>>;
 
@@ -8,7 +8,7 @@ export interface TextMetric {
   text(): string;
 }
 
-/** What a line has before its value. */
+/** Returns the part of a line before its value. */
 export function linePrefix(name: string, labels: Labels): string {
   const pairs = Object.entries(labels).map(([label, value]) => `${label}="${escaped(value).replaceAll('"', '\\"')}"`);
   return pairs.length === 0 ? `${name} ` : `${name}{${pairs.join(",")}} `;

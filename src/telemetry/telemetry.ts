@@ -1,5 +1,5 @@
-// Everything the gateway reports about itself, behind one object: metrics, access log, the log of upstream failures, and the
-// upstream's health as the traffic shows it. A request is observed once, when it is over.
+// Everything the gateway reports about itself, behind one object: metrics, access log, the log of upstream failures,
+// and the upstream's health as the traffic shows it. A request is observed once, when it is over.
 import type { CheckRefusal } from "../core/check-refusal.ts";
 import { type SharedResource, sharedResources } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
@@ -37,7 +37,7 @@ export interface Telemetry {
   /** `detail` says what is wrong with the call, null if the reason says it all. It contains nothing that was sent. */
   checkRefused(reason: CheckRefusal, caller: string, detail: string | null): void;
   tunnelEnded(end: TunnelEnd): void;
-  /** A request or a tunnel of the client was refused or ended for the sake of others. */
+  /** A request or a tunnel of the client was refused or ended because other clients waited. */
   shareExceeded(resource: SharedResource, client: string): void;
   /** Reports the lines that were omitted, and stops. */
   close(): void;

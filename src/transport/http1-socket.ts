@@ -35,7 +35,7 @@ export function endAndLinger(socket: Socket): void {
   socket.resume();
 }
 
-/** Node's own HTTP server stops a socket like this too. */
+/** Node's own HTTP server also stops a socket by its handle. */
 interface SocketHandle {
   reading: boolean;
   readStop(): void;
@@ -45,7 +45,7 @@ interface SocketHandle {
 const handleOf = (socket: Socket): SocketHandle | null =>
   (socket as { readonly _handle?: SocketHandle | null })._handle ?? null;
 
-/** Stops reading at once: a socket that is only paused reads on until 64 KiB and more are buffered. */
+/** Stops reading at once. A socket that is only paused continues to read until 64 KiB or more are buffered. */
 export function stopReading(socket: Socket): void {
   socket.pause();
   // Node resumes the socket after each response.

@@ -19,10 +19,10 @@ export interface TransportOptions {
 }
 
 export interface Http2Options {
-  /** Open streams are bounded as connections are. */
+  /** The bounds on open streams are those on connections. */
   readonly bounds: ConnectionBounds;
-  /** The gateway closes a connection that costs too much. `peer` is its address. */
+  /** Called when a connection is closed because it costs too much. `peer` is an address. */
   readonly onClosed: (reason: Http2CloseReason, peer: string) => void;
-  /** The gateway resets a stream that costs too much. */
+  /** Called when a stream is refused or reset because of a bound. */
   readonly onReset: (reason: Http2ResetReason) => void;
 }

@@ -1,12 +1,12 @@
-// What each client holds of something that all clients share: connections to the upstream, or tunnels. One that holds more
-// than its share loses what is idle because of it to another client. While nobody else asks, a client may hold everything.
+// How much each client holds of a shared resource: connections to the upstream, or tunnels. If a client holds more than
+// its share and others wait, what is idle because of that client is taken back. Otherwise a client may hold everything.
 import type { OnShareExceeded, SharedResource } from "../core/client-share.ts";
 
 /** Something that is held for a client and can be taken back. */
 export interface Reclaimable {
-  /** How long it has waited for its client, or was used little; 0 for what must not be taken back. */
+  /** How long it has waited for its client, or was hardly used. 0: it must not be taken back. */
   idleMs(): number;
-  /** Gives back what it holds before it returns. */
+  /** Called when it is taken back. Gives back what it holds before it returns. */
   onShareExceeded(resource: SharedResource): void;
 }
 
@@ -15,23 +15,26 @@ export interface ClientShare {
   held: number;
   /** Requests in the queue. */
   waiting: number;
-  /** What can be taken back, the one that was added or looked at longest ago first. Null: nothing was ever added. */
+  /** What can be taken back, in the order in which it was added or last looked at. Null: nothing was ever added. */
   reclaimable: Set<Reclaimable> | null;
 }
 
 export interface ClientSharesOptions {
   readonly resource: SharedResource;
-  /** What all clients share. */
+  /** The size of the resource. */
   readonly total: number;
+  /** The share of one client. */
   readonly percent: number;
   readonly onExceeded: OnShareExceeded;
 }
 
-/** Looked at in one search, of each client over its share: a search must stay short however much a client holds. */
+/**
+ * How many are looked at in one search, for each client over its share. A search must be short whatever a client holds.
+ */
 const maxLookedAt = 64;
 
 export class ClientShares {
-  /** The share of one client, at least 1. */
+  /** How many one client may hold while others wait; at least 1. */
   readonly max: number;
   readonly #options: ClientSharesOptions;
   /** The clients that hold something or wait. */
@@ -54,7 +57,9 @@ export class ClientShares {
     return this.#byClient.get(client);
   }
 
-  /** Is kept once something is held or waits; until then `forget` removes it. */
+  /**
+   * Returns the share of a client, and creates it if needed. `forget` removes it if it holds nothing and none waits.
+   */
   of(client: string): ClientShare {
     const known = this.#byClient.get(client);
     if (known !== undefined) return known;
@@ -85,14 +90,15 @@ export class ClientShares {
     share.reclaimable.add(reclaimable);
   }
 
-  /** Whether the client may hold one more without exceeding its share. */
+  /** Returns whether the client may hold one more without exceeding its share. */
   hasShareLeft(client: string): boolean {
     return (this.find(client)?.held ?? 0) < this.max;
   }
 
   /**
-   * Takes back what has been idle longest and for at least `minIdleMs`, of the client that holds most. Returns false if
-   * there is nothing. Of a client that holds much, a part is looked at, and the next call looks at another part.
+   * Takes back what has been idle longest, and for at least `minIdleMs`, from the client that holds most. Returns false
+   * if there is nothing to take back. If a client holds much, a call looks at a part of it, and the next call at
+   * another part.
    */
   reclaim(minIdleMs: number): boolean {
     const { resource, onExceeded } = this.#options;

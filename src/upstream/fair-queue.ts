@@ -1,7 +1,7 @@
-// The queue for what clients share. What becomes free goes to the client that holds the fewest, in turn among equals, so
-// that one client with many requests delays only itself. Requests of one client are served in the order in which they
-// came. When the queue is full, the newest request of the client with the most waiting makes room for one of a client
-// with fewer. Each step takes O(log n) for n clients that wait.
+// The queue for a shared resource. The next free place goes to the client that holds the fewest; clients that hold
+// equally many take turns. So a client with many requests delays only itself. Requests of one client are served in
+// order of arrival. When the queue is full, the newest request of the client with the most waiting requests is removed
+// for a request of a client with fewer. Each step takes O(log n) for n waiting clients.
 import type { ClientShare, ClientShares } from "./client-shares.ts";
 import { Heap } from "./heap.ts";
 
@@ -14,11 +14,11 @@ export interface FairQueueOptions<W> {
   readonly maxWaiting: number;
   /** The longest wait. */
   readonly timeoutMs: number;
-  /** Called with one that has waited for so long, and waits no more. */
+  /** Called for each that has waited for `timeoutMs` and was removed from the queue. */
   readonly onTimeout: (waiter: W) => void;
 }
 
-/** Requests that came together time out together; so many are answered in one turn of the event loop. */
+/** Requests that arrive together time out together. At most this many are answered in one turn of the event loop. */
 const maxTimedOutAtOnce = 16;
 
 /** A request in the line of its client. */
@@ -35,7 +35,7 @@ interface Line<W> {
   readonly share: ClientShare;
   first: Place<W> | null;
   last: Place<W> | null;
-  /** Of clients that hold equally many, the one with the lowest is next. */
+  /** Among clients that hold equally many, the one with the lowest value is next. */
   turn: number;
 }
 
@@ -46,7 +46,7 @@ export class FairQueue<W extends Waiter> {
   readonly #lines = new Map<ClientShare, Line<W>>();
   readonly #next = new Heap<Line<W>>(isServedBefore);
   readonly #longest = new Heap<Line<W>>(isLonger);
-  /** They wait no more, and have to be told. */
+  /** Have been removed from the queue, but `onTimeout` has not been called yet. */
   readonly #timedOut = new Set<W>();
   #turn = 0;
 
@@ -59,7 +59,7 @@ export class FairQueue<W extends Waiter> {
     return this.#places.size;
   }
 
-  /** Returns whom a full queue refuses: the one that was given, or one that waited. Null: nobody. */
+  /** Adds a request. Returns the one that is refused if the queue is full: this one, or one that waited. Null: none. */
   add(waiter: W): W | null {
     const refused = this.size < this.#options.maxWaiting ? null : this.#refusedFor(waiter);
     if (refused === waiter) return waiter;
@@ -68,18 +68,18 @@ export class FairQueue<W extends Waiter> {
     return refused;
   }
 
-  /** The client has its share of the queue, and others wait too. */
+  /** Returns whether the client has its share of the queue while others wait too. */
   isAtShare(client: string): boolean {
     return this.#lines.size > 1 && (this.#shares.find(client)?.waiting ?? 0) >= this.#shares.max;
   }
 
-  /** The request that is served next is of a client that holds less than its share. */
+  /** Whether the next request is that of a client that holds less than its share. */
   get isNextUnderShare(): boolean {
     const line = this.#next.first;
     return line !== undefined && line.share.held < this.#shares.max;
   }
 
-  /** Takes out the request that is served next. What it gets has to be counted by `hold`. */
+  /** Removes and returns the next request. The caller counts the place that it gets with `hold`. */
   take(): W | undefined {
     const line = this.#next.first;
     const waiter = line?.first?.waiter;
@@ -90,7 +90,7 @@ export class FairQueue<W extends Waiter> {
     return waiter;
   }
 
-  /** Takes out a request. Returns false if it does not wait. */
+  /** Removes a request. Returns false if it does not wait. */
   delete(waiter: W): boolean {
     const place = this.#places.get(waiter);
     if (place === undefined) return this.#timedOut.delete(waiter);
@@ -106,7 +106,7 @@ export class FairQueue<W extends Waiter> {
     return true;
   }
 
-  /** Returns all that wait, and waits for nothing any more. */
+  /** Removes and returns all requests. */
   deleteAll(): W[] {
     const waiters = [...this.#timedOut, ...this.#places.keys()];
     for (const waiter of waiters) this.delete(waiter);
@@ -124,7 +124,7 @@ export class FairQueue<W extends Waiter> {
     if (share.waiting > 0) this.#heldChanged(share);
   }
 
-  /** The newest request of the longest line, if it stays at least as long as the line of this one becomes. */
+  /** Returns the newest request of the longest line, or this one if its line would then be longer than that line. */
   #refusedFor(waiter: W): W {
     const longest = this.#longest.first;
     const waiting = this.#shares.find(waiter.client)?.waiting ?? 0;

@@ -1,6 +1,6 @@
-// Forwards one request to the upstream and its response to the client. Both bodies stream with backpressure. A client that
-// leaves cancels the request to the upstream. A response that breaks off breaks off for the client too and never ends
-// well-formed. A request is sent twice only if it is a GET or HEAD without a body and the upstream closed the idle
+// Forwards one request to the upstream and its response to the client. Both bodies stream with backpressure. A client
+// that leaves cancels the request to the upstream. A response that breaks off breaks off for the client too and never
+// ends well-formed. A request is sent twice only if it is a GET or HEAD without a body and the upstream closed the idle
 // connection it was sent on.
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
@@ -68,7 +68,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
     else this.#gather(body);
   }
 
-  /** Time that the body takes before there is a connection is neither the gateway's nor the upstream's. */
+  /** The time until the body is there counts as waiting: it is neither the gateway's nor the upstream's. */
   #gather(body: Readable): void {
     const exchange = this.#exchange;
     exchange.queuedMs = this.#options.nowMs();

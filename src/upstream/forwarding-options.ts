@@ -1,4 +1,4 @@
-// What the forwarding of requests is given once for all of them.
+// The options of forwarding, which all requests share.
 import type { ForwardingHeader } from "../core/client-address.ts";
 import type { UpstreamFault } from "../core/upstream.ts";
 import type { BodyOptions } from "./request-body.ts";

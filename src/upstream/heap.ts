@@ -1,4 +1,4 @@
-// A binary heap whose items may change their place and leave, each in O(log n).
+// A binary heap. Adding, moving and deleting an item each take O(log n).
 
 export class Heap<T> {
   readonly #isBefore: (a: T, b: T) => boolean;
@@ -27,7 +27,7 @@ export class Heap<T> {
     if (last !== item) this.#sink(last, this.#rise(last, index));
   }
 
-  /** Moves the items before it down, from `index` on, and returns where it then belongs. */
+  /** Moves parents down from `index` on, as long as the item comes before them. Returns the place that becomes free. */
   #rise(item: T, index: number): number {
     let at = index;
     while (at > 0) {

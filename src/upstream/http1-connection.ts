@@ -107,7 +107,7 @@ export class Http1Connection implements BodySink {
     this.#socket.cork();
     this.#socket.write(serializeHead(request, isChunked), "latin1");
     body.start(this);
-    // Usually all of the body was there.
+    // Usually all of the body has been received by now.
     if (this.#inFlight?.isBodySent === true) this.#socket.uncork();
     else setImmediate(uncork, this.#socket);
   }
@@ -240,8 +240,8 @@ export class Http1Connection implements BodySink {
   readonly #onTimeout = (): void => {
     const inFlight = this.#inFlight;
     if (inFlight === null) return;
-    // While the client's body or the client's reading is waited for, the client's own timeouts apply. This also holds if
-    // the response has begun: the upstream may need the rest of the request to go on.
+    // While the client's body or the client's reading is waited for, the client's own timeouts apply. This also holds
+    // if the response has begun: the upstream may need the rest of the request to go on.
     const waitsForBody = !inFlight.isBodySent && !this.#socket.writableNeedDrain;
     if (waitsForBody || this.#isPaused) this.#responseTimer.refresh();
     else this.#fail(new UpstreamFailure(inFlight.sawHead ? "UPSTREAM_BODY_TIMEOUT" : "UPSTREAM_RESPONSE_TIMEOUT"));

@@ -1,5 +1,5 @@
-// Replies to a request that cannot be forwarded. The end of the client's body may be in the packet that is being read; if
-// it is read before the reply, the client's connection can stay open.
+// Replies to a request that cannot be forwarded. The packet that is being read may contain the end of the request's
+// body. If the body is read to its end before the reply is sent, the client's connection can stay open.
 import type { LocalReply } from "../core/local-reply.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 

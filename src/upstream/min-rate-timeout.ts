@@ -1,5 +1,5 @@
-// The minimum rate of a body, in either direction: the client may be waited for at most `bodyTimeoutMs` in all, and each
-// 16 KiB that move give one second back. A timeout for the whole body would break long transfers on slow lines; a
+// The minimum rate of a body, in either direction: the client may be waited for at most `bodyTimeoutMs` in all, and
+// each 16 KiB that move give one second back. A timeout for the whole body would break long transfers on slow lines; a
 // timeout between two pieces would let one byte a minute hold a connection to the upstream for ever.
 import { localReplies } from "../core/local-reply.ts";
 import type { ExchangeListener } from "../exchange/exchange.ts";
@@ -14,15 +14,18 @@ export interface MinRateOptions {
 const minBytesPerSecond = 16 * 1024;
 
 /**
- * A transfer at this rate is not idle. At it, as many of the largest bodies as the default quota allows hold a quarter of
- * the default connections. Only transfers of a client that holds more than its share have to be faster than this.
+ * A transfer at this rate is not idle. Only transfers of a client that holds more than its share have to be as fast,
+ * and only while others wait. At this rate, a client that uploads the largest bodies at its default quota holds a
+ * quarter of the default connections.
  */
 const busyBytesPerSecond = 256 * 1024;
 
-/** Longer than a response takes that has an end: such as an event stream, which may never end. */
+/** Ordinary responses end earlier; an event stream may never end. */
 const longResponseMs = 10_000;
 
-/** How much longer a response has gone on than its bytes are worth, less ten seconds. `headMs`: null before its head. */
+/**
+ * Returns by how much a response exceeds ten seconds and the time that its bytes take. `headMs`: null before its head.
+ */
 export function overdueMs(headMs: number | null, nowMs: number, bytes: number): number {
   if (headMs === null) return 0;
   return Math.max(0, nowMs - headMs - longResponseMs - (bytes / busyBytesPerSecond) * 1000);
@@ -60,14 +63,14 @@ export class MinRateTimeout {
     this.#idleMs = Math.max(0, this.#idleMs - (bytes / busyBytesPerSecond) * 1000);
   }
 
-  /** How much longer the client was waited for than its bytes are worth; 0 while it is not waited for. */
+  /** The wait for the client minus the time that its bytes take at the busy rate; 0 while it is not waited for. */
   idleMs(): number {
     if (this.#sinceMs === null) return 0;
     this.#countDown();
     return this.#idleMs;
   }
 
-  /** Counts the idle time from now on. */
+  /** Resets the idle time to zero. */
   endIdle(): void {
     this.#countDown();
     this.#idleMs = 0;

@@ -1,7 +1,7 @@
-// A request's body on its way to the upstream: streamed with backpressure and bounded in size, time and number of pieces.
-// While connections to the upstream are scarce, its beginning is read before one is taken: `gather` waits until it is
-// complete or 64 KiB are there, so that a slow client does not hold a connection meanwhile. Small pieces are copied and
-// sent together. When it is stopped the client's message stays as it is, so that a response can still be sent.
+// The body of a request on its way to the upstream: streamed with backpressure; its size, time and small pieces are
+// bounded. While connections to the upstream are scarce, `gather` reads the body until it is complete or 32 KiB are
+// there, and only then a connection is taken, so that a slow client does not hold one. Small pieces are copied and sent
+// together. `stop` leaves the client's message as it is, so that a response can still be sent.
 import type { Readable } from "node:stream";
 import { localReplies } from "../core/local-reply.ts";
 import { freePieceBytes, PieceBudget } from "../core/piece-budget.ts";
@@ -15,22 +15,22 @@ export interface BodyOptions extends MinRateOptions {
 }
 
 export interface BodyWaiter {
-  /** The body keeps so many more bytes in memory (fewer, if negative). False: it should wait no longer. */
+  /** Called when the body keeps `bytes` more in memory; negative: less. Returns false if it should wait no longer. */
   onBodyMemory(bytes: number): boolean;
   /** Called once by `gather`: the body needs its connection now. */
   onBodyReady(): void;
 }
 
-/** What is read of a body before a connection is taken for it. */
+/** This much of a body is read before a connection is taken for it. */
 const maxGatheredBytes = 32 * 1024;
 
-/** A piece of this length is not copied. */
+/** A piece of this length or more is not copied. */
 const wholePieceBytes = 4 * 1024;
 
-/** So many joined bytes are sent without waiting for more. */
+/** This many joined bytes are sent without waiting for more. */
 const maxJoinedBytes = 64 * 1024;
 
-/** By what they read from, so that the listeners below serve all bodies and none is made for a request. */
+/** The bodies by the stream that they read. The listeners below serve all bodies, so no closure is made per request. */
 const bodies = new WeakMap<Readable, RequestBody>();
 
 export class RequestBody implements BodySource {
@@ -41,7 +41,7 @@ export class RequestBody implements BodySource {
   readonly #pieces: PieceBudget;
   #waiter: BodyWaiter | null = null;
   #isReady = false;
-  /** The memory of `#held` that the waiter knows of. */
+  /** The memory of `#held` that was reported to the waiter. */
   #toldBytes = 0;
   #sink: BodySink | null = null;
   #bytes = 0;
@@ -63,13 +63,13 @@ export class RequestBody implements BodySource {
     source.pause();
   }
 
-  /** Reads the beginning, and calls the waiter when there is enough of it. `start` follows later. */
+  /** Reads the beginning, and calls the waiter when there is enough of it. Call `start` or `takeWhole` later. */
   gather(waiter: BodyWaiter): void {
     this.#waiter = waiter;
     this.resume();
   }
 
-  /** Returns all bytes if the body is complete; null: it is to be started. */
+  /** Returns all bytes if the body is complete. Null: call `start`. */
   takeWhole(): Buffer | null {
     if (!this.#isWhole) return null;
     this.#isOver = true;
@@ -78,7 +78,7 @@ export class RequestBody implements BodySource {
 
   start(sink: BodySink): void {
     this.#sink = sink;
-    // Before this it waited for its client without a connection.
+    // Until now the body waited for its client without a connection.
     this.#minRate.endIdle();
     if (this.#isWhole) this.#finish();
     else if (this.#held.length === 0) this.resume();
@@ -91,7 +91,7 @@ export class RequestBody implements BodySource {
     this.#source.resume();
   }
 
-  /** Of its connection. */
+  /** How long the connection has been idle because of the client. */
   idleMs(): number {
     return this.#minRate.idleMs();
   }
@@ -108,7 +108,7 @@ export class RequestBody implements BodySource {
 
   onData(chunk: Buffer): void {
     this.#bytes += chunk.length;
-    // What a small piece costs besides its bytes is no progress.
+    // The first bytes of each piece are no progress: they pay for what a piece costs whatever its length.
     this.#minRate.moved(Math.max(0, chunk.length - freePieceBytes));
     if (this.#bytes > this.#maxBodyBytes) this.#owner.cancel(localReplies.bodyTooLarge);
     else if (!this.#pieces.take(chunk.length)) this.#owner.cancel(localReplies.smallPieces);
@@ -138,7 +138,7 @@ export class RequestBody implements BodySource {
     this.#toldBytes += grownBytes;
     const hasRoom = grownBytes === 0 || this.#waiter?.onBodyMemory(grownBytes) === true;
     if (hasRoom && this.#held.length < maxGatheredBytes) return;
-    // From here on the upstream is waited for, which has a timeout of its own.
+    // From here on the request waits for a connection, which has a timeout of its own.
     this.#minRate.pause();
     this.#source.pause();
     this.#ready();

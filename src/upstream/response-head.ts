@@ -10,15 +10,15 @@ export interface ResponseHead {
   readonly fields: string[];
 }
 
-/** Bytes that no field and no reason may hold, and line ends other than CRLF. */
+/** Bytes that are not allowed in fields and the reason, and line ends other than CRLF. */
 export const badBytes = /[^\t\x20-\x7e\x80-\xff\r\n]|\r(?!\n)|(?<!\r)\n/;
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const start = "HTTP/1.";
 
-/** False if the bytes cannot become a head, so that nobody waits for the rest of it. `before` of them are known to. */
+/** Returns false if the bytes cannot become a valid head. The first `before` bytes have been checked already. */
 export function mayBecomeHead(head: Buffer, before: number): boolean {
   if (before < start.length && !start.startsWith(head.toString("latin1", 0, start.length))) return false;
-  // The last byte may be half of a line's end, so it is looked at again.
+  // The last byte may be the first half of a CRLF, so it is checked again.
   const text = head.toString("latin1", Math.max(0, before - 1)).replace(before > 0 ? /^\n|\r$/g : /\r$/, "");
   return !badBytes.test(text);
 }
@@ -47,7 +47,7 @@ export function parseHead(text: string): ParsedHead {
     at = end + 2;
     const name = fields[fields.length - 2] ?? "";
     const value = fields[fields.length - 1] ?? "";
-    // Compared by length first: most names are none of these.
+    // Compares the length first, because most names are none of these.
     if (name.length === 14 && name.toLowerCase() === "content-length") {
       if (framing !== "none" || !/^\d{1,15}$/.test(value)) throw malformed();
       framing = Number(value);

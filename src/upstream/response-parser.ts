@@ -1,14 +1,14 @@
-// Parses the upstream's bytes as responses, strictly: what two readers could understand differently (two lengths, a length
-// beside chunks, bare LF, folded lines) is malformed. Takes linear time, however the bytes are cut. Small chunks of one
-// read are handed over together. Does not know of sockets; bytes behind the end of a response are not consumed.
+// Parses the upstream's bytes as responses, strictly: what two readers could understand differently (two lengths, a
+// length beside chunks, bare LF, folded lines) is malformed. Takes linear time, however the bytes are cut. Small chunks
+// of one read are passed on together. Does not know of sockets; bytes behind the end of a response are not consumed.
 import { JoinedPieces } from "../exchange/joined-pieces.ts";
 import { badBytes, malformed, mayBecomeHead, parseHead, type ResponseHead, readField } from "./response-head.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
 
-/** For status line and fields together, as for requests; also for the trailers of a response, and for a chunk's line. */
+/** For the status line and the fields together, as for requests. Also for the trailers, and for the line of a chunk. */
 const maxHeadBytes = 16 * 1024;
 
-/** Chunks shorter than this are joined with those of the same read. */
+/** Chunks shorter than this are joined with others of the same read. */
 const maxJoinedChunk = 4 * 1024;
 
 export interface ResponseSink {
@@ -29,7 +29,7 @@ export class ResponseParser {
   readonly #head = new JoinedPieces();
   /** The beginning of a chunk's line or a trailer that is not complete. */
   #pending = "";
-  /** The first small chunk of a read, and several, if they are more. */
+  /** The first small chunk of a read. If there are more of them, all are in `#joined`. */
   #small: Buffer | null = null;
   readonly #joined = new JoinedPieces();
   /** Bytes of the body or the chunk that have not come yet. */
@@ -147,13 +147,13 @@ export class ResponseParser {
       this.#takeHead(bytes.toString("latin1", at, end));
       return end + 4;
     }
-    // The head comes in pieces; not more than a head may have is collected.
+    // The head comes in pieces. No more bytes are collected than a head may have.
     const room = Math.min(bytes.length, at + maxHeadBytes + 4 - before);
     this.#head.add(bytes.subarray(at, room));
     return this.#readHeadEnd(before, at, room);
   }
 
-  /** `before` bytes of the head have been looked at, and do not hold its end. */
+  /** Looks for the end of the head. It is not in the first `before` bytes. */
   #readHeadEnd(before: number, at: number, room: number): number {
     const head = this.#head.peek();
     const end = head.indexOf(headEnd, Math.max(0, before - 3));
@@ -193,7 +193,7 @@ export class ResponseParser {
     this.#sink.onHead(head);
   }
 
-  /** Reads a chunk's line of up to four digits and nothing else; null: `#readLine` has to. */
+  /** Reads the line of a chunk if it has one to four digits and nothing else. Returns null if `#readLine` has to. */
   #readChunkSize(bytes: Buffer, at: number): number | null {
     let size = 0;
     let end = at;
@@ -246,12 +246,12 @@ const cr = 0x0d;
 const lf = 0x0a;
 const headEnd = Buffer.from("\r\n\r\n");
 /**
- * At most 52 bits, which a number holds exactly. The digits do not begin with a zero, so that only one part matches each
- * zero: 16 KB of zeros before a wrong character would take thirteen times as long.
+ * At most 52 bits, which a number holds exactly. The digits do not begin with a zero, so that only one part of the
+ * expression matches each zero. Otherwise 16 KB of zeros before a wrong character would take thirteen times as long.
  */
 const chunkSize = /^(?:0*([1-9a-f][0-9a-f]{0,12})|0+)[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/i;
 
-/** The value of a hexadecimal digit; -1: it is none. */
+/** Returns the value of a hexadecimal digit; -1 for another byte. */
 function digitOf(byte: number | undefined): number {
   if (byte === undefined) return -1;
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;

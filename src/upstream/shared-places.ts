@@ -1,6 +1,6 @@
-// Places that requests share, such as connections to the upstream: who holds how many, and who waits for one. Whoever owns
-// the places says when one is free. While a client under its share waits, and another one is over its share, places of
-// that one which are idle are taken back.
+// Places that requests share, such as connections to the upstream: who holds how many, and who waits for one. The owner
+// of the places says when one is free. While a client under its share waits, idle places of clients over their share
+// are taken back.
 import type { OnShareExceeded } from "../core/client-share.ts";
 import { type ClientShare, ClientShares, type Reclaimable } from "./client-shares.ts";
 import { FairQueue, type Waiter } from "./fair-queue.ts";
@@ -8,7 +8,7 @@ import { FairQueue, type Waiter } from "./fair-queue.ts";
 export interface SharedPlacesOptions<W> {
   /** The number of places. As many requests may wait. */
   readonly total: number;
-  /** What one client may hold while others wait. */
+  /** The part of the places that one client may hold while others wait. */
   readonly percent: number;
   /** The longest wait. */
   readonly timeoutMs: number;
@@ -18,13 +18,13 @@ export interface SharedPlacesOptions<W> {
 }
 
 /**
- * A place is taken back after it has been idle for so long: less than the connect timeout, so that others get
- * it in time, and more than an upload in progress waits between two pieces.
+ * A place must have been idle for this long before it is taken back. This is less than the connect timeout, so that
+ * others get the place in time, and longer than the usual gap between two pieces of an upload.
  */
 const minIdleMs = 500;
-/** While requests wait, how often it is looked whether a place has been idle for long enough by now. */
+/** How often idle places are looked for while requests wait. */
 const reclaimEveryMs = 100;
-/** Each takes the time of a local reply. */
+/** Each costs a local reply. */
 const maxReclaimedAtOnce = 16;
 
 export class SharedPlaces<W extends Waiter & Reclaimable> {
@@ -45,23 +45,23 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
     return this.#queue.size;
   }
 
-  /** Counts a place of the client. */
+  /** Counts a place that the client now holds. */
   hold(client: string): ClientShare {
     return this.#queue.hold(client);
   }
 
-  /** The place may become idle, and is taken back then if another client needs it. */
+  /** From now on, the place is taken back if it is idle and another client needs it. */
   mayReclaim(share: ClientShare, waiter: W): void {
     this.#shares.addReclaimable(share, waiter);
   }
 
-  /** The place is free. The next one that waits is to be taken from the queue. */
+  /** Counts the place as free. The owner then calls `next`. */
   release(share: ClientShare, waiter: W): void {
     share.reclaimable?.delete(waiter);
     this.#queue.release(share);
   }
 
-  /** Waits for a place, for which `next` returns it later, or refuses it. */
+  /** Adds the waiter to the queue, from which `next` returns it later, or refuses it. */
   wait(waiter: W): void {
     const { onRefused, onShareExceeded } = this.#options;
     const refused = this.#queue.add(waiter);
@@ -76,24 +76,24 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
     if (refused !== waiter) this.#reclaim();
   }
 
-  /** Returns the one that gets the place that is free, which has to be counted by `hold`. */
+  /** Returns the waiter that gets the free place. The owner counts the place with `hold`. */
   next(): W | undefined {
     return this.#queue.take();
   }
 
-  /** Ends the wait. Returns false if it does not wait. */
+  /** Removes the waiter from the queue. Returns false if it does not wait. */
   leave(waiter: W): boolean {
     return this.#queue.delete(waiter);
   }
 
-  /** Ends all waits, and returns who waited. */
+  /** Empties the queue, and returns those that waited. */
   close(): W[] {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     return this.#queue.deleteAll();
   }
 
-  /** Takes places from clients over their share for those under their share that wait, now and while they wait. */
+  /** Takes idle places from clients over their share as long as the next client that waits is under its share. */
   #reclaim(): void {
     for (let i = 0; i < maxReclaimedAtOnce && this.#queue.isNextUnderShare; i += 1) {
       const { size } = this.#queue;

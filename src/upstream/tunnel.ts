@@ -10,7 +10,7 @@ export interface TunnelOptions {
   /** The longest time without a byte in either direction. */
   readonly idleTimeoutMs: number;
   readonly nowMs: () => number;
-  /** Called before its sockets are closed for the sake of another client. */
+  /** Called before the sockets are closed because another client needs a tunnel. */
   readonly onClosing: () => void;
   /** Called once, when both sockets are closed. */
   readonly onEnd: (end: Omit<TunnelEnd, "id">) => void;
@@ -109,7 +109,9 @@ export class Tunnel implements Reclaimable {
     this.#options.onEnd({ reason: this.#reason ?? "drain", durationMs, clientBytes, upstreamBytes });
   };
 
-  /** A socket closes by itself after both directions have ended; its last bytes may still be on their way to the other. */
+  /**
+   * A socket closes by itself after both directions have ended; its last bytes may still be on their way to the other.
+   */
   #endOther(other: Socket, closed: Socket): void {
     if (closed.readableEnded && closed.writableFinished) other.end();
     else other.destroy();

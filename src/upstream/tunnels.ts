@@ -1,6 +1,7 @@
 // The connections that leave HTTP: each tunnel has a connection to the upstream of its own, opened for it and used for
-// nothing else. At most `maxTunnels` at once, those included that wait for the upstream's response. One more is refused at
-// once, unless its client is under its share and another one is over it: then that client's longest idle tunnel is closed.
+// nothing else. At most `maxTunnels` at once, including those that wait for the upstream's response. One more is
+// refused at once, unless its client is under its share and another one is over its share: then the longest idle tunnel
+// of the other client is closed.
 import type { Socket } from "node:net";
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
@@ -22,7 +23,7 @@ export interface TunnelsOptions extends Omit<TunnelOptions, "onClosing" | "onEnd
   readonly onEnd: (end: TunnelEnd) => void;
 }
 
-/** Of tunnels that are in use, the one that was idle for a moment is closed. */
+/** So little that also a tunnel in use can be closed. */
 const minIdleMs = 1;
 
 export class Tunnels implements Connections {
@@ -125,7 +126,7 @@ export class Tunnels implements Connections {
     return this.#opening.size + this.#requesting.size + this.#open.size >= this.#options.maxTunnels;
   }
 
-  /** Returns false if there is none for the waiter, which is told so. */
+  /** Makes room for a tunnel of the waiter. Returns false if there is none: then the waiter is refused. */
   #makeRoom(waiter: PoolWaiter): boolean {
     const { client } = waiter;
     const isUnderShare = this.#shares.hasShareLeft(client);

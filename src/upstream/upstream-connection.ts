@@ -13,7 +13,7 @@ export interface UpstreamConnectionOptions {
 export class UpstreamConnection extends Http1Connection implements EndpointConnection {
   readonly endpoint: Endpoint;
   isProbe: boolean;
-  /** That of the client whose request it carries, or carried last. */
+  /** The share of the client whose request it carries, or carried last. */
   share: ClientShare;
 
   constructor({ reader, endpoint, isProbe }: Opened, share: ClientShare, options: UpstreamConnectionOptions) {
@@ -25,7 +25,9 @@ export class UpstreamConnection extends Http1Connection implements EndpointConne
   }
 }
 
-/** A request that needs a connection. `acquire` leads to one call of onConnection or onNoConnection, unless cancelled. */
+/**
+ * A request that needs a connection. `acquire` leads to one call of onConnection or onNoConnection, unless cancelled.
+ */
 export interface PoolWaiter extends Waiter, Reclaimable {
   /** A connection is being opened for it: the time that passes from now on is the upstream's. */
   onOpening(): void;
@@ -38,7 +40,7 @@ export interface Connections {
   acquire(waiter: PoolWaiter): void;
   /** Withdraws what `acquire` asked for. Does nothing if it has been answered. */
   cancel(waiter: PoolWaiter): void;
-  /** The request on the connection may become idle, and gives the connection back then if another client needs it. */
+  /** From now on, the connection is taken back if its request is idle and another client needs it. */
   mayReclaim(connection: UpstreamConnection, waiter: PoolWaiter): void;
   /** Takes a connection back when its request is over; it is used again unless it is closed. */
   release(connection: UpstreamConnection, waiter: PoolWaiter): void;

@@ -1,7 +1,7 @@
 // The connection pool: at most `maxConnections` connections to all addresses of the upstream together. Each carries one
-// request at a time and is kept for the next one. At most as many requests wait for a connection, each at most the connect
-// timeout; a request beyond that is told that there is none. The clients share the connections and the queue for them. The
-// connection that was used last is used first, so that those that are not needed become idle and close.
+// request at a time and is kept for the next one. At most as many requests wait for a connection, each at most the
+// connect timeout; a request beyond that is told that there is none. The clients share the connections and the queue
+// for them. The connection that was used last is used first, so that those that are not needed become idle and close.
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { ConnectionFigures } from "../core/upstream.ts";
 import type { Endpoint, EndpointConnection } from "./endpoint.ts";
@@ -101,7 +101,9 @@ export class UpstreamConnections implements Connections {
     return { active: this.#all.size + this.#opening.size - idle, idle, waiting: this.#places.waiting };
   }
 
-  /** More than a quarter of the connections are in use: none is given to a request whose body is slow to come. */
+  /**
+   * Whether more than a quarter of the connections are in use. Then none is given to a request whose body comes slowly.
+   */
   get isScarce(): boolean {
     return this.figures().active > this.#options.maxConnections / 4;
   }

@@ -1,5 +1,5 @@
-// Turns errors of the connection and of the system into the closed set of reasons, and a reason, or a share that is
-// exceeded, into the reply to the client.
+// Turns errors of the connection and of the system into the closed set of reasons. Turns a reason, or an exceeded
+// share, into the reply to the client.
 import type { SharedResource } from "../core/client-share.ts";
 import { failureCode } from "../core/failure.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";

@@ -1,7 +1,7 @@
-// The memory of request bodies that wait for a connection to the upstream, with a bound on all of it and one on each
-// client's part. A body beyond a bound is not refused: it takes a connection at once, and connections have bounds too.
+// Bounds the memory of request bodies that wait for a connection to the upstream: of all clients, and of each client. A
+// body beyond a bound is not refused: it asks for a connection at once, and connections have bounds too.
 
-/** With the default of 256 connections as many requests wait, which is half of this if each has a body of 64 KiB. */
+/** By default, 256 requests wait for a connection. Together they use half of this if each of them keeps 64 KiB. */
 const maxBytes = 32 * 1024 * 1024;
 const maxClientBytes = maxBytes / 4;
 
@@ -14,7 +14,7 @@ export class WaitingBodies {
     return this.#bytes;
   }
 
-  /** Adds to what a client's bodies keep, or takes away if negative. False: a bound is reached. */
+  /** Adds bytes to what a client's bodies keep; negative to subtract. Returns false if a bound is exceeded. */
   add(client: string, bytes: number): boolean {
     const clientBytes = (this.#byClient.get(client) ?? 0) + bytes;
     if (clientBytes > 0) this.#byClient.set(client, clientBytes);

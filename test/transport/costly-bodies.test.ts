@@ -25,7 +25,7 @@ test("a body of 50,000 chunks of one byte is 400 after some hundreds, and its co
   const client = connect();
   client.write(request("/v2/x", { ...post, body: `${chunk("x").repeat(50_000)}0\r\n\r\n` }));
   const answer = await client.read();
-  expect(answer).toMatchObject({ status: 400, body: expect.stringContaining("too small for too long") });
+  expect(answer).toMatchObject({ status: 400, body: expect.stringContaining("in too many small pieces") });
   expect(valuesOf(answer.rawHeaders, "Connection")).toEqual(["close"]);
   expect(await within("the connection ends", client.closed)).toBe("end");
   expect(await metric(gateway, 'headgate_refusals_total{reason="small_pieces"}')).toBe(1);

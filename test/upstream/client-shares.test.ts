@@ -1,5 +1,5 @@
-// What one client can take from the others: connections to the upstream, and the queue for them. The clients are those of
-// a trusted proxy, so each test has as many as it needs.
+// What one client can take from the others: connections to the upstream, and the queue for them. The clients are those
+// of a trusted proxy, so each test has as many as it needs.
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
@@ -72,7 +72,7 @@ test("a freed connection goes to the client that holds the fewest, and a full qu
   other.write(request("/v2/b1", { fields: of(b) }));
   const refused = await greedy[7]?.read();
   expect(refused?.status, "the newest of the client with the most").toBe(503);
-  expect(errMsg(refused as { body: string })).toBe("More than a fair share of the waiting requests are this client's.");
+  expect(errMsg(refused as { body: string })).toBe("This client has more than its share of the waiting requests.");
   expect(await exceeded(gateway, "queue")).toBe(1);
   expect(gateway.logLines).toContainEqual(
     expect.objectContaining({ msg: "client over its share", resource: "queue", client: a }),
@@ -82,7 +82,7 @@ test("a freed connection goes to the client that holds the fewest, and a full qu
   const full = await another.read();
   expect([full.status, errMsg(full)], "has the share of the queue itself").toEqual([
     503,
-    "More than a fair share of the waiting requests are this client's.",
+    "This client has more than its share of the waiting requests.",
   ]);
   while (order.length < 8) {
     await eventually("one is held", () => held.length > 0);

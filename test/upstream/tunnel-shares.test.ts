@@ -71,7 +71,7 @@ test("a client that has its share is refused when all are taken, and closes nobo
   const { open, refused, gateway, clock } = await stage(4, 50);
   const all = [await open(a), await open(a), await open(b), await open(b)];
   clock.advance(60_000);
-  expect(await refused(a)).toEqual([503, "This client has its share of the tunnels, and no other is free."]);
+  expect(await refused(a)).toEqual([503, "This client has its share of the tunnels, and all tunnels are in use."]);
   expect(await metric(gateway, exceeded)).toBe(1);
   expect(await refused(c), "nobody is over its share").toEqual([
     503,

@@ -1,5 +1,6 @@
-// The frame of a gRPC message: one byte says whether it is compressed, four bytes hold its length, then comes the message. Each
-// call of these services has one message. A message that is too large is refused by the length it announces.
+// The frame of a gRPC message: one byte says whether it is compressed, four bytes hold its length, then comes the
+// message. Each call of these services has one message. A message that is too large is refused by the length it
+// announces.
 import { type GrpcStatus, grpcCodes } from "./status.ts";
 
 const prefixBytes = 5;
@@ -19,8 +20,8 @@ export interface HeldBytes {
 const smallestBuffer = 64;
 
 /**
- * Pieces that a message may come in, beyond one for each `bytesPerPiece`. A piece costs about 10 µs beyond its bytes, and a
- * caller sends a message in pieces of several KiB, or a few small ones.
+ * A message may come in this many pieces, and one more for each `bytesPerPiece`. Each piece costs about 10 µs besides
+ * its bytes. Real callers send pieces of several KiB, or a few small ones.
  */
 const freePieces = 64;
 const bytesPerPiece = 64;
@@ -28,7 +29,7 @@ const bytesPerPiece = 64;
 export class MessageReader {
   readonly #maxBytes: number;
   readonly #held: HeldBytes;
-  /** Pieces are copied, because a small one keeps all of the large buffer alive that it was read into. */
+  /** Pieces are copied, because a small piece would keep the large buffer that it was read into. */
   #buffer: Buffer = empty;
   #length = 0;
   #pieces = 0;
@@ -75,7 +76,9 @@ export class MessageReader {
     return this.#announced - prefixBytes > this.#maxBytes ? failures.tooLarge : null;
   }
 
-  /** Doubles the buffer, so that a caller has to send half of what it makes us hold. False if all calls hold too much. */
+  /**
+   * Doubles the buffer, so that at least half of it is used. Returns false if all calls together would hold too much.
+   */
   #grow(length: number): boolean {
     if (length <= this.#buffer.length) return true;
     const doubled = Math.max(length, 2 * this.#buffer.length, smallestBuffer);

@@ -19,17 +19,19 @@ export interface GrpcMethod {
   handle(message: Buffer, call: GrpcCall): void;
 }
 
-/** The bounds on connections. */
+/** The bounds on connections, and their events. */
 export interface GrpcConnections {
   /** False: the connection exceeds its bound and is closed. */
   admit(socket: Socket): boolean;
-  /** Calls are in progress on the connection, or no more. */
+  /** Called when a call begins on the connection, and when it has no call any more. */
   setBusy(socket: Socket, isBusy: boolean): void;
-  /** Calls at once; more are refused. */
+  /** The number of calls in progress at once; more are refused. */
   maxCalls(socket: Socket): number;
-  /** Null: a trusted caller. Connections of peers with the same key share a budget for frames that carry nothing. */
+  /**
+   * Peers with the same key share a budget for frames that carry nothing. Null: a trusted caller, which shares none.
+   */
   peerKey(socket: Socket): string | null;
-  /** A connection is closed because it costs too much. */
+  /** Called when a connection is closed because it costs too much. */
   onClosed(reason: Http2CloseReason, socket: Socket): void;
 }
 
@@ -130,7 +132,7 @@ export class GrpcServer {
     });
   }
 
-  /** `openCount`: the calls of the connection, this one included. */
+  /** `openCount` is the number of calls on the connection, including this one. */
   #onStream(parts: CallParts, fields: IncomingHttpHeaders, openCount: number): void {
     const { stream } = parts;
     const contentType = fields["content-type"] ?? "";

@@ -26,7 +26,7 @@ export interface ExtAuthGrpcOptions {
   readonly nowMs: () => number;
   /** `caller` is an address. */
   readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
-  /** A connection is closed because it costs too much; `caller` is an address. */
+  /** Called when a connection is closed because it costs too much. `caller` is an address. */
   readonly onHttp2Closed: (reason: Http2CloseReason, caller: string) => void;
   readonly onFailure: (error: unknown) => void;
 }
@@ -49,7 +49,7 @@ const services = {
 /** Envoy accepts heads of 60 KiB by default, and may add certificates and metadata. */
 const maxCheckBytes = 256 * 1024;
 const maxHealthBytes = 1024;
-/** A probe has one call at once. A caller with a secret is trusted from its first call on. */
+/** A probe has one call at a time. A caller with a secret is trusted from its first call on. */
 const maxUnverifiedCalls = 16;
 
 /** Rejects with the system's error if it cannot listen. */

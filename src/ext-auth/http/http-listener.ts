@@ -1,5 +1,5 @@
-// The listener on which an ingress asks for checks over HTTP. An untrusted caller is refused before its call is parsed. A
-// decided answer carries X-Headgate-Status; an undecided one is a 5xx or no answer. Bodies are discarded.
+// The listener on which an ingress asks for checks over HTTP. An untrusted caller is refused before its call is parsed.
+// A decided answer carries X-Headgate-Status; an undecided one is a 5xx or no answer. Bodies are discarded.
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import { Server as NetServer } from "node:net";
 import type { Duplex } from "node:stream";
@@ -39,7 +39,9 @@ export interface ExtAuthHttp {
   drain(timeoutMs: number): Promise<void>;
 }
 
-/** The head of a client's request, with the bound of the traffic listener, and the target, which the ingress adds again. */
+/**
+ * The head of a client's request, with the bound of the traffic listener, and the target, which the ingress adds again.
+ */
 const maxHeadBytes = 32 * 1024;
 const maxFields = 250;
 
@@ -93,7 +95,7 @@ class HttpCalls {
   readonly #options: ExtAuthHttpOptions;
   readonly #connections: CallerConnections;
   #isEnding = false;
-  /** Connections of which nothing more is parsed: the answer to their last call closes them. */
+  /** Connections on which nothing more is parsed: they are closed after the answer to their last call. */
   readonly #over = new WeakSet<Duplex>();
   /** The last call of each connection. */
   readonly #lastCalls = new WeakMap<Duplex, LastCall>();

@@ -1,5 +1,5 @@
-// Bounds the requests that are at the upstream at the same time, and those that wait for that: as many again, each for a
-// limited time. The clients share both as they do in the gateway.
+// Bounds the requests that are at the upstream at the same time. As many more may wait, each for a limited time. The
+// clients share both in the same way as in the gateway.
 import type { ClientShare, Reclaimable } from "../../upstream/client-shares.ts";
 import { SharedPlaces, type SharedPlacesOptions } from "../../upstream/shared-places.ts";
 
@@ -39,12 +39,12 @@ export class Slots {
     this.#places.leave(waiter);
   }
 
-  /** The request may wait for its client, and gives its slot back if another client needs it. */
+  /** From now on, the slot is taken back if its request is idle and another client needs it. */
   mayReclaim(slot: ClientShare, waiter: SlotWaiter): void {
     this.#places.mayReclaim(slot, waiter);
   }
 
-  /** Gives the slot of a request that is over to the next. */
+  /** Gives the slot of a request that is over to the next one that waits. */
   release(slot: ClientShare, waiter: SlotWaiter): void {
     this.#active -= 1;
     this.#places.release(slot, waiter);
@@ -52,7 +52,7 @@ export class Slots {
     if (next !== undefined) this.#give(next);
   }
 
-  /** Refuses those that wait. */
+  /** Refuses all that wait. */
   close(): void {
     for (const waiter of this.#places.close()) waiter.onNoSlot();
   }

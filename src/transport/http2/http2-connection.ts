@@ -1,6 +1,6 @@
 // One HTTP/2 connection. Each stream is a request, decided and charged by itself. Bounds the concurrent streams, the
-// requests, the resets, the frames that carry nothing, the size of heads before they are decoded, and the time without
-// a stream. Ends with a GOAWAY, so that no request is lost.
+// requests, the resets, the frames that carry nothing, the decoded size of heads, and the time without a stream. Ends
+// with a GOAWAY, so that no request is lost.
 import { constants, performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import type { Peer } from "../../core/client-address.ts";
@@ -35,7 +35,7 @@ const sessionOptions = {
   strictSingleValueFields: false,
 };
 
-/** What the connections of a listener share. */
+/** What all HTTP/2 connections of a listener share: the budgets for frames, and the bounds on open streams. */
 export class Http2Shares {
   readonly budgets: FrameBudgets;
   readonly streams: OpenStreams;
@@ -63,7 +63,7 @@ export class Http2Connection implements ClientConnection {
   /** The open streams. */
   readonly #open = new Map<ServerHttp2Stream, Http2Transport>();
   #requests = 0;
-  /** The client exceeded a bound of the connection, which is closed: its new streams are refused. */
+  /** The client exceeded a bound, and the connection is being closed: new streams are refused. */
   #isOver = false;
 
   constructor({ socket, tcp, peer }: AcceptedSocket, options: TransportOptions, shares: Http2Shares) {

@@ -13,7 +13,7 @@ export class ResetAllowance {
     this.#bucket = new TokenBucket(rate, nowMs());
   }
 
-  /** Counts a reset; false if there have been too many. */
+  /** Counts a reset. Returns false if there have been too many. */
   take(): boolean {
     this.#bucket.refill(this.#nowMs());
     this.#bucket.take(1);

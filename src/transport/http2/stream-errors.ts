@@ -21,7 +21,7 @@ export function keepSessionOnStreamErrors(
   const hold = (error: Error, code: number | undefined): void => {
     // A stream that the client itself reset has its code by now.
     const suspects = [...open.keys()].filter(({ rstCode }) => rstCode === constants.NGHTTP2_NO_ERROR);
-    // Node announces the streams of a packet after nghttp2 has read all of it.
+    // Node emits the streams of a packet only after nghttp2 has read all of the packet.
     const addSuspect = (stream: ServerHttp2Stream): void => void suspects.push(stream);
     session.on("stream", addSuspect);
     let rechecks = 0;

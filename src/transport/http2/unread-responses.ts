@@ -1,14 +1,14 @@
-// Resets streams whose response is complete but does not leave, because the client does not read it: the gateway keeps
+// Resets streams whose response is complete but cannot be sent, because the client does not read it. The gateway keeps
 // such a response in memory, and no timeout of the upstream ends it. A client that reads slowly is not affected.
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Http2ResetReason } from "../../core/http2-bounds.ts";
 
 const checkMs = 2_000;
-/** Checks without progress: ten seconds for a client that has lost its network for a moment. */
+/** Checks without progress. Ten seconds are enough for a client that loses its network for a moment. */
 const maxChecks = 5;
 
 interface Unread {
-  /** Bytes that had not left. */
+  /** Bytes that had not been sent. */
   readonly length: number;
   readonly checks: number;
 }
@@ -20,7 +20,7 @@ export class UnreadResponses {
   #unread = new Map<ServerHttp2Stream, Unread>();
   #timer: NodeJS.Timeout | null = null;
 
-  /** `open` always holds the open streams. `isInHurry`: one check without progress is enough. */
+  /** `open` holds the open streams at any time. While `isInHurry`, one check without progress is enough. */
   constructor(
     open: ReadonlyMap<ServerHttp2Stream, unknown>,
     isInHurry: () => boolean,
@@ -31,7 +31,7 @@ export class UnreadResponses {
     this.#onReset = onReset;
   }
 
-  /** Call it when a stream has been opened. Checks as long as there are any. */
+  /** Call it when a stream has been opened. Checks regularly as long as a stream is open. */
   watch(): void {
     this.#timer ??= setTimeout(() => this.#check(), checkMs).unref();
   }

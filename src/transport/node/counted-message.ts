@@ -1,4 +1,4 @@
-// Node's request, which counts what the parser adds to its body: each piece costs, whatever its length.
+// Node's request, with a count of the pieces and bytes of its body: each piece costs CPU, whatever its length.
 import { IncomingMessage } from "node:http";
 import { headerValue } from "../../core/header-list.ts";
 
@@ -7,7 +7,7 @@ export class CountedMessage extends IncomingMessage {
   #bodyBytes = 0;
   #length: number | null = null;
 
-  /** How much of a body with a length has not been parsed; 0 for one in chunks. */
+  /** The bytes of a body with a Content-Length that have not been parsed; 0 for a chunked body. */
   get leftBytes(): number {
     if (this.complete) return 0;
     this.#length ??= Number(headerValue(this.rawHeaders, "content-length") ?? 0);

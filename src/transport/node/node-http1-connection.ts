@@ -51,7 +51,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
   isClosing = false;
   readonly #options: NodeHttp1Options;
   readonly #feed: ParserFeed;
-  /** The request that the parser read last. */
+  /** The last request that was parsed. */
   #parsed: IncomingMessage | null = null;
   #parsedBefore = 0;
   /** Bytes of a PROXY header, which the HTTP parser did not read. */
@@ -87,7 +87,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
     return this.#options.idleTimeoutMs;
   }
 
-  /** The first line that was received has not ended, or not in time. */
+  /** The first line of the connection has not ended within the bytes that a head may have. */
   get isFirstLine(): boolean {
     return this.#feed.isFirstLine;
   }
@@ -117,7 +117,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
     return this.#requests >= maxRequests || (this.#isFull && this.#waiting.length === 0) || isDraining();
   }
 
-  /** The last response has begun, and the body of its request is complete or of no interest. */
+  /** The last response has begun, and the body of its request is complete or not needed. */
   get isDone(): boolean {
     return this.socket.writableEnded || (this.isClosing && this.#unread?.complete !== false) || this.#isFull;
   }
@@ -130,9 +130,9 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
     return this.#parsed instanceof CountedMessage ? this.#parsed.leftBytes : 0;
   }
 
-  /** False while enough requests wait, or while the body that is being parsed is not read. */
+  /** Returns false while enough requests wait, or while nobody reads the body that is being parsed. */
   mayParse(): boolean {
-    // The other half is for what has not been parsed.
+    // The other half is for bytes that have not been parsed.
     if (this.#waitingBytes >= maxWaitingBytes / 2) return false;
     const body = this.#parsed;
     if (body === null || body.complete) return true;
@@ -140,7 +140,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
       if (body.listenerCount("resume", this.#feed.goOn) === 0) body.once("resume", this.#feed.goOn);
       return false;
     }
-    // It is read from the next tick on.
+    // Node emits the buffered bytes in the next tick.
     if (body.readableLength > 0) this.#feed.goOn();
     return body.readableLength === 0;
   }

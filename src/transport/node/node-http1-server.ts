@@ -31,7 +31,7 @@ export class NodeHttp1Server {
   readonly server: Server;
   readonly #options: TransportOptions;
   readonly #connections = new WeakMap<Socket, NodeHttp1Connection>();
-  /** Connections whose head took too long. */
+  /** Connections whose request head took too long. */
   readonly #late = new Portions<LateHead>(({ error, socket }) => this.#refuse(error, socket));
   /** Node's own listeners, which read a socket. */
   readonly #readers: readonly ((socket: Socket) => void)[];

@@ -5,7 +5,7 @@ import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 
 export interface ParsedSoFar {
   readonly receivedBytes: number;
-  /** The first line has not ended within the bytes that a head may have. Where later heads begin is not known. */
+  /** The first line of the connection has not ended within the bytes that a head may have. */
   readonly isFirstLine: boolean;
 }
 
@@ -19,7 +19,9 @@ export function replyToParseError(error: Error, { receivedBytes, isFirstLine }: 
   return localReplies.malformed;
 }
 
-/** What is known if Node reads the socket itself: the error has the packet, which is the first if it is all so far. */
+/**
+ * For a socket that Node reads itself. The error has the packet, which is the first one if nothing else was received.
+ */
 export function parsedSoFar(error: Error, receivedBytes: number): ParsedSoFar {
   const packet = "rawPacket" in error ? error.rawPacket : undefined;
   const isFirst = packet instanceof Uint8Array && packet.byteLength === receivedBytes;

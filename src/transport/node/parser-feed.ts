@@ -1,33 +1,33 @@
-// Feeds Node's parser in portions. Node parses a whole read of 64 KiB in one call, which can be 10,000 chunks or 3,600
-// requests, even if the connection is closed after the first. Here no more than some hundred are parsed in one turn of
-// the loop, none after the connection is done, and none while the body that the parser is in is not read, or while
-// enough requests wait. What is not parsed yet is kept as bytes, up to a bound.
+// Feeds Node's parser in portions. By itself, Node parses a whole read of 64 KiB in one call, which can be 10,000
+// chunks or 3,600 requests, even if the connection is closed after the first. The feed parses at most a few hundred in
+// one turn of the event loop. It parses nothing after the connection is done, while nobody reads the body that is being
+// parsed, or while enough requests wait. Bytes that are not parsed yet are kept, up to a bound.
 import type { Socket } from "node:net";
 import { maxHeadBytes } from "../../core/head-bounds.ts";
 import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 import { maxWaitingBytes, readOn, stopReading } from "../http1-socket.ts";
 
 export interface FeedOwner {
-  /** What comes now is ignored. */
+  /** Everything that is received now is ignored. */
   readonly isDone: boolean;
-  /** Heads and pieces of bodies that have been parsed. */
+  /** The number of heads and pieces of bodies that have been parsed. */
   readonly parsedCount: number;
-  /** So many bytes belong to a body of known length, and make one piece. */
+  /** The bytes that are left of a body with a known length. They can be parsed as one piece. */
   readonly leftBytes: number;
-  /** May call `goOn` later if it returns false. */
+  /** An owner that returns false calls `goOn` later. */
   mayParse(): boolean;
 }
 
-/** A chunk has two line ends and a head as many or more, so a portion has at most 256 of them. */
+/** Each chunk and each head has at least two line ends, so a portion has at most 256 of them. */
 const maxLinesInPortion = 512;
 
-/** Bounds the heads that wait, and what of a body is buffered by Node's message. */
+/** Bounds the heads that wait, and the part of a body that Node's message buffers. */
 const maxPortionBytes = 16 * 1024;
 
-/** Heads and pieces together: with those of the portion that exceeds it about 3 ms. */
+/** Heads and pieces together. With those of the portion that exceeds it, a turn takes about 3 ms. */
 const maxParsedInTurn = 250;
 
-/** Node pauses the parser too, and must not be given bytes meanwhile. It has no public name for that. */
+/** Node also pauses the parser, which must not be given bytes meanwhile. `_paused` says so; it is not public. */
 type NodeSocket = Socket & { readonly _paused?: boolean };
 
 export class ParserFeed {
@@ -56,14 +56,14 @@ export class ParserFeed {
     socket.on("data", this.#onData).on("drain", this.goOn);
   }
 
-  /** Parses on in the next turn, if the owner allows it then. */
+  /** Continues to parse in the next turn of the event loop, if the owner allows it then. */
   readonly goOn = (): void => {
     if (this.#rest === null || this.#isScheduled || this.#isReleased) return;
     this.#isScheduled = true;
     setImmediate(this.#onTurn);
   };
 
-  /** Returns what has not been parsed. The socket is read by somebody else, or by nobody. */
+  /** Ends the feed, and returns the bytes that have not been parsed. It does not read the socket any more. */
   release(): Buffer {
     const socket = this.#socket;
     this.#isReleased = true;
@@ -129,7 +129,10 @@ export class ParserFeed {
     return rest;
   }
 
-  /** At a quarter of what may wait, since one more read may come. The client's end is noticed before that. */
+  /**
+   * Stops reading at a quarter of the bound, because one more read may follow. Earlier, a client that leaves is
+   * noticed.
+   */
   #boundRest(): void {
     if (this.#isStopped || this.#rest === null) return;
     if (this.#rest.length + this.#next.length < maxWaitingBytes / 4) return;
@@ -146,7 +149,9 @@ export class ParserFeed {
 
 const nothing = Buffer.alloc(0);
 
-/** `from` bytes of the body that is being parsed, which are one piece, and what follows within the bound on lines. */
+/**
+ * Returns the end of the next portion: the `from` bytes that are left of a body, and what follows within the bounds.
+ */
 function portionEnd(bytes: Buffer, from: number): number {
   const most = Math.min(bytes.length, from + maxPortionBytes);
   let end = from;
