@@ -59,16 +59,25 @@ export class GuardedSocket extends EventEmitter {
   }
 
   write(bytes: Buffer, onSent: (error?: Error | null) => void): boolean {
-    this.guard.onSent(bytes.length);
     const socket = this.#socket;
+    if (socket.writableEnded) {
+      onSent();
+      return true;
+    }
+    this.guard.onSent(bytes.length);
     if (socket.writableLength + bytes.length > maxUnsentBytes) return socket.write(bytes, onSent);
     socket.write(bytes);
     onSent();
     return true;
   }
 
+  /**
+   * Calls back at once: until then Node asserts that the session writes no more, but its streams may still reset
+   * themselves while a client does not read. Those writes are dropped.
+   */
   end(onEnd: () => void): void {
-    this.#socket.end(onEnd);
+    this.#socket.end();
+    onEnd();
   }
 
   destroy(): void {

@@ -34,6 +34,11 @@ async function start() {
 
 const under: Readonly<Record<string, (client: FrameClient) => Promise<void>>> = {
   "before its preface is read": async () => {},
+  "while answered uploads are reset": async (client) => {
+    client.socket.cork();
+    for (let id = 1; id < 180; id += 2) client.headers(id, post([":path", "/none"]), endHeaders);
+    client.socket.uncork();
+  },
   "while requests wait": async (client) => {
     for (const id of [1, 3, 5]) client.headers(id, get());
   },
