@@ -124,7 +124,7 @@ export async function writePieces(socket: Socket, sending: Pick<Sending, "bytes"
   }
 }
 
-export class Line {
+class Line {
   readonly #socket: Socket;
   #received = "";
   #isClosed = false;

@@ -23,6 +23,8 @@ const http1: readonly Input[] = [
   ),
   whole(text(`GET /v1/x ${fields}Connection: upgrade\r\nUpgrade: `), text(",", 16_000), text("\r\n\r\n")),
   whole(text(`GET /v1/x ${fields}`), text("a:\r\n", 4000), text("\r\n")),
+  // What is behind a request that is refused without closing the connection.
+  whole(text("GET /none HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n"), text("GET / HTTP/1.1\r\n\r\n", 900)),
 ];
 
 const http2: readonly Input[] = [
@@ -34,6 +36,7 @@ const http2: readonly Input[] = [
     frame(frameTypes.continuation, 4, "same"),
   ),
   whole(...preface, frame(frameTypes.headers, 4, "next", postHead), frame(frameTypes.data, 0, "same", "x", 1600)),
+  whole(...preface, frame(frameTypes.ping, 0, 0, "12345678", 950)),
   whole(...preface, frame(frameTypes.headers, 5, "next", getHead, 100), frame(frameTypes.settings, 0, 0, "", 1000)),
 ];
 
@@ -67,7 +70,7 @@ export const corpus: Readonly<Record<string, readonly Input[]>> = {
       text("/\\%252525252f%5c;a%2f", 740),
       text(` ${fields}X-Forwarded-For: 10.100.100.100\r\n\r\n`),
     ),
-    whole(text("GET / HTTP/1.1\r\n\r\n", 900)),
+    whole(text("GET / HTTP/1.1\r\n\r\n", 900), text("x")),
   ],
   "check over grpc": [
     whole(
