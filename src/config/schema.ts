@@ -86,7 +86,7 @@ export const schema = section("The configuration of Headgate.", {
     newConnectionsPerPeer: wholeNumber(
       200,
       [1, 1_000_000],
-      "New connections of one peer in a second, and maxConnectionsPerPeer more at once; others are closed.",
+      "New connections of one peer per second, and maxConnectionsPerPeer more in a burst; others are closed.",
     ),
     maxRequestsPerConnection: wholeNumber(
       1000,
@@ -216,10 +216,10 @@ export const schema = section("The configuration of Headgate.", {
     { default: [null], bounds: [1, 1], expected: "a list of exactly one policy (several are not supported yet)" },
     "The rate limits; exactly one for now.",
   ),
-  // Generous: a monitor that looks for a page that is not there, or a broken client behind a large NAT, stays below it.
-  refusals: section("Refusals of one client that spend no quota (400, 404); beyond them it gets 429.", {
-    perSecond: wholeNumber(50, [1, 1_000_000], "Refusals a second."),
-    burst: wholeNumber(500, [1, 1_000_000], "Refusals at once, after a pause."),
+  // Generous: a monitor that asks for a missing page, or a broken client behind a large NAT, stays within it.
+  refusals: section("The budget of each client for refusals that spend no quota (400, 404); over it, 429.", {
+    perSecond: wholeNumber(50, [1, 1_000_000], "Refusals per second."),
+    burst: wholeNumber(500, [1, 1_000_000], "Refusals in a burst."),
   }),
   auth: section("The check of bearer tokens.", {
     mode: choice(
@@ -253,7 +253,7 @@ export const schema = section("The configuration of Headgate.", {
   maxClientSharePercent: wholeNumber(
     25,
     [1, 100],
-    "Upstream connections, and tunnels, that one client may hold while others wait; idle ones beyond it are closed.",
+    "Percentage of upstream connections, and of tunnels, that one client may hold while others wait.",
   ),
   timeouts: section("Timeouts of client connections.", {
     head: duration("10s", ["1ms", "1d"], "Maximum time until a request head is complete (else 408)."),
