@@ -5,6 +5,7 @@ import { wantsOpenMetrics } from "../../../src/admin/accept.ts";
 import { readBearer } from "../../../src/core/bearer.ts";
 import { type ClientAddressRules, readClient, readPeer } from "../../../src/core/client-address.ts";
 import { maxFields } from "../../../src/core/head-bounds.ts";
+import { HeaderBlock, headersType } from "../../../src/core/header-block.ts";
 import { parseCidr } from "../../../src/core/ip-address.ts";
 import { readMessage } from "../../../src/core/message-check.ts";
 import { NetworkSet } from "../../../src/core/network-set.ts";
@@ -23,7 +24,8 @@ import { downstreamResponseFields } from "../../../src/upstream/response-fields.
 import { ResponseParser } from "../../../src/upstream/response-parser.ts";
 
 import { http1Dictionary } from "./http1-class.ts";
-import { type ContentPart, type Part, text } from "./input.ts";
+import { http2Dictionary, http2Seeds } from "./http2-class.ts";
+import { type ContentPart, frameTypes, type Part, text } from "./input.ts";
 import { checkMessage, grpcDictionary, rateLimitMessage } from "./other-classes.ts";
 
 export interface ReadingFunction {
@@ -113,6 +115,7 @@ const readings: readonly Omit<ReadingFunction, "tokens">[] = [
     ),
     read: (bytes) => readProxyHeader(Buffer.from(bytes, "latin1")),
   },
+  { name: "header block of http2", seeds: http2Seeds.map(blockOf), read: readBlock },
   {
     name: "check message",
     seeds: [checkMessage],
@@ -146,10 +149,25 @@ const readings: readonly Omit<ReadingFunction, "tokens">[] = [
   },
 ];
 
-export const functions: readonly ReadingFunction[] = readings.map((each) => ({
-  ...each,
-  tokens: each.name.endsWith("message") ? grpcDictionary.inner : http1Dictionary.inner,
-}));
+/** What is in the HEADERS frames of a seed. */
+function blockOf(seed: readonly Part[]): readonly ContentPart[] {
+  return seed.flatMap((part) => (part.kind === "frame" && part.type === frameTypes.headers ? part.parts : []));
+}
+
+function readBlock(block: string): unknown {
+  const bytes = Buffer.from(block, "latin1");
+  const reader = new HeaderBlock();
+  reader.beginFrame(headersType, 0x4, bytes.length);
+  return reader.read(bytes, 0, bytes.length);
+}
+
+/** By the end of a name; of the others the tokens are those of HTTP/1. */
+const dictionaries = { message: grpcDictionary, http2: http2Dictionary } as const;
+
+export const functions: readonly ReadingFunction[] = readings.map((each) => {
+  const own = Object.entries(dictionaries).find(([end]) => each.name.endsWith(end));
+  return { ...each, tokens: (own?.[1] ?? http1Dictionary).inner };
+});
 
 function upgrade(rawHeaders: string[]): boolean {
   return mayUpgrade({ ...message, rawHeaders }, websocket);
