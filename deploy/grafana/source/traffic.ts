@@ -85,7 +85,7 @@ export const traffic: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Client connections shed",
     description:
-      "Connections closed per second. `idle`: closed to make room for a new connection, which is harmless. `admin`: the same on the admin listener. `total` and `per_peer`: refused because `listen.maxConnections` or `listen.maxConnectionsPerPeer` was reached. `rate`: closed, because one peer opened more than `listen.newConnectionsPerPeer`. `stream`: the same for HTTP/2 streams; `unread`: the client did not read the response. Other reasons: an HTTP/2 connection was closed because the client cost too much.",
+      "Connections closed per second. `idle`: closed to make room for a new connection, which is harmless. `admin`: the same on the admin listener. `total` and `per_peer`: refused because `listen.maxConnections` or `listen.maxConnectionsPerPeer` was reached. `rate`: closed because one peer opened more than `listen.newConnectionsPerPeer` per second. `stream per_peer` and `stream total`: an HTTP/2 stream was refused because of the same keys. `stream unread`: a stream was reset because the client did not read the response. Other reasons: an HTTP/2 connection was closed because the client cost too much.",
     unit: "cps",
     width: 8,
     queries: [

@@ -120,7 +120,7 @@ export const upstream: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Clients over their share",
     description:
-      "Per second: what was refused or ended because its client had more than its share and others waited. `connections`: requests that kept a connection to the upstream waiting for their client. `queue`: requests that waited for a connection. `tunnels`: tunnels that were closed, or not opened.",
+      "Requests and tunnels per second that were refused or ended because their client had more than its share and others waited. `connections`: slow requests that held a connection to the upstream. `queue`: requests that waited for a connection. `tunnels`: tunnels that were closed, or not opened.",
     unit: "cps",
     width: 8,
     queries: [
