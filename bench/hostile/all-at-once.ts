@@ -1,5 +1,5 @@
-// All attacks at the same time from one address, and what the other clients see of it. A gateway has one traffic
-// listener, so there are three groups: plain with all other ports, TLS, and the PROXY protocol.
+// Runs all attacks at the same time from one address, and measures the requests of other clients meanwhile. A gateway
+// has one traffic listener, so there are three groups: plain with all other ports, TLS, and the PROXY protocol.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Attack, Carrier, Counters } from "./attack.ts";
 import { forgetPeak, type GatewayPlace, memoryOf, startGateway, threadsCpuUs } from "./gateway-process.ts";
@@ -11,14 +11,14 @@ import { type Bench, runAll } from "./run.ts";
 
 interface Group {
   readonly title: string;
-  /** Of the gateway; the first one has all ports. */
+  /** The kind of gateway; the first one has all ports. */
   readonly carrier: Carrier;
   readonly carriers: readonly Carrier[];
 }
 
 const groups: readonly Group[] = [
   {
-    title: "HTTP/1.1, decision ports, tunnels, admin port, upstream",
+    title: "HTTP/1.1, ext-auth listeners, tunnels, admin listener, upstream",
     carrier: "ext-auth",
     carriers: ["http1", "ext-auth", "grpc", "tunnel", "admin", "upstream"],
   },
@@ -26,11 +26,13 @@ const groups: readonly Group[] = [
   { title: "PROXY protocol", carrier: "proxy", carriers: ["proxy"] },
 ];
 
-/** Of each attack: together they would fill every machine with ordinary work, and the address with connections. */
+/**
+ * The part of its rate that each attack has: all of them at full rate would overload any machine with ordinary work.
+ */
 const share = 0.1;
 const warmSeconds = 3;
 const aloneSeconds = 15;
-/** So many that the rate of their requests is within their quotas. */
+/** Enough that their requests stay within their quotas. */
 const addresses = 200;
 
 interface Together {

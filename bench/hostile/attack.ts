@@ -1,5 +1,5 @@
-// What one attack is: a name, what carries it, the configuration that it needs, and a function that sends it until the
-// time is over. It runs in a process of its own, so nothing of it is left behind.
+// The types of an attack: a name, a carrier, the configuration that it needs, and a function that sends it until the
+// time is over. An attack runs in a process of its own, so nothing of it remains.
 import type { Socket } from "node:net";
 
 export type Carrier = "http1" | "tls" | "http2" | "ext-auth" | "grpc" | "proxy" | "tunnel" | "admin" | "upstream";
@@ -16,8 +16,8 @@ export interface Ports {
 export type Keys = Readonly<Record<string, unknown>>;
 
 /**
- * What the other clients do beside the attack: requests on kept connections, or each on a new one, WebSockets, checks
- * over HTTP, or probes of the admin port.
+ * What the other clients do during the attack: requests on kept connections, requests on new ones, WebSockets, checks
+ * over HTTP, or probes of the admin listener.
  */
 export type OthersKind = "kept" | "fresh" | "upgrade" | "check" | "probe";
 
@@ -28,15 +28,17 @@ export interface Attack {
   /** For the table. */
   readonly what: string;
   readonly keys?: Keys;
-  /** What is usual for the carrier, unless it is here. */
+  /** By default, what is usual for the carrier. */
   readonly others?: OthersKind;
-  /** Resolves by itself; at the latest when `sender.isOver`. */
+  /** Sends the attack. Resolves no later than when `sender.isOver`. */
   readonly send: (sender: Sender) => Promise<void>;
   /** Answers `GET /v1/hostile/<name>`. Its bytes are the attack's. */
   readonly respond?: (answer: HostileAnswer) => void;
 }
 
-/** What an attack counts. `bytes` are as on the wire: 40 of TCP and IP for each packet, 22 for each TLS record. */
+/**
+ * What an attack counts. `bytes` are those on the wire, with 40 of TCP and IP for each packet, 22 for each TLS record.
+ */
 export interface Counters {
   bytes: number;
   connections: number;
@@ -77,7 +79,7 @@ export interface Sender {
   readonly name: string;
   readonly ports: Ports;
   open(options?: LineOptions): Line;
-  /** Calls `step` until the time is over, so often that it sends that many bytes a second; 0 is "not now". */
+  /** Calls `step`, which returns the bytes that it sent (0: none now), at that rate until the time is over. */
   paced(bytesPerSecond: number, step: () => number): Promise<void>;
   /** Resolves when the time is over. */
   hold(): Promise<void>;

@@ -12,7 +12,7 @@ export interface Child {
 
 export interface ChildOptions {
   readonly core: number;
-  /** 19 runs only when nothing else wants the core. */
+  /** With 19, the process runs only when no other needs the core. */
   readonly nice?: number;
   readonly env?: NodeJS.ProcessEnv;
 }
@@ -60,7 +60,7 @@ function ask<Reply>(child: ChildProcess, message: object): Promise<Reply> {
   });
 }
 
-/** Nothing here needs to end in order: a gateway under attack would drain for 25 seconds. */
+/** Kills the processes: a gateway under attack would drain for 25 seconds. */
 async function stop(child: ChildProcess): Promise<void> {
   if (hasEnded(child)) return;
   const exited = once(child, "exit");

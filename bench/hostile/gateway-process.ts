@@ -19,12 +19,12 @@ export interface Gateway {
   readonly child: Child;
 }
 
-/** How traffic is carried. A decision port, the admin port and the upstream have plain traffic beside them. */
+/** How traffic is carried. For attacks on ext-auth, the admin listener and by the upstream, traffic is plain. */
 export const isTls = (carrier: Carrier): boolean => carrier === "tls" || carrier === "http2";
 
 let started = 0;
 
-/** Somebody else may take a port between its choice and its use. */
+/** Another process may take a port between its choice and its use. */
 const maxTries = 5;
 
 export async function startGateway(

@@ -5,7 +5,7 @@ import type { OthersReply } from "./others-process.ts";
 
 export const goals = {
   ratio: 100,
-  /** Under this much CPU in a second, the ratio is not judged: it would be that of the noise. */
+  /** Below this CPU time per second, the ratio is not checked, because it would be noise. */
   noiseMsPerSecond: 20,
   requestBytes: 16 * 1024,
   requestMs: 5,
@@ -13,7 +13,7 @@ export const goals = {
   turnMs: 10,
 } as const;
 
-/** `alone`: of all runs with the same kind of other clients, because one run has few of them. */
+/** `alone` has the times of all runs with the same kind of other clients, because one run has too few. */
 export function broken(figures: Figures, alone: OthersReply, seconds: number): string[] {
   const { cpuMs, ratio, requestMs, requests, bytes, memory, turn, beside } = figures;
   const flaws: string[] = [];

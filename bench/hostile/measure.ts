@@ -21,7 +21,7 @@ import type { TurnFigures } from "./turn-watch.ts";
 export interface Figures extends Counters {
   readonly attack: Attack;
   readonly cpuMs: number;
-  /** CPU by what ordinary requests with as many bytes cost. */
+  /** CPU time divided by that of ordinary requests with as many bytes. */
   readonly ratio: number;
   /** CPU of one request, without what the bytes of its response cost. */
   readonly requestMs: number;
@@ -40,12 +40,12 @@ export interface Turn {
 export interface Memory {
   readonly restBytes: number;
   readonly peakBytes: number;
-  /** When it was back, at the latest after ten seconds. */
+  /** When it was back, or after ten seconds. */
   readonly laterBytes: number;
 }
 
 export const memoryDeadlineMs = 10_000;
-/** A process that has worked keeps some more than one that has not. */
+/** A process that has worked keeps more memory than one that has not. */
 export const memoryMargin = 64 * 1024 * 1024;
 
 const warmSeconds = 0.5;

@@ -1,5 +1,5 @@
-// What ordinary requests cost: a connection, a request, and a byte, each in the cheapest sensible way. An attack is
-// compared with ordinary requests that need as many connections, requests and bytes.
+// Measures what ordinary traffic costs for each connection, request and byte. An attack is compared with ordinary
+// traffic that has as many connections, requests and bytes.
 import type { Carrier, Counters } from "./attack.ts";
 import { attackNamed } from "./attacks.ts";
 import { type GatewayPlace, startGateway, threadsCpuUs } from "./gateway-process.ts";
@@ -21,7 +21,7 @@ export function costOf(counters: Counters, ordinary: Ordinary): number {
   return (heads + bytes * ordinary.byteUs + answered * ordinary.answerByteUs) / 1000;
 }
 
-/** The loads, by name, that tell the costs of a carrier. */
+/** The names of the loads that measure the costs of a carrier. */
 const loadsOf: Readonly<Record<Carrier, { fresh: string; kept: string; request: string; bytes: string }>> = {
   http1: plain("ordinary-get", "ordinary-upload"),
   proxy: plain("ordinary-get", "ordinary-upload"),

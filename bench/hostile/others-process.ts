@@ -19,16 +19,16 @@ export type OthersOrder =
   | { readonly kind: "end" };
 
 export interface OthersReply {
-  /** In milliseconds, sorted; those without an answer as long as they have waited. */
+  /** In milliseconds, sorted. A request without an answer has the time that it has waited. */
   readonly latenciesMs: readonly number[];
-  /** No answer, or another than 200 or 101. */
+  /** Requests without an answer, or with a status other than 200 or 101. */
   readonly failed: number;
   readonly answered: number;
 }
 
 type Begin = Extract<OthersOrder, { kind: "begin" }>;
 
-/** Without an answer after this time, a request has failed. */
+/** A request without an answer after this time has failed. */
 const timeoutMs = 5_000;
 
 class OtherClient {

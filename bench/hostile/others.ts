@@ -1,4 +1,4 @@
-// What the other clients are told to do.
+// The orders for the other clients.
 import type { Attack, Carrier, OthersKind, Ports } from "./attack.ts";
 import { isTls } from "./gateway-process.ts";
 import type { OthersOrder } from "./others-process.ts";
@@ -14,7 +14,7 @@ const usual: Partial<Record<Carrier, OthersKind>> = { admin: "probe", "ext-auth"
 
 export const othersKind = ({ carrier, others }: Victims): OthersKind => others ?? usual[carrier] ?? "kept";
 
-/** Clients that use the listener that is attacked; of gRPC, those of the traffic listener. */
+/** Clients of the listener that is attacked; for gRPC, clients of the traffic listener. */
 export function othersOrder(ports: Ports, victims: Victims, more: { perSecond?: number; addresses?: number } = {}) {
   const what = othersKind(victims);
   const order: OthersOrder = {

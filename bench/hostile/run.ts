@@ -1,4 +1,4 @@
-// Runs one attack against a gateway that runs already, and counts what the attacker spends.
+// Runs one attack against a running gateway, and counts what the attacker spends.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Attack, Counters } from "./attack.ts";
 import type { AttackOrder } from "./attacker-process.ts";
@@ -19,14 +19,14 @@ export interface Bench {
 /** Longer than any attack needs on a busy machine. */
 const startSeconds = 20;
 
-/** Sends the attack, and waits until the gateway has done what it got. */
+/** Sends the attack, and waits until the gateway has processed everything that it received. */
 export async function run(bench: Bench, gateway: Gateway, attack: Attack): Promise<Counters> {
   const counters = await runAll(bench, gateway, [attack]);
   const { bytes } = await bench.upstream.ask<UpstreamReply>({ kind: "read" } satisfies UpstreamOrder);
   return attack.carrier === "upstream" ? { ...counters, bytes } : { ...counters, answered: bytes };
 }
 
-/** The same with several at once, each with a part of its rate. */
+/** Runs several attacks at once, each with a part of its rate. */
 export async function runAll(
   { upstream, seconds, core, nice }: Bench,
   gateway: Gateway,
@@ -51,7 +51,7 @@ export async function runAll(
   }
 }
 
-/** Until the gateway is busy for less than this part of the time. */
+/** Waits until the gateway is busy for less than this part of the time. */
 const quietShare = 0.15;
 const quietCheckMs = 100;
 const quietDeadlineMs = 5_000;

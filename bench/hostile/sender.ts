@@ -1,4 +1,4 @@
-// The attacker's connections, counted as bytes on the wire, and its pace. All of them come from one address.
+// The attacker's connections, all from one address: counts their bytes on the wire, and keeps the rate.
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
@@ -13,7 +13,7 @@ import {
   wireBytes,
 } from "./attack.ts";
 
-/** What was not sent while the process had to wait is made up for by this much. */
+/** At most this much is sent later to make up for a time in which the process had to wait. */
 const burstMs = 20;
 const tickMs = 2;
 
@@ -87,7 +87,7 @@ class CountedLine implements Line {
       counters.bytes += before.length;
     }
     this.socket = alpn === undefined ? tcp : connectTls({ socket: tcp, ...tlsOptions, ALPNProtocols: [...alpn] });
-    // A client that reads nothing of TLS would not finish its handshake.
+    // A TLS client that reads nothing would not finish its handshake.
     if (reads) this.socket.on("data", (data: Buffer) => this.#count(data));
     else if (alpn === undefined) this.socket.pause();
     this.socket.on("error", () => this.#close());

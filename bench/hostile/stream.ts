@@ -3,22 +3,22 @@
 import { connectionBytes, type Line, type LineOptions, type Sender } from "./attack.ts";
 
 export interface StreamOptions extends LineOptions {
-  /** Open at once; 1. */
+  /** Connections that are open at once; by default 1. */
   readonly connections?: number;
   /** Sent first on every connection, as one request if `preludeRequests` is 1. */
   readonly prelude?: Buffer;
   readonly preludeRequests?: number;
   /** The i-th piece of a connection; null: the connection stays open and sends no more. */
   readonly next: (i: number) => Buffer | null;
-  /** Request heads in each piece; 0. */
+  /** Request heads in each piece; by default 0. */
   readonly requests?: number;
-  /** As many bytes on the wire; 1,000,000. */
+  /** Bytes on the wire per second; by default 1,000,000. */
   readonly bytesPerSecond?: number;
   /** Each piece is sent in writes of this many bytes. */
   readonly packetBytes?: number;
   /** A closed connection is replaced by a new one, unless this is false. */
   readonly reconnects?: boolean;
-  /** The client closes a connection after so many pieces. */
+  /** The client closes a connection after this many pieces. */
   readonly closesAfter?: number;
   /** The client closes a connection when this is true of what comes back. */
   readonly leavesOn?: (received: Buffer) => boolean;

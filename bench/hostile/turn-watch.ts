@@ -1,5 +1,5 @@
-// Measures the longest turn of the event loop of the process that loads it (`node --import`), and which step it was.
-// CPU time of the main thread, because elapsed time is noisy where other processes run. Every microsecond belongs to one
+// Measures the longest turn of the event loop of the process that loads it (`node --import`), and names its step. CPU
+// time of the main thread, because elapsed time is noisy where other processes run. Every microsecond belongs to one
 // turn: a turn begins where the one before ended, so it contains the native work that led to its callback (reading,
 // TLS, nghttp2), the callback, and the ticks and promises that follow. Answers the message `{ read: true }` over IPC.
 import { createHook, executionAsyncResource } from "node:async_hooks";
@@ -27,7 +27,7 @@ let turn = turnOf(null);
 let longest = { us: 0, turn };
 
 createHook({ before, after, trackPromises: false }).enable();
-// An immediate without a reference runs once in every iteration and does not keep the loop from waiting. It ends the
+// An unreferenced immediate runs once in every iteration, and does not keep the loop from waiting. It ends a turn of
 // native work that called nothing back.
 setImmediate(function endOfIteration() {
   setImmediate(endOfIteration).unref();
@@ -93,7 +93,9 @@ function portOf(resource: object): string {
   return typeof socket?.localPort === "number" ? ` of local port ${socket.localPort}` : "";
 }
 
-/** Of the main thread. The kernel updates the figure of a thread at each tick only, unless that of the process is read. */
+/**
+ * Of the main thread. The kernel updates the figure of a thread at each tick only, unless that of the process is read.
+ */
 function cpuUs(): number {
   process.cpuUsage();
   const { user, system } = process.threadCpuUsage();

@@ -1,4 +1,4 @@
-// The admin port, whose probes decide whether a pod is restarted.
+// Attacks on the admin listener, whose probes decide whether a pod is restarted.
 import { type Attack, text } from "../attack.ts";
 import { again, type StreamOptions, stream } from "../stream.ts";
 import { fieldLines } from "./requests.ts";

@@ -1,4 +1,4 @@
-// The decision port over HTTP: a caller that is trusted passes on what its clients send; strangers send what they like.
+// Checks over HTTP: a trusted caller passes on what its clients send; a stranger (an untrusted caller) sends any bytes.
 import type { Attack } from "../attack.ts";
 import { again, type StreamOptions, stream } from "../stream.ts";
 import { oddTarget } from "./heads.ts";

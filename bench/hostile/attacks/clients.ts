@@ -1,6 +1,6 @@
-// Many clients at once: what the table of windows costs when they are exhausted, forgotten or released together. A
-// trusted proxy names them, and no request reaches the upstream, because the token is missing. The other clients are
-// probes, which have no limit.
+// Many clients at once: what the table of windows costs when clients are exhausted, forgotten or released together. A
+// trusted proxy names the clients, and no request reaches the upstream, because the token is missing. The other clients
+// are probes, which have no limit.
 import { type Attack, attackerAddress, text } from "../attack.ts";
 import { stream } from "../stream.ts";
 

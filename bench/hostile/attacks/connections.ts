@@ -1,4 +1,4 @@
-// Connections over HTTP/1.1 that hold something, or are opened and closed.
+// HTTP/1.1 connections that are held, or opened and closed again and again.
 import { type Attack, text } from "../attack.ts";
 import { again, stream } from "../stream.ts";
 import { get, unlimited } from "./requests.ts";
@@ -78,5 +78,5 @@ const held: readonly Attack[] = [
   },
 ];
 
-/** The other clients need new connections, too. */
+/** The other clients open new connections too. */
 export const connections: readonly Attack[] = held.map((attack) => ({ others: "fresh", ...attack }));

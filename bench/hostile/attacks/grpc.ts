@@ -1,4 +1,5 @@
-// The decision port over gRPC: messages of a trusted caller that are hard to read, and what a stranger can hold.
+// Checks over gRPC: messages of a trusted caller that are costly to read, and what a stranger (an untrusted caller)
+// holds.
 import { type Attack, text } from "../attack.ts";
 import { again, type StreamOptions, stream } from "../stream.ts";
 import { checkCall, checkHeaders, framed, part, textPart, varint } from "./grpc-messages.ts";
@@ -27,7 +28,7 @@ function callHead(path: string): Buffer {
   );
 }
 
-/** The message in DATA frames of 16 KiB, the last ends the stream. */
+/** The message in DATA frames of 16 KiB, the last of which ends the stream. */
 function data(message: Buffer): Buffer {
   const frames: Buffer[] = [];
   for (let at = 0; at < message.length; at += 16_384) {
@@ -51,7 +52,7 @@ function calls(name: string, what: string, path: string, message: Buffer, more: 
   return grpc(name, what, { connections: 4, next: (i) => withStream(whole, streamOf(i)), requests: 1, ...more });
 }
 
-/** Groups of field 15 within each other; the end of none is there. */
+/** Nested groups of field 15, none of which ends. */
 const groups = framed(Buffer.alloc(16_000, 15 * 8 + 3));
 const openGroups = framed(Buffer.concat([Buffer.alloc(8000, 15 * 8 + 3), Buffer.alloc(8000, 15 * 8 + 4)]));
 const descriptor = part(2, part(1, textPart(1, "remote_address"), textPart(2, "192.0.2.7")));
@@ -158,7 +159,7 @@ export const grpcAttacks: readonly Attack[] = [
   }),
 ];
 
-/** The first frame gets another stream; the unknown one stays on the connection's. */
+/** Sends the first frame on another stream; the unknown frame stays on stream 0. */
 function withStreamOfData(frames: Buffer, stream: number): Buffer {
   const copy = Buffer.from(frames);
   copy.writeUInt32BE(stream, 5);

@@ -13,10 +13,10 @@ function headsOf(name: string, what: string, head: Buffer, { keys, ...more }: He
   return { name, carrier: "http1", what, ...(keys === undefined ? {} : { keys }), send };
 }
 
-/** Of short requests: as many as 2,000 in a second, which costs what as many ordinary requests cost. */
+/** For short requests: at most 2,000 per second, which cost what as many ordinary requests cost. */
 const short = { bytesPerSecond: 300_000 };
 
-/** Its readings multiply: an authority or not, backslashes or not, four decodings, parameters or not. */
+/** A path with many readings: with an authority, backslashes, four decodings, and parameters, or without each. */
 export const oddTarget = `//a\\%252525252f%5c;a%2f${"//".repeat(4030)}\\/\\/\\/`;
 
 const routes = Array.from({ length: 64 }, (_, i) => `/v${i + 1}/`);

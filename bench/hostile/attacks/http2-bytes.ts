@@ -1,4 +1,4 @@
-// What attacks over HTTP/2 are made of: the preface, frames and head blocks, as bytes.
+// The bytes of attacks over HTTP/2: the preface, frames and header blocks.
 import { code, frame, literals } from "../../../test/support/http2-frames.ts";
 
 export { code, frame, literals };
@@ -21,7 +21,7 @@ export const types = {
 
 export const flags = { none: 0, ack: 1, endStream: 1, endHeaders: 4, padded: 8, priority: 32 } as const;
 
-/** The client's first bytes. It acknowledges the server's SETTINGS before they come. */
+/** The client's first bytes. They acknowledge the server's SETTINGS before these arrive. */
 export function preface(...settings: (readonly [id: number, value: number])[]): Buffer {
   const start = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
   return Buffer.concat([start, settingsFrame(...settings), frame(types.settings, flags.ack, 0)]);
@@ -37,7 +37,7 @@ export function settingsFrame(...settings: (readonly [id: number, value: number]
 /** The i-th request of a connection. */
 export const streamOf = (i: number): number => 2 * i + 1;
 
-/** A block without anything for the table. */
+/** A header block that adds nothing to the dynamic table. */
 export function block(method: string, path: string, ...more: (readonly [string, string])[]): Buffer {
   return literals([
     [":method", method],
@@ -61,7 +61,7 @@ export function headers(stream: number, fields: Buffer, flag: number = flags.end
   );
 }
 
-/** The same frames with another stream; cheaper than making them again. */
+/** Returns the same frames on another stream, which is cheaper than building them again. */
 export function withStream(frames: Buffer, stream: number): Buffer {
   const copy = Buffer.from(frames);
   for (let at = 0; at < copy.length; at += 9 + copy.readUIntBE(at, 3)) copy.writeUInt32BE(stream, at + 5);
@@ -81,7 +81,7 @@ export function tableEntry(name: string, value: string): Buffer {
 /** A reference to the newest entry of the dynamic table. */
 export const newestEntry = 0xbe;
 
-/** A client that goes on attacking opens a new connection. Received pieces mostly begin with a frame. */
+/** Whether a GOAWAY came: the attacker then opens a new connection. Received pieces usually begin with a frame. */
 export function hasGoaway(received: Buffer): boolean {
   for (let at = 0; at + 9 <= received.length; at += 9 + received.readUIntBE(at, 3)) {
     if (received.readUInt8(at + 3) === types.goaway) return true;

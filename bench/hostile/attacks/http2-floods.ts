@@ -1,4 +1,4 @@
-// Floods of frames over HTTP/2, and games with windows and bodies.
+// Floods of frames over HTTP/2, and misuse of windows and bodies.
 import type { Attack } from "../attack.ts";
 import { again, anything } from "../stream.ts";
 import {
@@ -27,7 +27,7 @@ const cancel = frame(types.reset, flags.none, 1, code(8));
 const openStreams = (count: number, head: Buffer, ...settings: (readonly [number, number])[]): Buffer =>
   Buffer.concat([preface(...settings), ...Array.from({ length: count }, (_, i) => withStream(head, streamOf(i)))]);
 
-/** The same frame, as often as it fits into a packet. */
+/** The same frame, as many times as it fits into a packet. */
 function flood(name: string, what: string, one: Buffer): Attack {
   return http2(name, what, { next: again(repeated(one, Math.max(1, Math.floor(1400 / one.length)))) });
 }

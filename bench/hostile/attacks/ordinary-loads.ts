@@ -37,7 +37,7 @@ const fresh = (alpn?: string[]) =>
 const upload = (alpn?: string[]) =>
   stream({ ...(alpn === undefined ? {} : { alpn }), next: uploads, bytesPerSecond: uploadBytesPerSecond });
 
-/** A few requests of many clients, so that the compiler has seen what is ordinary. */
+/** A few requests of many clients, so that ordinary code paths are compiled before anything is measured. */
 const warmUp =
   (alpn?: string[], proxied = false) =>
   async (sender: Sender): Promise<void> => {

@@ -1,4 +1,4 @@
-// Requests as bytes, which most attacks begin with.
+// Requests as bytes, from which most attacks are built.
 import { text } from "../attack.ts";
 
 /** Fields that an ordinary request has. */
@@ -24,5 +24,5 @@ export function repeated(unit: string | Buffer, count: number): Buffer {
   return Buffer.concat(Array.from({ length: count }, () => (typeof unit === "string" ? text(unit) : unit)));
 }
 
-/** So high that the attack is not stopped by its quota. */
+/** A limit so high that the quota does not stop the attack. */
 export const unlimited = { policies: [{ name: "bench", limit: 1_000_000, window: "1s", maxClients: 1000 }] };

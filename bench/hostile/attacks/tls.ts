@@ -1,4 +1,4 @@
-// TLS: handshakes, records, and what is not TLS.
+// Attacks on TLS: handshakes, records, and bytes that are not TLS.
 import type { Attack, Sender } from "../attack.ts";
 import { again, anything, type StreamOptions, stream } from "../stream.ts";
 import { clientHello, helloWith } from "./client-hello.ts";

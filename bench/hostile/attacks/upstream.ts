@@ -31,7 +31,7 @@ function responses(name: string, what: string, head: Buffer, options: Options = 
   return { name, carrier: "upstream", what, send, respond };
 }
 
-/** The upstream closes each connection; otherwise the gateway would use one that is about to end. */
+/** The upstream announces that it closes each connection; otherwise the gateway would reuse one that is closing. */
 const ok = "HTTP/1.1 200 OK\r\nConnection: close\r\n";
 const chunked = text(`${ok}Transfer-Encoding: chunked\r\n\r\n`);
 const body = (count: number): Buffer => Buffer.alloc(count, "x");

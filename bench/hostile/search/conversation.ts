@@ -27,12 +27,12 @@ export interface Sending extends Rendered {
   readonly pieceBytes: number;
 }
 
-/** Has spent its quota at each gateway. */
+/** An address that has spent its quota at each gateway. */
 export const exhaustedAddress = "127.250.0.1";
 
 let addresses = 0;
 
-/** Another one of 127.0.0.0/8 each time. */
+/** Returns another address of 127.0.0.0/8 each time. */
 export function freshAddress(): string {
   addresses += 1;
   return `127.${1 + ((addresses >> 16) % 200)}.${(addresses >> 8) & 255}.${1 + (addresses % 254)}`;

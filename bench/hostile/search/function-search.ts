@@ -1,4 +1,4 @@
-// Searches inputs on which a function takes long, or longer than in proportion to their size.
+// Searches for inputs on which a function takes long, or for which its time grows faster than their size.
 import { Random } from "../../../test/conformance/fuzz/random.ts";
 import type { ReadingFunction } from "./functions.ts";
 import { type Input, render } from "./input.ts";
@@ -13,7 +13,7 @@ export interface FunctionFinding {
 }
 
 export const maxTextBytes = 16 * 1024;
-/** Shorter times say nothing about how they grow. */
+/** Shorter times are too inexact to show how they grow. */
 const minGrowthUs = 200;
 const recordFactor = 1.05;
 
@@ -40,7 +40,7 @@ export class FunctionSearch {
     }
   }
 
-  /** The dearest first. */
+  /** The most expensive first. */
   get findings(): readonly FunctionFinding[] {
     return [...this.#dearest.values()].sort((a, b) => b.us - a.us);
   }

@@ -1,5 +1,5 @@
-// The parts of the gateway that read bytes and call nobody else, as functions of an input: thousands of inputs a second
-// can be tried on them, and their cost at twice the size shows what is worse than linear.
+// The parts of the gateway that only read bytes, as functions of an input. Thousands of inputs per second can be tried
+// on them, and their cost at twice the size shows whether it grows faster than linearly.
 
 import { wantsOpenMetrics } from "../../../src/admin/accept.ts";
 import { readBearer } from "../../../src/core/bearer.ts";

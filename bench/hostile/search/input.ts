@@ -1,5 +1,6 @@
-// An input: what one connection sends, as parts that are repeated, so that a mutation can turn a short pattern into a
-// long one, which is what makes an algorithm slow. What carries a length (a frame, a chunk, a message, a string) is a part of its own, so that its length stays right while its contents are mutated.
+// An input: what one connection sends, as parts that can be repeated. A mutation can so turn a short pattern into a
+// long one, which is what makes an algorithm slow. Everything with a length (a frame, a chunk, a message, a string) is
+// a part of its own, so that the length stays right while its contents are mutated.
 
 export interface TextPart {
   readonly kind: "text";

@@ -1,5 +1,5 @@
 // Searches the gateway for inputs that cost much CPU: `npm run bench:search -- --minutes 60 --seed 1`. Prints tables of
-// the dearest inputs, and writes the inputs as JSON to `--out`.
+// the most expensive inputs, and writes the inputs as JSON to `--out`.
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";

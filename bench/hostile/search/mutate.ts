@@ -1,4 +1,4 @@
-// Mutations of an input. Repeating comes first: what costs more than linear time shows when it grows.
+// Mutations of an input. Repeating comes first: a cost that grows faster than linearly shows in long inputs.
 import type { Random } from "../../../test/conformance/fuzz/random.ts";
 import type { ContentPart, FramePart, Input, Part, TextPart } from "./input.ts";
 import { text } from "./input.ts";

@@ -1,5 +1,5 @@
-// What a search found: the dearest inputs of each class, measured again, with the longest turn of the event loop and the
-// memory that the gateway keeps for them.
+// Reports what a search found: the most expensive inputs of each class, measured again, with the longest turn of the
+// event loop and the memory that the gateway keeps for them.
 import type { InputClass } from "./classes.ts";
 import type { FunctionSearch } from "./function-search.ts";
 import type { Input } from "./input.ts";
@@ -35,7 +35,7 @@ export async function reportOn(search: ClassSearch, watched: Stage): Promise<Cla
 
 async function watch(inputClass: InputClass, input: Input, stage: Stage) {
   const { gateway } = await stage.running(inputClass.profile);
-  // Warm, and without the turns of before.
+  // Warms the gateway up, and discards the turns before.
   for (let i = 0; i < 3; i += 1) await run(stage, inputClass, input, one);
   await gateway.turns();
   await run(stage, inputClass, input, one);
@@ -48,7 +48,7 @@ const one = { connections: 1, calmMs: 30 };
 /** As a table in Markdown. */
 export function tableOf(classes: readonly ClassReport[]): string {
   const lines = [
-    "| class | inputs tried | dearest of a request | of its bytes | × ordinary | longest turn | kept for a connection | answer |",
+    "| class | inputs tried | most CPU for one request | bytes of it | × ordinary | longest turn | memory for each connection | answer |",
   ];
   lines.push("|---|---|---|---|---|---|---|---|");
   for (const { name, inputs, findings } of classes) {
@@ -66,7 +66,7 @@ export function tableOf(classes: readonly ClassReport[]): string {
 }
 
 export function tableOfFunctions(searches: readonly FunctionSearch[]): string {
-  const lines = ["| function | inputs tried | dearest | of bytes | cost of twice as much |", "|---|---|---|---|---|"];
+  const lines = ["| function | inputs tried | most CPU | bytes | cost at twice the size |", "|---|---|---|---|---|"];
   for (const search of searches) {
     const [dearest] = search.findings
       .slice(0, reported)

@@ -1,6 +1,6 @@
-// Searches inputs that cost much CPU: mutates those that cost more than all others of their size and outcome, as
-// PerfFuzz does with the counts of branches. A record is believed only when it repeats: what a collection of garbage or
-// another process adds to one measurement is not in the least of several.
+// Searches for inputs that cost much CPU time: mutates those that cost more than all others of their size and outcome,
+// as PerfFuzz does with the counts of branches. A record counts only if it repeats: garbage collection or another
+// process can add to one measurement, but hardly to the smallest of several.
 import { Random } from "../../../test/conformance/fuzz/random.ts";
 import type { InputClass } from "./classes.ts";
 import { type Effort, glance, hold, measure, type Sending, type Spent, wireBytes } from "./conversation.ts";
@@ -22,9 +22,9 @@ export function usPerRequest({ cpuUs, requests }: Finding): number {
   return cpuUs / requests;
 }
 
-/** A new record has to be above the last by so much, or noise would keep the corpus busy. */
+/** A new record must exceed the last one by this factor; otherwise noise would make records all the time. */
 const recordFactor = 1.08;
-/** A glance may be too high by so much; what is not above that is not measured again. */
+/** A quick measurement may be too high by this much. Inputs that do not exceed the record by more are not repeated. */
 const glanceFactor = 1.2;
 /** Runs that confirm a record. */
 const confirmations = 3;
@@ -37,10 +37,10 @@ export class ClassSearch {
   readonly inputClass: InputClass;
   readonly #stage: Stage;
   readonly #random: Random;
-  /** The dearest of each size and outcome. */
+  /** The most expensive input of each size and outcome. */
   readonly #dearest = new Map<string, Finding>();
   #ordinaryUs: readonly [number, number] = [0, 0];
-  /** What a glance costs besides its input. */
+  /** What a quick measurement costs besides its input. */
   #openingUs = 0;
   inputs = 0;
 
@@ -76,7 +76,7 @@ export class ClassSearch {
     return this.#ordinaryUs;
   }
 
-  /** The dearest first. */
+  /** The most expensive first. */
   get findings(): readonly Finding[] {
     return [...this.#dearest.values()].sort((a, b) => usPerRequest(b) - usPerRequest(a));
   }
@@ -110,7 +110,7 @@ export class ClassSearch {
     return record === undefined || usPerRequest(finding) > recordFactor * usPerRequest(record);
   }
 
-  /** One of the sizes and outcomes, more often a dear one. */
+  /** Chooses one of the sizes and outcomes, more often an expensive one. */
   #parent(): Finding {
     const all = this.findings;
     const place = Math.min(this.#random.int(all.length), this.#random.int(all.length));
@@ -139,13 +139,13 @@ export class ClassSearch {
     return least(runs).cpuUs;
   }
 
-  /** Null: a glance. */
+  /** Null: a quick measurement (`glance`). */
   #run(input: Input, effort: Effort | null): Promise<Spent> {
     return run(this.#stage, this.inputClass, input, effort);
   }
 }
 
-/** Null: a glance. */
+/** Null: a quick measurement (`glance`). */
 export async function run(stage: Stage, { profile, carrier, asks }: InputClass, input: Input, effort: Effort | null) {
   const { gateway, answerWith } = await stage.running(profile);
   const sending = sendingOf(input);

@@ -10,7 +10,7 @@ export type Profile = "plain" | "tls" | "proxied" | "answered" | "answered over 
 
 export interface Running {
   readonly gateway: GatewayProcess;
-  /** Of those that are `answered`: sets what the upstream answers. */
+  /** Sets what the upstream answers, for inputs that are `answered`. */
   answerWith(bytes: Buffer, pieceBytes: number): void;
 }
 
