@@ -287,7 +287,7 @@ describe("refusals that spend no quota", () => {
     expect(decide({ ...facts, nowMs: 2100 }).localReply?.reason ?? null).toBe(reason);
   });
 
-  test("do not concern who is plainly under a route, as neighbours behind the same address are", () => {
+  test("do not affect requests plainly under a route from the same address", () => {
     const decide = decideWith(partsOf({ refusals: budget, limit: 4 }));
     for (let i = 0; i < 20; i += 1) decide(request("/health"));
     for (const target of ["/v2/x", "/v1", "/V1/a/", "/v2/%E4%BD%A0%20b.txt"]) {

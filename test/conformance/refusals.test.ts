@@ -105,7 +105,7 @@ describe("checks of an ingress", () => {
     expect((await about("/v2/x")).status).toBe(200);
   });
 
-  test("over gRPC; asked for the quota alone, a path under no route passes without end", async () => {
+  test("over gRPC; a check of the quota alone, under no route, passes any number of times", async () => {
     const { client } = await stageGrpc(cleanup, { refusals });
     const statusOf = async (path: string) => {
       const { message } = await call<{ denied_response: { status: { code: number } } | null }>(

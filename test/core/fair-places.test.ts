@@ -5,7 +5,7 @@ import { FairPlaces } from "../../src/core/fair-places.ts";
 
 const connection = (name: string) => ({ name });
 
-test("as many as there are places stay; one more takes the place of the one that has been idle longest", () => {
+test("a connection beyond the number of places evicts the one that has been idle longest", () => {
   const places = new FairPlaces<object>(3);
   const [a, b, c, d] = ["a", "b", "c", "d"].map(connection) as [object, object, object, object];
   expect([places.take(a, "1"), places.take(b, "2"), places.take(c, "3")]).toEqual([null, null, null]);
@@ -30,7 +30,7 @@ test("the peer with the most connections gives up one, busy or not; others keep 
   expect(places.has(victim)).toBe(true);
 });
 
-test("a new connection always gets a place, also where all others are busy and of a peer each", () => {
+test("a new connection gets a place even if all others are busy and each is of another peer", () => {
   const places = new FairPlaces<object>(2);
   const [a, b, c] = ["a", "b", "c"].map(connection) as [object, object, object];
   for (const one of [b, a]) {
@@ -40,7 +40,7 @@ test("a new connection always gets a place, also where all others are busy and o
   expect(places.take(c, "c")).toBe(b);
 });
 
-test("who has left gives up nothing, and its place is free", () => {
+test("a connection that has left is not evicted, and its place is free", () => {
   const places = new FairPlaces<object>(1);
   const [a, b] = ["a", "b"].map(connection) as [object, object];
   places.take(a, "1");
@@ -49,7 +49,7 @@ test("who has left gives up nothing, and its place is free", () => {
   expect([places.take(b, "1"), places.count]).toEqual([null, 1]);
 });
 
-test("where a peer must not evict itself, a place is taken from another peer that has more, or not at all", () => {
+test("a peer that must not evict itself gets a place of another peer that has more, or none", () => {
   const places = new FairPlaces<object>(4);
   const all = Array.from({ length: 8 }, (_, i) => connection(`${i}`));
   const evicted: object[] = [];

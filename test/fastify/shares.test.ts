@@ -38,7 +38,7 @@ async function stage(maxConnections: number, onData: (socket: Socket, data: Buff
   };
 }
 
-test("of a client over its share the upload that is idle longest gives its connection up", async () => {
+test("the upload that is idle longest, of a client over its share, loses its connection", async () => {
   const { connect, clock, are, metrics } = await stage(2, (socket, data) => {
     if (data.toString("latin1").startsWith("GET")) socket.write(response("ok"));
   });

@@ -12,7 +12,7 @@ afterEach(() => vi.restoreAllMocks());
 
 const policy: Policy = { name: "test", limit: 1, windowMs: 1000, maxClients: 100_000 };
 
-test("of 5,000 clients that are released at once, a call moves at most 8", () => {
+test("a call moves at most 8 of 5,000 clients that are released at once", () => {
   const store = new MemoryLimiter(policy);
   for (let i = 0; i < 5000; i += 1) store.acquire(`exhausted ${i}`, 0);
   const moves = vi.spyOn(TimedWindows.prototype, "add");

@@ -250,7 +250,7 @@ test("a peer that opens too many connections in a short time has them closed unr
   await eventually("none is left", async () => (await open(gateway)) === 0);
 });
 
-test("silent connections behind a PROXY header, more than there are, keep out none that says who it is", async () => {
+test("more silent connections than there may be, before their PROXY header, keep out none that sends its header", async () => {
   const { gateway, connect } = await stageHttp(cleanup, undefined, { listen: { ...bounds, proxyProtocol: true } });
   for (let i = 0; i < 100; i += 1) await isOpen(connect({ localAddress: "127.0.0.2" }));
   const named = connect();
@@ -260,7 +260,7 @@ test("silent connections behind a PROXY header, more than there are, keep out no
   expect(await exchange(named)).toBe(200);
 });
 
-test("a peer that is refused much leaves others their 503", async () => {
+test("a peer with many refused connections does not keep other refused peers from their 503", async () => {
   const { gateway, connect } = await startHeld({ maxConnections: 100, maxConnectionsPerPeer: 1 });
   for (const localAddress of ["127.0.0.1", "127.0.0.2"]) {
     connect({ localAddress });

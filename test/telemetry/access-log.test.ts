@@ -170,7 +170,7 @@ test("failures of the upstream below the level are neither written nor counted a
   expect([lines(), upstream.omitted, vi.getTimerCount()]).toEqual([[], 0, 0]);
 });
 
-test("of more clients than 100 with omitted lines, the rest is reported in one line, and nothing is lost", () => {
+test("100 clients with omitted lines are reported one by one, the rest in one line, and nothing is lost", () => {
   for (const clients of [100, 101, 5_000]) {
     const { access, summaries } = setUp();
     for (let i = 0; i < clients; i += 1) {

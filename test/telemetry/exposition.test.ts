@@ -141,7 +141,7 @@ test("a large scrape lets others have a turn, and is the same as if it had not",
   expect(body.match(/^headgate_requests_total\{/gm)).toHaveLength(65 * 8 * 6);
 });
 
-test("scrapes without a pause take a part of the time only: each waits for the rest after the one before", async () => {
+test("continuous scrapes take only a part of the time: each waits for the pause after the one before", async () => {
   const metrics = metricsOf({ routes: Array.from({ length: 64 }, (_, i) => `/route-${i}/`) });
   await metrics.text(false);
   let timeouts = 0;

@@ -92,7 +92,7 @@ test("bytes with few lines are parsed at 16 KiB a time", () => {
   expect(portions.map((portion) => portion.length)).toEqual([16_384, 16_384, 16_384, 16_384]);
 });
 
-test("one-byte reads that wait are kept together, and their order is theirs", async () => {
+test("one-byte reads that wait are joined in their order", async () => {
   const { owner, feed, portions, receive } = start();
   owner.may = false;
   const text = chunks(1_000);

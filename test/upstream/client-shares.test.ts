@@ -108,7 +108,7 @@ test("a queue that one client alone has filled refuses it as overloaded, and no 
   expect(await exceeded(gateway, "queue")).toBe(0);
 });
 
-test("of a client over its share the upload that is idle longest gives its connection up, after half a second", async () => {
+test("the upload that is idle longest, of a client over its share, loses its connection after half a second", async () => {
   const clock = new FakeClock();
   const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: 30_000 } };
   const { connect, gateway, sendAll, upstream } = await stage(overrides, answersGets, clock);

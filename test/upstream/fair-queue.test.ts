@@ -211,7 +211,7 @@ test("equals a naive queue, after any order of requests, ends, departures and ti
   expect(evictions, "requests made room for others").toBeGreaterThan(100);
 });
 
-test("of a hundred that time out together, no more than sixteen are told in one turn, and none that has left", () => {
+test("at most 16 of 100 requests that time out together are told in one turn, and none that has left", () => {
   const told: Asking[] = [];
   const shares = new ClientShares({ resource: "connections", total: 100, percent: 25, onExceeded: () => {} });
   const onTimeout = (asking: Asking): void => void told.push(asking);

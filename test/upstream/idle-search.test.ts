@@ -37,7 +37,7 @@ function holding(counts: Record<string, number>) {
   return { shares, exceeded, of: (client: string) => places.get(client) as Place[] };
 }
 
-test("of 300 places at most 64 are looked at in one search, and the idle one is found by the fifth", () => {
+test("one search looks at 64 of 300 places at most, and the fifth search finds the idle one", () => {
   const { shares, of } = holding({ a: 300 });
   const idle = of("a")[299] as Place;
   idle.ms = 1_000;

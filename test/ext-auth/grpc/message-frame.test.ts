@@ -25,7 +25,7 @@ test.for([1, 3, 5, 6, 64])("a message in pieces of %i bytes is one message, what
   expect(String(reader.whole())).toBe("x".repeat(59));
 });
 
-test("what is held is memory, at most twice what arrived, and all of it is given back", () => {
+test("the memory that is counted is at most twice what arrived, and all of it is given back", () => {
   const counted = held();
   const reader = new MessageReader(500_000, counted);
   const pieces = split(frame(Buffer.alloc(500_000)), 70);
