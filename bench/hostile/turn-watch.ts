@@ -94,7 +94,7 @@ function portOf(resource: object): string {
 }
 
 /**
- * Of the main thread. The kernel updates the figure of a thread at each tick only, unless that of the process is read.
+ * The CPU time of the main thread. The kernel updates it only at each tick, unless that of the process is read.
  */
 function cpuUs(): number {
   process.cpuUsage();

@@ -52,7 +52,7 @@ const plainWithEscapes = new RegExp(
 // The same with dot segments: all backends resolve them in the same way, or not at all.
 const plainPathWithDots = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@-]+)*\/?$/;
 const maxDecodings = 4;
-/** A path whose part up to its route is longer, in an unusual spelling, is ambiguous: it has too many readings. */
+/** A path is ambiguous if its part up to the route is longer and unusually spelled: it has too many readings. */
 const maxOddLength = 512;
 const maxOddSegments = 16;
 

@@ -72,8 +72,8 @@ export class GuardedSocket extends EventEmitter {
   }
 
   /**
-   * Calls back at once: until then Node asserts that the session writes no more, but its streams may still reset
-   * themselves while a client does not read. Those writes are dropped.
+   * Calls `onEnd` at once. Node asserts that the session writes nothing between this call and `onEnd`, but its streams
+   * may still reset themselves while a client does not read. Those writes are dropped.
    */
   end(onEnd: () => void): void {
     this.#socket.end();

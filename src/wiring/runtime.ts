@@ -64,7 +64,7 @@ export function createCheckRuntimes(parts: RuntimeParts): CheckRuntimes {
     // The upstream does not see this id, so one that the ingress forwards from a client does no harm.
     requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, { ...peer, isTrusted: true }) ?? randomUUID(),
   };
-  // By the quota alone, a request under no route passes, so its refusal must not count as one.
+  // In a check of the quota alone, a request under no route passes, so its refusal must not take from the budget.
   const authenticator = { authenticate: () => "skipped" as const };
   const withoutToken = createDecide({ ...parts, rules, authenticator, refusals: null });
   return {

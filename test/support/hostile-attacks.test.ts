@@ -9,7 +9,7 @@ import { useCleanup } from "./cleanup.ts";
 
 const cleanup = useCleanup();
 
-test("every attack has a name of its own, which a shell needs not quote", () => {
+test("every attack has a unique name that needs no quotes in a shell", () => {
   const names = attacks.map(({ name }) => name);
   expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
   expect(names.filter((name) => !/^[a-z0-9.-]+$/.test(name))).toEqual([]);

@@ -149,7 +149,7 @@ const readings: readonly Omit<ReadingFunction, "tokens">[] = [
   },
 ];
 
-/** What is in the HEADERS frames of a seed. */
+/** Returns the contents of the HEADERS frames of a seed. */
 function blockOf(seed: readonly Part[]): readonly ContentPart[] {
   return seed.flatMap((part) => (part.kind === "frame" && part.type === frameTypes.headers ? part.parts : []));
 }
@@ -161,7 +161,7 @@ function readBlock(block: string): unknown {
   return reader.read(bytes, 0, bytes.length);
 }
 
-/** By the end of a name; of the others the tokens are those of HTTP/1. */
+/** The dictionaries, by the end of the function's name. All other functions use the tokens of HTTP/1. */
 const dictionaries = { message: grpcDictionary, http2: http2Dictionary } as const;
 
 export const functions: readonly ReadingFunction[] = readings.map((each) => {

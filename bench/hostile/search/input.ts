@@ -1,4 +1,4 @@
-// An input: what one connection sends, as parts that can be repeated. A mutation can so turn a short pattern into a
+// An input: what one connection sends, as parts that can be repeated. So a mutation can turn a short pattern into a
 // long one, which is what makes an algorithm slow. Everything with a length (a frame, a chunk, a message, a string) is
 // a part of its own, so that the length stays right while its contents are mutated.
 

@@ -1,5 +1,5 @@
-// Envoy's external authorization: the same questions and the same answers as through the proxy. A refusal is the whole answer
-// that the gateway itself would give; a request that may pass brings the fields for the client's response.
+// Envoy's external authorization: the same questions and the same answers as through the proxy. A refusal is the whole
+// answer that the gateway itself would give; a request that may pass brings the fields for the client's response.
 import { readHttp2Head } from "../../core/http2-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Check, CheckAnswer, CheckCaller, Checks } from "../check.ts";
@@ -15,7 +15,7 @@ import {
 } from "./check-messages.ts";
 import { grpcCodes, statuses } from "./status.ts";
 
-/** `onTooManyHeaders` is called with each check that is refused without a decision for that reason. */
+/** Calls `onTooManyHeaders` for each check that is refused without a decision because it has too many headers. */
 export function authorization(
   checks: Checks,
   onTooManyHeaders: (call: GrpcCall) => void,
@@ -53,7 +53,7 @@ class AuthorizationCaller implements CheckCaller {
   }
 }
 
-/** A refusal, and not a failed call: Envoy can be set to let requests pass if the call fails. */
+/** Builds a refusal. A failed call would not do: Envoy can be configured to let requests pass if the call fails. */
 function refusal({ status, headers, body }: CheckAnswer): string {
   return deniedCheckResponse(codeOf(status), status, without(headers, lengthField), body);
 }

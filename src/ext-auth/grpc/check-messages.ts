@@ -1,5 +1,6 @@
-// The messages of Envoy's external authorization (envoy/service/auth/v3/external_auth.proto and attribute_context.proto):
-// reads what a check needs, writes what Envoy acts on. Field numbers are those of the public definitions.
+// The messages of Envoy's external authorization (envoy/service/auth/v3/external_auth.proto and
+// attribute_context.proto): reads what a check needs, writes what Envoy acts on. Field numbers are those of the public
+// definitions.
 import type { HeaderList } from "../../core/header-list.ts";
 import { bytesTag, ProtobufReader } from "./protobuf-reader.ts";
 import { messageField, numberField, textField } from "./protobuf-text.ts";
@@ -11,11 +12,11 @@ export interface CheckRequest {
   /** Path and query, as they came. */
   readonly path: string;
   readonly host: string;
-  /** Envoy's pseudo-header fields included. If there are more than `maxCheckHeaders`, not all are here. */
+  /** Includes Envoy's pseudo-header fields. Incomplete if there are more than `maxCheckHeaders`. */
   readonly rawHeaders: HeaderList;
 }
 
-/** Envoy accepts 100 headers of a client by default. Each costs 1.5 µs. */
+/** By default, Envoy accepts 100 headers from a client. Each costs 1.5 µs. */
 export const maxCheckHeaders = 1_000;
 
 /** Undefined if the bytes are no valid message. A field that is missing is "". */

@@ -78,8 +78,8 @@ async function drain(server: Server, calls: HttpCalls, timeoutMs: number): Promi
 }
 
 /**
- * Calls in one read of a socket are answered in one turn of the event loop, each in some 25 µs, and a read may contain
- * thousands. No ingress pipelines.
+ * All calls in one read of a socket are answered in one turn of the event loop. Each takes about 25 µs, and a read may
+ * contain thousands. No ingress pipelines calls.
  */
 const maxCallsInRead = 100;
 

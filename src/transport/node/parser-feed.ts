@@ -38,7 +38,7 @@ export class ParserFeed {
   #rest: Buffer | null = null;
   /** Received after `#rest`. */
   readonly #next = new JoinedPieces();
-  /** The first line has not ended within the bytes that a head may have. */
+  /** The first line of the connection has not ended within the bytes that a head may have. */
   isFirstLine = true;
   #parsedBytes = 0;
   #isRunning = false;
@@ -52,7 +52,7 @@ export class ParserFeed {
     this.#owner = owner;
     this.#parse = socket.listeners("data").at(-1) as (bytes: Buffer) => void;
     socket.off("data", this.#parse);
-    // Node notices this listener and reads the socket as a stream from now on.
+    // Because of this listener, Node reads the socket as a stream from now on.
     socket.on("data", this.#onData).on("drain", this.goOn);
   }
 
@@ -129,10 +129,7 @@ export class ParserFeed {
     return rest;
   }
 
-  /**
-   * Stops reading at a quarter of the bound, because one more read may follow. Earlier, a client that leaves is
-   * noticed.
-   */
+  /** Stops reading at a quarter of the bound, because one more read may follow. While it reads, it notices a FIN. */
   #boundRest(): void {
     if (this.#isStopped || this.#rest === null) return;
     if (this.#rest.length + this.#next.length < maxWaitingBytes / 4) return;

@@ -1,5 +1,5 @@
-// Clients of HTTP/2 that do anything at any moment: frames in random order, reading or not, ending in every way. What
-// one of them does must neither end the process nor stay behind.
+// HTTP/2 clients that act at random: they send frames in any order, read or do not read, and end in every way. None of
+// them may end the process, or leave anything behind.
 import { connect, type Socket } from "node:net";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -14,7 +14,9 @@ const stepsOfClient = 40;
 const clientsAtOnce = 20;
 const piece = Buffer.alloc(64 * 1024, "x");
 
-/** Answers by the path: at once, without end, never, or early to an upload; or breaks off. */
+/**
+ * Answers depending on the path: at once, without end, never, before the end of an upload, or with a broken response.
+ */
 function upstream(socket: Socket, data: Buffer): void {
   const text = data.toString("latin1");
   if (text.includes("/v2/endless")) {
@@ -29,9 +31,9 @@ function upstream(socket: Socket, data: Buffer): void {
 }
 
 export interface Chaos {
-  /** Lets `count` clients loose, some at a time. */
+  /** Runs `count` clients, some at a time. */
   run(seed: number, count: number): Promise<void>;
-  /** Resolves when nothing of them is left; rejects if something stays. */
+  /** Resolves when nothing of the clients is left; rejects if something remains. */
   isOver(): Promise<void>;
   readonly gateway: TestGateway;
 }
@@ -128,7 +130,7 @@ const actions: readonly Action[] = [
   (client, stream, bytes) => client.send(11, 0, stream, bytes),
   (client) => client.socket.pause(),
   (client) => client.socket.resume(),
-  // From here on each one can be an error of the connection, so they are rare.
+  // Each of the following can be an error of the connection, so they are rare.
   rarely((client, stream, bytes) => client.send(headers, 0, stream, bytes.subarray(0, 100))),
   rarely((client, stream, bytes) => client.send(continuation, endHeaders, stream, bytes.subarray(0, 100))),
   rarely((client) => client.send(goaway, 0, 0, Buffer.alloc(8))),
