@@ -15,6 +15,8 @@ export class GuardedSocket extends EventEmitter {
   readonly guard: FrameGuard;
   readable = true;
   writable = true;
+  /** Given to the socket so far. It takes more only when the peer reads. */
+  sentBytes = 0;
   readonly #socket: Socket;
   readonly #onStop: (reason: Http2CloseReason) => void;
   #isPaused = false;
@@ -64,6 +66,7 @@ export class GuardedSocket extends EventEmitter {
       onSent();
       return true;
     }
+    this.sentBytes += bytes.length;
     this.guard.onSent(bytes.length);
     if (socket.writableLength + bytes.length > maxUnsentBytes) return socket.write(bytes, onSent);
     socket.write(bytes);

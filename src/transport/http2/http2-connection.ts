@@ -85,7 +85,12 @@ export class Http2Connection implements ClientConnection {
     const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs } = options;
     this.#lifetime = new Http2Lifetime(this.#session, tcp, { firstMs, idleMs });
     this.#session.setTimeout(options.stallTimeoutMs, () => this.#lifetime.endStalled());
-    this.#unread = new UnreadResponses(this.#open, () => this.#streams.isHalfFull(peer), options.http2.onReset);
+    this.#unread = new UnreadResponses(
+      this.#open,
+      () => this.#streams.isHalfFull(peer),
+      () => this.#guarded.sentBytes,
+      options.http2.onReset,
+    );
   }
 
   get activeCount(): number {

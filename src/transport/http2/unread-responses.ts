@@ -6,6 +6,8 @@ import type { Http2ResetReason } from "../../core/http2-bounds.ts";
 const checkMs = 2_000;
 /** Checks without progress. Ten seconds are enough for a client that loses its network for a moment. */
 const maxChecks = 5;
+/** A connection on which so much leaves between two checks is read: 4 KiB a second, slower than any line in use. */
+const readBytes = 8 * 1024;
 
 interface Unread {
   /** Bytes that had not been sent. */
@@ -16,7 +18,9 @@ interface Unread {
 export class UnreadResponses {
   readonly #open: ReadonlyMap<ServerHttp2Stream, unknown>;
   readonly #isInHurry: () => boolean;
+  readonly #sentBytes: () => number;
   readonly #onReset: (reason: Http2ResetReason) => void;
+  #sentBefore = 0;
   #unread = new Map<ServerHttp2Stream, Unread>();
   #timer: NodeJS.Timeout | null = null;
 
@@ -24,10 +28,12 @@ export class UnreadResponses {
   constructor(
     open: ReadonlyMap<ServerHttp2Stream, unknown>,
     isInHurry: () => boolean,
+    sentBytes: () => number,
     onReset: (reason: Http2ResetReason) => void,
   ) {
     this.#open = open;
     this.#isInHurry = isInHurry;
+    this.#sentBytes = sentBytes;
     this.#onReset = onReset;
   }
 
@@ -40,12 +46,15 @@ export class UnreadResponses {
     this.#timer = null;
     const before = this.#unread;
     this.#unread = new Map();
+    const sent = this.#sentBytes();
+    const isRead = sent - this.#sentBefore >= readBytes;
+    this.#sentBefore = sent;
     const allowed = this.#isInHurry() ? 1 : maxChecks;
     for (const stream of [...this.#open.keys()]) {
       if (!stream.writableEnded) continue;
       const { length, checks } = before.get(stream) ?? notSeen;
-      const isSame = length === stream.writableLength;
-      const unread = { length: stream.writableLength, checks: isSame ? checks + 1 : 0 };
+      const isStuck = !isRead && length === stream.writableLength;
+      const unread = { length: stream.writableLength, checks: isStuck ? checks + 1 : 0 };
       if (unread.checks < allowed) this.#unread.set(stream, unread);
       else {
         this.#onReset("unread");
