@@ -1,5 +1,6 @@
 // Resets streams whose response is complete but cannot be sent, because the client does not read it. The gateway keeps
-// such a response in memory, and no timeout of the upstream ends it. A client that reads slowly is not affected.
+// such a response in memory, and no timeout of the upstream ends it. Node reports progress only
+// for whole pieces (up to 64 KiB): a client that reads slowly is not affected unless one piece takes it that long.
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Http2ResetReason } from "../../core/http2-bounds.ts";
 
