@@ -1,13 +1,13 @@
 // Resets streams whose response is complete but cannot be sent, because the client does not read it. The gateway keeps
-// such a response in memory, and no timeout of the upstream ends it. Node reports progress only
-// for whole pieces (up to 64 KiB): a client that reads slowly is not affected unless one piece takes it that long.
+// such a response in memory, and no timeout of the upstream ends it. Node reports progress of a stream only for whole
+// pieces (up to 64 KiB), so all streams of a connection count as read while enough bytes leave on the connection.
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Http2ResetReason } from "../../core/http2-bounds.ts";
 
 const checkMs = 2_000;
 /** Checks without progress. Ten seconds are enough for a client that loses its network for a moment. */
 const maxChecks = 5;
-/** A connection on which so much leaves between two checks is read: 4 KiB a second, slower than any line in use. */
+/** If this much leaves between two checks, the connection is read: 4 KiB a second, slower than any line in use. */
 const readBytes = 8 * 1024;
 
 interface Unread {
