@@ -49,7 +49,10 @@ async function tryGateway(
   const ports: Ports = { traffic, admin, checks, grpc };
   started += 1;
   const file = join(place.folder, `gateway-${started}.yaml`);
-  writeFileSync(file, JSON.stringify(merged(configuration(place, ports, carrier), keys ?? {})));
+  writeFileSync(
+    file,
+    JSON.stringify(merged(configuration(place, ports, carrier), knownKeys(place.checkout, keys ?? {}))),
+  );
   const preload = watchesTurns ? ["--import", join(import.meta.dirname, "turn-watch.ts")] : [];
   const main = join(place.checkout, "dist/main.js");
   const child = startChild([...preload, main, "start", "--config", file], { core: place.core });
@@ -84,6 +87,14 @@ function configuration(place: GatewayPlace, ports: Ports, carrier: Carrier): Rec
         }
       : {}),
   };
+}
+
+/** Another checkout may lack a bound that has to be raised for ordinary traffic. */
+function knownKeys(checkout: string, keys: Keys): Keys {
+  const listen = keys["listen"];
+  if (typeof listen !== "object" || listen === null) return keys;
+  const schema = readFileSync(join(checkout, "config/headgate.schema.json"), "utf8");
+  return { ...keys, listen: Object.fromEntries(Object.entries(listen).filter(([key]) => schema.includes(`"${key}"`))) };
 }
 
 /** Sections are merged key by key. */

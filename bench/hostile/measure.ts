@@ -7,7 +7,6 @@ import {
   forgetPeak,
   type Gateway,
   type GatewayPlace,
-  isTls,
   memoryOf,
   startGateway,
   threadsCpuUs,
@@ -23,7 +22,7 @@ export interface Figures extends Counters {
   readonly cpuMs: number;
   /** CPU time divided by that of ordinary requests with as many bytes. */
   readonly ratio: number;
-  /** CPU of one request, without what the bytes of its response cost. */
+  /** CPU of one request, without what its connection and the bytes of its response cost. */
   readonly requestMs: number;
   readonly memory: Memory;
   readonly turn: Turn;
@@ -81,7 +80,8 @@ export async function measure(
     const otherUs = Math.min(aloneUs / Math.max(1, countOf(alone)), 4 * ordinary.requestUs);
     const cpuMs = Math.max(0, totalUs - otherUs * countOf(beside)) / 1000;
     const ratio = cpuMs / costOf(counters, ordinary);
-    const requestMs = (cpuMs - (counters.answered * ordinary.answerByteUs) / 1000) / counters.requests;
+    const ordinaryUs = counters.answered * ordinary.answerByteUs + counters.connections * ordinary.connectionUs;
+    const requestMs = (cpuMs - ordinaryUs / 1000) / counters.requests;
     return {
       figures: { attack, ...counters, cpuMs, ratio, requestMs, alone, beside },
       memory: settledMemory(gateway, { restBytes, peakBytes }),
@@ -98,7 +98,7 @@ const countOf = ({ answered, failed }: OthersReply): number => answered + failed
 export async function longestTurn(bench: Bench, place: GatewayPlace, attack: Attack): Promise<Turn> {
   const gateway = await startGateway(place, attack, { watchesTurns: true });
   try {
-    const kind = isTls(attack.carrier) ? "tls-" : attack.carrier === "proxy" ? "proxy-" : "";
+    const kind = ["tls", "http2", "proxy"].includes(attack.carrier) ? `${attack.carrier}-` : "";
     await run({ ...bench, seconds: warmSeconds }, gateway, attackNamed(`ordinary-${kind}warm-up`));
     await gateway.child.ask<TurnFigures>({ read: true });
     await run(bench, gateway, attack);

@@ -17,14 +17,15 @@ export const othersKind = ({ carrier, others }: Victims): OthersKind => others ?
 /** Clients of the listener that is attacked; for gRPC, clients of the traffic listener. */
 export function othersOrder(ports: Ports, victims: Victims, more: { perSecond?: number; addresses?: number } = {}) {
   const what = othersKind(victims);
+  const usesTraffic = what !== "probe" && what !== "check";
   const order: OthersOrder = {
     kind: "begin",
     what,
     port: what === "probe" ? ports.admin : what === "check" ? ports.checks : ports.traffic,
     perSecond: perSecond[what],
     addresses: 32,
-    isTls: isTls(victims.carrier),
-    isProxied: victims.carrier === "proxy",
+    isTls: usesTraffic && isTls(victims.carrier),
+    isProxied: usesTraffic && victims.carrier === "proxy",
     ...more,
   };
   return order;

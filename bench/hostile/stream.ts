@@ -62,8 +62,9 @@ function advance(sender: Sender, slot: Slot, options: StreamOptions, opening: Op
   if (slot.line === null || slot.line.isClosed) {
     if (!opening.mayOpen(sender)) return 0;
     const opened = sender.open(options);
-    const { leavesOn } = options;
-    if (leavesOn !== undefined) opened.socket.on("data", (data: Buffer) => leavesOn(data) && opened.socket.destroy());
+    const { leavesOn, reads = true } = options;
+    if (leavesOn !== undefined && reads)
+      opened.socket.on("data", (data: Buffer) => leavesOn(data) && opened.socket.destroy());
     slot.line = opened;
     slot.sent = 0;
     slot.rest = null;

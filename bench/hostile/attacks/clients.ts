@@ -20,7 +20,7 @@ function manyClients(name: string, what: string, keys: Attack["keys"] = {}): Att
     return `GET /v1/ok HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: ${address}\r\n\r\n`;
   };
   const next = (): Buffer => text(Array.from({ length: perPacket }, head).join(""));
-  const send = stream({ connections: 8, next, requests: perPacket, bytesPerSecond: 1_000_000 });
+  const send = stream({ connections: 8, next, requests: perPacket, bytesPerSecond: 300_000 });
   return { name, carrier: "http1", what, keys, others: "probe", send };
 }
 

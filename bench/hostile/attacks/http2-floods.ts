@@ -124,6 +124,11 @@ export const http2Floods: readonly Attack[] = [
     next: (i) => (i < 400 ? frame(types.data, 0, streamOf(i % 100), Buffer.alloc(16_000)) : null),
     bytesPerSecond: 50_000_000,
   }),
+  http2("http2-responses-large", "90 responses of 8 MiB at the same time", {
+    prelude: openStreams(90, headers(1, block("GET", "/v1/large/8388608")), [initialWindow, 8_388_608]),
+    preludeRequests: 90,
+    next: (i) => (i === 0 ? windowUpdate(0, 2_000_000_000) : null),
+  }),
   http2("http2-responses-unread", "90 responses of 8 MiB that nobody reads", {
     reads: false,
     prelude: openStreams(90, headers(1, block("GET", "/v1/large/8388608")), [initialWindow, 8_388_608]),

@@ -3,6 +3,7 @@ import { connect } from "node:http2";
 import { type Attack, connectionBytes, type Sender, text, wireBytes } from "../attack.ts";
 import { again, stream } from "../stream.ts";
 import { checkCall, checkHeaders } from "./grpc-messages.ts";
+import { block, headers, preface, streamOf, withStream } from "./http2-bytes.ts";
 import { get, requestHead, unlimited } from "./requests.ts";
 
 const keys = { ...unlimited, listen: { maxRequestsPerConnection: 1_000_000_000, newConnectionsPerPeer: 1_000_000 } };
@@ -37,21 +38,39 @@ const fresh = (alpn?: string[]) =>
 const upload = (alpn?: string[]) =>
   stream({ ...(alpn === undefined ? {} : { alpn }), next: uploads, bytesPerSecond: uploadBytesPerSecond });
 
+interface WarmUpOptions {
+  readonly alpn?: readonly string[];
+  readonly isProxied?: boolean;
+  /** The i-th request of a connection. */
+  readonly request?: (i: number) => Buffer;
+}
+
 /** A few requests of many clients, so that ordinary code paths are compiled before anything is measured. */
 const warmUp =
-  (alpn?: string[], proxied = false) =>
+  ({ alpn, isProxied = false, request = () => get() }: WarmUpOptions = {}) =>
   async (sender: Sender): Promise<void> => {
     const lines = Array.from({ length: 20 }, (_, i) => {
-      const before = proxied ? text(`PROXY TCP4 127.0.3.${i + 1} 127.0.0.1 5000 80\r\n`) : undefined;
+      const before = isProxied ? text(`PROXY TCP4 127.0.3.${i + 1} 127.0.0.1 5000 80\r\n`) : undefined;
       return sender.open({
         localAddress: `127.0.3.${i + 1}`,
         ...(alpn === undefined ? {} : { alpn }),
         ...(before === undefined ? {} : { before }),
       });
     });
-    let turn = 0;
-    await sender.paced(2_000 * 150, () => lines[turn++ % lines.length]?.write(get()) ?? 0);
+    let sent = 0;
+    await sender.paced(2_000 * 150, () => {
+      const bytes = lines[sent % lines.length]?.write(request(Math.floor(sent / lines.length))) ?? 0;
+      sent += 1;
+      return bytes;
+    });
   };
+
+const http2Get = headers(1, block("GET", "/v1/ok"));
+
+function http2Request(i: number): Buffer {
+  const frames = withStream(http2Get, streamOf(i));
+  return i === 0 ? Buffer.concat([preface(), frames]) : frames;
+}
 
 export const ordinaryLoads: readonly Attack[] = [
   { name: "ordinary-get", carrier: "http1", what: "GET", keys, send: requests(get()) },
@@ -89,8 +108,14 @@ export const ordinaryLoads: readonly Attack[] = [
     ),
   },
   { name: "ordinary-warm-up", carrier: "http1", what: "GET of many clients", send: warmUp() },
-  { name: "ordinary-tls-warm-up", carrier: "tls", what: "GET of many clients", send: warmUp(["http/1.1"]) },
-  { name: "ordinary-proxy-warm-up", carrier: "proxy", what: "GET of many clients", send: warmUp(undefined, true) },
+  { name: "ordinary-tls-warm-up", carrier: "tls", what: "GET of many clients", send: warmUp({ alpn: ["http/1.1"] }) },
+  {
+    name: "ordinary-http2-warm-up",
+    carrier: "http2",
+    what: "GET of many clients",
+    send: warmUp({ alpn: ["h2"], request: http2Request }),
+  },
+  { name: "ordinary-proxy-warm-up", carrier: "proxy", what: "GET of many clients", send: warmUp({ isProxied: true }) },
   { name: "ordinary-grpc-check", carrier: "grpc", what: "a check over gRPC", keys, send: grpcChecks },
   { name: "ordinary-http2-get", carrier: "http2", what: "GET", keys, send: http2Gets },
   { name: "ordinary-http2-upload", carrier: "http2", what: "uploads in 16 KiB", keys, send: http2Upload },

@@ -63,6 +63,7 @@ export const proxyAttacks: readonly Attack[] = [
     name: "proxy-many-clients",
     carrier: "proxy",
     what: "each connection names another client, which exhausts its limit of 1",
+    others: "probe",
     keys: { policies: [{ name: "bench", limit: 1, window: "1s", maxClients: 100_000 }] },
     send: (sender) => {
       const next = (i: number): Buffer | null => {
