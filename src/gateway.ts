@@ -84,7 +84,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     health: () => ({ status, upstream: telemetry.upstreamHealth() }),
     onError: (error) => log.error({ err: error }, "metrics scrape failed"),
     peerKey: (address) => readPeer(address, clientAddress).key,
-    onClosedForRoom: () => telemetry.metrics.connectionShed("admin"),
+    onClosedForRoom: () => telemetry.connectionShed("admin", null),
   }).catch((error) => {
     throw new ListenError("admin", settings.admin, error);
   });

@@ -102,7 +102,8 @@ export class Exchange extends RecordedExchange {
         return;
       }
       this.problem = localReplies.tooManyRefusals.reason;
-      this.abort();
+      const quota = this.#runtime.peekQuota(this.head.peer.key);
+      this.#abortWith(quota instanceof Promise ? null : quota);
     } catch (error) {
       this.fail(error);
     }
@@ -153,10 +154,7 @@ export class Exchange extends RecordedExchange {
 
   /** Aborts the exchange in any state. An incomplete body must not look complete. */
   abort(): void {
-    if (this.isEnded) return;
-    if (this.#state === "deciding") this.verdict = unchargedVerdict(this.head.peer, null);
-    this.transport.abort();
-    this.#end(false);
+    if (!this.isEnded) this.#abortWith(null);
   }
 
   /** The client left before its response was complete. */
@@ -221,6 +219,13 @@ export class Exchange extends RecordedExchange {
     if (this.transport.isGone) this.#end(false);
     else if (reply !== null) this.localReply(reply);
     else this.#runtime.forward(this);
+  }
+
+  /** `quota` is what the log shows if nothing has been decided; null if it is unknown. */
+  #abortWith(quota: Decision | null): void {
+    if (this.#state === "deciding") this.verdict = unchargedVerdict(this.head.peer, quota);
+    this.transport.abort();
+    this.#end(false);
   }
 
   #replyUncharged(reply: LocalReply): void {

@@ -14,7 +14,8 @@ export interface ConnectionLimiterOptions {
   readonly readPeer: (address: string | undefined) => Peer;
   /** Sends a 503. Null: refused connections get no response, because none can precede the TLS handshake. */
   readonly answerOverloaded: ((socket: Socket, peer: Peer) => void) | null;
-  readonly onConnectionShed: (reason: ConnectionShedReason) => void;
+  /** `peer` is the address whose own limit was reached; null if it was another limit. */
+  readonly onConnectionShed: (reason: ConnectionShedReason, peer: string | null) => void;
   readonly nowMs: () => number;
 }
 
@@ -71,7 +72,7 @@ export class ConnectionLimiter {
     const { bounds, nowMs, onConnectionShed } = this.#options;
     // Checked before anything that costs more than closing: a TLS handshake takes a millisecond of CPU.
     if (!peer.isTrusted && !this.#newConnections.take(peer.key, nowMs())) {
-      onConnectionShed("rate");
+      onConnectionShed("rate", peer.key);
       this.#forget(socket);
       socket.destroy();
       return false;
@@ -129,7 +130,7 @@ export class ConnectionLimiter {
   /** Closes the evicted connection. Returns false if there is none. */
   #makeRoom(evicted: Socket | null): boolean {
     if (evicted === null) return false;
-    this.#options.onConnectionShed("idle");
+    this.#options.onConnectionShed("idle", null);
     this.#forget(evicted);
     evicted.destroy();
     return true;
@@ -146,7 +147,7 @@ export class ConnectionLimiter {
   }
 
   #refuse(socket: Socket, peer: Peer, reason: ConnectionShedReason): void {
-    this.#options.onConnectionShed(reason);
+    this.#options.onConnectionShed(reason, reason === "per_peer" ? peer.key : null);
     this.#forget(socket);
     const { answerOverloaded } = this.#options;
     const isAnswered =

@@ -3,6 +3,7 @@
 import type { CheckRefusal } from "../core/check-refusal.ts";
 import { type SharedResource, sharedResources } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
+import { type ConnectionShedReason, connectionShedReasons } from "../core/connection-bounds.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { type Http2CloseReason, http2CloseReasons } from "../core/http2-bounds.ts";
 import type { TlsFailure } from "../core/tls.ts";
@@ -32,6 +33,8 @@ export interface Telemetry {
   tlsFailed(reason: TlsFailure, code: string): void;
   /** An HTTP/2 connection was closed because it cost too much; `peer` is its address. */
   http2Closed(reason: Http2CloseReason, peer: string): void;
+  /** A connection of a client was closed because of a limit; `peer` is the address whose own limit it was, or null. */
+  connectionShed(reason: ConnectionShedReason, peer: string | null): void;
   upstreamHealth(): UpstreamHealth;
   /** A check was refused without a decision; `caller` is an address. */
   /** `detail` says what is wrong with the call, null if the reason says it all. It contains nothing that was sent. */
@@ -49,19 +52,22 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   const { log, clock } = options;
   const accessLog = createAccessLog(log, { clock, enabled: options.accessLogEnabled });
   const upstreamLog = createUpstreamLog(log, { clock });
-  const { refusedChecks, exceededShares, closedHttp2 } = createSamplers(log);
+  const samplers = createSamplers(log);
   let health: UpstreamHealth = { state: "unknown", reason: null };
   const metrics = createMetrics({
     ...options,
     upstreamHealth: () => health,
     logLines: () => ({
       sampled:
-        accessLog.omitted + upstreamLog.omitted + refusedChecks.omitted + exceededShares.omitted + closedHttp2.omitted,
+        accessLog.omitted +
+        upstreamLog.omitted +
+        Object.values(samplers).reduce((sum, { omitted }) => sum + omitted, 0),
       dropped: options.droppedLogLines(),
     }),
   });
   return {
     metrics,
+    ...createWarnings(options, metrics, samplers),
     finish(exchange, path) {
       metrics.observe(exchange);
       accessLog.record(exchange, path);
@@ -80,35 +86,49 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       metrics.tlsFailed(reason);
       log.debug({ reason, code }, "TLS handshake failed");
     },
+    upstreamHealth: () => health,
+    tunnelEnded(end) {
+      // Each tunnel has cost a request, so the lines need no bound.
+      if (options.accessLogEnabled) log.info(end, "tunnel ended");
+    },
+    close() {
+      accessLog.close();
+      upstreamLog.close();
+      for (const sampler of Object.values(samplers)) sampler.close();
+    },
+  };
+}
+
+/** What is counted each time, and logged some of the times. */
+function createWarnings(
+  { log, clock }: TelemetryOptions,
+  metrics: Metrics,
+  { refusedChecks, exceededShares, closedHttp2, shedConnections }: ReturnType<typeof createSamplers>,
+): Pick<Telemetry, "http2Closed" | "connectionShed" | "checkRefused" | "shareExceeded"> {
+  return {
     http2Closed(reason, peer) {
       metrics.http2Closed(reason);
       if (closedHttp2.passes(reason, clock.monotonicMs())) {
         log.warn({ reason, peer }, "HTTP/2 connection closed: it cost too much");
       }
     },
-    upstreamHealth: () => health,
+    connectionShed(reason, peer) {
+      metrics.connectionShed(reason);
+      if (peer !== null && shedConnections.passes(reason, clock.monotonicMs())) {
+        log.warn({ reason, peer }, "connection refused: too many of its peer");
+      }
+    },
     checkRefused(reason, caller, detail) {
       metrics.checkRefused(reason);
       if (refusedChecks.passes(reason, clock.monotonicMs())) {
         log.warn({ reason, detail, caller }, "ext-auth check refused");
       }
     },
-    tunnelEnded(end) {
-      // Each tunnel has cost a request, so the lines need no bound.
-      if (options.accessLogEnabled) log.info(end, "tunnel ended");
-    },
     shareExceeded(resource, client) {
       metrics.shareExceeded(resource);
       if (exceededShares.passes(resource, clock.monotonicMs())) {
         log.warn({ resource, client }, "client over its share");
       }
-    },
-    close() {
-      accessLog.close();
-      upstreamLog.close();
-      refusedChecks.close();
-      exceededShares.close();
-      closedHttp2.close();
     },
   };
 }
@@ -122,6 +142,9 @@ function createSamplers(log: Logger) {
     ),
     closedHttp2: create(http2CloseReasons.length, (reason, omitted) =>
       log.warn({ reason, omitted }, "closed HTTP/2 connections left out"),
+    ),
+    shedConnections: create(connectionShedReasons.length, (reason, omitted) =>
+      log.warn({ reason, omitted }, "refused connections left out"),
     ),
   };
 }

@@ -43,7 +43,7 @@ export function createTraffic(settings: Settings, parts: TrafficParts): TrafficL
       proxyProtocol: listen.proxyProtocol,
       onProxyHeaderRefused: metrics.proxyHeaderRefused,
       bounds: listen,
-      onConnectionShed: metrics.connectionShed,
+      onConnectionShed: telemetry.connectionShed,
       nowMs: clock.monotonicMs,
       tls: tls === null ? null : { ...tls, onFailure: telemetry.tlsFailed },
       headTimeoutMs: timeouts.headMs,

@@ -79,6 +79,22 @@ describe("HTTP/1.1", () => {
   });
 });
 
+test("the log shows the quota of a client whose connection is closed without an answer", async () => {
+  const { gateway, connect } = await stageRaw(
+    cleanup,
+    served,
+    { refusals: { perSecond: 1, burst: 1 } },
+    new FakeClock(),
+  );
+  for (let i = 0; i < 2; i += 1) {
+    const client = connect();
+    client.write("\0\r\n\r\n");
+    await client.closed;
+  }
+  const closed = gateway.logLines.find(({ problem }) => problem === "too_many_refusals");
+  expect(closed).toMatchObject({ status: 0, decision: "observed", remaining: 100 });
+});
+
 test("HTTP/2", async () => {
   const { overrides, ca } = tls({ refusals });
   const { gateway } = await stageRaw(cleanup, served, overrides, new FakeClock());

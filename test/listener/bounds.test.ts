@@ -244,6 +244,9 @@ test("a peer that opens too many connections in a short time has them closed unr
   expect(await shed(gateway, "rate")).toBe(0);
   expect(await answered("127.0.0.1", 3)).toBe(0);
   expect(await shed(gateway, "rate")).toBe(3);
+  const lines = gateway.logLines.filter(({ msg }) => msg === "connection refused: too many of its peer");
+  expect(lines).toHaveLength(3);
+  expect(lines[0]).toMatchObject({ level: "warn", reason: "rate", peer: "127.0.0.1" });
   expect([await answered("127.0.0.2", 5), await answered("127.0.0.3", 8)]).toEqual([5, 8]);
   clock.advance(1_000);
   expect(await answered("127.0.0.1", 5)).toBe(3);
