@@ -51,7 +51,7 @@ export class HeaderBlock {
     const end = Math.min(to, begin + this.#left);
     this.#left -= end - begin;
     const meter = this.#meter;
-    if (!meter.read(bytes, begin, end)) return "malformed";
+    if (!meter.read(bytes, begin, end)) return meter.isTextTooLong ? "head_too_large" : "malformed";
     const isTooLarge = meter.encodedBytes > maxBytes || meter.decodedBytes > maxBytes || meter.fields > maxBlockFields;
     return isTooLarge ? "head_too_large" : null;
   }

@@ -25,6 +25,8 @@ export class HpackMeter {
   decodedBytes = 0;
   /** Of the current block. */
   fields = 0;
+  /** The block announces a name or a value that is longer than any that could be accepted. */
+  isTextTooLong = false;
   /** Packed lengths of the dynamic table's entries, the newest last. Those before `#oldest` are evicted. */
   #table: number[] = [];
   #oldest = 0;
@@ -51,6 +53,7 @@ export class HpackMeter {
     this.encodedBytes = 0;
     this.decodedBytes = 0;
     this.fields = 0;
+    this.isTextTooLong = false;
     this.#part = "field";
     this.#firstOctet = -1;
     this.#textLeft = 0;
@@ -74,6 +77,7 @@ export class HpackMeter {
     if (this.#firstOctet !== -1) {
       this.#value += (octet & 0x7f) << this.#shift;
       this.#shift += 7;
+      this.isTextTooLong = this.#part !== "field" && this.#value > maxInteger;
       if (this.#value > maxInteger || this.#shift > 21) return false;
       return octet >= 0x80 || this.#onInteger();
     }

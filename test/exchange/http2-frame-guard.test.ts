@@ -92,6 +92,7 @@ describe("stops", () => {
     ["401 fields", Buffer.alloc(401, 0x82), "head_too_large"],
     ["a value of 32,700 bytes, half of it in another frame", long(32_700), null],
     ["a value of 32,800 bytes", long(32_800), "head_too_large"],
+    ["a value of 70,000 bytes", long(70_000), "head_too_large"],
     ["updates of the table's size without end", Buffer.alloc(32_769, 0x20), "head_too_large"],
     ["an index that does not exist", Buffer.of(0xff, 0x00), "malformed"],
   ])("%s: %s", (_, block, stopped) => {

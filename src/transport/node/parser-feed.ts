@@ -69,6 +69,7 @@ export class ParserFeed {
     this.#isReleased = true;
     socket.off("data", this.#onData).off("drain", this.goOn);
     if (this.#isStopped) readOn(socket);
+    this.#isStopped = false;
     const rest = this.#rest ?? nothing;
     this.#rest = null;
     return this.#next.length === 0 ? rest : Buffer.concat([rest, this.#next.take()]);
