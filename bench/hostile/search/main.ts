@@ -57,7 +57,7 @@ async function turn(searches: readonly ClassSearch[], reads: readonly FunctionSe
   for (const search of reads) search.runUntil(Math.min(endMs, performance.now() + functionTurnMs));
   for (const search of searches) {
     await search.runUntil(Math.min(endMs, performance.now() + classTurnMs));
-    const [dearest] = search.findings;
+    const [dearest] = search.findings();
     if (dearest === undefined) continue;
     const us = Math.round(usPerRequest(dearest));
     process.stderr.write(`${search.inputClass.name}: ${search.inputs} inputs, ${us} µs for ${dearest.bytes} bytes\n`);

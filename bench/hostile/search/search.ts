@@ -16,11 +16,18 @@ export interface Finding {
   readonly outcome: string;
   /** CPU divided by that of as many ordinary requests with as many bytes. */
   readonly timesOrdinary: number;
+  /** CPU divided by that of one ordinary request with as many bytes. */
+  readonly timesOneOrdinary: number;
 }
 
 export function usPerRequest({ cpuUs, requests }: Finding): number {
   return cpuUs / requests;
 }
+
+/** What is maximized: a connection can also send many cheap requests. */
+const objectives = { request: usPerRequest, input: ({ cpuUs }: Finding) => cpuUs } as const;
+type Objective = keyof typeof objectives;
+const objectiveNames = Object.keys(objectives) as Objective[];
 
 /** A new record must exceed the last one by this factor; otherwise noise would make records all the time. */
 const recordFactor = 1.08;
@@ -37,7 +44,7 @@ export class ClassSearch {
   readonly inputClass: InputClass;
   readonly #stage: Stage;
   readonly #random: Random;
-  /** The most expensive input of each size and outcome. */
+  /** The most expensive input of each size and outcome, by each objective. */
   readonly #dearest = new Map<string, Finding>();
   #ordinaryUs: readonly [number, number] = [0, 0];
   /** What a quick measurement costs besides its input. */
@@ -76,9 +83,10 @@ export class ClassSearch {
     return this.#ordinaryUs;
   }
 
-  /** The most expensive first. */
-  get findings(): readonly Finding[] {
-    return [...this.#dearest.values()].sort((a, b) => usPerRequest(b) - usPerRequest(a));
+  /** By the CPU for a request or for the whole input, the most expensive first. */
+  findings(objective: Objective = "request"): readonly Finding[] {
+    const us = objectives[objective];
+    return [...new Set(this.#dearest.values())].sort((a, b) => us(b) - us(a));
   }
 
   /** Measures a finding again, as the least of `times` runs of several connections each. */
@@ -92,39 +100,41 @@ export class ClassSearch {
     this.inputs += 1;
     const { cpuUs, ...rest } = await this.#run(input, null);
     const glanced = this.#finding(input, { ...rest, cpuUs: (cpuUs - this.#openingUs) / glanceFactor });
-    if (!this.#isRecord(this.#keyOf(glanced), glanced)) return;
+    if (this.#recordsOf(glanced).length === 0) return;
     // The outcome may differ where the first look was too short.
-    const first = this.#finding(input, await this.#run(input, usual));
-    const key = this.#keyOf(first);
-    if (!this.#isRecord(key, first)) return;
     const runs: Spent[] = [];
-    for (let i = 0; i < confirmations; i += 1) {
+    for (let i = 0; i <= confirmations; i += 1) {
       runs.push(await this.#run(input, usual));
-      if (!this.#isRecord(key, this.#finding(input, least(runs)))) return;
+      if (this.#recordsOf(this.#finding(input, least(runs))).length === 0) return;
     }
-    this.#dearest.set(key, this.#finding(input, least(runs)));
+    const finding = this.#finding(input, least(runs));
+    for (const key of this.#recordsOf(finding)) this.#dearest.set(key, finding);
   }
 
-  #isRecord(key: string, finding: Finding): boolean {
-    const record = this.#dearest.get(key);
-    return record === undefined || usPerRequest(finding) > recordFactor * usPerRequest(record);
+  /** The keys of the records that a finding exceeds. */
+  #recordsOf(finding: Finding): string[] {
+    const { bytes, outcome } = finding;
+    const size = Math.ceil(Math.log2(Math.max(64, bytes)));
+    return objectiveNames.flatMap((objective) => {
+      const key = `${objective} ${size} ${outcome}`;
+      const record = this.#dearest.get(key);
+      const us = objectives[objective];
+      return record === undefined || us(finding) > recordFactor * us(record) ? [key] : [];
+    });
   }
 
   /** Chooses one of the sizes and outcomes, more often an expensive one. */
   #parent(): Finding {
-    const all = this.findings;
+    const all = this.findings(this.#random.pick(["request", "request", "input"]));
     const place = Math.min(this.#random.int(all.length), this.#random.int(all.length));
     return all[place] as Finding;
-  }
-
-  #keyOf({ bytes, outcome }: Finding): string {
-    return `${Math.ceil(Math.log2(Math.max(64, bytes)))} ${outcome}`;
   }
 
   #finding(input: Input, { cpuUs, requests, outcome }: Spent): Finding {
     const bytes = wireBytes({ ...render(input, maxInputBytes), pieceBytes: input.pieceBytes });
     const ordinaryUs = requests * this.#ordinaryUsOf(bytes / requests);
-    return { input, bytes, cpuUs, requests, outcome, timesOrdinary: cpuUs / ordinaryUs };
+    const timesOneOrdinary = cpuUs / this.#ordinaryUsOf(bytes);
+    return { input, bytes, cpuUs, requests, outcome, timesOrdinary: cpuUs / ordinaryUs, timesOneOrdinary };
   }
 
   #ordinaryUsOf(bytes: number): number {
