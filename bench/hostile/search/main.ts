@@ -23,6 +23,9 @@ const { values } = parseArgs({
   },
 });
 
+// The gateways end when this process exits, which a signal alone would not let them notice.
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
+
 const seed = Number(values.seed);
 const endMs = performance.now() + Number(values.minutes) * 60_000;
 const classTurnMs = Math.min(15_000, Number(values.minutes) * 2_000);
