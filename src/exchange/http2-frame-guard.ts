@@ -1,6 +1,6 @@
 // Reads a client's HTTP/2 frames before nghttp2 does, and stops a client that costs more than it sends: a header block
-// decodes to far more than a head may have, or too many frames carry nothing. Drops frames of unknown types, and passes
-// all others on, in the buffers in which they came.
+// decodes to far more than a head may have, or too many frames carry nothing. Drops frames of unknown types
+// and ACKs of PING, and passes all others on, in the buffers in which they came.
 import type { FrameBudget } from "../core/frame-budget.ts";
 import { continuationType, HeaderBlock, headersType, pushPromiseType } from "../core/header-block.ts";
 import type { Http2CloseReason } from "../core/http2-bounds.ts";
@@ -10,12 +10,15 @@ import { freePieceBytes } from "../core/piece-budget.ts";
 const dataType = 0x0;
 const rstStreamType = 0x3;
 const settingsType = 0x4;
+const pingType = 0x6;
 const goawayType = 0x7;
 /** Extensions, such as ALTSVC and PRIORITY_UPDATE, are not meant for a server or are not supported. */
 const lastKnownType = continuationType;
 const padded = 0x8;
+const ack = 0x1;
 
 const prefaceBytes = 24;
+const pingBytes = 8;
 const frameHeadBytes = 9;
 /** SETTINGS_MAX_FRAME_SIZE, which the gateway leaves at its default. */
 const maxFrameBytes = 16_384;
@@ -116,7 +119,7 @@ export class FrameGuard {
     const flags = head[at + 4] as number;
     // nghttp2 ends a connection with a frame that is too long, or in the middle of a header block.
     const isError = length > maxFrameBytes || (this.#block.isOpen && type !== continuationType);
-    const isDropped = type > lastKnownType && !isError;
+    const isDropped = (type > lastKnownType || isPingAck(type, flags, length)) && !isError;
     const isData = type === dataType;
     const isMixed = isData !== this.#isRunOfData && from - this.#runFrom + length > maxMixedBytes;
     if (isDropped || this.#isDropped || isMixed) this.#passUntil(bytes, from);
@@ -167,6 +170,11 @@ const nothing: Buffer = Buffer.alloc(0);
 
 function isBlockType(type: number): boolean {
   return type === headersType || type === continuationType || type === pushPromiseType;
+}
+
+/** The gateway sends no PING. Node makes an error of each ACK, in 15 µs, and keeps the connection open. */
+function isPingAck(type: number, flags: number, length: number): boolean {
+  return type === pingType && (flags & ack) !== 0 && length === pingBytes;
 }
 
 /** Node runs JavaScript for each. */

@@ -54,6 +54,14 @@ describe("passes on", () => {
     fc.assert(property, { numRuns: 200 });
   });
 
+  test("a PING and not its ACK, unless that is malformed", () => {
+    const { passed, read } = start();
+    const eight = Buffer.alloc(8);
+    const [ping, malformed] = [frame(frameTypes.ping, 0, 0, eight), frame(frameTypes.ping, 1, 0, Buffer.alloc(7))];
+    read(Buffer.concat([frame(frameTypes.ping, 1, 0, eight), ping, frame(frameTypes.ping, 1, 0, eight), malformed]));
+    expect(Buffer.concat(passed)).toEqual(Buffer.concat([ping, malformed]));
+  });
+
   test("a read in the buffer in which it came, without a copy", () => {
     const { passed, read } = start();
     const bytes = Buffer.concat([headers(literals(get())), data(10_000)].slice(0, 1));

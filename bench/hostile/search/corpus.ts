@@ -37,6 +37,8 @@ const http2: readonly Input[] = [
   ),
   whole(...preface, frame(frameTypes.headers, 4, "next", postHead), frame(frameTypes.data, 0, "same", "x", 1600)),
   whole(...preface, frame(frameTypes.ping, 0, 0, "12345678", 950)),
+  // Node makes an error of each ACK of a PING that it has not sent.
+  whole(...preface, frame(frameTypes.headers, 5, "next", getHead), frame(frameTypes.ping, 1, 0, "12345678", 950)),
   whole(...preface, frame(frameTypes.headers, 5, "next", getHead, 100), frame(frameTypes.settings, 0, 0, "", 1000)),
 ];
 
