@@ -14,7 +14,7 @@ import {
 import { costOf, type Ordinary } from "./ordinary.ts";
 import { endOthers, othersOrder, readOthers } from "./others.ts";
 import type { OthersReply } from "./others-process.ts";
-import { type Bench, run } from "./run.ts";
+import { type Bench, run, untilQuiet } from "./run.ts";
 import type { TurnFigures } from "./turn-watch.ts";
 
 export interface Figures extends Counters {
@@ -48,7 +48,6 @@ export const memoryDeadlineMs = 10_000;
 export const memoryMargin = 64 * 1024 * 1024;
 
 const warmSeconds = 0.5;
-const warmPerSecond = 2500;
 const aloneSeconds = 0.5;
 
 export async function measure(
@@ -60,10 +59,10 @@ export async function measure(
   const gateway = await startGateway(place, attack);
   const { pid } = gateway.child;
   try {
-    await bench.others.ask(othersOrder(gateway.ports, attack, { perSecond: warmPerSecond }));
+    await bench.others.ask(othersOrder(gateway.ports, attack, { isWarmUp: true }));
     await sleep(warmSeconds * 1000);
     await bench.others.ask(othersOrder(gateway.ports, attack));
-    await sleep(100);
+    await untilQuiet(pid);
     await bench.others.ask(readOthers);
     const before = threadsCpuUs(pid);
     await sleep(aloneSeconds * 1000);
@@ -76,8 +75,7 @@ export async function measure(
     const beside = await bench.others.ask<OthersReply>(endOthers);
     const totalUs = threadsCpuUs(pid) - attackedFrom;
     const { peakBytes } = memoryOf(pid);
-    // At their low rate a request of the others costs more than an ordinary one, but not many times as much.
-    const otherUs = Math.min(aloneUs / Math.max(1, countOf(alone)), 4 * ordinary.requestUs);
+    const otherUs = aloneUs / Math.max(1, countOf(alone));
     const cpuMs = Math.max(0, totalUs - otherUs * countOf(beside)) / 1000;
     const ratio = cpuMs / costOf(counters, ordinary);
     const ordinaryUs = counters.answered * ordinary.answerByteUs + counters.connections * ordinary.connectionUs;

@@ -15,18 +15,17 @@ const usual: Partial<Record<Carrier, OthersKind>> = { admin: "probe", "ext-auth"
 export const othersKind = ({ carrier, others }: Victims): OthersKind => others ?? usual[carrier] ?? "kept";
 
 /** Clients of the listener that is attacked; for gRPC, clients of the traffic listener. */
-export function othersOrder(ports: Ports, victims: Victims, more: { perSecond?: number; addresses?: number } = {}) {
+export function othersOrder(ports: Ports, victims: Victims, { addresses = 32, isWarmUp = false } = {}) {
   const what = othersKind(victims);
   const usesTraffic = what !== "probe" && what !== "check";
   const order: OthersOrder = {
     kind: "begin",
     what,
     port: what === "probe" ? ports.admin : what === "check" ? ports.checks : ports.traffic,
-    perSecond: perSecond[what],
-    addresses: 32,
+    perSecond: perSecond[what] * (isWarmUp ? 10 : 1),
+    addresses,
     isTls: usesTraffic && isTls(victims.carrier),
     isProxied: usesTraffic && victims.carrier === "proxy",
-    ...more,
   };
   return order;
 }

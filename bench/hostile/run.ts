@@ -52,11 +52,12 @@ export async function runAll(
 }
 
 /** Waits until the gateway is busy for less than this part of the time. */
-const quietShare = 0.15;
+const quietShare = 0.25;
 const quietCheckMs = 100;
 const quietDeadlineMs = 5_000;
 
-async function untilQuiet(pid: number): Promise<void> {
+/** Waits until the gateway has done what it got, at most some seconds. */
+export async function untilQuiet(pid: number): Promise<void> {
   const deadlineMs = performance.now() + quietDeadlineMs;
   for (let before = busyUs(pid), isBusy = true; isBusy && performance.now() < deadlineMs; ) {
     const sinceMs = performance.now();
