@@ -12,7 +12,7 @@ import type { HostPort } from "./core/host-port.ts";
 import type { Settings } from "./core/settings.ts";
 import { upstreamTargets } from "./core/upstream.ts";
 import { type Exchange, RuntimeRef } from "./exchange/exchange.ts";
-import { MemoryLimiter } from "./limits/memory-limiter.ts";
+import { PolicyLimiter } from "./limits/policy-limiter.ts";
 import { RefusalBuckets } from "./limits/refusal-buckets.ts";
 import { createFileLog } from "./telemetry/file-log.ts";
 import type { Logger } from "./telemetry/log.ts";
@@ -124,7 +124,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
 async function createParts(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack) {
   const { clock, log } = options;
   const clientAddress = clientAddressRules(settings, log);
-  const limiter = new MemoryLimiter(settings.policies[0]);
+  const limiter = new PolicyLimiter(settings.policies);
   const upstream = await createUpstream(settings, options, {
     onEnd: (end) => telemetry.tunnelEnded(end),
     onShareExceeded: (resource, client) => telemetry.shareExceeded(resource, client),

@@ -1,5 +1,5 @@
 // Decides about a request, from top to bottom; each step names the reason for its place. The same for all transports.
-import type { Authenticator, AuthOutcome } from "./core/authenticator.ts";
+import type { Authentication, Authenticator, AuthOutcome } from "./core/authenticator.ts";
 import { readBearer } from "./core/bearer.ts";
 import type { Limiter } from "./core/limiter.ts";
 import { type LocalReply, localReplies } from "./core/local-reply.ts";
@@ -25,41 +25,71 @@ export interface PipelineParts {
   readonly authenticator: Pick<Authenticator, "authenticate">;
   /** Null: refusals that spend no quota are not bounded. */
   readonly refusals: RefusalBudget | null;
+  /** Read again only if something was awaited. */
+  readonly nowMs: () => number;
 }
 
 export type Decide = (head: RequestHead) => Verdict | Promise<Verdict>;
 
 /** The returned function makes no promise if neither the limiter nor the authenticator does. */
-export function createDecide({ rules, limiter, authenticator, refusals }: PipelineParts): Decide {
-  function decide(head: RequestHead): Verdict | Promise<Verdict> {
+export function createDecide(parts: PipelineParts): Decide {
+  const pipeline = new Pipeline(parts);
+  return (head) => pipeline.decide(head);
+}
+
+class Pipeline {
+  readonly #parts: PipelineParts;
+
+  constructor(parts: PipelineParts) {
+    this.#parts = parts;
+  }
+
+  decide(head: RequestHead): Verdict | Promise<Verdict> {
+    const { rules, limiter, refusals } = this.#parts;
     // The client, and a path in a usual spelling, are read first: everything else needs them, and they cost little.
     const origin = readOrigin(head, rules);
-    if (refusals === null || needsNoBudget(origin.plainPath, rules)) return read(head, origin);
+    if (refusals === null || needsNoBudget(origin.plainPath, rules)) return this.#read(head, origin);
 
     // The request may be refused without being charged. If the client's budget for such refusals is used up, or its
     // quota, the request is refused now, because reading the path costs more. Requests plainly under a route pass above.
     const isSpent = refusals.isSpent(origin.client, head.nowMs);
-    if (!isSpent && (origin.plainPath !== undefined || rules.unmatched !== "reject")) return read(head, origin);
+    if (!isSpent && (origin.plainPath !== undefined || rules.unmatched !== "reject")) return this.#read(head, origin);
     const quota = limiter.peek(origin.client, head.nowMs);
-    if (quota instanceof Promise) return unlessRefusedLater(head, origin, quota, isSpent);
-    return refuseUnread(head, origin, quota, isSpent) ?? read(head, origin);
+    if (quota instanceof Promise) return this.#unlessRefusedLater(head, origin, quota, isSpent);
+    return this.#refuseUnread(head, origin, quota, isSpent) ?? this.#read(head, origin);
   }
 
-  function read(head: RequestHead, origin: RequestOrigin): Verdict | Promise<Verdict> {
+  /** Returns the refusal of a request whose path is not read; null if the path has to be read. */
+  #refuseUnread(head: RequestHead, origin: RequestOrigin, quota: Decision, isSpent: boolean): Verdict | null {
+    if (!isSpent && quota.remaining > 0) return null;
+    void this.#parts.limiter.observe(origin.client, head.nowMs);
+    const parsed = parseWithoutPath(head, origin);
+    if (isSpent) return { parsed, decision: quota, auth: "skipped", localReply: localReplies.tooManyRefusals };
+    const decision: Decision = { ...quota, outcome: "throttled" };
+    return { parsed, decision, auth: "skipped", localReply: localReplies.throttled };
+  }
+
+  #read(head: RequestHead, origin: RequestOrigin): Verdict | Promise<Verdict> {
+    const { rules, limiter } = this.#parts;
     const parsed = parseRequest(head, origin, rules);
 
     // The quota comes before everything that can refuse: a bad token, a bad path and a malformed message are each
     // charged, or guessing tokens would be free. A request outside of all routes is not charged.
-    const { client, route } = parsed;
-    const decision = route === null ? limiter.peek(client, head.nowMs) : limiter.acquire(client, head.nowMs);
-    return decision instanceof Promise ? chargedLater(head, parsed, decision) : charged(head, parsed, decision);
+    const decision =
+      parsed.route === null ? limiter.observe(parsed.client, head.nowMs) : limiter.acquire(parsed, head, head.nowMs);
+    return decision instanceof Promise
+      ? this.#chargedLater(head, parsed, decision)
+      : this.#charged(head, parsed, decision);
   }
 
-  function charged(head: RequestHead, parsed: ParsedRequest, decision: Decision): Verdict | Promise<Verdict> {
+  #charged(head: RequestHead, parsed: ParsedRequest, decision: Decision): Verdict | Promise<Verdict> {
+    const { rules, authenticator, refusals } = this.#parts;
     // Throttled, malformed, ambiguous or outside of all routes: refused without checking the token.
     const refusal = findRefusal(parsed, decision, rules);
     if (refusal !== null) {
-      if (decision.outcome === "observed") refusals?.spend(parsed.client, head.nowMs);
+      if (decision.outcome !== "admitted" && decision.outcome !== "throttled") {
+        refusals?.spend(parsed.client, head.nowMs);
+      }
       return { parsed, decision, auth: "skipped", localReply: refusal };
     }
     if (parsed.path.kind === "unmatched" && rules.unmatched === "leave") {
@@ -67,52 +97,80 @@ export function createDecide({ rules, limiter, authenticator, refusals }: Pipeli
     }
 
     // The token comes after them, because its check costs the most.
-    const auth = authenticator.authenticate(readBearer(head.rawHeaders));
-    return auth instanceof Promise ? authenticatedLater(parsed, decision, auth) : authenticated(parsed, decision, auth);
+    try {
+      const auth = authenticator.authenticate(readBearer(head.rawHeaders));
+      return auth instanceof Promise
+        ? this.#authenticatedLater(head, parsed, decision, auth)
+        : this.#authenticated(head, parsed, decision, auth, head.nowMs);
+    } catch (error) {
+      decision.held?.end(0);
+      throw error;
+    }
   }
 
-  function authenticated(parsed: ParsedRequest, decision: Decision, auth: AuthOutcome): Verdict {
+  #authenticated(
+    head: RequestHead,
+    parsed: ParsedRequest,
+    decision: Decision,
+    authentication: Authentication,
+    atMs: number,
+  ): Verdict | Promise<Verdict> {
+    const { limiter } = this.#parts;
+    const identity = typeof authentication === "string" ? null : authentication;
+    const auth = typeof authentication === "string" ? authentication : "accepted";
+    const refusal = findAuthRefusal(auth);
+    if (refusal !== null) return { parsed, decision, auth, localReply: refusal };
+
+    // The limits on an identity come after its token is verified, or a guessed token could spend another one's quota.
+    if (limiter.needsIdentity && parsed.route !== null) {
+      const whole = limiter.acquireIdentified(parsed, head, identity, decision, atMs);
+      return whole instanceof Promise ? this.#admittedLater(parsed, auth, whole) : this.#admitted(parsed, auth, whole);
+    }
+    return this.#admitted(parsed, auth, decision);
+  }
+
+  #admitted(parsed: ParsedRequest, auth: AuthOutcome, decision: Decision): Verdict {
+    if (decision.outcome === "throttled") return { parsed, decision, auth, localReply: localReplies.throttled };
+
     // The announced size comes after the token, so that a client without a token does not learn the limit.
-    const localReply = findAuthRefusal(auth) ?? findBodyRefusal(parsed, rules);
-    return { parsed, decision, auth, localReply };
+    return { parsed, decision, auth, localReply: findBodyRefusal(parsed, this.#parts.rules) };
   }
 
-  async function unlessRefusedLater(
+  async #unlessRefusedLater(
     head: RequestHead,
     origin: RequestOrigin,
     quota: Promise<Decision>,
     isSpent: boolean,
   ): Promise<Verdict> {
-    return refuseUnread(head, origin, await quota, isSpent) ?? read(head, origin);
+    return this.#refuseUnread(head, origin, await quota, isSpent) ?? this.#read(head, origin);
   }
 
-  async function chargedLater(head: RequestHead, parsed: ParsedRequest, decision: Promise<Decision>): Promise<Verdict> {
-    return charged(head, parsed, await decision);
+  async #chargedLater(head: RequestHead, parsed: ParsedRequest, decision: Promise<Decision>): Promise<Verdict> {
+    return this.#charged(head, parsed, await decision);
   }
 
-  async function authenticatedLater(
+  async #authenticatedLater(
+    head: RequestHead,
     parsed: ParsedRequest,
     decision: Decision,
-    auth: Promise<AuthOutcome>,
+    authentication: Promise<Authentication>,
   ): Promise<Verdict> {
-    return authenticated(parsed, decision, await auth);
+    try {
+      return await this.#authenticated(head, parsed, decision, await authentication, this.#parts.nowMs());
+    } catch (error) {
+      decision.held?.end(0);
+      throw error;
+    }
   }
 
-  return decide;
+  async #admittedLater(parsed: ParsedRequest, auth: AuthOutcome, decision: Promise<Decision>): Promise<Verdict> {
+    return this.#admitted(parsed, auth, await decision);
+  }
 }
 
 /** Returns whether a request with this path is charged, or passes: it cannot be refused without spending quota. */
 function needsNoBudget(plainPath: PathReading | undefined, { unmatched }: RequestRules): boolean {
   return plainPath?.kind === "route" || (plainPath?.kind === "unmatched" && unmatched !== "reject");
-}
-
-/** Returns the refusal of a request whose path is not read; null if the path has to be read. */
-function refuseUnread(head: RequestHead, origin: RequestOrigin, quota: Decision, isSpent: boolean): Verdict | null {
-  if (!isSpent && quota.remaining > 0) return null;
-  const parsed = parseWithoutPath(head, origin);
-  if (isSpent) return { parsed, decision: quota, auth: "skipped", localReply: localReplies.tooManyRefusals };
-  const decision: Decision = { ...quota, outcome: "throttled" };
-  return { parsed, decision, auth: "skipped", localReply: localReplies.throttled };
 }
 
 function findAuthRefusal(auth: AuthOutcome): LocalReply | null {

@@ -12,12 +12,13 @@ import type { Outcome, Policy } from "../src/core/policy.ts";
 import type { RequestHead, RequestRules, Verdict } from "../src/core/request-head.ts";
 import { createPathReader } from "../src/core/request-path.ts";
 import type { TokenRate } from "../src/core/token-bucket.ts";
-import { MemoryLimiter } from "../src/limits/memory-limiter.ts";
+import { PolicyLimiter } from "../src/limits/policy-limiter.ts";
 import { RefusalBuckets } from "../src/limits/refusal-buckets.ts";
 import { createDecide, type PipelineParts } from "../src/pipeline.ts";
 import { digestOf } from "./auth/digest.ts";
+import { slidingPolicy } from "./support/policy.ts";
 
-const policy: Policy = { name: "per-ip", limit: 3, windowMs: 60_000, maxClients: 100 };
+const policy: Policy = slidingPolicy({ limit: 3, windowMs: 60_000, maxClients: 100 });
 
 interface Options {
   readonly limit?: number;
@@ -47,9 +48,10 @@ function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted }: O
 function partsOf(options: Options = {}): PipelineParts {
   return {
     rules: rulesOf(options),
-    limiter: new MemoryLimiter({ ...policy, limit: options.limit ?? policy.limit }),
+    limiter: new PolicyLimiter([{ ...policy, limit: options.limit ?? policy.limit }]),
     authenticator: options.authenticator ?? presenceAuthenticator,
     refusals: new RefusalBuckets(options.refusals ?? { perSecond: 50, burst: 500 }),
+    nowMs: () => 1000,
   };
 }
 
@@ -479,9 +481,12 @@ describe("a limiter and an authenticator that answer later", () => {
   });
 
   const laterLimiter = (limiter: Limiter): Limiter => ({
-    policy: limiter.policy,
-    acquire: async (client, nowMs) => limiter.acquire(client, nowMs),
+    needsIdentity: limiter.needsIdentity,
+    acquire: async (...request) => limiter.acquire(...request),
+    acquireIdentified: async (...request) => limiter.acquireIdentified(...request),
     peek: async (client, nowMs) => limiter.peek(client, nowMs),
+    observe: async (client, nowMs) => limiter.observe(client, nowMs),
+    refresh: async (decision, nowMs) => limiter.refresh(decision, nowMs),
     stats: () => limiter.stats(),
   });
 

@@ -2,6 +2,7 @@
 // is checked by itself. Returns the settings or all errors. Opens no port and changes nothing.
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import { type ConfigError, renderConfigError, renderPlace, soundness } from "./config-error.ts";
 import { type Environment, readEnvironment } from "./environment.ts";
@@ -122,18 +123,33 @@ function readConfigFile(file: string, cwd: string): YamlReading {
 }
 
 function toSettings(values: ParsedConfig): Settings {
-  const { listen, extAuth, policies } = values;
-  const [policy] = policies;
-  if (policy === undefined) throw new Error("the definition lets no list of policies be empty");
+  const { listen, extAuth } = values;
   const { cert, key } = listen.tls;
   return {
     ...values,
     listen: { ...listen, tls: cert === null || key === null ? null : { ...listen.tls, cert, key } },
-    policies: [policy],
+    policies: values.policies.map(toPolicy),
     extAuth: {
       ...extAuth,
       http: extAuth.http.enabled ? extAuth.http : null,
       grpc: extAuth.grpc.enabled ? extAuth.grpc : null,
     },
+  };
+}
+
+/** Gives the policy all that the configuration cannot say yet. */
+export function toPolicy({ name, limit, windowMs, maxClients }: ParsedConfig["policies"][number]): Policy {
+  return {
+    name,
+    rate: { kind: "sliding", windowMs },
+    limit,
+    cost: 1,
+    key: [{ kind: "client" }],
+    match: { paths: [], methods: [] },
+    chargeStatuses: null,
+    mode: "enforce",
+    exempt: [],
+    overrides: [],
+    maxClients,
   };
 }

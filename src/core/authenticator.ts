@@ -11,9 +11,22 @@ export const authOutcomes = ["accepted", "missing", "invalid", "skipped"] as con
 
 export type AuthOutcome = (typeof authOutcomes)[number];
 
+/** Who a verified token stands for. */
+export interface Identity {
+  /** The SHA-256 digest of the token, in hex. */
+  readonly tokenDigest: string;
+  /** The name of the token in the list; null if it has none. */
+  readonly tokenName: string | null;
+  readonly subject: string | null;
+  readonly claims: ReadonlyMap<string, string>;
+}
+
+/** An identity means `accepted`. */
+export type Authentication = AuthOutcome | Identity;
+
 export interface Authenticator {
   /** Only mode `off` answers `skipped`. */
-  authenticate(credential: BearerCredential): AuthOutcome | Promise<AuthOutcome>;
+  authenticate(credential: BearerCredential): Authentication | Promise<Authentication>;
   /** Returns the state of the list of tokens; null in a mode without one. */
   tokens(): TokensInUse | null;
   /** Stops watching files. */

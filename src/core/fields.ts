@@ -37,15 +37,17 @@ export class ResponseFields {
   always(decision: Decision, requestId: string, fields: string[] = []): string[] {
     const wallMs = this.#clock.wallMs();
     const untilResetMs = decision.resetMs - this.#clock.monotonicMs();
-    const { limit, windowMs, name } = decision.policy;
+    const { limit } = decision;
     // Rounded up, so that a client that waits until the reset is not early.
     const values = [`${limit}`, `${decision.remaining}`, `${Math.ceil((wallMs + untilResetMs) / 1000)}`] as const;
     fields.push("Date", this.#dateAt(wallMs));
     if (this.#kinds.has("standard")) pushTriple(fields, standardNames, values);
     if (this.#kinds.has("legacy")) pushTriple(fields, legacyNames, values);
     if (this.#kinds.has("structured")) {
-      fields.push("RateLimit-Policy", `"${name}";q=${limit};w=${Math.ceil(windowMs / 1000)}`);
-      fields.push("RateLimit", `"${name}";r=${decision.remaining};t=${Math.max(0, Math.ceil(untilResetMs / 1000))}`);
+      const decisions = decision.others === null ? [decision] : decision.others;
+      const nowMs = decision.resetMs - untilResetMs;
+      fields.push("RateLimit-Policy", decisions.map(policyItem).join(", "));
+      fields.push("RateLimit", decisions.map((each) => quotaItem(each, nowMs)).join(", "));
     }
     fields.push("X-Request-Id", requestId);
     return fields;
@@ -105,6 +107,28 @@ export class ResponseFields {
     }
     return this.#date;
   }
+}
+
+/** An item of RateLimit-Policy. A month has no fixed length, so it has no window. */
+function policyItem({ policy: { name, rate }, limit }: Decision): string {
+  switch (rate.kind) {
+    case "sliding":
+      return `"${name}";q=${limit};w=${Math.ceil(rate.windowMs / 1000)}`;
+    case "calendar": {
+      const seconds = periodSeconds[rate.per];
+      return seconds === null ? `"${name}";q=${limit}` : `"${name}";q=${limit};w=${seconds}`;
+    }
+    case "concurrency":
+      return `"${name}";q=${limit};qu="concurrent-requests"`;
+  }
+}
+
+const periodSeconds = { minute: 60, hour: 3600, day: 86_400, month: null } as const;
+
+/** An item of RateLimit. Nobody knows when a slot is free again. */
+function quotaItem({ policy: { name, rate }, remaining, resetMs }: Decision, nowMs: number): string {
+  if (rate.kind === "concurrency") return `"${name}";r=${remaining}`;
+  return `"${name}";r=${remaining};t=${Math.max(0, Math.ceil((resetMs - nowMs) / 1000))}`;
 }
 
 // The form that senders must use (RFC 9110, 5.6.7). Date.parse alone finds a year in almost any text.

@@ -1,22 +1,46 @@
-// Counts admissions. A local store answers at once, a shared one with a promise. test/limits/limiter.contract.ts tests
-// what every store guarantees.
-import type { Decision, Policy } from "./policy.ts";
+// Decides which requests are admitted. A local store answers at once, a shared one with a promise.
+import type { Identity } from "./authenticator.ts";
+import type { Decision, Outcome, Policy } from "./policy.ts";
+import type { ParsedRequest, RequestHead } from "./request-head.ts";
 
 export interface Limiter {
-  readonly policy: Policy;
-  /** Charges one request to the client's window, or throttles it and charges nothing. */
-  acquire(client: string, nowMs: number): Decision | Promise<Decision>;
-  /** Returns the quota without charging; the outcome is `observed`. */
+  /**
+   * Asks the policies that need no verified identity, and charges all of them or none. Called once for each limited
+   * request.
+   */
+  acquire(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | Promise<Decision>;
+  /** Whether a policy needs a verified identity, so that `acquireIdentified` must be called. */
+  readonly needsIdentity: boolean;
+  /**
+   * Asks the other policies, once the token has been verified. Returns the decision on the whole request. What `first`
+   * has charged stays charged.
+   */
+  acquireIdentified(
+    request: ParsedRequest,
+    head: RequestHead,
+    identity: Identity | null,
+    first: Decision,
+    nowMs: number,
+  ): Decision | Promise<Decision>;
+  /** Returns the quota that is shown to a client whose request is not limited; charges nothing. */
   peek(client: string, nowMs: number): Decision | Promise<Decision>;
-  stats(): LimiterStats;
+  /** The same; counts the request as observed. */
+  observe(client: string, nowMs: number): Decision | Promise<Decision>;
+  /** Returns the quota of the decision's policy and key as it is now; charges nothing. */
+  refresh(decision: Decision, nowMs: number): Decision | Promise<Decision>;
+  /** In the order of the policies. */
+  stats(): readonly PolicyStats[];
 }
 
-export interface LimiterStats {
-  /** Clients in the store. */
+export interface PolicyStats {
+  readonly policy: Policy;
+  /** How often the policy was asked, by what it said. */
+  readonly outcomes: Readonly<Record<Outcome, number>>;
+  /** Keys in the store. */
   readonly clients: number;
   readonly capacity: number;
-  /** Clients that were evicted because their requests no longer counted. */
+  /** Keys that were evicted because their requests no longer counted. */
   readonly evictedExpired: number;
-  /** Clients that were evicted although some of their requests still counted, because the store was full. */
+  /** Keys that were evicted although some of their requests still counted, because the store was full. */
   readonly evictedLive: number;
 }

@@ -1,27 +1,90 @@
-// The rate limit and the decisions of the limiter, as limits, responses, metrics and the log use them.
+// The rate limits and the decisions of the limiter, as limits, responses, metrics and the log use them.
 
+/** A rate limit. Units: requests, or what a request costs. */
 export interface Policy {
   readonly name: string;
-  /** Requests admitted in any trailing window. */
+  readonly rate: Rate;
+  /** What is admitted for one key in any trailing window, in one period, or at once; from 1. */
   readonly limit: number;
-  readonly windowMs: number;
-  /** Maximum of clients in the store, which bounds its memory. */
+  /** What one request spends; from 1 to `limit`. */
+  readonly cost: number;
+  /** The parts of the key; empty: one counter for all requests. */
+  readonly key: readonly KeyPart[];
+  readonly match: PolicyMatch;
+  /** A request is charged only if its response has one of these statuses; null: always. Held until then. */
+  readonly chargeStatuses: readonly number[] | null;
+  readonly mode: PolicyMode;
+  /** Addresses and networks of clients that the policy neither asks nor charges. */
+  readonly exempt: readonly string[];
+  /** Other limits for some keys. */
+  readonly overrides: readonly LimitOverride[];
+  /** Maximum of keys in the store, which bounds its memory. */
   readonly maxClients: number;
 }
 
+export type Rate =
+  /** At most `limit` in any trailing window. */
+  | { readonly kind: "sliding"; readonly windowMs: number }
+  /** At most `limit` in each period of the calendar. `timezone` is an IANA name. */
+  | { readonly kind: "calendar"; readonly per: CalendarPeriod; readonly timezone: string }
+  /** At most `limit` at once. */
+  | { readonly kind: "concurrency" };
+
+export const calendarPeriods = ["minute", "hour", "day", "month"] as const;
+export type CalendarPeriod = (typeof calendarPeriods)[number];
+
+export type KeyPart =
+  | { readonly kind: "client" | "token" | "subject" | "method" | "route" }
+  /** `name`: of a header in lower case, or of a claim. */
+  | { readonly kind: "header" | "claim"; readonly name: string };
+
+/** The limited requests that a policy is about. An empty list means all. */
+export interface PolicyMatch {
+  /** A path that ends in "/" is a prefix; "*" stands for one segment. Below the base path. */
+  readonly paths: readonly string[];
+  /** In upper case. */
+  readonly methods: readonly string[];
+}
+
+export type PolicyMode = "enforce" | "shadow";
+
+export interface LimitOverride {
+  /** `client`: an address or a network. `token`: its name, or its SHA-256 digest in hex. */
+  readonly part: "client" | "token" | "subject" | "header";
+  readonly value: string;
+  readonly limit: number;
+}
+
 /**
- * `admitted`: one request was charged. `throttled`: the limit was reached and nothing was charged.
- * `observed`: the quota was read and nothing was charged, as for a request outside of all routes.
+ * `admitted`: the request was charged. `throttled`: the limit was reached and nothing was charged. `would_throttle`:
+ * the same of a policy in shadow mode, which refuses nothing. `exempt`: the client is exempt. `observed`: the quota was
+ * read and nothing was charged, as for a request outside of all routes, or one that another policy has refused.
  */
-export const outcomes = ["admitted", "throttled", "observed"] as const;
+export const outcomes = ["admitted", "throttled", "would_throttle", "exempt", "observed"] as const;
 
 export type Outcome = (typeof outcomes)[number];
 
+/** What a response, the metrics and the log say of a request's policies. */
 export interface Decision {
   readonly outcome: Outcome;
+  /** The policy that the response speaks of. */
   readonly policy: Policy;
-  /** Requests left after this one. */
+  /** The key that was charged. */
+  readonly key: string;
+  /** The limit for this key: that of the policy, or of an override. */
+  readonly limit: number;
+  /** What is left after this request. */
   readonly remaining: number;
-  /** The earliest monotonic instant at which more quota becomes available. */
+  /** The earliest monotonic instant at which more becomes available; if throttled, at which this request fits. */
   readonly resetMs: number;
+  /** What depends on the end of the exchange; null if nothing does. */
+  readonly held: Held | null;
+  /** Of every enforcing policy that applies, this one too, for the structured fields; null if it is the only one. */
+  readonly others: readonly Decision[] | null;
+}
+
+/** Something that was taken for an exchange: a slot, or units that its status may give back. */
+export interface Held {
+  /** Must be called once, when the exchange has ended. `status`: the one that was sent; 0 if none was. */
+  end(status: number): void;
 }

@@ -33,8 +33,8 @@ export interface Settings {
     readonly header: ForwardingHeader;
     readonly ipv6Prefix: number;
   };
-  /** Exactly one for now. */
-  readonly policies: readonly [Policy];
+  /** At least one; the names are different. */
+  readonly policies: readonly Policy[];
   readonly refusals: TokenRate;
   readonly auth: {
     readonly mode: "off" | "presence" | "tokens";

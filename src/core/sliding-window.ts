@@ -1,7 +1,21 @@
 // The exact sliding window of one client: a ring of the instants of its last admissions. Admits at most `limit`
 // requests in any trailing window; a throttled request is not charged. Half open: an admission counts while it is
 // younger than the window, and has expired at the age of exactly the window.
-import type { Decision, Outcome, Policy } from "./policy.ts";
+import type { Outcome } from "./policy.ts";
+
+export interface WindowPolicy {
+  readonly name: string;
+  readonly limit: number;
+  readonly windowMs: number;
+  readonly maxClients: number;
+}
+
+export interface WindowDecision {
+  readonly outcome: Outcome;
+  readonly policy: WindowPolicy;
+  readonly remaining: number;
+  readonly resetMs: number;
+}
 
 /**
  * Larger rings are typed arrays: these are made and copied several times faster, but take more memory if they are
@@ -10,18 +24,18 @@ import type { Decision, Outcome, Policy } from "./policy.ts";
 const maxPlainLength = 4096;
 
 export class SlidingWindow {
-  readonly policy: Policy;
+  readonly policy: WindowPolicy;
   // Most clients send few requests, so the ring starts with one place and doubles up to the limit.
   #admittedAtMs: number[] | Float64Array = [];
   #oldest = 0;
   #counted = 0;
 
-  constructor(policy: Policy) {
+  constructor(policy: WindowPolicy) {
     this.policy = policy;
   }
 
   /** Charges one request, or throttles it and charges nothing. `nowMs` must not go back. */
-  take(nowMs: number): Decision {
+  take(nowMs: number): WindowDecision {
     this.#forgetUntil(nowMs);
     if (this.#counted >= this.policy.limit) return this.#decide("throttled", nowMs);
     this.#record(nowMs);
@@ -29,7 +43,7 @@ export class SlidingWindow {
   }
 
   /** Returns the quota without charging. */
-  peek(nowMs: number): Decision {
+  peek(nowMs: number): WindowDecision {
     this.#forgetUntil(nowMs);
     return this.#decide("observed", nowMs);
   }
@@ -95,7 +109,7 @@ export class SlidingWindow {
     return this.#admittedAtMs[index] ?? Number.NaN;
   }
 
-  #decide(outcome: Outcome, nowMs: number): Decision {
+  #decide(outcome: Outcome, nowMs: number): WindowDecision {
     return {
       outcome,
       policy: this.policy,
@@ -106,6 +120,6 @@ export class SlidingWindow {
 }
 
 /** Returns the quota of a client that is not in the store. */
-export function fullQuota(policy: Policy, nowMs: number): Decision {
+export function fullQuota(policy: WindowPolicy, nowMs: number): WindowDecision {
   return { outcome: "observed", policy, remaining: policy.limit, resetMs: nowMs + policy.windowMs };
 }

@@ -24,6 +24,10 @@ export interface Runtime {
   readonly decide: (head: RequestHead) => Verdict | Promise<Verdict>;
   /** Returns the quota of `client` without charging it. */
   readonly peekQuota: (client: string) => Decision | Promise<Decision>;
+  /** The same; counts the request as observed. */
+  readonly observeQuota: (client: string) => Decision | Promise<Decision>;
+  /** Returns the quota of a decision as it is now. */
+  readonly refreshQuota: (decision: Decision) => Decision | Promise<Decision>;
   /** Counts a reply that spends no quota. Returns false if the client has had too many: then it gets no reply. */
   readonly mayReject: (client: string) => boolean;
   /** Forwards an admitted request, and passes its response to the exchange. */
@@ -98,11 +102,11 @@ export class Exchange extends RecordedExchange {
     try {
       this.id = this.#runtime.requestId(this.head);
       if (this.#runtime.mayReject(this.head.peer.key)) {
-        this.#replyUncharged(reply);
+        this.#replyUncharged(reply, this.#runtime.observeQuota(this.head.peer.key));
         return;
       }
       this.problem = localReplies.tooManyRefusals.reason;
-      const quota = this.#runtime.peekQuota(this.head.peer.key);
+      const quota = this.#runtime.observeQuota(this.head.peer.key);
       this.#abortWith(quota instanceof Promise ? null : quota);
     } catch (error) {
       this.fail(error);
@@ -144,7 +148,8 @@ export class Exchange extends RecordedExchange {
     this.#runtime.onFailure(error);
     try {
       if (this.listener !== null) this.listener.cancel(localReplies.internal);
-      else if (this.#state === "deciding") this.#replyUncharged(localReplies.internal);
+      else if (this.#state === "deciding")
+        this.#replyUncharged(localReplies.internal, this.#runtime.peekQuota(this.head.peer.key));
       else this.localReply(localReplies.internal);
     } catch (another) {
       this.#runtime.onFailure(another);
@@ -212,7 +217,10 @@ export class Exchange extends RecordedExchange {
   }
 
   #conclude(verdict: Verdict): void {
-    if (this.isEnded) return;
+    if (this.isEnded) {
+      verdict.decision.held?.end(this.status);
+      return;
+    }
     this.verdict = verdict;
     this.#state = "forwarding";
     const reply = verdict.localReply ?? this.#canceledWith;
@@ -228,9 +236,8 @@ export class Exchange extends RecordedExchange {
     this.#end(false);
   }
 
-  #replyUncharged(reply: LocalReply): void {
+  #replyUncharged(reply: LocalReply, decision: Decision | Promise<Decision>): void {
     const { peer } = this.head;
-    const decision = this.#runtime.peekQuota(peer.key);
     if (decision instanceof Promise) void this.#replyUnchargedLater(reply, decision);
     else this.#conclude(unchargedVerdict(peer, decision, reply));
   }
@@ -263,9 +270,9 @@ export class Exchange extends RecordedExchange {
 
   /** Returns the decision, or the current quota if the response took so long that the decision's reset has passed. */
   #decisionToShow(): Decision {
-    const { decision, parsed } = this.verdict;
+    const { decision } = this.verdict;
     if (decision.resetMs > this.#runtime.nowMs()) return decision;
-    const now = this.#runtime.peekQuota(parsed.client);
+    const now = this.#runtime.refreshQuota(decision);
     return now instanceof Promise ? decision : now;
   }
 
@@ -277,6 +284,7 @@ export class Exchange extends RecordedExchange {
     const { listener } = this;
     this.listener = null;
     try {
+      this.verdict.decision.held?.end(this.status);
       this.#runtime.onEnd(this, this.verdict.parsed.target?.path ?? "");
     } catch (error) {
       this.#runtime.onFailure(error);

@@ -9,7 +9,7 @@ import { failureCode } from "../core/failure.ts";
 import { ResponseFields } from "../core/fields.ts";
 import type { AddressFigures } from "../core/upstream.ts";
 import { RuntimeRef } from "../exchange/exchange.ts";
-import { MemoryLimiter } from "../limits/memory-limiter.ts";
+import { PolicyLimiter } from "../limits/policy-limiter.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
@@ -41,7 +41,7 @@ export interface Parts {
 export async function openParts(settings: PluginSettings, options: PartsOptions): Promise<Parts> {
   const { clock, log } = options;
   const clientAddress = clientAddressRules(settings, log);
-  const limiter = new MemoryLimiter(settings.policies[0]);
+  const limiter = new PolicyLimiter(settings.policies);
   const authenticator = options.authenticator ?? (await createAuthenticator(settings, log).catch(rethrow));
   const onShareExceeded: OnShareExceeded = (...exceeded) => telemetry.shareExceeded(...exceeded);
   const proxy = await openUpstream(settings, log, onShareExceeded).catch((error) => {

@@ -3,6 +3,7 @@
 import { resolve } from "node:path";
 import { type ConfigError, enumerate, renderConfigError, soundness, valueError } from "../config/config-error.ts";
 import { type Parsed, section } from "../config/definition.ts";
+import { toPolicy } from "../config/load.ts";
 import { pluginPairErrors } from "../config/pairs.ts";
 import { joinPath } from "../config/paths.ts";
 import { originOf, type Raw, type RawEntry, rawAt } from "../config/raw.ts";
@@ -33,7 +34,7 @@ export const pluginOptions = section("The options of the Fastify plugin.", {
 
 export interface PluginSettings
   extends Pick<Settings, "refusals" | "auth" | "clientAddress" | "routes" | "maxBodyBytes" | "maxClientSharePercent"> {
-  readonly policies: readonly [Policy];
+  readonly policies: readonly Policy[];
   readonly fields: readonly FieldKind[];
   readonly timeouts: Pick<Settings["timeouts"], "bodyMs">;
   /** Null: the app answers all requests itself. */
@@ -64,9 +65,8 @@ export function parsePluginOptions(options: unknown): PluginSettings {
 }
 
 function toSettings(values: Parsed<typeof pluginOptions>, raw: Raw): PluginSettings {
-  const [policy] = values.policies;
-  if (policy === undefined) throw new Error("the definition lets no list of policies be empty");
-  return { ...values, policies: [policy], upstream: hasUpstream(raw) ? values.upstream : null };
+  const policies = values.policies.map(toPolicy);
+  return { ...values, policies, upstream: hasUpstream(raw) ? values.upstream : null };
 }
 
 /** In YAML a section may be empty; here null would look as if it turned something off. */

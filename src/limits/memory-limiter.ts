@@ -3,9 +3,8 @@
 // is released next: a flood of new addresses does not restore the quota of an exhausted client. Each call does the work
 // for a few clients only, however many are released or expire at once.
 import { LRUCache } from "lru-cache";
-import type { Limiter, LimiterStats } from "../core/limiter.ts";
-import type { Decision, Policy } from "../core/policy.ts";
-import { fullQuota, SlidingWindow } from "../core/sliding-window.ts";
+import type { PolicyStats } from "../core/limiter.ts";
+import { fullQuota, SlidingWindow, type WindowDecision, type WindowPolicy } from "../core/sliding-window.ts";
 import { type TimedWindow, TimedWindows } from "./timed-windows.ts";
 
 /**
@@ -17,8 +16,10 @@ const releasesPerCall = 8;
 /** An entry that stays in `#open`: deleting the last entry of an LRUCache would clear arrays of its maximum size. */
 const keeper = Symbol("keeper");
 
-export class MemoryLimiter implements Limiter {
-  readonly policy: Policy;
+export type { WindowDecision } from "../core/sliding-window.ts";
+
+export class MemoryLimiter {
+  readonly policy: WindowPolicy;
   // Clients with quota left. Only an admission changes the order, so the least recently used entry is the first to
   // expire.
   readonly #open: LRUCache<string | typeof keeper, SlidingWindow>;
@@ -30,13 +31,13 @@ export class MemoryLimiter implements Limiter {
   #evictedExpired = 0;
   #evictedLive = 0;
 
-  constructor(policy: Policy) {
+  constructor(policy: WindowPolicy) {
     this.policy = policy;
     this.#open = new LRUCache({ max: policy.maxClients + 1 });
     this.#open.set(keeper, new SlidingWindow(policy));
   }
 
-  acquire(client: string, nowMs: number): Decision {
+  acquire(client: string, nowMs: number): WindowDecision {
     this.#releaseSome(nowMs);
     const exhausted = this.#exhausted.get(client);
     if (exhausted !== undefined && isExhausted(exhausted, nowMs)) return exhausted.take(nowMs);
@@ -46,13 +47,13 @@ export class MemoryLimiter implements Limiter {
     return decision;
   }
 
-  peek(client: string, nowMs: number): Decision {
+  peek(client: string, nowMs: number): WindowDecision {
     this.#releaseSome(nowMs);
     const window = this.#exhausted.get(client) ?? this.#released.get(client) ?? this.#open.peek(client);
     return window?.peek(nowMs) ?? fullQuota(this.policy, nowMs);
   }
 
-  stats(): LimiterStats {
+  stats(): Omit<PolicyStats, "policy" | "outcomes"> {
     return {
       clients: this.#clients,
       capacity: this.policy.maxClients,

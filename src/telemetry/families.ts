@@ -13,6 +13,11 @@ export interface Labelling {
   readonly fixed?: Labels;
 }
 
+export interface LabelledReading {
+  readonly labels: Labels;
+  readonly value: number;
+}
+
 /** A number that only grows. */
 export class CounterSeries {
   value = 0;
@@ -103,6 +108,34 @@ export class Families {
   /** A counter whose total is kept elsewhere and read at the scrape. */
   total(name: string, help: string, read: () => Reading, labelling?: Labelling): void {
     this.#readAtScrape(Counter, name, help, read, labelling);
+  }
+
+  /** Gauges with series that may come and go, read at the scrape. */
+  gauges(name: string, help: string, read: () => readonly LabelledReading[]): void {
+    this.#readSeries(Gauge, name, help, read);
+  }
+
+  /** Counters with series that may come and go, whose totals are kept elsewhere and read at the scrape. */
+  totals(name: string, help: string, read: () => readonly LabelledReading[]): void {
+    this.#readSeries(Counter, name, help, read);
+  }
+
+  #readSeries(
+    Family: typeof Counter | typeof Gauge,
+    name: string,
+    help: string,
+    read: () => readonly LabelledReading[],
+  ): void {
+    new Family({
+      name,
+      help,
+      labelNames: [...new Set(read().flatMap(({ labels }) => Object.keys(labels)))],
+      registers: [this.#registry],
+      collect() {
+        this.reset();
+        for (const { labels, value } of read()) this.inc(labels, value);
+      },
+    });
   }
 
   #readAtScrape(

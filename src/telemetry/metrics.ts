@@ -12,8 +12,8 @@ import {
   http2CloseReasons,
   http2ResetReasons,
 } from "../core/http2-bounds.ts";
+import type { PolicyStats } from "../core/limiter.ts";
 import { refusalReasons } from "../core/local-reply.ts";
-import { outcomes, type Policy } from "../core/policy.ts";
 import { type ProxyHeaderRefusal, proxyHeaderRefusals } from "../core/proxy-header.ts";
 import { type TlsFailure, tlsFailures } from "../core/tls.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
@@ -49,7 +49,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
   const families = new Families(registry);
   const observeRequest = requestMetrics(families, sources.routes);
   const observeReply = replyMetrics(families);
-  const observeDecision = decisionMetrics(families, sources.limiter.policy);
+  const observeDecision = decisionMetrics(families, sources.limiter.stats());
   const checks = "Checks of ingresses by outcome; untrusted, malformed and overloaded ones got no decision.";
   const countCheck = families.counterBy("headgate_ext_auth_checks_total", checks, "outcome", checkOutcomes);
   let draining = 0;
@@ -148,18 +148,15 @@ function observeOverhead(series: HistogramSeries, exchange: ExchangeRecord): voi
   series.observe((before + after) / 1000);
 }
 
-function decisionMetrics(families: Families, policy: Policy): (exchange: ExchangeRecord) => void {
-  const fixed = { policy: policy.name };
-  const decided = "Decisions by policy and outcome; observed: outside every limited route, not charged.";
-  const countDecision = families.counterBy("headgate_decisions_total", decided, "outcome", outcomes, fixed);
+function decisionMetrics(families: Families, policies: readonly PolicyStats[]): (exchange: ExchangeRecord) => void {
   const checked = "Requests by outcome of the bearer check; skipped: there was no check.";
   const countAuth = families.counterBy("headgate_auth_total", checked, "outcome", authOutcomes);
   const left = "Share of the limit left to the client after a decision, of requests admitted or throttled.";
-  const remaining = families.histogram("headgate_remaining_ratio", left, tenths).series(fixed);
-  return ({ decision, auth }) => {
-    countDecision(decision.outcome);
+  const ratio = families.histogram("headgate_remaining_ratio", left, tenths);
+  const byPolicy = new Map(policies.map(({ policy: { name } }) => [name, ratio.series({ policy: name })]));
+  return ({ decision: { outcome, policy, limit, remaining }, auth }) => {
     countAuth(auth);
-    if (decision.outcome !== "observed") remaining.observe(decision.remaining / decision.policy.limit);
+    if (outcome === "admitted" || outcome === "throttled") byPolicy.get(policy.name)?.observe(remaining / limit);
   };
 }
 

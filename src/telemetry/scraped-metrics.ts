@@ -3,7 +3,7 @@
 import { getHeapStatistics } from "node:v8";
 import { collectDefaultMetrics, type Histogram, type Registry } from "prom-client";
 import type { TokensInUse } from "../core/authenticator.ts";
-import type { Limiter } from "../core/limiter.ts";
+import type { Limiter, PolicyStats } from "../core/limiter.ts";
 import type { CertificateInUse } from "../core/tls.ts";
 import {
   type AddressFigures,
@@ -15,7 +15,7 @@ import {
 import type { Families } from "./families.ts";
 
 export interface ScrapedSources {
-  readonly limiter: Pick<Limiter, "policy" | "stats">;
+  readonly limiter: Pick<Limiter, "stats">;
   readonly upstreamConnections: () => ConnectionFigures;
   /** Of request bodies that wait for a connection. */
   readonly waitingBodyBytes: () => number;
@@ -89,17 +89,35 @@ function addressMetrics(families: Families, addresses: () => AddressFigures): vo
 }
 
 function limiterMetrics(families: Families, limiter: ScrapedSources["limiter"]): void {
-  const fixed = { policy: limiter.policy.name };
-  const tracked = "Clients whose requests are remembered now.";
-  families.gauge("headgate_clients_tracked", tracked, () => limiter.stats().clients, { fixed });
-  const capacity = "Clients that can be remembered at once.";
-  families.gauge("headgate_clients_capacity", capacity, () => limiter.stats().capacity, { fixed });
-  const evictions = "Clients forgotten: expired, none of their requests counted any more; live, the table was full.";
-  const evicted = () => {
-    const { evictedExpired: expired, evictedLive: live } = limiter.stats();
-    return { expired, live };
-  };
-  families.total("headgate_evictions_total", evictions, evicted, { ...byReason, fixed });
+  const byPolicy = (value: (policy: PolicyStats) => number) => () =>
+    limiter.stats().map((each) => ({ labels: { policy: each.policy.name }, value: value(each) }));
+  const tracked = "Keys whose requests are remembered now: clients, unless the policy says otherwise.";
+  families.gauges(
+    "headgate_clients_tracked",
+    tracked,
+    byPolicy(({ clients }) => clients),
+  );
+  const capacity = "Keys that can be remembered at once.";
+  families.gauges(
+    "headgate_clients_capacity",
+    capacity,
+    byPolicy(({ capacity }) => capacity),
+  );
+  const evictions = "Keys forgotten: expired, none of their requests counted any more; live, the table was full.";
+  families.totals("headgate_evictions_total", evictions, () =>
+    limiter.stats().flatMap(({ policy: { name: policy }, evictedExpired, evictedLive }) => [
+      { labels: { policy, reason: "expired" }, value: evictedExpired },
+      { labels: { policy, reason: "live" }, value: evictedLive },
+    ]),
+  );
+  const decided = "Decisions by policy and outcome; observed: read and not charged, as outside every limited route.";
+  families.totals("headgate_decisions_total", decided, () =>
+    limiter
+      .stats()
+      .flatMap(({ policy: { name: policy }, outcomes }) =>
+        Object.entries(outcomes).map(([outcome, value]) => ({ labels: { policy, outcome }, value })),
+      ),
+  );
 }
 
 function fileMetrics(families: Families, { certificate, tokens }: ScrapedSources): void {

@@ -34,8 +34,10 @@ export function createRuntime(parts: RuntimeParts): Runtime {
     fields,
     nowMs: clock.monotonicMs,
     requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, peer) ?? randomUUID(),
-    decide: createDecide(parts),
+    decide: createDecide({ ...parts, nowMs: clock.monotonicMs }),
     peekQuota: (client) => limiter.peek(client, clock.monotonicMs()),
+    observeQuota: (client) => limiter.observe(client, clock.monotonicMs()),
+    refreshQuota: (decision) => limiter.refresh(decision, clock.monotonicMs()),
     mayReject(client) {
       const nowMs = clock.monotonicMs();
       if (refusals.isSpent(client, nowMs)) return false;
@@ -66,7 +68,13 @@ export function createCheckRuntimes(parts: RuntimeParts): CheckRuntimes {
   };
   // In a check of the quota alone, a request under no route passes, so its refusal must not take from the budget.
   const authenticator = { authenticate: () => "skipped" as const };
-  const withoutToken = createDecide({ ...parts, rules, authenticator, refusals: null });
+  const withoutToken = createDecide({
+    ...parts,
+    rules,
+    authenticator,
+    refusals: null,
+    nowMs: parts.clock.monotonicMs,
+  });
   return {
     clientAddress,
     runtime: new RuntimeRef(runtime),

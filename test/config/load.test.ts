@@ -114,8 +114,14 @@ describe("a value outside the file", () => {
   test.each<[Record<string, string>, Partial<Settings>]>([
     [{ HEADGATE_UPSTREAM_URL: "http://api" }, { upstream: { ...settings({}).upstream, url: "http://api" } }],
     [{ HEADGATE_UPSTREAM_CONNECT_TIMEOUT: "5s" }, { upstream: { ...settings({}).upstream, connectTimeoutMs: 5000 } }],
-    [{ HEADGATE_POLICIES_0_LIMIT: "7" }, { policies: [{ ...settings({}).policies[0], limit: 7 }] }],
-    [{ HEADGATE_POLICIES: "[{ limit: 7 }]" }, { policies: [{ ...settings({}).policies[0], limit: 7 }] }],
+    [
+      { HEADGATE_POLICIES_0_LIMIT: "7" },
+      { policies: settings({}).policies.map((policy) => ({ ...policy, limit: 7 })) },
+    ],
+    [
+      { HEADGATE_POLICIES: "[{ limit: 7 }]" },
+      { policies: settings({}).policies.map((policy) => ({ ...policy, limit: 7 })) },
+    ],
     [{ HEADGATE_ROUTES: "[/a/, /b/]" }, { routes: ["/a/", "/b/"] }],
     [{ HEADGATE_ROUTES: "/a/, /b/" }, { routes: ["/a/", "/b/"] }],
     [{ HEADGATE_ROUTES_1: "/b/" }, { routes: ["/v1/", "/b/"] }],

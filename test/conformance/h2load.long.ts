@@ -6,6 +6,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { upstreamConnections } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { startProcessGroup } from "../support/process-group.ts";
 import { useTls } from "../support/tls-listener.ts";
 import { startUpstream } from "../support/upstream.ts";
@@ -39,7 +40,7 @@ test.skipIf(skip)(
     const upstream = await startUpstream();
     cleanup(() => upstream.close());
     const { overrides } = withTls({
-      policies: [{ name: "per-ip", limit: 15_000, windowMs: 600_000, maxClients: 10 }],
+      policies: [slidingPolicy({ limit: 15_000, windowMs: 600_000, maxClients: 10 })],
       listen: { maxRequestsPerConnection: 100_000 },
       upstream: { maxConnections: 1000 },
       log: { access: false },

@@ -11,6 +11,7 @@ import { afterAll, beforeAll, expect, type TestContext, test } from "vitest";
 import { createRetryingFetch, listTransactions } from "../../src/client/index.ts";
 import { type FinanceBackend, startFinanceBackend } from "../../src/finance-backend/server.ts";
 import { startTestGateway } from "../support/gateway.ts";
+import { slidingPolicy } from "../support/policy.ts";
 
 const LIMIT = 4;
 const WINDOW_MS = 2_000;
@@ -36,7 +37,7 @@ afterAll(() => backend.close());
 
 /** A gateway of the test's own, so that its quota is untouched. */
 async function gate({ onTestFinished }: Pick<TestContext, "onTestFinished">): Promise<string> {
-  const policies = [{ name: "per-ip", limit: LIMIT, windowMs: WINDOW_MS, maxClients: 100 }] as const;
+  const policies = [slidingPolicy({ limit: LIMIT, windowMs: WINDOW_MS, maxClients: 100 })];
   const gateway = await startTestGateway({ upstreamUrl: backend.url, overrides: { policies } });
   onTestFinished(() => gateway.close());
   return gateway.url;

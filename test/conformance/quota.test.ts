@@ -3,6 +3,7 @@
 import { Agent, request } from "node:http";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { startTestGateway, type TestGateway } from "../support/gateway.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { startUpstream, type TestUpstream } from "../support/upstream.ts";
 
 let upstream: TestUpstream;
@@ -53,7 +54,7 @@ function get(
 }
 
 async function gate(limit: number, windowMs: number): Promise<TestGateway> {
-  const policies = [{ name: "per-ip", limit, windowMs, maxClients: 1000 }] as const;
+  const policies = [slidingPolicy({ limit, windowMs, maxClients: 1000 })];
   const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: { policies } });
   onTestFinished(() => gateway.close());
   return gateway;

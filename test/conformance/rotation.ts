@@ -5,18 +5,25 @@ import { type ClientAddressRules, readPeer } from "../../src/core/client-address
 import { parseCidr } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
-import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
+import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
 import { createDecide } from "../../src/pipeline.ts";
+import { slidingPolicy } from "../support/policy.ts";
 
 export const limit = 100;
 
 export function pipeline(header: ClientAddressRules["header"]) {
   const clientAddress = { header, trustedProxies: new NetworkSet([parseCidr("10.0.0.1") ?? never()]), ipv6Prefix: 64 };
-  const store = new MemoryLimiter({ name: "per-ip", limit, windowMs: 60_000, maxClients: 1000 });
+  const store = new PolicyLimiter([slidingPolicy({ limit, windowMs: 60_000, maxClients: 1000 })]);
   const paths = { own: "/", upstream: "/" };
   const pathReader = createPathReader(["/v1/", "/v2/"], "/");
   const rules = { clientAddress, pathReader, unmatched: "reject" as const, maxBodyBytes: 10, paths };
-  const decide = createDecide({ rules, limiter: store, authenticator: offAuthenticator, refusals: null });
+  const decide = createDecide({
+    rules,
+    limiter: store,
+    authenticator: offAuthenticator,
+    refusals: null,
+    nowMs: () => 1000,
+  });
   /** Whether a request with this peer and these fields is admitted. */
   return (peer: string, fields: readonly string[]): boolean => {
     const verdict = decide({

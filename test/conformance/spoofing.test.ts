@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Settings } from "../../src/core/settings.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request } from "../support/stage.ts";
@@ -47,7 +48,7 @@ describe.each(trusts)("$claim", ({ trustedProxies, header, client: clientOf }) =
   let gateway: TestGateway;
   beforeAll(async () => {
     upstream = await startUpstream();
-    const policies = [{ name: "per-ip", limit, windowMs: 60_000, maxClients: 1000 }] as const;
+    const policies = [slidingPolicy({ limit, windowMs: 60_000, maxClients: 1000 })];
     const overrides = { clientAddress: { trustedProxies, header }, policies, drain: { timeoutMs: 0 } };
     gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
   });

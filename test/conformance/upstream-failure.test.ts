@@ -4,12 +4,13 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { upstreamConnections } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 import { UpstreamProcess } from "../support/upstream-process.ts";
 
 const cleanup = useCleanup();
-const policies = [{ name: "per-ip", limit: 10_000_000, windowMs: 60_000, maxClients: 10 }] as const;
+const policies = [slidingPolicy({ limit: 10_000_000, windowMs: 60_000, maxClients: 10 })];
 
 interface Load {
   /** Answers so far by status; "broken" is a connection that ended instead. */

@@ -5,8 +5,9 @@ import { localReplies } from "../../src/core/local-reply.ts";
 import type { Decision } from "../../src/core/policy.ts";
 import { SlidingWindow } from "../../src/core/sliding-window.ts";
 import { FakeClock } from "../support/clock.ts";
+import { decisionOf, slidingPolicy } from "../support/policy.ts";
 
-const policy = { name: "per-ip", limit: 100, windowMs: 60_000, maxClients: 10 };
+const policy = slidingPolicy({ limit: 100, windowMs: 60_000, maxClients: 10 });
 
 /** Wednesday, 15 November 2023, 06:13:20 GMT. */
 const wallMs = 1_700_028_800_000;
@@ -15,12 +16,13 @@ const date = "Wed, 15 Nov 2023 06:13:20 GMT";
 function setUp({ kinds = ["standard", "legacy"] as readonly FieldKind[], atWallMs = wallMs } = {}) {
   const clock = new FakeClock();
   clock.wallOffsetMs = atWallMs - clock.nowMs;
-  const decision = (untilResetMs: number, remaining = 7): Decision => ({
-    outcome: remaining === 0 ? "throttled" : "admitted",
-    policy,
-    remaining,
-    resetMs: clock.nowMs + untilResetMs,
-  });
+  const decision = (untilResetMs: number, remaining = 7): Decision =>
+    decisionOf({
+      outcome: remaining === 0 ? "throttled" : "admitted",
+      policy,
+      remaining,
+      resetMs: clock.nowMs + untilResetMs,
+    });
   return { clock, decision, fields: new ResponseFields({ clock, kinds, realm: "finance" }) };
 }
 
@@ -85,7 +87,7 @@ describe("the fields of every response", () => {
 
   test("a window of fractions of a second is one of whole seconds, rounded up", () => {
     const { fields, decision } = setUp({ kinds: ["structured"] });
-    const made = { ...decision(1), policy: { ...policy, windowMs: 1001 } };
+    const made = { ...decision(1), policy: slidingPolicy({ limit: 100, windowMs: 1001 }) };
     expect(fieldIn(fields.always(made, "id"), "RateLimit-Policy")).toBe('"per-ip";q=100;w=2');
   });
 
@@ -132,17 +134,18 @@ describe("the fields of every response", () => {
 
   test("a step of the wall clock moves Reset and Date alike, and changes no decision and no Retry-After", () => {
     const { fields, clock } = setUp();
-    const window = new SlidingWindow({ ...policy, limit: 1 });
+    const window = new SlidingWindow({ name: "per-ip", limit: 1, windowMs: 60_000, maxClients: 10 });
     const { resetMs } = window.take(clock.monotonicMs());
     for (const stepMs of [3_600_000, -86_400_000, 500]) {
       clock.stepWall(stepMs);
       const throttled = window.take(clock.monotonicMs());
       expect(throttled).toMatchObject({ outcome: "throttled", resetMs });
-      const list = fields.always(throttled, "id");
+      const shown = decisionOf({ ...throttled, policy });
+      const list = fields.always(shown, "id");
       const ahead = Number(fieldIn(list, "RateLimit-Reset")) - Date.parse(fieldIn(list, "Date") ?? "") / 1000;
       expect(ahead).toBeGreaterThanOrEqual(60);
       expect(ahead).toBeLessThanOrEqual(61);
-      expect(fields.retryAfterSeconds(throttled)).toBe(60);
+      expect(fields.retryAfterSeconds(shown)).toBe(60);
     }
   });
 });

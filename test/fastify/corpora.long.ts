@@ -37,7 +37,7 @@ const startStock: StartServing = async ({ upstreamUrl, overrides = {} }) => {
   const rateLimit = load("@fastify/rate-limit") as FastifyPluginAsync<Record<string, unknown>>;
   const httpProxy = load("@fastify/http-proxy") as FastifyPluginAsync<Record<string, unknown>>;
   const app = fastify();
-  const limit = overrides.policies?.[0].limit ?? 100;
+  const limit = overrides.policies?.[0]?.limit ?? 100;
   await app.register(rateLimit, { max: Math.max(1, limit), timeWindow: "1 minute" });
   for (const prefix of ["/v1", "/v2"]) {
     await app.register(httpProxy, { upstream: upstreamUrl, prefix, rewritePrefix: prefix });

@@ -29,7 +29,7 @@ function errorsOf(options: unknown): string[] {
 
 test("without options there is the one policy of the specification, and a token is asked for", () => {
   expect(parsePluginOptions({})).toMatchObject({
-    policies: [{ name: "per-ip", limit: 100, windowMs: 60_000 }],
+    policies: [{ name: "per-ip", limit: 100, rate: { kind: "sliding", windowMs: 60_000 } }],
     auth: { mode: "presence" },
     routes: ["/"],
     fields: ["standard", "legacy"],

@@ -21,7 +21,7 @@ export const startServing: StartServing = async ({ upstreamUrl, overrides = {} }
 };
 
 /** A limit of 0 is none that the options may have. */
-const isExhausted = ({ policies }: Overrides): boolean => policies?.[0].limit === 0;
+const isExhausted = ({ policies }: Overrides): boolean => policies?.[0]?.limit === 0;
 
 function optionsOf(upstreamUrl: string, overrides: Overrides): HeadgateOptions {
   const { policies, maxBodyBytes, fields, timeouts, upstream, log } = overrides;
@@ -46,7 +46,7 @@ function optionsOf(upstreamUrl: string, overrides: Overrides): HeadgateOptions {
 function policyOf(overrides: Overrides): NonNullable<HeadgateOptions["policies"]>[0] {
   const policy = overrides.policies?.[0];
   if (policy === undefined) return {};
-  const { name, limit, windowMs, maxClients } = policy;
+  const { name, limit, rate, maxClients } = policy;
   if (isExhausted(overrides)) return { name, limit: 1, window: "1h", maxClients };
-  return { name, limit, window: `${windowMs}ms`, maxClients };
+  return { name, limit, window: `${rate.kind === "sliding" ? rate.windowMs : 0}ms`, maxClients };
 }

@@ -1,17 +1,17 @@
 // A bounded store must forget somebody. A model that looks at everyone each time says who it may be.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Policy } from "../../src/core/policy.ts";
+import type { WindowPolicy } from "../../src/core/sliding-window.ts";
 import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
 
 /** Whom the store remembers, by the instants of what is stored of them; kept in step by watching what it forgets. */
 class EvictionModel {
-  readonly policy: Policy;
+  readonly policy: WindowPolicy;
   readonly admittedAtMs = new Map<string, number[]>();
   evictedExpired = 0;
   evictedLive = 0;
 
-  constructor(policy: Policy) {
+  constructor(policy: WindowPolicy) {
     this.policy = policy;
   }
 

@@ -1,11 +1,12 @@
 // What every Limiter keeps, whatever it counts in. Results are awaited, so a shared store fits as well as a local
 // one. The table is one timeline read from top to bottom: it is the specification of the window.
 import { describe, expect, test } from "vitest";
-import type { Limiter } from "../../src/core/limiter.ts";
-import type { Outcome, Policy } from "../../src/core/policy.ts";
+import type { Outcome } from "../../src/core/policy.ts";
+import type { WindowPolicy } from "../../src/core/sliding-window.ts";
+import type { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
 import { justBefore } from "./float.ts";
 
-export function describeCounterStore(name: string, create: (policy: Policy) => Limiter): void {
+export function describeCounterStore(name: string, create: (policy: WindowPolicy) => MemoryLimiter): void {
   describe(`${name} keeps the contract of a counter store`, () => {
     tellsTheTimeline(create);
     keepsTheBorder(create);
@@ -14,7 +15,7 @@ export function describeCounterStore(name: string, create: (policy: Policy) => L
   });
 }
 
-type Create = (policy: Policy) => Limiter;
+type Create = (policy: WindowPolicy) => MemoryLimiter;
 type Row = readonly [
   atMs: number,
   ask: "acquire" | "peek",
@@ -24,7 +25,12 @@ type Row = readonly [
   resetMs: number,
 ];
 
-const policyOf = (limit: number, windowMs: number): Policy => ({ name: "test", limit, windowMs, maxClients: 1000 });
+const policyOf = (limit: number, windowMs: number): WindowPolicy => ({
+  name: "test",
+  limit,
+  windowMs,
+  maxClients: 1000,
+});
 
 // Three requests in a second.
 const timeline: readonly Row[] = [

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import type { Policy } from "../../src/core/policy.ts";
+import type { WindowPolicy } from "../../src/core/sliding-window.ts";
 import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
 import { describeCounterStore } from "./limiter.contract.ts";
 
 describeCounterStore("the memory store", (policy) => new MemoryLimiter(policy));
 
-const policy: Policy = { name: "test", limit: 2, windowMs: 100, maxClients: 3 };
+const policy: WindowPolicy = { name: "test", limit: 2, windowMs: 100, maxClients: 3 };
 
 /** Takes at one instant, once for each letter. */
 function takeAll(store: MemoryLimiter, clients: string, nowMs: number): void {

@@ -1,7 +1,7 @@
 // The promise to clients, for any policy and any traffic: 10,000 runs against an oracle that keeps every admission.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Policy } from "../../src/core/policy.ts";
+import type { WindowPolicy } from "../../src/core/sliding-window.ts";
 import { SlidingWindow } from "../../src/core/sliding-window.ts";
 import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
 import { justBefore } from "./float.ts";
@@ -9,7 +9,7 @@ import { NaiveLog } from "./naive-log.ts";
 
 const fractional = (maxMs: number) => fc.double({ min: 0, max: maxMs, noNaN: true });
 
-const policies: fc.Arbitrary<Policy> = fc.record({
+const policies: fc.Arbitrary<WindowPolicy> = fc.record({
   name: fc.constant("test"),
   limit: fc.integer({ min: 1, max: 20 }),
   windowMs: fc.oneof(

@@ -1,14 +1,14 @@
 // The oracle: every admission ever, kept in a plain list and looked through from the start each time. Too slow to
 // serve with and too simple to be wrong. Forgets nothing, so that trailing windows can be counted over the whole past.
-import type { Decision, Policy } from "../../src/core/policy.ts";
+import type { WindowDecision, WindowPolicy } from "../../src/core/sliding-window.ts";
 
-export type Answer = Pick<Decision, "outcome" | "remaining" | "resetMs">;
+export type Answer = Pick<WindowDecision, "outcome" | "remaining" | "resetMs">;
 
 export class NaiveLog {
-  readonly policy: Policy;
+  readonly policy: WindowPolicy;
   readonly #admittedAtMs = new Map<string, number[]>();
 
-  constructor(policy: Policy) {
+  constructor(policy: WindowPolicy) {
     this.policy = policy;
   }
 

@@ -2,7 +2,7 @@
 // does the work of all of them, and every answer is exact meanwhile.
 import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
-import type { Policy } from "../../src/core/policy.ts";
+import type { WindowPolicy } from "../../src/core/sliding-window.ts";
 import { SlidingWindow } from "../../src/core/sliding-window.ts";
 import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
 import { TimedWindows } from "../../src/limits/timed-windows.ts";
@@ -10,7 +10,7 @@ import { NaiveLog } from "./naive-log.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
-const policy: Policy = { name: "test", limit: 1, windowMs: 1000, maxClients: 100_000 };
+const policy: WindowPolicy = { name: "test", limit: 1, windowMs: 1000, maxClients: 100_000 };
 
 test("a call moves at most 8 of 5,000 clients that are released at once", () => {
   const store = new MemoryLimiter(policy);
@@ -98,7 +98,7 @@ test("a store that becomes empty clears no array of its maximum size", () => {
 
 test("100,000 requests that expire at one instant are forgotten in fewer than 50 comparisons", () => {
   let comparisons = 0;
-  const counting: Policy = {
+  const counting: WindowPolicy = {
     ...policy,
     limit: 100_000,
     get windowMs() {

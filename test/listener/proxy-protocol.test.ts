@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { binaryHeader, ipv4Block, ipv6Block } from "../support/proxy-headers.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
@@ -132,7 +133,7 @@ test.each([
 });
 
 async function policyOf(limit: number) {
-  return { name: "per-ip", limit, windowMs: 60_000, maxClients: 100 };
+  return slidingPolicy({ limit, windowMs: 60_000, maxClients: 100 });
 }
 
 test("pipelined requests and a large body in the header's own packet arrive whole and in order", async () => {

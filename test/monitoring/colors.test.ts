@@ -20,6 +20,7 @@ const throttled = ["reason=throttled", "outcome=throttled"];
 /** Neither good nor bad. A value in none of these lists is a failure, so a new value is one until it is listed. */
 const neutral = [
   ...["status_class=1xx", "status_class=3xx", "status_class=none", "outcome=observed", "outcome=skipped"],
+  ...["outcome=would_throttle", "outcome=exempt"],
   ...["reason=idle", "reason=expired", "reason=sampled"],
   ...["state=unknown", "state=active", "state=idle", "state=opening", "state=open"],
 ];

@@ -2,6 +2,7 @@
 import type { Socket } from "node:net";
 import type { Cleanup } from "./cleanup.ts";
 import type { Overrides, Serving } from "./gateway.ts";
+import { slidingPolicy } from "./policy.ts";
 import { freeAddress, occupy, unacceptingAddress } from "./unavailable.ts";
 
 export type OwnAnswer = readonly [message: string, errMsg: string];
@@ -96,7 +97,7 @@ const timedOut: OwnAnswer = ["Gateway Timeout", "The upstream did not answer in 
 const unspent: Extra = { remaining: 100 };
 const small: Extra = { overrides: { maxBodyBytes: 10 } };
 const exhausted: Extra = {
-  overrides: { policies: [{ name: "per-ip", limit: 1, windowMs: 60_000, maxClients: 100 }] },
+  overrides: { policies: [slidingPolicy({ limit: 1, windowMs: 60_000, maxClients: 100 })] },
   before: async (gateway) => {
     await (await fetch(`${gateway.url}/v2/spends-the-one`)).text();
   },

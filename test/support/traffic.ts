@@ -6,7 +6,6 @@ import { ResponseFields } from "../../src/core/fields.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import type { ParsedRequest, Verdict } from "../../src/core/request-head.ts";
-import { fullQuota } from "../../src/core/sliding-window.ts";
 import { type Runtime, RuntimeRef } from "../../src/exchange/exchange.ts";
 import { ConnectionTable } from "../../src/listener/connection-table.ts";
 import { TrafficListener } from "../../src/listener/traffic-listener.ts";
@@ -14,8 +13,11 @@ import { Http2Connection, Http2Shares } from "../../src/transport/http2/http2-co
 import type { TransportOptions } from "../../src/transport/transport-options.ts";
 import { Transports } from "../../src/transport/transports.ts";
 import { FakeClock } from "./clock.ts";
+import { decisionOf, slidingPolicy } from "./policy.ts";
 
-const policy: Policy = { name: "per-ip", limit: 100, windowMs: 60_000, maxClients: 10 };
+const policy: Policy = slidingPolicy({ limit: 100, windowMs: 60_000, maxClients: 10 });
+
+const quota = (nowMs: number) => decisionOf({ outcome: "observed", policy, remaining: 100, resetMs: nowMs + 60_000 });
 
 export interface TestTraffic {
   readonly clock: FakeClock;
@@ -41,7 +43,9 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     requestId: () => "id",
     decide: () => admitted(clock.nowMs),
     mayReject: () => true,
-    peekQuota: () => fullQuota(policy, clock.nowMs),
+    peekQuota: () => quota(clock.nowMs),
+    observeQuota: () => quota(clock.nowMs),
+    refreshQuota: () => quota(clock.nowMs),
     forward: () => {},
     onEnd: (record) => void ended.push(record),
     onFailure: (error) => void failures.push(error),
@@ -111,7 +115,7 @@ export function admitted(nowMs: number): Verdict {
     },
     upstreamTarget: "/v2/x",
   };
-  const decision = { ...fullQuota(policy, nowMs), outcome: "admitted" as const, remaining: 99 };
+  const decision = { ...quota(nowMs), outcome: "admitted" as const, remaining: 99 };
   return { parsed, decision, auth: "accepted", localReply: null };
 }
 

@@ -1,8 +1,8 @@
 // One line a request, and the bound on those of throttled clients.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { Decision } from "../../src/core/policy.ts";
 import { createAccessLog } from "../../src/telemetry/access-log.ts";
 import { createUpstreamLog } from "../../src/telemetry/upstream-log.ts";
+import { decisionOf } from "../support/policy.ts";
 import { FakeClock, keptLog } from "./lines.ts";
 import { exchangeOf, policy } from "./scrape.ts";
 
@@ -12,7 +12,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const decision: Decision = { outcome: "throttled", policy, remaining: 0, resetMs: 0 };
+const decision = decisionOf({ outcome: "throttled", policy, remaining: 0, resetMs: 0 });
 
 const throttledAt = (endedMs: number, client = "192.0.2.1") =>
   exchangeOf({ client, endedMs, decision, status: 429, problem: "throttled", dispatchedMs: null, answeredMs: null });

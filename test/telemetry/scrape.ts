@@ -2,13 +2,14 @@
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import { createMetrics, type Metrics, type MetricsSources } from "../../src/telemetry/metrics.ts";
+import { decisionOf, slidingPolicy, statsOf } from "../support/policy.ts";
 
-export const policy: Policy = { name: "per-ip", limit: 100, windowMs: 60_000, maxClients: 1_000 };
+export const policy: Policy = slidingPolicy({ limit: 100, windowMs: 60_000, maxClients: 1_000 });
 
 export function metricsOf(sources: Partial<MetricsSources> = {}): Metrics {
   return createMetrics({
     routes: ["/v1/", "/v2/"],
-    limiter: { policy, stats: () => ({ clients: 0, capacity: 1_000, evictedExpired: 0, evictedLive: 0 }) },
+    limiter: { stats: () => [statsOf(policy)] },
     waitingBodyBytes: () => 0,
     upstreamConnections: () => ({ active: 0, idle: 0, waiting: 0 }),
     tunnels: () => ({ opening: 0, open: 0 }),
@@ -36,7 +37,7 @@ export function exchangeOf(changes: Partial<ExchangeRecord> = {}): ExchangeRecor
     method: "GET",
     route: "/v2/",
     client: "192.0.2.1",
-    decision: { outcome: "admitted", policy, remaining: 99, resetMs: 61_000 },
+    decision: decisionOf({ outcome: "admitted", policy, remaining: 99, resetMs: 61_000 }),
     auth: "accepted",
     startedMs: 1_000,
     queuedMs: null,

@@ -16,6 +16,7 @@ import {
   literals,
   post,
 } from "../support/http2-frames.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { stageHttp, stageRaw } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
@@ -315,7 +316,7 @@ describe("bounds", () => {
 
   test("of resets: a client that takes back what it asks for is told to calm down, and has paid for each", async () => {
     const { client, gateway } = await start({
-      policies: [{ name: "per-ip", limit: 1000, windowMs: 60_000, maxClients: 10 }],
+      policies: [slidingPolicy({ limit: 1000, windowMs: 60_000, maxClients: 10 })],
     });
     const one = client();
     for (let i = 0; i < 300 && !one.isClosed; i += 1) {

@@ -17,6 +17,7 @@ import {
   text,
 } from "../support/http2-frames.ts";
 import { metric } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { response, stageRaw } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
 
@@ -146,7 +147,7 @@ describe("frames that carry nothing", () => {
 describe("open streams", () => {
   const listen = (maxConnectionsPerPeer: number, maxConnections = 100): Overrides => ({
     listen: { maxConnectionsPerPeer, maxConnections },
-    policies: [{ name: "per-ip", limit: 1_000, windowMs: 60_000, maxClients: 10 }],
+    policies: [slidingPolicy({ limit: 1_000, windowMs: 60_000, maxClients: 10 })],
   });
 
   test("of one peer are bounded over all its connections; the rest is refused, not charged, and free again", async () => {

@@ -15,6 +15,7 @@ import {
   literals,
   post,
 } from "../support/http2-frames.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { response, stageRaw } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
 
@@ -26,7 +27,7 @@ const enhanceYourCalm = 11;
 /** Stream 1 waits for its answer, which `answer` gives. */
 async function startWithStranger() {
   const { ca, overrides } = withTls({
-    policies: [{ name: "per-ip", limit: 1_000, windowMs: 60_000, maxClients: 10 }],
+    policies: [slidingPolicy({ limit: 1_000, windowMs: 60_000, maxClients: 10 })],
   });
   let stranger: Socket | undefined;
   const { gateway, upstream } = await stageRaw(

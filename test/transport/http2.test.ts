@@ -11,6 +11,7 @@ import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { answerOf, Http2Client } from "../support/http2-client.ts";
 import { endHeaders, FrameClient, frameTypes, get, post } from "../support/http2-frames.ts";
 import { upstreamConnections } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
@@ -53,7 +54,7 @@ const connections = (gateway: TestGateway) => figure(gateway, "headgate_client_c
 
 describe("one quota, whatever a connection speaks", () => {
   test("requests of HTTP/2 and HTTP/1.1 count together, and over it both are answered 429", async () => {
-    const policies: Overrides["policies"] = [{ name: "per-ip", limit: 4, windowMs: 60_000, maxClients: 10 }];
+    const policies: Overrides["policies"] = [slidingPolicy({ limit: 4, windowMs: 60_000, maxClients: 10 })];
     const { client, connect, ca, upstream } = await start({ policies });
     const [two, one] = [client(), connect({ tls: { ca } })];
     const seen: [number, string | undefined][] = [];

@@ -10,6 +10,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { type Overrides, startTestGateway } from "../support/gateway.ts";
 import { upstreamConnections } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { startUpstream, type TestUpstream } from "../support/upstream.ts";
@@ -69,7 +70,7 @@ test("pipelined requests are answered in order, and each reaches the upstream af
 
 test("a pipelined request is charged when its turn comes, and its fields say so", async () => {
   const { client, answer } = await start({
-    policies: [{ name: "per-ip", limit: 2, windowMs: 60_000, maxClients: 10 }],
+    policies: [slidingPolicy({ limit: 2, windowMs: 60_000, maxClients: 10 })],
   });
   client.write(request("/v2/1") + request("/v2/2") + request("/v2/3"));
   await answer("/v2/1");

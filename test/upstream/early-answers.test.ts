@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { upstreamConnections } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
@@ -12,7 +13,7 @@ import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
 const cleanup = useCleanup();
 const size = 8 * 1024 * 1024;
 const announced = { method: "POST", fields: `Content-Length: ${size}\r\n` };
-const policy = (limit: number) => [{ name: "per-ip", limit, windowMs: 60_000, maxClients: 10 }] as const;
+const policy = (limit: number) => [slidingPolicy({ limit, windowMs: 60_000, maxClients: 10 })];
 
 /** Keeps writing until all is sent or the connection ends, as clients do that read only afterwards. */
 function keepSending(client: RawConnection): void {

@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { within } from "../support/eventually.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
@@ -112,7 +113,7 @@ test("a 100 Continue that nobody asked for is not passed on, the response behind
   expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
 });
 
-const policies = [{ name: "per-ip", limit: 100, windowMs: 60_000, maxClients: 10 }] as const;
+const policies = [slidingPolicy({ limit: 100, windowMs: 60_000, maxClients: 10 })];
 const inAnHour = new Date(Date.now() + 3_600_000).toUTCString();
 
 test.each([

@@ -9,6 +9,7 @@ import { SocketReader } from "../../src/upstream/socket-reader.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { within } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
+import { slidingPolicy } from "../support/policy.ts";
 
 const cleanup = useCleanup();
 const hash = (bytes: Buffer): string => createHash("sha1").update(bytes).digest("hex");
@@ -78,7 +79,7 @@ test.each([1, 3])("over %i upstream connections, slow and fast clients get their
     upstreamUrl: await startUpstream(),
     overrides: {
       upstream: { maxConnections, connectTimeoutMs: 60_000 },
-      policies: [{ name: "per-ip", limit: 100_000, windowMs: 60_000, maxClients: 10 }],
+      policies: [slidingPolicy({ limit: 100_000, windowMs: 60_000, maxClients: 10 })],
       log: { access: false },
     },
   });

@@ -12,11 +12,12 @@ import { FakeClock } from "../support/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Overrides, startTestGateway, type TestGateway } from "../support/gateway.ts";
 import { upstreamConnections } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request, response } from "../support/stage.ts";
 
 const cleanup = useCleanup();
-const policies = [{ name: "per-ip", limit: 100_000, windowMs: 60_000, maxClients: 10 }] as const;
+const policies = [slidingPolicy({ limit: 100_000, windowMs: 60_000, maxClients: 10 })];
 
 interface Backend {
   readonly host: string;

@@ -8,6 +8,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { startTestGateway, testSettings } from "../support/gateway.ts";
 import { upstreamConnections } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 import { startTlsUpstream } from "../support/tls-upstream.ts";
@@ -198,7 +199,7 @@ test("over TLS, too, a 408 that arrives just behind the next GET never answers i
 
 test("answers that come as fast as the upstream can write them are all taken", async () => {
   const { connect, upstream } = await stageRaw(cleanup, answerTarget, {
-    policies: [{ name: "per-ip", limit: 100_000, windowMs: 60_000, maxClients: 10 }],
+    policies: [slidingPolicy({ limit: 100_000, windowMs: 60_000, maxClients: 10 })],
   });
   const clients = Array.from({ length: 32 }, () => connect());
   const ask = async (client: RawConnection, index: number): Promise<void> => {

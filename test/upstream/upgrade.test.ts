@@ -6,6 +6,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { expectContractFields, expectOwnAnswer } from "../support/contract-fields.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
@@ -119,7 +120,7 @@ test.each(refusedOffers)("a refusal is readable and whole: %i", async (status, b
 });
 
 test("an offer over the limit is 429 and never reaches the upstream", async () => {
-  const policies = [{ name: "per-ip", limit: 1, windowMs: 60_000, maxClients: 10 }] as const;
+  const policies = [slidingPolicy({ limit: 1, windowMs: 60_000, maxClients: 10 })];
   const { connect, upstream } = await stageRaw(cleanup, echo, { policies: [...policies] });
   const first = connect();
   first.write(offer());

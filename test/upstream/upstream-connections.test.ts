@@ -4,10 +4,11 @@ import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { upstreamConnections } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 
 const cleanup = useCleanup();
-const policies = [{ name: "per-ip", limit: 10_000, windowMs: 60_000, maxClients: 10 }] as const;
+const policies = [slidingPolicy({ limit: 10_000, windowMs: 60_000, maxClients: 10 })];
 const target = (data: Buffer): string => /^\S+ (\S+)/.exec(data.toString("latin1"))?.[1] ?? "";
 
 test("no more connections are opened than allowed, and all requests within the queue are served", async () => {

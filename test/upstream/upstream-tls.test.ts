@@ -7,6 +7,7 @@ import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { startTestGateway, type TestGateway, testSettings } from "../support/gateway.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request, response } from "../support/stage.ts";
 import { startTlsUpstream, type TlsUpstream } from "../support/tls-upstream.ts";
@@ -37,7 +38,7 @@ async function stage(url: string, tls: Partial<UpstreamTlsSettings> = {}, connec
   const overrides = {
     drain: { timeoutMs: 0 },
     // Some tests ask until it is so.
-    policies: [{ name: "per-ip", limit: 100_000, windowMs: 60_000, maxClients: 10 }] as const,
+    policies: [slidingPolicy({ limit: 100_000, windowMs: 60_000, maxClients: 10 })],
     upstream: { connectTimeoutMs, tls: { ...upstream.tls, ca: authority.certFile, ...tls } },
   };
   const gateway = await startTestGateway({ upstreamUrl: url, overrides });

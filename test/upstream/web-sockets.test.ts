@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import type { WebSocket } from "ws";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { stageWebSockets, tunnels } from "../support/web-sockets.ts";
 
 const cleanup = useCleanup();
@@ -102,7 +103,7 @@ test("a client that does not read holds the upstream back, and gets everything o
 });
 
 test("500 tunnels, one after the other and ten at a time, leave nothing behind", async () => {
-  const policies = [{ name: "per-ip", limit: 1_000_000, windowMs: 60_000, maxClients: 10 }] as const;
+  const policies = [slidingPolicy({ limit: 1_000_000, windowMs: 60_000, maxClients: 10 })];
   const { open, gateway } = await stageWebSockets(cleanup, echo, {
     policies: [...policies],
     upgrade: { maxTunnels: 20 },

@@ -121,7 +121,13 @@ export const http2ResetColors: Colors<Http2ResetReason> = {
   unread: "#9c765b",
 };
 
-export const decisionColors: Colors<Outcome> = { admitted: success, throttled, observed: "#8c65c8" };
+export const decisionColors: Colors<Outcome> = {
+  admitted: success,
+  throttled,
+  would_throttle: "#3d7be0",
+  exempt: "#7aa7e0",
+  observed: "#8c65c8",
+};
 
 export const authColors: Colors<AuthOutcome> = {
   accepted: success,

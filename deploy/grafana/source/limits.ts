@@ -17,7 +17,7 @@ export const limits: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Decisions",
     description:
-      "Decisions per second, by policy. `admitted`: charged. `throttled`: refused with 429, not charged. `observed`: outside every limited route, not charged.",
+      "Decisions per second, by policy. `admitted`: charged. `throttled`: refused with 429, not charged. `would_throttle`: refused if the policy were not a shadow. `exempt`: the client is exempt. `observed`: read and not charged, as outside every limited route.",
     unit: "reqps",
     width: 8,
     stacked: true,

@@ -40,13 +40,13 @@ class RateLimitCaller implements CheckCaller {
       this.abort();
       return;
     }
-    const { outcome, policy, remaining, resetMs } = decision;
+    const { outcome, policy, limit, remaining, resetMs } = decision;
     const isOverLimit = outcome === "throttled";
     this.#call.reply(
       rateLimitResponse({
         isOverLimit,
-        limit: policy.limit,
-        windowMs: policy.windowMs,
+        limit,
+        windowMs: policy.rate.kind === "sliding" ? policy.rate.windowMs : 0,
         policyName: policy.name,
         remaining,
         untilResetMs: Math.max(0, resetMs - this.#nowMs()),

@@ -6,6 +6,7 @@ import { eventually } from "../../support/eventually.ts";
 import type { TestGateway } from "../../support/gateway.ts";
 import { code, endHeaders, endStream, FrameClient, frameTypes, get, post } from "../../support/http2-frames.ts";
 import { metric, upstreamConnections } from "../../support/metrics.ts";
+import { slidingPolicy } from "../../support/policy.ts";
 import { seededRandom } from "../../support/random.ts";
 import { stageRaw } from "../../support/stage.ts";
 import type { TlsListener } from "../../support/tls-listener.ts";
@@ -39,7 +40,7 @@ export interface Chaos {
 }
 
 export async function startChaos(cleanup: Cleanup, { ca, overrides }: TlsListener): Promise<Chaos> {
-  const policies = [{ name: "per-ip", limit: 1_000_000, windowMs: 60_000, maxClients: 10 }] as const;
+  const policies = [slidingPolicy({ limit: 1_000_000, windowMs: 60_000, maxClients: 10 })];
   const timeouts = { headMs: 1_000, bodyMs: 1_000, keepAliveMs: 1_000 };
   const { gateway } = await stageRaw(cleanup, upstream, {
     ...overrides,

@@ -2,6 +2,7 @@
 // client's bytes, what the gateway believes it forwarded, and what the server's log says it saw.
 import { eventually } from "../../support/eventually.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway.ts";
+import { slidingPolicy } from "../../support/policy.ts";
 import { readAnswers } from "./answers.ts";
 import type { Backend, RealServer, SeenRequest } from "./backends/backend.ts";
 import { Believed, type BelievedRequest } from "./believed.ts";
@@ -51,7 +52,7 @@ export class RequestFuzz {
     const gateway = await startTestGateway({
       upstreamUrl: backend.url,
       overrides: {
-        policies: [{ name: "per-ip", limit: 1_000_000, windowMs: 1_000, maxClients: 10_000 }],
+        policies: [slidingPolicy({ limit: 1_000_000, windowMs: 1_000, maxClients: 10_000 })],
         upstream: { maxConnections: 64, connectTimeoutMs: 4_000, responseTimeoutMs: 4_000 },
         timeouts: { headMs: 1_000, bodyMs: 1_000, keepAliveMs: 1_000 },
         drain: { delayMs: 0, timeoutMs: 0 },

@@ -2,6 +2,7 @@
 // an upstream of its own, so whatever a response leaves behind meets the next client.
 import { connect, type Socket } from "node:net";
 import { startTestGateway, type TestGateway } from "../../support/gateway.ts";
+import { slidingPolicy } from "../../support/policy.ts";
 import { type RawUpstream, startRawUpstream } from "../../support/upstream.ts";
 import { writePieces } from "../pieces.ts";
 import { type Answer, readAnswers } from "./answers.ts";
@@ -57,7 +58,7 @@ export class ResponseLane {
     const gateway = await startTestGateway({
       upstreamUrl: upstream.url,
       overrides: {
-        policies: [{ name: "per-ip", limit: 1_000_000, windowMs: 1_000, maxClients: 10 }],
+        policies: [slidingPolicy({ limit: 1_000_000, windowMs: 1_000, maxClients: 10 })],
         upstream: { maxConnections: 1, connectTimeoutMs: 2_000, responseTimeoutMs: 2_000 },
         drain: { delayMs: 0, timeoutMs: 0 },
         log: { access: false },

@@ -9,6 +9,7 @@ import { useCleanup } from "../../support/cleanup.ts";
 import { expectContractFields } from "../../support/contract-fields.ts";
 import { within } from "../../support/eventually.ts";
 import { type Overrides, startTestGateway } from "../../support/gateway.ts";
+import { slidingPolicy } from "../../support/policy.ts";
 import { valuesOf } from "../../support/raw-client.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
 import { request, response } from "../../support/stage.ts";
@@ -37,7 +38,7 @@ async function stage(ingress: Ingress, { backendPort, denyStatus = 429, limit = 
   const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
   const overrides: Overrides = {
     extAuth: { http, trustedCallers: ["127.0.0.1"], denyStatus },
-    policies: [{ name: "per-ip", limit, windowMs: 60_000, maxClients: 10 }],
+    policies: [slidingPolicy({ limit, windowMs: 60_000, maxClients: 10 })],
     drain: { timeoutMs: 0 },
   };
   const gateway = await startTestGateway({ upstreamUrl: `http://127.0.0.1:${backendPort}`, overrides });

@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { landsUnder, pathReaders } from "../../core/path-readers.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway.ts";
+import { slidingPolicy } from "../../support/policy.ts";
 import { valuesOf } from "../../support/raw-client.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
 import { spellingsOf } from "../paths/spellings.ts";
@@ -30,7 +31,7 @@ async function stage(): Promise<{ gateway: TestGateway; upstream: RecordingUpstr
   const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
   const overrides = {
     extAuth: { http, trustedCallers: ["127.0.0.1"] },
-    policies: [{ name: "per-ip", limit, windowMs: 3_600_000, maxClients: 10 }] as const,
+    policies: [slidingPolicy({ limit, windowMs: 3_600_000, maxClients: 10 })],
     // The harder case: what is under no route passes, uncounted.
     unmatched: "proxy" as const,
     drain: { timeoutMs: 0 },

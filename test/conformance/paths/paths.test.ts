@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import { landsUnder, pathReaders } from "../../core/path-readers.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { startTestGateway } from "../../support/gateway.ts";
+import { slidingPolicy } from "../../support/policy.ts";
 import { valuesOf } from "../../support/raw-client.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
 import { startRecordingUpstream } from "../recording-upstream.ts";
@@ -25,7 +26,7 @@ interface Outcome {
 async function send(targets: readonly string[], unmatched: "reject" | "proxy"): Promise<Outcome[]> {
   const upstream = await startRecordingUpstream();
   cleanup(() => upstream.close());
-  const policies = [{ name: "per-ip", limit, windowMs: 3_600_000, maxClients: 10 }] as const;
+  const policies = [slidingPolicy({ limit, windowMs: 3_600_000, maxClients: 10 })];
   const overrides = { policies, unmatched, drain: { timeoutMs: 0 }, log: { access: false } };
   const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
   cleanup(() => gateway.close());

@@ -3,6 +3,7 @@
 import { expect } from "vitest";
 import { within } from "../../support/eventually.ts";
 import { type Serving, type StartServing, startTestGateway } from "../../support/gateway.ts";
+import { slidingPolicy } from "../../support/policy.ts";
 import { type FramedResponse, RawConnection } from "../../support/raw-connection.ts";
 import { writePieces } from "../pieces.ts";
 import { type RecordedRequest, type RecordingUpstream, startRecordingUpstream } from "../recording-upstream.ts";
@@ -37,7 +38,7 @@ export class RequestLane {
       start({
         upstreamUrl: upstream.url,
         overrides: {
-          policies: [{ name: "per-ip", limit, windowMs: 1_000, maxClients: 10 }],
+          policies: [slidingPolicy({ limit, windowMs: 1_000, maxClients: 10 })],
           drain: { timeoutMs: 0 },
           log: { access: false },
         },

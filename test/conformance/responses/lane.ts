@@ -5,6 +5,7 @@ import { expect } from "vitest";
 import { sixFields } from "../../support/contract-fields.ts";
 import { within } from "../../support/eventually.ts";
 import { type Serving, type StartServing, startTestGateway } from "../../support/gateway.ts";
+import { slidingPolicy } from "../../support/policy.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
 import { type RawUpstream, startRawUpstream } from "../../support/upstream.ts";
 import { writePieces } from "../pieces.ts";
@@ -36,7 +37,7 @@ export class ResponseLane {
     const gateway = await start({
       upstreamUrl: upstream.url,
       overrides: {
-        policies: [{ name: "per-ip", limit: 1_000_000, windowMs: 1_000, maxClients: 10 }],
+        policies: [slidingPolicy({ limit: 1_000_000, windowMs: 1_000, maxClients: 10 })],
         drain: { timeoutMs: 0 },
         log: { access: false },
       },

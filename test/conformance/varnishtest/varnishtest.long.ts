@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
 import { startTestGateway } from "../../support/gateway.ts";
+import { slidingPolicy } from "../../support/policy.ts";
 import { startProcessGroup } from "../../support/process-group.ts";
 import { freeAddress } from "../../support/unavailable.ts";
 
@@ -23,7 +24,7 @@ test.skipIf(skip).each(scripts)(`%s${needs}`, async (script) => {
   const gateway = await startTestGateway({
     upstreamUrl,
     overrides: {
-      policies: [{ name: "per-ip", limit: 1_000_000, windowMs: 60_000, maxClients: 10 }],
+      policies: [slidingPolicy({ limit: 1_000_000, windowMs: 60_000, maxClients: 10 })],
       upstream: { maxConnections: 1 },
       drain: { timeoutMs: 0 },
     },

@@ -9,6 +9,7 @@ import { digestOf } from "../../auth/digest.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, within } from "../../support/eventually.ts";
 import { metric } from "../../support/metrics.ts";
+import { slidingPolicy } from "../../support/policy.ts";
 import { seededRandom } from "../../support/random.ts";
 import { call, callRaw, frame, openSession } from "./client.ts";
 import { mutated } from "./mutated.ts";
@@ -176,7 +177,7 @@ describe("external authorization", () => {
 test("denyStatus 403 stands for every refusal but 401, and the status that was meant is beside it", async () => {
   const stage = await stageGrpc(cleanup, {
     extAuth: { denyStatus: 403 },
-    policies: [{ name: "one", limit: 1, windowMs: 60_000, maxClients: 10 }],
+    policies: [slidingPolicy({ name: "one", limit: 1, windowMs: 60_000, maxClients: 10 })],
   });
   const denied = async (http: object): Promise<unknown[]> => {
     const { denied_response } = await ask<CheckResponse>(stage, check, checkRequest(http));
