@@ -1,0 +1,124 @@
+// SipHash-2-4 with 128 bits of output (Aumasson and Bernstein): a hash with a secret key, so that nobody outside of this
+// process can find two inputs with the same hash. Calculates with words of 32 bits, because each step with a BigInt
+// would allocate an object. Allocates nothing but the result.
+
+export const sipKeyBytes = 16;
+
+/** "somepseudorandomlygeneratedbytes": v0 to v3, each as its low and its high word. */
+const initial = [
+  0x70736575, 0x736f6d65, 0x6e646f6d, 0x646f7261, 0x6e657261, 0x6c796765, 0x79746573, 0x74656462,
+] as const;
+
+export class SipHash {
+  /** The state before the first block. */
+  readonly #start: Int32Array;
+
+  /** `key`: 16 bytes. */
+  constructor(key: Uint8Array) {
+    if (key.length !== sipKeyBytes) throw new Error(`the key has ${key.length} bytes, expected ${sipKeyBytes}`);
+    this.#start = Int32Array.from(initial, (word, i) => word ^ wordAt(key, (i * 4) % sipKeyBytes, sipKeyBytes));
+    // Separates the variant with 128 bits of output from the one with 64.
+    this.#start[2] = (this.#start[2] ?? 0) ^ 0xee;
+  }
+
+  /**
+   * Returns the hash of the first `length` bytes as 16 characters, each of which stands for one byte. As the key of a
+   * Map, this is made and found in three quarters of the time of 22 characters in base64url, or of 8 wide characters.
+   */
+  hash(bytes: Uint8Array, length = bytes.length): string {
+    let v0 = this.#start[0] ?? 0;
+    let v0High = this.#start[1] ?? 0;
+    let v1 = this.#start[2] ?? 0;
+    let v1High = this.#start[3] ?? 0;
+    let v2 = this.#start[4] ?? 0;
+    let v2High = this.#start[5] ?? 0;
+    let v3 = this.#start[6] ?? 0;
+    let v3High = this.#start[7] ?? 0;
+    let first = 0;
+    let firstHigh = 0;
+    // Blocks of 8 bytes, the last of which ends with the length. Then, each half of the output takes a step of its own.
+    const last = length >>> 3;
+    for (let block = 0; block <= last + 2; block += 1) {
+      const low = block > last ? 0 : wordAt(bytes, block * 8, length);
+      let high = block > last ? 0 : wordAt(bytes, block * 8 + 4, length);
+      if (block === last) high |= length << 24;
+      else if (block === last + 1) v2 ^= 0xee;
+      else if (block === last + 2) {
+        first = v0 ^ v1 ^ v2 ^ v3;
+        firstHigh = v0High ^ v1High ^ v2High ^ v3High;
+        v1 ^= 0xdd;
+      }
+      v3 ^= low;
+      v3High ^= high;
+      for (let rounds = block > last ? 4 : 2; rounds > 0; rounds -= 1) {
+        // v0 += v1; v1 = v1 <<< 13 ^ v0; v0 <<<= 32; v2 += v3; v3 = v3 <<< 16 ^ v2
+        let sum = (v0 + v1) | 0;
+        let sumHigh = (v0High + v1High + carry(v0, v1, sum)) | 0;
+        let turned = ((v1High << 13) | (v1 >>> 19)) ^ sumHigh;
+        v1 = ((v1 << 13) | (v1High >>> 19)) ^ sum;
+        v1High = turned;
+        v0 = sumHigh;
+        v0High = sum;
+        sum = (v2 + v3) | 0;
+        v2High = (v2High + v3High + carry(v2, v3, sum)) | 0;
+        v2 = sum;
+        turned = ((v3High << 16) | (v3 >>> 16)) ^ v2High;
+        v3 = ((v3 << 16) | (v3High >>> 16)) ^ v2;
+        v3High = turned;
+        // v0 += v3; v3 = v3 <<< 21 ^ v0; v2 += v1; v1 = v1 <<< 17 ^ v2; v2 <<<= 32
+        sum = (v0 + v3) | 0;
+        v0High = (v0High + v3High + carry(v0, v3, sum)) | 0;
+        v0 = sum;
+        turned = ((v3High << 21) | (v3 >>> 11)) ^ v0High;
+        v3 = ((v3 << 21) | (v3High >>> 11)) ^ v0;
+        v3High = turned;
+        sum = (v2 + v1) | 0;
+        sumHigh = (v2High + v1High + carry(v2, v1, sum)) | 0;
+        turned = ((v1High << 17) | (v1 >>> 15)) ^ sumHigh;
+        v1 = ((v1 << 17) | (v1High >>> 15)) ^ sum;
+        v1High = turned;
+        v2 = sumHigh;
+        v2High = sum;
+      }
+      v0 ^= low;
+      v0High ^= high;
+    }
+    return textOf(first, firstHigh, v0 ^ v1 ^ v2 ^ v3, v0High ^ v1High ^ v2High ^ v3High);
+  }
+}
+
+/** Returns 1 if the sum of two words overflows, else 0; without a branch, which would often be mispredicted. */
+function carry(a: number, b: number, sum: number): number {
+  return ((a & b) | ((a | b) & ~sum)) >>> 31;
+}
+
+/** Returns the four bytes from an offset on as a word, low byte first. Bytes behind `length` count as 0. */
+function wordAt(bytes: Uint8Array, at: number, length: number): number {
+  if (at + 4 <= length) {
+    return (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8) | ((bytes[at + 2] ?? 0) << 16) | ((bytes[at + 3] ?? 0) << 24);
+  }
+  let word = 0;
+  for (let i = at; i < length; i += 1) word |= (bytes[i] ?? 0) << ((i - at) * 8);
+  return word;
+}
+
+function textOf(a: number, b: number, c: number, d: number): string {
+  return String.fromCharCode(
+    a & 255,
+    (a >>> 8) & 255,
+    (a >>> 16) & 255,
+    a >>> 24,
+    b & 255,
+    (b >>> 8) & 255,
+    (b >>> 16) & 255,
+    b >>> 24,
+    c & 255,
+    (c >>> 8) & 255,
+    (c >>> 16) & 255,
+    c >>> 24,
+    d & 255,
+    (d >>> 8) & 255,
+    (d >>> 16) & 255,
+    d >>> 24,
+  );
+}
