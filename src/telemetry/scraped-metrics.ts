@@ -1,7 +1,6 @@
 // The metrics that are read at the scrape: connections, the upstream's addresses, what is in use of files, the table of
 // clients, lost log lines, and the process. Without TLS, tokens or names they exist too, with values that raise no alert.
-import { getHeapStatistics } from "node:v8";
-import { collectDefaultMetrics, type Histogram, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import type { TokensInUse } from "../core/authenticator.ts";
 import type { Limiter, PolicyStats } from "../core/limiter.ts";
 import type { CertificateInUse } from "../core/tls.ts";
@@ -13,6 +12,7 @@ import {
   upstreamErrorReasons,
 } from "../core/upstream.ts";
 import type { Families } from "./families.ts";
+import { registerProcessMetrics } from "./process-metrics.ts";
 
 export interface ScrapedSources {
   readonly limiter: Pick<Limiter, "stats">;
@@ -53,7 +53,7 @@ export function scrapedMetrics(families: Families, registry: Registry, sources: 
   families.total("headgate_log_lines_lost_total", lost, () => ({ ...sources.logLines() }), byReason);
   const { version, nodeVersion: node_version } = sources;
   families.gauge("headgate_build_info", "Always 1.", () => 1, { fixed: { version, node_version } });
-  processMetrics(families, registry);
+  registerProcessMetrics(registry);
 }
 
 function connectionMetrics(families: Families, sources: ScrapedSources): void {
@@ -131,30 +131,4 @@ function fileMetrics(families: Families, { certificate, tokens }: ScrapedSources
   families.gauge("headgate_tokens_listed", listed, () => tokens()?.listed ?? 0);
   const list = "1 while the current tokens file is in use, 0 while it is missing or invalid; 1 in the other modes.";
   families.gauge("headgate_tokens_file_current", list, () => isCurrent(tokens()));
-}
-
-/**
- * prom-client's metrics of the process, the event loop and the heap, without those that do harm: gauges with names that
- * promtool rejects, a walk over every open socket at each scrape, series that appear and disappear, and event loop figures
- * that are NaN or 292 years if nothing was sampled since the last scrape. Adds the limit of the heap, which is missing.
- */
-function processMetrics(families: Families, registry: Registry): void {
-  collectDefaultMetrics({ register: registry });
-  for (const counted of ["handles", "requests", "resources"]) {
-    registry.removeSingleMetric(`nodejs_active_${counted}`);
-    registry.removeSingleMetric(`nodejs_active_${counted}_total`);
-  }
-  for (const figure of ["min", "mean", "stddev"]) {
-    registry.removeSingleMetric(`nodejs_eventloop_lag_${figure}_seconds`);
-  }
-  // Otherwise a series would appear only with the first collection of its kind.
-  const collections = registry.getSingleMetric("nodejs_gc_duration_seconds") as Histogram<"kind">;
-  for (const kind of ["major", "minor", "incremental", "weakcb"]) collections.zero({ kind });
-  // It does not change while the process runs.
-  const { heap_size_limit } = getHeapStatistics();
-  families.gauge(
-    "headgate_heap_limit_bytes",
-    "The limit of the heap; beyond it the process ends.",
-    () => heap_size_limit,
-  );
 }

@@ -1,8 +1,9 @@
 // What each metric counts, with exact values, and that nothing a client sends can add a series.
 
 import { readFileSync } from "node:fs";
+import perfHooks from "node:perf_hooks";
 import { getHeapStatistics } from "node:v8";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
 import type { Decision } from "../../src/core/policy.ts";
@@ -236,4 +237,17 @@ test("docs/metrics.md lists every reason of an upstream error", () => {
   const [, afterHeading = ""] = page.split("### Reasons of upstream errors");
   const [table = ""] = afterHeading.split("\n## ");
   expect([...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, reason]) => reason)).toEqual(upstreamErrorReasons);
+});
+
+test("several gateways in one process observe the process once, because that cannot be stopped", async () => {
+  const observed = vi.spyOn(perfHooks, "monitorEventLoopDelay");
+  const all = [metricsOf(), metricsOf(), metricsOf()];
+  expect(observed.mock.calls.length).toBeLessThanOrEqual(1);
+  observed.mockRestore();
+  for (const metrics of all) {
+    const series = await scrape(metrics);
+    expect(series.get("process_resident_memory_bytes")).toBeGreaterThan(0);
+    expect(series.get("nodejs_heap_size_total_bytes")).toBeGreaterThan(0);
+    expect(series.get("headgate_heap_limit_bytes")).toBeGreaterThan(0);
+  }
 });
