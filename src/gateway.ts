@@ -12,6 +12,7 @@ import type { HostPort } from "./core/host-port.ts";
 import type { Settings } from "./core/settings.ts";
 import { upstreamTargets } from "./core/upstream.ts";
 import { type Exchange, RuntimeRef } from "./exchange/exchange.ts";
+import { defaultLingerMs } from "./exchange/http2-lifetime.ts";
 import { PolicyLimiter } from "./limits/policy-limiter.ts";
 import { RefusalBuckets } from "./limits/refusal-buckets.ts";
 import { createFileLog } from "./telemetry/file-log.ts";
@@ -44,6 +45,8 @@ export interface GatewayOptions {
   readonly names?: NameOptions;
   /** Default: made from the settings. */
   readonly authenticator?: Authenticator;
+  /** How long a client may keep an HTTP/2 connection open after its GOAWAY. Default: 2 s. */
+  readonly http2LingerMs?: number;
 }
 
 export interface Gateway {
@@ -157,7 +160,14 @@ async function createParts(settings: Settings, options: GatewayOptions, open: As
   const refusals = new RefusalBuckets(settings.refusals);
   const runtimeParts = { rules, limiter, authenticator, refusals, fields, telemetry, clock, log, forward };
   const runtime = new RuntimeRef(createRuntime(runtimeParts));
-  const traffic = createTraffic(settings, { runtime, clientAddress, certificate, telemetry, clock });
+  const traffic = createTraffic(settings, {
+    runtime,
+    clientAddress,
+    certificate,
+    telemetry,
+    clock,
+    http2LingerMs: options.http2LingerMs ?? defaultLingerMs,
+  });
   return {
     runtime,
     traffic,

@@ -8,26 +8,29 @@ export interface Http2Timeouts {
   readonly firstMs: number;
   /** Maximum time without a stream after that. */
   readonly idleMs: number;
+  /** How long a peer may keep the connection open after the GOAWAY and its last stream. */
+  readonly lingerMs: number;
 }
 
-/** How long a peer may keep the connection open after the GOAWAY and its last stream. */
-const lingerMs = 2_000;
+export const defaultLingerMs = 2_000;
 
 export class Http2Lifetime {
   readonly #session: ServerHttp2Session;
   /** The TCP connection, which stays open after the session is closed as long as the peer keeps its side open. */
   readonly #tcp: Socket;
   readonly #idleMs: number;
+  readonly #lingerMs: number;
   #open = 0;
   #isEnding = false;
   /** The current timer closes the connection, whatever happens until then. */
   #isBrokenOff = false;
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(session: ServerHttp2Session, tcp: Socket, { firstMs, idleMs }: Http2Timeouts) {
+  constructor(session: ServerHttp2Session, tcp: Socket, { firstMs, idleMs, lingerMs }: Http2Timeouts) {
     this.#session = session;
     this.#tcp = tcp;
     this.#idleMs = idleMs;
+    this.#lingerMs = lingerMs;
     this.#endIn(firstMs);
     tcp.once("close", () => clearTimeout(this.#timer ?? undefined));
   }
@@ -89,7 +92,7 @@ export class Http2Lifetime {
   }
 
   #linger(): void {
-    this.#setTimer(() => this.#tcp.destroy(), lingerMs);
+    this.#setTimer(() => this.#tcp.destroy(), this.#lingerMs);
   }
 
   #setTimer(act: () => void, timeoutMs: number): void {

@@ -21,6 +21,8 @@ export interface TransportOptions {
 export interface Http2Options {
   /** The bounds on open streams are those on connections. */
   readonly bounds: ConnectionBounds;
+  /** How long a client may keep its connection open after the GOAWAY and its last stream. */
+  readonly lingerMs: number;
   /** Called when a connection is closed because it costs too much. `peer` is an address. */
   readonly onClosed: (reason: Http2CloseReason, peer: string) => void;
   /** Called when a stream is refused or reset because of a bound. */

@@ -17,11 +17,12 @@ export interface TrafficParts {
   readonly certificate: Watched<Certificate> | null;
   readonly telemetry: Telemetry;
   readonly clock: Clock;
+  readonly http2LingerMs: number;
 }
 
 export function createTraffic(settings: Settings, parts: TrafficParts): TrafficListener {
   const { listen, timeouts, upgrade } = settings;
-  const { runtime, clientAddress, certificate, telemetry, clock } = parts;
+  const { runtime, clientAddress, certificate, telemetry, clock, http2LingerMs: lingerMs } = parts;
   const { metrics } = telemetry;
   const connections = new ConnectionTable(clock.monotonicMs);
   const transports = new Transports(
@@ -33,7 +34,7 @@ export function createTraffic(settings: Settings, parts: TrafficParts): TrafficL
       maxRequests: listen.maxRequestsPerConnection,
       upgradeProtocols: new Set(upgrade.protocols),
       isDraining: () => listener.isDraining,
-      http2: { bounds: listen, onClosed: telemetry.http2Closed, onReset: metrics.http2Reset },
+      http2: { bounds: listen, lingerMs, onClosed: telemetry.http2Closed, onReset: metrics.http2Reset },
     },
     connections,
   );

@@ -32,6 +32,8 @@ export interface TestGatewayOptions {
   readonly clock?: Clock;
   readonly names?: NameOptions;
   readonly authenticator?: Authenticator;
+  /** Default: short, so that a test need not wait long for the end of a connection. */
+  readonly http2LingerMs?: number;
 }
 
 /** What answers the cases of a corpus: the gateway, or what is compared with it. */
@@ -56,6 +58,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
     nodeVersion: process.versions.node,
     ...(options.names === undefined ? {} : { names: options.names }),
     ...(options.authenticator === undefined ? {} : { authenticator: options.authenticator }),
+    http2LingerMs: options.http2LingerMs ?? 250,
   });
   return {
     ...gateway,
@@ -75,6 +78,8 @@ export function testSettings(upstreamUrl: string, overrides: Overrides = {}): Se
     listen: { ...packaged.listen, host: "127.0.0.1", port: 0, newConnectionsPerPeer: 1_000_000 },
     admin: { host: "127.0.0.1", port: 0 },
     drain: { delayMs: 0, timeoutMs: 2_000 },
+    // Room for 100,000 clients takes longer to make than all else, and no test has as many.
+    policies: packaged.policies.map((policy) => ({ ...policy, maxClients: 1_000 })) as unknown as Settings["policies"],
     // Corpora send thousands of requests that are refused.
     refusals: { perSecond: 1_000_000, burst: 1_000_000 },
   };
@@ -87,7 +92,15 @@ export function testSettings(upstreamUrl: string, overrides: Overrides = {}): Se
   return merged as unknown as Settings;
 }
 
+let packaged: Settings | undefined;
+
+/** Read once, because most tests start a gateway. */
 function packagedSettings(): Settings {
+  packaged ??= readPackagedSettings();
+  return packaged;
+}
+
+function readPackagedSettings(): Settings {
   const loaded = loadSettings({ file: packagedConfigFile, env: {}, cwd: ".", overrides: [] });
   if (!loaded.ok) throw new Error("the packaged configuration is not valid");
   return loaded.settings;

@@ -64,7 +64,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     maxRequests: 10,
     upgradeProtocols: new Set(),
     isDraining: () => listener.isDraining,
-    http2: { bounds, onClosed: () => {}, onReset: () => {} },
+    http2: { bounds, lingerMs: 250, onClosed: () => {}, onReset: () => {} },
   };
   const connections = new ConnectionTable(clock.monotonicMs);
   const opener = new Transports(options, connections);

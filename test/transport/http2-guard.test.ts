@@ -1,9 +1,10 @@
 // What one HTTP/2 client may cost, at the port: both sides of each bound, and that the next client is served.
 import type { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
+import { defaultLingerMs } from "../../src/exchange/http2-lifetime.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
-import type { Overrides, TestGateway } from "../support/gateway.ts";
+import { type Overrides, startTestGateway, type TestGateway } from "../support/gateway.ts";
 import {
   code,
   endHeaders,
@@ -20,6 +21,7 @@ import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { response, stageRaw } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
+import { startRawUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 const withTls = useTls();
@@ -131,15 +133,21 @@ describe("frames that carry nothing", () => {
 
   test("the end comes two seconds after the GOAWAY, even if streams end one by one until then", async () => {
     const pending: (() => void)[] = [];
-    const { client } = await start({}, (socket) => void pending.push(() => socket.write(response("late"))));
-    const one = client();
+    const upstream = await startRawUpstream((socket) => void pending.push(() => socket.write(response("late"))));
+    cleanup(() => upstream.close());
+    const { ca, overrides } = withTls({ drain: { timeoutMs: 0 } });
+    const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides, http2LingerMs: defaultLingerMs });
+    cleanup(() => gateway.close());
+    const one = new FrameClient(gateway.traffic.port, { ca }, cleanup);
     for (let id = 1; id < 40; id += 2) one.headers(id, get());
     await eventually("all are at the upstream", () => pending.length === 20);
     await flood(one, frame(frameTypes.priority, 0, 3, Buffer.alloc(5, 1)));
     await eventually("it is told", () => one.goaways.includes(enhanceYourCalm));
+    const toldMs = performance.now();
     const timer = setInterval(() => pending.shift()?.(), 300);
     cleanup(() => clearInterval(timer));
     await eventually("the connection ends", () => one.isClosed, 3_000);
+    expect(performance.now() - toldMs).toBeGreaterThan(1_800);
     expect(pending.length).toBeGreaterThan(5);
   });
 });

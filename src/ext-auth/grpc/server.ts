@@ -44,6 +44,8 @@ export interface GrpcServerOptions {
   readonly headTimeoutMs: number;
   /** How long a connection may be idle. */
   readonly keepAliveTimeoutMs: number;
+  /** How long a caller may keep its connection open after the GOAWAY and its last call. */
+  readonly lingerMs: number;
   /** Called when a call ends without a message. */
   readonly onCallFailed: (call: GrpcCall, status: GrpcStatus) => void;
   readonly onFailure: (error: unknown) => void;
@@ -108,8 +110,8 @@ export class GrpcServer {
     });
     const session = performServerHandshake(guarded.asDuplex, sessionOptions);
     session.on("error", ignoreError);
-    const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs } = this.#options;
-    const lifetime = new Http2Lifetime(session, socket, { firstMs, idleMs });
+    const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs, lingerMs } = this.#options;
+    const lifetime = new Http2Lifetime(session, socket, { firstMs, idleMs, lingerMs });
     // A Watch may be silent for hours, but not on a session that is closing: the caller calls again elsewhere.
     session.setTimeout(idleMs, () => session.closed && lifetime.endStalled());
     this.#connections.set(socket, lifetime);

@@ -2,6 +2,7 @@
 import type { CheckRefusal } from "../../core/check-refusal.ts";
 import { headerValues } from "../../core/header-list.ts";
 import type { Http2CloseReason } from "../../core/http2-bounds.ts";
+import { defaultLingerMs } from "../../exchange/http2-lifetime.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import type { Checks } from "../check.ts";
 import { checkProblems } from "../check-problems.ts";
@@ -92,6 +93,7 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
     nowMs,
     headTimeoutMs,
     keepAliveTimeoutMs,
+    lingerMs: defaultLingerMs,
     onCallFailed: (call, status) => countFailedCheck(call, status, onRefused),
     onFailure,
   });

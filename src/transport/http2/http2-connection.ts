@@ -83,7 +83,7 @@ export class Http2Connection implements ClientConnection {
     // nghttp2 has sent a GOAWAY by now, and the socket's "close" follows.
     this.#session.on("error", ignoreError);
     const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs } = options;
-    this.#lifetime = new Http2Lifetime(this.#session, tcp, { firstMs, idleMs });
+    this.#lifetime = new Http2Lifetime(this.#session, tcp, { firstMs, idleMs, lingerMs: options.http2.lingerMs });
     this.#session.setTimeout(options.stallTimeoutMs, () => this.#lifetime.endStalled());
     this.#unread = new UnreadResponses(
       this.#open,

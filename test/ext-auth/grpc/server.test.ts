@@ -41,6 +41,7 @@ async function startServer(
     nowMs: systemClock.monotonicMs,
     headTimeoutMs: 5_000,
     keepAliveTimeoutMs: 60_000,
+    lingerMs: 250,
     onCallFailed: () => {},
     onFailure: (error) => failures.push(error),
     ...options,
