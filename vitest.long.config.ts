@@ -1,9 +1,26 @@
 import { defineConfig } from "vitest/config";
 
+const properties = [
+  "test/core/ip-address.test.ts",
+  "test/core/network-set.test.ts",
+  "test/core/proxy-header.test.ts",
+  "test/core/request-path.cost.test.ts",
+  "test/core/request-path.property.test.ts",
+  "test/finance-backend/pagination.test.ts",
+  "test/limits/eviction.test.ts",
+  "test/limits/naive-log.test.ts",
+  "test/limits/refusal-buckets.test.ts",
+  "test/limits/work.test.ts",
+  "test/upstream/fair-queue.test.ts",
+  "test/upstream/response-parser.test.ts",
+];
+
 // What takes too long for every `npm test`: each file says what it shows, and has its own bound.
 export default defineConfig({
   test: {
-    include: ["test/**/*.long.ts"],
+    include: ["test/**/*.long.ts", ...properties],
+    // Properties are tried with all of their runs.
+    env: { HEADGATE_RUNS: "full" },
     testTimeout: 120_000,
     hookTimeout: 20_000,
     // One at a time: some measure.

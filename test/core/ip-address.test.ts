@@ -9,6 +9,7 @@ import {
   parseCidr,
   parseIpAddress,
 } from "../../src/core/ip-address.ts";
+import { runs } from "../support/runs.ts";
 
 const keyOf = (text: string, ipv6Prefix = 128): string | undefined => {
   const address = parseIpAddress(text);
@@ -130,7 +131,7 @@ test("10,000 addresses in any spelling have the key that the URL standard's seri
         return key?.includes(".") === true;
       return key === urlSpelling(address);
     }),
-    { numRuns: 10_000 },
+    runs(10_000),
   );
 });
 
@@ -141,7 +142,7 @@ test("10,000 IPv4 addresses have one key, dotted or mapped", () => {
       const hex = `::ffff:${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`;
       return keyOf(dotted) === dotted && keyOf(`::ffff:${dotted}`) === dotted && keyOf(hex, 64) === dotted;
     }),
-    { numRuns: 10_000 },
+    runs(10_000),
   );
 });
 
@@ -159,7 +160,7 @@ test("accepts what node:net takes for an address, and nothing else", () => {
   );
   fc.assert(
     fc.property(nearly, (text) => (parseIpAddress(text) !== undefined) === (isIP(text) !== 0)),
-    { numRuns: 20_000 },
+    runs(20_000),
   );
 });
 
@@ -168,7 +169,7 @@ test("what is formatted is read back as the same address", () => {
     fc.property(groups, (address) => {
       expect(parseIpAddress(formatIpAddress(address))).toEqual(address);
     }),
-    { numRuns: 2000 },
+    runs(2000),
   );
 });
 
@@ -239,7 +240,7 @@ describe("networks", () => {
         const address = parseIpAddress(text);
         expect(cidr && address && isWithin(address, cidr)).toBe(oracle.check(text, family(text)));
       }),
-      { numRuns: 5000 },
+      runs(5000),
     );
   });
 });
@@ -272,7 +273,7 @@ describe("the key of an IPv6 client", () => {
         network.addSubnet(a, prefix, "ipv6");
         return (keyOf(a, prefix) === keyOf(b, prefix)) === network.check(b, "ipv6");
       }),
-      { numRuns: 5000 },
+      runs(5000),
     );
   });
 });

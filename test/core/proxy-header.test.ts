@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { parseIpAddress } from "../../src/core/ip-address.ts";
 import { type ProxyHeader, readProxyHeader } from "../../src/core/proxy-header.ts";
 import { binaryHeader, ipv4Block, ipv6Block, signature } from "../support/proxy-headers.ts";
+import { runs, scaled } from "../support/runs.ts";
 
 const bytesOf = (text: string): Buffer => Buffer.from(text, "latin1");
 const complete = (bytes: Uint8Array, source: string | null): ProxyHeader => ({
@@ -236,7 +237,7 @@ test("accepts what another reading of the specification accepts, and nothing els
       }
       expect(dripped(bytes)).toEqual(header);
     }),
-    { numRuns: 5_000 },
+    runs(5_000),
   );
-  expect(acceptedCount).toBeGreaterThan(500);
+  expect(acceptedCount).toBeGreaterThan(scaled(500));
 });

@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { FullDecoding } from "../../src/core/path-text.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
 import { RouteTree } from "../../src/core/route-tree.ts";
+import { runs } from "../support/runs.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -86,7 +87,7 @@ test("decoding in one pass equals decoding again and again", () => {
       expect(String.fromCharCode(...decoding.codes.subarray(0, decoding.length))).toBe(text);
       expect(decoding.depth).toBe(depth);
     }),
-    { numRuns: 5000 },
+    runs(5000),
   );
 });
 
@@ -108,6 +109,6 @@ test("the tree finds the routes that a search through all prefixes finds", () =>
       const { read } = createPathReader(routes, basePath);
       expect(read(path)).toEqual(route === undefined ? elsewhere : { kind: "route", route });
     }),
-    { numRuns: 5000 },
+    runs(5000),
   );
 });

@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createPathReader } from "../../src/core/request-path.ts";
+import { runs, scaled } from "../support/runs.ts";
 import { landsUnder, pathReaders } from "./path-readers.ts";
 
 const routes = ["/v1/", "/v2/"];
@@ -61,9 +62,9 @@ test("no path that any backend serves from a route is taken for one outside of i
         throw new Error(`a backend that ${reader.name} serves ${path} from ${landing}`);
       }
     }),
-    { numRuns: 20_000 },
+    runs(20_000),
   );
-  expect(landings).toBeGreaterThan(20_000);
+  expect(landings).toBeGreaterThan(scaled(20_000));
 });
 
 test("what a backend serves from a route is charged to a route, even if it is refused as ambiguous", () => {
@@ -76,7 +77,7 @@ test("what a backend serves from a route is charged to a route, even if it is re
         if (landing !== undefined) throw new Error(`a backend that ${reader.name} serves ${path} from ${landing}`);
       }
     }),
-    { numRuns: 20_000 },
+    runs(20_000),
   );
 });
 
@@ -96,9 +97,9 @@ test("no path that is forwarded as one under a route climbs out of it, for any b
         }
       }
     }),
-    { numRuns: 20_000 },
+    runs(20_000),
   );
-  expect(forwarded).toBeGreaterThan(200);
+  expect(forwarded).toBeGreaterThan(scaled(200));
 });
 
 test("a path with harmless escapes behind its route is read as after all readings", () => {
@@ -123,7 +124,7 @@ test("a path with harmless escapes behind its route is read as after all reading
         ]);
       }
     }),
-    { numRuns: 10_000 },
+    runs(10_000),
   );
-  expect(read).toBeGreaterThan(300);
+  expect(read).toBeGreaterThan(scaled(300));
 });

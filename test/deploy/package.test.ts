@@ -1,7 +1,12 @@
 // What `npm pack` puts into the package: whoever has only that can follow every link of its pages.
 import { execFileSync } from "node:child_process";
-import { expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { type Link, relativeLinks, root } from "../docs/markdown.ts";
+
+let packed: readonly string[];
+beforeAll(() => {
+  packed = packedFiles();
+});
 
 /** Without the compiled files, which only a build makes. */
 function packedFiles(): string[] {
@@ -13,7 +18,6 @@ function packedFiles(): string[] {
 }
 
 test("every relative link of a packed page leads to a packed file", () => {
-  const packed = packedFiles();
   const links = packed.filter((path) => path.endsWith(".md")).flatMap(relativeLinks);
   expect(links.length).toBeGreaterThan(20);
   const isPacked = ({ file }: Link): boolean => {
@@ -24,5 +28,5 @@ test("every relative link of a packed page leads to a packed file", () => {
 });
 
 test("nothing is packed that only the repository uses", () => {
-  expect(packedFiles().filter((path) => /^(?:src|test|bench)\/|\/(?:source|tests)\//.test(path))).toEqual([]);
+  expect(packed.filter((path) => /^(?:src|test|bench)\/|\/(?:source|tests)\//.test(path))).toEqual([]);
 });

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { accounts, categories, tags } from "../../src/finance-backend/sample-catalog.ts";
+import { runs } from "../support/runs.ts";
 import { allTransactions, type Filter, matching, queryOf } from "./oracle.ts";
 import { asPage, type Page, useBackend } from "./support.ts";
 
@@ -65,7 +66,7 @@ describe("a page equals the same slice of a naive filter", () => {
         expect(page.has_more).toBe(expected.length - offset > limit);
       },
     );
-    await fc.assert(property, { numRuns: 150 });
+    await fc.assert(property, runs(150));
   });
 
   test("also where a page ends just at, before or behind the last match", async () => {
@@ -82,7 +83,7 @@ describe("a page equals the same slice of a naive filter", () => {
         expect(page.has_more).toBe(expected.length - offset > limit);
       },
     );
-    await fc.assert(property, { numRuns: 150 });
+    await fc.assert(property, runs(150));
   });
 
   test("and walking on by the same limit meets every match exactly once", async () => {
@@ -97,7 +98,7 @@ describe("a page equals the same slice of a naive filter", () => {
       }
       expect(met).toEqual(ids(expected));
     });
-    await fc.assert(property, { numRuns: 25 });
+    await fc.assert(property, runs(25));
   });
 });
 

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { WindowPolicy } from "../../src/core/sliding-window.ts";
 import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
+import { runs, scaled } from "../support/runs.ts";
 
 /** Whom the store remembers, by the instants of what is stored of them; kept in step by watching what it forgets. */
 class EvictionModel {
@@ -94,9 +95,9 @@ test("forgets whom the model forgets: the expired, then the idlest, the exhauste
       }
       liveEvictions += model.evictedLive;
     }),
-    { numRuns: 1000 },
+    runs(1000),
   );
-  expect(liveEvictions).toBeGreaterThan(1000);
+  expect(liveEvictions).toBeGreaterThan(scaled(1000));
 });
 
 test("an exhausted client is forgotten only when every remembered client is exhausted", () => {
@@ -114,6 +115,6 @@ test("an exhausted client is forgotten only when every remembered client is exha
         if (forgotten.length > 0) expect(open).toEqual([]);
       }
     }),
-    { numRuns: 1000 },
+    runs(1000),
   );
 });

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import type { WindowPolicy } from "../../src/core/sliding-window.ts";
 import { SlidingWindow } from "../../src/core/sliding-window.ts";
 import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
+import { runs, scaled } from "../support/runs.ts";
 import { justBefore } from "./float.ts";
 import { NaiveLog } from "./naive-log.ts";
 
@@ -57,10 +58,10 @@ test("equals the naive log in every decision, remaining and reset, with several 
         if (!isEqual) expect(actual).toEqual({ ...expected, policy });
       }
     }),
-    { numRuns: 10_000 },
+    runs(10_000),
   );
-  expect(decisions).toBeGreaterThan(100_000);
-  expect(throttled).toBeGreaterThan(10_000);
+  expect(decisions).toBeGreaterThan(scaled(100_000));
+  expect(throttled).toBeGreaterThan(scaled(10_000));
 });
 
 /** Never backwards: to the smallest float before the reset only if that is still to come. */
@@ -84,7 +85,7 @@ test("never admits more than the limit in any trailing window, counted over the 
         if (inWindow > policy.limit) throw new Error(`${inWindow} in the window that ends at ${nowMs}`);
       }
     }),
-    { numRuns: 10_000 },
+    runs(10_000),
   );
 });
 
@@ -107,9 +108,9 @@ test("at the announced reset a throttled client is admitted, and just before it 
         waits += 1;
       }
     }),
-    { numRuns: 10_000 },
+    runs(10_000),
   );
-  expect(waits).toBeGreaterThan(10_000);
+  expect(waits).toBeGreaterThan(scaled(10_000));
 });
 
 test("Remaining rises only when something has expired, and then by what has expired", () => {
@@ -127,6 +128,6 @@ test("Remaining rises only when something has expired, and then by what has expi
         before = window.peek(nowMs);
       }
     }),
-    { numRuns: 2000 },
+    runs(2000),
   );
 });

@@ -6,6 +6,7 @@ import type { WindowPolicy } from "../../src/core/sliding-window.ts";
 import { SlidingWindow } from "../../src/core/sliding-window.ts";
 import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
 import { TimedWindows } from "../../src/limits/timed-windows.ts";
+import { runs } from "../support/runs.ts";
 import { NaiveLog } from "./naive-log.ts";
 
 afterEach(() => vi.restoreAllMocks());
@@ -75,7 +76,7 @@ test("equals the naive log while hundreds of releases wait", () => {
         if (!isEqual) expect({ client, nowMs, outcome, remaining, resetMs }).toEqual(expected);
       }
     }),
-    { numRuns: 200 },
+    runs(200),
   );
 });
 

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ResponseParser } from "../../src/upstream/response-parser.ts";
 import { responseCases } from "../conformance/responses/corpus.ts";
+import { runs } from "../support/runs.ts";
 
 interface Reading {
   readonly heads: unknown[];
@@ -49,7 +50,7 @@ test("every response of the corpus is the same in however many pieces", () => {
       const cut = read(pieces, method, closes);
       expect(cut).toEqual(whole);
     }),
-    { numRuns: 5_000 },
+    runs(5_000),
   );
 });
 
@@ -65,7 +66,7 @@ test("any bytes in chunks come out as they went in, whatever the sizes", () => {
       const bytes = `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${text}0\r\n\r\n`;
       expect(read([`${bytes}spare`])).toMatchObject({ body: bodies.join(""), outcome: "over", count: bytes.length });
     }),
-    { numRuns: 500 },
+    runs(500),
   );
 });
 

@@ -3,6 +3,8 @@ import { isInstalled, type RealServer, type SeenRequest, startBackend, trimmed }
 
 const config = (port: number): string => `
 global
+  # A thread that finds another one writing to the log gives its line up after a moment.
+  nbthread 1
   log stdout len 65000 format raw local0
   maxconn 2000
   tune.bufsize 65536

@@ -1,0 +1,61 @@
+// Requests of many clients, paths, methods and tokens, and the time series before and after them.
+import { Agent, request } from "node:http";
+import { expect } from "vitest";
+import type { Cleanup } from "../support/cleanup.ts";
+import { startTestGateway } from "../support/gateway.ts";
+import { startUpstream } from "../support/upstream.ts";
+
+const methods = ["GET", "POST", "PUT", "DELETE", "PATCH", "PROPFIND", "MKCOL", "REPORT", "PURGE", "LOCK"];
+
+function send(
+  url: string,
+  options: { agent: Agent; method: string; headers: Record<string, string> },
+): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const sent = request(url, options, (response) => {
+      response.resume();
+      response.on("end", () => resolve(response.statusCode ?? 0));
+    });
+    sent.on("error", reject);
+    sent.end();
+  });
+}
+
+async function seriesOf(adminUrl: string): Promise<string[]> {
+  const text = await (await fetch(`${adminUrl}/metrics`)).text();
+  return text
+    .split("\n")
+    .filter((line) => line !== "" && !line.startsWith("#"))
+    .map((line) => line.slice(0, line.lastIndexOf(" ")))
+    .sort();
+}
+
+/** Sends `count` requests, a multiple of 100. No two have the same client, path, query or token. */
+export async function expectSameSeries(count: number, cleanup: Cleanup): Promise<void> {
+  const upstream = await startUpstream();
+  const overrides = { clientAddress: { trustedProxies: ["127.0.0.1"] }, log: { access: false } };
+  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
+  const agent = new Agent({ keepAlive: true, maxSockets: 50 });
+  cleanup(async () => {
+    agent.destroy();
+    await gateway.close();
+    await upstream.close();
+  });
+  const before = await seriesOf(gateway.adminUrl);
+  const statuses = new Map<number, number>();
+  for (let batch = 0; batch < count / 100; batch += 1) {
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, (_, i) => {
+        const n = batch * 100 + i;
+        const headers: Record<string, string> = { "x-forwarded-for": `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}` };
+        if (n % 10 !== 0) headers["authorization"] = `Bearer token-${n}`;
+        const path = n % 7 === 0 ? `/elsewhere/${n}` : `/v${1 + (n % 2)}/${n}?q=${n}`;
+        return send(`${gateway.url}${path}`, { agent, method: methods[n % methods.length] ?? "GET", headers });
+      }),
+    );
+    for (const status of answers) statuses.set(status, (statuses.get(status) ?? 0) + 1);
+  }
+  expect([...statuses.keys()].sort()).toEqual([200, 401, 404]);
+  expect(await seriesOf(gateway.adminUrl)).toEqual(before);
+  expect(before.join("\n")).not.toMatch(/token-|10\.0\.|elsewhere/);
+}
