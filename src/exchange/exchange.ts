@@ -10,10 +10,10 @@ import type { Readable } from "node:stream";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import { isFramingDoubtful, type LocalReply, localReplies } from "../core/local-reply.ts";
-import type { Decision } from "../core/policy.ts";
+import type { Decision, Held } from "../core/policy.ts";
 import { type RequestHead, unchargedVerdict, type Verdict } from "../core/request-head.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
-import type { SwitchedConnection, Transport } from "./transport.ts";
+import type { Transport, TunnelStart } from "./transport.ts";
 
 /** A snapshot of everything that is configured. An exchange uses one Runtime from its beginning to its end. */
 export interface Runtime {
@@ -69,6 +69,8 @@ export class Exchange extends RecordedExchange {
   readonly transport: Transport;
   /** Set while the request is forwarded. */
   listener: ExchangeListener | null = null;
+  /** What the limiter holds for this exchange. */
+  #held: Held | null = null;
   readonly #runtime: Runtime;
   readonly #waiting: Set<Exchange>;
   #state: State = "deciding";
@@ -179,9 +181,10 @@ export class Exchange extends RecordedExchange {
 
   /**
    * Sends a 101 and ends the exchange, because the duration of a tunnel would distort those of requests, and would be
-   * known hours later. Returns null if the client has left.
+   * known hours later. What the limiter holds for the exchange is held for the tunnel. Returns null if the client has
+   * left.
    */
-  switchProtocols(protocol: string, headers: string[]): SwitchedConnection | null {
+  switchProtocols(protocol: string, headers: string[]): TunnelStart | null {
     if (this.isEnded) return null;
     headers.push("Connection", "Upgrade", "Upgrade", protocol);
     this.#runtime.fields.always(this.#decisionToShow(), this.id, headers);
@@ -189,8 +192,10 @@ export class Exchange extends RecordedExchange {
     if (switched === null) return null;
     this.status = 101;
     this.respondedMs = this.#runtime.nowMs();
+    const held = this.#held;
+    this.#held = null;
     this.#end(true);
-    return switched;
+    return { ...switched, held };
   }
 
   get isEnded(): boolean {
@@ -222,6 +227,7 @@ export class Exchange extends RecordedExchange {
       return;
     }
     this.verdict = verdict;
+    this.#held = verdict.decision.held;
     this.#state = "forwarding";
     const reply = verdict.localReply ?? this.#canceledWith;
     if (this.transport.isGone) this.#end(false);
@@ -284,7 +290,7 @@ export class Exchange extends RecordedExchange {
     const { listener } = this;
     this.listener = null;
     try {
-      this.verdict.decision.held?.end(this.status);
+      this.#held?.end(this.status);
       this.#runtime.onEnd(this, this.verdict.parsed.target?.path ?? "");
     } catch (error) {
       this.#runtime.onFailure(error);

@@ -3,6 +3,7 @@
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import type { HeaderList } from "../core/header-list.ts";
+import type { Held } from "../core/policy.ts";
 
 export interface Transport {
   readonly scheme: "http" | "https";
@@ -45,4 +46,10 @@ export interface Transport {
 export interface SwitchedConnection {
   readonly socket: Socket;
   readonly early: readonly Buffer[];
+}
+
+/** The client's side of a connection that becomes a tunnel. */
+export interface TunnelStart extends SwitchedConnection {
+  /** Must be ended with the tunnel. */
+  readonly held: Held | null;
 }

@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { TunnelFigures } from "../core/upstream.ts";
-import type { SwitchedConnection } from "../exchange/transport.ts";
+import type { TunnelStart } from "../exchange/transport.ts";
 import { ClientShares } from "./client-shares.ts";
 import type { Endpoints } from "./endpoints.ts";
 import { Tunnel, type TunnelOptions } from "./tunnel.ts";
@@ -91,7 +91,7 @@ export class Tunnels implements Connections {
   }
 
   /** Takes the sockets of a request that has been released. */
-  join({ socket, early }: SwitchedConnection, upstream: Socket, { id, client }: { id: string; client: string }): void {
+  join({ socket, early, held }: TunnelStart, upstream: Socket, { id, client }: { id: string; client: string }): void {
     const { idleTimeoutMs, nowMs } = this.#options;
     const share = this.#shares.hold(client);
     const release = (): void => {
@@ -101,6 +101,7 @@ export class Tunnels implements Connections {
     };
     const onEnd = (end: Omit<TunnelEnd, "id">): void => {
       release();
+      held?.end(101);
       this.#options.onEnd({ id, ...end });
     };
     const tunnel = new Tunnel(socket, upstream, { idleTimeoutMs, nowMs, onClosing: release, onEnd });
