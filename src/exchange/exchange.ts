@@ -180,9 +180,8 @@ export class Exchange extends RecordedExchange {
   }
 
   /**
-   * Sends a 101 and ends the exchange, because the duration of a tunnel would distort those of requests, and would be
-   * known hours later. What the limiter holds for the exchange is held for the tunnel. Returns null if the client has
-   * left.
+   * Sends a 101 and ends the exchange, because the duration of a tunnel would distort those of requests. What the
+   * limiter holds is held for the tunnel from now on. Returns null if the client has left.
    */
   switchProtocols(protocol: string, headers: string[]): TunnelStart | null {
     if (this.isEnded) return null;
