@@ -22,6 +22,17 @@ export function headerValue(headers: HeaderList, name: string): string | undefin
   return undefined;
 }
 
+/** Returns the value of a header that occurs exactly once; undefined otherwise. */
+export function onlyHeaderValue(headers: HeaderList, name: string): string | undefined {
+  let value: string | undefined;
+  for (let i = 0; i < headers.length; i += 2) {
+    if (!isNamed(headers[i] ?? "", name)) continue;
+    if (value !== undefined) return undefined;
+    value = headers[i + 1] ?? "";
+  }
+  return value;
+}
+
 /** Compares the lengths first, because most names differ in length, and all messages are searched. */
 function isNamed(candidate: string, name: string): boolean {
   return candidate.length === name.length && candidate.toLowerCase() === name;

@@ -1,0 +1,152 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Identity } from "../../src/core/authenticator.ts";
+import type { KeyPart } from "../../src/core/policy.ts";
+import { createKeyReader } from "../../src/limits/policy-key.ts";
+import { digestOf } from "../auth/digest.ts";
+import { identityOf, limitedRequest } from "../support/limited-request.ts";
+import { slidingPolicy } from "../support/policy.ts";
+
+const secret = Buffer.from("0123456789abcdef");
+type Parts = Parameters<typeof limitedRequest>[0];
+
+function keyOf(key: readonly KeyPart[], parts: Parts = {}, identity: Identity | null = null): string {
+  const { request, head } = limitedRequest(parts);
+  return createKeyReader(slidingPolicy({ limit: 1, windowMs: 1, key }), secret)(request, head, identity);
+}
+
+const client: KeyPart = { kind: "client" };
+const token: KeyPart = { kind: "token" };
+const header = (name: string): KeyPart => ({ kind: "header", name });
+const claim = (name: string): KeyPart => ({ kind: "claim", name });
+
+test("a key by client is the client's own; one without parts is the same for all", () => {
+  expect(keyOf([client], { client: "2001:db8:1:2::/64" })).toBe("2001:db8:1:2::/64");
+  expect(keyOf([], { client: "192.0.2.9" })).toBe("");
+});
+
+test("any other key has 16 characters of one byte, whatever the request has", () => {
+  for (const value of ["a", "gold", "x".repeat(1024), "\xff\xfe"]) {
+    const key = keyOf([header("x-plan"), token, { kind: "route" }], { rawHeaders: ["X-Plan", value] });
+    expect(key).toMatch(/^[\0-\xff]{16}$/);
+    expect(key).not.toContain(value);
+  }
+});
+
+test("a key depends on the secret", () => {
+  const { request, head } = limitedRequest({ rawHeaders: ["X-Plan", "gold"] });
+  const policy = slidingPolicy({ limit: 1, windowMs: 1, key: [header("x-plan")] });
+  const keys = ["0123456789abcdef", "0123456789abcdeg"].map((text) =>
+    createKeyReader(policy, Buffer.from(text))(request, head, null),
+  );
+  expect(keys[0]).not.toBe(keys[1]);
+});
+
+describe("what a request lacks is replaced by the client", () => {
+  const long = "x".repeat(8192);
+  const bearer = (value: string) => ["Authorization", `Bearer ${value}`];
+  const cases: readonly [name: string, part: KeyPart, rawHeaders: readonly string[]][] = [
+    ["no header", header("x-plan"), []],
+    ["an empty header", header("x-plan"), ["X-Plan", ""]],
+    ["a header of blanks", header("x-plan"), ["X-Plan", " \t "]],
+    ["a header given twice", header("x-plan"), ["X-Plan", "gold", "x-plan", "gold"]],
+    ["a header given twice, once empty", header("x-plan"), ["X-Plan", "gold", "X-PLAN", ""]],
+    ["a header of 8 KiB", header("x-plan"), ["X-Plan", long]],
+    ["a header of 1025 bytes", header("x-plan"), ["X-Plan", "x".repeat(1025)]],
+    ["no token", token, []],
+    ["another scheme", token, ["Authorization", "Basic Z29sZA=="]],
+    ["an empty token", token, ["Authorization", "Bearer "]],
+    ["a malformed token", token, bearer("a b")],
+    ["a token of 8 KiB", token, bearer(long)],
+    ["a token given twice", token, [...bearer("gold"), ...bearer("gold")]],
+    ["a subject without an identity", { kind: "subject" }, bearer("gold")],
+    ["a claim without an identity", claim("org"), bearer("gold")],
+  ];
+
+  test.each(cases)("%s", (_, part, rawHeaders) => {
+    const own = keyOf([{ kind: "header", name: "x-none" }]);
+    expect(keyOf([part], { rawHeaders })).toBe(own);
+    expect(keyOf([part], { rawHeaders, client: "192.0.2.2" })).not.toBe(own);
+  });
+
+  test("an identity without a subject, with an empty claim or with one that is too long", () => {
+    const own = keyOf([header("x-none")]);
+    const claims = new Map([
+      ["empty", ""],
+      ["long", "x".repeat(1025)],
+    ]);
+    const identity = identityOf({ claims, subject: "x".repeat(8192) });
+    for (const part of [claim("none"), claim("empty"), claim("long"), { kind: "subject" } as const]) {
+      expect(keyOf([part], {}, identity)).toBe(own);
+    }
+    expect(keyOf([{ kind: "subject" }], {}, identityOf())).toBe(own);
+  });
+});
+
+test("the name of a header has no case, and blanks around its value do not count", () => {
+  const key = keyOf([header("x-plan")], { rawHeaders: ["X-Plan", "gold"] });
+  expect(keyOf([header("x-plan")], { rawHeaders: ["Host", "a", "x-PLAN", "\tgold "] })).toBe(key);
+  for (const value of ["Gold", "gol", "gold\xa0", "golda"]) {
+    expect(keyOf([header("x-plan")], { rawHeaders: ["X-Plan", value] })).not.toBe(key);
+  }
+});
+
+test("no value passes for another kind: a header with the address of a client is not that client", () => {
+  const keys = [
+    keyOf([header("x-plan")], { client: "192.0.2.1" }),
+    keyOf([header("x-plan")], { client: "192.0.2.2", rawHeaders: ["X-Plan", "192.0.2.1"] }),
+    keyOf([token], { rawHeaders: ["Authorization", "Bearer 192.0.2.1"] }),
+    keyOf([{ kind: "subject" }], {}, identityOf({ subject: "192.0.2.1" })),
+    keyOf([claim("sub")], {}, identityOf({ claims: new Map([["sub", "192.0.2.1"]]) })),
+    keyOf([{ kind: "route" }], { route: "192.0.2.1" }),
+  ];
+  expect(new Set(keys).size).toBe(keys.length);
+});
+
+test("a token has the same key before and after it is verified", () => {
+  const rawHeaders = ["Authorization", "bearer  gold"];
+  const verified = keyOf([token], { rawHeaders }, identityOf({ tokenDigest: digestOf("gold") }));
+  expect(verified).toBe(keyOf([token], { rawHeaders }));
+});
+
+test("invented methods share one key", () => {
+  const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "get", "X1", "other"];
+  expect(new Set(methods.map((method) => keyOf([{ kind: "method" }], { method }))).size).toBe(8);
+});
+
+test("two requests have the same key exactly if all parts are the same", () => {
+  const values = fc.constantFrom("a", "b", "ab", "", "\x00", "a\x00", "192.0.2.1", "192.0.2.2", "\xff", "Ā", "ā\u0100");
+  const bytes = values.map((value) => value.replace(/[^\0-\xff]/g, "?"));
+  const parts = fc.constantFrom<KeyPart>(client, header("a"), header("b"), claim("a"), { kind: "subject" });
+  const requests = fc.record({
+    client: fc.constantFrom("192.0.2.1", "192.0.2.2"),
+    a: fc.option(bytes),
+    b: fc.option(bytes),
+    subject: fc.option(values),
+    claim: fc.option(values),
+  });
+  type Asked = typeof requests extends fc.Arbitrary<infer T> ? T : never;
+  const naiveKey = (key: readonly KeyPart[], asked: Asked): string =>
+    JSON.stringify(
+      key.map((part) => {
+        const value = "name" in part ? (part.kind === "claim" ? asked.claim : asked[part.name as "a"]) : null;
+        const chosen = part.kind === "subject" ? asked.subject : value;
+        return chosen === null || chosen === "" ? ["client", asked.client] : [part.kind, chosen];
+      }),
+    );
+  const actualKey = (key: readonly KeyPart[], asked: Asked): string => {
+    const rawHeaders = (["a", "b"] as const).flatMap((name) => (asked[name] === null ? [] : [name, asked[name]]));
+    const claims = new Map(asked.claim === null ? [] : [["a", asked.claim]]);
+    return keyOf(key, { client: asked.client, rawHeaders }, identityOf({ subject: asked.subject, claims }));
+  };
+  let same = 0;
+  fc.assert(
+    fc.property(fc.uniqueArray(parts, { minLength: 1, maxLength: 3 }), requests, requests, (key, one, other) => {
+      const expected = naiveKey(key, one) === naiveKey(key, other);
+      if (expected) same += 1;
+      expect(actualKey(key, one) === actualKey(key, other)).toBe(expected);
+    }),
+    { numRuns: 3000 },
+  );
+  expect(same).toBeGreaterThan(100);
+});

@@ -1,0 +1,32 @@
+// A limited request as a limiter gets it, without a socket.
+import type { Identity } from "../../src/core/authenticator.ts";
+import { type ParsedRequest, pendingVerdict, type RequestHead } from "../../src/core/request-head.ts";
+import { readTarget } from "../../src/core/request-target.ts";
+
+interface LimitedRequest {
+  readonly client?: string;
+  readonly method?: string;
+  readonly target?: string;
+  readonly route?: string | null;
+  readonly rawHeaders?: readonly string[];
+}
+
+export function limitedRequest(parts: LimitedRequest = {}): { request: ParsedRequest; head: RequestHead } {
+  const { client = "192.0.2.1", method = "GET", target = "/v2/x", route = "/v2/", rawHeaders = [] } = parts;
+  const address = [0, 0, 0, 0, 0, 0xffff, 0xc000, 0x0201];
+  return {
+    request: { ...pendingVerdict.parsed, client, route, target: readTarget(target, method) },
+    head: {
+      peer: { address, text: "192.0.2.1", isTrusted: false, key: "192.0.2.1" },
+      method,
+      target,
+      rawHeaders,
+      httpVersion: "1.1",
+      nowMs: 0,
+    },
+  };
+}
+
+export function identityOf(parts: Partial<Identity> = {}): Identity {
+  return { tokenDigest: "0".repeat(64), tokenName: null, subject: null, claims: new Map(), ...parts };
+}
