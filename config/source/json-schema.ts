@@ -20,7 +20,7 @@ export function jsonSchemaText(): string {
 function describe(node: Node): JsonSchema {
   switch (node.kind) {
     case "leaf":
-      return { ...describeItem(node), default: node.default };
+      return { ...describeItem(node), ...(node.isRequired ? {} : { default: node.default }) };
     case "list": {
       const { description, minItems, maxItems, item } = node;
       const items = describeItem(item);
@@ -37,11 +37,14 @@ function describeItem(item: Item): JsonSchema {
 }
 
 function describeSection(section: Section<Keys>): JsonSchema {
+  const nodes = Object.entries(section.keys);
+  const required = nodes.flatMap(([key, node]) => ("isRequired" in node ? [key] : []));
   return {
     description: section.description,
     // YAML reads a section whose keys are all commented out as null.
     type: ["object", "null"],
     additionalProperties: false,
-    properties: Object.fromEntries(Object.entries(section.keys).map(([key, node]) => [key, describe(node)])),
+    properties: Object.fromEntries(nodes.map(([key, node]) => [key, describe(node)])),
+    ...(required.length === 0 ? {} : { required }),
   };
 }

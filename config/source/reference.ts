@@ -4,7 +4,7 @@ import type { Item, Leaf, List, Node } from "../../src/config/definition.ts";
 import { variableName } from "../../src/config/environment.ts";
 import { isListOfLeaves } from "../../src/config/paths.ts";
 import { schema } from "../../src/config/schema.ts";
-import { flow } from "../../src/config/written.ts";
+import { effective, flow } from "../../src/config/written.ts";
 
 export function configReference(): string {
   const nodes = Object.entries(schema.keys);
@@ -43,12 +43,22 @@ function rows(node: Node, path: readonly string[]): string[] {
   });
 }
 
+/** What is in effect without any configuration, the policy in the default list included. */
+const withoutConfiguration = effective(schema);
+
+function valueIn(value: unknown, key: string): unknown {
+  return typeof value === "object" && value !== null
+    ? Object.entries(value).find(([name]) => name === key)?.[1]
+    : undefined;
+}
+
 function row(node: Leaf<unknown> | List<Item>, path: readonly string[]): string {
   const key = path.join(".").replaceAll(/\.(\d+)/g, "[$1]");
+  const shown = path.reduce(valueIn, withoutConfiguration);
   const accepted = node.kind === "list" && node.item.kind === "leaf" ? `; each ${node.item.expected}` : "";
   return cells([
     `\`${key}\`<br>\`${variableName(path)}\``,
-    `\`${flow(node.default)}\``,
+    `\`${"isRequired" in node && shown === undefined ? "required" : flow(shown ?? node.default)}\``,
     node.expected + accepted,
     node.description,
   ]);

@@ -75,6 +75,11 @@ export function showFound(value: string | number | boolean | null): string {
   return JSON.stringify(characters.length > maxShown ? `${characters.slice(0, maxShown).join("")}…` : masked);
 }
 
+/** A value that must not be shown. */
+export function showSecret(value: string | number | boolean | null): string {
+  return typeof value === "string" && value !== "" ? `text of ${value.length} characters` : showFound(value);
+}
+
 /** Masks everything up to the last `@`, because passwords may contain an unencoded `/` or `@`. */
 function maskSecrets(text: string): string {
   return text

@@ -2,7 +2,10 @@
 // of environment variables, the JSON Schema and docs/configuration.md are derived from it.
 import type { Raw, RawList, Scalar } from "./raw.ts";
 
-export type Node = Leaf<unknown> | List<Item> | Section<Keys>;
+export type Node = (Leaf<unknown> | List<Item> | Section<Keys>) & {
+  /** Left out where the configuration in effect is shown, unless it was written. */
+  readonly isShownIfWritten?: true;
+};
 export type Item = Leaf<unknown> | Section<Keys>;
 
 /** Look keys up with `isKnown`: inherited names such as `constructor` are not keys. */
@@ -20,6 +23,10 @@ export interface Leaf<T> {
   readonly isNullable: boolean;
   /** Whether the value is the path of a file, which is made absolute. */
   readonly isPath: boolean;
+  /** Whether it must be written. The default is then an example. */
+  readonly isRequired?: true;
+  /** Whether messages must not show the value. */
+  readonly isSecret?: true;
   /** The accepted values, in words. */
   readonly expected: string;
   readonly json: JsonSchema;
@@ -30,15 +37,17 @@ export interface Leaf<T> {
 }
 
 /** Parsed to milliseconds; the name of the parsed value ends in "Ms". */
-export interface Duration extends Leaf<number> {
+export interface Duration<T extends number | null = number> extends Leaf<T> {
   readonly unit: "Ms";
 }
+
+/** An item of a default list, as it would be written in the file; null is a section with all its defaults. */
+export type DefaultItem = Scalar | Readonly<Record<string, Scalar>>;
 
 export interface List<N extends Item> {
   readonly kind: "list";
   readonly item: N;
-  /** As it would be written in the file; null is a section with all its defaults. */
-  readonly default: readonly Scalar[];
+  readonly default: readonly DefaultItem[];
   readonly description: string;
   readonly minItems: number;
   readonly maxItems: number;
@@ -58,7 +67,11 @@ export interface Section<K extends Keys> {
   readonly kind: "section";
   readonly description: string;
   readonly keys: K;
+  readonly wordsOfOthers?: WordsOfOthers;
 }
+
+/** Keys of other programs, separated by blanks, and which keys of the section are meant by them. */
+export type WordsOfOthers = readonly { readonly words: string; readonly meant: readonly string[] }[];
 
 export interface JsonSchema {
   readonly [keyword: string]: unknown;
@@ -71,11 +84,44 @@ export type Parsed<N> =
     : N extends List<infer I>
       ? readonly Parsed<I>[]
       : N extends Section<infer K>
-        ? { readonly [P in keyof K as K[P] extends Duration ? `${P & string}Ms` : P]: Parsed<K[P]> }
+        ? { readonly [P in keyof K as K[P] extends { readonly unit: "Ms" } ? `${P & string}Ms` : P]: Parsed<K[P]> }
         : never;
 
 export function section<const K extends Keys>(description: string, keys: K): Section<K> {
   return { kind: "section", description, keys };
+}
+
+export function shownIfWritten<N extends Node>(node: N): N {
+  return { ...node, isShownIfWritten: true };
+}
+
+/** The default is used as an example only. */
+export function required<T>(leaf: Leaf<T>): Leaf<T> {
+  return { ...leaf, isRequired: true };
+}
+
+/** Messages do not show the value. */
+export function secret<T>(leaf: Leaf<T>): Leaf<T> {
+  return { ...leaf, isSecret: true };
+}
+
+/** May be left out; the value is null then. */
+export function optional(leaf: Duration): Duration<number | null>;
+export function optional<T>(leaf: Leaf<T>): Leaf<T | null>;
+export function optional<T>({ parse, json, ...leaf }: Leaf<T>): Leaf<T | null> {
+  return {
+    ...shownIfWritten({ ...leaf, json: nullable(json), parse: (value) => (value === null ? null : parse(value)) }),
+    default: null,
+    isNullable: true,
+  };
+}
+
+export function nullable({ type, enum: words, ...json }: JsonSchema): JsonSchema {
+  return {
+    ...json,
+    ...(type === undefined ? {} : { type: [type, "null"] }),
+    ...(Array.isArray(words) ? { enum: [...words, null] } : {}),
+  };
 }
 
 /** The default of the item itself is not used. */
@@ -86,7 +132,7 @@ export function listOf<N extends Item>(
     items,
     ...list
   }: {
-    readonly default: readonly Scalar[];
+    readonly default: readonly DefaultItem[];
     readonly bounds: readonly [from: number, to: number];
     /** The word for the items, from which `expected` is made if it is absent. */
     readonly items?: string;
@@ -105,7 +151,14 @@ export function defaultOf(node: Leaf<unknown> | List<Item>): Raw;
 export function defaultOf(node: Leaf<unknown> | List<Item>): Raw {
   const at = { kind: "default" } as const;
   if (node.kind === "leaf") return { kind: "scalar", at, value: node.default };
-  return { kind: "list", at, items: node.default.map((value) => ({ kind: "scalar", at, value })) };
+  return { kind: "list", at, items: node.default.map(rawDefault) };
+}
+
+function rawDefault(value: DefaultItem): Raw {
+  const at = { kind: "default" } as const;
+  if (typeof value !== "object" || value === null) return { kind: "scalar", at, value };
+  const entries = Object.entries(value).map(([key, each]) => ({ key, keyAt: at, value: rawDefault(each) }));
+  return { kind: "mapping", at, entries };
 }
 
 /** The name of the parsed value: that of the key, with the unit if it is converted. */

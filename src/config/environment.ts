@@ -43,14 +43,21 @@ const pathsByVariable = new Map(
 function pathOf(variable: string): readonly string[] | undefined {
   const exact = pathsByVariable.get(variable);
   if (exact !== undefined) return exact;
-  const index = /_(\d{1,4})(?=_|$)/.exec(variable)?.[1];
-  if (index === undefined) return undefined;
-  // An item of a list: a known name with another index, or the name of a list of scalars with an index.
-  const first = pathsByVariable.get(variable.replace(`_${index}`, "_0"));
-  if (first !== undefined) return first.map((key) => (key === "0" ? index : key));
-  const list = variable.endsWith(`_${index}`) ? pathsByVariable.get(variable.slice(0, -index.length - 1)) : undefined;
-  return list === undefined ? undefined : [...list, index];
+  // Items of lists: a known name with other indices, and perhaps the index of a scalar at its end.
+  const indices = [...variable.matchAll(indexPattern)].map(([, index = ""]) => index);
+  const withIndices = (path: readonly string[]): string[] => {
+    let i = 0;
+    return path.map((key) => (key === "0" ? (indices[i++] ?? "0") : key));
+  };
+  const first = pathsByVariable.get(variable.replaceAll(indexPattern, "_0"));
+  if (first !== undefined) return withIndices(first);
+  const last = indices.at(-1);
+  if (last === undefined || !variable.endsWith(`_${last}`)) return undefined;
+  const list = pathsByVariable.get(variable.slice(0, -last.length - 1).replaceAll(indexPattern, "_0"));
+  return list === undefined ? undefined : [...withIndices(list), last];
 }
+
+const indexPattern = /_(\d{1,4})(?=_|$)/g;
 
 /** Variables by their names without prefix and indices, which people often leave out. */
 const variablesByShortName = new Map([...pathsByVariable.keys()].map((variable) => [shortName(variable), variable]));

@@ -2,7 +2,7 @@
 // (`json`). `parse` decides; the JSON Schema may accept more, but never less.
 import { parseHost, parseNetwork } from "./addresses.ts";
 import { enumerate } from "./config-error.ts";
-import type { Duration, JsonSchema, Leaf } from "./definition.ts";
+import { type Duration, type JsonSchema, type Leaf, nullable } from "./definition.ts";
 import type { Scalar } from "./raw.ts";
 import { durationPattern, parseDuration, parseSize, sizePattern } from "./units.ts";
 
@@ -98,7 +98,7 @@ export function orNull<T>({ parse, expected, json, ...leaf }: Leaf<T>): Leaf<T |
     default: null,
     isNullable: true,
     expected: `${expected}, or null`,
-    json: { ...json, type: ["string", "null"] },
+    json: nullable(json),
     parse: (value) => (value === null ? null : parse(value)),
   };
 }
@@ -118,7 +118,7 @@ export function host(byDefault: string, description: string): Leaf<string> {
 }
 
 export const network = text(
-  "",
+  "0.0.0.0",
   { expected: 'an IP address or a network such as "10.0.0.0/8"', parse: parseNetwork },
   "An IPv4 or IPv6 address, or a network in CIDR notation.",
 );

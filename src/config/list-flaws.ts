@@ -18,9 +18,9 @@ function overlaps(a: string, b: string): boolean {
 }
 
 /** An upstream address that is repeated would get twice the requests. */
-export function repeatedItems(items: readonly string[]): Flaw[] {
+export function repeatedItems(items: readonly (string | number)[]): Flaw[] {
   return items.flatMap((item, index) =>
-    items.indexOf(item) < index ? [{ index, expected: `no second "${item}"` }] : [],
+    items.indexOf(item) < index ? [{ index, expected: `no second ${JSON.stringify(item)}` }] : [],
   );
 }
 

@@ -2,7 +2,6 @@
 // is checked by itself. Returns the settings or all errors. Opens no port and changes nothing.
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import { type ConfigError, renderConfigError, renderPlace, soundness } from "./config-error.ts";
 import { type Environment, readEnvironment } from "./environment.ts";
@@ -11,6 +10,7 @@ import { pairErrors } from "./pairs.ts";
 import { originOf, type Raw, rawAt } from "./raw.ts";
 import { explainReadFailure, readRegularFileSync } from "./regular-file.ts";
 import type { ParsedConfig } from "./schema.ts";
+import { toPolicies } from "./to-policy.ts";
 import { type ResolvePath, validateConfig } from "./validate.ts";
 import { readYaml, type YamlReading } from "./yaml-source.ts";
 
@@ -128,28 +128,11 @@ function toSettings(values: ParsedConfig): Settings {
   return {
     ...values,
     listen: { ...listen, tls: cert === null || key === null ? null : { ...listen.tls, cert, key } },
-    policies: values.policies.map(toPolicy),
+    policies: toPolicies(values),
     extAuth: {
       ...extAuth,
       http: extAuth.http.enabled ? extAuth.http : null,
       grpc: extAuth.grpc.enabled ? extAuth.grpc : null,
     },
-  };
-}
-
-/** Gives the policy all that the configuration cannot say yet. */
-export function toPolicy({ name, limit, windowMs, maxClients }: ParsedConfig["policies"][number]): Policy {
-  return {
-    name,
-    rate: { kind: "sliding", windowMs },
-    limit,
-    cost: 1,
-    key: [{ kind: "client" }],
-    match: { paths: [], methods: [] },
-    chargeStatuses: null,
-    mode: "enforce",
-    exempt: [],
-    overrides: [],
-    maxClients,
   };
 }

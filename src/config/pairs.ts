@@ -3,20 +3,12 @@
 import type { HostPort } from "../core/host-port.ts";
 import { parseIpAddress } from "../core/ip-address.ts";
 import { upstreamTargets } from "../core/upstream.ts";
-import { type ConfigError, type IsSound, valueError } from "./config-error.ts";
-import { defaultOf } from "./definition.ts";
-import { nodeAt } from "./paths.ts";
-import { describe, originOf, type Raw, rawAt } from "./raw.ts";
+import type { ConfigError, IsSound } from "./config-error.ts";
+import { collect, type Refuse } from "./contradictions.ts";
+import type { PoliciesInContext } from "./policy-context.ts";
+import { judgePolicies } from "./policy-pairs.ts";
+import type { Raw } from "./raw.ts";
 import type { ParsedConfig } from "./schema.ts";
-
-/** Bounds the memory of the counters: 8 bytes for each admission, so 8 GiB. */
-const maxInstants = 2 ** 30;
-
-/**
- * Reports that the value of `key` contradicts those of `others`, unless there already is an error about one of them. If the
- * key was not written, the place is that of the first of the others that was written.
- */
-type Refuse = (key: string, expected: string, ...others: string[]) => void;
 
 export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
   return collect(raw, isSound, (refuse) => {
@@ -25,39 +17,23 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: 
     judgeExtAuth(values, refuse);
     judgeListenTls(values, refuse);
     judgeAuth(values, refuse);
-    judgeCounters(values, refuse);
+    judgePolicies(values, raw, refuse);
     judgeUpstreamTls(values, refuse);
     judgeUpstreamAddresses(values, refuse, isSound);
   });
 }
 
 /** What the configuration and the options of the Fastify plugin have in common. */
-type SharedValues = Pick<ParsedConfig, "policies" | "auth"> & { readonly upstream: UpstreamTlsValues };
+type SharedValues = Omit<PoliciesInContext, "basePath"> & { readonly upstream: UpstreamTlsValues };
 type UpstreamTlsValues = Pick<ParsedConfig["upstream"], "url" | "tls">;
 
 /** The same for the options of the Fastify plugin, which has no listeners of its own. */
 export function pluginPairErrors(values: SharedValues, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
   return collect(raw, isSound, (refuse) => {
     judgeAuth(values, refuse);
-    judgeCounters(values, refuse);
+    judgePolicies({ ...values, basePath: "/" }, raw, refuse);
     judgeUpstreamTls(values, refuse);
   });
-}
-
-function collect(raw: Raw | undefined, isSound: IsSound, judge: (refuse: Refuse) => void): ConfigError[] {
-  const errors: ConfigError[] = [];
-  judge((key, expected, ...others) => {
-    if (!isSound(key, ...others)) return;
-    errors.push(valueError(originOf(raw, key, ...others), key, foundAt(raw, key), expected));
-  });
-  return errors;
-}
-
-function foundAt(raw: Raw | undefined, key: string): string {
-  const path = key.split(".");
-  const node = nodeAt(path);
-  const written = rawAt(raw, path) ?? (node?.kind === "leaf" ? defaultOf(node) : undefined);
-  return written === undefined ? "nothing" : describe(written);
 }
 
 function judgeConnections({ listen }: ParsedConfig, refuse: Refuse): void {
@@ -104,14 +80,6 @@ function judgeAuth({ auth: { mode, tokensFile } }: SharedValues, refuse: Refuse)
   }
   if (mode !== "tokens" && tokensFile !== null) {
     refuse("auth.tokensFile", `none, since auth.mode is ${mode}`, "auth.mode");
-  }
-}
-
-function judgeCounters({ policies }: SharedValues, refuse: Refuse): void {
-  for (const [index, { limit, maxClients }] of policies.entries()) {
-    if (limit * maxClients <= maxInstants) continue;
-    const expected = `at most ${Math.floor(maxInstants / limit)} with a limit of ${limit}: 8 bytes for each admission of each client`;
-    refuse(`policies.${index}.maxClients`, expected, `policies.${index}.limit`);
   }
 }
 

@@ -71,11 +71,11 @@ export function unknownKey(at: Origin, path: readonly string[], root: Node = sch
 function suggestPaths(path: readonly string[], known: number, keys: readonly string[], root: Node): string[] {
   const before = path.slice(0, known);
   const [key = "", ...after] = path.slice(known);
-  const siblings = suggestions(key, keys);
+  const siblings = meantByOthers(nodeAt(before, root), key) ?? suggestions(key, keys);
   if (siblings.length > 0) {
     return siblings.map((sibling) => {
-      const corrected = [...before, sibling, ...after];
-      return joinPath(nodeAt(corrected, root) === undefined ? [...before, sibling] : corrected);
+      const corrected = [...before, ...sibling.split("."), ...after];
+      return joinPath(nodeAt(corrected, root) === undefined ? [...before, ...sibling.split(".")] : corrected);
     });
   }
   const last = path.at(-1)?.toLowerCase();
@@ -84,4 +84,10 @@ function suggestPaths(path: readonly string[], known: number, keys: readonly str
   // If several other sections have the key, none is suggested, because it would be a guess.
   const meant = below ?? (namesakes.length === 1 ? namesakes[0] : undefined);
   return meant === undefined ? [] : [joinPath(meant.path)];
+}
+
+function meantByOthers(section: Node | undefined, key: string): readonly string[] | undefined {
+  const fold = (word: string): string => word.toLowerCase().replaceAll(/[_-]/g, "");
+  const known = section?.kind === "section" ? (section.wordsOfOthers ?? []) : [];
+  return known.find(({ words }) => words.split(" ").map(fold).includes(fold(key)))?.meant;
 }

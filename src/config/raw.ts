@@ -1,6 +1,6 @@
 // The configuration as it was written, before any check: scalars, lists and mappings, each with its place. Mappings are
 // lists of entries, not objects, so that `__proto__` is a key like any other.
-import { type Origin, showFound } from "./config-error.ts";
+import { type Origin, showFound, showSecret } from "./config-error.ts";
 
 export type Scalar = string | number | boolean | null;
 
@@ -28,15 +28,18 @@ export function rawAt(raw: Raw | undefined, path: readonly string[]): Raw | unde
 
 /** The place of the first of these keys that was written; keys are dotted. */
 export function originOf(raw: Raw | undefined, ...keys: readonly string[]): Origin {
-  return keys.map((key) => rawAt(raw, key.split("."))?.at).find((at) => at !== undefined) ?? { kind: "default" };
+  const places = keys.map((key) => rawAt(raw, key.split("."))?.at);
+  return places.find((at) => at !== undefined && at.kind !== "default") ?? { kind: "default" };
 }
 
 /** The value as a message shows it. */
-export function describe(raw: Raw): string {
-  if (raw.kind === "scalar") return showFound(raw.value);
+export function describe(raw: Raw, isSecret = false): string {
+  if (raw.kind === "scalar") return isSecret ? showSecret(raw.value) : showFound(raw.value);
   if (raw.kind === "mapping") return "a mapping";
   const { items } = raw;
   if (items.length === 0) return "an empty list";
   const scalars = items.length <= 3 ? items.filter((item) => item.kind === "scalar") : [];
-  return scalars.length === items.length ? `[${scalars.map(describe).join(", ")}]` : `a list of ${items.length}`;
+  return scalars.length === items.length
+    ? `[${scalars.map((item) => describe(item)).join(", ")}]`
+    : `a list of ${items.length}`;
 }

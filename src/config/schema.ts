@@ -13,6 +13,8 @@ import { listOf, type Parsed, section } from "./definition.ts";
 import { extAuth } from "./ext-auth-keys.ts";
 import { choice, duration, filePath, flag, host, network, orNull, size, text, wholeNumber } from "./leaves.ts";
 import { fieldFlaws, repeatedItems, routeFlaws } from "./list-flaws.ts";
+import { policy } from "./policy-keys.ts";
+import { wordsForConfiguration } from "./words-of-others.ts";
 
 const route = text(
   "/",
@@ -46,26 +48,7 @@ const protocol = text(
   "The name of a protocol, as in the Upgrade header.",
 );
 
-const policy = section("A rate limit.", {
-  name: text(
-    "per-ip",
-    {
-      expected: "a name of at most 32 lower-case letters, digits and hyphens that begins with a letter",
-      pattern: "^[a-z][a-z0-9-]{0,31}$",
-    },
-    "Name of the policy in metrics and logs.",
-  ),
-  limit: wholeNumber(100, [1, 1_000_000], "Requests of one client that are admitted within any window."),
-  // Windows below a second are of use in tests only, and below 100 ms the response would be older than the window.
-  window: duration("60s", ["100ms", "1d"], "Length of the sliding window."),
-  maxClients: wholeNumber(
-    100_000,
-    [1, 10_000_000],
-    "Clients that are remembered at once; bounds the memory. limit × maxClients is at most 1073741824.",
-  ),
-});
-
-export const schema = section("The configuration of Headgate.", {
+const definition = section("The configuration of Headgate.", {
   listen: section("The listener for traffic.", {
     host: host("0.0.0.0", "IP address or host name to listen on."),
     port: wholeNumber(8080, [0, 65535], "TCP port to listen on; 0 picks a free port."),
@@ -190,7 +173,7 @@ export const schema = section("The configuration of Headgate.", {
   routes: listOf(
     route,
     { default: ["/v1/", "/v2/"], bounds: [1, 64], items: "paths", flaws: routeFlaws },
-    "Path prefixes that are rate limited and forwarded; one quota covers all of them.",
+    "Path prefixes that are rate limited and forwarded.",
   ),
   unmatched: choice(
     "reject",
@@ -213,8 +196,17 @@ export const schema = section("The configuration of Headgate.", {
   }),
   policies: listOf(
     policy,
-    { default: [null], bounds: [1, 1], expected: "a list of exactly one policy (several are not supported yet)" },
-    "The rate limits; exactly one for now.",
+    {
+      default: [{ name: "per-ip", limit: 100, window: "60s", maxClients: 100_000 }],
+      bounds: [1, 32],
+      expected: "a list of 1 to 32 policies",
+    },
+    "The rate limits. A list replaces the default one, whose values are shown here.",
+  ),
+  enforcement: choice(
+    "on",
+    ["on", "shadow"],
+    "shadow makes every policy a shadow: nothing is refused, and what would have been refused is counted.",
   ),
   // Generous: a monitor that asks for a missing page, or a broken client behind a large NAT, stays within it.
   refusals: section("The budget of each client for refusals that spend no quota (400, 404); over it, 429.", {
@@ -274,5 +266,7 @@ export const schema = section("The configuration of Headgate.", {
     access: flag(true, "Log one line for each request."),
   }),
 });
+
+export const schema = { ...definition, wordsOfOthers: wordsForConfiguration };
 
 export type ParsedConfig = Parsed<typeof schema>;

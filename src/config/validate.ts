@@ -67,7 +67,7 @@ class Validation {
     const found = raw.kind === "scalar" ? raw.value : "";
     const value = leaf.parse(found);
     if (value === undefined) {
-      this.#refuse(raw, path, leaf.hint?.(found) ?? leaf.expected);
+      this.#refuse(raw, path, leaf.hint?.(found) ?? leaf.expected, leaf.isSecret);
       return leaf.parse(leaf.default);
     }
     return leaf.isPath && typeof value === "string" ? this.#resolvePath(value, raw.at) : value;
@@ -97,10 +97,20 @@ class Validation {
     // YAML reads a section whose keys are all commented out as null.
     const isSection = raw === undefined || raw.kind === "mapping" || (raw.kind === "scalar" && raw.value === null);
     if (!isSection) this.#refuseSection(section, raw, path);
-    this.#refuseUnknown(section, entries, path);
+    const misspelled = new Set(this.#refuseUnknown(section, entries, path));
     const values: Record<string, unknown> = {};
     for (const [key, child] of Object.entries(section.keys)) {
       const written = entries.find((entry) => entry.key === key)?.value;
+      if (
+        written === undefined &&
+        isSection &&
+        child.kind === "leaf" &&
+        child.isRequired &&
+        !misspelled.has(joinPath([...path, key]))
+      ) {
+        const at = raw?.at ?? { kind: "default" };
+        this.errors.push(valueError(at, joinPath([...path, key]), "nothing", child.expected));
+      }
       values[valueName(key, child)] = this.validate(child, written, [...path, key]);
     }
     return values;
@@ -114,18 +124,22 @@ class Validation {
     this.errors.push(valueError(raw.at, joinPath(path), found, `a mapping of ${keys}`));
   }
 
-  #refuseUnknown(section: Section<Keys>, entries: readonly RawEntry[], path: readonly string[]): void {
+  /** Returns the keys that were probably meant. */
+  #refuseUnknown(section: Section<Keys>, entries: readonly RawEntry[], path: readonly string[]): string[] {
     const unknown = entries.filter(({ key }) => !isKnown(section, key));
-    for (const { key, keyAt } of unknown.slice(0, maxUnknownKeys)) {
-      this.errors.push(unknownKey(keyAt, [...path, key], this.#root));
-    }
+    const errors = unknown
+      .slice(0, maxUnknownKeys)
+      .map(({ key, keyAt }) => unknownKey(keyAt, [...path, key], this.#root));
+    this.errors.push(...errors);
     const next = unknown[maxUnknownKeys];
-    if (next === undefined) return;
-    const found = `${unknown.length - maxUnknownKeys} more unknown keys`;
-    this.errors.push(valueError(next.keyAt, joinPath(path), found, "none"));
+    if (next !== undefined) {
+      const found = `${unknown.length - maxUnknownKeys} more unknown keys`;
+      this.errors.push(valueError(next.keyAt, joinPath(path), found, "none"));
+    }
+    return errors.flatMap(({ about }) => about);
   }
 
-  #refuse(raw: Raw, path: readonly string[], expected: string): void {
-    this.errors.push(valueError(raw.at, joinPath(path), describe(raw), expected));
+  #refuse(raw: Raw, path: readonly string[], expected: string, isSecret = false): void {
+    this.errors.push(valueError(raw.at, joinPath(path), describe(raw, isSecret), expected));
   }
 }

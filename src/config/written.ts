@@ -14,14 +14,23 @@ export function effectiveLines(raw: Raw | undefined): string[] {
 export function effective(node: Node, raw?: Raw): unknown {
   switch (node.kind) {
     case "leaf":
+      if (node.isSecret && raw?.kind === "scalar" && raw.value !== null) return "***";
       return raw?.kind === "scalar" ? raw.value : node.default;
     case "list":
       return (raw?.kind === "list" ? raw : defaultOf(node)).items.map((item) => effective(node.item, item));
     case "section":
       return Object.fromEntries(
-        Object.entries(node.keys).map(([key, child]) => [key, effective(child, rawAt(raw, [key]))]),
+        Object.entries(node.keys)
+          .map(([key, child]) => [key, child, rawAt(raw, [key])] as const)
+          .filter(([, child, written]) => !child.isShownIfWritten || isGiven(written))
+          .map(([key, child, written]) => [key, effective(child, written)]),
       );
   }
+}
+
+/** Null is the same as nothing. */
+function isGiven(raw: Raw | undefined): boolean {
+  return raw !== undefined && !(raw.kind === "scalar" && raw.value === null);
 }
 
 /** YAML in one line. */

@@ -33,8 +33,9 @@ export interface Settings {
     readonly header: ForwardingHeader;
     readonly ipv6Prefix: number;
   };
-  /** At least one; the names are different. */
+  /** At least one; the names are different. With `enforcement` shadow, all of them are shadows. */
   readonly policies: readonly Policy[];
+  readonly enforcement: "on" | "shadow";
   readonly refusals: TokenRate;
   readonly auth: {
     readonly mode: "off" | "presence" | "tokens";

@@ -3,9 +3,8 @@ import type { Exposition } from "../telemetry/exposition.ts";
 
 /** Keys of the configuration file: docs/configuration.md explains each. Durations and sizes are texts such as "60s". */
 export interface HeadgateOptions {
-  readonly policies?: readonly [
-    { readonly name?: string; readonly limit?: number; readonly window?: string; readonly maxClients?: number },
-  ];
+  readonly policies?: readonly PolicyOptions[];
+  readonly enforcement?: "on" | "shadow";
   readonly refusals?: { readonly perSecond?: number; readonly burst?: number };
   readonly auth?: {
     readonly mode?: "off" | "presence" | "tokens";
@@ -39,6 +38,36 @@ export interface HeadgateOptions {
     readonly maxConnections?: number;
   } | null;
   readonly log?: { readonly access?: boolean };
+}
+
+/** One of `limit` with `window`, `limit` with `per`, and `concurrency`. */
+export interface PolicyOptions {
+  readonly name: string;
+  readonly limit?: number | null;
+  readonly window?: string | null;
+  readonly per?: "minute" | "hour" | "day" | "month" | null;
+  /** For `per`; UTC without it. */
+  readonly timezone?: string | null;
+  readonly concurrency?: number | null;
+  readonly match?: { readonly paths?: readonly string[]; readonly methods?: readonly string[] };
+  /** client, token, subject, method, route, header:NAME or claim:NAME. */
+  readonly key?: readonly string[];
+  readonly cost?: number;
+  readonly charge?: { readonly statuses: readonly number[] };
+  readonly mode?: "enforce" | "shadow";
+  readonly exempt?: readonly string[];
+  readonly overrides?: readonly OverrideOptions[];
+  readonly maxClients?: number;
+}
+
+/** `limit`, and one of the others. */
+export interface OverrideOptions {
+  readonly client?: string | null;
+  /** Its name, or its SHA-256 digest in hex. */
+  readonly token?: string | null;
+  readonly subject?: string | null;
+  readonly header?: string | null;
+  readonly limit: number;
 }
 
 /** The decoration of the app. */

@@ -3,23 +3,25 @@
 import { resolve } from "node:path";
 import { type ConfigError, enumerate, renderConfigError, soundness, valueError } from "../config/config-error.ts";
 import { type Parsed, section } from "../config/definition.ts";
-import { toPolicy } from "../config/load.ts";
 import { pluginPairErrors } from "../config/pairs.ts";
 import { joinPath } from "../config/paths.ts";
 import { originOf, type Raw, type RawEntry, rawAt } from "../config/raw.ts";
 import { schema } from "../config/schema.ts";
+import { toPolicies } from "../config/to-policy.ts";
 import { validateSection } from "../config/validate.ts";
 import type { FieldKind } from "../core/fields.ts";
 import type { Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import type { UpstreamSettings } from "../core/upstream.ts";
 
-const { policies, refusals, auth, clientAddress, fields, routes, maxBodyBytes, maxClientSharePercent } = schema.keys;
+const { policies, enforcement, refusals, auth, clientAddress, fields, routes, maxBodyBytes, maxClientSharePercent } =
+  schema.keys;
 const { timeouts, upstream, log } = schema.keys;
 const { url, tls, connectTimeout, responseTimeout, maxConnections } = upstream.keys;
 
 export const pluginOptions = section("The options of the Fastify plugin.", {
   policies,
+  enforcement,
   refusals,
   auth,
   clientAddress,
@@ -33,7 +35,10 @@ export const pluginOptions = section("The options of the Fastify plugin.", {
 });
 
 export interface PluginSettings
-  extends Pick<Settings, "refusals" | "auth" | "clientAddress" | "routes" | "maxBodyBytes" | "maxClientSharePercent"> {
+  extends Pick<
+    Settings,
+    "enforcement" | "refusals" | "auth" | "clientAddress" | "routes" | "maxBodyBytes" | "maxClientSharePercent"
+  > {
   readonly policies: readonly Policy[];
   readonly fields: readonly FieldKind[];
   readonly timeouts: Pick<Settings["timeouts"], "bodyMs">;
@@ -65,8 +70,7 @@ export function parsePluginOptions(options: unknown): PluginSettings {
 }
 
 function toSettings(values: Parsed<typeof pluginOptions>, raw: Raw): PluginSettings {
-  const policies = values.policies.map(toPolicy);
-  return { ...values, policies, upstream: hasUpstream(raw) ? values.upstream : null };
+  return { ...values, policies: toPolicies(values), upstream: hasUpstream(raw) ? values.upstream : null };
 }
 
 /** In YAML a section may be empty; here null would look as if it turned something off. */

@@ -119,7 +119,7 @@ describe("a value outside the file", () => {
       { policies: settings({}).policies.map((policy) => ({ ...policy, limit: 7 })) },
     ],
     [
-      { HEADGATE_POLICIES: "[{ limit: 7 }]" },
+      { HEADGATE_POLICIES: "[{ name: per-ip, limit: 7, window: 60s }]" },
       { policies: settings({}).policies.map((policy) => ({ ...policy, limit: 7 })) },
     ],
     [{ HEADGATE_ROUTES: "[/a/, /b/]" }, { routes: ["/a/", "/b/"] }],
@@ -142,17 +142,19 @@ describe("a value outside the file", () => {
   });
 
   test("a whole list comes before one of its items, whatever the order", () => {
-    const env = { HEADGATE_POLICIES_0_LIMIT: "7", HEADGATE_POLICIES: "[{ name: a, limit: 5 }]" };
+    const env = { HEADGATE_POLICIES_0_LIMIT: "7", HEADGATE_POLICIES: "[{ name: a, limit: 5, window: 1s }]" };
     expect(settings({ env }).policies[0]).toMatchObject({ name: "a", limit: 7 });
   });
 
   test("a list replaces the file's, an item changes it", () => {
-    const yaml = "policies: [{ name: a, limit: 5 }]";
+    const yaml = "policies: [{ name: a, limit: 5, window: 1s }]";
     expect(settings({ yaml, flags: ["--set", "policies[0].limit=6"] }).policies[0]).toMatchObject({
       name: "a",
       limit: 6,
     });
-    expect(settings({ yaml, flags: ["--set", "policies=[{limit: 6}]"] }).policies[0]).toMatchObject({
+    expect(
+      settings({ yaml, flags: ["--set", "policies=[{name: per-ip, limit: 6, window: 1s}]"] }).policies[0],
+    ).toMatchObject({
       name: "per-ip",
       limit: 6,
     });
@@ -192,8 +194,8 @@ describe("a value outside the file", () => {
       { env: { HEADGATE_LISTEN: "{port: 1, port: 2}" } },
     ],
     [
-      "environment HEADGATE_POLICIES_1_LIMIT: policies: found a list of 2, expected a list of exactly one policy (several are not supported yet)",
-      { env: { HEADGATE_POLICIES_1_LIMIT: "5" } },
+      "environment HEADGATE_POLICIES_1_NAME: policies.1: found a mapping, expected limit with window, limit with per, or concurrency",
+      { env: { HEADGATE_POLICIES_1_NAME: "second" } },
     ],
     ["command line --set: routes.4: found 4, expected an index from 0 to 2", { flags: ["--set", "routes.4=/x/"] }],
     [

@@ -11,6 +11,7 @@ import { allEntries } from "../../src/config/paths.ts";
 import { type Raw, rawAt } from "../../src/config/raw.ts";
 import { schema } from "../../src/config/schema.ts";
 import { validateConfig } from "../../src/config/validate.ts";
+import { effective } from "../../src/config/written.ts";
 import { readYaml } from "../../src/config/yaml-source.ts";
 
 const packagedText = readFileSync(packagedConfigFile, "utf8");
@@ -25,8 +26,12 @@ describe("the packaged headgate.yaml", () => {
   });
 
   test("shows every key, as it is written in the definition", () => {
-    for (const { path, node } of allEntries()) {
-      expect([path.join("."), written(rawAt(packaged.raw, path))]).toEqual([path.join("."), node.default]);
+    const shown = effective(schema);
+    for (const { path } of allEntries()) {
+      expect([path.join("."), written(rawAt(packaged.raw, path))]).toEqual([
+        path.join("."),
+        path.reduce(valueIn, shown),
+      ]);
     }
   });
 
@@ -38,6 +43,10 @@ describe("the packaged headgate.yaml", () => {
     expect(loadSettings({ env: {}, cwd: "/", overrides: [] })).toMatchObject({ ok: true, file: packagedConfigFile });
   });
 });
+
+function valueIn(value: unknown, key: string): unknown {
+  return (value as Record<string, unknown> | undefined)?.[key];
+}
 
 function written(raw: Raw | undefined): unknown {
   if (raw?.kind === "list") return raw.items.map(written);
@@ -66,7 +75,24 @@ describe("the JSON Schema", () => {
       { upstream: { url: "https://api.example.com/x", tls: { ca: "ca.pem", serverName: "backend" } } },
       { basePath: "/x/" },
       { routes: ["/"] },
-      { policies: [{}] },
+      { policies: [{ name: "a", limit: 1, window: "31d", per: null }] },
+      { policies: [{ name: "a", limit: 1, per: "month", timezone: "America/New_York", key: [] }] },
+      {
+        policies: [
+          {
+            name: "a",
+            concurrency: 65_535,
+            match: { paths: ["/", "/v1/*/x"], methods: ["M-SEARCH"] },
+            key: ["client", "token", "route", "method", "HEADER:X-Plan"],
+            exempt: ["10.0.0.0/8"],
+            overrides: [
+              { client: "::ffff:192.0.2.1", limit: 1 },
+              { header: "gold plan", limit: 2 },
+              { token: "A".repeat(64), limit: 2 },
+            ],
+          },
+        ],
+      },
       { auth: { mode: "tokens", tokensFile: "t.txt" } },
     ]) {
       expect(validateConfig(readYaml(JSON.stringify(value), "f.json").raw).errors).toEqual([]);
@@ -98,7 +124,9 @@ describe("the JSON Schema", () => {
         "fields-structured-only.yaml",
       ],
       ...["fields-twice.yaml", "host-mistyped-address.yaml", "host-with-brackets.yaml", "host-with-port.yaml"],
-      ...["listeners-collide.yaml", "policy-window.yaml", "proxy-name.yaml", "proxy-prefix.yaml"],
+      "listeners-collide.yaml",
+      ...unmarkedPolicies,
+      ...["proxy-name.yaml", "proxy-prefix.yaml"],
       ...["route-inside-another.yaml", "route-twice.yaml", "tls-without-cert.yaml", "tls-without-key.yaml"],
       ...["tokens-file-bad-line.yaml", "tokens-file-empty.yaml"],
       ...["tokens-file-missing.yaml", "tokens-file-without-mode.yaml", "tokens-without-file.yaml"],
@@ -113,6 +141,60 @@ describe("the JSON Schema", () => {
     ]);
   });
 });
+
+const unmarkedPolicies = [
+  "policies-empty-item.yaml",
+  "policies-same-name.yaml",
+  "policy-charge-concurrency.yaml",
+  "policy-charge-empty.yaml",
+  "policy-charge-limit.yaml",
+  "policy-charge-override.yaml",
+  "policy-charge-status-twice.yaml",
+  "policy-charge-without-statuses.yaml",
+  "policy-cost-over-concurrency.yaml",
+  "policy-cost-over-limit.yaml",
+  "policy-cost-over-override.yaml",
+  "policy-exempt-name.yaml",
+  "policy-exempt-narrow.yaml",
+  "policy-key-authorization.yaml",
+  "policy-key-claim.yaml",
+  "policy-key-forwarded-for.yaml",
+  "policy-key-subject.yaml",
+  "policy-key-twice.yaml",
+  "policy-limit-and-concurrency.yaml",
+  "policy-limit-without-window.yaml",
+  "policy-match-base-path.yaml",
+  "policy-match-dot-segment.yaml",
+  "policy-match-glob.yaml",
+  "policy-match-method-all.yaml",
+  "policy-match-method-twice.yaml",
+  "policy-match-no-route.yaml",
+  "policy-match-parameter-name.yaml",
+  "policy-match-path-twice.yaml",
+  "policy-match-star-part.yaml",
+  "policy-override-concurrency.yaml",
+  "policy-override-counters.yaml",
+  "policy-override-exempt.yaml",
+  "policy-override-narrow.yaml",
+  "policy-override-network.yaml",
+  "policy-override-no-header.yaml",
+  "policy-override-not-in-key.yaml",
+  "policy-override-token-name.yaml",
+  "policy-override-twice.yaml",
+  "policy-override-two-headers.yaml",
+  "policy-override-two-parts.yaml",
+  "policy-override-without-part.yaml",
+  "policy-per-without-limit.yaml",
+  "policy-timezone-abbreviation.yaml",
+  "policy-timezone-unknown.yaml",
+  "policy-timezone-without-per.yaml",
+  "policy-window-32d.yaml",
+  "policy-window-and-concurrency.yaml",
+  "policy-window-and-per.yaml",
+  "policy-window-without-limit.yaml",
+  "policy-window.yaml",
+  "policy-without-limit.yaml",
+];
 
 test("no two keys share a variable", () => {
   const names = allEntries().map(({ path }) => variableName(path));
@@ -144,7 +226,7 @@ test("the reference has a row for every key, with variable, default, bounds and 
     ]);
   }
   expect(rows).toContain(
-    "| `policies[0].window`<br>`HEADGATE_POLICIES_0_WINDOW` | `60s` | a duration from 100ms to 1d | Length of the sliding window. |",
+    "| `policies[0].window`<br>`HEADGATE_POLICIES_0_WINDOW` | `60s` | a duration from 100ms to 31d | Length of the sliding window. |",
   );
   expect(rows).toContainEqual(expect.stringMatching(/^\| `listen\.tls` \| {2}\| a mapping \| TLS /));
   expect(rows.every((row) => row.match(/(?<!\\)\|/g)?.length === 5)).toBe(true);

@@ -142,7 +142,7 @@ describe("checks of an ingress", () => {
 });
 
 test("the plugin: bytes that cannot be parsed, and paths that are left to the app", async () => {
-  const options = { refusals, routes: ["/v2/"], policies: [{ limit: 100 }] } as const;
+  const options = { refusals, routes: ["/v2/"], policies: [{ name: "per-ip", limit: 100, window: "60s" }] } as const;
   const { connect } = await startTestApp(cleanup, {
     clock: new FakeClock(),
     options,

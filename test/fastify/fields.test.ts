@@ -305,7 +305,7 @@ test("a refusal is headgate's own to the byte, whatever hooks have set, but lets
           vary: "Origin",
         });
       }),
-    options: { policies: [{ limit: 1 }] },
+    options: { policies: [{ name: "per-ip", limit: 1, window: "60s" }] },
     routes: (app) => get(app, (reply) => reply.send("ok")),
   });
   const client = connect();

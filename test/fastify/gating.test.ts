@@ -28,7 +28,11 @@ const anonymous = (target: string, fields = "", method = "GET"): string =>
 test("the request beyond the limit is a 429 that no hook and no handler sees, and the window slides exactly", async () => {
   const clock = new FakeClock();
   const { routes, seen } = counting();
-  const { connect } = await startTestApp(cleanup, { clock, options: { policies: [{ limit: 2 }] }, routes });
+  const { connect } = await startTestApp(cleanup, {
+    clock,
+    options: { policies: [{ name: "per-ip", limit: 2, window: "60s" }] },
+    routes,
+  });
   const client = connect();
   const ask = async (): Promise<number> => {
     client.write(request("/x"));
@@ -101,7 +105,7 @@ test("the client reads the refusal of a body that it is still sending", async ()
 describe("routes", () => {
   test("a route with headgate: false is neither limited nor asked for a token, and shows the quota", async () => {
     const { connect, ...app } = await startTestApp(cleanup, {
-      options: { policies: [{ limit: 1 }] },
+      options: { policies: [{ name: "per-ip", limit: 1, window: "60s" }] },
       routes: (app) => {
         app.get("/health", { config: { headgate: false } }, async () => "up");
         app.get("/x", async () => "ok");
@@ -161,7 +165,7 @@ describe("the client", () => {
   test("is the socket's address, whatever trustProxy makes of a header", async () => {
     const { connect, ...app } = await startTestApp(cleanup, {
       server: { trustProxy: true },
-      options: { policies: [{ limit: 1 }] },
+      options: { policies: [{ name: "per-ip", limit: 1, window: "60s" }] },
       routes: (app) => app.get("/x", async () => "ok"),
     });
     const client = connect();

@@ -35,7 +35,7 @@ describe("over HTTP/2", () => {
   test("each answer has each field once, whoever makes it", async () => {
     const spoofed = { "ratelimit-limit": "7", "X-RateLimit-Reset": "1", "x-request-id": "mine" };
     const { client } = await start({
-      options: { policies: [{ limit: 6 }] },
+      options: { policies: [{ name: "per-ip", limit: 6, window: "60s" }] },
       routes: (app) => {
         app.get("/value", async (_request, reply) => reply.headers(spoofed).send({ a: 1 }));
         app.get("/stream", async (_request, reply) => reply.headers(spoofed).send(Readable.from(["a", "b"])));

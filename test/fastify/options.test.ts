@@ -38,21 +38,24 @@ test("without options there is the one policy of the specification, and a token 
 });
 
 test.each([
-  [{ policies: [{ limit: 0 }] }, "options: policies.0.limit: found 0, expected a whole number from 1 to 1000000"],
   [
-    { policies: [{ window: 60 }] },
+    { policies: [{ name: "a", limit: 0, window: "60s" }] },
+    "options: policies.0.limit: found 0, expected a whole number from 1 to 1000000",
+  ],
+  [
+    { policies: [{ name: "a", limit: 1, window: 60 }] },
     'options: policies.0.window: found 60, expected a duration with its unit, such as "60s"',
   ],
   [
-    { policies: [{ colour: 5 }] },
-    "options: policies.0.colour: unknown key; expected name, limit, window or maxClients",
+    { policies: [{ name: "a", limit: 1, window: "60s", colour: 5 }] },
+    "options: policies.0.colour: unknown key; expected name, limit, window, per, timezone, concurrency, match, key, cost, charge, mode, exempt, overrides or maxClients",
   ],
-  [
-    { policies: [] },
-    "options: policies: found an empty list, expected a list of exactly one policy (several are not supported yet)",
-  ],
+  [{ policies: [] }, "options: policies: found an empty list, expected a list of 1 to 32 policies"],
   [{ polices: [] }, 'options: polices: unknown key; did you mean "policies"?'],
-  [{ listen: { port: 80 } }, /^options: listen: unknown key; expected policies, refusals, auth, clientAddress, /],
+  [
+    { listen: { port: 80 } },
+    /^options: listen: unknown key; expected policies, enforcement, refusals, auth, clientAddress, /,
+  ],
   [{ prefix: "/v1" }, /^options: prefix: unknown key/],
   [
     { auth: { mode: "jwt" } },
@@ -101,13 +104,15 @@ test("an upstream of null is none", () => {
 });
 
 test("all errors are told at once", () => {
-  expect(errorsOf({ policies: [{ limit: -1, window: "1y" }], auth: { mode: "no" }, other: 1 })).toHaveLength(4);
+  expect(errorsOf({ policies: [{ name: "a", limit: -1, window: "1y" }], auth: { mode: "no" }, other: 1 })).toHaveLength(
+    4,
+  );
 });
 
 test("an app with wrong options is never ready", async () => {
   const app = fastify();
   cleanup(() => app.close());
-  app.register(headgate, { policies: [{ limit: 0 }] });
+  app.register(headgate, { policies: [{ name: "a", limit: 0, window: "60s" }] });
   await expect(app.ready()).rejects.toThrow("policies.0.limit: found 0");
 });
 
@@ -134,7 +139,10 @@ test("the tokens file is watched", async () => {
   const file = join(folder, "tokens");
   writeFileSync(file, `${digestOf("other")}\n`);
   const { connect } = await startTestApp(cleanup, {
-    options: { policies: [{ limit: 10_000, maxClients: 10 }], auth: { mode: "tokens", tokensFile: file } },
+    options: {
+      policies: [{ name: "a", limit: 10_000, window: "60s", maxClients: 10 }],
+      auth: { mode: "tokens", tokensFile: file },
+    },
     routes: (app) => app.get("/x", async () => "ok"),
   });
   const client = connect();

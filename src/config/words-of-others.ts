@@ -1,0 +1,28 @@
+// Keys that nginx, HAProxy, Traefik, Envoy and Kong have, and which keys are meant by them here. Case, `-` and `_` are
+// ignored. Words that are similar to a key need no entry, because they are found by their distance.
+import type { WordsOfOthers } from "./definition.ts";
+
+export const wordsForConfiguration: WordsOfOthers = [
+  { words: "limit limits rateLimit rateLimits rateLimiting quotas", meant: ["policies"] },
+  { words: "shadow dryRun enforce", meant: ["enforcement"] },
+];
+
+export const wordsForPolicy: WordsOfOthers = [
+  { words: "rate rateLimit rps rpm average burst tokenBucket second", meant: ["limit", "window"] },
+  { words: "requests requestsPerUnit max maxTokens maxRequests quota", meant: ["limit"] },
+  { words: "duration fillInterval windowSize timeWindow expire", meant: ["window"] },
+  { words: "period unit interval", meant: ["window", "per"] },
+  { words: "minute hour day month", meant: ["limit", "per"] },
+  { words: "tz", meant: ["timezone"] },
+  { words: "zone id", meant: ["name"] },
+  { words: "maxConcurrent connections limitConn inFlight amount", meant: ["concurrency"] },
+  { words: "by limitBy keys descriptors actions sourceCriterion keyGenerator", meant: ["key"] },
+  { words: "path paths routes location prefix", meant: ["match.paths"] },
+  { words: "method methods verbs", meant: ["match.methods"] },
+  { words: "when rules if", meant: ["match"] },
+  { words: "weight hitsAddend", meant: ["cost"] },
+  { words: "status statuses", meant: ["charge.statuses"] },
+  { words: "shadow shadowMode dryRun enforce enabled", meant: ["mode"] },
+  { words: "allow allowList whitelist skip except", meant: ["exempt"] },
+  { words: "tiers limits clients", meant: ["overrides"] },
+];

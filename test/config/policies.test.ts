@@ -1,0 +1,176 @@
+// From policies as they are written to policies as the limiter gets them, by file, environment and command line.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { parseArguments } from "../../src/commands/arguments.ts";
+import { renderConfigError } from "../../src/config/config-error.ts";
+import { loadSettings } from "../../src/config/load.ts";
+import { effectiveLines } from "../../src/config/written.ts";
+import type { Policy } from "../../src/core/policy.ts";
+import { parsePluginOptions } from "../../src/fastify/plugin-options.ts";
+import { slidingPolicy } from "../support/policy.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "headgate-policies-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+interface Given {
+  readonly yaml?: string;
+  readonly env?: Record<string, string>;
+  readonly flags?: readonly string[];
+}
+
+function load({ yaml = "", env = {}, flags = [] }: Given) {
+  writeFileSync(join(folder, "c.yaml"), yaml);
+  const parsed = parseArguments(["start", "--config", "c.yaml", ...flags]);
+  if (!parsed.ok || parsed.invocation.command !== "start") throw new Error("the test's own flags are wrong");
+  const loaded = loadSettings({ ...parsed.invocation.args, env, cwd: folder });
+  if (!loaded.ok) throw new Error(loaded.errors.map(renderConfigError).join("\n"));
+  return loaded;
+}
+
+const policiesOf = (given: Given): readonly Policy[] => load(given).settings.policies;
+
+const standard = slidingPolicy({ limit: 100, windowMs: 60_000, maxClients: 100_000 });
+
+const all = `
+policies:
+  - name: a
+    limit: 1000
+    window: 31d
+    match: { paths: [/v1/, "/v2/*/x", /V2/Me], methods: [GET, HEAD] }
+    key: [client, header:X-Plan, route, method]
+    cost: 5
+    charge: { statuses: [401, 403] }
+    mode: shadow
+    exempt: [10.0.0.0/8, "2001:db8::/48"]
+    overrides:
+      - { client: 192.0.2.0/24, limit: 2000 }
+      - { header: gold, limit: 5 }
+    maxClients: 10
+  - { name: b, limit: 100000, per: month, timezone: Europe/Berlin, key: [token] }
+  - { name: c, limit: 5, per: day, key: [] }
+  - name: d
+    concurrency: 20
+    key: [token]
+    overrides: [{ token: ${"AB".repeat(32)}, limit: 65535 }]
+`;
+
+test("without a list there is one policy, 100 per 60 s by client", () => {
+  expect(policiesOf({})).toEqual([standard]);
+  expect(load({}).settings.enforcement).toBe("on");
+});
+
+test("every key of a policy reaches the limiter, and what is left out has its default", () => {
+  const plain = { cost: 1, match: { paths: [], methods: [] }, chargeStatuses: null, mode: "enforce", exempt: [] };
+  const rest = { ...plain, overrides: [], maxClients: 100_000 };
+  expect(policiesOf({ yaml: all })).toEqual([
+    {
+      name: "a",
+      rate: { kind: "sliding", windowMs: 31 * 86_400_000 },
+      limit: 1000,
+      cost: 5,
+      key: [{ kind: "client" }, { kind: "header", name: "x-plan" }, { kind: "route" }, { kind: "method" }],
+      match: { paths: ["/v1/", "/v2/*/x", "/V2/Me"], methods: ["GET", "HEAD"] },
+      chargeStatuses: [401, 403],
+      mode: "shadow",
+      exempt: ["10.0.0.0/8", "2001:db8::/48"],
+      overrides: [
+        { part: "client", value: "192.0.2.0/24", limit: 2000 },
+        { part: "header", value: "gold", limit: 5 },
+      ],
+      maxClients: 10,
+    },
+    {
+      ...{ ...rest, name: "b", limit: 100_000, key: [{ kind: "token" }] },
+      rate: { kind: "calendar", per: "month", timezone: "Europe/Berlin" },
+    },
+    { ...rest, name: "c", limit: 5, key: [], rate: { kind: "calendar", per: "day", timezone: "UTC" } },
+    {
+      ...{ ...rest, name: "d", limit: 20, key: [{ kind: "token" }], rate: { kind: "concurrency" } },
+      overrides: [{ part: "token", value: "ab".repeat(32), limit: 65_535 }],
+    },
+  ]);
+});
+
+test("the Fastify plugin takes the same list", () => {
+  const { policies } = parsePluginOptions({
+    policies: [
+      { name: "a", limit: 5, per: "day", timezone: "Asia/Tokyo", key: ["header:x-plan"], match: { paths: ["/x"] } },
+      { name: "b", concurrency: 2, exempt: ["10.0.0.0/8"] },
+    ],
+  });
+  expect(policies).toMatchObject([
+    { rate: { kind: "calendar", per: "day", timezone: "Asia/Tokyo" }, key: [{ name: "x-plan" }] },
+    { limit: 2, rate: { kind: "concurrency" }, exempt: ["10.0.0.0/8"] },
+  ]);
+});
+
+test("enforcement: shadow makes every policy a shadow", () => {
+  const modes = (given: Given): string[] => policiesOf(given).map(({ mode }) => mode);
+  expect(modes({ yaml: all })).toEqual(["shadow", "enforce", "enforce", "enforce"]);
+  expect(modes({ yaml: all, flags: ["--set", "enforcement=shadow"] })).toEqual(Array(4).fill("shadow"));
+  expect(modes({ env: { HEADGATE_ENFORCEMENT: "shadow" } })).toEqual(["shadow"]);
+  expect(parsePluginOptions({ enforcement: "shadow" }).policies).toMatchObject([{ mode: "shadow" }]);
+});
+
+test.each<[string, Given, object]>([
+  ["a variable over the default policy", { env: { HEADGATE_POLICIES_0_LIMIT: "7" } }, [{ ...standard, limit: 7 }]],
+  ["--set over the default policy", { flags: ["--set", "policies.0.limit=7"] }, [{ ...standard, limit: 7 }]],
+  [
+    "another kind for the default policy",
+    { env: { HEADGATE_POLICIES_0_WINDOW: "", HEADGATE_POLICIES_0_PER: "day" } },
+    [{ ...standard, rate: { kind: "calendar", per: "day", timezone: "UTC" } }],
+  ],
+  [
+    "a second policy beside the default one",
+    { env: { HEADGATE_POLICIES_1_NAME: "b", HEADGATE_POLICIES_1_CONCURRENCY: "20" } },
+    [standard, { name: "b", limit: 20, rate: { kind: "concurrency" } }],
+  ],
+  [
+    "lists, and their items, in a policy",
+    { env: { HEADGATE_POLICIES_0_MATCH_METHODS: "GET,PUT", HEADGATE_POLICIES_0_MATCH_METHODS_1: "POST" } },
+    [{ match: { paths: [], methods: ["GET", "POST"] } }],
+  ],
+  ["no part of a key", { env: { HEADGATE_POLICIES_0_KEY: "" } }, [{ key: [] }]],
+  [
+    "an override of the second policy",
+    {
+      yaml: "policies: [{ name: a, limit: 1, window: 1s }, { name: b, limit: 1, window: 1s, overrides: [{ client: 192.0.2.1, limit: 2 }] }]",
+      env: { HEADGATE_POLICIES_1_OVERRIDES_0_LIMIT: "3" },
+    },
+    [{ name: "a", overrides: [] }, { overrides: [{ part: "client", value: "192.0.2.1", limit: 3 }] }],
+  ],
+])("%s", (_, given, expected) => {
+  expect(policiesOf(given)).toMatchObject(expected);
+});
+
+test("what is in effect shows what was written, and no value of a header", () => {
+  const line = (given: Given): string =>
+    effectiveLines(load(given).raw).find((each) => each.startsWith("policies")) ?? "";
+  expect(line({})).toBe("policies: [ { name: per-ip, limit: 100, window: 60s, maxClients: 100000 } ]");
+  const yaml =
+    "policies: [{ name: a, limit: 5, per: day, key: ['header:x-key'], overrides: [{ header: secret, limit: 9 }] }]";
+  expect(line({ yaml })).toBe(
+    'policies: [ { name: a, limit: 5, per: day, key: [ header:x-key ], overrides: [ { header: "***", limit: 9 } ], maxClients: 100000 } ]',
+  );
+});
+
+test("of a policy that is wrong in several ways, everything is told, and nothing that follows from it", () => {
+  const yaml = [
+    "policies:",
+    "  - { name: A, limit: x, window: 1s, cost: 5, overrides: [{ client: nobody, limit: 1 }] }",
+    "  - { limt: 5, window: 1s, key: [ip] }",
+  ].join("\n");
+  expect(() => load({ yaml })).toThrow(
+    [
+      'c.yaml:2:13: policies.0.name: found "A", expected a name of at most 32 lower-case letters, digits and hyphens that begins with a letter',
+      'c.yaml:2:23: policies.0.limit: found "x", expected a whole number from 1 to 1000000',
+      'c.yaml:2:69: policies.0.overrides.0.client: found "nobody", expected an IP address or a network such as "10.0.0.0/8"',
+      "c.yaml:2:84: policies.0.overrides.0.limit: found 1, expected at least cost (5)",
+      "c.yaml:3:5: policies.1.name: found nothing, expected a name of at most 32 lower-case letters, digits and hyphens that begins with a letter",
+      'c.yaml:3:7: policies.1.limt: unknown key; did you mean "policies.1.limit"?',
+      'c.yaml:3:34: policies.1.key.0: found "ip", expected client',
+    ].join("\n"),
+  );
+});
