@@ -7,12 +7,8 @@ export class NetworkSet {
   readonly #networks: readonly Cidr[];
 
   constructor(networks: readonly Cidr[]) {
-    // Among networks with the same first address, the widest comes first.
-    const sorted = networks
-      .map(({ network, prefixBits }) => ({ network: firstAddress(network, prefixBits), prefixBits }))
-      .sort((a, b) => compare(a.network, b.network) || a.prefixBits - b.prefixBits);
     const widest: Cidr[] = [];
-    for (const cidr of sorted) {
+    for (const cidr of networks.map(withFirstAddress).sort(byFirstAddress)) {
       const last = widest.at(-1);
       if (last === undefined || !isWithin(cidr.network, last)) widest.push(cidr);
     }
@@ -20,18 +16,32 @@ export class NetworkSet {
   }
 
   has(address: IpAddress): boolean {
-    let low = 0;
-    let high = this.#networks.length;
-    // Finds the last network that does not begin after the address; no other can contain it.
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      const candidate = this.#networks[middle];
-      if (candidate !== undefined && compare(candidate.network, address) <= 0) low = middle + 1;
-      else high = middle;
-    }
-    const last = this.#networks[low - 1];
+    const last = lastNotAfter(this.#networks, address);
     return last !== undefined && isWithin(address, last);
   }
+}
+
+/** Returns the network with the bits behind its prefix set to 0. */
+export function withFirstAddress({ network, prefixBits }: Cidr): Cidr {
+  return { network: firstAddress(network, prefixBits), prefixBits };
+}
+
+/** Among networks with the same first address, the widest comes first. */
+export function byFirstAddress(a: Cidr, b: Cidr): number {
+  return compare(a.network, b.network) || a.prefixBits - b.prefixBits;
+}
+
+/** Returns the last of the sorted networks that does not begin after the address. */
+export function lastNotAfter<N extends Cidr>(networks: readonly N[], address: IpAddress): N | undefined {
+  let low = 0;
+  let high = networks.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const candidate = networks[middle];
+    if (candidate !== undefined && compare(candidate.network, address) <= 0) low = middle + 1;
+    else high = middle;
+  }
+  return networks[low - 1];
 }
 
 function firstAddress(address: IpAddress, prefixBits: number): IpAddress {
