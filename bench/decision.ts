@@ -1,6 +1,7 @@
 // Measures one store in a process of its own: what a decision costs, and what a client with one request weighs. Run by
 // decisions.ts with the store's name and the number of clients; prints one line of JSON.
-import { MemoryLimiter } from "../src/limits/memory-limiter.ts";
+import { SlidingWindow } from "../src/core/sliding-window.ts";
+import { WindowTable } from "../src/limits/window-table.ts";
 
 type Take = (client: string, nowMs: number) => unknown;
 
@@ -11,8 +12,8 @@ const limit = 100;
 
 const makers: Record<string, () => Promise<Take>> = {
   async Headgate() {
-    const store = new MemoryLimiter({ name: "bench", limit, windowMs, maxClients: clients });
-    return (client, nowMs) => store.acquire(client, nowMs);
+    const table = new WindowTable(clients, () => new SlidingWindow());
+    return (client, nowMs) => table.ask(client, limit, 1, windowMs, nowMs) && table.charge();
   },
   async "rate-limiter-flexible"() {
     const { RateLimiterMemory } = await peer("rate-limiter-flexible");

@@ -1,21 +1,6 @@
-// The exact sliding window of one client: a ring of the instants of its last admissions. Admits at most `limit`
-// requests in any trailing window; a throttled request is not charged. Half open: an admission counts while it is
-// younger than the window, and has expired at the age of exactly the window.
-import type { Outcome } from "./policy.ts";
-
-export interface WindowPolicy {
-  readonly name: string;
-  readonly limit: number;
-  readonly windowMs: number;
-  readonly maxClients: number;
-}
-
-export interface WindowDecision {
-  readonly outcome: Outcome;
-  readonly policy: WindowPolicy;
-  readonly remaining: number;
-  readonly resetMs: number;
-}
+// The counter of an exact sliding window: a ring of the instants of the units that were admitted last, the oldest
+// first. Units of one instant are entries of their own, so that each can be given back.
+import type { Counter } from "./counter.ts";
 
 /**
  * Larger rings are typed arrays: these are made and copied several times faster, but take more memory if they are
@@ -23,103 +8,104 @@ export interface WindowDecision {
  */
 const maxPlainLength = 4096;
 
-export class SlidingWindow {
-  readonly policy: WindowPolicy;
+export class SlidingWindow implements Counter {
   // Most clients send few requests, so the ring starts with one place and doubles up to the limit.
   #admittedAtMs: number[] | Float64Array = [];
   #oldest = 0;
   #counted = 0;
 
-  constructor(policy: WindowPolicy) {
-    this.policy = policy;
+  count(nowMs: number, windowMs: number): number {
+    if (this.#counted > 0 && this.#isExpired(0, nowMs, windowMs)) this.#forgetUntil(nowMs, windowMs);
+    return this.#counted;
   }
 
-  /** Charges one request, or throttles it and charges nothing. `nowMs` must not go back. */
-  take(nowMs: number): WindowDecision {
-    this.#forgetUntil(nowMs);
-    if (this.#counted >= this.policy.limit) return this.#decide("throttled", nowMs);
-    this.#record(nowMs);
-    return this.#decide("admitted", nowMs);
-  }
-
-  /** Returns the quota without charging. */
-  peek(nowMs: number): WindowDecision {
-    this.#forgetUntil(nowMs);
-    return this.#decide("observed", nowMs);
-  }
-
-  /** Returns the instant at which no admission counts any more: then the window can be forgotten. */
-  expiresAtMs(): number {
+  record(units: number, nowMs: number, limit: number): number {
+    const newestMs = this.newestMs();
+    // The search for an instant needs them in order.
+    const atMs = newestMs > nowMs ? newestMs : nowMs;
+    if (this.#counted + units > this.#admittedAtMs.length) this.#grow(this.#counted + units, limit);
     const { length } = this.#admittedAtMs;
-    if (length === 0) return Number.NEGATIVE_INFINITY;
-    // The newest admission keeps its place when it expires, so `peek` does not change this.
-    return this.#at((this.#oldest + this.#counted - 1 + length) % length) + this.policy.windowMs;
+    for (let i = 0; i < units; i += 1) this.#admittedAtMs[(this.#oldest + this.#counted + i) % length] = atMs;
+    this.#counted += units;
+    return atMs;
   }
 
-  /** Returns the instant at which a request is admitted again; undefined while one would be admitted. */
-  exhaustedUntilMs(): number | undefined {
-    return this.#counted >= this.policy.limit ? this.#resetMs() : undefined;
+  remove(units: number, atMs: number): number {
+    const first = this.#firstFrom(atMs);
+    let found = 0;
+    while (found < units && first + found < this.#counted && this.instantAt(first + found) === atMs) found += 1;
+    if (found > 0) this.#close(first, found);
+    return this.#counted;
   }
 
-  #forgetUntil(nowMs: number): void {
-    if (this.#counted === 0 || !this.#isExpired(0, nowMs)) return;
-    // Searches, because a million admissions may expire at once. The steps grow, because usually only one expires.
+  instantAt(index: number): number {
+    // Indices are taken modulo the length, so there is always a value. NaN would admit nothing and reveal the bug.
+    return this.#admittedAtMs[(this.#oldest + index) % this.#admittedAtMs.length] ?? Number.NaN;
+  }
+
+  newestMs(): number {
+    const { length } = this.#admittedAtMs;
+    // The newest unit keeps its place when it expires.
+    return length === 0 ? Number.NEGATIVE_INFINITY : this.instantAt(this.#counted - 1 + length);
+  }
+
+  #forgetUntil(nowMs: number, windowMs: number): void {
+    // Searches, because a million units may expire at once. The steps grow, because usually only one expires.
     let expired = 0;
     let kept = 1;
-    while (kept < this.#counted && this.#isExpired(kept, nowMs)) {
+    while (kept < this.#counted && this.#isExpired(kept, nowMs, windowMs)) {
       expired = kept;
       kept *= 2;
     }
     kept = Math.min(kept, this.#counted);
     while (expired + 1 < kept) {
       const middle = (expired + kept) >>> 1;
-      if (this.#isExpired(middle, nowMs)) expired = middle;
+      if (this.#isExpired(middle, nowMs, windowMs)) expired = middle;
       else kept = middle;
     }
     this.#oldest = (this.#oldest + kept) % this.#admittedAtMs.length;
     this.#counted -= kept;
   }
 
-  /** `index`: 0 for the oldest admission that counts. The same sum as in #resetMs, which clients are told. */
-  #isExpired(index: number, nowMs: number): boolean {
-    return this.#at((this.#oldest + index) % this.#admittedAtMs.length) + this.policy.windowMs <= nowMs;
+  /** The same sum as in the reset that clients are told. */
+  #isExpired(index: number, nowMs: number, windowMs: number): boolean {
+    return this.instantAt(index) + windowMs <= nowMs;
   }
 
-  #record(nowMs: number): void {
-    if (this.#counted === this.#admittedAtMs.length) this.#grow();
-    this.#admittedAtMs[(this.#oldest + this.#counted) % this.#admittedAtMs.length] = nowMs;
-    this.#counted += 1;
-  }
-
-  #grow(): void {
-    const { length } = this.#admittedAtMs;
-    const size = Math.min(this.policy.limit, Math.max(1, length * 2));
+  #grow(needed: number, limit: number): void {
+    const size = Math.max(needed, Math.min(limit, this.#admittedAtMs.length * 2));
     const grown = size > maxPlainLength ? new Float64Array(size) : new Array<number>(size).fill(0);
-    for (let i = 0; i < this.#counted; i += 1) grown[i] = this.#at((this.#oldest + i) % length);
+    for (let i = 0; i < this.#counted; i += 1) grown[i] = this.instantAt(i);
     this.#admittedAtMs = grown;
     this.#oldest = 0;
   }
 
-  #resetMs(): number {
-    return this.#at(this.#oldest) + this.policy.windowMs;
+  /** Returns the index of the first unit that is not older than the instant. */
+  #firstFrom(atMs: number): number {
+    let low = 0;
+    let high = this.#counted;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.instantAt(middle) < atMs) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
-  #at(index: number): number {
-    // Indices are taken modulo the length, so there is always a value. NaN would admit nothing and reveal the bug.
-    return this.#admittedAtMs[index] ?? Number.NaN;
+  /** Removes `gap` units from `first` on. Moves those on the side that has fewer. */
+  #close(first: number, gap: number): void {
+    const { length } = this.#admittedAtMs;
+    const newer = this.#counted - first - gap;
+    if (newer <= first) {
+      for (let i = first; i < first + newer; i += 1) {
+        this.#admittedAtMs[(this.#oldest + i) % length] = this.instantAt(i + gap);
+      }
+    } else {
+      for (let i = first - 1; i >= 0; i -= 1) {
+        this.#admittedAtMs[(this.#oldest + i + gap) % length] = this.instantAt(i);
+      }
+      this.#oldest = (this.#oldest + gap) % length;
+    }
+    this.#counted -= gap;
   }
-
-  #decide(outcome: Outcome, nowMs: number): WindowDecision {
-    return {
-      outcome,
-      policy: this.policy,
-      remaining: this.policy.limit - this.#counted,
-      resetMs: this.#counted > 0 ? this.#resetMs() : nowMs + this.policy.windowMs,
-    };
-  }
-}
-
-/** Returns the quota of a client that is not in the store. */
-export function fullQuota(policy: WindowPolicy, nowMs: number): WindowDecision {
-  return { outcome: "observed", policy, remaining: policy.limit, resetMs: nowMs + policy.windowMs };
 }

@@ -1,13 +1,15 @@
 // The limiter of the configured policies.
+import { type Clock, systemClock } from "../core/clock.ts";
 import type { Limiter, PolicyStats } from "../core/limiter.ts";
 import type { Decision, Outcome, Policy } from "../core/policy.ts";
 import type { ParsedRequest } from "../core/request-head.ts";
-import { MemoryLimiter, type WindowDecision } from "./memory-limiter.ts";
+import type { Counters } from "./counters.ts";
+import { createCounters } from "./create-counters.ts";
 
 export class PolicyLimiter implements Limiter {
   readonly needsIdentity = false;
   readonly #policy: Policy;
-  readonly #table: MemoryLimiter;
+  readonly #counters: Counters;
   readonly #outcomes: Record<Outcome, number> = {
     admitted: 0,
     throttled: 0,
@@ -16,16 +18,18 @@ export class PolicyLimiter implements Limiter {
     observed: 0,
   };
 
-  constructor(policies: readonly Policy[]) {
+  constructor(policies: readonly Policy[], { clock = systemClock }: { readonly clock?: Clock } = {}) {
     const [policy] = policies;
-    if (policy?.rate.kind !== "sliding") throw new Error("the definition accepts exactly one sliding policy");
+    if (policy === undefined) throw new Error("the definition accepts exactly one policy");
     this.#policy = policy;
-    const { name, rate, limit, maxClients } = policy;
-    this.#table = new MemoryLimiter({ name, limit, windowMs: rate.windowMs, maxClients });
+    this.#counters = createCounters(policy, clock, null);
   }
 
   acquire({ client }: ParsedRequest, _head: unknown, nowMs: number): Decision {
-    return this.#count(this.#decision(client, this.#table.acquire(client, nowMs)));
+    const { limit, cost } = this.#policy;
+    const isAdmitted = this.#counters.ask(client, limit, cost, nowMs);
+    if (isAdmitted) this.#counters.charge();
+    return this.#count(this.#decision(isAdmitted ? "admitted" : "throttled", client));
   }
 
   acquireIdentified(_request: unknown, _head: unknown, _identity: unknown, first: Decision): Decision {
@@ -33,7 +37,8 @@ export class PolicyLimiter implements Limiter {
   }
 
   peek(client: string, nowMs: number): Decision {
-    return this.#decision(client, this.#table.peek(client, nowMs));
+    this.#counters.peek(client, this.#policy.limit, nowMs);
+    return this.#decision("observed", client);
   }
 
   observe(client: string, nowMs: number): Decision {
@@ -45,11 +50,12 @@ export class PolicyLimiter implements Limiter {
   }
 
   stats(): readonly PolicyStats[] {
-    return [{ policy: this.#policy, outcomes: this.#outcomes, ...this.#table.stats() }];
+    return [{ policy: this.#policy, outcomes: this.#outcomes, ...this.#counters.stats() }];
   }
 
-  #decision(key: string, { outcome, remaining, resetMs }: WindowDecision): Decision {
+  #decision(outcome: Outcome, key: string): Decision {
     const policy = this.#policy;
+    const { remaining, resetMs } = this.#counters;
     return { outcome, policy, key, limit: policy.limit, remaining, resetMs, held: null, others: null };
   }
 

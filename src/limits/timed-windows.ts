@@ -1,47 +1,47 @@
-// Windows by client and by instant: a map and a binary heap of the same entries, the smallest instant first. Finding a
-// client or the next instant takes constant time, adding and deleting log n.
-import type { SlidingWindow } from "../core/sliding-window.ts";
+// Counters by key and by instant: a map and a binary heap of the same entries, the smallest instant first. Finding a
+// key or the next instant takes constant time, adding and deleting log n.
+import type { Counter } from "../core/counter.ts";
 
-export interface TimedWindow {
-  readonly client: string;
-  readonly window: SlidingWindow;
+export interface TimedWindow<C extends Counter = Counter> {
+  readonly key: string;
+  readonly counter: C;
   readonly atMs: number;
 }
 
-interface Entry extends TimedWindow {
+interface Entry<C extends Counter> extends TimedWindow<C> {
   /** Its index in the heap. */
   index: number;
 }
 
-export class TimedWindows {
-  readonly #byClient = new Map<string, Entry>();
-  readonly #heap: Entry[] = [];
+export class TimedWindows<C extends Counter = Counter> {
+  readonly #byKey = new Map<string, Entry<C>>();
+  readonly #heap: Entry<C>[] = [];
 
   get size(): number {
     return this.#heap.length;
   }
 
-  get(client: string): SlidingWindow | undefined {
-    return this.#byClient.get(client)?.window;
+  get(key: string): TimedWindow<C> | undefined {
+    return this.#byKey.get(key);
   }
 
   /** The entry with the smallest instant. */
-  first(): TimedWindow | undefined {
+  first(): TimedWindow<C> | undefined {
     return this.#heap[0];
   }
 
-  /** The client must not be present yet. */
-  add({ client, window, atMs }: TimedWindow): void {
-    const entry = { client, window, atMs, index: this.#heap.length };
-    this.#byClient.set(client, entry);
+  /** The key must not be present yet. */
+  add(key: string, counter: C, atMs: number): void {
+    const entry = { key, counter, atMs, index: this.#heap.length };
+    this.#byKey.set(key, entry);
     this.#raise(entry);
   }
 
-  /** False if the client was not present. */
-  delete(client: string): boolean {
-    const entry = this.#byClient.get(client);
+  /** False if the key was not present. */
+  delete(key: string): boolean {
+    const entry = this.#byKey.get(key);
     if (entry === undefined) return false;
-    this.#byClient.delete(client);
+    this.#byKey.delete(key);
     const last = this.#heap.pop();
     if (last === undefined || last === entry) return true;
     // The last entry fills the gap, and may belong further up or further down from there.
@@ -51,7 +51,7 @@ export class TimedWindows {
     return true;
   }
 
-  #raise(entry: Entry): void {
+  #raise(entry: Entry<C>): void {
     for (;;) {
       const parent = this.#heap[(entry.index - 1) >> 1];
       if (entry.index === 0 || parent === undefined || parent.atMs <= entry.atMs) break;
@@ -60,7 +60,7 @@ export class TimedWindows {
     this.#heap[entry.index] = entry;
   }
 
-  #lower(entry: Entry): void {
+  #lower(entry: Entry<C>): void {
     for (;;) {
       const child = this.#smallerChild(entry.index);
       if (child === undefined || entry.atMs <= child.atMs) break;
@@ -70,14 +70,14 @@ export class TimedWindows {
   }
 
   /** Moves `other` to the place of `entry`. The caller stores `entry` when its final place is found. */
-  #swapPlaces(entry: Entry, other: Entry): void {
+  #swapPlaces(entry: Entry<C>, other: Entry<C>): void {
     const { index } = other;
     other.index = entry.index;
     this.#heap[other.index] = other;
     entry.index = index;
   }
 
-  #smallerChild(index: number): Entry | undefined {
+  #smallerChild(index: number): Entry<C> | undefined {
     const left = this.#heap[2 * index + 1];
     const right = this.#heap[2 * index + 2];
     return left !== undefined && right !== undefined && right.atMs < left.atMs ? right : left;

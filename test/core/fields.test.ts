@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { type FieldKind, gatewayResponseFields, ResponseFields } from "../../src/core/fields.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
 import type { Decision } from "../../src/core/policy.ts";
-import { SlidingWindow } from "../../src/core/sliding-window.ts";
+import { OneWindow } from "../limits/one-limit.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decisionOf, slidingPolicy } from "../support/policy.ts";
 
@@ -134,7 +134,7 @@ describe("the fields of every response", () => {
 
   test("a step of the wall clock moves Reset and Date alike, and changes no decision and no Retry-After", () => {
     const { fields, clock } = setUp();
-    const window = new SlidingWindow({ name: "per-ip", limit: 1, windowMs: 60_000, maxClients: 10 });
+    const window = new OneWindow({ limit: 1, windowMs: 60_000, maxClients: 10 });
     const { resetMs } = window.take(clock.monotonicMs());
     for (const stepMs of [3_600_000, -86_400_000, 500]) {
       clock.stepWall(stepMs);

@@ -1,18 +1,17 @@
 // A bounded store must forget somebody. A model that looks at everyone each time says who it may be.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { WindowPolicy } from "../../src/core/sliding-window.ts";
-import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
 import { runs, scaled } from "../support/runs.ts";
+import { LimitedTable, type WindowLimit } from "./one-limit.ts";
 
 /** Whom the store remembers, by the instants of what is stored of them; kept in step by watching what it forgets. */
 class EvictionModel {
-  readonly policy: WindowPolicy;
+  readonly policy: WindowLimit;
   readonly admittedAtMs = new Map<string, number[]>();
   evictedExpired = 0;
   evictedLive = 0;
 
-  constructor(policy: WindowPolicy) {
+  constructor(policy: WindowLimit) {
     this.policy = policy;
   }
 
@@ -73,8 +72,8 @@ test("forgets whom the model forgets: the expired, then the idlest, the exhauste
   let liveEvictions = 0;
   fc.assert(
     fc.property(scripts, ({ limit, maxClients, takes }) => {
-      const policy = { name: "test", limit, windowMs: 100, maxClients };
-      const store = new MemoryLimiter(policy);
+      const policy = { limit, windowMs: 100, maxClients };
+      const store = new LimitedTable(policy);
       const model = new EvictionModel(policy);
       let nowMs = 0;
       for (const { client, gapMs } of takes) {
@@ -103,7 +102,7 @@ test("forgets whom the model forgets: the expired, then the idlest, the exhauste
 test("an exhausted client is forgotten only when every remembered client is exhausted", () => {
   fc.assert(
     fc.property(scripts, ({ limit, maxClients, takes }) => {
-      const store = new MemoryLimiter({ name: "test", limit, windowMs: 100, maxClients });
+      const store = new LimitedTable({ limit, windowMs: 100, maxClients });
       let nowMs = 0;
       const left = (client: string) => store.peek(client, nowMs).remaining;
       for (const { client, gapMs } of takes) {

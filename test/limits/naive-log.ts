@@ -1,14 +1,12 @@
 // The oracle: every admission ever, kept in a plain list and looked through from the start each time. Too slow to
 // serve with and too simple to be wrong. Forgets nothing, so that trailing windows can be counted over the whole past.
-import type { WindowDecision, WindowPolicy } from "../../src/core/sliding-window.ts";
-
-export type Answer = Pick<WindowDecision, "outcome" | "remaining" | "resetMs">;
+import type { Answer, WindowLimit } from "./one-limit.ts";
 
 export class NaiveLog {
-  readonly policy: WindowPolicy;
+  readonly policy: WindowLimit;
   readonly #admittedAtMs = new Map<string, number[]>();
 
-  constructor(policy: WindowPolicy) {
+  constructor(policy: WindowLimit) {
     this.policy = policy;
   }
 

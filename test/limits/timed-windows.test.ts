@@ -1,9 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { SlidingWindow } from "../../src/core/sliding-window.ts";
+import { PeriodCount } from "../../src/core/period-count.ts";
 import { type TimedWindow, TimedWindows } from "../../src/limits/timed-windows.ts";
-
-const policy = { name: "test", limit: 1, windowMs: 1, maxClients: 1 };
 
 test("is a sorted array: the first, each by its name, and how many, after any additions and deletions", () => {
   // A few instants, so that many are equal; a few names, so that many are deleted that are there.
@@ -18,14 +16,14 @@ test("is a sorted array: the first, each by its name, and how many, after any ad
       let model: TimedWindow[] = [];
       for (const step of script) {
         const name =
-          step === "first" ? (timed.first()?.client ?? "none") : `${typeof step === "number" ? step : step.client}`;
-        const known = model.find(({ client }) => client === name);
+          step === "first" ? (timed.first()?.key ?? "none") : `${typeof step === "number" ? step : step.client}`;
+        const known = model.find(({ key }) => key === name);
         if (typeof step === "object" && known === undefined) {
-          const added = { client: name, window: new SlidingWindow(policy), atMs: step.atMs };
-          timed.add(added);
+          const added = { key: name, counter: new PeriodCount(), atMs: step.atMs };
+          timed.add(name, added.counter, step.atMs);
           model = [...model, added].sort((a, b) => a.atMs - b.atMs);
         } else {
-          expect(timed.get(name)).toBe(known?.window);
+          expect(timed.get(name)?.counter).toBe(known?.counter);
           expect(timed.delete(name)).toBe(known !== undefined);
           model = model.filter((one) => one !== known);
         }
@@ -35,7 +33,7 @@ test("is a sorted array: the first, each by its name, and how many, after any ad
       const drained: number[] = [];
       for (let next = timed.first(); next !== undefined; next = timed.first()) {
         drained.push(next.atMs);
-        timed.delete(next.client);
+        timed.delete(next.key);
       }
       expect(drained).toEqual(model.map(({ atMs }) => atMs));
     }),

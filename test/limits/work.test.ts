@@ -2,19 +2,18 @@
 // does the work of all of them, and every answer is exact meanwhile.
 import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
-import type { WindowPolicy } from "../../src/core/sliding-window.ts";
 import { SlidingWindow } from "../../src/core/sliding-window.ts";
-import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
 import { TimedWindows } from "../../src/limits/timed-windows.ts";
 import { runs } from "../support/runs.ts";
 import { NaiveLog } from "./naive-log.ts";
+import { LimitedTable, OneWindow, type WindowLimit } from "./one-limit.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
-const policy: WindowPolicy = { name: "test", limit: 1, windowMs: 1000, maxClients: 100_000 };
+const policy: WindowLimit = { limit: 1, windowMs: 1000, maxClients: 100_000 };
 
 test("a call moves at most 8 of 5,000 clients that are released at once", () => {
-  const store = new MemoryLimiter(policy);
+  const store = new LimitedTable(policy);
   for (let i = 0; i < 5000; i += 1) store.acquire(`exhausted ${i}`, 0);
   const moves = vi.spyOn(TimedWindows.prototype, "add");
   const deletions = vi.spyOn(TimedWindows.prototype, "delete");
@@ -32,7 +31,7 @@ test("a call moves at most 8 of 5,000 clients that are released at once", () => 
 });
 
 test("a client whose release still waits is admitted at once, counted once, and exhausted again", () => {
-  const store = new MemoryLimiter(policy);
+  const store = new LimitedTable(policy);
   for (let i = 0; i < 1000; i += 1) store.acquire(`client ${i}`, i / 1000);
   expect(store.peek("client 999", 1000)).toMatchObject({ remaining: 0 });
   expect(store.peek("client 999", 2000)).toMatchObject({ remaining: 1, resetMs: 3000 });
@@ -56,8 +55,8 @@ test("equals the naive log while hundreds of releases wait", () => {
   });
   fc.assert(
     fc.property(scripts, ({ limit, pausesMs, steps }) => {
-      const small = { name: "test", limit, windowMs: 100, maxClients: 1000 };
-      const store = new MemoryLimiter(small);
+      const small = { limit, windowMs: 100, maxClients: 1000 };
+      const store = new LimitedTable(small);
       const log = new NaiveLog(small);
       let nowMs = 0;
       for (const pauseMs of pausesMs) {
@@ -81,7 +80,7 @@ test("equals the naive log while hundreds of releases wait", () => {
 });
 
 test("a full store forgets who waits for the release before who is exhausted", () => {
-  const store = new MemoryLimiter({ ...policy, maxClients: 100 });
+  const store = new LimitedTable({ ...policy, maxClients: 100 });
   for (let i = 0; i < 50; i += 1) store.acquire(`released ${i}`, 0);
   for (let i = 0; i < 50; i += 1) store.acquire(`exhausted ${i}`, 900);
   for (let i = 0; i < 50; i += 1) store.acquire(`new ${i}`, 1000);
@@ -90,7 +89,7 @@ test("a full store forgets who waits for the release before who is exhausted", (
 });
 
 test("a store that becomes empty clears no array of its maximum size", () => {
-  const store = new MemoryLimiter({ ...policy, maxClients: 1_000_000 });
+  const store = new LimitedTable({ ...policy, maxClients: 1_000_000 });
   const fill = vi.spyOn(Array.prototype, "fill");
   for (let i = 0; i < 10; i += 1) store.acquire("the only client", i * 1000);
   const lengths = fill.mock.contexts.map((array) => (array as unknown[]).length);
@@ -99,15 +98,15 @@ test("a store that becomes empty clears no array of its maximum size", () => {
 
 test("100,000 requests that expire at one instant are forgotten in fewer than 50 comparisons", () => {
   let comparisons = 0;
-  const counting: WindowPolicy = {
-    ...policy,
-    limit: 100_000,
-    get windowMs() {
+  // Each comparison adds the window to an instant.
+  const windowMs = {
+    valueOf() {
       comparisons += 1;
       return 1000;
     },
   };
-  const window = new SlidingWindow(counting);
+  const counting = { ...policy, limit: 100_000, windowMs: windowMs as unknown as number };
+  const window = new OneWindow(counting);
   for (let i = 0; i < 100_000; i += 1) window.take(i < 99_990 ? 0 : 10);
   for (const [nowMs, remaining] of [
     [999, 0],
@@ -118,4 +117,18 @@ test("100,000 requests that expire at one instant are forgotten in fewer than 50
     expect(window.peek(nowMs).remaining).toBe(remaining);
     expect(comparisons).toBeLessThan(50);
   }
+});
+
+test("giving back units near either end of 200,000 moves only those between them and that end", () => {
+  const window = new SlidingWindow();
+  for (let i = 0; i < 200_000; i += 1) window.record(1, i, 200_000);
+  const begin = process.threadCpuUsage();
+  for (let i = 100; i < 5000; i += 1) {
+    window.remove(1, i);
+    window.remove(1, 200_000 - i);
+  }
+  const { user, system } = process.threadCpuUsage(begin);
+  expect(window.remove(0, 0)).toBe(200_000 - 9800);
+  // Moving the other side would take about a billion steps each.
+  expect(user + system).toBeLessThan(1_500_000);
 });

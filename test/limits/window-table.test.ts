@@ -1,25 +1,24 @@
 import { describe, expect, test } from "vitest";
-import type { WindowPolicy } from "../../src/core/sliding-window.ts";
-import { MemoryLimiter } from "../../src/limits/memory-limiter.ts";
 import { describeCounterStore } from "./limiter.contract.ts";
+import { LimitedTable, type WindowLimit } from "./one-limit.ts";
 
-describeCounterStore("the memory store", (policy) => new MemoryLimiter(policy));
+describeCounterStore("the memory store", (policy) => new LimitedTable(policy));
 
-const policy: WindowPolicy = { name: "test", limit: 2, windowMs: 100, maxClients: 3 };
+const policy: WindowLimit = { limit: 2, windowMs: 100, maxClients: 3 };
 
 /** Takes at one instant, once for each letter. */
-function takeAll(store: MemoryLimiter, clients: string, nowMs: number): void {
+function takeAll(store: LimitedTable, clients: string, nowMs: number): void {
   for (const client of clients) store.acquire(client, nowMs);
 }
 
 /** Whom the store knows of, found out without changing anything. */
-function remembered(store: MemoryLimiter, clients: string, nowMs: number): string {
+function remembered(store: LimitedTable, clients: string, nowMs: number): string {
   return [...clients].filter((client) => store.peek(client, nowMs).remaining < store.policy.limit).join("");
 }
 
 describe("when the store is full", () => {
   test("the client that has been idle longest is forgotten first", () => {
-    const store = new MemoryLimiter({ ...policy, limit: 5 });
+    const store = new LimitedTable({ ...policy, limit: 5 });
     takeAll(store, "abc", 0);
     takeAll(store, "a", 1);
     takeAll(store, "d", 2);
@@ -28,7 +27,7 @@ describe("when the store is full", () => {
   });
 
   test("a look does not keep a client from being forgotten", () => {
-    const store = new MemoryLimiter({ ...policy, limit: 5 });
+    const store = new LimitedTable({ ...policy, limit: 5 });
     takeAll(store, "abc", 0);
     store.peek("a", 1);
     takeAll(store, "d", 2);
@@ -36,7 +35,7 @@ describe("when the store is full", () => {
   });
 
   test("an exhausted client outlives those that came after it and have quota left", () => {
-    const store = new MemoryLimiter(policy);
+    const store = new LimitedTable(policy);
     takeAll(store, "aabcdefgh", 0);
     expect(store.acquire("a", 0).outcome).toBe("throttled");
     expect(remembered(store, "abcdefgh", 0)).toBe("agh");
@@ -44,7 +43,7 @@ describe("when the store is full", () => {
   });
 
   test("if all are exhausted, the one released next goes, and the newcomer is counted", () => {
-    const store = new MemoryLimiter(policy);
+    const store = new LimitedTable(policy);
     takeAll(store, "aa", 0);
     takeAll(store, "cc", 1);
     takeAll(store, "bb", 2);
@@ -56,7 +55,7 @@ describe("when the store is full", () => {
   });
 
   test("who is no longer exhausted is forgotten before who still is", () => {
-    const store = new MemoryLimiter(policy);
+    const store = new LimitedTable(policy);
     takeAll(store, "a", 0);
     takeAll(store, "a", 50);
     takeAll(store, "bbcc", 60);
@@ -65,7 +64,7 @@ describe("when the store is full", () => {
   });
 
   test("what has expired goes before what counts, also after having been exhausted", () => {
-    const store = new MemoryLimiter(policy);
+    const store = new LimitedTable(policy);
     takeAll(store, "a", 0);
     takeAll(store, "a", 10); // exhausted until 100, counted until 110
     takeAll(store, "b", 50); // counted until 150
@@ -76,7 +75,7 @@ describe("when the store is full", () => {
   });
 
   test("who is admitted after a release is as recent as that, not as the release", () => {
-    const store = new MemoryLimiter({ ...policy, limit: 3 });
+    const store = new LimitedTable({ ...policy, limit: 3 });
     takeAll(store, "aaa", 0);
     takeAll(store, "b", 110);
     takeAll(store, "a", 120);
@@ -86,14 +85,14 @@ describe("when the store is full", () => {
 });
 
 test("a burst of clients is forgotten as others come, without a timer", () => {
-  const store = new MemoryLimiter({ ...policy, maxClients: 1000 });
+  const store = new LimitedTable({ ...policy, maxClients: 1000 });
   for (let i = 0; i < 1000; i += 1) store.acquire(`burst ${i}`, 0);
   for (let i = 0; i < 500; i += 1) store.acquire(`later ${i}`, 100);
   expect(store.stats()).toEqual({ clients: 500, capacity: 1000, evictedExpired: 1000, evictedLive: 0 });
 });
 
 test("a flood of 20,000 new clients gives an exhausted one nothing back", () => {
-  const store = new MemoryLimiter({ name: "flood", limit: 100, windowMs: 60_000, maxClients: 5000 });
+  const store = new LimitedTable({ limit: 100, windowMs: 60_000, maxClients: 5000 });
   for (let i = 0; i < 100; i += 1) store.acquire("victim of itself", i);
   for (let i = 0; i < 20_000; i += 1) {
     expect(store.acquire(`flood ${i}`, 100).outcome).toBe("admitted");
