@@ -16,6 +16,8 @@ import { registerProcessMetrics } from "./process-metrics.ts";
 
 export interface ScrapedSources {
   readonly limiter: Pick<Limiter, "stats">;
+  /** The share of the requests of the last minute that one client sent; 0 if none sent more than half. */
+  readonly busiestClientRatio: () => number;
   readonly upstreamConnections: () => ConnectionFigures;
   /** Of request bodies that wait for a connection. */
   readonly waitingBodyBytes: () => number;
@@ -48,6 +50,9 @@ export function scrapedMetrics(families: Families, registry: Registry, sources: 
   connectionMetrics(families, sources);
   addressMetrics(families, sources.upstreamAddresses);
   limiterMetrics(families, sources.limiter);
+  const busiest =
+    "Share of the last minute's requests that one client sent; 0 if none sent more than half, or few came.";
+  families.gauge("headgate_busiest_client_ratio", busiest, sources.busiestClientRatio);
   fileMetrics(families, sources);
   const lost = "Log lines not written: sampled, omitted on purpose; dropped, the output was too slow or broken.";
   families.total("headgate_log_lines_lost_total", lost, () => ({ ...sources.logLines() }), byReason);

@@ -10,12 +10,13 @@ import type { TlsFailure } from "../core/tls.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { UpstreamFault, UpstreamHealth } from "../core/upstream.ts";
 import { createAccessLog } from "./access-log.ts";
+import { BusiestClient } from "./busiest-client.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
 import { Sampler, type SamplerOptions } from "./sampler.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
 
-export interface TelemetryOptions extends Omit<MetricsSources, "upstreamHealth" | "logLines"> {
+export interface TelemetryOptions extends Omit<MetricsSources, "upstreamHealth" | "logLines" | "busiestClientRatio"> {
   readonly log: Logger;
   readonly clock: Clock;
   readonly accessLogEnabled: boolean;
@@ -54,8 +55,10 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   const upstreamLog = createUpstreamLog(log, { clock });
   const samplers = createSamplers(log);
   let health: UpstreamHealth = { state: "unknown", reason: null };
+  const busiest = new BusiestClient();
   const metrics = createMetrics({
     ...options,
+    busiestClientRatio: () => busiest.ratio(clock.monotonicMs()),
     upstreamHealth: () => health,
     logLines: () => ({
       sampled:
@@ -70,6 +73,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     ...createWarnings(options, metrics, samplers),
     finish(exchange, path) {
       metrics.observe(exchange);
+      busiest.count(exchange.client, exchange.endedMs);
       accessLog.record(exchange, path);
     },
     upstreamAnswered() {

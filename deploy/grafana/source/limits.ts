@@ -55,10 +55,20 @@ export const limits: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
+    title: "Busiest client",
+    description:
+      "Share of the requests that one client sends, if it sends more than half. Near 100 % behind a load balancer, the balancer is not in `clientAddress.trustedProxies`.",
+    unit: "percentunit",
+    width: 6,
+    max: 1,
+    queries: [{ expr: `headgate_busiest_client_ratio{${gateway}}`, legend: "{{instance}}" }],
+  },
+  {
+    kind: "chart",
     title: "Client table usage",
     description: "Clients that each gateway keeps, as a share of `maxClients`.",
     unit: "percentunit",
-    width: 8,
+    width: 6,
     queries: [
       {
         expr: `headgate_clients_tracked{${gateway}} / headgate_clients_capacity{${gateway}}`,
@@ -72,7 +82,7 @@ export const limits: readonly AnyPanelSpec[] = [
     description:
       "Clients per second. `expired`: none of their requests counted any more. `live`: the table was full; if this continues, raise `maxClients`.",
     unit: "cps",
-    width: 8,
+    width: 6,
     queries: [
       { expr: sumRate("headgate_evictions_total", gateway, "reason"), legend: "{{reason}}", color: evictionColors },
     ],
@@ -83,7 +93,7 @@ export const limits: readonly AnyPanelSpec[] = [
     description:
       "Tokens that are accepted if `auth.mode` is `tokens`; 0 in the other modes. Gateways that read the same file show the same number.",
     unit: "short",
-    width: 8,
+    width: 6,
     queries: [{ expr: `headgate_tokens_listed{${gateway}}`, legend: "{{instance}}" }],
   },
 ];
