@@ -4,8 +4,6 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     testTimeout: 20_000,
-    // Some tests depend on real time, and other work on the machine can delay them.
-    retry: 2,
     hookTimeout: 20_000,
     // Three at a time keep two cores busy, since a third of the time tests wait. More would turn a wait into a failure.
     maxWorkers: 3,

@@ -169,12 +169,17 @@ test("a flood of refused connections is answered or closed, and leaves nothing b
   const { gateway, connect } = await startHeld({ maxConnectionsPerPeer: 1 });
   const first = connect();
   await eventually("it is open", async () => (await open(gateway)) === 1);
+  const beganMs = performance.now();
   const flood = Array.from({ length: 300 }, () => connect({ allowHalfOpen: true }));
   // They do not close their side, so each answered one stays for as long as it is lingered for.
   await eventually("all are refused", async () => (await shed(gateway, "per_peer")) === 300);
+  const tookMs = performance.now() - beganMs;
   await eventually("the rest is closed", () => flood.filter(({ ending }) => ending !== null).length >= 300);
   const answered = flood.filter(({ rest }) => rest.startsWith("HTTP/1.1 503 "));
-  expect(answered).toHaveLength(64);
+  // 64 at once, each for two seconds: on a slow machine the first ones are closed before the last ones come.
+  const rounds = 1 + Math.floor(tookMs / 2_000);
+  expect(answered.length).toBeGreaterThanOrEqual(64);
+  expect(answered.length).toBeLessThanOrEqual(64 * rounds);
   expect(await open(gateway)).toBe(1);
   first.destroy();
   await eventually("it is gone", async () => (await open(gateway)) === 0);

@@ -1,7 +1,7 @@
 // The two text formats: valid, equal in content, and independent of the order in which they are asked for.
 import fc from "fast-check";
 import { Counter, Histogram, Registry } from "prom-client";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { exposer, toOpenMetrics } from "../../src/telemetry/exposition.ts";
 import { Families } from "../../src/telemetry/families.ts";
 import { exchangeOf, metricsOf, scrape } from "./scrape.ts";
@@ -142,14 +142,22 @@ test("a large scrape lets others have a turn, and is the same as if it had not",
 });
 
 test("continuous scrapes take only a part of the time: each waits for the pause after the one before", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
   const metrics = metricsOf({ routes: Array.from({ length: 64 }, (_, i) => `/route-${i}/`) });
-  await metrics.text(false);
-  let timeouts = 0;
-  // The rest is some 40 ms: many of these go by in it, and none in a scrape.
-  const timer = setInterval(() => {
-    timeouts += 1;
-  }, 1);
-  await metrics.text(false);
-  clearInterval(timer);
-  expect(timeouts).toBeGreaterThanOrEqual(5);
+  const { body } = await metrics.text(false);
+  let isWritten = false;
+  const second = metrics.text(false).then(() => {
+    isWritten = true;
+  });
+  // A scrape of 400,000 characters takes 4 ms and a few turns of the event loop.
+  const pauseMs = body.length / 10_000;
+  expect(pauseMs).toBeGreaterThan(30);
+  for (const ms of [0, pauseMs - 1]) {
+    vi.advanceTimersByTime(ms);
+    for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => void setImmediate(resolve));
+    expect(isWritten).toBe(false);
+  }
+  vi.advanceTimersByTime(2);
+  await second;
 });
