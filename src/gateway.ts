@@ -1,38 +1,28 @@
-// Starts the gateway: makes every part from the settings, connects the parts, and closes them in order. The parts do
-// not import each other. pipeline.ts decides about requests.
+// Starts the gateway: makes every part from the settings, connects the parts, reloads, and closes all in order. The
+// parts do not import each other. pipeline.ts decides about requests.
 import { startAdmin } from "./admin/server.ts";
-import { upstreamTlsFiles } from "./config/tls-files.ts";
-import { watchFiles } from "./config/watched-files.ts";
 import type { Authenticator } from "./core/authenticator.ts";
 import { readPeer } from "./core/client-address.ts";
 import type { Clock } from "./core/clock.ts";
-import { ResponseFields } from "./core/fields.ts";
 import type { Health } from "./core/health.ts";
 import type { HostPort } from "./core/host-port.ts";
 import type { Settings } from "./core/settings.ts";
-import { upstreamTargets } from "./core/upstream.ts";
-import { type Exchange, RuntimeRef } from "./exchange/exchange.ts";
 import { defaultLingerMs } from "./exchange/http2-lifetime.ts";
 import { PolicyLimiter } from "./limits/policy-limiter.ts";
-import { RefusalBuckets } from "./limits/refusal-buckets.ts";
-import { createFileLog } from "./telemetry/file-log.ts";
 import type { Logger } from "./telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
-import { createUpstreamEventLog } from "./telemetry/upstream-events.ts";
-import { Forwarding } from "./upstream/forward.ts";
-import type { ForwardingOptions } from "./upstream/forwarding-options.ts";
-import { type NameOptions, namesBySystem } from "./upstream/name-lookup.ts";
-import { openUpstream, type Upstream, type UpstreamOptions } from "./upstream/upstream.ts";
+import type { NameOptions } from "./upstream/name-lookup.ts";
 import { WaitingBodies } from "./upstream/waiting-bodies.ts";
-import { createAuthenticator } from "./wiring/authenticators.ts";
-import { openCertificate } from "./wiring/certificate.ts";
+import { type ConfigurationBase, configure } from "./wiring/configuration.ts";
 import { openExtAuth } from "./wiring/ext-auth.ts";
+import { InForce } from "./wiring/in-force.ts";
 import { ListenError } from "./wiring/listen-error.ts";
-import { clientAddressRules, requestRules } from "./wiring/request-rules.ts";
-import { createRuntime } from "./wiring/runtime.ts";
+import { putIntoForce } from "./wiring/reload.ts";
+import { type ReloadResult, Reloads } from "./wiring/reloads.ts";
 import { createTraffic } from "./wiring/traffic.ts";
 
 export { ListenError } from "./wiring/listen-error.ts";
+export type { ReloadResult } from "./wiring/reloads.ts";
 
 export interface GatewayOptions {
   readonly clock: Clock;
@@ -57,6 +47,11 @@ export interface Gateway {
   /** Null: no checks over gRPC. */
   readonly grpc: HostPort | null;
   /**
+   * Puts other settings into force, or changes nothing if a file that they name cannot be used. Closes no connection of
+   * a client and loses no count.
+   */
+  reload(settings: Settings): Promise<ReloadResult>;
+  /**
    * Makes readiness fail. Accepts traffic for `drain.delay`, with each response closing its connection, then no new
    * connections. Resolves when the requests in flight have ended, or `drain.timeout` has expired, and all is closed.
    */
@@ -74,25 +69,22 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
 
 /** Adds to `open` what has to be closed, except the listeners that drain. */
 async function start(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Gateway> {
-  const { log } = options;
-  const { runtime, traffic, telemetry, clientAddress, stopChecking, openExtAuth } = await createParts(
-    settings,
-    options,
-    open,
-  );
+  const { log, clock } = options;
+  const { base, inForce, traffic } = await createParts(settings, options, open);
+  const { telemetry } = base;
   let status: Health["status"] = "starting";
   const admin = await startAdmin({
     ...settings.admin,
     metrics: (openMetrics) => telemetry.metrics.text(openMetrics),
     health: () => ({ status, upstream: telemetry.upstreamHealth() }),
     onError: (error) => log.error({ err: error }, "metrics scrape failed"),
-    peerKey: (address) => readPeer(address, clientAddress).key,
+    peerKey: (address) => readPeer(address, inForce.traffic.current.clientAddress).key,
     onClosedForRoom: () => telemetry.connectionShed("admin", null),
   }).catch((error) => {
     throw new ListenError("admin", settings.admin, error);
   });
   open.defer(() => admin.close());
-  const extAuth = await openExtAuth();
+  const extAuth = await openExtAuth(settings, inForce.checks, { log, clock, telemetry });
   const address = await traffic.listen(settings.listen).catch(async (error) => {
     await extAuth.drain(0);
     throw new ListenError("traffic", settings.listen, error);
@@ -101,115 +93,77 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   log.info({ listener: "admin", host: admin.host, port: admin.port }, "listening");
   extAuth.announceStart();
   status = "ready";
+  const reloads = new Reloads();
   return {
     traffic: address,
     admin: { host: admin.host, port: admin.port },
     extAuth: extAuth.http,
     grpc: extAuth.grpc,
+    reload: (wanted) =>
+      reloads.ask(async () =>
+        status === "ready"
+          ? putIntoForce(wanted, inForce, base)
+          : { ok: false, errors: ["the gateway is draining, so nothing is reloaded"] },
+      ),
     async drain() {
       status = "draining";
       telemetry.metrics.setDraining();
       // Announced early, so that clients are not sending a request when their idle connections are closed.
       traffic.announceEnd();
       extAuth.announceEnd();
-      await new Promise((resolve) => setTimeout(resolve, settings.drain.delayMs));
-      stopChecking();
-      const { timeoutMs } = settings.drain;
+      const { delayMs, timeoutMs } = inForce.configuration.settings.drain;
+      await new Promise((resolve) => setTimeout(resolve, delayMs));
+      inForce.upstreams.stopChecking();
       const [brokenOff] = await Promise.all([traffic.drain(timeoutMs), extAuth.drain(timeoutMs)]);
-      runtime.abortWaiting();
+      inForce.runtime.abortWaiting();
       if (brokenOff > 0) log.warn({ requests: brokenOff }, "drain timeout over, requests broken off");
+      await reloads.settled();
       await open.disposeAsync();
     },
   };
 }
 
-/** Rejects with a FilesError. `openExtAuth` also rejects with a ListenError. */
+/** Rejects with a FilesError. */
 async function createParts(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack) {
   const { clock, log } = options;
-  const clientAddress = clientAddressRules(settings, log);
-  const limiter = new PolicyLimiter(settings.policies);
-  const upstream = await createUpstream(settings, options, {
-    onEnd: (end) => telemetry.tunnelEnded(end),
-    onShareExceeded: (resource, client) => telemetry.shareExceeded(resource, client),
-  });
-  open.defer(() => upstream.close());
-  const { connections, tunnels } = upstream;
+  const limiter = new PolicyLimiter(settings.policies, { clock });
+  let inForce: InForce | null = null;
+  const now = (): InForce => {
+    if (inForce === null) throw new Error("the first configuration has not been made yet");
+    return inForce;
+  };
   const waitingBodies = new WaitingBodies();
-  const authenticator = options.authenticator ?? (await createAuthenticator(settings, log));
-  open.defer(() => authenticator.close());
-  const certificate = await openCertificate(settings, options);
-  open.defer(() => certificate?.close());
   const telemetry: Telemetry = createTelemetry({
     ...options,
-    accessLogEnabled: settings.log.access,
     routes: settings.routes,
-    limiter,
-    upstreamConnections: () => connections.figures(),
+    limiter: { stats: () => (inForce?.configuration.limiter ?? limiter).stats() },
+    upstreamConnections: () => now().upstreams.connections(),
     waitingBodyBytes: () => waitingBodies.bytes,
-    tunnels: () => tunnels.figures(),
-    upstreamAddresses: () => upstream.addresses(),
+    tunnels: () => now().upstreams.tunnels(),
+    upstreamAddresses: () => now().upstreams.addresses(),
     clientConnections: () => traffic.connectionCount,
-    tokens: () => authenticator.tokens(),
-    certificate: () =>
-      certificate === null ? null : { expiresMs: certificate.value.expiresMs, isCurrent: certificate.isCurrent },
+    tokens: () => now().configuration.authenticator.tokens(),
+    certificate() {
+      const { certificate } = now().configuration;
+      return certificate && { expiresMs: certificate.value.expiresMs, isCurrent: certificate.isCurrent };
+    },
   });
   open.defer(() => telemetry.close());
-  const rules = requestRules(settings, clientAddress);
-  const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
-  const forward = createForward(settings, clock, { ...upstream, waitingBodies }, telemetry);
-  const refusals = new RefusalBuckets(settings.refusals);
-  const runtimeParts = { rules, limiter, authenticator, refusals, fields, telemetry, clock, log, forward };
-  const runtime = new RuntimeRef(createRuntime(runtimeParts));
-  const traffic = createTraffic(settings, {
-    runtime,
-    clientAddress,
-    certificate,
-    telemetry,
+  const base: ConfigurationBase = {
+    limiter,
     clock,
-    http2LingerMs: options.http2LingerMs ?? defaultLingerMs,
-  });
-  return {
-    runtime,
-    traffic,
+    log,
     telemetry,
-    clientAddress,
-    stopChecking: upstream.stopChecking,
-    openExtAuth: () => openExtAuth(settings, runtimeParts, open),
-  };
-}
-
-async function createUpstream(
-  { upstream, upgrade, maxClientSharePercent }: Settings,
-  options: GatewayOptions,
-  events: Pick<UpstreamOptions, "onEnd" | "onShareExceeded">,
-): Promise<Upstream> {
-  const { log, clock, names = namesBySystem } = options;
-  if (upstream.tls.insecureSkipVerify) {
-    log.warn("upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream");
-  }
-  const { isTls } = upstreamTargets(upstream);
-  const files = upstreamTlsFiles(upstream.tls);
-  const tlsFiles = isTls ? await watchFiles(files, createFileLog(log, "files of upstream.tls")) : null;
-  const parts = { ...upgrade, maxClientSharePercent, nowMs: clock.monotonicMs, names, tlsFiles, ...events };
-  return openUpstream(upstream, parts, createUpstreamEventLog(log, clock));
-}
-
-function createForward(
-  settings: Settings,
-  clock: Clock,
-  { connections, tunnels, waitingBodies }: Pick<ForwardingOptions, "connections" | "tunnels" | "waitingBodies">,
-  telemetry: Telemetry,
-): (exchange: Exchange) => void {
-  const options: ForwardingOptions = {
-    connections,
-    tunnels,
     waitingBodies,
-    maxBodyBytes: settings.maxBodyBytes,
-    forwardingHeader: settings.clientAddress.header,
-    bodyTimeoutMs: settings.timeouts.bodyMs,
-    nowMs: clock.monotonicMs,
-    onError: telemetry.upstreamFailed,
-    onAnswer: telemetry.upstreamAnswered,
+    names: options.names,
+    authenticator: options.authenticator,
+    isAccessLogged: () => now().configuration.settings.log.access,
   };
-  return (exchange) => new Forwarding(exchange, options).start();
+  inForce = new InForce(await configure(settings, base, null));
+  open.defer(() => now().close());
+  const { runtime, traffic: trafficRef } = inForce;
+  const { proxyProtocol } = settings.listen;
+  const { http2LingerMs = defaultLingerMs } = options;
+  const traffic = createTraffic({ proxyProtocol, runtime, settings: trafficRef, telemetry, clock, http2LingerMs });
+  return { base, inForce, traffic };
 }

@@ -24,17 +24,27 @@ export interface Peer {
   readonly isTrusted: boolean;
   /** The key of the peer as a client. */
   readonly key: string;
+  /** The rules under which it was read. */
+  readonly rules: ClientAddressRules;
 }
 
 /** Parses the address of a socket. A socket that is closed has none, which counts as `::`. */
 export function readPeer(remoteAddress: string | undefined, rules: ClientAddressRules): Peer {
   const address = parseIpAddress(remoteAddress ?? "::") ?? [0, 0, 0, 0, 0, 0, 0, 0];
-  return {
-    address,
-    text: formatIpAddress(address),
-    isTrusted: rules.trustedProxies.has(address),
-    key: clientKey(address, rules.ipv6Prefix),
-  };
+  return judgePeer(address, formatIpAddress(address), rules);
+}
+
+/**
+ * Returns the peer of a connection for a request under `rules`. A proxy that a reload has removed from the trusted ones
+ * is not trusted any more, however old its connections are.
+ */
+export function peerUnder(rules: ClientAddressRules, peer: Peer): Peer {
+  return rules === peer.rules ? peer : judgePeer(peer.address, peer.text, rules);
+}
+
+function judgePeer(address: IpAddress, text: string, rules: ClientAddressRules): Peer {
+  const isTrusted = rules.trustedProxies.has(address);
+  return { address, text, isTrusted, key: clientKey(address, rules.ipv6Prefix), rules };
 }
 
 /** Returns the key to charge. */

@@ -3,21 +3,24 @@
 import type { Peer } from "./client-address.ts";
 import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { Http2ResetReason } from "./http2-bounds.ts";
+import type { Replaceable } from "./traffic-settings.ts";
 
-type Bounds = Pick<ConnectionBounds, "maxConnections" | "maxConnectionsPerPeer">;
+interface Settings {
+  readonly bounds: Pick<ConnectionBounds, "maxConnections" | "maxConnectionsPerPeer">;
+}
 
 export class OpenStreams {
-  readonly #bounds: Bounds;
+  readonly #settings: Readonly<Replaceable<Settings>>;
   readonly #byPeer = new Map<string, number>();
   #count = 0;
 
-  constructor(bounds: Bounds) {
-    this.#bounds = bounds;
+  constructor(settings: Readonly<Replaceable<Settings>>) {
+    this.#settings = settings;
   }
 
   /** Adds a stream, or returns why it is refused. A trusted proxy has no bound of its own: it serves many clients. */
   add({ key, isTrusted }: Peer): Exclude<Http2ResetReason, "unread"> | null {
-    const { maxConnections, maxConnectionsPerPeer } = this.#bounds;
+    const { maxConnections, maxConnectionsPerPeer } = this.#settings.current.bounds;
     const ofPeer = this.#byPeer.get(key) ?? 0;
     if (!isTrusted && ofPeer >= maxConnectionsPerPeer) return "per_peer";
     if (this.#count >= maxConnections) return "total";
@@ -35,6 +38,6 @@ export class OpenStreams {
 
   /** Returns whether the peer has more than half of the streams that it may have. */
   isHalfFull({ key, isTrusted }: Peer): boolean {
-    return !isTrusted && (this.#byPeer.get(key) ?? 0) * 2 > this.#bounds.maxConnectionsPerPeer;
+    return !isTrusted && (this.#byPeer.get(key) ?? 0) * 2 > this.#settings.current.bounds.maxConnectionsPerPeer;
   }
 }

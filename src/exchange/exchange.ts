@@ -38,9 +38,9 @@ export interface Runtime {
   readonly onFailure: (error: unknown) => void;
 }
 
-/** Holds the Runtime for new exchanges, and the exchanges whose verdict is awaited. */
+/** Holds the Runtime for new exchanges, which a reload replaces, and the exchanges whose verdict is awaited. */
 export class RuntimeRef {
-  readonly current: Runtime;
+  current: Runtime;
   readonly waiting = new Set<Exchange>();
 
   constructor(current: Runtime) {

@@ -3,15 +3,15 @@
 // gets a place, so that the health checks of an orchestrator are answered.
 import type { Socket } from "node:net";
 import { FairPlaces } from "../core/fair-places.ts";
+import type { Replaceable } from "../core/traffic-settings.ts";
+import { type CheckSettings, peerKey } from "./check-settings.ts";
 
 /** Also enough for a caller that opens many connections at once before it shows its secret on each of them. */
 const maxUnverified = 64;
 
 export interface CallerConnectionsOptions {
-  readonly maxTrusted: number;
-  readonly isTrusted: (address: string | undefined) => boolean;
-  /** Peers with the same key share places. */
-  readonly peerKey: (address: string | undefined) => string;
+  readonly settings: Replaceable<CheckSettings>;
+  readonly listener: keyof CheckSettings["maxConnections"];
   /** A connection of this address exceeded a bound and was closed. */
   readonly onClosed: (address: string) => void;
 }
@@ -27,16 +27,16 @@ export class CallerConnections {
 
   /** Returns false if the connection exceeds its bound and was closed. */
   add(socket: Socket): boolean {
-    const { maxTrusted, isTrusted, peerKey } = this.#options;
+    const settings = this.#options.settings.current;
     const { remoteAddress } = socket;
-    if (isTrusted(remoteAddress)) {
-      if (this.#trusted.size >= maxTrusted) {
+    if (settings.callers.includeAddress(remoteAddress)) {
+      if (this.#isFull()) {
         this.#close(socket);
         return false;
       }
       this.#trusted.add(socket);
     } else {
-      const evicted = this.#unverified.take(socket, peerKey(remoteAddress));
+      const evicted = this.#unverified.take(socket, peerKey(settings, remoteAddress));
       if (evicted !== null) this.#close(evicted);
     }
     socket.once("close", () => {
@@ -52,7 +52,7 @@ export class CallerConnections {
 
   /** Counts a connection that has shown a secret among the trusted ones, unless those are at their bound. */
   promote(socket: Socket): void {
-    if (this.#trusted.size >= this.#options.maxTrusted || !this.#unverified.leave(socket)) return;
+    if (this.#isFull() || !this.#unverified.leave(socket)) return;
     this.#trusted.add(socket);
   }
 
@@ -63,6 +63,11 @@ export class CallerConnections {
 
   destroyAll(): void {
     for (const socket of [...this.#trusted, ...this.#unverified.connections()]) socket.destroy();
+  }
+
+  #isFull(): boolean {
+    const { settings, listener } = this.#options;
+    return this.#trusted.size >= settings.current.maxConnections[listener];
   }
 
   #close(socket: Socket): void {

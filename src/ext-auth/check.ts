@@ -1,15 +1,17 @@
 // An ingress asks about a request that it carries itself, and gets the verdict of the same pipeline, counters and fields as
 // a request that goes through the gateway. This file knows nothing of what carries the question (HTTP, gRPC): that finds
 // out who asks, what about, and how to write the answer.
-import { type Peer, parseForwardedAddress } from "../core/client-address.ts";
+import { parseForwardedAddress, readPeer } from "../core/client-address.ts";
 import type { HeaderList } from "../core/header-list.ts";
 import { formatIpAddress } from "../core/ip-address.ts";
 import { errorBody } from "../core/local-reply.ts";
 import type { Verdict } from "../core/request-head.ts";
 import type { DenyStatus } from "../core/settings.ts";
+import type { Replaceable } from "../core/traffic-settings.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
 import { WholeReplyTransport } from "../exchange/whole-reply-transport.ts";
 import type { CheckProblem } from "./check-problems.ts";
+import type { CheckSettings } from "./check-settings.ts";
 
 /** One request of a client, as the ingress has it. It counts as one request, whatever the verdict is. */
 export interface Check {
@@ -47,10 +49,8 @@ export interface ChecksOptions {
   readonly runtime: RuntimeRef;
   /** The quota alone, for an ingress that can only be told that the limit is reached. */
   readonly quotaRuntime: RuntimeRef;
-  /** Of an address in its canonical spelling. */
-  readonly readPeer: (address: string) => Peer;
+  readonly settings: Replaceable<CheckSettings>;
   readonly nowMs: () => number;
-  readonly denyStatus: DenyStatus;
 }
 
 export class Checks {
@@ -75,14 +75,15 @@ export class Checks {
     const body = errorBody(problem);
     const headers = ["X-Headgate-Status", `${problem.status}`, "Cache-Control", "no-store"];
     headers.push("Content-Type", "application/json; charset=utf-8", "Content-Length", `${body.length}`);
-    return { status: statusOf(problem.status, this.#options.denyStatus), headers, body };
+    return { status: statusOf(problem.status, this.#options.settings.current.denyStatus), headers, body };
   }
 
   #begin({ peerAddress, method, target, rawHeaders }: Check, caller: CheckCaller, runtime: RuntimeRef): boolean {
     const address = parseForwardedAddress(peerAddress);
     if (address === undefined) return false;
-    const { readPeer, nowMs, denyStatus } = this.#options;
-    const peer = readPeer(formatIpAddress(address));
+    const { settings, nowMs } = this.#options;
+    const { clientAddress, denyStatus } = settings.current;
+    const peer = readPeer(formatIpAddress(address), clientAddress);
     const transport = new CheckTransport(caller, denyStatus);
     const head = { peer, rawHeaders, method, target, httpVersion: "1.1", nowMs: nowMs() };
     const exchange = new Exchange(head, transport, runtime);

@@ -55,7 +55,6 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
     upstreamConnections: () => proxy?.figures() ?? { active: 0, idle: 0, waiting: 0 },
     tunnels: () => ({ opening: 0, open: 0 }),
     upstreamAddresses: () => ({ ...noAddresses, available: proxy === null ? 0 : 1 }),
-    accessLogEnabled: settings.log.access,
     routes: settings.routes,
     limiter,
     tokens: () => authenticator.tokens(),
@@ -69,10 +68,11 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
   const refusals = new RefusalBuckets(settings.refusals);
   const runtimeParts = { rules, limiter, authenticator, refusals, fields, telemetry, clock, log, forward: handOver };
-  const runtime = new RuntimeRef(createRuntime(runtimeParts));
+  const logged = { ...runtimeParts, accessLog: settings.log.access };
+  const runtime = new RuntimeRef(createRuntime(logged));
   const readUnmatched = () => ({ kind: "unmatched" }) as const;
   const outside = { ...rules, pathReader: { readPlain: readUnmatched, read: readUnmatched } };
-  const leftOut = new RuntimeRef(createRuntime({ ...runtimeParts, rules: outside }));
+  const leftOut = new RuntimeRef(createRuntime({ ...logged, rules: outside }));
   const gate = new Gate({ runtime, leftOut, clientAddress, nowMs: clock.monotonicMs });
   return {
     gate,

@@ -15,6 +15,21 @@ export class RefusalBuckets implements RefusalBudget {
     this.#rate = rate;
   }
 
+  /** Returns buckets with another rate. What a client has spent stays spent. */
+  withRate(rate: TokenRate, nowMs: number): RefusalBuckets {
+    const next = new RefusalBuckets(rate);
+    // The one that is forgotten first comes first.
+    for (const client of [...this.#buckets.rkeys()]) {
+      const before = this.#buckets.peek(client);
+      if (before === undefined) continue;
+      before.refill(nowMs);
+      const bucket = new TokenBucket(rate, nowMs);
+      bucket.take(Math.max(0, rate.burst - before.left));
+      next.#buckets.set(client, bucket);
+    }
+    return next;
+  }
+
   isSpent(client: string, nowMs: number): boolean {
     const bucket = this.#buckets.peek(client);
     if (bucket === undefined) return false;

@@ -1,9 +1,10 @@
 // Opens accepted sockets as connections: checks the bounds on connections, then reads the PROXY header and completes
 // the TLS handshake, in this order, where they are configured. The HTTP parser sees a connection only after that.
 import type { Socket } from "node:net";
-import type { Peer } from "../core/client-address.ts";
+import { type Peer, readPeer } from "../core/client-address.ts";
 import { localReplies } from "../core/local-reply.ts";
 import type { CompleteProxyHeader, ProxyHeaderRefusal } from "../core/proxy-header.ts";
+import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import type { ConnectionOpener } from "../exchange/connection.ts";
 import { inPortions } from "../exchange/portions.ts";
 import type { ConnectionLimiter } from "./connection-limiter.ts";
@@ -11,14 +12,11 @@ import { takeProxyHeader } from "./proxy-header.ts";
 import { TlsHandshakes, type TlsHandshakesOptions } from "./tls-handshakes.ts";
 
 export interface AcceptorOptions {
+  readonly settings: Replaceable<TrafficSettings>;
   /** Whether each connection has to begin with a PROXY header. */
   readonly proxyProtocol: boolean;
   readonly onProxyHeaderRefused: (reason: ProxyHeaderRefusal) => void;
-  /** Null: connections are plain. */
-  readonly tls: Omit<TlsHandshakesOptions, "timeoutMs"> | null;
-  readonly headTimeoutMs: number;
-  /** Takes an address as the system or a PROXY header spells it. */
-  readonly readPeer: (address: string | undefined) => Peer;
+  readonly onTlsFailure: TlsHandshakesOptions["onFailure"];
 }
 
 export class Acceptor {
@@ -32,8 +30,8 @@ export class Acceptor {
     this.#options = options;
     this.#limiter = limiter;
     this.#opener = opener;
-    const { tls, headTimeoutMs: timeoutMs } = options;
-    this.#handshakes = tls === null ? null : new TlsHandshakes({ ...tls, timeoutMs });
+    const { settings, onTlsFailure: onFailure } = options;
+    this.#handshakes = settings.current.tls === null ? null : new TlsHandshakes({ settings, onFailure });
     opener.server.on("connection", (tcp) => this.#accept(tcp));
   }
 
@@ -47,7 +45,7 @@ export class Acceptor {
   }
 
   #accept(tcp: Socket): void {
-    const { proxyProtocol, headTimeoutMs, onProxyHeaderRefused: onRefused } = this.#options;
+    const { proxyProtocol, settings, onProxyHeaderRefused: onRefused } = this.#options;
     if (hasLeft(tcp)) {
       tcp.destroy();
       return;
@@ -58,12 +56,12 @@ export class Acceptor {
       onHeader(noHeader);
       return;
     }
-    this.#limiter.wait(tcp, this.#options.readPeer(tcp.remoteAddress).key);
-    takeProxyHeader(tcp, headTimeoutMs, { onHeader, onRefused });
+    this.#limiter.wait(tcp, this.#readPeer(tcp.remoteAddress).key);
+    takeProxyHeader(tcp, settings.current.headTimeoutMs, { onHeader, onRefused });
   }
 
   #begin(tcp: Socket, { source, byteCount }: ProxiedPeer): void {
-    const peer = this.#options.readPeer(source ?? tcp.remoteAddress);
+    const peer = this.#readPeer(source ?? tcp.remoteAddress);
     this.#limiter.waited(tcp);
     if (!this.#limiter.admit(tcp, peer)) return;
     if (this.#handshakes === null) {
@@ -82,6 +80,11 @@ export class Acceptor {
       // The socket stays among those that wait, because it only gets a reply and is closed.
       onPlainHttp: () => this.#opener.reject(tcp, peer, localReplies.plainHttp),
     });
+  }
+
+  /** Takes an address as the system or a PROXY header spells it. */
+  #readPeer(address: string | undefined): Peer {
+    return readPeer(address, this.#options.settings.current.clientAddress);
   }
 }
 

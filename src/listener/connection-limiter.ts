@@ -2,16 +2,17 @@
 // over a bound gets a 503 and is closed; if many are getting one already, it is closed without a response, so that
 // refusals use bounded memory.
 import type { Socket } from "node:net";
-import type { Peer } from "../core/client-address.ts";
-import type { ConnectionBounds, ConnectionShedReason } from "../core/connection-bounds.ts";
+import { type Peer, readPeer } from "../core/client-address.ts";
+import type { ConnectionShedReason } from "../core/connection-bounds.ts";
 import { FairPlaces } from "../core/fair-places.ts";
+import type { TokenRate } from "../core/token-bucket.ts";
 import { TokenBuckets } from "../core/token-buckets.ts";
+import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import type { ConnectionTable } from "./connection-table.ts";
 
 export interface ConnectionLimiterOptions {
-  readonly bounds: ConnectionBounds;
+  readonly settings: Replaceable<TrafficSettings>;
   readonly connections: ConnectionTable;
-  readonly readPeer: (address: string | undefined) => Peer;
   /** Sends a 503. Null: refused connections get no response, because none can precede the TLS handshake. */
   readonly answerOverloaded: ((socket: Socket, peer: Peer) => void) | null;
   /** `peer` is the address whose own limit was reached; null if it was another limit. */
@@ -39,14 +40,14 @@ export class ConnectionLimiter {
   readonly #admitted = new Map<Socket, Peer | null>();
   /** Admitted connections, by the key of their peer. */
   readonly #counts = new Map<string, number>();
-  readonly #newConnections: TokenBuckets;
+  #newConnections: { readonly rate: TokenRate; readonly buckets: TokenBuckets };
   readonly #waiting = new FairPlaces<Socket>(maxWaiting);
   readonly #refused = new FairPlaces<Socket>(maxRefused);
 
   constructor(options: ConnectionLimiterOptions) {
     this.#options = options;
-    const { maxConnectionsPerPeer, newConnectionsPerPeer: perSecond } = options.bounds;
-    this.#newConnections = new TokenBuckets({ burst: maxConnectionsPerPeer + perSecond, perSecond });
+    const rate = newConnectionRate(options.settings.current);
+    this.#newConnections = { rate, buckets: new TokenBuckets(rate) };
   }
 
   /** Open connections, including those whose peer is not known yet. */
@@ -56,10 +57,11 @@ export class ConnectionLimiter {
 
   /** Counts a connection whose peer may be unknown. Returns false if it is refused and closed. */
   accept(socket: Socket): boolean {
-    const { bounds, connections, readPeer } = this.#options;
+    const { settings, connections } = this.#options;
+    const { bounds, clientAddress } = settings.current;
     const max = bounds.maxConnections + Math.min(connections.idleCount, maxUnknown);
     if (this.count >= max && !this.#makeRoom(this.#waiting.evict())) {
-      this.#refuse(socket, readPeer(socket.remoteAddress), "total");
+      this.#refuse(socket, readPeer(socket.remoteAddress, clientAddress), "total");
       return false;
     }
     this.#admitted.set(socket, null);
@@ -69,9 +71,10 @@ export class ConnectionLimiter {
 
   /** Admits a connection whose peer is known. A peer over its own limit is refused and evicts nobody. */
   admit(socket: Socket, peer: Peer): boolean {
-    const { bounds, nowMs, onConnectionShed } = this.#options;
+    const { settings, onConnectionShed } = this.#options;
+    const { bounds } = settings.current;
     // Checked before anything that costs more than closing: a TLS handshake takes a millisecond of CPU.
-    if (!peer.isTrusted && !this.#newConnections.take(peer.key, nowMs())) {
+    if (!peer.isTrusted && !this.#takeNewConnection(peer)) {
       onConnectionShed("rate", peer.key);
       this.#forget(socket);
       socket.destroy();
@@ -118,6 +121,16 @@ export class ConnectionLimiter {
     for (const socket of this.#refused.connections()) socket.destroy();
   }
 
+  #takeNewConnection(peer: Peer): boolean {
+    const { settings, nowMs } = this.#options;
+    const rate = newConnectionRate(settings.current);
+    const known = this.#newConnections.rate;
+    if (rate.burst !== known.burst || rate.perSecond !== known.perSecond) {
+      this.#newConnections = { rate, buckets: new TokenBuckets(rate) };
+    }
+    return this.#newConnections.buckets.take(peer.key, nowMs());
+  }
+
   /** Closes the connection that has been idle longest: idle connections must not keep new clients out. */
   #makeRoomFromIdle(): boolean {
     const longest = this.#options.connections.takeIdle();
@@ -159,4 +172,9 @@ export class ConnectionLimiter {
     socket.once("close", () => this.#refused.leave(socket));
     answerOverloaded(socket, peer);
   }
+}
+
+function newConnectionRate({ bounds }: TrafficSettings): TokenRate {
+  const { maxConnectionsPerPeer, newConnectionsPerPeer: perSecond } = bounds;
+  return { burst: maxConnectionsPerPeer + perSecond, perSecond };
 }

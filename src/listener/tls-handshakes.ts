@@ -5,16 +5,13 @@ import { constants } from "node:crypto";
 import type { Socket } from "node:net";
 import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
 import { errorCode } from "../core/failure.ts";
-import type { Watched } from "../core/file-group.ts";
-import type { Certificate, TlsFailure, TlsFiles } from "../core/tls.ts";
+import type { Certificate, TlsFailure } from "../core/tls.ts";
+import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import { readFirstBytes } from "./first-bytes.ts";
 
 export interface TlsHandshakesOptions {
-  readonly certificate: Watched<Certificate>;
-  /** Whether HTTP/2 is offered. */
-  readonly http2: boolean;
-  /** For the first bytes, and then for the handshake. */
-  readonly timeoutMs: number;
+  /** `tls` is never null. */
+  readonly settings: Replaceable<TrafficSettings>;
   /** `code` is from OpenSSL or the kernel, or from Node for a timeout. */
   readonly onFailure: (reason: TlsFailure, code: string) => void;
 }
@@ -26,20 +23,18 @@ export interface HandshakeHandlers {
 }
 
 export class TlsHandshakes {
-  readonly #timeoutMs: number;
+  readonly #settings: Replaceable<TrafficSettings>;
   readonly #onFailure: TlsHandshakesOptions["onFailure"];
-  readonly #server: Server;
+  /** For new handshakes. Those in progress keep the server with which they began. */
+  #current: HandshakeServer | null = null;
   /** By the addresses of both ends, because a TLS socket has no reference to its TCP socket. */
   readonly #waiting = new Map<string, HandshakeHandlers>();
 
-  constructor({ certificate, http2, timeoutMs, onFailure }: TlsHandshakesOptions) {
-    this.#timeoutMs = timeoutMs;
+  constructor({ settings, onFailure }: TlsHandshakesOptions) {
+    this.#settings = settings;
     this.#onFailure = onFailure;
-    this.#server = createServer({ ...contextOptions(certificate.value, http2), handshakeTimeout: timeoutMs });
-    this.#server.on("secureConnection", (socket) => this.#onSecure(socket));
-    this.#server.on("tlsClientError", (error, socket) => this.#onFailed(error, socket));
-    // New handshakes use the new certificate; open connections keep theirs.
-    certificate.onChange = (texts) => this.#server.setSecureContext(contextOptions(texts, http2));
+    // Made now, so that the first client does not wait for it.
+    this.#serverOf(settings.current);
   }
 
   begin(raw: Socket, handlers: HandshakeHandlers): void {
@@ -50,7 +45,7 @@ export class TlsHandshakes {
     });
     // A client that ends its side during the handshake has left. HTTP allows half-closed connections again.
     raw.allowHalfOpen = false;
-    readFirstBytes(raw, this.#timeoutMs, {
+    readFirstBytes(raw, this.#settings.current.headTimeoutMs, {
       onBytes: (bytes) => ({ taken: 0, next: () => this.#onFirstBytes(raw, bytes, handlers) }),
       onTimeout: () => this.#onFailure("timeout", "ERR_TLS_HANDSHAKE_TIMEOUT"),
       onClose: () => this.#onFailure("closed", "ECONNRESET"),
@@ -65,8 +60,21 @@ export class TlsHandshakes {
       onPlainHttp();
     } else {
       // TLS takes what is in the paused socket.
-      this.#server.emit("connection", raw);
+      this.#serverOf(this.#settings.current).emit("connection", raw);
     }
+  }
+
+  #serverOf({ tls, headTimeoutMs: timeoutMs }: TrafficSettings): Server {
+    if (tls === null) throw new Error("a listener without TLS has no handshakes");
+    const { certificate, http2 } = tls;
+    const made = this.#current;
+    const isMade = made?.certificate === certificate.value && made.http2 === http2 && made.timeoutMs === timeoutMs;
+    if (isMade) return made.server;
+    const server = createServer({ ...contextOptions(certificate.value, http2), handshakeTimeout: timeoutMs });
+    server.on("secureConnection", (socket) => this.#onSecure(socket));
+    server.on("tlsClientError", (error, socket) => this.#onFailed(error, socket));
+    this.#current = { server, certificate: certificate.value, http2, timeoutMs };
+    return server;
   }
 
   #onSecure(socket: TLSSocket): void {
@@ -90,11 +98,19 @@ export class TlsHandshakes {
   }
 }
 
+/** A server that never listens, and what it was made from. */
+interface HandshakeServer {
+  readonly server: Server;
+  readonly certificate: Certificate;
+  readonly http2: boolean;
+  readonly timeoutMs: number;
+}
+
 /** The beginning of a request line, which no TLS record can be: its first byte would be 0x16. */
 const methodAndSpace = /^[A-Z][A-Z-]* /;
 const maxMethodBytes = 32;
 
-function contextOptions({ cert, key, clientCa }: TlsFiles, http2: boolean): TlsOptions {
+function contextOptions({ cert, key, clientCa }: Certificate, http2: boolean): TlsOptions {
   const client = clientCa === null ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true };
   return {
     cert,

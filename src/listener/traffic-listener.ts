@@ -37,7 +37,9 @@ export class TrafficListener {
       ...options,
       connections,
       answerOverloaded:
-        options.tls === null ? (socket, peer) => opener.reject(socket, peer, localReplies.overloaded) : null,
+        options.settings.current.tls === null
+          ? (socket, peer) => opener.reject(socket, peer, localReplies.overloaded)
+          : null,
     });
     this.#acceptor = new Acceptor(options, this.#limiter, opener);
   }

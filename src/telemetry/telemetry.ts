@@ -19,16 +19,19 @@ import { createUpstreamLog } from "./upstream-log.ts";
 export interface TelemetryOptions extends Omit<MetricsSources, "upstreamHealth" | "logLines" | "busiestClientRatio"> {
   readonly log: Logger;
   readonly clock: Clock;
-  readonly accessLogEnabled: boolean;
   /** Log lines that were lost so far because the output was too slow or broken. */
   readonly droppedLogLines: () => number;
 }
 
 export interface Telemetry {
   readonly metrics: Metrics;
-  /** `path`: the request's target, as it came. */
+  /** Counts and logs a request. `path`: its target, as it came. */
   finish(exchange: ExchangeRecord, path: string): void;
+  /** The same without a line in the access log. */
+  finishUnlogged(exchange: ExchangeRecord): void;
   upstreamAnswered(): void;
+  /** A reload has replaced the upstream. */
+  upstreamReplaced(): void;
   upstreamFailed(fault: UpstreamFault): void;
   /** A client's handshake failed; `code` is OpenSSL's or the kernel's. */
   tlsFailed(reason: TlsFailure, code: string): void;
@@ -48,13 +51,14 @@ export interface Telemetry {
 }
 
 const up: UpstreamHealth = { state: "up", reason: null };
+const unknown: UpstreamHealth = { state: "unknown", reason: null };
 
 export function createTelemetry(options: TelemetryOptions): Telemetry {
   const { log, clock } = options;
-  const accessLog = createAccessLog(log, { clock, enabled: options.accessLogEnabled });
+  const accessLog = createAccessLog(log, { clock });
   const upstreamLog = createUpstreamLog(log, { clock });
   const samplers = createSamplers(log);
-  let health: UpstreamHealth = { state: "unknown", reason: null };
+  let health = unknown;
   const busiest = new BusiestClient();
   const metrics = createMetrics({
     ...options,
@@ -68,16 +72,23 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       dropped: options.droppedLogLines(),
     }),
   });
+  const finishUnlogged = (exchange: ExchangeRecord): void => {
+    metrics.observe(exchange);
+    busiest.count(exchange.client, exchange.endedMs);
+  };
   return {
     metrics,
     ...createWarnings(options, metrics, samplers),
     finish(exchange, path) {
-      metrics.observe(exchange);
-      busiest.count(exchange.client, exchange.endedMs);
+      finishUnlogged(exchange);
       accessLog.record(exchange, path);
     },
+    finishUnlogged,
     upstreamAnswered() {
       health = up;
+    },
+    upstreamReplaced() {
+      health = unknown;
     },
     upstreamFailed(fault) {
       const { reason } = fault;
@@ -91,10 +102,8 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       log.debug({ reason, code }, "TLS handshake failed");
     },
     upstreamHealth: () => health,
-    tunnelEnded(end) {
-      // Each tunnel has cost a request, so the lines need no bound.
-      if (options.accessLogEnabled) log.info(end, "tunnel ended");
-    },
+    // Each tunnel has cost a request, so the lines need no bound.
+    tunnelEnded: (end) => log.info(end, "tunnel ended"),
     close() {
       accessLog.close();
       upstreamLog.close();

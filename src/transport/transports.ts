@@ -13,7 +13,7 @@ import type { TransportOptions } from "./transport-options.ts";
 
 export class Transports implements ConnectionOpener {
   readonly #options: TransportOptions;
-  readonly #rawOptions: RawHttp1Options;
+  #rawOptions: RawHttp1Options;
   readonly #connections: ConnectionRegistry;
   readonly #node: NodeHttp1Server;
   readonly #http2Shares: Http2Shares;
@@ -23,14 +23,7 @@ export class Transports implements ConnectionOpener {
     this.#connections = connections;
     this.#node = new NodeHttp1Server(options);
     this.#http2Shares = new Http2Shares(options);
-    this.#rawOptions = {
-      ...options,
-      keepAliveHeaders: keepAliveHeaders(options.keepAliveTimeoutMs),
-      handOff: (connection, accepted, requests) => {
-        connections.remove(connection);
-        connections.add(this.#node.adopt(accepted, requests));
-      },
-    };
+    this.#rawOptions = this.#makeRawOptions();
   }
 
   get server(): Server {
@@ -38,6 +31,7 @@ export class Transports implements ConnectionOpener {
   }
 
   openHttp1(accepted: AcceptedSocket): void {
+    if (this.#rawOptions.accepted !== this.#options.settings.current) this.#rawOptions = this.#makeRawOptions();
     this.#connections.add(new RawHttp1Connection(accepted, this.#rawOptions));
   }
 
@@ -47,6 +41,19 @@ export class Transports implements ConnectionOpener {
 
   reject(socket: Socket, peer: Peer, reply: LocalReply): void {
     rejectOnSocket(socket, peer, reply, this.#options.runtime);
+  }
+
+  #makeRawOptions(): RawHttp1Options {
+    const accepted = this.#options.settings.current;
+    return {
+      ...this.#options,
+      accepted,
+      keepAliveHeaders: keepAliveHeaders(accepted.keepAliveTimeoutMs),
+      handOff: (connection, socket, requests) => {
+        this.#connections.remove(connection);
+        this.#connections.add(this.#node.adopt(socket, requests));
+      },
+    };
   }
 }
 

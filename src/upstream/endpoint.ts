@@ -37,7 +37,7 @@ export class Endpoint {
   pending = 0;
   /** Idle connections; the last one is used first. */
   readonly idle: EndpointConnection[] = [];
-  /** It is no longer an address of the upstream. */
+  /** It is no longer an address of the upstream in use: its connections are closed after their requests. */
   isRemoved = false;
   readonly #events: EndpointEvents;
   #failures = 0;

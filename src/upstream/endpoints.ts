@@ -60,6 +60,14 @@ export class Endpoints {
     }
   }
 
+  /** Uses no connection a second time from now on. The addresses still serve requests. */
+  retire(): void {
+    for (const endpoint of this.#list) {
+      endpoint.isRemoved = true;
+      this.onRemoved(endpoint);
+    }
+  }
+
   /**
    * Null if there is no address. If all are ejected, the one that was ejected first: ejection never fails a request that
    * could have been served.

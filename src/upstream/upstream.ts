@@ -23,6 +23,13 @@ export interface Upstream {
   addresses(): AddressFigures;
   /** Stops the health checks. */
   stopChecking(): void;
+  /**
+   * A reload has replaced this upstream: closes what is idle, and from now on each connection after its request. Requests
+   * that have begun under the old configuration may still come.
+   */
+  retire(): void;
+  /** No request, connection or tunnel is left. */
+  isUnused(): boolean;
   /** Closes all connections, those with a request too. */
   close(): void;
 }
@@ -75,6 +82,17 @@ export async function openUpstream(
       };
     },
     stopChecking: () => check?.close(),
+    retire() {
+      check?.close();
+      names.close();
+      tls?.close();
+      endpoints.retire();
+    },
+    isUnused() {
+      const { active, idle, waiting } = connections.figures();
+      const { opening, open } = tunnels.figures();
+      return active + idle + waiting + opening + open === 0;
+    },
     close() {
       check?.close();
       names.close();

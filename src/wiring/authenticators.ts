@@ -23,9 +23,12 @@ export async function createAuthenticator({ auth }: Pick<Settings, "auth">, log:
   }
 }
 
-/** Null: there are no secrets. Rejects with a FilesError. */
-export async function openSecrets({ extAuth }: Settings, log: Logger): Promise<Watched<TokenList> | null> {
-  if (extAuth.secretsFile === null) return null;
+/** Null: there are no secrets, or nobody asks. Rejects with a FilesError. */
+export async function openSecrets(
+  { extAuth }: Pick<Settings, "extAuth">,
+  log: Logger,
+): Promise<Watched<TokenList> | null> {
+  if (extAuth.secretsFile === null || (extAuth.http === null && extAuth.grpc === null)) return null;
   const events = createFileLog<TokenList>(log, "secrets file", ({ size }) => ({ secrets: size }));
   return watchFiles(tokensFile("extAuth.secretsFile", extAuth.secretsFile), events);
 }

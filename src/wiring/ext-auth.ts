@@ -1,18 +1,16 @@
-// Opens the listeners for checks of an ingress, with the same rules, counters and authenticator as the traffic.
-import type { TokenList } from "../auth/token-list.ts";
-import { readPeer } from "../core/client-address.ts";
-import type { Watched } from "../core/file-group.ts";
+// Opens the listeners for checks of an ingress.
+import type { Clock } from "../core/clock.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
+import type { Replaceable } from "../core/traffic-settings.ts";
+import type { RuntimeRef } from "../exchange/exchange.ts";
 import { Checks } from "../ext-auth/check.ts";
+import type { CheckSettings } from "../ext-auth/check-settings.ts";
 import type { ExtAuthGrpc, ExtAuthGrpcOptions } from "../ext-auth/grpc/start.ts";
 import { startExtAuthHttp } from "../ext-auth/http/http-listener.ts";
-import { TrustedCallers } from "../ext-auth/trusted-callers.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { openSecrets } from "./authenticators.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
 import { ListenError } from "./listen-error.ts";
-import { parseNetworks } from "./networks.ts";
-import { type CheckRuntimes, createCheckRuntimes, type RuntimeParts } from "./runtime.ts";
 
 /** All configured listeners are open. */
 export interface ExtAuthListeners {
@@ -24,27 +22,31 @@ export interface ExtAuthListeners {
   drain(timeoutMs: number): Promise<void>;
 }
 
-/**
- * Rejects with a FilesError or a ListenError, with all listeners closed. Adds to `open` what is closed after the drain.
- */
+/** What a reload replaces. */
+export interface CheckRefs {
+  readonly runtime: RuntimeRef;
+  readonly quotaRuntime: RuntimeRef;
+  readonly settings: Replaceable<CheckSettings>;
+}
+
+export interface ExtAuthParts {
+  readonly clock: Clock;
+  readonly telemetry: Telemetry;
+  readonly log: Logger;
+}
+
+/** `refs` is null if the settings have no listener for checks. Rejects with a ListenError, with all listeners closed. */
 export async function openExtAuth(
-  settings: Settings,
-  parts: RuntimeParts,
-  open: AsyncDisposableStack,
+  { extAuth }: Pick<Settings, "extAuth">,
+  refs: CheckRefs | null,
+  { clock, telemetry, log }: ExtAuthParts,
 ): Promise<ExtAuthListeners> {
-  const { http: httpSettings, grpc: grpcSettings } = settings.extAuth;
-  if (httpSettings === null && grpcSettings === null) return none;
-  const { telemetry, log } = parts;
-  const secrets = await openSecrets(settings, log);
-  open.defer(() => secrets?.close());
-  const runtimes = createCheckRuntimes(parts);
+  const { http: httpSettings, grpc: grpcSettings } = extAuth;
+  if (refs === null) return none;
   const common = {
-    headTimeoutMs: settings.timeouts.headMs,
-    keepAliveTimeoutMs: settings.timeouts.keepAliveMs,
-    callers: createCallers(settings, secrets, log),
-    peerKey: (address: string | undefined) => readPeer(address, runtimes.clientAddress).key,
-    checks: createChecks(settings, parts, runtimes),
-    nowMs: parts.clock.monotonicMs,
+    settings: refs.settings,
+    checks: new Checks({ ...refs, nowMs: clock.monotonicMs }),
+    nowMs: clock.monotonicMs,
     onRefused: telemetry.checkRefused,
     onHttp2Closed: telemetry.http2Closed,
     onFailure: (error: unknown) => log.error({ err: error }, "internal error"),
@@ -76,8 +78,8 @@ export async function openExtAuth(
     },
     async drain(timeoutMs) {
       const [calls = 0] = await Promise.all([grpc?.drain(timeoutMs), http?.drain(timeoutMs)]);
-      runtimes.runtime.abortWaiting();
-      runtimes.quotaRuntime.abortWaiting();
+      refs.runtime.abortWaiting();
+      refs.quotaRuntime.abortWaiting();
       if (calls > 0) log.warn({ calls }, "drain timeout over, ext-auth checks broken off");
     },
   };
@@ -99,33 +101,4 @@ async function openGrpc(options: ExtAuthGrpcOptions): Promise<ExtAuthGrpc> {
 
 function addressOf(listener: HostPort | null): HostPort | null {
   return listener === null ? null : { host: listener.host, port: listener.port };
-}
-
-function createChecks(settings: Settings, { clock }: RuntimeParts, runtimes: CheckRuntimes): Checks {
-  return new Checks({
-    ...runtimes,
-    readPeer: (address) => readPeer(address, runtimes.clientAddress),
-    nowMs: clock.monotonicMs,
-    denyStatus: settings.extAuth.denyStatus,
-  });
-}
-
-function createCallers({ extAuth }: Settings, secrets: Watched<TokenList> | null, log: Logger): TrustedCallers {
-  const networks = parseNetworks(extAuth.trustedCallers, (caller) => {
-    log.warn(
-      { caller },
-      "extAuth.trustedCallers contains every IPv4 address, so anyone can spend the quota of any client",
-    );
-  });
-  return new TrustedCallers({
-    networks,
-    isSecret: secrets === null ? null : (text) => secrets.value.has(text),
-    onFirstCallsRefused(caller, calls) {
-      const keys = ["extAuth.trustedCallers", "extAuth.secretsFile"];
-      log.warn(
-        { keys, caller, calls },
-        "every ext-auth call so far was refused: extAuth.trustedCallers and extAuth.secretsFile do not allow this caller",
-      );
-    },
-  });
 }

@@ -8,7 +8,7 @@ import type { ResponseFields } from "../core/fields.ts";
 import type { Limiter } from "../core/limiter.ts";
 import type { RefusalBudget } from "../core/refusal-budget.ts";
 import type { RequestHead, RequestRules, Verdict } from "../core/request-head.ts";
-import { type Runtime, RuntimeRef } from "../exchange/exchange.ts";
+import type { Runtime } from "../exchange/exchange.ts";
 import { admitCheck, quotaAlone } from "../ext-auth/check.ts";
 import { createDecide, type Decide } from "../pipeline.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -25,10 +25,12 @@ export interface RuntimeParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly forward: Runtime["forward"];
+  /** Whether each request has a line in the log. */
+  readonly accessLog: boolean;
 }
 
 export function createRuntime(parts: RuntimeParts): Runtime {
-  const { limiter, refusals, fields, telemetry, clock, log, forward } = parts;
+  const { limiter, refusals, fields, telemetry, clock, log, forward, accessLog } = parts;
   return {
     source: "proxy",
     fields,
@@ -45,15 +47,15 @@ export function createRuntime(parts: RuntimeParts): Runtime {
       return true;
     },
     forward,
-    onEnd: telemetry.finish,
+    onEnd: accessLog ? telemetry.finish : telemetry.finishUnlogged,
     onFailure: (error) => log.error({ err: error }, "internal error"),
   };
 }
 
 export interface CheckRuntimes {
   readonly clientAddress: ClientAddressRules;
-  readonly runtime: RuntimeRef;
-  readonly quotaRuntime: RuntimeRef;
+  readonly runtime: Runtime;
+  readonly quotaRuntime: Runtime;
 }
 
 export function createCheckRuntimes(parts: RuntimeParts): CheckRuntimes {
@@ -77,8 +79,8 @@ export function createCheckRuntimes(parts: RuntimeParts): CheckRuntimes {
   });
   return {
     clientAddress,
-    runtime: new RuntimeRef(runtime),
-    quotaRuntime: new RuntimeRef({ ...runtime, decide: byQuotaAlone(withoutToken) }),
+    runtime,
+    quotaRuntime: { ...runtime, decide: byQuotaAlone(withoutToken) },
   };
 }
 

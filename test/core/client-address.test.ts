@@ -174,6 +174,7 @@ describe("the peer", () => {
       text: "10.0.0.1",
       isTrusted: true,
       key: "10.0.0.1",
+      rules,
     });
     expect(readPeer("2001:DB8::0:5%eth0", rules)).toMatchObject({
       text: "2001:db8::5",

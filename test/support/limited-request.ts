@@ -1,5 +1,7 @@
 // A limited request as a limiter gets it, without a socket.
 import type { Identity } from "../../src/core/authenticator.ts";
+import { readPeer } from "../../src/core/client-address.ts";
+import { NetworkSet } from "../../src/core/network-set.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../../src/core/request-head.ts";
 import { readTarget } from "../../src/core/request-target.ts";
 
@@ -13,11 +15,15 @@ interface LimitedRequest {
 
 export function limitedRequest(parts: LimitedRequest = {}): { request: ParsedRequest; head: RequestHead } {
   const { client = "192.0.2.1", method = "GET", target = "/v2/x", route = "/v2/", rawHeaders = [] } = parts;
-  const address = [0, 0, 0, 0, 0, 0xffff, 0xc000, 0x0201];
+  const peer = readPeer("192.0.2.1", {
+    header: "x-forwarded-for",
+    trustedProxies: new NetworkSet([]),
+    ipv6Prefix: 64,
+  });
   return {
     request: { ...pendingVerdict.parsed, client, route, target: readTarget(target, method) },
     head: {
-      peer: { address, text: "192.0.2.1", isTrusted: false, key: "192.0.2.1" },
+      peer,
       method,
       target,
       rawHeaders,

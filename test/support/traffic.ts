@@ -1,11 +1,12 @@
 // The traffic port around a runtime that a test makes: the real listener and transports, and no pipeline or upstream.
 import type { Socket } from "node:net";
-import { type Peer, readPeer } from "../../src/core/client-address.ts";
+import { readPeer } from "../../src/core/client-address.ts";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { ResponseFields } from "../../src/core/fields.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import type { ParsedRequest, Verdict } from "../../src/core/request-head.ts";
+import type { Replaceable, TrafficSettings } from "../../src/core/traffic-settings.ts";
 import { type Runtime, RuntimeRef } from "../../src/exchange/exchange.ts";
 import { ConnectionTable } from "../../src/listener/connection-table.ts";
 import { TrafficListener } from "../../src/listener/traffic-listener.ts";
@@ -51,20 +52,27 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     onFailure: (error) => void failures.push(error),
     ...runtime,
   });
-  const times = { headTimeoutMs: 1_000, keepAliveTimeoutMs: 1_000, stallTimeoutMs: 1_000 };
+  const clientAddress = { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 } as const;
   const bounds = {
     maxConnections: 100,
     maxConnectionsPerPeer: 100,
     newConnectionsPerPeer: 1_000_000,
     maxRequestsPerConnection: 10,
   };
+  const settings: Replaceable<TrafficSettings> = {
+    current: {
+      ...{ headTimeoutMs: 1_000, keepAliveTimeoutMs: 1_000, stallTimeoutMs: 1_000 },
+      bounds,
+      upgradeProtocols: new Set(),
+      clientAddress,
+      tls: null,
+    },
+  };
   const options: TransportOptions = {
-    ...times,
     runtime: ref,
-    maxRequests: 10,
-    upgradeProtocols: new Set(),
+    settings,
     isDraining: () => listener.isDraining,
-    http2: { bounds, lingerMs: 250, onClosed: () => {}, onReset: () => {} },
+    http2: { lingerMs: 250, onClosed: () => {}, onReset: () => {} },
   };
   const connections = new ConnectionTable(clock.monotonicMs);
   const opener = new Transports(options, connections);
@@ -72,13 +80,11 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
   const listener: TrafficListener = new TrafficListener(
     {
       proxyProtocol: false,
+      settings,
       onProxyHeaderRefused: () => {},
-      bounds,
       onConnectionShed: () => {},
+      onTlsFailure: () => {},
       nowMs: clock.monotonicMs,
-      tls: null,
-      headTimeoutMs: 1_000,
-      readPeer: peerOf,
       onFailure: ref.current.onFailure,
     },
     connections,
@@ -91,7 +97,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     failures,
     ended,
     openHttp2(socket) {
-      const accepted = { socket, tcp: socket, peer: peerOf(socket.remoteAddress), headerBytes: 0 };
+      const accepted = { socket, tcp: socket, peer: readPeer(socket.remoteAddress, clientAddress), headerBytes: 0 };
       connections.add(new Http2Connection(accepted, options, shares));
     },
   };
@@ -117,8 +123,4 @@ export function admitted(nowMs: number): Verdict {
   };
   const decision = { ...quota(nowMs), outcome: "admitted" as const, remaining: 99 };
   return { parsed, decision, auth: "accepted", localReply: null };
-}
-
-function peerOf(address: string | undefined): Peer {
-  return readPeer(address, { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 });
 }

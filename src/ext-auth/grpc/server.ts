@@ -4,6 +4,7 @@ import { type IncomingHttpHeaders, performServerHandshake, type ServerHttp2Strea
 import { createServer, type Server, type Socket } from "node:net";
 import { FrameBudgets } from "../../core/frame-budget.ts";
 import { type Http2CloseReason, http2CloseCode } from "../../core/http2-bounds.ts";
+import type { Replaceable } from "../../core/traffic-settings.ts";
 import { GuardedSocket } from "../../exchange/http2-guarded-socket.ts";
 import { Http2Lifetime } from "../../exchange/http2-lifetime.ts";
 import { listen } from "../../exchange/listen.ts";
@@ -35,15 +36,19 @@ export interface GrpcConnections {
   onClosed(reason: Http2CloseReason, socket: Socket): void;
 }
 
+export interface GrpcTimes {
+  /** How long the message of a call may take to arrive, and how long a new connection may wait with its first call. */
+  readonly headTimeoutMs: number;
+  /** How long a connection may be idle. */
+  readonly keepAliveTimeoutMs: number;
+}
+
 export interface GrpcServerOptions {
   /** By path, such as "/grpc.health.v1.Health/Check". */
   readonly methods: ReadonlyMap<string, GrpcMethod>;
   readonly connections: GrpcConnections;
   readonly nowMs: () => number;
-  /** How long the message of a call may take to arrive, and how long a new connection may wait with its first call. */
-  readonly headTimeoutMs: number;
-  /** How long a connection may be idle. */
-  readonly keepAliveTimeoutMs: number;
+  readonly settings: Readonly<Replaceable<GrpcTimes>>;
   /** How long a caller may keep its connection open after the GOAWAY and its last call. */
   readonly lingerMs: number;
   /** Called when a call ends without a message. */
@@ -110,7 +115,8 @@ export class GrpcServer {
     });
     const session = performServerHandshake(guarded.asDuplex, sessionOptions);
     session.on("error", ignoreError);
-    const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs, lingerMs } = this.#options;
+    const { settings, lingerMs } = this.#options;
+    const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs } = settings.current;
     const lifetime = new Http2Lifetime(session, socket, { firstMs, idleMs, lingerMs });
     // A Watch may be silent for hours, but not on a session that is closing: the caller calls again elsewhere.
     session.setTimeout(idleMs, () => session.closed && lifetime.endStalled());
@@ -159,7 +165,8 @@ export class GrpcServer {
       call.fail(refused ?? failures.tooManyCalls);
       return;
     }
-    const { headTimeoutMs, onFailure } = this.#options;
+    const { settings, onFailure } = this.#options;
+    const { headTimeoutMs } = settings.current;
     const reader = new MessageReader(method.maxMessageBytes, this.#held);
     // Where the caller waits longer than the message may take, the answer may be late: a watcher waits for a change.
     const endsInTime = timeoutMs <= headTimeoutMs;

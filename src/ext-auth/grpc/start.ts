@@ -2,11 +2,12 @@
 import type { CheckRefusal } from "../../core/check-refusal.ts";
 import { headerValues } from "../../core/header-list.ts";
 import type { Http2CloseReason } from "../../core/http2-bounds.ts";
+import type { Replaceable } from "../../core/traffic-settings.ts";
 import { defaultLingerMs } from "../../exchange/http2-lifetime.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import type { Checks } from "../check.ts";
 import { checkProblems } from "../check-problems.ts";
-import type { TrustedCallers } from "../trusted-callers.ts";
+import { type CheckSettings, peerKey } from "../check-settings.ts";
 import { authorization } from "./authorization.ts";
 import type { GrpcCall } from "./call.ts";
 import { HealthService } from "./health.ts";
@@ -18,11 +19,7 @@ export interface ExtAuthGrpcOptions {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
-  readonly maxConnections: number;
-  readonly headTimeoutMs: number;
-  readonly keepAliveTimeoutMs: number;
-  readonly callers: TrustedCallers;
-  readonly peerKey: (address: string | undefined) => string;
+  readonly settings: Replaceable<CheckSettings>;
   readonly checks: Checks;
   readonly nowMs: () => number;
   /** `caller` is an address. */
@@ -55,18 +52,17 @@ const maxUnverifiedCalls = 16;
 
 /** Rejects with the system's error if it cannot listen. */
 export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<ExtAuthGrpc> {
-  const { callers, checks, nowMs, onRefused, headTimeoutMs, keepAliveTimeoutMs, onFailure } = options;
+  const { settings, checks, nowMs, onRefused, onFailure } = options;
   const health = new HealthService([services.authorization, services.rateLimit]);
   const connections = new CallerConnections({
-    maxTrusted: options.maxConnections,
-    isTrusted: (address) => callers.includeAddress(address),
-    peerKey: options.peerKey,
+    settings,
+    listener: "grpc",
     onClosed: (address) => onRefused("overloaded", address, null),
   });
   const forTrusted = (maxMessageBytes: number, handle: GrpcMethod["handle"]): GrpcMethod => ({
     maxMessageBytes,
     admits({ socket, rawHeaders }) {
-      if (!callers.admits(socket.remoteAddress, rawHeaders)) return statuses.untrusted;
+      if (!settings.current.callers.admits(socket.remoteAddress, rawHeaders)) return statuses.untrusted;
       connections.promote(socket);
       return null;
     },
@@ -86,13 +82,12 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
     connections: {
       admit: (socket) => connections.add(socket),
       setBusy: (socket, isBusy) => connections.setBusy(socket, isBusy),
-      peerKey: (socket) => (connections.isTrusted(socket) ? null : options.peerKey(socket.remoteAddress)),
+      peerKey: (socket) => (connections.isTrusted(socket) ? null : peerKey(settings.current, socket.remoteAddress)),
       onClosed: (reason, socket) => options.onHttp2Closed(reason, socket.remoteAddress ?? ""),
       maxCalls: (socket) => (connections.isTrusted(socket) ? Number.POSITIVE_INFINITY : maxUnverifiedCalls),
     },
     nowMs,
-    headTimeoutMs,
-    keepAliveTimeoutMs,
+    settings,
     lingerMs: defaultLingerMs,
     onCallFailed: (call, status) => countFailedCheck(call, status, onRefused),
     onFailure,

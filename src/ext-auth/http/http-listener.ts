@@ -7,23 +7,20 @@ import type { CheckRefusal } from "../../core/check-refusal.ts";
 import { errorCode, ignoreError } from "../../core/failure.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { serializeHead } from "../../core/response-head.ts";
+import type { Replaceable } from "../../core/traffic-settings.ts";
 import { listen } from "../../exchange/listen.ts";
 import { stopParsingWhen } from "../../exchange/stop-parsing.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import type { Check, CheckAnswer, CheckCaller, Checks } from "../check.ts";
 import { type CheckProblem, checkProblems } from "../check-problems.ts";
-import type { TrustedCallers } from "../trusted-callers.ts";
+import type { CheckSettings } from "../check-settings.ts";
 import { readHttpCheck } from "./http-check.ts";
 
 export interface ExtAuthHttpOptions {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
-  readonly maxConnections: number;
-  readonly headTimeoutMs: number;
-  readonly keepAliveTimeoutMs: number;
-  readonly callers: TrustedCallers;
-  readonly peerKey: (address: string | undefined) => string;
+  readonly settings: Replaceable<CheckSettings>;
   readonly checks: Checks;
   /** `caller` is an address. */
   readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
@@ -102,24 +99,19 @@ class HttpCalls {
 
   constructor(options: ExtAuthHttpOptions) {
     this.#options = options;
-    const { maxConnections: maxTrusted, callers, peerKey, onRefused } = options;
+    const { settings, onRefused } = options;
     this.#connections = new CallerConnections({
-      maxTrusted,
-      isTrusted: (address) => callers.includeAddress(address),
-      peerKey,
+      settings,
+      listener: "http",
       onClosed: (address) => onRefused("overloaded", address, null),
     });
   }
 
   createServer(): Server {
-    const { headTimeoutMs, keepAliveTimeoutMs } = this.#options;
+    const { settings } = this.#options;
     const server = createServer({
       maxHeaderSize: maxHeadBytes,
-      headersTimeout: headTimeoutMs,
-      // Bodies are not used, so they get no more time than a head.
-      requestTimeout: headTimeoutMs,
-      connectionsCheckingInterval: Math.min(500, headTimeoutMs),
-      keepAliveTimeout: keepAliveTimeoutMs,
+      connectionsCheckingInterval: Math.min(500, settings.current.headTimeoutMs),
       requireHostHeader: false,
       noDelay: true,
     });
@@ -132,8 +124,10 @@ class HttpCalls {
     server.on("connect", (_req, socket) => this.#refuseRaw(socket, localReplies.unsupportedMethod));
     server.on("clientError", (error, socket) => this.#onClientError(error, socket));
     server.on("connection", (socket) => {
+      setTimeouts(server, settings.current);
       if (this.#connections.add(socket)) stopParsingWhen(socket, () => this.#over.has(socket));
     });
+    setTimeouts(server, settings.current);
     return server;
   }
 
@@ -148,7 +142,7 @@ class HttpCalls {
   #onCall(req: IncomingMessage, res: ServerResponse): void {
     const { rawHeaders, socket } = req;
     this.#note(req, res);
-    if (!this.#options.callers.admits(socket.remoteAddress, rawHeaders)) {
+    if (!this.#options.settings.current.callers.admits(socket.remoteAddress, rawHeaders)) {
       this.#refuse(req, res, "untrusted", checkProblems.untrusted);
       return;
     }
@@ -215,6 +209,13 @@ class HttpCalls {
     socket.end(serializeHead(status, STATUS_CODES[status] ?? "", [...headers, "Connection", "close"]) + body);
     endInTime(socket);
   }
+}
+
+function setTimeouts(server: Server, { headTimeoutMs, keepAliveTimeoutMs }: CheckSettings): void {
+  server.headersTimeout = headTimeoutMs;
+  // Bodies are not used, so they get no more time than a head.
+  server.requestTimeout = headTimeoutMs;
+  server.keepAliveTimeout = keepAliveTimeoutMs;
 }
 
 class HttpCheckCaller implements CheckCaller {

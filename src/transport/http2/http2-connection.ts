@@ -3,7 +3,7 @@
 // with a GOAWAY, so that no request is lost.
 import { constants, performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
-import type { Peer } from "../../core/client-address.ts";
+import { type Peer, peerUnder } from "../../core/client-address.ts";
 import { ignoreError } from "../../core/failure.ts";
 import { FrameBudgets } from "../../core/frame-budget.ts";
 import { maxFields, maxHeadBytes } from "../../core/head-bounds.ts";
@@ -12,6 +12,7 @@ import { type Http2CloseReason, http2CloseCode } from "../../core/http2-bounds.t
 import { http2HeadBytes, readHttp2Head } from "../../core/http2-head.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { OpenStreams } from "../../core/open-streams.ts";
+import type { TrafficSettings } from "../../core/traffic-settings.ts";
 import type { AcceptedSocket, ClientConnection } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
 import { GuardedSocket } from "../../exchange/http2-guarded-socket.ts";
@@ -40,9 +41,9 @@ export class Http2Shares {
   readonly budgets: FrameBudgets;
   readonly streams: OpenStreams;
 
-  constructor({ runtime, http2 }: TransportOptions) {
+  constructor({ runtime, settings }: TransportOptions) {
     this.budgets = new FrameBudgets(runtime.current.nowMs);
-    this.streams = new OpenStreams(http2.bounds);
+    this.streams = new OpenStreams(settings);
   }
 }
 
@@ -54,6 +55,8 @@ export class Http2Connection implements ClientConnection {
   readonly idleTimeoutMs: number;
   onIdleChange: (isIdle: boolean) => void = () => {};
   readonly #options: TransportOptions;
+  /** Those that were current when the connection was accepted. */
+  readonly #settings: TrafficSettings;
   readonly #streams: OpenStreams;
   readonly #guarded: GuardedSocket;
   readonly #session: ServerHttp2Session;
@@ -71,7 +74,9 @@ export class Http2Connection implements ClientConnection {
     this.tcp = tcp;
     this.peer = peer;
     this.#options = options;
-    this.idleTimeoutMs = options.keepAliveTimeoutMs + options.headTimeoutMs;
+    this.#settings = options.settings.current;
+    const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs, stallTimeoutMs } = this.#settings;
+    this.idleTimeoutMs = idleMs + firstMs;
     this.#resets = new ResetAllowance(options.runtime.current.nowMs);
     this.#streams = shares.streams;
     const budget = shares.budgets.open(peer.isTrusted ? null : peer.key);
@@ -82,9 +87,8 @@ export class Http2Connection implements ClientConnection {
     this.#session.on("stream", (stream, _head, _flags, rawHead) => this.#onStream(stream, rawHead));
     // nghttp2 has sent a GOAWAY by now, and the socket's "close" follows.
     this.#session.on("error", ignoreError);
-    const { headTimeoutMs: firstMs, keepAliveTimeoutMs: idleMs } = options;
     this.#lifetime = new Http2Lifetime(this.#session, tcp, { firstMs, idleMs, lingerMs: options.http2.lingerMs });
-    this.#session.setTimeout(options.stallTimeoutMs, () => this.#lifetime.endStalled());
+    this.#session.setTimeout(stallTimeoutMs, () => this.#lifetime.endStalled());
     this.#unread = new UnreadResponses(
       this.#open,
       () => this.#streams.isHalfFull(peer),
@@ -109,13 +113,13 @@ export class Http2Connection implements ClientConnection {
   #onStream(stream: ServerHttp2Stream, rawHead: HeaderList): void {
     stream.on("error", ignoreError);
     if (this.#session.destroyed) return;
-    const { peer } = this;
     if (this.#isOver || !this.#takesStream()) {
       stream.close(constants.NGHTTP2_REFUSED_STREAM);
       return;
     }
     this.#guarded.guard.onRequest();
-    const { runtime } = this.#options;
+    const { runtime, settings } = this.#options;
+    const peer = peerUnder(settings.current.clientAddress, this.peer);
     const isTooLarge = rawHead.length / 2 > maxFields || http2HeadBytes(rawHead) > maxHeadBytes;
     const { method, target, rawHeaders } = readHttp2Head(isTooLarge ? [] : rawHead);
     const endsWithHead = stream.endAfterHeaders;
@@ -140,12 +144,12 @@ export class Http2Connection implements ClientConnection {
     this.#lifetime.streamOpened();
     if (this.activeCount === 1) this.onIdleChange(false);
     this.#unread.watch();
-    stream.setTimeout(this.#options.stallTimeoutMs);
+    stream.setTimeout(this.#settings.stallTimeoutMs);
     stream.on("timeout", cancelStream).on("aborted", destroyStream);
     stream.on("finish", this.#onFinish).on("drain", this.#onDrain);
     if (stream.destroyed) this.#onStreamEnd(stream);
     else stream.once("close", this.#onClose);
-    if (this.#requests >= this.#options.maxRequests) this.endWhenIdle();
+    if (this.#requests >= this.#settings.bounds.maxRequestsPerConnection) this.endWhenIdle();
   }
 
   // The streams of a connection share these listeners and are their `this`, so that no closure is made for a request.

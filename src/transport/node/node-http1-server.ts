@@ -2,6 +2,7 @@
 // bounds on what it reads. Its events (requests, upgrades, parse errors, slow heads) become exchanges.
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { Socket } from "node:net";
+import { peerUnder } from "../../core/client-address.ts";
 import { errorCode } from "../../core/failure.ts";
 import { maxFields, maxHeadBytes } from "../../core/head-bounds.ts";
 import { type LocalReply, localReplies } from "../../core/local-reply.ts";
@@ -38,23 +39,20 @@ export class NodeHttp1Server {
 
   constructor(options: TransportOptions) {
     this.#options = options;
+    const { headTimeoutMs } = options.settings.current;
     this.server = createServer({
       IncomingMessage: CountedMessage as typeof IncomingMessage,
       ServerResponse: NodeResponse,
       maxHeaderSize: maxHeadBytes,
-      headersTimeout: options.headTimeoutMs,
       // The minimum rate of a body is enforced where the body is read; a total timeout would break long uploads.
       requestTimeout: 0,
-      keepAliveTimeout: options.keepAliveTimeoutMs,
-      connectionsCheckingInterval: Math.min(500, options.headTimeoutMs),
+      connectionsCheckingInterval: Math.min(500, headTimeoutMs),
       // Otherwise Node would respond itself.
       requireHostHeader: false,
       noDelay: true,
       shouldUpgradeCallback: (req) => this.#shouldUpgrade(req),
     });
     this.server.maxHeadersCount = maxFields;
-    // Otherwise a client that stops reading would hold its upstream connection forever.
-    this.server.timeout = options.stallTimeoutMs;
     const onRequest = (req: IncomingMessage, response: NodeResponse): void => this.#onRequest(req, response);
     this.server.on("request", onRequest).on("checkContinue", onRequest).on("checkExpectation", onRequest);
     this.server.on("upgrade", (req, _stream, head) => this.#onUpgrade(req, head));
@@ -67,10 +65,15 @@ export class NodeHttp1Server {
 
   /** Takes a socket over; `requests` have been answered on it. */
   adopt(accepted: AcceptedSocket, requests: number): NodeHttp1Connection {
-    const { maxRequests, headTimeoutMs, keepAliveTimeoutMs, isDraining } = this.#options;
+    const { settings, isDraining } = this.#options;
+    const { headTimeoutMs, keepAliveTimeoutMs, stallTimeoutMs, bounds } = settings.current;
+    this.server.headersTimeout = headTimeoutMs;
+    this.server.keepAliveTimeout = keepAliveTimeoutMs;
+    // Otherwise a client that stops reading would hold its upstream connection forever.
+    this.server.timeout = stallTimeoutMs;
     for (const read of this.#readers) read.call(this.server, accepted.socket);
     const connection = new NodeHttp1Connection(accepted, {
-      maxRequests: maxRequests - requests,
+      maxRequests: bounds.maxRequestsPerConnection - requests,
       // Node restarts its idle timeout with every empty line, and has no timeout for such lines. This one covers both.
       idleTimeoutMs: keepAliveTimeoutMs + headTimeoutMs,
       headTimeoutMs,
@@ -94,7 +97,7 @@ export class NodeHttp1Server {
     const connection = this.#connections.get(req.socket);
     if (connection === undefined || !connection.isIdle || connection.isClosing) return false;
     const { rawHeaders, method = "", httpVersion } = req;
-    return mayUpgrade({ rawHeaders, method, httpVersion }, this.#options.upgradeProtocols);
+    return mayUpgrade({ rawHeaders, method, httpVersion }, this.#options.settings.current.upgradeProtocols);
   }
 
   #onUpgrade(req: IncomingMessage, head: Buffer): void {
@@ -113,10 +116,11 @@ export class NodeHttp1Server {
       return;
     }
     const { req, response, upgrade } = queued;
-    const { runtime } = this.#options;
+    const { runtime, settings } = this.#options;
     const transport = new NodeHttp1Transport(req, response, connection, upgrade);
     const { rawHeaders, method = "", url: target = "", httpVersion } = req;
-    const head = { peer: connection.peer, rawHeaders, method, target, httpVersion, nowMs: runtime.current.nowMs() };
+    const peer = peerUnder(settings.current.clientAddress, connection.peer);
+    const head = { peer, rawHeaders, method, target, httpVersion, nowMs: runtime.current.nowMs() };
     const exchange = new Exchange(head, transport, runtime);
     transport.exchange = exchange;
     connection.exchange = exchange;
@@ -125,13 +129,15 @@ export class NodeHttp1Server {
 
   /** Sends the last response on a connection, unless it has been sent. */
   #reply(connection: NodeHttp1Connection, reply: LocalReply): void {
-    const { socket, peer } = connection;
+    const { socket } = connection;
+    const { runtime, settings } = this.#options;
     if (connection.isClosing) {
       socket.destroy();
       return;
     }
     connection.isClosing = true;
-    const exchange = rejectOnSocket(socket, peer, reply, this.#options.runtime);
+    const peer = peerUnder(settings.current.clientAddress, connection.peer);
+    const exchange = rejectOnSocket(socket, peer, reply, runtime);
     connection.exchange = exchange?.isEnded === false ? exchange : null;
   }
 

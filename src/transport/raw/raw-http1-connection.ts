@@ -3,9 +3,10 @@
 // parser, together with the connection.
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
-import type { Peer } from "../../core/client-address.ts";
+import { type Peer, peerUnder } from "../../core/client-address.ts";
 import { ignoreError } from "../../core/failure.ts";
 import type { HeaderList } from "../../core/header-list.ts";
+import type { TrafficSettings } from "../../core/traffic-settings.ts";
 import type { AcceptedSocket, ClientConnection } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
 import { JoinedPieces } from "../../exchange/joined-pieces.ts";
@@ -15,6 +16,8 @@ import { type RawHttp1Owner, RawHttp1Transport } from "./raw-http1-transport.ts"
 import { readSimpleRequest } from "./simple-request.ts";
 
 export interface RawHttp1Options extends TransportOptions {
+  /** The settings that were current when the connection was accepted. */
+  readonly accepted: TrafficSettings;
   /** Sent with each response that is not the last one. */
   readonly keepAliveHeaders: HeaderList;
   /** Takes the socket over with all unhandled bytes in it; `requests` have been answered on it. */
@@ -49,7 +52,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     this.keepAliveHeaders = options.keepAliveHeaders;
     this.#options = options;
     this.#transport = new RawHttp1Transport(this);
-    socket.setTimeout(options.stallTimeoutMs);
+    socket.setTimeout(options.accepted.stallTimeoutMs);
     socket.on("timeout", this.#onStall).on("drain", this.#onDrain);
     socket.on("data", this.#onData).on("end", this.#onEnd).on("error", ignoreError).on("close", this.#onClose);
   }
@@ -59,13 +62,13 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   }
 
   get idleTimeoutMs(): number {
-    const { headTimeoutMs, keepAliveTimeoutMs } = this.#options;
+    const { headTimeoutMs, keepAliveTimeoutMs } = this.#options.accepted;
     return this.#requests === 0 ? headTimeoutMs : keepAliveTimeoutMs + keepAliveGraceMs;
   }
 
   get isLastRequest(): boolean {
-    const { maxRequests, isDraining } = this.#options;
-    return this.#asksToClose || this.#requests >= maxRequests || isDraining();
+    const { accepted, isDraining } = this.#options;
+    return this.#asksToClose || this.#requests >= accepted.bounds.maxRequestsPerConnection || isDraining();
   }
 
   endRequest(): void {
@@ -104,8 +107,9 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
       return;
     }
     const { rawHeaders, method, target, body, isLast } = request;
-    const { runtime } = this.#options;
-    const head = { peer: this.peer, rawHeaders, method, target, httpVersion: "1.1", nowMs: runtime.current.nowMs() };
+    const { runtime, settings } = this.#options;
+    const peer = peerUnder(settings.current.clientAddress, this.peer);
+    const head = { peer, rawHeaders, method, target, httpVersion: "1.1", nowMs: runtime.current.nowMs() };
     const exchange = new Exchange(head, this.#transport, runtime);
     this.#requests += 1;
     this.#asksToClose = isLast;

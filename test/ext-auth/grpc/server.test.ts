@@ -9,6 +9,7 @@ import {
   type GrpcMethod,
   GrpcServer,
   type GrpcServerOptions,
+  type GrpcTimes,
 } from "../../../src/ext-auth/grpc/server.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, within } from "../../support/eventually.ts";
@@ -32,15 +33,14 @@ const unbounded: GrpcConnections = {
 
 async function startServer(
   handle: GrpcMethod["handle"] = (_message, call) => call.reply(serving),
-  options: Partial<GrpcServerOptions> = {},
+  { headTimeoutMs = 5_000, keepAliveTimeoutMs = 60_000, ...options }: Partial<GrpcServerOptions & GrpcTimes> = {},
 ): Promise<{ server: GrpcServer; port: number; failures: unknown[] }> {
   const failures: unknown[] = [];
   const server = new GrpcServer({
     methods: new Map([[path, { maxMessageBytes, admits: () => null, handle }]]),
     connections: unbounded,
     nowMs: systemClock.monotonicMs,
-    headTimeoutMs: 5_000,
-    keepAliveTimeoutMs: 60_000,
+    settings: { current: { headTimeoutMs, keepAliveTimeoutMs } },
     lingerMs: 250,
     onCallFailed: () => {},
     onFailure: (error) => failures.push(error),

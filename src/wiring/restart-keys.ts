@@ -1,0 +1,66 @@
+// The settings that a reload cannot change: where listeners are, and what is allocated once. Their old values stay in
+// force until a restart.
+import { isDeepStrictEqual } from "node:util";
+import type { HostPort } from "../core/host-port.ts";
+import type { Policy } from "../core/policy.ts";
+import type { ExtAuthListenerSettings, Settings } from "../core/settings.ts";
+
+export interface WithoutRestart {
+  /** The wanted settings, with the values in force of what needs a restart. */
+  readonly settings: Settings;
+  /** The keys whose wanted values need a restart, as in the configuration. */
+  readonly keys: readonly string[];
+}
+
+export function withoutRestart(wanted: Settings, inForce: Settings): WithoutRestart {
+  const keys: string[] = [];
+  const keep = <T>(key: string, now: T, next: T): T => {
+    if (now !== next) keys.push(key);
+    return now;
+  };
+  const address = (name: string, now: HostPort, next: HostPort): HostPort => ({
+    host: keep(`${name}.host`, now.host, next.host),
+    port: keep(`${name}.port`, now.port, next.port),
+  });
+  const checks = (name: string, now: ExtAuthListenerSettings | null, next: ExtAuthListenerSettings | null) => {
+    keep(`${name}.enabled`, now !== null, next !== null);
+    return now === null || next === null ? now : { ...next, ...address(name, now, next) };
+  };
+  const { listen, admin, extAuth } = wanted;
+  const hadTls = keep("listen.tls.cert", inForce.listen.tls !== null, listen.tls !== null);
+  const settings: Settings = {
+    ...wanted,
+    listen: {
+      ...listen,
+      ...address("listen", inForce.listen, listen),
+      proxyProtocol: keep("listen.proxyProtocol", inForce.listen.proxyProtocol, listen.proxyProtocol),
+      tls: hadTls ? (listen.tls ?? inForce.listen.tls) : null,
+    },
+    admin: address("admin", inForce.admin, admin),
+    extAuth: {
+      ...extAuth,
+      http: checks("extAuth.http", inForce.extAuth.http, extAuth.http),
+      grpc: checks("extAuth.grpc", inForce.extAuth.grpc, extAuth.grpc),
+    },
+    policies: wanted.policies.map((policy) => {
+      const before = inForce.policies.find((other) => isContinued(policy, other));
+      if (before === undefined) return policy;
+      return {
+        ...policy,
+        maxClients: keep(`policies.${policy.name}.maxClients`, before.maxClients, policy.maxClients),
+      };
+    }),
+  };
+  return { settings, keys };
+}
+
+/** The policies that start empty, because there was none with their name, kind and key. */
+export function emptyPolicies(policies: readonly Policy[], before: readonly Policy[]): string[] {
+  return policies.filter((policy) => !before.some((other) => isContinued(policy, other))).map(({ name }) => name);
+}
+
+function isContinued(policy: Policy, before: Policy): boolean {
+  return (
+    policy.name === before.name && policy.rate.kind === before.rate.kind && isDeepStrictEqual(policy.key, before.key)
+  );
+}

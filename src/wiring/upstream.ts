@@ -1,0 +1,61 @@
+// Opens the upstream of the settings, and makes what forwards requests to it.
+import { upstreamTlsFiles } from "../config/tls-files.ts";
+import { watchFiles } from "../config/watched-files.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Settings } from "../core/settings.ts";
+import { upstreamTargets } from "../core/upstream.ts";
+import type { Runtime } from "../exchange/exchange.ts";
+import { createFileLog } from "../telemetry/file-log.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { createUpstreamEventLog } from "../telemetry/upstream-events.ts";
+import { Forwarding } from "../upstream/forward.ts";
+import type { ForwardingOptions } from "../upstream/forwarding-options.ts";
+import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
+import { openUpstream, type Upstream, type UpstreamOptions } from "../upstream/upstream.ts";
+import type { WaitingBodies } from "../upstream/waiting-bodies.ts";
+
+export interface UpstreamParts extends Pick<UpstreamOptions, "onEnd" | "onShareExceeded"> {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly names: NameOptions | undefined;
+}
+
+/** Of these settings the upstream is made; a reload that changes none of them keeps it. */
+export function upstreamSettings({ upstream, upgrade, maxClientSharePercent }: Settings) {
+  const { maxTunnels, idleTimeoutMs } = upgrade;
+  return { upstream, limits: { maxTunnels, idleTimeoutMs, maxClientSharePercent } };
+}
+
+/** Rejects with a FilesError. */
+export async function createUpstream(settings: Settings, parts: UpstreamParts): Promise<Upstream> {
+  const { upstream, limits } = upstreamSettings(settings);
+  const { log, clock, names = namesBySystem, onEnd, onShareExceeded } = parts;
+  if (upstream.tls.insecureSkipVerify) {
+    log.warn("upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream");
+  }
+  const { isTls } = upstreamTargets(upstream);
+  const files = upstreamTlsFiles(upstream.tls);
+  const tlsFiles = isTls ? await watchFiles(files, createFileLog(log, "files of upstream.tls")) : null;
+  const options = { ...limits, nowMs: clock.monotonicMs, names, tlsFiles, onEnd, onShareExceeded };
+  return openUpstream(upstream, options, createUpstreamEventLog(log, clock));
+}
+
+export function createForward(
+  settings: Settings,
+  { connections, tunnels }: Upstream,
+  parts: { readonly waitingBodies: WaitingBodies; readonly clock: Clock; readonly telemetry: Telemetry },
+): Runtime["forward"] {
+  const options: ForwardingOptions = {
+    connections,
+    tunnels,
+    waitingBodies: parts.waitingBodies,
+    maxBodyBytes: settings.maxBodyBytes,
+    forwardingHeader: settings.clientAddress.header,
+    bodyTimeoutMs: settings.timeouts.bodyMs,
+    nowMs: parts.clock.monotonicMs,
+    onError: parts.telemetry.upstreamFailed,
+    onAnswer: parts.telemetry.upstreamAnswered,
+  };
+  return (exchange) => new Forwarding(exchange, options).start();
+}

@@ -1,0 +1,76 @@
+// The upstream in use, and those that a reload has replaced until their last request or tunnel has ended. Their figures
+// are added up, so that no counter goes back when an upstream is replaced.
+import type { AddressFigures, ConnectionFigures, TunnelFigures, UpstreamErrorReason } from "../core/upstream.ts";
+import type { Upstream } from "../upstream/upstream.ts";
+
+export class Upstreams {
+  #current: Upstream;
+  #retired: readonly Upstream[] = [];
+  /** Of the upstreams that are closed. */
+  #closed: Totals = { ejections: 0, failovers: new Map(), failedLookups: 0 };
+
+  constructor(first: Upstream) {
+    this.#current = first;
+  }
+
+  /** The old upstream gets no new requests, closes its idle connections, and serves the requests that it has. */
+  replace(next: Upstream): void {
+    if (next === this.#current) return;
+    this.#current.retire();
+    this.#retired = [...this.#retired, this.#current];
+    this.#current = next;
+    this.#closeUnused();
+  }
+
+  stopChecking(): void {
+    this.#current.stopChecking();
+  }
+
+  connections(): ConnectionFigures {
+    this.#closeUnused();
+    return this.#all
+      .map(({ connections }) => connections.figures())
+      .reduce((a, b) => ({ active: a.active + b.active, idle: a.idle + b.idle, waiting: a.waiting + b.waiting }));
+  }
+
+  tunnels(): TunnelFigures {
+    return this.#all
+      .map(({ tunnels }) => tunnels.figures())
+      .reduce((a, b) => ({ opening: a.opening + b.opening, open: a.open + b.open }));
+  }
+
+  addresses(): AddressFigures {
+    const totals = [this.#closed, ...this.#all.map((upstream) => upstream.addresses())].reduce(sum);
+    return { ...this.#current.addresses(), ...totals };
+  }
+
+  /** Closes all connections, those with a request too. */
+  close(): void {
+    for (const upstream of this.#all) upstream.close();
+  }
+
+  get #all(): readonly Upstream[] {
+    return [this.#current, ...this.#retired];
+  }
+
+  #closeUnused(): void {
+    const unused = this.#retired.filter((upstream) => upstream.isUnused());
+    if (unused.length === 0) return;
+    this.#closed = [this.#closed, ...unused.map((upstream) => upstream.addresses())].reduce(sum);
+    this.#retired = this.#retired.filter((upstream) => !unused.includes(upstream));
+    for (const upstream of unused) upstream.close();
+  }
+}
+
+type Totals = Pick<AddressFigures, "ejections" | "failovers" | "failedLookups">;
+
+function sum(a: Totals, b: Totals): Totals {
+  const reasons = new Set<UpstreamErrorReason>([...a.failovers.keys(), ...b.failovers.keys()]);
+  return {
+    ejections: a.ejections + b.ejections,
+    failovers: new Map(
+      [...reasons].map((reason) => [reason, (a.failovers.get(reason) ?? 0) + (b.failovers.get(reason) ?? 0)]),
+    ),
+    failedLookups: a.failedLookups + b.failedLookups,
+  };
+}
