@@ -2,16 +2,8 @@
 // resolve dots, drop parameters): a path that may be under a route is charged, and one that may be in two places is
 // ambiguous. The path is forwarded unchanged. Reading takes linear time in the length of the path, whatever the number
 // of routes, because a path under no route spends no quota.
-import {
-  codes,
-  decodeAgain,
-  decodeOnce,
-  endsSegment,
-  FullDecoding,
-  isDeceptive,
-  isSeparator,
-  type PathText,
-} from "./path-text.ts";
+import { codes, decodeAgain, decodeOnce, FullDecoding, isDeceptive, type PathText } from "./path-text.ts";
+import { plainPath, plainPathWithDots, plainWithEscapes } from "./plain-path.ts";
 import { type Place, type RouteNode, RouteTree } from "./route-tree.ts";
 
 export type PathReading =
@@ -34,23 +26,6 @@ export interface PathReader {
   read(path: string): PathReading;
 }
 
-/**
- * An escape of any byte except control bytes, # % . / ; ? \ and those that begin overlong UTF-8: c0, c1, and e0 and f0
- * before some bytes.
- */
-const harmlessEscape =
-  "%(?:2[0-246-9a-dA-D]|3[0-9ac-eAC-E]|[46][0-9a-fA-F]|5[0-9abd-fABD-F]|7[0-9a-eA-E]|[89abdABD][0-9a-fA-F]|" +
-  "[cC][2-9a-fA-F]|[efEF][1-9a-fA-F]|[eE]0%[abAB][0-9a-fA-F]|[fF]0%[9abAB][0-9a-fA-F])";
-
-// A path of these characters, without empty or dot segments, has one reading, because case is always folded.
-const plainPath = /^(?:\/[A-Za-z0-9_~!$&'()*+,=:@-][A-Za-z0-9._~!$&'()*+,=:@-]*)*\/?$/;
-// The same with harmless escapes, such as blanks and the letters of any language: no backend reads them as a separator,
-// a dot or the end of a path.
-const plainWithEscapes = new RegExp(
-  `^(?:/(?:[A-Za-z0-9_~!$&'()*+,=:@-]|${harmlessEscape})(?:[A-Za-z0-9._~!$&'()*+,=:@-]|${harmlessEscape})*)*/?$`,
-);
-// The same with dot segments: all backends resolve them in the same way, or not at all.
-const plainPathWithDots = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@-]+)*\/?$/;
 const maxDecodings = 4;
 /** A path is ambiguous if its part up to the route is longer and unusually spelled: it has too many readings. */
 const maxOddLength = 512;
@@ -74,7 +49,7 @@ export function createPathReader(routes: readonly string[], basePath: string): P
     decoded.decode(path);
     const isOpen = decoded.depth <= maxDecodings && !isDeceptive(decoded);
     const beginnings = isOpen ? beginningsOf(path, tree.depth) : undefined;
-    if (beginnings === undefined) return { kind: "ambiguous", route: routeAmong(decoded, tree) };
+    if (beginnings === undefined) return { kind: "ambiguous", route: tree.routeIn(decoded) };
     const places = new Set<Place>();
     for (const beginning of beginnings) addPlaces(places, beginning, tree);
     return compare(places);
@@ -277,23 +252,4 @@ function placeOf(text: Uint16Array, folding: Folding, tree: RouteTree): Place {
 function splitsAt(code: number, { splitsAtBackslash, splitsAtEncodedSlash }: Folding): boolean {
   if (code === codes.encodedSlash) return splitsAtEncodedSlash;
   return code === codes.slash || (code === codes.backslash && splitsAtBackslash);
-}
-
-/** Returns a route whose names occur in the text in order, so that `..` could lead to it; null if there is none. */
-function routeAmong({ codes: text, length }: PathText, tree: RouteTree): string | null {
-  const search = tree.search();
-  let state = tree.start;
-  let isNameOver = false;
-  for (let i = 0; i <= length; i += 1) {
-    const code = i < length ? (text[i] ?? 0) : codes.slash;
-    if (isSeparator(code)) {
-      if (!tree.isMismatch(state)) search.add(state);
-      state = tree.start;
-      isNameOver = false;
-    } else if (!isNameOver && !tree.isMismatch(state)) {
-      if (endsSegment(code)) isNameOver = true;
-      else state = tree.advance(state, code);
-    }
-  }
-  return search.route;
 }
