@@ -1,0 +1,159 @@
+// Finds the patterns that a path matches in any way in which a backend may read it. A pattern is a path of names; "*" is
+// any one segment, and a slash at the end makes it a prefix. Matching too much is safe, matching too little is not.
+// Takes linear time in the length of the path.
+import { codes, FullDecoding, type PathText } from "./path-text.ts";
+import { isPlain } from "./plain-path.ts";
+import { SegmentNames, segmentsOf } from "./segment-names.ts";
+import { searchNames } from "./segment-search.ts";
+
+export interface PathPattern {
+  readonly path: string;
+  /** The bits that are set in the result if a path matches. */
+  readonly mask: number;
+}
+
+/** A sequence of names with which patterns begin. */
+interface PatternNode {
+  /** By the number of the next segment's name. */
+  readonly children: Map<number, PatternNode>;
+  /** The node after any segment. */
+  any: PatternNode | null;
+  /** The bits of the patterns that end here. */
+  ends: number;
+  /** The bits of the prefixes that end here. */
+  contains: number;
+}
+
+export class PathPatterns {
+  readonly #names: SegmentNames;
+  readonly #root = newNode();
+  /** The same without "*", which makes a search for the other names match more. */
+  readonly #namesAlone = newNode();
+  readonly #decoded = new FullDecoding();
+  /** The nodes that the segments of a path lead to, and those of the next segment; used again for each path. */
+  #reached: PatternNode[] = [];
+  #next: PatternNode[] = [];
+
+  /** The patterns are below `basePath`. */
+  constructor(patterns: readonly PathPattern[], basePath: string) {
+    const split = patterns.map(({ path, mask }) => ({
+      segments: [...segmentsOf(basePath), ...segmentsOf(path)],
+      ends: mask,
+      contains: path.endsWith("/") ? mask : 0,
+    }));
+    this.#names = new SegmentNames(split.flatMap(({ segments }) => segments));
+    for (const { segments, ends, contains } of split) {
+      const node = this.#add(this.#root, segments);
+      node.ends |= ends;
+      node.contains |= contains;
+      this.#add(this.#namesAlone, withoutWildcards(segments)).ends |= ends;
+    }
+  }
+
+  /** Returns the bits of all patterns that the path matches. */
+  match(path: string): number {
+    this.#decoded.decode(path);
+    const text = withAsciiLetters(this.#decoded);
+    return isPlain(path) ? this.#matchSegments(text) : this.#findNames(text);
+  }
+
+  /** Matches a path that has one reading. */
+  #matchSegments(text: PathText): number {
+    this.#reached.length = 0;
+    this.#reached.push(this.#root);
+    let mask = this.#root.contains;
+    let state = this.#names.start;
+    let segmentAt = 1;
+    for (let i = 1; i <= text.length; i += 1) {
+      const code = i < text.length ? (text.codes[i] ?? 0) : codes.slash;
+      if (code !== codes.slash) {
+        state = this.#names.advance(state, code);
+        continue;
+      }
+      // A slash at the end makes no segment.
+      if (i > segmentAt) mask |= this.#step(this.#names.nameIn(state));
+      if (this.#reached.length === 0) return mask;
+      state = this.#names.start;
+      segmentAt = i + 1;
+    }
+    for (const { ends } of this.#reached) mask |= ends;
+    return mask;
+  }
+
+  /** Goes on to the nodes after a segment. Returns the bits of their prefixes. */
+  #step(name: number): number {
+    let mask = 0;
+    this.#next.length = 0;
+    for (const { children, any } of this.#reached) {
+      const child = children.get(name);
+      if (child !== undefined) this.#next.push(child);
+      if (any !== null) this.#next.push(any);
+    }
+    for (const { contains } of this.#next) mask |= contains;
+    [this.#reached, this.#next] = [this.#next, this.#reached];
+    return mask;
+  }
+
+  /** Matches a path that has many readings: each of them has the names of its segments in this order. */
+  #findNames(text: PathText): number {
+    let mask = 0;
+    searchNames(text, this.#namesAlone, this.#names, ({ ends }) => {
+      mask |= ends;
+    });
+    return mask;
+  }
+
+  #add(root: PatternNode, segments: readonly string[]): PatternNode {
+    let node = root;
+    for (const segment of segments) {
+      if (segment === "*") {
+        node.any ??= newNode();
+        node = node.any;
+        continue;
+      }
+      const name = this.#names.numberOf(segment);
+      const child = node.children.get(name) ?? newNode();
+      node.children.set(name, child);
+      node = child;
+    }
+    return node;
+  }
+}
+
+function newNode(): PatternNode {
+  return { children: new Map(), any: null, ends: 0, contains: 0 };
+}
+
+function withoutWildcards(segments: readonly string[]): readonly string[] {
+  return segments.filter((segment) => segment !== "*");
+}
+
+/**
+ * Replaces the letters whose other case is an ASCII letter (long s, Kelvin sign, capital I with a dot, small i without
+ * one), because some backends compare paths without regard to case in all of Unicode.
+ */
+function withAsciiLetters(text: PathText): PathText {
+  const { codes: from, length } = text;
+  let hasLetter = false;
+  for (let i = 0; i < length && !hasLetter; i += 1)
+    hasLetter = from[i] === 0xc4 || from[i] === 0xc5 || from[i] === 0xe2;
+  if (!hasLetter) return text;
+  const into = new Uint16Array(length);
+  let end = 0;
+  for (let i = 0; i < length; end += 1) {
+    const letter =
+      i + 1 < length ? asciiLetter(from[i] ?? 0, from[i + 1] ?? 0, i + 2 < length ? (from[i + 2] ?? 0) : 0) : 0;
+    into[end] = letter === 0 ? (from[i] ?? 0) : letter;
+    i += letter === 0 ? 1 : letter === letters.k ? 3 : 2;
+  }
+  return { codes: into, length: end };
+}
+
+const letters = { i: 0x69, k: 0x6b, s: 0x73 } as const;
+
+/** Returns 0 for any other bytes. */
+function asciiLetter(first: number, second: number, third: number): number {
+  if (first === 0xc5 && second === 0xbf) return letters.s;
+  if (first === 0xc4 && (second === 0xb0 || second === 0xb1)) return letters.i;
+  return first === 0xe2 && second === 0x84 && third === 0xaa ? letters.k : 0;
+}
