@@ -1,5 +1,6 @@
 // `headgate check`: checks the configuration that `headgate start` would use with the same arguments, and prints it. Opens
 // no port and no connection.
+import { policyWarnings } from "../config/warnings.ts";
 import { effectiveLines } from "../config/written.ts";
 import type { ConfigArguments } from "./arguments.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -14,6 +15,7 @@ export async function run(args: ConfigArguments, io: CommandIo): Promise<number>
   if (loaded === undefined) return exitCodes.config;
   const lines = [`${loaded.file}: ok`, ...effectiveLines(loaded.raw)];
   if (loaded.settings.upstream.tls.insecureSkipVerify) io.err(unverifiedWarning);
+  for (const warning of policyWarnings(loaded.settings)) io.err(`warning: ${warning}\n`);
   io.out(lines.map((line) => `${line}\n`).join(""));
   return exitCodes.ok;
 }

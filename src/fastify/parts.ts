@@ -1,6 +1,7 @@
 // The wiring of the plugin: the gateway's own parts, made from the options.
 
 import type { FastifyInstance } from "fastify";
+import { policyWarnings } from "../config/warnings.ts";
 import { FilesError } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { OnShareExceeded } from "../core/client-share.ts";
@@ -41,6 +42,7 @@ export interface Parts {
 export async function openParts(settings: PluginSettings, options: PartsOptions): Promise<Parts> {
   const { clock, log } = options;
   const clientAddress = clientAddressRules(settings, log);
+  for (const detail of policyWarnings({ ...settings, extAuth: null })) log.warn({ detail }, "policy warning");
   const limiter = new PolicyLimiter(settings.policies);
   const authenticator = options.authenticator ?? (await createAuthenticator(settings, log).catch(rethrow));
   const onShareExceeded: OnShareExceeded = (...exceeded) => telemetry.shareExceeded(...exceeded);

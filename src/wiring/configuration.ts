@@ -2,6 +2,7 @@
 // over each part whose settings are the same: connections to the upstream and their state, counters, watched files.
 import { isDeepStrictEqual } from "node:util";
 import type { TokenList } from "../auth/token-list.ts";
+import { policyWarnings } from "../config/warnings.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { Clock } from "../core/clock.ts";
 import { ResponseFields } from "../core/fields.ts";
@@ -114,6 +115,7 @@ async function configureWith(
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
   const parts = { rules, limiter, authenticator, refusals, fields, telemetry, clock, log, forward };
   const runtimeParts = { ...parts, accessLog: settings.log.access };
+  warnOfPolicies(settings, before, log);
   return {
     settings,
     limiter,
@@ -126,6 +128,14 @@ async function configureWith(
     traffic: trafficSettings(settings, clientAddress, certificate),
     checks: configureChecks(settings, runtimeParts, secrets, before),
   };
+}
+
+/** A reload repeats no warning. */
+function warnOfPolicies(settings: Settings, before: Configuration | null, log: Logger): void {
+  const known = new Set(before === null ? [] : policyWarnings(before.settings));
+  for (const detail of policyWarnings(settings)) {
+    if (!known.has(detail)) log.warn({ detail }, "policy warning");
+  }
 }
 
 function limiterOf({ policies }: Settings, base: ConfigurationBase, before: Configuration | null): PolicyLimiter {

@@ -1,0 +1,184 @@
+// Warnings about policies that are valid and probably not what is meant: `headgate check` prints them, the start logs
+// them. A sound configuration has none.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fastify } from "fastify";
+import { afterAll, describe, expect, test } from "vitest";
+import { run } from "../../src/commands/check.ts";
+import { headgate } from "../../src/fastify/index.ts";
+import { testIo } from "../commands/test-io.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { startTestGateway } from "../support/gateway.ts";
+import { slidingPolicy } from "../support/policy.ts";
+
+const cleanup = useCleanup();
+const folder = mkdtempSync(join(tmpdir(), "headgate-warnings-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** What `headgate check` prints on standard error for these lines. */
+async function warnings(yaml: string): Promise<string[]> {
+  writeFileSync(join(folder, "c.yaml"), yaml);
+  const io = testIo({ cwd: folder });
+  expect([await run({ file: "c.yaml", overrides: [] }, io), io.errText()]).toEqual([0, io.errText()]);
+  return io.errText().split("\n").slice(0, -1);
+}
+
+const policies = (...lines: string[]): string => ["policies:", ...lines.map((line) => `  - { ${line} }`)].join("\n");
+
+const byClient = "name: by-client, limit: 100, window: 60s";
+const ports = [
+  "extAuth:",
+  "  trustedCallers: [127.0.0.1]",
+  "  http: { enabled: true }",
+  "  grpc: { enabled: true }",
+].join("\n");
+
+const notAll = (routes: string): string =>
+  `warning: not all requests under ${routes} are limited: no enforcing policy without charge is about all of them`;
+const otherMethods = (routes: string, methods: string): string =>
+  `warning: requests under ${routes} with other methods than ${methods} are not limited: no enforcing policy without charge is about them`;
+const invented = (name: string, parts: string): string =>
+  `warning: policy ${name}: a client that invents values of its key (${parts}) is not limited; add an enforcing policy by client over the same requests`;
+
+describe("requests that no enforcing policy covers", () => {
+  test.each([
+    ["a shadow alone", policies(`${byClient}, mode: shadow`), [notAll("/v1/ and /v2/")]],
+    ["one route only", policies(`${byClient}, match: { paths: [/V2/] }`), [notAll("/v1/")]],
+    ["a part of a route", policies(`${byClient}, match: { paths: [/v1/, /v2/me, "/v2/*"] }`), [notAll("/v2/")]],
+    ["a charge alone", policies(`${byClient}, charge: { statuses: [401] }`), [notAll("/v1/ and /v2/")]],
+    ["some methods", policies(`${byClient}, match: { methods: [POST] }`), [otherMethods("/v1/ and /v2/", "POST")]],
+    [
+      "different methods of different routes",
+      policies(
+        `${byClient}, match: { paths: [/v1/], methods: [GET] }`,
+        `name: b, limit: 1, window: 1s, match: { methods: [POST] }`,
+      ),
+      [otherMethods("/v1/", "GET and POST"), otherMethods("/v2/", "POST")],
+    ],
+    [
+      "enforcement is off for all",
+      "enforcement: shadow",
+      ["warning: enforcement is shadow: no policy refuses a request"],
+    ],
+    [
+      "everybody is exempt",
+      policies(`${byClient}, exempt: ["::/0"]`),
+      [
+        "warning: policy by-client: exempt contains every IPv4 address, so hardly any client is limited",
+        notAll("/v1/ and /v2/"),
+      ],
+    ],
+  ])("%s", async (_, yaml, lines) => {
+    expect(await warnings(yaml)).toEqual(lines);
+  });
+});
+
+describe("keys that a client can invent, without a policy by client", () => {
+  const perHeader = 'name: per-plan, limit: 10, window: 1s, key: ["header:X-Plan"]';
+  const perToken = "name: per-token, limit: 10, window: 1s, key: [token, route]";
+  const tokens = "auth: { mode: tokens, tokensFile: tokens.txt }";
+  writeFileSync(join(folder, "tokens.txt"), `${"ab".repeat(32)}\n`);
+
+  test.each([
+    ["a header", policies(perHeader), [invented("per-plan", "header:x-plan")]],
+    ["a token that is only present", policies(perToken), [invented("per-token", "token")]],
+    ["a token that is not checked", `auth: { mode: off }\n${policies(perToken)}`, [invented("per-token", "token")]],
+    [
+      "a header beside the client",
+      policies(`${perHeader.replace("[", "[client, ")}`),
+      [invented("per-plan", "header:x-plan")],
+    ],
+    [
+      "the policy by client is a shadow",
+      policies(`${byClient}, mode: shadow`, perHeader),
+      [invented("per-plan", "header:x-plan")],
+    ],
+    [
+      "the policy by client is about other requests",
+      policies(`${byClient}, match: { paths: [/v1/] }`, perHeader),
+      [invented("per-plan", "header:x-plan")],
+    ],
+    [
+      "the policy by client is about fewer methods",
+      policies(`${byClient}, match: { methods: [GET] }`, perHeader),
+      [invented("per-plan", "header:x-plan")],
+    ],
+    [
+      "the policy by client bounds only what is under way",
+      policies("name: at-once, concurrency: 5", perHeader),
+      [invented("per-plan", "header:x-plan")],
+    ],
+  ])("%s", async (_, yaml, lines) => {
+    expect(await warnings(yaml)).toEqual(lines);
+  });
+
+  test.each([
+    ["a policy by client over the same requests", policies(byClient, perHeader, perToken)],
+    ["one counter for all", policies(`${byClient}, key: []`, perHeader)],
+    ["a token that is verified", `${tokens}\n${policies(perToken)}`],
+    ["a shadow, which refuses nothing", policies(byClient, `${perHeader}, mode: shadow`)],
+    [
+      "a policy by client over more than the same paths",
+      policies(
+        "name: all, limit: 1000, window: 1s, key: []",
+        `${byClient}, key: [client, method, route], match: { paths: ["/v1/*/"], methods: [GET, PUT] }`,
+        `${perHeader}, match: { paths: [/v1/X/y, /v1/a/b/], methods: [PUT] }`,
+      ),
+    ],
+  ])("none with %s", async (_, yaml) => {
+    expect(await warnings(yaml)).toEqual([]);
+  });
+});
+
+describe("policies that a decision port leaves out", () => {
+  const held = ["name: at-once, concurrency: 5", "name: guesses, limit: 10, window: 15m, charge: { statuses: [401] }"];
+
+  test("each is named, with the ports and the reason", async () => {
+    expect(await warnings(`${ports}\n${policies(byClient, ...held)}`)).toEqual([
+      "warning: policy at-once is not asked on extAuth.http and extAuth.grpc: an ingress does not tell when a request ends (concurrency)",
+      "warning: policy guesses is not asked on extAuth.http and extAuth.grpc: an ingress does not tell the status of the response (charge)",
+    ]);
+  });
+
+  test("one port is named alone", async () => {
+    const [line] = await warnings(`${ports.replace(/\n.*grpc.*/, "")}\n${policies(byClient, ...held)}`);
+    expect(line).toContain("is not asked on extAuth.http: ");
+  });
+
+  test("none without a port, or without such a policy", async () => {
+    expect(await warnings(policies(byClient, ...held))).toEqual([]);
+    expect(await warnings(`${ports}\n${policies(byClient)}`)).toEqual([]);
+  });
+});
+
+test("the packaged configuration has no warnings", async () => {
+  expect(await warnings("")).toEqual([]);
+  const io = testIo();
+  expect(await run({ file: undefined, overrides: [] }, io)).toBe(0);
+  expect(io.errText()).toBe("");
+});
+
+test("the start of the gateway logs each warning, and none for sound policies", async () => {
+  const logged = async (mode: "enforce" | "shadow"): Promise<unknown[]> => {
+    const overrides = { policies: [slidingPolicy({ limit: 5, windowMs: 1_000, mode })] };
+    const { close, logLines } = await startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides });
+    await close();
+    return logLines.filter(({ msg }) => msg === "policy warning").map(({ level, detail }) => ({ level, detail }));
+  };
+  expect(await logged("enforce")).toEqual([]);
+  expect(await logged("shadow")).toEqual([
+    { level: "warn", detail: notAll("/v1/ and /v2/").slice("warning: ".length) },
+  ]);
+});
+
+test("so does the Fastify plugin", async () => {
+  const lines: string[] = [];
+  const app = fastify({ logger: { stream: { write: (line: string) => void lines.push(line) } } });
+  cleanup(() => app.close());
+  await app.register(headgate, { policies: [{ name: "a", limit: 1, window: "1s", mode: "shadow" }] });
+  await app.ready();
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+    { msg: "policy warning", detail: expect.stringContaining("not all requests under / are limited") },
+  ]);
+});
