@@ -445,7 +445,7 @@ describe("auth", () => {
   });
 
   test("tokens: a listed one passes, another is invalid, none is missing", () => {
-    const list = new TokenList([digestOf("abc")]);
+    const list = new TokenList([{ digest: digestOf("abc"), name: null }]);
     const authenticate: Authenticator["authenticate"] = (credential) => {
       if (credential.kind !== "token") return presenceAuthenticator.authenticate(credential);
       return list.has(credential.token) ? "accepted" : "invalid";

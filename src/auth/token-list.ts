@@ -1,7 +1,7 @@
 // Mode `tokens`: a list of the tokens that pass, known by their SHA-256 digests. The tokens themselves are neither stored
 // nor compared.
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
-import type { Authenticator } from "../core/authenticator.ts";
+import type { Authenticator, Identity } from "../core/authenticator.ts";
 import type { Watched } from "../core/file-group.ts";
 import { presence } from "./presence.ts";
 
@@ -9,38 +9,61 @@ export function createTokenListAuthenticator(file: Watched<TokenList>): Authenti
   return {
     authenticate(credential) {
       if (credential.kind !== "token") return presence(credential);
-      return file.value.has(credential.token) ? "accepted" : "invalid";
+      return file.value.find(credential.token) ?? "invalid";
     },
     tokens: () => ({ listed: file.value.size, isCurrent: file.isCurrent }),
     close: () => file.close(),
   };
 }
 
+export interface ListedToken {
+  /** SHA-256, in hex. */
+  readonly digest: string;
+  /** Several tokens may have the same name. */
+  readonly name: string | null;
+}
+
+interface Entry {
+  readonly digest: Buffer;
+  /** Made once, because each request of the token has it. */
+  readonly identity: Identity;
+}
+
+const noClaims: ReadonlyMap<string, string> = new Map();
+
 export class TokenList {
-  // Digests are looked up by a name that nobody outside this process can predict, so the time of a lookup does not show
+  // Digests are looked up by a text that nobody outside this process can predict, so the time of a lookup does not show
   // how much of a guess was right. The digests themselves are then compared in constant time.
   readonly #pepper = randomBytes(32);
-  readonly #digests = new Map<string, Buffer>();
+  readonly #entries = new Map<string, Entry>();
 
-  /** `digests` are in hex. */
-  constructor(digests: readonly string[]) {
-    for (const hex of digests) {
+  /** Of two names for one digest, the first counts. */
+  constructor(tokens: readonly ListedToken[]) {
+    for (const { digest: hex, name } of tokens) {
       const digest = Buffer.from(hex, "hex");
-      this.#digests.set(this.#nameOf(digest), digest);
+      const place = this.#placeOf(digest);
+      const tokenName = this.#entries.get(place)?.identity.tokenName ?? name;
+      const identity = { tokenDigest: hex.toLowerCase(), tokenName, subject: tokenName, claims: noClaims };
+      this.#entries.set(place, { digest, identity });
     }
   }
 
   get size(): number {
-    return this.#digests.size;
+    return this.#entries.size;
   }
 
   has(token: string): boolean {
-    const digest = hash("sha256", token, "buffer");
-    const listed = this.#digests.get(this.#nameOf(digest));
-    return listed !== undefined && timingSafeEqual(listed, digest);
+    return this.find(token) !== null;
   }
 
-  #nameOf(digest: Buffer): string {
+  /** Returns whom a token stands for; null if it is not listed. */
+  find(token: string): Identity | null {
+    const digest = hash("sha256", token, "buffer");
+    const entry = this.#entries.get(this.#placeOf(digest));
+    return entry !== undefined && timingSafeEqual(entry.digest, digest) ? entry.identity : null;
+  }
+
+  #placeOf(digest: Buffer): string {
     return hash("sha256", Buffer.concat([this.#pepper, digest]), "base64");
   }
 }

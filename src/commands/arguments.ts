@@ -25,14 +25,17 @@ export interface FinanceBackendArguments {
   readonly database: string | null;
 }
 
-export type NoArguments = Readonly<Record<string, never>>;
+export interface TokenArguments {
+  /** Absent: the token has no name. */
+  readonly name: string | undefined;
+}
 
 export type Invocation =
   | { readonly command: "help"; readonly topic: CommandName | null }
   | { readonly command: "version" }
   | { readonly command: "start" | "check"; readonly args: ConfigArguments }
   | { readonly command: "demo"; readonly args: DemoArguments }
-  | { readonly command: "token"; readonly args: NoArguments }
+  | { readonly command: "token"; readonly args: TokenArguments }
   | { readonly command: "finance-backend"; readonly args: FinanceBackendArguments };
 
 export type ParsedArguments =
@@ -85,8 +88,11 @@ function parseCommand(command: CommandName, argv: readonly string[]): ParsedArgu
         command,
         args: { port: numbers.get("port") ?? 8080, adminPort: numbers.get("admin-port") ?? 9464 },
       });
-    case "token":
-      return accept({ command, args: {} });
+    case "token": {
+      const name = last("name");
+      if (name === undefined || tokenName.test(name)) return accept({ command, args: { name } });
+      return refuse(command, `--name: found ${quote(name)}, expected ${tokenNameMeaning}`);
+    }
     case "finance-backend": {
       const host = last("host") ?? "127.0.0.1";
       return accept({
@@ -96,6 +102,10 @@ function parseCommand(command: CommandName, argv: readonly string[]): ParsedArgu
     }
   }
 }
+
+/** Names that an override of a policy can mention: a digest is not a name. */
+const tokenName = /^(?![0-9a-fA-F]{64}$)[A-Za-z0-9](?:[A-Za-z0-9 ._@-]{0,62}[A-Za-z0-9._@-])?$/;
+const tokenNameMeaning = "at most 64 letters, digits, blanks and . _ @ -, beginning with a letter or digit";
 
 interface Given {
   readonly name: string;

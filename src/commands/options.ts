@@ -43,7 +43,10 @@ const commands: Readonly<Record<CommandName, { readonly means: string; readonly 
       ...help,
     },
   },
-  token: { means: "Make a bearer token and its digest for the tokens file.", options: help },
+  token: {
+    means: "Make a bearer token and its digest for the tokens file.",
+    options: { name: { value: "a name", means: "Also print the line of the tokens file, with this name." }, ...help },
+  },
   "finance-backend": {
     means: "Run the reference backend without the gateway.",
     options: {

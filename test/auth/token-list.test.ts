@@ -1,10 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { TokenList } from "../../src/auth/token-list.ts";
+import { createTokenListAuthenticator, TokenList } from "../../src/auth/token-list.ts";
 import { digestOf } from "./digest.ts";
 
+const listOf = (...digests: string[]): TokenList => new TokenList(digests.map((digest) => ({ digest, name: null })));
+
 test("has the tokens whose digests are listed, and no other", () => {
-  const list = new TokenList([digestOf("mobile"), digestOf("web").toUpperCase()]);
+  const list = listOf(digestOf("mobile"), digestOf("web").toUpperCase());
   expect(list.size).toBe(2);
   for (const token of ["mobile", "web"]) expect(list.has(token)).toBe(true);
   for (const token of ["Mobile", "mobile ", "mobil", "mobilee", "", "web\0"]) expect(list.has(token)).toBe(false);
@@ -12,7 +14,7 @@ test("has the tokens whose digests are listed, and no other", () => {
 
 test("a digest is not a token: who reads the file cannot come in with it", () => {
   const digest = digestOf("mobile");
-  const list = new TokenList([digest]);
+  const list = listOf(digest);
   for (const stolen of [digest, digest.toUpperCase(), Buffer.from(digest, "hex").toString("base64")]) {
     expect(list.has(stolen)).toBe(false);
   }
@@ -20,11 +22,11 @@ test("a digest is not a token: who reads the file cannot come in with it", () =>
 });
 
 test("a digest given twice is one", () => {
-  expect(new TokenList([digestOf("a"), digestOf("a").toUpperCase()]).size).toBe(1);
+  expect(listOf(digestOf("a"), digestOf("a").toUpperCase()).size).toBe(1);
 });
 
 test("an empty list has nothing, not even the empty token", () => {
-  const list = new TokenList([]);
+  const list = listOf();
   expect(list.size).toBe(0);
   expect(list.has("")).toBe(false);
 });
@@ -33,11 +35,34 @@ test("is a set of tokens", () => {
   const token = fc.stringMatching(/^[A-Za-z0-9\-._~+/]{0,20}=?$/);
   fc.assert(
     fc.property(fc.array(token, { maxLength: 8 }), token, (listed, asked) => {
-      const list = new TokenList(listed.map(digestOf));
+      const list = listOf(...listed.map(digestOf));
       expect(list.size).toBe(new Set(listed).size);
       expect(list.has(asked)).toBe(listed.includes(asked));
       for (const one of listed) expect(list.has(one)).toBe(true);
     }),
     { numRuns: 1000 },
   );
+});
+
+test("a token stands for its name and digest, by one object for all of its requests", () => {
+  const named = { digest: digestOf("mobile").toUpperCase(), name: "partner" };
+  const value = new TokenList([named, { digest: digestOf("web"), name: null }]);
+  const { authenticate } = createTokenListAuthenticator({
+    value,
+    isCurrent: true,
+    onChange: () => {},
+    close: () => {},
+  });
+  const ask = (token: string) => authenticate({ kind: "token", token });
+  const partner = { tokenDigest: digestOf("mobile"), tokenName: "partner", subject: "partner", claims: new Map() };
+  expect(ask("mobile")).toEqual(partner);
+  expect(ask("mobile")).toBe(ask("mobile"));
+  expect(ask("web")).toEqual({ ...partner, tokenDigest: digestOf("web"), tokenName: null, subject: null });
+  expect(ask("partner")).toBe("invalid");
+});
+
+test("of two names for one digest, the first counts", () => {
+  const digest = digestOf("a");
+  const names = [null, "first", "second"];
+  expect(new TokenList(names.map((name) => ({ digest, name }))).find("a")?.tokenName).toBe("first");
 });

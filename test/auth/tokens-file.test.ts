@@ -6,7 +6,13 @@ const other = "a".repeat(64);
 
 test("digests are read in order, lowered, without comments and blank lines", () => {
   const text = `# who may come in\n\n${digest.toUpperCase()}  # mobile\r\n\t${other}\n#${"b".repeat(64)}\n`;
-  expect(parseTokens(text)).toEqual({ digests: [digest, other], errors: [] });
+  expect(parseTokens(text)).toEqual({
+    tokens: [
+      { digest, name: "mobile" },
+      { digest: other, name: null },
+    ],
+    errors: [],
+  });
 });
 
 test("every bad line is an error with its number, and none is repeated", () => {
@@ -25,6 +31,15 @@ test("every bad line is an error with its number, and none is repeated", () => {
 
 test("a file without a digest has none, which is no mistake of any line", () => {
   for (const text of ["", "\n\n", "# none yet\n"]) {
-    expect(parseTokens(text)).toEqual({ digests: [], errors: [] });
+    expect(parseTokens(text)).toEqual({ tokens: [], errors: [] });
   }
+});
+
+test("the comment behind a digest is the name: trimmed, of at most 64 characters, the same for several tokens", () => {
+  const nameIn = (line: string) => parseTokens(line).tokens.map(({ name }) => name);
+  expect(nameIn(`${digest} #\tpartner a \n${other}#partner a`)).toEqual(["partner a", "partner a"]);
+  expect(nameIn(`${digest} # a # b`)).toEqual(["a # b"]);
+  for (const comment of ["", "#", "#  \t"]) expect(nameIn(digest + comment)).toEqual([null]);
+  expect(nameIn(`${digest} # ${"😀".repeat(65)}`)).toEqual(["😀".repeat(64)]);
+  expect(nameIn(`${digest} # ${"a".repeat(63)} b`)).toEqual(["a".repeat(63)]);
 });

@@ -49,6 +49,7 @@ test.each([
   ["demo", { command: "demo", args: { port: 8080, adminPort: 9464 } }],
   ["demo --port 0 --admin-port=9", { command: "demo", args: { port: 0, adminPort: 9 } }],
   ["token", { command: "token", args: {} }],
+  ["token --name partner-a", { command: "token", args: { name: "partner-a" } }],
   ["finance-backend", { command: "finance-backend", args: { host: "127.0.0.1", port: 3000, database: null } }],
   [
     "finance-backend --host ::1 --port 1 --database f.db",
@@ -83,6 +84,10 @@ test.each([
   ["demo --port eighty", '--port: found "eighty", expected a whole number from 0 to 65535'],
   ["demo --port 65536", '--port: found "65536", expected a whole number from 0 to 65535'],
   ["demo --host ::1", 'unknown option "--host"'],
+  [
+    "token --name #a",
+    '--name: found "#a", expected at most 64 letters, digits, blanks and . _ @ -, beginning with a letter or digit',
+  ],
 ])("%j is refused", (line, message) => {
   expect(parse(line)).toMatchObject({ ok: false, message });
 });

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { parseTokens } from "../../src/auth/tokens-file.ts";
 import { signalExitCodes } from "../../src/commands/exit-codes.ts";
 
 const root = new URL("../../", import.meta.url);
@@ -49,6 +50,12 @@ test("token prints a token and the digest it is known by, a new one each time", 
   expect(createHash("sha256").update(token).digest("hex")).toBe(digest);
   expect(one.err).toContain("Only the digest goes into the tokens file.");
   expect(other.out).not.toBe(one.out);
+});
+
+test("token --name prints the line of the tokens file, too", async () => {
+  const { out } = await headgate("token", "--name", "Partner A");
+  const [, digest, line = ""] = /^token: .*\nsha256: (.*)\nline: {3}(.*)\n$/.exec(out) ?? [];
+  expect(parseTokens(line)).toEqual({ tokens: [{ digest, name: "Partner A" }], errors: [] });
 });
 
 test("a second signal exits with 128 plus its number, as a shell reports it", () => {
