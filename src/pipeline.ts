@@ -96,9 +96,10 @@ class Pipeline {
       return { parsed, decision, auth: "skipped", localReply: null };
     }
 
-    // The token comes after them, because its check costs the most.
+    // The token comes after them, because its check costs the most. A preflight has none, and has been charged.
     try {
-      const auth = authenticator.authenticate(readBearer(head.rawHeaders));
+      const isPreflight = rules.cors?.isPreflight(head, parsed.message) ?? false;
+      const auth = isPreflight ? "skipped" : authenticator.authenticate(readBearer(head.rawHeaders));
       return auth instanceof Promise
         ? this.#authenticatedLater(head, parsed, decision, auth)
         : this.#authenticated(head, parsed, decision, auth, head.nowMs);

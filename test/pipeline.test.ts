@@ -4,6 +4,7 @@ import { offAuthenticator, presenceAuthenticator } from "../src/auth/presence.ts
 import { TokenList } from "../src/auth/token-list.ts";
 import type { Authenticator, AuthOutcome } from "../src/core/authenticator.ts";
 import { type Peer, readPeer } from "../src/core/client-address.ts";
+import { AllowedOrigins } from "../src/core/cors.ts";
 import { parseCidr } from "../src/core/ip-address.ts";
 import type { Limiter } from "../src/core/limiter.ts";
 import type { RefusalReason } from "../src/core/local-reply.ts";
@@ -28,9 +29,10 @@ interface Options {
   readonly authenticator?: Pick<Authenticator, "authenticate">;
   readonly trusted?: string;
   readonly refusals?: TokenRate;
+  readonly origins?: readonly string[];
 }
 
-function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted }: Options): RequestRules {
+function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted, origins }: Options): RequestRules {
   const cidr = trusted === undefined ? undefined : parseCidr(trusted);
   return {
     clientAddress: {
@@ -41,6 +43,7 @@ function rulesOf({ unmatched = "reject", own = "/", upstream = "/", trusted }: O
     pathReader: createPathReader(["/v1/", "/v2/"], own),
     unmatched,
     maxBodyBytes: 10,
+    cors: origins === undefined ? null : new AllowedOrigins(origins),
     paths: { own, upstream },
   };
 }
@@ -520,5 +523,42 @@ describe("a limiter and an authenticator that answer later", () => {
     ).rejects.toThrow("out of reach");
     const limiter = { ...laterLimiter(parts.limiter), acquire: failing };
     await expect(createDecide({ ...parts, limiter })(request("/v2/x"))).rejects.toThrow("out of reach");
+  });
+});
+
+describe("a preflight of a listed origin", () => {
+  const fields = [...host, "Origin", "https://app.example", "Access-Control-Request-Method", "GET"];
+  const facts = request("/v2/x", fields, { method: "OPTIONS" });
+
+  test("is charged by the policies of both steps, the second of which see no identity, and no token is checked", () => {
+    const parts = partsOf({ origins: ["https://app.example"] });
+    const authenticate = vi.fn(() => "missing" as const);
+    const acquireIdentified = vi.fn((...[, , , first]: Parameters<Limiter["acquireIdentified"]>) => first);
+    const limiter: Limiter = {
+      acquire: (...asked) => parts.limiter.acquire(...asked),
+      peek: (...asked) => parts.limiter.peek(...asked),
+      observe: (...asked) => parts.limiter.observe(...asked),
+      refresh: (...asked) => parts.limiter.refresh(...asked),
+      stats: () => parts.limiter.stats(),
+      needsIdentity: true,
+      acquireIdentified,
+    };
+    const verdict = decideWith({ ...parts, limiter, authenticator: { authenticate } })(facts);
+    expect(verdict).toMatchObject({
+      auth: "skipped",
+      localReply: null,
+      decision: { outcome: "admitted", remaining: 2 },
+    });
+    expect(acquireIdentified.mock.calls.map(([, , identity]) => identity)).toEqual([null]);
+    expect(authenticate).not.toHaveBeenCalled();
+  });
+
+  test("over the limit is throttled, and without the setting it needs its token", () => {
+    const decide = decideWith(partsOf({ limit: 1, origins: ["https://app.example"] }));
+    expect([decide(facts), decide(facts)].map(({ localReply }) => localReply?.reason ?? null)).toEqual([
+      null,
+      "throttled",
+    ]);
+    expect(decideWith(partsOf())(facts).localReply?.reason).toBe("no_token");
   });
 });

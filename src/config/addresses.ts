@@ -25,6 +25,15 @@ export function parseUpstreamUrl(text: string): string | undefined {
   return URL.canParse(text) ? text : undefined;
 }
 
+/** An origin of web pages as browsers send it: in lower case, without the port that the scheme implies. */
+export function parseOrigin(text: string): string | undefined {
+  const [, authority = ""] = new RegExp(originPattern).exec(text) ?? [];
+  return parseUpstreamAddress(authority) !== undefined && URL.canParse(text) ? new URL(text).origin : undefined;
+}
+
+/** Without a wildcard: a page of any name below a domain could then be one that somebody else has put there. */
+export const originPattern = "^[hH][tT][tT][pP][sS]?://([^\\s\\\\/@?#*]+)$";
+
 /** `host` or `host:port`, with an IPv6 address in brackets; unchanged. */
 export function parseUpstreamAddress(text: string): string | undefined {
   const { host, port } = splitAddress(text);

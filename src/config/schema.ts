@@ -2,8 +2,10 @@
 // headgate.yaml, the JSON Schema and docs/configuration.md with it.
 import {
   basePathPattern,
+  originPattern,
   parseBasePath,
   parseHost,
+  parseOrigin,
   parseRoute,
   parseUpstreamAddress,
   parseUpstreamUrl,
@@ -24,6 +26,16 @@ const route = text(
     parse: parseRoute,
   },
   "A path prefix.",
+);
+
+const origin = text(
+  "",
+  {
+    expected: 'an origin such as "https://app.example" or "http://localhost:5173", without a path and without *',
+    pattern: originPattern,
+    parse: parseOrigin,
+  },
+  "A scheme and a host, with a port or without.",
 );
 
 const upstreamAddress = text(
@@ -229,6 +241,13 @@ const definition = section("The configuration of Headgate.", {
       "Realm in the WWW-Authenticate header.",
     ),
     tokensFile: filePath("SHA-256 digests of the accepted tokens, for mode tokens."),
+  }),
+  cors: section("Browsers: pages of other origins that may call the API.", {
+    origins: listOf(
+      origin,
+      { default: [], bounds: [0, 64], items: "origins", flaws: repeatedItems },
+      "Origins whose preflights need no token, and whose pages may read the gateway's own responses.",
+    ),
   }),
   fields: listOf(
     choice("standard", ["standard", "legacy", "structured"], "A family of headers."),

@@ -1,6 +1,8 @@
 // The headers that every response carries, whatever transport sends it. RateLimit-Reset is in Unix seconds, as the
 // API's specification demands; the structured RateLimit contains the seconds that remain.
 import { type Clock, httpDate } from "./clock.ts";
+import type { AllowedOrigins } from "./cors.ts";
+import type { HeaderList } from "./header-list.ts";
 import type { LocalReply } from "./local-reply.ts";
 import type { Decision } from "./policy.ts";
 
@@ -20,17 +22,30 @@ export const gatewayResponseFields: ReadonlySet<string> = new Set([
   "x-request-id",
 ]);
 
+export interface ResponseFieldsOptions {
+  readonly clock: Clock;
+  readonly kinds: readonly FieldKind[];
+  readonly realm: string;
+  /** Null: no page of another origin may read a local reply. */
+  readonly cors: AllowedOrigins | null;
+}
+
 export class ResponseFields {
   readonly #clock: Clock;
   readonly #kinds: ReadonlySet<FieldKind>;
   readonly #realm: string;
+  readonly #cors: AllowedOrigins | null;
+  /** What a page of another origin may read of a local reply. */
+  readonly #exposed: string;
   #dateSecond = Number.NaN;
   #date = "";
 
-  constructor(options: { clock: Clock; kinds: readonly FieldKind[]; realm: string }) {
+  constructor(options: ResponseFieldsOptions) {
     this.#clock = options.clock;
     this.#kinds = new Set(options.kinds);
     this.#realm = options.realm;
+    this.#cors = options.cors;
+    this.#exposed = exposedNames(this.#kinds).join(", ");
   }
 
   /** Adds to `fields` what every response carries: Date, the rate-limit headers and X-Request-Id. */
@@ -75,18 +90,31 @@ export class ResponseFields {
     return largest;
   }
 
-  /** Returns the headers of a local reply, without Connection, and its body. */
-  localReply(reply: LocalReply, decision: Decision, requestId: string): { headers: string[]; body: string } {
+  /** Returns the headers of a local reply, without Connection, and its body. `asked`: the headers of the request. */
+  localReply(
+    reply: LocalReply,
+    decision: Decision,
+    requestId: string,
+    asked: HeaderList,
+  ): { headers: string[]; body: string } {
     const { status, body } = reply;
     const headers = this.always(decision, requestId);
     if (status === 429) headers.push("Retry-After", `${this.#retryAfter(reply, decision)}`);
     if (status === 401) headers.push("WWW-Authenticate", this.#challenge(reply));
     headers.push("Cache-Control", "no-store");
+    this.#pushCors(headers, asked);
     // The bodies are ASCII, so each character is one byte. A 204 has no Content-Length (RFC 9110, 8.6).
     if (status !== 204) {
       headers.push("Content-Type", "application/json; charset=utf-8", "Content-Length", `${body.length}`);
     }
     return { headers, body };
+  }
+
+  #pushCors(headers: string[], asked: HeaderList): void {
+    const origin = this.#cors?.find(asked) ?? null;
+    if (origin === null) return;
+    headers.push("Access-Control-Allow-Origin", origin, "Access-Control-Expose-Headers", this.#exposed);
+    headers.push("Vary", "Origin");
   }
 
   /** The budget for refusals has a token again within a second, whatever the quota of the client is. */
@@ -144,6 +172,16 @@ type Triple = readonly [limit: string, remaining: string, reset: string];
 
 const standardNames: Triple = ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"];
 const legacyNames: Triple = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
+
+/** Without being named, these headers are hidden from pages of other origins. */
+function exposedNames(kinds: ReadonlySet<FieldKind>): string[] {
+  return [
+    ...(kinds.has("standard") ? standardNames : []),
+    ...(kinds.has("legacy") ? legacyNames : []),
+    ...(kinds.has("structured") ? ["RateLimit", "RateLimit-Policy"] : []),
+    ...["Retry-After", "Date", "X-Request-Id"],
+  ];
+}
 
 function pushTriple(fields: string[], names: Triple, values: Triple): void {
   fields.push(names[0], values[0], names[1], values[1], names[2], values[2]);

@@ -2,6 +2,7 @@
 // sockets and servers, so all transports get the same result.
 import type { AuthOutcome } from "./authenticator.ts";
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
+import type { AllowedOrigins } from "./cors.ts";
 import { type LocalReply, localReplies, serverOptions } from "./local-reply.ts";
 import { type MessageHead, type MessageReading, readMessage } from "./message-check.ts";
 import type { Decision } from "./policy.ts";
@@ -20,6 +21,8 @@ export interface RequestRules {
   /** What happens to requests outside of all routes. `leave`: the gateway does not handle them. */
   readonly unmatched: "reject" | "proxy" | "leave";
   readonly maxBodyBytes: number;
+  /** Null: every request needs its token. */
+  readonly cors: AllowedOrigins | null;
   readonly paths: BasePaths;
 }
 

@@ -44,6 +44,8 @@ export interface Settings {
     readonly tokensFile: string | null;
   };
   readonly extAuth: ExtAuthSettings;
+  /** Origins as browsers send them. */
+  readonly cors: { readonly origins: readonly string[] };
   readonly fields: readonly FieldKind[];
   readonly maxBodyBytes: number;
   /**

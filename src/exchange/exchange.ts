@@ -1,6 +1,5 @@
-// One request and its response: the state machine for all transports (raw sockets, Node's HTTP/1, HTTP/2, an ingress'
-// checks, Fastify). Every response gets its headers here, and every exchange ends here exactly once: it is charged
-// once, logged once and counted once, however it ends.
+// One request and its response, on every transport (raw sockets, Node's HTTP/1, HTTP/2, an ingress' checks, Fastify).
+// Every response gets its headers here, and every exchange ends here once: charged, logged and counted once.
 //
 //   start() ─► deciding ──verdict──► forwarding ──respond(), localReply()──► responding ──finished()──► ended
 //   reject() ──┘   │                     │                                      │                         ▲
@@ -132,7 +131,8 @@ export class Exchange extends RecordedExchange {
       return;
     }
     this.problem = reply.reason;
-    const { headers, body } = this.#runtime.fields.localReply(reply, this.#decisionToShow(), this.id);
+    const decision = this.#decisionToShow();
+    const { headers, body } = this.#runtime.fields.localReply(reply, decision, this.id, this.head.rawHeaders);
     this.#sendHead(reply.status, reply.message, headers);
     // A transport may end the response to a HEAD with its head.
     if (!this.transport.isEnded) this.transport.end(body);

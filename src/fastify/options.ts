@@ -16,6 +16,7 @@ export interface HeadgateOptions {
     readonly header?: "x-forwarded-for" | "forwarded";
     readonly ipv6Prefix?: number;
   };
+  readonly cors?: { readonly origins?: readonly string[] };
   readonly fields?: readonly ("standard" | "legacy" | "structured")[];
   /** Path prefixes that are gated; the default is `["/"]`. What is outside of them is left to the app. */
   readonly routes?: readonly string[];

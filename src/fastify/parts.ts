@@ -67,7 +67,7 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
     { ...settings, basePath: "/", unmatched: "leave", upstream: settings.upstream ?? { url: "http://app" } },
     clientAddress,
   );
-  const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
+  const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
   const refusals = new RefusalBuckets(settings.refusals);
   const runtimeParts = { rules, limiter, authenticator, refusals, fields, telemetry, clock, log, forward: handOver };
   const logged = { ...runtimeParts, accessLog: settings.log.access };

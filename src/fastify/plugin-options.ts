@@ -14,9 +14,8 @@ import type { Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import type { UpstreamSettings } from "../core/upstream.ts";
 
-const { policies, enforcement, refusals, auth, clientAddress, fields, routes, maxBodyBytes, maxClientSharePercent } =
-  schema.keys;
-const { timeouts, upstream, log } = schema.keys;
+const { policies, enforcement, refusals, auth, clientAddress, cors, fields, routes, maxBodyBytes } = schema.keys;
+const { maxClientSharePercent, timeouts, upstream, log } = schema.keys;
 const { url, tls, connectTimeout, responseTimeout, maxConnections } = upstream.keys;
 
 export const pluginOptions = section("The options of the Fastify plugin.", {
@@ -25,6 +24,7 @@ export const pluginOptions = section("The options of the Fastify plugin.", {
   refusals,
   auth,
   clientAddress,
+  cors,
   fields,
   routes: { ...routes, default: ["/"] },
   maxBodyBytes,
@@ -37,7 +37,7 @@ export const pluginOptions = section("The options of the Fastify plugin.", {
 export interface PluginSettings
   extends Pick<
     Settings,
-    "enforcement" | "refusals" | "auth" | "clientAddress" | "routes" | "maxBodyBytes" | "maxClientSharePercent"
+    "enforcement" | "refusals" | "auth" | "clientAddress" | "cors" | "routes" | "maxBodyBytes" | "maxClientSharePercent"
   > {
   readonly policies: readonly Policy[];
   readonly fields: readonly FieldKind[];

@@ -112,7 +112,7 @@ async function configureWith(
 
   const forward = createForward(settings, upstream, base);
   const rules = requestRules(settings, clientAddress);
-  const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm });
+  const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
   const parts = { rules, limiter, authenticator, refusals, fields, telemetry, clock, log, forward };
   const runtimeParts = { ...parts, accessLog: settings.log.access };
   warnOfPolicies(settings, before, log);

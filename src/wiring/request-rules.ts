@@ -1,5 +1,6 @@
 // Makes the rules about requests from the settings: the trusted proxies, the routes and the base paths.
 import type { ClientAddressRules } from "../core/client-address.ts";
+import { AllowedOrigins } from "../core/cors.ts";
 import type { RequestRules } from "../core/request-head.ts";
 import { createPathReader } from "../core/request-path.ts";
 import type { Settings } from "../core/settings.ts";
@@ -19,7 +20,7 @@ export function clientAddressRules(
   return { header: clientAddress.header, trustedProxies, ipv6Prefix: clientAddress.ipv6Prefix };
 }
 
-export interface RequestSettings extends Pick<Settings, "routes" | "basePath" | "maxBodyBytes"> {
+export interface RequestSettings extends Pick<Settings, "routes" | "basePath" | "maxBodyBytes" | "cors"> {
   readonly unmatched: RequestRules["unmatched"];
   readonly upstream: Pick<Settings["upstream"], "url">;
 }
@@ -31,6 +32,7 @@ export function requestRules(settings: RequestSettings, clientAddress: ClientAdd
     pathReader: createPathReader(settings.routes, settings.basePath),
     unmatched: settings.unmatched,
     maxBodyBytes: settings.maxBodyBytes,
+    cors: settings.cors.origins.length === 0 ? null : new AllowedOrigins(settings.cors.origins),
     paths: { own: settings.basePath, upstream: upstreamPath === "/" ? "/" : upstreamPath.replace(/\/$/, "") },
   };
 }

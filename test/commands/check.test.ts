@@ -49,6 +49,18 @@ const messages = new Map([
     "connections-zero.yaml:2:19: upstream.maxConnections: found 0, expected a whole number from 1 to 65535",
   ],
   [
+    "cors-origin.yaml",
+    'cors-origin.yaml:2:13: cors.origins.0: found "https://app.example/", expected an origin such as "https://app.example" or "http://localhost:5173", without a path and without *',
+  ],
+  [
+    "cors-wildcard.yaml",
+    'cors-wildcard.yaml:2:13: cors.origins.0: found "*", expected an origin such as "https://app.example" or "http://localhost:5173", without a path and without *',
+  ],
+  [
+    "cors-twice.yaml",
+    `cors-twice.yaml:2:34: cors.origins.1: found "HTTPS://App.Example:443", expected no second "https://app.example"`,
+  ],
+  [
     "duplicate-key.yaml",
     "duplicate-key.yaml:4:3: drain.delay: found a second one, expected one (the first is in line 2)",
   ],
@@ -235,7 +247,7 @@ const messages = new Map([
   ],
   [
     "unknown-key-far.yaml",
-    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, enforcement, refusals, auth, fields, maxBodyBytes, maxClientSharePercent, timeouts, extAuth, drain or log",
+    "unknown-key-far.yaml:1:1: tls: unknown key; expected listen, admin, basePath, upstream, upgrade, routes, unmatched, clientAddress, policies, enforcement, refusals, auth, cors, fields, maxBodyBytes, maxClientSharePercent, timeouts, extAuth, drain or log",
   ],
   [
     "unknown-key.yaml",

@@ -4,6 +4,7 @@ import {
   parseBasePath,
   parseHost,
   parseNetwork,
+  parseOrigin,
   parseRoute,
   parseUpstreamAddress,
   parseUpstreamUrl,
@@ -33,6 +34,41 @@ describe("a host to listen on", () => {
     "http://h",
   ])("%j is refused", (text) => {
     expect(parseHost(text)).toBeUndefined();
+  });
+});
+
+describe("an origin of web pages", () => {
+  test.each([
+    ["https://app.example", "https://app.example"],
+    ["HTTPS://App.Example:8443", "https://app.example:8443"],
+    ["https://app.example:443", "https://app.example"],
+    ["http://localhost:80", "http://localhost"],
+    ["http://127.0.0.1:5173", "http://127.0.0.1:5173"],
+    ["http://[::1]:5173", "http://[::1]:5173"],
+  ])("%s is %s, as browsers send it", (text, origin) => {
+    expect(parseOrigin(text)).toBe(origin);
+  });
+
+  test.each([
+    "",
+    "*",
+    "null",
+    "app.example",
+    "https://",
+    "https://*.app.example",
+    "https://app.example/",
+    "https://app.example/page",
+    "https://app.example?x",
+    "https://app.example#x",
+    "https://user@app.example",
+    "https://app.example:0",
+    "https://app.example:65536",
+    "https://app.example https://b.example",
+    "https://ä.example",
+    "file://app.example",
+    "chrome-extension://abc",
+  ])("%j is refused", (text) => {
+    expect(parseOrigin(text)).toBeUndefined();
   });
 });
 

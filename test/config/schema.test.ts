@@ -111,6 +111,7 @@ describe("the JSON Schema", () => {
       ...[
         "base-path-dots.yaml",
         "connections-per-peer.yaml",
+        "cors-twice.yaml",
         "counters-too-large.yaml",
         "duration-too-long.yaml",
         "duration-zero.yaml",

@@ -16,7 +16,7 @@ export function pipeline(header: ClientAddressRules["header"]) {
   const store = new PolicyLimiter([slidingPolicy({ limit, windowMs: 60_000, maxClients: 1000 })]);
   const paths = { own: "/", upstream: "/" };
   const pathReader = createPathReader(["/v1/", "/v2/"], "/");
-  const rules = { clientAddress, pathReader, unmatched: "reject" as const, maxBodyBytes: 10, paths };
+  const rules = { clientAddress, pathReader, unmatched: "reject" as const, maxBodyBytes: 10, cors: null, paths };
   const decide = createDecide({
     rules,
     limiter: store,

@@ -23,7 +23,7 @@ function setUp({ kinds = ["standard", "legacy"] as readonly FieldKind[], atWallM
       remaining,
       resetMs: clock.nowMs + untilResetMs,
     });
-  return { clock, decision, fields: new ResponseFields({ clock, kinds, realm: "finance" }) };
+  return { clock, decision, fields: new ResponseFields({ clock, kinds, realm: "finance", cors: null }) };
 }
 
 const fieldIn = (list: readonly string[], name: string): string | undefined => {
@@ -34,7 +34,7 @@ const fieldIn = (list: readonly string[], name: string): string | undefined => {
 describe("the fields of every response", () => {
   test("are, by default, Date and two triples with the same values, in this case and order", () => {
     const { fields, decision } = setUp();
-    expect(fields.always(decision(59_001), "id")).toEqual([
+    expect(fields.always(decision(59_001), "id", [])).toEqual([
       ...["Date", date],
       ...["RateLimit-Limit", "100", "RateLimit-Remaining", "7", "RateLimit-Reset", "1700028860"],
       ...["X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "7", "X-RateLimit-Reset", "1700028860"],
@@ -205,7 +205,7 @@ describe("Retry-After", () => {
 describe("an answer of the gateway's own", () => {
   test("429, to the byte", () => {
     const { fields, decision } = setUp();
-    expect(fields.localReply(localReplies.throttled, decision(59_001, 0), "id")).toEqual({
+    expect(fields.localReply(localReplies.throttled, decision(59_001, 0), "id", [])).toEqual({
       headers: [
         ...["Date", date],
         ...["RateLimit-Limit", "100", "RateLimit-Remaining", "0", "RateLimit-Reset", "1700028860"],
@@ -223,7 +223,7 @@ describe("an answer of the gateway's own", () => {
     ["with one that is not good", localReplies.invalidToken, 'Bearer realm="finance", error="invalid_token"'],
   ])("401 %s", (_, problem, challenge) => {
     const { fields, decision } = setUp();
-    const answer = fields.localReply(problem, decision(59_001), "id");
+    const answer = fields.localReply(problem, decision(59_001), "id", []);
     expect(answer.body).toBe('{"message":"Unauthorized","errors":[{"errMsg":"Access token does not exist."}]}');
     expect(fieldIn(answer.headers, "WWW-Authenticate")).toBe(challenge);
     expect(fieldIn(answer.headers, "RateLimit-Remaining")).toBe("7");
@@ -233,7 +233,7 @@ describe("an answer of the gateway's own", () => {
     "%s has each field once, its length, and Retry-After on 429 alone",
     (_, problem) => {
       const { fields, decision } = setUp({ kinds: ["standard", "legacy", "structured"] });
-      const answer = fields.localReply(problem, decision(1000), "id");
+      const answer = fields.localReply(problem, decision(1000), "id", []);
       const names = answer.headers.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
       expect(new Set(names).size).toBe(names.length);
       for (const name of gatewayResponseFields) expect(names).toContain(name);

@@ -39,7 +39,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
   const ended: ExchangeRecord[] = [];
   const ref = new RuntimeRef({
     source: "proxy",
-    fields: new ResponseFields({ clock, kinds: ["standard", "legacy"], realm: "finance" }),
+    fields: new ResponseFields({ clock, kinds: ["standard", "legacy"], realm: "finance", cors: null }),
     nowMs: clock.monotonicMs,
     requestId: () => "id",
     decide: () => admitted(clock.nowMs),

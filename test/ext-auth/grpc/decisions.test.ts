@@ -83,6 +83,17 @@ describe("external authorization", () => {
     expect(await checks(stage)).toMatchObject({ http_response: "ok_response" });
   });
 
+  test("preflights of a listed origin need no token, and its pages may read a refusal", async () => {
+    const origin = "https://app.example";
+    const stage = await stageGrpc(cleanup, { cors: { origins: [origin] } });
+    const asks = (method: string) =>
+      checks(stage, checkRequest({ method, headers: { origin, "access-control-request-method": "GET" } }));
+    expect(await asks("OPTIONS")).toMatchObject({ http_response: "ok_response" });
+    const { denied_response } = await asks("GET");
+    expect(denied_response?.status.code).toBe(401);
+    expect(fieldsOf(denied_response?.headers)).toMatchObject({ "access-control-allow-origin": origin, vary: "Origin" });
+  });
+
   test("1,000 headers are read; with more the request is refused with 431, which is no failed call", async () => {
     const stage = await stageGrpc(cleanup);
     const headers = (count: number) => ({

@@ -1,0 +1,191 @@
+// Browsers: which requests pass without a token because they are preflights of a listed origin, and what pages of such
+// an origin may read of the gateway's own responses.
+import { describe, expect, test } from "vitest";
+import { startTestApp } from "../fastify/app.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { type Overrides, startTestGateway } from "../support/gateway.ts";
+import { Http2Client } from "../support/http2-client.ts";
+import { metric } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { response, stageRaw } from "../support/stage.ts";
+import { useTls } from "../support/tls-listener.ts";
+
+const cleanup = useCleanup();
+const withTls = useTls();
+const page = "https://app.example";
+const cors = { origins: [page, "http://localhost:5173"] };
+const asked = "Access-Control-Request-Method: GET\r\n";
+const exposed =
+  "RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, " +
+  "Retry-After, Date, X-Request-Id";
+
+/** Without a token. `fields` are whole lines. */
+const options = (fields: string, method = "OPTIONS", body = ""): string =>
+  `${method} /v2/x HTTP/1.1\r\nHost: a\r\n${fields}\r\n${body}`;
+const preflight = `Origin: ${page}\r\n${asked}`;
+const upstreamCors = "Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Headers: Authorization\r\n";
+
+async function start(overrides: Overrides = {}) {
+  const answer = response("", upstreamCors, "200 OK");
+  const stage = await stageRaw(cleanup, (socket) => void socket.write(answer), { cors, ...overrides });
+  const ask = async (bytes: string) => {
+    const client = stage.connect();
+    client.write(bytes);
+    return client.read();
+  };
+  return { ...stage, ask };
+}
+
+const corsFields = (rawHeaders: readonly string[]): Record<string, string[]> =>
+  Object.fromEntries(
+    ["Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Vary"].map((name) => [
+      name,
+      valuesOf([...rawHeaders], name),
+    ]),
+  );
+const readable = (origin: string, names = exposed) => ({
+  "Access-Control-Allow-Origin": [origin],
+  "Access-Control-Expose-Headers": [names],
+  Vary: ["Origin"],
+});
+const hidden = { "Access-Control-Allow-Origin": [], "Access-Control-Expose-Headers": [], Vary: [] };
+
+describe("a preflight of a listed origin", () => {
+  test.each([
+    ["read by our own parser", ""],
+    ["read by Node's", "Connection: keep-alive, x-a\r\n"],
+  ])("%s passes without a token, is charged, and is answered by the upstream alone", async (_, more) => {
+    const { ask, gateway, upstream } = await start();
+    const { status, rawHeaders } = await ask(options(preflight + more));
+    expect(status).toBe(200);
+    expect(valuesOf(rawHeaders, "RateLimit-Remaining")).toEqual(["99"]);
+    expect(corsFields(rawHeaders)).toEqual({ ...hidden, "Access-Control-Allow-Origin": ["*"] });
+    expect(valuesOf(rawHeaders, "Access-Control-Allow-Headers")).toEqual(["Authorization"]);
+    expect(upstream.bytes()).toContain(`\r\nOrigin: ${page}\r\n${asked}`);
+    expect(await metric(gateway, 'headgate_auth_total{outcome="skipped"}')).toBe(1);
+  });
+
+  test.each([
+    ["in odd case", "HTTPS://App.EXAMPLE"],
+    ["with a port", "http://localhost:5173"],
+  ])("%s is one", async (_, origin) => {
+    const { ask } = await start();
+    expect((await ask(options(`oRIGIN: ${origin}\r\n${asked}`))).status).toBe(200);
+  });
+
+  test("over the limit is 429, like any other request", async () => {
+    const { ask } = await start({ policies: [slidingPolicy({ limit: 1, windowMs: 60_000, maxClients: 10 })] });
+    expect((await ask(options(preflight))).status).toBe(200);
+    const { status, rawHeaders } = await ask(options(preflight));
+    expect(status).toBe(429);
+    expect(corsFields(rawHeaders)).toEqual(readable(page));
+  });
+
+  test("over HTTP/2 passes, and a refusal is readable", async () => {
+    const { ca, overrides } = withTls({ cors });
+    const { gateway } = await stageRaw(cleanup, (socket) => void socket.write(response("ok")), overrides);
+    const client = new Http2Client(gateway.traffic.port, ca, cleanup);
+    const none = { authorization: [] };
+    const fields = { ...none, origin: page, "access-control-request-method": "PUT" };
+    expect((await client.ask({ method: "OPTIONS", fields })).status).toBe(200);
+    const { status, rawHeaders } = await client.ask({ fields: { ...none, origin: page } });
+    expect(status).toBe(401);
+    expect(corsFields(rawHeaders)).toEqual(readable(page));
+    expect((await client.ask({ method: "OPTIONS", fields: { ...fields, origin: "https://b" } })).status).toBe(401);
+  });
+
+  test("that an ingress asks about is admitted, and a refusal is readable", async () => {
+    const extAuth = { http: { host: "127.0.0.1", port: 0, maxConnections: 10 }, trustedCallers: ["127.0.0.1"] };
+    const gateway = await startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides: { cors, extAuth } });
+    cleanup(() => gateway.close());
+    const ask = async (method: string, fields: string) => {
+      const caller = new RawConnection(gateway.extAuth?.port ?? 0);
+      cleanup(() => caller.destroy());
+      caller.write(`${method} /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n${fields}\r\n`);
+      return caller.read();
+    };
+    const admitted = await ask("OPTIONS", preflight);
+    expect([admitted.status, corsFields(admitted.rawHeaders)]).toEqual([200, hidden]);
+    const refused = await ask("GET", `Origin: ${page}\r\n`);
+    expect([refused.status, corsFields(refused.rawHeaders)]).toEqual([401, readable(page)]);
+  });
+
+  test("passes to an app with the plugin, and a refusal is readable", async () => {
+    const { connect } = await startTestApp(cleanup, {
+      options: { cors },
+      routes: (app) => app.options("/v2/x", (_, reply) => reply.code(204).send()),
+    });
+    const ask = async (bytes: string) => {
+      const client = connect();
+      client.write(bytes);
+      return client.read();
+    };
+    expect((await ask(options(preflight))).status).toBe(204);
+    const { status, rawHeaders } = await ask(options(`Origin: ${page}\r\n`, "GET"));
+    expect([status, corsFields(rawHeaders)]).toEqual([401, readable(page)]);
+  });
+});
+
+describe("needs its token, and is charged:", () => {
+  const twice = `Origin: ${page}\r\n`.repeat(2);
+  test.each<[claim: string, bytes: string, readableBy: string | null]>([
+    ["an origin that is not listed", options(`Origin: https://b.example\r\n${asked}`), null],
+    ["a name below a listed one", options(`Origin: https://x.app.example\r\n${asked}`), null],
+    ["another scheme", options(`Origin: http://app.example\r\n${asked}`), null],
+    ["another port", options(`Origin: ${page}:444\r\n${asked}`), null],
+    ["null", options(`Origin: null\r\n${asked}`), null],
+    ["an empty origin", options(`Origin:\r\n${asked}`), null],
+    ["no origin", options(asked), null],
+    ["a doubled origin", options(twice + asked), null],
+    ["two origins, one of them listed", options(`${preflight}Origin: https://b\r\n`), null],
+    ["a list of origins", options(`Origin: ${page}, https://b\r\n${asked}`), null],
+    ["no Access-Control-Request-Method", options(`Origin: ${page}\r\n`), page],
+    ["an empty one", options(`Origin: ${page}\r\nAccess-Control-Request-Method:\r\n`), page],
+    ["two of them", options(preflight + asked), page],
+    ["another method", options(preflight, "GET"), page],
+    ["a body", options(`${preflight}Content-Length: 2\r\n`, "OPTIONS", "hi"), page],
+    ["a chunked body", options(`${preflight}Transfer-Encoding: chunked\r\n`, "OPTIONS", "0\r\n\r\n"), page],
+    ["an Upgrade", options(`${preflight}Connection: Upgrade\r\nUpgrade: websocket\r\n`), page],
+    ["an Authorization that is no token", options(`${preflight}Authorization: Basic YTpi\r\n`), page],
+  ])("%s", async (_, bytes, readableBy) => {
+    const { ask, upstream } = await start();
+    const { status, rawHeaders } = await ask(bytes);
+    expect(status).toBe(401);
+    expect(valuesOf(rawHeaders, "RateLimit-Remaining")).toEqual(["99"]);
+    expect(corsFields(rawHeaders)).toEqual(readableBy === null ? hidden : readable(readableBy));
+    expect(upstream.bytes()).toBe("");
+  });
+
+  test("without cors in the configuration every preflight, and no page reads a refusal", async () => {
+    const { ask, upstream } = await start({ cors: { origins: [] } });
+    const { status, rawHeaders } = await ask(options(preflight));
+    expect([status, corsFields(rawHeaders), upstream.bytes()]).toEqual([401, hidden, ""]);
+  });
+});
+
+describe("a response of the gateway's own", () => {
+  test.each<[status: number, bytes: string, overrides: Overrides]>([
+    [401, options(`Origin: ${page}\r\n`, "GET"), {}],
+    [400, options(`Origin: ${page}\r\n`, "GET").replace("Host: a\r\n", ""), {}],
+    [404, options(preflight).replace("/v2/", "/elsewhere/"), {}],
+    [404, options(`${preflight}Max-Forwards: 0\r\n`), {}],
+    [204, options(`Origin: ${page}\r\n`).replace("/v2/x", "*"), {}],
+    [413, options(`Origin: ${page}\r\nAuthorization: Bearer t\r\nContent-Length: 99\r\n`, "POST"), { maxBodyBytes: 9 }],
+    [502, options(preflight), { upstream: { url: "http://127.0.0.1:9" } }],
+  ])("with %i can be read by a page of a listed origin", async (status, bytes, overrides) => {
+    const { ask } = await start(overrides);
+    const answer = await ask(bytes);
+    expect(answer.status).toBe(status);
+    expect(corsFields(answer.rawHeaders)).toEqual(readable(page));
+  });
+
+  test("names the origin in lower case, however it was written, and only the headers that are configured", async () => {
+    const { ask } = await start({ fields: ["legacy", "structured"] });
+    const { rawHeaders } = await ask(options("Origin: HTTP://LocalHost:5173\r\n", "GET"));
+    const names =
+      "X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, RateLimit, RateLimit-Policy, Retry-After, Date, X-Request-Id";
+    expect(corsFields(rawHeaders)).toEqual(readable("http://localhost:5173", names));
+  });
+});
