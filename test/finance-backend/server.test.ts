@@ -158,7 +158,7 @@ test("answers that are still being read when closing begins are read to their en
   expect(answers.length).toBeGreaterThan(1);
   for (const answer of answers) expect([statusOf(answer), bodyOf(answer)]).toMatchObject([200, { has_more: true }]);
   await closed;
-}, 3000);
+});
 
 function requestOver(agent: Agent, { host, port }: FinanceBackend): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
