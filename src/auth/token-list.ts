@@ -52,6 +52,15 @@ export class TokenList {
     return this.#entries.size;
   }
 
+  /** Names of the listed tokens. */
+  names(): ReadonlySet<string> {
+    return new Set([...this.#entries.values()].flatMap(({ identity }) => identity.tokenName ?? []));
+  }
+
+  hasDigest(hex: string): boolean {
+    return this.#entries.has(this.#placeOf(Buffer.from(hex, "hex")));
+  }
+
   has(token: string): boolean {
     return this.find(token) !== null;
   }

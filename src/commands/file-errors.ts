@@ -1,5 +1,6 @@
 // Whether the files that the configuration names can be used, before anything is opened: one line for each error, in the
 // style of the configuration's own.
+import type { TokenList } from "../auth/token-list.ts";
 import { tokensFile } from "../auth/tokens-file.ts";
 import type { NamedFiles } from "../config/load.ts";
 import { explainReadFailure } from "../config/regular-file.ts";
@@ -12,6 +13,8 @@ export interface FilesJudged {
   readonly errors: readonly string[];
   /** Of files that can be used. */
   readonly warnings: readonly string[];
+  /** Null if there is no list, or none that can be used. */
+  readonly tokens: TokenList | null;
 }
 
 export async function judgeFiles(files: NamedFiles, cwd: string, wallMs: number): Promise<FilesJudged> {
@@ -32,8 +35,10 @@ export async function judgeFiles(files: NamedFiles, cwd: string, wallMs: number)
     cert: path("upstream.tls.cert"),
     key: path("upstream.tls.key"),
   };
+  const tokensPath = path("auth.tokensFile");
+  const tokens = await readFiles(tokensFile("auth.tokensFile", tokensPath));
   const errors = [
-    ...(await errorsOf(tokensFile("auth.tokensFile", path("auth.tokensFile")))),
+    ...(tokens.ok ? [] : tokens.errors),
     ...(await errorsOf(tokensFile("extAuth.secretsFile", path("extAuth.secretsFile")))),
     ...(certificate.ok ? [] : certificate.errors),
     ...(await errorsOf(upstreamTlsFiles(upstreamTls))),
@@ -43,6 +48,7 @@ export async function judgeFiles(files: NamedFiles, cwd: string, wallMs: number)
   return {
     errors: errors.map((error) => render(error, place(error.key), nameFrom(cwd, error.file))),
     warnings: warning === null ? [] : [`${at}: warning: the certificate ${warning}`],
+    tokens: tokens.ok && tokensPath !== null ? tokens.value : null,
   };
 }
 

@@ -6,6 +6,7 @@ import { systemClock } from "../core/clock.ts";
 import type { ConfigArguments } from "./arguments.ts";
 import { judgeFiles } from "./file-errors.ts";
 import type { CommandIo } from "./io.ts";
+import { unlistedOverrides } from "./unlisted-overrides.ts";
 
 export type LoadedConfig = Extract<LoadedSettings, { ok: true }>;
 
@@ -17,6 +18,7 @@ export async function loadConfig(
   const loaded = loadSettings({ file, env: io.env, cwd: io.cwd, overrides });
   const files = await judgeFiles(loaded.files, io.cwd, systemClock.wallMs());
   const errors = [...(loaded.ok ? [] : loaded.errors.map(renderConfigError)), ...files.errors];
-  io.err([...errors, ...files.warnings].map((line) => `${line}\n`).join(""));
+  const unlisted = loaded.ok ? unlistedOverrides(loaded.settings.policies, files.tokens, loaded.files.place) : [];
+  io.err([...errors, ...files.warnings, ...unlisted].map((line) => `${line}\n`).join(""));
   return loaded.ok && errors.length === 0 ? loaded : undefined;
 }

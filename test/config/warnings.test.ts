@@ -152,6 +152,32 @@ describe("policies that a decision port leaves out", () => {
   });
 });
 
+describe("overrides of tokens that are not listed", () => {
+  const listed = "ab".repeat(32);
+  writeFileSync(join(folder, "names.txt"), `${listed}  # acme\n${"cd".repeat(32)}\n`);
+  const withOverrides = (...overrides: string[]): string =>
+    [
+      "auth: { mode: tokens, tokensFile: names.txt }",
+      ...["policies:", `  - { ${byClient} }`],
+      ...["  - name: per-token", "    limit: 9", "    window: 1s", "    key: [token, subject]", "    overrides:"],
+      ...overrides.map((override) => `      - { ${override}, limit: 5 }`),
+    ].join("\n");
+
+  test("are told with their place, and without the value", async () => {
+    const token = "x".repeat(43);
+    const yaml = withOverrides(`token: ${token}`, `token: ${"ef".repeat(32)}`, "subject: acne");
+    expect(await warnings(yaml)).toEqual([
+      "c.yaml:9:18: policies.1.overrides.0.token: warning: auth.tokensFile has no token of this name or digest",
+      "c.yaml:10:18: policies.1.overrides.1.token: warning: auth.tokensFile has no token of this name or digest",
+      "c.yaml:11:20: policies.1.overrides.2.subject: warning: auth.tokensFile has no token of this name",
+    ]);
+  });
+
+  test("none for listed ones", async () => {
+    expect(await warnings(withOverrides("token: acme", `token: ${listed.toUpperCase()}`, "subject: acme"))).toEqual([]);
+  });
+});
+
 test("the packaged configuration has no warnings", async () => {
   expect(await warnings("")).toEqual([]);
   const io = testIo();
