@@ -7,6 +7,7 @@ import type { LocalReply } from "../core/local-reply.ts";
 import type { AcceptedSocket, ConnectionOpener, ConnectionRegistry } from "../exchange/connection.ts";
 import { Http2Connection, Http2Shares } from "./http2/http2-connection.ts";
 import { NodeHttp1Server } from "./node/node-http1-server.ts";
+import { PeerTurns } from "./peer-turns.ts";
 import { RawHttp1Connection, type RawHttp1Options } from "./raw/raw-http1-connection.ts";
 import { rejectOnSocket } from "./socket-transport.ts";
 import type { TransportOptions } from "./transport-options.ts";
@@ -17,6 +18,7 @@ export class Transports implements ConnectionOpener {
   readonly #connections: ConnectionRegistry;
   readonly #node: NodeHttp1Server;
   readonly #http2Shares: Http2Shares;
+  readonly #turns = new PeerTurns();
 
   constructor(options: TransportOptions, connections: ConnectionRegistry) {
     this.#options = options;
@@ -31,16 +33,23 @@ export class Transports implements ConnectionOpener {
   }
 
   openHttp1(accepted: AcceptedSocket): void {
+    this.#share(accepted);
     if (this.#rawOptions.accepted !== this.#options.settings.current) this.#rawOptions = this.#makeRawOptions();
     this.#connections.add(new RawHttp1Connection(accepted, this.#rawOptions));
   }
 
   openHttp2(accepted: AcceptedSocket): void {
+    this.#share(accepted);
     this.#connections.add(new Http2Connection(accepted, this.#options, this.#http2Shares));
   }
 
   reject(socket: Socket, peer: Peer, reply: LocalReply): void {
     rejectOnSocket(socket, peer, reply, this.#options.runtime);
+  }
+
+  /** A trusted proxy has connections for many clients. */
+  #share({ socket, peer }: AcceptedSocket): void {
+    if (!peer.isTrusted) this.#turns.add(socket, peer.key);
   }
 
   #makeRawOptions(): RawHttp1Options {

@@ -1,0 +1,116 @@
+// One peer with many busy connections beside another one: who is read how often in an iteration of the event loop.
+import { EventEmitter } from "node:events";
+import type { Socket } from "node:net";
+import { setImmediate as iteration } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { PeerTurns } from "../../src/transport/peer-turns.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { slidingPolicy } from "../support/policy.ts";
+import { request, response, stageRaw } from "../support/stage.ts";
+
+/** A socket whose handle says whether it is read. */
+class FakeSocket extends EventEmitter {
+  isRead = true;
+  readonly _handle = {
+    /** As its stream sees it. */
+    reading: true,
+    readStop: () => {
+      this.isRead = false;
+    },
+    readStart: () => {
+      this.isRead = true;
+    },
+  };
+
+  receive(): void {
+    if (this.isRead) this.emit("data", Buffer.of(0));
+  }
+}
+
+function add(turns: PeerTurns, peer: string, count: number): FakeSocket[] {
+  return Array.from({ length: count }, () => {
+    const socket = new FakeSocket();
+    turns.add(socket as unknown as Socket, peer);
+    return socket;
+  });
+}
+
+const read = (sockets: readonly FakeSocket[]): number => sockets.filter(({ isRead }) => isRead).length;
+
+test("a peer that is alone is read without a bound", () => {
+  const turns = new PeerTurns();
+  const sockets = add(turns, "a", 1_000);
+  for (const socket of sockets) socket.receive();
+  expect(read(sockets)).toBe(1_000);
+});
+
+test("beside another peer, 32 reads of one peer end its iteration, and each of its connections has its turn", async () => {
+  const turns = new PeerTurns();
+  const [busy, [other]] = [add(turns, "a", 100), add(turns, "b", 1)];
+  const reads = new Map(busy.map((socket) => [socket, 0]));
+  for (const socket of busy) socket.on("data", () => reads.set(socket, (reads.get(socket) ?? 0) + 1));
+  for (let i = 0; i < 25; i += 1) {
+    let before = 0;
+    for (const count of reads.values()) before += count;
+    for (const socket of busy) socket.receive();
+    let after = 0;
+    for (const count of reads.values()) after += count;
+    expect(after - before).toBe(32);
+    expect(other?.isRead).toBe(true);
+    await iteration();
+  }
+  expect(Math.max(...reads.values()) - Math.min(...reads.values())).toBeLessThanOrEqual(3);
+  for (let i = 0; i < 4; i += 1) await iteration();
+  expect(read(busy)).toBe(100);
+});
+
+test("a connection that its stream has stopped since is not started", async () => {
+  const turns = new PeerTurns();
+  const [busy] = [add(turns, "a", 33), add(turns, "b", 1)];
+  for (const socket of busy) socket.receive();
+  expect(read(busy)).toBe(0);
+  const [first] = busy;
+  if (first !== undefined) first._handle.reading = false;
+  for (let i = 0; i < 3; i += 1) await iteration();
+  expect(busy.map(({ isRead }) => isRead)).toEqual([false, ...Array.from({ length: 32 }, () => true)]);
+});
+
+test("connections that close are forgotten, and a peer that is alone again has no bound", async () => {
+  const turns = new PeerTurns();
+  const [busy, others] = [add(turns, "a", 40), add(turns, "b", 2)];
+  for (const socket of busy) socket.receive();
+  expect(read(busy)).toBe(0);
+  for (const socket of others) socket.emit("close");
+  for (let i = 0; i < 2; i += 1) await iteration();
+  for (const socket of busy) socket.receive();
+  expect(read(busy)).toBe(40);
+});
+
+const cleanup = useCleanup();
+
+test("a request of another client overtakes those of a peer with 400 busy connections", async () => {
+  const order: string[] = [];
+  const policies = [slidingPolicy({ limit: 10_000, windowMs: 60_000 })];
+  const { connect } = await stageRaw(
+    cleanup,
+    (socket, data) => {
+      order.push(/from-(\w)/.exec(data.toString("latin1"))?.[1] ?? "?");
+      socket.write(response("ok"));
+    },
+    { policies, upstream: { maxConnections: 1_000 } },
+  );
+  const busy = Array.from({ length: 400 }, () => connect({ localAddress: "127.0.0.2" }));
+  const other = connect({ localAddress: "127.0.0.3" });
+  const all = async (): Promise<void> => {
+    order.length = 0;
+    for (const client of busy) client.write(request("/v2/from-a"));
+    other.write(request("/v2/from-b"));
+    for (const { status } of await Promise.all([...busy, other].map((client) => client.read())))
+      expect(status).toBe(200);
+  };
+  // The first requests are sent while the connections are accepted.
+  await all();
+  await all();
+  expect(order).toHaveLength(401);
+  expect(order.indexOf("b")).toBeLessThan(100);
+});
