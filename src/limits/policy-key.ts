@@ -77,9 +77,10 @@ class TaggedText {
     // Headers have one byte for each character. A text with others, such as a name, has two, and another tag.
     const isWide = seen > 0xff;
     if (isWide) this.#writeWide(start, text);
+    const size = isWide ? text.length * 2 : text.length;
     this.bytes[this.length] = isWide ? tag | 0x80 : tag;
-    for (let i = 0; i < 4; i += 1) this.bytes[this.length + 1 + i] = text.length >>> (i * 8);
-    this.length = start + text.length * (isWide ? 2 : 1);
+    for (let i = 0; i < 4; i += 1) this.bytes[this.length + 1 + i] = size >>> (i * 8);
+    this.length = start + size;
   }
 
   /** No value of a request stays in memory. */

@@ -67,6 +67,11 @@ describe("clients", () => {
     expect(limitOf(exempt, { client })).toBe(limit);
   });
 
+  test("an exempt client stays exempt with a token that has a limit", () => {
+    const overrides: LimitOverride[] = [{ part: "token", value: "partner", limit: 8 }];
+    expect(limitOf({ exempt: ["192.0.2.1"], overrides }, {}, identityOf({ tokenName: "partner" }))).toBe(0);
+  });
+
   test("the address of a client that asks again is not parsed again", () => {
     const limits = createKeyLimits(slidingPolicy({ limit: 100, windowMs: 1, ...exempt }));
     const { head, request } = limitedRequest();

@@ -114,8 +114,47 @@ test("invented methods share one key", () => {
   expect(new Set(methods.map((method) => keyOf([{ kind: "method" }], { method }))).size).toBe(8);
 });
 
+test("a value cannot hold another part: each is preceded by its length", () => {
+  const key = [claim("a"), claim("b")];
+  const ask = (a: string, b: string) => keyOf(key, {}, identityOf({ claims: new Map(Object.entries({ a, b })) }));
+  const border = "\x04\0\0\0\0";
+  expect(ask(`1${border}2`, "3")).not.toBe(ask("1", `2${border}3`));
+});
+
+test("a key does not depend on the requests before", () => {
+  const policy = slidingPolicy({ limit: 1, windowMs: 1, key: [header("a"), header("b")] });
+  const reader = createKeyReader(policy, secret);
+  const ask = (...rawHeaders: string[]) => {
+    const { request, head } = limitedRequest({ rawHeaders });
+    return reader(request, head, null);
+  };
+  const first = ask("a", "1", "b", "2");
+  const long = ["1", "2"].map((value) => ask("a", value, "b", "x".repeat(1024)));
+  expect(new Set([first, ...long]).size).toBe(3);
+  expect(ask("a", "1", "b", "2")).toBe(first);
+});
+
+test("a part before a long one counts", () => {
+  const [one, two] = ["1", "2"].map((value) =>
+    keyOf([header("a"), header("b")], { rawHeaders: ["a", value, "b", "x".repeat(1024)] }),
+  );
+  expect(one).not.toBe(two);
+});
+
 test("two requests have the same key exactly if all parts are the same", () => {
-  const values = fc.constantFrom("a", "b", "ab", "", "\x00", "a\x00", "192.0.2.1", "192.0.2.2", "\xff", "Ā", "ā\u0100");
+  const values = fc.constantFrom(
+    "a",
+    "",
+    "\x00",
+    "\x00\x01",
+    "a\x00",
+    "192.0.2.1",
+    "192.0.2.2",
+    "\xff",
+    "Ā",
+    "Ȁ",
+    "aĀ",
+  );
   const bytes = values.map((value) => value.replace(/[^\0-\xff]/g, "?"));
   const parts = fc.constantFrom<KeyPart>(client, header("a"), header("b"), claim("a"), { kind: "subject" });
   const requests = fc.record({
