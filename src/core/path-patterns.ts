@@ -2,7 +2,7 @@
 // any one segment, and a slash at the end makes it a prefix. Matching too much is safe, matching too little is not.
 // Takes linear time in the length of the path.
 import { codes, FullDecoding, type PathText } from "./path-text.ts";
-import { isPlain } from "./plain-path.ts";
+import { plainPath, plainWithEscapes } from "./plain-path.ts";
 import { SegmentNames, segmentsOf } from "./segment-names.ts";
 import { searchNames } from "./segment-search.ts";
 
@@ -52,20 +52,21 @@ export class PathPatterns {
 
   /** Returns the bits of all patterns that the path matches. */
   match(path: string): number {
+    if (plainPath.test(path)) return this.#matchSegments(path);
     this.#decoded.decode(path);
     const text = withAsciiLetters(this.#decoded);
-    return isPlain(path) ? this.#matchSegments(text) : this.#findNames(text);
+    return plainWithEscapes.test(path) ? this.#matchSegments(stringOf(text)) : this.#findNames(text);
   }
 
   /** Matches a path that has one reading. */
-  #matchSegments(text: PathText): number {
+  #matchSegments(path: string): number {
     this.#reached.length = 0;
     this.#reached.push(this.#root);
     let mask = this.#root.contains;
     let state = this.#names.start;
     let segmentAt = 1;
-    for (let i = 1; i <= text.length; i += 1) {
-      const code = i < text.length ? (text.codes[i] ?? 0) : codes.slash;
+    for (let i = 1; i <= path.length; i += 1) {
+      const code = i < path.length ? path.charCodeAt(i) : codes.slash;
       if (code !== codes.slash) {
         state = this.#names.advance(state, code);
         continue;
@@ -126,6 +127,12 @@ function newNode(): PatternNode {
 
 function withoutWildcards(segments: readonly string[]): readonly string[] {
   return segments.filter((segment) => segment !== "*");
+}
+
+function stringOf({ codes: text, length }: PathText): string {
+  let string = "";
+  for (let i = 0; i < length; i += 1) string += String.fromCharCode(text[i] ?? 0);
+  return string;
 }
 
 /**

@@ -17,8 +17,3 @@ export const plainWithEscapes = new RegExp(
 );
 // The same with dot segments: all backends resolve them in the same way, or not at all.
 export const plainPathWithDots = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@-]+)*\/?$/;
-
-/** Returns whether all backends find the same segments in the path, apart from their case. */
-export function isPlain(path: string): boolean {
-  return plainPath.test(path) || (path.includes("%") && plainWithEscapes.test(path));
-}
