@@ -37,9 +37,12 @@ function rows(node: Node, path: readonly string[]): string[] {
   if (node.kind === "leaf" || (node.kind === "list" && isListOfLeaves(node))) return [row(node, path)];
   const below = node.kind === "list" ? [...path, "0"] : path;
   return Object.entries(keysOf(node) ?? {}).flatMap(([key, child]) => {
-    const isSection = child.kind === "section";
-    const intro = isSection ? [cells([`\`${[...below, key].join(".")}\``, "", "a mapping", child.description])] : [];
-    return [...intro, ...rows(child, [...below, key])];
+    const at = [...below, key];
+    if (child.kind === "section") {
+      return [cells([`\`${keyName(at)}\``, "", "a mapping", child.description]), ...rows(child, at)];
+    }
+    const isListOfSections = child.kind === "list" && !isListOfLeaves(child);
+    return isListOfSections ? [row(child, at), ...rows(child, at)] : rows(child, at);
   });
 }
 
@@ -53,16 +56,17 @@ function valueIn(value: unknown, key: string): unknown {
 }
 
 function row(node: Leaf<unknown> | List<Item>, path: readonly string[]): string {
-  const key = path.join(".").replaceAll(/\.(\d+)/g, "[$1]");
   const shown = path.reduce(valueIn, withoutConfiguration);
   const accepted = node.kind === "list" && node.item.kind === "leaf" ? `; each ${node.item.expected}` : "";
   return cells([
-    `\`${key}\`<br>\`${variableName(path)}\``,
+    `\`${keyName(path)}\`<br>\`${variableName(path)}\``,
     `\`${"isRequired" in node && shown === undefined ? "required" : flow(shown ?? node.default)}\``,
     node.expected + accepted,
     node.description,
   ]);
 }
+
+const keyName = (path: readonly string[]): string => path.join(".").replaceAll(/\.(\d+)/g, "[$1]");
 
 const cells = (texts: readonly string[]): string =>
   `| ${texts.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`;

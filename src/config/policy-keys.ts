@@ -80,7 +80,7 @@ const definition = section("A rate limit: limit with window, limit with per, or 
         expected: "a name of at most 32 lower-case letters, digits and hyphens that begins with a letter",
         pattern: "^[a-z][a-z0-9-]{0,31}$",
       },
-      "Name of the policy in metrics and logs; no two policies have the same.",
+      "Name of the policy in metrics and logs; required, and different from all others.",
     ),
   ),
   limit,
@@ -117,7 +117,11 @@ const definition = section("A rate limit: limit with window, limit with per, or 
     ),
   ),
   overrides: shownIfWritten(
-    listOf(override, { default: [], bounds: [0, 1024], items: "overrides" }, "Other limits for some keys."),
+    listOf(
+      override,
+      { default: [], bounds: [0, 1024], items: "overrides" },
+      "Other limits for some keys, each with one of client, token, subject and header.",
+    ),
   ),
   maxClients: wholeNumber(
     100_000,

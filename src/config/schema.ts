@@ -213,7 +213,7 @@ const definition = section("The configuration of Headgate.", {
       bounds: [1, 32],
       expected: "a list of 1 to 32 policies",
     },
-    "The rate limits. A list replaces the default one, whose values are shown here.",
+    "The rate limits. A list of your own replaces the default one, whose name, limit and window are shown here.",
   ),
   enforcement: choice(
     "on",
