@@ -1,11 +1,13 @@
 // Starts the gateway: makes every part from the settings, connects the parts, reloads, and closes all in order. The
 // parts do not import each other. pipeline.ts decides about requests.
 import { startAdmin } from "./admin/server.ts";
+import { FileWatcher } from "./config/watched-files.ts";
 import type { Authenticator } from "./core/authenticator.ts";
 import { readPeer } from "./core/client-address.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Health } from "./core/health.ts";
 import type { HostPort } from "./core/host-port.ts";
+import type { ReloadCause, ReloadResult, SettingsSource } from "./core/reload.ts";
 import type { Settings } from "./core/settings.ts";
 import { defaultLingerMs } from "./exchange/http2-lifetime.ts";
 import { PolicyLimiter } from "./limits/policy-limiter.ts";
@@ -17,12 +19,11 @@ import { type ConfigurationBase, configure } from "./wiring/configuration.ts";
 import { openExtAuth } from "./wiring/ext-auth.ts";
 import { InForce } from "./wiring/in-force.ts";
 import { ListenError } from "./wiring/listen-error.ts";
-import { putIntoForce } from "./wiring/reload.ts";
-import { type ReloadResult, Reloads } from "./wiring/reloads.ts";
+import { Reloader } from "./wiring/reloader.ts";
 import { createTraffic } from "./wiring/traffic.ts";
 
+export type { ReloadResult } from "./core/reload.ts";
 export { ListenError } from "./wiring/listen-error.ts";
-export type { ReloadResult } from "./wiring/reloads.ts";
 
 export interface GatewayOptions {
   readonly clock: Clock;
@@ -37,6 +38,10 @@ export interface GatewayOptions {
   readonly authenticator?: Authenticator;
   /** How long a client may keep an HTTP/2 connection open after its GOAWAY. Default: 2 s. */
   readonly http2LingerMs?: number;
+  /** Loads the settings again. Default: they come from the caller alone. */
+  readonly source?: SettingsSource;
+  /** How often files are reread, and how long they must not change before they are used. Default: 1 s. */
+  readonly rereadMs?: number;
 }
 
 export interface Gateway {
@@ -51,6 +56,8 @@ export interface Gateway {
    * a client and loses no count.
    */
   reload(settings: Settings): Promise<ReloadResult>;
+  /** The same with the settings of the source, which are loaded again, and with all files as they are now. */
+  reloadFromSource(cause: ReloadCause): Promise<ReloadResult>;
   /**
    * Makes readiness fail. Accepts traffic for `drain.delay`, with each response closing its connection, then no new
    * connections. Resolves when the requests in flight have ended, or `drain.timeout` has expired, and all is closed.
@@ -69,7 +76,7 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
 
 /** Adds to `open` what has to be closed, except the listeners that drain. */
 async function start(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Gateway> {
-  const { log, clock } = options;
+  const { log, clock, source = null } = options;
   const { base, inForce, traffic } = await createParts(settings, options, open);
   const { telemetry } = base;
   let status: Health["status"] = "starting";
@@ -92,21 +99,19 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   log.info({ listener: "traffic", ...address }, "listening");
   log.info({ listener: "admin", host: admin.host, port: admin.port }, "listening");
   extAuth.announceStart();
+  const reloader = new Reloader(settings, inForce, base, source);
+  await reloader.start();
   status = "ready";
-  const reloads = new Reloads();
   return {
     traffic: address,
     admin: { host: admin.host, port: admin.port },
     extAuth: extAuth.http,
     grpc: extAuth.grpc,
-    reload: (wanted) =>
-      reloads.ask(async () =>
-        status === "ready"
-          ? putIntoForce(wanted, inForce, base)
-          : { ok: false, errors: ["the gateway is draining, so nothing is reloaded"] },
-      ),
+    reload: (wanted) => reloader.to(wanted),
+    reloadFromSource: (cause) => reloader.again(cause),
     async drain() {
       status = "draining";
+      const reloaded = reloader.close();
       telemetry.metrics.setDraining();
       // Announced early, so that clients are not sending a request when their idle connections are closed.
       traffic.announceEnd();
@@ -117,7 +122,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
       const [brokenOff] = await Promise.all([traffic.drain(timeoutMs), extAuth.drain(timeoutMs)]);
       inForce.runtime.abortWaiting();
       if (brokenOff > 0) log.warn({ requests: brokenOff }, "drain timeout over, requests broken off");
-      await reloads.settled();
+      await reloaded;
       await open.disposeAsync();
     },
   };
@@ -150,6 +155,7 @@ async function createParts(settings: Settings, options: GatewayOptions, open: As
   });
   open.defer(() => telemetry.close());
   const base: ConfigurationBase = {
+    files: new FileWatcher(options.rereadMs),
     limiter,
     clock,
     log,

@@ -13,6 +13,8 @@ export function tokensFile(key: string, path: string | null): FileGroup<TokenLis
       const text = texts[key];
       if (text === undefined) return { ok: false, flaws: [] };
       const { tokens, errors } = parseTokens(text);
+      if (!isStart && text === "")
+        errors.push({ line: 1, found: "an empty file (a comment alone revokes all tokens)" });
       if (isStart && tokens.length + errors.length === 0) errors.push({ line: 1, found: "no digest in the file" });
       if (errors.length === 0) return { ok: true, value: new TokenList(tokens) };
       return { ok: false, flaws: errors.map((error) => ({ key, ...error, expected })) };

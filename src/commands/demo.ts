@@ -22,7 +22,7 @@ export async function run(args: DemoArguments, io: CommandIo, build: BuildInfo):
   const settings = demoSettings(loaded.settings, args, backend.url);
   let isWaiting = true;
   try {
-    const code = await serve(settings, io, build, (gateway) => io.out(introduction(gateway, backend)));
+    const code = await serve(settings, io, build, { onReady: (gateway) => io.out(introduction(gateway, backend)) });
     // After a second signal the backend is not waited for either.
     isWaiting = !isSignalExitCode(code);
     return code;

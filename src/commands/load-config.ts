@@ -1,8 +1,10 @@
 // Loads the configuration for the commands that need one, and checks the files that it names. Writes all errors to
 // standard error, one line each.
+import { resolve } from "node:path";
 import { renderConfigError } from "../config/config-error.ts";
 import { type LoadedSettings, loadSettings } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
+import type { SettingsSource } from "../core/reload.ts";
 import type { ConfigArguments } from "./arguments.ts";
 import { judgeFiles } from "./file-errors.ts";
 import type { CommandIo } from "./io.ts";
@@ -21,4 +23,20 @@ export async function loadConfig(
   const unlisted = loaded.ok ? unlistedOverrides(loaded.settings.policies, files.tokens, loaded.files.place) : [];
   io.err([...errors, ...files.warnings, ...unlisted].map((line) => `${line}\n`).join(""));
   return loaded.ok && errors.length === 0 ? loaded : undefined;
+}
+
+/** Loads the same file, environment and arguments again; without a file of their own, the packaged one. */
+export function settingsSource(
+  { file, overrides }: ConfigArguments,
+  named: string,
+  { env, cwd }: CommandIo,
+): SettingsSource {
+  return {
+    file: resolve(cwd, named),
+    load() {
+      const loaded = loadSettings({ file, env, cwd, overrides, isReload: true });
+      if (loaded.ok) return { ok: true, settings: loaded.settings, place: loaded.files.place };
+      return { ok: false, errors: loaded.errors.map(renderConfigError) };
+    },
+  };
 }

@@ -1,9 +1,10 @@
-// Runs a gateway from start to drain. A start that fails prints the reason in one line and leaves nothing open. The first
-// signal drains, the second ends the process at once.
+// Runs a gateway from start to drain. A start that fails prints the reason in one line and leaves nothing open. SIGHUP
+// reloads. Of the other signals the first drains, the second ends the process at once.
 import { FilesError } from "../config/watched-files.ts";
 import { systemClock } from "../core/clock.ts";
 import { asError, errorCode } from "../core/failure.ts";
 import { fitOpenFiles } from "../core/open-files.ts";
+import type { SettingsSource } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import { type Gateway, ListenError, startGateway } from "../gateway.ts";
 import { openDestination } from "../telemetry/destination.ts";
@@ -16,20 +17,28 @@ export interface BuildInfo {
   readonly nodeVersion: string;
 }
 
-/** Resolves with the exit code when everything is closed. `onReady` may print the addresses. */
+export interface ServeOptions {
+  /** Null: there is nothing to reload, and SIGHUP drains. */
+  readonly source?: SettingsSource | null;
+  /** May print the addresses. */
+  readonly onReady?: (gateway: Gateway) => void;
+}
+
+/** Resolves with the exit code when everything is closed. */
 export async function serve(
   settings: Settings,
   io: CommandIo,
   build: BuildInfo,
-  onReady: (gateway: Gateway) => void = () => {},
+  { source = null, onReady = () => {} }: ServeOptions,
 ): Promise<number> {
   // Registered before a port is opened, so that a signal during the start is handled too.
-  const signals = collectSignals(io);
+  const signals = collectSignals(io, source !== null);
   const destination = openDestination({ fd: 1 });
   const log = createLog({ level: settings.log.level, clock: systemClock, destination });
   let gateway: Gateway;
   try {
     gateway = await startGateway(withinOpenFiles(settings, io.maxOpenFiles(), log), {
+      ...(source === null ? {} : { source: fittingSource(source, io, log) }),
       clock: systemClock,
       log,
       droppedLogLines: () => destination.dropped,
@@ -40,6 +49,7 @@ export async function serve(
     return error instanceof FilesError ? exitCodes.config : exitCodes.unavailable;
   }
   onReady(gateway);
+  signals.onReload(() => void gateway.reloadFromSource("signal"));
   const signal = await signals.first;
   log.info({ signal }, "draining");
   const code = await Promise.race([
@@ -50,6 +60,16 @@ export async function serve(
   log.info({ code }, "stopped");
   await flushed(log);
   return code;
+}
+
+function fittingSource({ file, load }: SettingsSource, io: CommandIo, log: Logger): SettingsSource {
+  return {
+    file,
+    load() {
+      const loaded = load();
+      return loaded.ok ? { ...loaded, settings: withinOpenFiles(loaded.settings, io.maxOpenFiles(), log) } : loaded;
+    },
+  };
 }
 
 function withinOpenFiles(settings: Settings, maxOpenFiles: number | null, log: Logger): Settings {
@@ -69,17 +89,36 @@ function withinOpenFiles(settings: Settings, maxOpenFiles: number | null, log: L
 /** One Ctrl-C can arrive twice: from the terminal and, forwarded, from npm. The copy is not a second signal. */
 const sameSignalMs = 300;
 
-function collectSignals(io: CommandIo): { first: Promise<TerminationSignal>; second: Promise<TerminationSignal> } {
+interface Signals {
+  readonly first: Promise<TerminationSignal>;
+  readonly second: Promise<TerminationSignal>;
+  /** Calls back for each SIGHUP that reloads; for those from before once, now. */
+  onReload(reload: () => void): void;
+}
+
+function collectSignals(io: CommandIo, hupReloads: boolean): Signals {
   const first = Promise.withResolvers<TerminationSignal>();
   const second = Promise.withResolvers<TerminationSignal>();
   let firstAtMs: number | null = null;
+  let isReloadWanted = false;
+  let reload = (): void => {
+    isReloadWanted = true;
+  };
   io.onSignal((signal) => {
+    if (signal === "SIGHUP" && hupReloads) {
+      reload();
+      return;
+    }
     const nowMs = systemClock.monotonicMs();
     firstAtMs ??= nowMs;
     first.resolve(signal);
     if (nowMs - firstAtMs >= sameSignalMs) second.resolve(signal);
   });
-  return { first: first.promise, second: second.promise };
+  const onReload = (then: () => void): void => {
+    reload = then;
+    if (isReloadWanted) reload();
+  };
+  return { first: first.promise, second: second.promise, onReload };
 }
 
 function explainStartFailure(error: unknown): string {

@@ -2,10 +2,11 @@
 import type { ConfigArguments } from "./arguments.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
-import { loadConfig } from "./load-config.ts";
+import { loadConfig, settingsSource } from "./load-config.ts";
 import { type BuildInfo, serve } from "./serve.ts";
 
 export async function run(args: ConfigArguments, io: CommandIo, build: BuildInfo): Promise<number> {
   const loaded = await loadConfig(args, io);
-  return loaded === undefined ? exitCodes.config : serve(loaded.settings, io, build);
+  if (loaded === undefined) return exitCodes.config;
+  return serve(loaded.settings, io, build, { source: settingsSource(args, loaded.file, io) });
 }

@@ -25,6 +25,8 @@ export interface ConfigSources {
   readonly cwd: string;
   /** Flags and `--set`, in the order they were given. */
   readonly overrides: readonly Override[];
+  /** Refuses an empty file: it may be one that is just being written. At a start it is one with all defaults. */
+  readonly isReload?: boolean;
 }
 
 /** The files that a configuration names, even if it has errors, so that all errors are reported at once. */
@@ -49,10 +51,10 @@ export type LoadedSettings = {
   | { readonly ok: false; readonly errors: readonly ConfigError[] }
 );
 
-export function loadSettings({ file: named, env, cwd, overrides }: ConfigSources): LoadedSettings {
+export function loadSettings({ file: named, env, cwd, overrides, isReload = false }: ConfigSources): LoadedSettings {
   // Compose files and shells set HEADGATE_CONFIG to an empty text if it has no value.
   const file = named ?? (env.HEADGATE_CONFIG || packagedConfigFile);
-  const written = readConfigFile(file, cwd);
+  const written = readConfigFile(file, cwd, isReload);
   const environment = readEnvironment(env);
   const errors = [...written.errors, ...environment.errors];
 
@@ -102,7 +104,7 @@ function firstOf(errors: readonly ConfigError[]): readonly ConfigError[] {
 
 const maxFileBytes = 256 * 1024;
 
-function readConfigFile(file: string, cwd: string): YamlReading {
+function readConfigFile(file: string, cwd: string, isReload: boolean): YamlReading {
   const refuse = (message: string): YamlReading => ({
     raw: undefined,
     errors: [{ at: { kind: "whole file", file }, key: "", message, about: [""] }],
@@ -113,6 +115,7 @@ function readConfigFile(file: string, cwd: string): YamlReading {
   } catch (cause) {
     return refuse(`cannot be read: ${explainReadFailure(cause)}`);
   }
+  if (isReload && bytes.length === 0) return refuse("found an empty file, expected a configuration");
   if (bytes.length > maxFileBytes) return refuse("found more than 256 KiB, expected a configuration");
   try {
     return readYaml(new TextDecoder("utf-8", { fatal: true }).decode(bytes), file);

@@ -276,7 +276,10 @@ const definition = section("The configuration of Headgate.", {
     keepAlive: duration("65s", ["1ms", "1d"], "Maximum idle time of a connection between two requests."),
   }),
   extAuth,
-  drain: section("The shutdown after SIGTERM, SIGINT or SIGHUP.", {
+  reload: section("How a changed configuration is put into force while the gateway runs (SIGHUP does it, too).", {
+    watch: flag(true, "Reload when the configuration file has changed."),
+  }),
+  drain: section("The shutdown after SIGTERM or SIGINT.", {
     delay: duration("0s", ["0", "1h"], "Time during which readiness fails and new requests are still accepted."),
     timeout: duration("25s", ["1ms", "1h"], "Maximum time for the requests in progress to finish, after that."),
   }),

@@ -1,5 +1,6 @@
-// Reads groups of files, and rereads them while the gateway runs. A new version replaces the one in use as a whole. While
-// the files are missing or wrong, the last good version stays in use and the error is reported once.
+// Reads groups of files, and rereads all of them while the gateway runs. A new version is taken when its files have not
+// changed for a moment, and replaces the one in use as a whole. While the files are missing or wrong, the last good
+// version stays in use and the error is reported once.
 import { asError } from "../core/failure.ts";
 import type { FileError, FileGroup, WatchEvents, Watched } from "../core/file-group.ts";
 import { readRegularFile } from "./regular-file.ts";
@@ -8,7 +9,7 @@ export type FilesRead<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly errors: readonly FileError[] };
 
-/** The files cannot be used at the start. */
+/** The files cannot be used at the start, or by a reload that names them. */
 export class FilesError extends Error {
   readonly errors: readonly FileError[];
 
@@ -26,108 +27,210 @@ const defaultRereadMs = 1000;
 
 /** All errors, in the order of the group's settings. */
 export async function readFiles<T>(group: FileGroup<T>): Promise<FilesRead<T>> {
-  return parse(group, await readTexts(group), true);
+  return parse(group, await readTexts(pathsOf(group)), true);
 }
 
-/** Rejects with a FilesError. */
+/** Watches one group. Rejects with a FilesError. */
 export async function watchFiles<T>(
   group: FileGroup<T>,
   events: WatchEvents<T>,
   rereadMs = defaultRereadMs,
 ): Promise<Watched<T>> {
-  const texts = await readTexts(group);
-  const read = parse(group, texts, true);
-  if (!read.ok) throw new FilesError(read.errors);
-  return new WatchedFiles({ group, events, rereadMs }, texts, read.value);
+  return new FileWatcher(rereadMs).open(group, events);
 }
 
-/** By setting; an Error where the file cannot be read. */
+/** What has become of files since the last call: the settings that name them. */
+export interface FileChanges {
+  /** In use from now on. */
+  readonly taken: readonly string[];
+  /** Missing or wrong, so the last good version stays in use. */
+  readonly refused: readonly string[];
+}
+
+/** Watches all groups, with one timer. */
+export class FileWatcher {
+  /**
+   * Called when new versions are ready, or files have become missing or wrong. The new versions are in use when `take`
+   * is called.
+   */
+  onChange: () => void = () => this.take();
+  readonly #rereadMs: number;
+  /** Those of `open`, and those of `openFile`. */
+  readonly #groups = new Set<Group>();
+  readonly #single = new Set<Group>();
+  /** What the last reading found. */
+  #seen: Texts = new Map();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(rereadMs = defaultRereadMs) {
+    this.#rereadMs = rereadMs;
+  }
+
+  /** Rejects with a FilesError. */
+  async open<T>(group: FileGroup<T>, events: WatchEvents<T>): Promise<Watched<T>> {
+    return this.#open(group, events, this.#groups);
+  }
+
+  /** Watches a file that its user reads, and that `take` leaves out. Rejects with a FilesError. */
+  async openFile(key: string, path: string): Promise<WatchedFile> {
+    const parse = ({ [key]: text = "" }: Readonly<Record<string, string | undefined>>) => ({
+      ok: true as const,
+      value: text,
+    });
+    const file = await this.#open({ paths: { [key]: path }, parse }, noEvents, this.#single);
+    return {
+      takeChange: () => [file.take(), file.takeRefused()].some((keys) => keys.length > 0),
+      close: () => file.close(),
+    };
+  }
+
+  /** Rereads all files now, without waiting until they stay the same. */
+  async reread(): Promise<void> {
+    this.#seen = await readTexts(this.#paths());
+    for (const files of this.#all) files.look(this.#seen);
+  }
+
+  /** Puts the new versions into use, all in one turn. */
+  take(): FileChanges {
+    const groups = [...this.#groups];
+    return { taken: groups.flatMap((files) => files.take()), refused: groups.flatMap((files) => files.takeRefused()) };
+  }
+
+  get #all(): readonly Group[] {
+    return [...this.#groups, ...this.#single];
+  }
+
+  async #open<T>(group: FileGroup<T>, events: WatchEvents<T>, among: Set<Group>): Promise<WatchedFiles<T>> {
+    const texts = await readTexts(pathsOf(group));
+    const read = parse(group, texts, true);
+    if (!read.ok) throw new FilesError(read.errors);
+    const files: WatchedFiles<T> = new WatchedFiles(
+      { group, events, onClose: () => among.delete(files) },
+      texts,
+      read.value,
+    );
+    if (texts.size > 0) among.add(files);
+    this.#rereadLater();
+    return files;
+  }
+
+  #paths(): string[] {
+    return this.#all.flatMap(({ paths }) => paths);
+  }
+
+  /** Without files, the timer ends. */
+  #rereadLater(): void {
+    if (this.#all.length === 0) return;
+    this.#timer ??= setTimeout(async () => {
+      const before = this.#seen;
+      this.#seen = await readTexts(this.#paths());
+      const isStable = (path: string): boolean => isSame(before.get(path), this.#seen.get(path));
+      const stable = this.#all.filter(({ paths }) => paths.every(isStable));
+      if (stable.map((files) => files.look(this.#seen)).includes(true)) this.onChange();
+      this.#timer = undefined;
+      this.#rereadLater();
+    }, this.#rereadMs).unref();
+  }
+}
+
+export interface WatchedFile {
+  /** Returns whether the file has changed, or has become unreadable, since the last call. */
+  takeChange(): boolean;
+  close(): void;
+}
+
+const noEvents = { onReload: () => {}, onError: () => {} };
+
+/** By path; an Error where the file cannot be read. */
 type Texts = ReadonlyMap<string, string | Error>;
+
+type Group = Pick<WatchedFiles<unknown>, "paths" | "look" | "take" | "takeRefused">;
 
 interface WatchOptions<T> {
   readonly group: FileGroup<T>;
   readonly events: WatchEvents<T>;
-  readonly rereadMs: number;
+  readonly onClose: () => void;
 }
 
 class WatchedFiles<T> implements Watched<T> {
   onChange: (value: T) => void = () => {};
   value: T;
   isCurrent = true;
+  readonly paths: readonly string[];
   readonly #options: WatchOptions<T>;
   /** What `value` was made from. */
   #texts: Texts;
-  #refused: { readonly texts: Texts; readonly errors: readonly FileError[]; isReported: boolean } | null = null;
-  #timer: NodeJS.Timeout | undefined;
-  #isClosed = false;
+  #next: { readonly texts: Texts; readonly value: T } | null = null;
+  #refused: { readonly texts: Texts; isNew: boolean } | null = null;
 
   constructor(options: WatchOptions<T>, texts: Texts, value: T) {
     this.#options = options;
+    this.paths = pathsOf(options.group);
     this.#texts = texts;
     this.value = value;
-    if (texts.size > 0) this.#rereadLater();
   }
 
   close(): void {
-    this.#isClosed = true;
-    clearTimeout(this.#timer);
+    this.#options.onClose();
   }
 
-  #rereadLater(): void {
-    this.#timer = setTimeout(async () => {
-      const texts = await readTexts(this.#options.group);
-      if (this.#isClosed) return;
-      this.#take(texts);
-      this.#rereadLater();
-    }, this.#options.rereadMs).unref();
-  }
-
-  #take(texts: Texts): void {
-    if (areSame(texts, this.#texts)) {
+  /** Returns whether there is a new version to take, or a new error. */
+  look(texts: Texts): boolean {
+    // It was opened while the files were read.
+    if (!this.paths.every((path) => texts.has(path))) return false;
+    if (areSame(this.paths, texts, this.#texts)) {
       this.#refused = null;
-      if (!this.isCurrent) this.#use(this.value);
-    } else if (this.#refused !== null && areSame(texts, this.#refused.texts)) {
-      this.#reportRefused(this.#refused);
-    } else {
-      const read = parse(this.#options.group, texts, false);
-      this.#refused = read.ok ? null : { texts, errors: read.errors, isReported: false };
-      if (!read.ok) return;
-      this.#texts = texts;
-      this.#use(read.value);
-      this.onChange(read.value);
+      this.#next = this.isCurrent ? null : { texts, value: this.value };
+      return this.#next !== null;
     }
+    if (this.#refused !== null && areSame(this.paths, texts, this.#refused.texts)) return false;
+    const read = parse(this.#options.group, texts, false);
+    this.#next = read.ok ? { texts, value: read.value } : null;
+    this.#refused = read.ok ? null : { texts, isNew: true };
+    if (!read.ok) {
+      this.isCurrent = false;
+      this.#options.events.onError(read.errors);
+    }
+    return true;
   }
 
-  #use(value: T): void {
+  /** Returns the settings that name the files, if there was a new version. */
+  take(): string[] {
+    if (this.#next === null) return [];
+    const { texts, value } = this.#next;
+    const isOther = value !== this.value;
+    this.#next = null;
+    this.#texts = texts;
     this.value = value;
     this.isCurrent = true;
     this.#options.events.onReload(value);
+    if (isOther) this.onChange(value);
+    return keysOf(this.#options.group);
   }
 
-  /** Files of a group are replaced one after the other, so only what is still wrong at the next reading is an error. */
-  #reportRefused(refused: { readonly errors: readonly FileError[]; isReported: boolean }): void {
-    if (refused.isReported) return;
-    refused.isReported = true;
-    this.isCurrent = false;
-    this.#options.events.onError(refused.errors);
+  /** Returns the settings that name the files, if they have become wrong since the last call. */
+  takeRefused(): string[] {
+    if (this.#refused?.isNew !== true) return [];
+    this.#refused.isNew = false;
+    return keysOf(this.#options.group);
   }
 }
 
-async function readTexts({ paths }: FileGroup<unknown>): Promise<Texts> {
+async function readTexts(paths: readonly string[]): Promise<Texts> {
   const texts = new Map<string, string | Error>();
-  for (const [key, path] of Object.entries(paths)) {
-    if (path !== null) texts.set(key, await readRegularFile(path).catch(asError));
-  }
+  for (const path of new Set(paths)) texts.set(path, await readRegularFile(path).catch(asError));
   return texts;
 }
 
 function parse<T>({ paths, parse }: FileGroup<T>, texts: Texts, isStart: boolean): FilesRead<T> {
+  const named = Object.entries(paths).flatMap(([key, path]) => (path === null ? [] : [{ key, file: path }]));
   const fileOf = (key: string): string => paths[key] ?? "";
-  const readable = [...texts].filter(([, text]) => typeof text === "string");
-  const reading = parse(Object.fromEntries(readable) as Record<string, string>, isStart);
-  const errors: FileError[] = [...texts].flatMap(([key, text]) =>
-    text instanceof Error ? [{ kind: "unreadable", key, file: fileOf(key), cause: text }] : [],
-  );
+  const readable = named.map(({ key, file }) => [key, texts.get(file)] as const).filter(isReadable);
+  const reading = parse(Object.fromEntries(readable), isStart);
+  const errors: FileError[] = named.flatMap(({ key, file }) => {
+    const cause = texts.get(file);
+    return cause instanceof Error ? [{ kind: "unreadable", key, file, cause }] : [];
+  });
   if (!reading.ok) {
     errors.push(...reading.flaws.map((flaw) => ({ kind: "invalid" as const, file: fileOf(flaw.key), ...flaw })));
   }
@@ -136,11 +239,23 @@ function parse<T>({ paths, parse }: FileGroup<T>, texts: Texts, isStart: boolean
   return { ok: false, errors: errors.toSorted((a, b) => order.indexOf(a.key) - order.indexOf(b.key)) };
 }
 
+function isReadable(entry: readonly [string, string | Error | undefined]): entry is readonly [string, string] {
+  return typeof entry[1] === "string";
+}
+
+function keysOf({ paths }: FileGroup<unknown>): string[] {
+  return Object.keys(paths).filter((key) => paths[key] !== null);
+}
+
+function pathsOf({ paths }: FileGroup<unknown>): string[] {
+  return Object.values(paths).filter((path) => path !== null);
+}
+
+function areSame(paths: readonly string[], a: Texts, b: Texts): boolean {
+  return paths.every((path) => isSame(a.get(path), b.get(path)));
+}
+
 /** Files that cannot be read are the same, whatever the reason. */
-function areSame(a: Texts, b: Texts): boolean {
-  const textOf = (texts: Texts, key: string): string | null => {
-    const text = texts.get(key);
-    return typeof text === "string" ? text : null;
-  };
-  return [...a.keys()].every((key) => textOf(a, key) === textOf(b, key));
+function isSame(a: string | Error | undefined, b: string | Error | undefined): boolean {
+  return a === b || (a instanceof Error && b instanceof Error);
 }

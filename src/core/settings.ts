@@ -54,6 +54,10 @@ export interface Settings {
    */
   readonly maxClientSharePercent: number;
   readonly timeouts: { readonly headMs: number; readonly bodyMs: number; readonly keepAliveMs: number };
+  readonly reload: {
+    /** Whether a change of the configuration file reloads it. */
+    readonly watch: boolean;
+  };
   readonly drain: { readonly delayMs: number; readonly timeoutMs: number };
   readonly log: { readonly level: LogLevel; readonly access: boolean };
 }

@@ -2,7 +2,7 @@
 
 import type { FastifyInstance } from "fastify";
 import { policyWarnings } from "../config/warnings.ts";
-import { FilesError } from "../config/watched-files.ts";
+import { FilesError, FileWatcher } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
@@ -14,7 +14,7 @@ import { PolicyLimiter } from "../limits/policy-limiter.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
-import { createAuthenticator } from "../wiring/authenticators.ts";
+import { createAuthenticator, type FilesAndLog } from "../wiring/authenticators.ts";
 import { clientAddressRules, requestRules } from "../wiring/request-rules.ts";
 import { createRuntime } from "../wiring/runtime.ts";
 import { Gate, handOver } from "./gate.ts";
@@ -44,9 +44,10 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   const clientAddress = clientAddressRules(settings, log);
   for (const detail of policyWarnings({ ...settings, extAuth: null })) log.warn({ detail }, "policy warning");
   const limiter = new PolicyLimiter(settings.policies);
-  const authenticator = options.authenticator ?? (await createAuthenticator(settings, log).catch(rethrow));
+  const files = new FileWatcher();
+  const authenticator = options.authenticator ?? (await createAuthenticator(settings, { files, log }).catch(rethrow));
   const onShareExceeded: OnShareExceeded = (...exceeded) => telemetry.shareExceeded(...exceeded);
-  const proxy = await openUpstream(settings, log, onShareExceeded).catch((error) => {
+  const proxy = await openUpstream(settings, { files, log }, onShareExceeded).catch((error) => {
     authenticator.close();
     return rethrow(error);
   });
@@ -95,12 +96,12 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
 /** Only whoever has an upstream loads what it takes. */
 async function openUpstream(
   settings: PluginSettings,
-  log: Logger,
+  parts: FilesAndLog,
   onShareExceeded: OnShareExceeded,
 ): Promise<UpstreamProxy | null> {
   if (settings.upstream === null) return null;
   const { openProxy } = await import("./proxy/mount.ts");
-  return openProxy(settings, settings.upstream, log, onShareExceeded);
+  return openProxy(settings, settings.upstream, parts, onShareExceeded);
 }
 
 const noAddresses: AddressFigures = {

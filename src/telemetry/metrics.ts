@@ -12,9 +12,9 @@ import {
   http2CloseReasons,
   http2ResetReasons,
 } from "../core/http2-bounds.ts";
-import type { PolicyStats } from "../core/limiter.ts";
 import { refusalReasons } from "../core/local-reply.ts";
 import { type ProxyHeaderRefusal, proxyHeaderRefusals } from "../core/proxy-header.ts";
+import { type ReloadOutcome, reloadOutcomes } from "../core/reload.ts";
 import { type TlsFailure, tlsFailures } from "../core/tls.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
 import { type Exposition, exposer } from "./exposition.ts";
@@ -40,6 +40,12 @@ export interface Metrics {
   /** A check was refused without a decision. Decided checks are observed. */
   checkRefused(reason: CheckRefusal): void;
   setDraining(): void;
+  /** A reload is over. `restartKeys`: how many keys keep their old values until a restart. */
+  reloaded(outcome: ReloadOutcome, restartKeys: number): void;
+  /** The configuration was loaded without an error, at the start or by a reload. */
+  configLoaded(wallMs: number): void;
+  /** Makes the series of these routes and policies, if there are none yet. Those of others stay. */
+  addSeries(labels: { readonly routes: readonly string[]; readonly policies: readonly string[] }): void;
   /** The text of a scrape, in OpenMetrics 1.0 or in the Prometheus text format 0.0.4. */
   text(openMetrics: boolean): Promise<Exposition>;
 }
@@ -47,28 +53,55 @@ export interface Metrics {
 export function createMetrics(sources: MetricsSources): Metrics {
   const registry = new Registry();
   const families = new Families(registry);
-  const observeRequest = requestMetrics(families, sources.routes);
+  const requests = requestMetrics(families);
   const observeReply = replyMetrics(families);
-  const observeDecision = decisionMetrics(families, sources.limiter.stats());
+  const decisions = decisionMetrics(families);
   const checks = "Checks of ingresses by outcome; untrusted, malformed and overloaded ones got no decision.";
   const countCheck = families.counterBy("headgate_ext_auth_checks_total", checks, "outcome", checkOutcomes);
   let draining = 0;
   families.gauge("headgate_draining", "1 after a signal to stop, 0 before.", () => draining);
   scrapedMetrics(families, registry, sources);
+  const addSeries: Metrics["addSeries"] = ({ routes, policies }) => {
+    requests.add(routes);
+    decisions.add(policies);
+  };
+  addSeries({ routes: sources.routes, policies: sources.limiter.stats().map(({ policy }) => policy.name) });
   return {
     observe(exchange) {
       // The ingress carries a checked request itself: its duration and status are not known here.
-      if (exchange.source === "proxy") observeRequest(exchange);
+      if (exchange.source === "proxy") requests.observe(exchange);
       else countCheck(checkOutcome(exchange.problem));
       observeReply(exchange);
-      observeDecision(exchange);
+      decisions.observe(exchange);
     },
     ...failureMetrics(families),
+    ...reloadMetrics(families),
+    addSeries,
     checkRefused: countCheck,
     setDraining() {
       draining = 1;
     },
     text: exposer(registry),
+  };
+}
+
+function reloadMetrics(families: Families): Pick<Metrics, "reloaded" | "configLoaded"> {
+  const reloads = "Reloads; failed: something was wrong, and has changed nothing.";
+  const count = families.counterBy("headgate_config_reloads_total", reloads, "result", reloadOutcomes);
+  let loadedMs = 0;
+  let restartKeys = 0;
+  const loaded = "When the configuration was last loaded without an error, in Unix seconds.";
+  families.gauge("headgate_config_loaded_timestamp_seconds", loaded, () => loadedMs / 1000);
+  const restart = "Keys whose new values need a restart; the old ones are in force.";
+  families.gauge("headgate_config_restart_required", restart, () => restartKeys);
+  return {
+    reloaded(outcome, keys) {
+      count(outcome);
+      if (outcome !== "failed") restartKeys = keys;
+    },
+    configLoaded(wallMs) {
+      loadedMs = wallMs;
+    },
   };
 }
 
@@ -98,7 +131,13 @@ function failureMetrics(families: Families) {
   };
 }
 
-function requestMetrics(families: Families, routes: readonly string[]): (exchange: ExchangeRecord) => void {
+/** `add` makes the series of label values that are new. */
+interface Labelled {
+  observe(exchange: ExchangeRecord): void;
+  add(values: readonly string[]): void;
+}
+
+function requestMetrics(families: Families): Labelled {
   const help = "Requests by route, method and class of the status sent; none: the client left before there was one.";
   const requests = families.counter("headgate_requests_total", help);
   const whole = "From the end of the request's head to the end of the response.";
@@ -115,16 +154,20 @@ function requestMetrics(families: Families, routes: readonly string[]): (exchang
       methods.map((method) => [method, bindClasses(route, method)]),
     ),
   });
-  const byRoute = new Map([noRoute, ...routes].map((route) => [route, bind(route)]));
-  const outside = byRoute.get(noRoute) as ReturnType<typeof bind>;
-
-  return (exchange) => {
-    const { startedMs, dispatchedMs, answeredMs, endedMs } = exchange;
-    const series = byRoute.get(exchange.route ?? noRoute) ?? outside;
-    const byMethod = series.requests.get(exchange.method) ?? series.requests.get("other");
-    byMethod?.get(statusClass(exchange.status))?.add();
-    series.duration.observe((endedMs - startedMs) / 1000);
-    if (dispatchedMs !== null && answeredMs !== null) series.upstream.observe((answeredMs - dispatchedMs) / 1000);
+  const outside = bind(noRoute);
+  const byRoute = new Map([[noRoute, outside]]);
+  return {
+    observe(exchange) {
+      const { startedMs, dispatchedMs, answeredMs, endedMs } = exchange;
+      const series = byRoute.get(exchange.route ?? noRoute) ?? outside;
+      const byMethod = series.requests.get(exchange.method) ?? series.requests.get("other");
+      byMethod?.get(statusClass(exchange.status))?.add();
+      series.duration.observe((endedMs - startedMs) / 1000);
+      if (dispatchedMs !== null && answeredMs !== null) series.upstream.observe((answeredMs - dispatchedMs) / 1000);
+    },
+    add(routes) {
+      for (const route of routes) if (!byRoute.has(route)) byRoute.set(route, bind(route));
+    },
   };
 }
 
@@ -148,15 +191,20 @@ function observeOverhead(series: HistogramSeries, exchange: ExchangeRecord): voi
   series.observe((before + after) / 1000);
 }
 
-function decisionMetrics(families: Families, policies: readonly PolicyStats[]): (exchange: ExchangeRecord) => void {
+function decisionMetrics(families: Families): Labelled {
   const checked = "Requests by outcome of the bearer check; skipped: there was no check.";
   const countAuth = families.counterBy("headgate_auth_total", checked, "outcome", authOutcomes);
   const left = "Share of the limit left to the client after a decision, of requests admitted or throttled.";
   const ratio = families.histogram("headgate_remaining_ratio", left, tenths);
-  const byPolicy = new Map(policies.map(({ policy: { name } }) => [name, ratio.series({ policy: name })]));
-  return ({ decision: { outcome, policy, limit, remaining }, auth }) => {
-    countAuth(auth);
-    if (outcome === "admitted" || outcome === "throttled") byPolicy.get(policy.name)?.observe(remaining / limit);
+  const byPolicy = new Map<string, HistogramSeries>();
+  return {
+    observe({ decision: { outcome, policy, limit, remaining }, auth }) {
+      countAuth(auth);
+      if (outcome === "admitted" || outcome === "throttled") byPolicy.get(policy.name)?.observe(remaining / limit);
+    },
+    add(policies) {
+      for (const policy of policies) if (!byPolicy.has(policy)) byPolicy.set(policy, ratio.series({ policy }));
+    },
   };
 }
 

@@ -6,6 +6,7 @@ import type { Clock } from "../core/clock.ts";
 import { type ConnectionShedReason, connectionShedReasons } from "../core/connection-bounds.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { type Http2CloseReason, http2CloseReasons } from "../core/http2-bounds.ts";
+import { type ReloadCause, type ReloadResult, reloadOutcome } from "../core/reload.ts";
 import type { TlsFailure } from "../core/tls.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { UpstreamFault, UpstreamHealth } from "../core/upstream.ts";
@@ -13,6 +14,7 @@ import { createAccessLog } from "./access-log.ts";
 import { BusiestClient } from "./busiest-client.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
+import { logReload } from "./reload-log.ts";
 import { Sampler, type SamplerOptions } from "./sampler.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
 
@@ -32,6 +34,7 @@ export interface Telemetry {
   upstreamAnswered(): void;
   /** A reload has replaced the upstream. */
   upstreamReplaced(): void;
+  reloaded(result: ReloadResult, cause: ReloadCause): void;
   upstreamFailed(fault: UpstreamFault): void;
   /** A client's handshake failed; `code` is OpenSSL's or the kernel's. */
   tlsFailed(reason: TlsFailure, code: string): void;
@@ -76,6 +79,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     metrics.observe(exchange);
     busiest.count(exchange.client, exchange.endedMs);
   };
+  metrics.configLoaded(clock.wallMs());
   return {
     metrics,
     ...createWarnings(options, metrics, samplers),
@@ -86,6 +90,12 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     finishUnlogged,
     upstreamAnswered() {
       health = up;
+    },
+    reloaded(result, cause) {
+      const outcome = reloadOutcome(result);
+      metrics.reloaded(outcome, result.restart.length);
+      if (outcome !== "failed") metrics.configLoaded(clock.wallMs());
+      logReload(log, result, cause);
     },
     upstreamReplaced() {
       health = unknown;

@@ -2,15 +2,23 @@
 import { offAuthenticator, presenceAuthenticator } from "../auth/presence.ts";
 import { createTokenListAuthenticator, type TokenList } from "../auth/token-list.ts";
 import { tokensFile } from "../auth/tokens-file.ts";
-import { watchFiles } from "../config/watched-files.ts";
+import type { FileWatcher } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
 import { createFileLog } from "../telemetry/file-log.ts";
 import type { Logger } from "../telemetry/log.ts";
 
+export interface FilesAndLog {
+  readonly files: FileWatcher;
+  readonly log: Logger;
+}
+
 /** Rejects with a FilesError. */
-export async function createAuthenticator({ auth }: Pick<Settings, "auth">, log: Logger): Promise<Authenticator> {
+export async function createAuthenticator(
+  { auth }: Pick<Settings, "auth">,
+  { files, log }: FilesAndLog,
+): Promise<Authenticator> {
   switch (auth.mode) {
     case "off":
       return offAuthenticator;
@@ -18,7 +26,7 @@ export async function createAuthenticator({ auth }: Pick<Settings, "auth">, log:
       return presenceAuthenticator;
     case "tokens": {
       const events = createFileLog<TokenList>(log, "tokens file", ({ size }) => ({ tokens: size }));
-      return createTokenListAuthenticator(await watchFiles(tokensFile("auth.tokensFile", auth.tokensFile), events));
+      return createTokenListAuthenticator(await files.open(tokensFile("auth.tokensFile", auth.tokensFile), events));
     }
   }
 }
@@ -26,9 +34,9 @@ export async function createAuthenticator({ auth }: Pick<Settings, "auth">, log:
 /** Null: there are no secrets, or nobody asks. Rejects with a FilesError. */
 export async function openSecrets(
   { extAuth }: Pick<Settings, "extAuth">,
-  log: Logger,
+  { files, log }: FilesAndLog,
 ): Promise<Watched<TokenList> | null> {
   if (extAuth.secretsFile === null || (extAuth.http === null && extAuth.grpc === null)) return null;
   const events = createFileLog<TokenList>(log, "secrets file", ({ size }) => ({ secrets: size }));
-  return watchFiles(tokensFile("extAuth.secretsFile", extAuth.secretsFile), events);
+  return files.open(tokensFile("extAuth.secretsFile", extAuth.secretsFile), events);
 }

@@ -1,17 +1,16 @@
 // Opens the certificate of the listener, and logs its reloads and warnings.
 import { certificateWarning, listenTlsFiles } from "../config/tls-files.ts";
-import { watchFiles } from "../config/watched-files.ts";
 import { type Clock, httpDate } from "../core/clock.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Certificate } from "../core/tls.ts";
 import { createFileLog } from "../telemetry/file-log.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { FilesAndLog } from "./authenticators.ts";
 
 /** Null without TLS. Rejects with a FilesError. */
 export async function openCertificate(
   { listen }: Settings,
-  { clock, log }: { clock: Clock; log: Logger },
+  { clock, log, files }: FilesAndLog & { readonly clock: Clock },
 ): Promise<Watched<Certificate> | null> {
   if (listen.tls === null) return null;
   const facts = ({ expiresMs }: Certificate) => ({ expires: httpDate(expiresMs) });
@@ -24,7 +23,7 @@ export async function openCertificate(
     events.onReload(certificate);
     warn(certificate);
   };
-  const files = await watchFiles(listenTlsFiles(listen.tls), { ...events, onReload });
-  warn(files.value);
-  return files;
+  const certificate = await files.open(listenTlsFiles(listen.tls), { ...events, onReload });
+  warn(certificate.value);
+  return certificate;
 }

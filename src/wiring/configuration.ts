@@ -13,12 +13,11 @@ import type { TrafficSettings } from "../core/traffic-settings.ts";
 import type { Runtime } from "../exchange/exchange.ts";
 import { PolicyLimiter } from "../limits/policy-limiter.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
-import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { NameOptions } from "../upstream/name-lookup.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { WaitingBodies } from "../upstream/waiting-bodies.ts";
-import { createAuthenticator, openSecrets } from "./authenticators.ts";
+import { createAuthenticator, type FilesAndLog, openSecrets } from "./authenticators.ts";
 import { openCertificate } from "./certificate.ts";
 import { type CheckConfiguration, configureChecks } from "./checks.ts";
 import { clientAddressRules, requestRules } from "./request-rules.ts";
@@ -43,11 +42,10 @@ export interface Configuration {
 }
 
 /** What does not depend on the settings. */
-export interface ConfigurationBase {
+export interface ConfigurationBase extends FilesAndLog {
   /** Of the settings at the start. */
   readonly limiter: PolicyLimiter;
   readonly clock: Clock;
-  readonly log: Logger;
   readonly telemetry: Telemetry;
   readonly waitingBodies: WaitingBodies;
   readonly names: NameOptions | undefined;
@@ -100,7 +98,7 @@ async function configureWith(
   const authenticator =
     before !== null && isSame(({ auth: { mode, tokensFile } }) => [mode, tokensFile])
       ? before.authenticator
-      : (base.authenticator ?? (await opening(createAuthenticator(settings, log))));
+      : (base.authenticator ?? (await opening(createAuthenticator(settings, base))));
   const certificate =
     before !== null && isSame(({ listen: { tls } }) => tls && [tls.cert, tls.key, tls.clientCa])
       ? before.certificate
@@ -108,7 +106,7 @@ async function configureWith(
   const secrets =
     before !== null && isSame(({ extAuth }) => extAuth.secretsFile)
       ? before.secrets
-      : await opening(openSecrets(settings, log));
+      : await opening(openSecrets(settings, base));
 
   const forward = createForward(settings, upstream, base);
   const rules = requestRules(settings, clientAddress);
@@ -131,7 +129,7 @@ async function configureWith(
 }
 
 /** A reload repeats no warning. */
-function warnOfPolicies(settings: Settings, before: Configuration | null, log: Logger): void {
+function warnOfPolicies(settings: Settings, before: Configuration | null, log: FilesAndLog["log"]): void {
   const known = new Set(before === null ? [] : policyWarnings(before.settings));
   for (const detail of policyWarnings(settings)) {
     if (!known.has(detail)) log.warn({ detail }, "policy warning");

@@ -44,6 +44,8 @@ export class InForce {
       this.checks.quotaRuntime.current = next.checks.quotaRuntime;
       this.checks.settings.current = next.checks.settings;
     }
+    const { routes, policies } = next.settings;
+    telemetry.metrics.addSeries({ routes, policies: policies.map(({ name }) => name) });
     if (next.upstream !== before.upstream) telemetry.upstreamReplaced();
     this.upstreams.replace(next.upstream);
     const { level } = next.settings.log;

@@ -1,18 +1,5 @@
 // Runs reloads one at a time. Of those that are asked for meanwhile, the last one wins.
-
-/** What a reload came to. Keys are those of the configuration, such as `upstream.url`. */
-export type ReloadResult =
-  | {
-      readonly ok: true;
-      /** The keys whose new values are in force. */
-      readonly changed: readonly string[];
-      /** The policies that have started empty, because their name, kind or key is new. */
-      readonly reset: readonly string[];
-      /** The keys whose new values need a restart; the old ones stay in force. */
-      readonly restart: readonly string[];
-    }
-  /** Nothing has changed. One line for each error. */
-  | { readonly ok: false; readonly errors: readonly string[] };
+import type { ReloadResult } from "../core/reload.ts";
 
 export type Reload = () => Promise<ReloadResult>;
 
@@ -20,10 +7,13 @@ export class Reloads {
   #running: Promise<void> | null = null;
   #next: { reload: Reload; readonly done: PromiseWithResolvers<ReloadResult> } | null = null;
 
-  /** A reload that is replaced by a later one before it has begun resolves with the result of the later one. */
-  ask(reload: Reload): Promise<ReloadResult> {
+  /**
+   * A reload that is replaced by a later one before it has begun resolves with the result of the later one.
+   * `replaces`: false for one that is part of any other.
+   */
+  ask(reload: Reload, replaces: boolean): Promise<ReloadResult> {
     if (this.#next === null) this.#next = { reload, done: Promise.withResolvers() };
-    else this.#next.reload = reload;
+    else if (replaces) this.#next.reload = reload;
     const { promise } = this.#next.done;
     this.#running ??= this.#run();
     return promise;

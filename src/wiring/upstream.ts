@@ -1,12 +1,11 @@
 // Opens the upstream of the settings, and makes what forwards requests to it.
+import type { SecureContext } from "node:tls";
 import { upstreamTlsFiles } from "../config/tls-files.ts";
-import { watchFiles } from "../config/watched-files.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import { upstreamTargets } from "../core/upstream.ts";
 import type { Runtime } from "../exchange/exchange.ts";
 import { createFileLog } from "../telemetry/file-log.ts";
-import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { createUpstreamEventLog } from "../telemetry/upstream-events.ts";
 import { Forwarding } from "../upstream/forward.ts";
@@ -14,10 +13,10 @@ import type { ForwardingOptions } from "../upstream/forwarding-options.ts";
 import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
 import { openUpstream, type Upstream, type UpstreamOptions } from "../upstream/upstream.ts";
 import type { WaitingBodies } from "../upstream/waiting-bodies.ts";
+import type { FilesAndLog } from "./authenticators.ts";
 
-export interface UpstreamParts extends Pick<UpstreamOptions, "onEnd" | "onShareExceeded"> {
+export interface UpstreamParts extends FilesAndLog, Pick<UpstreamOptions, "onEnd" | "onShareExceeded"> {
   readonly clock: Clock;
-  readonly log: Logger;
   readonly names: NameOptions | undefined;
 }
 
@@ -30,13 +29,13 @@ export function upstreamSettings({ upstream, upgrade, maxClientSharePercent }: S
 /** Rejects with a FilesError. */
 export async function createUpstream(settings: Settings, parts: UpstreamParts): Promise<Upstream> {
   const { upstream, limits } = upstreamSettings(settings);
-  const { log, clock, names = namesBySystem, onEnd, onShareExceeded } = parts;
+  const { files, log, clock, names = namesBySystem, onEnd, onShareExceeded } = parts;
   if (upstream.tls.insecureSkipVerify) {
     log.warn("upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream");
   }
   const { isTls } = upstreamTargets(upstream);
-  const files = upstreamTlsFiles(upstream.tls);
-  const tlsFiles = isTls ? await watchFiles(files, createFileLog(log, "files of upstream.tls")) : null;
+  const events = createFileLog<SecureContext>(log, "files of upstream.tls");
+  const tlsFiles = isTls ? await files.open(upstreamTlsFiles(upstream.tls), events) : null;
   const options = { ...limits, nowMs: clock.monotonicMs, names, tlsFiles, onEnd, onShareExceeded };
   return openUpstream(upstream, options, createUpstreamEventLog(log, clock));
 }

@@ -1,7 +1,10 @@
 // The command as a user starts it: a process of its own, its lines, its exit code.
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { startProcessGroup } from "../support/process-group.ts";
@@ -86,20 +89,37 @@ test("SIGTERM to npm start reaches the gateway, which drains", async () => {
   await expect(fetch(`http://127.0.0.1:${port}/v2/x`)).rejects.toThrow();
 });
 
-test("SIGHUP drains as SIGTERM does: a request in flight is answered, and the exit code is 0", async () => {
+test("SIGHUP reloads the file: each error with its line changes nothing, and requests in flight go on", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-sighup-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "headgate.yaml");
   const held = Promise.withResolvers<() => void>();
-  const upstream = await startUpstream((_req, res) => held.resolve(() => void res.end("late")));
+  const upstream = await startUpstream((req, res) => {
+    if (req.url === "/v2/slow") held.resolve(() => void res.end("late"));
+    else res.end("ok");
+  });
   onTestFinished(() => upstream.close());
-  const started = headgate(["start", "--upstream", upstream.url, ...anyPorts]);
+  writeFileSync(file, "reload: { watch: false }\n");
+  const started = headgate(["start", "--config", file, "--upstream", upstream.url, ...anyPorts]);
   const port = await portOf(started, "traffic");
-  const answer = fetch(`http://127.0.0.1:${port}/v2/x`, { headers: { authorization: "Bearer x" } })
-    .then((response) => response.text())
-    .catch(() => "cut");
+  const ask = (path: string) => fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: "Bearer x" } });
+  const answer = ask("/v2/slow").then((response) => response.text());
   const respond = await held.promise;
+
+  writeFileSync(file, "reload: { watch: false }\nroutes: [v3]\nmaxBodyBytes: 0\n");
   started.process.kill("SIGHUP");
-  await started.until(/"signal":"SIGHUP","msg":"draining"/);
+  await started.until(/"error":"[^"]*headgate\.yaml:2:10: routes\.0: found [^}]*"msg":"configuration error"/);
+  await started.until(/"error":"[^"]*headgate\.yaml:3:15: maxBodyBytes: found 0, [^}]*"msg":"configuration error"/);
+  await started.until(/"by":"signal","errors":2,.*"msg":"reload failed, the configuration is not changed"/);
+  expect((await ask("/v2/x")).status).toBe(200);
+
+  writeFileSync(file, "reload: { watch: false }\nroutes: [/v3/]\n");
+  started.process.kill("SIGHUP");
+  await started.until(/"by":"signal","changed":\["routes"\],"msg":"reloaded"/);
+  expect([(await ask("/v2/x")).status, (await ask("/v3/x")).status]).toEqual([404, 200]);
   respond();
   expect(await answer).toBe("late");
+  started.process.kill("SIGTERM");
   expect(await started.exited).toBe(0);
 });
 

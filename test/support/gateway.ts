@@ -2,6 +2,7 @@
 import { loadSettings, packagedConfigFile } from "../../src/config/load.ts";
 import type { Authenticator } from "../../src/core/authenticator.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
+import type { SettingsSource } from "../../src/core/reload.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { type Gateway, startGateway } from "../../src/gateway.ts";
 import { createLog } from "../../src/telemetry/log.ts";
@@ -34,6 +35,7 @@ export interface TestGatewayOptions {
   readonly authenticator?: Authenticator;
   /** Default: short, so that a test need not wait long for the end of a connection. */
   readonly http2LingerMs?: number;
+  readonly source?: SettingsSource;
 }
 
 /** What answers the cases of a corpus: the gateway, or what is compared with it. */
@@ -59,6 +61,8 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
     ...(options.names === undefined ? {} : { names: options.names }),
     ...(options.authenticator === undefined ? {} : { authenticator: options.authenticator }),
     http2LingerMs: options.http2LingerMs ?? 250,
+    rereadMs: 20,
+    ...(options.source === undefined ? {} : { source: options.source }),
   });
   return {
     ...gateway,

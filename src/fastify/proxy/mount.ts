@@ -6,7 +6,7 @@ import httpProxy, { type FastifyHttpProxyOptions } from "@fastify/http-proxy";
 import type { FastifyInstance } from "fastify";
 import type { OnShareExceeded } from "../../core/client-share.ts";
 import type { ConnectionFigures } from "../../core/upstream.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import type { FilesAndLog } from "../../wiring/authenticators.ts";
 import { FastifyTransport } from "../fastify-transport.ts";
 import type { PluginSettings, PluginUpstream } from "../plugin-options.ts";
 import { openPool } from "./pool.ts";
@@ -23,10 +23,10 @@ export interface UpstreamProxy {
 export async function openProxy(
   settings: PluginSettings,
   upstream: PluginUpstream,
-  log: Logger,
+  parts: FilesAndLog,
   onShareExceeded: OnShareExceeded,
 ): Promise<UpstreamProxy> {
-  const { pool, close } = await openPool(upstream, log);
+  const { pool, close } = await openPool(upstream, parts);
   const { maxConnections: total, connectTimeoutMs: timeoutMs } = upstream;
   const slots = new Slots({ total, timeoutMs, percent: settings.maxClientSharePercent, onShareExceeded });
   const { origin, host: address } = new URL(upstream.url);

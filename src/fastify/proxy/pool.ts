@@ -1,15 +1,15 @@
 // The connections to the upstream: undici's pool over connections that are opened as the gateway opens its own, with the
 // certificate verified, its files reread, and TCP and TLS within one timeout.
+import type { SecureContext } from "node:tls";
 import { type buildConnector, Pool } from "undici";
 import { upstreamTlsFiles } from "../../config/tls-files.ts";
-import { watchFiles } from "../../config/watched-files.ts";
 import { maxHeadBytes } from "../../core/head-bounds.ts";
 import { upstreamTargets } from "../../core/upstream.ts";
 import { createFileLog } from "../../telemetry/file-log.ts";
-import type { Logger } from "../../telemetry/log.ts";
 import { defaultIdleMs } from "../../upstream/keep-alive.ts";
 import { openSocket } from "../../upstream/open-socket.ts";
 import { UpstreamTls } from "../../upstream/upstream-tls.ts";
+import type { FilesAndLog } from "../../wiring/authenticators.ts";
 import type { PluginUpstream } from "../plugin-options.ts";
 
 export interface UpstreamPool {
@@ -18,8 +18,8 @@ export interface UpstreamPool {
 }
 
 /** Rejects with a FilesError. Opens no connection. */
-export async function openPool(upstream: PluginUpstream, log: Logger): Promise<UpstreamPool> {
-  const tls = await openTls(upstream, log);
+export async function openPool(upstream: PluginUpstream, parts: FilesAndLog): Promise<UpstreamPool> {
+  const tls = await openTls(upstream, parts);
   const pool = new Pool(new URL(upstream.url).origin, {
     connections: upstream.maxConnections,
     pipelining: 1,
@@ -40,14 +40,14 @@ export async function openPool(upstream: PluginUpstream, log: Logger): Promise<U
   };
 }
 
-async function openTls(upstream: PluginUpstream, log: Logger): Promise<UpstreamTls | null> {
+async function openTls(upstream: PluginUpstream, { files, log }: FilesAndLog): Promise<UpstreamTls | null> {
   const { host, isTls } = upstreamTargets({ url: upstream.url, addresses: [] });
   if (!isTls) return null;
   if (upstream.tls.insecureSkipVerify) {
     log.warn("upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream");
   }
-  const files = await watchFiles(upstreamTlsFiles(upstream.tls), createFileLog(log, "files of upstream.tls"));
-  return new UpstreamTls(upstream.tls, host, files);
+  const events = createFileLog<SecureContext>(log, "files of upstream.tls");
+  return new UpstreamTls(upstream.tls, host, await files.open(upstreamTlsFiles(upstream.tls), events));
 }
 
 function connector(upstream: PluginUpstream, tls: UpstreamTls | null): buildConnector.connector {

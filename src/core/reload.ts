@@ -1,0 +1,46 @@
+// What a reload is caused by, and what it comes to.
+import type { Settings } from "./settings.ts";
+
+/** `signal`: SIGHUP. `file`: a watched file has changed. `call`: a program asked for it. */
+export type ReloadCause = "signal" | "file" | "call";
+
+/** Keys are those of the configuration, such as `upstream.url`. */
+export interface ReloadResult {
+  readonly ok: boolean;
+  /** The keys whose new values are in force, and those whose files have new contents in use. */
+  readonly changed: readonly string[];
+  /** The policies that have started empty, because their name, kind or key is new. */
+  readonly reset: readonly string[];
+  /** The keys whose new values need a restart; the old ones stay in force. */
+  readonly restart: readonly string[];
+  /** What is wrong with the configuration, one line for each error: then none of its values has changed. */
+  readonly errors: readonly string[];
+  /** The keys whose files have become missing or wrong: their last good version stays in use. */
+  readonly refused: readonly string[];
+}
+
+/** `failed`: something was wrong, and has changed nothing. */
+export const reloadOutcomes = ["applied", "unchanged", "failed"] as const;
+
+export type ReloadOutcome = (typeof reloadOutcomes)[number];
+
+export function reloadOutcome({ ok, changed }: ReloadResult): ReloadOutcome {
+  if (!ok) return "failed";
+  return changed.length > 0 ? "applied" : "unchanged";
+}
+
+/** Where the settings come from, so that they can be loaded again. */
+export interface SettingsSource {
+  /** The path of the configuration file, absolute. */
+  readonly file: string;
+  load(): SettingsLoaded;
+}
+
+export type SettingsLoaded =
+  | {
+      readonly ok: true;
+      readonly settings: Settings;
+      /** The place of a key and the key, with which an error about its file begins. */
+      readonly place: (key: string) => string;
+    }
+  | { readonly ok: false; readonly errors: readonly string[] };

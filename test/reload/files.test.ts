@@ -1,0 +1,204 @@
+// The gateway watches its configuration file and all files that it names: a change of any of them is one reload.
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { expect, test } from "vitest";
+import { settingsSource } from "../../src/commands/load-config.ts";
+import type { SettingsSource } from "../../src/core/reload.ts";
+import { digestOf } from "../auth/digest.ts";
+import { testIo } from "../commands/test-io.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestGateway, type TestGateway } from "../support/gateway.ts";
+import { metric } from "../support/metrics.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { request } from "../support/stage.ts";
+import { startUpstream } from "../support/upstream.ts";
+
+const cleanup = useCleanup();
+
+interface Stage {
+  readonly gateway: TestGateway;
+  readonly folder: string;
+  /** Replaces the configuration file; the rest of it is what a test gateway needs. */
+  write(yaml: string): void;
+  statusOf(target: string): Promise<number>;
+  /** Reloads so far, by result. */
+  reloads(): Promise<{ applied: number; unchanged: number; failed: number }>;
+}
+
+async function stage(yaml = "", file = "headgate.yaml"): Promise<Stage> {
+  const upstream = await startUpstream();
+  cleanup(() => upstream.close());
+  const folder = mkdtempSync(join(tmpdir(), "headgate-files-"));
+  cleanup(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, file);
+  const write = (text: string): void => {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(`${path}.new`, text === "" ? "" : `# A test\n${text}\n`);
+    renameSync(`${path}.new`, path);
+  };
+  write(yaml === "" ? "reload: { watch: true }" : yaml);
+  const overrides = [
+    ["upstream.url", upstream.url],
+    ["listen.host", "127.0.0.1"],
+    ...["listen.port", "admin.port"].map((key) => [key, "0"]),
+    ["drain.timeout", "1ms"],
+  ].map(([key = "", text = ""]) => ({ path: key.split("."), text, at: { kind: "default" } as const }));
+  const source: SettingsSource = settingsSource({ file: path, overrides }, path, testIo());
+  const loaded = source.load();
+  if (!loaded.ok) throw new Error(loaded.errors.join("\n"));
+  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: loaded.settings, source });
+  cleanup(() => gateway.close());
+  const client = new RawConnection(gateway.traffic.port);
+  cleanup(() => client.destroy());
+  const count = (result: string) => metric(gateway, `headgate_config_reloads_total{result="${result}"}`);
+  return {
+    gateway,
+    folder,
+    write,
+    async statusOf(target) {
+      client.write(request(target));
+      return (await client.read()).status;
+    },
+    reloads: async () => ({
+      applied: await count("applied"),
+      unchanged: await count("unchanged"),
+      failed: await count("failed"),
+    }),
+  };
+}
+
+const logged = ({ logLines }: TestGateway, message: string) => logLines.filter(({ msg }) => msg === message);
+
+test("a changed file is reloaded, and the log says by what and which keys", async () => {
+  const { gateway, write, statusOf, reloads } = await stage();
+  expect(await statusOf("/v2/x")).toBe(200);
+  const loadedAt = await metric(gateway, "headgate_config_loaded_timestamp_seconds");
+  write("routes: [/v3/]\nlog: { level: info }");
+  await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+  expect(logged(gateway, "reloaded")).toMatchObject([{ by: "file", changed: ["routes"] }]);
+  expect([await statusOf("/v2/x"), await statusOf("/v3/x")]).toEqual([404, 200]);
+  expect(await reloads()).toEqual({ applied: 1, unchanged: 0, failed: 0 });
+  expect(await metric(gateway, "headgate_config_loaded_timestamp_seconds")).toBeGreaterThan(loadedAt);
+  expect(await metric(gateway, 'headgate_requests_total{route="/v3/",method="GET",status_class="2xx"}')).toBe(1);
+  expect(await metric(gateway, 'headgate_requests_total{route="/v2/",method="GET",status_class="2xx"}')).toBe(1);
+});
+
+test("a file that is mounted by a link, as a ConfigMap is, is reloaded when the link is moved", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-mount-"));
+  cleanup(() => rmSync(folder, { recursive: true }));
+  const publish = (version: number, yaml: string): void => {
+    mkdirSync(join(folder, `..${version}`));
+    writeFileSync(join(folder, `..${version}`, "headgate.yaml"), yaml);
+    symlinkSync(`..${version}`, join(folder, "..data_tmp"));
+    renameSync(join(folder, "..data_tmp"), join(folder, "..data"));
+    rmSync(join(folder, `..${version - 1}`), { recursive: true, force: true });
+  };
+  publish(1, "routes: [/v2/]\n");
+  symlinkSync(join("..data", "headgate.yaml"), join(folder, "headgate.yaml"));
+  const upstream = await startUpstream();
+  cleanup(() => upstream.close());
+  const file = join(folder, "headgate.yaml");
+  const source = settingsSource({ file, overrides: [] }, file, testIo());
+  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: { routes: ["/v2/"] }, source });
+  cleanup(() => gateway.close());
+  for (const version of [2, 3]) {
+    publish(version, `routes: [/v${version}/, /new-${version}/]\n`);
+    const reloaded = () => logged(gateway, "reloaded").length === version - 1;
+    await eventually("it is reloaded", reloaded);
+  }
+});
+
+test.each([
+  ["wrong", "routes: [v3]", /headgate\.yaml:2:10: routes\.0: found "v3"/],
+  ["empty", "", /headgate\.yaml: found an empty file, expected a configuration/],
+])("a file that is %s changes nothing, and is reported once, until it is right again", async (_, yaml, error) => {
+  const { gateway, write, statusOf, reloads } = await stage();
+  write(yaml);
+  await eventually("it is reported", async () => (await reloads()).failed === 1);
+  expect(logged(gateway, "configuration error")).toMatchObject([
+    { level: "error", error: expect.stringMatching(error) },
+  ]);
+  expect(await statusOf("/v2/x")).toBe(200);
+  write("routes: [/v3/]");
+  await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+  expect(await statusOf("/v3/x")).toBe(200);
+  expect(await reloads()).toEqual({ applied: 1, unchanged: 0, failed: 1 });
+});
+
+test("a file that is gone changes nothing, until there is another", async () => {
+  const { gateway, folder, write, reloads } = await stage();
+  rmSync(join(folder, "headgate.yaml"));
+  await eventually("it is reported", async () => (await reloads()).failed === 1);
+  expect(logged(gateway, "configuration error")).toMatchObject([
+    { error: expect.stringMatching(/headgate\.yaml: cannot be read: no such file$/) },
+  ]);
+  write("routes: [/v3/]");
+  await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+});
+
+test("the file and the tokens that it names, changed together, are one reload", async () => {
+  const yaml = "auth: { mode: tokens, tokensFile: tokens }";
+  const folder = mkdtempSync(join(tmpdir(), "headgate-both-"));
+  cleanup(() => rmSync(folder, { recursive: true }));
+  const tokensFile = join(folder, "tokens");
+  writeFileSync(tokensFile, `${digestOf("another")}\n`);
+  const { gateway, write, statusOf, reloads } = await stage(
+    yaml.replace("tokensFile: tokens", `tokensFile: ${tokensFile}`),
+  );
+  expect(await statusOf("/v2/x")).toBe(401);
+  writeFileSync(tokensFile, `${digestOf("secret-token")}\n`);
+  write(`auth: { mode: tokens, tokensFile: ${tokensFile} }\nmaxBodyBytes: 1KiB`);
+  await eventually("it is reloaded", () => logged(gateway, "reloaded").length > 0);
+  expect(logged(gateway, "reloaded")).toMatchObject([{ by: "file", changed: ["maxBodyBytes", "auth.tokensFile"] }]);
+  expect(await statusOf("/v2/x")).toBe(200);
+  expect(await reloads()).toEqual({ applied: 1, unchanged: 0, failed: 0 });
+});
+
+test("a wrong file of tokens is no obstacle to a right configuration, and fails the reload", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-both-"));
+  cleanup(() => rmSync(folder, { recursive: true }));
+  const tokensFile = join(folder, "tokens");
+  writeFileSync(tokensFile, `${digestOf("secret-token")}\n`);
+  const auth = `auth: { mode: tokens, tokensFile: ${tokensFile} }`;
+  const { gateway, write, statusOf, reloads } = await stage(auth);
+  writeFileSync(tokensFile, "not a digest\n");
+  await eventually("it is reported", async () => (await reloads()).failed === 1);
+  expect(await metric(gateway, "headgate_tokens_file_current")).toBe(0);
+  write(`${auth}\nroutes: [/v3/]`);
+  await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+  expect(await statusOf("/v3/x")).toBe(200);
+});
+
+test("reload.watch: false leaves a changed file alone until a reload is asked for, but not the tokens", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-unwatched-"));
+  cleanup(() => rmSync(folder, { recursive: true }));
+  const tokensFile = join(folder, "tokens");
+  writeFileSync(tokensFile, `${digestOf("another")}\n`);
+  const auth = `auth: { mode: tokens, tokensFile: ${tokensFile} }`;
+  const { gateway, write, statusOf } = await stage(`reload: { watch: false }\n${auth}`);
+  write(`${auth}\nroutes: [/v3/]`);
+  writeFileSync(tokensFile, `${digestOf("secret-token")}\n`);
+  // The configuration was changed first, so it would be reloaded first.
+  await eventually("the tokens are in use", () => logged(gateway, "reloaded").length === 1);
+  expect([await statusOf("/v2/x"), await statusOf("/v3/x")]).toEqual([200, 404]);
+  expect(await gateway.reloadFromSource("signal")).toMatchObject({ ok: true, changed: ["routes", "reload.watch"] });
+  expect(await statusOf("/v3/x")).toBe(200);
+  write(`${auth}\nroutes: [/v4/]`);
+  await eventually("it is watched now", () => logged(gateway, "reloaded").length === 3);
+});
+
+test("what needs a restart is in the log and in a metric, until the file says otherwise", async () => {
+  const { gateway, write } = await stage();
+  write("admin: { host: 127.0.0.2 }\nextAuth: { grpc: { enabled: true }, trustedCallers: [127.0.0.1] }");
+  const required = () => metric(gateway, "headgate_config_restart_required");
+  await eventually("a restart is required", async () => (await required()) === 2);
+  expect(gateway.logLines.at(-1)).toMatchObject({
+    level: "warn",
+    keys: ["admin.host", "extAuth.grpc.enabled"],
+    msg: "restart required: these keys keep their old values until then",
+  });
+  write("maxBodyBytes: 1KiB");
+  await eventually("none is required", async () => (await required()) === 0);
+});
