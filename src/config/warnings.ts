@@ -16,7 +16,7 @@ export interface WarnedSettings extends Pick<Settings, "policies" | "enforcement
 export function policyWarnings(settings: WarnedSettings): readonly string[] {
   const unlimited =
     settings.enforcement === "on"
-      ? [...coverageWarnings(settings), ...inventedKeyWarnings(settings)]
+      ? [...coverageWarnings(settings), ...guessWarnings(settings), ...inventedKeyWarnings(settings)]
       : ["enforcement is shadow: no policy refuses a request"];
   return [...exemptWarnings(settings), ...unlimited, ...decisionPortWarnings(settings)];
 }
@@ -33,7 +33,11 @@ function exemptsAll({ exempt }: Policy): boolean {
 
 /** Whether the policy refuses requests at some rate, whatever their responses are. */
 function limits(policy: Policy): boolean {
-  return policy.mode === "enforce" && policy.chargeStatuses === null && !exemptsAll(policy);
+  return isInForce(policy) && policy.chargeStatuses === null;
+}
+
+function isInForce(policy: Policy): boolean {
+  return policy.mode === "enforce" && !exemptsAll(policy);
 }
 
 /** A route is covered by policies that are about all of its paths: what narrower ones leave over is not computed. */
@@ -59,6 +63,25 @@ function coverageWarnings({ policies, routes }: WarnedSettings): string[] {
     }),
   ];
 }
+
+/** Refused tokens spend nothing of policies that are asked after the token check. */
+function guessWarnings({ policies, routes, auth }: WarnedSettings): string[] {
+  if (auth.mode !== "tokens") return [];
+  const after = ({ key }: Policy): boolean => key.some(({ kind }) => verifiedParts.has(kind));
+  const coversAll = (policy: Policy, route: string): boolean =>
+    coversPath(policy.match.paths, route) && policy.match.methods.length === 0;
+  const stopsGuesses = (policy: Policy): boolean =>
+    isInForce(policy) && !after(policy) && policy.chargeStatuses?.includes(401) !== false;
+  // Of routes that nothing covers, there is a warning already.
+  const open = routes
+    .filter((route) => policies.some((policy) => limits(policy) && coversAll(policy, route)))
+    .filter((route) => !policies.some((policy) => stopsGuesses(policy) && coversAll(policy, route)));
+  if (open.length === 0) return [];
+  const requests = `requests under ${enumerate(open, "and")} with a refused token are not limited`;
+  return [`${requests}: all policies about them need a verified one, so add one by client`];
+}
+
+const verifiedParts: ReadonlySet<KeyPart["kind"]> = new Set(["token", "subject", "claim"]);
 
 function inventedKeyWarnings({ policies, routes, auth }: WarnedSettings): string[] {
   const byClient = policies.filter((policy) => limits(policy) && policy.key.every(isBounded));

@@ -116,7 +116,7 @@ describe("keys that a client can invent, without a policy by client", () => {
   test.each([
     ["a policy by client over the same requests", policies(byClient, perHeader, perToken)],
     ["one counter for all", policies(`${byClient}, key: []`, perHeader)],
-    ["a token that is verified", `${tokens}\n${policies(perToken)}`],
+    ["a token that is verified", `${tokens}\n${policies(perToken, `${byClient}, charge: { statuses: [401] }`)}`],
     ["a shadow, which refuses nothing", policies(byClient, `${perHeader}, mode: shadow`)],
     [
       "a policy by client over more than the same paths",
@@ -128,6 +128,27 @@ describe("keys that a client can invent, without a policy by client", () => {
     ],
   ])("none with %s", async (_, yaml) => {
     expect(await warnings(yaml)).toEqual([]);
+  });
+});
+
+describe("refused tokens that no policy counts", () => {
+  const perToken = "name: per-token, limit: 10, window: 1s, key: [token]";
+  const tokens = (...lines: string[]): string =>
+    `auth: { mode: tokens, tokensFile: tokens.txt }\n${policies(...lines)}`;
+  const guesses = (routes: string): string =>
+    `warning: requests under ${routes} with a refused token are not limited: all policies about them need a verified one, so add one by client`;
+
+  test("are told, unless a policy is asked before the token check", async () => {
+    expect(await warnings(tokens(perToken))).toEqual([guesses("/v1/ and /v2/")]);
+    const narrow = `${byClient}, match: { paths: [/v1/] }`;
+    expect(await warnings(tokens(perToken, narrow))).toEqual([guesses("/v2/")]);
+    expect(await warnings(tokens(perToken, `${byClient}, charge: { statuses: [403] }`))).toHaveLength(1);
+    expect(await warnings(tokens(perToken, `${byClient}, mode: shadow`))).toHaveLength(1);
+  });
+
+  test("none with a policy by client, or one about 401 alone", async () => {
+    expect(await warnings(tokens(perToken, byClient))).toEqual([]);
+    expect(await warnings(tokens(perToken, `${byClient}, charge: { statuses: [401] }`))).toEqual([]);
   });
 });
 

@@ -35,13 +35,14 @@ test.each(recipes)("$want", ({ policy }) => {
 const unsound: WarnedSettings[] = [
   { policies: [{ exempt: ["::/0"] }, { key: [{ kind: "token" }] }], enforcement: "on" },
   { policies: [{ mode: "shadow" }], enforcement: "on" },
+  { policies: [{ key: [{ kind: "subject" }] }], enforcement: "on", mode: "tokens" },
   { policies: [{ match: { paths: [], methods: ["GET"] } }], enforcement: "on" },
   { policies: [{ rate: { kind: "concurrency" } }, { chargeStatuses: [401] }], enforcement: "shadow" },
-].map(({ policies, enforcement }) => ({
+].map(({ policies, enforcement, mode = "presence" }) => ({
   enforcement: enforcement === "on" ? "on" : "shadow",
   policies: policies.map((policy) => slidingPolicy({ limit: 1, windowMs: 1_000, ...(policy as Partial<Policy>) })),
   routes: ["/v1/"],
-  auth: { mode: "presence" },
+  auth: { mode: mode === "tokens" ? "tokens" : "presence" },
   extAuth: { http: {}, grpc: null },
 }));
 
