@@ -14,7 +14,7 @@ import {
 } from "../core/http2-bounds.ts";
 import { refusalReasons } from "../core/local-reply.ts";
 import { type ProxyHeaderRefusal, proxyHeaderRefusals } from "../core/proxy-header.ts";
-import { type ReloadOutcome, reloadOutcomes } from "../core/reload.ts";
+import { type ReloadResult, reloadOutcome, reloadOutcomes } from "../core/reload.ts";
 import { type TlsFailure, tlsFailures } from "../core/tls.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
 import { type Exposition, exposer } from "./exposition.ts";
@@ -40,8 +40,8 @@ export interface Metrics {
   /** A check was refused without a decision. Decided checks are observed. */
   checkRefused(reason: CheckRefusal): void;
   setDraining(): void;
-  /** A reload is over. `restartKeys`: how many keys keep their old values until a restart. */
-  reloaded(outcome: ReloadOutcome, restartKeys: number): void;
+  /** A reload is over. */
+  reloaded(result: ReloadResult): void;
   /** The configuration was loaded without an error, at the start or by a reload. */
   configLoaded(wallMs: number): void;
   /** Makes the series of these routes and policies, if there are none yet. Those of others stay. */
@@ -90,14 +90,18 @@ function reloadMetrics(families: Families): Pick<Metrics, "reloaded" | "configLo
   const count = families.counterBy("headgate_config_reloads_total", reloads, "result", reloadOutcomes);
   let loadedMs = 0;
   let restartKeys = 0;
+  let isCurrent = true;
   const loaded = "When the configuration was last loaded without an error, in Unix seconds.";
   families.gauge("headgate_config_loaded_timestamp_seconds", loaded, () => loadedMs / 1000);
   const restart = "Keys whose new values need a restart; the old ones are in force.";
   families.gauge("headgate_config_restart_required", restart, () => restartKeys);
+  const current = "1 while the configuration that was read last is in force, 0 while it is wrong.";
+  families.gauge("headgate_config_current", current, () => Number(isCurrent));
   return {
-    reloaded(outcome, keys) {
-      count(outcome);
-      if (outcome !== "failed") restartKeys = keys;
+    reloaded(result) {
+      count(reloadOutcome(result));
+      isCurrent = result.errors.length === 0;
+      if (isCurrent) restartKeys = result.restart.length;
     },
     configLoaded(wallMs) {
       loadedMs = wallMs;

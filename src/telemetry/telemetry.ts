@@ -6,7 +6,7 @@ import type { Clock } from "../core/clock.ts";
 import { type ConnectionShedReason, connectionShedReasons } from "../core/connection-bounds.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { type Http2CloseReason, http2CloseReasons } from "../core/http2-bounds.ts";
-import { type ReloadCause, type ReloadResult, reloadOutcome } from "../core/reload.ts";
+import type { ReloadCause, ReloadResult } from "../core/reload.ts";
 import type { TlsFailure } from "../core/tls.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { UpstreamFault, UpstreamHealth } from "../core/upstream.ts";
@@ -92,9 +92,8 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
       health = up;
     },
     reloaded(result, cause) {
-      const outcome = reloadOutcome(result);
-      metrics.reloaded(outcome, result.restart.length);
-      if (outcome !== "failed") metrics.configLoaded(clock.wallMs());
+      metrics.reloaded(result);
+      if (result.errors.length === 0) metrics.configLoaded(clock.wallMs());
       logReload(log, result, cause);
     },
     upstreamReplaced() {

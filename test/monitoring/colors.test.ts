@@ -15,12 +15,19 @@ interface Drawn {
 /** Labels whose values differ from one deployment to the next. They take Grafana's palette. */
 const openLabels = /\{\{(?:instance|route|version)\}\}/;
 
-const success = ["status_class=2xx", "outcome=admitted", "outcome=accepted", "state=up", "state=available"];
+const success = [
+  "status_class=2xx",
+  "outcome=admitted",
+  "outcome=accepted",
+  "state=up",
+  "state=available",
+  "result=applied",
+];
 const throttled = ["reason=throttled", "outcome=throttled"];
 /** Neither good nor bad. A value in none of these lists is a failure, so a new value is one until it is listed. */
 const neutral = [
   ...["status_class=1xx", "status_class=3xx", "status_class=none", "outcome=observed", "outcome=skipped"],
-  ...["outcome=would_throttle", "outcome=exempt"],
+  ...["outcome=would_throttle", "outcome=exempt", "result=unchanged"],
   ...["reason=idle", "reason=expired", "reason=sampled"],
   ...["state=unknown", "state=active", "state=idle", "state=opening", "state=open"],
 ];

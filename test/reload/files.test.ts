@@ -121,10 +121,12 @@ test.each([
     { level: "error", error: expect.stringMatching(error) },
   ]);
   expect(await statusOf("/v2/x")).toBe(200);
+  expect(await metric(gateway, "headgate_config_current")).toBe(0);
   write("routes: [/v3/]");
   await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
   expect(await statusOf("/v3/x")).toBe(200);
   expect(await reloads()).toEqual({ applied: 1, unchanged: 0, failed: 1 });
+  expect(await metric(gateway, "headgate_config_current")).toBe(1);
 });
 
 test("a file that is gone changes nothing, until there is another", async () => {

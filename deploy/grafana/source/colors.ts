@@ -9,6 +9,7 @@ import type { Http2CloseReason, Http2ResetReason } from "../../../src/core/http2
 import type { RefusalReason } from "../../../src/core/local-reply.ts";
 import type { Outcome } from "../../../src/core/policy.ts";
 import type { ProxyHeaderRefusal } from "../../../src/core/proxy-header.ts";
+import type { ReloadOutcome } from "../../../src/core/reload.ts";
 import type { TlsFailure } from "../../../src/core/tls.ts";
 import type { UpstreamErrorReason, UpstreamHealth } from "../../../src/core/upstream.ts";
 import type { checkOutcomes, methods, StatusClass } from "../../../src/telemetry/labels.ts";
@@ -195,3 +196,9 @@ export const health = {
   failed: unavailable,
   unknown: upstreamStateColors.unknown,
 } as const;
+
+export const reloadColors: Colors<ReloadOutcome> = {
+  applied: success,
+  unchanged: "#5794f2",
+  failed: "#e8443a",
+};

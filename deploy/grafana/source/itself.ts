@@ -1,5 +1,5 @@
 // Details of the gateway itself, with one line for each instance: overhead, CPU, event loop, memory, open files, log.
-import { collectionColors, health, lines, lostLineColors } from "./colors.ts";
+import { collectionColors, health, lines, lostLineColors, reloadColors } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
 import { gateway, quantile, quantiles, rate, sumRate } from "./queries.ts";
 
@@ -123,6 +123,33 @@ export const itself: readonly AnyPanelSpec[] = [
     ],
   },
   {
+    kind: "chart",
+    title: "Reloads",
+    description:
+      "Reloads per second. `failed`: the configuration, or a file that it names, was wrong; what was in use before stays in use.",
+    unit: "cps",
+    width: 8,
+    queries: [
+      { expr: sumRate("headgate_config_reloads_total", gateway, "result"), legend: "{{result}}", color: reloadColors },
+    ],
+  },
+  {
+    kind: "chart",
+    title: "Age of the configuration",
+    description: "Time since the configuration was last loaded without an error, at the start or by a reload.",
+    unit: "s",
+    width: 8,
+    queries: [{ expr: `time() - headgate_config_loaded_timestamp_seconds{${gateway}}`, legend: "{{instance}}" }],
+  },
+  {
+    kind: "chart",
+    title: "Keys that need a restart",
+    description: "Keys of the configuration whose new values are not in force before a restart. The log names them.",
+    unit: "short",
+    width: 8,
+    queries: [{ expr: `headgate_config_restart_required{${gateway}}`, legend: "{{instance}}" }],
+  },
+  {
     kind: "stat",
     title: "Files and names up to date",
     description:
@@ -131,6 +158,7 @@ export const itself: readonly AnyPanelSpec[] = [
     width: 8,
     words: { 0: ["stale", health.failed], 1: ["current", health.well] },
     queries: [
+      { expr: `min(headgate_config_current{${gateway}})`, legend: "configuration" },
       { expr: `min(headgate_tokens_file_current{${gateway}})`, legend: "tokens" },
       { expr: `min(headgate_tls_certificate_current{${gateway}})`, legend: "certificate" },
       { expr: `min(headgate_upstream_names_current{${gateway}})`, legend: "upstream's names" },
