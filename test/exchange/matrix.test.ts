@@ -37,12 +37,12 @@ async function stageOf(carrier: Carrier, when: When, options: Options = {}): Pro
   });
   cleanup(() => raw.close());
   const { authenticator, asked, decide } = createTokenCheck(when, outcome);
-  const tls = withTls({ drain: { delayMs: 0, timeoutMs: 200 }, ...overrides });
+  const tls = withTls({ drain: { delayMs: 0, timeoutMs: 80 }, ...overrides });
   const { ca } = tls;
   const gateway = await startTestGateway({
     upstreamUrl: raw.url,
     authenticator,
-    overrides: { drain: { delayMs: 0, timeoutMs: 200 }, ...overrides, ...carrier.overrides(tls) },
+    overrides: { drain: { delayMs: 0, timeoutMs: 80 }, ...overrides, ...carrier.overrides(tls) },
   });
   cleanup(() => gateway.close());
   return {
