@@ -81,6 +81,8 @@ async function runCommand(parsed: ParsedArguments): Promise<number> {
       return (await import("./commands/start.ts")).run(invocation.args, io, await readBuild());
     case "check":
       return (await import("./commands/check.ts")).run(invocation.args, io);
+    case "check-diff":
+      return (await import("./commands/check-diff.ts")).run(invocation.args, io);
     case "demo":
       return (await import("./commands/demo.ts")).run(invocation.args, io, await readBuild());
     case "token":

@@ -13,6 +13,12 @@ export interface ConfigArguments {
   readonly overrides: readonly Override[];
 }
 
+/** For `check --diff`. */
+export interface DiffArguments {
+  readonly files: readonly [from: string, to: string];
+  readonly overrides: readonly Override[];
+}
+
 export interface DemoArguments {
   readonly port: number;
   readonly adminPort: number;
@@ -34,6 +40,7 @@ export type Invocation =
   | { readonly command: "help"; readonly topic: CommandName | null }
   | { readonly command: "version" }
   | { readonly command: "start" | "check"; readonly args: ConfigArguments }
+  | { readonly command: "check-diff"; readonly args: DiffArguments }
   | { readonly command: "demo"; readonly args: DemoArguments }
   | { readonly command: "token"; readonly args: TokenArguments }
   | { readonly command: "finance-backend"; readonly args: FinanceBackendArguments };
@@ -79,9 +86,11 @@ function parseCommand(command: CommandName, argv: readonly string[]): ParsedArgu
     case "start":
     case "check": {
       const overrides = readOverrides(command, given);
-      return typeof overrides === "string"
-        ? refuse(command, overrides)
-        : accept({ command, args: { file: last("config"), overrides } });
+      if (typeof overrides === "string") return refuse(command, overrides);
+      const diff = given.findLast(({ name }) => name === "diff");
+      if (diff?.second === undefined) return accept({ command, args: { file: last("config"), overrides } });
+      if (last("config") !== undefined) return refuse(command, "--config: found with --diff, expected one of the two");
+      return accept({ command: "check-diff", args: { files: [diff.value, diff.second], overrides } });
     }
     case "demo":
       return accept({
@@ -110,6 +119,8 @@ const tokenNameMeaning = "at most 64 letters, digits, blanks and . _ @ -, beginn
 interface Given {
   readonly name: string;
   readonly value: string;
+  /** Of an option that takes two values. */
+  readonly second?: string;
 }
 
 /** The options in the order in which they were given, or a message about the first that is wrong. */
@@ -129,8 +140,10 @@ function readOptions(command: CommandName, argv: readonly string[]): Given[] | s
     tokens: true,
   });
   const given: Given[] = [];
-  for (const token of tokens) {
+  let second: { readonly value: string } | null = null;
+  for (const [i, token] of tokens.entries()) {
     if (token.kind === "option-terminator") continue;
+    if (token === second) continue;
     if (token.kind === "positional") return `found ${quote(token.value)}, expected an option`;
     const option = Object.hasOwn(options, token.name) ? options[token.name] : undefined;
     if (option === undefined) {
@@ -142,7 +155,15 @@ function readOptions(command: CommandName, argv: readonly string[]): Given[] | s
     } else if (token.value === undefined || (token.value.startsWith("-") && !token.inlineValue)) {
       return `${token.rawName}: found no value, expected ${option.value}`;
     }
-    given.push({ name: token.name, value: token.value ?? "" });
+    if (option.second === undefined) {
+      given.push({ name: token.name, value: token.value ?? "" });
+      continue;
+    }
+    const next = tokens[i + 1];
+    if (next?.kind !== "positional")
+      return `${token.rawName}: found one value, expected ${option.value} and ${option.second}`;
+    second = next;
+    given.push({ name: token.name, value: token.value ?? "", second: next.value });
   }
   return given;
 }

@@ -11,6 +11,8 @@ export interface Option {
   readonly short?: string;
   /** The setting that the option is a short form of. */
   readonly key?: string;
+  /** Another value follows the first. */
+  readonly second?: string;
   /** A port that is not a setting and so is checked with the arguments. */
   readonly isPort?: boolean;
 }
@@ -33,7 +35,15 @@ const commands: Readonly<Record<CommandName, { readonly means: string; readonly 
   start: { means: "Run the gateway.", options: { ...settings, ...help } },
   check: {
     means: "Check the configuration and list all errors, without opening a port.",
-    options: { ...settings, ...help },
+    options: {
+      ...settings,
+      diff: {
+        value: "a file",
+        second: "a file",
+        means: "Show what a reload from the first file to the second would change, instead.",
+      },
+      ...help,
+    },
   },
   demo: {
     means: "Run the gateway in front of the reference backend, on this machine only.",
@@ -78,9 +88,10 @@ export function helpText(topic: CommandName | null): string {
     ].join("\n");
   }
   const { means, options } = commands[topic];
-  const rows = Object.entries(options).map(([name, { value, short, means }]): [string, string] => {
+  const rows = Object.entries(options).map(([name, { value, second, short, means }]): [string, string] => {
     const names = short === undefined ? `--${name}` : `-${short}, --${name}`;
-    return [value === null ? names : `${names} <${value.replace(/^an? /, "")}>`, means];
+    const values = [value, second].filter((each) => typeof each === "string");
+    return [[names, ...values.map((each) => `<${each.replace(/^an? /, "")}>`)].join(" "), means];
   });
   return [`usage: headgate ${topic} [options]`, "", means, "", ...columns(rows), ""].join("\n");
 }

@@ -4,12 +4,12 @@ import { FilesError, type WatchedFile } from "../config/watched-files.ts";
 import { failureCode } from "../core/failure.ts";
 import type { FileError } from "../core/file-group.ts";
 import type { ReloadCause, ReloadResult, SettingsSource } from "../core/reload.ts";
+import { emptyPolicies, withoutRestart } from "../core/restart-keys.ts";
 import type { Settings } from "../core/settings.ts";
 import { changedKeys } from "./changed-keys.ts";
 import { type ConfigurationBase, configure } from "./configuration.ts";
 import type { InForce } from "./in-force.ts";
 import { Reloads } from "./reloads.ts";
-import { emptyPolicies, withoutRestart } from "./restart-keys.ts";
 
 type Place = (key: string) => string;
 

@@ -1,9 +1,8 @@
 // The settings that a reload cannot change: where listeners are, and what is allocated once. Their old values stay in
 // force until a restart.
-import { isDeepStrictEqual } from "node:util";
-import type { HostPort } from "../core/host-port.ts";
-import type { Policy } from "../core/policy.ts";
-import type { ExtAuthListenerSettings, Settings } from "../core/settings.ts";
+import type { HostPort } from "./host-port.ts";
+import type { KeyPart, Policy } from "./policy.ts";
+import type { ExtAuthListenerSettings, Settings } from "./settings.ts";
 
 export interface WithoutRestart {
   /** The wanted settings, with the values in force of what needs a restart. */
@@ -60,7 +59,10 @@ export function emptyPolicies(policies: readonly Policy[], before: readonly Poli
 }
 
 function isContinued(policy: Policy, before: Policy): boolean {
-  return (
-    policy.name === before.name && policy.rate.kind === before.rate.kind && isDeepStrictEqual(policy.key, before.key)
-  );
+  return policy.name === before.name && policy.rate.kind === before.rate.kind && isSameKey(policy.key, before.key);
+}
+
+function isSameKey(a: readonly KeyPart[], b: readonly KeyPart[]): boolean {
+  const textOf = (part: KeyPart | undefined): string => JSON.stringify(part);
+  return a.length === b.length && a.every((part, i) => textOf(part) === textOf(b[i]));
 }

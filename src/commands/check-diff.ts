@@ -1,0 +1,32 @@
+// `headgate check --diff old new`: what a reload from one configuration to the other would change, which policies would
+// start empty, and what would need a restart. Fails if the reload would.
+import { type Difference, differences } from "../config/differences.ts";
+import { emptyPolicies, withoutRestart } from "../core/restart-keys.ts";
+import type { DiffArguments } from "./arguments.ts";
+import { exitCodes } from "./exit-codes.ts";
+import type { CommandIo } from "./io.ts";
+import { loadConfig } from "./load-config.ts";
+
+export async function run({ files, overrides }: DiffArguments, io: CommandIo): Promise<number> {
+  const [before, after] = [
+    await loadConfig({ file: files[0], overrides }, io),
+    await loadConfig({ file: files[1], overrides }, io),
+  ];
+  if (before === undefined || after === undefined) return exitCodes.config;
+  const restart = new Set(withoutRestart(after.settings, before.settings).keys);
+  const found = differences(before.raw, after.raw);
+  const empty = emptyPolicies(after.settings.policies, before.settings.policies);
+  const lines = [
+    ...found.map((difference) => `${describe(difference)}${restart.has(difference.key) ? " (needs a restart)" : ""}`),
+    ...empty.map((name) => `policies.${name}: starts empty, because its name, kind or key is new`),
+    ...(found.length === 0 ? ["nothing would change"] : []),
+  ];
+  io.out(lines.map((line) => `${line}\n`).join(""));
+  return exitCodes.ok;
+}
+
+function describe({ key, from, to }: Difference): string {
+  if (from === null) return `${key}: added: ${to}`;
+  if (to === null) return `${key}: removed`;
+  return `${key}: ${from} → ${to}`;
+}

@@ -1,0 +1,119 @@
+// `headgate check --diff`: the lines that say what a reload would change, and the exit code that says whether it would.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { parseArguments } from "../../src/commands/arguments.ts";
+import { run } from "../../src/commands/check-diff.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { testIo } from "./test-io.ts";
+
+const cleanup = useCleanup();
+
+async function diff(from: string, to: string, env: Record<string, string> = {}) {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-diff-"));
+  cleanup(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, "old.yaml"), from);
+  writeFileSync(join(folder, "new.yaml"), to);
+  const io = testIo({ cwd: folder, env });
+  const code = await run({ files: ["old.yaml", "new.yaml"], overrides: [] }, io);
+  return { code, lines: io.outText().split("\n").slice(0, -1), errors: io.errText() };
+}
+
+test.each<[claim: string, from: string, to: string, lines: string[]]>([
+  [
+    "the same value in other words is no change",
+    "timeouts: { head: 60s }",
+    "timeouts: { head: 1m }",
+    ["nothing would change"],
+  ],
+  ["a default that is written is no change", "{}", "routes: [/v1/, /v2/]", ["nothing would change"]],
+  [
+    "a key, a list, and a key with a default",
+    "upstream: { url: http://a }",
+    "upstream: { url: http://b }\nroutes: [/v2/]\nunmatched: proxy",
+    ["upstream.url: http://a → http://b", "routes: [/v1/, /v2/] → [/v2/]", "unmatched: reject → proxy"],
+  ],
+  [
+    "what needs a restart",
+    "{}",
+    "listen: { port: 9090, proxyProtocol: true }\nadmin: { host: ::1 }\npolicies: [{ name: per-ip, limit: 100, window: 60s, maxClients: 5 }]",
+    [
+      "listen.port: 8080 → 9090 (needs a restart)",
+      "listen.proxyProtocol: false → true (needs a restart)",
+      "admin.host: 127.0.0.1 → ::1 (needs a restart)",
+      "policies.per-ip.maxClients: 100000 → 5 (needs a restart)",
+    ],
+  ],
+  [
+    "policies by name, wherever they stand in the list",
+    "policies: [{ name: a, limit: 1, window: 1s }, { name: b, limit: 2, window: 1s }]",
+    "policies: [{ name: c, limit: 3, window: 1s }, { name: b, limit: 5, window: 1s }]",
+    [
+      "policies.a: removed",
+      "policies.b.limit: 2 → 5",
+      "policies.c: added: {name: c, limit: 3, window: 1s, maxClients: 100000}",
+      "policies.c: starts empty, because its name, kind or key is new",
+    ],
+  ],
+  [
+    "a policy that starts empty, because its key or kind is another",
+    "policies: [{ name: a, limit: 1, window: 1s }, { name: b, limit: 2, window: 1s }]",
+    "policies: [{ name: a, limit: 1, window: 1s, key: [client, method] }, { name: b, limit: 2, per: day }]",
+    [
+      "policies.a.key: [client] → [client, method]",
+      "policies.b.window: 1s → null",
+      "policies.b.per: null → day",
+      "policies.a: starts empty, because its name, kind or key is new",
+      "policies.b: starts empty, because its name, kind or key is new",
+    ],
+  ],
+  [
+    "another order alone",
+    "policies: [{ name: a, limit: 1, window: 1s }, { name: b, limit: 2, window: 1s }]",
+    "policies: [{ name: b, limit: 2, window: 1s }, { name: a, limit: 1, window: 1s }]",
+    ["policies: a, b → b, a"],
+  ],
+])("%s", async (_, from, to, lines) => {
+  const result = await diff(from, to);
+  expect(result.lines).toEqual(lines);
+  expect(result.code).toBe(0);
+});
+
+test("errors of either file are listed, and the exit code is 78", async () => {
+  expect(await diff("routes: [v1]\n", "maxBodyBytes: 0\n")).toMatchObject({
+    code: 78,
+    lines: [],
+    errors: expect.stringMatching(/^old\.yaml:1:10: routes\.0: .*\nnew\.yaml:1:15: maxBodyBytes: .*\n$/),
+  });
+  const tokens = "auth: { mode: tokens, tokensFile: missing }";
+  expect(await diff("{}", tokens)).toMatchObject({
+    code: 78,
+    errors: expect.stringContaining("missing: cannot be read"),
+  });
+});
+
+test("a value that the environment overrides does not change", async () => {
+  const { lines } = await diff("upstream: { url: http://a }", "upstream: { url: http://b }", {
+    HEADGATE_UPSTREAM_URL: "http://c",
+  });
+  expect(lines).toEqual(["nothing would change"]);
+});
+
+test.each([
+  ["check --diff a.yaml b.yaml --set auth.realm=x", { command: "check-diff", args: { files: ["a.yaml", "b.yaml"] } }],
+  ["check --diff=a.yaml b.yaml", { command: "check-diff", args: { files: ["a.yaml", "b.yaml"] } }],
+])("%s", (line, invocation) => {
+  expect(parseArguments(line.split(" "))).toMatchObject({ ok: true, invocation });
+});
+
+test.each([
+  ["check --diff a.yaml", "--diff: found one value, expected a file and a file"],
+  ["check --diff", "--diff: found no value, expected a file"],
+  ["check --diff a.yaml --port 1", "--diff: found one value, expected a file and a file"],
+  ["check --diff a b c", 'found "c", expected an option'],
+  ["check --diff a b --config c", "--config: found with --diff, expected one of the two"],
+  ["start --diff a b", 'unknown option "--diff"'],
+])("%s is refused", (line, message) => {
+  expect(parseArguments(line.split(" "))).toMatchObject({ ok: false, message });
+});
