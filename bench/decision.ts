@@ -13,7 +13,7 @@ const limit = 100;
 const makers: Record<string, () => Promise<Take>> = {
   async Headgate() {
     const table = new WindowTable(clients, () => new SlidingWindow());
-    return (client, nowMs) => table.ask(client, limit, 1, windowMs, nowMs) && table.charge();
+    return (client, nowMs) => table.take(client, limit, 1, windowMs, nowMs);
   },
   async "rate-limiter-flexible"() {
     const { RateLimiterMemory } = await peer("rate-limiter-flexible");

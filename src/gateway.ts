@@ -10,7 +10,6 @@ import type { HostPort } from "./core/host-port.ts";
 import type { ReloadCause, ReloadResult, SettingsSource } from "./core/reload.ts";
 import type { Settings } from "./core/settings.ts";
 import { defaultLingerMs } from "./exchange/http2-lifetime.ts";
-import { PolicyLimiter } from "./limits/policy-limiter.ts";
 import type { Logger } from "./telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
 import type { NameOptions } from "./upstream/name-lookup.ts";
@@ -18,6 +17,7 @@ import { WaitingBodies } from "./upstream/waiting-bodies.ts";
 import { type ConfigurationBase, configure } from "./wiring/configuration.ts";
 import { openExtAuth } from "./wiring/ext-auth.ts";
 import { InForce } from "./wiring/in-force.ts";
+import { createLimiter } from "./wiring/limiter.ts";
 import { ListenError } from "./wiring/listen-error.ts";
 import { Reloader } from "./wiring/reloader.ts";
 import { createTraffic } from "./wiring/traffic.ts";
@@ -131,7 +131,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
 /** Rejects with a FilesError. */
 async function createParts(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack) {
   const { clock, log } = options;
-  const limiter = new PolicyLimiter(settings.policies, { clock });
+  const limiter = createLimiter(settings, clock, null);
   let inForce: InForce | null = null;
   const now = (): InForce => {
     if (inForce === null) throw new Error("the first configuration has not been made yet");

@@ -58,7 +58,8 @@ export function emptyPolicies(policies: readonly Policy[], before: readonly Poli
   return policies.filter((policy) => !before.some((other) => isContinued(policy, other))).map(({ name }) => name);
 }
 
-function isContinued(policy: Policy, before: Policy): boolean {
+/** Returns whether what was counted for the policy before also counts for the new one. */
+export function isContinued(policy: Policy, before: Policy): boolean {
   return policy.name === before.name && policy.rate.kind === before.rate.kind && isSameKey(policy.key, before.key);
 }
 

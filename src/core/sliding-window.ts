@@ -24,8 +24,7 @@ export class SlidingWindow implements Counter {
     // The search for an instant needs them in order.
     const atMs = newestMs > nowMs ? newestMs : nowMs;
     if (this.#counted + units > this.#admittedAtMs.length) this.#grow(this.#counted + units, limit);
-    const { length } = this.#admittedAtMs;
-    for (let i = 0; i < units; i += 1) this.#admittedAtMs[(this.#oldest + this.#counted + i) % length] = atMs;
+    for (let i = 0; i < units; i += 1) this.#admittedAtMs[this.#placeOf(this.#counted + i)] = atMs;
     this.#counted += units;
     return atMs;
   }
@@ -39,14 +38,15 @@ export class SlidingWindow implements Counter {
   }
 
   instantAt(index: number): number {
-    // Indices are taken modulo the length, so there is always a value. NaN would admit nothing and reveal the bug.
-    return this.#admittedAtMs[(this.#oldest + index) % this.#admittedAtMs.length] ?? Number.NaN;
+    // There is always a value. NaN would admit nothing and reveal the bug.
+    return this.#admittedAtMs[this.#placeOf(index)] ?? Number.NaN;
   }
 
   newestMs(): number {
     const { length } = this.#admittedAtMs;
     // The newest unit keeps its place when it expires.
-    return length === 0 ? Number.NEGATIVE_INFINITY : this.instantAt(this.#counted - 1 + length);
+    if (length === 0) return Number.NEGATIVE_INFINITY;
+    return this.instantAt(this.#counted === 0 ? length - 1 : this.#counted - 1);
   }
 
   #forgetUntil(nowMs: number, windowMs: number): void {
@@ -63,8 +63,15 @@ export class SlidingWindow implements Counter {
       if (this.#isExpired(middle, nowMs, windowMs)) expired = middle;
       else kept = middle;
     }
-    this.#oldest = (this.#oldest + kept) % this.#admittedAtMs.length;
+    this.#oldest = this.#placeOf(kept);
     this.#counted -= kept;
+  }
+
+  /** Returns the place in the ring. `index`: from 0 for the oldest unit to the length of the ring. */
+  #placeOf(index: number): number {
+    const place = this.#oldest + index;
+    // Cheaper than a remainder.
+    return place < this.#admittedAtMs.length ? place : place - this.#admittedAtMs.length;
   }
 
   /** The same sum as in the reset that clients are told. */
@@ -94,17 +101,16 @@ export class SlidingWindow implements Counter {
 
   /** Removes `gap` units from `first` on. Moves those on the side that has fewer. */
   #close(first: number, gap: number): void {
-    const { length } = this.#admittedAtMs;
     const newer = this.#counted - first - gap;
     if (newer <= first) {
       for (let i = first; i < first + newer; i += 1) {
-        this.#admittedAtMs[(this.#oldest + i) % length] = this.instantAt(i + gap);
+        this.#admittedAtMs[this.#placeOf(i)] = this.instantAt(i + gap);
       }
     } else {
       for (let i = first - 1; i >= 0; i -= 1) {
-        this.#admittedAtMs[(this.#oldest + i + gap) % length] = this.instantAt(i);
+        this.#admittedAtMs[this.#placeOf(i + gap)] = this.instantAt(i);
       }
-      this.#oldest = (this.#oldest + gap) % length;
+      this.#oldest = this.#placeOf(gap);
     }
     this.#counted -= gap;
   }

@@ -38,15 +38,13 @@ export class CalendarCounters implements Counters {
   readonly #clock: Clock;
   readonly #calendar: Calendar;
   readonly #nextBorder: NextBorder;
-  readonly #maxKeys: number;
   readonly #quotas: Quotas;
   #isInForce: boolean;
 
-  /** Throws a RangeError if the runtime does not know the time zone. */
+  /** `maxKeys`: not used with `previous`. Throws a RangeError if the runtime does not know the time zone. */
   constructor(calendar: Calendar, maxKeys: number, clock: Clock, previous: CalendarCounters | null = null) {
     this.#nextBorder = createCalendar(calendar.per, calendar.timezone);
     this.#calendar = calendar;
-    this.#maxKeys = maxKeys;
     this.#clock = clock;
     this.#isInForce = previous === null;
     this.#quotas = previous === null ? emptyQuotas(calendar, this.#nextBorder, maxKeys) : previous.#quotas;
@@ -59,6 +57,11 @@ export class CalendarCounters implements Counters {
   ask(key: string, limit: number, units: number, nowMs: number): boolean {
     this.resetMs = this.unspentResetMs(nowMs);
     return this.#quotas.table.ask(key, limit, units, windowPeriods, this.#quotas.period);
+  }
+
+  take(key: string, limit: number, units: number, nowMs: number): boolean {
+    this.resetMs = this.unspentResetMs(nowMs);
+    return this.#quotas.table.take(key, limit, units, windowPeriods, this.#quotas.period);
   }
 
   charge(): number {
@@ -100,7 +103,6 @@ export class CalendarCounters implements Counters {
   #comeIntoForce(wallMs: number): void {
     const quotas = this.#quotas;
     this.#isInForce = true;
-    quotas.table.resize(this.#maxKeys);
     const { per, timezone } = this.#calendar;
     if (per === quotas.calendar.per && timezone === quotas.calendar.timezone) return;
     quotas.calendar = this.#calendar;

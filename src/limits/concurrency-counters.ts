@@ -29,6 +29,12 @@ export class ConcurrencyCounters implements Counters {
     return fits;
   }
 
+  take(key: string, limit: number, units: number, nowMs: number): boolean {
+    const fits = this.ask(key, limit, units, nowMs);
+    if (fits) this.charge();
+    return fits;
+  }
+
   charge(): number {
     this.#slots.set(this.#key, this.#taken);
     return 0;

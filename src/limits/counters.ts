@@ -11,6 +11,8 @@ export interface Counters {
   ask(key: string, limit: number, units: number, nowMs: number): boolean;
   /** Charges what `ask` has admitted; nothing may come in between. Returns what `giveBack` needs. */
   charge(): number;
+  /** Asks and, if the units fit, charges them. */
+  take(key: string, limit: number, units: number, nowMs: number): boolean;
   /** Sets `remaining` and `resetMs` without asking for units. */
   peek(key: string, limit: number, nowMs: number): void;
   /** Gives units back, if they are still counted. `charged`: what `charge` has returned. */

@@ -6,7 +6,7 @@ import { ConcurrencyCounters } from "./concurrency-counters.ts";
 import type { Counters } from "./counters.ts";
 import { SlidingCounters } from "./sliding-counters.ts";
 
-/** `previous`: the counters to continue; they must be of a policy that `continues` this one. */
+/** `previous`: the counters to continue; those of a policy that this one continues. */
 export function createCounters({ rate, maxClients }: Policy, clock: Clock, previous: Counters | null): Counters {
   switch (rate.kind) {
     case "sliding":
@@ -16,13 +16,4 @@ export function createCounters({ rate, maxClients }: Policy, clock: Clock, previ
     case "concurrency":
       return new ConcurrencyCounters(maxClients, previous instanceof ConcurrencyCounters ? previous : null);
   }
-}
-
-/** Returns whether what is counted for one policy also counts for the other. */
-export function continues(policy: Policy, previous: Policy): boolean {
-  return (
-    policy.name === previous.name &&
-    policy.rate.kind === previous.rate.kind &&
-    JSON.stringify(policy.key) === JSON.stringify(previous.key)
-  );
 }

@@ -1,66 +1,96 @@
-// The limiter of the configured policies.
+// The limiter of the configured policies, with counters in the memory of this process. A reload makes another one from
+// it, which goes on with the counters of the policies that it continues.
+import { randomBytes } from "node:crypto";
 import { type Clock, systemClock } from "../core/clock.ts";
-import type { Limiter, PolicyStats } from "../core/limiter.ts";
-import type { Decision, Outcome, Policy } from "../core/policy.ts";
-import type { ParsedRequest } from "../core/request-head.ts";
-import type { Counters } from "./counters.ts";
+import type { Limiter } from "../core/limiter.ts";
+import type { Policy } from "../core/policy.ts";
+import { isContinued } from "../core/restart-keys.ts";
 import { createCounters } from "./create-counters.ts";
+import { createKeyLimits } from "./key-limits.ts";
+import { createKeyReader } from "./policy-key.ts";
+import { createPolicyMatcher } from "./policy-match.ts";
+import { needsIdentity } from "./policy-needs.ts";
+import { holdsUntilEnd, type OutcomeCounts, PolicyState } from "./policy-state.ts";
+import { type PolicySet, PolicySteps } from "./policy-steps.ts";
 
-export class PolicyLimiter implements Limiter {
-  readonly needsIdentity = false;
-  readonly #policy: Policy;
-  readonly #counters: Counters;
-  readonly #outcomes: Record<Outcome, number> = {
-    admitted: 0,
-    throttled: 0,
-    would_throttle: 0,
-    exempt: 0,
-    observed: 0,
+/** Each has a default that suits a gateway without a base path, verified tokens and structured fields. */
+export interface PolicyLimiterOptions {
+  /** Its wall clock says when a period of the calendar is over. */
+  readonly clock?: Clock;
+  readonly basePath?: string;
+  readonly tokensAreVerified?: boolean;
+  /** `shadow`: no policy refuses anything. */
+  readonly enforcement?: "on" | "shadow";
+  /** Whether decisions list all enforcing policies that apply. */
+  readonly listAll?: boolean;
+  /** 16 random bytes for the keys. Default: those of `previous`, or new ones. */
+  readonly secret?: Buffer;
+  /** The limiter before a reload. Nothing of it changes until the new one is asked. */
+  readonly previous?: PolicyLimiter | null;
+}
+
+export class PolicyLimiter extends PolicySteps {
+  readonly #set: PolicySet;
+  readonly #secret: Buffer;
+
+  /** `policies`: 1 to 32. Throws a RangeError if the runtime does not know a time zone. */
+  constructor(policies: readonly Policy[], options: PolicyLimiterOptions = {}) {
+    const { previous = null } = options;
+    const secret = options.secret ?? (previous === null ? randomBytes(16) : previous.#secret);
+    const before = previous === null ? [] : previous.#set.states;
+    const set = createSet(policies, { ...options, secret }, before);
+    super(set, allPolicies);
+    this.#set = set;
+    this.#secret = secret;
+  }
+
+  /** The same for checks, which do not tell when an exchange ends: without the policies for which that matters. */
+  forChecks(): Limiter {
+    return new PolicySteps(
+      this.#set,
+      maskOf(this.#set.states, ({ policy }) => !holdsUntilEnd(policy)),
+    );
+  }
+}
+
+const allPolicies = -1;
+
+function createSet(
+  policies: readonly Policy[],
+  options: PolicyLimiterOptions & { readonly secret: Buffer },
+  before: readonly PolicyState[],
+): PolicySet {
+  const { basePath = "/", tokensAreVerified = false, listAll = false } = options;
+  return {
+    states: policies.map((policy) => createState(policy, options, before)),
+    match: createPolicyMatcher(policies, basePath),
+    identified: maskOf(policies, (policy) => needsIdentity(policy, tokensAreVerified)),
+    listAll,
   };
+}
 
-  constructor(policies: readonly Policy[], { clock = systemClock }: { readonly clock?: Clock } = {}) {
-    const [policy] = policies;
-    if (policy === undefined) throw new Error("the definition accepts exactly one policy");
-    this.#policy = policy;
-    this.#counters = createCounters(policy, clock, null);
-  }
+function createState(
+  policy: Policy,
+  { clock = systemClock, enforcement = "on", secret }: PolicyLimiterOptions & { readonly secret: Buffer },
+  before: readonly PolicyState[],
+): PolicyState {
+  const continued = before.find((state) => isContinued(policy, state.policy));
+  // Metrics know a policy by its name.
+  const counted = before.find((state) => state.policy.name === policy.name);
+  return new PolicyState({
+    policy,
+    isShadow: enforcement === "shadow" || policy.mode === "shadow",
+    counters: createCounters(policy, clock, continued === undefined ? null : continued.counters),
+    outcomes: counted === undefined ? noOutcomes() : counted.outcomes,
+    readKey: createKeyReader(policy, secret),
+    readLimit: createKeyLimits(policy),
+  });
+}
 
-  acquire({ client }: ParsedRequest, _head: unknown, nowMs: number): Decision {
-    const { limit, cost } = this.#policy;
-    const isAdmitted = this.#counters.ask(client, limit, cost, nowMs);
-    if (isAdmitted) this.#counters.charge();
-    return this.#count(this.#decision(isAdmitted ? "admitted" : "throttled", client));
-  }
+function noOutcomes(): OutcomeCounts {
+  return { admitted: 0, throttled: 0, would_throttle: 0, exempt: 0, observed: 0 };
+}
 
-  acquireIdentified(_request: unknown, _head: unknown, _identity: unknown, first: Decision): Decision {
-    return first;
-  }
-
-  peek(client: string, nowMs: number): Decision {
-    this.#counters.peek(client, this.#policy.limit, nowMs);
-    return this.#decision("observed", client);
-  }
-
-  observe(client: string, nowMs: number): Decision {
-    return this.#count(this.peek(client, nowMs));
-  }
-
-  refresh({ key }: Decision, nowMs: number): Decision {
-    return this.peek(key, nowMs);
-  }
-
-  stats(): readonly PolicyStats[] {
-    return [{ policy: this.#policy, outcomes: this.#outcomes, ...this.#counters.stats() }];
-  }
-
-  #decision(outcome: Outcome, key: string): Decision {
-    const policy = this.#policy;
-    const { remaining, resetMs } = this.#counters;
-    return { outcome, policy, key, limit: policy.limit, remaining, resetMs, held: null, others: null };
-  }
-
-  #count(decision: Decision): Decision {
-    this.#outcomes[decision.outcome] += 1;
-    return decision;
-  }
+function maskOf<T>(list: readonly T[], isIn: (one: T) => boolean): number {
+  return list.reduce((mask, one, i) => (isIn(one) ? mask | (1 << i) : mask), 0);
 }

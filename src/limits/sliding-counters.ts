@@ -7,13 +7,10 @@ import { type TableStats, WindowTable } from "./window-table.ts";
 export class SlidingCounters implements Counters {
   readonly #table: WindowTable<SlidingWindow>;
   readonly #windowMs: number;
-  readonly #maxKeys: number;
-  #isInForce: boolean;
 
+  /** `maxKeys`: not used with `previous`. */
   constructor(windowMs: number, maxKeys: number, previous: SlidingCounters | null = null) {
     this.#windowMs = windowMs;
-    this.#maxKeys = maxKeys;
-    this.#isInForce = previous === null;
     this.#table = previous === null ? new WindowTable(maxKeys, () => new SlidingWindow()) : previous.#table;
   }
 
@@ -26,8 +23,11 @@ export class SlidingCounters implements Counters {
   }
 
   ask(key: string, limit: number, units: number, nowMs: number): boolean {
-    if (!this.#isInForce) this.#comeIntoForce();
     return this.#table.ask(key, limit, units, this.#windowMs, nowMs);
+  }
+
+  take(key: string, limit: number, units: number, nowMs: number): boolean {
+    return this.#table.take(key, limit, units, this.#windowMs, nowMs);
   }
 
   charge(): number {
@@ -48,11 +48,5 @@ export class SlidingCounters implements Counters {
 
   stats(): TableStats {
     return this.#table.stats();
-  }
-
-  /** With the first request after a reload, because a limiter that is never used must change nothing. */
-  #comeIntoForce(): void {
-    this.#isInForce = true;
-    this.#table.resize(this.#maxKeys);
   }
 }

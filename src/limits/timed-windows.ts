@@ -22,7 +22,8 @@ export class TimedWindows<C extends Counter = Counter> {
   }
 
   get(key: string): TimedWindow<C> | undefined {
-    return this.#byKey.get(key);
+    // Usually there is none.
+    return this.#heap.length === 0 ? undefined : this.#byKey.get(key);
   }
 
   /** The entry with the smallest instant. */

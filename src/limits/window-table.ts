@@ -28,9 +28,9 @@ export class WindowTable<C extends Counter> {
   /** If refused, the instant at which the units fit; otherwise the earliest at which more becomes available. */
   resetMs = 0;
   readonly #create: () => C;
-  #maxKeys: number;
+  readonly #maxKeys: number;
   // Keys with quota left. Only an admission changes the order, so the least recently used entry is the first to expire.
-  #open: LRUCache<string | typeof keeper, C>;
+  readonly #open: LRUCache<string | typeof keeper, C>;
   // Keys without quota, by the instant of the unit whose expiry releases them. Some may have been released and not been
   // moved yet.
   readonly #exhausted = new TimedWindows<C>();
@@ -51,7 +51,8 @@ export class WindowTable<C extends Counter> {
   constructor(maxKeys: number, create: () => C) {
     this.#create = create;
     this.#maxKeys = maxKeys;
-    this.#open = this.#createOpen();
+    this.#open = new LRUCache({ max: maxKeys + 1 });
+    this.#open.set(keeper, create());
   }
 
   /** Returns whether `units` fit, and sets `remaining` and `resetMs` to what they are then. Charges nothing. */
@@ -100,6 +101,21 @@ export class WindowTable<C extends Counter> {
     return atMs;
   }
 
+  /** Asks and charges at once. The usual case is short: a key that is stored, and still has quota left afterwards. */
+  take(key: string, limit: number, units: number, windowMs: number, nowMs: number): boolean {
+    const counter = this.#exhausted.get(key) === undefined ? this.#open.get(key) : undefined;
+    const counted = counter === undefined ? 0 : counter.count(nowMs, windowMs);
+    if (counter === undefined || counted + 2 * units > limit) {
+      const isAdmitted = this.ask(key, limit, units, windowMs, nowMs);
+      if (isAdmitted) this.charge();
+      return isAdmitted;
+    }
+    counter.record(units, nowMs, limit);
+    this.remaining = limit - counted - units;
+    this.resetMs = counter.instantAt(0) + windowMs;
+    return true;
+  }
+
   /** Sets `remaining` and `resetMs` without asking for units. */
   peek(key: string, limit: number, windowMs: number, nowMs: number): void {
     this.#releaseSome(windowMs, nowMs);
@@ -136,26 +152,8 @@ export class WindowTable<C extends Counter> {
     };
   }
 
-  /** Evicts what does not fit into the new size. Takes long for large tables. */
-  resize(maxKeys: number): void {
-    if (maxKeys === this.#maxKeys) return;
-    this.#maxKeys = maxKeys;
-    while (this.#keys > maxKeys) this.#evictLive();
-    const before = this.#open;
-    this.#open = this.#createOpen();
-    for (const key of before.rkeys()) {
-      const counter = before.peek(key);
-      if (key !== keeper && counter !== undefined) this.#open.set(key, counter);
-    }
-  }
-
   get #keys(): number {
     return this.#open.size - 1 + this.#released.size + this.#exhausted.size;
-  }
-
-  #createOpen(): LRUCache<string | typeof keeper, C> {
-    const open = new LRUCache<string | typeof keeper, C>({ max: this.#maxKeys + 1 });
-    return open.set(keeper, this.#create());
   }
 
   /** Makes a key with quota left the most recently used. */

@@ -11,7 +11,7 @@ import type { Settings } from "../core/settings.ts";
 import type { Certificate } from "../core/tls.ts";
 import type { TrafficSettings } from "../core/traffic-settings.ts";
 import type { Runtime } from "../exchange/exchange.ts";
-import { PolicyLimiter } from "../limits/policy-limiter.ts";
+import type { PolicyLimiter } from "../limits/policy-limiter.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { NameOptions } from "../upstream/name-lookup.ts";
@@ -20,6 +20,7 @@ import type { WaitingBodies } from "../upstream/waiting-bodies.ts";
 import { createAuthenticator, type FilesAndLog, openSecrets } from "./authenticators.ts";
 import { openCertificate } from "./certificate.ts";
 import { type CheckConfiguration, configureChecks } from "./checks.ts";
+import { createLimiter, limiterSettings } from "./limiter.ts";
 import { clientAddressRules, requestRules } from "./request-rules.ts";
 import { createRuntime } from "./runtime.ts";
 import { trafficSettings } from "./traffic.ts";
@@ -124,7 +125,7 @@ async function configureWith(
     secrets,
     runtime: createRuntime(runtimeParts),
     traffic: trafficSettings(settings, clientAddress, certificate),
-    checks: configureChecks(settings, runtimeParts, secrets, before),
+    checks: configureChecks(settings, { ...runtimeParts, limiter: limiter.forChecks() }, secrets, before),
   };
 }
 
@@ -136,10 +137,10 @@ function warnOfPolicies(settings: Settings, before: Configuration | null, log: F
   }
 }
 
-function limiterOf({ policies }: Settings, base: ConfigurationBase, before: Configuration | null): PolicyLimiter {
+function limiterOf(settings: Settings, base: ConfigurationBase, before: Configuration | null): PolicyLimiter {
   if (before === null) return base.limiter;
-  const isSame = isDeepStrictEqual(before.settings.policies, policies);
-  return isSame ? before.limiter : new PolicyLimiter(policies, base);
+  const isSame = isDeepStrictEqual(limiterSettings(before.settings), limiterSettings(settings));
+  return isSame ? before.limiter : createLimiter(settings, base.clock, before.limiter);
 }
 
 function refusalsOf({ refusals }: Settings, before: Configuration | null, nowMs: number): RefusalBuckets {

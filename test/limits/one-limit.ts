@@ -27,9 +27,8 @@ export class LimitedTable {
 
   acquire(client: string, nowMs: number): Answer {
     const { limit, windowMs, units = 1 } = this.policy;
-    const isAdmitted = this.table.ask(client, limit, units, windowMs, nowMs);
+    const isAdmitted = this.table.take(client, limit, units, windowMs, nowMs);
     const { remaining, resetMs } = this.table;
-    if (isAdmitted) this.table.charge();
     return { outcome: isAdmitted ? "admitted" : "throttled", remaining, resetMs };
   }
 

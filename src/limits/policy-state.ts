@@ -1,0 +1,131 @@
+// One policy at work: what it counts with, and what it has said about the request that is decided now. The answer is
+// kept here until the next request, so that asking several policies makes no object.
+import type { Identity } from "../core/authenticator.ts";
+import type { Decision, Held, Outcome, Policy } from "../core/policy.ts";
+import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
+import type { Counters } from "./counters.ts";
+import { Hold } from "./hold.ts";
+import type { KeyLimits } from "./key-limits.ts";
+import type { KeyReader } from "./policy-key.ts";
+
+export type OutcomeCounts = Record<Outcome, number>;
+
+export interface PolicyParts {
+  readonly policy: Policy;
+  readonly isShadow: boolean;
+  readonly counters: Counters;
+  readonly outcomes: OutcomeCounts;
+  readonly readKey: KeyReader;
+  /** Null: one limit for all keys. */
+  readonly readLimit: KeyLimits | null;
+}
+
+/** The key of a decision that shows a quota for which nothing was looked up. Nothing is ever stored under it. */
+const noKey = "\0";
+
+export class PolicyState {
+  readonly policy: Policy;
+  readonly isShadow: boolean;
+  readonly counters: Counters;
+  readonly outcomes: OutcomeCounts;
+  /** Whether something depends on the end of the exchange. */
+  readonly holds: boolean;
+  /** Null: one limit for all keys. */
+  readonly readLimit: KeyLimits | null;
+  readonly #readKey: KeyReader;
+  /** Whether the policy has been asked in this step: it applies, and the client is not exempt. */
+  isAsked = false;
+  /** Whether the request fits. */
+  fits = false;
+  #key = "";
+  #limit = 0;
+
+  constructor({ policy, isShadow, counters, outcomes, readKey, readLimit }: PolicyParts) {
+    this.policy = policy;
+    this.isShadow = isShadow;
+    this.counters = counters;
+    this.outcomes = outcomes;
+    this.holds = holdsUntilEnd(policy);
+    this.readLimit = readLimit;
+    this.#readKey = readKey;
+  }
+
+  /** What is left after the request that was asked about. */
+  get remaining(): number {
+    return this.counters.remaining;
+  }
+
+  get resetMs(): number {
+    return this.counters.resetMs;
+  }
+
+  /** Asks for a request, unless its client is exempt. Charges nothing. */
+  ask(request: ParsedRequest, head: RequestHead, identity: Identity | null, nowMs: number): void {
+    const { policy, readLimit } = this;
+    const limit = readLimit === null ? policy.limit : readLimit(request, head, identity);
+    this.isAsked = limit > 0;
+    if (!this.isAsked) {
+      this.outcomes.exempt += 1;
+      return;
+    }
+    this.#limit = limit;
+    this.#key = this.#readKey(request, head, identity);
+    this.fits = this.counters.ask(this.#key, limit, policy.cost, nowMs);
+  }
+
+  /** Charges the request that was asked about and fits. Returns what is held for it, `held` included. */
+  charge(held: Held | null): Held | null {
+    this.outcomes.admitted += 1;
+    const charged = this.counters.charge();
+    if (!this.holds) return held;
+    const { counters, policy } = this;
+    const keptStatuses = policy.rate.kind === "concurrency" ? null : policy.chargeStatuses;
+    return new Hold({ counters, key: this.#key, limit: this.#limit, units: policy.cost, charged, keptStatuses }, held);
+  }
+
+  /** Asks and charges at once, for a policy that is alone, has one limit, is keyed by client and holds nothing. */
+  take(client: string, nowMs: number): Decision {
+    const { policy, counters } = this;
+    const { limit } = policy;
+    const outcome = counters.take(client, limit, policy.cost, nowMs) ? "admitted" : "throttled";
+    this.outcomes[outcome] += 1;
+    const { remaining, resetMs } = counters;
+    return { outcome, policy, key: client, limit, remaining, resetMs, held: null, others: null };
+  }
+
+  /** The decision on the request that was asked about. */
+  decision(outcome: "admitted" | "throttled", held: Held | null, others: readonly Decision[] | null): Decision {
+    const { policy } = this;
+    const { remaining, resetMs } = this.counters;
+    return { outcome, policy, key: this.#key, limit: this.#limit, remaining, resetMs, held, others };
+  }
+
+  /** The same for the list of all policies. `isCharged`: false if another policy has refused the request. */
+  listed(isCharged: boolean): Decision {
+    if (!this.fits) return this.decision("throttled", null, null);
+    const admitted = this.decision("admitted", null, null);
+    if (isCharged) return admitted;
+    return { ...admitted, outcome: "observed", remaining: admitted.remaining + this.policy.cost };
+  }
+
+  /** The quota of a key as it is now. */
+  peek(key: string, limit: number, nowMs: number): Decision {
+    const { policy, counters } = this;
+    counters.peek(key, limit, nowMs);
+    const { remaining, resetMs } = counters;
+    return { outcome: "observed", policy, key, limit, remaining, resetMs, held: null, others: null };
+  }
+
+  /** The quota of a client about whom nothing is stored, where the policy is shown and has not been asked. */
+  unspent(outcome: "exempt" | "observed", nowMs: number, held: Held | null): Decision {
+    const { policy } = this;
+    const { limit } = policy;
+    const resetMs = this.counters.unspentResetMs(nowMs);
+    return { outcome, policy, key: noKey, limit, remaining: limit, resetMs, held, others: null };
+  }
+}
+
+/** Returns whether the end of an exchange matters to a policy. */
+export function holdsUntilEnd({ rate, chargeStatuses }: Policy): boolean {
+  return rate.kind === "concurrency" || chargeStatuses !== null;
+}

@@ -1,0 +1,183 @@
+// Decides by all policies together. Within a step, all that apply are asked before any is charged, so a refusal spends
+// nothing of its step. Shadow policies are asked too, refuse nothing, and are charged where the enforcing ones admit the
+// request and it fits. A single policy by client alone takes a shorter way to the same decision.
+import type { Identity } from "../core/authenticator.ts";
+import { readPeer } from "../core/client-address.ts";
+import type { Limiter, PolicyStats } from "../core/limiter.ts";
+import { NetworkSet } from "../core/network-set.ts";
+import type { Decision, Held } from "../core/policy.ts";
+import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
+import type { PolicyState } from "./policy-state.ts";
+
+/** Sets of policies are masks: bit i stands for the policy at index i. */
+export interface PolicySet {
+  /** In the order of the configuration; 1 to 32. */
+  readonly states: readonly PolicyState[];
+  /** Returns the policies whose match a request fits. */
+  readonly match: (request: ParsedRequest, head: RequestHead) => number;
+  /** The policies that need a verified identity. */
+  readonly identified: number;
+  /** Whether decisions list all enforcing policies that apply. */
+  readonly listAll: boolean;
+}
+
+export class PolicySteps implements Limiter {
+  readonly needsIdentity: boolean;
+  readonly #set: PolicySet;
+  readonly #firstStep: number;
+  readonly #secondStep: number;
+  /** The policy that is alone and by client; null if there are several or it needs more. */
+  readonly #single: PolicyState | null;
+  /** The policy that is shown, unspent, where no enforcing one applies. */
+  readonly #fallback: PolicyState;
+  /** The policy whose quota is shown on requests that are not limited; null if that is not known by the client alone. */
+  readonly #outside: PolicyState | null;
+
+  /** `included`: the policies that are asked. */
+  constructor(set: PolicySet, included: number) {
+    this.#set = set;
+    this.#firstStep = included & ~set.identified;
+    this.#secondStep = included & set.identified;
+    this.needsIdentity = this.#secondStep !== 0;
+    const states = set.states.filter((_, i) => (included & (1 << i)) !== 0);
+    const fallback = states.find(({ isShadow }) => !isShadow) ?? states[0] ?? set.states[0];
+    if (fallback === undefined) throw new Error("the configuration has at least one policy");
+    this.#fallback = fallback;
+    this.#outside = states.find((state) => !state.isShadow && isForEveryClient(state)) ?? null;
+    const [first] = set.states;
+    const isAlone = set.states.length === 1 && first?.readLimit === null && !first.holds;
+    this.#single = isAlone && first === this.#outside ? first : null;
+  }
+
+  acquire(request: ParsedRequest, head: RequestHead, nowMs: number): Decision {
+    if (this.#single !== null) return this.#single.take(request.client, nowMs);
+    return this.#decide(this.#firstStep, request, head, null, null, nowMs);
+  }
+
+  acquireIdentified(
+    request: ParsedRequest,
+    head: RequestHead,
+    identity: Identity | null,
+    first: Decision,
+    nowMs: number,
+  ): Decision {
+    return this.#decide(this.#secondStep, request, head, identity, first, nowMs);
+  }
+
+  peek(client: string, nowMs: number): Decision {
+    const state = this.#outside;
+    if (state === null) return this.#fallback.unspent("observed", nowMs, null);
+    const { readLimit, policy } = state;
+    const limit = readLimit === null ? policy.limit : readLimit({ ...pendingVerdict.parsed, client }, noHead, null);
+    return limit === 0 ? state.unspent("exempt", nowMs, null) : state.peek(client, limit, nowMs);
+  }
+
+  observe(client: string, nowMs: number): Decision {
+    const decision = this.peek(client, nowMs);
+    if (this.#outside !== null) this.#outside.outcomes[decision.outcome] += 1;
+    return decision;
+  }
+
+  refresh({ policy, key, limit, others }: Decision, nowMs: number): Decision {
+    const state = this.#set.states.find((each) => each.policy === policy) ?? this.#fallback;
+    const decision = state.peek(key, limit, nowMs);
+    return others === null ? decision : { ...decision, others: others.map((each) => this.refresh(each, nowMs)) };
+  }
+
+  stats(): readonly PolicyStats[] {
+    return this.#set.states.map(({ policy, outcomes, counters }) => ({ policy, outcomes, ...counters.stats() }));
+  }
+
+  /** `first`: the decision of the step before; null if there was none. */
+  #decide(
+    step: number,
+    request: ParsedRequest,
+    head: RequestHead,
+    identity: Identity | null,
+    first: Decision | null,
+    nowMs: number,
+  ): Decision {
+    const { states, match } = this.#set;
+    const applies = step & match(request, head);
+    let isExempt = first !== null && first.outcome === "exempt";
+    let refusing: PolicyState | null = null;
+    for (let i = 0; i < states.length; i += 1) {
+      const state = states[i] ?? this.#fallback;
+      state.isAsked = false;
+      if ((applies & (1 << i)) === 0) continue;
+      state.ask(request, head, identity, nowMs);
+      if (state.isShadow) continue;
+      if (!state.isAsked) isExempt = true;
+      else if (!state.fits && (refusing === null || state.resetMs > refusing.resetMs)) refusing = state;
+    }
+    if (refusing !== null) return this.#refuse(refusing, first);
+    const held = this.#charge(first === null ? null : first.held);
+    return this.#admitted(first, held) ?? this.#fallback.unspent(isExempt ? "exempt" : "observed", nowMs, held);
+  }
+
+  /** Shows the policy that refuses for longest. */
+  #refuse(refusing: PolicyState, first: Decision | null): Decision {
+    for (const state of this.#set.states) {
+      const refusal = state.isShadow ? "would_throttle" : "throttled";
+      if (state.isAsked) state.outcomes[state.fits ? "observed" : refusal] += 1;
+    }
+    // What the step before has taken is held until the exchange ends.
+    return refusing.decision("throttled", first === null ? null : first.held, this.#list(first, false));
+  }
+
+  /** Charges all enforcing policies, and the shadow ones that fit. Returns what is held, `held` included. */
+  #charge(held: Held | null): Held | null {
+    for (const state of this.#set.states) {
+      if (!state.isAsked) continue;
+      if (state.fits) held = state.charge(held);
+      else state.outcomes.would_throttle += 1;
+    }
+    return held;
+  }
+
+  /** Shows the enforcing policy with the fewest requests left, of both steps; null if none applies. */
+  #admitted(first: Decision | null, held: Held | null): Decision | null {
+    let shown: PolicyState | null = null;
+    for (const state of this.#set.states) {
+      if (state.isAsked && !state.isShadow && (shown === null || isTighter(state, shown))) shown = state;
+    }
+    const before = first !== null && first.outcome === "admitted" ? first : null;
+    const others = this.#list(before, true);
+    if (shown !== null && (before === null || isTighter(shown, before)))
+      return shown.decision("admitted", held, others);
+    return before === null ? null : { ...before, held, others };
+  }
+
+  /** Returns every enforcing policy that applies, those of the step before too, if there are several. */
+  #list(first: Decision | null, isCharged: boolean): readonly Decision[] | null {
+    if (!this.#set.listAll) return null;
+    const list: Decision[] = [];
+    if (first !== null && first.outcome === "admitted") list.push(...(first.others ?? [{ ...first, held: null }]));
+    for (const state of this.#set.states) {
+      if (state.isAsked && !state.isShadow) list.push(state.listed(isCharged));
+    }
+    return list.length > 1 ? list : null;
+  }
+}
+
+function isForEveryClient({ policy: { key, match } }: PolicyState): boolean {
+  return key.length === 1 && key[0]?.kind === "client" && match.paths.length + match.methods.length === 0;
+}
+
+type Quota = Pick<Decision, "policy" | "remaining" | "resetMs">;
+
+/** Fewer requests are left, or as many and the reset is later. */
+function isTighter(a: Quota, b: Quota): boolean {
+  const left = Math.floor(a.remaining / a.policy.cost) - Math.floor(b.remaining / b.policy.cost);
+  return left === 0 ? a.resetMs > b.resetMs : left < 0;
+}
+
+/** For what reads nothing but the client. */
+const noHead: RequestHead = {
+  peer: readPeer(undefined, { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 }),
+  method: "",
+  rawHeaders: [],
+  target: "",
+  httpVersion: "",
+  nowMs: 0,
+};
