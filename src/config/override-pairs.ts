@@ -1,7 +1,7 @@
 // Finds what is wrong with the overrides of a policy whose keys are each valid.
 import { formatIpAddress } from "../core/ip-address.ts";
 import type { Refuse } from "./contradictions.ts";
-import { isNarrower, networkOf, type PoliciesInContext, type WrittenPolicy } from "./policy-context.ts";
+import { isNarrower, networkOf, type PoliciesInContext, type WrittenPolicy, wideEnough } from "./policy-context.ts";
 import { maxConcurrency } from "./policy-keys.ts";
 import { isTokenDigest } from "./policy-leaves.ts";
 
@@ -69,7 +69,7 @@ function misfit(
   }
   const { ipv6Prefix } = clientAddress;
   if (part === "client" && isNarrower(networkOf(override.client ?? ""), ipv6Prefix)) {
-    return `a network of at most ${ipv6Prefix} bits, which clientAddress.ipv6Prefix makes one client`;
+    return wideEnough(ipv6Prefix);
   }
   return undefined;
 }

@@ -19,3 +19,8 @@ export function networkOf(text: string): Cidr {
 export function isNarrower({ network, prefixBits }: Cidr, ipv6Prefix: number): boolean {
   return !isIpv4(network) && prefixBits > ipv6Prefix;
 }
+
+/** What is expected in place of a narrower network. */
+export function wideEnough(ipv6Prefix: number): string {
+  return `at most /${ipv6Prefix}, because clientAddress.ipv6Prefix makes it one client`;
+}

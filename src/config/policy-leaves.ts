@@ -59,8 +59,7 @@ function keyPartHint(value: Scalar): string | undefined {
   const better = name === undefined ? undefined : readElsewhere.get(name);
   if (better !== undefined) return `${better}, which reads this header`;
   if (name?.includes("_")) return 'the name of a header with "-", because those with "_" are refused';
-  const part = partsOfOthers.find(([pattern]) => pattern.test(value))?.[1];
-  return part;
+  return partsOfOthers.find(([pattern]) => pattern.test(value))?.[1];
 }
 
 /** A path of `match`, unchanged. */

@@ -4,9 +4,8 @@ import { isWithin } from "../core/ip-address.ts";
 import type { Refuse } from "./contradictions.ts";
 import { mayBeUnder } from "./match-regions.ts";
 import { judgeOverrides } from "./override-pairs.ts";
-import { isNarrower, networkOf, type PoliciesInContext, type WrittenPolicy } from "./policy-context.ts";
-import type { Raw } from "./raw.ts";
-import { rawAt } from "./raw.ts";
+import { isNarrower, networkOf, type PoliciesInContext, type WrittenPolicy, wideEnough } from "./policy-context.ts";
+import { type Raw, rawAt } from "./raw.ts";
 
 /** Bounds the memory of the counters: 8 bytes for each admission, so 8 GiB. */
 const maxInstants = 2 ** 30;
@@ -119,8 +118,7 @@ function judgeExempt({ policy: { exempt, overrides }, key, context: { clientAddr
   const networks = exempt.map(networkOf);
   for (const [i, network] of networks.entries()) {
     if (!isNarrower(network, ipv6Prefix)) continue;
-    const expected = `a network of at most ${ipv6Prefix} bits, which clientAddress.ipv6Prefix makes one client`;
-    refuse(key(`exempt.${i}`), expected, "clientAddress.ipv6Prefix");
+    refuse(key(`exempt.${i}`), wideEnough(ipv6Prefix), "clientAddress.ipv6Prefix");
   }
   for (const [i, { client }] of overrides.entries()) {
     if (client === null) continue;

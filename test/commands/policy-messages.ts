@@ -98,7 +98,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-exempt-narrow.yaml",
-    'policy-exempt-narrow.yaml:5:14: policies.0.exempt.0: found "2001:db8::1", expected a network of at most 64 bits, which clientAddress.ipv6Prefix makes one client',
+    'policy-exempt-narrow.yaml:5:14: policies.0.exempt.0: found "2001:db8::1", expected at most /64, because clientAddress.ipv6Prefix makes it one client',
   ],
   [
     "policy-key-a-word.yaml",
@@ -261,7 +261,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-override-narrow.yaml",
-    'policy-override-narrow.yaml:5:27: policies.0.overrides.0.client: found "2001:db8::/96", expected a network of at most 64 bits, which clientAddress.ipv6Prefix makes one client',
+    'policy-override-narrow.yaml:5:27: policies.0.overrides.0.client: found "2001:db8::/96", expected at most /64, because clientAddress.ipv6Prefix makes it one client',
   ],
   [
     "policy-override-network.yaml",
