@@ -68,16 +68,20 @@ export class FileWatcher {
 
   /** Rejects with a FilesError. */
   async open<T>(group: FileGroup<T>, events: WatchEvents<T>): Promise<Watched<T>> {
-    return this.#open(group, events, this.#groups);
+    const texts = await readTexts(pathsOf(group));
+    const read = parse(group, texts, true);
+    if (!read.ok) throw new FilesError(read.errors);
+    return this.#add({ group, events }, texts, read.value, this.#groups);
   }
 
-  /** Watches a file that its user reads, and that `take` leaves out. Rejects with a FilesError. */
-  async openFile(key: string, path: string): Promise<WatchedFile> {
-    const parse = ({ [key]: text = "" }: Readonly<Record<string, string | undefined>>) => ({
-      ok: true as const,
-      value: text,
-    });
-    const file = await this.#open({ paths: { [key]: path }, parse }, noEvents, this.#single);
+  /**
+   * Watches a file that its user reads, and that `take` leaves out. It need not be there. `known`: what the user has
+   * found, if that is an error.
+   */
+  async openFile(path: string, known: Error | null = null): Promise<WatchedFile> {
+    const group: FileGroup<null> = { paths: { file: path }, parse: () => ({ ok: true, value: null }) };
+    const texts = known === null ? await readTexts([path]) : new Map([[path, known]]);
+    const file = this.#add({ group, events: noEvents }, texts, null, this.#single);
     return {
       takeChange: () => [file.take(), file.takeRefused()].some((keys) => keys.length > 0),
       close: () => file.close(),
@@ -100,15 +104,8 @@ export class FileWatcher {
     return [...this.#groups, ...this.#single];
   }
 
-  async #open<T>(group: FileGroup<T>, events: WatchEvents<T>, among: Set<Group>): Promise<WatchedFiles<T>> {
-    const texts = await readTexts(pathsOf(group));
-    const read = parse(group, texts, true);
-    if (!read.ok) throw new FilesError(read.errors);
-    const files: WatchedFiles<T> = new WatchedFiles(
-      { group, events, onClose: () => among.delete(files) },
-      texts,
-      read.value,
-    );
+  #add<T>(options: Omit<WatchOptions<T>, "onClose">, texts: Texts, value: T, among: Set<Group>): WatchedFiles<T> {
+    const files: WatchedFiles<T> = new WatchedFiles({ ...options, onClose: () => among.delete(files) }, texts, value);
     if (texts.size > 0) among.add(files);
     this.#rereadLater();
     return files;

@@ -7,6 +7,8 @@ export type ReloadCause = "signal" | "file" | "call";
 /** Keys are those of the configuration, such as `upstream.url`. */
 export interface ReloadResult {
   readonly ok: boolean;
+  /** False: only the contents of files that the configuration names have changed. */
+  readonly isConfigRead: boolean;
   /** The keys whose new values are in force, and those whose files have new contents in use. */
   readonly changed: readonly string[];
   /** The policies that have started empty, because their name, kind or key is new. */

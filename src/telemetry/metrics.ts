@@ -100,6 +100,7 @@ function reloadMetrics(families: Families): Pick<Metrics, "reloaded" | "configLo
   return {
     reloaded(result) {
       count(reloadOutcome(result));
+      if (!result.isConfigRead) return;
       isCurrent = result.errors.length === 0;
       if (isCurrent) restartKeys = result.restart.length;
     },

@@ -93,7 +93,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     },
     reloaded(result, cause) {
       metrics.reloaded(result);
-      if (result.errors.length === 0) metrics.configLoaded(clock.wallMs());
+      if (result.isConfigRead && result.errors.length === 0) metrics.configLoaded(clock.wallMs());
       logReload(log, result, cause);
     },
     upstreamReplaced() {

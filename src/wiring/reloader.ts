@@ -1,6 +1,6 @@
 // Reloads: loads the settings again, makes the new configuration whole, and replaces the old one in one step, together
 // with the new contents of watched files. What is wrong is an answer, and changes nothing.
-import { FilesError, type WatchedFile } from "../config/watched-files.ts";
+import { type FileChanges, FilesError, type WatchedFile } from "../config/watched-files.ts";
 import { failureCode } from "../core/failure.ts";
 import type { FileError } from "../core/file-group.ts";
 import type { ReloadCause, ReloadResult, SettingsSource } from "../core/reload.ts";
@@ -13,11 +13,14 @@ import { Reloads } from "./reloads.ts";
 
 type Place = (key: string) => string;
 
-/** The settings that were asked for last, and what was wrong with those that were loaded after them. */
+/** What a reload shall put into force. */
 interface Wanted {
   readonly settings: Settings;
   readonly place: Place;
+  /** What is wrong with the configuration: then the settings are those from before. */
   readonly errors: readonly string[];
+  /** False: only the contents of files may have changed. */
+  readonly isConfigRead: boolean;
 }
 
 export class Reloader {
@@ -25,9 +28,12 @@ export class Reloader {
   readonly #base: ConfigurationBase;
   readonly #source: SettingsSource | null;
   readonly #reloads = new Reloads();
+  /** With the values that need a restart. */
   #wanted: Settings;
-  /** Null: changes of the configuration file are not watched. */
+  /** Null: the configuration file is not watched. */
   #configFile: WatchedFile | null = null;
+  /** Files because of which the configuration that was read last is not in force. */
+  #wrongFiles: readonly WatchedFile[] = [];
   #isClosed = false;
 
   constructor(settings: Settings, inForce: InForce, base: ConfigurationBase, source: SettingsSource | null) {
@@ -40,11 +46,11 @@ export class Reloader {
   /** Begins to watch all files. */
   async start(): Promise<void> {
     this.#base.files.onChange = () => void this.#ask("file", async () => this.#load(false));
-    await this.#watchConfigFile();
+    await this.#watchConfigFile([]);
   }
 
   to(settings: Settings): Promise<ReloadResult> {
-    return this.#ask("call", async () => ({ settings, place: (key) => key, errors: [] }));
+    return this.#ask("call", async () => ({ settings, place: (key) => key, errors: [], isConfigRead: true }));
   }
 
   /** Loads everything again, now. */
@@ -59,27 +65,30 @@ export class Reloader {
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#reloads.settled();
-    this.#configFile?.close();
+    for (const file of this.#watched) file?.close();
   }
 
-  async #ask(cause: ReloadCause, want: () => Promise<Wanted>): Promise<ReloadResult> {
+  get #watched(): readonly (WatchedFile | null)[] {
+    return [this.#configFile, ...this.#wrongFiles];
+  }
+
+  #ask(cause: ReloadCause, want: () => Promise<Wanted>): Promise<ReloadResult> {
     const reload = async (): Promise<ReloadResult> => {
       if (this.#isClosed) return failed("the gateway is draining, so nothing is reloaded");
       const result = await this.#reloadSafely(want);
       this.#base.telemetry.reloaded(result, cause);
-      await this.#watchConfigFile();
       return result;
     };
     return this.#reloads.ask(reload, cause !== "file");
   }
 
-  /** Loads the settings if their file has changed, or in any case. */
+  /** Loads the settings if their file has changed, or one that kept them from being put into force, or in any case. */
   #load(always: boolean): Wanted {
-    const now = { settings: this.#wanted, place: (key: string) => key, errors: [] };
-    const isChanged = this.#configFile?.takeChange() === true;
+    const now = { settings: this.#wanted, place: (key: string) => key, errors: [], isConfigRead: false };
+    const isChanged = this.#watched.map((file) => file?.takeChange()).includes(true);
     if (this.#source === null || !(isChanged || always)) return now;
     const loaded = this.#source.load();
-    return loaded.ok ? { ...loaded, errors: [] } : { ...now, errors: loaded.errors };
+    return { ...now, ...(loaded.ok ? { ...loaded, errors: [] } : { errors: loaded.errors }), isConfigRead: true };
   }
 
   /** A bug ends no process, and leaves the configuration as it is. */
@@ -92,53 +101,65 @@ export class Reloader {
     }
   }
 
-  async #reload({ settings: wanted, place, errors }: Wanted): Promise<ReloadResult> {
+  async #reload(wanted: Wanted): Promise<ReloadResult> {
+    const { isConfigRead } = wanted;
+    const { result, wrongFiles } = await this.#replace(wanted);
+    if (isConfigRead) await this.#watchConfigFile(wrongFiles);
+    const errors = [...wanted.errors, ...result.errors];
+    return { ...result, isConfigRead, errors, ok: errors.length + result.refused.length === 0 };
+  }
+
+  async #replace({ settings: wanted, place }: Wanted): Promise<Replaced> {
     const before = this.#inForce.configuration;
     const { settings, keys: restart } = withoutRestart(wanted, before.settings);
     const changed = changedKeys(before.settings, settings);
-    if (changed.length === 0) {
-      this.#wanted = wanted;
-      return this.#withFiles({ ...noChange, restart, errors });
-    }
     try {
-      const next = await configure(settings, this.#base, before);
+      const next = changed.length === 0 ? before : await configure(settings, this.#base, before);
+      // In the same turn: the new configuration, and the new contents of files.
+      if (next !== before) this.#inForce.replace(next, this.#base);
+      const files = this.#base.files.take();
       this.#wanted = wanted;
-      this.#inForce.replace(next, this.#base);
+      const reset = emptyPolicies(settings.policies, before.settings.policies);
+      return { result: withFiles({ ...noChange, changed, reset, restart }, files), wrongFiles: [] };
     } catch (error) {
       if (!(error instanceof FilesError)) throw error;
-      return this.#withFiles({ ...failed(...error.errors.map((each) => explain(each, place))), restart });
+      const result = failed(...error.errors.map((each) => explain(each, place)));
+      return { result: withFiles(result, this.#base.files.take()), wrongFiles: error.errors };
     }
-    const reset = emptyPolicies(settings.policies, before.settings.policies);
-    return this.#withFiles({ ...noChange, changed, reset, restart, errors });
   }
 
-  /** Puts the new contents of files into use, in the same turn as the new configuration. */
-  #withFiles(result: ReloadResult): ReloadResult {
-    const { taken, refused } = this.#base.files.take();
-    const changed = [...new Set([...result.changed, ...taken])];
-    return { ...result, changed, refused, ok: result.errors.length + refused.length === 0 };
-  }
-
-  async #watchConfigFile(): Promise<void> {
-    const isWatched = this.#source !== null && this.#inForce.configuration.settings.reload.watch && !this.#isClosed;
-    if (isWatched === (this.#configFile !== null)) return;
-    this.#configFile?.close();
-    this.#configFile = null;
-    // A file that cannot be read is tried again after the next reload.
-    this.#configFile = isWatched ? await this.#base.files.openFile("", this.#source.file).catch(ignoreFiles) : null;
+  async #watchConfigFile(wrongFiles: readonly FileError[]): Promise<void> {
+    const isWatched = this.#source !== null && this.#inForce.configuration.settings.reload.watch;
+    if (!isWatched) {
+      this.#configFile?.close();
+      this.#configFile = null;
+    } else {
+      this.#configFile ??= await this.#base.files.openFile(this.#source.file);
+    }
+    for (const file of this.#wrongFiles) file.close();
+    const { files } = this.#base;
+    const open = (error: FileError) => files.openFile(error.file, error.kind === "unreadable" ? error.cause : null);
+    this.#wrongFiles = await Promise.all((isWatched ? wrongFiles : []).map(open));
   }
 }
 
-function ignoreFiles(error: unknown): null {
-  if (error instanceof FilesError) return null;
-  throw error;
+interface Replaced {
+  readonly result: ReloadResult;
+  readonly wrongFiles: readonly FileError[];
+}
+
+function withFiles(result: ReloadResult, { taken, refused }: FileChanges): ReloadResult {
+  return { ...result, changed: [...new Set([...result.changed, ...taken])], refused };
 }
 
 function failed(...errors: readonly string[]): ReloadResult {
   return { ...noChange, ok: false, errors };
 }
 
-const noChange: ReloadResult = { ok: true, changed: [], reset: [], restart: [], errors: [], refused: [] };
+const noChange: ReloadResult = {
+  ...{ ok: true, isConfigRead: false },
+  ...{ changed: [], reset: [], restart: [], errors: [], refused: [] },
+};
 
 /** Paths and contents of files stay out of the log. */
 function explain(error: FileError, place: Place): string {

@@ -158,6 +158,35 @@ test("the file and the tokens that it names, changed together, are one reload", 
   expect(await reloads()).toEqual({ applied: 1, unchanged: 0, failed: 0 });
 });
 
+test("a file of tokens that comes later than the configuration that names it is waited for", async () => {
+  const { gateway, folder, write, statusOf, reloads } = await stage();
+  write("auth: { mode: tokens, tokensFile: tokens }\nroutes: [/v3/]");
+  await eventually("it is reported", async () => (await reloads()).failed === 1);
+  expect(logged(gateway, "configuration error")).toMatchObject([
+    { error: expect.stringMatching(/headgate\.yaml:2:35: auth\.tokensFile: cannot be read: ENOENT$/) },
+  ]);
+  expect(await statusOf("/v2/x")).toBe(200);
+  writeFileSync(join(folder, "tokens"), `${digestOf("secret-token")}\n`);
+  await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+  expect(await statusOf("/v3/x")).toBe(200);
+  expect(await reloads()).toEqual({ applied: 1, unchanged: 0, failed: 1 });
+});
+
+test("new tokens are taken while the configuration is wrong, which it stays", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-wrong-"));
+  cleanup(() => rmSync(folder, { recursive: true }));
+  const tokensFile = join(folder, "tokens");
+  writeFileSync(tokensFile, `${digestOf("another")}\n`);
+  const { gateway, write, statusOf, reloads } = await stage(`auth: { mode: tokens, tokensFile: ${tokensFile} }`);
+  write("routes: [v3]");
+  await eventually("it is reported", async () => (await reloads()).failed === 1);
+  writeFileSync(tokensFile, `${digestOf("secret-token")}\n`);
+  await eventually("they are taken", () => logged(gateway, "reloaded").length === 1);
+  expect(await statusOf("/v2/x")).toBe(200);
+  expect(await metric(gateway, "headgate_config_current")).toBe(0);
+  expect(logged(gateway, "configuration error")).toHaveLength(1);
+});
+
 test("a wrong file of tokens is no obstacle to a right configuration, and fails the reload", async () => {
   const folder = mkdtempSync(join(tmpdir(), "headgate-both-"));
   cleanup(() => rmSync(folder, { recursive: true }));

@@ -17,7 +17,7 @@ import { stageWebSockets, startWebSocketUpstream } from "../support/web-sockets.
 
 const cleanup = useCleanup();
 
-const nothing = { changed: [], reset: [], restart: [], errors: [], refused: [] };
+const nothing = { isConfigRead: true, changed: [], reset: [], restart: [], errors: [], refused: [] };
 const drain = { timeoutMs: 0 };
 const settingsOf = (url: string, overrides: Overrides = {}) => testSettings(url, { drain, ...overrides });
 

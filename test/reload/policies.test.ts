@@ -1,0 +1,171 @@
+// Policies over a reload: what was counted stays counted under the same name, kind and key, whatever else changes.
+import { expect, test } from "vitest";
+import type { Policy } from "../../src/core/policy.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { FakeClock } from "../support/clock.ts";
+import { eventually } from "../support/eventually.ts";
+import { testSettings } from "../support/gateway.ts";
+import { metric } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import type { FramedResponse, RawConnection } from "../support/raw-connection.ts";
+import { request, response, stageRaw } from "../support/stage.ts";
+
+const cleanup = useCleanup();
+const windowMs = 60_000;
+
+const perIp = (limit: number, others: Partial<Policy> = {}): Policy => ({
+  ...slidingPolicy({ limit, windowMs, maxClients: 1_000 }),
+  ...others,
+});
+
+async function stage(...policies: Policy[]) {
+  const clock = new FakeClock();
+  const held: (() => void)[] = [];
+  const { upstream, gateway, connect } = await stageRaw(
+    cleanup,
+    (socket, data) => {
+      const answer = (): void => void socket.write(response("ok"));
+      if (data.includes("/v2/slow")) held.push(answer);
+      else answer();
+    },
+    { policies },
+    clock,
+  );
+  const client = connect();
+  const ask = async (on: RawConnection = client, target = "/v2/x"): Promise<FramedResponse> => {
+    on.write(request(target));
+    return on.read();
+  };
+  const spend = async (count: number): Promise<void> => {
+    for (let i = 0; i < count; i += 1) expect((await ask()).status).toBe(200);
+  };
+  const reload = (overrides: Parameters<typeof testSettings>[1]) =>
+    gateway.reload(testSettings(upstream.url, { drain: { timeoutMs: 0 }, ...overrides }));
+  return { clock, gateway, client, connect, held, ask, spend, reload };
+}
+
+const field = ({ rawHeaders }: FramedResponse, name: string): string | undefined => valuesOf(rawHeaders, name)[0];
+
+test("60 of 100 used, then a limit of 50: 429 until eleven have expired; then 100 again: 40 are left", async () => {
+  const { clock, ask, spend, reload } = await stage(perIp(100));
+  // Two a second, the first one now.
+  for (let i = 0; i < 60; i += 1) {
+    await spend(1);
+    clock.advance(500);
+  }
+  expect(await reload({ policies: [perIp(50)] })).toMatchObject({ changed: ["policies.per-ip"], reset: [] });
+  const refused = await ask();
+  expect([refused.status, field(refused, "RateLimit-Limit"), field(refused, "RateLimit-Remaining")]).toEqual([
+    429,
+    "50",
+    "0",
+  ]);
+  // 30 s have passed. The eleventh was admitted after 5 s and expires after 65 s.
+  expect(field(refused, "Retry-After")).toBe("35");
+  clock.advance(34_999);
+  expect((await ask()).status).toBe(429);
+  clock.advance(1);
+  expect((await ask()).status).toBe(200);
+  expect((await ask()).status).toBe(429);
+  expect(await reload({ policies: [perIp(100)] })).toMatchObject({ changed: ["policies.per-ip"], reset: [] });
+  // 49 of the 60 and one more are younger than the window.
+  const answer = await ask();
+  expect([answer.status, field(answer, "RateLimit-Remaining")]).toEqual([200, "49"]);
+});
+
+test("60 of 100 used, down to 50 and back to 100 at once: 40 are left", async () => {
+  const { ask, spend, reload } = await stage(perIp(100));
+  await spend(60);
+  await reload({ policies: [perIp(50)] });
+  const refused = await ask();
+  expect([refused.status, field(refused, "Retry-After")]).toEqual([429, "60"]);
+  await reload({ policies: [perIp(100)] });
+  expect(field(await ask(), "RateLimit-Remaining")).toBe("39");
+});
+
+test("a longer window counts what is stored, a shorter one frees it", async () => {
+  const { clock, ask, spend, reload } = await stage(perIp(10));
+  await spend(10);
+  clock.advance(30_000);
+  await reload({ policies: [perIp(10, { rate: { kind: "sliding", windowMs: 3_600_000 } })] });
+  expect(field(await ask(), "Retry-After")).toBe("3570");
+  await reload({ policies: [perIp(10, { rate: { kind: "sliding", windowMs: 30_000 } })] });
+  expect(field(await ask(), "RateLimit-Remaining")).toBe("9");
+});
+
+test.each<[what: string, Policy]>([
+  ["name", perIp(10, { name: "another" })],
+  ["key", perIp(10, { key: [{ kind: "client" }, { kind: "method" }] })],
+  ["kind", perIp(10, { rate: { kind: "calendar", per: "day", timezone: "UTC" } })],
+])("a policy with another %s starts empty, and is named", async (_, policy) => {
+  const { gateway, ask, spend, reload } = await stage(perIp(10));
+  await spend(10);
+  expect(await reload({ policies: [policy] })).toMatchObject({ ok: true, reset: [policy.name] });
+  expect(field(await ask(), "RateLimit-Remaining")).toBe("9");
+  expect(gateway.logLines).toContainEqual(
+    expect.objectContaining({
+      level: "warn",
+      policies: [policy.name],
+      msg: "policies start empty: their name, kind or key is new",
+    }),
+  );
+  expect(await metric(gateway, `headgate_decisions_total{policy="${policy.name}",outcome="admitted"}`)).toBeGreaterThan(
+    0,
+  );
+  expect(await metric(gateway, `headgate_remaining_ratio_count{policy="${policy.name}"}`)).toBeGreaterThan(0);
+});
+
+test("what was counted in metrics stays counted", async () => {
+  const { gateway, ask, spend, reload } = await stage(perIp(10));
+  await spend(10);
+  await reload({ policies: [perIp(5)] });
+  await ask();
+  const decisions = (outcome: string) =>
+    metric(gateway, `headgate_decisions_total{policy="per-ip",outcome="${outcome}"}`);
+  expect([await decisions("admitted"), await decisions("throttled")]).toEqual([10, 1]);
+  expect(await metric(gateway, 'headgate_remaining_ratio_count{policy="per-ip"}')).toBe(11);
+});
+
+test("enforcement: shadow lets everybody pass from one request to the next, and back", async () => {
+  const { gateway, ask, spend, reload } = await stage(perIp(3));
+  await spend(3);
+  expect((await ask()).status).toBe(429);
+  const shadow = perIp(3, { mode: "shadow" });
+  expect(await reload({ policies: [shadow], enforcement: "shadow" })).toMatchObject({
+    changed: expect.arrayContaining(["enforcement"]),
+    reset: [],
+  });
+  await spend(5);
+  expect(await metric(gateway, 'headgate_decisions_total{policy="per-ip",outcome="would_throttle"}')).toBe(5);
+  expect(await reload({ policies: [perIp(3)] })).toMatchObject({ ok: true, reset: [] });
+  expect((await ask()).status).toBe(429);
+});
+
+test("a slot that is held over a reload is free when its request ends", async () => {
+  const atOnce = (limit: number): Policy => perIp(limit, { name: "at-once", rate: { kind: "concurrency" } });
+  const { connect, held, ask, reload } = await stage(atOnce(1));
+  const slow = connect();
+  slow.write(request("/v2/slow"));
+  await eventually("it is under way", () => held.length === 1);
+  expect(await reload({ policies: [atOnce(1)], maxBodyBytes: 1 })).toMatchObject({ changed: ["maxBodyBytes"] });
+  expect((await ask()).status).toBe(429);
+  await reload({ policies: [atOnce(2)] });
+  expect((await ask()).status).toBe(200);
+  await reload({ policies: [atOnce(1)] });
+  expect((await ask()).status).toBe(429);
+  held[0]?.();
+  expect((await slow.read()).status).toBe(200);
+  expect((await ask()).status).toBe(200);
+});
+
+test("a request in progress shows the limit under which it was decided", async () => {
+  const { connect, held, reload } = await stage(perIp(10));
+  const slow = connect();
+  slow.write(request("/v2/slow"));
+  await eventually("it is under way", () => held.length === 1);
+  await reload({ policies: [perIp(5)], fields: ["legacy"] });
+  held[0]?.();
+  const answer = await slow.read();
+  expect([field(answer, "RateLimit-Limit"), field(answer, "RateLimit-Remaining")]).toEqual(["10", "9"]);
+});
