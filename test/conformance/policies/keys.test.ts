@@ -9,7 +9,7 @@ import type { Settings } from "../../../src/core/settings.ts";
 import { digestOf } from "../../auth/digest.ts";
 import { pathReaders } from "../../core/path-readers.ts";
 import { useCleanup } from "../../support/cleanup.ts";
-import { startTestGateway } from "../../support/gateway.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
 import { spellingsOf } from "../paths/spellings.ts";
@@ -22,35 +22,36 @@ const windowMs = 3_600_000;
 /** Sends a request after the one before, and returns its status. */
 type Ask = (lines?: readonly string[], target?: string, method?: string) => Promise<number>;
 
-async function startClient(policy: Partial<Policy>, auth?: Partial<Settings["auth"]>): Promise<Ask> {
-  const clientAt = await startClients(policy, auth);
-  return clientAt("127.0.0.1");
-}
-
-/** Every address of 127.0.0.0/8 is this machine, so each can be a client of its own. */
-async function startClients(
+async function startGateway(
   policy: Partial<Policy>,
   auth: Partial<Settings["auth"]> = { mode: "off" },
-): Promise<(localAddress: string) => Ask> {
+): Promise<TestGateway> {
   const upstream = await startRecordingUpstream();
   cleanup(() => upstream.close());
   const policies = [slidingPolicy({ limit, windowMs, ...policy })];
-  const overrides = { policies, auth, drain: { timeoutMs: 0 }, log: { access: false } };
+  const overrides = { policies, auth, drain: { timeoutMs: 0 } };
   const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
   cleanup(() => gateway.close());
-  return (localAddress) => {
-    let client = new RawConnection(gateway.traffic.port, { localAddress });
-    cleanup(() => client.destroy());
-    return async (lines = [], target = "/v2/x", method = "GET") => {
-      const head = [`${method} ${target} HTTP/1.1`, "Host: a", ...lines];
-      client.write(`${head.join("\r\n")}\r\n\r\n`);
-      const { status, rawHeaders } = await client.read({ method });
-      if (!rawHeaders.includes("close")) return status;
-      client.destroy();
-      client = new RawConnection(gateway.traffic.port, { localAddress });
-      return status;
-    };
+  return gateway;
+}
+
+/** Every address of 127.0.0.0/8 is this machine, so each can be a client of its own. */
+function clientOf({ traffic }: TestGateway, localAddress = "127.0.0.1"): Ask {
+  let client = new RawConnection(traffic.port, { localAddress });
+  cleanup(() => client.destroy());
+  return async (lines = [], target = "/v2/x", method = "GET") => {
+    const head = [`${method} ${target} HTTP/1.1`, "Host: a", ...lines];
+    client.write(`${head.join("\r\n")}\r\n\r\n`);
+    const { status, rawHeaders } = await client.read({ method });
+    if (!rawHeaders.includes("close")) return status;
+    client.destroy();
+    client = new RawConnection(traffic.port, { localAddress });
+    return status;
   };
+}
+
+async function startClient(...options: Parameters<typeof startGateway>): Promise<Ask> {
+  return clientOf(await startGateway(...options));
 }
 
 /** Asks until the first refusal; returns the number of requests before. */
@@ -81,10 +82,11 @@ describe("a header", () => {
   });
 
   test("missing: does not take from the quota of another client without it", async () => {
-    const clientAt = await startClients({ key: [plan] });
-    for (const address of ["127.0.0.1", "127.0.0.2"]) expect(await quotaOf(clientAt(address))).toBe(limit);
-    expect(await quotaOf(() => clientAt("127.0.0.3")(["X-Plan: 127.0.0.4"]))).toBe(limit);
-    expect(await quotaOf(clientAt("127.0.0.4"))).toBe(limit);
+    const gateway = await startGateway({ key: [plan] });
+    for (const address of ["127.0.0.1", "127.0.0.2"]) expect(await quotaOf(clientOf(gateway, address))).toBe(limit);
+    const named = clientOf(gateway, "127.0.0.3");
+    expect(await quotaOf(() => named(["X-Plan: 127.0.0.4"]))).toBe(limit);
+    expect(await quotaOf(clientOf(gateway, "127.0.0.4"))).toBe(limit);
   });
 
   test("a limit for one value needs this value, once", async () => {
@@ -159,6 +161,21 @@ describe("listed tokens", () => {
     expect(await quotaOf(() => ask([bearer("b")]))).toBe(1);
     expect(await quotaOf(() => ask([bearer("c")]))).toBe(2);
   });
+});
+
+test("no value of a key is in the log or the metrics", async () => {
+  const key: KeyPart[] = [plan, { kind: "token" }, { kind: "client" }];
+  const gateway = await startGateway({ key, overrides: [{ part: "header", value: "secret-plan", limit: 1 }] });
+  const ask = clientOf(gateway);
+  const lines = ["X-Plan: secret-plan", bearer("secret-token")];
+  expect(await quotaOf(() => ask(lines))).toBe(1);
+  const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  expect(metrics).toContain('headgate_decisions_total{policy="per-ip",outcome="throttled"} 1');
+  expect(gateway.logLines.filter(({ status }) => status === 429)).toHaveLength(1);
+  for (const text of [metrics, JSON.stringify(gateway.logLines)]) {
+    expect(text).not.toMatch(/secret-(plan|token)/);
+    expect(text).not.toContain(digestOf("secret-token"));
+  }
 });
 
 test("unusual methods have one quota together", async () => {
