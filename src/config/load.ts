@@ -10,7 +10,7 @@ import { pairErrors } from "./pairs.ts";
 import { originOf, type Raw, rawAt } from "./raw.ts";
 import { explainReadFailure, readRegularFileSync } from "./regular-file.ts";
 import type { ParsedConfig } from "./schema.ts";
-import { toPolicies } from "./to-policy.ts";
+import { toPolicy } from "./to-policy.ts";
 import { type ResolvePath, validateConfig } from "./validate.ts";
 import { readYaml, type YamlReading } from "./yaml-source.ts";
 
@@ -131,7 +131,7 @@ function toSettings(values: ParsedConfig): Settings {
   return {
     ...values,
     listen: { ...listen, tls: cert === null || key === null ? null : { ...listen.tls, cert, key } },
-    policies: toPolicies(values),
+    policies: values.policies.map(toPolicy),
     extAuth: {
       ...extAuth,
       http: extAuth.http.enabled ? extAuth.http : null,

@@ -4,18 +4,7 @@ import { overrideParts } from "./override-pairs.ts";
 import type { WrittenPolicy } from "./policy-context.ts";
 import { isTokenDigest } from "./policy-leaves.ts";
 
-export function toPolicies({
-  policies,
-  enforcement,
-}: {
-  readonly policies: readonly WrittenPolicy[];
-  readonly enforcement: "on" | "shadow";
-}): readonly Policy[] {
-  const all = policies.map(toPolicy);
-  return enforcement === "on" ? all : all.map((policy) => ({ ...policy, mode: "shadow" }));
-}
-
-function toPolicy(written: WrittenPolicy): Policy {
+export function toPolicy(written: WrittenPolicy): Policy {
   const { name, cost, match, charge, mode, exempt, maxClients } = written;
   const limit = written.concurrency ?? written.limit;
   if (limit === null) throw new Error("the checks let no policy be without a limit");

@@ -33,8 +33,9 @@ export interface Settings {
     readonly header: ForwardingHeader;
     readonly ipv6Prefix: number;
   };
-  /** At least one; the names are different. With `enforcement` shadow, all of them are shadows. */
+  /** At least one; the names are different. */
   readonly policies: readonly Policy[];
+  /** `shadow`: each policy is a shadow, whatever its mode. */
   readonly enforcement: "on" | "shadow";
   readonly refusals: TokenRate;
   readonly auth: {

@@ -7,7 +7,7 @@ import { pluginPairErrors } from "../config/pairs.ts";
 import { joinPath } from "../config/paths.ts";
 import { originOf, type Raw, type RawEntry, rawAt } from "../config/raw.ts";
 import { schema } from "../config/schema.ts";
-import { toPolicies } from "../config/to-policy.ts";
+import { toPolicy } from "../config/to-policy.ts";
 import { validateSection } from "../config/validate.ts";
 import type { FieldKind } from "../core/fields.ts";
 import type { Policy } from "../core/policy.ts";
@@ -70,7 +70,7 @@ export function parsePluginOptions(options: unknown): PluginSettings {
 }
 
 function toSettings(values: Parsed<typeof pluginOptions>, raw: Raw): PluginSettings {
-  return { ...values, policies: toPolicies(values), upstream: hasUpstream(raw) ? values.upstream : null };
+  return { ...values, policies: values.policies.map(toPolicy), upstream: hasUpstream(raw) ? values.upstream : null };
 }
 
 /** In YAML a section may be empty; here null would look as if it turned something off. */

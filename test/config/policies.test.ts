@@ -2,15 +2,22 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fastify } from "fastify";
 import { afterAll, expect, test } from "vitest";
 import { parseArguments } from "../../src/commands/arguments.ts";
 import { renderConfigError } from "../../src/config/config-error.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { effectiveLines } from "../../src/config/written.ts";
 import type { Policy } from "../../src/core/policy.ts";
+import { headgate } from "../../src/fastify/index.ts";
 import { parsePluginOptions } from "../../src/fastify/plugin-options.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { startTestGateway } from "../support/gateway.ts";
+import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { startUpstream } from "../support/upstream.ts";
 
+const cleanup = useCleanup();
 const folder = mkdtempSync(join(tmpdir(), "headgate-policies-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -106,12 +113,26 @@ test("the Fastify plugin takes the same list", () => {
   ]);
 });
 
-test("enforcement: shadow makes every policy a shadow", () => {
-  const modes = (given: Given): string[] => policiesOf(given).map(({ mode }) => mode);
-  expect(modes({ yaml: all })).toEqual(["shadow", "enforce", "enforce", "enforce"]);
-  expect(modes({ yaml: all, flags: ["--set", "enforcement=shadow"] })).toEqual(Array(4).fill("shadow"));
-  expect(modes({ env: { HEADGATE_ENFORCEMENT: "shadow" } })).toEqual(["shadow"]);
-  expect(parsePluginOptions({ enforcement: "shadow" }).policies).toMatchObject([{ mode: "shadow" }]);
+test("enforcement: shadow refuses nothing, and counts what would have been refused", async () => {
+  const { settings } = load({ yaml: "policies: [{ name: a, limit: 1, window: 60s }]\nenforcement: shadow" });
+  const upstream = await startUpstream();
+  cleanup(() => upstream.close());
+  const { policies, enforcement } = settings;
+  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: { policies, enforcement } });
+  cleanup(() => gateway.close());
+  const ask = () => fetch(`${gateway.url}/v2/me`, { headers: { authorization: "Bearer x" } });
+  expect([(await ask()).status, (await ask()).status]).toEqual([200, 200]);
+  expect(await metric(gateway, 'headgate_decisions_total{policy="a",outcome="would_throttle"}')).toBe(1);
+});
+
+test("so does the Fastify plugin", async () => {
+  const app = fastify();
+  cleanup(() => app.close());
+  await app.register(headgate, { policies: [{ name: "a", limit: 1, window: "60s" }], enforcement: "shadow" });
+  app.get("/x", async () => "ok");
+  const url = await app.listen({ host: "127.0.0.1", port: 0 });
+  const ask = () => fetch(`${url}/x`, { headers: { authorization: "Bearer x" } });
+  expect([(await ask()).status, (await ask()).status]).toEqual([200, 200]);
 });
 
 test.each<[string, Given, object]>([
