@@ -1,7 +1,7 @@
 // Reads groups of files, and rereads all of them while the gateway runs. A new version is taken when its files have not
 // changed for a moment, and replaces the one in use as a whole. While the files are missing or wrong, the last good
 // version stays in use and the error is reported once.
-import { asError } from "../core/failure.ts";
+import { asError, ignoreError } from "../core/failure.ts";
 import type { FileError, FileGroup, WatchEvents, Watched } from "../core/file-group.ts";
 import { readRegularFile } from "./regular-file.ts";
 
@@ -61,6 +61,8 @@ export class FileWatcher {
   /** What the last reading found. */
   #seen: Texts = new Map();
   #timer: NodeJS.Timeout | undefined;
+  /** One reading after the other, so that an older content never follows a newer one. */
+  #reading: Promise<unknown> = Promise.resolve();
 
   constructor(rereadMs = defaultRereadMs) {
     this.#rereadMs = rereadMs;
@@ -68,10 +70,12 @@ export class FileWatcher {
 
   /** Rejects with a FilesError. */
   async open<T>(group: FileGroup<T>, events: WatchEvents<T>): Promise<Watched<T>> {
-    const texts = await readTexts(pathsOf(group));
-    const read = parse(group, texts, true);
-    if (!read.ok) throw new FilesError(read.errors);
-    return this.#add({ group, events }, texts, read.value, this.#groups);
+    return this.#alone(async () => {
+      const texts = await readTexts(pathsOf(group));
+      const read = parse(group, texts, true);
+      if (!read.ok) throw new FilesError(read.errors);
+      return this.#add({ group, events }, texts, read.value, this.#groups);
+    });
   }
 
   /**
@@ -80,8 +84,10 @@ export class FileWatcher {
    */
   async openFile(path: string, known: Error | null = null): Promise<WatchedFile> {
     const group: FileGroup<null> = { paths: { file: path }, parse: () => ({ ok: true, value: null }) };
-    const texts = known === null ? await readTexts([path]) : new Map([[path, known]]);
-    const file = this.#add({ group, events: noEvents }, texts, null, this.#single);
+    const file = await this.#alone(async () => {
+      const texts = known === null ? await readTexts([path]) : new Map([[path, known]]);
+      return this.#add({ group, events: noEvents }, texts, null, this.#single);
+    });
     return {
       takeChange: () => [file.take(), file.takeRefused()].some((keys) => keys.length > 0),
       close: () => file.close(),
@@ -89,9 +95,11 @@ export class FileWatcher {
   }
 
   /** Rereads all files now, without waiting until they stay the same. */
-  async reread(): Promise<void> {
-    this.#seen = await readTexts(this.#paths());
-    for (const files of this.#all) files.look(this.#seen);
+  reread(): Promise<void> {
+    return this.#alone(async () => {
+      this.#seen = await readTexts(this.#paths());
+      for (const files of this.#all) files.look(this.#seen);
+    });
   }
 
   /** Puts the new versions into use, all in one turn. */
@@ -115,18 +123,28 @@ export class FileWatcher {
     return this.#all.flatMap(({ paths }) => paths);
   }
 
+  async #alone<T>(read: () => Promise<T>): Promise<T> {
+    const reading = this.#reading.then(read);
+    this.#reading = reading.catch(ignoreError);
+    return reading;
+  }
+
   /** Without files, the timer ends. */
   #rereadLater(): void {
     if (this.#all.length === 0) return;
     this.#timer ??= setTimeout(async () => {
-      const before = this.#seen;
-      this.#seen = await readTexts(this.#paths());
-      const isStable = (path: string): boolean => isSame(before.get(path), this.#seen.get(path));
-      const stable = this.#all.filter(({ paths }) => paths.every(isStable));
-      if (stable.map((files) => files.look(this.#seen)).includes(true)) this.onChange();
+      await this.#alone(() => this.#lookForChanges());
       this.#timer = undefined;
       this.#rereadLater();
     }, this.#rereadMs).unref();
+  }
+
+  async #lookForChanges(): Promise<void> {
+    const before = this.#seen;
+    this.#seen = await readTexts(this.#paths());
+    const isStable = (path: string): boolean => isSame(before.get(path), this.#seen.get(path));
+    const stable = this.#all.filter(({ paths }) => paths.every(isStable));
+    if (stable.map((files) => files.look(this.#seen)).includes(true)) this.onChange();
   }
 }
 
