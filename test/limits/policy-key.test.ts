@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Identity } from "../../src/core/authenticator.ts";
+import { readHttp2Head } from "../../src/core/http2-head.ts";
 import type { KeyPart } from "../../src/core/policy.ts";
 import { createKeyReader } from "../../src/limits/policy-key.ts";
 import { digestOf } from "../auth/digest.ts";
@@ -89,6 +90,19 @@ test("the name of a header has no case, and blanks around its value do not count
   for (const value of ["Gold", "gol", "gold\xa0", "golda"]) {
     expect(keyOf([header("x-plan")], { rawHeaders: ["X-Plan", value] })).not.toBe(key);
   }
+});
+
+test("HTTP/2 has the same keys: the authority is the header Host, and a header given twice is none", () => {
+  const pseudo = [":method", "GET", ":path", "/v2/x", ":authority", "a.example"];
+  const overHttp2 = (name: string, ...fields: string[]) =>
+    keyOf([header(name)], { rawHeaders: readHttp2Head([...pseudo, ...fields]).rawHeaders });
+  const ofHost = keyOf([header("host")], { rawHeaders: ["Host", "a.example"] });
+  expect(overHttp2("host")).toBe(ofHost);
+  expect(overHttp2("host", "host", "a.example")).toBe(ofHost);
+  const own = keyOf([header("host")]);
+  expect(overHttp2("host", "host", "b.example")).toBe(own);
+  expect(overHttp2("x-plan", "x-plan", "gold", "x-plan", "gold")).toBe(own);
+  expect(overHttp2("x-plan", "x-plan", "gold")).toBe(keyOf([header("x-plan")], { rawHeaders: ["X-Plan", "gold"] }));
 });
 
 test("no value passes for another kind: a header with the address of a client is not that client", () => {
