@@ -9,6 +9,7 @@ const properties = [
   "test/finance-backend/pagination.test.ts",
   "test/limits/eviction.test.ts",
   "test/limits/naive-log.test.ts",
+  "test/limits/quota-questions.test.ts",
   "test/limits/refusal-buckets.test.ts",
   "test/limits/work.test.ts",
   "test/upstream/fair-queue.test.ts",

@@ -32,6 +32,24 @@ export interface Limiter {
   stats(): readonly PolicyStats[];
 }
 
+/** Decides about questions of ingresses for a quota alone. */
+export interface QuotaLimiter {
+  /** The policies that can be asked. */
+  readonly policyNames: readonly string[];
+  /** Asks for all requests together, and charges all or none. Returns the decision on each, in their order. */
+  acquireAll(requests: readonly QuotaRequest[], nowMs: number): readonly Decision[];
+}
+
+export interface QuotaRequest {
+  readonly request: ParsedRequest;
+  readonly head: RequestHead;
+  readonly identity: Identity | null;
+  /** The name of the only policy that is asked; null: all that apply. */
+  readonly policy: string | null;
+  /** How many requests it counts as; from 1. */
+  readonly hits: number;
+}
+
 export interface PolicyStats {
   readonly policy: Policy;
   /** How often the policy was asked, by what it said. */

@@ -88,3 +88,22 @@ export interface Held {
   /** Must be called once, when the exchange has ended. `status`: the one that was sent; 0 if none was. */
   end(status: number): void;
 }
+
+/** Returns whether a response should speak of `a`: a refusal that lasts longer, or fewer requests that are left. */
+export function isMoreUrgent(a: Decision, b: Decision): boolean {
+  if (a.outcome !== b.outcome) return urgency[a.outcome] > urgency[b.outcome];
+  const left = a.outcome === "throttled" ? 0 : requestsLeft(a) - requestsLeft(b);
+  return left === 0 ? a.resetMs > b.resetMs : left < 0;
+}
+
+const urgency: Readonly<Record<Outcome, number>> = {
+  throttled: 4,
+  admitted: 3,
+  observed: 2,
+  exempt: 1,
+  would_throttle: 0,
+};
+
+function requestsLeft({ remaining, policy }: Decision): number {
+  return Math.floor(remaining / policy.cost);
+}

@@ -8,6 +8,8 @@ export interface CheckSettings {
   readonly callers: TrustedCallers;
   readonly clientAddress: ClientAddressRules;
   readonly denyStatus: DenyStatus;
+  /** The policies that a question for a quota may name. */
+  readonly policyNames: readonly string[];
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   /** Of trusted callers, by listener. */

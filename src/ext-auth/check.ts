@@ -5,13 +5,15 @@ import { parseForwardedAddress, readPeer } from "../core/client-address.ts";
 import type { HeaderList } from "../core/header-list.ts";
 import { formatIpAddress } from "../core/ip-address.ts";
 import { errorBody } from "../core/local-reply.ts";
-import type { Verdict } from "../core/request-head.ts";
+import type { RequestHead } from "../core/request-head.ts";
 import type { DenyStatus } from "../core/settings.ts";
 import type { Replaceable } from "../core/traffic-settings.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
 import { WholeReplyTransport } from "../exchange/whole-reply-transport.ts";
 import type { CheckProblem } from "./check-problems.ts";
 import type { CheckSettings } from "./check-settings.ts";
+import type { AskedQuestion, QuotaHead } from "./quota-decide.ts";
+import type { QuotaQuestion } from "./quota-question.ts";
 
 /** One request of a client, as the ingress has it. It counts as one request, whatever the verdict is. */
 export interface Check {
@@ -62,12 +64,32 @@ export class Checks {
 
   /** Has `caller` answered. False: `peerAddress` is no IP address; nothing was decided or charged, nobody answered. */
   begin(check: Check, caller: CheckCaller): boolean {
-    return this.#begin(check, caller, this.#options.runtime);
+    const head = this.#headOf(check);
+    if (head !== null) this.#start(head, caller, this.#options.runtime);
+    return head !== null;
   }
 
-  /** The same by the quota alone: no token is asked for, and nothing but the limit refuses. */
-  beginQuota(check: Check, caller: CheckCaller): boolean {
-    return this.#begin(check, caller, this.#options.quotaRuntime);
+  /**
+   * The same by the quota alone: no token is required, and nothing but a limit refuses. There is at least one question;
+   * either all are charged or none.
+   */
+  beginQuota(questions: readonly QuotaQuestion[], caller: CheckCaller): boolean {
+    const asked: AskedQuestion[] = [];
+    for (const question of questions) {
+      const head = this.#headOf(question);
+      if (head === null) return false;
+      asked.push({ ...question, head });
+    }
+    const [first] = asked;
+    if (first === undefined) return false;
+    const head: QuotaHead = { ...first.head, questions: asked };
+    this.#start(head, caller, this.#options.quotaRuntime);
+    return true;
+  }
+
+  /** The policies that a question for a quota may name. */
+  get policyNames(): readonly string[] {
+    return this.#options.settings.current.policyNames;
   }
 
   /** Returns the answer to a call that asks nothing that could be decided. It names no client, so no quota is shown. */
@@ -78,18 +100,20 @@ export class Checks {
     return { status: statusOf(problem.status, this.#options.settings.current.denyStatus), headers, body };
   }
 
-  #begin({ peerAddress, method, target, rawHeaders }: Check, caller: CheckCaller, runtime: RuntimeRef): boolean {
+  /** Null: the client has no IP address. */
+  #headOf({ peerAddress, method, target, rawHeaders }: Check): RequestHead | null {
     const address = parseForwardedAddress(peerAddress);
-    if (address === undefined) return false;
+    if (address === undefined) return null;
     const { settings, nowMs } = this.#options;
-    const { clientAddress, denyStatus } = settings.current;
-    const peer = readPeer(formatIpAddress(address), clientAddress);
-    const transport = new CheckTransport(caller, denyStatus);
-    const head = { peer, rawHeaders, method, target, httpVersion: "1.1", nowMs: nowMs() };
+    const peer = readPeer(formatIpAddress(address), settings.current.clientAddress);
+    return { peer, rawHeaders, method, target, httpVersion: "1.1", nowMs: nowMs() };
+  }
+
+  #start(head: RequestHead, caller: CheckCaller, runtime: RuntimeRef): void {
+    const transport = new CheckTransport(caller, this.#options.settings.current.denyStatus);
     const exchange = new Exchange(head, transport, runtime);
     transport.exchange = exchange;
     exchange.start();
-    return true;
   }
 }
 
@@ -97,11 +121,6 @@ export class Checks {
 export function admitCheck(exchange: Exchange): void {
   exchange.respond(200, "OK", ["Cache-Control", "no-store", "Content-Length", "0"], []);
   exchange.transport.end("");
-}
-
-/** The verdict by the quota alone. */
-export function quotaAlone(verdict: Verdict): Verdict {
-  return verdict.decision.outcome === "throttled" ? verdict : { ...verdict, localReply: null };
 }
 
 class CheckTransport extends WholeReplyTransport {

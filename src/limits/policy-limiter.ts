@@ -2,7 +2,7 @@
 // it, which goes on with the counters of the policies that it continues.
 import { randomBytes } from "node:crypto";
 import { type Clock, systemClock } from "../core/clock.ts";
-import type { Limiter } from "../core/limiter.ts";
+import type { Limiter, QuotaLimiter } from "../core/limiter.ts";
 import type { Policy } from "../core/policy.ts";
 import { isContinued } from "../core/restart-keys.ts";
 import { createCounters } from "./create-counters.ts";
@@ -12,6 +12,7 @@ import { createPolicyMatcher } from "./policy-match.ts";
 import { needsIdentity } from "./policy-needs.ts";
 import { holdsUntilEnd, type OutcomeCounts, PolicyState } from "./policy-state.ts";
 import { type PolicySet, PolicySteps } from "./policy-steps.ts";
+import { QuotaQuestions } from "./quota-questions.ts";
 
 /** Each has a default that suits a gateway without a base path, verified tokens and structured fields. */
 export interface PolicyLimiterOptions {
@@ -46,10 +47,20 @@ export class PolicyLimiter extends PolicySteps {
 
   /** The same for checks, which do not tell when an exchange ends: without the policies for which that matters. */
   forChecks(): Limiter {
-    return new PolicySteps(
-      this.#set,
-      maskOf(this.#set.states, ({ policy }) => !holdsUntilEnd(policy)),
-    );
+    return this.#forChecks();
+  }
+
+  /** The same for questions about a quota alone. */
+  forQuotas(): QuotaLimiter {
+    return new QuotaQuestions(this.#set, this.#askedByChecks(), this.#forChecks());
+  }
+
+  #forChecks(): PolicySteps {
+    return new PolicySteps(this.#set, this.#askedByChecks());
+  }
+
+  #askedByChecks(): number {
+    return maskOf(this.#set.states, ({ policy }) => !holdsUntilEnd(policy));
   }
 }
 

@@ -32,7 +32,7 @@ export class PolicyState {
   readonly holds: boolean;
   /** Null: one limit for all keys. */
   readonly readLimit: KeyLimits | null;
-  readonly #readKey: KeyReader;
+  readonly readKey: KeyReader;
   /** Whether the policy has been asked in this step: it applies, and the client is not exempt. */
   isAsked = false;
   /** Whether the request fits. */
@@ -47,7 +47,7 @@ export class PolicyState {
     this.outcomes = outcomes;
     this.holds = holdsUntilEnd(policy);
     this.readLimit = readLimit;
-    this.#readKey = readKey;
+    this.readKey = readKey;
   }
 
   /** What is left after the request that was asked about. */
@@ -69,7 +69,7 @@ export class PolicyState {
       return;
     }
     this.#limit = limit;
-    this.#key = this.#readKey(request, head, identity);
+    this.#key = this.readKey(request, head, identity);
     this.fits = this.counters.ask(this.#key, limit, policy.cost, nowMs);
   }
 

@@ -8,7 +8,7 @@ import type { CheckSettings } from "../ext-auth/check-settings.ts";
 import { TrustedCallers } from "../ext-auth/trusted-callers.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { parseNetworks } from "./networks.ts";
-import { type CheckRuntimes, createCheckRuntimes, type RuntimeParts } from "./runtime.ts";
+import { type CheckParts, type CheckRuntimes, createCheckRuntimes } from "./runtime.ts";
 
 export interface CheckConfiguration extends Pick<CheckRuntimes, "runtime" | "quotaRuntime"> {
   readonly settings: CheckSettings;
@@ -24,7 +24,7 @@ interface Before {
 /** Null: there are no listeners for checks. */
 export function configureChecks(
   settings: Settings,
-  parts: RuntimeParts,
+  parts: CheckParts,
   secrets: Watched<TokenList> | null,
   before: Before | null,
 ): CheckConfiguration | null {
@@ -42,6 +42,7 @@ export function configureChecks(
       callers: known !== undefined && areSameCallers ? known : createCallers(settings, secrets, parts.log),
       clientAddress,
       denyStatus: extAuth.denyStatus,
+      policyNames: parts.quotas.policyNames,
       headTimeoutMs: timeouts.headMs,
       keepAliveTimeoutMs: timeouts.keepAliveMs,
       maxConnections: { http: extAuth.http?.maxConnections ?? 0, grpc: extAuth.grpc?.maxConnections ?? 0 },

@@ -125,7 +125,12 @@ async function configureWith(
     secrets,
     runtime: createRuntime(runtimeParts),
     traffic: trafficSettings(settings, clientAddress, certificate),
-    checks: configureChecks(settings, { ...runtimeParts, limiter: limiter.forChecks() }, secrets, before),
+    checks: configureChecks(
+      settings,
+      { ...runtimeParts, limiter: limiter.forChecks(), quotas: limiter.forQuotas() },
+      secrets,
+      before,
+    ),
   };
 }
 

@@ -5,12 +5,13 @@ import type { Authenticator } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ResponseFields } from "../core/fields.ts";
-import type { Limiter } from "../core/limiter.ts";
+import type { Limiter, QuotaLimiter } from "../core/limiter.ts";
 import type { RefusalBudget } from "../core/refusal-budget.ts";
-import type { RequestHead, RequestRules, Verdict } from "../core/request-head.ts";
+import type { RequestRules } from "../core/request-head.ts";
 import type { Runtime } from "../exchange/exchange.ts";
-import { admitCheck, quotaAlone } from "../ext-auth/check.ts";
-import { createDecide, type Decide } from "../pipeline.ts";
+import { admitCheck } from "../ext-auth/check.ts";
+import { createDecideQuota, type QuotaHead } from "../ext-auth/quota-decide.ts";
+import { createDecide } from "../pipeline.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { trustedRequestId } from "../upstream/request-fields.ts";
@@ -58,7 +59,11 @@ export interface CheckRuntimes {
   readonly quotaRuntime: Runtime;
 }
 
-export function createCheckRuntimes(parts: RuntimeParts): CheckRuntimes {
+export interface CheckParts extends RuntimeParts {
+  readonly quotas: QuotaLimiter;
+}
+
+export function createCheckRuntimes(parts: CheckParts): CheckRuntimes {
   // An ingress names its peer in X-Forwarded-For, and forwards a client's own Forwarded, which must be ignored.
   const clientAddress: ClientAddressRules = { ...parts.rules.clientAddress, header: "x-forwarded-for" };
   const rules = { ...parts.rules, clientAddress };
@@ -68,26 +73,11 @@ export function createCheckRuntimes(parts: RuntimeParts): CheckRuntimes {
     // The upstream does not see this id, so one that the ingress forwards from a client does no harm.
     requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, { ...peer, isTrusted: true }) ?? randomUUID(),
   };
-  // In a check of the quota alone, a request under no route passes, so its refusal must not take from the budget.
-  const authenticator = { authenticate: () => "skipped" as const };
-  const withoutToken = createDecide({
-    ...parts,
-    rules,
-    authenticator,
-    refusals: null,
-    nowMs: parts.clock.monotonicMs,
-  });
+  const decideQuota = createDecideQuota({ ...parts, rules, limiter: parts.quotas, nowMs: parts.clock.monotonicMs });
   return {
     clientAddress,
     runtime,
-    quotaRuntime: { ...runtime, decide: byQuotaAlone(withoutToken) },
-  };
-}
-
-function byQuotaAlone(decide: Decide): Decide {
-  const later = async (verdict: Promise<Verdict>): Promise<Verdict> => quotaAlone(await verdict);
-  return (head: RequestHead) => {
-    const verdict = decide(head);
-    return verdict instanceof Promise ? later(verdict) : quotaAlone(verdict);
+    // Only `Checks.beginQuota` begins exchanges with it.
+    quotaRuntime: { ...runtime, decide: (head) => decideQuota(head as QuotaHead) },
   };
 }

@@ -15,7 +15,7 @@ import { readTarget } from "../../../src/core/request-target.ts";
 import { mayUpgrade } from "../../../src/core/upgrade.ts";
 import { readCheckRequest } from "../../../src/ext-auth/grpc/check-messages.ts";
 import { readRateLimitRequest } from "../../../src/ext-auth/grpc/rate-limit-messages.ts";
-import { readQuestion } from "../../../src/ext-auth/grpc/rate-limit-question.ts";
+import { readQuestions } from "../../../src/ext-auth/grpc/rate-limit-question.ts";
 import { readHttpCheck } from "../../../src/ext-auth/http/http-check.ts";
 import { loggedPath, redactLine } from "../../../src/telemetry/redaction.ts";
 import { readSimpleRequest } from "../../../src/transport/raw/simple-request.ts";
@@ -129,7 +129,7 @@ const readings: readonly Omit<ReadingFunction, "tokens">[] = [
     seeds: [rateLimitMessage],
     read(bytes) {
       const request = readRateLimitRequest(Buffer.from(bytes, "latin1"));
-      return request && readQuestion(request);
+      return request && readQuestions(request, ["per-ip"]);
     },
   },
   {

@@ -1,11 +1,13 @@
-// Envoy's rate limit service: the quota alone, of the client that Envoy names. Where the limit is reached the client gets the
+// Envoy's rate limit service: the quota alone, of the clients that Envoy names. Where the limit is reached the client gets the
 // gateway's 429 with its fields and body; where it is not, the fields.
+import type { Decision } from "../../core/policy.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { CheckAnswer, CheckCaller, Checks } from "../check.ts";
+import type { QuotaVerdict } from "../quota-decide.ts";
 import { clientFields, without } from "./answer-fields.ts";
 import type { GrpcCall } from "./call.ts";
-import { rateLimitResponse, readRateLimitRequest } from "./rate-limit-messages.ts";
-import { readQuestion } from "./rate-limit-question.ts";
+import { type DescriptorStatus, rateLimitResponse, readRateLimitRequest } from "./rate-limit-messages.ts";
+import { readQuestions } from "./rate-limit-question.ts";
 import { statuses } from "./status.ts";
 
 /** Envoy sends the length itself; to the Date and the request id that it has already, others would be added. */
@@ -15,10 +17,9 @@ export function rateLimit(checks: Checks, nowMs: () => number): (message: Buffer
   return (message, call) => {
     const request = readRateLimitRequest(message);
     if (request === undefined) return call.fail(statuses.malformed);
-    const question = readQuestion(request);
-    if ("code" in question) return call.fail(question);
-    const caller = new RateLimitCaller(call, nowMs);
-    if (!checks.beginQuota({ ...question, rawHeaders: [] }, caller)) call.fail(statuses.notAnAddress);
+    const questions = readQuestions(request, checks.policyNames);
+    if ("code" in questions) return call.fail(questions);
+    if (!checks.beginQuota(questions, new RateLimitCaller(call, nowMs))) call.fail(statuses.notAnAddress);
   };
 }
 
@@ -35,21 +36,17 @@ class RateLimitCaller implements CheckCaller {
     return this.#call.isOver;
   }
 
-  answer({ headers, body }: CheckAnswer, { decision, problem }: Exchange): void {
+  answer({ headers, body }: CheckAnswer, { verdict, problem }: Exchange): void {
     if (problem === "internal") {
       this.abort();
       return;
     }
-    const { outcome, policy, limit, remaining, resetMs } = decision;
-    const isOverLimit = outcome === "throttled";
+    const isOverLimit = verdict.decision.outcome === "throttled";
+    const { decisions } = verdict as QuotaVerdict;
+    const nowMs = this.#nowMs();
     this.#call.reply(
       rateLimitResponse({
-        isOverLimit,
-        limit,
-        windowMs: policy.rate.kind === "sliding" ? policy.rate.windowMs : 0,
-        policyName: policy.name,
-        remaining,
-        untilResetMs: Math.max(0, resetMs - this.#nowMs()),
+        statuses: decisions.map((decision) => statusOf(decision, nowMs)),
         fields: without(isOverLimit ? headers : clientFields(headers), notToAdd),
         body,
       }),
@@ -60,4 +57,15 @@ class RateLimitCaller implements CheckCaller {
   abort(): void {
     this.#call.fail(statuses.internal);
   }
+}
+
+function statusOf({ outcome, policy, limit, remaining, resetMs }: Decision, nowMs: number): DescriptorStatus {
+  return {
+    isOverLimit: outcome === "throttled",
+    limit,
+    rate: policy.rate,
+    policyName: policy.name,
+    remaining,
+    untilResetMs: Math.max(0, resetMs - nowMs),
+  };
 }

@@ -2,6 +2,7 @@
 // message are told from those that are without an exception.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { CalendarPeriod, Rate } from "../../../src/core/policy.ts";
 import { deniedCheckResponse, okCheckResponse, readCheckRequest } from "../../../src/ext-auth/grpc/check-messages.ts";
 import { bytesTag, ProtobufReader, varintTag } from "../../../src/ext-auth/grpc/protobuf-reader.ts";
 import { messageField, numberField, textField } from "../../../src/ext-auth/grpc/protobuf-text.ts";
@@ -60,15 +61,21 @@ describe("a RateLimitRequest", () => {
     const bytes = shouldRateLimit.requestSerialize({
       domain: "d",
       hits_addend: 4_294_967_295,
-      descriptors: [{ entries }, { entries, limit: { requests_per_unit: 1 } }, { hits_addend: { value: 2 } }],
+      descriptors: [
+        { entries },
+        { entries, limit: { requests_per_unit: 1 } },
+        { hits_addend: { value: 2 } },
+        { hits_addend: {} },
+      ],
     });
     expect(readRateLimitRequest(bytes)).toEqual({
       domain: "d",
       hitsAddend: 4_294_967_295,
       descriptors: [
-        { entries, hasOverride: false, hasHits: false },
-        { entries, hasOverride: true, hasHits: false },
-        { entries: [], hasOverride: false, hasHits: true },
+        { entries, hasOverride: false, hits: null },
+        { entries, hasOverride: true, hits: null },
+        { entries: [], hasOverride: false, hits: 2 },
+        { entries: [], hasOverride: false, hits: 0 },
       ],
     });
   });
@@ -105,22 +112,31 @@ describe("answers", () => {
     });
   });
 
+  const sliding = (windowMs: number): Rate => ({ kind: "sliding", windowMs });
+  const calendar = (per: CalendarPeriod): Rate => ({ kind: "calendar", per, timezone: "UTC" });
+  const status = {
+    isOverLimit: false,
+    limit: 100,
+    rate: sliding(90_000),
+    policyName: "a",
+    remaining: 7,
+    untilResetMs: 0,
+  };
+
   test.for([
-    [1_000, "SECOND"],
-    [60_000, "MINUTE"],
-    [3_600_000, "HOUR"],
-    [86_400_000, "DAY"],
-    [90_000, "UNKNOWN"],
-  ] as const)("a RateLimitResponse for a window of %i ms", ([windowMs, unit]) => {
-    const answer = {
-      isOverLimit: true,
-      limit: 100,
-      windowMs,
-      policyName: "per-ip",
-      remaining: 0,
-      untilResetMs: 1_250.5,
-    };
-    const bytes = Buffer.from(rateLimitResponse({ ...answer, fields: ["A", "b"], body: "{}" }), "latin1");
+    [sliding(1_000), "SECOND"],
+    [sliding(60_000), "MINUTE"],
+    [sliding(3_600_000), "HOUR"],
+    [sliding(86_400_000), "DAY"],
+    [sliding(90_000), "UNKNOWN"],
+    [calendar("minute"), "MINUTE"],
+    [calendar("hour"), "HOUR"],
+    [calendar("day"), "DAY"],
+    [calendar("month"), "MONTH"],
+    [{ kind: "concurrency" }, "UNKNOWN"],
+  ] as const)("a RateLimitResponse for %j", ([rate, unit]) => {
+    const over = { isOverLimit: true, limit: 100, rate, policyName: "per-ip", remaining: 0, untilResetMs: 1_250.5 };
+    const bytes = Buffer.from(rateLimitResponse({ statuses: [over], fields: ["A", "b"], body: "{}" }), "latin1");
     expect(shouldRateLimit.responseDeserialize(bytes)).toEqual({
       overall_code: "OVER_LIMIT",
       statuses: [
@@ -135,6 +151,22 @@ describe("answers", () => {
       request_headers_to_add: [],
       raw_body: Buffer.from("{}"),
     });
+  });
+
+  test("a RateLimitResponse has a status for each descriptor, and is over the limit if one is", () => {
+    const codesOf = (...areOver: boolean[]) => {
+      const statuses = areOver.map((isOverLimit, i) => ({ ...status, isOverLimit, policyName: `p${i}` }));
+      const bytes = Buffer.from(rateLimitResponse({ statuses, fields: [], body: "" }), "latin1");
+      return shouldRateLimit.responseDeserialize(bytes);
+    };
+    expect(codesOf(false, true)).toMatchObject({
+      overall_code: "OVER_LIMIT",
+      statuses: [
+        { code: "OK", current_limit: { name: "p0" }, limit_remaining: 7 },
+        { code: "OVER_LIMIT", current_limit: { name: "p1" } },
+      ],
+    });
+    expect(codesOf(false, false)).toMatchObject({ overall_code: "OK", statuses: [{ code: "OK" }, { code: "OK" }] });
   });
 });
 
@@ -179,7 +211,7 @@ describe("the wire format", () => {
     expect(readRateLimitRequest(bytes)).toEqual({
       domain: "",
       hitsAddend: 0,
-      descriptors: [{ entries: [], hasOverride: false, hasHits: false }],
+      descriptors: [{ entries: [], hasOverride: false, hits: null }],
     });
   });
 

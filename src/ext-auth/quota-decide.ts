@@ -1,0 +1,99 @@
+// Decides about questions for a quota: all that come in one call together, so that either all are charged or none. No
+// token is required and nothing but a limit refuses.
+import { hash } from "node:crypto";
+import type { Authentication, Authenticator, Identity } from "../core/authenticator.ts";
+import { readBearer } from "../core/bearer.ts";
+import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
+import { localReplies } from "../core/local-reply.ts";
+import { type Decision, isMoreUrgent } from "../core/policy.ts";
+import { parseRequest, type RequestHead, type RequestRules, readOrigin, type Verdict } from "../core/request-head.ts";
+import type { QuotaQuestion } from "./quota-question.ts";
+
+/** The head of a call: that of its first question, which the log shows. */
+export interface QuotaHead extends RequestHead {
+  readonly questions: readonly AskedQuestion[];
+}
+
+export interface AskedQuestion extends Pick<QuotaQuestion, "subject" | "claims" | "policy" | "hits"> {
+  readonly head: RequestHead;
+}
+
+export interface QuotaVerdict extends Verdict {
+  /** One for each question, in their order. */
+  readonly decisions: readonly Decision[];
+}
+
+export interface QuotaParts {
+  readonly rules: RequestRules;
+  readonly limiter: QuotaLimiter;
+  readonly authenticator: Pick<Authenticator, "authenticate">;
+  /** Read again if the check of a token was awaited. */
+  readonly nowMs: () => number;
+}
+
+export function createDecideQuota(parts: QuotaParts): (head: QuotaHead) => QuotaVerdict | Promise<QuotaVerdict> {
+  return ({ questions, nowMs }) => {
+    const requests = questions.map((question) => requestOf(question, parts));
+    return areReady(requests)
+      ? decide(requests, parts.limiter, nowMs)
+      : Promise.all(requests).then((ready) => decide(ready, parts.limiter, parts.nowMs()));
+  };
+}
+
+function areReady(requests: readonly (QuotaRequest | Promise<QuotaRequest>)[]): requests is readonly QuotaRequest[] {
+  return !requests.some((request) => request instanceof Promise);
+}
+
+function decide(requests: readonly QuotaRequest[], limiter: QuotaLimiter, nowMs: number): QuotaVerdict {
+  const [first] = requests;
+  if (first === undefined) throw new Error("a call has at least one question");
+  const decisions = limiter.acquireAll(requests, nowMs);
+  const decision = decisions.reduce((shown, each) => (isMoreUrgent(each, shown) ? each : shown));
+  const localReply = decision.outcome === "throttled" ? localReplies.throttled : null;
+  return { parsed: first.request, decision, auth: "skipped", localReply, decisions };
+}
+
+/** A token that is not good is left out, or a client could invent one for each request: the client is charged instead. */
+function requestOf(
+  question: AskedQuestion,
+  { authenticator, rules }: QuotaParts,
+): QuotaRequest | Promise<QuotaRequest> {
+  const { head, policy, hits } = question;
+  const request = parseRequest(head, readOrigin(head, rules), rules);
+  const credential = readBearer(head.rawHeaders);
+  const withIdentity = (authentication: Authentication): QuotaRequest => {
+    const isGood = authentication !== "invalid" && authentication !== "missing";
+    const verified = typeof authentication === "string" ? null : authentication;
+    const token = isGood && credential.kind === "token" ? credential.token : null;
+    return {
+      request,
+      head: isGood ? head : withoutToken(head),
+      identity: withTold(question, verified, token),
+      policy,
+      hits,
+    };
+  };
+  const authentication = authenticator.authenticate(credential);
+  return authentication instanceof Promise ? authentication.then(withIdentity) : withIdentity(authentication);
+}
+
+function withoutToken(head: RequestHead): RequestHead {
+  const isToken = (i: number): boolean => head.rawHeaders[i - (i % 2)]?.toLowerCase() === "authorization";
+  return { ...head, rawHeaders: head.rawHeaders.filter((_, i) => !isToken(i)) };
+}
+
+/** Adds what the ingress tells of the client. `token`: one that passes, verified or not. */
+function withTold(
+  { subject, claims }: AskedQuestion,
+  verified: Identity | null,
+  token: string | null,
+): Identity | null {
+  if (subject === null && claims.size === 0) return verified;
+  const known = verified ?? {
+    tokenDigest: token === null ? "" : hash("sha256", token, "hex"),
+    tokenName: null,
+    subject: null,
+    claims: new Map<string, string>(),
+  };
+  return { ...known, subject: subject ?? known.subject, claims: new Map([...known.claims, ...claims]) };
+}

@@ -1,0 +1,135 @@
+// Decides about several requests together, by all policies that they name or that apply: either all are charged or none.
+// What one call charges to one key of one policy is one sum, so that requests which share a key cannot exceed its limit.
+import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
+import { type Decision, isMoreUrgent, type Outcome } from "../core/policy.ts";
+import type { PolicyState } from "./policy-state.ts";
+import type { PolicySet, PolicySteps } from "./policy-steps.ts";
+
+/** What a call charges to one key. */
+interface Charge {
+  readonly state: PolicyState;
+  readonly key: string;
+  readonly limit: number;
+  units: number;
+  fits: boolean;
+  /** What is left after the call; without its units if it does not fit. */
+  remaining: number;
+  resetMs: number;
+}
+
+/** One request with the charges that it is part of. */
+interface Asked {
+  readonly request: QuotaRequest;
+  readonly charges: readonly Charge[];
+  readonly isExempt: boolean;
+}
+
+export class QuotaQuestions implements QuotaLimiter {
+  readonly policyNames: readonly string[];
+  readonly #set: PolicySet;
+  /** A set of policies: those that are asked. */
+  readonly #included: number;
+  readonly #steps: Pick<PolicySteps, "observe">;
+
+  /** `steps`: decides with the same policies about one request after the other. */
+  constructor(set: PolicySet, included: number, steps: Pick<PolicySteps, "observe">) {
+    this.#set = set;
+    this.#included = included;
+    this.#steps = steps;
+    this.policyNames = set.states.flatMap(({ policy }, i) => ((included & (1 << i)) === 0 ? [] : [policy.name]));
+  }
+
+  acquireAll(requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] {
+    const charges = new Map<string, Charge>();
+    const asked = requests.map((request) => this.#ask(request, charges));
+    const all = [...charges.values()];
+    for (const charge of all) askFor(charge, nowMs);
+    const isCharged = all.every(({ fits, state }) => fits || state.isShadow);
+    if (isCharged) for (const charge of all) chargeFor(charge, nowMs);
+    return asked.map((one) => this.#conclude(one, isCharged, nowMs));
+  }
+
+  /** Adds what the request charges to `charges`. */
+  #ask(asked: QuotaRequest, charges: Map<string, Charge>): Asked {
+    const { request, head, policy: named, hits } = asked;
+    const { states, match, identified } = this.#set;
+    if (request.route === null) return { request: asked, charges: [], isExempt: false };
+    const applies = match === null ? this.#included : this.#included & match(request, head);
+    const own: Charge[] = [];
+    let isExempt = false;
+    for (const [i, state] of states.entries()) {
+      const { policy } = state;
+      if ((applies & (1 << i)) === 0 || (named !== null && named !== policy.name)) continue;
+      const identity = (identified & (1 << i)) === 0 ? null : asked.identity;
+      const limit = state.readLimit === null ? policy.limit : state.readLimit(request, head, identity);
+      if (limit === 0) {
+        state.outcomes.exempt += 1;
+        isExempt ||= !state.isShadow;
+        continue;
+      }
+      const key = state.readKey(request, head, identity);
+      const id = `${i} ${key}`;
+      const charge = charges.get(id) ?? { state, key, limit, units: 0, fits: false, remaining: 0, resetMs: 0 };
+      charge.units += hits * policy.cost;
+      charges.set(id, charge);
+      own.push(charge);
+    }
+    return { request: asked, charges: own, isExempt };
+  }
+
+  #conclude({ request: { request, policy }, charges, isExempt }: Asked, isCharged: boolean, nowMs: number): Decision {
+    for (const { state, fits } of charges) state.outcomes[outcomeOf(state, fits, isCharged)] += 1;
+    const enforcing = charges.filter(({ state }) => !state.isShadow);
+    const list = enforcing.map((charge) => decisionOf(charge, isCharged));
+    const [first] = list;
+    if (first !== undefined) {
+      const others = this.#set.listAll && list.length > 1 ? list : null;
+      return { ...list.reduce(moreUrgent, first), others };
+    }
+    if (request.route === null) return this.#steps.observe(request.client, nowMs);
+    return this.#shownFor(policy).unspent(isExempt ? "exempt" : "observed", nowMs, null);
+  }
+
+  /** The policy that is shown where no enforcing one applies. */
+  #shownFor(named: string | null): PolicyState {
+    const states = this.#set.states.filter((_, i) => (this.#included & (1 << i)) !== 0);
+    const shown =
+      states.find(({ policy }) => policy.name === named) ??
+      states.find(({ isShadow }) => !isShadow) ??
+      this.#set.states[0];
+    if (shown === undefined) throw new Error("the configuration has at least one policy");
+    return shown;
+  }
+}
+
+/** Asks for all units of a charge. */
+function askFor(charge: Charge, nowMs: number): void {
+  const { state, key, limit, units } = charge;
+  const { counters } = state;
+  // More than the limit never fits.
+  if (units > limit) counters.peek(key, limit, nowMs);
+  else charge.fits = counters.ask(key, limit, units, nowMs);
+  charge.remaining = counters.remaining;
+  charge.resetMs = counters.resetMs;
+}
+
+/** Asks again, because counters charge what was asked for last. Nothing has changed in between. */
+function chargeFor(charge: Charge, nowMs: number): void {
+  askFor(charge, nowMs);
+  if (charge.fits) charge.state.counters.charge();
+}
+
+function outcomeOf({ isShadow }: PolicyState, fits: boolean, isCharged: boolean): Outcome {
+  if (!fits) return isShadow ? "would_throttle" : "throttled";
+  return isCharged ? "admitted" : "observed";
+}
+
+function decisionOf({ state, key, limit, fits, remaining, resetMs, units }: Charge, isCharged: boolean): Decision {
+  const outcome = outcomeOf(state, fits, isCharged);
+  const left = outcome === "observed" ? remaining + units : remaining;
+  return { outcome, policy: state.policy, key, limit, remaining: left, resetMs, held: null, others: null };
+}
+
+function moreUrgent(a: Decision, b: Decision): Decision {
+  return isMoreUrgent(b, a) ? b : a;
+}
