@@ -167,7 +167,7 @@ test("an answer that comes too late is none", async () => {
 });
 
 test("a message that takes too long to arrive is given up", async () => {
-  const { port } = await startServer(undefined, { headTimeoutMs: 30 });
+  const { port } = await startServer(undefined, { headTimeoutMs: 300 });
   const session = await openSession(cleanup, port);
   const reply = await within("the end", callRaw(session, path, [frame(empty, 0, 9)], { ends: false }));
   expect(reply).toMatchObject({ grpcStatus: "4" });
@@ -175,7 +175,7 @@ test("a message that takes too long to arrive is given up", async () => {
 
 test("an answer may take longer than a message", async () => {
   const calls: GrpcCall[] = [];
-  const { port } = await startServer((_message, call) => void calls.push(call), { headTimeoutMs: 100 });
+  const { port } = await startServer((_message, call) => void calls.push(call), { headTimeoutMs: 300 });
   const session = await openSession(cleanup, port);
   const reply = callRaw(session, path, [frame(empty)]);
   await eventually("the call arrives", () => calls.length === 1);
