@@ -1,6 +1,7 @@
 import { defineConfig } from "vitest/config";
 
 const properties = [
+  "test/core/calendar.test.ts",
   "test/core/ip-address.test.ts",
   "test/core/network-set.test.ts",
   "test/core/proxy-header.test.ts",
@@ -9,8 +10,10 @@ const properties = [
   "test/finance-backend/pagination.test.ts",
   "test/limits/eviction.test.ts",
   "test/limits/naive-log.test.ts",
+  "test/limits/policy-model.test.ts",
   "test/limits/quota-questions.test.ts",
   "test/limits/refusal-buckets.test.ts",
+  "test/limits/units.test.ts",
   "test/limits/work.test.ts",
   "test/upstream/fair-queue.test.ts",
   "test/upstream/response-parser.test.ts",

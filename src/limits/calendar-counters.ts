@@ -43,7 +43,8 @@ export class CalendarCounters implements Counters {
 
   /** `maxKeys`: not used with `previous`. Throws a RangeError if the runtime does not know the time zone. */
   constructor(calendar: Calendar, maxKeys: number, clock: Clock, previous: CalendarCounters | null = null) {
-    this.#nextBorder = createCalendar(calendar.per, calendar.timezone);
+    const isSame = previous !== null && isSameCalendar(calendar, previous.#calendar);
+    this.#nextBorder = isSame ? previous.#nextBorder : createCalendar(calendar.per, calendar.timezone);
     this.#calendar = calendar;
     this.#clock = clock;
     this.#isInForce = previous === null;
@@ -103,12 +104,15 @@ export class CalendarCounters implements Counters {
   #comeIntoForce(wallMs: number): void {
     const quotas = this.#quotas;
     this.#isInForce = true;
-    const { per, timezone } = this.#calendar;
-    if (per === quotas.calendar.per && timezone === quotas.calendar.timezone) return;
+    if (isSameCalendar(this.#calendar, quotas.calendar)) return;
     quotas.calendar = this.#calendar;
     quotas.nextBorder = this.#nextBorder;
     quotas.endWallMs = quotas.nextBorder(wallMs);
   }
+}
+
+function isSameCalendar(a: Calendar, b: Calendar): boolean {
+  return a.per === b.per && a.timezone === b.timezone;
 }
 
 function emptyQuotas(calendar: Calendar, nextBorder: NextBorder, maxKeys: number): Quotas {

@@ -1,6 +1,5 @@
 // Finds the limit of a key: that of the policy, or that of an override for its subject, token, header or client, in this
 // order. A client of an exempt network has none.
-import { LRUCache } from "lru-cache";
 import type { Identity } from "../core/authenticator.ts";
 import { type Cidr, parseCidr } from "../core/ip-address.ts";
 import { NetworkMap } from "../core/network-map.ts";
@@ -70,13 +69,15 @@ function createClientLimits(exempt: readonly string[], overrides: readonly Limit
     [...limitsBy(overrides, "client")].map(([text, limit]) => [cidrOf(text), limit] as const),
   );
   if (exemptNetworks.size + limits.size === 0) return () => undefined;
-  const known = new LRUCache<string, { readonly limit: number | undefined }>({ max: maxKnownClients });
+  const known = new Map<string, number | undefined>();
   return (client: string): number | undefined => {
     const remembered = known.get(client);
-    if (remembered !== undefined) return remembered.limit;
+    if (remembered !== undefined || known.has(client)) return remembered;
     const cidr = cidrOf(client);
     const limit = exemptNetworks.get(cidr) ?? limits.get(cidr);
-    known.set(client, { limit });
+    // An LRU cache would allocate for all of them, in each policy and with each reload.
+    if (known.size >= maxKnownClients) known.clear();
+    known.set(client, limit);
     return limit;
   };
 }
