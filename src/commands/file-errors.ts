@@ -3,9 +3,9 @@
 import type { TokenList } from "../auth/token-list.ts";
 import { tokensFile } from "../auth/tokens-file.ts";
 import type { NamedFiles } from "../config/load.ts";
+import { readFiles } from "../config/read-files.ts";
 import { explainReadFailure } from "../config/regular-file.ts";
 import { certificateWarning, listenTlsFiles, upstreamTlsFiles } from "../config/tls-files.ts";
-import { readFiles } from "../config/watched-files.ts";
 import type { FileError, FileGroup } from "../core/file-group.ts";
 import { nameFrom } from "./name-from.ts";
 

@@ -1,43 +1,15 @@
-// Reads groups of files, and rereads all of them while the gateway runs. A new version is taken when its files have not
-// changed for a moment, and replaces the one in use as a whole. While the files are missing or wrong, the last good
-// version stays in use and the error is reported once.
-import { asError, ignoreError } from "../core/failure.ts";
-import type { FileError, FileGroup, WatchEvents, Watched } from "../core/file-group.ts";
-import { readRegularFile } from "./regular-file.ts";
-
-export type FilesRead<T> =
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly errors: readonly FileError[] };
-
-/** The files cannot be used at the start, or by a reload that names them. */
-export class FilesError extends Error {
-  readonly errors: readonly FileError[];
-
-  constructor(errors: readonly FileError[]) {
-    super("Files that the configuration names cannot be used.");
-    this.errors = errors;
-  }
-}
+// Rereads all groups of files while the gateway runs. A new version is taken when its files have not changed for a
+// moment, and replaces the one in use as a whole. While the files are missing or wrong, the last good version stays in
+// use and the error is reported once.
+import { ignoreError } from "../core/failure.ts";
+import type { FileGroup, WatchEvents, Watched } from "../core/file-group.ts";
+import { areSame, FilesError, isSame, keysOf, parseFiles, pathsOf, readTexts, type Texts } from "./read-files.ts";
 
 /**
  * How often files are reread. Reading sees a file that was written in place, replaced, or swapped with the volume it is
  * mounted from, on any file system; notifications from the kernel miss some of these.
  */
 const defaultRereadMs = 1000;
-
-/** All errors, in the order of the group's settings. */
-export async function readFiles<T>(group: FileGroup<T>): Promise<FilesRead<T>> {
-  return parse(group, await readTexts(pathsOf(group)), true);
-}
-
-/** Watches one group. Rejects with a FilesError. */
-export async function watchFiles<T>(
-  group: FileGroup<T>,
-  events: WatchEvents<T>,
-  rereadMs = defaultRereadMs,
-): Promise<Watched<T>> {
-  return new FileWatcher(rereadMs).open(group, events);
-}
 
 /** What has become of files since the last call: the settings that name them. */
 export interface FileChanges {
@@ -72,7 +44,7 @@ export class FileWatcher {
   async open<T>(group: FileGroup<T>, events: WatchEvents<T>): Promise<Watched<T>> {
     return this.#alone(async () => {
       const texts = await readTexts(pathsOf(group));
-      const read = parse(group, texts, true);
+      const read = parseFiles(group, texts, true);
       if (!read.ok) throw new FilesError(read.errors);
       return this.#add({ group, events }, texts, read.value, this.#groups);
     });
@@ -156,9 +128,6 @@ export interface WatchedFile {
 
 const noEvents = { onReload: () => {}, onError: () => {} };
 
-/** By path; an Error where the file cannot be read. */
-type Texts = ReadonlyMap<string, string | Error>;
-
 type Group = Pick<WatchedFiles<unknown>, "paths" | "look" | "take" | "takeRefused">;
 
 interface WatchOptions<T> {
@@ -199,7 +168,7 @@ class WatchedFiles<T> implements Watched<T> {
       return this.#next !== null;
     }
     if (this.#refused !== null && areSame(this.paths, texts, this.#refused.texts)) return false;
-    const read = parse(this.#options.group, texts, false);
+    const read = parseFiles(this.#options.group, texts, false);
     this.#next = read.ok ? { texts, value: read.value } : null;
     this.#refused = read.ok ? null : { texts, isNew: true };
     if (!read.ok) {
@@ -229,48 +198,4 @@ class WatchedFiles<T> implements Watched<T> {
     this.#refused.isNew = false;
     return keysOf(this.#options.group);
   }
-}
-
-async function readTexts(paths: readonly string[]): Promise<Texts> {
-  const texts = new Map<string, string | Error>();
-  for (const path of new Set(paths)) texts.set(path, await readRegularFile(path).catch(asError));
-  return texts;
-}
-
-function parse<T>({ paths, parse }: FileGroup<T>, texts: Texts, isStart: boolean): FilesRead<T> {
-  const named = Object.entries(paths).flatMap(([key, path]) => (path === null ? [] : [{ key, file: path }]));
-  const fileOf = (key: string): string => paths[key] ?? "";
-  const readable = named.map(({ key, file }) => [key, texts.get(file)] as const).filter(isReadable);
-  const reading = parse(Object.fromEntries(readable), isStart);
-  const errors: FileError[] = named.flatMap(({ key, file }) => {
-    const cause = texts.get(file);
-    return cause instanceof Error ? [{ kind: "unreadable", key, file, cause }] : [];
-  });
-  if (!reading.ok) {
-    errors.push(...reading.flaws.map((flaw) => ({ kind: "invalid" as const, file: fileOf(flaw.key), ...flaw })));
-  }
-  if (reading.ok && errors.length === 0) return reading;
-  const order = Object.keys(paths);
-  return { ok: false, errors: errors.toSorted((a, b) => order.indexOf(a.key) - order.indexOf(b.key)) };
-}
-
-function isReadable(entry: readonly [string, string | Error | undefined]): entry is readonly [string, string] {
-  return typeof entry[1] === "string";
-}
-
-function keysOf({ paths }: FileGroup<unknown>): string[] {
-  return Object.keys(paths).filter((key) => paths[key] !== null);
-}
-
-function pathsOf({ paths }: FileGroup<unknown>): string[] {
-  return Object.values(paths).filter((path) => path !== null);
-}
-
-function areSame(paths: readonly string[], a: Texts, b: Texts): boolean {
-  return paths.every((path) => isSame(a.get(path), b.get(path)));
-}
-
-/** Files that cannot be read are the same, whatever the reason. */
-function isSame(a: string | Error | undefined, b: string | Error | undefined): boolean {
-  return a === b || (a instanceof Error && b instanceof Error);
 }

@@ -1,8 +1,9 @@
 // The wiring of the plugin: the gateway's own parts, made from the options.
 
 import type { FastifyInstance } from "fastify";
+import { FilesError } from "../config/read-files.ts";
 import { policyWarnings } from "../config/warnings.ts";
-import { FilesError, FileWatcher } from "../config/watched-files.ts";
+import { FileWatcher } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";

@@ -1,6 +1,7 @@
 // Reloads: loads the settings again, makes the new configuration whole, and replaces the old one in one step, together
 // with the new contents of watched files. What is wrong is an answer, and changes nothing.
-import { type FileChanges, FilesError, type WatchedFile } from "../config/watched-files.ts";
+import { FilesError } from "../config/read-files.ts";
+import type { FileChanges, WatchedFile } from "../config/watched-files.ts";
 import { failureCode } from "../core/failure.ts";
 import type { FileError } from "../core/file-group.ts";
 import type { ReloadCause, ReloadResult, SettingsSource } from "../core/reload.ts";

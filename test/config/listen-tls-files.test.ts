@@ -4,8 +4,9 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { FilesError } from "../../src/config/read-files.ts";
 import { certificateWarning, listenTlsFiles } from "../../src/config/tls-files.ts";
-import { FilesError, watchFiles } from "../../src/config/watched-files.ts";
+import { FileWatcher } from "../../src/config/watched-files.ts";
 import type { FileError } from "../../src/core/file-group.ts";
 import type { Certificate, TlsFiles } from "../../src/core/tls.ts";
 import { Authority } from "../support/certificates.ts";
@@ -22,7 +23,7 @@ async function watching(cert: string, key: string, clientCa: string | null = nul
     onReload: (now: Certificate) => void reloads.push(now),
     onError: (why: readonly FileError[]) => void errors.push(...why),
   };
-  const files = await watchFiles(listenTlsFiles({ cert, key, clientCa }), events, 5);
+  const files = await new FileWatcher(5).open(listenTlsFiles({ cert, key, clientCa }), events);
   cleanup(() => files.close());
   files.onChange = (texts) => void changes.push(texts);
   return { files, reloads, errors, changes };

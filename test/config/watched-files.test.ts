@@ -6,10 +6,11 @@ import { watch as watchFolder } from "node:fs";
 import { mkdir, mkdtemp, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { createTokenListAuthenticator, type TokenList } from "../../src/auth/token-list.ts";
 import { tokensFile } from "../../src/auth/tokens-file.ts";
-import { FilesError, watchFiles } from "../../src/config/watched-files.ts";
+import { FilesError } from "../../src/config/read-files.ts";
+import { FileWatcher } from "../../src/config/watched-files.ts";
 import type { Authentication, Authenticator, AuthOutcome } from "../../src/core/authenticator.ts";
 import type { FileError } from "../../src/core/file-group.ts";
 import { digestOf } from "../auth/digest.ts";
@@ -56,7 +57,7 @@ async function watching(path: string): Promise<Watch> {
       onReport();
     },
   };
-  const file = await watchFiles(tokensFile("auth.tokensFile", path), events, rereadMs);
+  const file = await new FileWatcher(rereadMs).open(tokensFile("auth.tokensFile", path), events);
   const authenticator = createTokenListAuthenticator(file);
   verifiers.push(authenticator);
   const until = (condition: () => boolean): Promise<void> =>
@@ -292,4 +293,33 @@ test("after closing nothing is reread and nothing reported, not even what had ju
   await open.until(() => open.errors.length > 0);
   expect(ask(closed, "old")).toBe("accepted");
   expect(closed).toMatchObject({ reloads: [], errors: [] });
+});
+
+test("a file is taken when two readings in a row find the same, and not while it still changes", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const path = join(folder, "tokens");
+  await writeFile(path, textFor("old"));
+  const reloads: number[] = [];
+  const events = { onReload: ({ size }: TokenList) => void reloads.push(size), onError: () => {} };
+  const watcher = new FileWatcher(1_000);
+  const file = await watcher.open(tokensFile("auth.tokensFile", path), events);
+  onTestFinished(() => file.close());
+  /** The timer for the next reading is set when one is over. */
+  const read = async (): Promise<void> => {
+    vi.advanceTimersByTime(1_000);
+    while (vi.getTimerCount() === 0) await new Promise((resolve) => setImmediate(resolve));
+  };
+  await read();
+  for (const tokens of [["a"], ["a", "b"], ["a", "b", "c"]]) {
+    await writeFile(path, textFor(...tokens));
+    await read();
+    expect(reloads).toEqual([]);
+  }
+  await read();
+  expect(reloads).toEqual([3]);
+  await writeFile(path, textFor("a", "b"));
+  await watcher.reread();
+  expect(watcher.take()).toEqual({ taken: ["auth.tokensFile"], refused: [] });
+  expect(reloads).toEqual([3, 2]);
 });
