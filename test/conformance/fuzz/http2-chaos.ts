@@ -1,6 +1,7 @@
 // HTTP/2 clients that act at random: they send frames in any order, read or do not read, and end in every way. None of
 // them may end the process, or leave anything behind.
 import { connect, type Socket } from "node:net";
+import type { Policy } from "../../../src/core/policy.ts";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { TestGateway } from "../../support/gateway.ts";
@@ -40,7 +41,9 @@ export interface Chaos {
 }
 
 export async function startChaos(cleanup: Cleanup, { ca, overrides }: TlsListener): Promise<Chaos> {
-  const policies = [slidingPolicy({ limit: 1_000_000, windowMs: 60_000, maxClients: 10 })];
+  const perIp = slidingPolicy({ limit: 1_000_000, windowMs: 60_000, maxClients: 10 });
+  const slots: Policy = { ...perIp, name: "slots", rate: { kind: "concurrency" }, limit: 10_000 };
+  const policies = [perIp, slots];
   const timeouts = { headMs: 1_000, bodyMs: 1_000, keepAliveMs: 1_000 };
   const { gateway } = await stageRaw(cleanup, upstream, {
     ...overrides,
@@ -77,7 +80,9 @@ export async function startChaos(cleanup: Cleanup, { ca, overrides }: TlsListene
     async isOver() {
       const connections = async () => metric(gateway, "headgate_client_connections");
       const upstreams = async () => (await upstreamConnections(gateway)).active;
-      await eventually("nothing is left", async () => (await connections()) + (await upstreams()) === 0, 15_000);
+      const taken = async () => metric(gateway, 'headgate_clients_tracked{policy="slots"}');
+      const left = async () => (await connections()) + (await upstreams()) + (await taken());
+      await eventually("nothing is left", async () => (await left()) === 0, 15_000);
     },
   };
 }
