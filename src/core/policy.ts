@@ -92,7 +92,14 @@ export interface Held {
 /** Returns whether a response should speak of `a`: a refusal that lasts longer, or fewer requests that are left. */
 export function isMoreUrgent(a: Decision, b: Decision): boolean {
   if (a.outcome !== b.outcome) return urgency[a.outcome] > urgency[b.outcome];
-  const left = a.outcome === "throttled" ? 0 : requestsLeft(a) - requestsLeft(b);
+  return a.outcome === "throttled" ? a.resetMs > b.resetMs : isTighter(a, b);
+}
+
+export type Quota = Pick<Decision, "policy" | "remaining" | "resetMs">;
+
+/** Returns whether fewer requests are left of `a`, or as many and its reset is later. */
+export function isTighter(a: Quota, b: Quota): boolean {
+  const left = requestsLeft(a) - requestsLeft(b);
   return left === 0 ? a.resetMs > b.resetMs : left < 0;
 }
 
@@ -104,6 +111,6 @@ const urgency: Readonly<Record<Outcome, number>> = {
   would_throttle: 0,
 };
 
-function requestsLeft({ remaining, policy }: Decision): number {
+function requestsLeft({ remaining, policy }: Quota): number {
   return Math.floor(remaining / policy.cost);
 }

@@ -5,7 +5,7 @@ import type { Identity } from "../core/authenticator.ts";
 import { readPeer } from "../core/client-address.ts";
 import type { Limiter, PolicyStats } from "../core/limiter.ts";
 import { NetworkSet } from "../core/network-set.ts";
-import type { Decision, Held } from "../core/policy.ts";
+import { type Decision, type Held, isTighter } from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
 import type { PolicyState } from "./policy-state.ts";
 
@@ -162,14 +162,6 @@ export class PolicySteps implements Limiter {
 
 function isForEveryClient({ policy: { key, match } }: PolicyState): boolean {
   return key.length === 1 && key[0]?.kind === "client" && match.paths.length + match.methods.length === 0;
-}
-
-type Quota = Pick<Decision, "policy" | "remaining" | "resetMs">;
-
-/** Fewer requests are left, or as many and the reset is later. */
-function isTighter(a: Quota, b: Quota): boolean {
-  const left = Math.floor(a.remaining / a.policy.cost) - Math.floor(b.remaining / b.policy.cost);
-  return left === 0 ? a.resetMs > b.resetMs : left < 0;
 }
 
 /** For what reads nothing but the client. */

@@ -54,7 +54,7 @@ export class QuotaQuestions implements QuotaLimiter {
     const { request, head, policy: named, hits } = asked;
     const { states, match, identified } = this.#set;
     if (request.route === null) return { request: asked, charges: [], isExempt: false };
-    const applies = match === null ? this.#included : this.#included & match(request, head);
+    const applies = this.#included & match(request, head);
     const own: Charge[] = [];
     let isExempt = false;
     for (const [i, state] of states.entries()) {
