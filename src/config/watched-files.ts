@@ -32,6 +32,8 @@ export class FileWatcher {
   readonly #single = new Set<Group>();
   /** What the last reading found. */
   #seen: Texts = new Map();
+  /** News was left for this reading, because other files had just changed. */
+  #hasWaited = false;
   #timer: NodeJS.Timeout | undefined;
   /** One reading after the other, so that an older content never follows a newer one. */
   #reading: Promise<unknown> = Promise.resolve();
@@ -116,6 +118,11 @@ export class FileWatcher {
     this.#seen = await readTexts(this.#paths());
     const isStable = (path: string): boolean => isSame(before.get(path), this.#seen.get(path));
     const stable = this.#all.filter(({ paths }) => paths.every(isStable));
+    // Files that are changed one after the other are taken together. One that changes all the time delays the others
+    // by one reading.
+    const isNews = stable.some((files) => files.isNews(this.#seen));
+    this.#hasWaited = isNews && !this.#hasWaited && !this.#paths().every(isStable);
+    if (this.#hasWaited) return;
     if (stable.map((files) => files.look(this.#seen)).includes(true)) this.onChange();
   }
 }
@@ -128,7 +135,7 @@ export interface WatchedFile {
 
 const noEvents = { onReload: () => {}, onError: () => {} };
 
-type Group = Pick<WatchedFiles<unknown>, "paths" | "look" | "take" | "takeRefused">;
+type Group = Pick<WatchedFiles<unknown>, "paths" | "isNews" | "look" | "take" | "takeRefused">;
 
 interface WatchOptions<T> {
   readonly group: FileGroup<T>;
@@ -156,6 +163,12 @@ class WatchedFiles<T> implements Watched<T> {
 
   close(): void {
     this.#options.onClose();
+  }
+
+  /** Returns whether the texts are those of a new version, or of a new error. */
+  isNews(texts: Texts): boolean {
+    const known = this.#refused === null ? this.#texts : this.#refused.texts;
+    return this.paths.every((path) => texts.has(path)) && !areSame(this.paths, texts, known);
   }
 
   /** Returns whether there is a new version to take, or a new error. */

@@ -295,31 +295,62 @@ test("after closing nothing is reread and nothing reported, not even what had ju
   expect(closed).toMatchObject({ reloads: [], errors: [] });
 });
 
-test("a file is taken when two readings in a row find the same, and not while it still changes", async () => {
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-  onTestFinished(() => void vi.useRealTimers());
-  const path = join(folder, "tokens");
-  await writeFile(path, textFor("old"));
-  const reloads: number[] = [];
-  const events = { onReload: ({ size }: TokenList) => void reloads.push(size), onError: () => {} };
-  const watcher = new FileWatcher(1_000);
-  const file = await watcher.open(tokensFile("auth.tokensFile", path), events);
-  onTestFinished(() => file.close());
+describe("with readings at will", () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
+  afterEach(() => void vi.useRealTimers());
+
+  const watcher = () => new FileWatcher(1_000);
+
+  async function open(watcher: FileWatcher, name: string): Promise<{ write(...tokens: string[]): Promise<void> }> {
+    const path = join(folder, name);
+    await writeFile(path, textFor("old"));
+    const file = await watcher.open(tokensFile(name, path), { onReload: () => {}, onError: () => {} });
+    onTestFinished(() => file.close());
+    return { write: (...tokens) => writeFile(path, textFor(...tokens)) };
+  }
+
   /** The timer for the next reading is set when one is over. */
-  const read = async (): Promise<void> => {
+  async function read(): Promise<void> {
     vi.advanceTimersByTime(1_000);
     while (vi.getTimerCount() === 0) await new Promise((resolve) => setImmediate(resolve));
-  };
-  await read();
-  for (const tokens of [["a"], ["a", "b"], ["a", "b", "c"]]) {
-    await writeFile(path, textFor(...tokens));
-    await read();
-    expect(reloads).toEqual([]);
   }
-  await read();
-  expect(reloads).toEqual([3]);
-  await writeFile(path, textFor("a", "b"));
-  await watcher.reread();
-  expect(watcher.take()).toEqual({ taken: ["auth.tokensFile"], refused: [] });
-  expect(reloads).toEqual([3, 2]);
+
+  test("a file is taken when two readings in a row find the same, and not while it still changes", async () => {
+    const files = watcher();
+    const taken: string[][] = [];
+    files.onChange = () => void taken.push([...files.take().taken]);
+    const one = await open(files, "one");
+    await read();
+    for (const token of ["a", "b", "c"]) {
+      await one.write(token);
+      await read();
+      expect(taken).toEqual([]);
+    }
+    await read();
+    expect(taken).toEqual([["one"]]);
+    await one.write("d");
+    await files.reread();
+    expect(files.take()).toEqual({ taken: ["one"], refused: [] });
+  });
+
+  test("files that are changed one after the other are taken together, but none waits for ever", async () => {
+    const files = watcher();
+    const taken: string[][] = [];
+    files.onChange = () => void taken.push([...files.take().taken]);
+    const [one, two] = [await open(files, "one"), await open(files, "two")];
+    await read();
+    await one.write("a");
+    await read();
+    await two.write("a");
+    await read();
+    expect(taken).toEqual([]);
+    await read();
+    expect(taken).toEqual([["one", "two"]]);
+    await one.write("b");
+    for (const token of ["b", "c", "d", "e"]) {
+      await two.write(token);
+      await read();
+    }
+    expect(taken).toEqual([["one", "two"], ["one"]]);
+  });
 });

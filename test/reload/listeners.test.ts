@@ -1,4 +1,5 @@
 // What listeners take from a reload: TLS and HTTP/2, and who may ask for checks. Open connections go on.
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -48,6 +49,11 @@ test("another certificate, authority of clients or offer of HTTP/2 holds for new
   expect((known.socket as TLSSocket).alpnProtocol).toBe("http/1.1");
   expect([serialOf(http1), serialOf(known)]).toEqual(["issued-1", "issued-2"]);
   await expect(statusOf(open())).rejects.toThrow();
+  await reload({ listen: { tls: { ...tls, http2: true } } });
+  const offered = open({ cert: first.cert, key: first.key });
+  await once(offered.socket, "secureConnect");
+  expect((offered.socket as TLSSocket).alpnProtocol).toBe("h2");
+  await reload({ listen: { tls } });
 
   const broken = { ...oldTls, key: second.keyFile };
   expect(await reload({ listen: { tls: broken } })).toMatchObject({

@@ -17,6 +17,8 @@ import { stageWebSockets, startWebSocketUpstream } from "../support/web-sockets.
 
 const cleanup = useCleanup();
 
+/** Sooner than an idle connection is closed by itself. */
+const soonMs = 2_000;
 const nothing = { isConfigRead: true, changed: [], reset: [], restart: [], errors: [], refused: [] };
 const drain = { timeoutMs: 0 };
 const settingsOf = (url: string, overrides: Overrides = {}) => testSettings(url, { drain, ...overrides });
@@ -91,13 +93,13 @@ test("an old upstream finishes its requests, gets no new one, and its idle conne
   expect(old.sockets.size).toBe(2);
 
   expect(await gateway.reload(settingsOf(next.url))).toMatchObject({ ok: true, changed: ["upstream.url"] });
-  await eventually("the idle connection is closed", () => old.sockets.size === 1);
+  await eventually("the idle connection is closed", () => old.sockets.size === 1, soonMs);
   later.write(request("/v2/x"));
   expect((await later.read()).body).toBe("new");
   expect(await upstreamConnections(gateway)).toEqual({ active: 1, idle: 1, waiting: 0 });
   held[0]?.();
   expect((await slow.read()).body).toBe("old");
-  await eventually("the last connection is closed", () => old.sockets.size === 0);
+  await eventually("the last connection is closed", () => old.sockets.size === 0, soonMs);
   expect(await upstreamConnections(gateway)).toEqual({ active: 0, idle: 1, waiting: 0 });
   slow.write(request("/v2/slow"));
   expect((await slow.read()).body).toBe("new");
