@@ -87,8 +87,11 @@ export class PolicyState {
   take(client: string, nowMs: number): Decision {
     const { policy, counters } = this;
     const { limit } = policy;
-    const outcome = counters.take(client, limit, policy.cost, nowMs) ? "admitted" : "throttled";
-    this.outcomes[outcome] += 1;
+    const isAdmitted = counters.take(client, limit, policy.cost, nowMs);
+    // An access by a computed name takes several times longer.
+    if (isAdmitted) this.outcomes.admitted += 1;
+    else this.outcomes.throttled += 1;
+    const outcome = isAdmitted ? "admitted" : "throttled";
     const { remaining, resetMs } = counters;
     return { outcome, policy, key: client, limit, remaining, resetMs, held: null, others: null };
   }

@@ -118,8 +118,10 @@ export class PolicySteps implements Limiter {
   /** Shows the policy that refuses for longest. */
   #refuse(refusing: PolicyState, first: Decision | null): Decision {
     for (const state of this.#set.states) {
-      const refusal = state.isShadow ? "would_throttle" : "throttled";
-      if (state.isAsked) state.outcomes[state.fits ? "observed" : refusal] += 1;
+      if (!state.isAsked) continue;
+      if (state.fits) state.outcomes.observed += 1;
+      else if (state.isShadow) state.outcomes.would_throttle += 1;
+      else state.outcomes.throttled += 1;
     }
     // What the step before has taken is held until the exchange ends.
     return refusing.decision("throttled", first === null ? null : first.held, this.#list(first, false));
