@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { startTestApp } from "../fastify/app.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { type Overrides, startTestGateway } from "../support/gateway.ts";
+import { type Overrides, startTestGateway, testSettings } from "../support/gateway.ts";
 import { Http2Client } from "../support/http2-client.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
@@ -163,6 +163,20 @@ describe("needs its token, and is charged:", () => {
     const { status, rawHeaders } = await ask(options(preflight));
     expect([status, corsFields(rawHeaders), upstream.bytes()]).toEqual([401, hidden, ""]);
   });
+});
+
+test("a reload changes the origins, for preflights and for what pages can read", async () => {
+  const { ask, gateway, upstream } = await start({ cors: { origins: [] } });
+  const settings = (origins: readonly string[]) =>
+    testSettings(upstream.url, { drain: { timeoutMs: 0 }, cors: { origins } });
+  const asks = async () => {
+    const { status } = await ask(options(preflight));
+    const { rawHeaders } = await ask(options(`Origin: ${page}\r\n`, "GET"));
+    return [status, corsFields(rawHeaders)];
+  };
+  expect(await asks()).toEqual([401, hidden]);
+  expect(await gateway.reload(settings([page]))).toMatchObject({ ok: true, changed: ["cors.origins"] });
+  expect(await asks()).toEqual([200, readable(page)]);
 });
 
 describe("a response of the gateway's own", () => {

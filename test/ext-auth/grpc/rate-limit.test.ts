@@ -250,3 +250,12 @@ test.for<[string, readonly Descriptor[], object, string, string]>([
   expect(reply).toMatchObject({ status, details: expect.stringContaining(details) });
   expect(told(await ask(stage, [{ entries: {} }]))).toEqual([["OK", "per-ip", 9]]);
 });
+
+test("a reload changes the policies that can be named", async () => {
+  const stage = await stageWith([policy("per-ip", 10)]);
+  const named = requestOf([{ entries: { policy: "writes" } }]);
+  expect(await call(stage.client, shouldRateLimit, named)).toMatchObject({ status: "INVALID_ARGUMENT" });
+  const { settings } = stage;
+  await stage.gateway.reload({ ...settings, policies: [policy("per-ip", 10), policy("writes", 5)] });
+  expect(told(await ask(stage, [{ entries: { policy: "writes" } }]))).toEqual([["OK", "writes", 4]]);
+});

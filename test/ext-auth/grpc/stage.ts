@@ -3,14 +3,17 @@
 import type { Client } from "@grpc/grpc-js";
 import { expect } from "vitest";
 import { httpDate } from "../../../src/core/clock.ts";
+import type { Settings } from "../../../src/core/settings.ts";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { FakeClock } from "../../support/clock.ts";
-import { type Overrides, startTestGateway, type TestGateway } from "../../support/gateway.ts";
+import { type Overrides, startTestGateway, type TestGateway, testSettings } from "../../support/gateway.ts";
 import { startUpstream } from "../../support/upstream.ts";
 import { openClient } from "./client.ts";
 
 export interface GrpcStage {
   readonly gateway: TestGateway;
+  /** Those that the gateway was started with. */
+  readonly settings: Settings;
   readonly client: Client;
   readonly port: number;
   readonly clock: FakeClock;
@@ -23,19 +26,17 @@ export async function stageGrpc(cleanup: Cleanup, overrides: Overrides = {}): Pr
   cleanup(() => upstream.close());
   const clock = new FakeClock();
   const { extAuth, ...rest } = overrides;
-  const gateway = await startTestGateway({
-    upstreamUrl: upstream.url,
-    clock,
-    overrides: {
-      extAuth: { grpc: { host: "127.0.0.1", port: 0, maxConnections: 10 }, trustedCallers: ["127.0.0.1"], ...extAuth },
-      drain: { delayMs: 0, timeoutMs: 100 },
-      ...rest,
-    },
-  });
+  const all: Overrides = {
+    extAuth: { grpc: { host: "127.0.0.1", port: 0, maxConnections: 10 }, trustedCallers: ["127.0.0.1"], ...extAuth },
+    drain: { delayMs: 0, timeoutMs: 100 },
+    ...rest,
+  };
+  const gateway = await startTestGateway({ upstreamUrl: upstream.url, clock, overrides: all });
   cleanup(() => gateway.close());
   const port = gateway.grpc?.port ?? 0;
   return {
     gateway,
+    settings: testSettings(upstream.url, all),
     client: openClient(cleanup, port),
     port,
     clock,
