@@ -8,9 +8,9 @@ import { type TimedWindow, TimedWindows } from "./timed-windows.ts";
 
 /**
  * The most keys that a call moves out of `#exhausted`. A call adds at most one, so later calls move the rest; until
- * then, these are treated as released.
+ * then, these are treated as released. Also the most that a call finds exhausted because their limit was lowered.
  */
-const releasesPerCall = 8;
+const movesPerCall = 8;
 
 /** An entry that stays in `#open`: deleting the last entry of an LRUCache would clear arrays of its maximum size. */
 const keeper = Symbol("keeper");
@@ -183,10 +183,23 @@ export class WindowTable<C extends Counter> {
   }
 
   #evictLive(): void {
+    for (let i = 0; i < movesPerCall && this.#exhaustFirst(); i += 1);
     const next = this.#firstToExpire() ?? this.#exhausted.first();
     if (next === undefined) return;
     this.#forget(next.key);
     this.#evictedLive += 1;
+  }
+
+  /** Moves the key that would be evicted to the exhausted ones if the limit was lowered below what it has used. */
+  #exhaustFirst(): boolean {
+    const first = this.#firstToExpire();
+    if (first === undefined) return false;
+    const { key, counter } = first;
+    const counted = counter.count(this.#nowMs, this.#windowMs);
+    const excess = counted + this.#units - this.#limit;
+    if (excess <= 0 || excess > counted) return false;
+    this.#exhaust(key, counter, counter.instantAt(excess - 1));
+    return true;
   }
 
   #forget(key: string): void {
@@ -218,7 +231,7 @@ export class WindowTable<C extends Counter> {
 
   /** Moves some of the keys that have quota again. */
   #releaseSome(windowMs: number, nowMs: number): void {
-    for (let i = 0; i < releasesPerCall; i += 1) {
+    for (let i = 0; i < movesPerCall; i += 1) {
       const next = this.#exhausted.first();
       if (next === undefined || next.atMs + windowMs > nowMs) return;
       const { key, counter } = next;

@@ -212,6 +212,16 @@ describe("a limit or window that a reload has changed", () => {
     expect(take(table, "exhausted", 2, 1000, 1000)).toBe(true);
   });
 
+  test("a lower limit: a key that is over it and has not asked since is not forgotten for one with quota left", () => {
+    const table = new WindowTable(20, () => new SlidingWindow());
+    for (let i = 0; i < 8; i += 1) {
+      for (let n = 0; n < 6; n += 1) expect(take(table, `over ${i}`, 10, 1000, 0)).toBe(true);
+    }
+    for (let i = 0; i < 100; i += 1) expect(take(table, `flood ${i}`, 5, 1000, 10)).toBe(true);
+    for (let i = 0; i < 8; i += 1) expect(take(table, `over ${i}`, 5, 1000, 20)).toBe(false);
+    expect(table.stats()).toEqual({ clients: 20, capacity: 20, evictedExpired: 0, evictedLive: 88 });
+  });
+
   test("a shorter window: what has expired by it goes first", () => {
     const table = new WindowTable(2, () => new SlidingWindow());
     for (const key of ["a", "a", "b"]) take(table, key, 2, 1000, key === "a" ? 0 : 95);
