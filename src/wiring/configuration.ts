@@ -86,12 +86,6 @@ async function configureWith(
     return made;
   };
 
-  const clientAddress =
-    before !== null && isSame((each) => each.clientAddress)
-      ? before.traffic.clientAddress
-      : clientAddressRules(settings, log);
-  const limiter = limiterOf(settings, base, before);
-  const refusals = refusalsOf(settings, before, clock.monotonicMs());
   const upstream =
     before !== null && isSame(upstreamSettings)
       ? before.upstream
@@ -109,6 +103,13 @@ async function configureWith(
       ? before.secrets
       : await opening(openSecrets(settings, base));
 
+  // From here on nothing is awaited, so that nothing is counted in between.
+  const clientAddress =
+    before !== null && isSame((each) => each.clientAddress)
+      ? before.traffic.clientAddress
+      : clientAddressRules(settings, log);
+  const limiter = limiterOf(settings, base, before);
+  const refusals = refusalsOf(settings, before, clock.monotonicMs());
   const forward = createForward(settings, upstream, base);
   const rules = requestRules(settings, clientAddress);
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });

@@ -57,3 +57,17 @@ test("a client that was never refused has no bucket, and there are at most 10,00
   // The one that was refused longest ago was forgotten.
   expect(buckets.isSpent("client 0", 0)).toBe(false);
 });
+
+test.each([
+  ["a larger burst", 400, { perSecond: 10, burst: 1000 }, 100],
+  ["a smaller burst", 400, { perSecond: 10, burst: 50 }, 50],
+  ["a smaller burst than is left", 490, { perSecond: 10, burst: 50 }, 10],
+])("%s after a reload leaves what was left, and no more than it allows", (_, spent, rate, left) => {
+  const before = new RefusalBuckets({ perSecond: 50, burst: 500 });
+  for (let i = 0; i < spent; i += 1) before.spend("a", 0);
+  const buckets = before.withRate(rate, 0);
+  let passed = 0;
+  for (; !buckets.isSpent("a", 0) && passed < 2000; passed += 1) buckets.spend("a", 0);
+  expect(passed).toBe(left);
+  expect([buckets.isSpent("a", 99), buckets.isSpent("a", 100)]).toEqual([true, false]);
+});
