@@ -35,6 +35,7 @@ export async function serve(
   const signals = collectSignals(io, source !== null);
   const destination = openDestination({ fd: 1 });
   const log = createLog({ level: settings.log.level, clock: systemClock, destination });
+  logOpenFiles(settings, io.maxOpenFiles(), log);
   let gateway: Gateway;
   try {
     gateway = await startGateway(withinOpenFiles(settings, io.maxOpenFiles(), log), {
@@ -67,18 +68,22 @@ function fittingSource({ file, load }: SettingsSource, io: CommandIo, log: Logge
     file,
     load() {
       const loaded = load();
-      return loaded.ok ? { ...loaded, settings: withinOpenFiles(loaded.settings, io.maxOpenFiles(), log) } : loaded;
+      if (!loaded.ok) return loaded;
+      return { ...loaded, settings: withinOpenFiles(loaded.settings, io.maxOpenFiles(), log) };
     },
   };
+}
+
+function logOpenFiles(settings: Settings, maxOpenFiles: number | null, log: Logger): void {
+  if (maxOpenFiles === null) return;
+  const { needed } = fitOpenFiles(maxOpenFiles, settings);
+  if (needed <= maxOpenFiles) log.info({ maxOpenFiles, needed }, "open files");
 }
 
 function withinOpenFiles(settings: Settings, maxOpenFiles: number | null, log: Logger): Settings {
   if (maxOpenFiles === null) return settings;
   const { needed, maxConnections } = fitOpenFiles(maxOpenFiles, settings);
-  if (needed <= maxOpenFiles) {
-    log.info({ maxOpenFiles, needed }, "open files");
-    return settings;
-  }
+  if (needed <= maxOpenFiles) return settings;
   log.warn(
     { maxOpenFiles, needed, maxConnections },
     "the connection limits need more open files than the system allows, so fewer connections are accepted",
