@@ -77,6 +77,7 @@ export function showFound(value: string | number | boolean | null): string {
 
 /** A value that must not be shown. */
 export function showSecret(value: string | number | boolean | null): string {
+  if (typeof value === "number") return "a number";
   return typeof value === "string" && value !== "" ? `text of ${value.length} characters` : showFound(value);
 }
 

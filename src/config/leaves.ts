@@ -84,10 +84,13 @@ export function text(
   const { expected, pattern = "", parse = (text) => text } = rule;
   const json = { type: "string", ...rule.json, ...(pattern === "" ? {} : { pattern }) };
   const matching = new RegExp(pattern);
+  const accepted = (text: string): string | undefined => (matching.test(text) ? parse(text) : undefined);
   return {
     ...leaf(byDefault, expected, json, description),
     form: "text",
-    parse: (value) => onText(value, (text) => (matching.test(text) ? parse(text) : undefined)),
+    parse: (value) => onText(value, accepted),
+    hint: (value) =>
+      typeof value === "number" && accepted(String(value)) !== undefined ? `${expected}, in quotes` : undefined,
   };
 }
 

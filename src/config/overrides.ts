@@ -3,7 +3,7 @@
 import { type ConfigError, type Origin, valueError } from "./config-error.ts";
 import { defaultOf, type Leaf, type Node } from "./definition.ts";
 import { childOf, isListOfLeaves, joinPath, nodeAt, unknownKey } from "./paths.ts";
-import type { Raw, Scalar } from "./raw.ts";
+import { type Raw, rawAt, type Scalar } from "./raw.ts";
 import { schema } from "./schema.ts";
 import { readYaml } from "./yaml-source.ts";
 
@@ -23,13 +23,25 @@ export function applyOverrides(
     const { path, at } = override;
     const node = nodeAt(path);
     if (node === undefined || path.length === 0) {
-      errors.push(unknownKey(at, path));
+      errors.push(unknownKey(at, path, pathByIndex(raw, path)));
       return raw;
     }
     const value = readText(node, override, errors);
     const refuse = (index: string, expected: string) => errors.push(valueError(at, joinPath(path), index, expected));
     return value === undefined ? raw : put(schema, raw, path, value, refuse);
   }, base);
+}
+
+/** `policies.0.limit` for `policies.per-ip.limit`, as `check --diff` calls it; undefined if no policy has the name. */
+function pathByIndex(raw: Raw | undefined, [list = "", name = "", ...rest]: readonly string[]) {
+  const items = rawAt(raw, [list]);
+  if (items?.kind !== "list") return undefined;
+  const index = items.items.findIndex((item) => {
+    const named = rawAt(item, ["name"]);
+    return named?.kind === "scalar" && named.value === name;
+  });
+  const path = [list, String(index), ...rest];
+  return index === -1 || nodeAt(path) === undefined ? undefined : path;
 }
 
 /** Undefined if the text cannot be parsed; the reason is then in `errors`. */

@@ -50,11 +50,17 @@ export function isListOfLeaves(list: List<Leaf<unknown> | Section<Keys>>): list 
   return list.item.kind === "leaf";
 }
 
-export function unknownKey(at: Origin, path: readonly string[], root: Node = schema): ConfigError {
+/** `meantPath`: what was meant, if it is known. */
+export function unknownKey(
+  at: Origin,
+  path: readonly string[],
+  meantPath: readonly string[] | undefined = undefined,
+  root: Node = schema,
+): ConfigError {
   const known = path.findIndex((_, i) => nodeAt(path.slice(0, i + 1), root) === undefined);
   const parent = nodeAt(path.slice(0, known), root);
   const keys = parent?.kind === "section" ? Object.keys(parent.keys) : [];
-  const meant = suggestPaths(path, known, keys, root);
+  const meant = meantPath === undefined ? suggestPaths(path, known, keys, root) : [joinPath(meantPath)];
   const expected = parent?.kind === "list" ? "an index" : parent?.kind === "section" ? enumerate(keys) : "none";
   return {
     at,

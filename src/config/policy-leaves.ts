@@ -36,7 +36,7 @@ export const keyPart = {
   ...text(
     "client",
     {
-      expected: "client, token, subject, method, route, header:NAME or claim:NAME",
+      expected: "client, token, subject, method, route or header:NAME",
       pattern: `^(client|token|subject|method|route|[hH][eE][aA][dD][eE][rR]:${token}|claim:[!-~]{1,128})$`,
       parse: (part) => {
         const name = headerName(part);

@@ -72,7 +72,7 @@ function judgeLimit({ policy, key }: Judged, refuse: Refuse): void {
   if (largest * maxClients <= maxInstants) return;
   const where = largest === bound ? `a limit of ${largest}` : `an override's limit of ${largest}`;
   const expected = `at most ${Math.floor(maxInstants / largest)} with ${where}: 8 bytes for each admission of each client`;
-  refuse(key("maxClients"), expected, key("limit"), key("overrides"));
+  refuse(key("maxClients"), expected, ...["limit", "overrides", "per", "concurrency"].map(key));
 }
 
 function judgeCharge({ policy, key, raw }: Judged, refuse: Refuse): void {

@@ -40,6 +40,6 @@ export function describe(raw: Raw, isSecret = false): string {
   if (items.length === 0) return "an empty list";
   const scalars = items.length <= 3 ? items.filter((item) => item.kind === "scalar") : [];
   return scalars.length === items.length
-    ? `[${scalars.map((item) => describe(item)).join(", ")}]`
+    ? `[${scalars.map((item) => describe(item, isSecret)).join(", ")}]`
     : `a list of ${items.length}`;
 }

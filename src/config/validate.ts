@@ -129,7 +129,7 @@ class Validation {
     const unknown = entries.filter(({ key }) => !isKnown(section, key));
     const errors = unknown
       .slice(0, maxUnknownKeys)
-      .map(({ key, keyAt }) => unknownKey(keyAt, [...path, key], this.#root));
+      .map(({ key, keyAt }) => unknownKey(keyAt, [...path, key], undefined, this.#root));
     this.errors.push(...errors);
     const next = unknown[maxUnknownKeys];
     if (next !== undefined) {

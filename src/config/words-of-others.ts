@@ -3,7 +3,7 @@
 import type { WordsOfOthers } from "./definition.ts";
 
 export const wordsForConfiguration: WordsOfOthers = [
-  { words: "limit limits rateLimit rateLimits rateLimiting quotas", meant: ["policies"] },
+  { words: "policy limit limits rateLimit rateLimits rateLimiting quotas", meant: ["policies"] },
   { words: "shadow dryRun enforce", meant: ["enforcement"] },
 ];
 

@@ -51,7 +51,7 @@ export interface PolicyOptions {
   readonly timezone?: string | null;
   readonly concurrency?: number | null;
   readonly match?: { readonly paths?: readonly string[]; readonly methods?: readonly string[] };
-  /** client, token, subject, method, route, header:NAME or claim:NAME. */
+  /** client, token, subject, method, route or header:NAME. */
   readonly key?: readonly string[];
   readonly cost?: number;
   readonly charge?: { readonly statuses: readonly number[] };

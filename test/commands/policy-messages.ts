@@ -123,7 +123,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-key-header-unnamed.yaml",
-    'policy-key-header-unnamed.yaml:5:11: policies.0.key.0: found "header:", expected client, token, subject, method, route, header:NAME or claim:NAME',
+    'policy-key-header-unnamed.yaml:5:11: policies.0.key.0: found "header:", expected client, token, subject, method, route or header:NAME',
   ],
   [
     "policy-key-kong.yaml",
@@ -323,6 +323,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
     "policy-per-without-limit.yaml",
     "policy-per-without-limit.yaml:3:10: policies.0.limit: found nothing, expected a whole number, since per is set",
   ],
+  ["policy-section.yaml", 'policy-section.yaml:1:1: policy: unknown key; did you mean "policies"?'],
   [
     "policy-timezone-abbreviation.yaml",
     'policy-timezone-abbreviation.yaml:5:15: policies.0.timezone: found "CEST", expected a time zone of the IANA database, such as "Europe/Berlin" or "UTC"',

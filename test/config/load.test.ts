@@ -206,6 +206,13 @@ describe("a value outside the file", () => {
       'command line --set: upstrem.url: unknown key; did you mean "upstream.url"?',
       { flags: ["--set", "upstrem.url=x"] },
     ],
+    [
+      'command line --set: policies.b.limit: unknown key; did you mean "policies.1.limit"?',
+      {
+        yaml: "policies: [{ name: a, limit: 5, per: day }, { name: b, limit: 5, per: day }]",
+        flags: ["--set", "policies.b.limit=1"],
+      },
+    ],
     ["command line --set: basePath.x: unknown key; expected none", { flags: ["--set", "basePath.x=1"] }],
     [
       "command line --set: listen.constructor: unknown key; expected host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection or tls",

@@ -195,3 +195,27 @@ test("of a policy that is wrong in several ways, everything is told, and nothing
     ].join("\n"),
   );
 });
+
+test.each([
+  [
+    "digits alone",
+    "12345",
+    "a number, expected at most 1024 printable ASCII characters without blanks at the ends, in quotes",
+  ],
+  [
+    "a list",
+    "[s3cret]",
+    "[text of 6 characters], expected at most 1024 printable ASCII characters without blanks at the ends",
+  ],
+])("the value of a header that is %s is not shown", (_, header, message) => {
+  const yaml = `policies: [{ name: a, limit: 5, per: day, key: ['header:x'], overrides: [{ header: ${header}, limit: 9 }] }]`;
+  expect(() => load({ yaml })).toThrow(`c.yaml:1:84: policies.0.overrides.0.header: found ${message}`);
+});
+
+test("a policy whose period is wrong has no error about the memory of a window", () => {
+  const yaml = "policies: [{ name: a, limit: 100000, per: mnth }]";
+  expect(() => load({ yaml })).toThrow(
+    'c.yaml:1:43: policies.0.per: found "mnth", expected minute, hour, day or month (for any other length, use window)',
+  );
+  expect(() => load({ yaml })).not.toThrow("maxClients");
+});
