@@ -6,8 +6,8 @@ import { writeFileSync } from "node:fs";
 import { connect as connectTcp } from "node:net";
 import { Duplex } from "node:stream";
 import { type ConnectionOptions, connect as connectTls, TLSSocket } from "node:tls";
-import { describe, expect, test } from "vitest";
-import { Authority } from "../support/certificates.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Authority, type Issued } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
 import { eventually, within } from "../support/eventually.ts";
@@ -18,18 +18,28 @@ import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
 import { stageWebSockets } from "../support/web-sockets.ts";
 
 const cleanup = useCleanup();
+/** One serves all tests but those that change or compare certificates: making one takes longer than most tests. */
+let authority: Authority;
+let issuedOnce: Issued;
+const closing: (() => unknown)[] = [];
+beforeAll(() => {
+  authority = new Authority((close) => void closing.push(close));
+  issuedOnce = authority.issue();
+});
+afterAll(async () => {
+  for (const close of closing) await close();
+});
 
 function tlsOverrides(
-  authority: Authority,
+  issuedBy: Authority,
   { clientCa = false, http2 = true, ...overrides }: Overrides & { clientCa?: boolean; http2?: boolean } = {},
 ) {
-  const { certFile, keyFile, ...issued } = authority.issue();
-  const tls = { cert: certFile, key: keyFile, clientCa: clientCa ? authority.certFile : null, http2 };
+  const { certFile, keyFile, ...issued } = issuedBy === authority ? issuedOnce : issuedBy.issue();
+  const tls = { cert: certFile, key: keyFile, clientCa: clientCa ? issuedBy.certFile : null, http2 };
   return { issued, overrides: { ...overrides, listen: { ...overrides.listen, tls } } };
 }
 
 async function start(options: Overrides & { clientCa?: boolean; http2?: boolean } = {}) {
-  const authority = new Authority(cleanup);
   const { overrides } = tlsOverrides(authority, options);
   const staged = await stageHttp(cleanup, undefined, overrides);
   return { ...staged, authority, tls: { ca: authority.cert } satisfies ConnectionOptions };
@@ -92,7 +102,6 @@ describe("HTTP/1.1 over TLS", () => {
   });
 
   test("a body of 8 MiB passes both ways", async () => {
-    const authority = new Authority(cleanup);
     const { overrides } = tlsOverrides(authority);
     const { connect } = await stageHttp(cleanup, (_req, res, body) => void res.end(body), overrides);
     const body = "0123456789abcdef".repeat(512 * 1024);
@@ -126,7 +135,6 @@ describe("HTTP/1.1 over TLS", () => {
   });
 
   test("half an answer without framing breaks the connection, and never ends it well", async () => {
-    const authority = new Authority(cleanup);
     const { overrides } = tlsOverrides(authority);
     const { connect, upstream } = await stageRaw(
       cleanup,
@@ -142,7 +150,6 @@ describe("HTTP/1.1 over TLS", () => {
   });
 
   test("the drain waits for what is in flight, and ends the connection well", async () => {
-    const authority = new Authority(cleanup);
     const { overrides } = tlsOverrides(authority, { drain: { timeoutMs: 5_000 } });
     let release = (): void => {};
     const { connect, gateway, upstream } = await stageRaw(
@@ -168,7 +175,6 @@ describe("HTTP/1.1 over TLS", () => {
 });
 
 test("WebSocket over TLS: messages both ways, and the close code", async () => {
-  const authority = new Authority(cleanup);
   const { overrides } = tlsOverrides(authority);
   const stage = await stageWebSockets(
     cleanup,
@@ -385,10 +391,10 @@ test("the PROXY header comes before the handshake, and names who is charged", as
 test("a certificate that is replaced is shown to new connections, while old ones go on", {
   timeout: 30_000,
 }, async () => {
-  const authority = new Authority(cleanup);
-  const { issued: first, overrides } = tlsOverrides(authority);
+  const own = new Authority(cleanup);
+  const { issued: first, overrides } = tlsOverrides(own);
   const { gateway, connect } = await stageHttp(cleanup, undefined, overrides);
-  const tls = { ca: authority.cert };
+  const tls = { ca: own.cert };
   const current = () => figure(gateway, "headgate_tls_certificate_current");
   const expiry = () => figure(gateway, "headgate_tls_certificate_expiry_timestamp_seconds");
   const serial = (client: RawConnection) =>
@@ -405,7 +411,7 @@ test("a certificate that is replaced is shown to new connections, while old ones
   expect(await expiry()).toBe(new X509Certificate(first.cert).validToDate.getTime() / 1000);
 
   // Only the certificate: with the old key it is no pair, and nothing changes but what is told.
-  const second = authority.issue({ validDays: [-1, 1] });
+  const second = own.issue({ validDays: [-1, 1] });
   writeFileSync(overrides.listen.tls.cert, second.cert);
   await eventually("it is told", async () => (await current()) === 0, 10_000);
   expect(gateway.logLines.filter((line) => line["level"] === "error")).toMatchObject([
