@@ -207,6 +207,38 @@ test("bounds and timeouts hold for new connections", async () => {
   expect((await late.read()).status).toBe(408);
 });
 
+test("lines of requests, the level of the log and the time to drain are those of the last reload", async () => {
+  const { upstream, gateway, connect } = await stageHttp(cleanup, undefined, { log: { level: "debug" } });
+  const client = connect();
+  const lines = () => gateway.logLines.filter(({ msg }) => msg === "request").length;
+  expect([await statusOf(client, "/v2/x"), lines()]).toEqual([200, 1]);
+  const quiet = { log: { access: false, level: "info" }, drain: { timeoutMs: 100 } } as const;
+  expect(await gateway.reload(testSettings(upstream.url, quiet))).toMatchObject({
+    changed: expect.arrayContaining(["drain.timeout", "log.access", "log.level"]),
+  });
+  expect([await statusOf(client, "/v2/x"), lines()]).toEqual([200, 1]);
+  const warnings = { log: { access: true, level: "warn" }, drain: { timeoutMs: 100 } } as const;
+  await gateway.reload(testSettings(upstream.url, warnings));
+  expect([await statusOf(client, "/v2/x"), lines()]).toEqual([200, 1]);
+  await gateway.reload(testSettings(upstream.url, { ...warnings, log: { level: "info" } }));
+  expect([await statusOf(client, "/v2/x"), lines()]).toEqual([200, 2]);
+});
+
+test("the next request on an open connection may switch to other protocols", async () => {
+  const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+  const { upstream, gateway, connect } = await stageRaw(
+    cleanup,
+    (socket, data) => socket.write(data.includes("Upgrade: websocket") ? switching : response("plain")),
+    { upgrade: { protocols: [] } },
+  );
+  const client = connect();
+  const fields = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+  expect(await statusOf(connect(), "/v2/x", fields)).toBe(200);
+  expect(await statusOf(client, "/v2/x")).toBe(200);
+  expect(await gateway.reload(settingsOf(upstream.url))).toMatchObject({ changed: ["upgrade.protocols"] });
+  expect(await statusOf(client, "/v2/x", fields)).toBe(101);
+});
+
 test("reloads run one at a time, and of those that wait the last one wins", async () => {
   const { upstream, gateway } = await stageHttp(cleanup);
   const sizes = [1, 2, 3].map((maxBodyBytes) => gateway.reload(settingsOf(upstream.url, { maxBodyBytes })));
