@@ -1,16 +1,26 @@
 // The exact sliding windows of one policy. After a reload, the new policy uses the table of the old one with its own
-// window.
+// window, from its first request on. Requests that the old policy still has then use the new window too: by a shorter one
+// they would forget what the new policy counts.
 import { SlidingWindow } from "../core/sliding-window.ts";
 import type { Counters } from "./counters.ts";
 import { type TableStats, WindowTable } from "./window-table.ts";
 
+/** What the policies before and after a reload share. */
+interface WindowInForce {
+  /** Of the newest policy that has been asked, and the number of reloads before it. */
+  windowMs: number;
+  generation: number;
+}
+
 export class SlidingCounters implements Counters {
   readonly #table: WindowTable<SlidingWindow>;
-  readonly #windowMs: number;
+  readonly #own: Readonly<WindowInForce>;
+  readonly #inForce: WindowInForce;
 
   /** `maxKeys`: not used with `previous`. */
   constructor(windowMs: number, maxKeys: number, previous: SlidingCounters | null = null) {
-    this.#windowMs = windowMs;
+    this.#own = { windowMs, generation: previous === null ? 0 : previous.#own.generation + 1 };
+    this.#inForce = previous === null ? { ...this.#own } : previous.#inForce;
     this.#table = previous === null ? new WindowTable(maxKeys, () => new SlidingWindow()) : previous.#table;
   }
 
@@ -23,11 +33,11 @@ export class SlidingCounters implements Counters {
   }
 
   ask(key: string, limit: number, units: number, nowMs: number): boolean {
-    return this.#table.ask(key, limit, units, this.#windowMs, nowMs);
+    return this.#table.ask(key, limit, units, this.#comeIntoForce(), nowMs);
   }
 
   take(key: string, limit: number, units: number, nowMs: number): boolean {
-    return this.#table.take(key, limit, units, this.#windowMs, nowMs);
+    return this.#table.take(key, limit, units, this.#comeIntoForce(), nowMs);
   }
 
   charge(): number {
@@ -35,7 +45,7 @@ export class SlidingCounters implements Counters {
   }
 
   peek(key: string, limit: number, nowMs: number): void {
-    this.#table.peek(key, limit, this.#windowMs, nowMs);
+    this.#table.peek(key, limit, this.#comeIntoForce(), nowMs);
   }
 
   giveBack(key: string, limit: number, units: number, atMs: number): void {
@@ -43,10 +53,20 @@ export class SlidingCounters implements Counters {
   }
 
   unspentResetMs(nowMs: number): number {
-    return nowMs + this.#windowMs;
+    return nowMs + this.#own.windowMs;
   }
 
   stats(): TableStats {
     return this.#table.stats();
+  }
+
+  /** Returns the window to use. With the first request, because a limiter that is never used must change nothing. */
+  #comeIntoForce(): number {
+    const { windowMs, generation } = this.#own;
+    if (generation > this.#inForce.generation) {
+      this.#inForce.windowMs = windowMs;
+      this.#inForce.generation = generation;
+    }
+    return this.#inForce.windowMs;
   }
 }

@@ -169,3 +169,18 @@ test("a request in progress shows the limit under which it was decided", async (
   const answer = await slow.read();
   expect([field(answer, "RateLimit-Limit"), field(answer, "RateLimit-Remaining")]).toEqual(["10", "9"]);
 });
+
+test("a late answer to a request from before a longer window frees no quota", async () => {
+  const second: Policy["rate"] = { kind: "sliding", windowMs: 1_000 };
+  const { clock, connect, held, ask, spend, reload } = await stage(perIp(4, { rate: second }));
+  const slow = connect();
+  slow.write(request("/v2/slow"));
+  await eventually("it is under way", () => held.length === 1);
+  await reload({ policies: [perIp(4)] });
+  await spend(3);
+  // Past the reset of the slow request, so its answer reads the quota again.
+  clock.advance(2_000);
+  held[0]?.();
+  expect(field(await slow.read(), "RateLimit-Remaining")).toBe("0");
+  expect((await ask()).status).toBe(429);
+});
