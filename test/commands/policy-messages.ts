@@ -280,6 +280,10 @@ export const policyMessages: readonly (readonly [file: string, message: string])
     "policy-override-token-itself.yaml:6:26: policies.0.overrides.0.token: found text of 48 characters, expected the name of a token in auth.tokensFile, or its SHA-256 digest (64 hex digits)",
   ],
   [
+    "policy-override-token-list.yaml",
+    "policy-override-token-list.yaml:6:26: policies.0.overrides.0.token: found [text of 15 characters], expected the name of a token in auth.tokensFile, or its SHA-256 digest (64 hex digits)",
+  ],
+  [
     "policy-override-token-name.yaml",
     "policy-override-token-name.yaml:6:26: policies.0.overrides.0.token: found text of 4 characters, expected a SHA-256 digest (64 hex digits), since auth.mode is presence and tokens have no names",
   ],
