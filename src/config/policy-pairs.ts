@@ -1,14 +1,12 @@
 // Finds what is wrong with policies whose keys are each valid: which kind of limit it is, what the key must contain for
 // an override, what cannot be combined.
 import { isWithin } from "../core/ip-address.ts";
+import { largestLimit, maxInstants } from "../core/policy.ts";
 import type { Refuse } from "./contradictions.ts";
 import { mayBeUnder } from "./match-regions.ts";
 import { judgeOverrides } from "./override-pairs.ts";
 import { isNarrower, networkOf, type PoliciesInContext, type WrittenPolicy, wideEnough } from "./policy-context.ts";
 import { type Raw, rawAt } from "./raw.ts";
-
-/** Bounds the memory of the counters: 8 bytes for each admission, so 8 GiB. */
-const maxInstants = 2 ** 30;
 
 /** Above it, admissions may be grouped in cells, and no single one can be given back. */
 const maxChargedLimit = 10_000;
@@ -68,7 +66,7 @@ function judgeLimit({ policy, key }: Judged, refuse: Refuse): void {
   if (cost > bound) refuse(key("cost"), `at most ${name} (${bound})`, key(name));
   if (concurrency !== null || per !== null) return;
   // Only a sliding window keeps the time of each admission.
-  const largest = Math.max(bound, ...overrides.map((override) => override.limit));
+  const largest = largestLimit({ limit: bound, overrides });
   if (largest * maxClients <= maxInstants) return;
   const where = largest === bound ? `a limit of ${largest}` : `an override's limit of ${largest}`;
   const expected = `at most ${Math.floor(maxInstants / largest)} with ${where}: 8 bytes for each admission of each client`;

@@ -1,0 +1,69 @@
+import { describe, expect, test } from "vitest";
+import type { Policy } from "../../src/core/policy.ts";
+import { emptyPolicies, withoutRestart } from "../../src/core/restart-keys.ts";
+import type { Settings } from "../../src/core/settings.ts";
+import { type Overrides, testSettings } from "../support/gateway.ts";
+import { slidingPolicy } from "../support/policy.ts";
+
+const settings = (overrides: Overrides = {}): Settings => testSettings("http://127.0.0.1:1", overrides);
+const policy = (others: Partial<Policy> = {}): Policy => ({
+  ...slidingPolicy({ limit: 100, windowMs: 60_000, maxClients: 1_000 }),
+  ...others,
+});
+
+const tls = { cert: "/cert", key: "/key", clientCa: null, http2: true };
+const checks = { host: "127.0.0.1", port: 1, maxConnections: 10 };
+
+test.each<[string, Overrides, Overrides, readonly string[]]>([
+  ["nothing", {}, {}, []],
+  ["bounds of listeners", {}, { listen: { maxConnections: 5 } }, []],
+  [
+    "the addresses",
+    {},
+    { listen: { host: "::", port: 2 }, admin: { port: 3 } },
+    ["listen.host", "listen.port", "admin.port"],
+  ],
+  ["TLS that comes", {}, { listen: { tls } }, ["listen.tls.cert"]],
+  ["TLS that goes", { listen: { tls } }, {}, ["listen.tls.cert"]],
+  ["other files of TLS", { listen: { tls } }, { listen: { tls: { ...tls, cert: "/other" } } }, []],
+  ["a listener for checks that comes", {}, { extAuth: { http: checks } }, ["extAuth.http.enabled"]],
+  ["one that goes", { extAuth: { grpc: checks } }, {}, ["extAuth.grpc.enabled"]],
+  [
+    "one that moves",
+    { extAuth: { grpc: checks } },
+    { extAuth: { grpc: { ...checks, port: 2 } } },
+    ["extAuth.grpc.port"],
+  ],
+  ["its bound", { extAuth: { grpc: checks } }, { extAuth: { grpc: { ...checks, maxConnections: 2 } } }, []],
+  ["the size of a table", {}, { policies: [policy({ maxClients: 2 })] }, ["policies.per-ip.maxClients"]],
+  ["that of another policy", {}, { policies: [policy({ name: "other", maxClients: 2 })] }, []],
+])("%s: the keys that need a restart keep their values, and no others", (_, before, after, keys) => {
+  const inForce = settings(before);
+  const result = withoutRestart(settings(after), inForce);
+  expect(result.keys).toEqual(keys);
+  // What is in force now needs no restart, and what was wanted needs the same one.
+  expect(withoutRestart(result.settings, inForce)).toEqual({ settings: result.settings, keys: [] });
+  expect(withoutRestart(settings(after), result.settings).keys).toEqual(keys);
+});
+
+test("a limit that the table in force has no room for waits for the restart, too", () => {
+  const inForce = settings({ policies: [policy({ maxClients: 1_000_000 })] });
+  const wanted = policy({ limit: 10_000, maxClients: 1_000, mode: "shadow" });
+  const { settings: taken, keys } = withoutRestart(settings({ policies: [wanted] }), inForce);
+  expect(keys).toEqual(["policies.per-ip.maxClients", "policies.per-ip.limit"]);
+  expect(taken.policies).toEqual([{ ...wanted, limit: 100, maxClients: 1_000_000 }]);
+});
+
+describe("a policy starts empty", () => {
+  test.each<[string, Partial<Policy>, boolean]>([
+    ["another limit", { limit: 5 }, false],
+    ["another window", { rate: { kind: "sliding", windowMs: 1_000 } }, false],
+    ["another mode, cost and match", { mode: "shadow", cost: 2, match: { paths: ["/v2/"], methods: [] } }, false],
+    ["another name", { name: "other" }, true],
+    ["another kind", { rate: { kind: "concurrency" } }, true],
+    ["another key", { key: [{ kind: "header", name: "x-a" }] }, true],
+    ["one part more", { key: [{ kind: "client" }, { kind: "method" }] }, true],
+  ])("with %s: %j, %s", (_, others, isEmpty) => {
+    expect(emptyPolicies([policy(others)], [policy()])).toEqual(isEmpty ? [policy(others).name] : []);
+  });
+});
