@@ -126,7 +126,7 @@ const definition = section("A rate limit: limit with window, limit with per, or 
   maxClients: wholeNumber(
     100_000,
     [1, 10_000_000],
-    "Keys that are remembered at once; bounds the memory. limit × maxClients is at most 1073741824.",
+    "Keys that are remembered at once, not for concurrency; limit × maxClients is at most 1073741824.",
   ),
 });
 

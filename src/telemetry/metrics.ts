@@ -199,7 +199,7 @@ function observeOverhead(series: HistogramSeries, exchange: ExchangeRecord): voi
 function decisionMetrics(families: Families): Labelled {
   const checked = "Requests by outcome of the bearer check; skipped: there was no check.";
   const countAuth = families.counterBy("headgate_auth_total", checked, "outcome", authOutcomes);
-  const left = "Share of the limit left to the client after a decision, of requests admitted or throttled.";
+  const left = "Share left of the limit that the response speaks of, for requests admitted or throttled.";
   const ratio = families.histogram("headgate_remaining_ratio", left, tenths);
   const byPolicy = new Map<string, HistogramSeries>();
   return {

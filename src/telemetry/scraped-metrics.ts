@@ -115,7 +115,8 @@ function limiterMetrics(families: Families, limiter: ScrapedSources["limiter"]):
       { labels: { policy, reason: "live" }, value: evictedLive },
     ]),
   );
-  const decided = "Decisions by policy and outcome; observed: read and not charged, as outside every limited route.";
+  const decided =
+    "Decisions by policy and outcome; observed: not charged, because another policy refused or no route fits.";
   families.totals("headgate_decisions_total", decided, () =>
     limiter
       .stats()
