@@ -40,6 +40,13 @@ test("a panel shows either rates or levels: all of its queries have the unit it 
   }
 });
 
+test("decisions are shown by policy, because a request has one for each policy that applies", () => {
+  const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+  const ofDecisions = queries.filter((expr) => expr.includes("headgate_decisions_total"));
+  expect(ofDecisions.length).toBeGreaterThan(0);
+  for (const expr of ofDecisions) expect(expr).toMatch(/^sum by \(policy\b/);
+});
+
 test("the client table shows how many clients are kept beside how many it can keep", () => {
   const table = panels.find(({ title }) => title === "Client table");
   expect((table?.targets ?? []).flatMap(({ expr }) => namesIn(expr))).toEqual([

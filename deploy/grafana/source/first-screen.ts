@@ -2,7 +2,7 @@
 // first, then the same four subjects over time.
 import { evictionColors, health, lines, refusalColors, statusClassColors, upstreamErrorColors } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
-import { gateway, quantile, requests, share, sumRate } from "./queries.ts";
+import { decided, gateway, quantile, requests, share, sumRate } from "./queries.ts";
 
 export const firstScreen: readonly AnyPanelSpec[] = [
   {
@@ -23,16 +23,13 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     kind: "stat",
     title: "Throttled",
     description:
-      "Share of the requests on limited routes that exceeded the quota and got 429. A high share has one of two causes: one client sends too much, or many clients are charged as one address (see `clientAddress.trustedProxies`).",
+      "Share of all requests that exceeded a limit and got 429. The row “Limits and tokens” shows which policy refused. A high share has one of two causes: one client sends too much, or many clients are charged as one address (see `clientAddress.trustedProxies`).",
     unit: "percentunit",
     width: 4,
     limits: [0.1, 0.5],
     queries: [
       {
-        expr: share(
-          sumRate("headgate_decisions_total", `${gateway}, outcome="throttled"`),
-          sumRate("headgate_decisions_total", `${gateway}, outcome!="observed"`),
-        ),
+        expr: share(sumRate("headgate_refusals_total", `${gateway}, reason="throttled"`), decided),
         legend: "throttled",
       },
     ],
@@ -47,10 +44,7 @@ export const firstScreen: readonly AnyPanelSpec[] = [
     limits: [0.05, 0.25],
     queries: [
       {
-        expr: share(
-          sumRate("headgate_refusals_total", `${gateway}, reason!="throttled"`),
-          sumRate("headgate_decisions_total", gateway),
-        ),
+        expr: share(sumRate("headgate_refusals_total", `${gateway}, reason!="throttled"`), decided),
         legend: "refused",
       },
     ],

@@ -17,7 +17,7 @@ export const limits: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Decisions",
     description:
-      "Decisions per second, by policy. `admitted`: charged. `throttled`: refused with 429, not charged. `would_throttle`: refused if the policy were not a shadow. `exempt`: the client is exempt. `observed`: read and not charged, as outside every limited route.",
+      "Decisions per second, by policy. `admitted`: charged. `throttled`: refused with 429, not charged. `would_throttle`: refused if the policy were not a shadow. `exempt`: the client is exempt. `observed`: not charged, because another policy refused the request or it is under no route.",
     unit: "reqps",
     width: 8,
     stacked: true,
@@ -33,7 +33,7 @@ export const limits: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Remaining quota",
     description:
-      "Share of the decisions that left the client none of its quota, at most 10 %, or at most 50 %. The lines rise before clients are throttled.",
+      "Share of the requests that left the client none of its quota, at most 10 %, or at most 50 %. Of several policies, it is the quota that the response speaks of. The lines rise before clients are throttled.",
     unit: "percentunit",
     width: 8,
     max: 1,

@@ -19,6 +19,9 @@ export function sumRate(metric: string, labels: string, by = ""): string {
   return by === "" ? `sum(${rate(metric, labels)})` : `sum by (${by}) (${rate(metric, labels)})`;
 }
 
+/** Requests and checks that were decided, each once: every policy that applies makes a decision of its own. */
+export const decided = sumRate("headgate_auth_total", gateway);
+
 /** From 0 to 1. It is 0 while `whole` is 0, and has no value while `whole` has none. */
 export function share(part: string, whole: string): string {
   return `${part} / (${whole} > 0) or 0 * ${whole}`;

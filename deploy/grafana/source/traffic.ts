@@ -11,7 +11,7 @@ import {
   tunnelColors,
 } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
-import { gateway, quantile, quantiles, requests, sumRate } from "./queries.ts";
+import { decided, gateway, quantile, quantiles, requests, sumRate } from "./queries.ts";
 
 export const traffic: readonly AnyPanelSpec[] = [
   {
@@ -36,13 +36,13 @@ export const traffic: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Requests by stage",
     description:
-      "Requests per second that arrived, that were within the quota, and that the upstream answered. The second includes the checks of an ingress, which the other two do not.",
+      "Requests per second that arrived, that no limit refused, and that the upstream answered. The second includes the checks of an ingress, which the other two do not.",
     unit: "reqps",
     width: 8,
     queries: [
       { expr: sumRate("headgate_requests_total", gateway), legend: "arrived", color: lines.first },
       {
-        expr: sumRate("headgate_decisions_total", `${gateway}, outcome="admitted"`),
+        expr: `${decided} - ${sumRate("headgate_refusals_total", `${gateway}, reason="throttled"`)}`,
         legend: "within quota",
         color: lines.second,
       },
