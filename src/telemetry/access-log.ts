@@ -63,7 +63,8 @@ function lineOf(exchange: ExchangeRecord, path: string, level: "info" | "warn", 
     `"traceId":${quoted(exchange.traceId)},"method":${quoted(loggedMethod(exchange.method))},` +
     `"route":${quoted(exchange.route)},"path":${quoted(path)},"status":${exchange.status},` +
     `"durationMs":${roundToMicros(endedMs - startedMs)},"upstreamMs":${upstreamMs},` +
-    `"client":${quoted(exchange.client)},"decision":"${decision.outcome}","remaining":${decision.remaining},` +
+    `"client":${quoted(exchange.client)},"policy":"${decision.policy.name}","decision":"${decision.outcome}",` +
+    `"remaining":${decision.remaining},` +
     `"auth":"${exchange.auth}","problem":${quoted(exchange.problem)},"complete":${exchange.complete},` +
     `"msg":"request"}\n`
   );

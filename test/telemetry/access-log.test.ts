@@ -42,6 +42,7 @@ test("a request is one line with all there is to know, and neither query nor tok
       durationMs: 50.123,
       upstreamMs: 40,
       client: "192.0.2.1",
+      policy: "per-ip",
       decision: "admitted",
       remaining: 99,
       auth: "accepted",
