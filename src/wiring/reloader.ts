@@ -62,9 +62,10 @@ export class Reloader {
     });
   }
 
-  /** Resolves when the reload in progress is over. None begins after this. */
+  /** Resolves when the reload in progress is over. None begins after this, but tokens are still revoked. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#base.files.onChange = () => void this.#base.files.take();
     await this.#reloads.settled();
     for (const file of this.#watched) file?.close();
   }

@@ -233,3 +233,19 @@ test("what needs a restart is in the log and in a metric, until the file says ot
   write("maxBodyBytes: 1KiB");
   await eventually("none is required", async () => (await required()) === 0);
 });
+
+test("a token that is revoked while the gateway drains is refused, and the configuration stays as it is", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-drain-"));
+  cleanup(() => rmSync(folder, { recursive: true }));
+  const tokensFile = join(folder, "tokens");
+  writeFileSync(tokensFile, `${digestOf("secret-token")}\n`);
+  const yaml = `auth: { mode: tokens, tokensFile: ${tokensFile} }\ndrain: { delay: 800ms, timeout: 1ms }`;
+  const { gateway, write, statusOf } = await stage(yaml);
+  const drained = gateway.drain();
+  write(`${yaml}\nroutes: [/v3/]`);
+  writeFileSync(tokensFile, "# none\n");
+  await eventually("it is refused", async () => (await metric(gateway, "headgate_tokens_listed")) === 0);
+  expect(await statusOf("/v2/x")).toBe(401);
+  await drained;
+  expect(logged(gateway, "reloaded")).toEqual([]);
+});
