@@ -10,6 +10,7 @@ import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { FramedResponse, RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
+import { startRawUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 const windowMs = 60_000;
@@ -183,4 +184,44 @@ test("a late answer to a request from before a longer window frees no quota", as
   held[0]?.();
   expect(field(await slow.read(), "RateLimit-Remaining")).toBe("0");
   expect((await ask()).status).toBe(429);
+});
+
+test("each answer is of one configuration as a whole: its limit, its fields and its upstream", async () => {
+  const {
+    upstream: first,
+    gateway,
+    connect,
+  } = await stageRaw(cleanup, (socket) => socket.write(response("1")), {
+    policies: [perIp(100_001)],
+    fields: ["standard"],
+  });
+  const second = await startRawUpstream((socket) => socket.write(response("2")));
+  cleanup(() => second.close());
+  const variants = [
+    { url: first.url, overrides: { policies: [perIp(100_001)], fields: ["standard"] } },
+    { url: second.url, overrides: { policies: [perIp(100_002)], fields: ["legacy"] } },
+  ] as const;
+  const seen = new Map<string, number>();
+  let isOver = false;
+  const load = Array.from({ length: 4 }, connect).map(async (client) => {
+    while (!isOver) {
+      client.write(request("/v2/x"));
+      const answer = await client.read();
+      const names = ["RateLimit-Limit", "X-RateLimit-Limit"];
+      const fields = names.map((name) => field(answer, name) ?? "none");
+      const key = [answer.status, answer.body, ...fields].join(" ");
+      seen.set(key, (seen.get(key) ?? 0) + 1);
+    }
+  });
+  for (let i = 1; i <= 60; i += 1) {
+    const { url, overrides } = variants[i % 2] ?? variants[0];
+    expect(await gateway.reload(testSettings(url, { drain: { timeoutMs: 0 }, ...overrides }))).toMatchObject({
+      ok: true,
+    });
+    const answered = [...seen.values()].reduce((a, b) => a + b, 0);
+    await eventually("requests pass", () => [...seen.values()].reduce((a, b) => a + b, 0) > answered);
+  }
+  isOver = true;
+  await Promise.all(load);
+  expect([...seen.keys()].sort()).toEqual(["200 1 100001 none", "200 2 none 100002"]);
 });
