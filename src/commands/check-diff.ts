@@ -1,6 +1,7 @@
 // `headgate check --diff old new`: what a reload from one configuration to the other would change, which policies would
-// start empty, and what would need a restart. Fails if the reload would.
+// start empty, what would need a restart, and what the reload would warn of. Fails if the reload would.
 import { type Difference, differences } from "../config/differences.ts";
+import { policyWarnings } from "../config/warnings.ts";
 import { emptyPolicies, withoutRestart } from "../core/restart-keys.ts";
 import type { DiffArguments } from "./arguments.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -21,6 +22,10 @@ export async function run({ files, overrides }: DiffArguments, io: CommandIo): P
     ...empty.map((name) => `policies.${name}: starts empty, because its name, kind or key is new`),
     ...(found.length === 0 ? ["nothing would change"] : []),
   ];
+  // A reload repeats no warning.
+  const known = policyWarnings(before.settings);
+  const warnings = policyWarnings(after.settings).filter((warning) => !known.includes(warning));
+  io.err(warnings.map((warning) => `warning: ${warning}\n`).join(""));
   io.out(lines.map((line) => `${line}\n`).join(""));
   return exitCodes.ok;
 }

@@ -88,6 +88,7 @@ function pathHint(value: Scalar): string | undefined {
   if (odd !== undefined || /[{}<>]/.test(value)) return '"*" for a segment of any name';
   if (/^[~^]|[$()|\\[\]]/.test(value))
     return 'a path, because there are no regular expressions; one that ends in "/" is a prefix';
+  if (/[^!-~]/.test(value)) return '"*" for a segment with blanks or letters outside of ASCII';
   return undefined;
 }
 

@@ -93,6 +93,18 @@ test("errors of either file are listed, and the exit code is 78", async () => {
   });
 });
 
+test("what a reload would warn of, and not what was so before", async () => {
+  const policy = (name: string, rest: string): string => `{ name: ${name}, limit: 5, window: 1s${rest} }`;
+  const from = `policies: [${policy("a", "")}, ${policy("b", ", exempt: [0.0.0.0/0]")}]`;
+  const to = `policies: [${policy("a", ", mode: shadow")}, ${policy("b", ", exempt: [0.0.0.0/0]")}]`;
+  expect(await diff(from, to)).toEqual({
+    code: 0,
+    lines: ["policies.a.mode: enforce → shadow"],
+    errors:
+      "warning: not all requests under /v1/ and /v2/ are limited: no enforcing policy without charge is about all of them\n",
+  });
+});
+
 test("a value that the environment overrides does not change", async () => {
   const { lines } = await diff("upstream: { url: http://a }", "upstream: { url: http://b }", {
     HEADGATE_UPSTREAM_URL: "http://c",

@@ -187,6 +187,10 @@ export const policyMessages: readonly (readonly [file: string, message: string])
     String.raw`policy-match-empty-segment.yaml:5:22: policies.0.match.paths.0: found "/v1//x", expected a path that begins with "/", of names and "*", without empty or dot segments and without %, ?, #, \ or ;`,
   ],
   [
+    "policy-match-letter.yaml",
+    'policy-match-letter.yaml:5:22: policies.0.match.paths.0: found "/v1/café", expected "*" for a segment with blanks or letters outside of ASCII',
+  ],
+  [
     "policy-match-encoded.yaml",
     String.raw`policy-match-encoded.yaml:5:22: policies.0.match.paths.0: found "/v1/%61", expected a path that begins with "/", of names and "*", without empty or dot segments and without %, ?, #, \ or ;`,
   ],
