@@ -6,7 +6,7 @@ import "./oldest-node.js";
 import nodeModule from "node:module";
 import path from "node:path";
 import type { ParsedArguments } from "./commands/arguments.ts";
-import { exitCodes, isSignalExitCode, signalExitCodes, type TerminationSignal } from "./commands/exit-codes.ts";
+import { exitCodes, signalExitCodes, type TerminationSignal } from "./commands/exit-codes.ts";
 import type { CommandIo } from "./commands/io.ts";
 import type { BuildInfo } from "./commands/serve.ts";
 
@@ -15,6 +15,15 @@ const signals = Object.keys(signalExitCodes) as TerminationSignal[];
 // Without a listener, Node opens its inspector on SIGUSR1, a port on which every local user can run code in this
 // process.
 process.on("SIGUSR1", () => {});
+
+// A SIGHUP would end the start until the command handles signals, and a supervisor may send one at once.
+let isHungUpEarly = false;
+if (process.argv[2] === "start") {
+  process.on("SIGHUP", () => {
+    isHungUpEarly = true;
+  });
+}
+let handlesSignals = false;
 
 // Compiled code is cached beside the installation, never in the system's temporary folder, where another user could put
 // code. Where the folder cannot be written there is no cache, and a start takes a little longer.
@@ -27,7 +36,9 @@ const io: CommandIo = {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
   onSignal: (handler) => {
+    handlesSignals = true;
     for (const signal of signals) process.on(signal, () => handler(signal));
+    if (isHungUpEarly) handler("SIGHUP");
   },
 };
 
@@ -39,8 +50,9 @@ for (const stream of [process.stdout, process.stderr]) {
 }
 
 process.exitCode = await main(process.argv.slice(2));
+// Without an exit, Node would first remove the signal handlers: a signal then would end the process with another code.
 // After a second signal the process must not wait for open requests. In all other cases nothing is left open.
-if (isSignalExitCode(process.exitCode)) process.exit();
+if (handlesSignals) process.exit();
 
 /** Node raises the soft limit to the hard one at its start. */
 function maxOpenFiles(): number | null {
