@@ -1,5 +1,6 @@
 // Reads regular files only. Reading a pipe or a terminal could wait forever, and a device may never end, so they are
-// refused. The gateway reads all its files in this way.
+// refused. So is a file that would take the memory of the process: watched files are reread while it runs. The gateway
+// reads all its files in this way.
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
 import { open } from "node:fs/promises";
 import { errorCode } from "../core/failure.ts";
@@ -12,10 +13,21 @@ export class NotRegularFileError extends Error {
   }
 }
 
+export class FileTooLargeError extends Error {
+  readonly code = "EFBIG";
+
+  constructor() {
+    super("It is too large.");
+  }
+}
+
+/** Several hundred thousand tokens. */
+const maxMebibytes = 64;
+
 /** Without O_NONBLOCK, opening a pipe waits for a writer. */
 const flags = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/** Rejects with NotRegularFileError or with the system's error. */
+/** Rejects with NotRegularFileError, with FileTooLargeError or with the system's error. */
 export async function readRegularFile(path: string): Promise<string> {
   const file = await open(path, flags);
   try {
@@ -40,6 +52,7 @@ export function readRegularFileSync(path: string): Buffer {
 /** A folder is not refused here, because reading it fails with a better message. */
 function refuseOthers(kind: Stats): void {
   if (!kind.isFile() && !kind.isDirectory()) throw new NotRegularFileError();
+  if (kind.size > maxMebibytes * 1024 * 1024) throw new FileTooLargeError();
 }
 
 /** Explains to an operator why a file cannot be read. */
@@ -52,6 +65,8 @@ export function explainReadFailure(cause: unknown): string {
       return "it is a folder";
     case "ENOTREGULAR":
       return "it is no regular file";
+    case "EFBIG":
+      return `it is larger than ${maxMebibytes} MiB`;
     case "EACCES":
     case "EPERM":
       return "permission denied";

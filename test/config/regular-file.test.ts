@@ -1,6 +1,6 @@
-// What is no regular file is refused at once, in both ways of reading, and in the same words.
+// What is no regular file, or is far too large, is refused at once, in both ways of reading, and in the same words.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
@@ -10,11 +10,14 @@ const folder = mkdtempSync(join(tmpdir(), "headgate-file-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 writeFileSync(join(folder, "text"), "grün");
 execFileSync("mkfifo", [join(folder, "pipe")]);
+writeFileSync(join(folder, "large"), "");
+truncateSync(join(folder, "large"), 64 * 1024 * 1024 + 1);
 
 test.each([
   ["a pipe", join(folder, "pipe"), "it is no regular file"],
   ["a device", "/dev/zero", "it is no regular file"],
   ["a folder", folder, "it is a folder"],
+  ["a file that is far too large", join(folder, "large"), "it is larger than 64 MiB"],
   ["nothing", join(folder, "nowhere"), "no such file"],
 ])("%s is refused", async (_, path, why) => {
   const failure = await readRegularFile(path).then(
