@@ -43,8 +43,10 @@ export interface Telemetry {
   /** A connection of a client was closed because of a limit; `peer` is the address whose own limit it was, or null. */
   connectionShed(reason: ConnectionShedReason, peer: string | null): void;
   upstreamHealth(): UpstreamHealth;
-  /** A check was refused without a decision; `caller` is an address. */
-  /** `detail` says what is wrong with the call, null if the reason says it all. It contains nothing that was sent. */
+  /**
+   * A check was refused without a decision; `caller` is an address. `detail` says what is wrong with the call, null if
+   * the reason says it all. It contains nothing that was sent.
+   */
   checkRefused(reason: CheckRefusal, caller: string, detail: string | null): void;
   tunnelEnded(end: TunnelEnd): void;
   /** A request or a tunnel of the client was refused or ended because other clients waited. */
