@@ -1,5 +1,6 @@
 // Finds what is wrong with the overrides of a policy whose keys are each valid.
 import { formatIpAddress } from "../core/ip-address.ts";
+import { withFirstAddress } from "../core/network-set.ts";
 import type { Refuse } from "./contradictions.ts";
 import { isNarrower, networkOf, type PoliciesInContext, type WrittenPolicy, wideEnough } from "./policy-context.ts";
 import { maxConcurrency } from "./policy-keys.ts";
@@ -79,7 +80,6 @@ function canonical(part: OverridePart, override: Override): string {
   const value = override[part] ?? "";
   if (part === "token" && isTokenDigest(value)) return value.toLowerCase();
   if (part !== "client") return value;
-  const { network, prefixBits } = networkOf(value);
-  const first = network.map((group, i) => group & (0xffff << (16 - Math.min(16, Math.max(0, prefixBits - i * 16)))));
-  return `${formatIpAddress(first.map((group) => group & 0xffff))}/${prefixBits}`;
+  const { network, prefixBits } = withFirstAddress(networkOf(value));
+  return `${formatIpAddress(network)}/${prefixBits}`;
 }

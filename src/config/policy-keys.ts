@@ -5,7 +5,7 @@ import { choice, duration, network, text, wholeNumber } from "./leaves.ts";
 import { repeatedItems } from "./list-flaws.ts";
 import { keyPart, method, pathPattern, timeZone, tokenReference } from "./policy-leaves.ts";
 import type { Scalar } from "./raw.ts";
-import { wordsForPolicy } from "./words-of-others.ts";
+import { wordsForOverride, wordsForPolicy } from "./words-of-others.ts";
 
 /** As many as a slot can hold, which is far more than an upstream answers at once. */
 export const maxConcurrency = 65_535;
@@ -38,7 +38,7 @@ const charge = section("What is charged, if it depends on the response.", {
   ),
 });
 
-const override = section("Another limit for some keys: one of client, token, subject and header, and limit.", {
+const overrideKeys = section("Another limit for some keys: one of client, token, subject and header, and limit.", {
   client: optional({
     ...network,
     description: "Address or network of clients; of several, the longest prefix applies.",
@@ -71,6 +71,8 @@ const override = section("Another limit for some keys: one of client, token, sub
         : undefined,
   }),
 });
+
+const override = { ...overrideKeys, wordsOfOthers: wordsForOverride };
 
 const definition = section("A rate limit: limit with window, limit with per, or concurrency.", {
   name: required(

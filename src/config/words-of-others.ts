@@ -26,3 +26,11 @@ export const wordsForPolicy: WordsOfOthers = [
   { words: "allow allowList whitelist skip except", meant: ["exempt"] },
   { words: "tiers limits clients", meant: ["overrides"] },
 ];
+
+export const wordsForOverride: WordsOfOthers = [
+  { words: "ip ips address cidr network host source remoteAddr", meant: ["client"] },
+  { words: "user name consumer sub", meant: ["token", "subject"] },
+  { words: "bearer digest sha256", meant: ["token"] },
+  { words: "key apiKey value", meant: ["token", "header"] },
+  { words: "max requests quota rate concurrency", meant: ["limit"] },
+];

@@ -212,6 +212,17 @@ test.each([
   expect(() => load({ yaml })).toThrow(`c.yaml:1:84: policies.0.overrides.0.header: found ${message}`);
 });
 
+test("an override that names its part as other gateways do has one error", () => {
+  const yaml =
+    "policies: [{ name: a, limit: 5, per: day, overrides: [{ ip: 192.0.2.1, limit: 9 }, { name: x, max: 9 }] }]";
+  const unknown = [
+    'c.yaml:1:57: policies.0.overrides.0.ip: unknown key; did you mean "policies.0.overrides.0.client"?',
+    'c.yaml:1:86: policies.0.overrides.1.name: unknown key; did you mean "policies.0.overrides.1.token" or "policies.0.overrides.1.subject"?',
+    'c.yaml:1:95: policies.0.overrides.1.max: unknown key; did you mean "policies.0.overrides.1.limit"?',
+  ];
+  expect(() => load({ yaml })).toThrow(new Error(unknown.join("\n")));
+});
+
 test("a policy whose period is wrong has no error about the memory of a window", () => {
   const yaml = "policies: [{ name: a, limit: 100000, per: mnth }]";
   expect(() => load({ yaml })).toThrow(
