@@ -1,7 +1,10 @@
 // Measures one store in a process of its own: what a decision costs, and what a client with one request weighs. Run by
 // decisions.ts with the store's name and the number of clients; prints one line of JSON.
-import { SlidingWindow } from "../src/core/sliding-window.ts";
-import { WindowTable } from "../src/limits/window-table.ts";
+import { readPeer } from "../src/core/client-address.ts";
+import { NetworkSet } from "../src/core/network-set.ts";
+import type { Policy } from "../src/core/policy.ts";
+import { pendingVerdict, type RequestHead } from "../src/core/request-head.ts";
+import { PolicyLimiter } from "../src/limits/policy-limiter.ts";
 
 type Take = (client: string, nowMs: number) => unknown;
 
@@ -10,11 +13,18 @@ const clients = Number(count);
 const windowMs = 3_600_000;
 const limit = 100;
 
+const head: RequestHead = {
+  peer: readPeer("192.0.2.1", { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 }),
+  rawHeaders: [],
+  method: "GET",
+  target: "/v2/x",
+  httpVersion: "1.1",
+  nowMs: 0,
+};
+
 const makers: Record<string, () => Promise<Take>> = {
-  async Headgate() {
-    const table = new WindowTable(clients, () => new SlidingWindow());
-    return (client, nowMs) => table.take(client, limit, 1, windowMs, nowMs);
-  },
+  Headgate: async () => ownLimiter(1),
+  "Headgate, 8 policies": async () => ownLimiter(8),
   async "rate-limiter-flexible"() {
     const { RateLimiterMemory } = await peer("rate-limiter-flexible");
     const limiter = new RateLimiterMemory({ points: limit, duration: windowMs / 1000 });
@@ -32,6 +42,28 @@ const makers: Record<string, () => Promise<Take>> = {
     return (client) => store.incr(client, () => {}, windowMs, limit);
   },
 };
+
+/** The whole limiter; each policy has a counter for each client. */
+function ownLimiter(policies: number): Take {
+  const limiter = new PolicyLimiter(Array.from({ length: policies }, (_, i) => policy(i)));
+  return (client, nowMs) => limiter.acquire({ ...pendingVerdict.parsed, client }, head, nowMs);
+}
+
+function policy(index: number): Policy {
+  return {
+    name: `policy-${index}`,
+    rate: { kind: "sliding", windowMs },
+    limit: limit + index,
+    cost: 1,
+    key: [{ kind: "client" }],
+    match: { paths: [], methods: [] },
+    chargeStatuses: null,
+    mode: "enforce",
+    exempt: [],
+    overrides: [],
+    maxClients: clients,
+  };
+}
 
 /** Installed beside the bench, not beside the gateway; without types here, so that nobody needs it for a type check. */
 function peer(specifier: string) {
