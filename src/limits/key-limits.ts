@@ -5,18 +5,18 @@ import { type Cidr, parseCidr } from "../core/ip-address.ts";
 import { NetworkMap } from "../core/network-map.ts";
 import type { LimitOverride, Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
-import { headerPart, subjectPart, tokenPart } from "./request-parts.ts";
+import { headerPart, subjectPart, type TokenDigests } from "./request-parts.ts";
 
 /** Returns the limit; 0 if the client is exempt. */
 export type KeyLimits = (request: ParsedRequest, head: RequestHead, identity: Identity | null) => number;
 
 /** Returns null for a policy that has one limit for all keys. */
-export function createKeyLimits(policy: Policy): KeyLimits | null {
+export function createKeyLimits(policy: Policy, tokens: TokenDigests): KeyLimits | null {
   const { exempt, overrides } = policy;
   if (exempt.length + overrides.length === 0) return null;
   const ofClient = createClientLimits(exempt, overrides);
   const subjects = limitsBy(overrides, "subject");
-  const ofToken = createTokenLimits(overrides);
+  const ofToken = createTokenLimits(overrides, tokens);
   const ofHeaders = createHeaderLimits(policy);
   return (request, head, identity) => {
     const client = ofClient(request.client);
@@ -33,7 +33,7 @@ function limitsBy(overrides: readonly LimitOverride[], part: LimitOverride["part
 }
 
 /** A token is known by its digest or, if it is verified, by its name. */
-function createTokenLimits(overrides: readonly LimitOverride[]) {
+function createTokenLimits(overrides: readonly LimitOverride[], tokens: TokenDigests) {
   const digests = new Map<string, number>();
   const names = new Map<string, number>();
   for (const [value, limit] of limitsBy(overrides, "token")) {
@@ -41,7 +41,7 @@ function createTokenLimits(overrides: readonly LimitOverride[]) {
     else names.set(value, limit);
   }
   return ({ rawHeaders }: RequestHead, identity: Identity | null): number | undefined => {
-    const byDigest = digests.size === 0 ? undefined : digests.get(tokenPart(rawHeaders, identity));
+    const byDigest = digests.size === 0 ? undefined : digests.get(tokens.of(rawHeaders, identity));
     return byDigest ?? (names.size === 0 ? undefined : names.get(identity?.tokenName ?? ""));
   };
 }

@@ -5,19 +5,19 @@ import type { Identity } from "../core/authenticator.ts";
 import type { KeyPart, Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
 import { SipHash } from "../core/sip-hash.ts";
-import { claimPart, headerPart, subjectPart, tokenPart } from "./request-parts.ts";
+import { claimPart, headerPart, subjectPart, type TokenDigests } from "./request-parts.ts";
 
 export type KeyReader = (request: ParsedRequest, head: RequestHead, identity: Identity | null) => string;
 
 /** `secret`: 16 random bytes, the same as long as the keys are in use. */
-export function createKeyReader({ key }: Policy, secret: Buffer): KeyReader {
+export function createKeyReader({ key }: Policy, secret: Buffer, tokens: TokenDigests): KeyReader {
   if (key.length === 0) return () => "";
   if (key.length === 1 && key[0]?.kind === "client") return ({ client }) => client;
   const sipHash = new SipHash(secret);
   const text = new TaggedText();
   return (request, head, identity) => {
     for (const part of key) {
-      const value = partOf(part, request, head, identity);
+      const value = partOf(part, request, head, identity, tokens);
       if (value === "") text.add(tags.client, request.client);
       else text.add(tags[part.kind], value);
     }
@@ -38,12 +38,18 @@ const tags: Readonly<Record<KeyPart["kind"], number>> = {
 };
 
 /** Returns "" if the request lacks the part. */
-function partOf(part: KeyPart, request: ParsedRequest, head: RequestHead, identity: Identity | null): string {
+function partOf(
+  part: KeyPart,
+  request: ParsedRequest,
+  head: RequestHead,
+  identity: Identity | null,
+  tokens: TokenDigests,
+): string {
   switch (part.kind) {
     case "client":
       return request.client;
     case "token":
-      return tokenPart(head.rawHeaders, identity);
+      return tokens.of(head.rawHeaders, identity);
     case "subject":
       return subjectPart(identity);
     case "claim":

@@ -13,6 +13,7 @@ import { needsIdentity } from "./policy-needs.ts";
 import { holdsUntilEnd, type OutcomeCounts, PolicyState } from "./policy-state.ts";
 import { type PolicySet, PolicySteps } from "./policy-steps.ts";
 import { QuotaQuestions } from "./quota-questions.ts";
+import { TokenDigests } from "./request-parts.ts";
 
 /** Each has a default that suits a gateway without a base path, verified tokens and structured fields. */
 export interface PolicyLimiterOptions {
@@ -72,17 +73,24 @@ function createSet(
   before: readonly PolicyState[],
 ): PolicySet {
   const { basePath = "/", tokensAreVerified = false, listAll = false } = options;
+  const tokens = new TokenDigests();
   return {
-    states: policies.map((policy) => createState(policy, options, before)),
+    states: policies.map((policy) => createState(policy, { ...options, tokens }, before)),
+    tokens,
     match: createPolicyMatcher(policies, basePath),
     identified: maskOf(policies, (policy) => needsIdentity(policy, tokensAreVerified)),
     listAll,
   };
 }
 
+interface StateOptions extends PolicyLimiterOptions {
+  readonly secret: Buffer;
+  readonly tokens: TokenDigests;
+}
+
 function createState(
   policy: Policy,
-  { clock = systemClock, enforcement = "on", secret }: PolicyLimiterOptions & { readonly secret: Buffer },
+  { clock = systemClock, enforcement = "on", secret, tokens }: StateOptions,
   before: readonly PolicyState[],
 ): PolicyState {
   const continued = before.find((state) => isContinued(policy, state.policy));
@@ -93,8 +101,8 @@ function createState(
     isShadow: enforcement === "shadow" || policy.mode === "shadow",
     counters: createCounters(policy, clock, continued === undefined ? null : continued.counters),
     outcomes: counted === undefined ? noOutcomes() : counted.outcomes,
-    readKey: createKeyReader(policy, secret),
-    readLimit: createKeyLimits(policy),
+    readKey: createKeyReader(policy, secret, tokens),
+    readLimit: createKeyLimits(policy, tokens),
   });
 }
 

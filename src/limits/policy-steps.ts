@@ -8,6 +8,7 @@ import { NetworkSet } from "../core/network-set.ts";
 import { type Decision, type Held, isTighter } from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
 import type { PolicyState } from "./policy-state.ts";
+import type { TokenDigests } from "./request-parts.ts";
 
 /** Sets of policies are masks: bit i stands for the policy at index i. */
 export interface PolicySet {
@@ -15,6 +16,8 @@ export interface PolicySet {
   readonly states: readonly PolicyState[];
   /** Returns the policies whose match a request fits. */
   readonly match: (request: ParsedRequest, head: RequestHead) => number;
+  /** Shared by the policies, so that each token is hashed once. */
+  readonly tokens: TokenDigests;
   /** The policies that need a verified identity. */
   readonly identified: number;
   /** Whether decisions list all enforcing policies that apply. */
@@ -97,7 +100,7 @@ export class PolicySteps implements Limiter {
     first: Decision | null,
     nowMs: number,
   ): Decision {
-    const { states, match } = this.#set;
+    const { states, match, tokens } = this.#set;
     const applies = step & match(request, head);
     let isExempt = first !== null && first.outcome === "exempt";
     let refusing: PolicyState | null = null;
@@ -110,6 +113,7 @@ export class PolicySteps implements Limiter {
       if (!state.isAsked) isExempt = true;
       else if (!state.fits && (refusing === null || state.resetMs > refusing.resetMs)) refusing = state;
     }
+    tokens.forget();
     if (refusing !== null) return this.#refuse(refusing, first);
     const held = this.#charge(first === null ? null : first.held);
     return this.#admitted(first, held) ?? this.#fallback.unspent(isExempt ? "exempt" : "observed", nowMs, held);

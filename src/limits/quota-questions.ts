@@ -42,6 +42,7 @@ export class QuotaQuestions implements QuotaLimiter {
   acquireAll(requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] {
     const charges = new Map<string, Charge>();
     const asked = requests.map((request) => this.#ask(request, charges));
+    this.#set.tokens.forget();
     const all = [...charges.values()];
     for (const charge of all) askFor(charge, nowMs);
     const isCharged = all.every(({ fits, state }) => fits || state.isShadow);

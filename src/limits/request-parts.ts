@@ -14,14 +14,29 @@ export function headerPart(rawHeaders: HeaderList, name: string): string {
   return bounded(trimBlanks(onlyHeaderValue(rawHeaders, name) ?? ""));
 }
 
-/**
- * Returns the SHA-256 digest of the bearer token, in hex. Without a verified identity, it is that of any well-formed
- * token. The digest is the same in all modes, so that a key outlives a change of the mode.
- */
-export function tokenPart(rawHeaders: HeaderList, identity: Identity | null): string {
-  if (identity !== null) return identity.tokenDigest;
-  const credential = readBearer(rawHeaders);
-  return credential.kind === "token" ? hash("sha256", credential.token, "hex") : "";
+/** Hashes the token of a request once, however many policies ask for it: a token may have 8 KiB. */
+export class TokenDigests {
+  #rawHeaders: HeaderList | null = null;
+  #digest = "";
+
+  /**
+   * Returns the SHA-256 digest of the bearer token, in hex. Without a verified identity, it is that of any well-formed
+   * token. The digest is the same in all modes, so that a key outlives a change of the mode.
+   */
+  of(rawHeaders: HeaderList, identity: Identity | null): string {
+    if (identity !== null) return identity.tokenDigest;
+    if (rawHeaders === this.#rawHeaders) return this.#digest;
+    const credential = readBearer(rawHeaders);
+    this.#rawHeaders = rawHeaders;
+    this.#digest = credential.kind === "token" ? hash("sha256", credential.token, "hex") : "";
+    return this.#digest;
+  }
+
+  /** Must be called when all policies have been asked: nothing of a request stays in memory. */
+  forget(): void {
+    this.#rawHeaders = null;
+    this.#digest = "";
+  }
 }
 
 export function subjectPart(identity: Identity | null): string {

@@ -3,6 +3,7 @@ import type { Identity } from "../../src/core/authenticator.ts";
 import { NetworkMap } from "../../src/core/network-map.ts";
 import type { KeyPart, LimitOverride, Policy } from "../../src/core/policy.ts";
 import { createKeyLimits } from "../../src/limits/key-limits.ts";
+import { TokenDigests } from "../../src/limits/request-parts.ts";
 import { digestOf } from "../auth/digest.ts";
 import { identityOf, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
@@ -21,13 +22,17 @@ function limitOf(
   identity: Identity | null = null,
 ): number | undefined {
   const { request, head } = limitedRequest(parts);
-  return createKeyLimits(slidingPolicy({ limit: 100, windowMs: 1, key, ...options }))?.(request, head, identity);
+  return createKeyLimits(slidingPolicy({ limit: 100, windowMs: 1, key, ...options }), new TokenDigests())?.(
+    request,
+    head,
+    identity,
+  );
 }
 
 const overriding = (...overrides: LimitOverride[]): Partial<Policy> => ({ overrides });
 
 test("a policy without exemptions and overrides has no limits of keys", () => {
-  expect(createKeyLimits(slidingPolicy({ limit: 100, windowMs: 1 }))).toBeNull();
+  expect(createKeyLimits(slidingPolicy({ limit: 100, windowMs: 1 }), new TokenDigests())).toBeNull();
 });
 
 describe("clients", () => {
@@ -71,7 +76,7 @@ describe("clients", () => {
   });
 
   test("the address of a client that asks again is not looked up again", () => {
-    const limits = createKeyLimits(slidingPolicy({ limit: 100, windowMs: 1, ...exempt }));
+    const limits = createKeyLimits(slidingPolicy({ limit: 100, windowMs: 1, ...exempt }), new TokenDigests());
     const { head, request } = limitedRequest();
     const ask = (client: string) => limits?.({ ...request, client }, head, null);
     const lookUps = vi.spyOn(NetworkMap.prototype, "get");
@@ -140,6 +145,6 @@ test("no digest is calculated for a policy that names tokens by name only", () =
   const rawHeaders = new Proxy([], {
     get: () => expect.fail("the headers are read"),
   });
-  const limits = createKeyLimits(slidingPolicy({ limit: 100, windowMs: 1, key, ...options }));
+  const limits = createKeyLimits(slidingPolicy({ limit: 100, windowMs: 1, key, ...options }), new TokenDigests());
   expect(limits?.(request, { ...head, rawHeaders }, identityOf({ tokenName: "partner" }))).toBe(8);
 });

@@ -4,6 +4,7 @@ import type { Identity } from "../../src/core/authenticator.ts";
 import { readHttp2Head } from "../../src/core/http2-head.ts";
 import type { KeyPart } from "../../src/core/policy.ts";
 import { createKeyReader } from "../../src/limits/policy-key.ts";
+import { TokenDigests } from "../../src/limits/request-parts.ts";
 import { digestOf } from "../auth/digest.ts";
 import { identityOf, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
@@ -13,7 +14,11 @@ type Parts = Parameters<typeof limitedRequest>[0];
 
 function keyOf(key: readonly KeyPart[], parts: Parts = {}, identity: Identity | null = null): string {
   const { request, head } = limitedRequest(parts);
-  return createKeyReader(slidingPolicy({ limit: 1, windowMs: 1, key }), secret)(request, head, identity);
+  return createKeyReader(slidingPolicy({ limit: 1, windowMs: 1, key }), secret, new TokenDigests())(
+    request,
+    head,
+    identity,
+  );
 }
 
 const client: KeyPart = { kind: "client" };
@@ -38,7 +43,7 @@ test("a key depends on the secret", () => {
   const { request, head } = limitedRequest({ rawHeaders: ["X-Plan", "gold"] });
   const policy = slidingPolicy({ limit: 1, windowMs: 1, key: [header("x-plan")] });
   const keys = ["0123456789abcdef", "0123456789abcdeg"].map((text) =>
-    createKeyReader(policy, Buffer.from(text))(request, head, null),
+    createKeyReader(policy, Buffer.from(text), new TokenDigests())(request, head, null),
   );
   expect(keys[0]).not.toBe(keys[1]);
 });
@@ -137,7 +142,7 @@ test("a value cannot hold another part: each is preceded by its length", () => {
 
 test("a key does not depend on the requests before", () => {
   const policy = slidingPolicy({ limit: 1, windowMs: 1, key: [header("a"), header("b")] });
-  const reader = createKeyReader(policy, secret);
+  const reader = createKeyReader(policy, secret, new TokenDigests());
   const ask = (...rawHeaders: string[]) => {
     const { request, head } = limitedRequest({ rawHeaders });
     return reader(request, head, null);

@@ -3,7 +3,10 @@
 import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
 import { SlidingWindow } from "../../src/core/sliding-window.ts";
+import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
 import { TimedWindows } from "../../src/limits/timed-windows.ts";
+import { limitedRequest } from "../support/limited-request.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { runs } from "../support/runs.ts";
 import { NaiveLog } from "./naive-log.ts";
 import { LimitedTable, OneWindow, type WindowLimit } from "./one-limit.ts";
@@ -131,4 +134,27 @@ test("giving back units near either end of 200,000 moves only those between them
   expect(window.remove(0, 0)).toBe(200_000 - 9800);
   // Moving the other side would take about a billion steps each.
   expect(user + system).toBeLessThan(1_500_000);
+});
+
+test("a token is read once, however many policies are by token, and is not kept", () => {
+  const key = [{ kind: "token" }] as const;
+  const overrides = [{ part: "token", value: "0".repeat(64), limit: 9 }] as const;
+  const policies = Array.from({ length: 32 }, (_, i) =>
+    slidingPolicy({ name: `p${i}`, limit: 5, windowMs: 1000, key, overrides }),
+  );
+  const limiter = new PolicyLimiter(policies);
+  const rawHeaders = ["Authorization", ""];
+  let token = "first";
+  let reads = 0;
+  Object.defineProperty(rawHeaders, 1, {
+    get: () => {
+      reads += 1;
+      return `Bearer ${token}`;
+    },
+  });
+  const { request, head } = limitedRequest({ rawHeaders });
+  expect(limiter.acquire(request, head, 0)).toMatchObject({ remaining: 4 });
+  expect(reads).toBe(1);
+  token = "second";
+  expect(limiter.acquire(request, head, 0)).toMatchObject({ remaining: 4 });
 });
