@@ -96,11 +96,11 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     await extAuth.drain(0);
     throw new ListenError("traffic", settings.listen, error);
   });
+  const reloader = new Reloader(settings, inForce, base, source);
+  await reloader.start();
   log.info({ listener: "traffic", ...address }, "listening");
   log.info({ listener: "admin", host: admin.host, port: admin.port }, "listening");
   extAuth.announceStart();
-  const reloader = new Reloader(settings, inForce, base, source);
-  await reloader.start();
   status = "ready";
   return {
     traffic: address,

@@ -33,8 +33,8 @@ export function settingsSource(
 ): SettingsSource {
   return {
     file: resolve(cwd, named),
-    load() {
-      const loaded = loadSettings({ file, env, cwd, overrides, isReload: true });
+    load(isStart = false) {
+      const loaded = loadSettings({ file, env, cwd, overrides, isReload: !isStart });
       if (loaded.ok) return { ok: true, settings: loaded.settings, place: loaded.files.place };
       return { ok: false, errors: loaded.errors.map(renderConfigError) };
     },

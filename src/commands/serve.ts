@@ -66,10 +66,14 @@ export async function serve(
 function fittingSource({ file, load }: SettingsSource, io: CommandIo, log: Logger): SettingsSource {
   return {
     file,
-    load() {
-      const loaded = load();
+    load(isStart) {
+      const loaded = load(isStart);
       if (!loaded.ok) return loaded;
-      return { ...loaded, settings: withinOpenFiles(loaded.settings, io.maxOpenFiles(), log) };
+      // At the start the settings have been fitted, and the log says so.
+      return {
+        ...loaded,
+        settings: withinOpenFiles(loaded.settings, io.maxOpenFiles(), isStart === true ? null : log),
+      };
     },
   };
 }
@@ -80,11 +84,11 @@ function logOpenFiles(settings: Settings, maxOpenFiles: number | null, log: Logg
   if (needed <= maxOpenFiles) log.info({ maxOpenFiles, needed }, "open files");
 }
 
-function withinOpenFiles(settings: Settings, maxOpenFiles: number | null, log: Logger): Settings {
+function withinOpenFiles(settings: Settings, maxOpenFiles: number | null, log: Logger | null): Settings {
   if (maxOpenFiles === null) return settings;
   const { needed, maxConnections } = fitOpenFiles(maxOpenFiles, settings);
   if (needed <= maxOpenFiles) return settings;
-  log.warn(
+  log?.warn(
     { maxOpenFiles, needed, maxConnections },
     "the connection limits need more open files than the system allows, so fewer connections are accepted",
   );

@@ -54,9 +54,9 @@ export class FileWatcher {
 
   /**
    * Watches a file that its user reads, and that `take` leaves out. It need not be there. `known`: what the user has
-   * found, if that is an error.
+   * found, if that is an error; or "changed", if it was something else than what is there now.
    */
-  async openFile(path: string, known: Error | null = null): Promise<WatchedFile> {
+  async openFile(path: string, known: Error | "changed" | null = null): Promise<WatchedFile> {
     const group: FileGroup<null> = { paths: { file: path }, parse: () => ({ ok: true, value: null }) };
     const file = await this.#alone(async () => {
       const texts = known === null ? await readTexts([path]) : new Map([[path, known]]);

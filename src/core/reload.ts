@@ -35,7 +35,8 @@ export function reloadOutcome({ ok, changed }: ReloadResult): ReloadOutcome {
 export interface SettingsSource {
   /** The path of the configuration file, absolute. */
   readonly file: string;
-  load(): SettingsLoaded;
+  /** `isStart`: an empty file is one with all defaults; in a reload it is an error. */
+  load(isStart?: boolean): SettingsLoaded;
 }
 
 export type SettingsLoaded =

@@ -1,5 +1,6 @@
 // Reloads: loads the settings again, makes the new configuration whole, and replaces the old one in one step, together
 // with the new contents of watched files. What is wrong is an answer, and changes nothing.
+import { isDeepStrictEqual } from "node:util";
 import { FilesError } from "../config/read-files.ts";
 import type { FileChanges, WatchedFile } from "../config/watched-files.ts";
 import { failureCode } from "../core/failure.ts";
@@ -44,10 +45,15 @@ export class Reloader {
     this.#source = source;
   }
 
-  /** Begins to watch all files. */
+  /** Begins to watch all files. A configuration that has changed since it was loaded for the start is reloaded. */
   async start(): Promise<void> {
     this.#base.files.onChange = () => void this.#ask("file", async () => this.#load(false));
     await this.#watchConfigFile([]);
+    if (this.#source === null || this.#configFile === null) return;
+    const loaded = this.#source.load(true);
+    if (loaded.ok && isDeepStrictEqual(loaded.settings, this.#wanted)) return;
+    this.#configFile.close();
+    this.#configFile = await this.#base.files.openFile(this.#source.file, "changed");
   }
 
   to(settings: Settings): Promise<ReloadResult> {

@@ -27,12 +27,13 @@ interface Stage {
   reloads(): Promise<{ applied: number; unchanged: number; failed: number }>;
 }
 
-async function stage(yaml = "", file = "headgate.yaml"): Promise<Stage> {
+/** `meanwhile`: what the configuration file is when the gateway starts, if it has changed since it was loaded. */
+async function stage(yaml = "", meanwhile: string | null = null, tokensFile: string | null = null): Promise<Stage> {
   const upstream = await startUpstream();
   cleanup(() => upstream.close());
   const folder = mkdtempSync(join(tmpdir(), "headgate-files-"));
   cleanup(() => rmSync(folder, { recursive: true }));
-  const path = join(folder, file);
+  const path = join(folder, "headgate.yaml");
   const write = (text: string): void => {
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(`${path}.new`, text === "" ? "" : `# A test\n${text}\n`);
@@ -44,10 +45,14 @@ async function stage(yaml = "", file = "headgate.yaml"): Promise<Stage> {
     ["listen.host", "127.0.0.1"],
     ...["listen.port", "admin.port"].map((key) => [key, "0"]),
     ["drain.timeout", "1ms"],
+    ...(tokensFile === null
+      ? []
+      : ["auth.mode=tokens", `auth.tokensFile=${tokensFile}`].map((pair) => pair.split("="))),
   ].map(([key = "", text = ""]) => ({ path: key.split("."), text, at: { kind: "default" } as const }));
   const source: SettingsSource = settingsSource({ file: path, overrides }, path, testIo());
   const loaded = source.load();
   if (!loaded.ok) throw new Error(loaded.errors.join("\n"));
+  if (meanwhile !== null) write(meanwhile);
   const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: loaded.settings, source });
   cleanup(() => gateway.close());
   const client = new RawConnection(gateway.traffic.port);
@@ -83,6 +88,29 @@ test("a changed file is reloaded, and the log says by what and which keys", asyn
   expect(await metric(gateway, "headgate_config_loaded_timestamp_seconds")).toBeGreaterThan(loadedAt);
   expect(await metric(gateway, 'headgate_requests_total{route="/v3/",method="GET",status_class="2xx"}')).toBe(1);
   expect(await metric(gateway, 'headgate_requests_total{route="/v2/",method="GET",status_class="2xx"}')).toBe(1);
+});
+
+test("a file that has changed since it was loaded for the start is reloaded, whatever it has become", async () => {
+  const { gateway, statusOf } = await stage("", "routes: [/v3/]");
+  await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+  expect(await statusOf("/v3/x")).toBe(200);
+  const { reloads } = await stage("", "routes: [v3]");
+  await eventually("it is reported", async () => (await reloads()).failed === 1);
+});
+
+test.each([
+  ["unchanged since it was loaded for the start", null],
+  ["empty, as the one that was loaded may have been", ""],
+])("a file that is %s is no change", async (_, meanwhile) => {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-start-"));
+  cleanup(() => rmSync(folder, { recursive: true }));
+  const tokensFile = join(folder, "tokens");
+  writeFileSync(tokensFile, `${digestOf("another")}\n`);
+  const { reloads } = await stage("", meanwhile, tokensFile);
+  // The files are reread together, so the configuration would be reported by the time that the tokens are in use.
+  writeFileSync(tokensFile, `${digestOf("secret-token")}\n`);
+  await eventually("the tokens are in use", async () => (await reloads()).applied === 1);
+  expect(await reloads()).toEqual({ applied: 1, unchanged: 0, failed: 0 });
 });
 
 test("a file that is mounted by a link, as a ConfigMap is, is reloaded when the link is moved", async () => {
