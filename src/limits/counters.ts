@@ -13,8 +13,11 @@ export interface Counters {
   charge(): number;
   /** Asks and, if the units fit, charges them. */
   take(key: string, limit: number, units: number, nowMs: number): boolean;
-  /** Sets `remaining` and `resetMs` without asking for units. */
-  peek(key: string, limit: number, nowMs: number): void;
+  /**
+   * Sets `remaining` and `resetMs` without asking for units. `units`: what a request would spend; if that does not fit,
+   * `resetMs` is when it does. Default: 1.
+   */
+  peek(key: string, limit: number, nowMs: number, units?: number): void;
   /** Gives units back, if they are still counted. `charged`: what `charge` has returned. */
   giveBack(key: string, limit: number, units: number, charged: number): void;
   /** Returns the reset of a key with nothing stored. */

@@ -114,7 +114,7 @@ export class PolicyState {
   /** The quota of a key as it is now. */
   peek(key: string, limit: number, nowMs: number): Decision {
     const { policy, counters } = this;
-    counters.peek(key, limit, nowMs);
+    counters.peek(key, limit, nowMs, policy.cost);
     const { remaining, resetMs } = counters;
     return { outcome: "observed", policy, key, limit, remaining, resetMs, held: null, others: null };
   }

@@ -44,8 +44,8 @@ export class SlidingCounters implements Counters {
     return this.#table.charge();
   }
 
-  peek(key: string, limit: number, nowMs: number): void {
-    this.#table.peek(key, limit, this.#comeIntoForce(), nowMs);
+  peek(key: string, limit: number, nowMs: number, units?: number): void {
+    this.#table.peek(key, limit, this.#comeIntoForce(), nowMs, units);
   }
 
   giveBack(key: string, limit: number, units: number, atMs: number): void {

@@ -116,14 +116,14 @@ export class WindowTable<C extends Counter> {
     return true;
   }
 
-  /** Sets `remaining` and `resetMs` without asking for units. */
-  peek(key: string, limit: number, windowMs: number, nowMs: number): void {
+  /** Sets `remaining` and `resetMs` without asking for `units`. */
+  peek(key: string, limit: number, windowMs: number, nowMs: number, units = 1): void {
     this.#releaseSome(windowMs, nowMs);
     const counter = this.#exhausted.get(key)?.counter ?? this.#released.get(key)?.counter ?? this.#open.peek(key);
     const counted = counter === undefined ? 0 : counter.count(nowMs, windowMs);
     this.remaining = Math.max(0, limit - counted);
-    // After the limit was lowered, several have to expire before more becomes available.
-    const first = Math.max(0, counted - limit);
+    // After the limit was lowered, several have to expire before a request fits.
+    const first = Math.max(0, counted + units - limit - 1);
     this.resetMs = (counter === undefined || counted === 0 ? nowMs : counter.instantAt(first)) + windowMs;
   }
 

@@ -225,3 +225,18 @@ test("each answer is of one configuration as a whole: its limit, its fields and 
   await Promise.all(load);
   expect([...seen.keys()].sort()).toEqual(["200 1 100001 none", "200 2 none 100002"]);
 });
+
+test("after a lower limit, a refusal that reads no path promises when the cost of the request fits", async () => {
+  const { clock, ask, reload } = await stage(perIp(60, { cost: 4 }));
+  for (let i = 0; i < 15; i += 1) {
+    await ask();
+    clock.advance(1_000);
+  }
+  await reload({ policies: [perIp(50, { cost: 4 })] });
+  // The path is not in a usual spelling, so the client's quota is looked at first.
+  const refused = await ask(undefined, "/v2//x");
+  // 15 s have passed. The fourth request expires after 63 s.
+  expect([refused.status, field(refused, "Retry-After")]).toEqual([429, "48"]);
+  clock.advance(48_000);
+  expect((await ask(undefined, "/v2//x")).status).toBe(200);
+});
