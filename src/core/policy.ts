@@ -100,6 +100,11 @@ export interface Decision {
 export interface Held {
   /** Must be called once, when the exchange has ended. `status`: the one that was sent; 0 if none was. */
   end(status: number): void;
+  /**
+   * Called instead if the exchange becomes a tunnel: settles the units, because the status is known. Returns what the
+   * tunnel holds until it ends: the slots; null if there are none.
+   */
+  switched(status: number): Held | null;
 }
 
 /** Returns whether a response should speak of `a`: a refusal that lasts longer, or fewer requests that are left. */

@@ -180,8 +180,8 @@ export class Exchange extends RecordedExchange {
   }
 
   /**
-   * Sends a 101 and ends the exchange, because the duration of a tunnel would distort those of requests. What the
-   * limiter holds is held for the tunnel from now on. Returns null if the client has left.
+   * Sends a 101 and ends the exchange, because the duration of a tunnel would distort those of requests. The slots that
+   * the limiter holds are held for the tunnel from now on. Returns null if the client has left.
    */
   switchProtocols(protocol: string, headers: string[]): TunnelStart | null {
     if (this.isEnded) return null;
@@ -191,7 +191,7 @@ export class Exchange extends RecordedExchange {
     if (switched === null) return null;
     this.status = 101;
     this.respondedMs = this.#runtime.nowMs();
-    const held = this.#held;
+    const held = this.#held?.switched(101) ?? null;
     this.#held = null;
     this.#end(true);
     return { ...switched, held };

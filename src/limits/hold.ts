@@ -26,12 +26,23 @@ export class Hold implements Held {
   }
 
   end(status: number): void {
+    this.#release(status);
+    this.#next?.end(status);
+  }
+
+  switched(status: number): Held | null {
+    const next = this.#next === null ? null : this.#next.switched(status);
+    if (this.#held.keptStatuses === null) return new Hold(this.#held, next);
+    this.#release(status);
+    return next;
+  }
+
+  #release(status: number): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     const { counters, key, limit, units, charged, keptStatuses } = this.#held;
     // Without a response nobody knows what it would have been, so a client gains nothing by leaving early.
     const isKept = keptStatuses !== null && (status === 0 || keptStatuses.includes(status));
     if (!isKept) counters.giveBack(key, limit, units, charged);
-    this.#next?.end(status);
   }
 }

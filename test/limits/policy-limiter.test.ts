@@ -350,6 +350,22 @@ describe("what is held until the end", () => {
     expect(left()).toEqual([0, 0, 0]);
   });
 
+  test("a tunnel goes on holding its slots; its units are settled by the 101", () => {
+    const limiter = create([
+      policy("slots", 5, atOnce),
+      policy("failures", 5, failures),
+      policy("upgrades", 5, { chargeStatuses: [101] }),
+      policy("more slots", 5, atOnce),
+    ]);
+    const left = () => limiter.stats().map(({ clients }) => clients);
+    const { held = null } = take(limiter);
+    const tunnel = held?.switched(101);
+    expect(left()).toEqual([1, 0, 1, 1]);
+    tunnel?.end(101);
+    expect(left()).toEqual([0, 0, 1, 0]);
+    expect(take(create([policy("failures", 5, failures)])).held?.switched(101)).toBeNull();
+  });
+
   test("a refusal by the second step holds the slot of the first until the exchange ends", () => {
     const limiter = create([policy("slots", 5, atOnce), policy("subject", 1, { key: [{ kind: "subject" }] })]);
     take(limiter).held?.end(200);

@@ -1,9 +1,12 @@
 // What the log says when a tunnel ends: why, and how much each side sent; nothing of what it was.
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
+import type { Policy } from "../../src/core/policy.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Overrides } from "../support/gateway.ts";
+import { metric } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { request, stageRaw } from "../support/stage.ts";
 
 const cleanup = useCleanup();
@@ -29,6 +32,18 @@ async function openTunnel(overrides: Overrides) {
   await eventually("the client is heard", () => staged.upstream.bytes().endsWith("earlylate"));
   return { ...staged, client, upstreamSocket: upstream as unknown as Socket };
 }
+
+test("an open tunnel holds its slot, and no unit that is charged by another status", async () => {
+  const windowMs = 60_000;
+  const slots: Policy = { ...slidingPolicy({ name: "slots", limit: 2, windowMs }), rate: { kind: "concurrency" } };
+  const failures = slidingPolicy({ name: "failures", limit: 2, windowMs, chargeStatuses: [401] });
+  const { client, gateway } = await openTunnel({ policies: [slots, failures] });
+  const tracked = (name: string) => metric(gateway, `headgate_clients_tracked{policy="${name}"}`);
+  expect([await tracked("slots"), await tracked("failures")]).toEqual([1, 0]);
+  client.socket.end();
+  await eventually("the tunnel is over", () => gateway.logLines.some(({ msg }) => msg === "tunnel ended"));
+  expect(await tracked("slots")).toBe(0);
+});
 
 type Tunnelled = Awaited<ReturnType<typeof openTunnel>>;
 const ends: readonly { reason: string; end: (tunnel: Tunnelled) => unknown; overrides?: Overrides }[] = [
