@@ -99,7 +99,7 @@ describe("operating.md", () => {
       path.endsWith(".ts"),
     );
     const messages = sources.flatMap((path) =>
-      [...read(join("src", path)).matchAll(/\blog\.(?:debug|info|warn|error)\([^;]*?(["`])([^"`]+)\1,?\s*\)/g)].map(
+      [...read(join("src", path)).matchAll(/\blog\??\.(?:debug|info|warn|error)\([^;]*?(["`])([^"`]+)\1,?\s*\)/g)].map(
         ([, , text = ""]) => text.replace(/\$\{\w+\}/g, "…"),
       ),
     );
