@@ -37,12 +37,15 @@ export function judgePolicies(context: PoliciesInContext, raw: Raw | undefined, 
   }
 }
 
-function judgeKind({ policy, key }: Judged, refuse: Refuse): void {
+function judgeKind({ policy, key, raw }: Judged, refuse: Refuse): void {
   const { limit, windowMs, per, timezone, concurrency } = policy;
   const kinds = ["limit", "window", "per", "concurrency"].map(key);
   if (concurrency !== null) {
     for (const [name, value] of Object.entries({ limit, window: windowMs, per })) {
       if (value !== null) refuse(key(name), "none, since concurrency is set", key("concurrency"));
+    }
+    if (rawAt(raw, key("maxClients").split(".")) !== undefined) {
+      refuse(key("maxClients"), "none, since slots are bounded by the requests in progress", key("concurrency"));
     }
   } else if (limit === null) {
     const set = windowMs !== null ? "window" : per !== null ? "per" : undefined;

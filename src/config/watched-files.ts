@@ -72,7 +72,7 @@ export class FileWatcher {
   reread(): Promise<void> {
     return this.#alone(async () => {
       this.#seen = await readTexts(this.#paths());
-      for (const files of this.#all) files.look(this.#seen);
+      for (const files of this.#all) files.look(this.#seen, true);
     });
   }
 
@@ -171,8 +171,8 @@ class WatchedFiles<T> implements Watched<T> {
     return this.paths.every((path) => texts.has(path)) && !areSame(this.paths, texts, known);
   }
 
-  /** Returns whether there is a new version to take, or a new error. */
-  look(texts: Texts): boolean {
+  /** Returns whether there is a new version to take, or a new error. `isAsked`: an old error is reported again. */
+  look(texts: Texts, isAsked = false): boolean {
     // It was opened while the files were read.
     if (!this.paths.every((path) => texts.has(path))) return false;
     if (areSame(this.paths, texts, this.#texts)) {
@@ -180,7 +180,7 @@ class WatchedFiles<T> implements Watched<T> {
       this.#next = this.isCurrent ? null : { texts, value: this.value };
       return this.#next !== null;
     }
-    if (this.#refused !== null && areSame(this.paths, texts, this.#refused.texts)) return false;
+    if (!isAsked && this.#refused !== null && areSame(this.paths, texts, this.#refused.texts)) return false;
     const read = parseFiles(this.#options.group, texts, false);
     this.#next = read.ok ? { texts, value: read.value } : null;
     this.#refused = read.ok ? null : { texts, isNew: true };

@@ -78,7 +78,7 @@ export class ResponseFields {
    */
   largestRetryAfter(upstreamValues: readonly string[], decision: Decision): string {
     const wallMs = this.#clock.wallMs();
-    let seconds = this.retryAfterSeconds(decision);
+    let seconds = this.#ownWaitSeconds(decision);
     let largest = `${seconds}`;
     for (const value of upstreamValues) {
       const asked = secondsUntil(value, wallMs);
@@ -88,6 +88,15 @@ export class ResponseFields {
       largest = value;
     }
     return largest;
+  }
+
+  /**
+   * The gateway's part of the wait after an upstream's 429. The reset of a calendar quota may be weeks away, so it counts
+   * only if the quota is used up.
+   */
+  #ownWaitSeconds(decision: Decision): number {
+    const { rate, cost } = decision.policy;
+    return rate.kind === "calendar" && decision.remaining >= cost ? 1 : this.retryAfterSeconds(decision);
   }
 
   /** Returns the headers of a local reply, without Connection, and its body. `asked`: the headers of the request. */

@@ -111,25 +111,22 @@ export class Families {
   }
 
   /** Gauges with series that may come and go, read at the scrape. */
-  gauges(name: string, help: string, read: () => readonly LabelledReading[]): void {
-    this.#readSeries(Gauge, name, help, read);
+  gauges(name: string, help: string, labelNames: readonly string[], read: () => readonly LabelledReading[]): void {
+    this.#readSeries(Gauge, { name, help, labelNames: [...labelNames] }, read);
   }
 
   /** Counters with series that may come and go, whose totals are kept elsewhere and read at the scrape. */
-  totals(name: string, help: string, read: () => readonly LabelledReading[]): void {
-    this.#readSeries(Counter, name, help, read);
+  totals(name: string, help: string, labelNames: readonly string[], read: () => readonly LabelledReading[]): void {
+    this.#readSeries(Counter, { name, help, labelNames: [...labelNames] }, read);
   }
 
   #readSeries(
     Family: typeof Counter | typeof Gauge,
-    name: string,
-    help: string,
+    family: { readonly name: string; readonly help: string; readonly labelNames: string[] },
     read: () => readonly LabelledReading[],
   ): void {
     new Family({
-      name,
-      help,
-      labelNames: [...new Set(read().flatMap(({ labels }) => Object.keys(labels)))],
+      ...family,
       registers: [this.#registry],
       collect() {
         this.reset();

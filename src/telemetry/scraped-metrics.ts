@@ -2,7 +2,7 @@
 // clients, lost log lines, and the process. Without TLS, tokens or names they exist too, with values that raise no alert.
 import type { Registry } from "prom-client";
 import type { TokensInUse } from "../core/authenticator.ts";
-import type { Limiter, PolicyStats } from "../core/limiter.ts";
+import type { Limiter } from "../core/limiter.ts";
 import type { CertificateInUse } from "../core/tls.ts";
 import {
   type AddressFigures,
@@ -94,22 +94,20 @@ function addressMetrics(families: Families, addresses: () => AddressFigures): vo
 }
 
 function limiterMetrics(families: Families, limiter: ScrapedSources["limiter"]): void {
-  const byPolicy = (value: (policy: PolicyStats) => number) => () =>
-    limiter.stats().map((each) => ({ labels: { policy: each.policy.name }, value: value(each) }));
   const tracked = "Keys whose requests are remembered now: clients, unless the policy says otherwise.";
-  families.gauges(
-    "headgate_clients_tracked",
-    tracked,
-    byPolicy(({ clients }) => clients),
+  families.gauges("headgate_clients_tracked", tracked, ["policy"], () =>
+    limiter.stats().map(({ policy, clients }) => ({ labels: { policy: policy.name }, value: clients })),
   );
   const capacity = "Keys that can be remembered at once.";
-  families.gauges(
-    "headgate_clients_capacity",
-    capacity,
-    byPolicy(({ capacity }) => capacity),
+  families.gauges("headgate_clients_capacity", capacity, ["policy"], () =>
+    limiter
+      .stats()
+      // Slots are bounded by the requests in progress.
+      .filter(({ policy }) => policy.rate.kind !== "concurrency")
+      .map(({ policy, capacity }) => ({ labels: { policy: policy.name }, value: capacity })),
   );
   const evictions = "Keys forgotten: expired, none of their requests counted any more; live, the table was full.";
-  families.totals("headgate_evictions_total", evictions, () =>
+  families.totals("headgate_evictions_total", evictions, ["policy", "reason"], () =>
     limiter.stats().flatMap(({ policy: { name: policy }, evictedExpired, evictedLive }) => [
       { labels: { policy, reason: "expired" }, value: evictedExpired },
       { labels: { policy, reason: "live" }, value: evictedLive },
@@ -117,7 +115,7 @@ function limiterMetrics(families: Families, limiter: ScrapedSources["limiter"]):
   );
   const decided =
     "Decisions by policy and outcome; observed: not charged, because another policy refused or no route fits.";
-  families.totals("headgate_decisions_total", decided, () =>
+  families.totals("headgate_decisions_total", decided, ["policy", "outcome"], () =>
     limiter
       .stats()
       .flatMap(({ policy: { name: policy }, outcomes }) =>

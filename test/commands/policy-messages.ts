@@ -33,6 +33,10 @@ export const policyMessages: readonly (readonly [file: string, message: string])
     "policy-charge-a-list.yaml:5:13: policies.0.charge: found [401, 403], expected a mapping of statuses",
   ],
   [
+    "policy-concurrency-max-clients.yaml",
+    "policy-concurrency-max-clients.yaml:4:17: policies.0.maxClients: found 5, expected none, since slots are bounded by the requests in progress",
+  ],
+  [
     "policy-charge-concurrency.yaml",
     "policy-charge-concurrency.yaml:4:25: policies.0.charge.statuses: found [401], expected none, since concurrency is set",
   ],

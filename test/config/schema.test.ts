@@ -152,6 +152,7 @@ const unmarkedPolicies = [
   "policy-charge-override.yaml",
   "policy-charge-status-twice.yaml",
   "policy-charge-without-statuses.yaml",
+  "policy-concurrency-max-clients.yaml",
   "policy-cost-over-concurrency.yaml",
   "policy-cost-over-limit.yaml",
   "policy-cost-over-override.yaml",

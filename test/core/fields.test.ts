@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type FieldKind, gatewayResponseFields, ResponseFields } from "../../src/core/fields.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
-import type { Decision } from "../../src/core/policy.ts";
+import type { Decision, Policy } from "../../src/core/policy.ts";
 import { OneWindow } from "../limits/one-limit.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decisionOf, slidingPolicy } from "../support/policy.ts";
@@ -200,6 +200,15 @@ describe("Retry-After", () => {
     const { fields, decision } = setUp();
     expect(fields.largestRetryAfter(upstreamValues, decision(29_500))).toBe(expected);
   });
+});
+
+test("of an upstream's 429, the border of a calendar quota counts only if the quota is used up", () => {
+  const { fields, decision } = setUp();
+  const monthly: Policy = { ...policy, rate: { kind: "calendar", per: "month", timezone: "UTC" } };
+  const days = 16 * 86_400;
+  expect(fields.largestRetryAfter(["5"], { ...decision(days * 1000), policy: monthly })).toBe("5");
+  expect(fields.largestRetryAfter([], { ...decision(days * 1000), policy: monthly })).toBe("1");
+  expect(fields.largestRetryAfter(["5"], { ...decision(days * 1000, 0), policy: monthly })).toBe(`${days}`);
 });
 
 describe("an answer of the gateway's own", () => {

@@ -228,6 +228,12 @@ test("a wrong file of tokens is no obstacle to a right configuration, and fails 
   write(`${auth}\nroutes: [/v3/]`);
   await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
   expect(await statusOf("/v3/x")).toBe(200);
+  // Whoever asks for a reload is told that a file is still wrong.
+  const reports = (): number => gateway.logLines.filter(({ level }) => level === "error").length;
+  const before = reports();
+  expect(await gateway.reloadFromSource("signal")).toMatchObject({ ok: false, refused: ["auth.tokensFile"] });
+  expect(reports()).toBe(before + 1);
+  expect((await reloads()).unchanged).toBe(0);
 });
 
 test("reload.watch: false leaves a changed file alone until a reload is asked for, but not the tokens", async () => {
