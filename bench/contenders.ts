@@ -1,6 +1,6 @@
 // Who is measured: each with the configuration its users would write for the same job, on one core, as far as it can
 // do that job. What one cannot do is said in `lacks`, and is not asked of it.
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { freePort, installed, type Running, start, versionOf } from "./processes.ts";
@@ -44,6 +44,12 @@ const openWindowMs = 1000;
 const hourMs = 3_600_000;
 
 /** `checkout`: where it has been built. */
+/** Another checkout may not have the bound that one address with all connections would reach. */
+function connectionRate(checkout: string): string {
+  const schema = readFileSync(join(checkout, "config/headgate.schema.json"), "utf8");
+  return schema.includes('"newConnectionsPerPeer"') ? ", newConnectionsPerPeer: 1000000" : "";
+}
+
 export const headgateOf = (checkout: string, name: string): Contender => ({
   name,
   version: versionOf(node, join(checkout, "dist/main.js"), "--version"),
@@ -56,7 +62,7 @@ export const headgateOf = (checkout: string, name: string): Contender => ({
     const config = join(folder, "headgate.yaml");
     writeFileSync(
       config,
-      `listen: { host: 127.0.0.1, port: ${port}, maxRequestsPerConnection: 1000000000, newConnectionsPerPeer: 1000000 }
+      `listen: { host: 127.0.0.1, port: ${port}, maxRequestsPerConnection: 1000000000${connectionRate(checkout)} }
 admin: { host: 127.0.0.1, port: ${admin} }
 upstream: { url: "http://127.0.0.1:${upstreamPort}" }
 auth: { mode: "off" }

@@ -31,7 +31,7 @@ const makers: Record<string, () => Promise<Take>> = {
     return (client) => limiter.consume(client).catch(() => null);
   },
   async "express-rate-limit"() {
-    const { MemoryLimiter: Store } = await peer("express-rate-limit");
+    const { MemoryStore: Store } = await peer("express-rate-limit");
     const store = new Store();
     store.init({ windowMs });
     return (client) => store.increment(client);

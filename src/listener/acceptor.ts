@@ -70,7 +70,7 @@ export class Acceptor {
       return;
     }
     this.#limiter.wait(tcp, peer.key);
-    this.#handshakes.begin(tcp, {
+    this.#handshakes.begin(tcp, peer.key, {
       onSecure: (socket) => {
         this.#limiter.waited(tcp);
         const accepted = { socket, tcp, peer, headerBytes: 0 };

@@ -8,6 +8,7 @@ import { errorCode } from "../core/failure.ts";
 import type { Certificate, TlsFailure } from "../core/tls.ts";
 import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import { readFirstBytes } from "./first-bytes.ts";
+import { HandshakeTurns } from "./handshake-turns.ts";
 
 export interface TlsHandshakesOptions {
   /** `tls` is never null. */
@@ -27,6 +28,7 @@ export class TlsHandshakes {
   readonly #onFailure: TlsHandshakesOptions["onFailure"];
   /** For new handshakes. Those in progress keep the server with which they began. */
   #current: HandshakeServer | null = null;
+  readonly #turns = new HandshakeTurns();
   /** By the addresses of both ends, because a TLS socket has no reference to its TCP socket. */
   readonly #waiting = new Map<string, HandshakeHandlers>();
 
@@ -37,7 +39,8 @@ export class TlsHandshakes {
     this.#serverOf(settings.current);
   }
 
-  begin(raw: Socket, handlers: HandshakeHandlers): void {
+  /** `peer`: the key of the peer, whose handshakes are spread over the iterations of the event loop. */
+  begin(raw: Socket, peer: string, handlers: HandshakeHandlers): void {
     const id = endsOf(raw);
     this.#waiting.set(id, handlers);
     raw.once("close", () => {
@@ -46,21 +49,23 @@ export class TlsHandshakes {
     // A client that ends its side during the handshake has left. HTTP allows half-closed connections again.
     raw.allowHalfOpen = false;
     readFirstBytes(raw, this.#settings.current.headTimeoutMs, {
-      onBytes: (bytes) => ({ taken: 0, next: () => this.#onFirstBytes(raw, bytes, handlers) }),
+      onBytes: (bytes) => ({ taken: 0, next: () => this.#onFirstBytes(raw, bytes, peer, handlers) }),
       onTimeout: () => this.#onFailure("timeout", "ERR_TLS_HANDSHAKE_TIMEOUT"),
       onClose: () => this.#onFailure("closed", "ECONNRESET"),
     });
     raw.resume();
   }
 
-  #onFirstBytes(raw: Socket, bytes: Buffer, { onPlainHttp }: HandshakeHandlers): void {
+  #onFirstBytes(raw: Socket, bytes: Buffer, peer: string, { onPlainHttp }: HandshakeHandlers): void {
     if (methodAndSpace.test(bytes.toString("latin1", 0, maxMethodBytes))) {
       this.#onFailure("not_tls", "ERR_SSL_HTTP_REQUEST");
       raw.allowHalfOpen = true;
       onPlainHttp();
     } else {
-      // TLS takes what is in the paused socket.
-      this.#serverOf(this.#settings.current).emit("connection", raw);
+      this.#turns.begin(peer, () => {
+        // TLS takes what is in the paused socket.
+        if (!raw.destroyed) this.#serverOf(this.#settings.current).emit("connection", raw);
+      });
     }
   }
 
