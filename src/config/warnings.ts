@@ -2,6 +2,7 @@
 // invent, limits that a decision port cannot hold. `headgate check` prints the warnings, and the start logs them.
 import { coversIpv4 } from "../core/ip-address.ts";
 import type { KeyPart, Policy } from "../core/policy.ts";
+import { needsIdentity } from "../core/policy-needs.ts";
 import type { Settings } from "../core/settings.ts";
 import { enumerate } from "./config-error.ts";
 import { coversMethods, coversPath, regionOf } from "./match-regions.ts";
@@ -67,11 +68,10 @@ function coverageWarnings({ policies, routes }: WarnedSettings): string[] {
 /** Refused tokens spend nothing of policies that are asked after the token check. */
 function guessWarnings({ policies, routes, auth }: WarnedSettings): string[] {
   if (auth.mode !== "tokens") return [];
-  const after = ({ key }: Policy): boolean => key.some(({ kind }) => verifiedParts.has(kind));
   const coversAll = (policy: Policy, route: string): boolean =>
     coversPath(policy.match.paths, route) && policy.match.methods.length === 0;
   const stopsGuesses = (policy: Policy): boolean =>
-    isInForce(policy) && !after(policy) && policy.chargeStatuses?.includes(401) !== false;
+    isInForce(policy) && !needsIdentity(policy, true) && policy.chargeStatuses?.includes(401) !== false;
   // Of routes that nothing covers, there is a warning already.
   const open = routes
     .filter((route) => policies.some((policy) => limits(policy) && coversAll(policy, route)))
@@ -80,8 +80,6 @@ function guessWarnings({ policies, routes, auth }: WarnedSettings): string[] {
   const requests = `requests under ${enumerate(open, "and")} with a refused token are not limited`;
   return [`${requests}: all policies about them need a verified one, so add one by client`];
 }
-
-const verifiedParts: ReadonlySet<KeyPart["kind"]> = new Set(["token", "subject", "claim"]);
 
 function inventedKeyWarnings({ policies, routes, auth }: WarnedSettings): string[] {
   const byClient = policies.filter((policy) => limits(policy) && policy.key.every(isBounded));

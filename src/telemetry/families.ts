@@ -102,12 +102,12 @@ export class Families {
 
   /** A gauge that is read at the scrape. */
   gauge(name: string, help: string, read: () => Reading, labelling?: Labelling): void {
-    this.#readAtScrape(Gauge, name, help, read, labelling);
+    this.gauges(name, help, labelNames(labelling), () => labelled(read(), labelling));
   }
 
   /** A counter whose total is kept elsewhere and read at the scrape. */
   total(name: string, help: string, read: () => Reading, labelling?: Labelling): void {
-    this.#readAtScrape(Counter, name, help, read, labelling);
+    this.totals(name, help, labelNames(labelling), () => labelled(read(), labelling));
   }
 
   /** Gauges with series that may come and go, read at the scrape. */
@@ -134,27 +134,15 @@ export class Families {
       },
     });
   }
+}
 
-  #readAtScrape(
-    Family: typeof Counter | typeof Gauge,
-    name: string,
-    help: string,
-    read: () => Reading,
-    { label, fixed = {} }: Labelling = {},
-  ): void {
-    new Family({
-      name,
-      help,
-      labelNames: [...Object.keys(fixed), ...(label === undefined ? [] : [label])],
-      registers: [this.#registry],
-      collect() {
-        const reading = read();
-        this.reset();
-        if (typeof reading === "number") this.inc(fixed, reading);
-        else for (const [value, n] of Object.entries(reading)) this.inc({ ...fixed, [label ?? ""]: value }, n);
-      },
-    });
-  }
+function labelNames({ label, fixed = {} }: Labelling = {}): string[] {
+  return [...Object.keys(fixed), ...(label === undefined ? [] : [label])];
+}
+
+function labelled(reading: Reading, { label = "", fixed = {} }: Labelling = {}): LabelledReading[] {
+  if (typeof reading === "number") return [{ labels: fixed, value: reading }];
+  return Object.entries(reading).map(([name, value]) => ({ labels: { ...fixed, [label]: name }, value }));
 }
 
 /** Returns the line prefixes of the buckets, the sum and the count. */

@@ -1,5 +1,5 @@
 // Says which policies are asked after the token check.
-import type { Policy } from "../core/policy.ts";
+import type { Policy } from "./policy.ts";
 
 /**
  * Returns whether a policy needs a verified identity. `tokensAreVerified`: the authenticator verifies tokens; otherwise
