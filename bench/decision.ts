@@ -2,9 +2,9 @@
 // decisions.ts with the store's name and the number of clients; prints one line of JSON.
 import { readPeer } from "../src/core/client-address.ts";
 import { NetworkSet } from "../src/core/network-set.ts";
-import type { Policy } from "../src/core/policy.ts";
 import { pendingVerdict, type RequestHead } from "../src/core/request-head.ts";
 import { PolicyLimiter } from "../src/limits/policy-limiter.ts";
+import { slidingPolicy } from "../test/support/policy.ts";
 
 type Take = (client: string, nowMs: number) => unknown;
 
@@ -45,24 +45,12 @@ const makers: Record<string, () => Promise<Take>> = {
 
 /** The whole limiter; each policy has a counter for each client. */
 function ownLimiter(policies: number): Take {
-  const limiter = new PolicyLimiter(Array.from({ length: policies }, (_, i) => policy(i)));
+  const limiter = new PolicyLimiter(
+    Array.from({ length: policies }, (_, i) =>
+      slidingPolicy({ name: `policy-${i}`, limit: limit + i, windowMs, maxClients: clients }),
+    ),
+  );
   return (client, nowMs) => limiter.acquire({ ...pendingVerdict.parsed, client }, head, nowMs);
-}
-
-function policy(index: number): Policy {
-  return {
-    name: `policy-${index}`,
-    rate: { kind: "sliding", windowMs },
-    limit: limit + index,
-    cost: 1,
-    key: [{ kind: "client" }],
-    match: { paths: [], methods: [] },
-    chargeStatuses: null,
-    mode: "enforce",
-    exempt: [],
-    overrides: [],
-    maxClients: clients,
-  };
 }
 
 /** Installed beside the bench, not beside the gateway; without types here, so that nobody needs it for a type check. */

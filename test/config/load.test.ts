@@ -3,26 +3,16 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { parseArguments } from "../../src/commands/arguments.ts";
 import { renderConfigError } from "../../src/config/config-error.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import type { Settings } from "../../src/core/settings.ts";
+import { type Given, loadGiven } from "./given.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-interface Given {
-  readonly yaml?: string;
-  readonly env?: Record<string, string>;
-  /** As on the command line. */
-  readonly flags?: readonly string[];
-}
-
-function load({ yaml = "", env = {}, flags = [] }: Given) {
-  writeFileSync(join(folder, "c.yaml"), yaml);
-  const parsed = parseArguments(["start", "--config", "c.yaml", ...flags]);
-  if (!parsed.ok || parsed.invocation.command !== "start") throw new Error("the test's own flags are wrong");
-  return loadSettings({ ...parsed.invocation.args, env, cwd: folder });
+function load(given: Given) {
+  return loadGiven(folder, given);
 }
 
 function settings(given: Given): Settings {

@@ -1,12 +1,10 @@
 // From policies as they are written to policies as the limiter gets them, by file, environment and command line.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fastify } from "fastify";
 import { afterAll, expect, test } from "vitest";
-import { parseArguments } from "../../src/commands/arguments.ts";
 import { renderConfigError } from "../../src/config/config-error.ts";
-import { loadSettings } from "../../src/config/load.ts";
 import { effectiveLines } from "../../src/config/written.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import { headgate } from "../../src/fastify/index.ts";
@@ -16,22 +14,14 @@ import { startTestGateway } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { startUpstream } from "../support/upstream.ts";
+import { type Given, loadGiven } from "./given.ts";
 
 const cleanup = useCleanup();
 const folder = mkdtempSync(join(tmpdir(), "headgate-policies-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-interface Given {
-  readonly yaml?: string;
-  readonly env?: Record<string, string>;
-  readonly flags?: readonly string[];
-}
-
-function load({ yaml = "", env = {}, flags = [] }: Given) {
-  writeFileSync(join(folder, "c.yaml"), yaml);
-  const parsed = parseArguments(["start", "--config", "c.yaml", ...flags]);
-  if (!parsed.ok || parsed.invocation.command !== "start") throw new Error("the test's own flags are wrong");
-  const loaded = loadSettings({ ...parsed.invocation.args, env, cwd: folder });
+function load(given: Given) {
+  const loaded = loadGiven(folder, given);
   if (!loaded.ok) throw new Error(loaded.errors.map(renderConfigError).join("\n"));
   return loaded;
 }

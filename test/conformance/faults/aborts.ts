@@ -1,8 +1,9 @@
 // Clients that leave, at every stage of an exchange, and an upstream that leaves them the time to: it holds, answers by
 // half, pours, or agrees to an upgrade, as the path says, and notes when it was let go.
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import type { Cleanup } from "../../support/cleanup.ts";
+import { startLoopbackServer } from "../../support/loopback-server.ts";
 import { request, response } from "../../support/stage.ts";
 
 const offer = { fields: "Connection: Upgrade\r\nUpgrade: websocket\r\n" };
@@ -89,7 +90,6 @@ export interface PatientUpstream {
 }
 
 export async function startPatientUpstream(cleanup: Cleanup): Promise<PatientUpstream> {
-  const sockets = new Set<Socket>();
   const held = new Set<number>();
   const leftAtMs = new Map<number, number>();
   const cancelledAfterMs: number[] = [];
@@ -107,10 +107,7 @@ export async function startPatientUpstream(cleanup: Cleanup): Promise<PatientUps
       leftAtMs.delete(id);
     });
   };
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on("close", () => sockets.delete(socket));
-    socket.on("error", () => {});
+  const { url, sockets } = await startLoopbackServer(cleanup, (socket) => {
     socket.on("data", (data) => {
       const path = /^\S+ \/v2\/(\w+)(?:\/(\d+))? HTTP/.exec(data.toString("latin1"));
       if (path?.[1] === "ok") socket.write(response("ok"));
@@ -120,15 +117,8 @@ export async function startPatientUpstream(cleanup: Cleanup): Promise<PatientUps
       if (path?.[1] === "switched") socket.write(`${switched}welcome`);
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  cleanup(async () => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-    await once(server, "close");
-  });
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     openSockets: () => sockets.size,
     cancelledAfterMs,
     left: (id) => void (held.has(id) && leftAtMs.set(id, performance.now())),

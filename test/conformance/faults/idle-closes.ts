@@ -1,9 +1,9 @@
 // An upstream that closes its connections at the worst moment: after a few answers each, with the answer just sent, a
 // moment later, or when the next request has been read. It keeps the ids of what reached it, also of what it read after
 // its own close.
-import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import type { Cleanup } from "../../support/cleanup.ts";
+import { startLoopbackServer } from "../../support/loopback-server.ts";
 
 export interface ClosingUpstream {
   readonly url: string;
@@ -20,7 +20,6 @@ const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 export async function startClosingUpstream(cleanup: Cleanup, random: () => number): Promise<ClosingUpstream> {
   const arrivals = new Map<string, number>();
   const answered = new Set<string>();
-  const sockets = new Set<Socket>();
 
   /** An end, or the reset that a server with unread bytes sends. */
   const close = (socket: Socket): void => void (random() < 0.5 ? socket.end() : socket.resetAndDestroy());
@@ -30,9 +29,6 @@ export async function startClosingUpstream(cleanup: Cleanup, random: () => numbe
     let left = 1 + Math.floor(random() * 4);
     let isClosing = false;
     socket.setNoDelay(true);
-    socket.on("error", () => {});
-    socket.on("close", () => sockets.delete(socket));
-    sockets.add(socket);
     socket.on("data", (data: Buffer) => {
       for (const [, target = ""] of data.toString("latin1").matchAll(heads)) {
         arrivals.set(target, (arrivals.get(target) ?? 0) + 1);
@@ -54,14 +50,6 @@ export async function startClosingUpstream(cleanup: Cleanup, random: () => numbe
     });
   };
 
-  const server = createServer(serve);
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  cleanup(async () => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-    await once(server, "close");
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { url } = await startLoopbackServer(cleanup, serve);
   return { url, arrivals, answered };
 }

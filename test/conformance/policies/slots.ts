@@ -1,13 +1,13 @@
 // Exchanges that end in every way while a policy bounds how many are under way at once, and an upstream that knows how
 // many are.
-import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type GatewayProcess, startGatewayProcess } from "../../support/gateway-process.ts";
+import { startLoopbackServer } from "../../support/loopback-server.ts";
 import { seededRandom } from "../../support/random.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
 import { request, response } from "../../support/stage.ts";
@@ -49,17 +49,14 @@ interface SlotsUpstream {
   readonly url: string;
   /** The most requests that were under way for some time at once. */
   readonly most: () => number;
-  readonly heldNow: () => number;
 }
 
 /** Long enough that the end of another connection, which was sent before, has arrived. */
 const settledMs = 30;
 
 async function startSlotsUpstream(cleanup: Cleanup): Promise<SlotsUpstream> {
-  const sockets = new Set<Socket>();
   /** The requests under way, each with its beginning. */
   const underWay = new Map<Socket, number>();
-  const held = new Set<Socket>();
   let most = 0;
   const done = (socket: Socket, bytes: string): void => {
     underWay.delete(socket);
@@ -76,16 +73,9 @@ async function startSlotsUpstream(cleanup: Cleanup): Promise<SlotsUpstream> {
     poured: (socket) => done(socket, response("x".repeat(400_000))),
     switched: (socket) => void socket.write(`${switched}welcome`),
     brief: (socket) => void socket.end(`${switched}welcome`),
-    held: (socket) => void held.add(socket),
   };
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on("error", () => {});
-    socket.on("close", () => {
-      sockets.delete(socket);
-      underWay.delete(socket);
-      held.delete(socket);
-    });
+  const { url } = await startLoopbackServer(cleanup, (socket) => {
+    socket.on("close", () => underWay.delete(socket));
     socket.on("data", (data) => {
       const path = /^\S+ \/v2\/(\w+)\S* HTTP/.exec(data.toString("latin1"))?.[1];
       if (path === undefined) return;
@@ -96,15 +86,7 @@ async function startSlotsUpstream(cleanup: Cleanup): Promise<SlotsUpstream> {
       most = Math.max(most, settled);
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  cleanup(async () => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-    await once(server, "close");
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return { url, most: () => most, heldNow: () => held.size };
+  return { url, most: () => most };
 }
 
 export interface Slots {
