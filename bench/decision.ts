@@ -1,12 +1,12 @@
 // Measures one store in a process of its own: what a decision costs, and what a client with one request weighs. Run by
 // decisions.ts with the store's name and the number of clients; prints one line of JSON.
-import { readPeer } from "../src/core/client-address.ts";
+import { type Client, readPeer } from "../src/core/client-address.ts";
 import { NetworkSet } from "../src/core/network-set.ts";
 import { pendingVerdict, type RequestHead } from "../src/core/request-head.ts";
 import { PolicyLimiter } from "../src/limits/policy-limiter.ts";
 import { slidingPolicy } from "../test/support/policy.ts";
 
-type Take = (client: string, nowMs: number) => unknown;
+type Take = (client: Client, nowMs: number) => unknown;
 
 const [, , name = "", count = ""] = process.argv;
 const clients = Number(count);
@@ -28,18 +28,18 @@ const makers: Record<string, () => Promise<Take>> = {
   async "rate-limiter-flexible"() {
     const { RateLimiterMemory } = await peer("rate-limiter-flexible");
     const limiter = new RateLimiterMemory({ points: limit, duration: windowMs / 1000 });
-    return (client) => limiter.consume(client).catch(() => null);
+    return ({ key }) => limiter.consume(key).catch(() => null);
   },
   async "express-rate-limit"() {
     const { MemoryStore: Store } = await peer("express-rate-limit");
     const store = new Store();
     store.init({ windowMs });
-    return (client) => store.increment(client);
+    return ({ key }) => store.increment(key);
   },
   async "@fastify/rate-limit"() {
     const { default: LocalStore } = await peer("@fastify/rate-limit/store/LocalStore.js");
     const store = new LocalStore(false, false, clients, windowMs);
-    return (client) => store.incr(client, () => {}, windowMs, limit);
+    return ({ key }) => store.incr(key, () => {}, windowMs, limit);
   },
 };
 
@@ -50,7 +50,8 @@ function ownLimiter(policies: number): Take {
       slidingPolicy({ name: `policy-${i}`, limit: limit + i, windowMs, maxClients: clients }),
     ),
   );
-  return (client, nowMs) => limiter.acquire({ ...pendingVerdict.parsed, client }, head, nowMs);
+  return ({ key, counterKey }, nowMs) =>
+    limiter.acquire({ ...pendingVerdict.parsed, client: key, counterKey }, head, nowMs);
 }
 
 /** Installed beside the bench, not beside the gateway; without types here, so that nobody needs it for a type check. */
@@ -58,10 +59,11 @@ function peer(specifier: string) {
   return import(specifier);
 }
 
-/** As it comes from a socket: a string of its own, flat. */
-function clientOf(index: number): string {
+/** As a connection knows it. Its text is a string of its own, flat, as it comes from a socket. */
+function clientOf(index: number): Client {
   const bytes = [10, (index >> 16) & 255, (index >> 8) & 255, index & 255];
-  return Buffer.from(bytes.join("."), "latin1").toString("latin1");
+  const key = Buffer.from(bytes.join("."), "latin1").toString("latin1");
+  return { key, counterKey: readPeer(key, head.peer.rules).counterKey };
 }
 
 /** Scattered over all clients, the same for every store. */

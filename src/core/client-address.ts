@@ -2,6 +2,7 @@
 // forwarding header that is not a trusted proxy. The header is read from the right, because only the entries that
 // trusted proxies appended can be believed. The headers of an untrusted peer are ignored.
 import { trimBlanks } from "./blanks.ts";
+import { addressKey, type CounterKey } from "./counter-key.ts";
 import { type ElementBudget, forwardedFor, newBudget } from "./forwarded.ts";
 import type { HeaderList } from "./header-list.ts";
 import { clientKey, formatIpAddress, type IpAddress, parseIpAddress } from "./ip-address.ts";
@@ -17,13 +18,20 @@ export interface ClientAddressRules {
   readonly ipv6Prefix: number;
 }
 
-export interface Peer {
+/** Who is charged. */
+export interface Client {
+  /** The address or network as a text. */
+  readonly key: string;
+  /** Made once for a peer, so that what a table notes in it serves all requests of the connection. */
+  readonly counterKey: CounterKey;
+}
+
+/** `key` and `counterKey` are those of the peer as a client. */
+export interface Peer extends Client {
   readonly address: IpAddress;
   /** Canonical spelling, without port or zone. */
   readonly text: string;
   readonly isTrusted: boolean;
-  /** The key of the peer as a client. */
-  readonly key: string;
   /** The rules under which it was read. */
   readonly rules: ClientAddressRules;
 }
@@ -44,13 +52,18 @@ export function peerUnder(rules: ClientAddressRules, peer: Peer): Peer {
 
 function judgePeer(address: IpAddress, text: string, rules: ClientAddressRules): Peer {
   const isTrusted = rules.trustedProxies.has(address);
-  return { address, text, isTrusted, key: clientKey(address, rules.ipv6Prefix), rules };
+  return { address, text, isTrusted, ...clientAt(address, rules), rules };
 }
 
-/** Returns the key to charge. */
-export function readClient(peer: Peer, rawHeaders: HeaderList, rules: ClientAddressRules): string {
-  if (!peer.isTrusted) return peer.key;
-  return clientKey(lastUntrusted(peer.address, rawHeaders, rules), rules.ipv6Prefix);
+/** Returns the client to charge. It is the peer itself unless a trusted proxy names another address. */
+export function readClient(peer: Peer, rawHeaders: HeaderList, rules: ClientAddressRules): Client {
+  if (!peer.isTrusted) return peer;
+  const address = lastUntrusted(peer.address, rawHeaders, rules);
+  return address === peer.address ? peer : clientAt(address, rules);
+}
+
+function clientAt(address: IpAddress, { ipv6Prefix }: ClientAddressRules): Client {
+  return { key: clientKey(address, ipv6Prefix), counterKey: addressKey(address, ipv6Prefix) };
 }
 
 /**

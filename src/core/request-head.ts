@@ -3,6 +3,7 @@
 import type { AuthOutcome } from "./authenticator.ts";
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
 import type { AllowedOrigins } from "./cors.ts";
+import { CounterKey } from "./counter-key.ts";
 import { type LocalReply, localReplies, serverOptions } from "./local-reply.ts";
 import { type MessageHead, type MessageReading, readMessage } from "./message-check.ts";
 import type { Decision } from "./policy.ts";
@@ -27,7 +28,10 @@ export interface RequestRules {
 }
 
 export interface ParsedRequest {
+  /** The address or network to charge, as a text. */
   readonly client: string;
+  /** The same as a key for counters; that of the peer if the client is the peer. */
+  readonly counterKey: CounterKey;
   readonly target: RequestTarget | undefined;
   readonly path: PathReading;
   /** The route of the path, or of one reading of an ambiguous path. A request with a route is charged. */
@@ -55,7 +59,7 @@ export function unchargedVerdict(
   decision: Decision | null,
   localReply: LocalReply = localReplies.internal,
 ): Verdict {
-  const parsed = { ...pendingVerdict.parsed, client: peer.key };
+  const parsed = { ...pendingVerdict.parsed, client: peer.key, counterKey: peer.counterKey };
   return { parsed, decision: decision ?? pendingVerdict.decision, auth: "skipped", localReply };
 }
 
@@ -63,6 +67,7 @@ export function unchargedVerdict(
 export const pendingVerdict: Verdict = {
   parsed: {
     client: "",
+    counterKey: new CounterKey(0, 0, 0, 0, true),
     target: undefined,
     path: outside,
     route: null,
@@ -106,6 +111,7 @@ export const pendingVerdict: Verdict = {
 /** What is read of every request, because it costs little. */
 export interface RequestOrigin {
   readonly client: string;
+  readonly counterKey: CounterKey;
   readonly target: RequestTarget | undefined;
   /** Undefined for a path in an unusual spelling, which costs more to read. */
   readonly plainPath: PathReading | undefined;
@@ -113,8 +119,10 @@ export interface RequestOrigin {
 
 export function readOrigin(head: RequestHead, rules: RequestRules): RequestOrigin {
   const target = readTarget(head.target, head.method);
+  const { key, counterKey } = readClient(head.peer, head.rawHeaders, rules.clientAddress);
   return {
-    client: readClient(head.peer, head.rawHeaders, rules.clientAddress),
+    client: key,
+    counterKey,
     target,
     // "*" is about the server as a whole; the gateway answers it.
     plainPath: target === undefined || target.path === "*" ? outside : rules.pathReader.readPlain(target.path),
@@ -122,10 +130,11 @@ export function readOrigin(head: RequestHead, rules: RequestRules): RequestOrigi
 }
 
 export function parseRequest(head: RequestHead, origin: RequestOrigin, rules: RequestRules): ParsedRequest {
-  const { client, target } = origin;
+  const { client, counterKey, target } = origin;
   const path = origin.plainPath ?? (target === undefined ? outside : rules.pathReader.read(target.path));
   return {
     client,
+    counterKey,
     target,
     path,
     route: path.kind === "route" || path.kind === "ambiguous" ? path.route : null,
@@ -135,8 +144,8 @@ export function parseRequest(head: RequestHead, origin: RequestOrigin, rules: Re
 }
 
 /** Parses a request that is refused whatever its path is, without reading the path. */
-export function parseWithoutPath(head: RequestHead, { client, target }: RequestOrigin): ParsedRequest {
-  return { client, target, path: outside, route: null, message: readMessage(head), upstreamTarget: null };
+export function parseWithoutPath(head: RequestHead, { client, counterKey, target }: RequestOrigin): ParsedRequest {
+  return { client, counterKey, target, path: outside, route: null, message: readMessage(head), upstreamTarget: null };
 }
 
 /** Returns the refusal that needs no token. The quota is checked first, so that no refusal is free of charge. */

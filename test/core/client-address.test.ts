@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
 import { type ClientAddressRules, parseForwardedAddress, readClient, readPeer } from "../../src/core/client-address.ts";
+import { CounterKey } from "../../src/core/counter-key.ts";
 import { formatIpAddress, parseCidr, parseIpAddress } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 
@@ -21,7 +22,7 @@ const rules = trusting("10.0.0.0/8", "2001:db8:ffff::/48", "192.0.2.7");
 /** The key charged for a connection from `peer` with these lines of X-Forwarded-For. */
 function clientOf(peer: string, lines: readonly string[], under = rules): string {
   const rawHeaders = lines.flatMap((line, i) => ["Accept", "*/*", i % 2 ? "x-forwarded-for" : "X-Forwarded-For", line]);
-  return readClient(readPeer(peer, under), [...rawHeaders, "Host", "api"], under);
+  return readClient(readPeer(peer, under), [...rawHeaders, "Host", "api"], under).key;
 }
 
 describe("behind a trusted proxy, the walk from the right", () => {
@@ -96,7 +97,7 @@ describe("headers from an untrusted peer are ignored", () => {
 test("other headers that name clients are never read", () => {
   const names = ["X-Real-IP", "Forwarded", "X_Forwarded_For", "X-Forwarded-For2", "True-Client-IP", "CF-Connecting-IP"];
   const rawHeaders = names.flatMap((name) => [name, "6.6.6.6"]);
-  expect(readClient(readPeer("10.0.0.1", rules), rawHeaders, rules)).toBe("10.0.0.1");
+  expect(readClient(readPeer("10.0.0.1", rules), rawHeaders, rules).key).toBe("10.0.0.1");
 });
 
 test("what a client writes on the left never changes whom its trusted proxy charges", () => {
@@ -167,6 +168,22 @@ describe("an entry is an address with or without a port", () => {
   });
 });
 
+describe("the client", () => {
+  test("is the peer itself if its peer is not trusted or names nobody, so that its key is made once", () => {
+    const stranger = readPeer("1.2.3.4", rules);
+    expect(readClient(stranger, ["X-Forwarded-For", "6.6.6.6"], rules)).toBe(stranger);
+    const proxy = readPeer("10.0.0.1", rules);
+    expect(readClient(proxy, ["X-Forwarded-For", "unknown"], rules)).toBe(proxy);
+  });
+
+  test("whom a trusted proxy names has its own key", () => {
+    expect(readClient(readPeer("10.0.0.1", rules), ["X-Forwarded-For", "2001:db8::1"], rules)).toEqual({
+      key: "2001:db8::/64",
+      counterKey: new CounterKey(0x20010db8, 0, 0, 0, true),
+    });
+  });
+});
+
 describe("the peer", () => {
   test("has one spelling, and is charged as what it is", () => {
     expect(readPeer("::ffff:10.0.0.1", rules)).toEqual({
@@ -174,12 +191,14 @@ describe("the peer", () => {
       text: "10.0.0.1",
       isTrusted: true,
       key: "10.0.0.1",
+      counterKey: new CounterKey(0, 0, 0xffff, 0x0a000001, true),
       rules,
     });
     expect(readPeer("2001:DB8::0:5%eth0", rules)).toMatchObject({
       text: "2001:db8::5",
       isTrusted: false,
       key: "2001:db8::/64",
+      counterKey: new CounterKey(0x20010db8, 0, 0, 0, true),
     });
   });
 

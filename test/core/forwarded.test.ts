@@ -13,7 +13,7 @@ const rules: ClientAddressRules = {
 
 function clientOf(peer: string, lines: readonly string[], name = "Forwarded"): string {
   const rawHeaders = lines.flatMap((line) => [name, line, "X-Forwarded-For", "7.7.7.7"]);
-  return readClient(readPeer(peer, rules), rawHeaders, rules);
+  return readClient(readPeer(peer, rules), rawHeaders, rules).key;
 }
 
 /** As texts, null for what ends the walk. */

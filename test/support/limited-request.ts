@@ -1,6 +1,8 @@
 // A limited request as a limiter gets it, without a socket.
 import type { Identity } from "../../src/core/authenticator.ts";
 import { readPeer } from "../../src/core/client-address.ts";
+import { addressKey, type CounterKey } from "../../src/core/counter-key.ts";
+import { parseCidr } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../../src/core/request-head.ts";
 import { readTarget } from "../../src/core/request-target.ts";
@@ -21,7 +23,13 @@ export function limitedRequest(parts: LimitedRequest = {}): { request: ParsedReq
     ipv6Prefix: 64,
   });
   return {
-    request: { ...pendingVerdict.parsed, client, route, target: readTarget(target, method) },
+    request: {
+      ...pendingVerdict.parsed,
+      client,
+      counterKey: counterKeyOf(client),
+      route,
+      target: readTarget(target, method),
+    },
     head: {
       peer,
       method,
@@ -31,6 +39,13 @@ export function limitedRequest(parts: LimitedRequest = {}): { request: ParsedReq
       nowMs: 0,
     },
   };
+}
+
+/** The key of a client whose text is an address or, for IPv6, a network. */
+export function counterKeyOf(client: string): CounterKey {
+  const cidr = parseCidr(client);
+  if (cidr === undefined) throw new Error(`the test wrote ${client}`);
+  return addressKey(cidr.network, cidr.prefixBits);
 }
 
 export function identityOf(parts: Partial<Identity> = {}): Identity {

@@ -1,6 +1,7 @@
 // The traffic port around a runtime that a test makes: the real listener and transports, and no pipeline or upstream.
 import type { Socket } from "node:net";
 import { readPeer } from "../../src/core/client-address.ts";
+import { CounterKey } from "../../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { ResponseFields } from "../../src/core/fields.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
@@ -107,6 +108,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
 export function admitted(nowMs: number): Verdict {
   const parsed: ParsedRequest = {
     client: "a",
+    counterKey: new CounterKey(0, 0, 0, 1, false),
     target: { original: "/v2/x", path: "/v2/x", authority: null },
     path: { kind: "route", route: "/v2/" },
     route: "/v2/",

@@ -1,0 +1,53 @@
+// The key of a counter: 128 bits as four words, so that a table stores it in a fixed place and compares it without text.
+import type { IpAddress } from "./ip-address.ts";
+
+export class CounterKey {
+  /** Two words of a keyed hash, set by the table's KeyPlacer on first use; the same for all policies. */
+  place = 0;
+  tag = 0;
+  isPlaced = false;
+  readonly a: number;
+  readonly b: number;
+  readonly c: number;
+  readonly d: number;
+  /** True: the words are an address, masked by the client prefix. False: they are a keyed hash. */
+  readonly isAddress: boolean;
+
+  /** The words become signed, because V8 holds a signed word of 32 bits without an object of its own. */
+  constructor(a: number, b: number, c: number, d: number, isAddress: boolean) {
+    this.a = a | 0;
+    this.b = b | 0;
+    this.c = c | 0;
+    this.d = d | 0;
+    this.isAddress = isAddress;
+  }
+}
+
+/**
+ * Returns the key of a client: an IPv4 address as ::ffff:a.b.c.d, or an IPv6 network of `ipv6Prefix` bits. Equal for two
+ * addresses exactly where their `clientKey` is.
+ */
+export function addressKey(address: IpAddress, ipv6Prefix: number): CounterKey {
+  const a = wordAt(address, 0);
+  const b = wordAt(address, 2);
+  const c = wordAt(address, 4);
+  const d = wordAt(address, 6);
+  const isIpv4 = a === 0 && b === 0 && c === 0xffff;
+  if (isIpv4 || ipv6Prefix >= 128) return new CounterKey(a, b, c, d, true);
+  return new CounterKey(
+    a & wordMask(ipv6Prefix),
+    b & wordMask(ipv6Prefix - 32),
+    c & wordMask(ipv6Prefix - 64),
+    d & wordMask(ipv6Prefix - 96),
+    true,
+  );
+}
+
+function wordAt(address: IpAddress, group: number): number {
+  return ((address[group] ?? 0) << 16) | (address[group + 1] ?? 0);
+}
+
+function wordMask(bits: number): number {
+  if (bits <= 0) return 0;
+  return bits >= 32 ? -1 : -1 << (32 - bits);
+}
