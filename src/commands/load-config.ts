@@ -8,6 +8,7 @@ import type { SettingsSource } from "../core/reload.ts";
 import type { ConfigArguments } from "./arguments.ts";
 import { judgeFiles } from "./file-errors.ts";
 import type { CommandIo } from "./io.ts";
+import { availableProcessors } from "./processors.ts";
 import { unlistedOverrides } from "./unlisted-overrides.ts";
 
 export type LoadedConfig = Extract<LoadedSettings, { ok: true }>;
@@ -17,7 +18,7 @@ export async function loadConfig(
   { file, overrides }: ConfigArguments,
   io: CommandIo,
 ): Promise<LoadedConfig | undefined> {
-  const loaded = loadSettings({ file, env: io.env, cwd: io.cwd, overrides });
+  const loaded = loadSettings({ file, env: io.env, cwd: io.cwd, overrides, processors: availableProcessors });
   const files = await judgeFiles(loaded.files, io.cwd, systemClock.wallMs());
   const errors = [...(loaded.ok ? [] : loaded.errors.map(renderConfigError)), ...files.errors];
   const unlisted = loaded.ok ? unlistedOverrides(loaded.settings.policies, files.tokens, loaded.files.place) : [];
@@ -34,7 +35,7 @@ export function settingsSource(
   return {
     file: resolve(cwd, named),
     load(isStart = false) {
-      const loaded = loadSettings({ file, env, cwd, overrides, isReload: !isStart });
+      const loaded = loadSettings({ file, env, cwd, overrides, processors: availableProcessors, isReload: !isStart });
       if (loaded.ok) return { ok: true, settings: loaded.settings, place: loaded.files.place };
       return { ok: false, errors: loaded.errors.map(renderConfigError) };
     },

@@ -4,6 +4,7 @@ import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Settings } from "../core/settings.ts";
 import { type ConfigError, renderConfigError, renderPlace, soundness } from "./config-error.ts";
+import { maxWorkers } from "./counters-keys.ts";
 import { type Environment, readEnvironment } from "./environment.ts";
 import { applyOverrides, type Override } from "./overrides.ts";
 import { pairErrors } from "./pairs.ts";
@@ -25,6 +26,8 @@ export interface ConfigSources {
   readonly cwd: string;
   /** Flags and `--set`, in the order they were given. */
   readonly overrides: readonly Override[];
+  /** How many processors the container may use, for `workers: auto`. Default: one. */
+  readonly processors?: () => number;
   /** Refuses an empty file: it may be one that is just being written. At a start it is one with all defaults. */
   readonly isReload?: boolean;
 }
@@ -51,7 +54,8 @@ export type LoadedSettings = {
   | { readonly ok: false; readonly errors: readonly ConfigError[] }
 );
 
-export function loadSettings({ file: named, env, cwd, overrides, isReload = false }: ConfigSources): LoadedSettings {
+export function loadSettings(sources: ConfigSources): LoadedSettings {
+  const { file: named, env, cwd, overrides, processors = () => 1, isReload = false } = sources;
   // Compose files and shells set HEADGATE_CONFIG to an empty text if it has no value.
   const file = named ?? (env.HEADGATE_CONFIG || packagedConfigFile);
   const written = readConfigFile(file, cwd, isReload);
@@ -79,7 +83,7 @@ export function loadSettings({ file: named, env, cwd, overrides, isReload = fals
     place: (key) => renderPlace(originOf(raw, key), key),
   };
   if (errors.length > 0) return { ok: false, file, files, errors: firstOf(distinct(errors)) };
-  return { ok: true, settings: toSettings(values), file, files, raw };
+  return { ok: true, settings: toSettings(values, processors), file, files, raw };
 }
 
 function distinct(errors: readonly ConfigError[]): ConfigError[] {
@@ -125,8 +129,9 @@ function readConfigFile(file: string, cwd: string, isReload: boolean): YamlReadi
   }
 }
 
-function toSettings(values: ParsedConfig): Settings {
-  const { listen, extAuth } = values;
+function toSettings(values: ParsedConfig, processors: () => number): Settings {
+  const { listen, extAuth, counters } = values;
+  const { path, everyMs } = counters.snapshot;
   const { cert, key } = listen.tls;
   return {
     ...values,
@@ -137,5 +142,12 @@ function toSettings(values: ParsedConfig): Settings {
       http: extAuth.http.enabled ? extAuth.http : null,
       grpc: extAuth.grpc.enabled ? extAuth.grpc : null,
     },
+    counters: { memoryBytes: counters.memory, snapshot: path === null ? null : { path, everyMs } },
+    workers: values.workers === "auto" ? autoWorkers(values, processors()) : values.workers,
   };
+}
+
+/** No more than can have a connection to the upstream and a tunnel each. */
+function autoWorkers({ upstream, upgrade }: ParsedConfig, processors: number): number {
+  return Math.max(1, Math.min(processors, maxWorkers, upstream.maxConnections, upgrade.maxTunnels));
 }

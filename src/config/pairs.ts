@@ -5,10 +5,12 @@ import { parseIpAddress } from "../core/ip-address.ts";
 import { upstreamTargets } from "../core/upstream.ts";
 import type { ConfigError, IsSound } from "./config-error.ts";
 import { collect, type Refuse } from "./contradictions.ts";
+import { defaultSnapshotEvery } from "./counters-keys.ts";
 import type { PoliciesInContext } from "./policy-context.ts";
 import { judgePolicies } from "./policy-pairs.ts";
 import type { Raw } from "./raw.ts";
 import type { ParsedConfig } from "./schema.ts";
+import { parseDuration } from "./units.ts";
 
 export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
   return collect(raw, isSound, (refuse) => {
@@ -18,6 +20,8 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: 
     judgeListenTls(values, refuse);
     judgeAuth(values, refuse);
     judgePolicies(values, raw, refuse);
+    judgeSnapshot(values, refuse);
+    judgeWorkers(values, refuse);
     judgeUpstreamTls(values, refuse);
     judgeUpstreamAddresses(values, refuse, isSound);
   });
@@ -80,6 +84,22 @@ function judgeAuth({ auth: { mode, tokensFile } }: SharedValues, refuse: Refuse)
   }
   if (mode !== "tokens" && tokensFile !== null) {
     refuse("auth.tokensFile", `none, since auth.mode is ${mode}`, "auth.mode");
+  }
+}
+
+/** Whoever sets how often wants a snapshot. The default says nothing. */
+function judgeSnapshot({ counters: { snapshot } }: ParsedConfig, refuse: Refuse): void {
+  if (snapshot.path !== null || snapshot.everyMs === parseDuration(defaultSnapshotEvery)) return;
+  const every = "counters.snapshot.every";
+  refuse("counters.snapshot.path", `the path of a file, since ${every} is set`, every);
+}
+
+/** What protects the upstream is divided among the workers. */
+function judgeWorkers({ workers, upstream, upgrade }: ParsedConfig, refuse: Refuse): void {
+  if (workers === "auto") return;
+  const bounds = { "upstream.maxConnections": upstream.maxConnections, "upgrade.maxTunnels": upgrade.maxTunnels };
+  for (const [key, most] of Object.entries(bounds)) {
+    if (workers > most) refuse("workers", `at most ${key} (${most})`, key);
   }
 }
 

@@ -11,6 +11,7 @@ import {
   parseUpstreamUrl,
   routePattern,
 } from "./addresses.ts";
+import { counters, workers } from "./counters-keys.ts";
 import { listOf, type Parsed, section } from "./definition.ts";
 import { extAuth } from "./ext-auth-keys.ts";
 import { choice, duration, filePath, flag, host, network, orNull, size, text, wholeNumber } from "./leaves.ts";
@@ -220,6 +221,8 @@ const definition = section("The configuration of Headgate.", {
     ["on", "shadow"],
     "shadow makes every policy a shadow: nothing is refused, and what would have been refused is counted.",
   ),
+  counters,
+  workers,
   // Generous: a monitor that asks for a missing page, or a broken client behind a large NAT, stays within it.
   refusals: section("The budget of each client for refusals that spend no quota (400, 404); over it, 429.", {
     perSecond: wholeNumber(50, [1, 1_000_000], "Refusals per second."),

@@ -13,7 +13,7 @@ export interface WithoutRestart {
 
 export function withoutRestart(wanted: Settings, inForce: Settings): WithoutRestart {
   const keys: string[] = [];
-  const keep = <T>(key: string, now: T, next: T): T => {
+  const keep: Keep = (key, now, next) => {
     if (now !== next) keys.push(key);
     return now;
   };
@@ -41,6 +41,8 @@ export function withoutRestart(wanted: Settings, inForce: Settings): WithoutRest
       http: checks("extAuth.http", inForce.extAuth.http, extAuth.http),
       grpc: checks("extAuth.grpc", inForce.extAuth.grpc, extAuth.grpc),
     },
+    counters: countersOf(keep, inForce.counters, wanted.counters),
+    workers: keep("workers", inForce.workers, wanted.workers),
     policies: wanted.policies.map((policy) => {
       const before = inForce.policies.find((other) => isContinued(policy, other));
       if (before === undefined) return policy;
@@ -53,6 +55,17 @@ export function withoutRestart(wanted: Settings, inForce: Settings): WithoutRest
     }),
   };
   return { settings, keys };
+}
+
+/** Returns the value in force, and notes the key if another one is wanted. */
+type Keep = <T>(key: string, now: T, next: T) => T;
+
+function countersOf(keep: Keep, now: Settings["counters"], next: Settings["counters"]): Settings["counters"] {
+  keep("counters.memory", now.memoryBytes, next.memoryBytes);
+  keep("counters.snapshot.path", now.snapshot?.path, next.snapshot?.path);
+  // Without a snapshot there is no other value than the default.
+  if (now.snapshot && next.snapshot) keep("counters.snapshot.every", now.snapshot.everyMs, next.snapshot.everyMs);
+  return now;
 }
 
 /** The policies that start empty, because there was none with their name, kind and key. */

@@ -37,6 +37,14 @@ export interface Settings {
   readonly policies: readonly Policy[];
   /** `shadow`: each policy is a shadow, whatever its mode. */
   readonly enforcement: "on" | "shadow";
+  readonly counters: {
+    /** Of the table of all policies. */
+    readonly memoryBytes: number;
+    /** Null: a restart begins with empty counters. `path`: an absolute one. */
+    readonly snapshot: { readonly path: string; readonly everyMs: number } | null;
+  };
+  /** Threads that carry traffic, from 1. */
+  readonly workers: number;
   readonly refusals: TokenRate;
   readonly auth: {
     readonly mode: "off" | "presence" | "tokens";

@@ -5,6 +5,7 @@ import type { Exposition } from "../telemetry/exposition.ts";
 export interface HeadgateOptions {
   readonly policies?: readonly PolicyOptions[];
   readonly enforcement?: "on" | "shadow";
+  readonly counters?: { readonly memory?: string | number };
   readonly refusals?: { readonly perSecond?: number; readonly burst?: number };
   readonly auth?: {
     readonly mode?: "off" | "presence" | "tokens";

@@ -15,12 +15,13 @@ import type { Settings } from "../core/settings.ts";
 import type { UpstreamSettings } from "../core/upstream.ts";
 
 const { policies, enforcement, refusals, auth, clientAddress, cors, fields, routes, maxBodyBytes } = schema.keys;
-const { maxClientSharePercent, timeouts, upstream, log } = schema.keys;
+const { counters, maxClientSharePercent, timeouts, upstream, log } = schema.keys;
 const { url, tls, connectTimeout, responseTimeout, maxConnections } = upstream.keys;
 
 export const pluginOptions = section("The options of the Fastify plugin.", {
   policies,
   enforcement,
+  counters: section(counters.description, { memory: counters.keys.memory }),
   refusals,
   auth,
   clientAddress,
@@ -40,6 +41,7 @@ export interface PluginSettings
     "enforcement" | "refusals" | "auth" | "clientAddress" | "cors" | "routes" | "maxBodyBytes" | "maxClientSharePercent"
   > {
   readonly policies: readonly Policy[];
+  readonly counters: Pick<Settings["counters"], "memoryBytes">;
   readonly fields: readonly FieldKind[];
   readonly timeouts: Pick<Settings["timeouts"], "bodyMs">;
   /** Null: the app answers all requests itself. */
@@ -70,7 +72,12 @@ export function parsePluginOptions(options: unknown): PluginSettings {
 }
 
 function toSettings(values: Parsed<typeof pluginOptions>, raw: Raw): PluginSettings {
-  return { ...values, policies: values.policies.map(toPolicy), upstream: hasUpstream(raw) ? values.upstream : null };
+  return {
+    ...values,
+    policies: values.policies.map(toPolicy),
+    counters: { memoryBytes: values.counters.memory },
+    upstream: hasUpstream(raw) ? values.upstream : null,
+  };
 }
 
 /** In YAML a section may be empty; here null would look as if it turned something off. */

@@ -12,9 +12,13 @@ export interface Given {
 }
 
 /** Loads it from the file `c.yaml` of `folder`. */
-export function loadGiven(folder: string, { yaml = "", env = {}, flags = [] }: Given): LoadedSettings {
+export function loadGiven(
+  folder: string,
+  { yaml = "", env = {}, flags = [] }: Given,
+  processors: () => number = () => 1,
+): LoadedSettings {
   writeFileSync(join(folder, "c.yaml"), yaml);
   const parsed = parseArguments(["start", "--config", "c.yaml", ...flags]);
   if (!parsed.ok || parsed.invocation.command !== "start") throw new Error("the test's own flags are wrong");
-  return loadSettings({ ...parsed.invocation.args, env, cwd: folder });
+  return loadSettings({ ...parsed.invocation.args, env, cwd: folder, processors });
 }

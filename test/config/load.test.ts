@@ -266,6 +266,67 @@ describe("the tokens file", () => {
   });
 });
 
+describe("counters", () => {
+  const path = join(folder, "counters");
+
+  test("have 32 MiB and no snapshot by default", () => {
+    expect(settings({}).counters).toEqual({ memoryBytes: 32 * 2 ** 20, snapshot: null });
+  });
+
+  test("have a snapshot, every 30 s, if there is a path", () => {
+    const snapshot = { path, everyMs: 30_000 };
+    expect(settings({ yaml: "counters: { snapshot: { path: counters } }" }).counters.snapshot).toEqual(snapshot);
+    expect(settings({ env: { HEADGATE_COUNTERS_SNAPSHOT_PATH: "counters" } }).counters.snapshot).toEqual(snapshot);
+    const yaml = "counters: { memory: 4GiB, snapshot: { path: counters, every: 1h } }";
+    expect(settings({ yaml }).counters).toEqual({ memoryBytes: 4 * 2 ** 30, snapshot: { path, everyMs: 3_600_000 } });
+  });
+
+  test("say how often only with a path, except for the default", () => {
+    expect(errors({ yaml: "counters: { snapshot: { path: null, every: 30s } }" })).toEqual([]);
+    expect(errors({ yaml: "counters: { snapshot: { path: null, every: 10s } }" })).toEqual([
+      "c.yaml:1:31: counters.snapshot.path: found nothing, expected the path of a file, since counters.snapshot.every is set",
+    ]);
+  });
+});
+
+describe("workers", () => {
+  const auto = (processors: number, set: readonly string[] = []): number => {
+    const flags = ["workers=auto", ...set].flatMap((each) => ["--set", each]);
+    const loaded = loadGiven(folder, { flags }, () => processors);
+    if (!loaded.ok) throw new Error(loaded.errors.map(renderConfigError).join("\n"));
+    return loaded.settings.workers;
+  };
+
+  test("are one by default, a number, or as many as there are processors", () => {
+    expect(settings({}).workers).toBe(1);
+    expect(settings({ yaml: "workers: 64" }).workers).toBe(64);
+    expect(settings({ env: { HEADGATE_WORKERS: "3" } }).workers).toBe(3);
+    expect(auto(6)).toBe(6);
+  });
+
+  test("of their own accord are never more than the limits allow", () => {
+    expect(auto(100)).toBe(64);
+    expect(auto(6, ["upstream.maxConnections=4"])).toBe(4);
+    expect(auto(6, ["upgrade.maxTunnels=5"])).toBe(5);
+  });
+
+  test.each([
+    ["workers: 0", "c.yaml:1:10: workers: found 0, expected a whole number from 1 to 64, or auto"],
+    ["workers: 65", "c.yaml:1:10: workers: found 65, expected a whole number from 1 to 64, or auto"],
+    ["workers: all", 'c.yaml:1:10: workers: found "all", expected a whole number from 1 to 64, or auto'],
+    ['workers: "2"', 'c.yaml:1:10: workers: found "2", expected a whole number from 1 to 64, without quotes, or auto'],
+  ])("%s is refused", (yaml, message) => {
+    expect(errors({ yaml })).toEqual([message]);
+  });
+
+  test("are not more than the connections and tunnels that are divided among them", () => {
+    expect(errors({ yaml: "workers: 8\nupstream: { maxConnections: 7 }\nupgrade: { maxTunnels: 6 }" })).toEqual([
+      "c.yaml:1:10: workers: found 8, expected at most upstream.maxConnections (7)",
+      "c.yaml:1:10: workers: found 8, expected at most upgrade.maxTunnels (6)",
+    ]);
+  });
+});
+
 describe("of values that contradict each other", () => {
   test("those are told that have nothing to do with what is wrong by itself", () => {
     const yaml = "drain: { delay: 5 }\nauth: { mode: tokens }\nlisten: { maxConnections: 9, port: x }\n";

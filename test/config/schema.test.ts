@@ -94,6 +94,8 @@ describe("the JSON Schema", () => {
         ],
       },
       { auth: { mode: "tokens", tokensFile: "t.txt" } },
+      { counters: { memory: 1_048_576, snapshot: { path: "counters", every: "1s" } }, workers: "auto" },
+      { counters: { memory: "4GiB", snapshot: { path: null } }, workers: 64 },
     ]) {
       expect(validateConfig(readYaml(JSON.stringify(value), "f.json").raw).errors).toEqual([]);
       expect([value, editor.safeParse(value).success]).toEqual([value, true]);

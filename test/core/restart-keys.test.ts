@@ -12,6 +12,7 @@ const policy = (others: Partial<Policy> = {}): Policy => ({
 });
 
 const tls = { cert: "/cert", key: "/key", clientCa: null, http2: true };
+const snapshot = { path: "/snapshot", everyMs: 30_000 };
 const checks = { host: "127.0.0.1", port: 1, maxConnections: 10 };
 
 test.each<[string, Overrides, Overrides, readonly string[]]>([
@@ -35,6 +36,16 @@ test.each<[string, Overrides, Overrides, readonly string[]]>([
     ["extAuth.grpc.port"],
   ],
   ["its bound", { extAuth: { grpc: checks } }, { extAuth: { grpc: { ...checks, maxConnections: 2 } } }, []],
+  ["the memory of the counters", {}, { counters: { memoryBytes: 2 ** 20, snapshot: null } }, ["counters.memory"]],
+  ["a snapshot that comes", {}, { counters: { snapshot } }, ["counters.snapshot.path"]],
+  ["one that goes", { counters: { snapshot } }, {}, ["counters.snapshot.path"]],
+  [
+    "one that moves, more often",
+    { counters: { snapshot } },
+    { counters: { snapshot: { path: "/other", everyMs: 1_000 } } },
+    ["counters.snapshot.path", "counters.snapshot.every"],
+  ],
+  ["other workers", {}, { workers: 2 }, ["workers"]],
   ["the size of a table", {}, { policies: [policy({ maxClients: 2 })] }, ["policies.per-ip.maxClients"]],
   ["that of another policy", {}, { policies: [policy({ name: "other", maxClients: 2 })] }, []],
 ])("%s: the keys that need a restart keep their values, and no others", (_, before, after, keys) => {

@@ -1,0 +1,41 @@
+// The keys of the counters, which all policies share, and of the threads that share them.
+import { type Leaf, section } from "./definition.ts";
+import { duration, filePath, size, wholeNumber } from "./leaves.ts";
+
+/** How many numbers a lock has for the threads of a process. */
+export const maxWorkers = 64;
+
+export const defaultSnapshotEvery = "30s";
+
+export const counters = section("The counters of all policies, in one table.", {
+  memory: size(
+    "32MiB",
+    ["1MiB", "4GiB"],
+    "Memory of the table. When it is full, the keys that lose the least are forgotten, exhausted ones never.",
+  ),
+  snapshot: section("A file from which a restart takes over the counters.", {
+    path: filePath("The file, in a folder where the gateway may create and rename files; null keeps no snapshot."),
+    every: duration(
+      defaultSnapshotEvery,
+      ["1s", "1h"],
+      "Time between two snapshots; a crash loses what was counted since the last one. A drain writes one, too.",
+    ),
+  }),
+});
+
+export const workers: Leaf<number | "auto"> = numberOrAuto();
+
+function numberOrAuto(): Leaf<number | "auto"> {
+  const description = "Threads that carry traffic; auto uses as many as the container may use processors.";
+  const number = wholeNumber(1, [1, maxWorkers], description);
+  return {
+    ...number,
+    expected: `${number.expected}, or auto`,
+    json: { anyOf: [number.json, { enum: ["auto"] }] },
+    parse: (value) => (value === "auto" ? value : number.parse(value)),
+    hint: (value) => {
+      const hint = number.hint?.(value);
+      return hint === undefined ? undefined : `${hint}, or auto`;
+    },
+  };
+}
