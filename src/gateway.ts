@@ -1,56 +1,29 @@
-// Starts the gateway: makes every part from the settings, connects the parts, reloads, and closes all in order. The
-// parts do not import each other. pipeline.ts decides about requests.
+// Starts the gateway: opens the engine that carries the traffic, and what there is once in a process: the admin listener
+// and reloads. Closes all in order. The parts do not import each other. pipeline.ts decides about requests.
 import { startAdmin } from "./admin/server.ts";
 import { FileWatcher } from "./config/watched-files.ts";
-import type { Authenticator } from "./core/authenticator.ts";
 import { readPeer } from "./core/client-address.ts";
-import type { Clock } from "./core/clock.ts";
 import type { Health } from "./core/health.ts";
 import type { HostPort } from "./core/host-port.ts";
 import type { ReloadCause, ReloadResult, SettingsSource } from "./core/reload.ts";
 import type { Settings } from "./core/settings.ts";
-import { defaultLingerMs } from "./exchange/http2-lifetime.ts";
 import type { Logger } from "./telemetry/log.ts";
-import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
-import type { NameOptions } from "./upstream/name-lookup.ts";
-import { WaitingBodies } from "./upstream/waiting-bodies.ts";
-import { type ConfigurationBase, configure } from "./wiring/configuration.ts";
-import { openExtAuth } from "./wiring/ext-auth.ts";
-import { InForce } from "./wiring/in-force.ts";
-import { createLimiter } from "./wiring/limiter.ts";
+import { type Addresses, type BrokenOff, type EngineOptions, openEngine } from "./wiring/engine.ts";
 import { ListenError } from "./wiring/listen-error.ts";
 import { Reloader } from "./wiring/reloader.ts";
-import { createTraffic } from "./wiring/traffic.ts";
 
 export type { ReloadResult } from "./core/reload.ts";
 export { ListenError } from "./wiring/listen-error.ts";
 
-export interface GatewayOptions {
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** The number of lines that the log's destination has dropped. */
-  readonly droppedLogLines: () => number;
-  readonly version: string;
-  readonly nodeVersion: string;
-  /** Default: names of the upstream are resolved by the system. */
-  readonly names?: NameOptions;
-  /** Default: made from the settings. */
-  readonly authenticator?: Authenticator;
-  /** How long a client may keep an HTTP/2 connection open after its GOAWAY. Default: 2 s. */
-  readonly http2LingerMs?: number;
+export interface GatewayOptions extends EngineOptions {
   /** Loads the settings again. Default: they come from the caller alone. */
   readonly source?: SettingsSource;
   /** How often files are reread, and how long they must not change before they are used. Default: 1 s. */
   readonly rereadMs?: number;
 }
 
-export interface Gateway {
-  readonly traffic: HostPort;
+export interface Gateway extends Addresses {
   readonly admin: HostPort;
-  /** Null: no checks over HTTP. */
-  readonly extAuth: HostPort | null;
-  /** Null: no checks over gRPC. */
-  readonly grpc: HostPort | null;
   /**
    * Puts other settings into force, or changes nothing if a file that they name cannot be used. Closes no connection of
    * a client and loses no count.
@@ -76,37 +49,33 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
 
 /** Adds to `open` what has to be closed, except the listeners that drain. */
 async function start(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Gateway> {
-  const { log, clock, source = null } = options;
-  const { base, inForce, traffic } = await createParts(settings, options, open);
-  const { telemetry } = base;
+  const { log, source = null } = options;
+  const files = new FileWatcher(options.rereadMs);
+  const engine = await openEngine(settings, files, options);
+  open.defer(() => engine.close());
+  const { telemetry } = engine;
   let status: Health["status"] = "starting";
   const admin = await startAdmin({
     ...settings.admin,
     metrics: (openMetrics) => telemetry.metrics.text(openMetrics),
     health: () => ({ status, upstream: telemetry.upstreamHealth() }),
     onError: (error) => log.error({ err: error }, "metrics scrape failed"),
-    peerKey: (address) => readPeer(address, inForce.traffic.current.clientAddress).key,
+    peerKey: (address) => readPeer(address, engine.inForce.traffic.current.clientAddress).key,
     onClosedForRoom: () => telemetry.connectionShed("admin", null),
   }).catch((error) => {
     throw new ListenError("admin", settings.admin, error);
   });
   open.defer(() => admin.close());
-  const extAuth = await openExtAuth(settings, inForce.checks, { log, clock, telemetry });
-  const address = await traffic.listen(settings.listen).catch(async (error) => {
-    await extAuth.drain(0);
-    throw new ListenError("traffic", settings.listen, error);
-  });
-  const reloader = new Reloader(settings, inForce, base, source);
+  const addresses = await engine.listen(settings);
+  const reloader = new Reloader(settings, engine, { files, log, telemetry, source });
   await reloader.start();
-  log.info({ listener: "traffic", ...address }, "listening");
-  log.info({ listener: "admin", host: admin.host, port: admin.port }, "listening");
-  extAuth.announceStart();
+  const adminAddress = { host: admin.host, port: admin.port };
+  logListeners(log, addresses, adminAddress);
+  engine.announceStart();
   status = "ready";
   return {
-    traffic: address,
-    admin: { host: admin.host, port: admin.port },
-    extAuth: extAuth.http,
-    grpc: extAuth.grpc,
+    ...addresses,
+    admin: adminAddress,
     reload: (wanted) => reloader.to(wanted),
     reloadFromSource: (cause) => reloader.again(cause),
     async drain() {
@@ -114,62 +83,24 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
       const reloaded = reloader.close();
       telemetry.metrics.setDraining();
       // Announced early, so that clients are not sending a request when their idle connections are closed.
-      traffic.announceEnd();
-      extAuth.announceEnd();
-      const { delayMs, timeoutMs } = inForce.configuration.settings.drain;
+      engine.announceEnd();
+      const { delayMs, timeoutMs } = engine.settings.drain;
       await new Promise((resolve) => setTimeout(resolve, delayMs));
-      inForce.upstreams.stopChecking();
-      const [brokenOff] = await Promise.all([traffic.drain(timeoutMs), extAuth.drain(timeoutMs)]);
-      inForce.runtime.abortWaiting();
-      if (brokenOff > 0) log.warn({ requests: brokenOff }, "drain timeout over, requests broken off");
+      logBrokenOff(log, await engine.drain(timeoutMs));
       await reloaded;
       await open.disposeAsync();
     },
   };
 }
 
-/** Rejects with a FilesError. */
-async function createParts(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack) {
-  const { clock, log } = options;
-  const limiter = createLimiter(settings, clock, null);
-  let inForce: InForce | null = null;
-  const now = (): InForce => {
-    if (inForce === null) throw new Error("the first configuration has not been made yet");
-    return inForce;
-  };
-  const waitingBodies = new WaitingBodies();
-  const telemetry: Telemetry = createTelemetry({
-    ...options,
-    routes: settings.routes,
-    limiter: { stats: () => (inForce?.configuration.limiter ?? limiter).stats() },
-    upstreamConnections: () => now().upstreams.connections(),
-    waitingBodyBytes: () => waitingBodies.bytes,
-    tunnels: () => now().upstreams.tunnels(),
-    upstreamAddresses: () => now().upstreams.addresses(),
-    clientConnections: () => traffic.connectionCount,
-    tokens: () => now().configuration.authenticator.tokens(),
-    certificate() {
-      const { certificate } = now().configuration;
-      return certificate && { expiresMs: certificate.value.expiresMs, isCurrent: certificate.isCurrent };
-    },
-  });
-  open.defer(() => telemetry.close());
-  const base: ConfigurationBase = {
-    files: new FileWatcher(options.rereadMs),
-    limiter,
-    clock,
-    log,
-    telemetry,
-    waitingBodies,
-    names: options.names,
-    authenticator: options.authenticator,
-    isAccessLogged: () => now().configuration.settings.log.access,
-  };
-  inForce = new InForce(await configure(settings, base, null));
-  open.defer(() => now().close());
-  const { runtime, traffic: trafficRef } = inForce;
-  const { proxyProtocol } = settings.listen;
-  const { http2LingerMs = defaultLingerMs } = options;
-  const traffic = createTraffic({ proxyProtocol, runtime, settings: trafficRef, telemetry, clock, http2LingerMs });
-  return { base, inForce, traffic };
+function logListeners(log: Logger, { traffic, extAuth, grpc }: Addresses, admin: HostPort): void {
+  log.info({ listener: "traffic", ...traffic }, "listening");
+  log.info({ listener: "admin", ...admin }, "listening");
+  if (extAuth !== null) log.info({ listener: "ext-auth", ...extAuth }, "listening");
+  if (grpc !== null) log.info({ listener: "grpc", ...grpc }, "listening");
+}
+
+function logBrokenOff(log: Logger, { requests, calls }: BrokenOff): void {
+  if (calls > 0) log.warn({ calls }, "drain timeout over, ext-auth checks broken off");
+  if (requests > 0) log.warn({ requests }, "drain timeout over, requests broken off");
 }

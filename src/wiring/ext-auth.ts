@@ -16,10 +16,11 @@ import { ListenError } from "./listen-error.ts";
 export interface ExtAuthListeners {
   readonly http: HostPort | null;
   readonly grpc: HostPort | null;
-  /** Logs the listeners, and makes the health check of gRPC report that the gateway is ready. */
+  /** Makes the health check of gRPC report that the gateway is ready. */
   announceStart(): void;
   announceEnd(): void;
-  drain(timeoutMs: number): Promise<void>;
+  /** Resolves with the number of calls that were broken off. */
+  drain(timeoutMs: number): Promise<number>;
 }
 
 /** What a reload replaces. */
@@ -67,11 +68,7 @@ export async function openExtAuth(
   return {
     http: addressOf(http),
     grpc: addressOf(grpc),
-    announceStart() {
-      if (http !== null) log.info({ listener: "ext-auth", ...addressOf(http) }, "listening");
-      if (grpc !== null) log.info({ listener: "grpc", ...addressOf(grpc) }, "listening");
-      grpc?.setServing(true);
-    },
+    announceStart: () => grpc?.setServing(true),
     announceEnd() {
       http?.announceEnd();
       grpc?.setServing(false);
@@ -80,7 +77,7 @@ export async function openExtAuth(
       const [calls = 0] = await Promise.all([grpc?.drain(timeoutMs), http?.drain(timeoutMs)]);
       refs.runtime.abortWaiting();
       refs.quotaRuntime.abortWaiting();
-      if (calls > 0) log.warn({ calls }, "drain timeout over, ext-auth checks broken off");
+      return calls;
     },
   };
 }
@@ -90,7 +87,7 @@ const none: ExtAuthListeners = {
   grpc: null,
   announceStart: () => {},
   announceEnd: () => {},
-  drain: async () => {},
+  drain: async () => 0,
 };
 
 /** Imports gRPC only if it is configured, because a start without it is faster. */

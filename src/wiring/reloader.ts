@@ -2,15 +2,15 @@
 // with the new contents of watched files. What is wrong is an answer, and changes nothing.
 import { isDeepStrictEqual } from "node:util";
 import { FilesError } from "../config/read-files.ts";
-import type { FileChanges, WatchedFile } from "../config/watched-files.ts";
+import type { FileChanges, FileWatcher, WatchedFile } from "../config/watched-files.ts";
 import { failureCode } from "../core/failure.ts";
 import type { FileError } from "../core/file-group.ts";
 import type { ReloadCause, ReloadResult, SettingsSource } from "../core/reload.ts";
 import { emptyPolicies, withoutRestart } from "../core/restart-keys.ts";
 import type { Settings } from "../core/settings.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
 import { changedKeys } from "./changed-keys.ts";
-import { type ConfigurationBase, configure } from "./configuration.ts";
-import type { InForce } from "./in-force.ts";
 import { Reloads } from "./reloads.ts";
 
 type Place = (key: string) => string;
@@ -25,9 +25,28 @@ interface Wanted {
   readonly isConfigRead: boolean;
 }
 
+/** What carries the traffic. */
+export interface Reloadable {
+  /** In force. */
+  readonly settings: Settings;
+  /**
+   * Puts the settings into force (null: those that are), and the new contents of files with them. Rejects with a
+   * FilesError: then nothing has changed.
+   */
+  replace(settings: Settings | null): Promise<FileChanges>;
+}
+
+export interface ReloaderOptions {
+  readonly files: FileWatcher;
+  readonly log: Logger;
+  readonly telemetry: Pick<Telemetry, "reloaded">;
+  /** Null: the settings come from the caller alone. */
+  readonly source: SettingsSource | null;
+}
+
 export class Reloader {
-  readonly #inForce: InForce;
-  readonly #base: ConfigurationBase;
+  readonly #engine: Reloadable;
+  readonly #base: ReloaderOptions;
   readonly #source: SettingsSource | null;
   readonly #reloads = new Reloads();
   /** With the values that need a restart. */
@@ -38,11 +57,11 @@ export class Reloader {
   #wrongFiles: readonly WatchedFile[] = [];
   #isClosed = false;
 
-  constructor(settings: Settings, inForce: InForce, base: ConfigurationBase, source: SettingsSource | null) {
+  constructor(settings: Settings, engine: Reloadable, options: ReloaderOptions) {
     this.#wanted = settings;
-    this.#inForce = inForce;
-    this.#base = base;
-    this.#source = source;
+    this.#engine = engine;
+    this.#base = options;
+    this.#source = options.source;
   }
 
   /** Begins to watch all files. A configuration that has changed since it was loaded for the start is reloaded. */
@@ -71,7 +90,7 @@ export class Reloader {
   /** Resolves when the reload in progress is over. None begins after this, but tokens are still revoked. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#base.files.onChange = () => void this.#base.files.take();
+    this.#base.files.onChange = () => void this.#engine.replace(null);
     await this.#reloads.settled();
     for (const file of this.#watched) file?.close();
   }
@@ -118,26 +137,23 @@ export class Reloader {
   }
 
   async #replace({ settings: wanted, place }: Wanted): Promise<Replaced> {
-    const before = this.#inForce.configuration;
-    const { settings, keys: restart } = withoutRestart(wanted, before.settings);
-    const changed = changedKeys(before.settings, settings);
+    const before = this.#engine.settings;
+    const { settings, keys: restart } = withoutRestart(wanted, before);
+    const changed = changedKeys(before, settings);
     try {
-      const next = changed.length === 0 ? before : await configure(settings, this.#base, before);
-      // In the same turn: the new configuration, and the new contents of files.
-      if (next !== before) this.#inForce.replace(next, this.#base);
-      const files = this.#base.files.take();
+      const files = await this.#engine.replace(changed.length === 0 ? null : settings);
       this.#wanted = wanted;
-      const reset = emptyPolicies(settings.policies, before.settings.policies);
+      const reset = emptyPolicies(settings.policies, before.policies);
       return { result: withFiles({ ...noChange, changed, reset, restart }, files), wrongFiles: [] };
     } catch (error) {
       if (!(error instanceof FilesError)) throw error;
       const result = failed(...error.errors.map((each) => explain(each, place)));
-      return { result: withFiles(result, this.#base.files.take()), wrongFiles: error.errors };
+      return { result: withFiles(result, await this.#engine.replace(null)), wrongFiles: error.errors };
     }
   }
 
   async #watchConfigFile(wrongFiles: readonly FileError[]): Promise<void> {
-    const isWatched = this.#source !== null && this.#inForce.configuration.settings.reload.watch;
+    const isWatched = this.#source !== null && this.#engine.settings.reload.watch;
     if (!isWatched) {
       this.#configFile?.close();
       this.#configFile = null;

@@ -1,0 +1,168 @@
+// What carries the traffic in one thread: the parts made from the settings, the traffic listener and the listeners for
+// checks. What exists once in a process (admin listener, signals, reloads, the log's output) is not here.
+import type { FileChanges, FileWatcher } from "../config/watched-files.ts";
+import type { Authenticator } from "../core/authenticator.ts";
+import type { Clock } from "../core/clock.ts";
+import type { HostPort } from "../core/host-port.ts";
+import type { Settings } from "../core/settings.ts";
+import { defaultLingerMs } from "../exchange/http2-lifetime.ts";
+import type { TrafficListener } from "../listener/traffic-listener.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
+import type { NameOptions } from "../upstream/name-lookup.ts";
+import { WaitingBodies } from "../upstream/waiting-bodies.ts";
+import { type ConfigurationBase, configure } from "./configuration.ts";
+import { type ExtAuthListeners, openExtAuth } from "./ext-auth.ts";
+import { InForce } from "./in-force.ts";
+import { createLimiter } from "./limiter.ts";
+import { ListenError } from "./listen-error.ts";
+import { createTraffic } from "./traffic.ts";
+
+export interface EngineOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** The number of lines that the log's destination has dropped. */
+  readonly droppedLogLines: () => number;
+  readonly version: string;
+  readonly nodeVersion: string;
+  /** Default: names of the upstream are resolved by the system. */
+  readonly names?: NameOptions;
+  /** Default: made from the settings. */
+  readonly authenticator?: Authenticator;
+  /** How long a client may keep an HTTP/2 connection open after its GOAWAY. Default: 2 s. */
+  readonly http2LingerMs?: number;
+}
+
+/** Where the listeners are. */
+export interface Addresses {
+  readonly traffic: HostPort;
+  /** Null: no checks over HTTP. */
+  readonly extAuth: HostPort | null;
+  /** Null: no checks over gRPC. */
+  readonly grpc: HostPort | null;
+}
+
+/** What had not ended when the drain's timeout was over. */
+export interface BrokenOff {
+  readonly requests: number;
+  /** Of ingresses. */
+  readonly calls: number;
+}
+
+export class Engine {
+  readonly telemetry: Telemetry;
+  readonly inForce: InForce;
+  readonly #files: FileWatcher;
+  readonly #base: ConfigurationBase;
+  readonly #traffic: TrafficListener;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  #checks: ExtAuthListeners | null = null;
+
+  /** Use `openEngine`. */
+  constructor(base: ConfigurationBase, files: FileWatcher, inForce: InForce, traffic: TrafficListener) {
+    this.#base = base;
+    this.#files = files;
+    this.inForce = inForce;
+    this.telemetry = base.telemetry;
+    this.#traffic = traffic;
+    this.#clock = base.clock;
+    this.#log = base.log;
+  }
+
+  /** In force, which a reload changes. */
+  get settings(): Settings {
+    return this.inForce.configuration.settings;
+  }
+
+  /** Rejects with a ListenError, with all listeners closed. */
+  async listen({ listen, extAuth }: Settings): Promise<Addresses> {
+    const parts = { log: this.#log, clock: this.#clock, telemetry: this.telemetry };
+    const checks = await openExtAuth({ extAuth }, this.inForce.checks, parts);
+    const traffic = await this.#traffic.listen(listen).catch(async (error) => {
+      await checks.drain(0);
+      throw new ListenError("traffic", listen, error);
+    });
+    this.#checks = checks;
+    return { traffic, extAuth: checks.http, grpc: checks.grpc };
+  }
+
+  /** The whole gateway is ready. */
+  announceStart(): void {
+    this.#checks?.announceStart();
+  }
+
+  /**
+   * Puts the settings into force (null: those that are) and the new contents of files, in one turn of the event loop.
+   * Rejects with a FilesError: then nothing has changed.
+   */
+  async replace(settings: Settings | null): Promise<FileChanges> {
+    if (settings !== null) {
+      const next = await configure(settings, this.#base, this.inForce.configuration);
+      this.inForce.replace(next, this.#base);
+    }
+    return this.#files.take();
+  }
+
+  /** Makes every response announce that its connection closes. New connections are still accepted. */
+  announceEnd(): void {
+    this.#traffic.announceEnd();
+    this.#checks?.announceEnd();
+  }
+
+  /**
+   * Accepts no new connections. Resolves when the requests in progress have ended, or the timeout has expired.
+   */
+  async drain(timeoutMs: number): Promise<BrokenOff> {
+    this.inForce.upstreams.stopChecking();
+    const [requests, calls = 0] = await Promise.all([this.#traffic.drain(timeoutMs), this.#checks?.drain(timeoutMs)]);
+    this.inForce.runtime.abortWaiting();
+    return { requests, calls };
+  }
+
+  /** Closes the connections to the upstream and the files. The listeners are closed by `drain`. */
+  close(): void {
+    this.inForce.close();
+    this.telemetry.close();
+  }
+}
+
+/** Opens no listener. Rejects with a FilesError, with everything closed. */
+export async function openEngine(settings: Settings, files: FileWatcher, options: EngineOptions): Promise<Engine> {
+  const { clock, log, names, authenticator } = options;
+  const limiter = createLimiter(settings, clock, null);
+  let inForce: InForce | null = null;
+  const now = (): InForce => {
+    if (inForce === null) throw new Error("the first configuration has not been made yet");
+    return inForce;
+  };
+  const waitingBodies = new WaitingBodies();
+  const telemetry = createTelemetry({
+    ...options,
+    routes: settings.routes,
+    limiter: { stats: () => (inForce?.configuration.limiter ?? limiter).stats() },
+    upstreamConnections: () => now().upstreams.connections(),
+    waitingBodyBytes: () => waitingBodies.bytes,
+    tunnels: () => now().upstreams.tunnels(),
+    upstreamAddresses: () => now().upstreams.addresses(),
+    clientConnections: () => traffic.connectionCount,
+    tokens: () => now().configuration.authenticator.tokens(),
+    certificate() {
+      const { certificate } = now().configuration;
+      return certificate && { expiresMs: certificate.value.expiresMs, isCurrent: certificate.isCurrent };
+    },
+  });
+  const isAccessLogged = () => now().configuration.settings.log.access;
+  const base = { files, limiter, clock, log, telemetry, waitingBodies, names, authenticator, isAccessLogged };
+  inForce = new InForce(
+    await configure(settings, base, null).catch((error) => {
+      telemetry.close();
+      throw error;
+    }),
+  );
+  const { runtime, traffic: trafficRef } = inForce;
+  const { proxyProtocol } = settings.listen;
+  const { http2LingerMs = defaultLingerMs } = options;
+  const traffic = createTraffic({ proxyProtocol, runtime, settings: trafficRef, telemetry, clock, http2LingerMs });
+  return new Engine(base, files, inForce, traffic);
+}
