@@ -5,7 +5,8 @@ import { write } from "node:fs";
 import { withoutBlocking } from "./standard-output.ts";
 
 export interface LogDestination {
-  write(line: string): void;
+  /** Writes one line, or several, with their line ends. */
+  write(lines: string): void;
   /** Writes the buffer, then calls `done`: at the latest after `flushTimeoutMs`, written or not. */
   flush(done?: () => void): void;
   /** Lines lost so far, because the buffer was full or writing failed. */
@@ -44,13 +45,13 @@ class BufferedDestination implements LogDestination {
     this.#options = options;
   }
 
-  write(line: string): void {
-    if (this.#length + line.length > this.#options.maxLength) {
-      this.dropped += 1;
+  write(lines: string): void {
+    if (this.#length + lines.length > this.#options.maxLength) {
+      this.dropped += countLineEnds(lines);
       return;
     }
-    this.#lines.push(line);
-    this.#length += line.length;
+    this.#lines.push(lines);
+    this.#length += lines.length;
     if (this.#writing) return;
     if (this.#length >= writeAtOnceLength) this.#writeBuffer();
     else this.#timer ??= setTimeout(() => this.#writeBuffer(), this.#options.delayMs);
@@ -90,7 +91,7 @@ class BufferedDestination implements LogDestination {
     write(this.#options.fd, bytes, (error, written) => {
       const retry = error?.code === "EAGAIN" || error?.code === "EBUSY";
       if (error !== null && !retry) {
-        this.dropped += countLines(bytes);
+        this.dropped += countLineEnds(bytes);
         done();
       } else if (retry) {
         // The pipe is full. The retry keeps no process alive that has nothing else to do.
@@ -104,8 +105,8 @@ class BufferedDestination implements LogDestination {
   }
 }
 
-function countLines(bytes: Buffer): number {
-  let lines = 0;
-  for (const byte of bytes) if (byte === 0x0a) lines += 1;
-  return lines;
+function countLineEnds(lines: string | Buffer): number {
+  let count = 0;
+  for (let at = lines.indexOf("\n"); at !== -1; at = lines.indexOf("\n", at + 1)) count += 1;
+  return count;
 }
