@@ -14,7 +14,7 @@ export interface AdminOptions extends AdminConnectionsOptions {
   /** 0 picks a free port. */
   readonly port: number;
   readonly metrics: (openMetrics: boolean) => Promise<{ readonly contentType: string; readonly body: string }>;
-  readonly health: () => Health;
+  readonly health: () => Health | Promise<Health>;
   /** Called when a scrape fails. The client only gets a fixed text. */
   readonly onError: (error: Error) => void;
 }
@@ -85,7 +85,7 @@ function serveHealth(app: FastifyInstance, health: AdminOptions["health"]): void
   // Liveness means only that the event loop runs: what a restart cannot repair must not cause one.
   app.get("/livez", async (_request, reply) => uncached(reply).type(jsonType).send('{"status":"alive"}'));
   app.get("/readyz", async (_request, reply) => {
-    const { status, upstream } = health();
+    const { status, upstream } = await health();
     return uncached(reply)
       .code(status === "ready" ? 200 : 503)
       .type(jsonType)

@@ -7,6 +7,28 @@ const intervalMs = 60_000;
 /** A share of fewer requests says nothing. */
 const minRequests = 100;
 
+/** What a client sent of the requests of the last complete minute. */
+export interface ClientShare {
+  /** The winner of the vote; empty before there was one. */
+  readonly client: string;
+  readonly ofClient: number;
+  readonly ofAll: number;
+}
+
+/**
+ * Returns the share that one client has of all requests; 0 if none has more than half, or there were few. Each share is of
+ * another thread. A client counts where it won the vote of a thread, so its share is never said to be more than it is.
+ */
+export function ratioOf(shares: readonly ClientShare[]): number {
+  const ofAll = shares.reduce((sum, share) => sum + share.ofAll, 0);
+  const byClient = new Map<string, number>();
+  for (const { client, ofClient } of shares) byClient.set(client, (byClient.get(client) ?? 0) + ofClient);
+  const ratio = ofAll < minRequests ? 0 : Math.max(...byClient.values()) / ofAll;
+  return ratio > 0.5 ? ratio : 0;
+}
+
+const noShare: ClientShare = { client: "", ofClient: 0, ofAll: 0 };
+
 export class BusiestClient {
   #candidate = "";
   #votes = 0;
@@ -15,7 +37,7 @@ export class BusiestClient {
   #ofCounted = 0;
   #requests = 0;
   #endsMs = Number.NEGATIVE_INFINITY;
-  #ratio = 0;
+  #share = noShare;
 
   /** `nowMs` is an instant of the monotonic clock. */
   count(client: string, nowMs: number): void {
@@ -32,14 +54,18 @@ export class BusiestClient {
 
   /** Returns the share in the last complete minute; 0 if nobody sent more than half of the requests, or few were sent. */
   ratio(nowMs: number): number {
+    return ratioOf([this.share(nowMs)]);
+  }
+
+  share(nowMs: number): ClientShare {
     if (nowMs >= this.#endsMs) this.#endInterval(nowMs);
-    return this.#ratio;
+    return this.#share;
   }
 
   #endInterval(nowMs: number): void {
-    const ratio = this.#requests < minRequests ? 0 : this.#ofCounted / this.#requests;
     // An interval without a request may have passed since.
-    this.#ratio = ratio > 0.5 && nowMs < this.#endsMs + intervalMs ? ratio : 0;
+    const isLast = nowMs < this.#endsMs + intervalMs;
+    this.#share = isLast ? { client: this.#counted, ofClient: this.#ofCounted, ofAll: this.#requests } : noShare;
     this.#counted = this.#candidate;
     this.#candidate = "";
     this.#votes = 0;

@@ -1,8 +1,9 @@
 // The two text formats of a scrape. A registry of prom-client has one content type; for OpenMetrics it renames its
-// counters permanently, so that later scrapes in the other format are wrong. Therefore the registry always writes
-// 0.0.4, and OpenMetrics is made from that text.
-import type { MetricObject, Registry } from "prom-client";
-import type { TextMetric } from "./series-text.ts";
+// counters permanently, so that later scrapes in the other format are wrong. Therefore the families are always written
+// in 0.0.4, and OpenMetrics is made from that text.
+import type { Registry } from "prom-client";
+import type { FamilyMetric } from "./families.ts";
+import { type FamilyFigures, familyText } from "./figures.ts";
 
 export interface Exposition {
   readonly contentType: string;
@@ -17,16 +18,21 @@ const portionLength = 50_000;
 /** A scrape costs about 10 µs for each 1,000 characters. With this pause after it, scrapes take a tenth of the time. */
 const lengthPerRestMs = 10_000;
 
+/** The figures of all families of a registry, each read when it is asked for. */
+export async function* figuresOf(registry: Registry): AsyncGenerator<FamilyFigures> {
+  for (const family of registry.getMetricsAsArray() as unknown as readonly FamilyMetric[]) yield family.figures();
+}
+
 /**
  * Writes one scrape at a time; requests that arrive meanwhile share it. Pauses between two scrapes, so that a client
  * that scrapes continuously does not keep the event loop busy.
  */
-export function exposer(registry: Registry): (openMetrics: boolean) => Promise<Exposition> {
+export function exposer(families: () => AsyncIterable<FamilyFigures>): (openMetrics: boolean) => Promise<Exposition> {
   let collecting: Promise<Texts> | null = null;
   let rest: Promise<void> | null = null;
   const collect = async (): Promise<Texts> => {
     await rest;
-    const text = await textOf(registry);
+    const text = await textOf(families());
     rest = delay(text.length / lengthPerRestMs);
     return new Texts(text);
   };
@@ -56,11 +62,11 @@ class Texts {
   }
 }
 
-async function textOf(registry: Registry): Promise<string> {
+async function textOf(families: AsyncIterable<FamilyFigures>): Promise<string> {
   const texts: string[] = [];
   let length = 0;
-  for (const metric of registry.getMetricsAsArray() as readonly (MetricObject & Partial<TextMetric>)[]) {
-    const text = metric.text?.() ?? (await registry.getSingleMetricAsString(metric.name));
+  for await (const family of families) {
+    const text = familyText(family);
     texts.push(text);
     length += text.length;
     if (length < portionLength) continue;

@@ -1,8 +1,16 @@
 // Families of metrics whose series are bound to their labels once and are plain numbers from then on. prom-client
 // hashes and validates labels on every inc() and observe(), which takes about 2.6 µs for the seven that a request
-// needs. Counters and histograms write their labels as text once.
-import { Counter, Gauge, type Metric, type Registry } from "prom-client";
-import { type Labels, linePrefix, metricText, type TextMetric } from "./series-text.ts";
+// needs. Each family says how it is merged where several threads have it.
+import type { Metric, Registry } from "prom-client";
+import { type FamilyFigures, type FamilyType, joinedSeries, type Merge, type Samples } from "./figures.ts";
+import { type Labels, linePrefix } from "./series-text.ts";
+
+/** A member of a registry that gives figures, instead of having prom-client write it. */
+export interface FamilyMetric {
+  readonly name: string;
+  readonly merge: Merge;
+  figures(): FamilyFigures | Promise<FamilyFigures>;
+}
 
 /** One value, or a value for each value of a label. */
 export type Reading = number | Readonly<Record<string, number>>;
@@ -46,24 +54,34 @@ export class HistogramSeries {
   }
 }
 
+export interface CounterOptions {
+  /** Default: `sum`. */
+  readonly merge?: "sum" | "process";
+}
+
+export interface GaugeOptions {
+  /** Default: `sum`. */
+  readonly merge?: Merge;
+}
+
 export class Families {
   readonly #registry: Registry;
+  readonly #isWanted: (merge: Merge) => boolean;
 
-  constructor(registry: Registry) {
+  /** A family that is not wanted can be counted and read like the others, but is not in the registry. */
+  constructor(registry: Registry, isWanted: (merge: Merge) => boolean = () => true) {
     this.#registry = registry;
+    this.#isWanted = isWanted;
   }
 
   /** A counter with one series, or more by `series`. Each starts at zero and is never removed. */
-  counter(name: string, help: string): { series(labels: Labels): CounterSeries } {
-    const members: { readonly prefix: string; readonly series: CounterSeries }[] = [];
-    this.#register(name, help, "counter", () => members.map(({ prefix, series }) => `${prefix}${series.value}`));
-    return {
-      series(labels) {
-        const series = new CounterSeries();
-        members.push({ prefix: linePrefix(name, labels), series });
-        return series;
-      },
-    };
+  counter(name: string, help: string, { merge = "sum" }: CounterOptions = {}): SeriesOf<CounterSeries> {
+    const members = new Members<CounterSeries>(({ value }, into, at) => {
+      into[at] = value;
+      return at + 1;
+    });
+    this.#register(name, help, "counter", merge, () => members.samples());
+    return { series: (labels = {}) => members.add(new CounterSeries(), [linePrefix(name, labels)]) };
   }
 
   /** A counter with one series for each value of the label. Returns the function that counts one. */
@@ -72,75 +90,103 @@ export class Families {
     help: string,
     label: string,
     values: readonly Value[],
-    fixed: Labels = {},
+    options: CounterOptions = {},
   ): (value: Value) => void {
-    const family = this.counter(name, help);
-    const byValue = new Map(values.map((value) => [value, family.series({ ...fixed, [label]: value })]));
+    const family = this.counter(name, help, options);
+    const byValue = new Map(values.map((value) => [value, family.series({ [label]: value })]));
     return (value) => byValue.get(value)?.add();
   }
 
   /** `bounds` are the upper bounds of the buckets, inclusive and ascending. */
-  histogram(name: string, help: string, bounds: readonly number[]): { series(labels?: Labels): HistogramSeries } {
-    const members: { readonly prefixes: readonly string[]; readonly series: HistogramSeries }[] = [];
-    this.#register(name, help, "histogram", () =>
-      members.flatMap(({ prefixes, series }) => histogramLines(prefixes, series)),
-    );
+  histogram(name: string, help: string, bounds: readonly number[]): SeriesOf<HistogramSeries> {
+    const members = new Members<HistogramSeries>(copyHistogram);
+    this.#register(name, help, "histogram", "sum", () => members.samples());
     return {
-      series(labels = {}) {
-        const series = new HistogramSeries(bounds);
-        members.push({ prefixes: histogramPrefixes(name, bounds, labels), series });
-        return series;
-      },
+      series: (labels = {}) => members.add(new HistogramSeries(bounds), histogramPrefixes(name, bounds, labels)),
     };
   }
 
-  #register(name: string, help: string, type: string, lines: () => string[]): void {
-    const metric: TextMetric = { text: () => metricText(name, type, help, lines()) };
-    // The registry keeps a metric by its name; its type asks for one of the four classes.
-    this.#registry.registerMetric({ ...metric, name } as unknown as Metric);
-  }
-
   /** A gauge that is read at the scrape. */
-  gauge(name: string, help: string, read: () => Reading, labelling?: Labelling): void {
-    this.gauges(name, help, labelNames(labelling), () => labelled(read(), labelling));
+  gauge(name: string, help: string, read: () => Reading, options: Labelling & GaugeOptions = {}): void {
+    this.gauges(name, help, () => labelled(read(), options), options);
   }
 
   /** A counter whose total is kept elsewhere and read at the scrape. */
-  total(name: string, help: string, read: () => Reading, labelling?: Labelling): void {
-    this.totals(name, help, labelNames(labelling), () => labelled(read(), labelling));
+  total(name: string, help: string, read: () => Reading, options: Labelling & CounterOptions = {}): void {
+    this.totals(name, help, () => labelled(read(), options), options);
   }
 
   /** Gauges with series that may come and go, read at the scrape. */
-  gauges(name: string, help: string, labelNames: readonly string[], read: () => readonly LabelledReading[]): void {
-    this.#readSeries(Gauge, { name, help, labelNames: [...labelNames] }, read);
+  gauges(
+    name: string,
+    help: string,
+    read: () => readonly LabelledReading[],
+    { merge = "sum" }: GaugeOptions = {},
+  ): void {
+    this.#register(name, help, "gauge", merge, () => readSamples(name, read()));
   }
 
   /** Counters with series that may come and go, whose totals are kept elsewhere and read at the scrape. */
-  totals(name: string, help: string, labelNames: readonly string[], read: () => readonly LabelledReading[]): void {
-    this.#readSeries(Counter, { name, help, labelNames: [...labelNames] }, read);
-  }
-
-  #readSeries(
-    Family: typeof Counter | typeof Gauge,
-    family: { readonly name: string; readonly help: string; readonly labelNames: string[] },
+  totals(
+    name: string,
+    help: string,
     read: () => readonly LabelledReading[],
+    { merge = "sum" }: CounterOptions = {},
   ): void {
-    new Family({
-      ...family,
-      registers: [this.#registry],
-      collect() {
-        this.reset();
-        for (const { labels, value } of read()) this.inc(labels, value);
-      },
-    });
+    this.#register(name, help, "counter", merge, () => readSamples(name, read()));
+  }
+
+  #register(name: string, help: string, type: FamilyType, merge: Merge, read: () => Samples): void {
+    if (!this.#isWanted(merge)) return;
+    addFamily(this.#registry, { name, merge, figures: () => ({ name, help, type, merge, ...read() }) });
   }
 }
 
-function labelNames({ label, fixed = {} }: Labelling = {}): string[] {
-  return [...Object.keys(fixed), ...(label === undefined ? [] : [label])];
+export function addFamily(registry: Registry, family: FamilyMetric): void {
+  // The registry keeps a metric by its name; its type asks for one of the four classes.
+  registry.registerMetric(family as unknown as Metric);
 }
 
-function labelled(reading: Reading, { label = "", fixed = {} }: Labelling = {}): LabelledReading[] {
+export interface SeriesOf<Series> {
+  series(labels?: Labels): Series;
+}
+
+/** The series of a family, and the text before their values, which is made again only when there is a new one. */
+class Members<Series> {
+  readonly #series: Series[] = [];
+  readonly #prefixes: string[] = [];
+  #text: string | null = null;
+  readonly #copy: (series: Series, into: Float64Array, at: number) => number;
+
+  /** `copy` writes the values of a series from `at` on, and returns where the next one begins. */
+  constructor(copy: (series: Series, into: Float64Array, at: number) => number) {
+    this.#copy = copy;
+  }
+
+  add(series: Series, prefixes: readonly string[]): Series {
+    this.#series.push(series);
+    this.#prefixes.push(...prefixes);
+    this.#text = null;
+    return series;
+  }
+
+  samples(): Samples {
+    this.#text ??= joinedSeries(this.#prefixes);
+    const values = new Float64Array(this.#prefixes.length);
+    let at = 0;
+    for (const series of this.#series) at = this.#copy(series, values, at);
+    return { series: this.#text, values };
+  }
+}
+
+function readSamples(name: string, readings: readonly LabelledReading[]): Samples {
+  return {
+    series: joinedSeries(readings.map(({ labels }) => linePrefix(name, labels))),
+    values: Float64Array.from(readings, ({ value }) => value),
+  };
+}
+
+function labelled(reading: Reading, { label = "", fixed = {} }: Labelling): LabelledReading[] {
   if (typeof reading === "number") return [{ labels: fixed, value: reading }];
   return Object.entries(reading).map(([name, value]) => ({ labels: { ...fixed, [label]: name }, value }));
 }
@@ -154,11 +200,14 @@ function histogramPrefixes(name: string, bounds: readonly number[], labels: Labe
   ];
 }
 
-function histogramLines(prefixes: readonly string[], { counts, sum }: HistogramSeries): string[] {
+function copyHistogram({ counts, sum }: HistogramSeries, into: Float64Array, start: number): number {
+  let at = start;
   let count = 0;
-  const values = Array.from(counts, (inBucket) => {
+  for (const inBucket of counts) {
     count += inBucket;
-    return count;
-  });
-  return [...values, sum, count].map((value, i) => `${prefixes[i]}${value}`);
+    into[at++] = count;
+  }
+  into[at++] = sum;
+  into[at++] = count;
+  return at;
 }

@@ -17,15 +17,24 @@ import { type ProxyHeaderRefusal, proxyHeaderRefusals } from "../core/proxy-head
 import { type ReloadResult, reloadOutcome, reloadOutcomes } from "../core/reload.ts";
 import { type TlsFailure, tlsFailures } from "../core/tls.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
-import { type Exposition, exposer } from "./exposition.ts";
+import { type Exposition, exposer, figuresOf } from "./exposition.ts";
 import { type CounterSeries, Families, type HistogramSeries } from "./families.ts";
+import type { FamilyFigures, Merge } from "./figures.ts";
 import { checkOutcome, checkOutcomes, methods, noRoute, statusClass, statusClasses } from "./labels.ts";
+import { registerProcessMetrics } from "./process-metrics.ts";
 import { type ScrapedSources, scrapedMetrics } from "./scraped-metrics.ts";
 
 export interface MetricsSources extends ScrapedSources {
   /** The configured prefixes. Requests under none of them are labelled `none`. */
   readonly routes: readonly string[];
 }
+
+/**
+ * Where the metrics are: in the only thread, which has all of them; in one of several threads that carry traffic, which
+ * has none that are about the process; or in the main thread beside those, which carries no traffic. The main thread has
+ * what is about the process, and all that is summed, so that these series exist before a thread has told its figures.
+ */
+export type MetricsRole = "only" | "worker" | "main";
 
 export interface Metrics {
   /** Called once for each request, when it is over. Synchronous, and allocates nothing. */
@@ -48,19 +57,30 @@ export interface Metrics {
   addSeries(labels: { readonly routes: readonly string[]; readonly policies: readonly string[] }): void;
   /** The text of a scrape, in OpenMetrics 1.0 or in the Prometheus text format 0.0.4. */
   text(openMetrics: boolean): Promise<Exposition>;
+  /** What this thread counted and reads, for another thread. */
+  figures(): Promise<FamilyFigures[]>;
 }
 
-export function createMetrics(sources: MetricsSources): Metrics {
+/** `merged` adds the figures of other threads to its own. */
+export function createMetrics(
+  sources: MetricsSources,
+  role: MetricsRole = "only",
+  merged: (own: AsyncIterable<FamilyFigures>) => AsyncIterable<FamilyFigures> = (own) => own,
+): Metrics {
   const registry = new Registry();
-  const families = new Families(registry);
+  const families = new Families(registry, wanted[role]);
   const requests = requestMetrics(families);
   const observeReply = replyMetrics(families);
   const decisions = decisionMetrics(families);
   const checks = "Checks of ingresses by outcome; untrusted, malformed and overloaded ones got no decision.";
   const countCheck = families.counterBy("headgate_ext_auth_checks_total", checks, "outcome", checkOutcomes);
   let draining = 0;
-  families.gauge("headgate_draining", "1 after a signal to stop, 0 before.", () => draining);
-  scrapedMetrics(families, registry, sources);
+  families.gauge("headgate_draining", "1 after a signal to stop, 0 before.", () => draining, {
+    merge: "process",
+  });
+  scrapedMetrics(families, sources);
+  // The main thread has an event loop and a heap, too.
+  registerProcessMetrics(registry, role === "main" ? wanted.only : wanted[role]);
   const addSeries: Metrics["addSeries"] = ({ routes, policies }) => {
     requests.add(routes);
     decisions.add(policies);
@@ -81,22 +101,35 @@ export function createMetrics(sources: MetricsSources): Metrics {
     setDraining() {
       draining = 1;
     },
-    text: exposer(registry),
+    text: exposer(() => merged(figuresOf(registry))),
+    async figures() {
+      const figures: FamilyFigures[] = [];
+      for await (const family of figuresOf(registry)) figures.push(family);
+      return figures;
+    },
   };
 }
 
+const wanted: Readonly<Record<MetricsRole, (merge: Merge) => boolean>> = {
+  only: () => true,
+  worker: (merge) => merge !== "process",
+  main: (merge) => merge === "process" || merge === "sum",
+};
+
+const ofProcess = { merge: "process" } as const;
+
 function reloadMetrics(families: Families): Pick<Metrics, "reloaded" | "configLoaded"> {
   const reloads = "Reloads; failed: something was wrong, and has changed nothing.";
-  const count = families.counterBy("headgate_config_reloads_total", reloads, "result", reloadOutcomes);
+  const count = families.counterBy("headgate_config_reloads_total", reloads, "result", reloadOutcomes, ofProcess);
   let loadedMs = 0;
   let restartKeys = 0;
   let isCurrent = true;
   const loaded = "When the configuration was last loaded without an error, in Unix seconds.";
-  families.gauge("headgate_config_loaded_timestamp_seconds", loaded, () => loadedMs / 1000);
+  families.gauge("headgate_config_loaded_timestamp_seconds", loaded, () => loadedMs / 1000, ofProcess);
   const restart = "Keys whose new values need a restart; the old ones are in force.";
-  families.gauge("headgate_config_restart_required", restart, () => restartKeys);
+  families.gauge("headgate_config_restart_required", restart, () => restartKeys, ofProcess);
   const current = "1 while the configuration that was read last is in force, 0 while it is wrong.";
-  families.gauge("headgate_config_current", current, () => Number(isCurrent));
+  families.gauge("headgate_config_current", current, () => Number(isCurrent), ofProcess);
   return {
     reloaded(result) {
       count(reloadOutcome(result));

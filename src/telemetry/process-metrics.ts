@@ -1,24 +1,44 @@
-// The metrics of the process, the event loop and the heap. They are made once and shared by all gateways of the process:
+// The metrics of the process, the event loop and the heap. They are made once and shared by all gateways of a thread:
 // prom-client never stops the timer and the observer behind them, so that each gateway would leave its own running.
 import { getHeapStatistics } from "node:v8";
-import { collectDefaultMetrics, type Histogram, type Metric, Registry } from "prom-client";
-import { Families } from "./families.ts";
+import { collectDefaultMetrics, type Histogram, Registry } from "prom-client";
+import { addFamily, Families } from "./families.ts";
+import { figuresOfText, type Merge } from "./figures.ts";
 
-let processRegistry: Registry | null = null;
+let threadRegistry: Registry | null = null;
 
-export function registerProcessMetrics(registry: Registry): void {
-  processRegistry ??= createProcessRegistry();
-  for (const { name } of processRegistry.getMetricsAsArray()) {
-    registry.registerMetric(processRegistry.getSingleMetric(name) as Metric);
+/**
+ * Each thread has an event loop and a heap of its own. Those of the busiest thread count: it is what delays requests, and
+ * a thread ends when its heap reaches its own limit.
+ */
+const merges: Readonly<Record<string, Merge>> = {
+  nodejs_external_memory_bytes: "sum",
+  nodejs_gc_duration_seconds: "sum",
+  nodejs_version_info: "process",
+};
+
+/** `isWanted` as for Families. */
+export function registerProcessMetrics(registry: Registry, isWanted?: (merge: Merge) => boolean): void {
+  threadRegistry ??= createThreadRegistry();
+  const source = threadRegistry;
+  for (const { name } of source.getMetricsAsArray()) {
+    const merge = merges[name] ?? (name.startsWith("process_") ? "process" : "max");
+    if (isWanted?.(merge) === false) continue;
+    const figures = async () => figuresOfText(await source.getSingleMetricAsString(name), merge);
+    addFamily(registry, { name, merge, figures });
   }
+  // It does not change while the thread runs.
+  const { heap_size_limit } = getHeapStatistics();
+  const help = "The limit of the heap; beyond it the process ends.";
+  new Families(registry, isWanted).gauge("headgate_heap_limit_bytes", help, () => heap_size_limit, { merge: "min" });
 }
 
 /**
  * prom-client's own metrics, without those that do harm: gauges with names that promtool rejects, a walk over every open
  * socket at each scrape, series that appear and disappear, and event loop figures that are NaN or 292 years if nothing was
- * sampled since the last scrape. Adds the limit of the heap, which is missing.
+ * sampled since the last scrape.
  */
-function createProcessRegistry(): Registry {
+function createThreadRegistry(): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   for (const counted of ["handles", "requests", "resources"]) {
@@ -31,9 +51,5 @@ function createProcessRegistry(): Registry {
   // Otherwise a series would appear only with the first collection of its kind.
   const collections = registry.getSingleMetric("nodejs_gc_duration_seconds") as Histogram<"kind">;
   for (const kind of ["major", "minor", "incremental", "weakcb"]) collections.zero({ kind });
-  // It does not change while the process runs.
-  const { heap_size_limit } = getHeapStatistics();
-  const help = "The limit of the heap; beyond it the process ends.";
-  new Families(registry).gauge("headgate_heap_limit_bytes", help, () => heap_size_limit);
   return registry;
 }

@@ -1,6 +1,5 @@
 // The metrics that are read at the scrape: connections, the upstream's addresses, what is in use of files, the table of
 // clients, lost log lines, and the process. Without TLS, tokens or names they exist too, with values that raise no alert.
-import type { Registry } from "prom-client";
 import type { TokensInUse } from "../core/authenticator.ts";
 import type { Limiter } from "../core/limiter.ts";
 import type { CertificateInUse } from "../core/tls.ts";
@@ -12,16 +11,12 @@ import {
   upstreamErrorReasons,
 } from "../core/upstream.ts";
 import type { Families } from "./families.ts";
-import { registerProcessMetrics } from "./process-metrics.ts";
 
-export interface ScrapedSources {
-  readonly limiter: Pick<Limiter, "stats">;
-  /** The share of the requests of the last minute that one client sent; 0 if none sent more than half. */
-  readonly busiestClientRatio: () => number;
+/** What each thread that carries traffic has of its own. */
+export interface TrafficSources {
   readonly upstreamConnections: () => ConnectionFigures;
   /** Of request bodies that wait for a connection. */
   readonly waitingBodyBytes: () => number;
-  readonly upstreamHealth: () => UpstreamHealth;
   readonly tunnels: () => TunnelFigures;
   readonly upstreamAddresses: () => AddressFigures;
   /** Open connections of clients. */
@@ -30,11 +25,21 @@ export interface ScrapedSources {
   readonly tokens: () => TokensInUse | null;
   /** Null without TLS. */
   readonly certificate: () => CertificateInUse | null;
-  /** Running totals of log lines that were not written. */
+}
+
+/** What one thread says for the whole process. */
+export interface ProcessSources {
+  readonly limiter: Pick<Limiter, "stats">;
+  /** The share of the requests of the last minute that one client sent; 0 if none sent more than half. */
+  readonly busiestClientRatio: () => number;
+  readonly upstreamHealth: () => UpstreamHealth;
+  /** Running totals of log lines of this thread that were not written. */
   readonly logLines: () => LostLines;
   readonly version: string;
   readonly nodeVersion: string;
 }
+
+export type ScrapedSources = TrafficSources & ProcessSources;
 
 export interface LostLines {
   /** Omitted on purpose, to bound the volume. */
@@ -44,21 +49,25 @@ export interface LostLines {
 }
 
 const byState = { label: "state" } as const;
+/** The table of the counters is one for all threads. */
+const ofProcess = { merge: "process" } as const;
 const byReason = { label: "reason" } as const;
 
-export function scrapedMetrics(families: Families, registry: Registry, sources: ScrapedSources): void {
+export function scrapedMetrics(families: Families, sources: ScrapedSources): void {
   connectionMetrics(families, sources);
   addressMetrics(families, sources.upstreamAddresses);
   limiterMetrics(families, sources.limiter);
   const busiest =
     "Share of the last minute's requests that one client sent; 0 if none sent more than half, or few came.";
-  families.gauge("headgate_busiest_client_ratio", busiest, sources.busiestClientRatio);
+  families.gauge("headgate_busiest_client_ratio", busiest, sources.busiestClientRatio, { merge: "process" });
   fileMetrics(families, sources);
   const lost = "Log lines not written: sampled, omitted on purpose; dropped, the output was too slow or broken.";
   families.total("headgate_log_lines_lost_total", lost, () => ({ ...sources.logLines() }), byReason);
   const { version, nodeVersion: node_version } = sources;
-  families.gauge("headgate_build_info", "Always 1.", () => 1, { fixed: { version, node_version } });
-  registerProcessMetrics(registry);
+  families.gauge("headgate_build_info", "Always 1.", () => 1, {
+    fixed: { version, node_version },
+    merge: "process",
+  });
 }
 
 function connectionMetrics(families: Families, sources: ScrapedSources): void {
@@ -71,7 +80,10 @@ function connectionMetrics(families: Families, sources: ScrapedSources): void {
   families.gauge("headgate_tunnels", tunnels, () => ({ ...sources.tunnels() }), byState);
   const state = "1 for the state that the last attempt to reach the upstream showed, 0 for the others.";
   const none = { unknown: 0, up: 0, down: 0 };
-  families.gauge("headgate_upstream_state", state, () => ({ ...none, [sources.upstreamHealth().state]: 1 }), byState);
+  families.gauge("headgate_upstream_state", state, () => ({ ...none, [sources.upstreamHealth().state]: 1 }), {
+    ...byState,
+    merge: "process",
+  });
 }
 
 function addressMetrics(families: Families, addresses: () => AddressFigures): void {
@@ -90,32 +102,43 @@ function addressMetrics(families: Families, addresses: () => AddressFigures): vo
   const lookups = "Lookups of the upstream's names that failed.";
   families.total("headgate_upstream_lookups_failed_total", lookups, () => addresses().failedLookups);
   const current = "1 while the last lookup of every name of the upstream succeeded.";
-  families.gauge("headgate_upstream_names_current", current, () => Number(addresses().areCurrent));
+  families.gauge("headgate_upstream_names_current", current, () => Number(addresses().areCurrent), { merge: "min" });
 }
 
 function limiterMetrics(families: Families, limiter: ScrapedSources["limiter"]): void {
   const tracked = "Keys whose requests are remembered now: clients, unless the policy says otherwise.";
-  families.gauges("headgate_clients_tracked", tracked, ["policy"], () =>
-    limiter.stats().map(({ policy, clients }) => ({ labels: { policy: policy.name }, value: clients })),
+  families.gauges(
+    "headgate_clients_tracked",
+    tracked,
+    () => limiter.stats().map(({ policy, clients }) => ({ labels: { policy: policy.name }, value: clients })),
+    ofProcess,
   );
   const capacity = "Keys that can be remembered at once.";
-  families.gauges("headgate_clients_capacity", capacity, ["policy"], () =>
-    limiter
-      .stats()
-      // Slots are bounded by the requests in progress.
-      .filter(({ policy }) => policy.rate.kind !== "concurrency")
-      .map(({ policy, capacity }) => ({ labels: { policy: policy.name }, value: capacity })),
+  families.gauges(
+    "headgate_clients_capacity",
+    capacity,
+    () =>
+      limiter
+        .stats()
+        // Slots are bounded by the requests in progress.
+        .filter(({ policy }) => policy.rate.kind !== "concurrency")
+        .map(({ policy, capacity }) => ({ labels: { policy: policy.name }, value: capacity })),
+    ofProcess,
   );
   const evictions = "Keys forgotten: expired, none of their requests counted any more; live, the table was full.";
-  families.totals("headgate_evictions_total", evictions, ["policy", "reason"], () =>
-    limiter.stats().flatMap(({ policy: { name: policy }, evictedExpired, evictedLive }) => [
-      { labels: { policy, reason: "expired" }, value: evictedExpired },
-      { labels: { policy, reason: "live" }, value: evictedLive },
-    ]),
+  families.totals(
+    "headgate_evictions_total",
+    evictions,
+    () =>
+      limiter.stats().flatMap(({ policy: { name: policy }, evictedExpired, evictedLive }) => [
+        { labels: { policy, reason: "expired" }, value: evictedExpired },
+        { labels: { policy, reason: "live" }, value: evictedLive },
+      ]),
+    ofProcess,
   );
   const decided =
     "Decisions by policy and outcome; observed: not charged, because another policy refused or no route fits.";
-  families.totals("headgate_decisions_total", decided, ["policy", "outcome"], () =>
+  families.totals("headgate_decisions_total", decided, () =>
     limiter
       .stats()
       .flatMap(({ policy: { name: policy }, outcomes }) =>
@@ -128,11 +151,11 @@ function fileMetrics(families: Families, { certificate, tokens }: ScrapedSources
   const isCurrent = (inUse: { readonly isCurrent: boolean } | null): number => Number(inUse?.isCurrent ?? true);
   const expiry = "When the certificate in use expires, in Unix seconds; 0 without TLS.";
   const expires = () => (certificate()?.expiresMs ?? 0) / 1000;
-  families.gauge("headgate_tls_certificate_expiry_timestamp_seconds", expiry, expires);
+  families.gauge("headgate_tls_certificate_expiry_timestamp_seconds", expiry, expires, { merge: "min" });
   const files = "1 while the current certificate files are in use, 0 while they are missing or invalid; 1 without TLS.";
-  families.gauge("headgate_tls_certificate_current", files, () => isCurrent(certificate()));
+  families.gauge("headgate_tls_certificate_current", files, () => isCurrent(certificate()), { merge: "min" });
   const listed = "Tokens that are accepted if auth.mode is tokens; 0 in the other modes.";
-  families.gauge("headgate_tokens_listed", listed, () => tokens()?.listed ?? 0);
+  families.gauge("headgate_tokens_listed", listed, () => tokens()?.listed ?? 0, { merge: "min" });
   const list = "1 while the current tokens file is in use, 0 while it is missing or invalid; 1 in the other modes.";
-  families.gauge("headgate_tokens_file_current", list, () => isCurrent(tokens()));
+  families.gauge("headgate_tokens_file_current", list, () => isCurrent(tokens()), { merge: "min" });
 }

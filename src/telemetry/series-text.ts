@@ -3,21 +3,13 @@
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** A metric that writes itself, instead of having prom-client write it. */
-export interface TextMetric {
-  text(): string;
-}
-
 /** Returns the part of a line before its value. */
 export function linePrefix(name: string, labels: Labels): string {
   const pairs = Object.entries(labels).map(([label, value]) => `${label}="${escaped(value).replaceAll('"', '\\"')}"`);
   return pairs.length === 0 ? `${name} ` : `${name}{${pairs.join(",")}} `;
 }
 
-export function metricText(name: string, type: string, help: string, lines: readonly string[]): string {
-  return [`# HELP ${name} ${escaped(help)}`, `# TYPE ${name} ${type}`, ...lines].join("\n");
-}
-
-function escaped(text: string): string {
+/** Escapes a help text; in the value of a label, quotation marks have to be escaped too. */
+export function escaped(text: string): string {
   return text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
 }

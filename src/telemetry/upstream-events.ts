@@ -6,9 +6,9 @@ import { failureCode } from "../core/failure.ts";
 import type { UpstreamEvents } from "../core/upstream.ts";
 import { Sampler } from "./sampler.ts";
 
-export function createUpstreamEventLog(log: Logger, clock: Clock): UpstreamEvents {
+export function createUpstreamEventLog(log: Logger, clock: Clock, perSecond: number): UpstreamEvents {
   const sampler = new Sampler({
-    perSecond: 5,
+    perSecond,
     maxKeys: 3,
     report: (event, omitted) => log.warn({ event, omitted }, "upstream events left out"),
   });

@@ -252,7 +252,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
 
   #noteAnswer(nowMs: number): void {
     this.#connection?.endpoint.answered(nowMs);
-    this.#options.onAnswer();
+    this.#options.onAnswer(nowMs);
   }
 
   #mayRetry(reason: UpstreamErrorReason): boolean {

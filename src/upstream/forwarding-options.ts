@@ -14,5 +14,6 @@ export interface ForwardingOptions extends BodyOptions {
   readonly forwardingHeader: ForwardingHeader;
   /** Called once for each request that the upstream failed. */
   readonly onError: (fault: UpstreamFault) => void;
-  readonly onAnswer: () => void;
+  /** `nowMs`: the instant of the answer. */
+  readonly onAnswer: (nowMs: number) => void;
 }

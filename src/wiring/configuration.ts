@@ -161,5 +161,6 @@ function upstreamEvents({ telemetry, isAccessLogged }: ConfigurationBase) {
       if (isAccessLogged()) telemetry.tunnelEnded(end);
     },
     onShareExceeded: telemetry.shareExceeded,
+    linesPerSecond: telemetry.linesPerSecond,
   };
 }

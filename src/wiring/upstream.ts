@@ -18,6 +18,8 @@ import type { FilesAndLog } from "./authenticators.ts";
 export interface UpstreamParts extends FilesAndLog, Pick<UpstreamOptions, "onEnd" | "onShareExceeded"> {
   readonly clock: Clock;
   readonly names: NameOptions | undefined;
+  /** Of each kind of event. */
+  readonly linesPerSecond: number;
 }
 
 /** Of these settings the upstream is made; a reload that changes none of them keeps it. */
@@ -37,7 +39,7 @@ export async function createUpstream(settings: Settings, parts: UpstreamParts): 
   const events = createFileLog<SecureContext>(log, "files of upstream.tls");
   const tlsFiles = isTls ? await files.open(upstreamTlsFiles(upstream.tls), events) : null;
   const options = { ...limits, nowMs: clock.monotonicMs, names, tlsFiles, onEnd, onShareExceeded };
-  return openUpstream(upstream, options, createUpstreamEventLog(log, clock));
+  return openUpstream(upstream, options, createUpstreamEventLog(log, clock, parts.linesPerSecond));
 }
 
 export function createForward(

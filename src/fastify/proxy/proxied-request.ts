@@ -30,7 +30,8 @@ export interface ProxyOptions extends BodyOptions {
   readonly address: string;
   readonly forwardingHeader: ForwardingHeader;
   readonly onError: (fault: UpstreamFault) => void;
-  readonly onAnswer: () => void;
+  /** `nowMs`: the instant of the answer. */
+  readonly onAnswer: (nowMs: number) => void;
 }
 
 /** Interim responses are buffered for a client that reads slowly, so their number is bounded. */
@@ -180,7 +181,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     }
     this.#response = response;
     this.#exchange.answeredMs = this.#options.nowMs();
-    this.#options.onAnswer();
+    this.#options.onAnswer(this.#exchange.answeredMs);
     this.#onResponse(response.statusCode, response.body);
   }
 

@@ -1,0 +1,113 @@
+// What the metrics of a thread come to at one moment, as a value that can be posted to another thread, and how those of
+// several threads become one. Everything here is pure.
+import { escaped } from "./series-text.ts";
+
+/**
+ * How a family becomes one of several threads: the sum, the largest or the smallest value of each series. `process`: it is
+ * about the process as a whole, and only the main thread has it.
+ */
+export type Merge = "sum" | "max" | "min" | "process";
+
+export type FamilyType = "counter" | "gauge" | "histogram";
+
+export interface Samples {
+  /** The part of each sample's line before its value, one in each line. As one text it is copied fast. */
+  readonly series: string;
+  readonly values: Float64Array;
+}
+
+export interface FamilyFigures extends Samples {
+  readonly name: string;
+  readonly help: string;
+  readonly type: FamilyType;
+  readonly merge: Merge;
+}
+
+/** Joins the parts of lines to the `series` of samples. */
+export function joinedSeries(prefixes: readonly string[]): string {
+  return prefixes.join("\n");
+}
+
+function prefixesOf({ series, values }: Samples): string[] {
+  return values.length === 0 ? [] : series.split("\n");
+}
+
+/** Writes a family in the text format 0.0.4, without a line end after it. */
+export function familyText(family: FamilyFigures): string {
+  const { name, help, type, values } = family;
+  const lines = prefixesOf(family).map((prefix, i) => prefix + valueText(values[i] as number));
+  return [`# HELP ${name} ${escaped(help)}`, `# TYPE ${name} ${type}`, ...lines].join("\n");
+}
+
+function valueText(value: number): string {
+  return Math.abs(value) === Number.POSITIVE_INFINITY ? (value > 0 ? "+Inf" : "-Inf") : `${value}`;
+}
+
+/** The figures of a family from its text, as prom-client writes it. */
+export function figuresOfText(text: string, merge: Merge): FamilyFigures {
+  const [helpLine = "", typeLine = "", ...lines] = text.split("\n").filter((line) => line !== "");
+  const [, , name = "", ...help] = helpLine.split(" ");
+  const type = typeLine.split(" ").at(-1) as FamilyType;
+  const ends = lines.map((line) => line.lastIndexOf(" ") + 1);
+  return {
+    name,
+    help: unescaped(help.join(" ")),
+    type,
+    merge,
+    series: joinedSeries(lines.map((line, i) => line.slice(0, ends[i]))),
+    values: Float64Array.from(lines, (line, i) => Number(line.slice(ends[i]).replace("Inf", "Infinity"))),
+  };
+}
+
+function unescaped(text: string): string {
+  return text.replace(/\\(.)/g, (_, character) => (character === "n" ? "\n" : character));
+}
+
+/**
+ * Merges one family of several threads, in their order. A series that only some have is merged of those. Sums of fractions
+ * depend on the order by their last bit, so a caller that keeps the order sees no counter go back.
+ */
+export function mergeFamily([first, ...others]: readonly [FamilyFigures, ...FamilyFigures[]]): FamilyFigures {
+  const combine = combinations[first.merge];
+  let merged: Samples = first;
+  for (const part of others) merged = mergeSamples(merged, part, combine);
+  return { ...first, series: merged.series, values: merged.values };
+}
+
+const combinations: Readonly<Record<Merge, Combine>> = {
+  sum: (a, b) => a + b,
+  max: Math.max,
+  min: Math.min,
+  // Only one thread has it.
+  process: (a) => a,
+};
+
+type Combine = (a: number, b: number) => number;
+
+/** Series stay in the order in which they first come. */
+function mergeSamples(a: Samples, b: Samples, combine: Combine): Samples {
+  if (a.series === b.series && a.values.length === b.values.length) {
+    return { series: a.series, values: a.values.map((value, i) => combine(value, b.values[i] as number)) };
+  }
+  const merged = new Map(prefixesOf(a).map((prefix, i) => [prefix, a.values[i] as number]));
+  for (const [i, prefix] of prefixesOf(b).entries()) {
+    const value = b.values[i] as number;
+    const before = merged.get(prefix);
+    merged.set(prefix, before === undefined ? value : combine(before, value));
+  }
+  return { series: joinedSeries([...merged.keys()]), values: Float64Array.from(merged.values()) };
+}
+
+/** The families of a thread by their names. A Map is one. */
+export interface FamilyLookup {
+  keys(): Iterable<string>;
+  get(name: string): FamilyFigures | undefined;
+}
+
+/** Merges the families of several threads one by one, in the order in which they first come. */
+export function* mergeFamilies(threads: readonly FamilyLookup[]): Generator<FamilyFigures> {
+  for (const name of new Set(threads.flatMap((thread) => [...thread.keys()]))) {
+    const [first, ...others] = threads.map((thread) => thread.get(name)).filter((family) => family !== undefined);
+    if (first !== undefined) yield mergeFamily([first, ...others]);
+  }
+}

@@ -1,0 +1,56 @@
+// What the main thread reports beside workers that carry the traffic: the metrics of all threads, and what it does itself.
+
+import { createMetrics } from "./metrics.ts";
+import { createReloads } from "./reloads.ts";
+import type { TrafficSources } from "./scraped-metrics.ts";
+import type { Telemetry, TelemetryOptions } from "./telemetry.ts";
+import { allLinesPerSecond, createSamplers, createWarnings, omittedBy } from "./warnings.ts";
+import type { WorkerReadings } from "./worker-figures.ts";
+
+export interface MainTelemetryOptions
+  extends Pick<
+    TelemetryOptions,
+    "log" | "clock" | "droppedLogLines" | "version" | "nodeVersion" | "routes" | "limiter"
+  > {
+  readonly workers: WorkerReadings;
+}
+
+export type MainTelemetry = Pick<Telemetry, "metrics" | "reloaded" | "connectionShed" | "upstreamHealth" | "close">;
+
+/** In the main thread beside workers: it carries no traffic, and its metrics are those of all threads. */
+export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetry {
+  const { log, workers } = options;
+  const samplers = createSamplers(log, allLinesPerSecond);
+  const sources = {
+    ...options,
+    ...noTraffic,
+    upstreamAddresses: () => ({ ...noTraffic.upstreamAddresses(), ...workers.addresses() }),
+    busiestClientRatio: () => workers.busiestClientRatio(),
+    upstreamHealth: () => workers.upstreamHealth(),
+    logLines: () => ({ sampled: omittedBy(samplers), dropped: options.droppedLogLines() }),
+  };
+  const metrics = createMetrics(sources, "main", (own) => workers.merged(own));
+  return {
+    metrics,
+    ...createReloads(options, metrics),
+    connectionShed: createWarnings(options, metrics, samplers).connectionShed,
+    upstreamHealth: () => workers.upstreamHealth(),
+    close() {
+      for (const sampler of Object.values(samplers)) sampler.close();
+    },
+  };
+}
+
+/** The figures of a thread that carries no traffic. */
+const noTraffic: TrafficSources = {
+  upstreamConnections: () => ({ active: 0, idle: 0, waiting: 0 }),
+  waitingBodyBytes: () => 0,
+  tunnels: () => ({ opening: 0, open: 0 }),
+  upstreamAddresses: () => ({
+    ...{ available: 0, ejected: 0, ejections: 0, failovers: new Map() },
+    ...{ failedLookups: 0, areCurrent: true },
+  }),
+  clientConnections: () => 0,
+  tokens: () => null,
+  certificate: () => null,
+};

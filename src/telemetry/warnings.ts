@@ -1,0 +1,79 @@
+// Warnings about what clients and ingresses do: counted each time, and logged some of the times.
+import type { CheckRefusal } from "../core/check-refusal.ts";
+import { type SharedResource, sharedResources } from "../core/client-share.ts";
+import type { Clock } from "../core/clock.ts";
+import { type ConnectionShedReason, connectionShedReasons } from "../core/connection-bounds.ts";
+import { type Http2CloseReason, http2CloseReasons } from "../core/http2-bounds.ts";
+import type { Logger } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
+import { Sampler, type SamplerOptions } from "./sampler.ts";
+
+export interface Warnings {
+  /** An HTTP/2 connection was closed because it cost too much; `peer` is its address. */
+  http2Closed(reason: Http2CloseReason, peer: string): void;
+  /** A connection of a client was closed because of a limit; `peer` is the address whose own limit it was, or null. */
+  connectionShed(reason: ConnectionShedReason, peer: string | null): void;
+  /**
+   * A check was refused without a decision; `caller` is an address. `detail` says what is wrong with the call, null if
+   * the reason says it all. It contains nothing that was sent.
+   */
+  checkRefused(reason: CheckRefusal, caller: string, detail: string | null): void;
+  /** A request or a tunnel of the client was refused or ended because other clients waited. */
+  shareExceeded(resource: SharedResource, client: string): void;
+}
+
+/** How many lines of a kind are written in a second, by all threads together. */
+export const allLinesPerSecond = 5;
+
+export function createWarnings(
+  { log, clock }: { readonly log: Logger; readonly clock: Clock },
+  metrics: Metrics,
+  { refusedChecks, exceededShares, closedHttp2, shedConnections }: ReturnType<typeof createSamplers>,
+): Warnings {
+  return {
+    http2Closed(reason, peer) {
+      metrics.http2Closed(reason);
+      if (closedHttp2.passes(reason, clock.monotonicMs())) {
+        log.warn({ reason, peer }, "HTTP/2 connection closed: it cost too much");
+      }
+    },
+    connectionShed(reason, peer) {
+      metrics.connectionShed(reason);
+      if (peer !== null && shedConnections.passes(reason, clock.monotonicMs())) {
+        log.warn({ reason, peer }, "connection refused: too many of its peer");
+      }
+    },
+    checkRefused(reason, caller, detail) {
+      metrics.checkRefused(reason);
+      if (refusedChecks.passes(reason, clock.monotonicMs())) {
+        log.warn({ reason, detail, caller }, "ext-auth check refused");
+      }
+    },
+    shareExceeded(resource, client) {
+      metrics.shareExceeded(resource);
+      if (exceededShares.passes(resource, clock.monotonicMs())) {
+        log.warn({ resource, client }, "client over its share");
+      }
+    },
+  };
+}
+
+export function createSamplers(log: Logger, perSecond: number) {
+  const create = (maxKeys: number, report: SamplerOptions["report"]) => new Sampler({ perSecond, maxKeys, report });
+  return {
+    refusedChecks: create(100, (reason, omitted) => log.warn({ reason, omitted }, "refused ext-auth checks left out")),
+    exceededShares: create(sharedResources.length, (resource, omitted) =>
+      log.warn({ resource, omitted }, "exceeded shares left out"),
+    ),
+    closedHttp2: create(http2CloseReasons.length, (reason, omitted) =>
+      log.warn({ reason, omitted }, "closed HTTP/2 connections left out"),
+    ),
+    shedConnections: create(connectionShedReasons.length, (reason, omitted) =>
+      log.warn({ reason, omitted }, "refused connections left out"),
+    ),
+  };
+}
+
+export function omittedBy(samplers: ReturnType<typeof createSamplers>): number {
+  return Object.values(samplers).reduce((sum, { omitted }) => sum + omitted, 0);
+}

@@ -1,0 +1,167 @@
+// The figures of the worker threads in the main thread: asks each for its own, and merges them with the main thread's. No
+// counter goes back: what a thread that is gone had counted when it was last read stays in the sums. Its gauges go.
+import type { AddressFigures, UpstreamHealth } from "../core/upstream.ts";
+import { type ClientShare, ratioOf } from "./busiest-client.ts";
+import { type FamilyFigures, type FamilyLookup, mergeFamilies, mergeFamily } from "./figures.ts";
+import { neverSeen, type SeenHealth } from "./seen-upstream.ts";
+
+/** What a worker thread posts when it is asked. Structured clone copies it. */
+export interface WorkerFigures {
+  readonly families: readonly FamilyFigures[];
+  readonly facts: WorkerFacts;
+}
+
+/** What is not merged series by series. */
+export interface WorkerFacts {
+  readonly upstream: SeenHealth;
+  readonly addresses: AddressStates;
+  readonly busiest: ClientShare;
+}
+
+type AddressStates = Pick<AddressFigures, "available" | "ejected">;
+
+export interface WorkerReadingsOptions {
+  /** After this time the last known figures of a thread are used. */
+  readonly timeoutMs?: number;
+  /** How old facts may be. */
+  readonly factsMaxAgeMs?: number;
+}
+
+export class WorkerReadings {
+  readonly #timeoutMs: number;
+  readonly #factsMaxAgeMs: number;
+  readonly #places: Place[] = [];
+  #areFactsNew = false;
+
+  constructor({ timeoutMs = 1_000, factsMaxAgeMs = 100 }: WorkerReadingsOptions = {}) {
+    this.#timeoutMs = timeoutMs;
+    this.#factsMaxAgeMs = factsMaxAgeMs;
+  }
+
+  /** `ask` is called again only when the promise of its last call is settled; it may reject. */
+  add(thread: number, ask: () => Promise<WorkerFigures>): void {
+    let place = this.#places.find(({ isFree }) => isFree);
+    if (place === undefined) {
+      place = new Place();
+      this.#places.push(place);
+    }
+    place.take({ thread, ask });
+  }
+
+  /** The thread is gone. */
+  remove(thread: number): void {
+    for (const place of this.#places) if (place.thread === thread) place.leave();
+  }
+
+  /** Reads all threads, then `own`, and merges them one family at a time. */
+  async *merged(own: AsyncIterable<FamilyFigures>): AsyncGenerator<FamilyFigures> {
+    await this.#read();
+    const families = new Map<string, FamilyFigures>();
+    for await (const family of own) families.set(family.name, family);
+    yield* mergeFamilies([families, ...this.#places]);
+  }
+
+  /** Reads the facts again, unless they are new. Frequent health checks cost the threads nothing. */
+  async refresh(): Promise<void> {
+    if (!this.#areFactsNew) await this.#read();
+  }
+
+  /** As last read: the result of the last attempt of all threads. */
+  upstreamHealth(): UpstreamHealth {
+    const seen = this.#facts().map(({ upstream }) => upstream);
+    const last = seen.reduce((a, b) => (b.atMs > a.atMs ? b : a), neverSeen);
+    return { state: last.state, reason: last.reason };
+  }
+
+  /** As last read: of the thread that can use the fewest addresses. */
+  addresses(): AddressStates {
+    const [first = { available: 0, ejected: 0 }, ...others] = this.#facts().map(({ addresses }) => addresses);
+    return others.reduce((a, b) => (b.available < a.available ? b : a), first);
+  }
+
+  /** As last read: the share that a client has of the requests of all threads. */
+  busiestClientRatio(): number {
+    return ratioOf(this.#facts().map(({ busiest }) => busiest));
+  }
+
+  #facts(): WorkerFacts[] {
+    return this.#places.map(({ facts }) => facts).filter((facts) => facts !== null);
+  }
+
+  async #read(): Promise<void> {
+    const { promise: late, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, this.#timeoutMs);
+    await Promise.race([Promise.all(this.#places.map((place) => place.read())), late]);
+    clearTimeout(timer);
+    this.#areFactsNew = true;
+    setTimeout(() => {
+      this.#areFactsNew = false;
+    }, this.#factsMaxAgeMs).unref();
+  }
+}
+
+interface Worker {
+  readonly thread: number;
+  readonly ask: () => Promise<WorkerFigures>;
+}
+
+/**
+ * A thread, and the thread that replaced it, and so on. Their sum is made before that of all places, so that a thread that
+ * is gone changes no sum, not even by its last bit; and there are no more places than there were threads at once.
+ */
+class Place implements FamilyLookup {
+  #worker: Worker | null = null;
+  #reading: Promise<void> | null = null;
+  #last: ReadonlyMap<string, FamilyFigures> = new Map();
+  /** Counters and histograms of the threads before. */
+  readonly #counted = new Map<string, FamilyFigures>();
+  facts: WorkerFacts | null = null;
+
+  get isFree(): boolean {
+    return this.#worker === null;
+  }
+
+  get thread(): number | null {
+    return this.#worker?.thread ?? null;
+  }
+
+  take(worker: Worker): void {
+    this.#worker = worker;
+  }
+
+  leave(): void {
+    for (const [name, { type }] of this.#last) {
+      const family = this.get(name);
+      if (type !== "gauge" && family !== undefined) this.#counted.set(name, family);
+    }
+    this.#last = new Map();
+    this.#worker = null;
+    this.#reading = null;
+    this.facts = null;
+  }
+
+  /** Resolves when the thread has answered. A thread that could not keeps the figures from before. */
+  read(): Promise<void> {
+    const worker = this.#worker;
+    if (worker === null) return Promise.resolve();
+    const keep = (figures: WorkerFigures | null): void => {
+      if (this.#worker !== worker) return;
+      this.#reading = null;
+      if (figures === null) return;
+      this.#last = new Map(figures.families.map((family) => [family.name, family]));
+      this.facts = figures.facts;
+    };
+    this.#reading ??= worker.ask().then(keep, () => keep(null));
+    return this.#reading;
+  }
+
+  keys(): Iterable<string> {
+    return [...this.#last.keys(), ...this.#counted.keys()];
+  }
+
+  get(name: string): FamilyFigures | undefined {
+    const counted = this.#counted.get(name);
+    const last = this.#last.get(name);
+    return counted === undefined || last === undefined ? (last ?? counted) : mergeFamily([counted, last]);
+  }
+}
