@@ -1,8 +1,9 @@
 // SipHash-2-4 with 128 bits of output (Aumasson and Bernstein): a hash with a secret key, so that nobody outside of this
 // process can find two inputs with the same hash. Calculates with words of 32 bits, because each step with a BigInt
 // would allocate an object. Allocates nothing but the result.
+import { CounterKey } from "./counter-key.ts";
 
-export const sipKeyBytes = 16;
+const sipKeyBytes = 16;
 
 /** "somepseudorandomlygeneratedbytes": v0 to v3, each as its low and its high word. */
 const initial = [
@@ -15,8 +16,7 @@ export class SipHash {
 
   /** `key`: 16 bytes. */
   constructor(key: Uint8Array) {
-    if (key.length !== sipKeyBytes) throw new Error(`the key has ${key.length} bytes, expected ${sipKeyBytes}`);
-    this.#start = Int32Array.from(initial, (word, i) => word ^ wordAt(key, (i * 4) % sipKeyBytes, sipKeyBytes));
+    this.#start = sipStart(key);
     // Separates the variant with 128 bits of output from the one with 64.
     this.#start[2] = (this.#start[2] ?? 0) ^ 0xee;
   }
@@ -26,6 +26,12 @@ export class SipHash {
    * Map, this is made and found in three quarters of the time of 22 characters in base64url, or of 8 wide characters.
    */
   hash(bytes: Uint8Array, length = bytes.length): string {
+    const { a, b, c, d } = this.key(bytes, length);
+    return textOf(a, b, c, d);
+  }
+
+  /** Returns the hash of the first `length` bytes as the key of a counter, each word low byte first. */
+  key(bytes: Uint8Array, length = bytes.length): CounterKey {
     let v0 = this.#start[0] ?? 0;
     let v0High = this.#start[1] ?? 0;
     let v1 = this.#start[2] ?? 0;
@@ -53,27 +59,27 @@ export class SipHash {
       for (let rounds = block > last ? 4 : 2; rounds > 0; rounds -= 1) {
         // v0 += v1; v1 = v1 <<< 13 ^ v0; v0 <<<= 32; v2 += v3; v3 = v3 <<< 16 ^ v2
         let sum = (v0 + v1) | 0;
-        let sumHigh = (v0High + v1High + carry(v0, v1, sum)) | 0;
+        let sumHigh = (((v0High + v1High) | 0) + carry(v0, sum)) | 0;
         let turned = ((v1High << 13) | (v1 >>> 19)) ^ sumHigh;
         v1 = ((v1 << 13) | (v1High >>> 19)) ^ sum;
         v1High = turned;
         v0 = sumHigh;
         v0High = sum;
         sum = (v2 + v3) | 0;
-        v2High = (v2High + v3High + carry(v2, v3, sum)) | 0;
+        v2High = (((v2High + v3High) | 0) + carry(v2, sum)) | 0;
         v2 = sum;
         turned = ((v3High << 16) | (v3 >>> 16)) ^ v2High;
         v3 = ((v3 << 16) | (v3High >>> 16)) ^ v2;
         v3High = turned;
         // v0 += v3; v3 = v3 <<< 21 ^ v0; v2 += v1; v1 = v1 <<< 17 ^ v2; v2 <<<= 32
         sum = (v0 + v3) | 0;
-        v0High = (v0High + v3High + carry(v0, v3, sum)) | 0;
+        v0High = (((v0High + v3High) | 0) + carry(v0, sum)) | 0;
         v0 = sum;
         turned = ((v3High << 21) | (v3 >>> 11)) ^ v0High;
         v3 = ((v3 << 21) | (v3High >>> 11)) ^ v0;
         v3High = turned;
         sum = (v2 + v1) | 0;
-        sumHigh = (v2High + v1High + carry(v2, v1, sum)) | 0;
+        sumHigh = (((v2High + v1High) | 0) + carry(v2, sum)) | 0;
         turned = ((v1High << 17) | (v1 >>> 15)) ^ sumHigh;
         v1 = ((v1 << 17) | (v1High >>> 15)) ^ sum;
         v1High = turned;
@@ -83,13 +89,22 @@ export class SipHash {
       v0 ^= low;
       v0High ^= high;
     }
-    return textOf(first, firstHigh, v0 ^ v1 ^ v2 ^ v3, v0High ^ v1High ^ v2High ^ v3High);
+    return new CounterKey(first, firstHigh, v0 ^ v1 ^ v2 ^ v3, v0High ^ v1High ^ v2High ^ v3High, false);
   }
 }
 
-/** Returns 1 if the sum of two words overflows, else 0; without a branch, which would often be mispredicted. */
-function carry(a: number, b: number, sum: number): number {
-  return ((a & b) | ((a | b) & ~sum)) >>> 31;
+/** Returns the state before the first block: v0 to v3, each as its low and its high word. `key`: 16 bytes. */
+export function sipStart(key: Uint8Array): Int32Array {
+  if (key.length !== sipKeyBytes) throw new Error(`the key has ${key.length} bytes, expected ${sipKeyBytes}`);
+  return Int32Array.from(initial, (word, i) => word ^ wordAt(key, (i * 4) % sipKeyBytes, sipKeyBytes));
+}
+
+/**
+ * Returns 1 if adding to `a` overflowed to `sum`, else 0; without a branch, which would often be mispredicted. It is
+ * added to a sum that is cut to 32 bits before, because V8 checks the sum of three words for an overflow.
+ */
+export function carry(a: number, sum: number): number {
+  return Number(sum >>> 0 < a >>> 0);
 }
 
 /** Returns the four bytes from an offset on as a word, low byte first. Bytes behind `length` count as 0. */
