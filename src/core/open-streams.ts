@@ -1,29 +1,33 @@
 // Bounds the open HTTP/2 streams in the same way as connections: those of one peer on all its connections, and those of
 // all peers. Until its response is sent, a stream takes as much memory as an HTTP/1.1 connection.
 import type { Peer } from "./client-address.ts";
-import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { Http2ResetReason } from "./http2-bounds.ts";
-import type { Replaceable } from "./traffic-settings.ts";
 
+export interface StreamBounds {
+  readonly max: number;
+  readonly maxPerPeer: number;
+}
+
+/** A reload replaces the bounds. */
 interface Settings {
-  readonly bounds: Pick<ConnectionBounds, "maxConnections" | "maxConnectionsPerPeer">;
+  readonly current: { readonly streams: StreamBounds };
 }
 
 export class OpenStreams {
-  readonly #settings: Readonly<Replaceable<Settings>>;
+  readonly #settings: Settings;
   readonly #byPeer = new Map<string, number>();
   #count = 0;
 
-  constructor(settings: Readonly<Replaceable<Settings>>) {
+  constructor(settings: Settings) {
     this.#settings = settings;
   }
 
   /** Adds a stream, or returns why it is refused. A trusted proxy has no bound of its own: it serves many clients. */
   add({ key, isTrusted }: Peer): Exclude<Http2ResetReason, "unread"> | null {
-    const { maxConnections, maxConnectionsPerPeer } = this.#settings.current.bounds;
+    const { max, maxPerPeer } = this.#settings.current.streams;
     const ofPeer = this.#byPeer.get(key) ?? 0;
-    if (!isTrusted && ofPeer >= maxConnectionsPerPeer) return "per_peer";
-    if (this.#count >= maxConnections) return "total";
+    if (!isTrusted && ofPeer >= maxPerPeer) return "per_peer";
+    if (this.#count >= max) return "total";
     this.#byPeer.set(key, ofPeer + 1);
     this.#count += 1;
     return null;
@@ -38,6 +42,6 @@ export class OpenStreams {
 
   /** Returns whether the peer has more than half of the streams that it may have. */
   isHalfFull({ key, isTrusted }: Peer): boolean {
-    return !isTrusted && (this.#byPeer.get(key) ?? 0) * 2 > this.#settings.current.bounds.maxConnectionsPerPeer;
+    return !isTrusted && (this.#byPeer.get(key) ?? 0) * 2 > this.#settings.current.streams.maxPerPeer;
   }
 }

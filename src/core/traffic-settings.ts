@@ -3,10 +3,16 @@
 import type { ClientAddressRules } from "./client-address.ts";
 import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { Watched } from "./file-group.ts";
+import type { StreamBounds } from "./open-streams.ts";
 import type { Certificate } from "./tls.ts";
+import type { TokenRate } from "./token-bucket.ts";
 
 export interface TrafficSettings {
   readonly bounds: ConnectionBounds;
+  /** New connections of one peer, in this thread. */
+  readonly newConnections: TokenRate;
+  /** In this thread. */
+  readonly streams: StreamBounds;
   readonly headTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   /** Maximum time without a byte in either direction during an exchange. */

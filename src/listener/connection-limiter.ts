@@ -4,6 +4,7 @@
 import type { Socket } from "node:net";
 import { type Peer, readPeer } from "../core/client-address.ts";
 import type { ConnectionShedReason } from "../core/connection-bounds.ts";
+import type { ConnectionCount } from "../core/connection-count.ts";
 import { FairPlaces } from "../core/fair-places.ts";
 import type { TokenRate } from "../core/token-bucket.ts";
 import { TokenBuckets } from "../core/token-buckets.ts";
@@ -13,6 +14,8 @@ import type { ConnectionTable } from "./connection-table.ts";
 export interface ConnectionLimiterOptions {
   readonly settings: Replaceable<TrafficSettings>;
   readonly connections: ConnectionTable;
+  /** Of all threads. */
+  readonly count: ConnectionCount;
   /** Sends a 503. Null: refused connections get no response, because none can precede the TLS handshake. */
   readonly answerOverloaded: ((socket: Socket, peer: Peer) => void) | null;
   /** `peer` is the address whose own limit was reached; null if it was another limit. */
@@ -46,32 +49,33 @@ export class ConnectionLimiter {
 
   constructor(options: ConnectionLimiterOptions) {
     this.#options = options;
-    const rate = newConnectionRate(options.settings.current);
+    const { newConnections: rate } = options.settings.current;
     this.#newConnections = { rate, buckets: new TokenBuckets(rate) };
   }
 
-  /** Open connections, including those whose peer is not known yet. */
+  /** Open connections of this thread, including those whose peer is not known yet. */
   get count(): number {
     return this.#admitted.size;
   }
 
   /** Counts a connection whose peer may be unknown. Returns false if it is refused and closed. */
   accept(socket: Socket): boolean {
-    const { settings, connections } = this.#options;
+    const { settings, connections, count } = this.#options;
     const { bounds, clientAddress } = settings.current;
     const max = bounds.maxConnections + Math.min(connections.idleCount, maxUnknown);
-    if (this.count >= max && !this.#makeRoom(this.#waiting.evict())) {
+    this.#admitted.set(socket, null);
+    count.enter();
+    if (count.total > max && !this.#makeRoom(this.#waiting.evict())) {
       this.#refuse(socket, readPeer(socket.remoteAddress, clientAddress), "total");
       return false;
     }
-    this.#admitted.set(socket, null);
     socket.once("close", () => this.#forget(socket));
     return true;
   }
 
   /** Admits a connection whose peer is known. A peer over its own limit is refused and evicts nobody. */
   admit(socket: Socket, peer: Peer): boolean {
-    const { settings, onConnectionShed } = this.#options;
+    const { settings, count, onConnectionShed } = this.#options;
     const { bounds } = settings.current;
     // Checked before anything that costs more than closing: a TLS handshake takes a millisecond of CPU.
     if (!peer.isTrusted && !this.#takeNewConnection(peer)) {
@@ -80,13 +84,13 @@ export class ConnectionLimiter {
       socket.destroy();
       return false;
     }
-    const count = this.#counts.get(peer.key) ?? 0;
+    const ofPeer = this.#counts.get(peer.key) ?? 0;
     // A trusted proxy has connections for many clients.
-    if (!peer.isTrusted && count >= bounds.maxConnectionsPerPeer) {
+    if (!peer.isTrusted && ofPeer >= bounds.maxConnectionsPerPeer) {
       this.#refuse(socket, peer, "per_peer");
       return false;
     }
-    if (this.count > bounds.maxConnections && !this.#makeRoomFromIdle()) {
+    if (count.total > bounds.maxConnections && !this.#makeRoomFromIdle()) {
       this.#refuse(socket, peer, "total");
       return false;
     }
@@ -123,7 +127,7 @@ export class ConnectionLimiter {
 
   #takeNewConnection(peer: Peer): boolean {
     const { settings, nowMs } = this.#options;
-    const rate = newConnectionRate(settings.current);
+    const { newConnections: rate } = settings.current;
     const known = this.#newConnections.rate;
     if (rate.burst !== known.burst || rate.perSecond !== known.perSecond) {
       this.#newConnections = { rate, buckets: new TokenBuckets(rate) };
@@ -151,7 +155,7 @@ export class ConnectionLimiter {
 
   #forget(socket: Socket): void {
     const peer = this.#admitted.get(socket) ?? null;
-    this.#admitted.delete(socket);
+    if (this.#admitted.delete(socket)) this.#options.count.leave();
     this.#waiting.leave(socket);
     if (peer === null) return;
     const left = (this.#counts.get(peer.key) ?? 0) - 1;
@@ -172,9 +176,4 @@ export class ConnectionLimiter {
     socket.once("close", () => this.#refused.leave(socket));
     answerOverloaded(socket, peer);
   }
-}
-
-function newConnectionRate({ bounds }: TrafficSettings): TokenRate {
-  const { maxConnectionsPerPeer, newConnectionsPerPeer: perSecond } = bounds;
-  return { burst: maxConnectionsPerPeer + perSecond, perSecond };
 }

@@ -3,14 +3,16 @@
 import type { FileChanges, FileWatcher } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { Clock } from "../core/clock.ts";
+import { type ConnectionCount, LocalConnectionCount } from "../core/connection-count.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
+import { shareOf } from "../core/thread-share.ts";
 import { defaultLingerMs } from "../exchange/http2-lifetime.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import type { NameOptions } from "../upstream/name-lookup.ts";
-import { WaitingBodies } from "../upstream/waiting-bodies.ts";
+import { maxWaitingBodyBytes, WaitingBodies } from "../upstream/waiting-bodies.ts";
 import { type ConfigurationBase, configure } from "./configuration.ts";
 import { type ExtAuthListeners, openExtAuth } from "./ext-auth.ts";
 import { InForce } from "./in-force.ts";
@@ -31,6 +33,8 @@ export interface EngineOptions {
   readonly authenticator?: Authenticator;
   /** How long a client may keep an HTTP/2 connection open after its GOAWAY. Default: 2 s. */
   readonly http2LingerMs?: number;
+  /** Default: the connections of this thread are all that there are. */
+  readonly connectionCount?: ConnectionCount;
 }
 
 /** Where the listeners are. */
@@ -136,7 +140,7 @@ export async function openEngine(settings: Settings, files: FileWatcher, options
     if (inForce === null) throw new Error("the first configuration has not been made yet");
     return inForce;
   };
-  const waitingBodies = new WaitingBodies();
+  const waitingBodies = new WaitingBodies(shareOf(maxWaitingBodyBytes, settings.workers));
   const telemetry = createTelemetry({
     ...options,
     routes: settings.routes,
@@ -162,7 +166,8 @@ export async function openEngine(settings: Settings, files: FileWatcher, options
   );
   const { runtime, traffic: trafficRef } = inForce;
   const { proxyProtocol } = settings.listen;
-  const { http2LingerMs = defaultLingerMs } = options;
-  const traffic = createTraffic({ proxyProtocol, runtime, settings: trafficRef, telemetry, clock, http2LingerMs });
+  const { http2LingerMs = defaultLingerMs, connectionCount = new LocalConnectionCount() } = options;
+  const parts = { proxyProtocol, runtime, settings: trafficRef, telemetry, clock, http2LingerMs, connectionCount };
+  const traffic = createTraffic(parts);
   return new Engine(base, files, inForce, traffic);
 }

@@ -1,8 +1,10 @@
 // Makes the traffic listener and the transports of its connections.
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
+import type { ConnectionCount } from "../core/connection-count.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
+import { shareOf } from "../core/thread-share.ts";
 import type { Certificate } from "../core/tls.ts";
 import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
@@ -18,6 +20,7 @@ export interface TrafficParts {
   readonly telemetry: Telemetry;
   readonly clock: Clock;
   readonly http2LingerMs: number;
+  readonly connectionCount: ConnectionCount;
 }
 
 export function createTraffic(parts: TrafficParts): TrafficListener {
@@ -40,6 +43,7 @@ export function createTraffic(parts: TrafficParts): TrafficListener {
       onProxyHeaderRefused: metrics.proxyHeaderRefused,
       onConnectionShed: telemetry.connectionShed,
       onTlsFailure: telemetry.tlsFailed,
+      count: parts.connectionCount,
       nowMs: clock.monotonicMs,
       onFailure: runtime.current.onFailure,
     },
@@ -55,9 +59,16 @@ export function trafficSettings(
   clientAddress: ClientAddressRules,
   certificate: Watched<Certificate> | null,
 ): TrafficSettings {
-  const { listen, timeouts, upgrade } = settings;
+  const { listen, timeouts, upgrade, workers } = settings;
+  const { maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer } = listen;
+  const share = (bound: number): number => shareOf(bound, workers);
   return {
-    bounds: listen,
+    bounds: workers === 1 ? listen : { ...listen, maxConnectionsPerPeer: share(maxConnectionsPerPeer) },
+    newConnections: {
+      burst: share(maxConnectionsPerPeer + newConnectionsPerPeer),
+      perSecond: share(newConnectionsPerPeer),
+    },
+    streams: { max: share(maxConnections), maxPerPeer: share(maxConnectionsPerPeer) },
     headTimeoutMs: timeouts.headMs,
     keepAliveTimeoutMs: timeouts.keepAliveMs,
     stallTimeoutMs: stallTimeoutMs(settings),

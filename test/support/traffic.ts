@@ -1,6 +1,7 @@
 // The traffic port around a runtime that a test makes: the real listener and transports, and no pipeline or upstream.
 import type { Socket } from "node:net";
 import { readPeer } from "../../src/core/client-address.ts";
+import { LocalConnectionCount } from "../../src/core/connection-count.ts";
 import { CounterKey } from "../../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { ResponseFields } from "../../src/core/fields.ts";
@@ -64,6 +65,8 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     current: {
       ...{ headTimeoutMs: 1_000, keepAliveTimeoutMs: 1_000, stallTimeoutMs: 1_000 },
       bounds,
+      newConnections: { burst: 1_000_100, perSecond: 1_000_000 },
+      streams: { max: 100, maxPerPeer: 100 },
       upgradeProtocols: new Set(),
       clientAddress,
       tls: null,
@@ -85,6 +88,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
       onProxyHeaderRefused: () => {},
       onConnectionShed: () => {},
       onTlsFailure: () => {},
+      count: new LocalConnectionCount(),
       nowMs: clock.monotonicMs,
       onFailure: ref.current.onFailure,
     },

@@ -1,0 +1,61 @@
+// Counts the open connections of clients, over all threads where there are several. Each thread has a place of its own in
+// shared memory, so that what a thread had can be given back when it has ended.
+
+export interface ConnectionCount {
+  /** Open connections of all threads. */
+  readonly total: number;
+  enter(): void;
+  leave(): void;
+}
+
+export class LocalConnectionCount implements ConnectionCount {
+  total = 0;
+
+  enter(): void {
+    this.total += 1;
+  }
+
+  leave(): void {
+    this.total -= 1;
+  }
+}
+
+/** Threads are numbered from 1. */
+export const maxThreads = 64;
+
+/**
+ * A thread enters before it reads the total. Two threads that enter at once may so both see one too many, and neither
+ * sees one too few.
+ */
+export class SharedConnectionCount implements ConnectionCount {
+  readonly #byThread: Int32Array;
+  readonly #thread: number;
+
+  constructor(memory: SharedArrayBuffer, thread: number) {
+    this.#byThread = new Int32Array(memory);
+    this.#thread = thread;
+  }
+
+  static createMemory(): SharedArrayBuffer {
+    return new SharedArrayBuffer((maxThreads + 1) * Int32Array.BYTES_PER_ELEMENT);
+  }
+
+  get total(): number {
+    let total = 0;
+    for (let thread = 1; thread <= maxThreads; thread += 1) total += Atomics.load(this.#byThread, thread);
+    return total;
+  }
+
+  enter(): void {
+    Atomics.add(this.#byThread, this.#thread, 1);
+  }
+
+  leave(): void {
+    Atomics.sub(this.#byThread, this.#thread, 1);
+  }
+
+  /** The thread has ended, and its connections with it. */
+  static forget(memory: SharedArrayBuffer, thread: number): void {
+    Atomics.store(new Int32Array(memory), thread, 0);
+  }
+}

@@ -1,0 +1,27 @@
+// What one of several threads may use of a bound of the process. What protects memory or the upstream is divided evenly
+// and rounded down, so that all threads together stay within the bound; no share is below 1. What is counted for all
+// threads together (`listen.maxConnections`, the policies) is not divided.
+import type { Settings } from "./settings.ts";
+
+export function shareOf(bound: number, threads: number): number {
+  return Math.max(1, Math.floor(bound / threads));
+}
+
+/**
+ * The settings of each of the `workers` threads. With one thread they are the same. What `listen` bounds is whole here:
+ * wiring/traffic.ts divides what is not counted for all threads.
+ */
+export function settingsOfThread(settings: Settings): Settings {
+  const { workers, upstream, upgrade, extAuth, refusals } = settings;
+  if (workers === 1) return settings;
+  const share = (bound: number): number => shareOf(bound, workers);
+  const callers = <T extends { readonly maxConnections: number }>(listener: T | null): T | null =>
+    listener && { ...listener, maxConnections: share(listener.maxConnections) };
+  return {
+    ...settings,
+    upstream: { ...upstream, maxConnections: share(upstream.maxConnections) },
+    upgrade: { ...upgrade, maxTunnels: share(upgrade.maxTunnels) },
+    extAuth: { ...extAuth, http: callers(extAuth.http), grpc: callers(extAuth.grpc) },
+    refusals: { perSecond: share(refusals.perSecond), burst: share(refusals.burst) },
+  };
+}

@@ -1,0 +1,45 @@
+import { expect, test } from "vitest";
+import { SharedConnectionCount } from "../../src/core/connection-count.ts";
+import { settingsOfThread, shareOf } from "../../src/core/thread-share.ts";
+import { testSettings } from "../support/gateway.ts";
+
+test("the shares of all threads stay within the bound, and each is at least 1", () => {
+  expect([shareOf(256, 2), shareOf(100, 3), shareOf(1, 4), shareOf(64, 64)]).toEqual([128, 33, 1, 1]);
+});
+
+test("one thread has the settings as they are", () => {
+  const settings = testSettings("http://127.0.0.1:1");
+  expect(settingsOfThread(settings)).toBe(settings);
+});
+
+test("what protects the upstream and the memory is divided; policies and the bound on connections are not", () => {
+  const extAuth = {
+    http: { host: "::1", port: 1, maxConnections: 9 },
+    grpc: { host: "::1", port: 2, maxConnections: 1 },
+  };
+  const settings = testSettings("http://127.0.0.1:1", {
+    workers: 4,
+    upstream: { maxConnections: 10 },
+    upgrade: { maxTunnels: 3 },
+    refusals: { perSecond: 5, burst: 80 },
+    extAuth,
+  });
+  const { upstream, upgrade, refusals, listen, policies, ...own } = settingsOfThread(settings);
+  expect([upstream.maxConnections, upgrade.maxTunnels]).toEqual([2, 1]);
+  expect(refusals).toEqual({ perSecond: 1, burst: 20 });
+  expect([own.extAuth.http?.maxConnections, own.extAuth.grpc?.maxConnections]).toEqual([2, 1]);
+  expect(listen).toEqual(settings.listen);
+  expect(policies).toEqual(settings.policies);
+});
+
+test("connections are counted over all threads, and those of a thread that is gone are given back", () => {
+  const memory = SharedConnectionCount.createMemory();
+  const [first, second] = [new SharedConnectionCount(memory, 1), new SharedConnectionCount(memory, 64)];
+  for (let i = 0; i < 3; i += 1) first.enter();
+  second.enter();
+  second.enter();
+  first.leave();
+  expect([first.total, second.total]).toEqual([4, 4]);
+  SharedConnectionCount.forget(memory, 1);
+  expect(second.total).toBe(2);
+});
