@@ -30,15 +30,34 @@ function parseIpv4(text: string): IpAddress | undefined {
   return pair === undefined ? undefined : [...mappedPrefix, ...pair];
 }
 
+/** Reads character by character, which takes a fraction of the time of an expression and the parts that it finds. */
 function parseIpv4Groups(text: string): [number, number] | undefined {
-  const match = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(text);
-  if (match === null) return undefined;
-  const octets = match.slice(1).map(Number);
-  // Some parsers read a leading zero as octal.
-  if (octets.some((octet, i) => octet > 255 || String(octet) !== match[i + 1])) return undefined;
-  const [a = 0, b = 0, c = 0, d = 0] = octets;
-  return [a * 256 + b, c * 256 + d];
+  let address = 0;
+  let octet = noDigit;
+  let dots = 0;
+  for (let i = 0; i < text.length; i += 1) {
+    const digit = text.charCodeAt(i) - zero;
+    if (digit === dot - zero) {
+      if (octet === noDigit) return undefined;
+      address = (address << 8) | octet;
+      octet = noDigit;
+      dots += 1;
+    } else {
+      // Some parsers read a leading zero as octal.
+      if (digit < 0 || digit > 9 || octet === 0) return undefined;
+      octet = octet === noDigit ? digit : octet * 10 + digit;
+      if (octet > 255) return undefined;
+    }
+  }
+  if (dots !== 3 || octet === noDigit) return undefined;
+  address = (address << 8) | octet;
+  return [address >>> 16, address & 0xffff];
 }
+
+const zero = 0x30;
+const dot = 0x2e;
+const letterA = 0x61;
+const noDigit = -1;
 
 function parseIpv6(text: string): IpAddress | undefined {
   const halves = text.split("::");
@@ -57,8 +76,9 @@ function parseGroups(text: string, endsAddress: boolean): number[] | undefined {
   const groups: number[] = [];
   const parts = text.split(":");
   for (const [i, part] of parts.entries()) {
-    if (/^[0-9a-f]{1,4}$/i.test(part)) {
-      groups.push(Number.parseInt(part, 16));
+    const group = parseGroup(part);
+    if (group !== undefined) {
+      groups.push(group);
       continue;
     }
     const pair = endsAddress && i === parts.length - 1 ? parseIpv4Groups(part) : undefined;
@@ -66,6 +86,24 @@ function parseGroups(text: string, endsAddress: boolean): number[] | undefined {
     groups.push(...pair);
   }
   return groups.length <= 8 ? groups : undefined;
+}
+
+/** Parses one to four hexadecimal digits. */
+function parseGroup(text: string): number | undefined {
+  if (text.length === 0 || text.length > 4) return undefined;
+  let group = 0;
+  for (let i = 0; i < text.length; i += 1) {
+    const digit = hexDigit(text.charCodeAt(i));
+    if (digit === noDigit) return undefined;
+    group = group * 16 + digit;
+  }
+  return group;
+}
+
+function hexDigit(code: number): number {
+  const letter = (code | 0x20) - letterA;
+  if (letter >= 0 && letter < 6) return 10 + letter;
+  return code >= zero && code < zero + 10 ? code - zero : noDigit;
 }
 
 /** Parses `10.0.0.0/8`, `2001:db8::/32` or a single address; undefined for anything else. */
@@ -100,13 +138,15 @@ function groupMask(bits: number): number {
 }
 
 export function isIpv4(address: IpAddress): boolean {
-  return mappedPrefix.every((group, i) => address[i] === group);
+  for (let i = 0; i < 6; i += 1) if (address[i] !== mappedPrefix[i]) return false;
+  return true;
 }
 
 /** Returns the canonical spelling of an address: dotted for IPv4, RFC 5952 for IPv6. */
 export function formatIpAddress(address: IpAddress): string {
   if (isIpv4(address)) {
-    const [high = 0, low = 0] = address.slice(6);
+    const high = address[6] ?? 0;
+    const low = address[7] ?? 0;
     return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`;
   }
   const { start, length } = longestZeroRun(address);
