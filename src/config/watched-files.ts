@@ -2,7 +2,7 @@
 // moment, and replaces the one in use as a whole. While the files are missing or wrong, the last good version stays in
 // use and the error is reported once.
 import { ignoreError } from "../core/failure.ts";
-import type { FileGroup, WatchEvents, Watched } from "../core/file-group.ts";
+import type { FileGroup, Files, WatchEvents, Watched } from "../core/file-group.ts";
 import { areSame, FilesError, isSame, keysOf, parseFiles, pathsOf, readTexts, type Texts } from "./read-files.ts";
 
 /**
@@ -20,7 +20,7 @@ export interface FileChanges {
 }
 
 /** Watches all groups, with one timer. */
-export class FileWatcher {
+export class FileWatcher implements Files {
   /**
    * Called when new versions are ready, or files have become missing or wrong. The new versions are in use when `take`
    * is called.

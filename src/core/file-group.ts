@@ -37,6 +37,12 @@ export interface WatchEvents<T> {
   readonly onError: (errors: readonly FileError[]) => void;
 }
 
+/** What opens groups of files, and keeps their contents up to date. */
+export interface Files {
+  /** Rejects with a FilesError. */
+  open<T>(group: FileGroup<T>, events: WatchEvents<T>): Promise<Watched<T>>;
+}
+
 /** The version of a group of files that is in use. */
 export interface Watched<T> {
   readonly value: T;

@@ -2,15 +2,15 @@
 import { offAuthenticator, presenceAuthenticator } from "../auth/presence.ts";
 import { createTokenListAuthenticator, type TokenList } from "../auth/token-list.ts";
 import { tokensFile } from "../auth/tokens-file.ts";
-import type { FileWatcher } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
-import type { Watched } from "../core/file-group.ts";
+import type { Files, Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
 import { createFileLog } from "../telemetry/file-log.ts";
 import type { Logger } from "../telemetry/log.ts";
 
 export interface FilesAndLog {
-  readonly files: FileWatcher;
+  readonly files: Files;
+  /** For what becomes of files. */
   readonly log: Logger;
 }
 

@@ -3,6 +3,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { TokenList } from "../auth/token-list.ts";
 import type { Watched } from "../core/file-group.ts";
+import type { NetworkSet } from "../core/network-set.ts";
 import type { Settings } from "../core/settings.ts";
 import type { CheckSettings } from "../ext-auth/check-settings.ts";
 import { TrustedCallers } from "../ext-auth/trusted-callers.ts";
@@ -17,14 +18,14 @@ export interface CheckConfiguration extends Pick<CheckRuntimes, "runtime" | "quo
 /** What was in force before a reload. */
 interface Before {
   readonly settings: Settings;
-  readonly secrets: Watched<TokenList> | null;
+  readonly files: { readonly secrets: Watched<TokenList> | null };
   readonly checks: CheckConfiguration | null;
 }
 
 /** Null: there are no listeners for checks. */
 export function configureChecks(
   settings: Settings,
-  parts: CheckParts,
+  parts: CheckParts & { readonly notices: Logger },
   secrets: Watched<TokenList> | null,
   before: Before | null,
 ): CheckConfiguration | null {
@@ -33,13 +34,13 @@ export function configureChecks(
   const { clientAddress, runtime, quotaRuntime } = createCheckRuntimes(parts);
   const known = before?.checks?.settings.callers;
   const areSameCallers =
-    before?.secrets === secrets &&
+    before?.files.secrets === secrets &&
     isDeepStrictEqual(before?.settings.extAuth.trustedCallers, settings.extAuth.trustedCallers);
   return {
     runtime,
     quotaRuntime,
     settings: {
-      callers: known !== undefined && areSameCallers ? known : createCallers(settings, secrets, parts.log),
+      callers: known !== undefined && areSameCallers ? known : createCallers(settings, secrets, parts),
       clientAddress,
       denyStatus: extAuth.denyStatus,
       policyNames: parts.quotas.policyNames,
@@ -54,13 +55,12 @@ export function hasChecks({ extAuth }: Settings): boolean {
   return extAuth.http !== null || extAuth.grpc !== null;
 }
 
-function createCallers({ extAuth }: Settings, secrets: Watched<TokenList> | null, log: Logger): TrustedCallers {
-  const networks = parseNetworks(extAuth.trustedCallers, (caller) => {
-    log.warn(
-      { caller },
-      "extAuth.trustedCallers contains every IPv4 address, so anyone can spend the quota of any client",
-    );
-  });
+function createCallers(
+  { extAuth }: Settings,
+  secrets: Watched<TokenList> | null,
+  { log, notices }: { readonly log: Logger; readonly notices: Logger },
+): TrustedCallers {
+  const networks = callerNetworks(extAuth.trustedCallers, notices);
   return new TrustedCallers({
     networks,
     isSecret: secrets === null ? null : (text) => secrets.value.has(text),
@@ -71,5 +71,14 @@ function createCallers({ extAuth }: Settings, secrets: Watched<TokenList> | null
         "every ext-auth call so far was refused: extAuth.trustedCallers and extAuth.secretsFile do not allow this caller",
       );
     },
+  });
+}
+
+function callerNetworks(trustedCallers: Settings["extAuth"]["trustedCallers"], log: Logger): NetworkSet {
+  return parseNetworks(trustedCallers, (caller) => {
+    log.warn(
+      { caller },
+      "extAuth.trustedCallers contains every IPv4 address, so anyone can spend the quota of any client",
+    );
   });
 }

@@ -1,25 +1,21 @@
 // Everything that is made from the settings. A reload makes another one whole, before anything is replaced, and takes
 // over each part whose settings are the same: connections to the upstream and their state, counters, watched files.
 import { isDeepStrictEqual } from "node:util";
-import type { TokenList } from "../auth/token-list.ts";
 import { policyWarnings } from "../config/warnings.ts";
-import type { Authenticator } from "../core/authenticator.ts";
 import type { Clock } from "../core/clock.ts";
 import { ResponseFields } from "../core/fields.ts";
-import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
-import type { Certificate } from "../core/tls.ts";
 import type { TrafficSettings } from "../core/traffic-settings.ts";
 import type { Runtime } from "../exchange/exchange.ts";
 import type { PolicyLimiter } from "../limits/policy-limiter.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
+import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { NameOptions } from "../upstream/name-lookup.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { WaitingBodies } from "../upstream/waiting-bodies.ts";
-import { createAuthenticator, type FilesAndLog, openSecrets } from "./authenticators.ts";
-import { openCertificate } from "./certificate.ts";
 import { type CheckConfiguration, configureChecks } from "./checks.ts";
+import { type ConfiguredFiles, closeFiles, type FilesBase, openConfiguredFiles } from "./configured-files.ts";
 import { createLimiter, limiterSettings } from "./limiter.ts";
 import { clientAddressRules, requestRules } from "./request-rules.ts";
 import { createRuntime } from "./runtime.ts";
@@ -28,14 +24,10 @@ import { createForward, createUpstream, upstreamSettings } from "./upstream.ts";
 
 export interface Configuration {
   readonly settings: Settings;
+  readonly files: ConfiguredFiles;
   readonly limiter: PolicyLimiter;
   readonly refusals: RefusalBuckets;
-  readonly authenticator: Authenticator;
   readonly upstream: Upstream;
-  /** Null: connections are plain. */
-  readonly certificate: Watched<Certificate> | null;
-  /** Null: ingresses are known by their addresses alone. */
-  readonly secrets: Watched<TokenList> | null;
   readonly runtime: Runtime;
   readonly traffic: TrafficSettings;
   /** Null: there are no listeners for checks. */
@@ -43,71 +35,63 @@ export interface Configuration {
 }
 
 /** What does not depend on the settings. */
-export interface ConfigurationBase extends FilesAndLog {
+export interface ConfigurationBase {
+  readonly files: FilesBase;
   /** Of the settings at the start. */
   readonly limiter: PolicyLimiter;
   readonly clock: Clock;
+  readonly log: Logger;
+  /** For warnings about the configuration. */
+  readonly notices: Logger;
   readonly telemetry: Telemetry;
   readonly waitingBodies: WaitingBodies;
   readonly names: NameOptions | undefined;
-  /** Used in place of the one of the settings. */
-  readonly authenticator: Authenticator | undefined;
   /** Whether a request that ends now has a line in the log. */
   readonly isAccessLogged: () => boolean;
 }
 
-/** Rejects with a FilesError, with everything closed that was opened. `before` stays as it is. */
-export async function configure(
-  settings: Settings,
-  base: ConfigurationBase,
-  before: Configuration | null,
-): Promise<Configuration> {
-  const opened: { close(): void }[] = [];
-  try {
-    return await configureWith(settings, base, before, opened);
-  } catch (error) {
-    for (const part of opened) part.close();
-    throw error;
-  }
+/** What has to be waited for before a configuration can be made. */
+export interface PreparedParts {
+  readonly settings: Settings;
+  readonly files: ConfiguredFiles;
+  readonly upstream: Upstream;
 }
 
-async function configureWith(
+/** Rejects with a FilesError, with everything closed that was opened. `before` stays as it is. */
+export async function prepareParts(
   settings: Settings,
   base: ConfigurationBase,
   before: Configuration | null,
-  opened: { close(): void }[],
-): Promise<Configuration> {
-  const { clock, log, telemetry } = base;
-  const isSame = (part: (settings: Settings) => unknown): boolean =>
-    before !== null && isDeepStrictEqual(part(before.settings), part(settings));
-  const opening = async <T extends { close(): void } | null>(part: Promise<T>): Promise<T> => {
-    const made = await part;
-    if (made !== null) opened.push(made);
-    return made;
-  };
+): Promise<PreparedParts> {
+  const files = await openConfiguredFiles(settings, base.files, before);
+  const isSame = before !== null && isDeepStrictEqual(upstreamSettings(before.settings), upstreamSettings(settings));
+  if (isSame) return { settings, files, upstream: before.upstream };
+  const parts = { ...base, ...upstreamEvents(base) };
+  const upstream = await createUpstream(settings, files.upstreamTls, parts).catch((error) => {
+    closeFiles(files, before?.files ?? null);
+    throw error;
+  });
+  return { settings, files, upstream };
+}
 
-  const upstream =
-    before !== null && isSame(upstreamSettings)
-      ? before.upstream
-      : await opening(createUpstream(settings, { ...base, ...upstreamEvents(base) }));
-  const authenticator =
-    before !== null && isSame(({ auth: { mode, tokensFile } }) => [mode, tokensFile])
-      ? before.authenticator
-      : (base.authenticator ?? (await opening(createAuthenticator(settings, base))));
-  const certificate =
-    before !== null && isSame(({ listen: { tls } }) => tls && [tls.cert, tls.key, tls.clientCa])
-      ? before.certificate
-      : await opening(openCertificate(settings, base));
-  const secrets =
-    before !== null && isSame(({ extAuth }) => extAuth.secretsFile)
-      ? before.secrets
-      : await opening(openSecrets(settings, base));
+/** Closes parts of which no configuration is made. */
+export function closeParts({ files, upstream }: PreparedParts, kept: Configuration | null): void {
+  closeFiles(files, kept?.files ?? null);
+  if (upstream !== kept?.upstream) upstream.close();
+}
 
-  // From here on nothing is awaited, so that nothing is counted in between.
+/** Waits for nothing, so that nothing is counted in between. `before` must be the one that the parts were prepared for. */
+export function configure(
+  { settings, files, upstream }: PreparedParts,
+  base: ConfigurationBase,
+  before: Configuration | null,
+): Configuration {
+  const { clock, log, notices, telemetry } = base;
+  const { authenticator, certificate, secrets } = files;
   const clientAddress =
-    before !== null && isSame((each) => each.clientAddress)
+    before !== null && isDeepStrictEqual(before.settings.clientAddress, settings.clientAddress)
       ? before.traffic.clientAddress
-      : clientAddressRules(settings, log);
+      : clientAddressRules(settings, notices);
   const limiter = limiterOf(settings, base, before);
   const refusals = refusalsOf(settings, before, clock.monotonicMs());
   const forward = createForward(settings, upstream, base);
@@ -115,28 +99,28 @@ async function configureWith(
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
   const parts = { rules, limiter, authenticator, refusals, fields, telemetry, clock, log, forward };
   const runtimeParts = { ...parts, accessLog: settings.log.access };
-  warnOfPolicies(settings, before, log);
+  const checkParts = { ...runtimeParts, limiter: limiter.forChecks(), quotas: limiter.forQuotas(), notices };
+  if (upstream !== before?.upstream) warnOfUpstream(settings, notices);
+  warnOfPolicies(settings, before, notices);
   return {
     settings,
+    files,
     limiter,
     refusals,
-    authenticator,
     upstream,
-    certificate,
-    secrets,
     runtime: createRuntime(runtimeParts),
     traffic: trafficSettings(settings, clientAddress, certificate),
-    checks: configureChecks(
-      settings,
-      { ...runtimeParts, limiter: limiter.forChecks(), quotas: limiter.forQuotas() },
-      secrets,
-      before,
-    ),
+    checks: configureChecks(settings, checkParts, secrets, before),
   };
 }
 
+function warnOfUpstream({ upstream }: Settings, log: Logger): void {
+  if (!upstream.tls.insecureSkipVerify) return;
+  log.warn("upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream");
+}
+
 /** A reload repeats no warning. */
-function warnOfPolicies(settings: Settings, before: Configuration | null, log: FilesAndLog["log"]): void {
+function warnOfPolicies(settings: Settings, before: Configuration | null, log: Logger): void {
   const known = new Set(before === null ? [] : policyWarnings(before.settings));
   for (const detail of policyWarnings(settings)) {
     if (!known.has(detail)) log.warn({ detail }, "policy warning");

@@ -1,9 +1,10 @@
 // What carries the traffic in one thread: the parts made from the settings, the traffic listener and the listeners for
 // checks. What exists once in a process (admin listener, signals, reloads, the log's output) is not here.
-import type { FileChanges, FileWatcher } from "../config/watched-files.ts";
+import type { FileChanges } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { Clock } from "../core/clock.ts";
 import { type ConnectionCount, LocalConnectionCount } from "../core/connection-count.ts";
+import type { Files } from "../core/file-group.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
 import { shareOf } from "../core/thread-share.ts";
@@ -13,16 +14,23 @@ import type { Logger } from "../telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import type { NameOptions } from "../upstream/name-lookup.ts";
 import { maxWaitingBodyBytes, WaitingBodies } from "../upstream/waiting-bodies.ts";
-import { type ConfigurationBase, configure } from "./configuration.ts";
+import { type ConfigurationBase, closeParts, configure, prepareParts } from "./configuration.ts";
 import { type ExtAuthListeners, openExtAuth } from "./ext-auth.ts";
 import { InForce } from "./in-force.ts";
 import { createLimiter } from "./limiter.ts";
 import { ListenError } from "./listen-error.ts";
 import { createTraffic } from "./traffic.ts";
 
+/** What reads the files, and puts their new contents into use all in one turn. */
+export interface EngineFiles extends Files {
+  take(): FileChanges;
+}
+
 export interface EngineOptions {
   readonly clock: Clock;
   readonly log: Logger;
+  /** For warnings about the configuration, and for what becomes of files. Default: `log`. */
+  readonly notices?: { readonly configuration: Logger; readonly files: Logger };
   /** The number of lines that the log's destination has dropped. */
   readonly droppedLogLines: () => number;
   readonly version: string;
@@ -46,6 +54,13 @@ export interface Addresses {
   readonly grpc: HostPort | null;
 }
 
+/** A configuration that can be put into force. One of the two has to be called. */
+export interface Prepared {
+  /** In one turn of the event loop, with the new contents of files. */
+  commit(): FileChanges;
+  drop(): void;
+}
+
 /** What had not ended when the drain's timeout was over. */
 export interface BrokenOff {
   readonly requests: number;
@@ -56,7 +71,7 @@ export interface BrokenOff {
 export class Engine {
   readonly telemetry: Telemetry;
   readonly inForce: InForce;
-  readonly #files: FileWatcher;
+  readonly #files: EngineFiles;
   readonly #base: ConfigurationBase;
   readonly #traffic: TrafficListener;
   readonly #clock: Clock;
@@ -64,7 +79,7 @@ export class Engine {
   #checks: ExtAuthListeners | null = null;
 
   /** Use `openEngine`. */
-  constructor(base: ConfigurationBase, files: FileWatcher, inForce: InForce, traffic: TrafficListener) {
+  constructor(base: ConfigurationBase, files: EngineFiles, inForce: InForce, traffic: TrafficListener) {
     this.#base = base;
     this.#files = files;
     this.inForce = inForce;
@@ -101,11 +116,21 @@ export class Engine {
    * Rejects with a FilesError: then nothing has changed.
    */
   async replace(settings: Settings | null): Promise<FileChanges> {
-    if (settings !== null) {
-      const next = await configure(settings, this.#base, this.inForce.configuration);
-      this.inForce.replace(next, this.#base);
-    }
-    return this.#files.take();
+    if (settings === null) return this.#files.take();
+    return (await this.prepare(settings)).commit();
+  }
+
+  /** Rejects with a FilesError. Nothing else may be prepared or replaced before one of the two is called. */
+  async prepare(settings: Settings): Promise<Prepared> {
+    const before = this.inForce.configuration;
+    const parts = await prepareParts(settings, this.#base, before);
+    return {
+      commit: () => {
+        this.inForce.replace(configure(parts, this.#base, before), this.#base);
+        return this.#files.take();
+      },
+      drop: () => closeParts(parts, before),
+    };
   }
 
   /** Makes every response announce that its connection closes. New connections are still accepted. */
@@ -132,8 +157,8 @@ export class Engine {
 }
 
 /** Opens no listener. Rejects with a FilesError, with everything closed. */
-export async function openEngine(settings: Settings, files: FileWatcher, options: EngineOptions): Promise<Engine> {
-  const { clock, log, names, authenticator } = options;
+export async function openEngine(settings: Settings, files: EngineFiles, options: EngineOptions): Promise<Engine> {
+  const { clock, log, names, authenticator, notices = { configuration: log, files: log } } = options;
   const limiter = createLimiter(settings, clock, null);
   let inForce: InForce | null = null;
   const now = (): InForce => {
@@ -150,24 +175,27 @@ export async function openEngine(settings: Settings, files: FileWatcher, options
     tunnels: () => now().upstreams.tunnels(),
     upstreamAddresses: () => now().upstreams.addresses(),
     clientConnections: () => traffic.connectionCount,
-    tokens: () => now().configuration.authenticator.tokens(),
+    tokens: () => now().configuration.files.authenticator.tokens(),
     certificate() {
-      const { certificate } = now().configuration;
+      const { certificate } = now().configuration.files;
       return certificate && { expiresMs: certificate.value.expiresMs, isCurrent: certificate.isCurrent };
     },
   });
   const isAccessLogged = () => now().configuration.settings.log.access;
-  const base = { files, limiter, clock, log, telemetry, waitingBodies, names, authenticator, isAccessLogged };
-  inForce = new InForce(
-    await configure(settings, base, null).catch((error) => {
-      telemetry.close();
-      throw error;
-    }),
-  );
+  const base: ConfigurationBase = {
+    files: { files, log: notices.files, clock, authenticator },
+    notices: notices.configuration,
+    ...{ limiter, clock, log, telemetry, waitingBodies, names, isAccessLogged },
+  };
+  const parts = await prepareParts(settings, base, null).catch((error) => {
+    telemetry.close();
+    throw error;
+  });
+  inForce = new InForce(configure(parts, base, null));
   const { runtime, traffic: trafficRef } = inForce;
   const { proxyProtocol } = settings.listen;
   const { http2LingerMs = defaultLingerMs, connectionCount = new LocalConnectionCount() } = options;
-  const parts = { proxyProtocol, runtime, settings: trafficRef, telemetry, clock, http2LingerMs, connectionCount };
-  const traffic = createTraffic(parts);
+  const listening = { proxyProtocol, runtime, settings: trafficRef, telemetry, clock, http2LingerMs, connectionCount };
+  const traffic = createTraffic(listening);
   return new Engine(base, files, inForce, traffic);
 }

@@ -5,6 +5,7 @@ import { RuntimeRef } from "../exchange/exchange.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Configuration } from "./configuration.ts";
+import { closeFiles } from "./configured-files.ts";
 import type { CheckRefs } from "./ext-auth.ts";
 import { Upstreams } from "./upstreams.ts";
 
@@ -50,15 +51,12 @@ export class InForce {
     this.upstreams.replace(next.upstream);
     const { level } = next.settings.log;
     if (level !== before.settings.log.level) log.level = level;
-    for (const part of ["authenticator", "certificate", "secrets"] as const) {
-      if (before[part] !== next[part]) before[part]?.close();
-    }
+    closeFiles(before.files, next.files);
   }
 
   /** Closes the connections to the upstream, those with a request too, and stops watching files. */
   close(): void {
     this.upstreams.close();
-    const { authenticator, certificate, secrets } = this.#configuration;
-    for (const part of [authenticator, certificate, secrets]) part?.close();
+    closeFiles(this.#configuration.files, null);
   }
 }

@@ -2,10 +2,12 @@
 import type { SecureContext } from "node:tls";
 import { upstreamTlsFiles } from "../config/tls-files.ts";
 import type { Clock } from "../core/clock.ts";
+import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
 import { upstreamTargets } from "../core/upstream.ts";
 import type { Runtime } from "../exchange/exchange.ts";
 import { createFileLog } from "../telemetry/file-log.ts";
+import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { createUpstreamEventLog } from "../telemetry/upstream-events.ts";
 import { Forwarding } from "../upstream/forward.ts";
@@ -15,8 +17,9 @@ import { openUpstream, type Upstream, type UpstreamOptions } from "../upstream/u
 import type { WaitingBodies } from "../upstream/waiting-bodies.ts";
 import type { FilesAndLog } from "./authenticators.ts";
 
-export interface UpstreamParts extends FilesAndLog, Pick<UpstreamOptions, "onEnd" | "onShareExceeded"> {
+export interface UpstreamParts extends Pick<UpstreamOptions, "onEnd" | "onShareExceeded"> {
   readonly clock: Clock;
+  readonly log: Logger;
   readonly names: NameOptions | undefined;
   /** Of each kind of event. */
   readonly linesPerSecond: number;
@@ -28,16 +31,22 @@ export function upstreamSettings({ upstream, upgrade, maxClientSharePercent }: S
   return { upstream, limits: { maxTunnels, idleTimeoutMs, maxClientSharePercent } };
 }
 
-/** Rejects with a FilesError. */
-export async function createUpstream(settings: Settings, parts: UpstreamParts): Promise<Upstream> {
+/** Null: the upstream's URL is plain http. Rejects with a FilesError. */
+export async function openUpstreamTls(
+  { upstream }: Pick<Settings, "upstream">,
+  { files, log }: FilesAndLog,
+): Promise<Watched<SecureContext> | null> {
+  if (!upstreamTargets(upstream).isTls) return null;
+  return files.open(upstreamTlsFiles(upstream.tls), createFileLog<SecureContext>(log, "files of upstream.tls"));
+}
+
+export async function createUpstream(
+  settings: Settings,
+  tlsFiles: Watched<SecureContext> | null,
+  parts: UpstreamParts,
+): Promise<Upstream> {
   const { upstream, limits } = upstreamSettings(settings);
-  const { files, log, clock, names = namesBySystem, onEnd, onShareExceeded } = parts;
-  if (upstream.tls.insecureSkipVerify) {
-    log.warn("upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream");
-  }
-  const { isTls } = upstreamTargets(upstream);
-  const events = createFileLog<SecureContext>(log, "files of upstream.tls");
-  const tlsFiles = isTls ? await files.open(upstreamTlsFiles(upstream.tls), events) : null;
+  const { log, clock, names = namesBySystem, onEnd, onShareExceeded } = parts;
   const options = { ...limits, nowMs: clock.monotonicMs, names, tlsFiles, onEnd, onShareExceeded };
   return openUpstream(upstream, options, createUpstreamEventLog(log, clock, parts.linesPerSecond));
 }
