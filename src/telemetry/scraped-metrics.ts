@@ -49,7 +49,7 @@ export interface LostLines {
 }
 
 const byState = { label: "state" } as const;
-/** The table of the counters is one for all threads. */
+/** The main thread says it for all threads: the table of the counters is one, and of the upstream each has its view. */
 const ofProcess = { merge: "process" } as const;
 const byReason = { label: "reason" } as const;
 
@@ -82,7 +82,7 @@ function connectionMetrics(families: Families, sources: ScrapedSources): void {
   const none = { unknown: 0, up: 0, down: 0 };
   families.gauge("headgate_upstream_state", state, () => ({ ...none, [sources.upstreamHealth().state]: 1 }), {
     ...byState,
-    merge: "process",
+    ...ofProcess,
   });
 }
 
@@ -92,7 +92,7 @@ function addressMetrics(families: Families, addresses: () => AddressFigures): vo
     const { available, ejected } = addresses();
     return { available, ejected };
   };
-  families.gauge("headgate_upstream_addresses", help, states, byState);
+  families.gauge("headgate_upstream_addresses", help, states, { ...byState, ...ofProcess });
   const failovers = "Requests sent to another address because the gateway could not connect to the first, by reason.";
   const none = Object.fromEntries(upstreamErrorReasons.map((reason) => [reason, 0]));
   const failedOver = () => ({ ...none, ...Object.fromEntries(addresses().failovers) });

@@ -81,6 +81,16 @@ test("what is held back is bounded: lines beyond it are dropped and counted, and
   expect(destination.dropped).toBe(20);
 });
 
+test("several lines at once are written or dropped together, and each of them is counted", async () => {
+  const file = join(folder, "log");
+  const destination = openDestination({ fd: opened(file, "w"), maxLength: 10 });
+  destination.write("1\n2\n3\n");
+  destination.write("4\n5\n6\n");
+  await flushed(destination);
+  expect(readFileSync(file, "utf8")).toBe("1\n2\n3\n");
+  expect(destination.dropped).toBe(3);
+});
+
 test("a reader that stands still holds up no flush for longer than its patience, and gets the lines when it goes on", async () => {
   const { reader, writer } = pipe();
   const destination = openDestination({ fd: writer, flushTimeoutMs: 30 });

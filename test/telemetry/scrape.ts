@@ -1,13 +1,13 @@
 // Metrics with everything around them made up, and a scrape as a map from series to value.
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import type { Policy } from "../../src/core/policy.ts";
-import { createMetrics, type Metrics, type MetricsSources } from "../../src/telemetry/metrics.ts";
+import { createMetrics, type Metrics, type MetricsRole, type MetricsSources } from "../../src/telemetry/metrics.ts";
 import { decisionOf, slidingPolicy, statsOf } from "../support/policy.ts";
 
 export const policy: Policy = slidingPolicy({ limit: 100, windowMs: 60_000, maxClients: 1_000 });
 
-export function metricsOf(sources: Partial<MetricsSources> = {}): Metrics {
-  return createMetrics({
+export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsRole): Metrics {
+  const all: MetricsSources = {
     routes: ["/v1/", "/v2/"],
     limiter: { stats: () => [statsOf(policy)] },
     busiestClientRatio: () => 0,
@@ -26,7 +26,8 @@ export function metricsOf(sources: Partial<MetricsSources> = {}): Metrics {
     version: "1.2.3",
     nodeVersion: "v26.0.0",
     ...sources,
-  });
+  };
+  return createMetrics(all, role);
 }
 
 /** A request that was admitted, forwarded and answered with 200, started at the instant 1,000. */

@@ -1,0 +1,124 @@
+// The telemetry of a main thread and of its workers together: one scrape, as of one thread.
+import { expect, test } from "vitest";
+import { createMainTelemetry } from "../../src/telemetry/main-telemetry.ts";
+import type { TrafficSources } from "../../src/telemetry/scraped-metrics.ts";
+import { createTelemetry } from "../../src/telemetry/telemetry.ts";
+import { WorkerReadings } from "../../src/telemetry/worker-figures.ts";
+import { statsOf } from "../support/policy.ts";
+import { FakeClock, keptLog } from "./lines.ts";
+import { exchangeOf, policy, scrape } from "./scrape.ts";
+
+const traffic: TrafficSources = {
+  waitingBodyBytes: () => 5,
+  upstreamConnections: () => ({ active: 1, idle: 2, waiting: 3 }),
+  tunnels: () => ({ opening: 0, open: 1 }),
+  upstreamAddresses: () => ({
+    ...{ available: 2, ejected: 1, ejections: 4, failovers: new Map([["reset", 2]]) },
+    ...{ failedLookups: 0, areCurrent: true },
+  }),
+  clientConnections: () => 7,
+  tokens: () => ({ listed: 3, isCurrent: true }),
+  certificate: () => null,
+};
+
+function started(count: number) {
+  const clock = new FakeClock();
+  const { log, lines } = keptLog("debug", clock);
+  const readings = new WorkerReadings();
+  const common = { log, clock, version: "1.2.3", nodeVersion: "v26.0.0", routes: ["/v1/", "/v2/"] };
+  const main = createMainTelemetry({
+    ...common,
+    droppedLogLines: () => 100,
+    limiter: { stats: () => [statsOf(policy, { clients: 9, capacity: 1_000 })] },
+    workers: readings,
+  });
+  const workers = Array.from({ length: count }, () =>
+    createTelemetry({
+      ...common,
+      ...traffic,
+      droppedLogLines: () => 1,
+      limiter: { stats: () => [statsOf(policy, { clients: 9, capacity: 1_000 })] },
+      workers: count,
+    }),
+  );
+  for (const [i, worker] of workers.entries()) {
+    readings.add(i + 1, async () => structuredClone(await worker.figures()));
+  }
+  return { clock, lines, main, workers, readings };
+}
+
+test("one scrape has the requests of all workers and the process once", async () => {
+  const { main, workers } = started(2);
+  workers[0]?.finish(exchangeOf(), "/v2/x");
+  workers[1]?.finish(exchangeOf(), "/v2/x");
+  workers[1]?.finish(exchangeOf({ status: 503, problem: "overloaded" }), "/v2/x");
+  workers[1]?.connectionShed("idle", null);
+  main.connectionShed("admin", null);
+  main.metrics.setDraining();
+  const series = await scrape(main.metrics);
+  expect(Object.fromEntries(series)).toMatchObject({
+    'headgate_requests_total{method="GET",route="/v2/",status_class="2xx"}': 2,
+    'headgate_requests_total{method="GET",route="/v2/",status_class="5xx"}': 1,
+    'headgate_refusals_total{reason="overloaded"}': 1,
+    'headgate_request_duration_seconds_count{route="/v2/"}': 3,
+    'headgate_connections_shed_total{reason="idle"}': 1,
+    'headgate_connections_shed_total{reason="admin"}': 1,
+    'headgate_upstream_connections{state="idle"}': 4,
+    headgate_client_connections: 14,
+    'headgate_upstream_failovers_total{reason="reset"}': 4,
+    'headgate_upstream_addresses{state="available"}': 2,
+    'headgate_upstream_addresses{state="ejected"}': 1,
+    headgate_tokens_listed: 3,
+    'headgate_log_lines_lost_total{reason="dropped"}': 102,
+    'headgate_clients_tracked{policy="per-ip"}': 9,
+    'headgate_build_info{node_version="v26.0.0",version="1.2.3"}': 1,
+    headgate_draining: 1,
+  });
+  expect(series.get("process_resident_memory_bytes")).toBeGreaterThan(0);
+});
+
+test("a scrape over workers has the families and the series of one thread", async () => {
+  const { main } = started(2);
+  const { workers } = started(1);
+  const namesOf = (series: Map<string, number>): string[] => [...series.keys()].sort();
+  const only = workers[0]?.metrics;
+  if (only === undefined) throw new Error("there is one");
+  expect(namesOf(await scrape(main.metrics))).toEqual(namesOf(await scrape(only)));
+  expect(namesOf(await scrape(main.metrics, true))).toEqual(namesOf(await scrape(only, true)));
+});
+
+test("counters have all their series before a worker has answered", async () => {
+  const { main } = started(0);
+  const series = await scrape(main.metrics);
+  expect(series.get('headgate_requests_total{method="GET",route="/v2/",status_class="2xx"}')).toBe(0);
+  expect(series.get('headgate_decisions_total{outcome="admitted",policy="per-ip"}')).toBe(0);
+});
+
+test("the upstream's state is that of the last attempt of all workers", async () => {
+  const { clock, main, workers, readings } = started(2);
+  const told = async (): Promise<unknown> => {
+    const { body } = await main.metrics.text(false);
+    return [main.upstreamHealth().state, /^headgate_upstream_state\{state="(\w+)"\} 1$/m.exec(body)?.[1]];
+  };
+  expect(await told()).toEqual(["unknown", "unknown"]);
+  workers[0]?.upstreamAnswered(clock.nowMs);
+  clock.nowMs += 1;
+  workers[1]?.upstreamFailed({ id: "1", reason: "refused", code: "ECONNREFUSED", address: "192.0.2.9:80" });
+  expect(await told()).toEqual(["down", "down"]);
+  clock.nowMs += 1;
+  workers[0]?.upstreamAnswered(clock.nowMs);
+  expect(await told()).toEqual(["up", "up"]);
+  readings.remove(1);
+  expect(await told()).toEqual(["down", "down"]);
+});
+
+test.each([
+  [1, 5],
+  [2, 4],
+  [8, 8],
+])("%i workers write at most %i lines of a kind in a second", async (count, expected) => {
+  const { lines, workers } = started(count);
+  for (const worker of workers) for (let i = 0; i < 10; i += 1) worker.shareExceeded("queue", "192.0.2.1");
+  expect(lines().filter(({ msg }) => msg === "client over its share")).toHaveLength(expected);
+  for (const worker of workers) worker.close();
+});

@@ -1,0 +1,210 @@
+// The figures of worker threads in the main thread, over threads that end, are replaced and do not answer.
+import fc from "fast-check";
+import { Registry } from "prom-client";
+import { expect, test } from "vitest";
+import { figuresOf } from "../../src/telemetry/exposition.ts";
+import { type CounterSeries, Families, type HistogramSeries } from "../../src/telemetry/families.ts";
+import { type FamilyFigures, familyText } from "../../src/telemetry/figures.ts";
+import { type WorkerFacts, type WorkerFigures, WorkerReadings } from "../../src/telemetry/worker-figures.ts";
+
+const noFacts: WorkerFacts = {
+  upstream: { state: "unknown", reason: null, atMs: Number.NEGATIVE_INFINITY },
+  addresses: { available: 1, ejected: 0 },
+  busiest: { client: "", ofClient: 0, ofAll: 0 },
+};
+
+/** A thread with a family of each type. */
+class Thread {
+  readonly #registry = new Registry();
+  readonly counter: CounterSeries;
+  readonly seconds: HistogramSeries;
+  open = 1;
+  facts = noFacts;
+
+  constructor() {
+    const families = new Families(this.#registry);
+    this.counter = families.counter("a_total", "A.").series();
+    this.seconds = families.histogram("b_seconds", "B.", [1]).series();
+    families.gauge("c", "C.", () => this.open);
+  }
+
+  readonly ask = async (): Promise<WorkerFigures> => {
+    const families: FamilyFigures[] = [];
+    for await (const family of figuresOf(this.#registry)) families.push(family);
+    return structuredClone({ families, facts: this.facts });
+  };
+}
+
+/** The samples of a scrape; `own` is the registry of the main thread. */
+async function scraped(readings: WorkerReadings, own = new Registry()): Promise<Record<string, number>> {
+  const samples: Record<string, number> = {};
+  for await (const family of readings.merged(figuresOf(own))) {
+    const lines = familyText(family).split("\n").slice(2);
+    for (const line of lines) samples[line.slice(0, line.lastIndexOf(" "))] = Number(line.split(" ").at(-1));
+  }
+  return samples;
+}
+
+function started(count: number) {
+  const readings = new WorkerReadings({ timeoutMs: 5, factsMaxAgeMs: 0 });
+  const threads = Array.from({ length: count }, () => new Thread());
+  for (const [i, thread] of threads.entries()) readings.add(i + 1, thread.ask);
+  return { readings, threads: threads as [Thread, Thread, ...Thread[]] };
+}
+
+test("the main thread's own figures count too", async () => {
+  const { readings, threads } = started(2);
+  const own = new Registry();
+  new Families(own).counter("a_total", "A.").series().value = 8;
+  for (const thread of threads) thread.counter.value = 1;
+  expect(await scraped(readings, own)).toMatchObject({ a_total: 10, c: 2 });
+});
+
+test("what a thread that is gone had counted when it was last read stays, and its gauges go", async () => {
+  const { readings, threads } = started(2);
+  const [first, second] = threads;
+  first.counter.value = 10;
+  first.seconds.observe(2);
+  second.counter.value = 1;
+  await scraped(readings);
+  first.counter.value = 12;
+  readings.remove(1);
+  expect(await scraped(readings)).toMatchObject({ a_total: 11, b_seconds_sum: 2, b_seconds_count: 1, c: 1 });
+  const third = new Thread();
+  third.counter.value = 100;
+  readings.add(3, third.ask);
+  expect(await scraped(readings)).toMatchObject({ a_total: 111, b_seconds_sum: 2, c: 2 });
+});
+
+test("without any thread the counters of those before are still there", async () => {
+  const { readings, threads } = started(2);
+  threads[0].counter.value = 3;
+  await scraped(readings);
+  readings.remove(1);
+  readings.remove(2);
+  expect(await scraped(readings)).toEqual({
+    a_total: 3,
+    'b_seconds_bucket{le="1"}': 0,
+    'b_seconds_bucket{le="+Inf"}': 0,
+    b_seconds_sum: 0,
+    b_seconds_count: 0,
+  });
+});
+
+test("a thread that does not answer in time, or cannot, is shown as it was, and the scrape goes on", async () => {
+  const { readings, threads } = started(2);
+  const [first, second] = threads;
+  let mode: "ok" | "late" | "fails" = "ok";
+  const late = Promise.withResolvers<WorkerFigures>();
+  let asked = 0;
+  readings.add(3, async () => {
+    asked += 1;
+    if (mode === "fails") throw new Error("its port is closed");
+    return mode === "late" ? late.promise : first.ask();
+  });
+  second.counter.value = 5;
+  first.counter.value = 1;
+  expect((await scraped(readings))["a_total"]).toBe(7);
+  first.counter.value = 2;
+  mode = "fails";
+  expect((await scraped(readings))["a_total"]).toBe(8);
+  mode = "late";
+  expect((await scraped(readings))["a_total"]).toBe(8);
+  mode = "ok";
+  // It is not asked again before it has answered.
+  expect((await scraped(readings))["a_total"]).toBe(8);
+  expect(asked).toBe(3);
+  late.resolve(await first.ask());
+  expect((await scraped(readings))["a_total"]).toBe(9);
+  expect((await scraped(readings))["a_total"]).toBe(9);
+  expect(asked).toBe(4);
+});
+
+test("a thread that answers when it is gone changes nothing", async () => {
+  const { readings, threads } = started(1);
+  const late = Promise.withResolvers<WorkerFigures>();
+  readings.add(2, () => late.promise);
+  threads[0].counter.value = 4;
+  await scraped(readings);
+  readings.remove(2);
+  late.resolve(await threads[0].ask());
+  expect(await scraped(readings)).toMatchObject({ a_total: 4, c: 1 });
+});
+
+test("no counter ever goes back, whatever threads count, end and are replaced", async () => {
+  const action = fc.oneof(
+    fc.record({
+      kind: fc.constant("observe" as const),
+      at: fc.nat(3),
+      value: fc.double({ min: 0, max: 3, noNaN: true }),
+    }),
+    fc.record({ kind: fc.constantFrom("end" as const, "scrape" as const), at: fc.nat(3), value: fc.constant(0) }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(action, { maxLength: 60 }), async (actions) => {
+      const { readings, threads } = started(4);
+      const numbers = [1, 2, 3, 4];
+      let before: Record<string, number> = {};
+      for (const { kind, at, value } of actions) {
+        if (kind === "observe") threads[at]?.seconds.observe(value);
+        if (kind === "end") {
+          readings.remove(numbers[at] as number);
+          threads[at] = new Thread();
+          numbers[at] = Math.max(...numbers) + 1;
+          readings.add(numbers[at], threads[at].ask);
+        }
+        const now = await scraped(readings);
+        for (const [name, sample] of Object.entries(before)) expect(now[name], name).toBeGreaterThanOrEqual(sample);
+        before = now;
+      }
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test("the upstream's state is that of the last attempt of all threads, and of a thread that is gone none", async () => {
+  const { readings, threads } = started(3);
+  const [first, second] = threads;
+  expect(readings.upstreamHealth()).toEqual({ state: "unknown", reason: null });
+  first.facts = { ...noFacts, upstream: { state: "up", reason: null, atMs: 10 } };
+  second.facts = { ...noFacts, upstream: { state: "down", reason: "refused", atMs: 20 } };
+  await readings.refresh();
+  expect(readings.upstreamHealth()).toEqual({ state: "down", reason: "refused" });
+  readings.remove(2);
+  expect(readings.upstreamHealth()).toEqual({ state: "up", reason: null });
+});
+
+test("the addresses are those of the thread that can use the fewest", async () => {
+  const { readings, threads } = started(3);
+  threads[0].facts = { ...noFacts, addresses: { available: 3, ejected: 0 } };
+  threads[1].facts = { ...noFacts, addresses: { available: 1, ejected: 2 } };
+  (threads[2] as Thread).facts = { ...noFacts, addresses: { available: 2, ejected: 1 } };
+  await readings.refresh();
+  expect(readings.addresses()).toEqual({ available: 1, ejected: 2 });
+});
+
+test("the busiest client's share is of the requests of all threads", async () => {
+  const { readings, threads } = started(2);
+  threads[0].facts = { ...noFacts, busiest: { client: "192.0.2.1", ofClient: 90, ofAll: 100 } };
+  threads[1].facts = { ...noFacts, busiest: { client: "192.0.2.1", ofClient: 60, ofAll: 100 } };
+  await readings.refresh();
+  expect(readings.busiestClientRatio()).toBe(0.75);
+  // All of one thread's requests, but a quarter of all.
+  threads[0].facts = { ...noFacts, busiest: { client: "192.0.2.1", ofClient: 100, ofAll: 100 } };
+  threads[1].facts = { ...noFacts, busiest: { client: "192.0.2.2", ofClient: 150, ofAll: 300 } };
+  await scraped(readings);
+  expect(readings.busiestClientRatio()).toBe(0);
+});
+
+test("health checks that follow each other closely ask the threads once", async () => {
+  const readings = new WorkerReadings({ factsMaxAgeMs: 60_000 });
+  let asked = 0;
+  const thread = new Thread();
+  readings.add(1, () => {
+    asked += 1;
+    return thread.ask();
+  });
+  await Promise.all([readings.refresh(), readings.refresh()]);
+  await readings.refresh();
+  expect(asked).toBe(1);
+});
