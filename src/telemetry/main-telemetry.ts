@@ -27,6 +27,7 @@ export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetr
     upstreamAddresses: () => ({ ...noTraffic.upstreamAddresses(), ...workers.addresses() }),
     busiestClientRatio: () => workers.busiestClientRatio(),
     upstreamHealth: () => workers.upstreamHealth(),
+    activeSeconds: () => workers.activeSeconds(),
     logLines: () => ({ sampled: omittedBy(samplers), dropped: options.droppedLogLines() }),
   };
   const metrics = createMetrics(sources, "main", (own) => workers.merged(own));

@@ -1,5 +1,6 @@
 // The metrics of the process, the event loop and the heap. They are made once and shared by all gateways of a thread:
 // prom-client never stops the timer and the observer behind them, so that each gateway would leave its own running.
+import { performance } from "node:perf_hooks";
 import { getHeapStatistics } from "node:v8";
 import { collectDefaultMetrics, type Histogram, Registry } from "prom-client";
 import { addFamily, Families } from "./families.ts";
@@ -13,9 +14,15 @@ let threadRegistry: Registry | null = null;
  */
 const merges: Readonly<Record<string, Merge>> = {
   nodejs_external_memory_bytes: "sum",
+  nodejs_heap_space_size_available_bytes: "min",
   nodejs_gc_duration_seconds: "sum",
   nodejs_version_info: "process",
 };
+
+/** Returns the time in which the event loop of this thread was not idle since its start. */
+export function activeSeconds(): number {
+  return performance.eventLoopUtilization().active / 1000;
+}
 
 /** `isWanted` as for Families. */
 export function registerProcessMetrics(registry: Registry, isWanted?: (merge: Merge) => boolean): void {

@@ -33,6 +33,8 @@ export interface ProcessSources {
   /** The share of the requests of the last minute that one client sent; 0 if none sent more than half. */
   readonly busiestClientRatio: () => number;
   readonly upstreamHealth: () => UpstreamHealth;
+  /** Of each thread that carries traffic: the time in which its event loop was not idle. */
+  readonly activeSeconds: () => readonly number[];
   /** Running totals of log lines of this thread that were not written. */
   readonly logLines: () => LostLines;
   readonly version: string;
@@ -63,6 +65,14 @@ export function scrapedMetrics(families: Families, sources: ScrapedSources): voi
   fileMetrics(families, sources);
   const lost = "Log lines not written: sampled, omitted on purpose; dropped, the output was too slow or broken.";
   families.total("headgate_log_lines_lost_total", lost, () => ({ ...sources.logLines() }), byReason);
+  const active = "Time in which the event loop of a worker was not idle; with one thread there is one worker.";
+  const byWorker = (value: number, i: number) => ({ labels: { worker: `${i + 1}` }, value });
+  families.totals(
+    "headgate_event_loop_active_seconds_total",
+    active,
+    () => sources.activeSeconds().map(byWorker),
+    ofProcess,
+  );
   const { version, nodeVersion: node_version } = sources;
   families.gauge("headgate_build_info", "Always 1.", () => 1, {
     fixed: { version, node_version },

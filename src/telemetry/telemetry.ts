@@ -9,13 +9,15 @@ import { createAccessLog } from "./access-log.ts";
 import { BusiestClient } from "./busiest-client.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
+import { activeSeconds } from "./process-metrics.ts";
 import { createReloads, type Reloads } from "./reloads.ts";
 import { SeenUpstream } from "./seen-upstream.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
 import { allLinesPerSecond, createSamplers, createWarnings, omittedBy, type Warnings } from "./warnings.ts";
 import type { WorkerFigures } from "./worker-figures.ts";
 
-export interface TelemetryOptions extends Omit<MetricsSources, "upstreamHealth" | "logLines" | "busiestClientRatio"> {
+export interface TelemetryOptions
+  extends Omit<MetricsSources, "upstreamHealth" | "logLines" | "busiestClientRatio" | "activeSeconds"> {
   readonly log: Logger;
   readonly clock: Clock;
   /** Log lines that were lost so far because the output was too slow or broken. */
@@ -58,6 +60,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     ...options,
     busiestClientRatio: () => busiest.ratio(clock.monotonicMs()),
     upstreamHealth: () => upstream.health,
+    activeSeconds: () => [activeSeconds()],
     logLines: () => ({
       sampled: accessLog.omitted + upstreamLog.omitted + omittedBy(samplers),
       dropped: options.droppedLogLines(),
@@ -100,6 +103,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
           upstream: upstream.seen,
           addresses: { available, ejected },
           busiest: busiest.share(clock.monotonicMs()),
+          activeSeconds: activeSeconds(),
         },
       };
     },

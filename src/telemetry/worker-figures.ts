@@ -16,6 +16,8 @@ export interface WorkerFacts {
   readonly upstream: SeenHealth;
   readonly addresses: AddressStates;
   readonly busiest: ClientShare;
+  /** Running total of the time in which the event loop was not idle. */
+  readonly activeSeconds: number;
 }
 
 type AddressStates = Pick<AddressFigures, "available" | "ejected">;
@@ -84,6 +86,14 @@ export class WorkerReadings {
     return ratioOf(this.#facts().map(({ busiest }) => busiest));
   }
 
+  /**
+   * As last read: running totals of the time in which the event loops were not idle. A worker that replaces another
+   * continues its total.
+   */
+  activeSeconds(): number[] {
+    return this.#places.map(({ activeSeconds }) => activeSeconds);
+  }
+
   #facts(): WorkerFacts[] {
     return this.#places.map(({ facts }) => facts).filter((facts) => facts !== null);
   }
@@ -116,6 +126,12 @@ class Place implements FamilyLookup {
   /** Counters and histograms of the threads before. */
   readonly #counted = new Map<string, FamilyFigures>();
   facts: WorkerFacts | null = null;
+  /** Of the threads before. */
+  #activeBefore = 0;
+
+  get activeSeconds(): number {
+    return this.#activeBefore + (this.facts?.activeSeconds ?? 0);
+  }
 
   get isFree(): boolean {
     return this.#worker === null;
@@ -134,6 +150,7 @@ class Place implements FamilyLookup {
       const family = this.get(name);
       if (type !== "gauge" && family !== undefined) this.#counted.set(name, family);
     }
+    this.#activeBefore = this.activeSeconds;
     this.#last = new Map();
     this.#worker = null;
     this.#reading = null;

@@ -141,6 +141,7 @@ test("every family that is not a sum is decided one by one", async () => {
     "headgate_tokens_file_current",
     "headgate_tokens_listed",
     "headgate_upstream_names_current",
+    "nodejs_heap_space_size_available_bytes",
   ]);
   expect(byMerge["process"]?.filter((name) => !name.startsWith("process_")).sort()).toEqual([
     "headgate_build_info",
@@ -152,6 +153,7 @@ test("every family that is not a sum is decided one by one", async () => {
     "headgate_config_reloads_total",
     "headgate_config_restart_required",
     "headgate_draining",
+    "headgate_event_loop_active_seconds_total",
     "headgate_evictions_total",
     "headgate_upstream_addresses",
     "headgate_upstream_state",

@@ -81,10 +81,21 @@ test("a scrape over workers has the families and the series of one thread", asyn
   const { main } = started(2);
   const { workers } = started(1);
   const namesOf = (series: Map<string, number>): string[] => [...series.keys()].sort();
+  // Of the event loops there is one series for each worker.
   const only = workers[0]?.metrics;
   if (only === undefined) throw new Error("there is one");
-  expect(namesOf(await scrape(main.metrics))).toEqual(namesOf(await scrape(only)));
-  expect(namesOf(await scrape(main.metrics, true))).toEqual(namesOf(await scrape(only, true)));
+  const second = 'headgate_event_loop_active_seconds_total{worker="2"}';
+  expect(namesOf(await scrape(main.metrics))).toEqual([...namesOf(await scrape(only)), second].sort());
+  expect(namesOf(await scrape(main.metrics, true))).toEqual([...namesOf(await scrape(only, true)), second].sort());
+});
+
+test("the event loop's time that is not idle is that of this thread", async () => {
+  const { workers } = started(1);
+  const only = workers[0]?.metrics;
+  if (only === undefined) throw new Error("there is one");
+  const read = async () => (await scrape(only)).get('headgate_event_loop_active_seconds_total{worker="1"}') ?? 0;
+  const before = await read();
+  await expect.poll(read, { interval: 1 }).toBeGreaterThan(before);
 });
 
 test("counters have all their series before a worker has answered", async () => {

@@ -11,6 +11,7 @@ export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsR
     routes: ["/v1/", "/v2/"],
     limiter: { stats: () => [statsOf(policy)] },
     busiestClientRatio: () => 0,
+    activeSeconds: () => [0],
     waitingBodyBytes: () => 0,
     upstreamConnections: () => ({ active: 0, idle: 0, waiting: 0 }),
     tunnels: () => ({ opening: 0, open: 0 }),

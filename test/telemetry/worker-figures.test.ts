@@ -11,6 +11,7 @@ const noFacts: WorkerFacts = {
   upstream: { state: "unknown", reason: null, atMs: Number.NEGATIVE_INFINITY },
   addresses: { available: 1, ejected: 0 },
   busiest: { client: "", ofClient: 0, ofAll: 0 },
+  activeSeconds: 0,
 };
 
 /** A thread with a family of each type. */
@@ -194,6 +195,20 @@ test("the busiest client's share is of the requests of all threads", async () =>
   threads[1].facts = { ...noFacts, busiest: { client: "192.0.2.2", ofClient: 150, ofAll: 300 } };
   await scraped(readings);
   expect(readings.busiestClientRatio()).toBe(0);
+});
+
+test("a worker that replaces another continues the total of its event loop", async () => {
+  const { readings, threads } = started(2);
+  threads[0].facts = { ...noFacts, activeSeconds: 10 };
+  threads[1].facts = { ...noFacts, activeSeconds: 20 };
+  await scraped(readings);
+  readings.remove(1);
+  expect(readings.activeSeconds()).toEqual([10, 20]);
+  const third = new Thread();
+  third.facts = { ...noFacts, activeSeconds: 1 };
+  readings.add(3, third.ask);
+  await scraped(readings);
+  expect(readings.activeSeconds()).toEqual([11, 20]);
 });
 
 test("health checks that follow each other closely ask the threads once", async () => {

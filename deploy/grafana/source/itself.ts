@@ -9,7 +9,7 @@ export const itself: readonly AnyPanelSpec[] = [
     title: "Gateway overhead",
     description: "Time that the chosen gateways add to a request. Waiting for the upstream is excluded.",
     unit: "s",
-    width: 8,
+    width: 12,
     queries: quantiles("headgate_overhead_seconds", gateway),
   },
   {
@@ -17,16 +17,28 @@ export const itself: readonly AnyPanelSpec[] = [
     title: "Gateway overhead by instance (p99)",
     description: "If one instance is slower than the others, look at its machine.",
     unit: "s",
-    width: 8,
+    width: 12,
     queries: [{ expr: quantile(0.99, "headgate_overhead_seconds", gateway, "instance"), legend: "{{instance}}" }],
   },
   {
     kind: "chart",
     title: "CPU",
-    description: "CPU time as a share of one core. One thread serves all requests: near 100 % it is saturated.",
+    description:
+      "CPU time as a share of one core. Each worker can use one core, and the main thread takes a little more.",
     unit: "percentunit",
     width: 8,
     queries: [{ expr: rate("process_cpu_seconds_total", gateway), legend: "{{instance}}" }],
+  },
+  {
+    kind: "chart",
+    title: "Busy time by worker",
+    description:
+      "Share of the time in which the event loop of a worker is not idle. Near 100 % it is saturated. If others are not, few connections carry most requests.",
+    unit: "percentunit",
+    width: 8,
+    queries: [
+      { expr: rate("headgate_event_loop_active_seconds_total", gateway), legend: "{{instance}} worker {{worker}}" },
+    ],
   },
   {
     kind: "chart",
@@ -45,7 +57,7 @@ export const itself: readonly AnyPanelSpec[] = [
     description:
       "`resident`: the whole process. `heap`: JavaScript objects. `external`: buffers outside the heap, such as bodies in transit.",
     unit: "bytes",
-    width: 8,
+    width: 12,
     queries: [
       { expr: `process_resident_memory_bytes{${gateway}}`, legend: "{{instance}} resident" },
       { expr: `nodejs_heap_size_used_bytes{${gateway}}`, legend: "{{instance}} heap" },
@@ -57,7 +69,7 @@ export const itself: readonly AnyPanelSpec[] = [
     title: "Heap usage",
     description: "Heap in use as a share of its limit. The process ends when the heap reaches the limit.",
     unit: "percentunit",
-    width: 8,
+    width: 12,
     max: 1,
     queries: [
       {
