@@ -68,6 +68,15 @@ test("the lines of one moment are one message", async () => {
   expect(messages[0]?.split("\n")).toHaveLength(101);
 });
 
+test("many lines of one turn are posted in pieces, so that the first are on their way before the last are there", async () => {
+  const { near, far } = channel();
+  const lengths: number[] = [];
+  near.on("message", (lines: string) => lengths.push(lines.length));
+  const destination = threadDestination(far, { delayMs: 10_000 });
+  for (let i = 0; i < 256; i += 1) destination.write(`${"x".repeat(1023)}\n`);
+  await expect.poll(() => lengths, { interval: 1 }).toEqual([65_536, 65_536, 65_536, 65_536]);
+});
+
 test("what is not acknowledged is bounded: lines beyond it are dropped and counted, until there is room again", async () => {
   const { near, far } = channel();
   const destination = threadDestination(far, { maxLength: 100, flushTimeoutMs: 1 });
