@@ -14,7 +14,7 @@ import { createReloads, type Reloads } from "./reloads.ts";
 import { SeenUpstream } from "./seen-upstream.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
 import { allLinesPerSecond, createSamplers, createWarnings, omittedBy, type Warnings } from "./warnings.ts";
-import type { WorkerFigures } from "./worker-figures.ts";
+import type { FiguresWanted, WorkerFigures } from "./worker-figures.ts";
 
 export interface TelemetryOptions
   extends Omit<MetricsSources, "upstreamHealth" | "logLines" | "busiestClientRatio" | "activeSeconds"> {
@@ -41,7 +41,7 @@ export interface Telemetry extends Warnings, Reloads {
   upstreamHealth(): UpstreamHealth;
   tunnelEnded(end: TunnelEnd): void;
   /** What this thread tells the main thread. */
-  figures(): Promise<WorkerFigures>;
+  figures(wanted: FiguresWanted): Promise<WorkerFigures>;
   /** At most so many lines of a kind that can be repeated without end are written in a second. */
   readonly linesPerSecond: number;
   /** Reports the lines that were omitted, and stops. */
@@ -95,10 +95,10 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     upstreamHealth: () => upstream.health,
     // Each tunnel has cost a request, so the lines need no bound.
     tunnelEnded: (end) => log.info(end, "tunnel ended"),
-    async figures() {
+    async figures(wanted) {
       const { available, ejected } = options.upstreamAddresses();
       return {
-        families: await metrics.figures(),
+        families: wanted === "facts" ? null : await metrics.figures(),
         facts: {
           upstream: upstream.seen,
           addresses: { available, ejected },

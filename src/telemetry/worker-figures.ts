@@ -5,9 +5,13 @@ import { type ClientShare, ratioOf } from "./busiest-client.ts";
 import { type FamilyFigures, type FamilyLookup, mergeFamilies, mergeFamily } from "./figures.ts";
 import { neverSeen, type SeenHealth } from "./seen-upstream.ts";
 
+/** A health check needs the facts alone. The figures of event loops speak of the time since they were last read. */
+export type FiguresWanted = "all" | "facts";
+
 /** What a worker thread posts when it is asked. Structured clone copies it. */
 export interface WorkerFigures {
-  readonly families: readonly FamilyFigures[];
+  /** Null if only the facts were wanted. */
+  readonly families: readonly FamilyFigures[] | null;
   readonly facts: WorkerFacts;
 }
 
@@ -40,8 +44,11 @@ export class WorkerReadings {
     this.#factsMaxAgeMs = factsMaxAgeMs;
   }
 
-  /** `ask` is called again only when the promise of its last call is settled; it may reject. */
-  add(thread: number, ask: () => Promise<WorkerFigures>): void {
+  /**
+   * `ask` asks the thread for `Telemetry.figures(wanted)`. It is called again with the same `wanted` only when the promise
+   * of the last such call is settled, and may reject.
+   */
+  add(thread: number, ask: AskWorker): void {
     let place = this.#places.find(({ isFree }) => isFree);
     if (place === undefined) {
       place = new Place();
@@ -57,7 +64,7 @@ export class WorkerReadings {
 
   /** Reads all threads, then `own`, and merges them one family at a time. */
   async *merged(own: AsyncIterable<FamilyFigures>): AsyncGenerator<FamilyFigures> {
-    await this.#read();
+    await this.#read("all");
     const families = new Map<string, FamilyFigures>();
     for await (const family of own) families.set(family.name, family);
     yield* mergeFamilies([families, ...this.#places]);
@@ -65,7 +72,7 @@ export class WorkerReadings {
 
   /** Reads the facts again, unless they are new. Frequent health checks cost the threads nothing. */
   async refresh(): Promise<void> {
-    if (!this.#areFactsNew) await this.#read();
+    if (!this.#areFactsNew) await this.#read("facts");
   }
 
   /** As last read: the result of the last attempt of all threads. */
@@ -98,10 +105,10 @@ export class WorkerReadings {
     return this.#places.map(({ facts }) => facts).filter((facts) => facts !== null);
   }
 
-  async #read(): Promise<void> {
+  async #read(wanted: FiguresWanted): Promise<void> {
     const { promise: late, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, this.#timeoutMs);
-    await Promise.race([Promise.all(this.#places.map((place) => place.read())), late]);
+    await Promise.race([Promise.all(this.#places.map((place) => place.read(wanted))), late]);
     clearTimeout(timer);
     this.#areFactsNew = true;
     setTimeout(() => {
@@ -110,9 +117,11 @@ export class WorkerReadings {
   }
 }
 
+export type AskWorker = (wanted: FiguresWanted) => Promise<WorkerFigures>;
+
 interface Worker {
   readonly thread: number;
-  readonly ask: () => Promise<WorkerFigures>;
+  readonly ask: AskWorker;
 }
 
 /**
@@ -121,7 +130,7 @@ interface Worker {
  */
 class Place implements FamilyLookup {
   #worker: Worker | null = null;
-  #reading: Promise<void> | null = null;
+  readonly #readings = new Map<FiguresWanted, Promise<void>>();
   #last: ReadonlyMap<string, FamilyFigures> = new Map();
   /** Counters and histograms of the threads before. */
   readonly #counted = new Map<string, FamilyFigures>();
@@ -153,23 +162,25 @@ class Place implements FamilyLookup {
     this.#activeBefore = this.activeSeconds;
     this.#last = new Map();
     this.#worker = null;
-    this.#reading = null;
+    this.#readings.clear();
     this.facts = null;
   }
 
   /** Resolves when the thread has answered. A thread that could not keeps the figures from before. */
-  read(): Promise<void> {
+  read(wanted: FiguresWanted): Promise<void> {
     const worker = this.#worker;
     if (worker === null) return Promise.resolve();
     const keep = (figures: WorkerFigures | null): void => {
       if (this.#worker !== worker) return;
-      this.#reading = null;
+      this.#readings.delete(wanted);
       if (figures === null) return;
-      this.#last = new Map(figures.families.map((family) => [family.name, family]));
-      this.facts = figures.facts;
+      const { families, facts } = figures;
+      if (families !== null) this.#last = new Map(families.map((family) => [family.name, family]));
+      this.facts = facts;
     };
-    this.#reading ??= worker.ask().then(keep, () => keep(null));
-    return this.#reading;
+    const reading = this.#readings.get(wanted) ?? worker.ask(wanted).then(keep, () => keep(null));
+    this.#readings.set(wanted, reading);
+    return reading;
   }
 
   keys(): Iterable<string> {

@@ -42,7 +42,7 @@ function started(count: number) {
     }),
   );
   for (const [i, worker] of workers.entries()) {
-    readings.add(i + 1, async () => structuredClone(await worker.figures()));
+    readings.add(i + 1, async (wanted) => structuredClone(await worker.figures(wanted)));
   }
   return { clock, lines, main, workers, readings };
 }

@@ -5,7 +5,12 @@ import { expect, test } from "vitest";
 import { figuresOf } from "../../src/telemetry/exposition.ts";
 import { type CounterSeries, Families, type HistogramSeries } from "../../src/telemetry/families.ts";
 import { type FamilyFigures, familyText } from "../../src/telemetry/figures.ts";
-import { type WorkerFacts, type WorkerFigures, WorkerReadings } from "../../src/telemetry/worker-figures.ts";
+import {
+  type FiguresWanted,
+  type WorkerFacts,
+  type WorkerFigures,
+  WorkerReadings,
+} from "../../src/telemetry/worker-figures.ts";
 
 const noFacts: WorkerFacts = {
   upstream: { state: "unknown", reason: null, atMs: Number.NEGATIVE_INFINITY },
@@ -29,7 +34,8 @@ class Thread {
     families.gauge("c", "C.", () => this.open);
   }
 
-  readonly ask = async (): Promise<WorkerFigures> => {
+  readonly ask = async (wanted: FiguresWanted = "all"): Promise<WorkerFigures> => {
+    if (wanted === "facts") return structuredClone({ families: null, facts: this.facts });
     const families: FamilyFigures[] = [];
     for await (const family of figuresOf(this.#registry)) families.push(family);
     return structuredClone({ families, facts: this.facts });
@@ -217,6 +223,20 @@ test("a worker that replaces another continues the total of its event loop", asy
   readings.add(3, third.ask);
   await scraped(readings);
   expect(readings.activeSeconds()).toEqual([11, 20]);
+});
+
+test("a health check does not read the metrics: the lag of event loops is that since they were last read", async () => {
+  const readings = new WorkerReadings();
+  const thread = new Thread();
+  const asked: FiguresWanted[] = [];
+  readings.add(1, (wanted) => {
+    asked.push(wanted);
+    return thread.ask(wanted);
+  });
+  await readings.refresh();
+  expect(asked).toEqual(["facts"]);
+  expect(await scraped(readings)).toMatchObject({ a_total: 0 });
+  expect(asked).toEqual(["facts", "all"]);
 });
 
 test("health checks that follow each other closely ask the threads once", async () => {
