@@ -8,14 +8,16 @@ import type { HostPort } from "./core/host-port.ts";
 import type { ReloadCause, ReloadResult, SettingsSource } from "./core/reload.ts";
 import type { Settings } from "./core/settings.ts";
 import type { Logger } from "./telemetry/log.ts";
-import { type Addresses, type BrokenOff, type EngineOptions, openEngine } from "./wiring/engine.ts";
+import { type Addresses, type BrokenOff, type Carrier, type EngineOptions, openEngine } from "./wiring/engine.ts";
 import { ListenError } from "./wiring/listen-error.ts";
 import { Reloader } from "./wiring/reloader.ts";
+import type { WorkersOptions } from "./workers/workers.ts";
 
 export type { ReloadResult } from "./core/reload.ts";
 export { ListenError } from "./wiring/listen-error.ts";
 
-export interface GatewayOptions extends EngineOptions {
+/** With several workers, `names` and `authenticator` are those of the settings: functions cannot be posted to a thread. */
+export interface GatewayOptions extends EngineOptions, WorkersOptions {
   /** Loads the settings again. Default: they come from the caller alone. */
   readonly source?: SettingsSource;
   /** How often files are reread, and how long they must not change before they are used. Default: 1 s. */
@@ -47,31 +49,42 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
   });
 }
 
+/** Imports what starts threads only if there are any, because a start without it is faster. */
+async function openCarrier(settings: Settings, files: FileWatcher, options: GatewayOptions): Promise<Carrier> {
+  if (settings.workers === 1) return openEngine(settings, files, options);
+  const { startWorkers } = await import("./workers/workers.ts");
+  return startWorkers(settings, files, options);
+}
+
 /** Adds to `open` what has to be closed, except the listeners that drain. */
 async function start(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Gateway> {
   const { log, source = null } = options;
   const files = new FileWatcher(options.rereadMs);
-  const engine = await openEngine(settings, files, options);
-  open.defer(() => engine.close());
-  const { telemetry } = engine;
+  const carrier = await openCarrier(settings, files, options);
+  open.defer(() => carrier.close());
+  const { telemetry } = carrier;
   let status: Health["status"] = "starting";
   const admin = await startAdmin({
     ...settings.admin,
     metrics: (openMetrics) => telemetry.metrics.text(openMetrics),
-    health: () => ({ status, upstream: telemetry.upstreamHealth() }),
+    async health() {
+      const { isServing, upstream } = await carrier.health();
+      return { status: status === "ready" && !isServing ? "starting" : status, upstream };
+    },
+    isAlive: () => carrier.isAlive(),
     onError: (error) => log.error({ err: error }, "metrics scrape failed"),
-    peerKey: (address) => readPeer(address, engine.inForce.traffic.current.clientAddress).key,
+    peerKey: (address) => readPeer(address, carrier.clientAddress).key,
     onClosedForRoom: () => telemetry.connectionShed("admin", null),
   }).catch((error) => {
     throw new ListenError("admin", settings.admin, error);
   });
   open.defer(() => admin.close());
-  const addresses = await engine.listen(settings);
-  const reloader = new Reloader(settings, engine, { files, log, telemetry, source });
+  const addresses = await carrier.listen(settings);
+  const reloader = new Reloader(settings, carrier, { files, log, telemetry, source });
   await reloader.start();
   const adminAddress = { host: admin.host, port: admin.port };
   logListeners(log, addresses, adminAddress);
-  engine.announceStart();
+  carrier.announceStart();
   status = "ready";
   return {
     ...addresses,
@@ -83,10 +96,10 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
       const reloaded = reloader.close();
       telemetry.metrics.setDraining();
       // Announced early, so that clients are not sending a request when their idle connections are closed.
-      engine.announceEnd();
-      const { delayMs, timeoutMs } = engine.settings.drain;
+      carrier.announceEnd();
+      const { delayMs, timeoutMs } = carrier.settings.drain;
       await new Promise((resolve) => setTimeout(resolve, delayMs));
-      logBrokenOff(log, await engine.drain(timeoutMs));
+      logBrokenOff(log, await carrier.drain(timeoutMs));
       await reloaded;
       await open.disposeAsync();
     },

@@ -15,6 +15,8 @@ export interface AdminOptions extends AdminConnectionsOptions {
   readonly port: number;
   readonly metrics: (openMetrics: boolean) => Promise<{ readonly contentType: string; readonly body: string }>;
   readonly health: () => Health | Promise<Health>;
+  /** False: nothing is done any more, and a restart is needed. */
+  readonly isAlive: () => Promise<boolean>;
   /** Called when a scrape fails. The client only gets a fixed text. */
   readonly onError: (error: Error) => void;
 }
@@ -30,7 +32,7 @@ export interface Admin {
 export async function startAdmin(options: AdminOptions): Promise<Admin> {
   const app = createApp(options);
   serveMetrics(app, options.metrics);
-  serveHealth(app, options.health);
+  serveHealth(app, options);
   answerTheRest(app, options.onError);
   try {
     await app.listen({ host: options.host, port: options.port });
@@ -81,9 +83,15 @@ function serveMetrics(app: FastifyInstance, metrics: AdminOptions["metrics"]): v
   });
 }
 
-function serveHealth(app: FastifyInstance, health: AdminOptions["health"]): void {
-  // Liveness means only that the event loop runs: what a restart cannot repair must not cause one.
-  app.get("/livez", async (_request, reply) => uncached(reply).type(jsonType).send('{"status":"alive"}'));
+function serveHealth(app: FastifyInstance, { health, isAlive }: AdminOptions): void {
+  // Liveness means only that an event loop runs: what a restart cannot repair must not cause one.
+  app.get("/livez", async (_request, reply) => {
+    const status = (await isAlive()) ? "alive" : "stuck";
+    return uncached(reply)
+      .code(status === "alive" ? 200 : 503)
+      .type(jsonType)
+      .send(JSON.stringify({ status }));
+  });
   app.get("/readyz", async (_request, reply) => {
     const { status, upstream } = await health();
     return uncached(reply)

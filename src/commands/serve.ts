@@ -42,6 +42,7 @@ export async function serve(
       ...(source === null ? {} : { source: fittingSource(source, io, log) }),
       clock: systemClock,
       log,
+      destination,
       droppedLogLines: () => destination.dropped,
       ...build,
     });
@@ -146,6 +147,8 @@ function explainListenFailure(cause: unknown): string {
       return "not permitted (ports below 1024 need a privilege)";
     case "EADDRNOTAVAIL":
       return "this machine has no such address";
+    case "ENOTSUP":
+      return "this system cannot share a port among threads, so set workers to 1";
     case "ENOTFOUND":
     case "EAI_AGAIN":
       return "the host name has no address";

@@ -19,6 +19,24 @@ export interface FileChanges {
   readonly refused: readonly string[];
 }
 
+/** The contents of files in use, by the setting and the path of each; see `contentKeys`. */
+export type FileContents = ReadonlyMap<string, string>;
+
+/** The keys of a group's files in FileContents, in the order of its settings. */
+export function contentKeys({ paths }: FileGroup<unknown>): string[] {
+  return Object.entries(paths).flatMap(([setting, path]) => (path === null ? [] : [`${setting} ${path}`]));
+}
+
+/** Versions that are ready to be taken. */
+export interface Offer {
+  /** Of all files as they are when the offer is taken. */
+  readonly contents: FileContents;
+  /** Whether anything changes then. */
+  readonly hasNews: boolean;
+  /** By group. */
+  readonly versions: ReadonlyMap<unknown, unknown>;
+}
+
 /** Watches all groups, with one timer. */
 export class FileWatcher implements Files {
   /**
@@ -76,10 +94,29 @@ export class FileWatcher implements Files {
     });
   }
 
-  /** Puts the new versions into use, all in one turn. */
-  take(): FileChanges {
+  /** Puts the new versions into use, all in one turn: those of the offer, if there is one. */
+  take(offer: Offer | null = null): FileChanges {
     const groups = [...this.#groups];
-    return { taken: groups.flatMap((files) => files.take()), refused: groups.flatMap((files) => files.takeRefused()) };
+    const taken = groups.flatMap((files) => (offer === null || offer.versions.has(files) ? files.take(offer) : []));
+    return { taken, refused: groups.flatMap((files) => files.takeRefused()) };
+  }
+
+  /** The contents in use. */
+  contents(): FileContents {
+    return new Map([...this.#groups].flatMap((files) => files.contents(false)));
+  }
+
+  /** Returns what `take` would put into use now. Others that share the files can so be given the same versions. */
+  offer(): Offer {
+    const groups = [...this.#groups];
+    const versions = new Map(groups.map((files) => [files, files.next]));
+    const contents = new Map(groups.flatMap((files) => files.contents(true)));
+    return { contents, versions, hasNews: [...versions.values()].some((next) => next !== null) };
+  }
+
+  /** The files, as in FileContents, that are missing or wrong, so that an earlier version stays in use. */
+  stale(): string[] {
+    return [...this.#groups].filter(({ isCurrent }) => !isCurrent).flatMap(({ contentKeys }) => contentKeys);
   }
 
   get #all(): readonly Group[] {
@@ -135,7 +172,10 @@ export interface WatchedFile {
 
 const noEvents = { onReload: () => {}, onError: () => {} };
 
-type Group = Pick<WatchedFiles<unknown>, "paths" | "isNews" | "look" | "take" | "takeRefused">;
+type Group = Pick<
+  WatchedFiles<unknown>,
+  "paths" | "contentKeys" | "isCurrent" | "next" | "contents" | "isNews" | "look" | "take" | "takeRefused"
+>;
 
 interface WatchOptions<T> {
   readonly group: FileGroup<T>;
@@ -148,15 +188,18 @@ class WatchedFiles<T> implements Watched<T> {
   value: T;
   isCurrent = true;
   readonly paths: readonly string[];
+  readonly contentKeys: readonly string[];
   readonly #options: WatchOptions<T>;
   /** What `value` was made from. */
   #texts: Texts;
-  #next: { readonly texts: Texts; readonly value: T } | null = null;
+  /** The version that `take` puts into use. */
+  next: { readonly texts: Texts; readonly value: T } | null = null;
   #refused: { readonly texts: Texts; isNew: boolean } | null = null;
 
   constructor(options: WatchOptions<T>, texts: Texts, value: T) {
     this.#options = options;
     this.paths = pathsOf(options.group);
+    this.contentKeys = contentKeys(options.group);
     this.#texts = texts;
     this.value = value;
   }
@@ -177,12 +220,12 @@ class WatchedFiles<T> implements Watched<T> {
     if (!this.paths.every((path) => texts.has(path))) return false;
     if (areSame(this.paths, texts, this.#texts)) {
       this.#refused = null;
-      this.#next = this.isCurrent ? null : { texts, value: this.value };
-      return this.#next !== null;
+      this.next = this.isCurrent ? null : { texts, value: this.value };
+      return this.next !== null;
     }
     if (!isAsked && this.#refused !== null && areSame(this.paths, texts, this.#refused.texts)) return false;
     const read = parseFiles(this.#options.group, texts, false);
-    this.#next = read.ok ? { texts, value: read.value } : null;
+    this.next = read.ok ? { texts, value: read.value } : null;
     this.#refused = read.ok ? null : { texts, isNew: true };
     if (!read.ok) {
       this.isCurrent = false;
@@ -192,17 +235,28 @@ class WatchedFiles<T> implements Watched<T> {
   }
 
   /** Returns the settings that name the files, if there was a new version. */
-  take(): string[] {
-    if (this.#next === null) return [];
-    const { texts, value } = this.#next;
+  take(offer: Offer | null = null): string[] {
+    const taken = offer === null ? this.next : (offer.versions.get(this) as typeof this.next);
+    if (taken === null) return [];
+    const { texts, value } = taken;
     const isOther = value !== this.value;
-    this.#next = null;
+    // A version that was read after the offer waits for the next one.
+    if (this.next === taken) this.next = null;
     this.#texts = texts;
     this.value = value;
-    this.isCurrent = true;
+    this.isCurrent = this.#refused === null;
     this.#options.events.onReload(value);
     if (isOther) this.onChange(value);
     return keysOf(this.#options.group);
+  }
+
+  /** The contents of the version in use, or of the one that `take` puts into use. */
+  contents(isTaken: boolean): [key: string, text: string][] {
+    const texts = (isTaken ? this.next?.texts : null) ?? this.#texts;
+    return this.paths.flatMap((path, i) => {
+      const text = texts.get(path);
+      return typeof text === "string" ? [[this.contentKeys[i] ?? "", text]] : [];
+    });
   }
 
   /** Returns the settings that name the files, if they have become wrong since the last call. */

@@ -4,7 +4,7 @@ import { Server as NetServer } from "node:net";
 import type { HostPort } from "../core/host-port.ts";
 import { localReplies } from "../core/local-reply.ts";
 import type { ConnectionOpener } from "../exchange/connection.ts";
-import { listen as openListener } from "../exchange/listen.ts";
+import { type ListenAddress, listen as openListener } from "../exchange/listen.ts";
 import { Acceptor, type AcceptorOptions } from "./acceptor.ts";
 import { ConnectionLimiter, type ConnectionLimiterOptions } from "./connection-limiter.ts";
 import type { ConnectionTable } from "./connection-table.ts";
@@ -54,7 +54,7 @@ export class TrafficListener {
   }
 
   /** Resolves when listening. Rejects with the system's error. */
-  async listen(address: HostPort): Promise<HostPort> {
+  async listen(address: ListenAddress): Promise<HostPort> {
     const opened = await openListener(this.#opener.server, address, this.#options.onFailure);
     this.#idleTimer = setInterval(() => void this.#connections.destroyIdle(), checkIntervalMs).unref();
     return opened;

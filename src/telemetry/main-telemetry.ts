@@ -10,7 +10,7 @@ import type { WorkerReadings } from "./worker-figures.ts";
 export interface MainTelemetryOptions
   extends Pick<
     TelemetryOptions,
-    "log" | "clock" | "droppedLogLines" | "version" | "nodeVersion" | "routes" | "limiter"
+    "log" | "clock" | "droppedLogLines" | "version" | "nodeVersion" | "routes" | "limiter" | "threads"
   > {
   readonly workers: WorkerReadings;
 }

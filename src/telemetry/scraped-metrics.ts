@@ -37,11 +37,24 @@ export interface ProcessSources {
   readonly activeSeconds: () => readonly number[];
   /** Running totals of log lines of this thread that were not written. */
   readonly logLines: () => LostLines;
+  /** Default: one, which serves. */
+  readonly threads?: () => ThreadFigures;
   readonly version: string;
   readonly nodeVersion: string;
 }
 
 export type ScrapedSources = TrafficSources & ProcessSources;
+
+/** The threads that carry traffic. */
+export interface ThreadFigures {
+  readonly configured: number;
+  /** Those that accept connections. */
+  readonly serving: number;
+  /** Threads that ended and were replaced. */
+  readonly restarts: number;
+}
+
+const onlyThread: ThreadFigures = { configured: 1, serving: 1, restarts: 0 };
 
 export interface LostLines {
   /** Omitted on purpose, to bound the volume. */
@@ -63,6 +76,7 @@ export function scrapedMetrics(families: Families, sources: ScrapedSources): voi
     "Share of the last minute's requests that one client sent; 0 if none sent more than half, or few came.";
   families.gauge("headgate_busiest_client_ratio", busiest, sources.busiestClientRatio, { merge: "process" });
   fileMetrics(families, sources);
+  threadMetrics(families, sources.threads ?? (() => onlyThread));
   const lost = "Log lines not written: sampled, omitted on purpose; dropped, the output was too slow or broken.";
   families.total("headgate_log_lines_lost_total", lost, () => ({ ...sources.logLines() }), byReason);
   const active = "Time in which the event loop of a worker was not idle; with one thread there is one worker.";
@@ -168,4 +182,15 @@ function fileMetrics(families: Families, { certificate, tokens }: ScrapedSources
   families.gauge("headgate_tokens_listed", listed, () => tokens()?.listed ?? 0, { merge: "min" });
   const list = "1 while the current tokens file is in use, 0 while it is missing or invalid; 1 in the other modes.";
   families.gauge("headgate_tokens_file_current", list, () => isCurrent(tokens()), { merge: "min" });
+}
+
+function threadMetrics(families: Families, threads: () => ThreadFigures): void {
+  const help = "Threads that carry traffic: as configured, and those that accept connections now.";
+  const states = () => {
+    const { configured, serving } = threads();
+    return { configured, serving };
+  };
+  families.gauge("headgate_workers", help, states, { ...byState, ...ofProcess });
+  const ended = "Threads that ended without being asked to, each of which is replaced.";
+  families.total("headgate_worker_restarts_total", ended, () => threads().restarts, ofProcess);
 }

@@ -2,12 +2,14 @@
 // checks. What exists once in a process (admin listener, signals, reloads, the log's output) is not here.
 import type { FileChanges } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
+import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
 import { type ConnectionCount, LocalConnectionCount } from "../core/connection-count.ts";
 import type { Files } from "../core/file-group.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
 import { shareOf } from "../core/thread-share.ts";
+import type { UpstreamHealth } from "../core/upstream.ts";
 import { defaultLingerMs } from "../exchange/http2-lifetime.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -19,6 +21,7 @@ import { type ExtAuthListeners, openExtAuth } from "./ext-auth.ts";
 import { InForce } from "./in-force.ts";
 import { createLimiter } from "./limiter.ts";
 import { ListenError } from "./listen-error.ts";
+import type { Reloadable } from "./reloader.ts";
 import { createTraffic } from "./traffic.ts";
 
 /** What reads the files, and puts their new contents into use all in one turn. */
@@ -45,6 +48,8 @@ export interface EngineOptions {
   readonly connectionCount?: ConnectionCount;
 }
 
+export type ListenSettings = Pick<Settings, "listen" | "extAuth">;
+
 /** Where the listeners are. */
 export interface Addresses {
   readonly traffic: HostPort;
@@ -61,6 +66,25 @@ export interface Prepared {
   drop(): void;
 }
 
+/** What carries the traffic: one engine, or several threads that have one each. */
+export interface Carrier extends Reloadable {
+  readonly telemetry: Pick<Telemetry, "metrics" | "reloaded" | "connectionShed">;
+  readonly clientAddress: ClientAddressRules;
+  /** Rejects with a ListenError, with all listeners closed, or closed by `close`. */
+  listen(settings: ListenSettings): Promise<Addresses>;
+  /** The whole gateway is ready. */
+  announceStart(): void;
+  health(): Promise<{ readonly isServing: boolean; readonly upstream: UpstreamHealth }>;
+  /** Whether it can still act, as far as one can tell from this thread. */
+  isAlive(): Promise<boolean>;
+  /** Makes every response announce that its connection closes. New connections are still accepted. */
+  announceEnd(): void;
+  /** Accepts no new connections. Resolves when the requests in progress have ended, or the timeout has expired. */
+  drain(timeoutMs: number): Promise<BrokenOff>;
+  /** Closes everything else. */
+  close(): void | Promise<void>;
+}
+
 /** What had not ended when the drain's timeout was over. */
 export interface BrokenOff {
   readonly requests: number;
@@ -68,7 +92,7 @@ export interface BrokenOff {
   readonly calls: number;
 }
 
-export class Engine {
+export class Engine implements Carrier {
   readonly telemetry: Telemetry;
   readonly inForce: InForce;
   readonly #files: EngineFiles;
@@ -94,11 +118,15 @@ export class Engine {
     return this.inForce.configuration.settings;
   }
 
-  /** Rejects with a ListenError, with all listeners closed. */
-  async listen({ listen, extAuth }: Settings): Promise<Addresses> {
-    const parts = { log: this.#log, clock: this.#clock, telemetry: this.telemetry };
+  get clientAddress(): ClientAddressRules {
+    return this.inForce.traffic.current.clientAddress;
+  }
+
+  /** `isShared`: other threads open the same ports. Rejects with a ListenError, with all listeners closed. */
+  async listen({ listen, extAuth }: ListenSettings, { isShared = false } = {}): Promise<Addresses> {
+    const parts = { log: this.#log, clock: this.#clock, telemetry: this.telemetry, isShared };
     const checks = await openExtAuth({ extAuth }, this.inForce.checks, parts);
-    const traffic = await this.#traffic.listen(listen).catch(async (error) => {
+    const traffic = await this.#traffic.listen({ ...listen, isShared }).catch(async (error) => {
       await checks.drain(0);
       throw new ListenError("traffic", listen, error);
     });
@@ -106,15 +134,19 @@ export class Engine {
     return { traffic, extAuth: checks.http, grpc: checks.grpc };
   }
 
-  /** The whole gateway is ready. */
   announceStart(): void {
     this.#checks?.announceStart();
   }
 
-  /**
-   * Puts the settings into force (null: those that are) and the new contents of files, in one turn of the event loop.
-   * Rejects with a FilesError: then nothing has changed.
-   */
+  async health(): ReturnType<Carrier["health"]> {
+    return { isServing: true, upstream: this.telemetry.upstreamHealth() };
+  }
+
+  async isAlive(): Promise<boolean> {
+    return true;
+  }
+
+  /** In one turn of the event loop. */
   async replace(settings: Settings | null): Promise<FileChanges> {
     if (settings === null) return this.#files.take();
     return (await this.prepare(settings)).commit();
@@ -133,15 +165,11 @@ export class Engine {
     };
   }
 
-  /** Makes every response announce that its connection closes. New connections are still accepted. */
   announceEnd(): void {
     this.#traffic.announceEnd();
     this.#checks?.announceEnd();
   }
 
-  /**
-   * Accepts no new connections. Resolves when the requests in progress have ended, or the timeout has expired.
-   */
   async drain(timeoutMs: number): Promise<BrokenOff> {
     this.inForce.upstreams.stopChecking();
     const [requests, calls = 0] = await Promise.all([this.#traffic.drain(timeoutMs), this.#checks?.drain(timeoutMs)]);
@@ -169,6 +197,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   const telemetry = createTelemetry({
     ...options,
     routes: settings.routes,
+    workers: settings.workers,
     limiter: { stats: () => (inForce?.configuration.limiter ?? limiter).stats() },
     upstreamConnections: () => now().upstreams.connections(),
     waitingBodyBytes: () => waitingBodies.bytes,

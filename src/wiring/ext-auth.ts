@@ -34,17 +34,20 @@ export interface ExtAuthParts {
   readonly clock: Clock;
   readonly telemetry: Telemetry;
   readonly log: Logger;
+  /** Whether other threads open the same ports. */
+  readonly isShared: boolean;
 }
 
 /** `refs` is null if the settings have no listener for checks. Rejects with a ListenError, with all listeners closed. */
 export async function openExtAuth(
   { extAuth }: Pick<Settings, "extAuth">,
   refs: CheckRefs | null,
-  { clock, telemetry, log }: ExtAuthParts,
+  { clock, telemetry, log, isShared }: ExtAuthParts,
 ): Promise<ExtAuthListeners> {
   const { http: httpSettings, grpc: grpcSettings } = extAuth;
   if (refs === null) return none;
   const common = {
+    isShared,
     settings: refs.settings,
     checks: new Checks({ ...refs, nowMs: clock.monotonicMs }),
     nowMs: clock.monotonicMs,

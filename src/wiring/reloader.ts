@@ -31,10 +31,13 @@ export interface Reloadable {
   readonly settings: Settings;
   /**
    * Puts the settings into force (null: those that are), and the new contents of files with them. Rejects with a
-   * FilesError: then nothing has changed.
+   * FilesError or a NotPreparedError: then nothing has changed.
    */
   replace(settings: Settings | null): Promise<FileChanges>;
 }
+
+/** A reload could not be prepared, for a reason that is not in the files: nothing has changed. */
+export class NotPreparedError extends Error {}
 
 export interface ReloaderOptions {
   readonly files: FileWatcher;
@@ -124,7 +127,7 @@ export class Reloader {
       return await this.#reload(await want());
     } catch (error) {
       this.#base.log.error({ err: error }, "internal error");
-      return failed("an internal error");
+      return failed(error instanceof NotPreparedError ? error.message : "an internal error");
     }
   }
 

@@ -19,6 +19,7 @@ async function start(body = "x 1\n"): Promise<Admin & { shed: () => number; scra
       scrapes += 1;
       return { contentType: "text/plain", body };
     },
+    isAlive: async () => true,
     health: () => ({ status: "ready", upstream: { state: "up", reason: null } }),
     onError: (error) => expect.unreachable(error.message),
     peerKey: (address) => address ?? "",

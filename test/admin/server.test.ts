@@ -20,6 +20,7 @@ async function start(changes: Partial<AdminOptions> = {}): Promise<Admin & { url
       contentType: openMetrics ? "application/openmetrics-text" : "text/plain",
       body: "x 1\n",
     }),
+    isAlive: async () => true,
     health: () => ready,
     onError: (error) => expect.unreachable(error.message),
     peerKey: (address) => address ?? "",

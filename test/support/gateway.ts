@@ -36,6 +36,7 @@ export interface TestGatewayOptions {
   /** Default: short, so that a test need not wait long for the end of a connection. */
   readonly http2LingerMs?: number;
   readonly source?: SettingsSource;
+  readonly threadEntry?: URL;
 }
 
 /** What answers the cases of a corpus: the gateway, or what is compared with it. */
@@ -47,7 +48,9 @@ export type StartServing<S extends Serving = Serving> = (
 export async function startTestGateway(options: TestGatewayOptions): Promise<TestGateway> {
   const logLines: Record<string, unknown>[] = [];
   const destination = {
-    write: (line: string) => void logLines.push(JSON.parse(line)),
+    write(lines: string) {
+      for (const line of lines.trimEnd().split("\n")) logLines.push(JSON.parse(line));
+    },
     flush: (done?: () => void) => done?.(),
   };
   const clock = options.clock ?? systemClock;
@@ -55,11 +58,13 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
   const gateway = await startGateway(testSettings(options.upstreamUrl, options.overrides), {
     clock,
     log,
+    destination,
     droppedLogLines: () => 0,
     version: "0.0.0-test",
     nodeVersion: process.versions.node,
     ...(options.names === undefined ? {} : { names: options.names }),
     ...(options.authenticator === undefined ? {} : { authenticator: options.authenticator }),
+    ...(options.threadEntry === undefined ? {} : { threadEntry: options.threadEntry }),
     http2LingerMs: options.http2LingerMs ?? 250,
     rereadMs: 20,
     ...(options.source === undefined ? {} : { source: options.source }),

@@ -157,6 +157,8 @@ test("every family that is not a sum is decided one by one", async () => {
     "headgate_evictions_total",
     "headgate_upstream_addresses",
     "headgate_upstream_state",
+    "headgate_worker_restarts_total",
+    "headgate_workers",
     "nodejs_version_info",
   ]);
 });

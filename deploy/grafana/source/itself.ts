@@ -122,8 +122,9 @@ export const itself: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Versions and draining gateways",
-    description: "How many gateways run each version, and how many are draining after a signal to stop.",
+    title: "Versions, workers and draining gateways",
+    description:
+      "How many gateways run each version, how many are draining after a signal to stop, and how many of their workers accept connections.",
     unit: "short",
     width: 8,
     queries: [
@@ -132,6 +133,7 @@ export const itself: readonly AnyPanelSpec[] = [
         legend: "{{version}} on Node {{node_version}}",
       },
       { expr: `sum(headgate_draining{${gateway}})`, legend: "draining", color: lines.third },
+      { expr: `sum(headgate_workers{${gateway}, state="serving"})`, legend: "workers", color: lines.second },
     ],
   },
   {

@@ -80,8 +80,8 @@ export class GrpcServer {
   }
 
   /** Rejects with the system's error if it cannot listen. */
-  listen(host: string, port: number): Promise<{ host: string; port: number }> {
-    return listen(this.#server, { host, port }, this.#options.onFailure);
+  listen(host: string, port: number, isShared = false): Promise<{ host: string; port: number }> {
+    return listen(this.#server, { host, port, isShared }, this.#options.onFailure);
   }
 
   /** Takes no new connections and calls. Resolves with the number of calls that were broken off after the timeout. */

@@ -19,6 +19,8 @@ export interface ExtAuthGrpcOptions {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
+  /** Whether other threads open the same port. */
+  readonly isShared: boolean;
   readonly settings: Replaceable<CheckSettings>;
   readonly checks: Checks;
   readonly nowMs: () => number;
@@ -92,7 +94,7 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
     onCallFailed: (call, status) => countFailedCheck(call, status, onRefused),
     onFailure,
   });
-  const address = await server.listen(options.host, options.port);
+  const address = await server.listen(options.host, options.port, options.isShared);
   return {
     ...address,
     setServing: (isServing) => health.setServing(isServing),

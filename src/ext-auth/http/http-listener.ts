@@ -20,6 +20,8 @@ export interface ExtAuthHttpOptions {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
+  /** Whether other threads open the same port. */
+  readonly isShared: boolean;
   readonly settings: Replaceable<CheckSettings>;
   readonly checks: Checks;
   /** `caller` is an address. */

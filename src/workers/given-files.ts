@@ -1,0 +1,108 @@
+// The files of a thread that carries traffic. The main thread reads, judges and watches the files, and gives each thread
+// their contents, so that all threads have the same ones.
+import type { FileChanges, FileContents } from "../config/watched-files.ts";
+import { contentKeys } from "../config/watched-files.ts";
+import type { FileGroup, Files, WatchEvents, Watched } from "../core/file-group.ts";
+
+export class GivenFiles implements Files {
+  readonly #groups = new Set<GivenGroup<unknown>>();
+  #contents: FileContents;
+  #offered: FileContents | null = null;
+  #stale: ReadonlySet<string> = new Set();
+
+  constructor(contents: FileContents) {
+    this.#contents = contents;
+  }
+
+  /** The events are those of the main thread. */
+  async open<T>(group: FileGroup<T>, _events: WatchEvents<T>): Promise<Watched<T>> {
+    const contents = this.#offered ?? this.#contents;
+    const keys = contentKeys(group);
+    const watched: GivenGroup<T> = new GivenGroup<T>(group, keys, contents, {
+      onClose: () => void this.#groups.delete(watched as GivenGroup<unknown>),
+      isCurrent: () => !keys.some((key) => this.#stale.has(key)),
+    });
+    this.#groups.add(watched as GivenGroup<unknown>);
+    return watched;
+  }
+
+  /** Parses other contents, which are not in use before `take`. Throws if they cannot be used. */
+  offer(contents: FileContents): void {
+    this.#offered = contents;
+    for (const group of this.#groups) group.offer(contents);
+  }
+
+  take(): FileChanges {
+    this.#contents = this.#offered ?? this.#contents;
+    this.#offered = null;
+    for (const group of this.#groups) group.take();
+    return { taken: [], refused: [] };
+  }
+
+  drop(): void {
+    this.#offered = null;
+    for (const group of this.#groups) group.drop();
+  }
+
+  /** These files are missing or wrong, so that an earlier version stays in use. */
+  setStale(keys: readonly string[]): void {
+    this.#stale = new Set(keys);
+  }
+}
+
+interface GroupOptions {
+  readonly onClose: () => void;
+  readonly isCurrent: () => boolean;
+}
+
+class GivenGroup<T> implements Watched<T> {
+  onChange: (value: T) => void = () => {};
+  value: T;
+  readonly #group: FileGroup<T>;
+  readonly #keys: readonly string[];
+  readonly #options: GroupOptions;
+  #contents: FileContents;
+  #next: { readonly contents: FileContents; readonly value: T } | null = null;
+
+  constructor(group: FileGroup<T>, keys: readonly string[], contents: FileContents, options: GroupOptions) {
+    this.#group = group;
+    this.#keys = keys;
+    this.#contents = contents;
+    this.#options = options;
+    this.value = this.#parse(contents, true);
+  }
+
+  get isCurrent(): boolean {
+    return this.#options.isCurrent();
+  }
+
+  close(): void {
+    this.#options.onClose();
+  }
+
+  offer(contents: FileContents): void {
+    const isSame = this.#keys.every((key) => contents.get(key) === this.#contents.get(key));
+    this.#next = isSame ? null : { contents, value: this.#parse(contents, false) };
+  }
+
+  take(): void {
+    if (this.#next === null) return;
+    const { contents, value } = this.#next;
+    this.#next = null;
+    this.#contents = contents;
+    this.value = value;
+    this.onChange(value);
+  }
+
+  drop(): void {
+    this.#next = null;
+  }
+
+  #parse(contents: FileContents, isStart: boolean): T {
+    const settings = Object.keys(this.#group.paths).filter((setting) => this.#group.paths[setting] !== null);
+    const texts = settings.map((setting, i) => [setting, contents.get(this.#keys[i] ?? "")] as const);
+    const read = this.#group.parse(Object.fromEntries(texts.filter(([, text]) => text !== undefined)), isStart);
+    if (!read.ok) throw new Error(`the files of ${settings.join(", ")} cannot be used in this thread`);
+    return read.value;
+  }
+}

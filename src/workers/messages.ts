@@ -1,0 +1,81 @@
+// What the main thread and the threads that carry traffic tell each other. The main thread asks, and a thread answers each
+// request. Lines of the log go through a port of their own.
+import type { MessagePort } from "node:worker_threads";
+import type { FileContents } from "../config/watched-files.ts";
+import type { HostPort } from "../core/host-port.ts";
+import type { Settings } from "../core/settings.ts";
+import type { FiguresWanted, WorkerFigures } from "../telemetry/worker-figures.ts";
+import type { Addresses, BrokenOff, ListenSettings } from "../wiring/engine.ts";
+import type { ListenerName } from "../wiring/listen-error.ts";
+
+/** With this a thread starts. */
+export interface ThreadStart {
+  /** From 1; no two threads that are alive have the same. */
+  readonly thread: number;
+  /** Of the whole process. */
+  readonly settings: Settings;
+  readonly contents: FileContents;
+  /** Whether this thread logs warnings about the configuration. */
+  readonly isSpeaker: boolean;
+  /** Of SharedConnectionCount. */
+  readonly connections: SharedArrayBuffer;
+  /** `monotonicOffsetMs()` of the main thread. */
+  readonly clockOffsetMs: number;
+  readonly logPort: MessagePort;
+  readonly version: string;
+  readonly nodeVersion: string;
+  readonly http2LingerMs: number | null;
+}
+
+/** The requests by name, each with what is asked and what is answered. */
+export interface Requests {
+  /** Opens the listeners, with ports that other threads can open too. */
+  readonly listen: { readonly asked: ListenSettings; readonly answered: Addresses };
+  readonly announceStart: { readonly asked: null; readonly answered: null };
+  /** Prepares a configuration and new contents of files. Answered when it can be committed. */
+  readonly prepare: { readonly asked: WantedConfiguration; readonly answered: null };
+  /** Puts into force what was prepared. */
+  readonly commit: { readonly asked: null; readonly answered: null };
+  readonly drop: { readonly asked: null; readonly answered: null };
+  /** `stale`: the files that are missing or wrong, as in FileContents. */
+  readonly figures: {
+    readonly asked: { readonly wanted: FiguresWanted; readonly stale: readonly string[] };
+    readonly answered: WorkerFigures;
+  };
+  readonly ping: { readonly asked: null; readonly answered: null };
+  readonly announceEnd: { readonly asked: null; readonly answered: null };
+  readonly drain: { readonly asked: { readonly timeoutMs: number }; readonly answered: BrokenOff };
+  /** Answered when all lines of the log are with the main thread. */
+  readonly close: { readonly asked: null; readonly answered: null };
+}
+
+export interface WantedConfiguration {
+  /** Of the whole process; null: as they are in force. */
+  readonly settings: Settings | null;
+  readonly contents: FileContents;
+  readonly isSpeaker: boolean;
+}
+
+export type RequestName = keyof Requests;
+
+export interface Request {
+  readonly id: number;
+  readonly name: RequestName;
+  readonly asked: unknown;
+}
+
+/** The answer with this id says that the thread has started. */
+export const startId = 0;
+
+export type Answer =
+  | { readonly id: number; readonly ok: true; readonly answered: unknown }
+  | { readonly id: number; readonly ok: false; readonly failure: Failure };
+
+/** An error as it is posted: structured clone loses its class and its code. */
+export interface Failure {
+  readonly message: string;
+  readonly stack: string | undefined;
+  readonly code: string | undefined;
+  /** Of a ListenError, whose cause the other fields are about. */
+  readonly listener: { readonly name: ListenerName; readonly address: HostPort } | null;
+}

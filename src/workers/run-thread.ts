@@ -1,0 +1,109 @@
+// Runs a thread that carries traffic: an engine of its own, which does what the main thread asks for.
+import { type MessagePort, parentPort, workerData } from "node:worker_threads";
+import { createThreadClock } from "../core/clock.ts";
+import { SharedConnectionCount } from "../core/connection-count.ts";
+import { settingsOfThread } from "../core/thread-share.ts";
+import { createLog } from "../telemetry/log.ts";
+import { threadDestination } from "../telemetry/thread-log.ts";
+import { type Engine, openEngine, type Prepared } from "../wiring/engine.ts";
+import { failureOf } from "./failure.ts";
+import { GivenFiles } from "./given-files.ts";
+import { type Answer, type Request, type RequestName, type Requests, startId, type ThreadStart } from "./messages.ts";
+
+type Handlers = { [Name in RequestName]: (asked: Requests[Name]["asked"]) => Promise<Requests[Name]["answered"]> };
+
+if (parentPort !== null) await run(parentPort, workerData as ThreadStart);
+
+async function run(port: MessagePort, start: ThreadStart): Promise<void> {
+  const answer = (message: Answer): void => port.postMessage(message);
+  const attempt = async (id: number, work: () => Promise<unknown>): Promise<void> => {
+    try {
+      answer({ id, ok: true, answered: await work() });
+    } catch (error) {
+      answer({ id, ok: false, failure: failureOf(error) });
+    }
+  };
+  await attempt(startId, async () => {
+    const handlers = await open(start);
+    port.on("message", ({ id, name, asked }: Request) => {
+      const handle = handlers[name] as (asked: unknown) => Promise<unknown>;
+      void attempt(id, () => handle(asked));
+    });
+    return null;
+  });
+}
+
+async function open(start: ThreadStart): Promise<Handlers> {
+  const { settings, thread, connections, http2LingerMs, version, nodeVersion, isSpeaker } = start;
+  const clock = createThreadClock(start.clockOffsetMs);
+  const destination = threadDestination(start.logPort, { workers: settings.workers });
+  const { level } = settings.log;
+  const log = createLog({ level, clock, destination });
+  const notices = {
+    configuration: log.child({}, { level: isSpeaker ? level : "silent" }),
+    // The main thread reads them.
+    files: log.child({}, { level: "silent" }),
+  };
+  const files = new GivenFiles(start.contents);
+  const engine = await openEngine(settingsOfThread(settings), files, {
+    ...{ clock, log, notices, version, nodeVersion },
+    droppedLogLines: () => destination.dropped,
+    connectionCount: new SharedConnectionCount(connections, thread),
+    ...(http2LingerMs === null ? {} : { http2LingerMs }),
+  });
+  return {
+    ...reloading(engine, files, ({ settings, isSpeaker }) => {
+      notices.configuration.level = isSpeaker ? (settings ?? engine.settings).log.level : "silent";
+    }),
+    listen: (settings) => engine.listen(settings, { isShared: true }),
+    async announceStart() {
+      engine.announceStart();
+      return null;
+    },
+    figures({ wanted, stale }) {
+      files.setStale(stale);
+      return engine.telemetry.figures(wanted);
+    },
+    ping: async () => null,
+    async announceEnd() {
+      engine.announceEnd();
+      return null;
+    },
+    drain: ({ timeoutMs }) => engine.drain(timeoutMs),
+    async close() {
+      engine.close();
+      await new Promise<void>((resolve) => destination.flush(resolve));
+      return null;
+    },
+  };
+}
+
+/** What was prepared waits for the main thread to hear of all threads. */
+function reloading(
+  engine: Engine,
+  files: GivenFiles,
+  onWanted: (wanted: Requests["prepare"]["asked"]) => void,
+): Pick<Handlers, "prepare" | "commit" | "drop"> {
+  let prepared: Prepared | null = null;
+  return {
+    async prepare(wanted) {
+      onWanted(wanted);
+      files.offer(wanted.contents);
+      const settings = wanted.settings === null ? null : settingsOfThread(wanted.settings);
+      prepared = settings === null ? null : await engine.prepare(settings);
+      return null;
+    },
+    async commit() {
+      if (prepared === null) files.take();
+      else prepared.commit();
+      prepared = null;
+      return null;
+    },
+    async drop() {
+      prepared?.drop();
+      prepared = null;
+      files.drop();
+      return null;
+    },
+  };
+}

@@ -1,0 +1,104 @@
+// One thread that carries traffic, as the main thread sees it: asks it for things, and notices when it has ended.
+import { extname } from "node:path";
+import { MessageChannel, Worker as NodeWorker } from "node:worker_threads";
+import { ignoreError } from "../core/failure.ts";
+import type { LogDestination } from "../telemetry/destination.ts";
+import { writeThreadLines } from "../telemetry/thread-log.ts";
+import { errorOf } from "./failure.ts";
+import { type Answer, type Request, type RequestName, type Requests, startId, type ThreadStart } from "./messages.ts";
+
+/** The sources run as they are, and the build has other names. */
+export const threadEntry = new URL(`./thread${extname(import.meta.url)}`, import.meta.url);
+
+/** A thread that does not answer within this time is given up: what is asked takes milliseconds. */
+const answerTimeoutMs = 10_000;
+
+export interface WorkerOptions {
+  readonly entry: URL;
+  readonly destination: Pick<LogDestination, "write">;
+  /** Called once, when everything that the thread had logged is written. `error`: what ended it, null for its exit. */
+  readonly onExit: (worker: Worker, code: number, error: unknown) => void;
+}
+
+export class Worker {
+  readonly thread: number;
+  /** Resolves when the thread can be asked. Rejects with what was wrong. */
+  readonly started: Promise<void>;
+  #isAlive = true;
+  readonly #node: NodeWorker;
+  readonly #exited: Promise<unknown>;
+  readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>();
+  #lastId = startId;
+
+  constructor(start: Omit<ThreadStart, "logPort">, { entry, destination, onExit }: WorkerOptions) {
+    this.thread = start.thread;
+    const log = new MessageChannel();
+    const written = writeThreadLines(log.port2, destination);
+    this.#node = new NodeWorker(entry, {
+      name: `headgate ${start.thread}`,
+      workerData: { ...start, logPort: log.port1 } satisfies ThreadStart,
+      transferList: [log.port1],
+      // Options of the command line such as --import are for the main thread.
+      execArgv: [],
+    });
+    let failure: unknown = null;
+    this.#node.on("error", (error) => {
+      failure = error;
+    });
+    this.#node.on("message", (answer: Answer) => this.#onAnswer(answer));
+    this.#exited = new Promise((resolve) => {
+      this.#node.once("exit", async (code) => {
+        this.#isAlive = false;
+        for (const { reject } of this.#waiting.values()) reject(new Error("the thread has ended", { cause: failure }));
+        this.#waiting.clear();
+        await written;
+        resolve(code);
+        onExit(this, code, failure);
+      });
+    });
+    this.started = this.#answerTo(startId, null) as Promise<void>;
+    this.started.catch(ignoreError);
+  }
+
+  get isAlive(): boolean {
+    return this.#isAlive;
+  }
+
+  /** Rejects if the thread fails, ends, or does not answer in time. */
+  ask<Name extends RequestName>(
+    name: Name,
+    asked: Requests[Name]["asked"],
+    timeoutMs = answerTimeoutMs,
+  ): Promise<Requests[Name]["answered"]> {
+    if (!this.#isAlive) return Promise.reject(new Error("the thread has ended"));
+    this.#lastId += 1;
+    this.#node.postMessage({ id: this.#lastId, name, asked } satisfies Request);
+    return this.#answerTo(this.#lastId, timeoutMs) as Promise<Requests[Name]["answered"]>;
+  }
+
+  /** Ends the thread at once. */
+  async terminate(): Promise<void> {
+    await this.#node.terminate();
+    await this.#exited;
+  }
+
+  /** `timeoutMs`: null for the start, which ends with the thread at the latest. */
+  async #answerTo(id: number, timeoutMs: number | null): Promise<unknown> {
+    const waiting = Promise.withResolvers<unknown>();
+    this.#waiting.set(id, waiting);
+    const late = () => waiting.reject(new Error(`thread ${this.thread} has not answered in ${timeoutMs} ms`));
+    const timer = timeoutMs === null ? undefined : setTimeout(late, timeoutMs);
+    try {
+      return await waiting.promise;
+    } finally {
+      clearTimeout(timer);
+      this.#waiting.delete(id);
+    }
+  }
+
+  #onAnswer(answer: Answer): void {
+    const waiting = this.#waiting.get(answer.id);
+    if (answer.ok) waiting?.resolve(answer.answered);
+    else waiting?.reject(errorOf(answer.failure));
+  }
+}

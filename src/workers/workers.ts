@@ -1,0 +1,279 @@
+// Threads that carry traffic, as one engine for the main thread: they share the ports, are asked all together, and a thread
+// that ends is replaced while the others go on. A reload is prepared by all of them, then put into force by all or by none.
+import type { FileWatcher, Offer } from "../config/watched-files.ts";
+import type { ClientAddressRules } from "../core/client-address.ts";
+import { monotonicOffsetMs } from "../core/clock.ts";
+import { maxThreads, SharedConnectionCount } from "../core/connection-count.ts";
+import { ignoreError } from "../core/failure.ts";
+import type { Settings } from "../core/settings.ts";
+import type { PolicyLimiter } from "../limits/policy-limiter.ts";
+import { createMainTelemetry, type MainTelemetry } from "../telemetry/main-telemetry.ts";
+import { WorkerReadings } from "../telemetry/worker-figures.ts";
+import { type ConfiguredFiles, closeFiles, type FilesBase, openConfiguredFiles } from "../wiring/configured-files.ts";
+import type { Addresses, BrokenOff, Carrier, EngineOptions, ListenSettings } from "../wiring/engine.ts";
+import { createLimiter } from "../wiring/limiter.ts";
+import { NotPreparedError } from "../wiring/reloader.ts";
+import { clientAddressRules } from "../wiring/request-rules.ts";
+import type { ThreadStart } from "./messages.ts";
+import { Restarts } from "./restarts.ts";
+import { assertFree, listenAt } from "./shared-ports.ts";
+import { threadEntry, Worker, type WorkerOptions } from "./worker.ts";
+
+export interface WorkersOptions extends Omit<EngineOptions, "names" | "authenticator"> {
+  /** Gets whole lines of the log. */
+  readonly destination: WorkerOptions["destination"];
+  /** What each thread runs. Default: what carries traffic. */
+  readonly threadEntry?: URL;
+}
+
+/** How long a thread may take for its last lines of the log. */
+const closeTimeoutMs = 2_000;
+
+/** Resolves when all threads are ready to listen. Rejects with a FilesError, or with what kept a thread from starting. */
+export async function startWorkers(settings: Settings, files: FileWatcher, options: WorkersOptions): Promise<Carrier> {
+  const base = { files, log: options.log, clock: options.clock, authenticator: undefined };
+  const workers = new Workers(settings, base, files, await openConfiguredFiles(settings, base, null), options);
+  try {
+    await workers.start();
+  } catch (error) {
+    await workers.close();
+    throw error;
+  }
+  return workers;
+}
+
+class Workers implements Carrier {
+  settings: Settings;
+  readonly telemetry: MainTelemetry;
+  readonly #options: WorkersOptions;
+  readonly #base: FilesBase;
+  readonly #files: FileWatcher;
+  #opened: ConfiguredFiles;
+  /** Decides nothing: for the metrics. */
+  #limiter: PolicyLimiter;
+  readonly #connections = SharedConnectionCount.createMemory();
+  readonly #readings = new WorkerReadings();
+  readonly #restarts: Restarts;
+  /** By the number of the thread: those that have not ended. */
+  readonly #alive = new Map<number, Worker>();
+  /** Those that accept connections. */
+  readonly #serving = new Set<Worker>();
+  #lastThread = 0;
+  /** Null before the first thread listens. */
+  #listening: ListenSettings | null = null;
+  /** False: the end of a thread is the end of the start. */
+  #hasStarted = false;
+  #isAnnounced = false;
+  #isEnding = false;
+  /** Reloads and starts of threads come one after the other. */
+  #turn: Promise<unknown> = Promise.resolve();
+  readonly #timers = new Set<NodeJS.Timeout>();
+
+  constructor(
+    settings: Settings,
+    base: FilesBase,
+    files: FileWatcher,
+    opened: ConfiguredFiles,
+    options: WorkersOptions,
+  ) {
+    this.settings = settings;
+    this.#options = options;
+    this.#base = base;
+    this.#files = files;
+    this.#opened = opened;
+    this.#restarts = new Restarts(options.clock.monotonicMs);
+    this.#limiter = createLimiter(settings, options.clock, null);
+    this.telemetry = createMainTelemetry({
+      ...options,
+      routes: settings.routes,
+      limiter: { stats: () => this.#limiter.stats() },
+      workers: this.#readings,
+      threads: () => ({
+        configured: this.settings.workers,
+        serving: this.#serving.size,
+        restarts: this.#restarts.count,
+      }),
+    });
+  }
+
+  get clientAddress(): ClientAddressRules {
+    return clientAddressRules(this.settings, this.#options.log.child({}, { level: "silent" }));
+  }
+
+  async start(): Promise<void> {
+    const workers = Array.from({ length: this.settings.workers }, (_, i) => this.#open(i === 0));
+    await Promise.all(workers.map(({ started }) => started));
+    this.#hasStarted = true;
+  }
+
+  async listen(settings: ListenSettings): Promise<Addresses> {
+    await assertFree(settings);
+    const [first, ...others] = [...this.#alive.values()];
+    if (first === undefined) throw new Error("no thread has started");
+    const addresses = await first.ask("listen", settings);
+    this.#listening = listenAt(settings, addresses);
+    this.#onServing(first);
+    await Promise.all(others.map((worker) => this.#serve(worker)));
+    return addresses;
+  }
+
+  announceStart(): void {
+    this.#isAnnounced = true;
+    this.#tellAll("announceStart");
+  }
+
+  replace(settings: Settings | null): ReturnType<Carrier["replace"]> {
+    return this.#alone(async () => {
+      const before = { settings: this.settings, files: this.#opened };
+      const opened = settings === null ? this.#opened : await openConfiguredFiles(settings, this.#base, before);
+      const offer = this.#files.offer();
+      if (settings !== null || offer.hasNews) {
+        await this.#prepare(settings, offer).catch((error) => {
+          closeFiles(opened, this.#opened);
+          throw error;
+        });
+      }
+      const committed = this.#tellAll("commit");
+      this.settings = settings ?? this.settings;
+      this.#opened = opened;
+      if (settings !== null) this.#limiter = createLimiter(settings, this.#options.clock, this.#limiter);
+      const { level } = this.settings.log;
+      if (level !== before.settings.log.level) this.#options.log.level = level;
+      const changes = this.#files.take(offer);
+      closeFiles(before.files, opened);
+      await committed;
+      return changes;
+    });
+  }
+
+  async health(): ReturnType<Carrier["health"]> {
+    await this.#readings.refresh();
+    return { isServing: this.#serving.size > 0, upstream: this.telemetry.upstreamHealth() };
+  }
+
+  async isAlive(): Promise<boolean> {
+    const answers = [...this.#serving].map((worker) => worker.ask("ping", null, 1_000));
+    return Promise.any(answers).then(
+      () => true,
+      // Without a thread, others are started.
+      () => answers.length === 0,
+    );
+  }
+
+  announceEnd(): void {
+    this.#isEnding = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#tellAll("announceEnd");
+  }
+
+  async drain(timeoutMs: number): Promise<BrokenOff> {
+    const drained = [...this.#alive.values()].map((worker) =>
+      worker.ask("drain", { timeoutMs }, timeoutMs + closeTimeoutMs).catch(() => ({ requests: 0, calls: 0 })),
+    );
+    const sum = (a: BrokenOff, b: BrokenOff) => ({ requests: a.requests + b.requests, calls: a.calls + b.calls });
+    return (await Promise.all(drained)).reduce(sum, { requests: 0, calls: 0 });
+  }
+
+  /** Leaves no thread behind. */
+  async close(): Promise<void> {
+    this.#isEnding = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    await Promise.all(
+      [...this.#alive.values()].map(async (worker) => {
+        if (this.#serving.has(worker)) await worker.ask("close", null, closeTimeoutMs).catch(ignoreError);
+        await worker.terminate();
+      }),
+    );
+    closeFiles(this.#opened, null);
+    this.telemetry.close();
+  }
+
+  #open(isSpeaker: boolean): Worker {
+    const thread = this.#freeNumber();
+    const { version, nodeVersion, http2LingerMs = null, destination, threadEntry: entry = threadEntry } = this.#options;
+    const start: Omit<ThreadStart, "logPort"> = {
+      ...{ thread, isSpeaker, version, nodeVersion, http2LingerMs },
+      settings: this.settings,
+      contents: this.#files.contents(),
+      connections: this.#connections,
+      clockOffsetMs: monotonicOffsetMs(),
+    };
+    const onExit = (worker: Worker, code: number, error: unknown): void => this.#onExit(worker, code, error);
+    const worker = new Worker(start, { entry, destination, onExit });
+    this.#alive.set(thread, worker);
+    return worker;
+  }
+
+  /** A number that was used last is used again last. */
+  #freeNumber(): number {
+    do this.#lastThread = (this.#lastThread % maxThreads) + 1;
+    while (this.#alive.has(this.#lastThread));
+    return this.#lastThread;
+  }
+
+  async #serve(worker: Worker): Promise<void> {
+    if (this.#listening !== null) await worker.ask("listen", this.#listening);
+    if (this.#isAnnounced) await worker.ask("announceStart", null);
+    this.#onServing(worker);
+  }
+
+  #onServing(worker: Worker): void {
+    if (!worker.isAlive) return;
+    this.#serving.add(worker);
+    this.#readings.add(worker.thread, (wanted) => worker.ask("figures", { wanted, stale: this.#files.stale() }));
+  }
+
+  #onExit(worker: Worker, code: number, error: unknown): void {
+    const { thread } = worker;
+    this.#alive.delete(thread);
+    this.#serving.delete(worker);
+    this.#readings.remove(thread);
+    SharedConnectionCount.forget(this.#connections, thread);
+    if (this.#isEnding || !this.#hasStarted) return;
+    const delayMs = this.#restarts.next();
+    this.#options.log.error(
+      { worker: thread, code, err: error ?? undefined, delayMs },
+      "worker ended, another one is started",
+    );
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      void this.#alone(() => this.#startAnother());
+    }, delayMs);
+    this.#timers.add(timer);
+  }
+
+  async #startAnother(): Promise<void> {
+    if (this.#isEnding) return;
+    const worker = this.#open(false);
+    try {
+      await worker.started;
+      await this.#serve(worker);
+      this.#options.log.info({ worker: worker.thread }, "worker started");
+    } catch (error) {
+      if (worker.isAlive) this.#options.log.error({ worker: worker.thread, err: error }, "worker not started");
+      // Its exit starts another one.
+      await worker.terminate();
+    }
+  }
+
+  /** Rejects with a NotPreparedError: then nothing has changed. */
+  async #prepare(settings: Settings | null, { contents }: Offer): Promise<void> {
+    const workers = [...this.#serving];
+    const prepared = workers.map((worker, i) => worker.ask("prepare", { settings, contents, isSpeaker: i === 0 }));
+    const failures = (await Promise.allSettled(prepared)).filter((result) => result.status === "rejected");
+    if (failures.length === 0) return;
+    this.#tellAll("drop");
+    throw new NotPreparedError("a worker could not prepare the configuration", { cause: failures[0]?.reason });
+  }
+
+  async #tellAll(name: "announceStart" | "announceEnd" | "commit" | "drop"): Promise<void> {
+    // One that fails or ends is replaced.
+    await Promise.allSettled([...this.#serving].map((worker) => worker.ask(name, null)));
+  }
+
+  #alone<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(ignoreError);
+    return done;
+  }
+}
