@@ -8,6 +8,13 @@ import type { HostPort } from "./core/host-port.ts";
 import type { ReloadCause, ReloadResult, SettingsSource } from "./core/reload.ts";
 import type { Settings } from "./core/settings.ts";
 import type { Logger } from "./telemetry/log.ts";
+import {
+  createCounterMemory,
+  ofMainThread,
+  openCounters,
+  sweepRegularly,
+  type ThreadCounters,
+} from "./wiring/counters.ts";
 import { type Addresses, type BrokenOff, type Carrier, type EngineOptions, openEngine } from "./wiring/engine.ts";
 import { ListenError } from "./wiring/listen-error.ts";
 import { Reloader } from "./wiring/reloader.ts";
@@ -17,7 +24,7 @@ export type { ReloadResult } from "./core/reload.ts";
 export { ListenError } from "./wiring/listen-error.ts";
 
 /** With several workers, `names` and `authenticator` are those of the settings: functions cannot be posted to a thread. */
-export interface GatewayOptions extends EngineOptions, WorkersOptions {
+export interface GatewayOptions extends Omit<EngineOptions, "counters">, Omit<WorkersOptions, "counters"> {
   /** Loads the settings again. Default: they come from the caller alone. */
   readonly source?: SettingsSource;
   /** How often files are reread, and how long they must not change before they are used. Default: 1 s. */
@@ -50,7 +57,11 @@ export async function startGateway(settings: Settings, options: GatewayOptions):
 }
 
 /** Imports what starts threads only if there are any, because a start without it is faster. */
-async function openCarrier(settings: Settings, files: FileWatcher, options: GatewayOptions): Promise<Carrier> {
+async function openCarrier(
+  settings: Settings,
+  files: FileWatcher,
+  options: GatewayOptions & { readonly counters: ThreadCounters },
+): Promise<Carrier> {
   if (settings.workers === 1) return openEngine(settings, files, options);
   const { startWorkers } = await import("./workers/workers.ts");
   return startWorkers(settings, files, options);
@@ -60,7 +71,9 @@ async function openCarrier(settings: Settings, files: FileWatcher, options: Gate
 async function start(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Gateway> {
   const { log, source = null } = options;
   const files = new FileWatcher(options.rereadMs);
-  const carrier = await openCarrier(settings, files, options);
+  const counters = openCounters(createCounterMemory(settings.counters.memoryBytes), ofMainThread(settings));
+  open.defer(sweepRegularly(counters.table, options.clock));
+  const carrier = await openCarrier(settings, files, { ...options, counters });
   open.defer(() => carrier.close());
   const { telemetry } = carrier;
   let status: Health["status"] = "starting";

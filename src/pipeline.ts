@@ -54,7 +54,7 @@ class Pipeline {
     // quota, the request is refused now, because reading the path costs more. Requests plainly under a route pass above.
     const isSpent = refusals.isSpent(origin.client, head.nowMs);
     if (!isSpent && (origin.plainPath !== undefined || rules.unmatched !== "reject")) return this.#read(head, origin);
-    const quota = limiter.peek(origin.client, head.nowMs);
+    const quota = limiter.peek(origin.client, origin.counterKey, head.nowMs);
     if (quota instanceof Promise) return this.#unlessRefusedLater(head, origin, quota, isSpent);
     return this.#refuseUnread(head, origin, quota, isSpent) ?? this.#read(head, origin);
   }
@@ -62,7 +62,7 @@ class Pipeline {
   /** Returns the refusal of a request whose path is not read; null if the path has to be read. */
   #refuseUnread(head: RequestHead, origin: RequestOrigin, quota: Decision, isSpent: boolean): Verdict | null {
     if (!isSpent && quota.remaining > 0) return null;
-    void this.#parts.limiter.observe(origin.client, head.nowMs);
+    void this.#parts.limiter.observe(origin.client, origin.counterKey, head.nowMs);
     const parsed = parseWithoutPath(head, origin);
     if (isSpent) return { parsed, decision: quota, auth: "skipped", localReply: localReplies.tooManyRefusals };
     const decision: Decision = { ...quota, outcome: "throttled" };
@@ -76,7 +76,9 @@ class Pipeline {
     // The quota comes before everything that can refuse: a bad token, a bad path and a malformed message are each
     // charged, or guessing tokens would be free. A request outside of all routes is not charged.
     const decision =
-      parsed.route === null ? limiter.observe(parsed.client, head.nowMs) : limiter.acquire(parsed, head, head.nowMs);
+      parsed.route === null
+        ? limiter.observe(parsed.client, parsed.counterKey, head.nowMs)
+        : limiter.acquire(parsed, head, head.nowMs);
     return decision instanceof Promise
       ? this.#chargedLater(head, parsed, decision)
       : this.#charged(head, parsed, decision);

@@ -1,5 +1,6 @@
 // Decides which requests are admitted. A local store answers at once, a shared one with a promise.
 import type { Identity } from "./authenticator.ts";
+import type { CounterKey } from "./counter-key.ts";
 import type { Decision, Outcome, Policy } from "./policy.ts";
 import type { ParsedRequest, RequestHead } from "./request-head.ts";
 
@@ -22,10 +23,10 @@ export interface Limiter {
     first: Decision,
     nowMs: number,
   ): Decision | Promise<Decision>;
-  /** Returns the quota that is shown to a client whose request is not limited; charges nothing. */
-  peek(client: string, nowMs: number): Decision | Promise<Decision>;
+  /** `client` and `key` are of one client. Returns the quota that is shown to a client whose request is not limited; charges nothing. */
+  peek(client: string, key: CounterKey, nowMs: number): Decision | Promise<Decision>;
   /** The same; counts the request as observed. */
-  observe(client: string, nowMs: number): Decision | Promise<Decision>;
+  observe(client: string, key: CounterKey, nowMs: number): Decision | Promise<Decision>;
   /** Returns the quota of the decision's policy and key as it is now; charges nothing. */
   refresh(decision: Decision, nowMs: number): Decision | Promise<Decision>;
   /** In the order of the policies. */
@@ -54,11 +55,27 @@ export interface PolicyStats {
   readonly policy: Policy;
   /** How often the policy was asked, by what it said. */
   readonly outcomes: Readonly<Record<Outcome, number>>;
-  /** Keys in the store. */
-  readonly clients: number;
-  readonly capacity: number;
+}
+
+/** What is in the table of counters. */
+export interface CounterFigures {
+  /** Of the whole table, and of what is in use. */
+  readonly bytes: number;
+  readonly usedBytes: number;
+  /** In the order of the policies. */
+  readonly policies: readonly PolicyCounterFigures[];
+}
+
+export interface PolicyCounterFigures {
+  readonly policy: string;
+  /** Keys that are stored. */
+  readonly keys: number;
+  /** Clients and networks that are counted as one, because there was no room for keys of their own. */
+  readonly coarse: number;
+  /** Admissions whose instant was rounded up to a later one of their key, because no memory was free. */
+  readonly merged: number;
   /** Keys that were evicted because their requests no longer counted. */
   readonly evictedExpired: number;
-  /** Keys that were evicted although some of their requests still counted, because the store was full. */
+  /** Keys that were evicted although some of their requests still counted, because the table was full. */
   readonly evictedLive: number;
 }

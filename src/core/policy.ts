@@ -1,4 +1,5 @@
 // The rate limits and the decisions of the limiter, as limits, responses, metrics and the log use them.
+import type { CounterKey } from "./counter-key.ts";
 
 /** A rate limit. Units: requests, or what a request costs. */
 export interface Policy {
@@ -82,8 +83,9 @@ export interface Decision {
   readonly outcome: Outcome;
   /** The policy that the response speaks of. */
   readonly policy: Policy;
-  /** The key that was charged. */
-  readonly key: string;
+  /** The key that was charged, and its client. */
+  readonly key: CounterKey;
+  readonly client: CounterKey;
   /** The limit for this key: that of the policy, or of an override. */
   readonly limit: number;
   /** What is left after this request. */

@@ -63,11 +63,13 @@ export function unchargedVerdict(
   return { parsed, decision: decision ?? pendingVerdict.decision, auth: "skipped", localReply };
 }
 
+const noKey = new CounterKey(0, 0, 0, 0, true);
+
 /** The verdict of an exchange until it is decided. */
 export const pendingVerdict: Verdict = {
   parsed: {
     client: "",
-    counterKey: new CounterKey(0, 0, 0, 0, true),
+    counterKey: noKey,
     target: undefined,
     path: outside,
     route: null,
@@ -97,7 +99,8 @@ export const pendingVerdict: Verdict = {
       overrides: [],
       maxClients: 0,
     },
-    key: "",
+    key: noKey,
+    client: noKey,
     limit: 0,
     remaining: 0,
     resetMs: Number.NEGATIVE_INFINITY,

@@ -6,6 +6,7 @@
 //                  │ the client leaves: the verdict is awaited, since it charges │                         │
 //                  └──────────────────── clientGone(), abort() ──────────────────┴─────────────────────────┘
 import type { Readable } from "node:stream";
+import type { CounterKey } from "../core/counter-key.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import { isFramingDoubtful, type LocalReply, localReplies } from "../core/local-reply.ts";
@@ -22,9 +23,9 @@ export interface Runtime {
   readonly requestId: (head: RequestHead) => string;
   readonly decide: (head: RequestHead) => Verdict | Promise<Verdict>;
   /** Returns the quota of `client` without charging it. */
-  readonly peekQuota: (client: string) => Decision | Promise<Decision>;
+  readonly peekQuota: (client: string, key: CounterKey) => Decision | Promise<Decision>;
   /** The same; counts the request as observed. */
-  readonly observeQuota: (client: string) => Decision | Promise<Decision>;
+  readonly observeQuota: (client: string, key: CounterKey) => Decision | Promise<Decision>;
   /** Returns the quota of a decision as it is now. */
   readonly refreshQuota: (decision: Decision) => Decision | Promise<Decision>;
   /** Counts a reply that spends no quota. Returns false if the client has had too many: then it gets no reply. */
@@ -103,11 +104,11 @@ export class Exchange extends RecordedExchange {
     try {
       this.id = this.#runtime.requestId(this.head);
       if (this.#runtime.mayReject(this.head.peer.key)) {
-        this.#replyUncharged(reply, this.#runtime.observeQuota(this.head.peer.key));
+        this.#replyUncharged(reply, this.#runtime.observeQuota(this.head.peer.key, this.head.peer.counterKey));
         return;
       }
       this.problem = localReplies.tooManyRefusals.reason;
-      const quota = this.#runtime.observeQuota(this.head.peer.key);
+      const quota = this.#runtime.observeQuota(this.head.peer.key, this.head.peer.counterKey);
       this.#abortWith(quota instanceof Promise ? null : quota);
     } catch (error) {
       this.fail(error);
@@ -151,7 +152,10 @@ export class Exchange extends RecordedExchange {
     try {
       if (this.listener !== null) this.listener.cancel(localReplies.internal);
       else if (this.#state === "deciding")
-        this.#replyUncharged(localReplies.internal, this.#runtime.peekQuota(this.head.peer.key));
+        this.#replyUncharged(
+          localReplies.internal,
+          this.#runtime.peekQuota(this.head.peer.key, this.head.peer.counterKey),
+        );
       else this.localReply(localReplies.internal);
     } catch (another) {
       this.#runtime.onFailure(another);

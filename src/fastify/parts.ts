@@ -15,6 +15,7 @@ import { RefusalBuckets } from "../limits/refusal-buckets.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import { createAuthenticator, type FilesAndLog } from "../wiring/authenticators.ts";
+import { createCounterMemory, openCounters, sweepRegularly } from "../wiring/counters.ts";
 import { createLimiter } from "../wiring/limiter.ts";
 import { clientAddressRules, requestRules } from "../wiring/request-rules.ts";
 import { createRuntime } from "../wiring/runtime.ts";
@@ -44,7 +45,9 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   const { clock, log } = options;
   const clientAddress = clientAddressRules(settings, log);
   for (const detail of policyWarnings({ ...settings, extAuth: null })) log.warn({ detail }, "policy warning");
-  const limiter = createLimiter({ ...settings, basePath: "/" }, clock, null);
+  const counters = openCounters(createCounterMemory(settings.counters.memoryBytes));
+  const endSweep = sweepRegularly(counters.table, clock);
+  const limiter = createLimiter({ ...settings, basePath: "/" }, { clock, counters }, null);
   const files = new FileWatcher();
   const authenticator = options.authenticator ?? (await createAuthenticator(settings, { files, log }).catch(rethrow));
   const onShareExceeded: OnShareExceeded = (...exceeded) => telemetry.shareExceeded(...exceeded);
@@ -61,6 +64,7 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
     upstreamAddresses: () => ({ ...noAddresses, available: proxy === null ? 0 : 1 }),
     routes: settings.routes,
     limiter,
+    counters: () => limiter.counterFigures(),
     tokens: () => authenticator.tokens(),
     certificate: () => null,
     droppedLogLines: () => 0,
@@ -86,6 +90,7 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
       proxy?.mount(app, { onError, onAnswer, nowMs: clock.monotonicMs });
     },
     close() {
+      endSweep();
       gate.end();
       proxy?.close();
       authenticator.close();

@@ -3,20 +3,21 @@
 // end, or, if that is more than two periods away, until the end of the one that the clock shows now.
 import { createCalendar, type NextBorder } from "../core/calendar.ts";
 import type { Clock } from "../core/clock.ts";
-import { PeriodCount } from "../core/period-count.ts";
-import type { CalendarPeriod } from "../core/policy.ts";
+import type { CounterKey } from "../core/counter-key.ts";
+import type { CalendarPeriod as PeriodName } from "../core/policy.ts";
 import type { Counters } from "./counters.ts";
-import { type TableStats, WindowTable } from "./window-table.ts";
+import type { CalendarPeriod } from "./table/calendar-period.ts";
+import type { CounterTable } from "./table/counter-table.ts";
+import { Cursor } from "./table/cursor.ts";
+import type { Span } from "./table/key-log.ts";
+import type { SlotRules } from "./table/slot-rules.ts";
 
 export interface Calendar {
-  readonly per: CalendarPeriod;
+  readonly per: PeriodName;
   readonly timezone: string;
 }
 
-/** The counters count in periods, and each counts in its own only. */
-const windowPeriods = 1;
-
-const longestMs: Readonly<Record<CalendarPeriod, number>> = {
+const longestMs: Readonly<Record<PeriodName, number>> = {
   minute: 60_000,
   hour: 3_600_000,
   // With a change of the clocks.
@@ -25,97 +26,130 @@ const longestMs: Readonly<Record<CalendarPeriod, number>> = {
 };
 
 /** What the policies before and after a reload share. */
-interface Quotas {
-  readonly table: WindowTable<PeriodCount>;
+interface CalendarInForce {
   calendar: Calendar;
   nextBorder: NextBorder;
-  period: number;
-  endWallMs: number;
 }
 
 export class CalendarCounters implements Counters {
+  remaining = 0;
   resetMs = 0;
+  readonly #table: CounterTable;
+  readonly #slot: number;
+  readonly #rules: SlotRules;
+  readonly #period: CalendarPeriod;
+  readonly #cursor = new Cursor();
+  /** Units count in their own period only. */
+  readonly #span: Span = { now: 0, window: 1 };
   readonly #clock: Clock;
   readonly #calendar: Calendar;
   readonly #nextBorder: NextBorder;
-  readonly #quotas: Quotas;
+  readonly #inForce: CalendarInForce;
   #isInForce: boolean;
+  // What was asked last.
+  #counted = 0;
+  #limit = 0;
+  #units = 0;
+  #nowMs = 0;
 
-  /** `maxKeys`: not used with `previous`. Throws a RangeError if the runtime does not know the time zone. */
-  constructor(calendar: Calendar, maxKeys: number, clock: Clock, previous: CalendarCounters | null = null) {
+  /** Throws a RangeError if the runtime does not know the time zone. */
+  constructor(
+    table: CounterTable,
+    slot: number,
+    rules: SlotRules,
+    calendar: Calendar,
+    clock: Clock,
+    previous: CalendarCounters | null = null,
+  ) {
     const isSame = previous !== null && isSameCalendar(calendar, previous.#calendar);
+    this.#table = table;
+    this.#slot = slot;
+    this.#rules = rules;
+    if (previous === null) table.configure(slot, rules);
+    this.#period = table.periodOf(slot);
     this.#nextBorder = isSame ? previous.#nextBorder : createCalendar(calendar.per, calendar.timezone);
     this.#calendar = calendar;
     this.#clock = clock;
     this.#isInForce = previous === null;
-    this.#quotas = previous === null ? emptyQuotas(calendar, this.#nextBorder, maxKeys) : previous.#quotas;
+    this.#inForce = previous === null ? { calendar, nextBorder: this.#nextBorder } : previous.#inForce;
   }
 
-  get remaining(): number {
-    return this.#quotas.table.remaining;
+  select(key: CounterKey, client: CounterKey): void {
+    this.#table.select(this.#cursor, this.#slot, key, client);
   }
 
-  ask(key: string, limit: number, units: number, nowMs: number): boolean {
+  ask(limit: number, units: number, nowMs: number): boolean {
     this.resetMs = this.unspentResetMs(nowMs);
-    return this.#quotas.table.ask(key, limit, units, windowPeriods, this.#quotas.period);
-  }
-
-  take(key: string, limit: number, units: number, nowMs: number): boolean {
-    this.resetMs = this.unspentResetMs(nowMs);
-    return this.#quotas.table.take(key, limit, units, windowPeriods, this.#quotas.period);
+    this.#span.now = this.#period.number;
+    const counted = this.#table.count(this.#cursor, this.#span, nowMs);
+    this.#counted = counted;
+    this.#limit = limit;
+    this.#units = units;
+    this.#nowMs = nowMs;
+    const fits = counted >= 0 && counted + units <= limit;
+    this.remaining = counted < 0 ? 0 : Math.max(0, limit - counted - (fits ? units : 0));
+    if (!fits) this.#table.markExhausted(this.#cursor, true);
+    return fits;
   }
 
   charge(): number {
-    return this.#quotas.table.charge();
+    const table = this.#table;
+    const period = this.#span.now;
+    table.add(this.#cursor, period, this.#units, table.newest(this.#cursor) === period, this.#nowMs);
+    table.markExhausted(this.#cursor, this.#counted + 2 * this.#units > this.#limit);
+    return period;
   }
 
-  peek(key: string, limit: number, nowMs: number): void {
+  peek(key: CounterKey, client: CounterKey, limit: number, nowMs: number): void {
+    const { locks } = this.#table;
     this.resetMs = this.unspentResetMs(nowMs);
-    this.#quotas.table.peek(key, limit, windowPeriods, this.#quotas.period);
+    this.#span.now = this.#period.number;
+    this.select(key, client);
+    locks.acquire();
+    try {
+      this.remaining = Math.max(0, limit - this.#table.peek(this.#cursor, this.#span));
+    } finally {
+      locks.release();
+    }
   }
 
-  giveBack(key: string, limit: number, units: number, period: number): void {
-    this.#quotas.table.giveBack(key, limit, units, period);
+  giveBack(key: CounterKey, client: CounterKey, _limit: number, units: number, period: number): void {
+    const { locks } = this.#table;
+    this.select(key, client);
+    locks.acquire();
+    try {
+      this.#table.remove(this.#cursor, period, units, 1);
+    } finally {
+      locks.release();
+    }
   }
 
   unspentResetMs(nowMs: number): number {
     return nowMs + this.#untilEndMs();
   }
 
-  stats(): TableStats {
-    return this.#quotas.table.stats();
-  }
-
   /** Reads the wall clock, begins the next period if it is time to, and returns how long the period still lasts. */
   #untilEndMs(): number {
-    const quotas = this.#quotas;
+    const { nextBorder, calendar } = this.#inForce;
     const wallMs = this.#clock.wallMs();
-    if (wallMs >= quotas.endWallMs) {
-      quotas.period += 1;
-      quotas.endWallMs = quotas.nextBorder(wallMs);
-    } else if (quotas.endWallMs - wallMs > 2 * longestMs[quotas.calendar.per]) {
-      quotas.endWallMs = quotas.nextBorder(wallMs);
-    }
+    const endMs = this.#period.endMs;
+    if (wallMs >= endMs) this.#period.setEnd(nextBorder(wallMs), endMs, true);
+    else if (endMs - wallMs > 2 * longestMs[calendar.per]) this.#period.setEnd(nextBorder(wallMs), endMs, false);
     if (!this.#isInForce) this.#comeIntoForce(wallMs);
-    return quotas.endWallMs - wallMs;
+    return this.#period.endMs - wallMs;
   }
 
   /** With the first request after a reload, because a limiter that is never used must change nothing. */
   #comeIntoForce(wallMs: number): void {
-    const quotas = this.#quotas;
     this.#isInForce = true;
-    if (isSameCalendar(this.#calendar, quotas.calendar)) return;
-    quotas.calendar = this.#calendar;
-    quotas.nextBorder = this.#nextBorder;
-    quotas.endWallMs = quotas.nextBorder(wallMs);
+    this.#table.configure(this.#slot, this.#rules);
+    if (isSameCalendar(this.#calendar, this.#inForce.calendar)) return;
+    this.#inForce.calendar = this.#calendar;
+    this.#inForce.nextBorder = this.#nextBorder;
+    this.#period.setEnd(this.#nextBorder(wallMs), this.#period.endMs, false);
   }
 }
 
 function isSameCalendar(a: Calendar, b: Calendar): boolean {
   return a.per === b.per && a.timezone === b.timezone;
-}
-
-function emptyQuotas(calendar: Calendar, nextBorder: NextBorder, maxKeys: number): Quotas {
-  const table = new WindowTable(maxKeys, () => new PeriodCount());
-  return { table, calendar, nextBorder, period: 0, endWallMs: Number.NEGATIVE_INFINITY };
 }

@@ -5,15 +5,32 @@ import { CalendarCounters } from "./calendar-counters.ts";
 import { ConcurrencyCounters } from "./concurrency-counters.ts";
 import type { Counters } from "./counters.ts";
 import { SlidingCounters } from "./sliding-counters.ts";
+import type { CounterTable } from "./table/counter-table.ts";
+import { rulesOf } from "./table/slot-rules.ts";
 
-/** `previous`: the counters to continue; those of a policy that this one continues. */
-export function createCounters({ rate, maxClients }: Policy, clock: Clock, previous: Counters | null): Counters {
+/** `slot`: that of the policy in the table. `previous`: the counters to continue; those of a policy that this one continues. */
+export function createCounters(
+  policy: Policy,
+  table: CounterTable,
+  slot: number,
+  clock: Clock,
+  previous: Counters | null,
+): Counters {
+  const { rate } = policy;
+  const rules = rulesOf(policy);
   switch (rate.kind) {
     case "sliding":
-      return new SlidingCounters(rate.windowMs, maxClients, previous instanceof SlidingCounters ? previous : null);
+      return new SlidingCounters(table, slot, rules, previous instanceof SlidingCounters ? previous : null);
     case "calendar":
-      return new CalendarCounters(rate, maxClients, clock, previous instanceof CalendarCounters ? previous : null);
+      return new CalendarCounters(
+        table,
+        slot,
+        rules,
+        rate,
+        clock,
+        previous instanceof CalendarCounters ? previous : null,
+      );
     case "concurrency":
-      return new ConcurrencyCounters(maxClients, previous instanceof ConcurrencyCounters ? previous : null);
+      return new ConcurrencyCounters(table, slot, rules);
   }
 }

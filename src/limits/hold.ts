@@ -1,11 +1,13 @@
 // What a policy has taken for one exchange: a slot, which is always given back, or units that its status decides about.
+import type { CounterKey } from "../core/counter-key.ts";
 import type { Held } from "../core/policy.ts";
 import type { Counters } from "./counters.ts";
 
 export interface HeldUnits {
   /** Those that were charged, which other policies continue after a reload. */
   readonly counters: Counters;
-  readonly key: string;
+  readonly key: CounterKey;
+  readonly client: CounterKey;
   readonly limit: number;
   readonly units: number;
   /** What `charge` has returned. */
@@ -40,9 +42,9 @@ export class Hold implements Held {
   #release(status: number): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    const { counters, key, limit, units, charged, keptStatuses } = this.#held;
+    const { counters, key, client, limit, units, charged, keptStatuses } = this.#held;
     // Without a response nobody knows what it would have been, so a client gains nothing by leaving early.
     const isKept = keptStatuses !== null && (status === 0 || keptStatuses.includes(status));
-    if (!isKept) counters.giveBack(key, limit, units, charged);
+    if (!isKept) counters.giveBack(key, client, limit, units, charged);
   }
 }

@@ -2,17 +2,18 @@
 // cannot be found in it. Each part is tagged with its kind and preceded by its length, so that no value passes for
 // another one, and a part that the request lacks is replaced by its client, so that leaving it out gains nothing.
 import type { Identity } from "../core/authenticator.ts";
+import { CounterKey } from "../core/counter-key.ts";
 import type { KeyPart, Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
 import { SipHash } from "../core/sip-hash.ts";
 import { claimPart, headerPart, subjectPart, type TokenDigests } from "./request-parts.ts";
 
-export type KeyReader = (request: ParsedRequest, head: RequestHead, identity: Identity | null) => string;
+export type KeyReader = (request: ParsedRequest, head: RequestHead, identity: Identity | null) => CounterKey;
 
 /** `secret`: 16 random bytes, the same as long as the keys are in use. */
-export function createKeyReader({ key }: Policy, secret: Buffer, tokens: TokenDigests): KeyReader {
-  if (key.length === 0) return () => "";
-  if (key.length === 1 && key[0]?.kind === "client") return ({ client }) => client;
+export function createKeyReader({ key }: Policy, secret: Uint8Array, tokens: TokenDigests): KeyReader {
+  if (key.length === 0) return () => oneForAll;
+  if (key.length === 1 && key[0]?.kind === "client") return ({ counterKey }) => counterKey;
   const sipHash = new SipHash(secret);
   const text = new TaggedText();
   return (request, head, identity) => {
@@ -21,11 +22,14 @@ export function createKeyReader({ key }: Policy, secret: Buffer, tokens: TokenDi
       if (value === "") text.add(tags.client, request.client);
       else text.add(tags[part.kind], value);
     }
-    const hash = sipHash.hash(text.bytes, text.length);
+    const hashed = sipHash.key(text.bytes, text.length);
     text.erase();
-    return hash;
+    return hashed;
   };
 }
+
+/** No hash is likely to be the same, and a policy has keys of one kind only. */
+const oneForAll = new CounterKey(0, 0, 0, 0, false);
 
 const tags: Readonly<Record<KeyPart["kind"], number>> = {
   client: 1,

@@ -1,8 +1,8 @@
-// The limiter of the configured policies, with counters in the memory of this process. A reload makes another one from
+// The limiter of the configured policies, with counters in a table of this process. A reload makes another one from
 // it, which goes on with the counters of the policies that it continues.
 import { randomBytes } from "node:crypto";
 import { type Clock, systemClock } from "../core/clock.ts";
-import type { Limiter, QuotaLimiter } from "../core/limiter.ts";
+import type { CounterFigures, Limiter, QuotaLimiter } from "../core/limiter.ts";
 import type { Policy } from "../core/policy.ts";
 import { needsIdentity } from "../core/policy-needs.ts";
 import { isContinued } from "../core/restart-keys.ts";
@@ -10,10 +10,14 @@ import { createCounters } from "./create-counters.ts";
 import { createKeyLimits } from "./key-limits.ts";
 import { createKeyReader } from "./policy-key.ts";
 import { createPolicyMatcher } from "./policy-match.ts";
+import { assignSlots, type PolicySlot } from "./policy-slots.ts";
 import { holdsUntilEnd, type OutcomeCounts, PolicyState } from "./policy-state.ts";
 import { type PolicySet, PolicySteps } from "./policy-steps.ts";
 import { QuotaQuestions } from "./quota-questions.ts";
 import { TokenDigests } from "./request-parts.ts";
+import { CounterTable, createTableMemory } from "./table/counter-table.ts";
+import { minTableBytes } from "./table/layout.ts";
+import { rulesOf } from "./table/slot-rules.ts";
 
 /** Each has a default that suits a gateway without a base path, verified tokens and structured fields. */
 export interface PolicyLimiterOptions {
@@ -26,24 +30,56 @@ export interface PolicyLimiterOptions {
   /** Whether decisions list all enforcing policies that apply. */
   readonly listAll?: boolean;
   /** 16 random bytes for the keys. Default: those of `previous`, or new ones. */
-  readonly secret?: Buffer;
+  readonly secret?: Uint8Array;
+  /** Where the units are counted. Default: the table of `previous`, or a small one. */
+  readonly table?: CounterTable;
+  /** The slots of the policies in the table. Default: those of `previous`, and free ones for new policies. */
+  readonly slots?: readonly PolicySlot[];
   /** The limiter before a reload. Nothing of it changes until the new one is asked. */
   readonly previous?: PolicyLimiter | null;
 }
 
 export class PolicyLimiter extends PolicySteps {
   readonly #set: PolicySet;
-  readonly #secret: Buffer;
+  readonly #secret: Uint8Array;
+  readonly #table: CounterTable;
+  /** In the order of the policies. */
+  readonly slots: readonly PolicySlot[];
 
   /** `policies`: 1 to 32. Throws a RangeError if the runtime does not know a time zone. */
   constructor(policies: readonly Policy[], options: PolicyLimiterOptions = {}) {
     const { previous = null } = options;
     const secret = options.secret ?? (previous === null ? randomBytes(16) : previous.#secret);
+    const table = options.table ?? (previous === null ? smallTable() : previous.#table);
+    const slotsBefore = previous === null ? [] : previous.slots;
+    const slots = options.slots ?? assignSlots(policies, slotsBefore, (slot) => table.isSlotFree(slot));
     const before = previous === null ? [] : previous.#set.states;
-    const set = createSet(policies, { ...options, secret }, before);
+    const set = createSet({ ...options, secret, table, slots }, before);
     super(set, allPolicies);
     this.#set = set;
     this.#secret = secret;
+    this.#table = table;
+    this.slots = slots;
+  }
+
+  /** Tells the table what the policies count, before the first request does: for a thread that decides nothing. */
+  comeIntoForce(): void {
+    for (const { policy, slot } of this.slots) this.#table.configure(slot, rulesOf(policy));
+  }
+
+  /** What the policies have in the table. */
+  counterFigures(): CounterFigures {
+    const { bytes, usedBytes, bySlot } = this.#table.figures();
+    const policies = this.slots.flatMap(({ policy, slot }) => {
+      const figures = bySlot[slot];
+      return figures === undefined ? [] : [{ policy: policy.name, ...figures }];
+    });
+    return { bytes, usedBytes, policies };
+  }
+
+  /** Must be called when `next` has replaced this one: removes the keys of policies that it does not continue. */
+  replacedBy(next: PolicyLimiter): void {
+    for (const { slot } of this.slots) if (!next.slots.some((each) => each.slot === slot)) this.#table.retire(slot);
   }
 
   /** The same for checks, which do not tell when an exchange ends: without the policies for which that matters. */
@@ -67,15 +103,17 @@ export class PolicyLimiter extends PolicySteps {
 
 const allPolicies = -1;
 
-function createSet(
-  policies: readonly Policy[],
-  options: PolicyLimiterOptions & { readonly secret: Buffer },
-  before: readonly PolicyState[],
-): PolicySet {
-  const { basePath = "/", tokensAreVerified = false, listAll = false } = options;
+function smallTable(): CounterTable {
+  return new CounterTable(createTableMemory(minTableBytes), { secret: randomBytes(16) });
+}
+
+function createSet(options: SetOptions, before: readonly PolicyState[]): PolicySet {
+  const { basePath = "/", tokensAreVerified = false, listAll = false, table, slots } = options;
+  const policies = slots.map(({ policy }) => policy);
   const tokens = new TokenDigests();
   return {
-    states: policies.map((policy) => createState(policy, { ...options, tokens }, before)),
+    locks: table.locks,
+    states: slots.map((slot) => createState(slot, { ...options, tokens }, before)),
     tokens,
     match: createPolicyMatcher(policies, basePath),
     identified: maskOf(policies, (policy) => needsIdentity(policy, tokensAreVerified)),
@@ -83,14 +121,19 @@ function createSet(
   };
 }
 
-interface StateOptions extends PolicyLimiterOptions {
-  readonly secret: Buffer;
+interface SetOptions extends PolicyLimiterOptions {
+  readonly secret: Uint8Array;
+  readonly table: CounterTable;
+  readonly slots: readonly PolicySlot[];
+}
+
+interface StateOptions extends SetOptions {
   readonly tokens: TokenDigests;
 }
 
 function createState(
-  policy: Policy,
-  { clock = systemClock, enforcement = "on", secret, tokens }: StateOptions,
+  { policy, slot }: PolicySlot,
+  { clock = systemClock, enforcement = "on", secret, table, tokens }: StateOptions,
   before: readonly PolicyState[],
 ): PolicyState {
   const continued = before.find((state) => isContinued(policy, state.policy));
@@ -99,7 +142,7 @@ function createState(
   return new PolicyState({
     policy,
     isShadow: enforcement === "shadow" || policy.mode === "shadow",
-    counters: createCounters(policy, clock, continued === undefined ? null : continued.counters),
+    counters: createCounters(policy, table, slot, clock, continued === undefined ? null : continued.counters),
     outcomes: counted === undefined ? noOutcomes() : counted.outcomes,
     readKey: createKeyReader(policy, secret, tokens),
     readLimit: createKeyLimits(policy, tokens),

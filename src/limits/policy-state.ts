@@ -1,12 +1,14 @@
 // One policy at work: what it counts with, and what it has said about the request that is decided now. The answer is
 // kept here until the next request, so that asking several policies makes no object.
 import type { Identity } from "../core/authenticator.ts";
+import { CounterKey } from "../core/counter-key.ts";
 import type { Decision, Held, Outcome, Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
 import type { Counters } from "./counters.ts";
 import { Hold } from "./hold.ts";
 import type { KeyLimits } from "./key-limits.ts";
 import type { KeyReader } from "./policy-key.ts";
+import type { Locks } from "./table/locks.ts";
 
 export type OutcomeCounts = Record<Outcome, number>;
 
@@ -21,7 +23,7 @@ export interface PolicyParts {
 }
 
 /** The key of a decision that shows a quota for which nothing was looked up. Nothing is ever stored under it. */
-const noKey = "\0";
+const noKey = new CounterKey(-1, -1, -1, -1, false);
 
 export class PolicyState {
   readonly policy: Policy;
@@ -37,7 +39,8 @@ export class PolicyState {
   isAsked = false;
   /** Whether the request fits. */
   fits = false;
-  #key = "";
+  #key = noKey;
+  #client = noKey;
   #limit = 0;
 
   constructor({ policy, isShadow, counters, outcomes, readKey, readLimit }: PolicyParts) {
@@ -59,8 +62,8 @@ export class PolicyState {
     return this.counters.resetMs;
   }
 
-  /** Asks for a request, unless its client is exempt. Charges nothing. */
-  ask(request: ParsedRequest, head: RequestHead, identity: Identity | null, nowMs: number): void {
+  /** Selects the key of a request, unless its client is exempt. */
+  select(request: ParsedRequest, head: RequestHead, identity: Identity | null): void {
     const { policy, readLimit } = this;
     const limit = readLimit === null ? policy.limit : readLimit(request, head, identity);
     this.isAsked = limit > 0;
@@ -70,7 +73,13 @@ export class PolicyState {
     }
     this.#limit = limit;
     this.#key = this.readKey(request, head, identity);
-    this.fits = this.counters.ask(this.#key, limit, policy.cost, nowMs);
+    this.#client = request.counterKey;
+    this.counters.select(this.#key, this.#client);
+  }
+
+  /** Asks for the request that was selected. Charges nothing. The table's locks must be held. */
+  ask(nowMs: number): void {
+    this.fits = this.counters.ask(this.#limit, this.policy.cost, nowMs);
   }
 
   /** Charges the request that was asked about and fits. Returns what is held for it, `held` included. */
@@ -79,28 +88,38 @@ export class PolicyState {
     const charged = this.counters.charge();
     if (!this.holds) return held;
     const { counters, policy } = this;
+    const [key, client, limit] = [this.#key, this.#client, this.#limit];
     const keptStatuses = policy.rate.kind === "concurrency" ? null : policy.chargeStatuses;
-    return new Hold({ counters, key: this.#key, limit: this.#limit, units: policy.cost, charged, keptStatuses }, held);
+    return new Hold({ counters, key, client, limit, units: policy.cost, charged, keptStatuses }, held);
   }
 
   /** Asks and charges at once, for a policy that is alone, has one limit, is keyed by client and holds nothing. */
-  take(client: string, nowMs: number): Decision {
+  take(client: CounterKey, locks: Locks, nowMs: number): Decision {
     const { policy, counters } = this;
     const { limit } = policy;
-    const isAdmitted = counters.take(client, limit, policy.cost, nowMs);
+    let isAdmitted = false;
+    counters.select(client, client);
+    locks.acquire();
+    try {
+      isAdmitted = counters.ask(limit, policy.cost, nowMs);
+      if (isAdmitted) counters.charge();
+    } finally {
+      locks.release();
+    }
     // An access by a computed name takes several times longer.
     if (isAdmitted) this.outcomes.admitted += 1;
     else this.outcomes.throttled += 1;
     const outcome = isAdmitted ? "admitted" : "throttled";
     const { remaining, resetMs } = counters;
-    return { outcome, policy, key: client, limit, remaining, resetMs, held: null, others: null };
+    return { outcome, policy, key: client, client, limit, remaining, resetMs, held: null, others: null };
   }
 
   /** The decision on the request that was asked about. */
   decision(outcome: "admitted" | "throttled", held: Held | null, others: readonly Decision[] | null): Decision {
     const { policy } = this;
     const { remaining, resetMs } = this.counters;
-    return { outcome, policy, key: this.#key, limit: this.#limit, remaining, resetMs, held, others };
+    const [key, client, limit] = [this.#key, this.#client, this.#limit];
+    return { outcome, policy, key, client, limit, remaining, resetMs, held, others };
   }
 
   /** The same for the list of all policies. `isCharged`: false if another policy has refused the request. */
@@ -112,11 +131,11 @@ export class PolicyState {
   }
 
   /** The quota of a key as it is now. */
-  peek(key: string, limit: number, nowMs: number): Decision {
+  peek(key: CounterKey, client: CounterKey, limit: number, nowMs: number): Decision {
     const { policy, counters } = this;
-    counters.peek(key, limit, nowMs, policy.cost);
+    counters.peek(key, client, limit, nowMs, policy.cost);
     const { remaining, resetMs } = counters;
-    return { outcome: "observed", policy, key, limit, remaining, resetMs, held: null, others: null };
+    return { outcome: "observed", policy, key, client, limit, remaining, resetMs, held: null, others: null };
   }
 
   /** The quota of a client about whom nothing is stored, where the policy is shown and has not been asked. */
@@ -124,7 +143,7 @@ export class PolicyState {
     const { policy } = this;
     const { limit } = policy;
     const resetMs = this.counters.unspentResetMs(nowMs);
-    return { outcome, policy, key: noKey, limit, remaining: limit, resetMs, held, others: null };
+    return { outcome, policy, key: noKey, client: noKey, limit, remaining: limit, resetMs, held, others: null };
   }
 }
 

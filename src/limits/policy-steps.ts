@@ -3,12 +3,14 @@
 // request and it fits. A single policy by client alone takes a shorter way to the same decision.
 import type { Identity } from "../core/authenticator.ts";
 import { readPeer } from "../core/client-address.ts";
+import type { CounterKey } from "../core/counter-key.ts";
 import type { Limiter, PolicyStats } from "../core/limiter.ts";
 import { NetworkSet } from "../core/network-set.ts";
 import { type Decision, type Held, isTighter } from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
 import type { PolicyState } from "./policy-state.ts";
 import type { TokenDigests } from "./request-parts.ts";
+import type { Locks } from "./table/locks.ts";
 
 /** Sets of policies are masks: bit i stands for the policy at index i. */
 export interface PolicySet {
@@ -22,6 +24,8 @@ export interface PolicySet {
   readonly identified: number;
   /** Whether decisions list all enforcing policies that apply. */
   readonly listAll: boolean;
+  /** Of the table that all policies count in. */
+  readonly locks: Locks;
 }
 
 export class PolicySteps implements Limiter {
@@ -53,7 +57,7 @@ export class PolicySteps implements Limiter {
   }
 
   acquire(request: ParsedRequest, head: RequestHead, nowMs: number): Decision {
-    if (this.#single !== null) return this.#single.take(request.client, nowMs);
+    if (this.#single !== null) return this.#single.take(request.counterKey, this.#set.locks, nowMs);
     return this.#decide(this.#firstStep, request, head, null, null, nowMs);
   }
 
@@ -67,28 +71,28 @@ export class PolicySteps implements Limiter {
     return this.#decide(this.#secondStep, request, head, identity, first, nowMs);
   }
 
-  peek(client: string, nowMs: number): Decision {
+  peek(client: string, key: CounterKey, nowMs: number): Decision {
     const state = this.#outside;
     if (state === null) return this.#fallback.unspent("observed", nowMs, null);
     const { readLimit, policy } = state;
     const limit = readLimit === null ? policy.limit : readLimit({ ...pendingVerdict.parsed, client }, noHead, null);
-    return limit === 0 ? state.unspent("exempt", nowMs, null) : state.peek(client, limit, nowMs);
+    return limit === 0 ? state.unspent("exempt", nowMs, null) : state.peek(key, key, limit, nowMs);
   }
 
-  observe(client: string, nowMs: number): Decision {
-    const decision = this.peek(client, nowMs);
+  observe(client: string, key: CounterKey, nowMs: number): Decision {
+    const decision = this.peek(client, key, nowMs);
     if (this.#outside !== null) this.#outside.outcomes[decision.outcome] += 1;
     return decision;
   }
 
-  refresh({ policy, key, limit, others }: Decision, nowMs: number): Decision {
+  refresh({ policy, key, client, limit, others }: Decision, nowMs: number): Decision {
     const state = this.#set.states.find((each) => each.policy === policy) ?? this.#fallback;
-    const decision = state.peek(key, limit, nowMs);
+    const decision = state.peek(key, client, limit, nowMs);
     return others === null ? decision : { ...decision, others: others.map((each) => this.refresh(each, nowMs)) };
   }
 
   stats(): readonly PolicyStats[] {
-    return this.#set.states.map(({ policy, outcomes, counters }) => ({ policy, outcomes, ...counters.stats() }));
+    return this.#set.states.map(({ policy, outcomes }) => ({ policy, outcomes }));
   }
 
   /** `first`: the decision of the step before; null if there was none. */
@@ -100,23 +104,41 @@ export class PolicySteps implements Limiter {
     first: Decision | null,
     nowMs: number,
   ): Decision {
-    const { states, match, tokens } = this.#set;
+    const { states, match, tokens, locks } = this.#set;
     const applies = step & match(request, head);
     let isExempt = first !== null && first.outcome === "exempt";
-    let refusing: PolicyState | null = null;
     for (let i = 0; i < states.length; i += 1) {
       const state = states[i] ?? this.#fallback;
       state.isAsked = false;
       if ((applies & (1 << i)) === 0) continue;
-      state.ask(request, head, identity, nowMs);
-      if (state.isShadow) continue;
-      if (!state.isAsked) isExempt = true;
-      else if (!state.fits && (refusing === null || state.resetMs > refusing.resetMs)) refusing = state;
+      state.select(request, head, identity);
+      if (!state.isAsked && !state.isShadow) isExempt = true;
     }
     tokens.forget();
+    let refusing: PolicyState | null = null;
+    let held = first === null ? null : first.held;
+    // From asking to charging no other thread may charge the same keys.
+    locks.acquire();
+    try {
+      refusing = this.#ask(nowMs);
+      if (refusing === null) held = this.#charge(held);
+    } finally {
+      locks.release();
+    }
     if (refusing !== null) return this.#refuse(refusing, first);
-    const held = this.#charge(first === null ? null : first.held);
     return this.#admitted(first, held) ?? this.#fallback.unspent(isExempt ? "exempt" : "observed", nowMs, held);
+  }
+
+  /** Asks all policies that are selected. Returns the enforcing one that refuses for longest; null if none does. */
+  #ask(nowMs: number): PolicyState | null {
+    let refusing: PolicyState | null = null;
+    for (const state of this.#set.states) {
+      if (!state.isAsked) continue;
+      state.ask(nowMs);
+      if (state.isShadow || state.fits) continue;
+      if (refusing === null || state.resetMs > refusing.resetMs) refusing = state;
+    }
+    return refusing;
   }
 
   /** Shows the policy that refuses for longest. */

@@ -1,5 +1,7 @@
 // Decides about several requests together, by all policies that they name or that apply: either all are charged or none.
 // What one call charges to one key of one policy is one sum, so that requests which share a key cannot exceed its limit.
+
+import type { CounterKey } from "../core/counter-key.ts";
 import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
 import { type Decision, isMoreUrgent, type Outcome } from "../core/policy.ts";
 import type { PolicyState } from "./policy-state.ts";
@@ -8,7 +10,8 @@ import type { PolicySet, PolicySteps } from "./policy-steps.ts";
 /** What a call charges to one key. */
 interface Charge {
   readonly state: PolicyState;
-  readonly key: string;
+  readonly key: CounterKey;
+  readonly client: CounterKey;
   readonly limit: number;
   units: number;
   fits: boolean;
@@ -43,11 +46,23 @@ export class QuotaQuestions implements QuotaLimiter {
     const charges = new Map<string, Charge>();
     const asked = requests.map((request) => this.#ask(request, charges));
     this.#set.tokens.forget();
-    const all = [...charges.values()];
-    for (const charge of all) askFor(charge, nowMs);
-    const isCharged = all.every(({ fits, state }) => fits || state.isShadow);
-    if (isCharged) for (const charge of all) chargeFor(charge, nowMs);
+    const isCharged = this.#charge([...charges.values()], nowMs);
     return asked.map((one) => this.#conclude(one, isCharged, nowMs));
+  }
+
+  /** Charges all, or none if an enforcing policy refuses. Returns whether they are charged. */
+  #charge(charges: readonly Charge[], nowMs: number): boolean {
+    const { locks } = this.#set;
+    for (const { state, key, client } of charges) state.counters.select(key, client);
+    locks.acquire();
+    try {
+      for (const charge of charges) askFor(charge, nowMs);
+      const isCharged = charges.every(({ fits, state }) => fits || state.isShadow);
+      if (isCharged) for (const charge of charges) chargeFor(charge, nowMs);
+      return isCharged;
+    } finally {
+      locks.release();
+    }
   }
 
   /** Adds what the request charges to `charges`. */
@@ -69,8 +84,9 @@ export class QuotaQuestions implements QuotaLimiter {
         continue;
       }
       const key = state.readKey(request, head, identity);
-      const id = `${i} ${key}`;
-      const charge = charges.get(id) ?? { state, key, limit, units: 0, fits: false, remaining: 0, resetMs: 0 };
+      const id = `${i} ${key.a} ${key.b} ${key.c} ${key.d}`;
+      const client = request.counterKey;
+      const charge = charges.get(id) ?? { state, key, client, limit, units: 0, fits: false, remaining: 0, resetMs: 0 };
       charge.units += hits * policy.cost;
       charges.set(id, charge);
       own.push(charge);
@@ -87,7 +103,7 @@ export class QuotaQuestions implements QuotaLimiter {
       const others = this.#set.listAll && list.length > 1 ? list : null;
       return { ...list.reduce(moreUrgent, first), others };
     }
-    if (request.route === null) return this.#steps.observe(request.client, nowMs);
+    if (request.route === null) return this.#steps.observe(request.client, request.counterKey, nowMs);
     return this.#shownFor(policy).unspent(isExempt ? "exempt" : "observed", nowMs, null);
   }
 
@@ -105,12 +121,14 @@ export class QuotaQuestions implements QuotaLimiter {
 
 /** Asks for all units of a charge. */
 function askFor(charge: Charge, nowMs: number): void {
-  const { state, key, limit, units } = charge;
+  const { state, key, client, limit, units } = charge;
   const { counters } = state;
-  // More than the limit never fits.
-  if (units > limit) counters.peek(key, limit, nowMs);
-  else charge.fits = counters.ask(key, limit, units, nowMs);
-  charge.remaining = counters.remaining;
+  counters.select(key, client);
+  // More than the limit never fits: then the answer is about the next unit.
+  const asked = units > limit ? 1 : units;
+  const fits = counters.ask(limit, asked, nowMs);
+  charge.fits = fits && asked === units;
+  charge.remaining = counters.remaining + (fits && asked !== units ? asked : 0);
   charge.resetMs = counters.resetMs;
 }
 
@@ -125,10 +143,13 @@ function outcomeOf({ isShadow }: PolicyState, fits: boolean, isCharged: boolean)
   return isCharged ? "admitted" : "observed";
 }
 
-function decisionOf({ state, key, limit, fits, remaining, resetMs, units }: Charge, isCharged: boolean): Decision {
+function decisionOf(
+  { state, key, client, limit, fits, remaining, resetMs, units }: Charge,
+  isCharged: boolean,
+): Decision {
   const outcome = outcomeOf(state, fits, isCharged);
   const left = outcome === "observed" ? remaining + units : remaining;
-  return { outcome, policy: state.policy, key, limit, remaining: left, resetMs, held: null, others: null };
+  return { outcome, policy: state.policy, key, client, limit, remaining: left, resetMs, held: null, others: null };
 }
 
 function moreUrgent(a: Decision, b: Decision): Decision {

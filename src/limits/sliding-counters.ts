@@ -1,9 +1,18 @@
-// The exact sliding windows of one policy. After a reload, the new policy uses the table of the old one with its own
-// window, from its first request on. Requests that the old policy still has then use the new window too: by a shorter one
-// they would forget what the new policy counts.
-import { SlidingWindow } from "../core/sliding-window.ts";
+// The exact sliding windows of one policy. After a reload, the new policy goes on with the keys of the old one with its
+// own window, from its first request on. Requests that the old policy still has then use the new window too: by a
+// shorter one they would forget what the new policy counts.
+import type { CounterKey } from "../core/counter-key.ts";
 import type { Counters } from "./counters.ts";
-import { type TableStats, WindowTable } from "./window-table.ts";
+import type { CounterTable } from "./table/counter-table.ts";
+import { Cursor } from "./table/cursor.ts";
+import type { Span } from "./table/key-log.ts";
+import type { SlotRules } from "./table/slot-rules.ts";
+import { ageOf, later, tickNow, tickOf } from "./table/ticks.ts";
+
+/** Above this limit, admissions that are close in time are one pair: a client takes less memory. */
+const exactLimit = 10_000;
+/** Cells of a window. A cell counts until its last admission expires. */
+const cells = 4096;
 
 /** What the policies before and after a reload share. */
 interface WindowInForce {
@@ -13,51 +22,119 @@ interface WindowInForce {
 }
 
 export class SlidingCounters implements Counters {
-  readonly #table: WindowTable<SlidingWindow>;
+  remaining = 0;
+  resetMs = 0;
+  readonly #table: CounterTable;
+  readonly #slot: number;
+  readonly #rules: SlotRules;
+  readonly #cursor = new Cursor();
+  readonly #span: Span = { now: 0, window: 0 };
   readonly #own: Readonly<WindowInForce>;
   readonly #inForce: WindowInForce;
+  // What was asked last.
+  #counted = 0;
+  #limit = 0;
+  #units = 0;
+  #nowMs = 0;
 
-  /** `maxKeys`: not used with `previous`. */
-  constructor(windowMs: number, maxKeys: number, previous: SlidingCounters | null = null) {
-    this.#own = { windowMs, generation: previous === null ? 0 : previous.#own.generation + 1 };
+  constructor(table: CounterTable, slot: number, rules: SlotRules, previous: SlidingCounters | null = null) {
+    this.#table = table;
+    this.#slot = slot;
+    this.#rules = rules;
+    this.#own = { windowMs: rules.windowMs, generation: previous === null ? 0 : previous.#own.generation + 1 };
     this.#inForce = previous === null ? { ...this.#own } : previous.#inForce;
-    this.#table = previous === null ? new WindowTable(maxKeys, () => new SlidingWindow()) : previous.#table;
+    if (previous === null) table.configure(slot, rules);
   }
 
-  get remaining(): number {
-    return this.#table.remaining;
+  select(key: CounterKey, client: CounterKey): void {
+    this.#table.select(this.#cursor, this.#slot, key, client);
   }
 
-  get resetMs(): number {
-    return this.#table.resetMs;
-  }
-
-  ask(key: string, limit: number, units: number, nowMs: number): boolean {
-    return this.#table.ask(key, limit, units, this.#comeIntoForce(), nowMs);
-  }
-
-  take(key: string, limit: number, units: number, nowMs: number): boolean {
-    return this.#table.take(key, limit, units, this.#comeIntoForce(), nowMs);
+  ask(limit: number, units: number, nowMs: number): boolean {
+    const cursor = this.#cursor;
+    const counted = this.#table.count(cursor, this.#spanAt(nowMs), nowMs);
+    this.#counted = counted;
+    this.#limit = limit;
+    this.#units = units;
+    this.#nowMs = nowMs;
+    if (counted >= 0 && counted + units <= limit) {
+      this.remaining = limit - counted - units;
+      this.resetMs = counted === 0 ? Math.ceil(nowMs) + this.#span.window : this.#expiryOf(1, nowMs);
+      return true;
+    }
+    // Without room for a key nobody knows its units. After a window, keys that are stored now have gone.
+    this.remaining = counted < 0 ? 0 : Math.max(0, limit - counted);
+    const excess = counted + units - limit;
+    // With none or too few that could expire, a higher limit has to be configured first.
+    if (counted < 0 || excess > counted) {
+      this.resetMs = nowMs + this.#span.window;
+      return false;
+    }
+    this.resetMs = this.#expiryOf(excess, nowMs);
+    this.#table.markExhausted(cursor, true);
+    return false;
   }
 
   charge(): number {
-    return this.#table.charge();
+    const table = this.#table;
+    const cursor = this.#cursor;
+    const newest = table.newest(cursor);
+    const tick = tickOf(this.#nowMs);
+    const instant = newest === undefined ? tick : later(newest, tick);
+    const joins = newest !== undefined && this.#cellOf(newest) === this.#cellOf(instant);
+    table.add(cursor, instant, this.#units, joins, this.#nowMs);
+    table.markExhausted(cursor, this.#counted + 2 * this.#units > this.#limit);
+    return instant;
   }
 
-  peek(key: string, limit: number, nowMs: number, units?: number): void {
-    this.#table.peek(key, limit, this.#comeIntoForce(), nowMs, units);
+  peek(key: CounterKey, client: CounterKey, limit: number, nowMs: number, units = 1): void {
+    const { locks } = this.#table;
+    this.select(key, client);
+    locks.acquire();
+    try {
+      const counted = this.#table.peek(this.#cursor, this.#spanAt(nowMs));
+      this.remaining = Math.max(0, limit - counted);
+      // After the limit was lowered, several have to expire before a request fits.
+      const first = Math.max(1, counted + units - limit);
+      this.resetMs = counted === 0 ? nowMs + this.#span.window : this.#expiryOf(Math.min(first, counted), nowMs);
+    } finally {
+      locks.release();
+    }
   }
 
-  giveBack(key: string, limit: number, units: number, atMs: number): void {
-    this.#table.giveBack(key, limit, units, atMs);
+  giveBack(key: CounterKey, client: CounterKey, limit: number, units: number, instant: number): void {
+    const { locks } = this.#table;
+    this.select(key, client);
+    locks.acquire();
+    try {
+      this.#table.remove(this.#cursor, instant, units, this.#cellTicks(limit));
+    } finally {
+      locks.release();
+    }
   }
 
   unspentResetMs(nowMs: number): number {
     return nowMs + this.#own.windowMs;
   }
 
-  stats(): TableStats {
-    return this.#table.stats();
+  /** The monotonic instant at which a unit expires. */
+  #expiryOf(unit: number, nowMs: number): number {
+    const tick = this.#table.instantOf(this.#cursor, unit);
+    return Math.floor(nowMs) - ageOf(tick, this.#span.now) + this.#span.window;
+  }
+
+  #spanAt(nowMs: number): Span {
+    this.#span.now = tickNow(nowMs);
+    this.#span.window = this.#comeIntoForce();
+    return this.#span;
+  }
+
+  #cellOf(instant: number): number {
+    return this.#limit > exactLimit ? Math.floor((instant >>> 0) / this.#cellTicks(this.#limit)) : instant;
+  }
+
+  #cellTicks(limit: number): number {
+    return limit > exactLimit ? Math.max(1, Math.floor(this.#inForce.windowMs / cells)) : 1;
   }
 
   /** Returns the window to use. With the first request, because a limiter that is never used must change nothing. */
@@ -66,6 +143,7 @@ export class SlidingCounters implements Counters {
     if (generation > this.#inForce.generation) {
       this.#inForce.windowMs = windowMs;
       this.#inForce.generation = generation;
+      this.#table.configure(this.#slot, this.#rules);
     }
     return this.#inForce.windowMs;
   }

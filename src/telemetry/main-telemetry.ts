@@ -10,7 +10,7 @@ import type { WorkerReadings } from "./worker-figures.ts";
 export interface MainTelemetryOptions
   extends Pick<
     TelemetryOptions,
-    "log" | "clock" | "droppedLogLines" | "version" | "nodeVersion" | "routes" | "limiter" | "threads"
+    "log" | "clock" | "droppedLogLines" | "version" | "nodeVersion" | "routes" | "limiter" | "counters" | "threads"
   > {
   readonly workers: WorkerReadings;
 }

@@ -1,7 +1,7 @@
 // The metrics that are read at the scrape: connections, the upstream's addresses, what is in use of files, the table of
 // clients, lost log lines, and the process. Without TLS, tokens or names they exist too, with values that raise no alert.
 import type { TokensInUse } from "../core/authenticator.ts";
-import type { Limiter } from "../core/limiter.ts";
+import type { CounterFigures, Limiter, PolicyCounterFigures } from "../core/limiter.ts";
 import type { CertificateInUse } from "../core/tls.ts";
 import {
   type AddressFigures,
@@ -30,6 +30,8 @@ export interface TrafficSources {
 /** What one thread says for the whole process. */
 export interface ProcessSources {
   readonly limiter: Pick<Limiter, "stats">;
+  /** Of the table of counters. */
+  readonly counters: () => CounterFigures;
   /** The share of the requests of the last minute that one client sent; 0 if none sent more than half. */
   readonly busiestClientRatio: () => number;
   readonly upstreamHealth: () => UpstreamHealth;
@@ -71,7 +73,7 @@ const byReason = { label: "reason" } as const;
 export function scrapedMetrics(families: Families, sources: ScrapedSources): void {
   connectionMetrics(families, sources);
   addressMetrics(families, sources.upstreamAddresses);
-  limiterMetrics(families, sources.limiter);
+  limiterMetrics(families, sources);
   const busiest =
     "Share of the last minute's requests that one client sent; 0 if none sent more than half, or few came.";
   families.gauge("headgate_busiest_client_ratio", busiest, sources.busiestClientRatio, { merge: "process" });
@@ -129,37 +131,7 @@ function addressMetrics(families: Families, addresses: () => AddressFigures): vo
   families.gauge("headgate_upstream_names_current", current, () => Number(addresses().areCurrent), { merge: "min" });
 }
 
-function limiterMetrics(families: Families, limiter: ScrapedSources["limiter"]): void {
-  const tracked = "Keys whose requests are remembered now: clients, unless the policy says otherwise.";
-  families.gauges(
-    "headgate_clients_tracked",
-    tracked,
-    () => limiter.stats().map(({ policy, clients }) => ({ labels: { policy: policy.name }, value: clients })),
-    ofProcess,
-  );
-  const capacity = "Keys that can be remembered at once.";
-  families.gauges(
-    "headgate_clients_capacity",
-    capacity,
-    () =>
-      limiter
-        .stats()
-        // Slots are bounded by the requests in progress.
-        .filter(({ policy }) => policy.rate.kind !== "concurrency")
-        .map(({ policy, capacity }) => ({ labels: { policy: policy.name }, value: capacity })),
-    ofProcess,
-  );
-  const evictions = "Keys forgotten: expired, none of their requests counted any more; live, the table was full.";
-  families.totals(
-    "headgate_evictions_total",
-    evictions,
-    () =>
-      limiter.stats().flatMap(({ policy: { name: policy }, evictedExpired, evictedLive }) => [
-        { labels: { policy, reason: "expired" }, value: evictedExpired },
-        { labels: { policy, reason: "live" }, value: evictedLive },
-      ]),
-    ofProcess,
-  );
+function limiterMetrics(families: Families, { limiter, counters }: ScrapedSources): void {
   const decided =
     "Decisions by policy and outcome; observed: not charged, because another policy refused or no route fits.";
   families.totals("headgate_decisions_total", decided, () =>
@@ -168,6 +140,51 @@ function limiterMetrics(families: Families, limiter: ScrapedSources["limiter"]):
       .flatMap(({ policy: { name: policy }, outcomes }) =>
         Object.entries(outcomes).map(([outcome, value]) => ({ labels: { policy, outcome }, value })),
       ),
+  );
+  counterMetrics(families, counters);
+}
+
+/** The table of counters, which all threads share. */
+function counterMetrics(families: Families, counters: ScrapedSources["counters"]): void {
+  const byPolicy = (value: (figures: PolicyCounterFigures) => number) => () =>
+    counters().policies.map((figures) => ({ labels: { policy: figures.policy }, value: value(figures) }));
+  const memory = "Memory for all counters (counters.memory), used or free, in bytes.";
+  const states = () => {
+    const { bytes, usedBytes } = counters();
+    return { used: usedBytes, free: bytes - usedBytes };
+  };
+  families.gauge("headgate_counters_memory_bytes", memory, states, { ...byState, ...ofProcess });
+  const tracked = "Keys whose requests are remembered now: clients, unless the policy says otherwise.";
+  families.gauges(
+    "headgate_clients_tracked",
+    tracked,
+    byPolicy(({ keys }) => keys),
+    ofProcess,
+  );
+  const coarse = "Clients and networks that are counted as one, because the memory is full of exhausted keys.";
+  families.gauges(
+    "headgate_coarse_keys",
+    coarse,
+    byPolicy(({ coarse }) => coarse),
+    ofProcess,
+  );
+  const merged = "Admissions whose time was rounded up to a later one of their key, because no memory was free.";
+  families.totals(
+    "headgate_admissions_merged_total",
+    merged,
+    byPolicy(({ merged }) => merged),
+    ofProcess,
+  );
+  const evictions = "Keys forgotten: expired, none of their requests counted any more; live, the memory was full.";
+  families.totals(
+    "headgate_evictions_total",
+    evictions,
+    () =>
+      counters().policies.flatMap(({ policy, evictedExpired, evictedLive }) => [
+        { labels: { policy, reason: "expired" }, value: evictedExpired },
+        { labels: { policy, reason: "live" }, value: evictedLive },
+      ]),
+    ofProcess,
   );
 }
 

@@ -8,6 +8,7 @@ import type { Settings } from "../core/settings.ts";
 import type { TrafficSettings } from "../core/traffic-settings.ts";
 import type { Runtime } from "../exchange/exchange.ts";
 import type { PolicyLimiter } from "../limits/policy-limiter.ts";
+import type { PolicySlot } from "../limits/policy-slots.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -16,7 +17,8 @@ import type { Upstream } from "../upstream/upstream.ts";
 import type { WaitingBodies } from "../upstream/waiting-bodies.ts";
 import { type CheckConfiguration, configureChecks } from "./checks.ts";
 import { type ConfiguredFiles, closeFiles, type FilesBase, openConfiguredFiles } from "./configured-files.ts";
-import { createLimiter, limiterSettings } from "./limiter.ts";
+import type { ThreadCounters } from "./counters.ts";
+import { createLimiter, type LimiterParts, limiterSettings } from "./limiter.ts";
 import { clientAddressRules, requestRules } from "./request-rules.ts";
 import { createRuntime } from "./runtime.ts";
 import { trafficSettings } from "./traffic.ts";
@@ -39,6 +41,7 @@ export interface ConfigurationBase {
   readonly files: FilesBase;
   /** Of the settings at the start. */
   readonly limiter: PolicyLimiter;
+  readonly counters: ThreadCounters;
   readonly clock: Clock;
   readonly log: Logger;
   /** For warnings about the configuration. */
@@ -85,6 +88,7 @@ export function configure(
   { settings, files, upstream }: PreparedParts,
   base: ConfigurationBase,
   before: Configuration | null,
+  slots?: readonly PolicySlot[],
 ): Configuration {
   const { clock, log, notices, telemetry } = base;
   const { authenticator, certificate, secrets } = files;
@@ -92,7 +96,7 @@ export function configure(
     before !== null && isDeepStrictEqual(before.settings.clientAddress, settings.clientAddress)
       ? before.traffic.clientAddress
       : clientAddressRules(settings, notices);
-  const limiter = limiterOf(settings, base, before);
+  const limiter = limiterOf(settings, { ...base, slots }, before);
   const refusals = refusalsOf(settings, before, clock.monotonicMs());
   const forward = createForward(settings, upstream, base);
   const rules = requestRules(settings, clientAddress);
@@ -127,10 +131,14 @@ function warnOfPolicies(settings: Settings, before: Configuration | null, log: L
   }
 }
 
-function limiterOf(settings: Settings, base: ConfigurationBase, before: Configuration | null): PolicyLimiter {
+function limiterOf(
+  settings: Settings,
+  base: ConfigurationBase & LimiterParts,
+  before: Configuration | null,
+): PolicyLimiter {
   if (before === null) return base.limiter;
   const isSame = isDeepStrictEqual(limiterSettings(before.settings), limiterSettings(settings));
-  return isSame ? before.limiter : createLimiter(settings, base.clock, before.limiter);
+  return isSame ? before.limiter : createLimiter(settings, base, before.limiter);
 }
 
 function refusalsOf({ refusals }: Settings, before: Configuration | null, nowMs: number): RefusalBuckets {

@@ -11,12 +11,14 @@ import type { Settings } from "../core/settings.ts";
 import { shareOf } from "../core/thread-share.ts";
 import type { UpstreamHealth } from "../core/upstream.ts";
 import { defaultLingerMs } from "../exchange/http2-lifetime.ts";
+import type { PolicySlot } from "../limits/policy-slots.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import type { NameOptions } from "../upstream/name-lookup.ts";
 import { maxWaitingBodyBytes, WaitingBodies } from "../upstream/waiting-bodies.ts";
 import { type ConfigurationBase, closeParts, configure, prepareParts } from "./configuration.ts";
+import type { ThreadCounters } from "./counters.ts";
 import { type ExtAuthListeners, openExtAuth } from "./ext-auth.ts";
 import { InForce } from "./in-force.ts";
 import { createLimiter } from "./limiter.ts";
@@ -30,6 +32,9 @@ export interface EngineFiles extends Files {
 }
 
 export interface EngineOptions {
+  readonly counters: ThreadCounters;
+  /** The slots of the policies, as the main thread has chosen them. Default: they are chosen here. */
+  readonly slots?: readonly PolicySlot[];
   readonly clock: Clock;
   readonly log: Logger;
   /** For warnings about the configuration, and for what becomes of files. Default: `log`. */
@@ -152,13 +157,13 @@ export class Engine implements Carrier {
     return (await this.prepare(settings)).commit();
   }
 
-  /** Rejects with a FilesError. Nothing else may be prepared or replaced before one of the two is called. */
-  async prepare(settings: Settings): Promise<Prepared> {
+  /** `slots`: as in EngineOptions. Rejects with a FilesError. Nothing else may be prepared or replaced before one of the two is called. */
+  async prepare(settings: Settings, slots?: readonly PolicySlot[]): Promise<Prepared> {
     const before = this.inForce.configuration;
     const parts = await prepareParts(settings, this.#base, before);
     return {
       commit: () => {
-        this.inForce.replace(configure(parts, this.#base, before), this.#base);
+        this.inForce.replace(configure(parts, this.#base, before, slots), this.#base);
         return this.#files.take();
       },
       drop: () => closeParts(parts, before),
@@ -186,8 +191,9 @@ export class Engine implements Carrier {
 
 /** Opens no listener. Rejects with a FilesError, with everything closed. */
 export async function openEngine(settings: Settings, files: EngineFiles, options: EngineOptions): Promise<Engine> {
-  const { clock, log, names, authenticator, notices = { configuration: log, files: log } } = options;
-  const limiter = createLimiter(settings, clock, null);
+  const { clock, log, names, authenticator, counters, slots } = options;
+  const { notices = { configuration: log, files: log } } = options;
+  const limiter = createLimiter(settings, { clock, counters, slots }, null);
   let inForce: InForce | null = null;
   const now = (): InForce => {
     if (inForce === null) throw new Error("the first configuration has not been made yet");
@@ -199,6 +205,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
     routes: settings.routes,
     workers: settings.workers,
     limiter: { stats: () => (inForce?.configuration.limiter ?? limiter).stats() },
+    counters: () => (inForce?.configuration.limiter ?? limiter).counterFigures(),
     upstreamConnections: () => now().upstreams.connections(),
     waitingBodyBytes: () => waitingBodies.bytes,
     tunnels: () => now().upstreams.tunnels(),
@@ -214,7 +221,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   const base: ConfigurationBase = {
     files: { files, log: notices.files, clock, authenticator },
     notices: notices.configuration,
-    ...{ limiter, clock, log, telemetry, waitingBodies, names, isAccessLogged },
+    ...{ limiter, counters, clock, log, telemetry, waitingBodies, names, isAccessLogged },
   };
   const parts = await prepareParts(settings, base, null).catch((error) => {
     telemetry.close();

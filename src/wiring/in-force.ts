@@ -47,6 +47,7 @@ export class InForce {
     }
     const { routes, policies } = next.settings;
     telemetry.metrics.addSeries({ routes, policies: policies.map(({ name }) => name) });
+    if (next.limiter !== before.limiter) before.limiter.replacedBy(next.limiter);
     if (next.upstream !== before.upstream) telemetry.upstreamReplaced();
     this.upstreams.replace(next.upstream);
     const { level } = next.settings.log;

@@ -2,13 +2,27 @@
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import { PolicyLimiter } from "../limits/policy-limiter.ts";
+import type { PolicySlot } from "../limits/policy-slots.ts";
+import type { ThreadCounters } from "./counters.ts";
 
 type LimiterSettings = Pick<Settings, "policies" | "enforcement" | "basePath" | "auth" | "fields">;
 
+export interface LimiterParts {
+  readonly clock: Clock;
+  readonly counters: ThreadCounters;
+  /** Those that another thread has chosen. Default: they are chosen here. */
+  readonly slots?: readonly PolicySlot[] | undefined;
+}
+
 /** `previous`: the limiter before a reload, whose counters go on; null at the start. */
-export function createLimiter(settings: LimiterSettings, clock: Clock, previous: PolicyLimiter | null): PolicyLimiter {
+export function createLimiter(
+  settings: LimiterSettings,
+  { clock, counters: { table, keySecret: secret }, slots }: LimiterParts,
+  previous: PolicyLimiter | null,
+): PolicyLimiter {
   const { policies, ...options } = limiterSettings(settings);
-  return new PolicyLimiter(policies, { ...options, clock, previous });
+  const chosen = slots === undefined ? {} : { slots };
+  return new PolicyLimiter(policies, { ...options, ...chosen, clock, table, secret, previous });
 }
 
 /** What the limiter depends on. */

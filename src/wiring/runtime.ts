@@ -38,8 +38,8 @@ export function createRuntime(parts: RuntimeParts): Runtime {
     nowMs: clock.monotonicMs,
     requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, peer) ?? randomUUID(),
     decide: createDecide({ ...parts, nowMs: clock.monotonicMs }),
-    peekQuota: (client) => limiter.peek(client, clock.monotonicMs()),
-    observeQuota: (client) => limiter.observe(client, clock.monotonicMs()),
+    peekQuota: (client, key) => limiter.peek(client, key, clock.monotonicMs()),
+    observeQuota: (client, key) => limiter.observe(client, key, clock.monotonicMs()),
     refreshQuota: (decision) => limiter.refresh(decision, clock.monotonicMs()),
     mayReject(client) {
       const nowMs = clock.monotonicMs();

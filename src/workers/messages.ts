@@ -4,7 +4,9 @@ import type { MessagePort } from "node:worker_threads";
 import type { FileContents } from "../config/watched-files.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
+import type { PolicySlot } from "../limits/policy-slots.ts";
 import type { FiguresWanted, WorkerFigures } from "../telemetry/worker-figures.ts";
+import type { CounterMemory } from "../wiring/counters.ts";
 import type { Addresses, BrokenOff, ListenSettings } from "../wiring/engine.ts";
 import type { ListenerName } from "../wiring/listen-error.ts";
 
@@ -17,6 +19,9 @@ export interface ThreadStart {
   readonly contents: FileContents;
   /** Whether this thread logs warnings about the configuration. */
   readonly isSpeaker: boolean;
+  readonly counters: CounterMemory;
+  /** Of the policies of the settings. */
+  readonly slots: readonly PolicySlot[];
   /** Of SharedConnectionCount. */
   readonly connections: SharedArrayBuffer;
   /** `monotonicOffsetMs()` of the main thread. */
@@ -52,6 +57,8 @@ export interface Requests {
 export interface WantedConfiguration {
   /** Of the whole process; null: as they are in force. */
   readonly settings: Settings | null;
+  /** Of its policies. */
+  readonly slots: readonly PolicySlot[];
   readonly contents: FileContents;
   readonly isSpeaker: boolean;
 }

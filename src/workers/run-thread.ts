@@ -5,6 +5,7 @@ import { SharedConnectionCount } from "../core/connection-count.ts";
 import { settingsOfThread } from "../core/thread-share.ts";
 import { createLog } from "../telemetry/log.ts";
 import { threadDestination } from "../telemetry/thread-log.ts";
+import { openCounters } from "../wiring/counters.ts";
 import { type Engine, openEngine, type Prepared } from "../wiring/engine.ts";
 import { failureOf } from "./failure.ts";
 import { GivenFiles } from "./given-files.ts";
@@ -34,7 +35,7 @@ async function run(port: MessagePort, start: ThreadStart): Promise<void> {
 }
 
 async function open(start: ThreadStart): Promise<Handlers> {
-  const { settings, thread, connections, http2LingerMs, version, nodeVersion, isSpeaker } = start;
+  const { settings, thread, counters, slots, connections, http2LingerMs, version, nodeVersion, isSpeaker } = start;
   const clock = createThreadClock(start.clockOffsetMs);
   const destination = threadDestination(start.logPort, { workers: settings.workers });
   const { level } = settings.log;
@@ -46,7 +47,8 @@ async function open(start: ThreadStart): Promise<Handlers> {
   };
   const files = new GivenFiles(start.contents);
   const engine = await openEngine(settingsOfThread(settings), files, {
-    ...{ clock, log, notices, version, nodeVersion },
+    ...{ clock, log, notices, version, nodeVersion, slots },
+    counters: openCounters(counters, { thread, isShared: true }),
     droppedLogLines: () => destination.dropped,
     connectionCount: new SharedConnectionCount(connections, thread),
     ...(http2LingerMs === null ? {} : { http2LingerMs }),
@@ -90,7 +92,7 @@ function reloading(
       onWanted(wanted);
       files.offer(wanted.contents);
       const settings = wanted.settings === null ? null : settingsOfThread(wanted.settings);
-      prepared = settings === null ? null : await engine.prepare(settings);
+      prepared = settings === null ? null : await engine.prepare(settings, wanted.slots);
       return null;
     },
     async commit() {

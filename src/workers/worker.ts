@@ -16,6 +16,8 @@ const answerTimeoutMs = 10_000;
 export interface WorkerOptions {
   readonly entry: URL;
   readonly destination: Pick<LogDestination, "write">;
+  /** Called once, as soon as the thread runs no more code. */
+  readonly onGone: () => void;
   /** Called once, when everything that the thread had logged is written. `error`: what ended it, null for its exit. */
   readonly onExit: (worker: Worker, code: number, error: unknown) => void;
 }
@@ -30,7 +32,7 @@ export class Worker {
   readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>();
   #lastId = startId;
 
-  constructor(start: Omit<ThreadStart, "logPort">, { entry, destination, onExit }: WorkerOptions) {
+  constructor(start: Omit<ThreadStart, "logPort">, { entry, destination, onGone, onExit }: WorkerOptions) {
     this.thread = start.thread;
     const log = new MessageChannel();
     const written = writeThreadLines(log.port2, destination);
@@ -49,6 +51,7 @@ export class Worker {
     this.#exited = new Promise((resolve) => {
       this.#node.once("exit", async (code) => {
         this.#isAlive = false;
+        onGone();
         for (const { reject } of this.#waiting.values()) reject(new Error("the thread has ended", { cause: failure }));
         this.#waiting.clear();
         await written;

@@ -49,7 +49,7 @@ class Workers implements Carrier {
   readonly #base: FilesBase;
   readonly #files: FileWatcher;
   #opened: ConfiguredFiles;
-  /** Decides nothing: for the metrics. */
+  /** Decides nothing: chooses the slots of policies, and is for the metrics. */
   #limiter: PolicyLimiter;
   readonly #connections = SharedConnectionCount.createMemory();
   readonly #readings = new WorkerReadings();
@@ -82,11 +82,12 @@ class Workers implements Carrier {
     this.#files = files;
     this.#opened = opened;
     this.#restarts = new Restarts(options.clock.monotonicMs);
-    this.#limiter = createLimiter(settings, options.clock, null);
+    this.#limiter = createLimiter(settings, options, null);
     this.telemetry = createMainTelemetry({
       ...options,
       routes: settings.routes,
       limiter: { stats: () => this.#limiter.stats() },
+      counters: () => this.#limiter.counterFigures(),
       workers: this.#readings,
       threads: () => ({
         configured: this.settings.workers,
@@ -127,16 +128,21 @@ class Workers implements Carrier {
       const before = { settings: this.settings, files: this.#opened };
       const opened = settings === null ? this.#opened : await openConfiguredFiles(settings, this.#base, before);
       const offer = this.#files.offer();
+      const limiter = settings === null ? this.#limiter : createLimiter(settings, this.#options, this.#limiter);
       if (settings !== null || offer.hasNews) {
-        await this.#prepare(settings, offer).catch((error) => {
+        await this.#prepare(settings, limiter, offer).catch((error) => {
           closeFiles(opened, this.#opened);
+          limiter.replacedBy(this.#limiter);
           throw error;
         });
       }
+      // Before a thread counts with other windows, what is swept here must know them.
+      limiter.comeIntoForce();
       const committed = this.#tellAll("commit");
       this.settings = settings ?? this.settings;
       this.#opened = opened;
-      if (settings !== null) this.#limiter = createLimiter(settings, this.#options.clock, this.#limiter);
+      this.#limiter.replacedBy(limiter);
+      this.#limiter = limiter;
       const { level } = this.settings.log;
       if (level !== before.settings.log.level) this.#options.log.level = level;
       const changes = this.#files.take(offer);
@@ -191,15 +197,19 @@ class Workers implements Carrier {
   #open(isSpeaker: boolean): Worker {
     const thread = this.#freeNumber();
     const { version, nodeVersion, http2LingerMs = null, destination, threadEntry: entry = threadEntry } = this.#options;
+    const { memory, placeSecret, keySecret } = this.#options.counters;
     const start: Omit<ThreadStart, "logPort"> = {
       ...{ thread, isSpeaker, version, nodeVersion, http2LingerMs },
+      counters: { memory, placeSecret, keySecret },
+      slots: this.#limiter.slots,
       settings: this.settings,
       contents: this.#files.contents(),
       connections: this.#connections,
       clockOffsetMs: monotonicOffsetMs(),
     };
     const onExit = (worker: Worker, code: number, error: unknown): void => this.#onExit(worker, code, error);
-    const worker = new Worker(start, { entry, destination, onExit });
+    const onGone = (): void => this.#options.counters.table.maintenance.recover(thread);
+    const worker = new Worker(start, { entry, destination, onGone, onExit });
     this.#alive.set(thread, worker);
     return worker;
   }
@@ -257,9 +267,11 @@ class Workers implements Carrier {
   }
 
   /** Rejects with a NotPreparedError: then nothing has changed. */
-  async #prepare(settings: Settings | null, { contents }: Offer): Promise<void> {
+  async #prepare(settings: Settings | null, { slots }: PolicyLimiter, { contents }: Offer): Promise<void> {
     const workers = [...this.#serving];
-    const prepared = workers.map((worker, i) => worker.ask("prepare", { settings, contents, isSpeaker: i === 0 }));
+    const prepared = workers.map((worker, i) =>
+      worker.ask("prepare", { settings, slots, contents, isSpeaker: i === 0 }),
+    );
     const failures = (await Promise.allSettled(prepared)).filter((result) => result.status === "rejected");
     if (failures.length === 0) return;
     this.#tellAll("drop");

@@ -1,0 +1,36 @@
+// The numbers of policies in the table of counters. A policy that a reload continues keeps its number. That of a policy
+// that is gone is not used again before its keys have been removed.
+import type { Policy } from "../core/policy.ts";
+import { isContinued } from "../core/restart-keys.ts";
+import { slots } from "./table/layout.ts";
+
+export interface PolicySlot {
+  readonly policy: Policy;
+  readonly slot: number;
+}
+
+/** The last slot is not given to policies. */
+const policySlots = slots - 1;
+
+/**
+ * Returns the slots of policies, in their order. `before`: those in force. `isFree`: whether no key of a slot is left.
+ * Throws an error if there is no slot left.
+ */
+export function assignSlots(
+  policies: readonly Policy[],
+  before: readonly PolicySlot[],
+  isFree: (slot: number) => boolean = () => true,
+): readonly PolicySlot[] {
+  const taken = new Set(before.map(({ slot }) => slot));
+  let next = 0;
+  const freeSlot = (): number => {
+    while (next < policySlots && (taken.has(next) || !isFree(next))) next += 1;
+    if (next === policySlots) throw new Error("the table of counters has no slot left for a new policy");
+    taken.add(next);
+    return next;
+  };
+  return policies.map((policy) => {
+    const continued = before.find((each) => isContinued(policy, each.policy));
+    return { policy, slot: continued === undefined ? freeSlot() : continued.slot };
+  });
+}

@@ -1,0 +1,270 @@
+// The counters of all policies, in memory that several threads may share. `layout.ts` draws it. A request selects its
+// key with a cursor, takes the locks, asks for the units that count, charges, and frees the locks. Where there is no
+// room for a key and none may go, its client is counted instead, or the client's network.
+import type { CounterKey } from "../../core/counter-key.ts";
+import { CalendarPeriod } from "./calendar-period.ts";
+import { CoarseKeys } from "./coarse-keys.ts";
+import type { Cursor } from "./cursor.ts";
+import { addKey, entryOfLine, findKey, freeEntry, isKeyAt } from "./directory.ts";
+import { Eviction, type TableParts } from "./eviction.ts";
+import {
+  addPair,
+  addUnits,
+  countUnits,
+  eachPair,
+  instantOfUnit,
+  joinNewest,
+  newestPairAt,
+  removeUnits,
+  type Span,
+} from "./key-log.ts";
+import {
+  bytesPerWord,
+  figures,
+  formatVersion,
+  type Geometry,
+  geometryOf,
+  header,
+  isMarkedExhausted,
+  keyLine,
+  kinds,
+  shardAt,
+  withExhausted,
+} from "./layout.ts";
+import { formatShard, freeLines, takeLine } from "./lines.ts";
+import { Locks } from "./locks.ts";
+import { Maintenance, type TableFigures } from "./maintenance.ts";
+import { Places } from "./places.ts";
+import { RulesBySlot, type SlotRules } from "./slot-rules.ts";
+
+export interface TableOptions {
+  /** 16 bytes: decides where keys go. The same in all threads. */
+  readonly secret: Uint8Array;
+  /** The number of this thread, 1 to 255. Default: 1. */
+  readonly thread?: number;
+  /** Whether other threads use the table. Default: false. */
+  readonly isShared?: boolean;
+}
+
+/** Makes the memory of an empty table. `bytes`: `minTableBytes` to `maxTableBytes`. */
+export function createTableMemory(bytes: number): SharedArrayBuffer {
+  const memory = new SharedArrayBuffer(bytes - (bytes % bytesPerWord));
+  const w = new Int32Array(memory);
+  const geometry = geometryOf(bytes);
+  w[header.format] = formatVersion;
+  for (let index = 0; index < geometry.shards; index += 1) formatShard(w, shardAt(index, geometry), geometry);
+  return memory;
+}
+
+export class CounterTable {
+  readonly thread: number;
+  readonly locks: Locks;
+  readonly maintenance: Maintenance;
+  readonly #w: Int32Array;
+  readonly #geometry: Geometry;
+  readonly #isShared: boolean;
+  readonly #places: Places;
+  readonly #rules: RulesBySlot;
+  readonly #eviction: Eviction;
+  readonly #coarse: CoarseKeys;
+
+  /** `memory`: made by `createTableMemory`. */
+  constructor(memory: SharedArrayBuffer, { secret, thread = 1, isShared = false }: TableOptions) {
+    const w = new Int32Array(memory);
+    this.#w = w;
+    this.#geometry = geometryOf(memory.byteLength);
+    this.#isShared = isShared;
+    this.thread = thread;
+    this.locks = new Locks(w, thread, isShared);
+    this.#places = new Places(this.#geometry, secret);
+    this.#rules = new RulesBySlot(w);
+    const { locks } = this;
+    const parts: TableParts = {
+      w,
+      geometry: this.#geometry,
+      rules: this.#rules,
+      addTo: (word, count) => this.#addTo(word, count),
+    };
+    this.#eviction = new Eviction(parts);
+    this.#coarse = new CoarseKeys({ ...parts, places: this.#places, eviction: this.#eviction, locks });
+    this.maintenance = new Maintenance({ ...parts, places: this.#places, eviction: this.#eviction, locks });
+  }
+
+  /** Says what a slot counts. Each thread has to know it. */
+  configure(slot: number, rules: SlotRules): void {
+    this.#rules.set(slot, rules);
+  }
+
+  /** The policy of a slot is gone: the sweep removes its keys. By the thread that sweeps. */
+  retire(slot: number): void {
+    this.#rules.set(slot, null);
+    this.periodOf(slot).restore(0, 0);
+  }
+
+  /** Whether a slot has no policy and no key. */
+  isSlotFree(slot: number): boolean {
+    const at = header.figures + slot * figures.words;
+    return !this.#rules.has(slot) && this.#w[at + figures.keys] === 0 && this.#w[at + figures.coarse] === 0;
+  }
+
+  /** The period of a calendar policy. */
+  periodOf(slot: number): CalendarPeriod {
+    return new CalendarPeriod(this.#w, slot, this.locks);
+  }
+
+  /** Points a cursor to a key, and adds its lock to those that are wanted. `client`: counted if there is no room. */
+  select(cursor: Cursor, slot: number, key: CounterKey, client: CounterKey): void {
+    cursor.slot = slot;
+    cursor.key = key;
+    cursor.client = client;
+    this.#pointToOwn(cursor);
+    this.locks.want(cursor.shard);
+  }
+
+  /**
+   * Returns the units of the key that count, after it has removed those that have expired; -1 if it is not stored and
+   * there is no room for it, its client and its network. `nowMs`: for keys that may have to go.
+   */
+  count(cursor: Cursor, span: Span, nowMs: number): number {
+    const line = findKey(this.#w, cursor);
+    cursor.line = line;
+    if (line !== 0) return countUnits(this.#w, cursor.shard, line, span);
+    return this.#countMissing(cursor, span, nowMs);
+  }
+
+  /** The same without making room: what is not stored has no units. */
+  peek(cursor: Cursor, span: Span): number {
+    cursor.line = findKey(this.#w, cursor);
+    if (cursor.line === 0) this.#findCoarse(cursor);
+    return cursor.line === 0 ? 0 : countUnits(this.#w, cursor.shard, cursor.line, span);
+  }
+
+  /** The instant of a unit that counts. `unit`: 1 for the oldest. */
+  instantOf(cursor: Cursor, unit: number): number {
+    return instantOfUnit(this.#w, cursor.shard, cursor.line, unit);
+  }
+
+  /** The instant of the newest pair; undefined if the key has none. */
+  newest(cursor: Cursor): number | undefined {
+    const at = cursor.line === 0 ? 0 : newestPairAt(this.#w, cursor.shard, cursor.line);
+    return at === 0 ? undefined : this.#w[at];
+  }
+
+  /**
+   * Adds units to the key that was counted. `instant` must not be earlier than the newest. `joins`: whether they join the
+   * newest pair, which then gets this instant.
+   */
+  add(cursor: Cursor, instant: number, units: number, joins: boolean, nowMs: number): void {
+    const w = this.#w;
+    // Another key that was added in the meantime may have replaced this one.
+    if (cursor.line === 0 || !isKeyAt(w, cursor.line, cursor)) this.#addKey(cursor, nowMs);
+    const { shard, line } = cursor;
+    if (line === 0) return;
+    const newest = joins ? newestPairAt(w, shard, line) : 0;
+    if (newest !== 0) joinNewest(w, line, newest, instant, units);
+    else if (!addPair(w, shard, line, instant, units))
+      this.#addTo(header.figures + cursor.slot * figures.words + figures.merged, 1);
+  }
+
+  /** Adds units to the pair of an instant, or makes one: for keys whose pairs have no order. */
+  addTo(cursor: Cursor, instant: number, units: number, nowMs: number): void {
+    const at = cursor.line === 0 ? 0 : this.#pairOf(cursor, instant, 1);
+    if (at === 0) this.add(cursor, instant, units, false, nowMs);
+    else addUnits(this.#w, cursor.line, at, units);
+  }
+
+  /**
+   * Removes units that were added at an instant, as far as they are there. `cell`: instants of one cell are together.
+   * A key without units is removed.
+   */
+  remove(cursor: Cursor, instant: number, units: number, cell: number): void {
+    const w = this.#w;
+    cursor.line = findKey(w, cursor);
+    let at = cursor.line === 0 ? 0 : this.#pairOf(cursor, instant, cell);
+    if (at === 0 && this.#findCoarse(cursor)) at = this.#pairOf(cursor, instant, cell);
+    if (at === 0) return;
+    if (removeUnits(w, cursor.shard, cursor.line, at, units) > 0) return;
+    const entryAt = entryOfLine(w, cursor);
+    if (entryAt !== 0) this.#eviction.forget(cursor.shard, entryAt);
+    cursor.line = 0;
+  }
+
+  /** Remembers whether the key is exhausted: such a key is not forgotten. */
+  markExhausted({ line }: Cursor, isExhausted: boolean): void {
+    if (line === 0) return;
+    const about = this.#w[line + keyLine.about] as number;
+    if (isMarkedExhausted(about) !== isExhausted) this.#w[line + keyLine.about] = withExhausted(about, isExhausted);
+  }
+
+  figures(): TableFigures {
+    return this.maintenance.figures();
+  }
+
+  #pointToOwn(cursor: Cursor): void {
+    this.#places.point(cursor, kinds.own, cursor.key);
+  }
+
+  #countMissing(cursor: Cursor, span: Span, nowMs: number): number {
+    if (this.#findCoarse(cursor)) return countUnits(this.#w, cursor.shard, cursor.line, span);
+    this.#rules.setNow(nowMs);
+    if (this.#hasRoom(cursor) || this.#coarse.makeRoom(cursor)) return 0;
+    if (!this.#coarse.add(cursor)) return -1;
+    return countUnits(this.#w, cursor.shard, cursor.line, span);
+  }
+
+  /** Looks for the client's key and its network's; the cursor stays at its own key if there is none. */
+  #findCoarse(cursor: Cursor): boolean {
+    if (this.#w[header.coarseKeys] === 0) return false;
+    if (this.#coarse.find(cursor)) return true;
+    this.#pointToOwn(cursor);
+    return false;
+  }
+
+  /** Whether the key can be added; chooses the one that has to go for it. */
+  #hasRoom(cursor: Cursor): boolean {
+    const w = this.#w;
+    const entryAt = freeEntry(w, cursor);
+    const free = freeLines(w, cursor.shard);
+    cursor.victimAt = 0;
+    if (entryAt !== 0 && free > this.#geometry.reserved) return true;
+    cursor.victimAt = this.#eviction.choose(cursor, entryAt !== 0 && free === 0);
+    cursor.victimEntry = w[cursor.victimAt] as number;
+    return cursor.victimAt !== 0 || (entryAt !== 0 && free > 0);
+  }
+
+  #addKey(cursor: Cursor, nowMs: number): void {
+    const w = this.#w;
+    const isChosen =
+      cursor.victimAt === 0
+        ? freeEntry(w, cursor) !== 0 && freeLines(w, cursor.shard) > 0
+        : w[cursor.victimAt] === cursor.victimEntry;
+    this.#rules.setNow(nowMs);
+    if (cursor.line !== 0 || !isChosen) {
+      this.#pointToOwn(cursor);
+      if (!this.#hasRoom(cursor)) {
+        this.#coarse.add(cursor);
+        return;
+      }
+    }
+    if (cursor.victimAt !== 0) this.#eviction.remove(cursor.shard, cursor.victimAt);
+    addKey(w, cursor, takeLine(w, cursor.shard), freeEntry(w, cursor));
+    this.#addTo(header.figures + cursor.slot * figures.words + figures.keys, 1);
+  }
+
+  /** The word of the pair of an instant, or of its cell; 0 if there is none. */
+  #pairOf({ shard, line }: Cursor, instant: number, cell: number): number {
+    const w = this.#w;
+    const wanted = Math.floor((instant >>> 0) / cell);
+    let found = 0;
+    eachPair(w, shard, line, (at) => {
+      if (Math.floor(((w[at] as number) >>> 0) / cell) === wanted) found = at;
+      return found === 0;
+    });
+    return found;
+  }
+
+  #addTo(word: number, count: number): void {
+    if (this.#isShared) Atomics.add(this.#w, word, count);
+    else this.#w[word] = (this.#w[word] as number) + count;
+  }
+}

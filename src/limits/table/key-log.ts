@@ -1,0 +1,296 @@
+// The pairs of one key: an instant, and the units that were admitted at it; the oldest first. Four stand in the line of
+// the key. With more of them, the older ones are in a chain of blocks, and the last three in the line, so that most
+// admissions touch no block. When no block is free, the two pairs of the line that are closest in time become one, with
+// the later instant: units may count for longer then, never shorter.
+import {
+  block,
+  blockOfRef,
+  blockPairAt,
+  blockPairs,
+  bufferPairAt,
+  bufferPairs,
+  indexOfRef,
+  inlinePairs,
+  keyLine,
+  lineAt,
+  newestRef,
+  oldestRef,
+  pairsInBlock,
+  pairsInBuffer,
+  ringFirst,
+  ringPairAt,
+  ringPairs,
+  withRing,
+} from "./layout.ts";
+import { freeLine, takeLine } from "./lines.ts";
+import { isExpired } from "./ticks.ts";
+
+/** What decides whether a pair still counts. For a calendar, instants are periods and the window is 1. */
+export interface Span {
+  now: number;
+  window: number;
+}
+
+/** Removes the pairs that have expired, and returns the units that are left. */
+export function countUnits(w: Int32Array, shard: number, line: number, { now, window }: Span): number {
+  const units = w[line + keyLine.units] as number;
+  if (units === 0) return 0;
+  return isExpired(oldestInstant(w, line), now, window) ? dropExpired(w, shard, line, now, window) : units;
+}
+
+/** The key must have a pair. */
+export function oldestInstant(w: Int32Array, line: number): number {
+  if (w[line + keyLine.oldest] !== 0) return w[line + keyLine.pairs] as number;
+  return w[line + keyLine.pairs + 2 * ringFirst(w[line + keyLine.about] as number)] as number;
+}
+
+/** The word of the newest pair; 0 if there is none. */
+export function newestPairAt(w: Int32Array, shard: number, line: number): number {
+  if (w[line + keyLine.oldest] !== 0) {
+    const newest = w[line + keyLine.newest] as number;
+    const buffered = pairsInBuffer(newest);
+    if (buffered > 0) return bufferPairAt(line, buffered - 1);
+    return blockPairAt(shard, blockOfRef(newest), pairsInBlock(newest) - 1);
+  }
+  const about = w[line + keyLine.about] as number;
+  const pairs = ringPairs(about);
+  return pairs === 0 ? 0 : ringPairAt(line, ringFirst(about), pairs - 1);
+}
+
+/** Adds a pair. Its instant must not be earlier than the newest one. Returns false if pairs were merged for it. */
+export function addPair(w: Int32Array, shard: number, line: number, instant: number, units: number): boolean {
+  const isAlone =
+    w[line + keyLine.oldest] === 0
+      ? addToRing(w, shard, line, instant, units)
+      : addToBuffer(w, shard, line, instant, units);
+  w[line + keyLine.units] = (w[line + keyLine.units] as number) + units;
+  return isAlone;
+}
+
+/** Adds units to the newest pair, whose instant becomes theirs. `at`: its word. */
+export function joinNewest(w: Int32Array, line: number, at: number, instant: number, units: number): void {
+  // The chain may have one pair, which is the oldest and the newest.
+  if (w[line + keyLine.oldest] !== 0 && w[at] === w[line + keyLine.pairs]) w[line + keyLine.pairs] = instant;
+  w[at] = instant;
+  addUnits(w, line, at, units);
+}
+
+/** Adds units to a pair. */
+export function addUnits(w: Int32Array, line: number, at: number, units: number): void {
+  w[at + 1] = (w[at + 1] as number) + units;
+  w[line + keyLine.units] = (w[line + keyLine.units] as number) + units;
+}
+
+/** Returns the instant of a unit. `unit`: 1 for the oldest; at most all units. */
+export function instantOfUnit(w: Int32Array, shard: number, line: number, unit: number): number {
+  if (unit === 1) return oldestInstant(w, line);
+  let left = unit;
+  let instant = 0;
+  eachPair(w, shard, line, (at) => {
+    instant = w[at] as number;
+    left -= w[at + 1] as number;
+    return left > 0;
+  });
+  return instant;
+}
+
+/** Calls back with the word of each pair, the oldest first, until it returns false. */
+export function eachPair(w: Int32Array, shard: number, line: number, visit: (at: number) => boolean): void {
+  const oldest = w[line + keyLine.oldest] as number;
+  if (oldest === 0) {
+    const about = w[line + keyLine.about] as number;
+    for (let i = 0; i < ringPairs(about); i += 1) if (!visit(ringPairAt(line, ringFirst(about), i))) return;
+    return;
+  }
+  const newest = w[line + keyLine.newest] as number;
+  let index = indexOfRef(oldest);
+  let blockLine = blockOfRef(oldest);
+  for (;;) {
+    const isLast = blockLine === blockOfRef(newest);
+    const end = isLast ? pairsInBlock(newest) : blockPairs;
+    for (; index < end; index += 1) if (!visit(blockPairAt(shard, blockLine, index))) return;
+    if (isLast) break;
+    blockLine = w[lineAt(shard, blockLine) + block.next] as number;
+    index = 0;
+  }
+  for (let i = 0; i < pairsInBuffer(newest); i += 1) if (!visit(bufferPairAt(line, i))) return;
+}
+
+/** Removes units from a pair. Returns the units of the key that are left. */
+export function removeUnits(w: Int32Array, shard: number, line: number, at: number, units: number): number {
+  const removed = Math.min(units, w[at + 1] as number);
+  w[at + 1] = (w[at + 1] as number) - removed;
+  const left = (w[line + keyLine.units] as number) - removed;
+  w[line + keyLine.units] = left;
+  // The oldest pair tells the reset, so it must have units.
+  if (w[oldestPairAt(w, shard, line) + 1] === 0) dropExpired(w, shard, line, 0, Number.POSITIVE_INFINITY);
+  return left;
+}
+
+/** Makes the line a key without pairs. */
+export function clearPairs(w: Int32Array, shard: number, line: number): void {
+  const oldest = w[line + keyLine.oldest] as number;
+  w[line + keyLine.about] = withRing(w[line + keyLine.about] as number, 0, 0);
+  w[line + keyLine.oldest] = 0;
+  w[line + keyLine.units] = 0;
+  if (oldest !== 0) freeChain(w, shard, blockOfRef(oldest), blockOfRef(w[line + keyLine.newest] as number));
+}
+
+function oldestPairAt(w: Int32Array, shard: number, line: number): number {
+  const oldest = w[line + keyLine.oldest] as number;
+  if (oldest !== 0) return blockPairAt(shard, blockOfRef(oldest), indexOfRef(oldest));
+  return ringPairAt(line, ringFirst(w[line + keyLine.about] as number), 0);
+}
+
+/** Removes the oldest pairs that have expired or have no units. Returns the units that are left. */
+function dropExpired(w: Int32Array, shard: number, line: number, now: number, window: number): number {
+  if (w[line + keyLine.oldest] !== 0 && dropFromChain(w, shard, line, now, window)) {
+    return w[line + keyLine.units] as number;
+  }
+  const about = w[line + keyLine.about] as number;
+  let units = w[line + keyLine.units] as number;
+  let first = ringFirst(about);
+  let pairs = ringPairs(about);
+  for (; pairs > 0; pairs -= 1) {
+    const at = ringPairAt(line, first, 0);
+    const count = w[at + 1] as number;
+    if (count > 0 && !isExpired(w[at] as number, now, window)) break;
+    units -= count;
+    first = (first + 1) & 3;
+  }
+  w[line + keyLine.about] = withRing(about, first, pairs);
+  w[line + keyLine.units] = units;
+  return units;
+}
+
+/** Returns false if no pair of the chain is left: then the pairs of the buffer are those of the ring. */
+function dropFromChain(w: Int32Array, shard: number, line: number, now: number, window: number): boolean {
+  const oldest = w[line + keyLine.oldest] as number;
+  const newest = w[line + keyLine.newest] as number;
+  const last = blockOfRef(newest);
+  let units = w[line + keyLine.units] as number;
+  let blockLine = blockOfRef(oldest);
+  let index = indexOfRef(oldest);
+  for (;;) {
+    if (index === (blockLine === last ? pairsInBlock(newest) : blockPairs)) {
+      if (blockLine === last) {
+        // A pair of the buffer stands where the ring has its second.
+        w[line + keyLine.about] = withRing(w[line + keyLine.about] as number, 1, pairsInBuffer(newest));
+        w[line + keyLine.oldest] = 0;
+        w[line + keyLine.units] = units;
+        freeChain(w, shard, blockOfRef(oldest), last);
+        return false;
+      }
+      blockLine = w[lineAt(shard, blockLine) + block.next] as number;
+      index = 0;
+      continue;
+    }
+    const at = blockPairAt(shard, blockLine, index);
+    const count = w[at + 1] as number;
+    if (count > 0 && !isExpired(w[at] as number, now, window)) break;
+    units -= count;
+    index += 1;
+  }
+  w[line + keyLine.oldest] = oldestRef(blockLine, index);
+  w[line + keyLine.pairs] = w[blockPairAt(shard, blockLine, index)] as number;
+  w[line + keyLine.units] = units;
+  if (blockLine !== blockOfRef(oldest)) freeBlocks(w, shard, blockOfRef(oldest), blockLine);
+  return true;
+}
+
+/** Frees the blocks from one to the last. */
+function freeChain(w: Int32Array, shard: number, from: number, last: number): void {
+  freeBlocks(w, shard, from, last);
+  freeLine(w, shard, last);
+}
+
+/** Frees the blocks from one to another, without the latter. */
+function freeBlocks(w: Int32Array, shard: number, from: number, to: number): void {
+  for (let blockLine = from; blockLine !== to; ) {
+    const next = w[lineAt(shard, blockLine) + block.next] as number;
+    freeLine(w, shard, blockLine);
+    blockLine = next;
+  }
+}
+
+function addToRing(w: Int32Array, shard: number, line: number, instant: number, units: number): boolean {
+  const about = w[line + keyLine.about] as number;
+  const first = ringFirst(about);
+  const pairs = ringPairs(about);
+  if (pairs < inlinePairs) {
+    writePair(w, ringPairAt(line, first, pairs), instant, units);
+    w[line + keyLine.about] = withRing(about, first, pairs + 1);
+    return true;
+  }
+  const blockLine = takeLine(w, shard);
+  if (blockLine === 0) {
+    mergeClosest(w, pairs, (i) => ringPairAt(line, first, i));
+    writePair(w, ringPairAt(line, first, pairs - 1), instant, units);
+    return false;
+  }
+  for (let i = 0; i < pairs; i += 1) copyPair(w, ringPairAt(line, first, i), blockPairAt(shard, blockLine, i));
+  w[line + keyLine.newest] = newestRef(blockLine, 0, pairs);
+  w[line + keyLine.oldest] = oldestRef(blockLine, 0);
+  w[line + keyLine.pairs] = w[blockPairAt(shard, blockLine, 0)] as number;
+  return addToBuffer(w, shard, line, instant, units);
+}
+
+function addToBuffer(w: Int32Array, shard: number, line: number, instant: number, units: number): boolean {
+  if (pairsInBuffer(w[line + keyLine.newest] as number) === bufferPairs) flushBuffer(w, shard, line);
+  const newest = w[line + keyLine.newest] as number;
+  const buffered = pairsInBuffer(newest);
+  if (buffered === bufferPairs) {
+    mergeClosest(w, buffered, (i) => bufferPairAt(line, i));
+    writePair(w, bufferPairAt(line, buffered - 1), instant, units);
+    return false;
+  }
+  writePair(w, bufferPairAt(line, buffered), instant, units);
+  w[line + keyLine.newest] = newestRef(blockOfRef(newest), buffered + 1, pairsInBlock(newest));
+  return true;
+}
+
+/** Moves the pairs of the buffer to the chain, unless no block is free. */
+function flushBuffer(w: Int32Array, shard: number, line: number): void {
+  const newest = w[line + keyLine.newest] as number;
+  const blockLine = blockOfRef(newest);
+  let used = pairsInBlock(newest);
+  const more = used + bufferPairs > blockPairs ? takeLine(w, shard) : blockLine;
+  if (more === 0) return;
+  let into = blockLine;
+  for (let i = 0; i < bufferPairs; i += 1) {
+    if (used === blockPairs) {
+      w[lineAt(shard, blockLine) + block.next] = more;
+      into = more;
+      used = 0;
+    }
+    copyPair(w, bufferPairAt(line, i), blockPairAt(shard, into, used));
+    used += 1;
+  }
+  w[line + keyLine.newest] = newestRef(into, 0, used);
+}
+
+/** Makes the last of the pairs free: of the two neighbours that are closest, the older one joins the newer one. */
+function mergeClosest(w: Int32Array, pairs: number, pairAt: (index: number) => number): void {
+  let closest = 0;
+  let gap = Number.POSITIVE_INFINITY;
+  for (let i = 0; i + 1 < pairs; i += 1) {
+    const between = ((w[pairAt(i + 1)] as number) - (w[pairAt(i)] as number)) >>> 0;
+    if (between < gap) {
+      gap = between;
+      closest = i;
+    }
+  }
+  const newer = pairAt(closest + 1);
+  w[newer + 1] = (w[newer + 1] as number) + (w[pairAt(closest) + 1] as number);
+  for (let i = closest; i + 1 < pairs; i += 1) copyPair(w, pairAt(i + 1), pairAt(i));
+}
+
+function writePair(w: Int32Array, at: number, instant: number, units: number): void {
+  w[at] = instant;
+  w[at + 1] = units;
+}
+
+function copyPair(w: Int32Array, from: number, to: number): void {
+  w[to + 1] = w[from + 1] as number;
+  w[to] = w[from] as number;
+}

@@ -1,0 +1,228 @@
+// The memory of all counters: one SharedArrayBuffer of 32-bit words. This file says where everything stands; the other
+// files of this folder read and write it by these names alone.
+//
+//   memory     | table header | shard 0 | shard 1 | … | coarse shards |
+//   header     | format, coarse keys | calendar lock | calendars: period, end | figures by slot |
+//   shard      | header line | directory: one line for each bucket | lines of keys and blocks |
+//
+// A shard has one lock. A key belongs to one shard and to two buckets of it, by a keyed hash. The last shards hold the
+// coarse keys: clients and networks that are counted in place of keys for which there was no room.
+//
+//   a line is 16 words (64 bytes); shards have at most 65,536 lines, so a line's number takes 16 bits
+//
+//   shard header   0 lock · 1 first free line · 2 first line that was never used · 3 free lines · 4 keys
+//                  5 hand: where the next search for a key that may go begins · 6 times it was repaired
+//   bucket         0 keys that are in their second bucket because this one was full
+//                  1–15 entries: fingerprint << 16 | line; 0 is free, and all after it
+//   key            0–3 key · 4 about (below) · 5 units that count · 6 oldest pair · 7 newest pair
+//                  8–15 four pairs, as a ring: instant, units
+//                  with more pairs than four, the older ones are in blocks: 6 = block << 16 | index in it,
+//                  7 = block << 16 | pairs in the line << 8 | pairs in the block, 8 = the instant of the oldest,
+//                  10–15 the last three pairs; otherwise 6 is 0
+//   block          0 next block · 2–15 seven pairs: instant, units
+//   about          bits 0–7 slot · 8–9 kind · 10 is an address · 11 is exhausted · 12–13 first pair of the ring ·
+//                  14–16 pairs in the ring · 17–31 number of its first bucket + 1, if it is in the second
+//
+// An instant is a tick of a millisecond, modulo 2^32 (sliding), the number of a period (calendar), or the number of a
+// thread (concurrency). Every change becomes visible by the store of one word, and until then what was there before is
+// still there: a thread that ends within a change leaves at most that change undone, or units counted twice.
+
+export const lineWords = 16;
+export const bytesPerWord = 4;
+const lineBytes = lineWords * bytesPerWord;
+/** Entries of a bucket. */
+export const bucketEntries = 15;
+export const inlinePairs = 4;
+export const blockPairs = 7;
+/** Pairs of a line beside a chain of blocks. */
+export const bufferPairs = 3;
+const maxShardLines = 16_384;
+const minShards = 16;
+/** Of the lines of a shard, one in so many is a bucket: two thirds of the entries are in use when all lines are. */
+export const linesPerBucket = 10;
+/** Of the shards, one in so many is for coarse keys. */
+const shardsPerCoarse = 16;
+/** Of the lines of a shard, one in so many is left for blocks: a new key replaces another one before it takes these. */
+const linesPerReserved = 8;
+
+export const slots = 256;
+export const formatVersion = 1;
+
+/** Words of the table header. */
+export const header = {
+  format: 0,
+  coarseKeys: 1,
+  calendarLock: lineWords,
+  /** Two for each slot: period, end in seconds of the wall clock. */
+  calendars: 2 * lineWords,
+  /** `figures` for each slot. */
+  figures: 2 * lineWords + 2 * slots,
+} as const;
+
+/** Words of the figures of a slot. */
+export const figures = { keys: 0, evictedExpired: 1, evictedLive: 2, merged: 3, coarse: 4, words: 8 } as const;
+
+const headerLines = (header.figures + slots * figures.words) / lineWords;
+
+/** Words of a shard's header line. */
+export const shardHeader = { lock: 0, firstFree: 1, firstUnused: 2, free: 3, keys: 4, hand: 5, repairs: 6 } as const;
+
+/** Words of a key's line. */
+export const keyLine = { about: 4, units: 5, oldest: 6, newest: 7, pairs: 8 } as const;
+
+/** Words of a block. */
+export const block = { next: 0, pairs: 2 } as const;
+
+export const kinds = { own: 0, client: 1, network: 2 } as const;
+
+/** The bits of `about` that belong to the identity of a key: slot, kind, whether it is an address. */
+export const identityMask = 0x7ff;
+const exhaustedBit = 1 << 11;
+const firstShift = 12;
+const pairsShift = 14;
+const ringMask = 0x1f << firstShift;
+const homeShift = 17;
+
+export interface Geometry {
+  readonly shards: number;
+  /** Shards before the coarse ones. */
+  readonly ownShards: number;
+  readonly shardWords: number;
+  readonly shardLines: number;
+  readonly buckets: number;
+  /** Lines that are left for blocks. */
+  readonly reserved: number;
+}
+
+export const minTableBytes = 1024 * 1024;
+export const maxTableBytes = 4 * 1024 ** 3;
+
+/** `bytes`: of the whole table, 1 MiB to 4 GiB. */
+export function geometryOf(bytes: number): Geometry {
+  const lines = Math.floor(bytes / lineBytes) - headerLines;
+  const shards = Math.max(minShards, Math.ceil(lines / maxShardLines));
+  const shardLines = Math.floor(lines / shards);
+  return {
+    shards,
+    ownShards: shards - Math.max(1, Math.floor(shards / shardsPerCoarse)),
+    shardWords: shardLines * lineWords,
+    shardLines,
+    buckets: Math.floor(shardLines / linesPerBucket),
+    reserved: Math.floor(shardLines / linesPerReserved),
+  };
+}
+
+/** Returns the word at which a shard begins. */
+export function shardAt(index: number, { shardWords }: Geometry): number {
+  return headerLines * lineWords + index * shardWords;
+}
+
+/** The first line of a shard that holds a key or a block. */
+export function firstDataLine({ buckets }: Geometry): number {
+  return 1 + buckets;
+}
+
+export function bucketAt(shard: number, bucket: number): number {
+  return shard + (1 + bucket) * lineWords;
+}
+
+export function lineAt(shard: number, line: number): number {
+  return shard + line * lineWords;
+}
+
+export function lineOfEntry(entry: number): number {
+  return entry & 0xffff;
+}
+
+export function fingerprintOf(entry: number): number {
+  return entry >>> 16;
+}
+
+export function entryOf(fingerprint: number, line: number): number {
+  return (fingerprint << 16) | line;
+}
+
+export function identityOf(slot: number, kind: number, isAddress: boolean): number {
+  return slot | (kind << 8) | (isAddress ? 0x400 : 0);
+}
+
+export function slotOf(about: number): number {
+  return about & 0xff;
+}
+
+export function kindOf(about: number): number {
+  return (about >>> 8) & 3;
+}
+
+export function isAddressKey(about: number): boolean {
+  return (about & 0x400) !== 0;
+}
+
+export function isMarkedExhausted(about: number): boolean {
+  return (about & exhaustedBit) !== 0;
+}
+
+export function withExhausted(about: number, isExhausted: boolean): number {
+  return isExhausted ? about | exhaustedBit : about & ~exhaustedBit;
+}
+
+/** The index of the oldest pair of the ring. */
+export function ringFirst(about: number): number {
+  return (about >>> firstShift) & 3;
+}
+
+export function ringPairs(about: number): number {
+  return (about >>> pairsShift) & 7;
+}
+
+export function withRing(about: number, first: number, pairs: number): number {
+  return (about & ~ringMask) | (first << firstShift) | (pairs << pairsShift);
+}
+
+/** Returns the first bucket of a key that is in its second; -1 if it is in its first. */
+export function homeOf(about: number): number {
+  return (about >>> homeShift) - 1;
+}
+
+export function withHome(about: number, bucket: number): number {
+  return (about & ((1 << homeShift) - 1)) | ((bucket + 1) << homeShift);
+}
+
+/** The word of a pair of the ring. `index`: from the oldest. */
+export function ringPairAt(line: number, first: number, index: number): number {
+  return line + keyLine.pairs + 2 * ((first + index) & 3);
+}
+
+export function blockPairAt(shard: number, blockLine: number, index: number): number {
+  return lineAt(shard, blockLine) + block.pairs + 2 * index;
+}
+
+export function blockOfRef(ref: number): number {
+  return ref >>> 16;
+}
+
+/** The index of the oldest pair in its block. */
+export function indexOfRef(oldest: number): number {
+  return oldest & 0xff;
+}
+
+export function pairsInBlock(newest: number): number {
+  return newest & 0xff;
+}
+
+export function pairsInBuffer(newest: number): number {
+  return (newest >>> 8) & 0xff;
+}
+
+export function oldestRef(blockLine: number, index: number): number {
+  return (blockLine << 16) | index;
+}
+
+export function newestRef(blockLine: number, inBuffer: number, inBlock: number): number {
+  return (blockLine << 16) | (inBuffer << 8) | inBlock;
+}
+
+/** The word of a pair of the line beside a chain. It is where the ring has its pair `index` + 1. */
+export function bufferPairAt(line: number, index: number): number {
+  return line + keyLine.pairs + 2 * (index + 1);
+}

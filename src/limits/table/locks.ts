@@ -1,0 +1,109 @@
+// The locks of a table: one word each, which holds the number of the thread that has it; 0 is free. With one thread
+// there is nothing to lock. Who finds a lock taken tries for as long as an ordinary update takes, then sleeps; who frees
+// a lock wakes somebody only if somebody sleeps. A lock is never taken over by time, because its owner may only be
+// descheduled: when a thread is gone, the main thread repairs what it was changing, and frees its locks.
+
+/** Set while threads may sleep for the lock. */
+const waitingBit = 0x100;
+const threadMask = 0xff;
+/** About a microsecond: as long as an update takes. */
+const attempts = 40;
+/** In milliseconds. Nothing depends on it: it bounds the harm if a wake-up should be lost. */
+const longestSleepMs = 20;
+/** Policies that are asked together, and the lock of the coarse keys. A question about many quotas may need more. */
+const usuallyHeld = 64;
+
+export class Locks {
+  readonly #w: Int32Array;
+  readonly #thread: number;
+  readonly #isShared: boolean;
+  /** The words of the locks that are wanted or held, in ascending order: all threads take them in this order. */
+  #held = new Int32Array(usuallyHeld);
+  #count = 0;
+
+  /** `thread`: 1 to 255. */
+  constructor(w: Int32Array, thread: number, isShared: boolean) {
+    this.#w = w;
+    this.#thread = thread;
+    this.#isShared = isShared;
+  }
+
+  /** Adds a lock to those that `acquire` takes. `at`: its word. */
+  want(at: number): void {
+    if (!this.#isShared) return;
+    let i = this.#count;
+    while (i > 0 && (this.#held[i - 1] as number) > at) i -= 1;
+    if (i > 0 && this.#held[i - 1] === at) return;
+    if (this.#count + 1 >= this.#held.length) this.#held = grown(this.#held);
+    this.#held.copyWithin(i + 1, i, this.#count);
+    this.#held[i] = at;
+    this.#count += 1;
+  }
+
+  /** Takes all locks that are wanted. */
+  acquire(): void {
+    for (let i = 0; i < this.#count; i += 1) this.#take(this.#held[i] as number);
+  }
+
+  /** Takes one more lock, unless it is held. It must come after all others in the order. */
+  acquireLast(at: number): void {
+    if (!this.#isShared || (this.#count > 0 && this.#held[this.#count - 1] === at)) return;
+    this.#take(at);
+    this.#held[this.#count] = at;
+    this.#count += 1;
+  }
+
+  /** Frees all locks. */
+  release(): void {
+    for (let i = this.#count - 1; i >= 0; i -= 1) this.free(this.#held[i] as number);
+    this.#count = 0;
+  }
+
+  /** Takes a lock beside the others. Who has it must take no other. */
+  takeAlone(at: number): void {
+    if (this.#isShared) this.#take(at);
+  }
+
+  /** Takes a lock if it is free soon. Never sleeps, as is right for the main thread. */
+  tryAcquire(at: number): boolean {
+    if (!this.#isShared) return true;
+    for (let i = 0; i < attempts; i += 1) {
+      if (Atomics.compareExchange(this.#w, at, 0, this.#thread) === 0) return true;
+      Atomics.pause();
+    }
+    return false;
+  }
+
+  /** Frees a lock, whoever has it. */
+  free(at: number): void {
+    if (!this.#isShared) return;
+    if ((Atomics.exchange(this.#w, at, 0) & waitingBit) !== 0) Atomics.notify(this.#w, at, 1);
+  }
+
+  isHeldBy(at: number, thread: number): boolean {
+    return (Atomics.load(this.#w, at) & threadMask) === thread;
+  }
+
+  #take(at: number): void {
+    const w = this.#w;
+    if (Atomics.compareExchange(w, at, 0, this.#thread) === 0) return;
+    for (let i = 0; i < attempts; i += 1) {
+      Atomics.pause();
+      if (Atomics.load(w, at) === 0 && Atomics.compareExchange(w, at, 0, this.#thread) === 0) return;
+    }
+    // From here on it is taken with the bit, because others may sleep too.
+    for (;;) {
+      const owner = Atomics.compareExchange(w, at, 0, this.#thread | waitingBit);
+      if (owner === 0) return;
+      if (Atomics.compareExchange(w, at, owner, owner | waitingBit) === owner) {
+        Atomics.wait(w, at, owner | waitingBit, longestSleepMs);
+      }
+    }
+  }
+}
+
+function grown(list: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
+  const larger = new Int32Array(2 * list.length);
+  larger.set(list);
+  return larger;
+}

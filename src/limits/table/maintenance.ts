@@ -1,0 +1,199 @@
+// What the thread that owns the table does for it: removes what has expired, copies shards for a snapshot, and repairs
+// what a thread has left that is gone. It never waits for a lock, because it has to hear of threads that are gone.
+import { CounterKey } from "../../core/counter-key.ts";
+import { Cursor } from "./cursor.ts";
+import { addKey, findKey, freeEntry } from "./directory.ts";
+import type { Eviction, TableParts } from "./eviction.ts";
+import { addPair, eachPair, removeUnits } from "./key-log.ts";
+import {
+  bucketAt,
+  bucketEntries,
+  bytesPerWord,
+  figures,
+  firstDataLine,
+  header,
+  lineAt,
+  lineOfEntry,
+  lineWords,
+  shardAt,
+  shardHeader,
+  slots,
+} from "./layout.ts";
+import { freeLines, takeLine } from "./lines.ts";
+import type { Locks } from "./locks.ts";
+import type { Places } from "./places.ts";
+import { type CounterRecord, kindNumber } from "./records.ts";
+import { repairShard } from "./repair.ts";
+
+export interface MaintenanceParts extends TableParts {
+  readonly places: Places;
+  readonly eviction: Eviction;
+  readonly locks: Locks;
+}
+
+export interface TableFigures {
+  readonly bytes: number;
+  /** Of lines in use. */
+  readonly usedBytes: number;
+  readonly bySlot: readonly SlotFigures[];
+}
+
+export interface SlotFigures {
+  /** Stored keys, without the coarse ones. */
+  readonly keys: number;
+  readonly evictedExpired: number;
+  readonly evictedLive: number;
+  /** Admissions whose instant was merged with a later one, because no memory was free. */
+  readonly merged: number;
+  /** Clients and networks that are counted in place of keys without room. */
+  readonly coarse: number;
+}
+
+/** Keys and buckets that one portion looks at: well below a millisecond. */
+const keysInPortion = 512;
+const bucketsInPortion = 1024;
+
+export class Maintenance {
+  readonly #parts: MaintenanceParts;
+  #shard = 0;
+  #bucket = 0;
+  /** Shards that were busy when a thread was recovered, with the thread. */
+  #owed: { readonly index: number; readonly thread: number }[] = [];
+
+  constructor(parts: MaintenanceParts) {
+    this.#parts = parts;
+  }
+
+  get shardCount(): number {
+    return this.#parts.geometry.shards;
+  }
+
+  /** Removes what has expired, in one portion of the table. Returns whether that was its last portion. */
+  sweep(nowMs: number): boolean {
+    const { geometry, rules } = this.#parts;
+    rules.setNow(nowMs);
+    this.#giveSlotsBack();
+    const isLocked = this.#withShard(this.#shard, (shard) => {
+      let keys = 0;
+      const end = Math.min(geometry.buckets, this.#bucket + bucketsInPortion);
+      for (; this.#bucket < end && keys < keysInPortion; this.#bucket += 1) keys += this.#sweepBucket(shard);
+    });
+    // A shard that is busy is swept in the next pass.
+    if (isLocked && this.#bucket < geometry.buckets) return false;
+    this.#bucket = 0;
+    this.#shard = (this.#shard + 1) % geometry.shards;
+    return this.#shard === 0;
+  }
+
+  /** Returns a copy of a shard; null if it is busy. */
+  copyShard(index: number): Int32Array | null {
+    const { w, geometry } = this.#parts;
+    let copy: Int32Array | null = null;
+    this.#withShard(index, (shard) => {
+      copy = w.slice(shard, shard + geometry.shardWords);
+    });
+    return copy;
+  }
+
+  /** Adds a key of a snapshot. Returns false if there is no room, or the key is stored already. Before traffic. */
+  restore({ slot, kind, key: [a, b, c, d], isAddress, entries }: CounterRecord): boolean {
+    const { w, places, addTo } = this.#parts;
+    const cursor = new Cursor();
+    cursor.slot = slot;
+    places.point(cursor, kindNumber(kind), new CounterKey(a, b, c, d, isAddress));
+    const entryAt = freeEntry(w, cursor);
+    if (entryAt === 0 || freeLines(w, cursor.shard) === 0 || findKey(w, cursor) !== 0) return false;
+    const line = addKey(w, cursor, takeLine(w, cursor.shard), entryAt);
+    for (const [at, units] of entries) addPair(w, cursor.shard, line, at | 0, units);
+    addTo(header.figures + slot * figures.words + (kind === "own" ? figures.keys : figures.coarse), 1);
+    if (kind !== "own") addTo(header.coarseKeys, 1);
+    return true;
+  }
+
+  /** Repairs what a thread has left, frees its locks, and gives its slots back. The thread must be gone. */
+  recover(thread: number): void {
+    const { w, geometry, locks } = this.#parts;
+    if (locks.isHeldBy(header.calendarLock, thread)) locks.free(header.calendarLock);
+    for (let index = 0; index < geometry.shards; index += 1) {
+      const shard = shardAt(index, geometry);
+      if (!locks.isHeldBy(shard + shardHeader.lock, thread)) continue;
+      // The coarse shards have the lock of the first one.
+      const last = index === geometry.ownShards ? geometry.shards : index + 1;
+      for (let i = index; i < last; i += 1) repairShard(w, shardAt(i, geometry), geometry);
+      locks.free(shard + shardHeader.lock);
+    }
+    for (let index = 0; index < geometry.shards; index += 1) this.#owed.push({ index, thread });
+    this.#giveSlotsBack();
+  }
+
+  figures(): TableFigures {
+    const { w, geometry } = this.#parts;
+    let used = 0;
+    for (let index = 0; index < geometry.shards; index += 1) {
+      used += geometry.shardLines - firstDataLine(geometry) - freeLines(w, shardAt(index, geometry));
+    }
+    return {
+      bytes: w.length * bytesPerWord,
+      usedBytes: used * lineWords * bytesPerWord,
+      bySlot: Array.from({ length: slots }, (_, slot) => {
+        const of = (figure: number): number => w[header.figures + slot * figures.words + figure] as number;
+        return {
+          keys: of(figures.keys),
+          evictedExpired: of(figures.evictedExpired) >>> 0,
+          evictedLive: of(figures.evictedLive) >>> 0,
+          merged: of(figures.merged) >>> 0,
+          coarse: of(figures.coarse),
+        };
+      }),
+    };
+  }
+
+  /** Returns the keys that were looked at. */
+  #sweepBucket(shard: number): number {
+    const { w, rules, eviction } = this.#parts;
+    const begin = bucketAt(shard, this.#bucket) + 1;
+    let keys = 0;
+    for (let at = begin; at < begin + bucketEntries && w[at] !== 0; ) {
+      keys += 1;
+      // The last key of the bucket takes the place of one that is removed.
+      if (rules.worth(shard, lineAt(shard, lineOfEntry(w[at] as number))) === 0) eviction.remove(shard, at);
+      else at += 1;
+    }
+    return keys;
+  }
+
+  /** Removes the slots of threads that are gone, in all shards that are not busy. */
+  #giveSlotsBack(): void {
+    if (this.#owed.length === 0) return;
+    this.#owed = this.#owed.filter(
+      ({ index, thread }) => !this.#withShard(index, (shard) => this.#giveSlotsOf(shard, thread)),
+    );
+  }
+
+  #giveSlotsOf(shard: number, thread: number): void {
+    const { w, geometry, rules } = this.#parts;
+    for (let bucket = 0; bucket < geometry.buckets; bucket += 1) {
+      const begin = bucketAt(shard, bucket) + 1;
+      for (let at = begin; at < begin + bucketEntries && w[at] !== 0; at += 1) {
+        const line = lineAt(shard, lineOfEntry(w[at] as number));
+        if (!rules.isConcurrency(line)) continue;
+        eachPair(w, shard, line, (pair) => {
+          if (w[pair] !== thread) return true;
+          removeUnits(w, shard, line, pair, w[pair + 1] as number);
+          return false;
+        });
+      }
+    }
+  }
+
+  /** Returns false if the shard is busy. */
+  #withShard(index: number, use: (shard: number) => void): boolean {
+    const { geometry, locks } = this.#parts;
+    const shard = shardAt(index, geometry);
+    const lockAt = shardAt(Math.min(index, geometry.ownShards), geometry) + shardHeader.lock;
+    if (!locks.tryAcquire(lockAt)) return false;
+    use(shard);
+    locks.free(lockAt);
+    return true;
+  }
+}

@@ -1,0 +1,82 @@
+// Makes a shard sound again after a thread has ended while it was changing it. Every change shows by the store of one
+// word, so the directory leads to nothing but whole keys; what is calculated from them may be wrong: which lines are
+// free, the sums of units, the keys that are in their second bucket.
+
+import { eachPair } from "./key-log.ts";
+import {
+  block,
+  blockOfRef,
+  blockPairAt,
+  bucketAt,
+  bucketEntries,
+  firstDataLine,
+  type Geometry,
+  homeOf,
+  indexOfRef,
+  keyLine,
+  lineAt,
+  lineOfEntry,
+  shardHeader,
+} from "./layout.ts";
+import { freeLine } from "./lines.ts";
+
+/** `shard`: the word at which it begins. Nobody else may use it. */
+export function repairShard(w: Int32Array, shard: number, geometry: Geometry): void {
+  const isUsed = new Uint8Array(geometry.shardLines);
+  const away = new Int32Array(geometry.buckets);
+  let keys = 0;
+  for (let bucket = 0; bucket < geometry.buckets; bucket += 1) {
+    keys += repairBucket(w, shard, bucket, isUsed, away);
+  }
+  for (let bucket = 0; bucket < geometry.buckets; bucket += 1) w[bucketAt(shard, bucket)] = away[bucket] as number;
+  w[shard + shardHeader.keys] = keys;
+  freeUnused(w, shard, geometry, isUsed);
+  w[shard + shardHeader.repairs] = (w[shard + shardHeader.repairs] as number) + 1;
+}
+
+/** Returns the keys of the bucket. */
+function repairBucket(w: Int32Array, shard: number, bucket: number, isUsed: Uint8Array, away: Int32Array): number {
+  const begin = bucketAt(shard, bucket) + 1;
+  let keys = 0;
+  for (let at = begin; at < begin + bucketEntries; at += 1) {
+    const entry = w[at] as number;
+    const number = lineOfEntry(entry);
+    w[at] = 0;
+    // An entry that was being moved stands twice.
+    if (entry === 0 || isUsed[number] !== 0) continue;
+    w[begin + keys] = entry;
+    keys += 1;
+    isUsed[number] = 1;
+    const line = lineAt(shard, number);
+    repairKey(w, shard, line, isUsed);
+    const home = homeOf(w[line + keyLine.about] as number);
+    if (home >= 0) away[home] = (away[home] as number) + 1;
+  }
+  return keys;
+}
+
+function repairKey(w: Int32Array, shard: number, line: number, isUsed: Uint8Array): void {
+  let units = 0;
+  eachPair(w, shard, line, (at) => {
+    units += w[at + 1] as number;
+    return true;
+  });
+  w[line + keyLine.units] = units;
+  const oldest = w[line + keyLine.oldest] as number;
+  if (oldest === 0) return;
+  w[line + keyLine.pairs] = w[blockPairAt(shard, blockOfRef(oldest), indexOfRef(oldest))] as number;
+  const last = blockOfRef(w[line + keyLine.newest] as number);
+  for (let number = blockOfRef(oldest); ; number = w[lineAt(shard, number) + block.next] as number) {
+    isUsed[number] = 1;
+    if (number === last) return;
+  }
+}
+
+function freeUnused(w: Int32Array, shard: number, geometry: Geometry, isUsed: Uint8Array): void {
+  const firstUnused = w[shard + shardHeader.firstUnused] as number;
+  w[shard + shardHeader.firstFree] = 0;
+  w[shard + shardHeader.free] = geometry.shardLines - firstUnused;
+  for (let number = firstUnused - 1; number >= firstDataLine(geometry); number -= 1) {
+    if (isUsed[number] === 0) freeLine(w, shard, number);
+  }
+}
