@@ -487,8 +487,8 @@ describe("a limiter and an authenticator that answer later", () => {
     needsIdentity: limiter.needsIdentity,
     acquire: async (...request) => limiter.acquire(...request),
     acquireIdentified: async (...request) => limiter.acquireIdentified(...request),
-    peek: async (client, nowMs) => limiter.peek(client, nowMs),
-    observe: async (client, nowMs) => limiter.observe(client, nowMs),
+    peek: async (...client) => limiter.peek(...client),
+    observe: async (...client) => limiter.observe(...client),
     refresh: async (decision, nowMs) => limiter.refresh(decision, nowMs),
     stats: () => limiter.stats(),
   });

@@ -59,9 +59,9 @@ export interface PolicyStats {
 
 /** What is in the table of counters. */
 export interface CounterFigures {
-  /** Of the whole table, and of what is in use. */
-  readonly bytes: number;
+  /** Of what is in use, and of what new keys can take before others have to go. The rest is directory and reserve. */
   readonly usedBytes: number;
+  readonly freeBytes: number;
   /** In the order of the policies. */
   readonly policies: readonly PolicyCounterFigures[];
 }

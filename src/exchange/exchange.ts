@@ -6,7 +6,6 @@
 //                  │ the client leaves: the verdict is awaited, since it charges │                         │
 //                  └──────────────────── clientGone(), abort() ──────────────────┴─────────────────────────┘
 import type { Readable } from "node:stream";
-import type { CounterKey } from "../core/counter-key.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import type { ResponseFields } from "../core/fields.ts";
 import { isFramingDoubtful, type LocalReply, localReplies } from "../core/local-reply.ts";
@@ -22,10 +21,10 @@ export interface Runtime {
   readonly nowMs: () => number;
   readonly requestId: (head: RequestHead) => string;
   readonly decide: (head: RequestHead) => Verdict | Promise<Verdict>;
-  /** Returns the quota of `client` without charging it. */
-  readonly peekQuota: (client: string, key: CounterKey) => Decision | Promise<Decision>;
+  /** Returns the quota of a peer without charging it. */
+  readonly peekQuota: (peer: RequestHead["peer"]) => Decision | Promise<Decision>;
   /** The same; counts the request as observed. */
-  readonly observeQuota: (client: string, key: CounterKey) => Decision | Promise<Decision>;
+  readonly observeQuota: (peer: RequestHead["peer"]) => Decision | Promise<Decision>;
   /** Returns the quota of a decision as it is now. */
   readonly refreshQuota: (decision: Decision) => Decision | Promise<Decision>;
   /** Counts a reply that spends no quota. Returns false if the client has had too many: then it gets no reply. */
@@ -104,11 +103,11 @@ export class Exchange extends RecordedExchange {
     try {
       this.id = this.#runtime.requestId(this.head);
       if (this.#runtime.mayReject(this.head.peer.key)) {
-        this.#replyUncharged(reply, this.#runtime.observeQuota(this.head.peer.key, this.head.peer.counterKey));
+        this.#replyUncharged(reply, this.#runtime.observeQuota(this.head.peer));
         return;
       }
       this.problem = localReplies.tooManyRefusals.reason;
-      const quota = this.#runtime.observeQuota(this.head.peer.key, this.head.peer.counterKey);
+      const quota = this.#runtime.observeQuota(this.head.peer);
       this.#abortWith(quota instanceof Promise ? null : quota);
     } catch (error) {
       this.fail(error);
@@ -152,10 +151,7 @@ export class Exchange extends RecordedExchange {
     try {
       if (this.listener !== null) this.listener.cancel(localReplies.internal);
       else if (this.#state === "deciding")
-        this.#replyUncharged(
-          localReplies.internal,
-          this.#runtime.peekQuota(this.head.peer.key, this.head.peer.counterKey),
-        );
+        this.#replyUncharged(localReplies.internal, this.#runtime.peekQuota(this.head.peer));
       else this.localReply(localReplies.internal);
     } catch (another) {
       this.#runtime.onFailure(another);

@@ -69,12 +69,12 @@ export class PolicyLimiter extends PolicySteps {
 
   /** What the policies have in the table. */
   counterFigures(): CounterFigures {
-    const { bytes, usedBytes, bySlot } = this.#table.figures();
+    const { usedBytes, freeBytes, bySlot } = this.#table.figures();
     const policies = this.slots.flatMap(({ policy, slot }) => {
       const figures = bySlot[slot];
       return figures === undefined ? [] : [{ policy: policy.name, ...figures }];
     });
-    return { bytes, usedBytes, policies };
+    return { usedBytes, freeBytes, policies };
   }
 
   /** Must be called when `next` has replaced this one: removes the keys of policies that it does not continue. */

@@ -148,10 +148,10 @@ function limiterMetrics(families: Families, { limiter, counters }: ScrapedSource
 function counterMetrics(families: Families, counters: ScrapedSources["counters"]): void {
   const byPolicy = (value: (figures: PolicyCounterFigures) => number) => () =>
     counters().policies.map((figures) => ({ labels: { policy: figures.policy }, value: value(figures) }));
-  const memory = "Memory for all counters (counters.memory), used or free, in bytes.";
+  const memory = "Memory for all counters: used, or free for new keys, in bytes.";
   const states = () => {
-    const { bytes, usedBytes } = counters();
-    return { used: usedBytes, free: bytes - usedBytes };
+    const { usedBytes, freeBytes } = counters();
+    return { used: usedBytes, free: freeBytes };
   };
   families.gauge("headgate_counters_memory_bytes", memory, states, { ...byState, ...ofProcess });
   const tracked = "Keys whose requests are remembered now: clients, unless the policy says otherwise.";

@@ -38,8 +38,8 @@ export function createRuntime(parts: RuntimeParts): Runtime {
     nowMs: clock.monotonicMs,
     requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, peer) ?? randomUUID(),
     decide: createDecide({ ...parts, nowMs: clock.monotonicMs }),
-    peekQuota: (client, key) => limiter.peek(client, key, clock.monotonicMs()),
-    observeQuota: (client, key) => limiter.observe(client, key, clock.monotonicMs()),
+    peekQuota: ({ key, counterKey }) => limiter.peek(key, counterKey, clock.monotonicMs()),
+    observeQuota: ({ key, counterKey }) => limiter.observe(key, counterKey, clock.monotonicMs()),
     refreshQuota: (decision) => limiter.refresh(decision, clock.monotonicMs()),
     mayReject(client) {
       const nowMs = clock.monotonicMs();

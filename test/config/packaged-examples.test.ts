@@ -75,8 +75,7 @@ async function start(text: string, respond?: (res: ServerResponse) => void) {
     upstreamUrl: upstream.url,
     clock,
     overrides: {
-      // Room for few clients is made faster.
-      policies: policies.map((policy) => ({ ...policy, maxClients: 1_000 })),
+      policies,
       clientAddress: { trustedProxies: ["127.0.0.1"] },
       fields: ["standard", "structured"],
       drain: { timeoutMs: 0 },

@@ -46,7 +46,7 @@ test("with the structured fields on, the upstream's own are dropped as well", as
   cleanup(() => client.destroy());
   client.write(get());
   const { rawHeaders } = await client.read();
-  expect(valuesOf(rawHeaders, "RateLimit")).toEqual([expect.stringMatching(/^"per-ip";r=99;t=(59|60)$/)]);
+  expect(valuesOf(rawHeaders, "RateLimit")).toEqual([expect.stringMatching(/^"per-ip";r=99;t=(59|6[01])$/)]);
   expect(valuesOf(rawHeaders, "RateLimit-Policy")).toEqual(['"per-ip";q=100;w=60']);
   expect(rawHeaders.filter((name) => /^(x-)?ratelimit-(limit|remaining|reset)$/i.test(name))).toEqual([]);
 });

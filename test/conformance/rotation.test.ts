@@ -29,7 +29,7 @@ test.each([
 });
 
 test("without the grouping every one of them would be admitted, so the addresses do differ", () => {
-  const store = new LimitedTable({ limit, windowMs: 60_000, maxClients: 1000 });
+  const store = new LimitedTable({ limit, windowMs: 60_000 });
   const rules: ClientAddressRules = { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 128 };
   const admitted = Array.from({ length: 1000 }, (_, i) => readPeer(addressIn("2001:db8:1:2", i), rules).key).filter(
     (key) => store.acquire(key, 1000).outcome === "admitted",

@@ -134,7 +134,7 @@ describe("the fields of every response", () => {
 
   test("a step of the wall clock moves Reset and Date alike, and changes no decision and no Retry-After", () => {
     const { fields, clock } = setUp();
-    const window = new OneWindow({ limit: 1, windowMs: 60_000, maxClients: 10 });
+    const window = new OneWindow({ limit: 1, windowMs: 60_000 });
     const { resetMs } = window.take(clock.monotonicMs());
     for (const stepMs of [3_600_000, -86_400_000, 500]) {
       clock.stepWall(stepMs);

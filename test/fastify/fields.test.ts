@@ -279,9 +279,10 @@ test("several Set-Cookie lines arrive, however they were set", async () => {
 });
 
 test.each([
-  ["larger than headgate's", "5000", "5000"],
-  ["smaller than headgate's", "1", "60"],
-  ["that says nothing", "soon", "60"],
+  ["larger than headgate's", "5000", /^5000$/],
+  // An admission counts until a whole millisecond, which may be after the whole second.
+  ["smaller than headgate's", "1", /^6[01]$/],
+  ["that says nothing", "soon", /^6[01]$/],
 ])("of a 429 of the app's own with a Retry-After %s, the larger one is sent", async (_, given, sent) => {
   const { connect } = await startTestApp(cleanup, {
     routes: (app) => get(app, (reply) => reply.code(429).header("retry-after", given).send("later")),
@@ -290,7 +291,7 @@ test.each([
   client.write(request("/x"));
   const { status, rawHeaders } = await client.read();
   expect(status).toBe(429);
-  expect(valuesOf(rawHeaders, "Retry-After")).toEqual([sent]);
+  expect(valuesOf(rawHeaders, "Retry-After")).toEqual([expect.stringMatching(sent)]);
 });
 
 test("a refusal is headgate's own to the byte, whatever hooks have set, but lets a browser read it", async () => {
@@ -346,7 +347,7 @@ test("the structured fields are sent where they are asked for", async () => {
   const client = connect();
   client.write(request("/x"));
   const { rawHeaders } = await client.read();
-  expect(valuesOf(rawHeaders, "RateLimit")).toEqual([expect.stringMatching(/^"per-ip";r=99;t=(59|60)$/)]);
+  expect(valuesOf(rawHeaders, "RateLimit")).toEqual([expect.stringMatching(/^"per-ip";r=99;t=(59|6[01])$/)]);
   expect(valuesOf(rawHeaders, "X-RateLimit-Limit")).toEqual([]);
 });
 

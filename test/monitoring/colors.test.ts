@@ -30,6 +30,7 @@ const neutral = [
   ...["outcome=would_throttle", "outcome=exempt", "result=unchanged"],
   ...["reason=idle", "reason=expired", "reason=sampled"],
   ...["state=unknown", "state=active", "state=idle", "state=opening", "state=open"],
+  ...["state=used", "state=free"],
 ];
 const failingLines = ["ejections", "failed lookups", "live clients evicted"];
 /** Two names for one thing. */

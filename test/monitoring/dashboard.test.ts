@@ -47,11 +47,10 @@ test("decisions are shown by policy, because a request has one for each policy t
   for (const expr of ofDecisions) expect(expr).toMatch(/^sum by \(policy\b/);
 });
 
-test("the client table shows how many clients are kept beside how many it can keep", () => {
-  const table = panels.find(({ title }) => title === "Client table");
-  expect((table?.targets ?? []).flatMap(({ expr }) => namesIn(expr))).toEqual([
-    "headgate_clients_tracked",
-    "headgate_clients_capacity",
+test("the memory for counters is shown by state: what is used beside what is free", () => {
+  const memory = panels.find(({ title }) => title === "Memory for counters");
+  expect((memory?.targets ?? []).map(({ expr }) => expr)).toEqual([
+    expect.stringMatching(/^sum by \(state\) \(headgate_counters_memory_bytes\{/),
   ]);
 });
 

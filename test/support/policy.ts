@@ -1,5 +1,6 @@
 // Policies for tests.
-import type { PolicyStats } from "../../src/core/limiter.ts";
+import { CounterKey } from "../../src/core/counter-key.ts";
+import type { CounterFigures, PolicyCounterFigures, PolicyStats } from "../../src/core/limiter.ts";
 import type { Decision, Policy } from "../../src/core/policy.ts";
 
 interface SlidingOptions extends Partial<Omit<Policy, "rate">> {
@@ -24,19 +25,24 @@ export function slidingPolicy({ windowMs, ...options }: SlidingOptions): Policy 
   };
 }
 
+/** The key of decisions that were not made by a limiter. */
+export const someKey = new CounterKey(0, 0, 0xffff, 0xc0000201, true);
+
 /** A decision about one request that is not held. */
 export function decisionOf(decision: Pick<Decision, "outcome" | "policy" | "remaining" | "resetMs">): Decision {
-  return { key: "", limit: decision.policy.limit, held: null, others: null, ...decision };
+  return { key: someKey, client: someKey, limit: decision.policy.limit, held: null, others: null, ...decision };
 }
 
 export function statsOf(policy: Policy, stats: Partial<PolicyStats> = {}): PolicyStats {
   return {
     policy,
     outcomes: { admitted: 0, throttled: 0, would_throttle: 0, exempt: 0, observed: 0 },
-    clients: 0,
-    capacity: policy.maxClients,
-    evictedExpired: 0,
-    evictedLive: 0,
     ...stats,
   };
+}
+
+/** An empty table, but for what is said of one policy. */
+export function figuresOf({ name }: Policy, figures: Partial<PolicyCounterFigures> = {}): CounterFigures {
+  const none = { keys: 0, coarse: 0, merged: 0, evictedExpired: 0, evictedLive: 0 };
+  return { usedBytes: 0, freeBytes: 1_000_000, policies: [{ policy: name, ...none, ...figures }] };
 }

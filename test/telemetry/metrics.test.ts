@@ -8,7 +8,7 @@ import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
 import type { Decision } from "../../src/core/policy.ts";
 import { upstreamErrorReasons } from "../../src/core/upstream.ts";
-import { decisionOf, statsOf } from "../support/policy.ts";
+import { decisionOf, figuresOf } from "../support/policy.ts";
 import { changesOf, exchangeOf, metricsOf, policy, scrape } from "./scrape.ts";
 
 /** The changes of one observation, without the buckets of histograms. */
@@ -132,9 +132,17 @@ test("a bucket's bound is inclusive, and the gateway's share is told apart down 
 test("what is kept elsewhere is read at each scrape", async () => {
   let n = 1;
   const metrics = metricsOf({
-    limiter: {
-      stats: () => [statsOf(policy, { clients: n, capacity: 10 * n, evictedExpired: 100 * n, evictedLive: 1_000 * n })],
-    },
+    counters: () => ({
+      ...figuresOf(policy, {
+        keys: n,
+        coarse: 10 * n,
+        evictedExpired: 100 * n,
+        evictedLive: 1_000 * n,
+        merged: 20 * n,
+      }),
+      usedBytes: 40 * n,
+      freeBytes: 50 * n,
+    }),
     upstreamConnections: () => ({ active: 2 * n, idle: 3 * n, waiting: 4 * n }),
     waitingBodyBytes: () => 15 * n,
     upstreamHealth: () => ({ state: n === 1 ? "up" : "down", reason: null }),
@@ -147,7 +155,10 @@ test("what is kept elsewhere is read at each scrape", async () => {
   const series = await scrape(metrics);
   expect(Object.fromEntries([...series].filter(([name]) => name.startsWith("headgate_")))).toMatchObject({
     'headgate_clients_tracked{policy="per-ip"}': 3,
-    'headgate_clients_capacity{policy="per-ip"}': 30,
+    'headgate_coarse_keys{policy="per-ip"}': 30,
+    'headgate_admissions_merged_total{policy="per-ip"}': 60,
+    'headgate_counters_memory_bytes{state="used"}': 120,
+    'headgate_counters_memory_bytes{state="free"}': 150,
     'headgate_evictions_total{policy="per-ip",reason="expired"}': 300,
     'headgate_evictions_total{policy="per-ip",reason="live"}': 3_000,
     'headgate_upstream_connections{state="active"}': 6,

@@ -2,7 +2,7 @@
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import { createMetrics, type Metrics, type MetricsRole, type MetricsSources } from "../../src/telemetry/metrics.ts";
-import { decisionOf, slidingPolicy, statsOf } from "../support/policy.ts";
+import { decisionOf, figuresOf, slidingPolicy, statsOf } from "../support/policy.ts";
 
 export const policy: Policy = slidingPolicy({ limit: 100, windowMs: 60_000, maxClients: 1_000 });
 
@@ -10,6 +10,7 @@ export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsR
   const all: MetricsSources = {
     routes: ["/v1/", "/v2/"],
     limiter: { stats: () => [statsOf(policy)] },
+    counters: () => figuresOf(policy),
     busiestClientRatio: () => 0,
     activeSeconds: () => [0],
     waitingBodyBytes: () => 0,

@@ -114,15 +114,16 @@ test("a 100 Continue that nobody asked for is not passed on, the response behind
 });
 
 const policies = [slidingPolicy({ limit: 100, windowMs: 60_000, maxClients: 10 })];
+// An admission counts until a whole millisecond, which may be after the whole second.
 const inAnHour = new Date(Date.now() + 3_600_000).toUTCString();
 
 test.each([
   ["longer than the gateway's", "3600", /^3600$/],
-  ["shorter than the gateway's", "1", /^(59|60)$/],
+  ["shorter than the gateway's", "1", /^(59|6[01])$/],
   ["a later date", inAnHour, new RegExp(`^${inAnHour}$`)],
-  ["a past date", "Mon, 01 Jan 2001 00:00:00 GMT", /^(59|60)$/],
-  ["nonsense", "soon", /^(59|60)$/],
-  ["absent", null, /^(59|60)$/],
+  ["a past date", "Mon, 01 Jan 2001 00:00:00 GMT", /^(59|6[01])$/],
+  ["nonsense", "soon", /^(59|6[01])$/],
+  ["absent", null, /^(59|6[01])$/],
   ["there twice, the longer one last", "70\r\nRetry-After: 3600", /^3600$/],
   ["there twice, the longer one first", "3600\r\nretry-after: 70", /^3600$/],
 ])(

@@ -148,6 +148,8 @@ export const checkColors: Colors<(typeof checkOutcomes)[number]> = {
 
 export const evictionColors: Colors<"expired" | "live"> = { expired: "#6965f5", live: "#c25560" };
 
+export const counterMemoryColors: Colors<"used" | "free"> = { used: "#3f6fa3", free: "#b9c6ee" };
+
 export const lostLineColors: Colors<"sampled" | "dropped"> = { sampled: "#475cad", dropped: "#ec8a95" };
 
 export const upstreamStateColors: Colors<UpstreamHealth["state"]> = {

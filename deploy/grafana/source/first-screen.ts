@@ -1,6 +1,14 @@
 // The overview, visible without scrolling: traffic, refusals, the gateway itself and the upstream. A row of numbers
 // first, then the same four subjects over time.
-import { evictionColors, health, lines, refusalColors, statusClassColors, upstreamErrorColors } from "./colors.ts";
+import {
+  counterMemoryColors,
+  evictionColors,
+  health,
+  lines,
+  refusalColors,
+  statusClassColors,
+  upstreamErrorColors,
+} from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
 import { decided, gateway, quantile, requests, share, sumRate } from "./queries.ts";
 
@@ -162,21 +170,25 @@ export const firstScreen: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Client table",
+    title: "Memory for counters",
     description:
-      "Clients that the gateway keeps counters for, and how many it can keep (`maxClients`). Summed over the chosen gateways.",
-    unit: "short",
+      "Memory that the counters of all policies take (`used`), and what new keys can take before others are evicted (`free`). Summed over the chosen gateways.",
+    unit: "bytes",
     width: 5,
+    stacked: true,
     queries: [
-      { expr: `sum(headgate_clients_tracked{${gateway}})`, legend: "clients", color: lines.first },
-      { expr: `sum(headgate_clients_capacity{${gateway}})`, legend: "capacity", color: lines.second },
+      {
+        expr: `sum by (state) (headgate_counters_memory_bytes{${gateway}})`,
+        legend: "{{state}}",
+        color: counterMemoryColors,
+      },
     ],
   },
   {
     kind: "chart",
     title: "Live clients evicted",
     description:
-      "Clients evicted per second although their requests still counted, because the table was full. This should be zero; otherwise raise `maxClients`.",
+      "Clients evicted per second although their requests still counted, because the memory for counters was full. This should be zero; otherwise raise `counters.memory`.",
     unit: "cps",
     width: 4,
     queries: [

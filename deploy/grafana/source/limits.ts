@@ -1,5 +1,5 @@
-// Details of limits and tokens: decisions, how much quota clients have left, whether the client table is large enough,
-// and the results of the bearer check.
+// Details of limits and tokens: decisions, how much quota clients have left, whether the memory for counters is large
+// enough, and the results of the bearer check.
 import { authColors, decisionColors, evictionColors, lines } from "./colors.ts";
 import type { AnyPanelSpec } from "./panel.ts";
 import { gateway, share, sumRate } from "./queries.ts";
@@ -59,32 +59,50 @@ export const limits: readonly AnyPanelSpec[] = [
     description:
       "Share of the requests that one client sends, if it sends more than half. Near 100 % behind a load balancer, the balancer is not in `clientAddress.trustedProxies`.",
     unit: "percentunit",
-    width: 6,
+    width: 8,
     max: 1,
     queries: [{ expr: `headgate_busiest_client_ratio{${gateway}}`, legend: "{{instance}}" }],
   },
   {
     kind: "chart",
-    title: "Client table usage",
-    description: "Clients that each gateway keeps, as a share of `maxClients`.",
-    unit: "percentunit",
-    width: 6,
-    queries: [
-      {
-        expr: `headgate_clients_tracked{${gateway}} / headgate_clients_capacity{${gateway}}`,
-        legend: "{{instance}} {{policy}}",
-      },
-    ],
+    title: "Clients tracked",
+    description: "Keys that each gateway keeps counters for: clients, or what the `key` of the policy says.",
+    unit: "short",
+    width: 8,
+    queries: [{ expr: `headgate_clients_tracked{${gateway}}`, legend: "{{instance}} {{policy}}" }],
   },
   {
     kind: "chart",
     title: "Evicted clients by reason",
     description:
-      "Clients per second. `expired`: none of their requests counted any more. `live`: the table was full; if this continues, raise `maxClients`.",
+      "Clients per second. `expired`: none of their requests counted any more. `live`: the memory for counters was full; if this continues, raise `counters.memory`.",
     unit: "cps",
-    width: 6,
+    width: 8,
     queries: [
       { expr: sumRate("headgate_evictions_total", gateway, "reason"), legend: "{{reason}}", color: evictionColors },
+    ],
+  },
+  {
+    kind: "chart",
+    title: "Coarse keys",
+    description:
+      "Clients and networks that are counted as one key, because the memory for counters is full of exhausted keys. This should be zero; otherwise somebody uses up the quota of very many keys.",
+    unit: "short",
+    width: 8,
+    queries: [{ expr: `headgate_coarse_keys{${gateway}}`, legend: "{{instance}} {{policy}}" }],
+  },
+  {
+    kind: "chart",
+    title: "Merged admissions",
+    description:
+      "Admissions per second whose time was rounded up to a later one of the same key, because no memory was free for it. Those keys have their quota back a little later.",
+    unit: "cps",
+    width: 8,
+    queries: [
+      {
+        expr: sumRate("headgate_admissions_merged_total", gateway, "instance, policy"),
+        legend: "{{instance}} {{policy}}",
+      },
     ],
   },
   {
@@ -93,7 +111,7 @@ export const limits: readonly AnyPanelSpec[] = [
     description:
       "Tokens that are accepted if `auth.mode` is `tokens`; 0 in the other modes. Gateways that read the same file show the same number.",
     unit: "short",
-    width: 6,
+    width: 8,
     queries: [{ expr: `headgate_tokens_listed{${gateway}}`, legend: "{{instance}}" }],
   },
 ];

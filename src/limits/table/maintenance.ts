@@ -35,6 +35,8 @@ export interface TableFigures {
   readonly bytes: number;
   /** Of lines in use. */
   readonly usedBytes: number;
+  /** Of lines that new keys can take before others have to go. */
+  readonly freeBytes: number;
   readonly bySlot: readonly SlotFigures[];
 }
 
@@ -129,12 +131,16 @@ export class Maintenance {
   figures(): TableFigures {
     const { w, geometry } = this.#parts;
     let used = 0;
+    let forKeys = 0;
     for (let index = 0; index < geometry.shards; index += 1) {
-      used += geometry.shardLines - firstDataLine(geometry) - freeLines(w, shardAt(index, geometry));
+      const free = freeLines(w, shardAt(index, geometry));
+      used += geometry.shardLines - firstDataLine(geometry) - free;
+      if (index < geometry.ownShards) forKeys += Math.max(0, free - geometry.reserved);
     }
     return {
       bytes: w.length * bytesPerWord,
       usedBytes: used * lineWords * bytesPerWord,
+      freeBytes: forKeys * lineWords * bytesPerWord,
       bySlot: Array.from({ length: slots }, (_, slot) => {
         const of = (figure: number): number => w[header.figures + slot * figures.words + figure] as number;
         return {
