@@ -1,12 +1,19 @@
 // Measures one store in a process of its own: what a decision costs, and what a client with one request weighs. Run by
-// decisions.ts with the store's name and the number of clients; prints one line of JSON.
+// decisions.ts with the store's name and the number of clients; prints one line of JSON. Headgate is given a key that a
+// connection knows, or the text of an address, which it reads within the measured time.
+import { randomBytes } from "node:crypto";
 import { type Client, readPeer } from "../src/core/client-address.ts";
 import { NetworkSet } from "../src/core/network-set.ts";
 import { pendingVerdict, type RequestHead } from "../src/core/request-head.ts";
 import { PolicyLimiter } from "../src/limits/policy-limiter.ts";
+import { CounterTable, createTableMemory } from "../src/limits/table/counter-table.ts";
 import { slidingPolicy } from "../test/support/policy.ts";
 
-type Take = (client: Client, nowMs: number) => unknown;
+interface Store {
+  take(client: Client, nowMs: number): unknown;
+  /** Memory for what is stored now. Default: by how much the memory of the process grew. */
+  bytes?(): number;
+}
 
 const [, , name = "", count = ""] = process.argv;
 const clients = Number(count);
@@ -22,36 +29,56 @@ const head: RequestHead = {
   nowMs: 0,
 };
 
-const makers: Record<string, () => Promise<Take>> = {
+const makers: Record<string, () => Promise<Store>> = {
   Headgate: async () => ownLimiter(1),
+  async "Headgate, from text"() {
+    const store = ownLimiter(1);
+    return { ...store, take: ({ key }, nowMs) => store.take(readPeer(key, head.peer.rules), nowMs) };
+  },
   "Headgate, 8 policies": async () => ownLimiter(8),
   async "rate-limiter-flexible"() {
     const { RateLimiterMemory } = await peer("rate-limiter-flexible");
     const limiter = new RateLimiterMemory({ points: limit, duration: windowMs / 1000 });
-    return ({ key }) => limiter.consume(key).catch(() => null);
+    return { take: ({ key }) => limiter.consume(key).catch(() => null) };
   },
   async "express-rate-limit"() {
     const { MemoryStore: Store } = await peer("express-rate-limit");
     const store = new Store();
     store.init({ windowMs });
-    return ({ key }) => store.increment(key);
+    return { take: ({ key }) => store.increment(key) };
   },
   async "@fastify/rate-limit"() {
     const { default: LocalStore } = await peer("@fastify/rate-limit/store/LocalStore.js");
     const store = new LocalStore(false, false, clients, windowMs);
-    return ({ key }) => store.incr(key, () => {}, windowMs, limit);
+    return { take: ({ key }) => store.incr(key, () => {}, windowMs, limit) };
   },
 };
 
 /** The whole limiter; each policy has a counter for each client. */
-function ownLimiter(policies: number): Take {
+function ownLimiter(policies: number): Store {
+  const table = new CounterTable(createTableMemory(tableBytes(policies)), { secret: randomBytes(16) });
   const limiter = new PolicyLimiter(
-    Array.from({ length: policies }, (_, i) =>
-      slidingPolicy({ name: `policy-${i}`, limit: limit + i, windowMs, maxClients: clients }),
-    ),
+    Array.from({ length: policies }, (_, i) => slidingPolicy({ name: `policy-${i}`, limit: limit + i, windowMs })),
+    { table },
   );
-  return ({ key, counterKey }, nowMs) =>
-    limiter.acquire({ ...pendingVerdict.parsed, client: key, counterKey }, head, nowMs);
+  return {
+    take: ({ key, counterKey }, nowMs) =>
+      limiter.acquire({ ...pendingVerdict.parsed, client: key, counterKey }, head, nowMs),
+    bytes() {
+      const { usedBytes, policies: figures } = limiter.counterFigures();
+      for (const { keys, coarse, evictedLive } of figures) {
+        if (keys !== clients || coarse + evictedLive > 0) throw new Error("the table is too small");
+      }
+      return usedBytes;
+    },
+  };
+}
+
+/** The default, or enough for all clients: a key has a line of 64 bytes, and its share of the directory and the reserve. */
+function tableBytes(policies: number): number {
+  const mebibyte = 2 ** 20;
+  const isDefault = policies === 1 && clients <= 100_000;
+  return isDefault ? 32 * mebibyte : Math.ceil((clients * policies * 110) / mebibyte) * mebibyte;
 }
 
 /** Installed beside the bench, not beside the gateway; without types here, so that nobody needs it for a type check. */
@@ -80,28 +107,28 @@ function heapBytes(): number {
 async function measure(): Promise<{ decisionNs: number; bytesPerClient: number }> {
   const maker = makers[name];
   if (maker === undefined) throw new Error(`no store ${name}`);
-  const take = await maker();
+  const store = await maker();
   const before = heapBytes();
   let nowMs = 1000;
   for (let i = 0; i < clients; i += 1) {
-    const taken = take(clientOf(i), nowMs);
+    const taken = store.take(clientOf(i), nowMs);
     if (taken instanceof Promise && i % 1000 === 0) await taken;
     nowMs += 0.001;
   }
   await new Promise((resolve) => setImmediate(resolve));
-  const bytesPerClient = (heapBytes() - before) / clients;
+  const bytesPerClient = (store.bytes?.() ?? heapBytes() - before) / clients;
 
-  // The keys are made before, in blocks, so that their making is not measured.
+  // The clients are made before, in blocks and in the order of their use, so that their making is not measured.
   const blocks = 40;
   const blockLength = 50_000;
   const times: number[] = [];
   for (let block = 0; block < blocks; block += 1) {
-    const keys = Array.from({ length: blockLength }, (_, i) => clientOf(scattered(block * blockLength + i) % clients));
+    const asked = Array.from({ length: blockLength }, (_, i) => clientOf(scattered(block * blockLength + i) % clients));
     const begin = process.threadCpuUsage();
     let last: unknown;
-    for (const key of keys) {
+    for (const client of asked) {
       nowMs += 0.001;
-      last = take(key, nowMs);
+      last = store.take(client, nowMs);
     }
     await last;
     const { user, system } = process.threadCpuUsage(begin);

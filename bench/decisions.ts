@@ -12,6 +12,7 @@ export interface DecisionResult {
 
 const stores = [
   "Headgate",
+  "Headgate, from text",
   "Headgate, 8 policies",
   "rate-limiter-flexible",
   "express-rate-limit",
