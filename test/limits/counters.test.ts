@@ -4,22 +4,53 @@ import { CalendarCounters } from "../../src/limits/calendar-counters.ts";
 import { ConcurrencyCounters } from "../../src/limits/concurrency-counters.ts";
 import type { Counters } from "../../src/limits/counters.ts";
 import { SlidingCounters } from "../../src/limits/sliding-counters.ts";
+import type { CounterTable } from "../../src/limits/table/counter-table.ts";
+import type { SlotRules } from "../../src/limits/table/slot-rules.ts";
 import { FakeClock } from "../support/clock.ts";
+import { keyOf, smallTable } from "./small-table.ts";
 
 const dayMs = 86_400_000;
 const midnight = Date.UTC(2026, 2, 10);
 
+const slot = 7;
+
+function rules(kind: SlotRules["kind"], limit: number, windowMs = 0): SlotRules {
+  return { kind, windowMs, limit, cost: 1 };
+}
+
 /** Asks and, if that is possible, charges. Returns the answer, and what `giveBack` needs. */
-function take(counters: Counters, key: string, limit: number, nowMs: number, units = 1) {
-  const fits = counters.ask(key, limit, units, nowMs);
+function take(counters: Counters, text: string, limit: number, nowMs: number, units = 1) {
+  const key = keyOf(text);
+  counters.select(key, key);
+  const fits = counters.ask(limit, units, nowMs);
   const { remaining, resetMs } = counters;
   return { fits, remaining, untilResetMs: resetMs - nowMs, charged: fits ? counters.charge() : Number.NaN };
 }
 
-function calendar(per: "hour" | "day" | "month" = "day", startWallMs = midnight + 1000, maxKeys = 100) {
+function peek(counters: Counters, text: string, limit: number, nowMs: number) {
+  counters.peek(keyOf(text), keyOf(text), limit, nowMs);
+  const { remaining, resetMs } = counters;
+  return { remaining, untilResetMs: resetMs - nowMs };
+}
+
+function giveBack(counters: Counters, text: string, limit: number, units: number, charged: number): void {
+  counters.giveBack(keyOf(text), keyOf(text), limit, units, charged);
+}
+
+function figuresOf(table: CounterTable) {
+  return table.figures().bySlot[slot];
+}
+
+type Per = "hour" | "day" | "month";
+
+function calendar(per: Per = "day", startWallMs = midnight + 1000, limit = 3) {
   const clock = new FakeClock();
   clock.wallOffsetMs = startWallMs - clock.nowMs;
-  return { clock, counters: new CalendarCounters({ per, timezone: "UTC" }, maxKeys, clock) };
+  const table = smallTable();
+  /** The counters after a reload. */
+  const reloaded = (next: Per, previous: CalendarCounters | null): CalendarCounters =>
+    new CalendarCounters(table, slot, rules("calendar", limit), { per: next, timezone: "UTC" }, clock, previous);
+  return { clock, table, reloaded, counters: reloaded(per, null) };
 }
 
 describe("a calendar quota", () => {
@@ -61,53 +92,57 @@ describe("a calendar quota", () => {
   });
 
   test("a look charges nothing and shows the end of the period, also for a key that is not stored", () => {
-    const { clock, counters } = calendar();
+    const { clock, table, counters } = calendar();
     take(counters, "a", 3, clock.nowMs, 2);
-    for (const [key, remaining] of [
-      ["a", 1],
-      ["b", 3],
-    ] as const) {
-      counters.peek(key, 3, clock.nowMs);
-      expect([counters.remaining, counters.resetMs - clock.nowMs]).toEqual([remaining, dayMs - 1000]);
-    }
+    expect(peek(counters, "a", 3, clock.nowMs)).toEqual({ remaining: 1, untilResetMs: dayMs - 1000 });
+    expect(peek(counters, "b", 3, clock.nowMs)).toEqual({ remaining: 3, untilResetMs: dayMs - 1000 });
     expect(counters.unspentResetMs(clock.nowMs) - clock.nowMs).toBe(dayMs - 1000);
-    expect(counters.stats().clients).toBe(1);
+    expect(figuresOf(table)?.keys).toBe(1);
   });
 
   test("a unit is given back in its period only", () => {
     const { clock, counters } = calendar();
     const first = take(counters, "a", 1, clock.nowMs);
     expect(take(counters, "a", 1, clock.nowMs).fits).toBe(false);
-    counters.giveBack("a", 1, 1, first.charged);
+    giveBack(counters, "a", 1, 1, first.charged);
     const second = take(counters, "a", 1, clock.nowMs);
     expect(second.fits).toBe(true);
     clock.advance(dayMs);
     expect(take(counters, "a", 1, clock.nowMs).fits).toBe(true);
-    counters.giveBack("a", 1, 1, second.charged);
+    giveBack(counters, "a", 1, 1, second.charged);
     expect(take(counters, "a", 1, clock.nowMs).fits).toBe(false);
   });
 
   test("a flood of keys gives an exhausted one nothing back, and a new period forgets the old one's keys first", () => {
-    const { clock, counters } = calendar("day", midnight, 50);
+    const { clock, table, counters } = calendar("day", midnight);
     for (let i = 0; i < 3; i += 1) take(counters, "exhausted", 3, clock.nowMs);
-    for (let i = 0; i < 1000; i += 1) expect(take(counters, `flood ${i}`, 3, clock.nowMs).fits).toBe(true);
+    for (let i = 0; i < 20_000; i += 1) {
+      if (!take(counters, `flood ${i}`, 3, clock.nowMs).fits) throw new Error(`flood ${i} was refused`);
+    }
     expect(take(counters, "exhausted", 3, clock.nowMs).fits).toBe(false);
-    expect(counters.stats()).toEqual({ clients: 50, capacity: 50, evictedExpired: 0, evictedLive: 951 });
+    const { keys = 0, evictedExpired, evictedLive = 0 } = figuresOf(table) ?? {};
+    expect(keys).toBeGreaterThan(10_000);
+    expect([evictedExpired, evictedLive]).toEqual([0, 20_001 - keys]);
     clock.advance(dayMs);
     expect(take(counters, "exhausted", 3, clock.nowMs)).toMatchObject({ fits: true, remaining: 2 });
-    for (let i = 0; i < 49; i += 1) take(counters, `next ${i}`, 3, clock.nowMs);
-    expect(counters.stats()).toMatchObject({ evictedExpired: 49, evictedLive: 951 });
+    for (let i = 0; i < 2000; i += 1) take(counters, `next ${i}`, 3, clock.nowMs);
+    // Only a few keys are looked at, so now and then none of the old period is among them.
+    const ofNext = {
+      expired: figuresOf(table)?.evictedExpired ?? 0,
+      live: (figuresOf(table)?.evictedLive ?? 0) - evictedLive,
+    };
+    expect(ofNext.expired).toBeGreaterThan(1500);
+    expect(ofNext.live).toBeLessThan(50);
   });
 
   test("goes on after a reload with another limit or period, and a limiter that is never used changes nothing", () => {
-    const { clock, counters } = calendar("hour");
+    const { clock, table, reloaded, counters } = calendar("hour");
     for (let i = 0; i < 3; i += 1) take(counters, "a", 5, clock.nowMs);
-    const unused = new CalendarCounters({ per: "month", timezone: "UTC" }, 100, clock, counters);
-    expect(unused.stats().clients).toBe(1);
+    reloaded("month", counters);
     expect(take(counters, "b", 5, clock.nowMs).untilResetMs).toBe(3_600_000 - 1000);
-    const daily = new CalendarCounters({ per: "day", timezone: "UTC" }, 100, clock, counters);
+    const daily = reloaded("day", counters);
     expect(take(daily, "a", 5, clock.nowMs)).toMatchObject({ fits: true, remaining: 1, untilResetMs: dayMs - 1000 });
-    expect(daily.stats()).toMatchObject({ clients: 2, capacity: 100 });
+    expect(figuresOf(table)?.keys).toBe(2);
     clock.advance(3_600_000);
     expect(take(daily, "a", 5, clock.nowMs)).toMatchObject({ fits: true, remaining: 0 });
     // What still counts with the old limiter counts in the period of the new one.
@@ -115,60 +150,67 @@ describe("a calendar quota", () => {
   });
 
   test("a period that has ended before a reload is refilled by it, once", () => {
-    const { clock, counters } = calendar("hour");
+    const { clock, reloaded, counters } = calendar("hour");
     for (let i = 0; i < 5; i += 1) take(counters, "a", 5, clock.nowMs);
     clock.advance(3_600_000);
-    const daily = new CalendarCounters({ per: "day", timezone: "UTC" }, 100, clock, counters);
+    const daily = reloaded("day", counters);
     for (let i = 0; i < 5; i += 1) expect(take(daily, "a", 5, clock.nowMs).fits).toBe(true);
     expect(take(daily, "a", 5, clock.nowMs).fits).toBe(false);
   });
 });
 
 describe("concurrency", () => {
+  const create = (table: CounterTable): ConcurrencyCounters =>
+    new ConcurrencyCounters(table, slot, rules("concurrency", 2));
+
   test("a slot is free again when it is given back, and a key without slots takes no memory", () => {
-    const counters = new ConcurrencyCounters(100);
+    const table = smallTable();
+    const counters = create(table);
     expect(take(counters, "a", 2, 0)).toMatchObject({ fits: true, remaining: 1, untilResetMs: 1000 });
     expect(take(counters, "a", 2, 5)).toMatchObject({ fits: true, remaining: 0, untilResetMs: 1000 });
     expect(take(counters, "a", 2, 1_000_000)).toMatchObject({ fits: false, remaining: 0, untilResetMs: 1000 });
     expect(take(counters, "b", 2, 0)).toMatchObject({ fits: true, remaining: 1 });
-    expect(counters.stats().clients).toBe(2);
-    counters.giveBack("a", 2, 1);
-    counters.peek("a", 2, 7);
-    expect([counters.remaining, counters.resetMs]).toEqual([1, 1007]);
+    expect(figuresOf(table)?.keys).toBe(2);
+    giveBack(counters, "a", 2, 1, 0);
+    expect(peek(counters, "a", 2, 7)).toEqual({ remaining: 1, untilResetMs: 1000 });
     expect(take(counters, "a", 2, 0)).toMatchObject({ fits: true, remaining: 0 });
-    for (const key of ["a", "a", "b"]) counters.giveBack(key, 2, 1);
-    expect(counters.stats().clients).toBe(0);
+    for (const key of ["a", "a", "b"]) giveBack(counters, key, 2, 1, 0);
+    expect(figuresOf(table)?.keys).toBe(0);
+    expect(table.figures().usedBytes).toBe(0);
   });
 
   test("asking takes no slot, and several slots are taken together or not at all", () => {
-    const counters = new ConcurrencyCounters(100);
-    for (let i = 0; i < 5; i += 1) expect(counters.ask("a", 3, 2, 0)).toBe(true);
-    expect(counters.stats().clients).toBe(0);
+    const table = smallTable();
+    const counters = create(table);
+    counters.select(keyOf("a"), keyOf("a"));
+    for (let i = 0; i < 5; i += 1) expect(counters.ask(3, 2, 0)).toBe(true);
+    expect(figuresOf(table)?.keys).toBe(0);
     expect(take(counters, "a", 3, 0, 2)).toMatchObject({ fits: true, remaining: 1 });
     expect(take(counters, "a", 3, 0, 2)).toMatchObject({ fits: false, remaining: 1 });
     expect(take(counters, "a", 3, 0, 1)).toMatchObject({ fits: true, remaining: 0 });
   });
 
   test("slots taken before a reload are counted after it, and freed at either", () => {
-    const before = new ConcurrencyCounters(100);
+    const table = smallTable();
+    const before = create(table);
     take(before, "a", 2, 0);
     take(before, "a", 2, 0);
-    const after = new ConcurrencyCounters(100, before);
+    const after = create(table);
     expect(take(after, "a", 3, 0)).toMatchObject({ fits: true, remaining: 0 });
-    before.giveBack("a", 2, 1);
+    giveBack(before, "a", 2, 1, 0);
     expect(take(after, "a", 3, 0)).toMatchObject({ fits: true, remaining: 0 });
-    for (let i = 0; i < 3; i += 1) after.giveBack("a", 3, 1);
-    expect(before.stats().clients).toBe(0);
+    for (let i = 0; i < 3; i += 1) giveBack(after, "a", 3, 1, 0);
+    expect(figuresOf(table)?.keys).toBe(0);
   });
 });
 
 test("a sliding window goes on after a reload with another window", () => {
-  const before = new SlidingCounters(1000, 10);
+  const table = smallTable();
+  const before = new SlidingCounters(table, slot, rules("sliding", 3, 1000));
   for (let i = 0; i < 3; i += 1) take(before, "a", 3, i);
-  const after = new SlidingCounters(60_000, 10, before);
+  const after = new SlidingCounters(table, slot, rules("sliding", 3, 60_000), before);
   expect(take(after, "a", 3, 1000)).toMatchObject({ fits: false, untilResetMs: 59_000 });
   // Requests of the old policy must not forget what the new one counts.
   expect(take(before, "a", 3, 1000)).toMatchObject({ fits: false });
-  expect(after.stats()).toEqual(before.stats());
   expect(after.unspentResetMs(7)).toBe(60_007);
 });

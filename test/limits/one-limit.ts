@@ -1,11 +1,15 @@
 // A table under one limit and one window, as the tests of the window ask it.
-import { SlidingWindow } from "../../src/core/sliding-window.ts";
-import { type TableStats, WindowTable } from "../../src/limits/window-table.ts";
+import type { CounterKey } from "../../src/core/counter-key.ts";
+import { SlidingCounters } from "../../src/limits/sliding-counters.ts";
+import type { CounterTable } from "../../src/limits/table/counter-table.ts";
+import type { SlotFigures } from "../../src/limits/table/maintenance.ts";
+import { rulesOf } from "../../src/limits/table/slot-rules.ts";
+import { slidingPolicy } from "../support/policy.ts";
+import { keyOf, smallTable } from "./small-table.ts";
 
 export interface WindowLimit {
   readonly limit: number;
   readonly windowMs: number;
-  readonly maxClients: number;
   /** What one request spends; 1 by default. */
   readonly units?: number;
 }
@@ -16,31 +20,57 @@ export interface Answer {
   readonly resetMs: number;
 }
 
+const slot = 0;
+
 export class LimitedTable {
   readonly policy: WindowLimit;
-  readonly table: WindowTable<SlidingWindow>;
+  readonly table: CounterTable;
+  readonly #counters: SlidingCounters;
+  readonly #keys = new Map<string, CounterKey>();
 
-  constructor(policy: WindowLimit) {
+  constructor(policy: WindowLimit, table = smallTable()) {
+    const { limit, windowMs, units = 1 } = policy;
     this.policy = policy;
-    this.table = new WindowTable(policy.maxClients, () => new SlidingWindow());
+    this.table = table;
+    this.#counters = new SlidingCounters(table, slot, rulesOf(slidingPolicy({ limit, windowMs, cost: units })));
   }
 
   acquire(client: string, nowMs: number): Answer {
-    const { limit, windowMs, units = 1 } = this.policy;
-    const isAdmitted = this.table.take(client, limit, units, windowMs, nowMs);
-    const { remaining, resetMs } = this.table;
+    const { limit, units = 1 } = this.policy;
+    const key = this.#keyOf(client);
+    const { locks } = this.table;
+    const counters = this.#counters;
+    counters.select(key, key);
+    locks.acquire();
+    const isAdmitted = counters.ask(limit, units, nowMs);
+    if (isAdmitted) counters.charge();
+    locks.release();
+    const { remaining, resetMs } = counters;
     return { outcome: isAdmitted ? "admitted" : "throttled", remaining, resetMs };
   }
 
   peek(client: string, nowMs: number): Answer {
-    const { limit, windowMs } = this.policy;
-    this.table.peek(client, limit, windowMs, nowMs);
-    const { remaining, resetMs } = this.table;
+    const key = this.#keyOf(client);
+    this.#counters.peek(key, key, this.policy.limit, nowMs);
+    const { remaining, resetMs } = this.#counters;
     return { outcome: "observed", remaining, resetMs };
   }
 
-  stats(): TableStats {
-    return this.table.stats();
+  stats(): SlotFigures {
+    const figures = this.table.figures().bySlot[slot];
+    if (figures === undefined) throw new Error("the slot has no figures");
+    return figures;
+  }
+
+  /** Removes what has expired, in the whole table. */
+  sweep(nowMs: number): void {
+    while (!this.table.maintenance.sweep(nowMs));
+  }
+
+  #keyOf(client: string): CounterKey {
+    const key = this.#keys.get(client) ?? keyOf(client);
+    this.#keys.set(client, key);
+    return key;
   }
 }
 

@@ -1,5 +1,6 @@
 // The oracle for several policies: every admission ever, in lists that are looked through from the start each time. Knows
-// the requests of policy-model.test.ts only: their keys are texts, and their networks are an address or its /24.
+// the requests of policy-model.test.ts only: their keys are texts, and their networks are an address or its /24. In a sliding
+// window, an admission counts from the next whole millisecond on.
 import type { Outcome, Policy } from "../../src/core/policy.ts";
 
 export interface ModelRequest {
@@ -129,7 +130,8 @@ export class PolicyModel {
   }
 
   #charge({ policy, key }: Opinion, now: Now, exchange: number): void {
-    const charge = { key, units: policy.cost, ...now, atMs: now.nowMs, exchange, isGivenBack: false, hasEnded: false };
+    const atMs = Math.ceil(now.nowMs);
+    const charge = { key, units: policy.cost, ...now, atMs, exchange, isGivenBack: false, hasEnded: false };
     this.charges.set(policy.name, [...(this.charges.get(policy.name) ?? []), charge]);
   }
 
@@ -149,7 +151,9 @@ export class PolicyModel {
   #unspent(isExempt: boolean, now: Now): Told {
     const policy = this.policies.find((each) => !this.isShadow(each)) ?? this.policies[0] ?? never();
     const { name, limit } = policy;
-    const resetMs = resetOf(policy, [], limit, now);
+    const { rate } = policy;
+    // Nothing is admitted here whose instant would be rounded up.
+    const resetMs = rate.kind === "sliding" ? now.nowMs + rate.windowMs : resetOf(policy, [], limit, now);
     return { outcome: isExempt ? "exempt" : "observed", name, limit, remaining: limit, resetMs };
   }
 
@@ -187,7 +191,7 @@ function resetOf({ rate, cost }: Policy, counted: readonly Charge[], limit: numb
     const isEnough = unitsIn(counted.slice(expired)) + cost <= limit || unitsIn(counted) + cost <= limit;
     if (isEnough) return (counted[expired - 1]?.atMs ?? never()) + windowMs;
   }
-  return nowMs + windowMs;
+  return Math.ceil(nowMs) + windowMs;
 }
 
 function told(outcome: Outcome, { policy, limit, left, resetMs }: Opinion): Told {

@@ -1,50 +1,66 @@
-// What a call costs, in steps instead of time: however many clients are released or requests expire at once, no call
-// does the work of all of them, and every answer is exact meanwhile.
+// What a call costs, in lines of memory instead of time: however many keys have expired and however full the table is,
+// no call does the work of all of them, and every answer is exact meanwhile.
 import fc from "fast-check";
-import { afterEach, expect, test, vi } from "vitest";
-import { SlidingWindow } from "../../src/core/sliding-window.ts";
+import { expect, test } from "vitest";
 import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
-import { TimedWindows } from "../../src/limits/timed-windows.ts";
+import { CounterTable, createTableMemory } from "../../src/limits/table/counter-table.ts";
+import { minTableBytes } from "../../src/limits/table/layout.ts";
 import { limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { runs } from "../support/runs.ts";
 import { NaiveLog } from "./naive-log.ts";
-import { LimitedTable, OneWindow, type WindowLimit } from "./one-limit.ts";
+import { LimitedTable, type WindowLimit } from "./one-limit.ts";
+import { addressAt, placeSecret } from "./small-table.ts";
+import { openWatched, type Watch } from "./watched-memory.ts";
 
-afterEach(() => vi.restoreAllMocks());
+/** Two views of one table: the second one tells which lines it uses. */
+function watchedStore(policy: WindowLimit): { store: LimitedTable; seen: LimitedTable; watch: Watch } {
+  const memory = createTableMemory(minTableBytes);
+  const { table, watch } = openWatched(memory, placeSecret);
+  const store = new LimitedTable(policy, new CounterTable(memory, { secret: placeSecret }));
+  return { store, seen: new LimitedTable(policy, table), watch };
+}
 
-const policy: WindowLimit = { limit: 1, windowMs: 1000, maxClients: 100_000 };
-
-test("a call moves at most 8 of 5,000 clients that are released at once", () => {
-  const store = new LimitedTable(policy);
-  for (let i = 0; i < 5000; i += 1) store.acquire(`exhausted ${i}`, 0);
-  const moves = vi.spyOn(TimedWindows.prototype, "add");
-  const deletions = vi.spyOn(TimedWindows.prototype, "delete");
-  let calls = 0;
-  // Each of these clients becomes exhausted itself, and still the number of those that wait shrinks.
-  for (let moved = 0; moved < 5000; calls += 1) {
-    moves.mockClear();
-    deletions.mockClear();
-    store.acquire(`new ${calls}`, 1000);
-    expect(moves.mock.calls.length).toBeLessThanOrEqual(9);
-    expect(deletions.mock.calls.length).toBeLessThanOrEqual(14);
-    moved += moves.mock.calls.length - 1;
+/** Returns the most lines that one of some calls reads or writes. */
+function mostLines(watch: Watch, calls: number, call: (i: number) => void): number {
+  let most = 0;
+  for (let i = 0; i < calls; i += 1) {
+    watch.lines.clear();
+    call(i);
+    most = Math.max(most, watch.lines.size);
   }
-  expect(calls).toBeLessThan(800);
+  return most;
+}
+
+test("a stored key takes at most four lines, and a new one in a full table at most 25", () => {
+  const { store, seen, watch } = watchedStore({ limit: 2, windowMs: 1000 });
+  for (let i = 0; i < 15_000; i += 1) store.acquire(`client ${i}`, i / 1000);
+  expect(mostLines(watch, 300, (i) => seen.acquire(`client ${14_700 + i}`, 20))).toBeLessThanOrEqual(4);
+  expect(mostLines(watch, 300, (i) => seen.acquire(`live ${i}`, 30))).toBeLessThanOrEqual(25);
+  const { evictedLive } = store.stats();
+  expect(mostLines(watch, 300, (i) => seen.acquire(`expired ${i}`, 1030))).toBeLessThanOrEqual(25);
+  expect(store.stats()).toMatchObject({ evictedLive, evictedExpired: 300 });
 });
 
-test("a client whose release still waits is admitted at once, counted once, and exhausted again", () => {
-  const store = new LimitedTable(policy);
-  for (let i = 0; i < 1000; i += 1) store.acquire(`client ${i}`, i / 1000);
-  expect(store.peek("client 999", 1000)).toMatchObject({ remaining: 0 });
-  expect(store.peek("client 999", 2000)).toMatchObject({ remaining: 1, resetMs: 3000 });
-  expect(store.acquire("client 998", 2000)).toMatchObject({ outcome: "admitted", remaining: 0, resetMs: 3000 });
-  expect(store.acquire("client 998", 2000).outcome).toBe("throttled");
-  expect(store.acquire("client 999", 2000)).toMatchObject({ outcome: "admitted", remaining: 0 });
-  expect(store.stats().clients + store.stats().evictedExpired).toBe(1000);
+test("where nothing may go, a call looks at no more than 300 lines of 14,000", () => {
+  const { store, seen, watch } = watchedStore({ limit: 1, windowMs: 1000 });
+  for (let i = 0; i < 14_500; i += 1) store.acquire(addressAt(i), 0);
+  expect(mostLines(watch, 200, (i) => seen.acquire(addressAt(20_000 + i), 0))).toBeLessThanOrEqual(300);
+  expect(store.stats()).toMatchObject({ evictedLive: 0, evictedExpired: 0 });
 });
 
-test("equals the naive log while hundreds of releases wait", () => {
+test("100,000 requests of one client take as many pairs as a window has cells, and expire in one walk", () => {
+  const { store, seen, watch } = watchedStore({ limit: 100_000, windowMs: 100_000 });
+  for (let i = 0; i < 100_000; i += 1) store.acquire("client", i / 2);
+  expect(store.acquire("client", 99_999).outcome).toBe("throttled");
+  // 2048 pairs, seven in a line.
+  expect(store.table.figures().usedBytes / 64).toBeLessThan(300);
+  expect(mostLines(watch, 1, () => seen.acquire("client", 150_000))).toBeLessThan(310);
+  expect(store.table.figures().usedBytes / 64).toBeLessThan(3);
+  expect(mostLines(watch, 1, () => seen.acquire("client", 150_001))).toBeLessThanOrEqual(4);
+});
+
+test("equals the naive log while hundreds of keys expire at once", () => {
   const clients = Array.from({ length: 300 }, (_, i) => `client ${i}`);
   const step = fc.record({
     client: fc.constantFrom(...clients),
@@ -58,7 +74,7 @@ test("equals the naive log while hundreds of releases wait", () => {
   });
   fc.assert(
     fc.property(scripts, ({ limit, pausesMs, steps }) => {
-      const small = { limit, windowMs: 100, maxClients: 1000 };
+      const small = { limit, windowMs: 100 };
       const store = new LimitedTable(small);
       const log = new NaiveLog(small);
       let nowMs = 0;
@@ -80,60 +96,6 @@ test("equals the naive log while hundreds of releases wait", () => {
     }),
     runs(200),
   );
-});
-
-test("a full store forgets who waits for the release before who is exhausted", () => {
-  const store = new LimitedTable({ ...policy, maxClients: 100 });
-  for (let i = 0; i < 50; i += 1) store.acquire(`released ${i}`, 0);
-  for (let i = 0; i < 50; i += 1) store.acquire(`exhausted ${i}`, 900);
-  for (let i = 0; i < 50; i += 1) store.acquire(`new ${i}`, 1000);
-  for (let i = 0; i < 50; i += 1) expect(store.acquire(`exhausted ${i}`, 1000).outcome).toBe("throttled");
-  expect(store.stats()).toMatchObject({ clients: 100, evictedExpired: 50, evictedLive: 0 });
-});
-
-test("a store that becomes empty clears no array of its maximum size", () => {
-  const store = new LimitedTable({ ...policy, maxClients: 1_000_000 });
-  const fill = vi.spyOn(Array.prototype, "fill");
-  for (let i = 0; i < 10; i += 1) store.acquire("the only client", i * 1000);
-  const lengths = fill.mock.contexts.map((array) => (array as unknown[]).length);
-  expect(Math.max(0, ...lengths)).toBeLessThan(10);
-});
-
-test("100,000 requests that expire at one instant are forgotten in fewer than 50 comparisons", () => {
-  let comparisons = 0;
-  // Each comparison adds the window to an instant.
-  const windowMs = {
-    valueOf() {
-      comparisons += 1;
-      return 1000;
-    },
-  };
-  const counting = { ...policy, limit: 100_000, windowMs: windowMs as unknown as number };
-  const window = new OneWindow(counting);
-  for (let i = 0; i < 100_000; i += 1) window.take(i < 99_990 ? 0 : 10);
-  for (const [nowMs, remaining] of [
-    [999, 0],
-    [1000, 99_990],
-    [1010, 100_000],
-  ] as const) {
-    comparisons = 0;
-    expect(window.peek(nowMs).remaining).toBe(remaining);
-    expect(comparisons).toBeLessThan(50);
-  }
-});
-
-test("giving back units near either end of 200,000 moves only those between them and that end", () => {
-  const window = new SlidingWindow();
-  for (let i = 0; i < 200_000; i += 1) window.record(1, i, 200_000);
-  const begin = process.threadCpuUsage();
-  for (let i = 100; i < 5000; i += 1) {
-    window.remove(1, i);
-    window.remove(1, 200_000 - i);
-  }
-  const { user, system } = process.threadCpuUsage(begin);
-  expect(window.remove(0, 0)).toBe(200_000 - 9800);
-  // Moving the other side would take about a billion steps each.
-  expect(user + system).toBeLessThan(1_500_000);
 });
 
 test("a token is read once, however many policies are by token, and is not kept", () => {

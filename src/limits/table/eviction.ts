@@ -60,12 +60,11 @@ export class Eviction {
     this.#entryAt = 0;
     this.#worth = keep;
     const hand = this.#nextHand(shard);
-    this.#look(shard, firstBucket, hand, looked);
-    if (this.#entryAt === 0) this.#look(shard, firstBucket, hand + looked, bucketEntries - looked);
-    if (this.#entryAt === 0) this.#look(shard, secondBucket, hand, bucketEntries);
+    this.#look(shard, firstBucket, hand);
+    if (this.#entryAt === 0) this.#look(shard, secondBucket, hand);
     if (!anyBucket) return this.#entryAt;
     for (let i = 1; i <= otherBuckets && this.#entryAt === 0; i += 1) {
-      this.#look(shard, (secondBucket + i + hand * otherBuckets) % this.#geometry.buckets, hand, bucketEntries);
+      this.#look(shard, (secondBucket + i + hand * otherBuckets) % this.#geometry.buckets, hand);
     }
     return this.#entryAt;
   }
@@ -99,13 +98,17 @@ export class Eviction {
     return hand;
   }
 
-  #look(shard: number, bucket: number, from: number, count: number): void {
+  /** Looks at some keys of a bucket, and at the others while none may go. */
+  #look(shard: number, bucket: number, from: number): void {
     const w = this.#w;
     const begin = bucketAt(shard, bucket) + 1;
-    for (let i = 0; i < count && this.#worth > 0; i += 1) {
+    let seen = 0;
+    for (let i = 0; i < bucketEntries && this.#worth > 0; i += 1) {
+      if (seen >= looked && this.#entryAt !== 0) return;
       const at = begin + ((from + i) % bucketEntries);
       const entry = w[at] as number;
       if (entry === 0) continue;
+      seen += 1;
       const line = lineAt(shard, lineOfEntry(entry));
       const worth = this.#rules.worth(shard, line);
       if (worth === keep || worth > this.#worth) continue;
