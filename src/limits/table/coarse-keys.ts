@@ -108,7 +108,7 @@ export class CoarseKeys {
       if (victimAt === 0) return false;
       eviction.remove(shard, victimAt);
     }
-    addKey(w, cursor, takeLine(w, shard), freeEntry(w, cursor));
+    addKey(w, cursor, takeLine(w, shard, cursor.homeLine), freeEntry(w, cursor));
     addTo(header.figures + cursor.slot * figures.words + figures.coarse, 1);
     addTo(header.coarseKeys, 1);
     return true;

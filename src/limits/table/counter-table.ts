@@ -247,7 +247,7 @@ export class CounterTable {
       }
     }
     if (cursor.victimAt !== 0) this.#eviction.remove(cursor.shard, cursor.victimAt);
-    addKey(w, cursor, takeLine(w, cursor.shard), freeEntry(w, cursor));
+    addKey(w, cursor, takeLine(w, cursor.shard, cursor.homeLine), freeEntry(w, cursor));
     this.#addTo(header.figures + cursor.slot * figures.words + figures.keys, 1);
   }
 

@@ -13,6 +13,8 @@ export class Cursor {
   firstBucket = 0;
   secondBucket = 0;
   fingerprint = 0;
+  /** The number of the line that follows from the hash. */
+  homeLine = 0;
   /** Slot, kind and whether it is an address, as in `about`. */
   identity = 0;
   a = 0;

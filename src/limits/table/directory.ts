@@ -20,19 +20,26 @@ import { freeLine } from "./lines.ts";
 /** Returns the word of the key's line; 0 if it is not stored. */
 export function findKey(w: Int32Array, cursor: Cursor): number {
   const { shard } = cursor;
+  const home = lineAt(shard, cursor.homeLine);
+  if (isKeyAt(w, home, cursor)) return home;
   const first = bucketAt(shard, cursor.firstBucket);
   const line = findIn(w, first, cursor);
   if (line !== 0 || w[first] === 0) return line;
   return findIn(w, bucketAt(shard, cursor.secondBucket), cursor);
 }
 
+/**
+ * Compares all entries before it looks at one: which of them fits cannot be predicted, and a wrong guess costs more.
+ */
 function findIn(w: Int32Array, bucket: number, cursor: Cursor): number {
-  const { fingerprint } = cursor;
-  for (let at = bucket + 1; at <= bucket + bucketEntries; at += 1) {
-    const entry = w[at] as number;
-    if (entry === 0) return 0;
-    if (fingerprintOf(entry) !== fingerprint) continue;
-    const line = lineAt(cursor.shard, lineOfEntry(entry));
+  const { fingerprint, shard } = cursor;
+  let fitting = 0;
+  for (let i = 1; i <= bucketEntries; i += 1) {
+    fitting |= Number(fingerprintOf(w[bucket + i] as number) === fingerprint) << i;
+  }
+  for (; fitting !== 0; fitting &= fitting - 1) {
+    const i = 31 - Math.clz32(fitting & -fitting);
+    const line = lineAt(shard, lineOfEntry(w[bucket + i] as number));
     if (isKeyAt(w, line, cursor)) return line;
   }
   return 0;
@@ -70,10 +77,10 @@ export function addKey(w: Int32Array, cursor: Cursor, lineNumber: number, entryA
   w[line + 1] = cursor.b;
   w[line + 2] = cursor.c;
   w[line + 3] = cursor.d;
-  w[line + keyLine.about] = withHome(cursor.identity, isAway ? cursor.firstBucket : -1);
   w[line + keyLine.units] = 0;
   w[line + keyLine.oldest] = 0;
   w[line + keyLine.newest] = 0;
+  w[line + keyLine.about] = withHome(cursor.identity, isAway ? cursor.firstBucket : -1);
   if (isAway) w[first] = (w[first] as number) + 1;
   w[entryAt] = entryOf(cursor.fingerprint, lineNumber);
   w[shard + shardHeader.keys] = (w[shard + shardHeader.keys] as number) + 1;

@@ -3,7 +3,6 @@
 // admissions touch no block. When no block is free, the two pairs of the line that are closest in time become one, with
 // the later instant: units may count for longer then, never shorter.
 import {
-  block,
   blockOfRef,
   blockPairAt,
   blockPairs,
@@ -12,14 +11,15 @@ import {
   indexOfRef,
   inlinePairs,
   keyLine,
-  lineAt,
   newestRef,
+  nextBlock,
   oldestRef,
   pairsInBlock,
   pairsInBuffer,
   ringFirst,
   ringPairAt,
   ringPairs,
+  setNextBlock,
   withRing,
 } from "./layout.ts";
 import { freeLine, takeLine } from "./lines.ts";
@@ -110,7 +110,7 @@ export function eachPair(w: Int32Array, shard: number, line: number, visit: (at:
     const end = isLast ? pairsInBlock(newest) : blockPairs;
     for (; index < end; index += 1) if (!visit(blockPairAt(shard, blockLine, index))) return;
     if (isLast) break;
-    blockLine = w[lineAt(shard, blockLine) + block.next] as number;
+    blockLine = nextBlock(w, shard, blockLine);
     index = 0;
   }
   for (let i = 0; i < pairsInBuffer(newest); i += 1) if (!visit(bufferPairAt(line, i))) return;
@@ -181,7 +181,7 @@ function dropFromChain(w: Int32Array, shard: number, line: number, now: number, 
         freeChain(w, shard, blockOfRef(oldest), last);
         return false;
       }
-      blockLine = w[lineAt(shard, blockLine) + block.next] as number;
+      blockLine = nextBlock(w, shard, blockLine);
       index = 0;
       continue;
     }
@@ -207,7 +207,7 @@ function freeChain(w: Int32Array, shard: number, from: number, last: number): vo
 /** Frees the blocks from one to another, without the latter. */
 function freeBlocks(w: Int32Array, shard: number, from: number, to: number): void {
   for (let blockLine = from; blockLine !== to; ) {
-    const next = w[lineAt(shard, blockLine) + block.next] as number;
+    const next = nextBlock(w, shard, blockLine);
     freeLine(w, shard, blockLine);
     blockLine = next;
   }
@@ -259,7 +259,7 @@ function flushBuffer(w: Int32Array, shard: number, line: number): void {
   let into = blockLine;
   for (let i = 0; i < bufferPairs; i += 1) {
     if (used === blockPairs) {
-      w[lineAt(shard, blockLine) + block.next] = more;
+      setNextBlock(w, shard, blockLine, more);
       into = more;
       used = 0;
     }

@@ -3,15 +3,15 @@
 //
 //   memory     | table header | shard 0 | shard 1 | … | coarse shards |
 //   header     | format, coarse keys | calendar lock | calendars: period, end | figures by slot |
-//   shard      | header line | directory: one line for each bucket | lines of keys and blocks |
+//   shard      | header line | directory: one line for each bucket | lines in use, by bits | lines of keys and blocks |
 //
 // A shard has one lock. A key belongs to one shard and to two buckets of it, by a keyed hash. The last shards hold the
 // coarse keys: clients and networks that are counted in place of keys for which there was no room.
 //
 //   a line is 16 words (64 bytes); shards have at most 65,536 lines, so a line's number takes 16 bits
 //
-//   shard header   0 lock · 1 first free line · 2 first line that was never used · 3 free lines · 4 keys
-//                  5 hand: where the next search for a key that may go begins · 6 times it was repaired
+//   shard header   0 lock · 1 where the bits begin · 2 the last word of the bits with a free line · 3 free lines
+//                  4 keys · 5 hand: where the next search for a key that may go begins · 6 times it was repaired
 //   bucket         0 keys that are in their second bucket because this one was full
 //                  1–15 entries: fingerprint << 16 | line; 0 is free, and all after it
 //   key            0–3 key · 4 about (below) · 5 units that count · 6 oldest pair · 7 newest pair
@@ -19,9 +19,13 @@
 //                  with more pairs than four, the older ones are in blocks: 6 = block << 16 | index in it,
 //                  7 = block << 16 | pairs in the line << 8 | pairs in the block, 8 = the instant of the oldest,
 //                  10–15 the last three pairs; otherwise 6 is 0
-//   block          0 next block · 2–15 seven pairs: instant, units
-//   about          bits 0–7 slot · 8–9 kind · 10 is an address · 11 is exhausted · 12–13 first pair of the ring ·
-//                  14–16 pairs in the ring · 17–31 number of its first bucket + 1, if it is in the second
+//   block          0–3 two pairs: instant, units · 4 next block << 16 · 6–15 five pairs
+//   about          bits 0–7 slot · 8–9 kind, 0 in what is no key · 10 is an address · 11 is exhausted ·
+//                  12–13 first pair of the ring · 14–16 pairs in the ring · 17–31 number of its first bucket + 1, if
+//                  it is in the second
+//
+// A key is in the line that its hash says, if that was free, so it is found at the first look. Otherwise the directory
+// says where it is; all keys are in it.
 //
 // An instant is a tick of a millisecond, modulo 2^32 (sliding), the number of a period (calendar), or the number of a
 // thread (concurrency). Every change becomes visible by the store of one word, and until then what was there before is
@@ -42,6 +46,8 @@ const minShards = 16;
 export const linesPerBucket = 10;
 /** Of the shards, one in so many is for coarse keys. */
 const shardsPerCoarse = 16;
+/** The part of the lines for keys that follow from their hashes. */
+const homePart = 0.6;
 /** Of the lines of a shard, one in so many is left for blocks: a new key replaces another one before it takes these. */
 const linesPerReserved = 8;
 
@@ -65,15 +71,17 @@ export const figures = { keys: 0, evictedExpired: 1, evictedLive: 2, merged: 3, 
 const headerLines = (header.figures + slots * figures.words) / lineWords;
 
 /** Words of a shard's header line. */
-export const shardHeader = { lock: 0, firstFree: 1, firstUnused: 2, free: 3, keys: 4, hand: 5, repairs: 6 } as const;
+export const shardHeader = { lock: 0, bitmap: 1, top: 2, free: 3, keys: 4, hand: 5, repairs: 6 } as const;
 
 /** Words of a key's line. */
 export const keyLine = { about: 4, units: 5, oldest: 6, newest: 7, pairs: 8 } as const;
 
 /** Words of a block. */
-export const block = { next: 0, pairs: 2 } as const;
+const block = { next: 4, secondPart: 6 } as const;
+const pairsInFirstPart = 2;
 
-export const kinds = { own: 0, client: 1, network: 2 } as const;
+/** Of a key. */
+export const kinds = { own: 1, client: 2, network: 3 } as const;
 
 /** The bits of `about` that belong to the identity of a key: slot, kind, whether it is an address. */
 export const identityMask = 0x7ff;
@@ -92,6 +100,8 @@ export interface Geometry {
   readonly buckets: number;
   /** Lines that are left for blocks. */
   readonly reserved: number;
+  /** Lines that follow from the hash of a key. */
+  readonly homeLines: number;
 }
 
 export const minTableBytes = 1024 * 1024;
@@ -102,13 +112,15 @@ export function geometryOf(bytes: number): Geometry {
   const lines = Math.floor(bytes / lineBytes) - headerLines;
   const shards = Math.max(minShards, Math.ceil(lines / maxShardLines));
   const shardLines = Math.floor(lines / shards);
+  const buckets = Math.floor(shardLines / linesPerBucket);
   return {
     shards,
     ownShards: shards - Math.max(1, Math.floor(shards / shardsPerCoarse)),
     shardWords: shardLines * lineWords,
     shardLines,
-    buckets: Math.floor(shardLines / linesPerBucket),
+    buckets,
     reserved: Math.floor(shardLines / linesPerReserved),
+    homeLines: Math.floor((shardLines - buckets) * homePart),
   };
 }
 
@@ -118,7 +130,11 @@ export function shardAt(index: number, { shardWords }: Geometry): number {
 }
 
 /** The first line of a shard that holds a key or a block. */
-export function firstDataLine({ buckets }: Geometry): number {
+export function firstDataLine(geometry: Geometry): number {
+  return bitmapLine(geometry) + Math.ceil(geometry.shardLines / (32 * lineWords));
+}
+
+export function bitmapLine({ buckets }: Geometry): number {
   return 1 + buckets;
 }
 
@@ -194,7 +210,16 @@ export function ringPairAt(line: number, first: number, index: number): number {
 }
 
 export function blockPairAt(shard: number, blockLine: number, index: number): number {
-  return lineAt(shard, blockLine) + block.pairs + 2 * index;
+  const at = lineAt(shard, blockLine);
+  return index < pairsInFirstPart ? at + 2 * index : at + block.secondPart + 2 * (index - pairsInFirstPart);
+}
+
+export function nextBlock(w: Int32Array, shard: number, blockLine: number): number {
+  return (w[lineAt(shard, blockLine) + block.next] as number) >>> 16;
+}
+
+export function setNextBlock(w: Int32Array, shard: number, blockLine: number, next: number): void {
+  w[lineAt(shard, blockLine) + block.next] = next << 16;
 }
 
 export function blockOfRef(ref: number): number {

@@ -105,7 +105,7 @@ export class Maintenance {
     places.point(cursor, kindNumber(kind), new CounterKey(a, b, c, d, isAddress));
     const entryAt = freeEntry(w, cursor);
     if (entryAt === 0 || freeLines(w, cursor.shard) === 0 || findKey(w, cursor) !== 0) return false;
-    const line = addKey(w, cursor, takeLine(w, cursor.shard), entryAt);
+    const line = addKey(w, cursor, takeLine(w, cursor.shard, cursor.homeLine), entryAt);
     for (const [at, units] of entries) addPair(w, cursor.shard, line, at | 0, units);
     addTo(header.figures + slot * figures.words + (kind === "own" ? figures.keys : figures.coarse), 1);
     if (kind !== "own") addTo(header.coarseKeys, 1);

@@ -27,7 +27,7 @@ export interface CounterRecord {
   readonly entries: readonly (readonly [at: number, units: number])[];
 }
 
-const kindNames = ["own", "client", "network"] as const;
+const kindNames = [undefined, "own", "client", "network"] as const;
 
 export function kindNumber(kind: CounterRecord["kind"]): number {
   return kinds[kind];

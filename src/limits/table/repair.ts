@@ -4,7 +4,6 @@
 
 import { eachPair } from "./key-log.ts";
 import {
-  block,
   blockOfRef,
   blockPairAt,
   bucketAt,
@@ -16,9 +15,10 @@ import {
   keyLine,
   lineAt,
   lineOfEntry,
+  nextBlock,
   shardHeader,
 } from "./layout.ts";
-import { freeLine } from "./lines.ts";
+import { clearLines, useLine } from "./lines.ts";
 
 /** `shard`: the word at which it begins. Nobody else may use it. */
 export function repairShard(w: Int32Array, shard: number, geometry: Geometry): void {
@@ -66,17 +66,16 @@ function repairKey(w: Int32Array, shard: number, line: number, isUsed: Uint8Arra
   if (oldest === 0) return;
   w[line + keyLine.pairs] = w[blockPairAt(shard, blockOfRef(oldest), indexOfRef(oldest))] as number;
   const last = blockOfRef(w[line + keyLine.newest] as number);
-  for (let number = blockOfRef(oldest); ; number = w[lineAt(shard, number) + block.next] as number) {
+  for (let number = blockOfRef(oldest); ; number = nextBlock(w, shard, number)) {
     isUsed[number] = 1;
     if (number === last) return;
   }
 }
 
 function freeUnused(w: Int32Array, shard: number, geometry: Geometry, isUsed: Uint8Array): void {
-  const firstUnused = w[shard + shardHeader.firstUnused] as number;
-  w[shard + shardHeader.firstFree] = 0;
-  w[shard + shardHeader.free] = geometry.shardLines - firstUnused;
-  for (let number = firstUnused - 1; number >= firstDataLine(geometry); number -= 1) {
-    if (isUsed[number] === 0) freeLine(w, shard, number);
+  clearLines(w, shard, geometry);
+  for (let number = firstDataLine(geometry); number < geometry.shardLines; number += 1) {
+    if (isUsed[number] !== 0) useLine(w, shard, number);
+    else w[lineAt(shard, number) + keyLine.about] = 0;
   }
 }
