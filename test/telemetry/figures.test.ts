@@ -144,14 +144,16 @@ test("every family that is not a sum is decided one by one", async () => {
     "nodejs_heap_space_size_available_bytes",
   ]);
   expect(byMerge["process"]?.filter((name) => !name.startsWith("process_")).sort()).toEqual([
+    "headgate_admissions_merged_total",
     "headgate_build_info",
     "headgate_busiest_client_ratio",
-    "headgate_clients_capacity",
     "headgate_clients_tracked",
+    "headgate_coarse_keys",
     "headgate_config_current",
     "headgate_config_loaded_timestamp_seconds",
     "headgate_config_reloads_total",
     "headgate_config_restart_required",
+    "headgate_counters_memory_bytes",
     "headgate_draining",
     "headgate_event_loop_active_seconds_total",
     "headgate_evictions_total",

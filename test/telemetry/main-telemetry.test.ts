@@ -4,7 +4,7 @@ import { createMainTelemetry } from "../../src/telemetry/main-telemetry.ts";
 import type { TrafficSources } from "../../src/telemetry/scraped-metrics.ts";
 import { createTelemetry } from "../../src/telemetry/telemetry.ts";
 import { WorkerReadings } from "../../src/telemetry/worker-figures.ts";
-import { statsOf } from "../support/policy.ts";
+import { figuresOf, statsOf } from "../support/policy.ts";
 import { FakeClock, keptLog } from "./lines.ts";
 import { exchangeOf, policy, scrape } from "./scrape.ts";
 
@@ -29,7 +29,8 @@ function started(count: number) {
   const main = createMainTelemetry({
     ...common,
     droppedLogLines: () => 100,
-    limiter: { stats: () => [statsOf(policy, { clients: 9, capacity: 1_000 })] },
+    limiter: { stats: () => [statsOf(policy)] },
+    counters: () => figuresOf(policy, { keys: 9 }),
     workers: readings,
   });
   const workers = Array.from({ length: count }, () =>
@@ -37,7 +38,8 @@ function started(count: number) {
       ...common,
       ...traffic,
       droppedLogLines: () => 1,
-      limiter: { stats: () => [statsOf(policy, { clients: 9, capacity: 1_000 })] },
+      limiter: { stats: () => [statsOf(policy)] },
+      counters: () => figuresOf(policy, { keys: 9 }),
       workers: count,
     }),
   );
