@@ -4,12 +4,15 @@ import type { Settings } from "./settings.ts";
 
 /** Open files of the process itself, of the admin listener, and of refused connections that are still open. */
 const ownFiles = 100;
+/** Open files of each thread, if there are several: its listeners, and what its event loop needs. */
+const threadFiles = 10;
 
 /** Returns the sum of all bounds as `needed`, and `listen.maxConnections` or less. */
-export function fitOpenFiles(maxOpenFiles: number, { listen, upstream, upgrade, extAuth }: Settings) {
+export function fitOpenFiles(maxOpenFiles: number, { listen, upstream, upgrade, extAuth, workers }: Settings) {
   // A tunnel has a connection to the upstream besides the client's.
   const callers = (extAuth.http?.maxConnections ?? 0) + (extAuth.grpc?.maxConnections ?? 0);
-  const others = upstream.maxConnections + upgrade.maxTunnels + callers + ownFiles;
+  const others =
+    upstream.maxConnections + upgrade.maxTunnels + callers + ownFiles + (workers > 1 ? workers * threadFiles : 0);
   // The others rarely reach their bounds, so clients get at least half of the files.
   const fitting = Math.max(maxOpenFiles - others, Math.floor(maxOpenFiles / 2));
   return { needed: listen.maxConnections + others, maxConnections: Math.min(listen.maxConnections, fitting) };
