@@ -9,8 +9,8 @@ import type { Counters } from "./counters.ts";
 import type { CalendarPeriod } from "./table/calendar-period.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import { Cursor } from "./table/cursor.ts";
-import type { Span } from "./table/key-log.ts";
 import type { SlotRules } from "./table/slot-rules.ts";
+import type { Span } from "./table/ticks.ts";
 
 export interface Calendar {
   readonly per: PeriodName;

@@ -4,8 +4,8 @@ import type { CounterKey } from "../core/counter-key.ts";
 import type { Counters } from "./counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import { Cursor } from "./table/cursor.ts";
-import type { Span } from "./table/key-log.ts";
 import type { SlotRules } from "./table/slot-rules.ts";
+import type { Span } from "./table/ticks.ts";
 
 /** Nobody knows when an exchange ends, so a refused client is told to ask again after this time. */
 const retryAfterMs = 1000;

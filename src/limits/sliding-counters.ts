@@ -5,9 +5,8 @@ import type { CounterKey } from "../core/counter-key.ts";
 import type { Counters } from "./counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import { Cursor } from "./table/cursor.ts";
-import type { Span } from "./table/key-log.ts";
 import type { SlotRules } from "./table/slot-rules.ts";
-import { ageOf, later, tickNow, tickOf } from "./table/ticks.ts";
+import { ageOf, later, type Span, tickNow, tickOf } from "./table/ticks.ts";
 
 /** Above this limit, admissions that are close in time are one pair: a client takes less memory. */
 const exactLimit = 10_000;

@@ -5,7 +5,7 @@ import type { CounterKey } from "../../core/counter-key.ts";
 import { Cursor } from "./cursor.ts";
 import { addKey, findKey, freeEntry } from "./directory.ts";
 import type { Eviction, TableParts } from "./eviction.ts";
-import { addPair, clearPairs, eachPair } from "./key-log.ts";
+import { addPair, eachPair } from "./key-log.ts";
 import {
   bucketAt,
   bucketEntries,
@@ -21,6 +21,7 @@ import {
 import { freeLines, takeLine } from "./lines.ts";
 import type { Locks } from "./locks.ts";
 import { holdsTooMuch, isOwnAddress, networkKey } from "./neighbours.ts";
+import { clearPairs } from "./pair-removal.ts";
 import type { Places } from "./places.ts";
 
 export interface CoarseParts extends TableParts {

@@ -7,17 +7,7 @@ import { CoarseKeys } from "./coarse-keys.ts";
 import type { Cursor } from "./cursor.ts";
 import { addKey, entryOfLine, findKey, freeEntry, isKeyAt } from "./directory.ts";
 import { Eviction, type TableParts } from "./eviction.ts";
-import {
-  addPair,
-  addUnits,
-  countUnits,
-  eachPair,
-  instantOfUnit,
-  joinNewest,
-  newestPairAt,
-  removeUnits,
-  type Span,
-} from "./key-log.ts";
+import { addPair, addUnits, eachPair, instantOfUnit, joinNewest, newestPairAt } from "./key-log.ts";
 import {
   bytesPerWord,
   figures,
@@ -34,8 +24,10 @@ import {
 import { formatShard, freeLines, takeLine } from "./lines.ts";
 import { Locks } from "./locks.ts";
 import { Maintenance, type TableFigures } from "./maintenance.ts";
+import { countUnits, removeUnits } from "./pair-removal.ts";
 import { Places } from "./places.ts";
 import { RulesBySlot, type SlotRules } from "./slot-rules.ts";
+import type { Span } from "./ticks.ts";
 
 export interface TableOptions {
   /** 16 bytes: decides where keys go. The same in all threads. */
@@ -161,7 +153,7 @@ export class CounterTable {
     const { shard, line } = cursor;
     if (line === 0) return;
     const newest = joins ? newestPairAt(w, shard, line) : 0;
-    if (newest !== 0) joinNewest(w, line, newest, instant, units);
+    if (newest !== 0) joinNewest(w, shard, line, newest, instant, units);
     else if (!addPair(w, shard, line, instant, units))
       this.#addTo(header.figures + cursor.slot * figures.words + figures.merged, 1);
   }

@@ -3,7 +3,6 @@
 // is not forgotten: if all are, more are looked at.
 import type { Cursor } from "./cursor.ts";
 import { removeKey } from "./directory.ts";
-import { clearPairs } from "./key-log.ts";
 import {
   bucketAt,
   bucketEntries,
@@ -18,6 +17,7 @@ import {
   shardHeader,
   slotOf,
 } from "./layout.ts";
+import { clearPairs } from "./pair-removal.ts";
 import { keep, type RulesBySlot } from "./slot-rules.ts";
 
 /** Keys that are looked at if one of them may go. */

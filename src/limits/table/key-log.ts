@@ -22,26 +22,19 @@ import {
   setNextBlock,
   withRing,
 } from "./layout.ts";
-import { freeLine, takeLine } from "./lines.ts";
-import { isExpired } from "./ticks.ts";
-
-/** What decides whether a pair still counts. For a calendar, instants are periods and the window is 1. */
-export interface Span {
-  now: number;
-  window: number;
-}
-
-/** Removes the pairs that have expired, and returns the units that are left. */
-export function countUnits(w: Int32Array, shard: number, line: number, { now, window }: Span): number {
-  const units = w[line + keyLine.units] as number;
-  if (units === 0) return 0;
-  return isExpired(oldestInstant(w, line), now, window) ? dropExpired(w, shard, line, now, window) : units;
-}
+import { takeLine } from "./lines.ts";
 
 /** The key must have a pair. */
 export function oldestInstant(w: Int32Array, line: number): number {
   if (w[line + keyLine.oldest] !== 0) return w[line + keyLine.pairs] as number;
   return w[line + keyLine.pairs + 2 * ringFirst(w[line + keyLine.about] as number)] as number;
+}
+
+/** The word of the oldest pair. The key must have one. */
+export function oldestPairAt(w: Int32Array, shard: number, line: number): number {
+  const oldest = w[line + keyLine.oldest] as number;
+  if (oldest !== 0) return blockPairAt(shard, blockOfRef(oldest), indexOfRef(oldest));
+  return ringPairAt(line, ringFirst(w[line + keyLine.about] as number), 0);
 }
 
 /** The word of the newest pair; 0 if there is none. */
@@ -68,9 +61,16 @@ export function addPair(w: Int32Array, shard: number, line: number, instant: num
 }
 
 /** Adds units to the newest pair, whose instant becomes theirs. `at`: its word. */
-export function joinNewest(w: Int32Array, line: number, at: number, instant: number, units: number): void {
+export function joinNewest(
+  w: Int32Array,
+  shard: number,
+  line: number,
+  at: number,
+  instant: number,
+  units: number,
+): void {
   // The chain may have one pair, which is the oldest and the newest.
-  if (w[line + keyLine.oldest] !== 0 && w[at] === w[line + keyLine.pairs]) w[line + keyLine.pairs] = instant;
+  if (w[line + keyLine.oldest] !== 0 && at === oldestPairAt(w, shard, line)) w[line + keyLine.pairs] = instant;
   w[at] = instant;
   addUnits(w, line, at, units);
 }
@@ -114,103 +114,6 @@ export function eachPair(w: Int32Array, shard: number, line: number, visit: (at:
     index = 0;
   }
   for (let i = 0; i < pairsInBuffer(newest); i += 1) if (!visit(bufferPairAt(line, i))) return;
-}
-
-/** Removes units from a pair. Returns the units of the key that are left. */
-export function removeUnits(w: Int32Array, shard: number, line: number, at: number, units: number): number {
-  const removed = Math.min(units, w[at + 1] as number);
-  w[at + 1] = (w[at + 1] as number) - removed;
-  const left = (w[line + keyLine.units] as number) - removed;
-  w[line + keyLine.units] = left;
-  // The oldest pair tells the reset, so it must have units.
-  if (w[oldestPairAt(w, shard, line) + 1] === 0) dropExpired(w, shard, line, 0, Number.POSITIVE_INFINITY);
-  return left;
-}
-
-/** Makes the line a key without pairs. */
-export function clearPairs(w: Int32Array, shard: number, line: number): void {
-  const oldest = w[line + keyLine.oldest] as number;
-  w[line + keyLine.about] = withRing(w[line + keyLine.about] as number, 0, 0);
-  w[line + keyLine.oldest] = 0;
-  w[line + keyLine.units] = 0;
-  if (oldest !== 0) freeChain(w, shard, blockOfRef(oldest), blockOfRef(w[line + keyLine.newest] as number));
-}
-
-function oldestPairAt(w: Int32Array, shard: number, line: number): number {
-  const oldest = w[line + keyLine.oldest] as number;
-  if (oldest !== 0) return blockPairAt(shard, blockOfRef(oldest), indexOfRef(oldest));
-  return ringPairAt(line, ringFirst(w[line + keyLine.about] as number), 0);
-}
-
-/** Removes the oldest pairs that have expired or have no units. Returns the units that are left. */
-function dropExpired(w: Int32Array, shard: number, line: number, now: number, window: number): number {
-  if (w[line + keyLine.oldest] !== 0 && dropFromChain(w, shard, line, now, window)) {
-    return w[line + keyLine.units] as number;
-  }
-  const about = w[line + keyLine.about] as number;
-  let units = w[line + keyLine.units] as number;
-  let first = ringFirst(about);
-  let pairs = ringPairs(about);
-  for (; pairs > 0; pairs -= 1) {
-    const at = ringPairAt(line, first, 0);
-    const count = w[at + 1] as number;
-    if (count > 0 && !isExpired(w[at] as number, now, window)) break;
-    units -= count;
-    first = (first + 1) & 3;
-  }
-  w[line + keyLine.about] = withRing(about, first, pairs);
-  w[line + keyLine.units] = units;
-  return units;
-}
-
-/** Returns false if no pair of the chain is left: then the pairs of the buffer are those of the ring. */
-function dropFromChain(w: Int32Array, shard: number, line: number, now: number, window: number): boolean {
-  const oldest = w[line + keyLine.oldest] as number;
-  const newest = w[line + keyLine.newest] as number;
-  const last = blockOfRef(newest);
-  let units = w[line + keyLine.units] as number;
-  let blockLine = blockOfRef(oldest);
-  let index = indexOfRef(oldest);
-  for (;;) {
-    if (index === (blockLine === last ? pairsInBlock(newest) : blockPairs)) {
-      if (blockLine === last) {
-        // A pair of the buffer stands where the ring has its second.
-        w[line + keyLine.about] = withRing(w[line + keyLine.about] as number, 1, pairsInBuffer(newest));
-        w[line + keyLine.oldest] = 0;
-        w[line + keyLine.units] = units;
-        freeChain(w, shard, blockOfRef(oldest), last);
-        return false;
-      }
-      blockLine = nextBlock(w, shard, blockLine);
-      index = 0;
-      continue;
-    }
-    const at = blockPairAt(shard, blockLine, index);
-    const count = w[at + 1] as number;
-    if (count > 0 && !isExpired(w[at] as number, now, window)) break;
-    units -= count;
-    index += 1;
-  }
-  w[line + keyLine.oldest] = oldestRef(blockLine, index);
-  w[line + keyLine.pairs] = w[blockPairAt(shard, blockLine, index)] as number;
-  w[line + keyLine.units] = units;
-  if (blockLine !== blockOfRef(oldest)) freeBlocks(w, shard, blockOfRef(oldest), blockLine);
-  return true;
-}
-
-/** Frees the blocks from one to the last. */
-function freeChain(w: Int32Array, shard: number, from: number, last: number): void {
-  freeBlocks(w, shard, from, last);
-  freeLine(w, shard, last);
-}
-
-/** Frees the blocks from one to another, without the latter. */
-function freeBlocks(w: Int32Array, shard: number, from: number, to: number): void {
-  for (let blockLine = from; blockLine !== to; ) {
-    const next = nextBlock(w, shard, blockLine);
-    freeLine(w, shard, blockLine);
-    blockLine = next;
-  }
 }
 
 function addToRing(w: Int32Array, shard: number, line: number, instant: number, units: number): boolean {
@@ -290,7 +193,7 @@ function writePair(w: Int32Array, at: number, instant: number, units: number): v
   w[at + 1] = units;
 }
 
-function copyPair(w: Int32Array, from: number, to: number): void {
+export function copyPair(w: Int32Array, from: number, to: number): void {
   w[to + 1] = w[from + 1] as number;
   w[to] = w[from] as number;
 }

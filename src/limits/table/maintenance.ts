@@ -4,7 +4,7 @@ import { CounterKey } from "../../core/counter-key.ts";
 import { Cursor } from "./cursor.ts";
 import { addKey, findKey, freeEntry } from "./directory.ts";
 import type { Eviction, TableParts } from "./eviction.ts";
-import { addPair, eachPair, removeUnits } from "./key-log.ts";
+import { addPair, eachPair } from "./key-log.ts";
 import {
   bucketAt,
   bucketEntries,
@@ -21,6 +21,7 @@ import {
 } from "./layout.ts";
 import { freeLines, takeLine } from "./lines.ts";
 import type { Locks } from "./locks.ts";
+import { removeUnits } from "./pair-removal.ts";
 import type { Places } from "./places.ts";
 import { type CounterRecord, kindNumber } from "./records.ts";
 import { repairShard } from "./repair.ts";

@@ -1,8 +1,9 @@
 // What the table knows of each policy: enough to say which keys have expired, and which are exhausted.
 import type { Policy } from "../../core/policy.ts";
-import { countUnits, newestPairAt, type Span } from "./key-log.ts";
+import { newestPairAt } from "./key-log.ts";
 import { header, isMarkedExhausted, keyLine, slotOf, slots } from "./layout.ts";
-import { ageOf, tickNow } from "./ticks.ts";
+import { countUnits } from "./pair-removal.ts";
+import { ageOf, type Span, tickNow } from "./ticks.ts";
 
 export interface SlotRules {
   readonly kind: "sliding" | "calendar" | "concurrency";

@@ -6,6 +6,12 @@
 const futureAge = 0xf000_0000;
 const range = 2 ** 32;
 
+/** What decides whether a pair still counts. For a calendar, instants are periods and the window is 1. */
+export interface Span {
+  now: number;
+  window: number;
+}
+
 /** The tick that has begun. What is younger than this may expire. */
 export function tickNow(nowMs: number): number {
   return Math.floor(nowMs) | 0;
