@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { runs, scaled } from "../support/runs.ts";
 import { LimitedTable } from "./one-limit.ts";
-import { addressAt } from "./small-table.ts";
+import { addressAt, reusedTable } from "./small-table.ts";
 
 /** More than a table of the smallest size has room for. */
 const flood = 20_000;
@@ -105,7 +105,7 @@ test("no client is admitted more than its limit while it is kept, and none that 
   let [evicted, refused] = [0, 0];
   fc.assert(
     fc.property(scripts, ({ limit, steps }) => {
-      const store = new LimitedTable({ limit, windowMs: 1000 });
+      const store = new LimitedTable({ limit, windowMs: 1000 }, reusedTable());
       // Most of the room is taken by clients with one request each.
       takeAll(store, ones, 0);
       const admittedAtMs = new Map<number, number[]>();

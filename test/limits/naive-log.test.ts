@@ -5,6 +5,7 @@ import { runs, scaled } from "../support/runs.ts";
 import { justBefore } from "./float.ts";
 import { NaiveLog } from "./naive-log.ts";
 import { LimitedTable, OneWindow, type WindowLimit } from "./one-limit.ts";
+import { reusedTable } from "./small-table.ts";
 
 const fractional = (maxMs: number) => fc.double({ min: 0, max: maxMs, noNaN: true });
 
@@ -43,7 +44,7 @@ test("equals the naive log in every decision, remaining and reset, with several 
   let throttled = 0;
   fc.assert(
     fc.property(policies, requests, starts, (policy, script, startMs) => {
-      const store = new LimitedTable(policy);
+      const store = new LimitedTable(policy, reusedTable());
       const log = new NaiveLog(policy);
       let nowMs = startMs;
       for (const { gap, client, isPeek } of script) {

@@ -5,7 +5,7 @@ import type { CounterTable } from "../../src/limits/table/counter-table.ts";
 import type { SlotFigures } from "../../src/limits/table/maintenance.ts";
 import { rulesOf } from "../../src/limits/table/slot-rules.ts";
 import { slidingPolicy } from "../support/policy.ts";
-import { keyOf, smallTable } from "./small-table.ts";
+import { keyOf, reusedTable, smallTable } from "./small-table.ts";
 
 export interface WindowLimit {
   readonly limit: number;
@@ -74,12 +74,12 @@ export class LimitedTable {
   }
 }
 
-/** The window of one client. */
+/** The window of one client, in memory that the next one uses again. */
 export class OneWindow {
   readonly #table: LimitedTable;
 
   constructor(policy: WindowLimit) {
-    this.#table = new LimitedTable(policy);
+    this.#table = new LimitedTable(policy, reusedTable());
   }
 
   take(nowMs: number): Answer {

@@ -11,6 +11,7 @@ import { slidingPolicy } from "../support/policy.ts";
 import { runs, scaled } from "../support/runs.ts";
 import { justBefore } from "./float.ts";
 import { type Answer, type ModelRequest, PolicyModel, type Told, unitsIn } from "./policy-model.ts";
+import { reusedTable } from "./small-table.ts";
 
 /** By the digest, which is how the model knows a token. */
 const tokens = new Map(["t1", "t2"].map((token) => [hash("sha256", token, "hex"), token] as const));
@@ -247,7 +248,8 @@ class Trial {
   }
 
   #create(policies: readonly Policy[], previous: PolicyLimiter | null): PolicyLimiter {
-    return new PolicyLimiter(policies, { ...this.#options, clock: this.clock, listAll: true, secret, previous });
+    const options = { ...this.#options, clock: this.clock, listAll: true, secret, previous };
+    return new PolicyLimiter(policies, previous === null ? { ...options, table: reusedTable() } : options);
   }
 }
 

@@ -7,6 +7,7 @@ import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
 import { limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { runs, scaled } from "../support/runs.ts";
+import { reusedTable } from "./small-table.ts";
 
 interface Asked {
   readonly client: string;
@@ -101,7 +102,7 @@ test("all of a call are charged or none, and no key is ever over its limit", () 
   let [refusals, admissions] = [0, 0];
   fc.assert(
     fc.property(policies, calls, (list, script) => {
-      const quotas = new PolicyLimiter(list).forQuotas();
+      const quotas = new PolicyLimiter(list, { table: reusedTable() }).forQuotas();
       const model = new Model(list);
       let nowMs = 0;
       for (const { gapMs, questions: asked } of script) {

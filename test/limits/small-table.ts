@@ -3,13 +3,28 @@ import { addressKey, type CounterKey } from "../../src/core/counter-key.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
 import { SipHash } from "../../src/core/sip-hash.ts";
 import { CounterTable, createTableMemory } from "../../src/limits/table/counter-table.ts";
-import { minTableBytes } from "../../src/limits/table/layout.ts";
+import { geometryOf, minTableBytes, shardAt } from "../../src/limits/table/layout.ts";
+import { formatShard } from "../../src/limits/table/lines.ts";
 
 /** Places keys in the same way in each run. */
 export const placeSecret = Buffer.alloc(16, 9);
 
 export function smallTable(): CounterTable {
   return new CounterTable(createTableMemory(minTableBytes), { secret: placeSecret });
+}
+
+const geometry = geometryOf(minTableBytes);
+const reused = createTableMemory(minTableBytes);
+const words = new Int32Array(reused);
+
+/**
+ * Returns an empty table in the memory of the one before, which must no longer be used: for properties, because a buffer
+ * for each of thousands of runs keeps the garbage collector busy.
+ */
+export function reusedTable(): CounterTable {
+  words.fill(0, 1);
+  for (let index = 0; index < geometry.shards; index += 1) formatShard(words, shardAt(index, geometry), geometry);
+  return new CounterTable(reused, { secret: placeSecret });
 }
 
 const sipHash = new SipHash(Buffer.alloc(16, 3));

@@ -6,7 +6,7 @@ import type { Counters } from "../../src/limits/counters.ts";
 import { SlidingCounters } from "../../src/limits/sliding-counters.ts";
 import { runs, scaled } from "../support/runs.ts";
 import { justBefore } from "./float.ts";
-import { keyOf, smallTable } from "./small-table.ts";
+import { keyOf, reusedTable, smallTable } from "./small-table.ts";
 
 const windowMs = 100;
 const slot = 0;
@@ -98,7 +98,7 @@ test("equals a list of units, whatever requests cost, is given back, and the lim
   let givenBack = 0;
   fc.assert(
     fc.property(steps, (script) => {
-      const { counters } = create();
+      const { counters } = create(10, windowMs, reusedTable());
       const log = new UnitLog();
       const charges: Charge[] = [];
       let nowMs = 1000;

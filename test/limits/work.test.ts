@@ -10,7 +10,7 @@ import { slidingPolicy } from "../support/policy.ts";
 import { runs } from "../support/runs.ts";
 import { NaiveLog } from "./naive-log.ts";
 import { LimitedTable, type WindowLimit } from "./one-limit.ts";
-import { addressAt, placeSecret } from "./small-table.ts";
+import { addressAt, placeSecret, reusedTable } from "./small-table.ts";
 import { openWatched, type Watch } from "./watched-memory.ts";
 
 /** Two views of one table: the second one tells which lines it uses. */
@@ -75,7 +75,7 @@ test("equals the naive log while hundreds of keys expire at once", () => {
   fc.assert(
     fc.property(scripts, ({ limit, pausesMs, steps }) => {
       const small = { limit, windowMs: 100 };
-      const store = new LimitedTable(small);
+      const store = new LimitedTable(small, reusedTable());
       const log = new NaiveLog(small);
       let nowMs = 0;
       for (const pauseMs of pausesMs) {
