@@ -29,13 +29,10 @@ const vectors = `
   5150d1772f50834a503e069a973fbd7c
 `;
 
-/** The hash as a key, which the hash as a text equals. */
 function hashOf(sip: SipHash, bytes: Uint8Array, length?: number): string {
   const { a, b, c, d, isAddress } = sip.key(bytes, length);
-  const hex = hexOfWords(a, b, c, d);
   expect(isAddress).toBe(false);
-  expect(Buffer.from(sip.hash(bytes, length), "latin1").toString("hex")).toBe(hex);
-  return hex;
+  return hexOfWords(a, b, c, d);
 }
 
 const counting = (length: number): Uint8Array => Uint8Array.from({ length }, (_, i) => i);
