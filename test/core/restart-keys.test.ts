@@ -36,7 +36,7 @@ test.each<[string, Overrides, Overrides, readonly string[]]>([
     ["extAuth.grpc.port"],
   ],
   ["its bound", { extAuth: { grpc: checks } }, { extAuth: { grpc: { ...checks, maxConnections: 2 } } }, []],
-  ["the memory of the counters", {}, { counters: { memoryBytes: 2 ** 20, snapshot: null } }, ["counters.memory"]],
+  ["the memory of the counters", {}, { counters: { memoryBytes: 2 ** 21, snapshot: null } }, ["counters.memory"]],
   ["a snapshot that comes", {}, { counters: { snapshot } }, ["counters.snapshot.path"]],
   ["one that goes", { counters: { snapshot } }, {}, ["counters.snapshot.path"]],
   [
