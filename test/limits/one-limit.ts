@@ -56,6 +56,12 @@ export class LimitedTable {
     return { outcome: "observed", remaining, resetMs };
   }
 
+  /** Gives one unit back that was admitted at an instant. */
+  giveBack(client: string, instant: number): void {
+    const key = this.#keyOf(client);
+    this.#counters.giveBack(key, key, this.policy.limit, 1, instant);
+  }
+
   stats(): SlotFigures {
     const figures = this.table.figures().bySlot[slot];
     if (figures === undefined) throw new Error("the slot has no figures");
