@@ -5,7 +5,7 @@ import type { CounterKey } from "../../core/counter-key.ts";
 import { Cursor } from "./cursor.ts";
 import { addKey, findKey, freeEntry } from "./directory.ts";
 import type { Eviction, TableParts } from "./eviction.ts";
-import { addPair, eachPair } from "./key-log.ts";
+import { addPair, eachPair, joinNewest, newestPairAt } from "./key-log.ts";
 import {
   bucketAt,
   bucketEntries,
@@ -21,7 +21,6 @@ import {
 import { freeLines, takeLine } from "./lines.ts";
 import type { Locks } from "./locks.ts";
 import { holdsTooMuch, isOwnAddress, networkKey } from "./neighbours.ts";
-import { clearPairs } from "./pair-removal.ts";
 import type { Places } from "./places.ts";
 
 export interface CoarseParts extends TableParts {
@@ -121,23 +120,33 @@ export class CoarseKeys {
     return { a: at(0), b: at(1), c: at(2), d: at(3) };
   }
 
-  /** Adds the pairs of a key to those of its network, in order. The limit of the policy bounds what is worth keeping. */
+  /** Adds the units of a key to those of its network. Returns false if there is no room for the network. */
   #absorb(shard: number, line: number, network: CounterKey): boolean {
     const { w, rules, places } = this.#parts;
     const cursor = this.#network;
     cursor.slot = slotOf(w[line + keyLine.about] as number);
     places.point(cursor, kinds.network, network);
     if (!this.#add(cursor)) return false;
+    // What has expired is not added.
+    rules.worth(shard, line);
     rules.worth(cursor.shard, cursor.line);
-    const pairs = [...this.#pairsOf(shard, line), ...this.#pairsOf(cursor.shard, cursor.line)];
-    // Of two instants the earlier one has the greater age; all are within one window of each other.
-    const kept = newestUnits(
-      pairs.sort((x, y) => (x[0] - y[0]) | 0),
-      rules.limitOf(line),
-    );
-    clearPairs(w, cursor.shard, cursor.line);
-    for (const [instant, units] of kept) addPair(w, cursor.shard, cursor.line, instant, units);
+    for (const [instant, units] of grouped(this.#pairsOf(shard, line))) {
+      this.#addUnits(cursor, instant, units, rules.limitOf(line));
+    }
     return true;
+  }
+
+  /** Units that are older than the newest of the network count as long as those. More than the limit are not needed. */
+  #addUnits({ shard, line }: Cursor, instant: number, units: number, limit: number): void {
+    const { w } = this.#parts;
+    const newestAt = newestPairAt(w, shard, line);
+    const isLater = newestAt === 0 || ((instant - (w[newestAt] as number)) | 0) > 0;
+    if (isLater && (w[line + keyLine.units] as number) < limit) {
+      addPair(w, shard, line, instant, units);
+      return;
+    }
+    const later = isLater ? instant : (w[newestAt] as number);
+    joinNewest(w, shard, line, newestAt, later, Math.max(0, Math.min(units, limit - (w[newestAt + 1] as number))));
   }
 
   #pairsOf(shard: number, line: number): [instant: number, units: number][] {
@@ -151,22 +160,15 @@ export class CoarseKeys {
   }
 }
 
-/** Returns the newest pairs that have `limit` units together, at most `maxPairs`. `pairs`: the oldest first. */
-function newestUnits(pairs: readonly [number, number][], limit: number): readonly [number, number][] {
-  let units = 0;
-  const kept: [number, number][] = [];
-  for (let i = pairs.length - 1; i >= 0 && units < limit; i -= 1) {
-    const [instant, count] = pairs[i] as [number, number];
-    units += count;
-    kept.unshift([instant, count]);
-  }
-  const group = Math.ceil(kept.length / maxPairs);
-  if (group <= 1) return kept;
-  const merged: [number, number][] = [];
-  for (let i = 0; i < kept.length; i += group) {
-    const part = kept.slice(i, i + group);
+/** Returns at most `maxPairs`: of neighbours, the older ones join the newest. */
+function grouped(pairs: readonly [number, number][]): readonly [number, number][] {
+  const group = Math.ceil(pairs.length / maxPairs);
+  if (group <= 1) return pairs;
+  const groups: [number, number][] = [];
+  for (let i = 0; i < pairs.length; i += group) {
+    const part = pairs.slice(i, i + group);
     const [instant] = part.at(-1) as [number, number];
-    merged.push([instant, part.reduce((sum, [, count]) => sum + count, 0)]);
+    groups.push([instant, part.reduce((sum, [, units]) => sum + units, 0)]);
   }
-  return merged;
+  return groups;
 }
