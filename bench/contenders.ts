@@ -26,6 +26,8 @@ export interface Place {
   /** Empty, and its own. */
   readonly folder: string;
   readonly core: number;
+  /** That of the load too. */
+  readonly allCores: string;
 }
 
 export interface Started {
@@ -50,13 +52,13 @@ function connectionRate(checkout: string): string {
   return schema.includes('"newConnectionsPerPeer"') ? ", newConnectionsPerPeer: 1000000" : "";
 }
 
-export const headgateOf = (checkout: string, name: string): Contender => ({
+export const headgateOf = (checkout: string, name: string, workers = 1): Contender => ({
   name,
   version: versionOf(node, join(checkout, "dist/main.js"), "--version"),
   lacks: "",
   hasFields: true,
   modes: ["open", "throttled", "logged"],
-  async start({ mode, upstreamPort, folder, core }) {
+  async start({ mode, upstreamPort, folder, core, allCores }) {
     const [port, admin] = [await freePort(), await freePort()];
     const policy = mode === "throttled" ? "limit: 1, window: 1h" : `limit: ${openLimit}, window: 1s`;
     const config = join(folder, "headgate.yaml");
@@ -68,7 +70,7 @@ upstream: { url: "http://127.0.0.1:${upstreamPort}" }
 auth: { mode: "off" }
 policies: [{ name: bench, maxClients: 1000, ${policy} }]
 log: { access: ${mode === "logged"} }
-`,
+${workers === 1 ? "" : `workers: ${workers}\n`}`,
     );
     const log = mode === "logged" ? join(folder, "access.log") : "/dev/null";
     const command = [
@@ -81,11 +83,13 @@ log: { access: ${mode === "logged"} }
       "--config",
       config,
     ];
-    return { port, running: await start(command, { core, port }) };
+    return { port, running: await start(command, { core: workers === 1 ? core : allCores, port }) };
   },
 });
 
 const headgate = headgateOf(root, "Headgate");
+/** Threads take two cores, so this one shares the core of the load. */
+const headgateWorkers = headgateOf(root, "Headgate, 2 workers", 2);
 
 const nginx: Contender = {
   name: "nginx limit_req",
@@ -207,7 +211,7 @@ http://127.0.0.1:${port} {
 const fastify = peer("stock Fastify pair", "fastify", "fastify.js", "an exact window");
 const express = peer("stock Express trio", "express", "express.js", "an exact window");
 
-export const contenders: readonly Contender[] = [headgate, nginx, haproxy, caddy, fastify, express];
+export const contenders: readonly Contender[] = [headgate, headgateWorkers, nginx, haproxy, caddy, fastify, express];
 
 function peer(name: string, module: string, file: string, lacks: string): Contender {
   const manifest = join(bench, "node_modules", module, "package.json");

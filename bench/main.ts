@@ -31,6 +31,7 @@ const seconds = Number(values.seconds);
 const parts = new Set(values.only.split(","));
 /** The one being measured has this core to itself; load and upstream share the other. */
 const cores = { contender: 1, load: 0 };
+const allCores = `${cores.load},${cores.contender}`;
 const perSecond = 500;
 
 const others = values.against === undefined ? [] : [headgateOf(values.against, "Headgate, the other")];
@@ -45,7 +46,7 @@ function say(text: string): void {
 async function startContender(contender: Contender, mode: Mode, upstream: Upstream, folder: string): Promise<Started> {
   const own = join(folder, `${contender.name}-${mode}`.replaceAll(/\W+/g, "-"));
   mkdirSync(own, { recursive: true });
-  return contender.start({ mode, upstreamPort: upstream.port, folder: own, core: cores.contender });
+  return contender.start({ mode, upstreamPort: upstream.port, folder: own, core: cores.contender, allCores });
 }
 
 /** All contenders run at once and idle but for the one whose turn it is; then the next round begins. */

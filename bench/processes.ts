@@ -13,7 +13,7 @@ export interface Running {
 /** Resolves when the port accepts connections; rejects with what the process said if it ends first. */
 export async function start(
   command: readonly string[],
-  { core, port, cwd = "." }: { core: number; port: number; cwd?: string },
+  { core, port, cwd = "." }: { core: number | string; port: number; cwd?: string },
 ): Promise<Running> {
   const child = spawn("taskset", ["-c", String(core), ...command], { stdio: ["ignore", "ignore", "pipe"], cwd });
   let said = "";
