@@ -13,6 +13,7 @@ const properties = [
   "test/limits/policy-model.test.ts",
   "test/limits/quota-questions.test.ts",
   "test/limits/refusal-buckets.test.ts",
+  "test/limits/table/deaths.test.ts",
   "test/limits/units.test.ts",
   "test/limits/work.test.ts",
   "test/upstream/fair-queue.test.ts",

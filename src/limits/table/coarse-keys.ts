@@ -108,9 +108,10 @@ export class CoarseKeys {
       if (victimAt === 0) return false;
       eviction.remove(shard, victimAt);
     }
+    // Nobody looks for coarse keys while this is 0.
+    addTo(header.coarseKeys, 1);
     addKey(w, cursor, takeLine(w, shard, cursor.homeLine), freeEntry(w, cursor));
     addTo(header.figures + cursor.slot * figures.words + figures.coarse, 1);
-    addTo(header.coarseKeys, 1);
     return true;
   }
 

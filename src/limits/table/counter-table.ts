@@ -18,6 +18,8 @@ import {
   isMarkedExhausted,
   keyLine,
   kinds,
+  lineAt,
+  lineOfEntry,
   shardAt,
   withExhausted,
 } from "./layout.ts";
@@ -26,7 +28,7 @@ import { Locks } from "./locks.ts";
 import { Maintenance, type TableFigures } from "./maintenance.ts";
 import { countUnits, removeUnits } from "./pair-removal.ts";
 import { Places } from "./places.ts";
-import { RulesBySlot, type SlotRules } from "./slot-rules.ts";
+import { keep, RulesBySlot, type SlotRules } from "./slot-rules.ts";
 import type { Span } from "./ticks.ts";
 
 export interface TableOptions {
@@ -160,7 +162,8 @@ export class CounterTable {
 
   /** Adds units to the pair of an instant, or makes one: for keys whose pairs have no order. */
   addTo(cursor: Cursor, instant: number, units: number, nowMs: number): void {
-    const at = cursor.line === 0 ? 0 : this.#pairOf(cursor, instant, 1);
+    const isStored = cursor.line !== 0 && isKeyAt(this.#w, cursor.line, cursor);
+    const at = isStored ? this.#pairOf(cursor, instant, 1) : 0;
     if (at === 0) this.add(cursor, instant, units, false, nowMs);
     else addUnits(this.#w, cursor.line, at, units);
   }
@@ -226,13 +229,11 @@ export class CounterTable {
 
   #addKey(cursor: Cursor, nowMs: number): void {
     const w = this.#w;
-    const isChosen =
-      cursor.victimAt === 0
-        ? freeEntry(w, cursor) !== 0 && freeLines(w, cursor.shard) > 0
-        : w[cursor.victimAt] === cursor.victimEntry;
     this.#rules.setNow(nowMs);
-    if (cursor.line !== 0 || !isChosen) {
+    if (cursor.line !== 0 || !this.#isStillRoom(cursor)) {
       this.#pointToOwn(cursor);
+      // The key may have been counted by its network meanwhile, to make room for that of another policy.
+      if (this.#findCoarse(cursor)) return;
       if (!this.#hasRoom(cursor)) {
         this.#coarse.add(cursor);
         return;
@@ -241,6 +242,14 @@ export class CounterTable {
     if (cursor.victimAt !== 0) this.#eviction.remove(cursor.shard, cursor.victimAt);
     addKey(w, cursor, takeLine(w, cursor.shard, cursor.homeLine), freeEntry(w, cursor));
     this.#addTo(header.figures + cursor.slot * figures.words + figures.keys, 1);
+  }
+
+  /** Whether there is the room that was found. Since then, other policies may have charged the key that has to go. */
+  #isStillRoom(cursor: Cursor): boolean {
+    const w = this.#w;
+    const { shard, victimAt, victimEntry } = cursor;
+    if (victimAt === 0) return freeEntry(w, cursor) !== 0 && freeLines(w, shard) > 0;
+    return w[victimAt] === victimEntry && this.#rules.worth(shard, lineAt(shard, lineOfEntry(victimEntry))) !== keep;
   }
 
   /** The word of the pair of an instant, or of its cell; 0 if there is none. */

@@ -88,7 +88,10 @@ export function addKey(w: Int32Array, cursor: Cursor, lineNumber: number, entryA
   return line;
 }
 
-/** Removes the key of an entry, whose pairs must have been cleared, and frees its line. */
+/**
+ * Removes the key of an entry, and frees its line. What its pairs take beside that is freed afterwards: a key that is
+ * stored without its pairs would be a client who may spend its limit again.
+ */
 export function removeKey(w: Int32Array, shard: number, entryAt: number): void {
   const entry = w[entryAt] as number;
   const lineNumber = lineOfEntry(entry);

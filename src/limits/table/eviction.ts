@@ -17,7 +17,7 @@ import {
   shardHeader,
   slotOf,
 } from "./layout.ts";
-import { clearPairs } from "./pair-removal.ts";
+import { freePairs } from "./pair-removal.ts";
 import { keep, type RulesBySlot } from "./slot-rules.ts";
 
 /** Keys that are looked at if one of them may go. */
@@ -86,9 +86,10 @@ export class Eviction {
     const about = w[line + keyLine.about] as number;
     const isOwn = kindOf(about) === kinds.own;
     this.#addTo(header.figures + slotOf(about) * figures.words + (isOwn ? figures.keys : figures.coarse), -1);
-    if (!isOwn) this.#addTo(header.coarseKeys, -1);
-    clearPairs(w, shard, line);
     removeKey(w, shard, entryAt);
+    freePairs(w, shard, line);
+    // While there are coarse keys, this must not be 0.
+    if (!isOwn) this.#addTo(header.coarseKeys, -1);
   }
 
   /** A different one for each search, so that no key of a bucket is always the first. */

@@ -40,12 +40,9 @@ export function removeUnits(w: Int32Array, shard: number, line: number, at: numb
   return left;
 }
 
-/** Makes the line a key without pairs. */
-export function clearPairs(w: Int32Array, shard: number, line: number): void {
+/** Frees what the pairs of a line take beside it, when it is no key any more. */
+export function freePairs(w: Int32Array, shard: number, line: number): void {
   const oldest = w[line + keyLine.oldest] as number;
-  w[line + keyLine.about] = withRing(w[line + keyLine.about] as number, 0, 0);
-  w[line + keyLine.oldest] = 0;
-  w[line + keyLine.units] = 0;
   if (oldest !== 0) freeChain(w, shard, blockOfRef(oldest), blockOfRef(w[line + keyLine.newest] as number));
 }
 

@@ -10,7 +10,7 @@ import {
   oldestInstant,
 } from "../../../src/limits/table/key-log.ts";
 import { keyLine } from "../../../src/limits/table/layout.ts";
-import { clearPairs, countUnits, removeUnits } from "../../../src/limits/table/pair-removal.ts";
+import { countUnits, freePairs, removeUnits } from "../../../src/limits/table/pair-removal.ts";
 import { runs, scaled } from "../../support/runs.ts";
 import { createKey, createShard, freeLinesOf, type Pair, pairsOf, type RawShard, shard } from "./raw-shard.ts";
 
@@ -62,7 +62,9 @@ class Trial {
   }
 
   clear(): void {
-    clearPairs(this.raw.w, shard, this.line);
+    const { w } = this.raw;
+    freePairs(w, shard, this.line);
+    for (const word of [keyLine.about, keyLine.units, keyLine.oldest]) w[this.line + word] = 0;
     this.pairs = [];
   }
 
