@@ -23,7 +23,7 @@ export async function openScene(cleanup: Cleanup, scrapeSeconds: number): Promis
   const upstream = await startMoodyUpstream(cleanup);
   const authority = new Authority(cleanup);
   const { certFile, keyFile } = authority.issue({ validDays: [-1, 60] });
-  const limits = ["policies.0.limit=100", "policies.0.maxClients=60", "clientAddress.trustedProxies=[127.0.0.1]"];
+  const limits = ["policies.0.limit=100", "counters.memory=1MiB", "clientAddress.trustedProxies=[127.0.0.1]"];
   const quiet = [
     "log.access=false",
     "maxBodyBytes=1KiB",

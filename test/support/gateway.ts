@@ -88,7 +88,7 @@ export function testSettings(upstreamUrl: string, overrides: Overrides = {}): Se
     listen: { ...packaged.listen, host: "127.0.0.1", port: 0, newConnectionsPerPeer: 1_000_000 },
     admin: { host: "127.0.0.1", port: 0 },
     drain: { delayMs: 0, timeoutMs: 2_000 },
-    // The memory of the packaged configuration takes longer to make than all else, and no test has as many clients.
+    // Room for the clients of a test: many gateways are made in one process.
     counters: { memoryBytes: minTableBytes, snapshot: null },
     // Corpora send thousands of requests that are refused.
     refusals: { perSecond: 1_000_000, burst: 1_000_000 },
