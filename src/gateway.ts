@@ -8,16 +8,11 @@ import type { HostPort } from "./core/host-port.ts";
 import type { ReloadCause, ReloadResult, SettingsSource } from "./core/reload.ts";
 import type { Settings } from "./core/settings.ts";
 import type { Logger } from "./telemetry/log.ts";
-import {
-  createCounterMemory,
-  ofMainThread,
-  openCounters,
-  sweepRegularly,
-  type ThreadCounters,
-} from "./wiring/counters.ts";
+import { ofMainThread, openCounters, sweepRegularly, type ThreadCounters } from "./wiring/counters.ts";
 import { type Addresses, type BrokenOff, type Carrier, type EngineOptions, openEngine } from "./wiring/engine.ts";
 import { ListenError } from "./wiring/listen-error.ts";
 import { Reloader } from "./wiring/reloader.ts";
+import { restoreCounters, startSnapshots } from "./wiring/snapshots.ts";
 import type { WorkersOptions } from "./workers/workers.ts";
 
 export type { ReloadResult } from "./core/reload.ts";
@@ -71,7 +66,7 @@ async function openCarrier(
 async function start(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Gateway> {
   const { log, source = null } = options;
   const files = new FileWatcher(options.rereadMs);
-  const counters = openCounters(createCounterMemory(settings.counters.memoryBytes), ofMainThread(settings));
+  const counters = openCounters(await restoreCounters(settings, options), ofMainThread(settings));
   open.defer(sweepRegularly(counters.table, options.clock));
   const carrier = await openCarrier(settings, files, { ...options, counters });
   open.defer(() => carrier.close());
@@ -98,6 +93,8 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const adminAddress = { host: admin.host, port: admin.port };
   logListeners(log, addresses, adminAddress);
   carrier.announceStart();
+  const snapshots = startSnapshots(settings, { ...options, counters, telemetry, slots: () => carrier.slots });
+  if (snapshots !== null) open.defer(() => snapshots.stop());
   status = "ready";
   return {
     ...addresses,
@@ -113,6 +110,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
       const { delayMs, timeoutMs } = carrier.settings.drain;
       await new Promise((resolve) => setTimeout(resolve, delayMs));
       logBrokenOff(log, await carrier.drain(timeoutMs));
+      await snapshots?.writeLast();
       await reloaded;
       await open.disposeAsync();
     },

@@ -5,7 +5,7 @@ import type { WordsOfOthers } from "./definition.ts";
 export const wordsForConfiguration: WordsOfOthers = [
   { words: "policy limit limits rateLimit rateLimits rateLimiting quotas", meant: ["policies"] },
   { words: "shadow dryRun enforce", meant: ["enforcement"] },
-  { words: "threads nbthread workerProcesses workerThreads concurrency", meant: ["workers"] },
+  { words: "threads nbthread workerProcesses workerThreads", meant: ["workers"] },
   { words: "maxClients zone zoneSize tableSize stickTable", meant: ["counters.memory"] },
 ];
 

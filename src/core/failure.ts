@@ -15,5 +15,8 @@ export function failureCode(error: Error): string {
   return errorCode(error) ?? error.name;
 }
 
-/** For an "error" event that "close" follows, which is handled; without a listener the error would end the process. */
+/**
+ * For an "error" event that "close" follows, which is handled: without a listener the error would end the process. And
+ * for what is tidied up where that is permitted.
+ */
 export function ignoreError(): void {}

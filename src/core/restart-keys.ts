@@ -73,8 +73,13 @@ export function emptyPolicies(policies: readonly Policy[], before: readonly Poli
   return policies.filter((policy) => !before.some((other) => isContinued(policy, other))).map(({ name }) => name);
 }
 
+/** What says which policy a counter belongs to. */
+export type PolicyIdentity = Pick<Policy, "name" | "key"> & {
+  readonly rate: { readonly kind: Policy["rate"]["kind"] };
+};
+
 /** Returns whether what was counted for the policy before also counts for the new one. */
-export function isContinued(policy: Policy, before: Policy): boolean {
+export function isContinued(policy: PolicyIdentity, before: PolicyIdentity): boolean {
   return policy.name === before.name && policy.rate.kind === before.rate.kind && isSameKey(policy.key, before.key);
 }
 

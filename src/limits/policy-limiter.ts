@@ -52,7 +52,9 @@ export class PolicyLimiter extends PolicySteps {
     const secret = options.secret ?? (previous === null ? randomBytes(16) : previous.#secret);
     const table = options.table ?? (previous === null ? smallTable() : previous.#table);
     const slotsBefore = previous === null ? [] : previous.slots;
-    const slots = options.slots ?? assignSlots(policies, slotsBefore, (slot) => table.isSlotFree(slot));
+    // At a start, keys that are there already are those of a snapshot, which was restored to the first slots.
+    const isFree = (slot: number): boolean => previous === null || table.isSlotFree(slot);
+    const slots = options.slots ?? assignSlots(policies, slotsBefore, isFree);
     const before = previous === null ? [] : previous.#set.states;
     const set = createSet({ ...options, secret, table, slots }, before);
     super(set, allPolicies);

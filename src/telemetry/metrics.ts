@@ -15,6 +15,7 @@ import {
 import { refusalReasons } from "../core/local-reply.ts";
 import { type ProxyHeaderRefusal, proxyHeaderRefusals } from "../core/proxy-header.ts";
 import { type ReloadResult, reloadOutcome, reloadOutcomes } from "../core/reload.ts";
+import type { SnapshotResult } from "../core/snapshot-result.ts";
 import { type TlsFailure, tlsFailures } from "../core/tls.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
 import { type Exposition, exposer, figuresOf } from "./exposition.ts";
@@ -23,6 +24,7 @@ import type { FamilyFigures, Merge } from "./figures.ts";
 import { checkOutcome, checkOutcomes, methods, noRoute, statusClass, statusClasses } from "./labels.ts";
 import { registerProcessMetrics } from "./process-metrics.ts";
 import { type ScrapedSources, scrapedMetrics } from "./scraped-metrics.ts";
+import { snapshotMetrics } from "./snapshot-metrics.ts";
 
 export interface MetricsSources extends ScrapedSources {
   /** The configured prefixes. Requests under none of them are labelled `none`. */
@@ -53,6 +55,8 @@ export interface Metrics {
   reloaded(result: ReloadResult): void;
   /** The configuration was loaded without an error, at the start or by a reload. */
   configLoaded(wallMs: number): void;
+  /** A snapshot of the counters was written, or was not. */
+  snapshotEnded(result: SnapshotResult, wallMs: number): void;
   /** Makes the series of these routes and policies, if there are none yet. Those of others stay. */
   addSeries(labels: { readonly routes: readonly string[]; readonly policies: readonly string[] }): void;
   /** The text of a scrape, in OpenMetrics 1.0 or in the Prometheus text format 0.0.4. */
@@ -96,6 +100,7 @@ export function createMetrics(
     },
     ...failureMetrics(families),
     ...reloadMetrics(families),
+    snapshotEnded: snapshotMetrics(families),
     addSeries,
     checkRefused: countCheck,
     setDraining() {

@@ -75,6 +75,8 @@ export interface Prepared {
 export interface Carrier extends Reloadable {
   readonly telemetry: Pick<Telemetry, "metrics" | "reloaded" | "connectionShed">;
   readonly clientAddress: ClientAddressRules;
+  /** The policies in force, and their places in the table of counters. */
+  readonly slots: readonly PolicySlot[];
   /** Rejects with a ListenError, with all listeners closed, or closed by `close`. */
   listen(settings: ListenSettings): Promise<Addresses>;
   /** The whole gateway is ready. */
@@ -121,6 +123,10 @@ export class Engine implements Carrier {
   /** In force, which a reload changes. */
   get settings(): Settings {
     return this.inForce.configuration.settings;
+  }
+
+  get slots(): readonly PolicySlot[] {
+    return this.inForce.configuration.limiter.slots;
   }
 
   get clientAddress(): ClientAddressRules {

@@ -7,6 +7,7 @@ import { maxThreads, SharedConnectionCount } from "../core/connection-count.ts";
 import { ignoreError } from "../core/failure.ts";
 import type { Settings } from "../core/settings.ts";
 import type { PolicyLimiter } from "../limits/policy-limiter.ts";
+import type { PolicySlot } from "../limits/policy-slots.ts";
 import { createMainTelemetry, type MainTelemetry } from "../telemetry/main-telemetry.ts";
 import { WorkerReadings } from "../telemetry/worker-figures.ts";
 import { type ConfiguredFiles, closeFiles, type FilesBase, openConfiguredFiles } from "../wiring/configured-files.ts";
@@ -95,6 +96,10 @@ class Workers implements Carrier {
         restarts: this.#restarts.count,
       }),
     });
+  }
+
+  get slots(): readonly PolicySlot[] {
+    return this.#limiter.slots;
   }
 
   get clientAddress(): ClientAddressRules {

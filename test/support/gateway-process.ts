@@ -49,17 +49,22 @@ export async function startGatewayProcess(
   cleanup: Cleanup,
   upstreamUrl: string,
   settings: readonly string[],
-  options: { readonly maxOpenFiles?: number; readonly config?: string; readonly watchesTurns?: boolean } = {},
+  options: {
+    readonly maxOpenFiles?: number;
+    readonly config?: string;
+    readonly watchesTurns?: boolean;
+    readonly env?: Readonly<Record<string, string>>;
+  } = {},
 ): Promise<GatewayProcess> {
   const listeners = ["--upstream", upstreamUrl, "--host", "127.0.0.1", "--port", "0", "--admin-port", "0"];
   const set = [...unlimited, ...settings].flatMap((setting) => ["--set", setting]);
-  const { maxOpenFiles = "unlimited", config, watchesTurns = false } = options;
+  const { maxOpenFiles = "unlimited", config, watchesTurns = false, env = {} } = options;
   const file = config === undefined ? [] : ["--config", config];
   const preload = watchesTurns ? ["--import", turnWatch] : [];
   const command = [process.execPath, ...preload, main, "start", ...file, ...listeners, ...set];
   const limit = maxOpenFiles === "unlimited" ? ":" : `ulimit -n ${maxOpenFiles}`;
   const { child, end } = startProcessGroup("/bin/sh", ["-c", `${limit}; exec "$0" "$@"`, ...command], {
-    env: {},
+    env,
     ipc: watchesTurns,
   });
   const output = { out: "", err: "" };

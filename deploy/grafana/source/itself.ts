@@ -178,4 +178,29 @@ export const itself: readonly AnyPanelSpec[] = [
       { expr: `min(headgate_upstream_names_current{${gateway}})`, legend: "upstream's names" },
     ],
   },
+  {
+    kind: "chart",
+    title: "Age of the last snapshot",
+    description:
+      "Time since the counters were last written to `counters.snapshot.path`. A crash loses what was counted since then. Without a path there is no line.",
+    unit: "s",
+    width: 8,
+    queries: [{ expr: `time() - (headgate_snapshot_timestamp_seconds{${gateway}} > 0)`, legend: "{{instance}}" }],
+  },
+  {
+    kind: "chart",
+    title: "Failed snapshots",
+    description: "Snapshots of the counters per second that could not be written. The log has the reason.",
+    unit: "cps",
+    width: 8,
+    queries: [{ expr: sumRate("headgate_snapshot_failures_total", gateway, "instance"), legend: "{{instance}}" }],
+  },
+  {
+    kind: "chart",
+    title: "Size of the snapshot",
+    description: "Size of the last snapshot of the counters: about half of the memory of the keys in the table.",
+    unit: "bytes",
+    width: 8,
+    queries: [{ expr: `headgate_snapshot_bytes{${gateway}}`, legend: "{{instance}}" }],
+  },
 ];

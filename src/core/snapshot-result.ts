@@ -1,0 +1,6 @@
+// How writing a snapshot of the counters has ended, as the part that writes, metrics and the log tell each other.
+
+export type SnapshotResult =
+  | { readonly ok: true; readonly bytes: number; readonly records: number }
+  /** The file from before is as it was. `code`: of the system, or the name of the error. */
+  | { readonly ok: false; readonly code: string };

@@ -1,0 +1,98 @@
+// Puts the records of a snapshot into an empty table. The time between writing and reading it has passed for all of
+// them, by the wall clock; if that went back, none has. An instant is never moved to an earlier one, so no window admits
+// more than its limit. Records of policies that are no longer there are left out.
+import { createCalendar } from "../../core/calendar.ts";
+import type { Policy } from "../../core/policy.ts";
+import { isContinued } from "../../core/restart-keys.ts";
+import type { CounterRecord } from "../table/records.ts";
+import { ageOf, tickNow, tickOf } from "../table/ticks.ts";
+import type { DescribedPolicy, SnapshotDescription } from "./description.ts";
+
+/** The instant of the restart, by the wall clock and in the table's time. */
+export interface RestoreTime {
+  readonly wallMs: number;
+  readonly tableMs: number;
+}
+
+export interface PolicyInSlot {
+  readonly slot: number;
+  readonly policy: Policy;
+}
+
+/** A period of the calendar that goes on. */
+export interface ContinuedPeriod {
+  readonly slot: number;
+  readonly period: number;
+  readonly endWallMs: number;
+}
+
+/** The system's clock reads whole milliseconds, so that up to one less may have passed between two readings. */
+const wallClockMs = 1;
+
+export class Restore {
+  /** To be put into force before the first record. */
+  readonly periods: readonly ContinuedPeriod[];
+  /** By the slots of the snapshot. */
+  readonly #slots: ReadonlyMap<number, ContinuedSlot>;
+  readonly #writtenTick: number;
+  readonly #tableMs: number;
+  readonly #passedMs: number;
+
+  constructor(description: SnapshotDescription, policies: readonly PolicyInSlot[], now: RestoreTime) {
+    const slots = description.policies.flatMap((before) => continuedSlot(before, policies, now.wallMs));
+    this.#slots = new Map(slots);
+    this.periods = slots.flatMap(([, { slot, period }]) => (period === null ? [] : [{ slot, ...period }]));
+    this.#writtenTick = tickNow(description.tableMs);
+    this.#tableMs = now.tableMs;
+    this.#passedMs = Math.max(0, now.wallMs - description.wallMs - wallClockMs);
+  }
+
+  /** Time that has passed since the snapshot was written. */
+  get passedMs(): number {
+    return this.#passedMs;
+  }
+
+  /** Returns the record as the table of today has it; null if nothing of it counts. */
+  record(before: CounterRecord): CounterRecord | null {
+    const continued = this.#slots.get(before.slot);
+    if (continued === undefined) return null;
+    const { slot, windowMs, period } = continued;
+    const entries =
+      period === null
+        ? before.entries.flatMap(([at, units]) => this.#moved(at, units, windowMs))
+        : before.entries.filter(([at]) => at === period.period);
+    return entries.length === 0 ? null : { ...before, slot, entries };
+  }
+
+  #moved(at: number, units: number, windowMs: number): [at: number, units: number][] {
+    const ageMs = Math.max(0, ageOf(at, this.#writtenTick)) + this.#passedMs;
+    return ageMs >= windowMs ? [] : [[tickOf(this.#tableMs - ageMs) >>> 0, units]];
+  }
+}
+
+interface ContinuedSlot {
+  readonly slot: number;
+  /** Of a sliding policy. */
+  readonly windowMs: number;
+  /** Null: the policy is a sliding one. */
+  readonly period: Omit<ContinuedPeriod, "slot"> | null;
+}
+
+function continuedSlot(
+  before: DescribedPolicy,
+  policies: readonly PolicyInSlot[],
+  wallMs: number,
+): [slot: number, continued: ContinuedSlot][] {
+  const now = policies.find(({ policy }) => isContinued(policy, before));
+  if (now === undefined) return [];
+  const { slot } = now;
+  const { rate } = now.policy;
+  if (rate.kind === "sliding") return [[before.slot, { slot, windowMs: rate.windowMs, period: null }]];
+  if (rate.kind !== "calendar" || before.rate.kind !== "calendar") return [];
+  const { per, timezone, period, endWallMs } = before.rate;
+  if (wallMs >= endWallMs) return [];
+  const isSame = per === rate.per && timezone === rate.timezone;
+  // As by a reload, a new calendar decides when the period that is under way ends.
+  const end = isSame ? endWallMs : createCalendar(rate.per, rate.timezone)(wallMs);
+  return [[before.slot, { slot, windowMs: 0, period: { period, endWallMs: end } }]];
+}

@@ -1,0 +1,26 @@
+// The files beside a snapshot: the temporary one that becomes it, and the one that was refused at a start.
+import { randomBytes } from "node:crypto";
+import { readdir, rename, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+
+/** Another one for each snapshot, so that two processes with one path never write the same file. */
+export function temporaryPath(path: string): string {
+  return join(dirname(path), `.${basename(path)}.${randomBytes(8).toString("hex")}.tmp`);
+}
+
+/**
+ * Removes what processes left that were killed while they wrote. One that still writes fails, and writes again later.
+ * Rejects with the system's error.
+ */
+export async function removeTemporaryFiles(path: string): Promise<void> {
+  const begin = `.${basename(path)}.`;
+  const isTemporary = (name: string): boolean =>
+    name.startsWith(begin) && /^[0-9a-f]{16}\.tmp$/.test(name.slice(begin.length));
+  const names = await readdir(dirname(path));
+  for (const name of names.filter(isTemporary)) await rm(join(dirname(path), name), { force: true });
+}
+
+/** Keeps a refused file for whoever wants to look into it, in place of the one before. */
+export async function setAside(path: string): Promise<void> {
+  await rename(path, `${path}.refused`);
+}

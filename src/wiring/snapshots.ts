@@ -1,0 +1,159 @@
+// The snapshots of the counters: reads the last one at a start, before a port is opened, and writes one every so often
+// and at the end of a drain. For the thread that owns the table. Nothing that fails here keeps a gateway from serving.
+import type { Clock } from "../core/clock.ts";
+import { asError, failureCode } from "../core/failure.ts";
+import type { Settings } from "../core/settings.ts";
+import type { SnapshotResult } from "../core/snapshot-result.ts";
+import { assignSlots, type PolicySlot } from "../limits/policy-slots.ts";
+import type { Snapshot } from "../limits/snapshot/decoder.ts";
+import type { DescribedRate, SnapshotDescription } from "../limits/snapshot/description.ts";
+import { openSnapshot } from "../limits/snapshot/open-snapshot.ts";
+import { Restore } from "../limits/snapshot/restore.ts";
+import { type SnapshotSource, writeSnapshot } from "../limits/snapshot/write-snapshot.ts";
+import type { CounterTable } from "../limits/table/counter-table.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { type CounterMemory, createCounterMemory, openCounters, type ThreadCounters } from "./counters.ts";
+
+interface SnapshotParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Makes the memory of the counters, with what counts of the last snapshot. */
+export async function restoreCounters(
+  { counters: { memoryBytes, snapshot }, policies }: Pick<Settings, "counters" | "policies">,
+  { clock, log }: SnapshotParts,
+): Promise<CounterMemory> {
+  const empty = createCounterMemory(memoryBytes);
+  if (snapshot === null) return empty;
+  const refuse = (reason: string): CounterMemory => {
+    log.warn({ reason }, "snapshot of the counters refused, they start empty");
+    return createCounterMemory(memoryBytes);
+  };
+  const opened = await openSnapshot(snapshot.path);
+  if (opened.kind === "refused") return refuse(opened.reason);
+  if (opened.kind === "none") {
+    log.info("no snapshot of the counters, they start empty");
+    return empty;
+  }
+  try {
+    const memory = { ...empty, ...secretsOf(opened.snapshot) };
+    const { table } = openCounters(memory);
+    log.info(await restoreTo(table, opened.snapshot, assignSlots(policies, []), clock), "counters restored");
+    return memory;
+  } catch (error) {
+    // The disk has failed since the file was checked. A part of it is as good as nothing.
+    return refuse(`cannot be read: ${failureCode(asError(error))}`);
+  } finally {
+    await opened.close();
+  }
+}
+
+function secretsOf({ description: { placeSecret, keySecret } }: Snapshot): Omit<CounterMemory, "memory"> {
+  return { placeSecret, keySecret };
+}
+
+async function restoreTo(table: CounterTable, snapshot: Snapshot, slots: readonly PolicySlot[], clock: Clock) {
+  const now = { wallMs: clock.wallMs(), tableMs: clock.monotonicMs() };
+  const restore = new Restore(snapshot.description, slots, now);
+  for (const { slot, period, endWallMs } of restore.periods) table.periodOf(slot).restore(period, endWallMs);
+  let keys = 0;
+  let withoutRoom = 0;
+  await snapshot.eachRecord((before) => {
+    const record = restore.record(before);
+    if (record === null) return;
+    if (table.maintenance.restore(record)) keys += 1;
+    else withoutRoom += 1;
+  });
+  return { keys, withoutRoom, expired: snapshot.records - keys - withoutRoom, ageSeconds: restore.passedMs / 1000 };
+}
+
+export interface SnapshotsOptions extends SnapshotParts {
+  readonly counters: ThreadCounters;
+  /** The policies in force. */
+  readonly slots: () => readonly PolicySlot[];
+  readonly telemetry: { readonly metrics: Pick<Metrics, "snapshotEnded"> };
+}
+
+/** Null without a path. */
+export function startSnapshots({ counters }: Pick<Settings, "counters">, options: SnapshotsOptions): Snapshots | null {
+  return counters.snapshot === null ? null : new Snapshots(counters.snapshot, options);
+}
+
+export class Snapshots {
+  readonly #path: string;
+  readonly #options: SnapshotsOptions;
+  readonly #timer: NodeJS.Timeout;
+  #writing: Promise<void> | null = null;
+  #isFailing = false;
+
+  constructor({ path, everyMs }: NonNullable<Settings["counters"]["snapshot"]>, options: SnapshotsOptions) {
+    this.#path = path;
+    this.#options = options;
+    // One that takes longer than the interval is not disturbed.
+    this.#timer = setInterval(() => {
+      this.#writing ??= this.#write();
+    }, everyMs).unref();
+  }
+
+  /** Writes the last one, when nothing is counted any more. */
+  async writeLast(): Promise<void> {
+    await this.stop();
+    await this.#write();
+  }
+
+  /** Resolves when none is being written. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#writing;
+  }
+
+  async #write(): Promise<void> {
+    const { clock, telemetry } = this.#options;
+    const result = await writeSnapshot(this.#path, this.#source());
+    this.#writing = null;
+    this.#logChange(result);
+    telemetry.metrics.snapshotEnded(result, clock.wallMs());
+  }
+
+  #logChange(result: SnapshotResult): void {
+    const { log } = this.#options;
+    if (!result.ok && !this.#isFailing) log.error({ code: result.code }, "snapshot of the counters not written");
+    if (result.ok && this.#isFailing) log.info({ bytes: result.bytes }, "snapshot of the counters written again");
+    this.#isFailing = !result.ok;
+  }
+
+  #source(): SnapshotSource {
+    const { counters, clock, slots } = this.#options;
+    const { maintenance } = counters.table;
+    return {
+      shardCount: maintenance.shardCount,
+      copyShard: (index) => maintenance.copyShard(index),
+      tableMs: () => clock.monotonicMs(),
+      describe: () => this.#describe(),
+      slots: () =>
+        slots().flatMap(({ slot, policy: { rate } }) => {
+          if (rate.kind === "concurrency") return [];
+          return [{ slot, windowMs: rate.kind === "sliding" ? rate.windowMs : null }];
+        }),
+    };
+  }
+
+  #describe(): SnapshotDescription {
+    const { counters, clock, slots } = this.#options;
+    const { table, placeSecret, keySecret } = counters;
+    const policies = slots().flatMap(({ slot, policy: { name, key, rate } }) => {
+      const described = describeRate(rate, table, slot);
+      return described === null ? [] : [{ slot, name, key, rate: described }];
+    });
+    return { wallMs: clock.wallMs(), tableMs: clock.monotonicMs(), placeSecret, keySecret, policies };
+  }
+}
+
+function describeRate(rate: PolicySlot["policy"]["rate"], table: CounterTable, slot: number): DescribedRate | null {
+  if (rate.kind === "concurrency") return null;
+  if (rate.kind === "sliding") return { kind: "sliding" };
+  const { number, endMs } = table.periodOf(slot);
+  return { ...rate, period: number, endWallMs: endMs };
+}

@@ -1,0 +1,194 @@
+// Gateways that start where another one has ended: what it counted still counts, and nothing that stands in the place of
+// its snapshot keeps them from serving.
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { beforeEach, expect, test } from "vitest";
+import type { Policy } from "../../src/core/policy.ts";
+import type { Settings } from "../../src/core/settings.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { FakeClock } from "../support/clock.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestGateway } from "../support/gateway.ts";
+import { metric } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
+import { scratch } from "../support/scratch.ts";
+import { startUpstream } from "../support/upstream.ts";
+
+const cleanup = useCleanup();
+let folder = "";
+let path = "";
+beforeEach(() => {
+  folder = mkdtempSync(join(scratch, "headgate-restart-"));
+  path = join(folder, "counters");
+  cleanup(() => rmSync(folder, { recursive: true }));
+});
+
+const hourMs = 3_600_000;
+const perIp: Policy = slidingPolicy({ limit: 5, windowMs: hourMs });
+const perMonth: Policy = {
+  ...perIp,
+  name: "monthly",
+  limit: 3,
+  key: [{ kind: "token" }],
+  rate: { kind: "calendar", per: "month", timezone: "UTC" },
+};
+
+interface Start {
+  readonly policies?: readonly Policy[];
+  readonly clock?: FakeClock;
+  readonly everyMs?: number;
+  readonly memoryBytes?: number;
+  readonly snapshot?: string;
+}
+
+/** Of a clock whose monotonic time begins anew with each process, as the system's does. */
+function processClock(wallMs: number, monotonicMs: number): FakeClock {
+  const clock = new FakeClock();
+  clock.nowMs = monotonicMs;
+  clock.wallOffsetMs = wallMs - monotonicMs;
+  return clock;
+}
+
+async function start({
+  policies = [perIp],
+  clock,
+  everyMs = hourMs,
+  memoryBytes = 2 ** 20,
+  snapshot = path,
+}: Start = {}) {
+  const upstream = await startUpstream();
+  cleanup(() => upstream.close());
+  const counters: Settings["counters"] = { memoryBytes, snapshot: { path: snapshot, everyMs } };
+  const gateway = await startTestGateway({
+    upstreamUrl: upstream.url,
+    overrides: { policies, counters, drain: { timeoutMs: 0 }, fields: ["standard"] },
+    ...(clock === undefined ? {} : { clock }),
+  });
+  let isClosed = false;
+  const close = async (): Promise<void> => {
+    if (!isClosed) await gateway.close();
+    isClosed = true;
+  };
+  cleanup(close);
+  const ask = async (token = "a") => {
+    const response = await fetch(`${gateway.url}/v1/x`, { headers: { authorization: `Bearer ${token}` } });
+    await response.arrayBuffer();
+    const field = (name: string): number => Number(response.headers.get(name));
+    return { status: response.status, reset: field("RateLimit-Reset"), remaining: field("RateLimit-Remaining") };
+  };
+  const askTimes = async (times: number, token?: string) => {
+    let last = await ask(token);
+    for (let i = 1; i < times; i += 1) last = await ask(token);
+    return last;
+  };
+  const lines = (message: string) => gateway.logLines.filter(({ msg }) => msg === message);
+  return { gateway, close, ask, askTimes, lines };
+}
+
+const wallMs = Date.UTC(2026, 10, 15, 12);
+
+test("what was spent before a restart is spent after it, until the same Reset", async () => {
+  const before = await start({ clock: processClock(wallMs, 1_000_000) });
+  const spent = await before.askTimes(5);
+  expect(spent).toMatchObject({ status: 200, remaining: 0 });
+  await before.close();
+  expect(readdirSync(folder)).toEqual(["counters"]);
+
+  const clock = processClock(wallMs + 60_000, 77);
+  const after = await start({ clock });
+  expect(after.lines("counters restored")).toMatchObject([{ keys: 1, withoutRoom: 0, expired: 0, ageSeconds: 59.999 }]);
+  const refused = await after.ask();
+  expect(refused.status).toBe(429);
+  expect(Math.abs(refused.reset - spent.reset)).toBeLessThanOrEqual(1);
+  clock.advance(hourMs - 60_000 - 1_000);
+  expect((await after.ask()).status).toBe(429);
+  clock.advance(1_010);
+  expect((await after.ask()).status).toBe(200);
+});
+
+test("keys by token go on, too: the secret that hashes them is kept", async () => {
+  const policies = [{ ...perIp, key: [{ kind: "token" }] } as Policy];
+  const before = await start({ policies });
+  await before.askTimes(5, "a");
+  await before.close();
+  const after = await start({ policies, memoryBytes: 4 * 2 ** 20 });
+  expect((await after.ask("a")).status).toBe(429);
+  expect((await after.ask("b")).status).toBe(200);
+});
+
+test("a month's quota goes on until the end of the month, wherever its policy stands in the list", async () => {
+  const before = await start({ policies: [perMonth], clock: processClock(wallMs, 5_000) });
+  expect(await before.askTimes(3)).toMatchObject({ status: 200, remaining: 0 });
+  await before.close();
+  const nextMonth = Date.UTC(2026, 11, 1);
+
+  const policies = [{ ...perIp, limit: 1_000 }, perMonth];
+  const later = await start({ policies, clock: processClock(nextMonth - 10_000, 1) });
+  expect(await later.ask()).toMatchObject({ status: 429, reset: nextMonth / 1000 });
+  expect((await later.ask("b")).status).toBe(200);
+  await later.close();
+
+  const over = await start({ policies, clock: processClock(nextMonth, 1) });
+  expect(await over.ask()).toMatchObject({ status: 200, remaining: 2 });
+});
+
+test("a crash loses at most what was counted since the last snapshot", async () => {
+  const before = await start({ everyMs: 200 });
+  await before.askTimes(3);
+  const written = () => metric(before.gateway, "headgate_snapshot_timestamp_seconds");
+  const countedAt = Date.now() / 1000;
+  await eventually("a snapshot of all three", async () => (await written()) > countedAt + 0.05);
+  const crashed = join(folder, "crashed");
+  copyFileSync(path, crashed);
+  await before.askTimes(2);
+
+  const after = await start({ snapshot: crashed });
+  expect(await after.askTimes(2)).toMatchObject({ status: 200, remaining: 0 });
+  expect((await after.ask()).status).toBe(429);
+});
+
+test("a refused file has one line with the reason, and the gateway counts", async () => {
+  writeFileSync(path, "not a snapshot");
+  const after = await start();
+  expect(after.lines("snapshot of the counters refused, they start empty")).toMatchObject([
+    { level: "warn", reason: "is not one of this program" },
+  ]);
+  expect(readdirSync(folder)).toEqual(["counters.refused"]);
+  await after.askTimes(5);
+  expect((await after.ask()).status).toBe(429);
+});
+
+test("without a file there is a line, too, and a failed start leaves the file of the process that runs", async () => {
+  const first = await start();
+  expect(first.lines("no snapshot of the counters, they start empty")).toHaveLength(1);
+  await first.ask();
+  const upstream = await startUpstream();
+  cleanup(() => upstream.close());
+  const counters = { memoryBytes: 2 ** 20, snapshot: { path, everyMs: hourMs } };
+  const listen = { port: first.gateway.traffic.port };
+  await expect(startTestGateway({ upstreamUrl: upstream.url, overrides: { counters, listen } })).rejects.toThrow();
+  expect(readdirSync(folder)).toEqual([]);
+});
+
+test("what cannot be written costs no request, and is logged when it begins and when it ends", async () => {
+  mkdirSync(path);
+  const { gateway, ask, lines } = await start({ everyMs: 200 });
+  const failures = () => metric(gateway, "headgate_snapshot_failures_total");
+  await eventually("several have failed", async () => (await failures()) > 2);
+  expect((await ask()).status).toBe(200);
+  expect(lines("snapshot of the counters not written")).toMatchObject([{ level: "error", code: "EISDIR" }]);
+  rmdirSync(path);
+  await eventually("one is written", () => existsSync(path));
+  await eventually("its line", () => lines("snapshot of the counters written again").length === 1);
+  expect(lines("snapshot of the counters not written")).toHaveLength(1);
+  expect(await metric(gateway, "headgate_snapshot_bytes")).toBeGreaterThan(0);
+});
