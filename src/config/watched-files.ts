@@ -223,6 +223,8 @@ class WatchedFiles<T> implements Watched<T> {
       this.next = this.isCurrent ? null : { texts, value: this.value };
       return this.next !== null;
     }
+    // The version is offered already, and is not another one. Whoever has not taken it is told again.
+    if (this.next !== null && areSame(this.paths, texts, this.next.texts)) return true;
     if (!isAsked && this.#refused !== null && areSame(this.paths, texts, this.#refused.texts)) return false;
     const read = parseFiles(this.#options.group, texts, false);
     this.next = read.ok ? { texts, value: read.value } : null;

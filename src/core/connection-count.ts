@@ -1,5 +1,6 @@
 // Counts the open connections of clients, over all threads where there are several. Each thread has a place of its own in
 // shared memory, so that what a thread had can be given back when it has ended.
+import type { Peer } from "./client-address.ts";
 
 export interface ConnectionCount {
   /** Open connections of all threads. */
@@ -57,5 +58,29 @@ export class SharedConnectionCount implements ConnectionCount {
   /** The thread has ended, and its connections with it. */
   static forget(memory: SharedArrayBuffer, thread: number): void {
     Atomics.store(new Int32Array(memory), thread, 0);
+  }
+}
+
+/** Counts the connections of each peer, over all threads. */
+export interface PeerConnections {
+  /** Returns false, and counts nothing, if the peer has `max` connections. */
+  enter(peer: Peer, max: number): boolean;
+  leave(peer: Peer): void;
+}
+
+export class LocalPeerConnections implements PeerConnections {
+  readonly #counts = new Map<string, number>();
+
+  enter({ key }: Peer, max: number): boolean {
+    const count = this.#counts.get(key) ?? 0;
+    if (count >= max) return false;
+    this.#counts.set(key, count + 1);
+    return true;
+  }
+
+  leave({ key }: Peer): void {
+    const left = (this.#counts.get(key) ?? 0) - 1;
+    if (left > 0) this.#counts.set(key, left);
+    else this.#counts.delete(key);
   }
 }

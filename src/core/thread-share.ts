@@ -1,6 +1,6 @@
 // What one of several threads may use of a bound of the process. What protects memory or the upstream is divided evenly
 // and rounded down, so that all threads together stay within the bound; no share is below 1. What is counted for all
-// threads together (`listen.maxConnections`, the policies) is not divided.
+// threads together (open connections, the policies) is not divided.
 import type { Settings } from "./settings.ts";
 
 export function shareOf(bound: number, threads: number): number {

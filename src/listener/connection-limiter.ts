@@ -4,7 +4,7 @@
 import type { Socket } from "node:net";
 import { type Peer, readPeer } from "../core/client-address.ts";
 import type { ConnectionShedReason } from "../core/connection-bounds.ts";
-import type { ConnectionCount } from "../core/connection-count.ts";
+import type { ConnectionCount, PeerConnections } from "../core/connection-count.ts";
 import { FairPlaces } from "../core/fair-places.ts";
 import type { TokenRate } from "../core/token-bucket.ts";
 import { TokenBuckets } from "../core/token-buckets.ts";
@@ -16,6 +16,7 @@ export interface ConnectionLimiterOptions {
   readonly connections: ConnectionTable;
   /** Of all threads. */
   readonly count: ConnectionCount;
+  readonly peers: PeerConnections;
   /** Sends a 503. Null: refused connections get no response, because none can precede the TLS handshake. */
   readonly answerOverloaded: ((socket: Socket, peer: Peer) => void) | null;
   /** `peer` is the address whose own limit was reached; null if it was another limit. */
@@ -41,8 +42,6 @@ export class ConnectionLimiter {
   readonly #options: ConnectionLimiterOptions;
   /** Admitted connections with their peer, null until it is known. */
   readonly #admitted = new Map<Socket, Peer | null>();
-  /** Admitted connections, by the key of their peer. */
-  readonly #counts = new Map<string, number>();
   #newConnections: { readonly rate: TokenRate; readonly buckets: TokenBuckets };
   readonly #waiting = new FairPlaces<Socket>(maxWaiting);
   readonly #refused = new FairPlaces<Socket>(maxRefused);
@@ -75,7 +74,7 @@ export class ConnectionLimiter {
 
   /** Admits a connection whose peer is known. A peer over its own limit is refused and evicts nobody. */
   admit(socket: Socket, peer: Peer): boolean {
-    const { settings, count, onConnectionShed } = this.#options;
+    const { settings, count, peers, onConnectionShed } = this.#options;
     const { bounds } = settings.current;
     // Checked before anything that costs more than closing: a TLS handshake takes a millisecond of CPU.
     if (!peer.isTrusted && !this.#takeNewConnection(peer)) {
@@ -84,19 +83,18 @@ export class ConnectionLimiter {
       socket.destroy();
       return false;
     }
-    const ofPeer = this.#counts.get(peer.key) ?? 0;
-    // A trusted proxy has connections for many clients.
-    if (!peer.isTrusted && ofPeer >= bounds.maxConnectionsPerPeer) {
-      this.#refuse(socket, peer, "per_peer");
-      return false;
+    // It may be closed already.
+    if (this.#admitted.has(socket)) {
+      // A trusted proxy has connections for many clients.
+      if (!peer.isTrusted && !peers.enter(peer, bounds.maxConnectionsPerPeer)) {
+        this.#refuse(socket, peer, "per_peer");
+        return false;
+      }
+      this.#admitted.set(socket, peer);
     }
     if (count.total > bounds.maxConnections && !this.#makeRoomFromIdle()) {
       this.#refuse(socket, peer, "total");
       return false;
-    }
-    if (this.#admitted.has(socket)) {
-      this.#admitted.set(socket, peer);
-      this.#counts.set(peer.key, (this.#counts.get(peer.key) ?? 0) + 1);
     }
     return true;
   }
@@ -157,10 +155,7 @@ export class ConnectionLimiter {
     const peer = this.#admitted.get(socket) ?? null;
     if (this.#admitted.delete(socket)) this.#options.count.leave();
     this.#waiting.leave(socket);
-    if (peer === null) return;
-    const left = (this.#counts.get(peer.key) ?? 0) - 1;
-    if (left > 0) this.#counts.set(peer.key, left);
-    else this.#counts.delete(peer.key);
+    if (peer !== null && !peer.isTrusted) this.#options.peers.leave(peer);
   }
 
   #refuse(socket: Socket, peer: Peer, reason: ConnectionShedReason): void {

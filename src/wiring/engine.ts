@@ -4,7 +4,12 @@ import type { FileChanges } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
-import { type ConnectionCount, LocalConnectionCount } from "../core/connection-count.ts";
+import {
+  type ConnectionCount,
+  LocalConnectionCount,
+  LocalPeerConnections,
+  type PeerConnections,
+} from "../core/connection-count.ts";
 import type { Files } from "../core/file-group.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
@@ -51,6 +56,7 @@ export interface EngineOptions {
   readonly http2LingerMs?: number;
   /** Default: the connections of this thread are all that there are. */
   readonly connectionCount?: ConnectionCount;
+  readonly peerConnections?: PeerConnections;
 }
 
 export type ListenSettings = Pick<Settings, "listen" | "extAuth">;
@@ -236,8 +242,11 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   inForce = new InForce(configure(parts, base, null));
   const { runtime, traffic: trafficRef } = inForce;
   const { proxyProtocol } = settings.listen;
-  const { http2LingerMs = defaultLingerMs, connectionCount = new LocalConnectionCount() } = options;
-  const listening = { proxyProtocol, runtime, settings: trafficRef, telemetry, clock, http2LingerMs, connectionCount };
-  const traffic = createTraffic(listening);
+  const traffic = createTraffic({
+    ...{ proxyProtocol, runtime, settings: trafficRef, telemetry, clock },
+    http2LingerMs: options.http2LingerMs ?? defaultLingerMs,
+    connectionCount: options.connectionCount ?? new LocalConnectionCount(),
+    peerConnections: options.peerConnections ?? new LocalPeerConnections(),
+  });
   return new Engine(base, files, inForce, traffic);
 }

@@ -106,7 +106,8 @@ export class Reloader {
     const reload = async (): Promise<ReloadResult> => {
       if (this.#isClosed) return failed("the gateway is draining, so nothing is reloaded");
       const result = await this.#reloadSafely(want);
-      this.#base.telemetry.reloaded(result, cause);
+      // What has changed may have been part of the reload before, which was in progress.
+      if (cause !== "file" || !isEmpty(result)) this.#base.telemetry.reloaded(result, cause);
       return result;
     };
     return this.#reloads.ask(reload, cause !== "file");
@@ -181,6 +182,10 @@ function withFiles(result: ReloadResult, { taken, refused }: FileChanges): Reloa
 
 function failed(...errors: readonly string[]): ReloadResult {
   return { ...noChange, ok: false, errors };
+}
+
+function isEmpty({ ok, isConfigRead, changed }: ReloadResult): boolean {
+  return ok && !isConfigRead && changed.length === 0;
 }
 
 const noChange: ReloadResult = {

@@ -1,7 +1,7 @@
 // Makes the traffic listener and the transports of its connections.
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
-import type { ConnectionCount } from "../core/connection-count.ts";
+import type { ConnectionCount, PeerConnections } from "../core/connection-count.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
 import { shareOf } from "../core/thread-share.ts";
@@ -21,6 +21,7 @@ export interface TrafficParts {
   readonly clock: Clock;
   readonly http2LingerMs: number;
   readonly connectionCount: ConnectionCount;
+  readonly peerConnections: PeerConnections;
 }
 
 export function createTraffic(parts: TrafficParts): TrafficListener {
@@ -44,6 +45,7 @@ export function createTraffic(parts: TrafficParts): TrafficListener {
       onConnectionShed: telemetry.connectionShed,
       onTlsFailure: telemetry.tlsFailed,
       count: parts.connectionCount,
+      peers: parts.peerConnections,
       nowMs: clock.monotonicMs,
       onFailure: runtime.current.onFailure,
     },
@@ -63,7 +65,7 @@ export function trafficSettings(
   const { maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer } = listen;
   const share = (bound: number): number => shareOf(bound, workers);
   return {
-    bounds: workers === 1 ? listen : { ...listen, maxConnectionsPerPeer: share(maxConnectionsPerPeer) },
+    bounds: listen,
     newConnections: {
       burst: share(maxConnectionsPerPeer + newConnectionsPerPeer),
       perSecond: share(newConnectionsPerPeer),

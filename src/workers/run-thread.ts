@@ -3,6 +3,7 @@ import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { createThreadClock } from "../core/clock.ts";
 import { SharedConnectionCount } from "../core/connection-count.ts";
 import { settingsOfThread } from "../core/thread-share.ts";
+import { SharedPeerConnections } from "../limits/peer-connections.ts";
 import { createLog } from "../telemetry/log.ts";
 import { threadDestination } from "../telemetry/thread-log.ts";
 import { openCounters } from "../wiring/counters.ts";
@@ -46,11 +47,13 @@ async function open(start: ThreadStart): Promise<Handlers> {
     files: log.child({}, { level: "silent" }),
   };
   const files = new GivenFiles(start.contents);
+  const ownCounters = openCounters(counters, { thread, isShared: true });
   const engine = await openEngine(settingsOfThread(settings), files, {
     ...{ clock, log, notices, version, nodeVersion, slots },
-    counters: openCounters(counters, { thread, isShared: true }),
+    counters: ownCounters,
     droppedLogLines: () => destination.dropped,
     connectionCount: new SharedConnectionCount(connections, thread),
+    peerConnections: new SharedPeerConnections(ownCounters.table, clock.monotonicMs),
     ...(http2LingerMs === null ? {} : { http2LingerMs }),
   });
   return {

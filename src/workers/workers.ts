@@ -6,6 +6,7 @@ import { monotonicOffsetMs } from "../core/clock.ts";
 import { maxThreads, SharedConnectionCount } from "../core/connection-count.ts";
 import { ignoreError } from "../core/failure.ts";
 import type { Settings } from "../core/settings.ts";
+import { countPeersIn } from "../limits/peer-connections.ts";
 import type { PolicyLimiter } from "../limits/policy-limiter.ts";
 import type { PolicySlot } from "../limits/policy-slots.ts";
 import { createMainTelemetry, type MainTelemetry } from "../telemetry/main-telemetry.ts";
@@ -84,6 +85,7 @@ class Workers implements Carrier {
     this.#opened = opened;
     this.#restarts = new Restarts(options.clock.monotonicMs);
     this.#limiter = createLimiter(settings, options, null);
+    countPeersIn(options.counters.table);
     this.telemetry = createMainTelemetry({
       ...options,
       routes: settings.routes,

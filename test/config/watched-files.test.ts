@@ -354,3 +354,60 @@ describe("with readings at will", () => {
     expect(taken).toEqual([["one", "two"], ["one"]]);
   });
 });
+
+describe("an offer", () => {
+  async function offering() {
+    const path = join(folder, "offered");
+    await writeFile(path, textFor("a"));
+    const watcher = new FileWatcher(1_000_000);
+    const silent = { onReload: () => {}, onError: () => {} };
+    const file = await watcher.open(tokensFile("auth.tokensFile", path), silent);
+    onTestFinished(() => file.close());
+    const write = async (...tokens: string[]) => {
+      await writeFile(path, textFor(...tokens));
+      await watcher.reread();
+    };
+    return {
+      watcher,
+      file,
+      write,
+      text: (offer: { contents: ReadonlyMap<string, string> }) => [...offer.contents.values()],
+    };
+  }
+
+  test("has the contents that are in use when it is taken, and is taken once, even if they are read again meanwhile", async () => {
+    const { watcher, file, write, text } = await offering();
+    expect(watcher.offer().hasNews).toBe(false);
+    await write("b", "c");
+    const offer = watcher.offer();
+    expect([offer.hasNews, text(offer), [...watcher.contents().values()]]).toEqual([
+      true,
+      [textFor("b", "c")],
+      [textFor("a")],
+    ]);
+    await watcher.reread();
+    expect(file.value.size).toBe(1);
+    expect(watcher.take(offer).taken).toEqual(["auth.tokensFile"]);
+    expect(file.value.size).toBe(2);
+    expect(watcher.offer().hasNews).toBe(false);
+    expect(watcher.take().taken).toEqual([]);
+  });
+
+  test("leaves a newer version for the next one, and says which files are not in use as they are", async () => {
+    const { watcher, file, write } = await offering();
+    await write("b", "c");
+    const offer = watcher.offer();
+    await write("d", "e", "f");
+    watcher.take(offer);
+    expect(file.value.size).toBe(2);
+    watcher.take(watcher.offer());
+    expect([file.value.size, watcher.stale()]).toEqual([3, []]);
+    await writeFile(join(folder, "offered"), "no digest\n");
+    await watcher.reread();
+    expect([file.value.size, watcher.stale(), watcher.offer().hasNews]).toEqual([
+      3,
+      [`auth.tokensFile ${join(folder, "offered")}`],
+      false,
+    ]);
+  });
+});

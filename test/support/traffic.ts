@@ -1,7 +1,7 @@
 // The traffic port around a runtime that a test makes: the real listener and transports, and no pipeline or upstream.
 import type { Socket } from "node:net";
 import { readPeer } from "../../src/core/client-address.ts";
-import { LocalConnectionCount } from "../../src/core/connection-count.ts";
+import { LocalConnectionCount, LocalPeerConnections } from "../../src/core/connection-count.ts";
 import { CounterKey } from "../../src/core/counter-key.ts";
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import { ResponseFields } from "../../src/core/fields.ts";
@@ -89,6 +89,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
       onConnectionShed: () => {},
       onTlsFailure: () => {},
       count: new LocalConnectionCount(),
+      peers: new LocalPeerConnections(),
       nowMs: clock.monotonicMs,
       onFailure: ref.current.onFailure,
     },

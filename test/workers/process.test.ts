@@ -10,6 +10,9 @@ import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 
+/** Threads take long where many tests run at once. */
+const poll = <T>(read: () => T) => expect.poll(read, { timeout: 10_000 });
+
 test("SIGHUP puts a new tokens file into use in both workers, a wrong one in none; SIGTERM waits for the requests of both", async () => {
   const held: (() => void)[] = [];
   const upstream = await startUpstream((req, res) => {
@@ -37,13 +40,13 @@ test("SIGHUP puts a new tokens file into use in both workers, a wrong one in non
   expect(await statuses("first")).toEqual(new Set([200]));
   list("second");
   gateway.signal("SIGHUP");
-  await expect.poll(() => lines('"changed":["auth.tokensFile"],"msg":"reloaded"')).toBe(1);
+  await poll(() => lines('"changed":["auth.tokensFile"],"msg":"reloaded"')).toBe(1);
   expect([await statuses("first"), await statuses("second")]).toEqual([new Set([401]), new Set([200])]);
   expect(lines("tokens file reread")).toBe(1);
 
   writeFileSync(tokens, "no digest\n");
   gateway.signal("SIGHUP");
-  await expect.poll(() => lines("tokens file not usable")).toBe(1);
+  await poll(() => lines("tokens file not usable")).toBe(1);
   expect(await statuses("second")).toEqual(new Set([200]));
   const figures = await gateway.figures();
   expect(figures.get("headgate_tokens_file_current")).toBe(0);
@@ -51,9 +54,9 @@ test("SIGHUP puts a new tokens file into use in both workers, a wrong one in non
   expect(figures.get('headgate_workers{state="serving"}')).toBe(2);
 
   const slow = Array.from({ length: 12 }, () => ask("second", "/v2/slow"));
-  await expect.poll(() => held.length).toBe(12);
+  await poll(() => held.length).toBe(12);
   gateway.signal("SIGTERM");
-  await expect.poll(() => lines('"msg":"draining"')).toBe(1);
+  await poll(() => lines('"msg":"draining"')).toBe(1);
   for (const respond of held) respond();
   expect(new Set(await Promise.all(slow))).toEqual(new Set([200]));
   expect(await gateway.exited).toEqual({ code: 0, signal: null });

@@ -16,16 +16,32 @@ import { startUpstream } from "../support/upstream.ts";
 import { type Fault, faultChannel } from "./faulty-thread.ts";
 
 const cleanup = useCleanup();
+
+/** Threads take long where many tests run at once. */
+const poll = <T>(read: () => T) => expect.poll(read, { timeout: 10_000 });
 const threadEntry = new URL("./faulty-thread.ts", import.meta.url);
 
 async function start(overrides: Overrides = {}, respond?: Parameters<typeof startUpstream>[0]) {
   const upstream = await startUpstream(respond);
   cleanup(() => upstream.close());
-  const policies = testSettings(upstream.url).policies.map((policy) => ({ ...policy, limit: 1_000_000 }));
-  const all: Overrides = { workers: 2, policies, ...overrides };
+  const all: Overrides = { workers: 2, ...overrides };
   const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: all, threadEntry });
   cleanup(() => gateway.close());
   return { upstream, gateway, settings: testSettings(upstream.url, all) };
+}
+
+function connect(gateway: TestGateway, count: number, localAddress = "127.0.0.1"): RawConnection[] {
+  return Array.from({ length: count }, () => {
+    const client = new RawConnection(gateway.traffic.port, { localAddress });
+    cleanup(() => client.destroy());
+    return client;
+  });
+}
+
+/** Of one request on each connection. */
+function statusesOf(clients: readonly RawConnection[], path = "/v2/x"): Promise<number[]> {
+  for (const client of clients) client.write(request(path));
+  return Promise.all(clients.map((client) => client.read().then(({ status }) => status)));
 }
 
 /** Over a connection of its own. */
@@ -42,21 +58,25 @@ function cause(fault: Fault): void {
   channel.close();
 }
 
+const unlimited = testSettings("http://127.0.0.1:9").policies.map((policy) => ({ ...policy, limit: 1_000_000 }));
+
 const messages = ({ logLines }: TestGateway, msg: string) => logLines.filter((line) => line["msg"] === msg);
 
 test("both threads serve one port, a reload reaches both, and one that ends is replaced while the other goes on", async () => {
-  const { gateway, settings, upstream } = await start();
+  const { gateway, settings, upstream } = await start({ listen: { maxConnectionsPerPeer: 64 }, policies: unlimited });
   expect(await metric(gateway, 'headgate_workers{state="serving"}')).toBe(2);
 
   // Spread by the system: of 64 connections, all to one thread would be a chance of 2^-63.
-  const clients = Array.from({ length: 64 }, () => new RawConnection(gateway.traffic.port));
-  for (const client of clients) cleanup(() => client.destroy());
-  for (const client of clients) client.write(request("/v2/x"));
-  await Promise.all(clients.map((client) => client.read()));
+  const clients = connect(gateway, 64);
+  expect(await statusesOf(clients)).toEqual(Array(64).fill(200));
   expect(upstream.hits()).toBe(64);
   expect(await metric(gateway, "headgate_client_connections")).toBe(64);
+  // The bound on connections of one peer holds over both threads.
+  expect(await statusesOf(connect(gateway, 4))).toEqual(Array(4).fill(503));
+  expect(await metric(gateway, 'headgate_connections_shed_total{reason="per_peer"}')).toBe(4);
+  for (const client of clients) client.destroy();
+  await poll(() => metric(gateway, "headgate_client_connections")).toBe(0);
   expect(await metric(gateway, 'headgate_requests_total{route="/v2/",method="GET",status_class="2xx"}')).toBe(64);
-  await expect.poll(() => messages(gateway, "request").length).toBe(64);
 
   const reloaded = await gateway.reload({ ...settings, routes: ["/v3/"] });
   expect(reloaded).toMatchObject({ ok: true, changed: ["routes"] });
@@ -75,7 +95,7 @@ test("both threads serve one port, a reload reaches both, and one that ends is r
   expect(messages(gateway, "worker ended, another one is started")).toMatchObject([{ worker: 2, code: 3 }]);
   const ready = await fetch(`${gateway.adminUrl}/readyz`);
   expect([ready.status, (await fetch(`${gateway.adminUrl}/livez`)).status]).toEqual([200, 200]);
-  await expect.poll(() => metric(gateway, 'headgate_workers{state="serving"}'), { timeout: 10_000 }).toBe(2);
+  await poll(() => metric(gateway, 'headgate_workers{state="serving"}')).toBe(2);
   expect(messages(gateway, "worker started")).toMatchObject([{ worker: 3 }]);
   expect(await metric(gateway, "headgate_worker_restarts_total")).toBe(1);
   // The sum of the one that is gone stays in the counters; its connections are given back.
@@ -87,38 +107,46 @@ test("both threads serve one port, a reload reaches both, and one that ends is r
   expect(await gateway.reload({ ...settings, routes: ["/v5/"] })).toMatchObject({ ok: true });
   expect(new Set(await Promise.all(Array.from({ length: 32 }, () => ask(gateway, "/v5/x"))))).toEqual(new Set([200]));
 
+  // The connections of a thread that ends can be opened again, and no more.
+  const before = connect(gateway, 64);
+  expect(await statusesOf(before, "/v5/x")).toEqual(Array(64).fill(200));
   cause({ thread: 1, on: null, how: "throw" });
-  await expect
-    .poll(() => messages(gateway, "worker ended, another one is started"))
-    .toMatchObject([{ worker: 2 }, { worker: 1, code: 1, err: { message: "a fault of the test" } }]);
-  expect(await ask(gateway, "/v5/x")).toBe(200);
+  await poll(() => messages(gateway, "worker ended, another one is started")).toMatchObject([
+    { worker: 2 },
+    { worker: 1, code: 1, err: { message: "a fault of the test" } },
+  ]);
+  const lost = () => before.filter(({ ending }) => ending !== null).length;
+  await poll(lost).toBeGreaterThan(0);
+  expect(await statusesOf(connect(gateway, lost()), "/v5/x")).toEqual(Array(lost()).fill(200));
+  expect(await statusesOf(connect(gateway, 1), "/v5/x")).toEqual([503]);
 });
 
-test("a drain lets both threads finish their requests; the bound on connections holds over both", async () => {
+test("one limit over both threads; the bound on connections, too; a drain lets both finish their requests", async () => {
   const held: (() => void)[] = [];
   const { gateway } = await start(
     { listen: { maxConnections: 8 }, drain: { delayMs: 0, timeoutMs: 5_000 } },
-    (_, res) => {
-      held.push(() => res.end("late"));
-    },
+    ({ url }, res) => void (url === "/v2/slow" ? held.push(() => res.end("late")) : res.end("ok")),
   );
-  const connect = (count: number) =>
-    Array.from({ length: count }, () => {
-      const client = new RawConnection(gateway.traffic.port);
-      cleanup(() => client.destroy());
-      client.write(request("/v2/x"));
-      return client.read().then(({ status }) => status);
-    });
-  const admitted = connect(8);
-  await expect.poll(() => held.length).toBe(8);
-  // Each thread has fewer than eight.
-  expect(await Promise.all(connect(8))).toEqual(Array(8).fill(503));
+  // Exactly 100 of 160 requests of one client, at once over 8 connections.
+  const quick = connect(gateway, 8, "127.0.0.2");
+  const statuses: number[] = [];
+  for (let i = 0; i < 20; i += 1) statuses.push(...(await statusesOf(quick)));
+  expect(Object.entries(Object.groupBy(statuses, String)).map(([status, all]) => [status, all?.length])).toEqual([
+    ["200", 100],
+    ["429", 60],
+  ]);
+  for (const client of quick) client.destroy();
+  await poll(() => metric(gateway, "headgate_client_connections")).toBe(0);
+
+  const admitted = statusesOf(connect(gateway, 8), "/v2/slow");
+  await poll(() => held.length).toBe(8);
+  expect(await statusesOf(connect(gateway, 8))).toEqual(Array(8).fill(503));
   expect(await metric(gateway, 'headgate_connections_shed_total{reason="total"}')).toBe(8);
 
   const drained = gateway.drain();
   expect((await fetch(`${gateway.adminUrl}/readyz`)).status).toBe(503);
   for (const respond of held) respond();
-  expect(await Promise.all(admitted)).toEqual(Array(8).fill(200));
+  expect(await admitted).toEqual(Array(8).fill(200));
   await drained;
   expect(messages(gateway, "drain timeout over, requests broken off")).toEqual([]);
 });
