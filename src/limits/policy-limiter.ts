@@ -110,11 +110,12 @@ function smallTable(): CounterTable {
 }
 
 function createSet(options: SetOptions, before: readonly PolicyState[]): PolicySet {
-  const { basePath = "/", tokensAreVerified = false, listAll = false, table, slots } = options;
+  const { basePath = "/", tokensAreVerified = false, listAll = false, clock = systemClock, table, slots } = options;
   const policies = slots.map(({ policy }) => policy);
   const tokens = new TokenDigests();
   return {
     locks: table.locks,
+    clock: table.isShared ? clock : null,
     states: slots.map((slot) => createState(slot, { ...options, tokens }, before)),
     tokens,
     match: createPolicyMatcher(policies, basePath),

@@ -7,8 +7,8 @@ import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
 import type { Counters } from "./counters.ts";
 import { Hold } from "./hold.ts";
 import type { KeyLimits } from "./key-limits.ts";
+import { chargedAt, type LockedTable } from "./locked-table.ts";
 import type { KeyReader } from "./policy-key.ts";
-import type { Locks } from "./table/locks.ts";
 
 export type OutcomeCounts = Record<Outcome, number>;
 
@@ -94,14 +94,15 @@ export class PolicyState {
   }
 
   /** Asks and charges at once, for a policy that is alone, has one limit, is keyed by client and holds nothing. */
-  take(client: CounterKey, locks: Locks, nowMs: number): Decision {
+  take(client: CounterKey, table: LockedTable, nowMs: number): Decision {
     const { policy, counters } = this;
+    const { locks } = table;
     const { limit } = policy;
     let isAdmitted = false;
     counters.select(client, client);
     locks.acquire();
     try {
-      isAdmitted = counters.ask(limit, policy.cost, nowMs);
+      isAdmitted = counters.ask(limit, policy.cost, chargedAt(table, nowMs));
       if (isAdmitted) counters.charge();
     } finally {
       locks.release();

@@ -8,12 +8,12 @@ import type { Limiter, PolicyStats } from "../core/limiter.ts";
 import { NetworkSet } from "../core/network-set.ts";
 import { type Decision, type Held, isTighter } from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
+import { chargedAt, type LockedTable } from "./locked-table.ts";
 import type { PolicyState } from "./policy-state.ts";
 import type { TokenDigests } from "./request-parts.ts";
-import type { Locks } from "./table/locks.ts";
 
 /** Sets of policies are masks: bit i stands for the policy at index i. */
-export interface PolicySet {
+export interface PolicySet extends LockedTable {
   /** In the order of the configuration; 1 to 32. */
   readonly states: readonly PolicyState[];
   /** Returns the policies whose match a request fits. */
@@ -24,8 +24,6 @@ export interface PolicySet {
   readonly identified: number;
   /** Whether decisions list all enforcing policies that apply. */
   readonly listAll: boolean;
-  /** Of the table that all policies count in. */
-  readonly locks: Locks;
 }
 
 export class PolicySteps implements Limiter {
@@ -57,7 +55,7 @@ export class PolicySteps implements Limiter {
   }
 
   acquire(request: ParsedRequest, head: RequestHead, nowMs: number): Decision {
-    if (this.#single !== null) return this.#single.take(request.counterKey, this.#set.locks, nowMs);
+    if (this.#single !== null) return this.#single.take(request.counterKey, this.#set, nowMs);
     return this.#decide(this.#firstStep, request, head, null, null, nowMs);
   }
 
@@ -120,7 +118,7 @@ export class PolicySteps implements Limiter {
     // From asking to charging no other thread may charge the same keys.
     locks.acquire();
     try {
-      refusing = this.#ask(nowMs);
+      refusing = this.#ask(chargedAt(this.#set, nowMs));
       if (refusing === null) held = this.#charge(held);
     } finally {
       locks.release();

@@ -4,6 +4,7 @@
 import type { CounterKey } from "../core/counter-key.ts";
 import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
 import { type Decision, isMoreUrgent, type Outcome } from "../core/policy.ts";
+import { chargedAt } from "./locked-table.ts";
 import type { PolicyState } from "./policy-state.ts";
 import type { PolicySet, PolicySteps } from "./policy-steps.ts";
 
@@ -56,9 +57,10 @@ export class QuotaQuestions implements QuotaLimiter {
     for (const { state, key, client } of charges) state.counters.select(key, client);
     locks.acquire();
     try {
-      for (const charge of charges) askFor(charge, nowMs);
+      const atMs = chargedAt(this.#set, nowMs);
+      for (const charge of charges) askFor(charge, atMs);
       const isCharged = charges.every(({ fits, state }) => fits || state.isShadow);
-      if (isCharged) for (const charge of charges) chargeFor(charge, nowMs);
+      if (isCharged) for (const charge of charges) chargeFor(charge, atMs);
       return isCharged;
     } finally {
       locks.release();

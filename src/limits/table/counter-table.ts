@@ -56,7 +56,7 @@ export class CounterTable {
   readonly maintenance: Maintenance;
   readonly #w: Int32Array;
   readonly #geometry: Geometry;
-  readonly #isShared: boolean;
+  readonly isShared: boolean;
   readonly #places: Places;
   readonly #rules: RulesBySlot;
   readonly #eviction: Eviction;
@@ -67,7 +67,7 @@ export class CounterTable {
     const w = new Int32Array(memory);
     this.#w = w;
     this.#geometry = geometryOf(memory.byteLength);
-    this.#isShared = isShared;
+    this.isShared = isShared;
     this.thread = thread;
     this.locks = new Locks(w, thread, isShared);
     this.#places = new Places(this.#geometry, secret);
@@ -265,7 +265,7 @@ export class CounterTable {
   }
 
   #addTo(word: number, count: number): void {
-    if (this.#isShared) Atomics.add(this.#w, word, count);
+    if (this.isShared) Atomics.add(this.#w, word, count);
     else this.#w[word] = (this.#w[word] as number) + count;
   }
 }
