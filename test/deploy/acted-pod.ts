@@ -1,7 +1,10 @@
 // A pod with the sidecar, acted out with processes as the kubelet would: what is started, asked and told, and when, is read
 // from the manifests, with every duration at a tenth. The application ends at once when it is told to, as legacy ones do.
 import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
 import { get } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { loadSettings } from "../../src/config/load.ts";
@@ -29,7 +32,10 @@ export async function startPod(cleanup: Cleanup, settings: readonly string[] = [
   const { spec, sidecar, application } = manifests();
   const events: string[] = [];
   const upstream = await freeAddress();
-  const gateway = await startGatewayProcess(cleanup, upstream, [...scaledDrain(), ...settings], { config });
+  const volume = mkdtempSync(join(tmpdir(), "headgate-counters-"));
+  cleanup(() => rmSync(volume, { recursive: true }));
+  const mounted = `counters.snapshot.path=${join(volume, "counters")}`;
+  const gateway = await startGatewayProcess(cleanup, upstream, [...scaledDrain(), mounted, ...settings], { config });
   events.push("gateway started");
   await probe(gateway, at(sidecar, "startupProbe"));
   events.push("startup probe succeeded");

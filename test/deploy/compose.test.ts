@@ -94,6 +94,16 @@ test("the gateway takes its variables, reaches the backend, can be scraped, and 
   expect(Number.parseInt(grace ?? "", 10) * 1_000).toBeGreaterThanOrEqual(drain.delayMs + drain.timeoutMs + 5_000);
 });
 
+test("the snapshot of the counters is in a volume that the image's user can write to", () => {
+  const { snapshot } = loadSettingsOf(serviceOf("headgate")).counters;
+  const folder = dirname(snapshot?.path ?? "");
+  expect(serviceOf("headgate").volumes).toContain(`counters:${folder}`);
+  // A new volume is owned as the folder of the image is.
+  const dockerfile = readFileSync(resolve(dirname(file), "../Dockerfile"), "utf8");
+  const owner = /^USER (\d+):(\d+)$/m.exec(dockerfile.slice(dockerfile.lastIndexOf("\nFROM ")));
+  expect(dockerfile).toContain(`install -d -m 700 -o ${owner?.[1]} -g ${owner?.[2]} ${folder}\n`);
+});
+
 test("Prometheus scrapes the gateway, Grafana asks that Prometheus and finds the dashboard", () => {
   const prometheus = read("prometheus/prometheus.yaml");
   const { admin } = loadSettingsOf(serviceOf("headgate"));

@@ -18,11 +18,20 @@ export function renderTemplate(template: string, data: Mapping): string {
     const action = match[1] ?? "";
     if (action === "end") {
       if (open.pop() === undefined) throw new Error("an end without its beginning");
-    } else if (action.startsWith("if ")) open.push(isTruthy(evaluate(action.slice(3), data)));
+    } else if (action === "else") {
+      const before = open.pop();
+      if (before === undefined) throw new Error("an else without its beginning");
+      open.push(!before);
+    } else if (action.startsWith("if ")) open.push(isMet(action.slice(3), data));
     else if (!open.includes(false)) out += String(evaluate(action, data));
   }
   if (open.length > 0) throw new Error("a block without its end");
   return out + text.slice(end);
+}
+
+function isMet(condition: string, data: Mapping): boolean {
+  if (condition.startsWith("not ")) return !isMet(condition.slice(4), data);
+  return isTruthy(evaluate(condition, data));
 }
 
 /** Empty texts, lists and mappings, zero and false are not. */
@@ -46,6 +55,13 @@ function apply(stage: string, value: unknown, data: Mapping): unknown {
   switch (name) {
     case "default":
       return isTruthy(value) ? value : lookUp(argument, data);
+    case "trimSuffix": {
+      const suffix: string = JSON.parse(argument);
+      const text = String(value);
+      return text.endsWith(suffix) ? text.slice(0, -suffix.length) : text;
+    }
+    case "add":
+      return wholeNumber(String(value)) + wholeNumber(argument);
     case "nindent":
       return `\n${String(value).replace(/^/gm, " ".repeat(Number(argument)))}`;
     case "sha256sum":
@@ -53,6 +69,12 @@ function apply(stage: string, value: unknown, data: Mapping): unknown {
     default:
       throw new Error(`unknown function ${name}`);
   }
+}
+
+/** Helm takes everything else for zero. */
+function wholeNumber(text: string): number {
+  if (!/^\d+$/.test(text)) throw new Error(`not a whole number: ${text}`);
+  return Number(text);
 }
 
 function lookUp(path: string, data: Mapping): unknown {

@@ -67,8 +67,13 @@ function comparable(value: unknown, place = ""): unknown {
 
 test("what is rendered has known fields only, with every value in use", () => {
   const all = { serviceMonitor: { enabled: true }, secretName: "headgate-files", image: { tag: "1.2.3" } };
+  const persistent = {
+    persistence: { enabled: true, storageClassName: "fast" },
+    resources: { limits: { cpu: "1500m" } },
+  };
   expect(template().flatMap(manifestFlaws)).toEqual([]);
   expect(template(all).flatMap(manifestFlaws)).toEqual([]);
+  expect(template({ ...all, ...persistent }).flatMap(manifestFlaws)).toEqual([]);
 });
 
 test("a second release beside the first shares no name and selects only its own pods", () => {
@@ -107,6 +112,49 @@ test("each value does what it says", () => {
   expect(at(policy, "spec.ingress.0.from.0.namespaceSelector.matchLabels")).toMatchObject({ team: "edge" });
 });
 
+test("the memory of the container follows that of the counters, unless it is given", () => {
+  const memoryOf = (changes: Mapping) => {
+    const path = "spec.template.spec.containers.0.resources";
+    const resources = at(only(template(changes), "Deployment"), path) as Mapping;
+    return [at(resources, "requests.memory"), at(resources, "limits.memory")];
+  };
+  const config = { counters: { memory: "256MiB" } };
+  expect(memoryOf({})).toEqual(["128Mi", "512Mi"]);
+  expect(memoryOf({ config })).toEqual(["352Mi", "736Mi"]);
+  expect(memoryOf({ config, resources: { requests: { memory: "1Gi" }, limits: { memory: "2Gi" } } })).toEqual([
+    "1Gi",
+    "2Gi",
+  ]);
+});
+
+test("with persistence, a StatefulSet has the same pod, with a volume that outlives it", () => {
+  const persistence = { enabled: true, size: "2Gi", storageClassName: "fast" };
+  const secretName = "files";
+  const manifests = template({ persistence, secretName });
+  const set = only(manifests, "StatefulSet");
+  expect(manifests.map(({ kind }) => kind)).not.toContain("Deployment");
+  expect(at(set, "spec.volumeClaimTemplates")).toEqual([
+    {
+      metadata: { name: "counters" },
+      spec: {
+        accessModes: ["ReadWriteOnce"],
+        storageClassName: "fast",
+        resources: { requests: { storage: "2Gi" } },
+      },
+    },
+  ]);
+  const pods = [set, only(template({ secretName }), "Deployment")].map((each) => at(each, "spec.template") as Mapping);
+  const [lasting = {}, ordinary = {}] = pods;
+  const { securityContext, volumes, ...rest } = at(lasting, "spec") as Mapping;
+  expect(securityContext).toEqual({ fsGroup: 1000, fsGroupChangePolicy: "OnRootMismatch" });
+  const others = at(ordinary, "spec") as Mapping;
+  expect({ ...rest, volumes: [...(volumes as Mapping[]), { name: "counters", emptyDir: {} }] }).toEqual(others);
+  const governing = manifests.find(
+    ({ kind, metadata: { name } }) => kind === "Service" && name === at(set, "spec.serviceName"),
+  );
+  expect(at(governing, "spec.clusterIP")).toBe("None");
+});
+
 test("a changed configuration is mounted, and rolls the pod", () => {
   const changed = template({ config: { policies: [{ name: "per-ip", limit: 7, window: "60s", maxClients: 1000 }] } });
   const written = parse(String((only(changed, "ConfigMap")["data"] as Mapping)["headgate.yaml"]));
@@ -127,6 +175,9 @@ test("the schema takes the values as they are, and refuses one that is misspelle
     { serviceMonitor: { enabled: "yes" } },
     { terminationGracePeriodSeconds: "45" },
     { secretName: null },
+    { persistence: { enabled: "yes" } },
+    { resources: { limits: { memry: "1Gi" } } },
+    { config: { counters: { memory: "1GiB" } } },
   ];
   for (const changes of wrong)
     expect(schema.safeParse(merge(values, changes)).success, JSON.stringify(changes)).toBe(false);
@@ -152,6 +203,10 @@ test("the templates are read as Helm reads them: what is unknown is refused", ()
   expect(
     renderTemplate("x\n  {{- if .Values.a }}\n  no\n  {{- end }}\n{{ .Values.a | default .Values.b.c }}", data),
   ).toBe("x\nx");
+  const size = { Values: { a: "32MiB", b: "" } };
+  expect(renderTemplate('{{ .Values.a | trimSuffix "MiB" | add 96 }}Mi', size)).toBe("128Mi");
+  const branches = "{{ if .Values.b }}x{{ else }}y{{ end }}{{ if not .Values.b }}z{{ end }}";
+  expect(renderTemplate(branches, size)).toBe("yz");
   expect(renderTemplate("a:\n  {{- toYaml .Values.b | nindent 2 }}\nd", data)).toBe("a:\n  c: x\nd");
   for (const unknown of [
     "{{ .Values.z }}",
@@ -159,6 +214,8 @@ test("the templates are read as Helm reads them: what is unknown is refused", ()
     "{{ .Values.a | quote }}",
     "{{ end }}",
     "{{ if .Values.a }}",
+    "{{ else }}",
+    "{{ .Values.b.c | add 1 }}",
   ]) {
     expect(() => renderTemplate(unknown, data), unknown).toThrow();
   }

@@ -58,10 +58,23 @@ const pod = {
   "automountServiceAccountToken?": truth,
   "terminationGracePeriodSeconds?": seconds,
   "initContainers?": list(object({ ...container, restartPolicy: oneOf("Always") })),
-  "volumes?": list(object({ name, "configMap?": object({ name }), "secret?": object({ secretName: name }) })),
+  "securityContext?": object({ fsGroup: whole(0), fsGroupChangePolicy: oneOf("OnRootMismatch", "Always") }),
+  "volumes?": list(
+    object({
+      name,
+      "configMap?": object({ name }),
+      "secret?": object({ secretName: name }),
+      "emptyDir?": object({}),
+    }),
+  ),
 };
 
 const podMetadata = object({ labels, "annotations?": mapping(/^[a-z]+\/[a-z]+$/, text()) });
+
+const podTemplate = object({
+  metadata: podMetadata,
+  spec: object({ ...pod, containers: list(object(container)) }),
+});
 
 const deployment = object({
   apiVersion: oneOf("apps/v1"),
@@ -74,7 +87,29 @@ const deployment = object({
       rollingUpdate: object({ maxSurge: whole(0), maxUnavailable: whole(0) }),
     }),
     selector,
-    template: object({ metadata: podMetadata, spec: object({ ...pod, containers: list(object(container)) }) }),
+    template: podTemplate,
+  }),
+});
+
+const statefulSet = object({
+  apiVersion: oneOf("apps/v1"),
+  kind: oneOf("StatefulSet"),
+  metadata,
+  spec: object({
+    replicas: whole(0),
+    serviceName: name,
+    selector,
+    template: podTemplate,
+    volumeClaimTemplates: list(
+      object({
+        metadata: object({ name }),
+        spec: object({
+          accessModes: list(oneOf("ReadWriteOnce", "ReadWriteOncePod")),
+          "storageClassName?": name,
+          resources: object({ requests: object({ storage: quantity }) }),
+        }),
+      }),
+    ),
   }),
 });
 
@@ -118,6 +153,7 @@ const metricsEndpoints = list(object({ port: portName, path: absolutePath, inter
 /** By apiVersion and kind. */
 const kinds: Readonly<Record<string, Shape>> = {
   "apps/v1 Deployment": deployment,
+  "apps/v1 StatefulSet": statefulSet,
   "v1 Service": service,
   "v1 ConfigMap": object({
     apiVersion: oneOf("v1"),

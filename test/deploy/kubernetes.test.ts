@@ -2,7 +2,7 @@
 // only a cluster could tell is not here.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
 import { loadSettings } from "../../src/config/load.ts";
@@ -152,6 +152,21 @@ describe.skipIf(cannotRender).each(overlays)("%s, rendered (needs kubectl or kus
     expect(gateway.ports).toEqual(listeners.map(({ name, port }) => ({ name, containerPort: port })));
     // Traffic, probes and scrapes come to the pod's address.
     expect(new Set(listeners.map(({ host }) => host))).toEqual(new Set(["0.0.0.0"]));
+  });
+
+  test("the snapshot of the counters is in a volume of the pod, where the gateway can write", () => {
+    const { pod, gateway, settings } = workload(overlay);
+    const folder = dirname(settings.counters.snapshot?.path ?? "");
+    const mount = gateway.volumeMounts?.find(({ mountPath }) => mountPath === folder);
+    expect(mount).toEqual({ name: mount?.name, mountPath: folder });
+    expect(pod["volumes"]).toContainEqual({ name: mount?.name, emptyDir: {} });
+  });
+
+  test("the memory of the container has room for the counters", () => {
+    const { gateway, settings } = workload(overlay);
+    const counters = settings.counters.memoryBytes / 1024 ** 2;
+    expect(at(gateway, "resources.requests.memory")).toBe(`${96 + counters}Mi`);
+    expect(at(gateway, "resources.limits.memory")).toBe(`${480 + counters}Mi`);
   });
 
   test("probes ask the admin listener, and liveness not for more than life", () => {
