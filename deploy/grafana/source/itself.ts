@@ -115,7 +115,8 @@ export const itself: readonly AnyPanelSpec[] = [
   {
     kind: "chart",
     title: "Uptime",
-    description: "Time since the start. Counters start empty, so a restart gives every client its full quota again.",
+    description:
+      "Time since the start. Without a snapshot of the counters, a restart gives every client its full quota again.",
     unit: "s",
     width: 8,
     queries: [{ expr: `time() - process_start_time_seconds{${gateway}}`, legend: "{{instance}}" }],
