@@ -23,6 +23,7 @@ if (parentPort !== null && threadId !== 0) {
   const channel = new BroadcastChannel(faultChannel);
   channel.onmessage = ({ data }: { readonly data: Fault }) => {
     if (data.thread !== own) return;
+    channel.postMessage({ heardBy: own });
     if (data.on === null) end(data);
     else fault = data;
   };

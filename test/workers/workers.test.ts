@@ -52,9 +52,14 @@ async function ask(gateway: TestGateway, path = "/v2/x"): Promise<number> {
   return response.status;
 }
 
-function cause(fault: Fault): void {
+/** Resolves when the thread has heard of it: a request that is sent afterwards comes later. */
+async function cause(fault: Fault): Promise<void> {
   const channel = new BroadcastChannel(faultChannel);
+  const heard = new Promise((resolve) => {
+    channel.onmessage = resolve;
+  });
   channel.postMessage(fault);
+  await heard;
   channel.close();
 }
 
@@ -86,7 +91,7 @@ test("both threads serve one port, a reload reaches both, and one that ends is r
   expect(await metric(gateway, 'headgate_config_reloads_total{result="applied"}')).toBe(1);
 
   // A thread that ends while it prepares a reload: nothing changes anywhere.
-  cause({ thread: 2, on: "prepare", how: "exit" });
+  await cause({ thread: 2, on: "prepare", how: "exit" });
   expect(await gateway.reload({ ...settings, routes: ["/v4/"] })).toMatchObject({
     ok: false,
     errors: ["a worker could not prepare the configuration"],
@@ -110,7 +115,7 @@ test("both threads serve one port, a reload reaches both, and one that ends is r
   // The connections of a thread that ends can be opened again, and no more.
   const before = connect(gateway, 64);
   expect(await statusesOf(before, "/v5/x")).toEqual(Array(64).fill(200));
-  cause({ thread: 1, on: null, how: "throw" });
+  await cause({ thread: 1, on: null, how: "throw" });
   await poll(() => messages(gateway, "worker ended, another one is started")).toMatchObject([
     { worker: 2 },
     { worker: 1, code: 1, err: { message: "a fault of the test" } },
