@@ -34,7 +34,7 @@ export async function measureAsked({ folder, rounds, seconds, cores }: Place): P
 admin: { host: 127.0.0.1, port: ${admin} }
 upstream: { url: "http://127.0.0.1:9" }
 auth: { mode: "off" }
-policies: [{ name: bench, maxClients: 1000, limit: 1000000, window: 1s }]
+policies: [{ name: bench, limit: 1000000, window: 1s }]
 log: { access: false }
 extAuth:
   trustedCallers: [127.0.0.1]

@@ -68,7 +68,7 @@ export const headgateOf = (checkout: string, name: string, workers = 1): Contend
 admin: { host: 127.0.0.1, port: ${admin} }
 upstream: { url: "http://127.0.0.1:${upstreamPort}" }
 auth: { mode: "off" }
-policies: [{ name: bench, maxClients: 1000, ${policy} }]
+policies: [{ name: bench, ${policy} }]
 log: { access: ${mode === "logged"} }
 ${workers === 1 ? "" : `workers: ${workers}\n`}`,
     );

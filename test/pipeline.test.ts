@@ -19,7 +19,7 @@ import { createDecide, type PipelineParts } from "../src/pipeline.ts";
 import { digestOf } from "./auth/digest.ts";
 import { slidingPolicy } from "./support/policy.ts";
 
-const policy: Policy = slidingPolicy({ limit: 3, windowMs: 60_000, maxClients: 100 });
+const policy: Policy = slidingPolicy({ limit: 3, windowMs: 60_000 });
 
 interface Options {
   readonly limit?: number;

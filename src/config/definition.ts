@@ -71,7 +71,14 @@ export interface Section<K extends Keys> {
 }
 
 /** Keys of other programs, separated by blanks, and which keys of the section are meant by them. */
-export type WordsOfOthers = readonly { readonly words: string; readonly meant: readonly string[] }[];
+export type WordsOfOthers = readonly OtherWords[];
+
+interface OtherWords {
+  readonly words: string;
+  readonly meant: readonly string[];
+  /** What to say if no key of the section is meant. */
+  readonly instead?: string;
+}
 
 export interface JsonSchema {
   readonly [keyword: string]: unknown;

@@ -12,7 +12,7 @@ export type Environment = Readonly<Record<string, string | undefined>> & {
 /** Variables that are not keys: the path of the file, and what the tests must not skip. */
 const otherVariables = new Set(["HEADGATE_CONFIG", "HEADGATE_REQUIRE"]);
 
-/** `policies.0.maxClients` is HEADGATE_POLICIES_0_MAX_CLIENTS. */
+/** `policies.0.match.paths` is HEADGATE_POLICIES_0_MATCH_PATHS. */
 export function variableName(path: readonly string[]): string {
   return `HEADGATE_${path.map((key) => key.replaceAll(/[A-Z]/g, "_$&").toUpperCase()).join("_")}`;
 }

@@ -59,13 +59,14 @@ export function unknownKey(
 ): ConfigError {
   const known = path.findIndex((_, i) => nodeAt(path.slice(0, i + 1), root) === undefined);
   const parent = nodeAt(path.slice(0, known), root);
+  const instead = wordsFor(parent, path[known] ?? "")?.instead;
   const keys = parent?.kind === "section" ? Object.keys(parent.keys) : [];
   const meant = meantPath === undefined ? suggestPaths(path, known, keys, root) : [joinPath(meantPath)];
   const expected = parent?.kind === "list" ? "an index" : parent?.kind === "section" ? enumerate(keys) : "none";
   return {
     at,
     key: joinPath(path),
-    message: `unknown key; ${didYouMean(meant, `expected ${expected}`)}`,
+    message: `unknown key; ${instead ?? didYouMean(meant, `expected ${expected}`)}`,
     about: meant,
   };
 }
@@ -77,7 +78,7 @@ export function unknownKey(
 function suggestPaths(path: readonly string[], known: number, keys: readonly string[], root: Node): string[] {
   const before = path.slice(0, known);
   const [key = "", ...after] = path.slice(known);
-  const siblings = meantByOthers(nodeAt(before, root), key) ?? suggestions(key, keys);
+  const siblings = wordsFor(nodeAt(before, root), key)?.meant ?? suggestions(key, keys);
   if (siblings.length > 0) {
     return siblings.map((sibling) => {
       const corrected = [...before, ...sibling.split("."), ...after];
@@ -92,8 +93,8 @@ function suggestPaths(path: readonly string[], known: number, keys: readonly str
   return meant === undefined ? [] : [joinPath(meant.path)];
 }
 
-function meantByOthers(section: Node | undefined, key: string): readonly string[] | undefined {
+function wordsFor(section: Node | undefined, key: string) {
   const fold = (word: string): string => word.toLowerCase().replaceAll(/[_-]/g, "");
   const known = section?.kind === "section" ? (section.wordsOfOthers ?? []) : [];
-  return known.find(({ words }) => words.split(" ").map(fold).includes(fold(key)))?.meant;
+  return known.find(({ words }) => words.split(" ").map(fold).includes(fold(key)));
 }

@@ -10,6 +10,9 @@ import { wordsForOverride, wordsForPolicy } from "./words-of-others.ts";
 /** As many as a slot can hold, which is far more than an upstream answers at once. */
 export const maxConcurrency = 65_535;
 
+/** The table counts in words of 32 bits. */
+const maxLimit = 1_000_000_000;
+
 const limit = optional(limitNumber());
 
 const match = section("The limited requests that the policy is about; without it, all of them.", {
@@ -64,10 +67,10 @@ const overrideKeys = section("Another limit for some keys: one of client, token,
     ),
   ),
   limit: required({
-    ...wholeNumber(100, [1, 1_000_000], "The limit for them."),
+    ...wholeNumber(100, [1, maxLimit], "The limit for them."),
     hint: (value) =>
       value === 0 || value === -1 || value === "unlimited"
-        ? "a whole number from 1 to 1000000 (for no limit, name the clients in exempt)"
+        ? `a whole number from 1 to ${maxLimit} (for no limit, name the clients in exempt)`
         : undefined,
   }),
 });
@@ -125,17 +128,12 @@ const definition = section("A rate limit: limit with window, limit with per, or 
       "Other limits for some keys, each with one of client, token, subject and header.",
     ),
   ),
-  maxClients: wholeNumber(
-    100_000,
-    [1, 10_000_000],
-    "Keys that are remembered at once, not for concurrency; limit × maxClients is at most 1073741824.",
-  ),
 });
 
 export const policy = { ...definition, wordsOfOthers: wordsForPolicy };
 
 function limitNumber() {
-  const number = wholeNumber(100, [1, 1_000_000], "What is admitted for one key within any window, or in each period.");
+  const number = wholeNumber(100, [1, maxLimit], "What is admitted for one key within any window, or in each period.");
   const isRate = (value: unknown): boolean => /^\d+ *(r|req[a-z]*)?(\/| per )/.test(String(value));
   return {
     ...number,

@@ -1,7 +1,6 @@
 // Finds what is wrong with policies whose keys are each valid: which kind of limit it is, what the key must contain for
 // an override, what cannot be combined.
 import { isWithin } from "../core/ip-address.ts";
-import { largestLimit, maxInstants } from "../core/policy.ts";
 import type { Refuse } from "./contradictions.ts";
 import { mayBeUnder } from "./match-regions.ts";
 import { judgeOverrides } from "./override-pairs.ts";
@@ -37,15 +36,12 @@ export function judgePolicies(context: PoliciesInContext, raw: Raw | undefined, 
   }
 }
 
-function judgeKind({ policy, key, raw }: Judged, refuse: Refuse): void {
+function judgeKind({ policy, key }: Judged, refuse: Refuse): void {
   const { limit, windowMs, per, timezone, concurrency } = policy;
   const kinds = ["limit", "window", "per", "concurrency"].map(key);
   if (concurrency !== null) {
     for (const [name, value] of Object.entries({ limit, window: windowMs, per })) {
       if (value !== null) refuse(key(name), "none, since concurrency is set", key("concurrency"));
-    }
-    if (rawAt(raw, key("maxClients").split(".")) !== undefined) {
-      refuse(key("maxClients"), "none, since slots are bounded by the requests in progress", key("concurrency"));
     }
   } else if (limit === null) {
     const set = windowMs !== null ? "window" : per !== null ? "per" : undefined;
@@ -62,18 +58,10 @@ function judgeKind({ policy, key, raw }: Judged, refuse: Refuse): void {
 }
 
 function judgeLimit({ policy, key }: Judged, refuse: Refuse): void {
-  const { limit, concurrency, cost, overrides, maxClients, per } = policy;
+  const { limit, concurrency, cost } = policy;
   const bound = concurrency ?? limit;
   const name = concurrency === null ? "limit" : "concurrency";
-  if (bound === null) return;
-  if (cost > bound) refuse(key("cost"), `at most ${name} (${bound})`, key(name));
-  if (concurrency !== null || per !== null) return;
-  // Only a sliding window keeps the time of each admission.
-  const largest = largestLimit({ limit: bound, overrides });
-  if (largest * maxClients <= maxInstants) return;
-  const where = largest === bound ? `a limit of ${largest}` : `an override's limit of ${largest}`;
-  const expected = `at most ${Math.floor(maxInstants / largest)} with ${where}: 8 bytes for each admission of each client`;
-  refuse(key("maxClients"), expected, ...["limit", "overrides", "per", "concurrency"].map(key));
+  if (bound !== null && cost > bound) refuse(key("cost"), `at most ${name} (${bound})`, key(name));
 }
 
 function judgeCharge({ policy, key, raw }: Judged, refuse: Refuse): void {

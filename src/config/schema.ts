@@ -210,7 +210,7 @@ const definition = section("The configuration of Headgate.", {
   policies: listOf(
     policy,
     {
-      default: [{ name: "per-ip", limit: 100, window: "60s", maxClients: 100_000 }],
+      default: [{ name: "per-ip", limit: 100, window: "60s" }],
       bounds: [1, 32],
       expected: "a list of 1 to 32 policies",
     },

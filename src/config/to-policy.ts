@@ -5,7 +5,7 @@ import type { WrittenPolicy } from "./policy-context.ts";
 import { isTokenDigest } from "./policy-leaves.ts";
 
 export function toPolicy(written: WrittenPolicy): Policy {
-  const { name, cost, match, charge, mode, exempt, maxClients } = written;
+  const { name, cost, match, charge, mode, exempt } = written;
   const limit = written.concurrency ?? written.limit;
   if (limit === null) throw new Error("the checks let no policy be without a limit");
   return {
@@ -19,7 +19,6 @@ export function toPolicy(written: WrittenPolicy): Policy {
     mode,
     exempt,
     overrides: written.overrides.map(overrideOf),
-    maxClients,
   };
 }
 

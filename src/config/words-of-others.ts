@@ -6,7 +6,7 @@ export const wordsForConfiguration: WordsOfOthers = [
   { words: "policy limit limits rateLimit rateLimits rateLimiting quotas", meant: ["policies"] },
   { words: "shadow dryRun enforce", meant: ["enforcement"] },
   { words: "threads nbthread workerProcesses workerThreads", meant: ["workers"] },
-  { words: "maxClients zone zoneSize tableSize stickTable", meant: ["counters.memory"] },
+  { words: "zoneSize tableSize stickTable", meant: ["counters.memory"] },
 ];
 
 export const wordsForPolicy: WordsOfOthers = [
@@ -27,6 +27,7 @@ export const wordsForPolicy: WordsOfOthers = [
   { words: "shadow shadowMode dryRun enforce enabled", meant: ["mode"] },
   { words: "allow allowList whitelist skip except", meant: ["exempt"] },
   { words: "tiers limits clients", meant: ["overrides"] },
+  { words: "maxClients maxKeys", meant: [], instead: "counters.memory bounds the memory of all policies together" },
 ];
 
 export const wordsForOverride: WordsOfOthers = [

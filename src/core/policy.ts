@@ -19,8 +19,6 @@ export interface Policy {
   readonly exempt: readonly string[];
   /** Other limits for some keys. */
   readonly overrides: readonly LimitOverride[];
-  /** Maximum of keys in the store, which bounds its memory. */
-  readonly maxClients: number;
 }
 
 export type Rate =
@@ -48,19 +46,6 @@ export interface PolicyMatch {
 }
 
 export type PolicyMode = "enforce" | "shadow";
-
-/** Bounds the memory of a sliding window: 8 bytes for each admission, so 8 GiB. */
-export const maxInstants = 2 ** 30;
-
-/** Returns the limit of the key that may have the most. */
-export function largestLimit({ limit, overrides }: LargestOf): number {
-  return Math.max(limit, ...overrides.map((override) => override.limit));
-}
-
-interface LargestOf {
-  readonly limit: number;
-  readonly overrides: readonly { readonly limit: number }[];
-}
 
 export interface LimitOverride {
   /** `client`: an address or a network. `token`: its name, or its SHA-256 digest in hex. */

@@ -97,7 +97,6 @@ export const pendingVerdict: Verdict = {
       mode: "enforce",
       exempt: [],
       overrides: [],
-      maxClients: 0,
     },
     key: noKey,
     client: noKey,

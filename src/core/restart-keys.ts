@@ -1,7 +1,7 @@
 // The settings that a reload cannot change: where listeners are, and what is allocated once. Their old values stay in
 // force until a restart.
 import type { HostPort } from "./host-port.ts";
-import { type KeyPart, largestLimit, maxInstants, type Policy } from "./policy.ts";
+import type { KeyPart, Policy } from "./policy.ts";
 import type { ExtAuthListenerSettings, Settings } from "./settings.ts";
 
 export interface WithoutRestart {
@@ -43,16 +43,6 @@ export function withoutRestart(wanted: Settings, inForce: Settings): WithoutRest
     },
     counters: countersOf(keep, inForce.counters, wanted.counters),
     workers: keep("workers", inForce.workers, wanted.workers),
-    policies: wanted.policies.map((policy) => {
-      const before = inForce.policies.find((other) => isContinued(policy, other));
-      if (before === undefined) return policy;
-      const { name } = policy;
-      const maxClients = keep(`policies.${name}.maxClients`, before.maxClients, policy.maxClients);
-      if (fits({ ...policy, maxClients })) return { ...policy, maxClients };
-      // The limit needs the smaller table that the restart makes.
-      keep(`policies.${name}.limit`, before.limit, policy.limit);
-      return { ...policy, maxClients, limit: before.limit, overrides: before.overrides, cost: before.cost };
-    }),
   };
   return { settings, keys };
 }
@@ -81,10 +71,6 @@ export type PolicyIdentity = Pick<Policy, "name" | "key"> & {
 /** Returns whether what was counted for the policy before also counts for the new one. */
 export function isContinued(policy: PolicyIdentity, before: PolicyIdentity): boolean {
   return policy.name === before.name && policy.rate.kind === before.rate.kind && isSameKey(policy.key, before.key);
-}
-
-function fits(policy: Policy): boolean {
-  return policy.rate.kind !== "sliding" || largestLimit(policy) * policy.maxClients <= maxInstants;
 }
 
 function isSameKey(a: readonly KeyPart[], b: readonly KeyPart[]): boolean {

@@ -59,7 +59,6 @@ export interface PolicyOptions {
   readonly mode?: "enforce" | "shadow";
   readonly exempt?: readonly string[];
   readonly overrides?: readonly OverrideOptions[];
-  readonly maxClients?: number;
 }
 
 /** `limit`, and one of the others. */

@@ -37,12 +37,12 @@ test.each<[claim: string, from: string, to: string, lines: string[]]>([
   [
     "what needs a restart",
     "{}",
-    "listen: { port: 9090, proxyProtocol: true }\nadmin: { host: ::1 }\npolicies: [{ name: per-ip, limit: 100, window: 60s, maxClients: 5 }]",
+    "listen: { port: 9090, proxyProtocol: true }\nadmin: { host: ::1 }\ncounters: { memory: 64MiB }",
     [
       "listen.port: 8080 → 9090 (needs a restart)",
       "listen.proxyProtocol: false → true (needs a restart)",
       "admin.host: 127.0.0.1 → ::1 (needs a restart)",
-      "policies.per-ip.maxClients: 100000 → 5 (needs a restart)",
+      "counters.memory: 32MiB → 64MiB (needs a restart)",
     ],
   ],
   [
@@ -52,7 +52,7 @@ test.each<[claim: string, from: string, to: string, lines: string[]]>([
     [
       "policies.a: removed",
       "policies.b.limit: 2 → 5",
-      "policies.c: added: {name: c, limit: 3, window: 1s, maxClients: 100000}",
+      "policies.c: added: {name: c, limit: 3, window: 1s}",
       "policies.c: starts empty, because its name, kind or key is new",
     ],
   ],

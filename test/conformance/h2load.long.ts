@@ -40,7 +40,7 @@ test.skipIf(skip)(
     const upstream = await startUpstream();
     cleanup(() => upstream.close());
     const { overrides } = withTls({
-      policies: [slidingPolicy({ limit: 15_000, windowMs: 600_000, maxClients: 10 })],
+      policies: [slidingPolicy({ limit: 15_000, windowMs: 600_000 })],
       listen: { maxRequestsPerConnection: 100_000 },
       upstream: { maxConnections: 1000 },
       log: { access: false },

@@ -37,7 +37,7 @@ afterAll(() => backend.close());
 
 /** A gateway of the test's own, so that its quota is untouched. */
 async function gate({ onTestFinished }: Pick<TestContext, "onTestFinished">, windowMs = 60_000): Promise<TestGateway> {
-  const policies = [slidingPolicy({ limit: LIMIT, windowMs, maxClients: 100 })];
+  const policies = [slidingPolicy({ limit: LIMIT, windowMs })];
   const gateway = await startTestGateway({ upstreamUrl: backend.url, overrides: { policies } });
   onTestFinished(() => gateway.close());
   return gateway;

@@ -54,7 +54,7 @@ function get(
 }
 
 async function gate(limit: number, windowMs: number): Promise<TestGateway> {
-  const policies = [slidingPolicy({ limit, windowMs, maxClients: 1000 })];
+  const policies = [slidingPolicy({ limit, windowMs })];
   const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides: { policies } });
   onTestFinished(() => gateway.close());
   return gateway;

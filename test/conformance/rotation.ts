@@ -13,7 +13,7 @@ export const limit = 100;
 
 export function pipeline(header: ClientAddressRules["header"]) {
   const clientAddress = { header, trustedProxies: new NetworkSet([parseCidr("10.0.0.1") ?? never()]), ipv6Prefix: 64 };
-  const store = new PolicyLimiter([slidingPolicy({ limit, windowMs: 60_000, maxClients: 1000 })]);
+  const store = new PolicyLimiter([slidingPolicy({ limit, windowMs: 60_000 })]);
   const paths = { own: "/", upstream: "/" };
   const pathReader = createPathReader(["/v1/", "/v2/"], "/");
   const rules = { clientAddress, pathReader, unmatched: "reject" as const, maxBodyBytes: 10, cors: null, paths };

@@ -48,7 +48,7 @@ describe.each(trusts)("$claim", ({ trustedProxies, header, client: clientOf }) =
   let gateway: TestGateway;
   beforeAll(async () => {
     upstream = await startUpstream();
-    const policies = [slidingPolicy({ limit, windowMs: 60_000, maxClients: 1000 })];
+    const policies = [slidingPolicy({ limit, windowMs: 60_000 })];
     const overrides = { clientAddress: { trustedProxies, header }, policies, drain: { timeoutMs: 0 } };
     gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
   });

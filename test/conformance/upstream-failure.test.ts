@@ -10,7 +10,7 @@ import { request, response, stageRaw } from "../support/stage.ts";
 import { UpstreamProcess } from "../support/upstream-process.ts";
 
 const cleanup = useCleanup();
-const policies = [slidingPolicy({ limit: 10_000_000, windowMs: 60_000, maxClients: 10 })];
+const policies = [slidingPolicy({ limit: 10_000_000, windowMs: 60_000 })];
 
 interface Load {
   /** Answers so far by status; "broken" is a connection that ended instead. */

@@ -7,7 +7,7 @@ import { OneWindow } from "../limits/one-limit.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decisionOf, slidingPolicy } from "../support/policy.ts";
 
-const policy = slidingPolicy({ limit: 100, windowMs: 60_000, maxClients: 10 });
+const policy = slidingPolicy({ limit: 100, windowMs: 60_000 });
 
 /** Wednesday, 15 November 2023, 06:13:20 GMT. */
 const wallMs = 1_700_028_800_000;

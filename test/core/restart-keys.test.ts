@@ -7,7 +7,7 @@ import { slidingPolicy } from "../support/policy.ts";
 
 const settings = (overrides: Overrides = {}): Settings => testSettings("http://127.0.0.1:1", overrides);
 const policy = (others: Partial<Policy> = {}): Policy => ({
-  ...slidingPolicy({ limit: 100, windowMs: 60_000, maxClients: 1_000 }),
+  ...slidingPolicy({ limit: 100, windowMs: 60_000 }),
   ...others,
 });
 
@@ -46,8 +46,7 @@ test.each<[string, Overrides, Overrides, readonly string[]]>([
     ["counters.snapshot.path", "counters.snapshot.every"],
   ],
   ["other workers", {}, { workers: 2 }, ["workers"]],
-  ["the size of a table", {}, { policies: [policy({ maxClients: 2 })] }, ["policies.per-ip.maxClients"]],
-  ["that of another policy", {}, { policies: [policy({ name: "other", maxClients: 2 })] }, []],
+  ["the limits of policies", {}, { policies: [policy({ limit: 1_000_000_000 }), policy({ name: "other" })] }, []],
 ])("%s: the keys that need a restart keep their values, and no others", (_, before, after, keys) => {
   const inForce = settings(before);
   const result = withoutRestart(settings(after), inForce);
@@ -55,14 +54,6 @@ test.each<[string, Overrides, Overrides, readonly string[]]>([
   // What is in force now needs no restart, and what was wanted needs the same one.
   expect(withoutRestart(result.settings, inForce)).toEqual({ settings: result.settings, keys: [] });
   expect(withoutRestart(settings(after), result.settings).keys).toEqual(keys);
-});
-
-test("a limit that the table in force has no room for waits for the restart, too", () => {
-  const inForce = settings({ policies: [policy({ maxClients: 1_000_000 })] });
-  const wanted = policy({ limit: 10_000, maxClients: 1_000, mode: "shadow" });
-  const { settings: taken, keys } = withoutRestart(settings({ policies: [wanted] }), inForce);
-  expect(keys).toEqual(["policies.per-ip.maxClients", "policies.per-ip.limit"]);
-  expect(taken.policies).toEqual([{ ...wanted, limit: 100, maxClients: 1_000_000 }]);
 });
 
 describe("a policy starts empty", () => {

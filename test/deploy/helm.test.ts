@@ -156,7 +156,7 @@ test("with persistence, a StatefulSet has the same pod, with a volume that outli
 });
 
 test("a changed configuration is mounted, and rolls the pod", () => {
-  const changed = template({ config: { policies: [{ name: "per-ip", limit: 7, window: "60s", maxClients: 1000 }] } });
+  const changed = template({ config: { policies: [{ name: "per-ip", limit: 7, window: "60s" }] } });
   const written = parse(String((only(changed, "ConfigMap")["data"] as Mapping)["headgate.yaml"]));
   expect(written).toMatchObject({ policies: [{ limit: 7 }], upstream: { url: "http://finance-backend:3000" } });
   const checksum = (manifests: Manifest[]) =>

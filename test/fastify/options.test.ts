@@ -40,7 +40,7 @@ test("without options there is the one policy of the specification, and a token 
 test.each([
   [
     { policies: [{ name: "a", limit: 0, window: "60s" }] },
-    "options: policies.0.limit: found 0, expected a whole number from 1 to 1000000",
+    "options: policies.0.limit: found 0, expected a whole number from 1 to 1000000000",
   ],
   [
     { policies: [{ name: "a", limit: 1, window: 60 }] },
@@ -48,7 +48,7 @@ test.each([
   ],
   [
     { policies: [{ name: "a", limit: 1, window: "60s", colour: 5 }] },
-    "options: policies.0.colour: unknown key; expected name, limit, window, per, timezone, concurrency, match, key, cost, charge, mode, exempt, overrides or maxClients",
+    "options: policies.0.colour: unknown key; expected name, limit, window, per, timezone, concurrency, match, key, cost, charge, mode, exempt or overrides",
   ],
   [{ policies: [] }, "options: policies: found an empty list, expected a list of 1 to 32 policies"],
   [{ polices: [] }, 'options: polices: unknown key; did you mean "policies"?'],
@@ -140,7 +140,7 @@ test("the tokens file is watched", async () => {
   writeFileSync(file, `${digestOf("other")}\n`);
   const { connect } = await startTestApp(cleanup, {
     options: {
-      policies: [{ name: "a", limit: 10_000, window: "60s", maxClients: 10 }],
+      policies: [{ name: "a", limit: 10_000, window: "60s" }],
       auth: { mode: "tokens", tokensFile: file },
     },
     routes: (app) => app.get("/x", async () => "ok"),

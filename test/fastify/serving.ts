@@ -46,7 +46,7 @@ function optionsOf(upstreamUrl: string, overrides: Overrides): HeadgateOptions {
 function policyOf(overrides: Overrides): NonNullable<HeadgateOptions["policies"]>[0] {
   const policy = overrides.policies?.[0];
   if (policy === undefined) throw new Error("the overrides have an empty list of policies");
-  const { name, limit, rate, maxClients } = policy;
-  if (isExhausted(overrides)) return { name, limit: 1, window: "1h", maxClients };
-  return { name, limit, window: `${rate.kind === "sliding" ? rate.windowMs : 0}ms`, maxClients };
+  const { name, limit, rate } = policy;
+  if (isExhausted(overrides)) return { name, limit: 1, window: "1h" };
+  return { name, limit, window: `${rate.kind === "sliding" ? rate.windowMs : 0}ms` };
 }

@@ -78,7 +78,7 @@ function policyOf({ spare, overrides, rate, cost, key, chargeStatuses, ...draft 
     return part === undefined || value === undefined ? [] : [{ part, value, limit: cost + override.spare }];
   });
   return {
-    ...slidingPolicy({ name: `policy ${index}`, limit: cost + spare, windowMs: 1, maxClients: 100 }),
+    ...slidingPolicy({ name: `policy ${index}`, limit: cost + spare, windowMs: 1 }),
     ...draft,
     rate,
     cost,

@@ -16,7 +16,7 @@ const cleanup = useCleanup();
 const windowMs = 60_000;
 
 const perIp = (limit: number, others: Partial<Policy> = {}): Policy => ({
-  ...slidingPolicy({ limit, windowMs, maxClients: 1_000 }),
+  ...slidingPolicy({ limit, windowMs }),
   ...others,
 });
 

@@ -38,9 +38,9 @@ function variant(i: number, upstreams: readonly string[], files: { cert: string;
   return [
     `listen: { maxRequestsPerConnection: 1000000000, maxConnectionsPerPeer: ${pick([100, 200, 300])}, tls: ${JSON.stringify(files)} }`,
     "policies:",
-    `  - { name: per-ip, limit: ${pick(limits)}, window: ${pick(["1h", "2h"])}, maxClients: 1000 }`,
+    `  - { name: per-ip, limit: ${pick(limits)}, window: ${pick(["1h", "2h"])} }`,
     `  - { name: at-once, key: [], concurrency: ${pick(slots)} }`,
-    `  - { name: daily, limit: ${pick([950_000, 960_000])}, per: ${pick(["day", "month"])}, maxClients: 300 }`,
+    `  - { name: daily, limit: ${pick([950_000, 960_000])}, per: ${pick(["day", "month"])} }`,
     `enforcement: ${pick(["shadow", "on", "on"])}`,
     `routes: ${pick(["[/v1/, /v2/]", "[/v2/]", "[/v2/, /v3/]"])}`,
     `fields: ${pick(["[standard]", "[standard, legacy]", "[standard, structured]"])}`,

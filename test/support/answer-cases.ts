@@ -97,7 +97,7 @@ const timedOut: OwnAnswer = ["Gateway Timeout", "The upstream did not answer in 
 const unspent: Extra = { remaining: 100 };
 const small: Extra = { overrides: { maxBodyBytes: 10 } };
 const exhausted: Extra = {
-  overrides: { policies: [slidingPolicy({ limit: 1, windowMs: 60_000, maxClients: 100 })] },
+  overrides: { policies: [slidingPolicy({ limit: 1, windowMs: 60_000 })] },
   before: async (gateway) => {
     await (await fetch(`${gateway.url}/v2/spends-the-one`)).text();
   },

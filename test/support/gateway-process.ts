@@ -35,7 +35,6 @@ export interface GatewayProcess {
 
 const unlimited = [
   "policies.0.limit=1000000",
-  "policies.0.maxClients=1000",
   "listen.newConnectionsPerPeer=1000000",
   "refusals.perSecond=1000000",
   "refusals.burst=1000000",

@@ -20,7 +20,6 @@ export function slidingPolicy({ windowMs, ...options }: SlidingOptions): Policy 
     mode: "enforce",
     exempt: [],
     overrides: [],
-    maxClients: 1_000,
     ...options,
   };
 }

@@ -18,7 +18,7 @@ import { Transports } from "../../src/transport/transports.ts";
 import { FakeClock } from "./clock.ts";
 import { decisionOf, slidingPolicy } from "./policy.ts";
 
-const policy: Policy = slidingPolicy({ limit: 100, windowMs: 60_000, maxClients: 10 });
+const policy: Policy = slidingPolicy({ limit: 100, windowMs: 60_000 });
 
 const quota = (nowMs: number) => decisionOf({ outcome: "observed", policy, remaining: 100, resetMs: nowMs + 60_000 });
 

@@ -4,7 +4,7 @@ import type { Policy } from "../../src/core/policy.ts";
 import { createMetrics, type Metrics, type MetricsRole, type MetricsSources } from "../../src/telemetry/metrics.ts";
 import { decisionOf, figuresOf, slidingPolicy, statsOf } from "../support/policy.ts";
 
-export const policy: Policy = slidingPolicy({ limit: 100, windowMs: 60_000, maxClients: 1_000 });
+export const policy: Policy = slidingPolicy({ limit: 100, windowMs: 60_000 });
 
 export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsRole): Metrics {
   const all: MetricsSources = {

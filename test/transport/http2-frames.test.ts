@@ -316,7 +316,7 @@ describe("bounds", () => {
 
   test("of resets: a client that takes back what it asks for is told to calm down, and has paid for each", async () => {
     const { client, gateway } = await start({
-      policies: [slidingPolicy({ limit: 1000, windowMs: 60_000, maxClients: 10 })],
+      policies: [slidingPolicy({ limit: 1000, windowMs: 60_000 })],
     });
     const one = client();
     for (let i = 0; i < 300 && !one.isClosed; i += 1) {

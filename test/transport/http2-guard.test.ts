@@ -155,7 +155,7 @@ describe("frames that carry nothing", () => {
 describe("open streams", () => {
   const listen = (maxConnectionsPerPeer: number, maxConnections = 100): Overrides => ({
     listen: { maxConnectionsPerPeer, maxConnections },
-    policies: [slidingPolicy({ limit: 1_000, windowMs: 60_000, maxClients: 10 })],
+    policies: [slidingPolicy({ limit: 1_000, windowMs: 60_000 })],
   });
 
   test("of one peer are bounded over all its connections; the rest is refused, not charged, and free again", async () => {

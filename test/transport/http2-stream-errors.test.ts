@@ -27,7 +27,7 @@ const enhanceYourCalm = 11;
 /** Stream 1 waits for its answer, which `answer` gives. */
 async function startWithStranger() {
   const { ca, overrides } = withTls({
-    policies: [slidingPolicy({ limit: 1_000, windowMs: 60_000, maxClients: 10 })],
+    policies: [slidingPolicy({ limit: 1_000, windowMs: 60_000 })],
   });
   let stranger: Socket | undefined;
   const { gateway, upstream } = await stageRaw(

@@ -13,7 +13,7 @@ import type { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 
 const cleanup = useCleanup();
-const policies = [slidingPolicy({ limit: 10_000, windowMs: 60_000, maxClients: 100 })];
+const policies = [slidingPolicy({ limit: 10_000, windowMs: 60_000 })];
 const clientAddress = { trustedProxies: ["127.0.0.1"] };
 const of = (client: string): string => `X-Forwarded-For: ${client}\r\n`;
 const [a, b, c] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];

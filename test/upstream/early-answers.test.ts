@@ -13,7 +13,7 @@ import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
 const cleanup = useCleanup();
 const size = 8 * 1024 * 1024;
 const announced = { method: "POST", fields: `Content-Length: ${size}\r\n` };
-const policy = (limit: number) => [slidingPolicy({ limit, windowMs: 60_000, maxClients: 10 })];
+const policy = (limit: number) => [slidingPolicy({ limit, windowMs: 60_000 })];
 
 /** Keeps writing until all is sent or the connection ends, as clients do that read only afterwards. */
 function keepSending(client: RawConnection): void {

@@ -17,7 +17,7 @@ import { RawConnection } from "../support/raw-connection.ts";
 import { request, response } from "../support/stage.ts";
 
 const cleanup = useCleanup();
-const policies = [slidingPolicy({ limit: 100_000, windowMs: 60_000, maxClients: 10 })];
+const policies = [slidingPolicy({ limit: 100_000, windowMs: 60_000 })];
 
 interface Backend {
   readonly host: string;

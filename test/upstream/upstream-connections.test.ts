@@ -8,7 +8,7 @@ import { slidingPolicy } from "../support/policy.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 
 const cleanup = useCleanup();
-const policies = [slidingPolicy({ limit: 10_000, windowMs: 60_000, maxClients: 10 })];
+const policies = [slidingPolicy({ limit: 10_000, windowMs: 60_000 })];
 const target = (data: Buffer): string => /^\S+ (\S+)/.exec(data.toString("latin1"))?.[1] ?? "";
 
 test("no more connections are opened than allowed, and all requests within the queue are served", async () => {

@@ -38,7 +38,7 @@ async function stage(url: string, tls: Partial<UpstreamTlsSettings> = {}, connec
   const overrides = {
     drain: { timeoutMs: 0 },
     // Some tests ask until it is so.
-    policies: [slidingPolicy({ limit: 100_000, windowMs: 60_000, maxClients: 10 })],
+    policies: [slidingPolicy({ limit: 100_000, windowMs: 60_000 })],
     upstream: { connectTimeoutMs, tls: { ...upstream.tls, ca: authority.certFile, ...tls } },
   };
   const gateway = await startTestGateway({ upstreamUrl: url, overrides });

@@ -7,8 +7,8 @@ import { stream } from "../stream.ts";
 const trusted = { clientAddress: { trustedProxies: [attackerAddress] } };
 const perPacket = 14;
 
-function limitedTo(limit: number, maxClients: number, window: string) {
-  return { ...trusted, policies: [{ name: "bench", limit, window, maxClients }] };
+function limitedTo(limit: number, memory: string, window: string) {
+  return { ...trusted, counters: { memory }, policies: [{ name: "bench", limit, window }] };
 }
 
 /** Each request is of another client. */
@@ -28,15 +28,15 @@ export const clients: readonly Attack[] = [
   manyClients(
     "clients-exhausted",
     "thousands of clients that exhaust a limit of 1, released after a second",
-    limitedTo(1, 100_000, "1s"),
+    limitedTo(1, "32MiB", "1s"),
   ),
-  manyClients("clients-forgotten", "ten times as many clients as are remembered", limitedTo(100, 1000, "60s")),
-  manyClients("clients-forgotten-exhausted", "the same with a limit of 1", limitedTo(1, 1000, "60s")),
+  manyClients("clients-forgotten", "several times as many clients as are remembered", limitedTo(100, "1MiB", "60s")),
+  manyClients("clients-forgotten-exhausted", "the same with a limit of 1", limitedTo(1, "1MiB", "60s")),
   {
     name: "clients-table-large",
     carrier: "http1",
-    what: "one client with a limit of 1, in a table for 10,000,000",
-    keys: limitedTo(1, 10_000_000, "100ms"),
+    what: "one client with a limit of 1, in a table of 1 GiB",
+    keys: limitedTo(1, "1GiB", "100ms"),
     others: "probe",
     send: stream({ next: () => text("GET /v1/ok HTTP/1.1\r\nHost: a\r\n\r\n"), requests: 1, bytesPerSecond: 20_000 }),
   },

@@ -64,7 +64,7 @@ export const proxyAttacks: readonly Attack[] = [
     carrier: "proxy",
     what: "each connection names another client, which exhausts its limit of 1",
     others: "probe",
-    keys: { policies: [{ name: "bench", limit: 1, window: "1s", maxClients: 100_000 }] },
+    keys: { policies: [{ name: "bench", limit: 1, window: "1s" }] },
     send: (sender) => {
       const next = (i: number): Buffer | null => {
         if (i > 0) return null;

@@ -80,7 +80,7 @@ export class Stage {
       upstream: { url: `http://127.0.0.1:${upstreamPort}` },
       routes: Array.from({ length: 64 }, (_, i) => `/v${i}/`),
       clientAddress: { trustedProxies },
-      policies: [{ name: "per-ip", limit: 100, window: "24h", maxClients: 100_000 }],
+      policies: [{ name: "per-ip", limit: 100, window: "24h" }],
       extAuth: {
         http: { enabled: profile === "plain", port: 0 },
         grpc: { enabled: profile === "plain", port: 0 },

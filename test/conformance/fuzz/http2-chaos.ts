@@ -41,7 +41,7 @@ export interface Chaos {
 }
 
 export async function startChaos(cleanup: Cleanup, { ca, overrides }: TlsListener): Promise<Chaos> {
-  const perIp = slidingPolicy({ limit: 1_000_000, windowMs: 60_000, maxClients: 10 });
+  const perIp = slidingPolicy({ limit: 1_000_000, windowMs: 60_000 });
   const slots: Policy = { ...perIp, name: "slots", rate: { kind: "concurrency" }, limit: 10_000 };
   const policies = [perIp, slots];
   const timeouts = { headMs: 1_000, bodyMs: 1_000, keepAliveMs: 1_000 };

@@ -38,7 +38,7 @@ async function stage(ingress: Ingress, { backendPort, denyStatus = 429, limit = 
   const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
   const overrides: Overrides = {
     extAuth: { http, trustedCallers: ["127.0.0.1"], denyStatus },
-    policies: [slidingPolicy({ limit, windowMs: 60_000, maxClients: 10 })],
+    policies: [slidingPolicy({ limit, windowMs: 60_000 })],
     drain: { timeoutMs: 0 },
   };
   const gateway = await startTestGateway({ upstreamUrl: `http://127.0.0.1:${backendPort}`, overrides });

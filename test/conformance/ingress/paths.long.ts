@@ -31,7 +31,7 @@ async function stage(): Promise<{ gateway: TestGateway; upstream: RecordingUpstr
   const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
   const overrides = {
     extAuth: { http, trustedCallers: ["127.0.0.1"] },
-    policies: [slidingPolicy({ limit, windowMs: 3_600_000, maxClients: 10 })],
+    policies: [slidingPolicy({ limit, windowMs: 3_600_000 })],
     // The harder case: what is under no route passes, uncounted.
     unmatched: "proxy" as const,
     drain: { timeoutMs: 0 },

@@ -26,7 +26,7 @@ interface Outcome {
 async function send(targets: readonly string[], unmatched: "reject" | "proxy"): Promise<Outcome[]> {
   const upstream = await startRecordingUpstream();
   cleanup(() => upstream.close());
-  const policies = [slidingPolicy({ limit, windowMs: 3_600_000, maxClients: 10 })];
+  const policies = [slidingPolicy({ limit, windowMs: 3_600_000 })];
   const overrides = { policies, unmatched, drain: { timeoutMs: 0 }, log: { access: false } };
   const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
   cleanup(() => gateway.close());

@@ -19,7 +19,7 @@ const atOnce = 128;
 const responseTimeoutMs = 100;
 
 const config = `policies:
-  - { name: per-ip, limit: 1000000, window: 60s, maxClients: 1000 }
+  - { name: per-ip, limit: 1000000, window: 60s }
   - { name: slots, concurrency: ${slots}, key: [] }
 upstream: { responseTimeout: ${responseTimeoutMs}ms, maxConnections: 64 }
 upgrade: { maxTunnels: 120 }

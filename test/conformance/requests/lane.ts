@@ -38,7 +38,7 @@ export class RequestLane {
       start({
         upstreamUrl: upstream.url,
         overrides: {
-          policies: [slidingPolicy({ limit, windowMs: 1_000, maxClients: 10 })],
+          policies: [slidingPolicy({ limit, windowMs: 1_000 })],
           drain: { timeoutMs: 0 },
           log: { access: false },
         },

@@ -37,7 +37,7 @@ export class ResponseLane {
     const gateway = await start({
       upstreamUrl: upstream.url,
       overrides: {
-        policies: [slidingPolicy({ limit: 1_000_000, windowMs: 1_000, maxClients: 10 })],
+        policies: [slidingPolicy({ limit: 1_000_000, windowMs: 1_000 })],
         drain: { timeoutMs: 0 },
         log: { access: false },
       },

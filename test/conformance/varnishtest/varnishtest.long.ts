@@ -24,7 +24,7 @@ test.skipIf(skip).each(scripts)(`%s${needs}`, async (script) => {
   const gateway = await startTestGateway({
     upstreamUrl,
     overrides: {
-      policies: [slidingPolicy({ limit: 1_000_000, windowMs: 60_000, maxClients: 10 })],
+      policies: [slidingPolicy({ limit: 1_000_000, windowMs: 60_000 })],
       upstream: { maxConnections: 1 },
       drain: { timeoutMs: 0 },
     },

@@ -188,7 +188,7 @@ describe("external authorization", () => {
 test("denyStatus 403 stands for every refusal but 401, and the status that was meant is beside it", async () => {
   const stage = await stageGrpc(cleanup, {
     extAuth: { denyStatus: 403 },
-    policies: [slidingPolicy({ name: "one", limit: 1, windowMs: 60_000, maxClients: 10 })],
+    policies: [slidingPolicy({ name: "one", limit: 1, windowMs: 60_000 })],
   });
   const denied = async (http: object): Promise<unknown[]> => {
     const { denied_response } = await ask<CheckResponse>(stage, check, checkRequest(http));
