@@ -17,6 +17,7 @@ export interface FleetMemory {
 }
 
 export const logWords = 3;
+const maxLogged = 1_000_000;
 export const shared = { go: 0, ready: 1, left: 2, logged: 3, longestUs: 4, done: 5, blocked: 6, words: 8 } as const;
 
 export interface ThreadTask {
@@ -66,7 +67,7 @@ export class Fleet {
       table: createTableMemory(bytes),
       secret: randomBytes(16),
       counts: new SharedArrayBuffer(4 * shared.words),
-      log: new SharedArrayBuffer(8 * logWords * (decisions + 1)),
+      log: new SharedArrayBuffer(8 * logWords * maxLogged),
     };
     const { table, secret } = this.memory;
     this.table = new CounterTable(table, { secret, thread: 1, isShared: true });
@@ -107,6 +108,11 @@ export class Fleet {
     const beforeMs = sharedNowMs();
     await worker?.terminate();
     this.endedAfterMs.push(sharedNowMs() - beforeMs);
+  }
+
+  /** Lets all threads end on their own. */
+  stop(): void {
+    Atomics.store(this.counts, shared.left, 0);
   }
 
   async ended(): Promise<void> {

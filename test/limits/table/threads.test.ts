@@ -6,7 +6,7 @@ import { CounterTable, createTableMemory } from "../../../src/limits/table/count
 import { minTableBytes } from "../../../src/limits/table/layout.ts";
 import { limitedRequest } from "../../support/limited-request.ts";
 import { slidingPolicy } from "../../support/policy.ts";
-import { Fleet, mostInWindow } from "./fleet.ts";
+import { Fleet, mostInWindow, shared, sharedNowMs, until } from "./fleet.ts";
 import { flawsOf } from "./sound-table.ts";
 
 const windowMs = 10;
@@ -32,4 +32,27 @@ test("a request that has waited for a lock is charged at the instant at which it
   nowMs = 25;
   expect(limiter.acquire(request, head, 5)).toMatchObject({ outcome: "admitted", resetMs: 25 + windowMs });
   expect(limiter.peek(request.client, request.counterKey, 34)).toMatchObject({ remaining: 4 });
+});
+
+test("a thread that ends with a lock holds up the others only until it is recovered, and not the main thread", async () => {
+  const fleet = new Fleet({ policies: [short], clients: 1, decisions: 20_000 });
+  const dying = fleet.start(10);
+  fleet.start();
+  await fleet.go(2);
+  await until(() => Atomics.load(fleet.counts, shared.blocked) === dying);
+  const left = Atomics.load(fleet.counts, shared.left);
+  // The main thread does all that it does for the table, and waits for nothing.
+  const beforeMs = sharedNowMs();
+  while (!fleet.table.maintenance.sweep(sharedNowMs())) if (sharedNowMs() - beforeMs > 5000) break;
+  const { shardCount } = fleet.table.maintenance;
+  const copies = Array.from({ length: shardCount }, (_, index) => fleet.table.maintenance.copyShard(index));
+  fleet.table.figures();
+  fleet.table.maintenance.recover(64);
+  expect(copies.filter((copy) => copy === null)).toHaveLength(1);
+  expect(Atomics.load(fleet.counts, shared.left)).toBeGreaterThan(left - 2);
+  await fleet.kill(dying);
+  expect(fleet.endedInUpdate).toBe(1);
+  await fleet.ended();
+  expect(mostInWindow(fleet.admissions(), windowMs)).toBeLessThanOrEqual(5);
+  expect(flawsOf(fleet.memory.table, fleet.memory.secret)).toEqual([]);
 });
