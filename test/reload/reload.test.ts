@@ -160,13 +160,7 @@ test("what needs a restart is listed and stays as it is, and the rest is applied
     ok: true,
     ...nothing,
     changed: expect.arrayContaining(["extAuth.trustedCallers", "maxBodyBytes"]),
-    restart: [
-      "listen.port",
-      "listen.proxyProtocol",
-      "admin.host",
-      "extAuth.http.enabled",
-      "counters.memory",
-    ],
+    restart: ["listen.port", "listen.proxyProtocol", "admin.host", "extAuth.http.enabled", "counters.memory"],
   });
   client.write(request("/v2/x", { method: "POST", fields: "Content-Length: 2\r\n", body: "12" }));
   expect((await client.read()).status).toBe(413);
