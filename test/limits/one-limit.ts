@@ -70,7 +70,12 @@ export class LimitedTable {
 
   /** Removes what has expired, in the whole table. */
   sweep(nowMs: number): void {
-    while (!this.table.maintenance.sweep(nowMs));
+    while (!this.sweepPortion(nowMs));
+  }
+
+  /** Returns whether it was the last one. */
+  sweepPortion(nowMs: number): boolean {
+    return this.table.maintenance.sweep(nowMs);
   }
 
   #keyOf(client: string): CounterKey {

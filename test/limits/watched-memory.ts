@@ -1,4 +1,4 @@
-// A table whose memory tells what is read and written, for tests of the work of a call and of calls that are broken off.
+// A table whose memory tells which lines of it are used, for tests of the work of a call.
 import { vi } from "vitest";
 import { CounterTable } from "../../src/limits/table/counter-table.ts";
 import { lineWords } from "../../src/limits/table/layout.ts";
@@ -6,18 +6,11 @@ import { lineWords } from "../../src/limits/table/layout.ts";
 export interface Watch {
   /** The lines of 64 bytes that were read or written. */
   readonly lines: Set<number>;
-  /** The number of words that were written. */
-  stores: number;
-  /** The store that is not made: an error is thrown in its place. 0: none. */
-  breaksAt: number;
 }
-
-/** Thrown in place of a store. */
-export class BrokenOffError extends Error {}
 
 /** Opens a table for one thread. Its calendars cannot be used, because Atomics want the memory itself. */
 export function openWatched(memory: SharedArrayBuffer, secret: Uint8Array): { table: CounterTable; watch: Watch } {
-  const watch: Watch = { lines: new Set(), stores: 0, breaksAt: 0 };
+  const watch: Watch = { lines: new Set() };
   const real = Int32Array;
   vi.stubGlobal(
     "Int32Array",
@@ -35,18 +28,16 @@ export function openWatched(memory: SharedArrayBuffer, secret: Uint8Array): { ta
   }
 }
 
-export function watched(array: Int32Array, watch: Watch): Int32Array {
+function watched(array: Int32Array, { lines }: Watch): Int32Array {
   return new Proxy(array, {
     get(target, name) {
       const value: unknown = Reflect.get(target, name, target);
       if (typeof value === "function") return value.bind(target);
-      if (name !== "length") watch.lines.add(Math.floor(Number(name) / lineWords));
+      if (name !== "length") lines.add(Math.floor(Number(name) / lineWords));
       return value;
     },
     set(target, name, value) {
-      watch.stores += 1;
-      if (watch.stores === watch.breaksAt) throw new BrokenOffError("the thread has ended");
-      watch.lines.add(Math.floor(Number(name) / lineWords));
+      lines.add(Math.floor(Number(name) / lineWords));
       return Reflect.set(target, name, value, target);
     },
   });
