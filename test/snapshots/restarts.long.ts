@@ -22,8 +22,9 @@ beforeEach(async () => {
 
 const limit = "policies.0.limit=100";
 
-test("100 requests, SIGTERM, start: 429 with the same Reset", async () => {
-  const first = await startWithSnapshot(cleanup, upstream.url, path, [limit]);
+test.each([1, 2])("100 requests, SIGTERM, start: 429 with the same Reset, by %d workers", async (workers) => {
+  const settings = [limit, `workers=${workers}`];
+  const first = await startWithSnapshot(cleanup, upstream.url, path, settings);
   const answers = await first.askTimes(101);
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(100);
   const refused = answers[100];
@@ -31,7 +32,7 @@ test("100 requests, SIGTERM, start: 429 with the same Reset", async () => {
   expect(await first.exited).toEqual({ code: 0, signal: null });
   expect(readdirSync(folder)).toEqual(["counters"]);
 
-  const second = await startWithSnapshot(cleanup, upstream.url, path, [limit]);
+  const second = await startWithSnapshot(cleanup, upstream.url, path, settings);
   const after = await second.ask();
   expect(after.status).toBe(429);
   expect(Math.abs(after.reset - (refused?.reset ?? 0))).toBeLessThanOrEqual(1);
