@@ -26,6 +26,8 @@ export interface TrafficSettings {
 
 export interface TrafficTls {
   readonly certificate: Watched<Certificate>;
+  /** From which the keys of session tickets are made. Null: this thread alone has them. */
+  readonly ticketSecret: Uint8Array | null;
   /** Whether HTTP/2 is offered. */
   readonly http2: boolean;
 }

@@ -1,7 +1,7 @@
 // The TLS handshakes of clients, bounded in time; failures are counted by reason. The HTTP parser sees a connection
 // only after its handshake, with a client certificate where one is required. Plain HTTP is recognized by its first
 // bytes before TLS takes the socket, so that it gets a reply.
-import { constants } from "node:crypto";
+import { constants, createHash, hkdfSync } from "node:crypto";
 import type { Socket } from "node:net";
 import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
 import { errorCode } from "../core/failure.ts";
@@ -71,11 +71,15 @@ export class TlsHandshakes {
 
   #serverOf({ tls, headTimeoutMs: timeoutMs }: TrafficSettings): Server {
     if (tls === null) throw new Error("a listener without TLS has no handshakes");
-    const { certificate, http2 } = tls;
+    const { certificate, http2, ticketSecret } = tls;
     const made = this.#current;
     const isMade = made?.certificate === certificate.value && made.http2 === http2 && made.timeoutMs === timeoutMs;
     if (isMade) return made.server;
-    const server = createServer({ ...contextOptions(certificate.value, http2), handshakeTimeout: timeoutMs });
+    const server = createServer({
+      ...contextOptions(certificate.value, http2),
+      ...(ticketSecret === null ? {} : { ticketKeys: ticketKeys(ticketSecret, certificate.value) }),
+      handshakeTimeout: timeoutMs,
+    });
     server.on("secureConnection", (socket) => this.#onSecure(socket));
     server.on("tlsClientError", (error, socket) => this.#onFailed(error, socket));
     this.#current = { server, certificate: certificate.value, http2, timeoutMs };
@@ -126,6 +130,18 @@ function contextOptions({ cert, key, clientCa }: Certificate, http2: boolean): T
     // Renegotiation costs the server a key exchange each time (RFC 9113, 9.2.1 forbids it).
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
   };
+}
+
+/**
+ * Returns the keys of session tickets, so that a client can resume a session with another thread. They depend on the
+ * files, because a session that is resumed is not checked against other authorities again.
+ */
+function ticketKeys(secret: Uint8Array, { cert, key, clientCa }: Certificate): Buffer {
+  return Buffer.from(hkdfSync("sha512", secret, "", digestOf([cert, key, clientCa]), 48));
+}
+
+function digestOf(texts: readonly (string | null)[]): Buffer {
+  return createHash("sha512").update(JSON.stringify(texts)).digest();
 }
 
 const endsOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>

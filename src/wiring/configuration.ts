@@ -48,6 +48,8 @@ export interface ConfigurationBase {
   readonly notices: Logger;
   readonly telemetry: Telemetry;
   readonly waitingBodies: WaitingBodies;
+  /** For session tickets; null: no other thread has to read them. */
+  readonly ticketSecret: Uint8Array | null;
   readonly names: NameOptions | undefined;
   /** Whether a request that ends now has a line in the log. */
   readonly isAccessLogged: () => boolean;
@@ -113,7 +115,7 @@ export function configure(
     refusals,
     upstream,
     runtime: createRuntime(runtimeParts),
-    traffic: trafficSettings(settings, clientAddress, certificate),
+    traffic: trafficSettings(settings, clientAddress, certificate, base.ticketSecret),
     checks: configureChecks(settings, checkParts, secrets, before),
   };
 }

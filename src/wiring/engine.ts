@@ -56,6 +56,8 @@ export interface EngineOptions {
   readonly http2LingerMs?: number;
   /** Default: the connections of this thread are all that there are. */
   readonly connectionCount?: ConnectionCount;
+  /** Default: session tickets can be used with this thread alone. */
+  readonly ticketSecret?: Uint8Array;
   readonly peerConnections?: PeerConnections;
 }
 
@@ -233,6 +235,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   const base: ConfigurationBase = {
     files: { files, log: notices.files, clock, authenticator },
     notices: notices.configuration,
+    ticketSecret: options.ticketSecret ?? null,
     ...{ limiter, counters, clock, log, telemetry, waitingBodies, names, isAccessLogged },
   };
   const parts = await prepareParts(settings, base, null).catch((error) => {

@@ -60,6 +60,7 @@ export function trafficSettings(
   settings: Settings,
   clientAddress: ClientAddressRules,
   certificate: Watched<Certificate> | null,
+  ticketSecret: Uint8Array | null,
 ): TrafficSettings {
   const { listen, timeouts, upgrade, workers } = settings;
   const { maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer } = listen;
@@ -76,7 +77,7 @@ export function trafficSettings(
     stallTimeoutMs: stallTimeoutMs(settings),
     upgradeProtocols: new Set(upgrade.protocols),
     clientAddress,
-    tls: certificate === null ? null : { certificate, http2: listen.tls?.http2 ?? true },
+    tls: certificate === null ? null : { certificate, ticketSecret, http2: listen.tls?.http2 ?? true },
   };
 }
 

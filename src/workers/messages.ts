@@ -22,6 +22,8 @@ export interface ThreadStart {
   readonly counters: CounterMemory;
   /** Of the policies of the settings. */
   readonly slots: readonly PolicySlot[];
+  /** For session tickets of TLS, which any thread can use. */
+  readonly ticketSecret: Uint8Array;
   /** Of SharedConnectionCount. */
   readonly connections: SharedArrayBuffer;
   /** `monotonicOffsetMs()` of the main thread. */

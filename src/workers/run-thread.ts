@@ -49,7 +49,7 @@ async function open(start: ThreadStart): Promise<Handlers> {
   const files = new GivenFiles(start.contents);
   const ownCounters = openCounters(counters, { thread, isShared: true });
   const engine = await openEngine(settingsOfThread(settings), files, {
-    ...{ clock, log, notices, version, nodeVersion, slots },
+    ...{ clock, log, notices, version, nodeVersion, slots, ticketSecret: start.ticketSecret },
     counters: ownCounters,
     droppedLogLines: () => destination.dropped,
     connectionCount: new SharedConnectionCount(connections, thread),

@@ -13,6 +13,9 @@ export const threadEntry = new URL(`./thread${extname(import.meta.url)}`, import
 /** A thread that does not answer within this time is given up: what is asked takes milliseconds. */
 const answerTimeoutMs = 10_000;
 
+/** A thread has not answered in time, and may still do what it was asked for. */
+export class NoAnswerError extends Error {}
+
 export interface WorkerOptions {
   readonly entry: URL;
   readonly destination: Pick<LogDestination, "write">;
@@ -89,7 +92,7 @@ export class Worker {
   async #answerTo(id: number, timeoutMs: number | null): Promise<unknown> {
     const waiting = Promise.withResolvers<unknown>();
     this.#waiting.set(id, waiting);
-    const late = () => waiting.reject(new Error(`thread ${this.thread} has not answered in ${timeoutMs} ms`));
+    const late = () => waiting.reject(new NoAnswerError(`thread ${this.thread} has not answered in ${timeoutMs} ms`));
     const timer = timeoutMs === null ? undefined : setTimeout(late, timeoutMs);
     try {
       return await waiting.promise;

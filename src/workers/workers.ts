@@ -1,9 +1,10 @@
 // Threads that carry traffic, as one engine for the main thread: they share the ports, are asked all together, and a thread
 // that ends is replaced while the others go on. A reload is prepared by all of them, then put into force by all or by none.
+import { randomBytes } from "node:crypto";
 import type { FileWatcher, Offer } from "../config/watched-files.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import { monotonicOffsetMs } from "../core/clock.ts";
-import { maxThreads, SharedConnectionCount } from "../core/connection-count.ts";
+import { SharedConnectionCount } from "../core/connection-count.ts";
 import { ignoreError } from "../core/failure.ts";
 import type { Settings } from "../core/settings.ts";
 import { countPeersIn } from "../limits/peer-connections.ts";
@@ -17,9 +18,9 @@ import { createLimiter } from "../wiring/limiter.ts";
 import { NotPreparedError } from "../wiring/reloader.ts";
 import { clientAddressRules } from "../wiring/request-rules.ts";
 import type { ThreadStart } from "./messages.ts";
-import { Restarts } from "./restarts.ts";
 import { assertFree, listenAt } from "./shared-ports.ts";
 import { threadEntry, Worker, type WorkerOptions } from "./worker.ts";
+import { closeTimeoutMs, WorkerPool } from "./worker-pool.ts";
 
 export interface WorkersOptions extends Omit<EngineOptions, "names" | "authenticator"> {
   /** Gets whole lines of the log. */
@@ -27,9 +28,6 @@ export interface WorkersOptions extends Omit<EngineOptions, "names" | "authentic
   /** What each thread runs. Default: what carries traffic. */
   readonly threadEntry?: URL;
 }
-
-/** How long a thread may take for its last lines of the log. */
-const closeTimeoutMs = 2_000;
 
 /** Resolves when all threads are ready to listen. Rejects with a FilesError, or with what kept a thread from starting. */
 export async function startWorkers(settings: Settings, files: FileWatcher, options: WorkersOptions): Promise<Carrier> {
@@ -53,23 +51,15 @@ class Workers implements Carrier {
   #opened: ConfiguredFiles;
   /** Decides nothing: chooses the slots of policies, and is for the metrics. */
   #limiter: PolicyLimiter;
+  readonly #ticketSecret = randomBytes(32);
   readonly #connections = SharedConnectionCount.createMemory();
   readonly #readings = new WorkerReadings();
-  readonly #restarts: Restarts;
-  /** By the number of the thread: those that have not ended. */
-  readonly #alive = new Map<number, Worker>();
-  /** Those that accept connections. */
-  readonly #serving = new Set<Worker>();
-  #lastThread = 0;
+  readonly #pool: WorkerPool;
   /** Null before the first thread listens. */
   #listening: ListenSettings | null = null;
-  /** False: the end of a thread is the end of the start. */
-  #hasStarted = false;
   #isAnnounced = false;
-  #isEnding = false;
   /** Reloads and starts of threads come one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
-  readonly #timers = new Set<NodeJS.Timeout>();
 
   constructor(
     settings: Settings,
@@ -83,7 +73,13 @@ class Workers implements Carrier {
     this.#base = base;
     this.#files = files;
     this.#opened = opened;
-    this.#restarts = new Restarts(options.clock.monotonicMs);
+    this.#pool = new WorkerPool({
+      log: options.log,
+      nowMs: options.clock.monotonicMs,
+      open: (thread, isSpeaker) => this.#open(thread, isSpeaker),
+      catchUp: (worker) => this.#serve(worker),
+      alone: (work) => this.#alone(work),
+    });
     this.#limiter = createLimiter(settings, options, null);
     countPeersIn(options.counters.table);
     this.telemetry = createMainTelemetry({
@@ -92,11 +88,7 @@ class Workers implements Carrier {
       limiter: { stats: () => this.#limiter.stats() },
       counters: () => this.#limiter.counterFigures(),
       workers: this.#readings,
-      threads: () => ({
-        configured: this.settings.workers,
-        serving: this.#serving.size,
-        restarts: this.#restarts.count,
-      }),
+      threads: () => ({ configured: this.settings.workers, ...this.#pool.figures }),
     });
   }
 
@@ -108,15 +100,13 @@ class Workers implements Carrier {
     return clientAddressRules(this.settings, this.#options.log.child({}, { level: "silent" }));
   }
 
-  async start(): Promise<void> {
-    const workers = Array.from({ length: this.settings.workers }, (_, i) => this.#open(i === 0));
-    await Promise.all(workers.map(({ started }) => started));
-    this.#hasStarted = true;
+  start(): Promise<void> {
+    return this.#pool.start(this.settings.workers);
   }
 
   async listen(settings: ListenSettings): Promise<Addresses> {
     await assertFree(settings);
-    const [first, ...others] = [...this.#alive.values()];
+    const [first, ...others] = this.#pool.alive;
     if (first === undefined) throw new Error("no thread has started");
     const addresses = await first.ask("listen", settings);
     this.#listening = listenAt(settings, addresses);
@@ -127,7 +117,7 @@ class Workers implements Carrier {
 
   announceStart(): void {
     this.#isAnnounced = true;
-    this.#tellAll("announceStart");
+    void this.#pool.tellAll("announceStart", null);
   }
 
   replace(settings: Settings | null): ReturnType<Carrier["replace"]> {
@@ -145,7 +135,7 @@ class Workers implements Carrier {
       }
       // Before a thread counts with other windows, what is swept here must know them.
       limiter.comeIntoForce();
-      const committed = this.#tellAll("commit");
+      const committed = this.#pool.tellAll("commit", null);
       this.settings = settings ?? this.settings;
       this.#opened = opened;
       this.#limiter.replacedBy(limiter);
@@ -161,11 +151,11 @@ class Workers implements Carrier {
 
   async health(): ReturnType<Carrier["health"]> {
     await this.#readings.refresh();
-    return { isServing: this.#serving.size > 0, upstream: this.telemetry.upstreamHealth() };
+    return { isServing: this.#pool.serving.size > 0, upstream: this.telemetry.upstreamHealth() };
   }
 
   async isAlive(): Promise<boolean> {
-    const answers = [...this.#serving].map((worker) => worker.ask("ping", null, 1_000));
+    const answers = [...this.#pool.serving].map((worker) => worker.ask("ping", null, 1_000));
     return Promise.any(answers).then(
       () => true,
       // Without a thread, others are started.
@@ -174,13 +164,12 @@ class Workers implements Carrier {
   }
 
   announceEnd(): void {
-    this.#isEnding = true;
-    for (const timer of this.#timers) clearTimeout(timer);
-    this.#tellAll("announceEnd");
+    this.#pool.end();
+    void this.#pool.tellAll("announceEnd", null);
   }
 
   async drain(timeoutMs: number): Promise<BrokenOff> {
-    const drained = [...this.#alive.values()].map((worker) =>
+    const drained = this.#pool.alive.map((worker) =>
       worker.ask("drain", { timeoutMs }, timeoutMs + closeTimeoutMs).catch(() => ({ requests: 0, calls: 0 })),
     );
     const sum = (a: BrokenOff, b: BrokenOff) => ({ requests: a.requests + b.requests, calls: a.calls + b.calls });
@@ -189,20 +178,12 @@ class Workers implements Carrier {
 
   /** Leaves no thread behind. */
   async close(): Promise<void> {
-    this.#isEnding = true;
-    for (const timer of this.#timers) clearTimeout(timer);
-    await Promise.all(
-      [...this.#alive.values()].map(async (worker) => {
-        if (this.#serving.has(worker)) await worker.ask("close", null, closeTimeoutMs).catch(ignoreError);
-        await worker.terminate();
-      }),
-    );
+    await this.#pool.close();
     closeFiles(this.#opened, null);
     this.telemetry.close();
   }
 
-  #open(isSpeaker: boolean): Worker {
-    const thread = this.#freeNumber();
+  #open(thread: number, isSpeaker: boolean): Worker {
     const { version, nodeVersion, http2LingerMs = null, destination, threadEntry: entry = threadEntry } = this.#options;
     const { memory, placeSecret, keySecret } = this.#options.counters;
     const start: Omit<ThreadStart, "logPort"> = {
@@ -212,20 +193,21 @@ class Workers implements Carrier {
       settings: this.settings,
       contents: this.#files.contents(),
       connections: this.#connections,
+      ticketSecret: this.#ticketSecret,
       clockOffsetMs: monotonicOffsetMs(),
     };
-    const onExit = (worker: Worker, code: number, error: unknown): void => this.#onExit(worker, code, error);
-    const onGone = (): void => this.#options.counters.table.maintenance.recover(thread);
-    const worker = new Worker(start, { entry, destination, onGone, onExit });
-    this.#alive.set(thread, worker);
-    return worker;
-  }
-
-  /** A number that was used last is used again last. */
-  #freeNumber(): number {
-    do this.#lastThread = (this.#lastThread % maxThreads) + 1;
-    while (this.#alive.has(this.#lastThread));
-    return this.#lastThread;
+    return new Worker(start, {
+      entry,
+      destination,
+      onGone: () => {
+        SharedConnectionCount.forget(this.#connections, thread);
+        this.#options.counters.table.maintenance.recover(thread);
+      },
+      onExit: (worker, code, error) => {
+        this.#readings.remove(thread);
+        this.#pool.onExit(worker, code, error);
+      },
+    });
   }
 
   async #serve(worker: Worker): Promise<void> {
@@ -236,58 +218,20 @@ class Workers implements Carrier {
 
   #onServing(worker: Worker): void {
     if (!worker.isAlive) return;
-    this.#serving.add(worker);
+    this.#pool.serving.add(worker);
     this.#readings.add(worker.thread, (wanted) => worker.ask("figures", { wanted, stale: this.#files.stale() }));
-  }
-
-  #onExit(worker: Worker, code: number, error: unknown): void {
-    const { thread } = worker;
-    this.#alive.delete(thread);
-    this.#serving.delete(worker);
-    this.#readings.remove(thread);
-    SharedConnectionCount.forget(this.#connections, thread);
-    if (this.#isEnding || !this.#hasStarted) return;
-    const delayMs = this.#restarts.next();
-    this.#options.log.error(
-      { worker: thread, code, err: error ?? undefined, delayMs },
-      "worker ended, another one is started",
-    );
-    const timer = setTimeout(() => {
-      this.#timers.delete(timer);
-      void this.#alone(() => this.#startAnother());
-    }, delayMs);
-    this.#timers.add(timer);
-  }
-
-  async #startAnother(): Promise<void> {
-    if (this.#isEnding) return;
-    const worker = this.#open(false);
-    try {
-      await worker.started;
-      await this.#serve(worker);
-      this.#options.log.info({ worker: worker.thread }, "worker started");
-    } catch (error) {
-      if (worker.isAlive) this.#options.log.error({ worker: worker.thread, err: error }, "worker not started");
-      // Its exit starts another one.
-      await worker.terminate();
-    }
   }
 
   /** Rejects with a NotPreparedError: then nothing has changed. */
   async #prepare(settings: Settings | null, { slots }: PolicyLimiter, { contents }: Offer): Promise<void> {
-    const workers = [...this.#serving];
+    const workers = [...this.#pool.serving];
     const prepared = workers.map((worker, i) =>
       worker.ask("prepare", { settings, slots, contents, isSpeaker: i === 0 }),
     );
     const failures = (await Promise.allSettled(prepared)).filter((result) => result.status === "rejected");
     if (failures.length === 0) return;
-    this.#tellAll("drop");
+    void this.#pool.tellAll("drop", null);
     throw new NotPreparedError("a worker could not prepare the configuration", { cause: failures[0]?.reason });
-  }
-
-  async #tellAll(name: "announceStart" | "announceEnd" | "commit" | "drop"): Promise<void> {
-    // One that fails or ends is replaced.
-    await Promise.allSettled([...this.#serving].map((worker) => worker.ask(name, null)));
   }
 
   #alone<T>(work: () => Promise<T>): Promise<T> {

@@ -1,21 +1,27 @@
 // Two threads that carry traffic, in the process of the test.
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { connect as connectTls, type TLSSocket } from "node:tls";
 import { BroadcastChannel } from "node:worker_threads";
 import { expect, test } from "vitest";
 import { FilesError } from "../../src/config/read-files.ts";
 import { ListenError } from "../../src/gateway.ts";
+import { call, openClient } from "../ext-auth/grpc/client.ts";
+import { healthCheck } from "../ext-auth/grpc/protocol.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { type Overrides, startTestGateway, type TestGateway, testSettings } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request } from "../support/stage.ts";
+import { useTls } from "../support/tls-listener.ts";
 import { startUpstream } from "../support/upstream.ts";
 import { type Fault, faultChannel } from "./faulty-thread.ts";
 
 const cleanup = useCleanup();
+const tls = useTls();
 
 /** Threads take long where many tests run at once. */
 const poll = <T>(read: () => T) => expect.poll(read, { timeout: 10_000 });
@@ -154,6 +160,38 @@ test("one limit over both threads; the bound on connections, too; a drain lets b
   expect(await admitted).toEqual(Array(8).fill(200));
   await drained;
   expect(messages(gateway, "drain timeout over, requests broken off")).toEqual([]);
+});
+
+test("TLS sessions are resumed with any thread; checks of an ingress are answered by both, from the same counters", async () => {
+  const listener = { host: "127.0.0.1", port: 0, maxConnections: 100 };
+  const extAuth = { http: listener, grpc: listener, trustedCallers: ["127.0.0.1"] };
+  const { ca, overrides } = tls({ extAuth });
+  const { gateway } = await start(overrides);
+  const open = async (session?: Buffer): Promise<TLSSocket> => {
+    const { port } = gateway.traffic;
+    const socket = connectTls({ port, host: "127.0.0.1", servername: "localhost", ca, ...(session && { session }) });
+    cleanup(() => socket.destroy());
+    await once(socket, "secureConnect");
+    return socket;
+  };
+  const first = await open();
+  first.write(request("/v2/x"));
+  const [session] = (await once(first, "session")) as [Buffer];
+  const resumed = await Promise.all(Array.from({ length: 12 }, () => open(session)));
+  expect(resumed.map((socket) => socket.isSessionReused())).toEqual(Array(12).fill(true));
+
+  const statuses: number[] = [];
+  for (let i = 0; i < 110; i += 1) {
+    const caller = new RawConnection(gateway.extAuth?.port ?? 0);
+    cleanup(() => caller.destroy());
+    caller.write(request("/ext-authz/v2/x", { fields: "X-Forwarded-For: 198.51.100.7\r\n" }));
+    statuses.push((await caller.read()).status);
+    // Each thread has half of the connections that are allowed.
+    caller.destroy();
+  }
+  expect(statuses).toEqual([...Array(100).fill(200), ...Array(10).fill(429)]);
+  const replies = Array.from({ length: 8 }, () => call(openClient(cleanup, gateway.grpc?.port ?? 0), healthCheck, {}));
+  expect((await Promise.all(replies)).map(({ status }) => status)).toEqual(Array(8).fill("OK"));
 });
 
 test("a start fails as a whole: a port in use, by whomever, or a file that cannot be used", async () => {
