@@ -3,14 +3,12 @@
 // end, or, if that is more than two periods away, until the end of the one that the clock shows now.
 import { createCalendar, type NextBorder } from "../core/calendar.ts";
 import type { Clock } from "../core/clock.ts";
-import type { CounterKey } from "../core/counter-key.ts";
 import type { CalendarPeriod as PeriodName } from "../core/policy.ts";
-import type { Counters } from "./counters.ts";
 import type { CalendarPeriod } from "./table/calendar-period.ts";
 import type { CounterTable } from "./table/counter-table.ts";
-import { Cursor } from "./table/cursor.ts";
 import type { SlotRules } from "./table/slot-rules.ts";
 import type { Span } from "./table/ticks.ts";
+import { TableCounters } from "./table-counters.ts";
 
 export interface Calendar {
   readonly per: PeriodName;
@@ -31,14 +29,9 @@ interface CalendarInForce {
   nextBorder: NextBorder;
 }
 
-export class CalendarCounters implements Counters {
-  remaining = 0;
-  resetMs = 0;
-  readonly #table: CounterTable;
-  readonly #slot: number;
+export class CalendarCounters extends TableCounters {
   readonly #rules: SlotRules;
   readonly #period: CalendarPeriod;
-  readonly #cursor = new Cursor();
   /** Units count in their own period only. */
   readonly #span: Span = { now: 0, window: 1 };
   readonly #clock: Clock;
@@ -61,9 +54,8 @@ export class CalendarCounters implements Counters {
     clock: Clock,
     previous: CalendarCounters | null = null,
   ) {
+    super(table, slot);
     const isSame = previous !== null && isSameCalendar(calendar, previous.#calendar);
-    this.#table = table;
-    this.#slot = slot;
     this.#rules = rules;
     if (previous === null) table.configure(slot, rules);
     this.#period = table.periodOf(slot);
@@ -74,54 +66,36 @@ export class CalendarCounters implements Counters {
     this.#inForce = previous === null ? { calendar, nextBorder: this.#nextBorder } : previous.#inForce;
   }
 
-  select(key: CounterKey, client: CounterKey): void {
-    this.#table.select(this.#cursor, this.#slot, key, client);
-  }
-
   ask(limit: number, units: number, nowMs: number): boolean {
     this.resetMs = this.unspentResetMs(nowMs);
     this.#span.now = this.#period.number;
-    const counted = this.#table.count(this.#cursor, this.#span, nowMs);
+    const counted = this.table.count(this.cursor, this.#span, nowMs);
     this.#counted = counted;
     this.#limit = limit;
     this.#units = units;
     this.#nowMs = nowMs;
     const fits = counted >= 0 && counted + units <= limit;
     this.remaining = counted < 0 ? 0 : Math.max(0, limit - counted - (fits ? units : 0));
-    if (!fits) this.#table.markExhausted(this.#cursor, true);
+    if (!fits) this.table.markExhausted(this.cursor, true);
     return fits;
   }
 
   charge(): number {
-    const table = this.#table;
+    const table = this.table;
     const period = this.#span.now;
-    table.add(this.#cursor, period, this.#units, table.newest(this.#cursor) === period, this.#nowMs);
-    table.markExhausted(this.#cursor, this.#counted + 2 * this.#units > this.#limit);
+    table.add(this.cursor, period, this.#units, table.newest(this.cursor) === period, this.#nowMs);
+    table.markExhausted(this.cursor, this.#counted + 2 * this.#units > this.#limit);
     return period;
   }
 
-  peek(key: CounterKey, client: CounterKey, limit: number, nowMs: number): void {
-    const { locks } = this.#table;
+  protected look(limit: number, nowMs: number): void {
     this.resetMs = this.unspentResetMs(nowMs);
     this.#span.now = this.#period.number;
-    this.select(key, client);
-    locks.acquire();
-    try {
-      this.remaining = Math.max(0, limit - this.#table.peek(this.#cursor, this.#span));
-    } finally {
-      locks.release();
-    }
+    this.remaining = Math.max(0, limit - this.table.peek(this.cursor, this.#span));
   }
 
-  giveBack(key: CounterKey, client: CounterKey, _limit: number, units: number, period: number): void {
-    const { locks } = this.#table;
-    this.select(key, client);
-    locks.acquire();
-    try {
-      this.#table.remove(this.#cursor, period, units, 1);
-    } finally {
-      locks.release();
-    }
+  protected remove(_limit: number, units: number, period: number): void {
+    this.table.remove(this.cursor, period, units, 1);
   }
 
   unspentResetMs(nowMs: number): number {
@@ -142,7 +116,7 @@ export class CalendarCounters implements Counters {
   /** With the first request after a reload, because a limiter that is never used must change nothing. */
   #comeIntoForce(wallMs: number): void {
     this.#isInForce = true;
-    this.#table.configure(this.#slot, this.#rules);
+    this.table.configure(this.slot, this.#rules);
     if (isSameCalendar(this.#calendar, this.#inForce.calendar)) return;
     this.#inForce.calendar = this.#calendar;
     this.#inForce.nextBorder = this.#nextBorder;

@@ -42,6 +42,6 @@ export class SharedPeerConnections implements PeerConnections {
   }
 
   leave({ counterKey }: Peer): void {
-    this.#counters.giveBack(counterKey, counterKey, 0, 1);
+    this.#counters.giveBack(counterKey, counterKey, 0, 1, 0);
   }
 }

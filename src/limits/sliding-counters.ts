@@ -1,12 +1,10 @@
 // The exact sliding windows of one policy. After a reload, the new policy goes on with the keys of the old one with its
 // own window, from its first request on. Requests that the old policy still has then use the new window too: by a
 // shorter one they would forget what the new policy counts.
-import type { CounterKey } from "../core/counter-key.ts";
-import type { Counters } from "./counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
-import { Cursor } from "./table/cursor.ts";
 import type { SlotRules } from "./table/slot-rules.ts";
 import { ageOf, later, type Span, tickNow, tickOf } from "./table/ticks.ts";
+import { TableCounters } from "./table-counters.ts";
 
 /** Above this limit, admissions that are close in time are one pair: a client takes less memory. */
 const exactLimit = 10_000;
@@ -20,13 +18,8 @@ interface WindowInForce {
   generation: number;
 }
 
-export class SlidingCounters implements Counters {
-  remaining = 0;
-  resetMs = 0;
-  readonly #table: CounterTable;
-  readonly #slot: number;
+export class SlidingCounters extends TableCounters {
   readonly #rules: SlotRules;
-  readonly #cursor = new Cursor();
   readonly #span: Span = { now: 0, window: 0 };
   readonly #own: Readonly<WindowInForce>;
   readonly #inForce: WindowInForce;
@@ -37,21 +30,16 @@ export class SlidingCounters implements Counters {
   #nowMs = 0;
 
   constructor(table: CounterTable, slot: number, rules: SlotRules, previous: SlidingCounters | null = null) {
-    this.#table = table;
-    this.#slot = slot;
+    super(table, slot);
     this.#rules = rules;
     this.#own = { windowMs: rules.windowMs, generation: previous === null ? 0 : previous.#own.generation + 1 };
     this.#inForce = previous === null ? { ...this.#own } : previous.#inForce;
     if (previous === null) table.configure(slot, rules);
   }
 
-  select(key: CounterKey, client: CounterKey): void {
-    this.#table.select(this.#cursor, this.#slot, key, client);
-  }
-
   ask(limit: number, units: number, nowMs: number): boolean {
-    const cursor = this.#cursor;
-    const counted = this.#table.count(cursor, this.#spanAt(nowMs), nowMs);
+    const cursor = this.cursor;
+    const counted = this.table.count(cursor, this.#spanAt(nowMs), nowMs);
     this.#counted = counted;
     this.#limit = limit;
     this.#units = units;
@@ -70,13 +58,13 @@ export class SlidingCounters implements Counters {
       return false;
     }
     this.resetMs = this.#expiryOf(excess, nowMs);
-    this.#table.markExhausted(cursor, true);
+    this.table.markExhausted(cursor, true);
     return false;
   }
 
   charge(): number {
-    const table = this.#table;
-    const cursor = this.#cursor;
+    const table = this.table;
+    const cursor = this.cursor;
     const newest = table.newest(cursor);
     const tick = tickOf(this.#nowMs);
     const instant = newest === undefined ? tick : later(newest, tick);
@@ -86,30 +74,16 @@ export class SlidingCounters implements Counters {
     return instant;
   }
 
-  peek(key: CounterKey, client: CounterKey, limit: number, nowMs: number, units = 1): void {
-    const { locks } = this.#table;
-    this.select(key, client);
-    locks.acquire();
-    try {
-      const counted = this.#table.peek(this.#cursor, this.#spanAt(nowMs));
-      this.remaining = Math.max(0, limit - counted);
-      // After the limit was lowered, several have to expire before a request fits.
-      const first = Math.max(1, counted + units - limit);
-      this.resetMs = counted === 0 ? nowMs + this.#span.window : this.#expiryOf(Math.min(first, counted), nowMs);
-    } finally {
-      locks.release();
-    }
+  protected look(limit: number, nowMs: number, units: number): void {
+    const counted = this.table.peek(this.cursor, this.#spanAt(nowMs));
+    this.remaining = Math.max(0, limit - counted);
+    // After the limit was lowered, several have to expire before a request fits.
+    const first = Math.max(1, counted + units - limit);
+    this.resetMs = counted === 0 ? nowMs + this.#span.window : this.#expiryOf(Math.min(first, counted), nowMs);
   }
 
-  giveBack(key: CounterKey, client: CounterKey, limit: number, units: number, instant: number): void {
-    const { locks } = this.#table;
-    this.select(key, client);
-    locks.acquire();
-    try {
-      this.#table.remove(this.#cursor, instant, units, this.#cellTicks(limit));
-    } finally {
-      locks.release();
-    }
+  protected remove(limit: number, units: number, instant: number): void {
+    this.table.remove(this.cursor, instant, units, this.#cellTicks(limit));
   }
 
   unspentResetMs(nowMs: number): number {
@@ -118,7 +92,7 @@ export class SlidingCounters implements Counters {
 
   /** The monotonic instant at which a unit expires. */
   #expiryOf(unit: number, nowMs: number): number {
-    const tick = this.#table.instantOf(this.#cursor, unit);
+    const tick = this.table.instantOf(this.cursor, unit);
     return Math.floor(nowMs) - ageOf(tick, this.#span.now) + this.#span.window;
   }
 
@@ -142,7 +116,7 @@ export class SlidingCounters implements Counters {
     if (generation > this.#inForce.generation) {
       this.#inForce.windowMs = windowMs;
       this.#inForce.generation = generation;
-      this.#table.configure(this.#slot, this.#rules);
+      this.table.configure(this.slot, this.#rules);
     }
     return this.#inForce.windowMs;
   }

@@ -89,7 +89,7 @@ describe("a sweep", () => {
     sweepAll(table, 5000);
     expect([sliding, calendar, concurrency].map((slot) => keysIn(table, slot))).toEqual([0, 0, 300]);
     for (let i = 0; i < 300; i += 1) {
-      concurrencyCounters.giveBack(keyOf(addressAt(i)), keyOf(addressAt(i)), 100, 1);
+      concurrencyCounters.giveBack(keyOf(addressAt(i)), keyOf(addressAt(i)), 100, 1, 0);
     }
     expect(table.figures()).toMatchObject({ usedBytes: 0 });
     expect(flawsOf(memory, placeSecret)).toEqual([]);
@@ -208,7 +208,7 @@ describe("a thread that is gone", () => {
     expect(left).toContain(96);
     sweepAll(main, 0);
     expect(texts.map((text) => remaining(ofMain, text, 0))).toEqual(texts.map(() => 99));
-    for (const text of texts) ofThird.giveBack(keyOf(text), keyOf(text), 100, 1);
+    for (const text of texts) ofThird.giveBack(keyOf(text), keyOf(text), 100, 1, 0);
     sweepAll(main, 0);
     expect(keysIn(main, concurrency)).toBe(0);
     expect(flawsOf(memory, placeSecret)).toEqual([]);
