@@ -70,6 +70,12 @@ test("the command in docs/monitoring.md makes a whole URL of every runbook_url",
   );
 });
 
+test("docs/monitoring.md says how many rules there are", () => {
+  const page = readFileSync(new URL("../../docs/monitoring.md", import.meta.url), "utf8");
+  expect(page).toContain(`| ${alerts.length} alerts,`);
+  expect(page).toContain(`| ${readRules().length - alerts.length} recording rules:`);
+});
+
 test("every alert has a section with its severity in the runbooks, and every section an alert", () => {
   const sections = [...runbooks.matchAll(/^## (\w+)\n\n\*(\w+)\*/gm)].map(
     ([, name, severity]) => `${name} ${severity}`,
