@@ -25,6 +25,9 @@ export interface SnapshotSource {
 const busyRetryMs = 2;
 const maxBusyMs = 10_000;
 
+/** Longer only if the thread waits for the disk. */
+const maxEndMs = 1000;
+
 /** Replaces the file at `path`, or leaves it as it is. Never rejects. */
 export async function writeSnapshot(path: string, source: SnapshotSource): Promise<SnapshotResult> {
   const temporary = temporaryPath(path);
@@ -35,7 +38,7 @@ export async function writeSnapshot(path: string, source: SnapshotSource): Promi
     await copyShards(source, thread);
     return { ok: true, ...(await thread.finish(unchanged(source.describe(), before))) };
   } catch (error) {
-    await thread?.end();
+    if (thread !== null) await Promise.race([thread.end(), setTimeout(maxEndMs, undefined, { ref: false })]);
     // What keeps it from being removed is what the failure is about.
     await rm(temporary, { force: true }).catch(ignoreError);
     return { ok: false, code: failureCode(asError(error)) };
