@@ -5,6 +5,7 @@ import { beforeEach, expect, describe as group, test } from "vitest";
 import type { SnapshotDescription } from "../../../src/limits/snapshot/description.ts";
 import { openSnapshot } from "../../../src/limits/snapshot/open-snapshot.ts";
 import { type SnapshotSource, writeSnapshot } from "../../../src/limits/snapshot/write-snapshot.ts";
+import { WriterThread } from "../../../src/limits/snapshot/writer.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import type { CounterRecord } from "../../../src/limits/table/records.ts";
 import { useCleanup } from "../../support/cleanup.ts";
