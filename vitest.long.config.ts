@@ -14,6 +14,7 @@ const properties = [
   "test/limits/quota-questions.test.ts",
   "test/limits/refusal-buckets.test.ts",
   "test/limits/table/deaths.test.ts",
+  "test/limits/table/directory.test.ts",
   "test/limits/table/key-log.test.ts",
   "test/limits/table/pressure.test.ts",
   "test/limits/table/repair.test.ts",

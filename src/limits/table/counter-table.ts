@@ -200,7 +200,12 @@ export class CounterTable {
   }
 
   #countMissing(cursor: Cursor, span: Span, nowMs: number): number {
-    if (this.#findCoarse(cursor)) return countUnits(this.#w, cursor.shard, cursor.line, span);
+    if (this.#findCoarse(cursor)) {
+      const units = countUnits(this.#w, cursor.shard, cursor.line, span);
+      // Once all units of a network have expired, its clients are counted apart again, if there is room.
+      if (units > 0) return units;
+      this.#pointToOwn(cursor);
+    }
     this.#rules.setNow(nowMs);
     if (this.#hasRoom(cursor) || this.#coarse.makeRoom(cursor)) return 0;
     if (!this.#coarse.add(cursor)) return -1;
