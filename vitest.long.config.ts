@@ -18,6 +18,7 @@ const properties = [
   "test/limits/table/key-log.test.ts",
   "test/limits/table/pressure.test.ts",
   "test/limits/table/repair.test.ts",
+  "test/limits/table/hash-flood.test.ts",
   "test/limits/units.test.ts",
   "test/limits/work.test.ts",
   "test/upstream/fair-queue.test.ts",
