@@ -44,6 +44,7 @@ export async function startWorkers(settings: Settings, files: FileWatcher, optio
 
 class Workers implements Carrier {
   settings: Settings;
+  clientAddress: ClientAddressRules;
   readonly telemetry: MainTelemetry;
   readonly #options: WorkersOptions;
   readonly #base: FilesBase;
@@ -70,6 +71,7 @@ class Workers implements Carrier {
   ) {
     this.settings = settings;
     this.#options = options;
+    this.clientAddress = this.#clientAddressRules();
     this.#base = base;
     this.#files = files;
     this.#opened = opened;
@@ -96,7 +98,8 @@ class Workers implements Carrier {
     return this.#limiter.slots;
   }
 
-  get clientAddress(): ClientAddressRules {
+  /** The threads warn of them. */
+  #clientAddressRules(): ClientAddressRules {
     return clientAddressRules(this.settings, this.#options.log.child({}, { level: "silent" }));
   }
 
@@ -137,6 +140,7 @@ class Workers implements Carrier {
       limiter.comeIntoForce();
       const committed = this.#pool.tellAll("commit", null);
       this.settings = settings ?? this.settings;
+      this.clientAddress = this.#clientAddressRules();
       this.#opened = opened;
       this.#limiter.replacedBy(limiter);
       this.#limiter = limiter;
