@@ -89,7 +89,7 @@ ${workers === 1 ? "" : `workers: ${workers}\n`}`,
 
 const headgate = headgateOf(root, "Headgate");
 /** Threads take two cores, so this one shares the core of the load. */
-const headgateWorkers = headgateOf(root, "Headgate, 2 workers", 2);
+const headgateWorkers = headgateOf(root, "Headgate with 2 workers", 2);
 
 const nginx: Contender = {
   name: "nginx limit_req",
