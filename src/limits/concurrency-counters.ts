@@ -40,7 +40,7 @@ export class ConcurrencyCounters extends TableCounters {
   }
 
   protected remove(_limit: number, units: number): void {
-    this.table.remove(this.cursor, this.table.thread, units, 1);
+    this.table.removeFrom(this.cursor, this.table.thread, units);
   }
 
   unspentResetMs(nowMs: number): number {

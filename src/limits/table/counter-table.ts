@@ -7,7 +7,7 @@ import { CoarseKeys } from "./coarse-keys.ts";
 import type { Cursor } from "./cursor.ts";
 import { addKey, entryOfLine, findKey, freeEntry, isKeyAt } from "./directory.ts";
 import { Eviction, type TableParts } from "./eviction.ts";
-import { addPair, addUnits, eachPair, instantOfUnit, joinNewest, newestPairAt } from "./key-log.ts";
+import { addPair, addUnits, eachPair, instantOfUnit, joinNewest, newestPairAt, oldestPairAt } from "./key-log.ts";
 import {
   bytesPerWord,
   figures,
@@ -177,11 +177,20 @@ export class CounterTable {
     cursor.line = findKey(w, cursor);
     let at = cursor.line === 0 ? 0 : this.#pairOf(cursor, instant, cell);
     if (at === 0 && this.#findCoarse(cursor)) at = this.#pairOf(cursor, instant, cell);
-    if (at === 0) return;
-    if (removeUnits(w, cursor.shard, cursor.line, at, units) > 0) return;
-    const entryAt = entryOfLine(w, cursor);
-    if (entryAt !== 0) this.#eviction.forget(cursor.shard, entryAt);
-    cursor.line = 0;
+    if (at !== 0) this.#removeUnits(cursor, at, units);
+  }
+
+  /** Removes units that `addTo` has added. Those that were merged with others are taken from these. */
+  removeFrom(cursor: Cursor, instant: number, units: number): void {
+    const w = this.#w;
+    cursor.line = findKey(w, cursor);
+    if (cursor.line === 0 && !this.#findCoarse(cursor)) return;
+    for (let left = units; left > 0 && cursor.line !== 0 && w[cursor.line + keyLine.units] !== 0; ) {
+      const at = this.#pairOf(cursor, instant, 1) || oldestPairAt(w, cursor.shard, cursor.line);
+      const removed = Math.min(left, w[at + 1] as number);
+      this.#removeUnits(cursor, at, removed);
+      left -= removed;
+    }
   }
 
   /** Remembers whether the key is exhausted: such a key is not forgotten. */
@@ -193,6 +202,14 @@ export class CounterTable {
 
   figures(): TableFigures {
     return this.maintenance.figures();
+  }
+
+  /** Removes units of a pair, and the key if it has no other. */
+  #removeUnits(cursor: Cursor, at: number, units: number): void {
+    if (removeUnits(this.#w, cursor.shard, cursor.line, at, units) > 0) return;
+    const entryAt = entryOfLine(this.#w, cursor);
+    if (entryAt !== 0) this.#eviction.forget(cursor.shard, entryAt);
+    cursor.line = 0;
   }
 
   #pointToOwn(cursor: Cursor): void {

@@ -188,6 +188,23 @@ describe("a snapshot", () => {
   });
 });
 
+test("slots of many threads come back, though no block is free for their pairs", () => {
+  const memory = createTableMemory(32 * 1024);
+  const tables = Array.from({ length: 7 }, (_, i) => open(memory, i + 1, true));
+  const counters = tables.map((table) => createAll(table, 10).concurrencyCounters);
+  const [main, first] = [tables[0] as CounterTable, counters[0] as ConcurrencyCounters];
+  take(main, first, "a", 0, 10);
+  for (let i = 0; i < 1000; i += 1) take(main, first, addressAt(i), 0, 10);
+  for (const [i, each] of counters.entries()) {
+    for (let n = 0; n < (i === 0 ? 0 : 2); n += 1) take(tables[i] as CounterTable, each, "a", 0, 20);
+  }
+  expect(remaining(first, "a", 0, 20)).toBe(20 - 13);
+  for (const [i, each] of counters.entries()) {
+    for (let n = 0; n < (i === 0 ? 1 : 2); n += 1) each.giveBack(keyOf("a"), keyOf("a"), 20, 1, 0);
+  }
+  expect(remaining(first, "a", 0, 20)).toBe(20);
+});
+
 describe("a thread that is gone", () => {
   test("gives its slots back, and those of others stay; a busy shard comes later", () => {
     const memory = createTableMemory(bytes);
