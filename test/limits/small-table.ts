@@ -16,15 +16,17 @@ export function smallTable(): CounterTable {
 const geometry = geometryOf(minTableBytes);
 const reused = createTableMemory(minTableBytes);
 const words = new Int32Array(reused);
+let isShared = false;
 
 /**
  * Returns an empty table in the memory of the one before, which must no longer be used: for properties, because a buffer
- * for each of thousands of runs keeps the garbage collector busy.
+ * for each of thousands of runs keeps the garbage collector busy. Every second one takes locks, as with several threads.
  */
 export function reusedTable(): CounterTable {
   words.fill(0, 1);
   for (let index = 0; index < geometry.shards; index += 1) formatShard(words, shardAt(index, geometry), geometry);
-  return new CounterTable(reused, { secret: placeSecret });
+  isShared = !isShared;
+  return new CounterTable(reused, { secret: placeSecret, isShared });
 }
 
 const sipHash = new SipHash(Buffer.alloc(16, 3));
