@@ -1,9 +1,7 @@
 // The keys of the counters, which all policies share, and of the threads that share them.
+import { maxThreads } from "../core/thread-share.ts";
 import { type Leaf, section } from "./definition.ts";
 import { duration, filePath, size, wholeNumber } from "./leaves.ts";
-
-/** How many numbers a lock has for the threads of a process. */
-export const maxWorkers = 64;
 
 export const defaultSnapshotEvery = "30s";
 
@@ -27,7 +25,7 @@ export const workers: Leaf<number | "auto"> = numberOrAuto();
 
 function numberOrAuto(): Leaf<number | "auto"> {
   const description = "Threads that carry traffic; auto uses as many as the container may use processors.";
-  const number = wholeNumber(1, [1, maxWorkers], description);
+  const number = wholeNumber(1, [1, maxThreads], description);
   return {
     ...number,
     expected: `${number.expected}, or auto`,

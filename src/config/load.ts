@@ -3,8 +3,8 @@
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Settings } from "../core/settings.ts";
+import { maxThreads } from "../core/thread-share.ts";
 import { type ConfigError, renderConfigError, renderPlace, soundness } from "./config-error.ts";
-import { maxWorkers } from "./counters-keys.ts";
 import { type Environment, readEnvironment } from "./environment.ts";
 import { applyOverrides, type Override } from "./overrides.ts";
 import { pairErrors } from "./pairs.ts";
@@ -149,5 +149,5 @@ function toSettings(values: ParsedConfig, processors: () => number): Settings {
 
 /** No more than can have a connection to the upstream and a tunnel each. */
 function autoWorkers({ upstream, upgrade }: ParsedConfig, processors: number): number {
-  return Math.max(1, Math.min(processors, maxWorkers, upstream.maxConnections, upgrade.maxTunnels));
+  return Math.max(1, Math.min(processors, maxThreads, upstream.maxConnections, upgrade.maxTunnels));
 }

@@ -1,6 +1,7 @@
 // Counts the open connections of clients, over all threads where there are several. Each thread has a place of its own in
 // shared memory, so that what a thread had can be given back when it has ended.
 import type { Peer } from "./client-address.ts";
+import { maxThreads } from "./thread-share.ts";
 
 export interface ConnectionCount {
   /** Open connections of all threads. */
@@ -20,9 +21,6 @@ export class LocalConnectionCount implements ConnectionCount {
     this.total -= 1;
   }
 }
-
-/** Threads are numbered from 1. */
-export const maxThreads = 64;
 
 /**
  * A thread enters before it reads the total. Two threads that enter at once may so both see one too many, and neither

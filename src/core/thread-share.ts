@@ -3,6 +3,9 @@
 // threads together (open connections, the policies) is not divided.
 import type { Settings } from "./settings.ts";
 
+/** Threads that carry traffic, at most. They are numbered from 1. */
+export const maxThreads = 64;
+
 export function shareOf(bound: number, threads: number): number {
   return Math.max(1, Math.floor(bound / threads));
 }

@@ -54,6 +54,9 @@ export class HistogramSeries {
   }
 }
 
+/** A family that only the main thread has, which reports it for all threads. */
+export const ofProcess = { merge: "process" } as const;
+
 export interface CounterOptions {
   /** Default: `sum`. */
   readonly merge?: "sum" | "process";

@@ -1,5 +1,4 @@
 // What the main thread reports beside workers that carry the traffic: the metrics of all threads, and what it does itself.
-
 import { createMetrics } from "./metrics.ts";
 import { createReloads } from "./reloads.ts";
 import type { TrafficSources } from "./scraped-metrics.ts";

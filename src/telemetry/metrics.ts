@@ -19,7 +19,7 @@ import type { SnapshotResult } from "../core/snapshot-result.ts";
 import { type TlsFailure, tlsFailures } from "../core/tls.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
 import { type Exposition, exposer, figuresOf } from "./exposition.ts";
-import { type CounterSeries, Families, type HistogramSeries } from "./families.ts";
+import { type CounterSeries, Families, type HistogramSeries, ofProcess } from "./families.ts";
 import type { FamilyFigures, Merge } from "./figures.ts";
 import { checkOutcome, checkOutcomes, methods, noRoute, statusClass, statusClasses } from "./labels.ts";
 import { registerProcessMetrics } from "./process-metrics.ts";
@@ -79,9 +79,7 @@ export function createMetrics(
   const checks = "Checks of ingresses by outcome; untrusted, malformed and overloaded ones got no decision.";
   const countCheck = families.counterBy("headgate_ext_auth_checks_total", checks, "outcome", checkOutcomes);
   let draining = 0;
-  families.gauge("headgate_draining", "1 after a signal to stop, 0 before.", () => draining, {
-    merge: "process",
-  });
+  families.gauge("headgate_draining", "1 after a signal to stop, 0 before.", () => draining, ofProcess);
   scrapedMetrics(families, sources);
   // The main thread has an event loop and a heap, too.
   registerProcessMetrics(registry, role === "main" ? wanted.only : wanted[role]);
@@ -120,8 +118,6 @@ const wanted: Readonly<Record<MetricsRole, (merge: Merge) => boolean>> = {
   worker: (merge) => merge !== "process",
   main: (merge) => merge === "process" || merge === "sum",
 };
-
-const ofProcess = { merge: "process" } as const;
 
 function reloadMetrics(families: Families): Pick<Metrics, "reloaded" | "configLoaded"> {
   const reloads = "Reloads; failed: something was wrong, and has changed nothing.";

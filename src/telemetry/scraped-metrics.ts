@@ -10,7 +10,7 @@ import {
   type UpstreamHealth,
   upstreamErrorReasons,
 } from "../core/upstream.ts";
-import type { Families } from "./families.ts";
+import { type Families, ofProcess } from "./families.ts";
 
 /** What each thread that carries traffic has of its own. */
 export interface TrafficSources {
@@ -66,8 +66,6 @@ export interface LostLines {
 }
 
 const byState = { label: "state" } as const;
-/** The main thread says it for all threads: the table of the counters is one, and of the upstream each has its view. */
-const ofProcess = { merge: "process" } as const;
 const byReason = { label: "reason" } as const;
 
 export function scrapedMetrics(families: Families, sources: ScrapedSources): void {
@@ -76,7 +74,7 @@ export function scrapedMetrics(families: Families, sources: ScrapedSources): voi
   limiterMetrics(families, sources);
   const busiest =
     "Share of the last minute's requests that one client sent; 0 if none sent more than half, or few came.";
-  families.gauge("headgate_busiest_client_ratio", busiest, sources.busiestClientRatio, { merge: "process" });
+  families.gauge("headgate_busiest_client_ratio", busiest, sources.busiestClientRatio, ofProcess);
   fileMetrics(families, sources);
   threadMetrics(families, sources.threads ?? (() => onlyThread));
   const lost = "Log lines not written: sampled, omitted on purpose; dropped, the output was too slow or broken.";
@@ -92,7 +90,7 @@ export function scrapedMetrics(families: Families, sources: ScrapedSources): voi
   const { version, nodeVersion: node_version } = sources;
   families.gauge("headgate_build_info", "Always 1.", () => 1, {
     fixed: { version, node_version },
-    merge: "process",
+    ...ofProcess,
   });
 }
 

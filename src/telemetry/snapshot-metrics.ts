@@ -1,8 +1,6 @@
 // The metrics of the snapshots of the counters, which one thread of a process writes.
 import type { SnapshotResult } from "../core/snapshot-result.ts";
-import type { Families } from "./families.ts";
-
-const ofProcess = { merge: "process" } as const;
+import { type Families, ofProcess } from "./families.ts";
 
 /** Returns the function that counts one. Without `counters.snapshot.path` there is none, and all values are 0. */
 export function snapshotMetrics(families: Families): (result: SnapshotResult, wallMs: number) => void {

@@ -2,6 +2,7 @@
 // and the upstream's health as the traffic shows it. A request is observed once, when it is over.
 import type { Clock } from "../core/clock.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
+import { shareOf } from "../core/thread-share.ts";
 import type { TlsFailure } from "../core/tls.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { UpstreamFault, UpstreamHealth } from "../core/upstream.ts";
@@ -50,7 +51,7 @@ export interface Telemetry extends Warnings, Reloads {
 
 export function createTelemetry(options: TelemetryOptions): Telemetry {
   const { log, clock, workers = 1 } = options;
-  const linesPerSecond = Math.max(1, Math.floor(allLinesPerSecond / workers));
+  const linesPerSecond = shareOf(allLinesPerSecond, workers);
   const accessLog = createAccessLog(log, { clock, refusedPerSecond: linesPerSecond });
   const upstreamLog = createUpstreamLog(log, { clock, perSecond: linesPerSecond });
   const samplers = createSamplers(log, linesPerSecond);

@@ -2,6 +2,7 @@
 // writes them to its own destination and acknowledges them. What is not acknowledged is bounded: beyond the bound lines
 // are dropped and counted. A request costs no message of its own.
 import type { MessagePort } from "node:worker_threads";
+import { shareOf } from "../core/thread-share.ts";
 import type { LogDestination } from "./destination.ts";
 
 export interface ThreadDestinationOptions {
@@ -17,7 +18,7 @@ export interface ThreadDestinationOptions {
 /** In the worker thread. The port keeps no thread alive. Lines that wait do, so that a thread posts them before it ends. */
 export function threadDestination(port: MessagePort, options: ThreadDestinationOptions = {}): LogDestination {
   const { workers = 1, delayMs = 20, flushTimeoutMs = 1000 } = options;
-  const { maxLength = Math.max(256 * 1024, Math.floor((4 * 1024 * 1024) / workers)) } = options;
+  const { maxLength = Math.max(256 * 1024, shareOf(4 * 1024 * 1024, workers)) } = options;
   return new ThreadDestination(port, { maxLength, delayMs, flushTimeoutMs });
 }
 
