@@ -183,14 +183,26 @@ export class Maintenance {
       const begin = bucketAt(shard, bucket) + 1;
       for (let at = begin; at < begin + bucketEntries && w[at] !== 0; at += 1) {
         const line = lineAt(shard, lineOfEntry(w[at] as number));
-        if (!rules.isConcurrency(line)) continue;
-        eachPair(w, shard, line, (pair) => {
-          if (w[pair] !== thread) return true;
-          removeUnits(w, shard, line, pair, w[pair + 1] as number);
-          return false;
-        });
+        if (rules.isConcurrency(line)) this.#giveBackIn(shard, line, thread);
       }
     }
+  }
+
+  /** Removes the pairs of a thread, and those that stand twice because that thread was moving them when it ended. */
+  #giveBackIn(shard: number, line: number, thread: number): void {
+    const { w } = this.#parts;
+    let found = 0;
+    do {
+      const seen = new Set([thread]);
+      found = 0;
+      eachPair(w, shard, line, (pair) => {
+        const owner = w[pair] as number;
+        if (seen.has(owner)) found = pair;
+        seen.add(owner);
+        return found === 0;
+      });
+      if (found !== 0) removeUnits(w, shard, line, found, w[found + 1] as number);
+    } while (found !== 0);
   }
 
   /** Returns false if the shard is busy. */
