@@ -1,4 +1,4 @@
-// The slots that the exchanges under way hold, by key. They are counted by thread, so that those of a thread that is gone
+// The units that the exchanges under way hold, by key. They are counted by thread, so that those of a thread that is gone
 // come back.
 import type { CounterTable } from "./table/counter-table.ts";
 import type { SlotRules } from "./table/slot-rules.ts";
@@ -7,7 +7,7 @@ import { TableCounters } from "./table-counters.ts";
 
 /** Nobody knows when an exchange ends, so a refused client is told to ask again after this time. */
 const retryAfterMs = 1000;
-/** Slots do not expire. */
+/** Units that are held do not expire. */
 const span: Span = { now: 0, window: Number.POSITIVE_INFINITY };
 
 export class ConcurrencyCounters extends TableCounters {

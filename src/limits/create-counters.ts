@@ -8,7 +8,7 @@ import { SlidingCounters } from "./sliding-counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import { rulesOf } from "./table/slot-rules.ts";
 
-/** `slot`: that of the policy in the table. `previous`: the counters to continue; those of a policy that this one continues. */
+/** `slot`: of the policy in the table. `previous`: of the policy that this one continues after a reload; null if none. */
 export function createCounters(
   policy: Policy,
   table: CounterTable,

@@ -4,12 +4,10 @@ import type { Peer } from "../core/client-address.ts";
 import type { PeerConnections } from "../core/connection-count.ts";
 import { ConcurrencyCounters } from "./concurrency-counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
-import { slots } from "./table/layout.ts";
+import { connectionSlot } from "./table/layout.ts";
 import type { SlotRules } from "./table/slot-rules.ts";
 
-/** No policy has it. */
-const connectionSlot = slots - 1;
-/** The table need not know the limit, because keys that hold slots are never forgotten. */
+/** The table need not know the limit, because keys of this kind are never forgotten. */
 const rules: SlotRules = { kind: "concurrency", windowMs: 0, limit: 1, cost: 1 };
 
 /** Each thread that uses the table has to know what the slot counts, also one that accepts no connection. */

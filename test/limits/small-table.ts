@@ -23,7 +23,7 @@ let isShared = false;
  * for each of thousands of runs keeps the garbage collector busy. Every second one takes locks, as with several threads.
  */
 export function reusedTable(): CounterTable {
-  words.fill(0, 1);
+  words.fill(0);
   for (let index = 0; index < geometry.shards; index += 1) formatShard(words, shardAt(index, geometry), geometry);
   isShared = !isShared;
   return new CounterTable(reused, { secret: placeSecret, isShared });

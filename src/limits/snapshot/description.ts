@@ -1,8 +1,7 @@
 // What a snapshot says about its records: when they were written, by which secrets their keys were made, and to which
 // policy each slot belonged.
 import { type CalendarPeriod, calendarPeriods, type KeyPart } from "../../core/policy.ts";
-
-const maxSlots = 255;
+import { connectionSlot } from "../table/layout.ts";
 
 export interface SnapshotDescription {
   /** The wall clock and the table's time at one instant, to which all records belong. */
@@ -78,7 +77,11 @@ function isPolicy(value: unknown): value is DescribedPolicy {
   if (!isObject(value)) return false;
   const { slot, name, key, rate } = value;
   return (
-    isWithin(slot, maxSlots) && typeof name === "string" && Array.isArray(key) && key.every(isKeyPart) && isRate(rate)
+    isWithin(slot, connectionSlot) &&
+    typeof name === "string" &&
+    Array.isArray(key) &&
+    key.every(isKeyPart) &&
+    isRate(rate)
   );
 }
 

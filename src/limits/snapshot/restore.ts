@@ -2,8 +2,8 @@
 // them, by the wall clock; if that went back, none has. An instant is never moved to an earlier one, so no window admits
 // more than its limit. Records of policies that are no longer there are left out.
 import { createCalendar } from "../../core/calendar.ts";
-import type { Policy } from "../../core/policy.ts";
 import { isContinued } from "../../core/restart-keys.ts";
+import type { PolicySlot } from "../policy-slots.ts";
 import type { CounterRecord } from "../table/records.ts";
 import { ageOf, tickNow, tickOf } from "../table/ticks.ts";
 import type { DescribedPolicy, SnapshotDescription } from "./description.ts";
@@ -12,11 +12,6 @@ import type { DescribedPolicy, SnapshotDescription } from "./description.ts";
 export interface RestoreTime {
   readonly wallMs: number;
   readonly tableMs: number;
-}
-
-export interface PolicyInSlot {
-  readonly slot: number;
-  readonly policy: Policy;
 }
 
 /** A period of the calendar that goes on. */
@@ -38,7 +33,7 @@ export class Restore {
   readonly #tableMs: number;
   readonly #passedMs: number;
 
-  constructor(description: SnapshotDescription, policies: readonly PolicyInSlot[], now: RestoreTime) {
+  constructor(description: SnapshotDescription, policies: readonly PolicySlot[], now: RestoreTime) {
     const slots = description.policies.flatMap((before) => continuedSlot(before, policies, now.wallMs));
     this.#slots = new Map(slots);
     this.periods = slots.flatMap(([, { slot, period }]) => (period === null ? [] : [{ slot, ...period }]));
@@ -80,7 +75,7 @@ interface ContinuedSlot {
 
 function continuedSlot(
   before: DescribedPolicy,
-  policies: readonly PolicyInSlot[],
+  policies: readonly PolicySlot[],
   wallMs: number,
 ): [slot: number, continued: ContinuedSlot][] {
   const now = policies.find(({ policy }) => isContinued(policy, before));

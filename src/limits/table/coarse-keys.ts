@@ -4,7 +4,7 @@
 import type { CounterKey } from "../../core/counter-key.ts";
 import { Cursor } from "./cursor.ts";
 import { addKey, findKey, freeEntry } from "./directory.ts";
-import type { Eviction, TableParts } from "./eviction.ts";
+import type { EvictingParts } from "./eviction.ts";
 import { addPair, eachPair, joinNewest, newestPairAt } from "./key-log.ts";
 import {
   bucketAt,
@@ -19,15 +19,7 @@ import {
   slotOf,
 } from "./layout.ts";
 import { freeLines, takeLine } from "./lines.ts";
-import type { Locks } from "./locks.ts";
 import { holdsTooMuch, isOwnAddress, networkKey } from "./neighbours.ts";
-import type { Places } from "./places.ts";
-
-export interface CoarseParts extends TableParts {
-  readonly places: Places;
-  readonly eviction: Eviction;
-  readonly locks: Locks;
-}
 
 /** Keys of the buckets whose networks are looked at. */
 const candidates = 8;
@@ -35,11 +27,11 @@ const candidates = 8;
 const maxPairs = 64;
 
 export class CoarseKeys {
-  readonly #parts: CoarseParts;
+  readonly #parts: EvictingParts;
   readonly #lockAt: number;
   readonly #network = new Cursor();
 
-  constructor(parts: CoarseParts) {
+  constructor(parts: EvictingParts) {
     this.#parts = parts;
     this.#lockAt = shardAt(parts.geometry.ownShards, parts.geometry);
   }

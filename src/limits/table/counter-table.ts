@@ -11,7 +11,6 @@ import { addPair, addUnits, eachPair, instantOfUnit, joinNewest, newestPairAt, o
 import {
   bytesPerWord,
   figures,
-  formatVersion,
   type Geometry,
   geometryOf,
   header,
@@ -40,12 +39,11 @@ export interface TableOptions {
   readonly isShared?: boolean;
 }
 
-/** Makes the memory of an empty table. `bytes`: `minTableBytes` to `maxTableBytes`. */
+/** Makes the memory of an empty table. `bytes`: `minTableBytes` to 4 GiB. */
 export function createTableMemory(bytes: number): SharedArrayBuffer {
   const memory = new SharedArrayBuffer(bytes - (bytes % bytesPerWord));
   const w = new Int32Array(memory);
   const geometry = geometryOf(bytes);
-  w[header.format] = formatVersion;
   for (let index = 0; index < geometry.shards; index += 1) formatShard(w, shardAt(index, geometry), geometry);
   return memory;
 }
@@ -72,7 +70,6 @@ export class CounterTable {
     this.locks = new Locks(w, thread, isShared);
     this.#places = new Places(this.#geometry, secret);
     this.#rules = new RulesBySlot(w);
-    const { locks } = this;
     const parts: TableParts = {
       w,
       geometry: this.#geometry,
@@ -80,8 +77,9 @@ export class CounterTable {
       addTo: (word, count) => this.#addTo(word, count),
     };
     this.#eviction = new Eviction(parts);
-    this.#coarse = new CoarseKeys({ ...parts, places: this.#places, eviction: this.#eviction, locks });
-    this.maintenance = new Maintenance({ ...parts, places: this.#places, eviction: this.#eviction, locks });
+    const evicting = { ...parts, places: this.#places, eviction: this.#eviction, locks: this.locks };
+    this.#coarse = new CoarseKeys(evicting);
+    this.maintenance = new Maintenance(evicting);
   }
 
   /** Says what a slot counts. Each thread has to know it. */

@@ -6,14 +6,14 @@ import {
   bucketEntries,
   entryOf,
   fingerprintOf,
-  homeOf,
+  firstBucketOf,
   identityMask,
   keyLine,
   lineAt,
   lineOfEntry,
   lineWords,
   shardHeader,
-  withHome,
+  withFirstBucket,
 } from "./layout.ts";
 import { freeLine } from "./lines.ts";
 
@@ -80,7 +80,7 @@ export function addKey(w: Int32Array, cursor: Cursor, lineNumber: number, entryA
   w[line + keyLine.units] = 0;
   w[line + keyLine.oldest] = 0;
   w[line + keyLine.newest] = 0;
-  w[line + keyLine.about] = withHome(cursor.identity, isAway ? cursor.firstBucket : -1);
+  w[line + keyLine.about] = withFirstBucket(cursor.identity, isAway ? cursor.firstBucket : -1);
   if (isAway) w[first] = (w[first] as number) + 1;
   w[entryAt] = entryOf(cursor.fingerprint, lineNumber);
   w[shard + shardHeader.keys] = (w[shard + shardHeader.keys] as number) + 1;
@@ -95,15 +95,15 @@ export function addKey(w: Int32Array, cursor: Cursor, lineNumber: number, entryA
 export function removeKey(w: Int32Array, shard: number, entryAt: number): void {
   const entry = w[entryAt] as number;
   const lineNumber = lineOfEntry(entry);
-  const home = homeOf(w[lineAt(shard, lineNumber) + keyLine.about] as number);
+  const firstBucket = firstBucketOf(w[lineAt(shard, lineNumber) + keyLine.about] as number);
   // The last entry of the bucket fills the gap.
   const end = entryAt - ((entryAt - shard) % lineWords) + bucketEntries;
   let last = entryAt;
   while (last < end && w[last + 1] !== 0) last += 1;
   w[entryAt] = w[last] as number;
   w[last] = 0;
-  if (home >= 0) {
-    const first = bucketAt(shard, home);
+  if (firstBucket >= 0) {
+    const first = bucketAt(shard, firstBucket);
     w[first] = (w[first] as number) - 1;
   }
   freeLine(w, shard, lineNumber);

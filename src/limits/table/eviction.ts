@@ -17,7 +17,9 @@ import {
   shardHeader,
   slotOf,
 } from "./layout.ts";
+import type { Locks } from "./locks.ts";
 import { freePairs } from "./pair-removal.ts";
+import type { Places } from "./places.ts";
 import { keep, type RulesBySlot } from "./slot-rules.ts";
 
 /** Keys that are looked at if one of them may go. */
@@ -32,6 +34,13 @@ export interface TableParts {
   readonly rules: RulesBySlot;
   /** Adds to a word of the table header. */
   readonly addTo: (word: number, count: number) => void;
+}
+
+/** The same with what is made from them. */
+export interface EvictingParts extends TableParts {
+  readonly places: Places;
+  readonly eviction: Eviction;
+  readonly locks: Locks;
 }
 
 export class Eviction {

@@ -2,7 +2,7 @@
 // files of this folder read and write it by these names alone.
 //
 //   memory     | table header | shard 0 | shard 1 | … | coarse shards |
-//   header     | format, coarse keys | calendar lock | calendars: period, end | figures by slot |
+//   header     | coarse keys | calendar lock | calendars: period, end | figures by slot |
 //   shard      | header line | directory: one line for each bucket | lines in use, by bits | lines of keys and blocks |
 //
 // A shard has one lock. A key belongs to one shard and to two buckets of it, by a keyed hash. The last shards hold the
@@ -11,7 +11,7 @@
 //   a line is 16 words (64 bytes); shards have at most 65,536 lines, so a line's number takes 16 bits
 //
 //   shard header   0 lock · 1 where the bits begin · 2 the last word of the bits with a free line · 3 free lines
-//                  4 keys · 5 hand: where the next search for a key that may go begins · 6 times it was repaired
+//                  4 keys · 5 hand: where the next search for a key that may go begins
 //   bucket         0 keys that are in their second bucket because this one was full
 //                  1–15 entries: fingerprint << 16 | line; 0 is free, and all after it
 //   key            0–3 key · 4 about (below) · 5 units that count · 6 oldest pair · 7 newest pair
@@ -51,13 +51,14 @@ const homePart = 0.6;
 /** Of the lines of a shard, one in so many is left for blocks: a new key replaces another one before it takes these. */
 const linesPerReserved = 8;
 
+/** The numbers that policies have in the table. */
 export const slots = 256;
-export const formatVersion = 1;
+/** No policy has this one: the connections of peers are counted under it. */
+export const connectionSlot = slots - 1;
 
 /** Words of the table header. */
 export const header = {
-  format: 0,
-  coarseKeys: 1,
+  coarseKeys: 0,
   calendarLock: lineWords,
   /** Two for each slot: period, end in seconds of the wall clock. */
   calendars: 2 * lineWords,
@@ -71,7 +72,7 @@ export const figures = { keys: 0, evictedExpired: 1, evictedLive: 2, merged: 3, 
 const headerLines = (header.figures + slots * figures.words) / lineWords;
 
 /** Words of a shard's header line. */
-export const shardHeader = { lock: 0, bitmap: 1, top: 2, free: 3, keys: 4, hand: 5, repairs: 6 } as const;
+export const shardHeader = { lock: 0, bitmap: 1, top: 2, free: 3, keys: 4, hand: 5 } as const;
 
 /** Words of a key's line. */
 export const keyLine = { about: 4, units: 5, oldest: 6, newest: 7, pairs: 8 } as const;
@@ -89,7 +90,7 @@ const exhaustedBit = 1 << 11;
 const firstShift = 12;
 const pairsShift = 14;
 const ringMask = 0x1f << firstShift;
-const homeShift = 17;
+const firstBucketShift = 17;
 
 export interface Geometry {
   readonly shards: number;
@@ -105,9 +106,8 @@ export interface Geometry {
 }
 
 export const minTableBytes = 1024 * 1024;
-export const maxTableBytes = 4 * 1024 ** 3;
 
-/** `bytes`: of the whole table, 1 MiB to 4 GiB. */
+/** `bytes`: of the whole table, `minTableBytes` to 4 GiB. */
 export function geometryOf(bytes: number): Geometry {
   const lines = Math.floor(bytes / lineBytes) - headerLines;
   const shards = Math.max(minShards, Math.ceil(lines / maxShardLines));
@@ -196,12 +196,12 @@ export function withRing(about: number, first: number, pairs: number): number {
 }
 
 /** Returns the first bucket of a key that is in its second; -1 if it is in its first. */
-export function homeOf(about: number): number {
-  return (about >>> homeShift) - 1;
+export function firstBucketOf(about: number): number {
+  return (about >>> firstBucketShift) - 1;
 }
 
-export function withHome(about: number, bucket: number): number {
-  return (about & ((1 << homeShift) - 1)) | ((bucket + 1) << homeShift);
+export function withFirstBucket(about: number, bucket: number): number {
+  return (about & ((1 << firstBucketShift) - 1)) | ((bucket + 1) << firstBucketShift);
 }
 
 /** The word of a pair of the ring. `index`: from the oldest. */

@@ -3,7 +3,7 @@
 import { CounterKey } from "../../core/counter-key.ts";
 import { Cursor } from "./cursor.ts";
 import { addKey, findKey, freeEntry } from "./directory.ts";
-import type { Eviction, TableParts } from "./eviction.ts";
+import type { EvictingParts } from "./eviction.ts";
 import { addPair, eachPair } from "./key-log.ts";
 import {
   bucketAt,
@@ -12,6 +12,7 @@ import {
   figures,
   firstDataLine,
   header,
+  kinds,
   lineAt,
   lineOfEntry,
   lineWords,
@@ -20,20 +21,11 @@ import {
   slots,
 } from "./layout.ts";
 import { freeLines, takeLine } from "./lines.ts";
-import type { Locks } from "./locks.ts";
 import { removeUnits } from "./pair-removal.ts";
-import type { Places } from "./places.ts";
-import { type CounterRecord, kindNumber } from "./records.ts";
+import type { CounterRecord } from "./records.ts";
 import { repairShard } from "./repair.ts";
 
-export interface MaintenanceParts extends TableParts {
-  readonly places: Places;
-  readonly eviction: Eviction;
-  readonly locks: Locks;
-}
-
 export interface TableFigures {
-  readonly bytes: number;
   /** Of lines in use. */
   readonly usedBytes: number;
   /** Of lines that new keys can take before others have to go. */
@@ -57,13 +49,13 @@ const keysInPortion = 512;
 const bucketsInPortion = 1024;
 
 export class Maintenance {
-  readonly #parts: MaintenanceParts;
+  readonly #parts: EvictingParts;
   #shard = 0;
   #bucket = 0;
   /** Shards that were busy when a thread was recovered, with the thread. */
   #owed: { readonly index: number; readonly thread: number }[] = [];
 
-  constructor(parts: MaintenanceParts) {
+  constructor(parts: EvictingParts) {
     this.#parts = parts;
   }
 
@@ -75,7 +67,7 @@ export class Maintenance {
   sweep(nowMs: number): boolean {
     const { geometry, rules } = this.#parts;
     rules.setNow(nowMs);
-    this.#giveSlotsBack();
+    this.#giveBack();
     const isLocked = this.#withShard(this.#shard, (shard) => {
       let keys = 0;
       const end = Math.min(geometry.buckets, this.#bucket + bucketsInPortion);
@@ -103,7 +95,7 @@ export class Maintenance {
     const { w, places, addTo } = this.#parts;
     const cursor = new Cursor();
     cursor.slot = slot;
-    places.point(cursor, kindNumber(kind), new CounterKey(a, b, c, d, isAddress));
+    places.point(cursor, kinds[kind], new CounterKey(a, b, c, d, isAddress));
     const entryAt = freeEntry(w, cursor);
     if (entryAt === 0 || freeLines(w, cursor.shard) === 0 || findKey(w, cursor) !== 0) return false;
     const line = addKey(w, cursor, takeLine(w, cursor.shard, cursor.homeLine), entryAt);
@@ -113,7 +105,10 @@ export class Maintenance {
     return true;
   }
 
-  /** Repairs what a thread has left, frees its locks, and gives its slots back. The thread must be gone. */
+  /**
+   * Repairs what a thread has left, frees its locks, and gives back what it held under `concurrency`. The thread must be
+   * gone.
+   */
   recover(thread: number): void {
     const { w, geometry, locks } = this.#parts;
     if (locks.isHeldBy(header.calendarLock, thread)) locks.free(header.calendarLock);
@@ -126,7 +121,7 @@ export class Maintenance {
       locks.free(shard + shardHeader.lock);
     }
     for (let index = 0; index < geometry.shards; index += 1) this.#owed.push({ index, thread });
-    this.#giveSlotsBack();
+    this.#giveBack();
   }
 
   figures(): TableFigures {
@@ -139,7 +134,6 @@ export class Maintenance {
       if (index < geometry.ownShards) forKeys += Math.max(0, free - geometry.reserved);
     }
     return {
-      bytes: w.length * bytesPerWord,
       usedBytes: used * lineWords * bytesPerWord,
       freeBytes: forKeys * lineWords * bytesPerWord,
       bySlot: Array.from({ length: slots }, (_, slot) => {
@@ -169,15 +163,15 @@ export class Maintenance {
     return keys;
   }
 
-  /** Removes the slots of threads that are gone, in all shards that are not busy. */
-  #giveSlotsBack(): void {
+  /** Removes the units under `concurrency` of threads that are gone, in all shards that are not busy. */
+  #giveBack(): void {
     if (this.#owed.length === 0) return;
     this.#owed = this.#owed.filter(
-      ({ index, thread }) => !this.#withShard(index, (shard) => this.#giveSlotsOf(shard, thread)),
+      ({ index, thread }) => !this.#withShard(index, (shard) => this.#giveBackOf(shard, thread)),
     );
   }
 
-  #giveSlotsOf(shard: number, thread: number): void {
+  #giveBackOf(shard: number, thread: number): void {
     const { w, geometry, rules } = this.#parts;
     for (let bucket = 0; bucket < geometry.buckets; bucket += 1) {
       const begin = bucketAt(shard, bucket) + 1;

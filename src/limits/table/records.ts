@@ -6,7 +6,7 @@ import {
   isAddressKey,
   keyLine,
   kindOf,
-  kinds,
+  type kinds,
   lineAt,
   lineOfEntry,
   linesPerBucket,
@@ -17,7 +17,7 @@ import {
 export interface CounterRecord {
   readonly slot: number;
   /** Of the key: its own, or the client or the network that is counted in its place. */
-  readonly kind: "own" | "client" | "network";
+  readonly kind: keyof typeof kinds;
   readonly key: readonly [number, number, number, number];
   readonly isAddress: boolean;
   /**
@@ -28,10 +28,6 @@ export interface CounterRecord {
 }
 
 const kindNames = [undefined, "own", "client", "network"] as const;
-
-export function kindNumber(kind: CounterRecord["kind"]): number {
-  return kinds[kind];
-}
 
 /** `shard`: a copy of one whole shard. */
 export function* recordsOf(shard: Int32Array): Iterable<CounterRecord> {

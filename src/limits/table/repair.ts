@@ -8,9 +8,9 @@ import {
   blockPairAt,
   bucketAt,
   bucketEntries,
+  firstBucketOf,
   firstDataLine,
   type Geometry,
-  homeOf,
   indexOfRef,
   keyLine,
   lineAt,
@@ -31,7 +31,6 @@ export function repairShard(w: Int32Array, shard: number, geometry: Geometry): v
   for (let bucket = 0; bucket < geometry.buckets; bucket += 1) w[bucketAt(shard, bucket)] = away[bucket] as number;
   w[shard + shardHeader.keys] = keys;
   freeUnused(w, shard, geometry, isUsed);
-  w[shard + shardHeader.repairs] = (w[shard + shardHeader.repairs] as number) + 1;
 }
 
 /** Returns the keys of the bucket. */
@@ -49,8 +48,8 @@ function repairBucket(w: Int32Array, shard: number, bucket: number, isUsed: Uint
     isUsed[number] = 1;
     const line = lineAt(shard, number);
     repairKey(w, shard, line, isUsed);
-    const home = homeOf(w[line + keyLine.about] as number);
-    if (home >= 0) away[home] = (away[home] as number) + 1;
+    const first = firstBucketOf(w[line + keyLine.about] as number);
+    if (first >= 0) away[first] = (away[first] as number) + 1;
   }
   return keys;
 }

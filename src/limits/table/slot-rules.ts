@@ -47,7 +47,7 @@ export class RulesBySlot {
 
   /**
    * Returns how much is lost if a key goes: its units that count, 0 if none does; `keep` for an exhausted key, and for
-   * one that holds slots. Removes what has expired.
+   * one of `concurrency`. Removes what has expired.
    */
   worth(shard: number, line: number): number {
     const w = this.#w;

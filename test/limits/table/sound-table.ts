@@ -9,10 +9,10 @@ import {
   bucketAt,
   bucketEntries,
   fingerprintOf,
+  firstBucketOf,
   firstDataLine,
   type Geometry,
   geometryOf,
-  homeOf,
   isAddressKey,
   keyLine,
   kindOf,
@@ -105,7 +105,7 @@ class ShardCheck {
     cursor.slot = slotOf(about);
     const key = new CounterKey(word(0), word(1), word(2), word(3), isAddressKey(about));
     this.#places.point(cursor, kindOf(about), key);
-    const home = homeOf(about);
+    const home = firstBucketOf(about);
     const isThere = home < 0 ? bucket === cursor.firstBucket : bucket === cursor.secondBucket;
     if (!isThere || (home >= 0 && home !== cursor.firstBucket) || cursor.shard !== this.#shard) {
       this.#flaws.push(`a key in bucket ${bucket} belongs to ${cursor.firstBucket}, ${cursor.secondBucket}`);
