@@ -47,6 +47,8 @@ export interface SlotFigures {
 /** Keys and buckets that one portion looks at: well below a millisecond. */
 const keysInPortion = 512;
 const bucketsInPortion = 1024;
+/** Lines that are searched at a time for units of threads that are gone: in a few milliseconds. */
+const linesInPortion = 32_768;
 
 export class Maintenance {
   readonly #parts: EvictingParts;
@@ -163,12 +165,15 @@ export class Maintenance {
     return keys;
   }
 
-  /** Removes the units under `concurrency` of threads that are gone, in all shards that are not busy. */
+  /** Removes the units under `concurrency` of threads that are gone, in a portion of the shards that are not busy. */
   #giveBack(): void {
     if (this.#owed.length === 0) return;
-    this.#owed = this.#owed.filter(
-      ({ index, thread }) => !this.#withShard(index, (shard) => this.#giveBackOf(shard, thread)),
-    );
+    let lines = 0;
+    this.#owed = this.#owed.filter(({ index, thread }) => {
+      if (lines >= linesInPortion) return true;
+      lines += this.#parts.geometry.shardLines;
+      return !this.#withShard(index, (shard) => this.#giveBackOf(shard, thread));
+    });
   }
 
   #giveBackOf(shard: number, thread: number): void {
