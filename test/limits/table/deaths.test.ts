@@ -137,13 +137,16 @@ class World {
     return records.flatMap(({ slot, key, isAddress }) => {
       const policy = this.#policies[slot];
       const held = unitsFrom(before.of(slot, key, key), 0);
-      // A key that is not exhausted may be forgotten.
-      if (policy === undefined || (held > 0 && held < policy.limit && !after.has(slot, key))) return [];
+      if (policy === undefined) return [];
       const { rate } = policy;
       const pairsIn = (units: EffectiveUnits): readonly Pair[] =>
         units
           .of(slot, key, isAddress ? key : noClient)
           .filter(([at]) => rate.kind !== "sliding" || nowMs - at < rate.windowMs);
+      // A key that is not exhausted may be forgotten, also to be stored anew by the same step.
+      const instants = new Set(pairsIn(after).map(([at]) => at));
+      const isKept = after.has(slot, key) && pairsIn(before).every(([at]) => instants.has(at));
+      if (held > 0 && held < policy.limit && !isKept) return [];
       return [{ slot, key, pairsIn, before: pairsIn(before), after: pairsIn(after) }];
     });
   }
