@@ -36,6 +36,12 @@ const scripts = fc.record({
   ),
 });
 
+/** Random scripts seldom have more exhausted clients than there is room for, so this is always one of them. */
+const crowd = {
+  ...({ limit: 1, clients: 2000, apart: 1, paceMs: 0 } as const),
+  steps: Array.from({ length: 10 }, (_, seed) => ({ seed, gapMs: 0, times: 300, does: "acquire" }) as const),
+};
+
 /** What a table has admitted to each client. */
 class Admissions {
   readonly #atMs = new Map<number, number[]>();
@@ -110,7 +116,7 @@ test("is exact where nothing was evicted, merged or coarse, and never admits mor
       expect(store.stats()).toMatchObject({ keys: 0, coarse: 0 });
       expect(store.table.figures().usedBytes).toBe(0);
     }),
-    runs(300),
+    { ...runs(300), examples: [[crowd]] },
   );
   const { coarse, merged, ...often } = seen;
   for (const count of Object.values(often)) expect(count).toBeGreaterThan(scaled(1500));
