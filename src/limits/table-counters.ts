@@ -11,10 +11,12 @@ export abstract class TableCounters implements Counters {
   protected readonly table: CounterTable;
   protected readonly slot: number;
   protected readonly cursor = new Cursor();
+  readonly #retirements: number;
 
   constructor(table: CounterTable, slot: number) {
     this.table = table;
     this.slot = slot;
+    this.#retirements = table.retirementsOf(slot);
   }
 
   select(key: CounterKey, client: CounterKey): void {
@@ -34,6 +36,8 @@ export abstract class TableCounters implements Counters {
 
   giveBack(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void {
     const { locks } = this.table;
+    // Another policy may have the slot of one that is gone.
+    if (this.table.retirementsOf(this.slot) !== this.#retirements) return;
     this.select(key, client);
     locks.acquire();
     try {

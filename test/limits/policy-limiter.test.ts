@@ -7,6 +7,7 @@ import { FakeClock } from "../support/clock.ts";
 import { counterKeyOf, identityOf, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { justBefore } from "./float.ts";
+import { smallTable } from "./small-table.ts";
 
 const minute = 60_000;
 type Request = Parameters<typeof limitedRequest>[0];
@@ -497,6 +498,25 @@ describe("a reload", () => {
     expect(take(second).outcome).toBe("admitted");
     later.held?.end(200);
     expect(storedKeys(second)[0]).toBe(1);
+  });
+
+  test.each([
+    ["a slot", { rate: { kind: "concurrency" } }],
+    ["a unit of a period", { rate: { kind: "calendar", per: "day", timezone: "UTC" }, chargeStatuses: [401] }],
+  ] as const)("an exchange of a policy that is gone gives %s back to no other policy", (_what, options) => {
+    const table = smallTable();
+    const clock = new FakeClock();
+    const first = create([policy("held", 1, options)], { table, clock });
+    const { held } = take(first);
+    const second = create([policy("client", 9)], { previous: first });
+    first.replacedBy(second);
+    while (!table.maintenance.sweep(0));
+    const third = create([policy("again", 1, options)], { previous: second, clock });
+    second.replacedBy(third);
+    expect(third.slots).toMatchObject([{ slot: first.slots[0]?.slot }]);
+    expect(take(third).outcome).toBe("admitted");
+    held?.end(200);
+    expect(take(third).outcome).toBe("throttled");
   });
 
   test("a limiter that is made and not used changes nothing", () => {

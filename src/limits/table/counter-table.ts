@@ -93,6 +93,11 @@ export class CounterTable {
     this.periodOf(slot).restore(0, 0);
   }
 
+  /** How many policies had a slot before. */
+  retirementsOf(slot: number): number {
+    return this.#rules.retirementsOf(slot);
+  }
+
   /** Whether a slot has no policy and no key. */
   isSlotFree(slot: number): boolean {
     const at = header.figures + slot * figures.words;

@@ -25,6 +25,7 @@ export function rulesOf({ rate, limit, cost }: Policy): SlotRules {
 export class RulesBySlot {
   readonly #w: Int32Array;
   readonly #rules: (SlotRules | null)[] = new Array(slots).fill(null);
+  readonly #retirements = new Int32Array(slots);
   readonly #span: Span = { now: 0, window: 0 };
   #nowTick = 0;
 
@@ -34,6 +35,12 @@ export class RulesBySlot {
 
   set(slot: number, rules: SlotRules | null): void {
     this.#rules[slot] = rules;
+    if (rules === null) this.#retirements[slot] = this.retirementsOf(slot) + 1;
+  }
+
+  /** How often a policy of this slot has gone. */
+  retirementsOf(slot: number): number {
+    return this.#retirements[slot] as number;
   }
 
   has(slot: number): boolean {
