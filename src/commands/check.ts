@@ -2,6 +2,8 @@
 // no port and no connection.
 import { policyWarnings } from "../config/warnings.ts";
 import { effectiveLines } from "../config/written.ts";
+import type { Settings } from "../core/settings.ts";
+import { flawOfPath } from "../limits/snapshot/snapshot-paths.ts";
 import type { ConfigArguments } from "./arguments.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
@@ -16,6 +18,13 @@ export async function run(args: ConfigArguments, io: CommandIo): Promise<number>
   const lines = [`${loaded.file}: ok`, ...effectiveLines(loaded.raw)];
   if (loaded.settings.upstream.tls.insecureSkipVerify) io.err(unverifiedWarning);
   for (const warning of policyWarnings(loaded.settings)) io.err(`warning: ${warning}\n`);
+  for (const warning of await snapshotWarnings(loaded.settings)) io.err(`warning: ${warning}\n`);
   io.out(lines.map((line) => `${line}\n`).join(""));
   return exitCodes.ok;
+}
+
+/** No error, because the gateway may run elsewhere, and serves without snapshots. */
+async function snapshotWarnings({ counters: { snapshot } }: Settings): Promise<readonly string[]> {
+  const flaw = snapshot === null ? null : await flawOfPath(snapshot.path);
+  return flaw === null ? [] : [`counters.snapshot.path: ${flaw}, so no snapshot can be written here`];
 }

@@ -4,7 +4,7 @@ import { parseHost, parseNetwork } from "./addresses.ts";
 import { enumerate } from "./config-error.ts";
 import { type Duration, type JsonSchema, type Leaf, nullable } from "./definition.ts";
 import type { Scalar } from "./raw.ts";
-import { durationPattern, parseDuration, parseSize, sizePattern } from "./units.ts";
+import { durationPattern, durationUnits, parseDuration, parseSize, sizePattern, sizeUnits } from "./units.ts";
 
 type Range = readonly [from: number, to: number];
 /** With units, as in the file. */
@@ -54,7 +54,7 @@ export function duration(byDefault: string, written: WrittenRange, description: 
     hint: (value) =>
       typeof value === "number" && value !== 0
         ? `a duration with its unit, such as "${value > 0 ? Math.ceil(value) : 1}s"`
-        : `${expected}, such as "${byDefault}"`,
+        : `${expected}${howWritten(value, parseDuration, durationUnits)}, such as "${byDefault}"`,
   };
 }
 
@@ -66,8 +66,14 @@ export function size(byDefault: string, written: WrittenRange, description: stri
   return {
     ...leaf(byDefault, expected, json, description),
     parse: (value) => wholeWithin(typeof value === "number" ? value : onText(value, parseSize), range),
-    hint: () => `${expected}, such as "${byDefault}"`,
+    hint: (value) => `${expected}${howWritten(value, parseSize, sizeUnits)}, such as "${byDefault}"`,
   };
+}
+
+/** For "1.5GiB" or "32Mi", which may look as if they were within the range. */
+function howWritten(value: Scalar, parse: (text: string) => number | undefined, units: readonly string[]): string {
+  if (typeof value !== "string" || parse(value) !== undefined) return "";
+  return `, a whole number with ${enumerate(units)}`;
 }
 
 /** Text that matches the pattern and that `parse` accepts, as far as they are given. */

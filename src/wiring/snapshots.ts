@@ -27,20 +27,24 @@ export async function restoreCounters(
 ): Promise<CounterMemory> {
   const empty = createCounterMemory(memoryBytes);
   if (snapshot === null) return empty;
+  const { path } = snapshot;
   const refuse = (reason: string): CounterMemory => {
-    log.warn({ reason }, "snapshot of the counters refused, they start empty");
+    log.warn({ file: path, reason }, "snapshot of the counters refused, they start empty");
     return createCounterMemory(memoryBytes);
   };
-  const opened = await openSnapshot(snapshot.path);
+  const opened = await openSnapshot(path);
   if (opened.kind === "refused") return refuse(opened.reason);
   if (opened.kind === "none") {
-    log.info("no snapshot of the counters, they start empty");
+    log.info({ file: path }, "no snapshot of the counters, they start empty");
     return empty;
   }
   try {
     const memory = { ...empty, ...secretsOf(opened.snapshot) };
     const { table } = openCounters(memory);
-    log.info(await restoreTo(table, opened.snapshot, assignSlots(policies, []), clock), "counters restored");
+    log.info(
+      { file: path, ...(await restoreTo(table, opened.snapshot, assignSlots(policies, []), clock)) },
+      "counters restored",
+    );
     return memory;
   } catch (error) {
     // The disk has failed since the file was checked. A part of it is as good as nothing.
@@ -119,7 +123,9 @@ export class Snapshots {
 
   #logChange(result: SnapshotResult): void {
     const { log } = this.#options;
-    if (!result.ok && !this.#isFailing) log.error({ code: result.code }, "snapshot of the counters not written");
+    if (!result.ok && !this.#isFailing) {
+      log.error({ file: this.#path, code: result.code }, "snapshot of the counters not written");
+    }
     if (result.ok && this.#isFailing) log.info({ bytes: result.bytes }, "snapshot of the counters written again");
     this.#isFailing = !result.ok;
   }

@@ -1,7 +1,7 @@
 // A folder of broken configurations, one mistake each (two where the path is that of no file), and the exact lines
 // `headgate check` answers each with.
 import { execFile, execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync } from "node:fs";
+import { mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -74,7 +74,7 @@ const messages = new Map([
   ],
   [
     "duration-unit.yaml",
-    'duration-unit.yaml:2:9: timeouts.head: found "10sec", expected a duration from 1ms to 1d, such as "10s"',
+    'duration-unit.yaml:2:9: timeouts.head: found "10sec", expected a duration from 1ms to 1d, a whole number with ms, s, m, h or d, such as "10s"',
   ],
   [
     "duration-without-unit.yaml",
@@ -206,7 +206,7 @@ const messages = new Map([
   ],
   [
     "size-unit.yaml",
-    'size-unit.yaml:1:15: maxBodyBytes: found "10 megabytes", expected a size from 1B to 1TiB, such as "10MiB"',
+    'size-unit.yaml:1:15: maxBodyBytes: found "10 megabytes", expected a size from 1B to 1TiB, a whole number with KiB, MiB or GiB, such as "10MiB"',
   ],
   ["size-zero.yaml", 'size-zero.yaml:1:15: maxBodyBytes: found 0, expected a size from 1B to 1TiB, such as "10MiB"'],
   [
@@ -405,6 +405,22 @@ test("a good configuration is named and shown with what is in effect", async () 
   expect(lines).toContain("routes: [ /v3/ ]");
   expect(lines).toContain("policies: [ { name: per-ip, limit: 100, window: 60s } ]");
   expect(io.errText()).toBe("");
+});
+
+test("a place where no snapshot can be written is a warning, since the gateway may run elsewhere", async () => {
+  const place = mkdtempSync(join(tmpdir(), "headgate-check-"));
+  const warningOf = async (path: string): Promise<string> => {
+    const io = testIo({ env: { HEADGATE_COUNTERS_SNAPSHOT_PATH: path }, cwd: place });
+    expect(await run({ file: undefined, overrides: [] }, io)).toBe(0);
+    return io.errText();
+  };
+  const warning = (flaw: string) => `warning: counters.snapshot.path: ${flaw}, so no snapshot can be written here\n`;
+  expect(await warningOf("counters")).toBe("");
+  expect(await warningOf("missing/counters")).toBe(warning(`there is no folder ${join(place, "missing")}`));
+  expect(await warningOf(place)).toBe(warning(`${place} is a folder`));
+  writeFileSync(join(place, "file"), "");
+  const noFolder = `the folder ${join(place, "file")} cannot be written to (ENOTDIR)`;
+  expect(await warningOf("file/counters")).toBe(warning(noFolder));
 });
 
 test("the command itself exits 78 with the line on standard error", async () => {

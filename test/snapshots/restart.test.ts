@@ -119,7 +119,7 @@ test("a refused file has one line with the reason, and the gateway counts", asyn
   writeFileSync(path, "not a snapshot");
   const after = await start();
   expect(after.lines("snapshot of the counters refused, they start empty")).toMatchObject([
-    { level: "warn", reason: "is not one of this program" },
+    { level: "warn", file: path, reason: "is not one of this program" },
   ]);
   expect(readdirSync(folder)).toEqual(["counters.refused"]);
   await after.askTimes(5);
@@ -144,7 +144,7 @@ test("what cannot be written costs no request, and is logged when it begins and 
   const failures = () => metric(gateway, "headgate_snapshot_failures_total");
   await eventually("two have failed", async () => (await failures()) > 1);
   expect((await ask()).status).toBe(200);
-  expect(lines("snapshot of the counters not written")).toMatchObject([{ level: "error", code: "EISDIR" }]);
+  expect(lines("snapshot of the counters not written")).toMatchObject([{ level: "error", file: path, code: "EISDIR" }]);
   rmdirSync(path);
   await eventually("one is written", () => existsSync(path));
   await eventually("its line", () => lines("snapshot of the counters written again").length === 1);

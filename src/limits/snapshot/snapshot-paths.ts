@@ -1,7 +1,8 @@
 // The files beside a snapshot: the temporary one that becomes it, and the one that was refused at a start.
 import { randomBytes } from "node:crypto";
-import { readdir, rename, rm } from "node:fs/promises";
+import { access, constants, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { asError, errorCode, failureCode } from "../../core/failure.ts";
 
 /** Another one for each snapshot, so that two processes with one path never write the same file. */
 export function temporaryPath(path: string): string {
@@ -23,4 +24,26 @@ export async function removeTemporaryFiles(path: string): Promise<void> {
 /** Keeps a refused file for whoever wants to look into it, in place of the one before. */
 export async function setAside(path: string): Promise<void> {
   await rename(path, `${path}.refused`);
+}
+
+/** Returns why no snapshot can be written to the path now; null if one can. */
+export async function flawOfPath(path: string): Promise<string | null> {
+  const folder = dirname(path);
+  try {
+    if (await isFolder(path)) return `${path} is a folder`;
+    if (!(await isFolder(folder))) return `there is no folder ${folder}`;
+    await access(folder, constants.W_OK | constants.X_OK);
+    return null;
+  } catch (error) {
+    return `the folder ${folder} cannot be written to (${failureCode(asError(error))})`;
+  }
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isDirectory();
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return false;
+    throw error;
+  }
 }
