@@ -52,6 +52,8 @@ export class Eviction {
   #entryAt = 0;
   #worth = keep;
   #idleTime = 0;
+  /** Of the first keys that are looked at, as they are stored. */
+  readonly #units = new Int32Array(looked + 1);
 
   constructor({ w, geometry, rules, addTo }: TableParts) {
     this.#w = w;
@@ -111,7 +113,13 @@ export class Eviction {
   /** Looks at some keys of a bucket, and at the others while none may go. */
   #look(shard: number, bucket: number, from: number): void {
     const w = this.#w;
+    const units = this.#units;
     const begin = bucketAt(shard, bucket) + 1;
+    // Read before one is judged: the processor then waits for these lines at once, not for one after the other.
+    for (let i = 0; i < units.length; i += 1) {
+      const line = lineAt(shard, lineOfEntry(w[begin + ((from + i) % bucketEntries)] as number));
+      units[i] = w[line + keyLine.units] as number;
+    }
     let seen = 0;
     for (let i = 0; i < bucketEntries && this.#worth > 0; i += 1) {
       if (seen >= looked && this.#entryAt !== 0) return;
@@ -120,7 +128,7 @@ export class Eviction {
       if (entry === 0) continue;
       seen += 1;
       const line = lineAt(shard, lineOfEntry(entry));
-      const worth = this.#rules.worth(shard, line);
+      const worth = this.#rules.worth(shard, line, units[i]);
       if (worth === keep || worth > this.#worth) continue;
       const idleTime = worth === 0 ? 0 : this.#rules.idleTime(shard, line);
       if (worth === this.#worth && idleTime <= this.#idleTime) continue;

@@ -54,13 +54,12 @@ export class RulesBySlot {
 
   /**
    * Returns how much is lost if a key goes: its units that count, 0 if none does; `keep` for an exhausted key, and for
-   * one of `concurrency`. Removes what has expired.
+   * one of `concurrency`. Removes what has expired. `before`: its units as they are stored.
    */
-  worth(shard: number, line: number): number {
+  worth(shard: number, line: number, before = this.#w[line + keyLine.units] as number): number {
     const w = this.#w;
     const about = w[line + keyLine.about] as number;
     const rules = this.#rules[slotOf(about)] ?? null;
-    const before = w[line + keyLine.units] as number;
     // A key whose pairs are about to be written is new.
     if (rules === null || before === 0) return 0;
     if (rules.kind === "concurrency") return keep;
