@@ -23,7 +23,10 @@ export interface Limiter {
     first: Decision,
     nowMs: number,
   ): Decision | Promise<Decision>;
-  /** `client` and `key` are of one client. Returns the quota that is shown to a client whose request is not limited; charges nothing. */
+  /**
+   * Returns the quota that is shown to a client whose request is not limited; charges nothing. `client` and `key` are of
+   * the same client.
+   */
   peek(client: string, key: CounterKey, nowMs: number): Decision | Promise<Decision>;
   /** The same; counts the request as observed. */
   observe(client: string, key: CounterKey, nowMs: number): Decision | Promise<Decision>;

@@ -51,7 +51,7 @@ export function configureChecks(
   };
 }
 
-export function hasChecks({ extAuth }: Settings): boolean {
+function hasChecks({ extAuth }: Settings): boolean {
   return extAuth.http !== null || extAuth.grpc !== null;
 }
 

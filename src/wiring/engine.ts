@@ -72,7 +72,7 @@ export interface Addresses {
   readonly grpc: HostPort | null;
 }
 
-/** A configuration that can be put into force. One of the two has to be called. */
+/** A configuration that can be put into force. Either `commit` or `drop` has to be called. */
 export interface Prepared {
   /** In one turn of the event loop, with the new contents of files. */
   commit(): FileChanges;
@@ -171,7 +171,10 @@ export class Engine implements Carrier {
     return (await this.prepare(settings)).commit();
   }
 
-  /** `slots`: as in EngineOptions. Rejects with a FilesError. Nothing else may be prepared or replaced before one of the two is called. */
+  /**
+   * `slots`: as in EngineOptions. Rejects with a FilesError. Nothing else may be prepared before `commit` or `drop` is
+   * called.
+   */
   async prepare(settings: Settings, slots?: readonly PolicySlot[]): Promise<Prepared> {
     const before = this.inForce.configuration;
     const parts = await prepareParts(settings, this.#base, before);

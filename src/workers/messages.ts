@@ -18,7 +18,7 @@ export interface ThreadStart {
   readonly settings: Settings;
   readonly contents: FileContents;
   /** Whether this thread logs warnings about the configuration. */
-  readonly isSpeaker: boolean;
+  readonly logsWarnings: boolean;
   readonly counters: CounterMemory;
   /** Of the policies of the settings. */
   readonly slots: readonly PolicySlot[];
@@ -62,7 +62,7 @@ export interface WantedConfiguration {
   /** Of its policies. */
   readonly slots: readonly PolicySlot[];
   readonly contents: FileContents;
-  readonly isSpeaker: boolean;
+  readonly logsWarnings: boolean;
 }
 
 export type RequestName = keyof Requests;

@@ -36,13 +36,13 @@ async function run(port: MessagePort, start: ThreadStart): Promise<void> {
 }
 
 async function open(start: ThreadStart): Promise<Handlers> {
-  const { settings, thread, counters, slots, connections, http2LingerMs, version, nodeVersion, isSpeaker } = start;
+  const { settings, thread, counters, slots, connections, http2LingerMs, version, nodeVersion, logsWarnings } = start;
   const clock = createThreadClock(start.clockOffsetMs);
   const destination = threadDestination(start.logPort, { workers: settings.workers });
   const { level } = settings.log;
   const log = createLog({ level, clock, destination });
   const notices = {
-    configuration: log.child({}, { level: isSpeaker ? level : "silent" }),
+    configuration: log.child({}, { level: logsWarnings ? level : "silent" }),
     // The main thread reads them.
     files: log.child({}, { level: "silent" }),
   };
@@ -57,8 +57,8 @@ async function open(start: ThreadStart): Promise<Handlers> {
     ...(http2LingerMs === null ? {} : { http2LingerMs }),
   });
   return {
-    ...reloading(engine, files, ({ settings, isSpeaker }) => {
-      notices.configuration.level = isSpeaker ? (settings ?? engine.settings).log.level : "silent";
+    ...reloading(engine, files, ({ settings, logsWarnings }) => {
+      notices.configuration.level = logsWarnings ? (settings ?? engine.settings).log.level : "silent";
     }),
     listen: (settings) => engine.listen(settings, { isShared: true }),
     async announceStart() {

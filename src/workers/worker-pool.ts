@@ -11,7 +11,7 @@ export interface WorkerPoolOptions {
   readonly log: Logger;
   readonly nowMs: () => number;
   /** Starts a thread. Its end has to be told to `onExit`. */
-  readonly open: (thread: number, isSpeaker: boolean) => Worker;
+  readonly open: (thread: number, logsWarnings: boolean) => Worker;
   /** Makes a thread that was started later do what the others do. */
   readonly catchUp: (worker: Worker) => Promise<void>;
   /** Runs nothing else meanwhile that needs all threads. */
@@ -115,9 +115,9 @@ export class WorkerPool {
     }
   }
 
-  #open(isSpeaker: boolean): Worker {
+  #open(logsWarnings: boolean): Worker {
     const thread = this.#freeNumber();
-    const worker = this.#options.open(thread, isSpeaker);
+    const worker = this.#options.open(thread, logsWarnings);
     this.#alive.set(thread, worker);
     return worker;
   }

@@ -78,7 +78,7 @@ class Workers implements Carrier {
     this.#pool = new WorkerPool({
       log: options.log,
       nowMs: options.clock.monotonicMs,
-      open: (thread, isSpeaker) => this.#open(thread, isSpeaker),
+      open: (thread, logsWarnings) => this.#open(thread, logsWarnings),
       catchUp: (worker) => this.#serve(worker),
       alone: (work) => this.#alone(work),
     });
@@ -187,11 +187,11 @@ class Workers implements Carrier {
     this.telemetry.close();
   }
 
-  #open(thread: number, isSpeaker: boolean): Worker {
+  #open(thread: number, logsWarnings: boolean): Worker {
     const { version, nodeVersion, http2LingerMs = null, destination, threadEntry: entry = threadEntry } = this.#options;
     const { memory, placeSecret, keySecret } = this.#options.counters;
     const start: Omit<ThreadStart, "logPort"> = {
-      ...{ thread, isSpeaker, version, nodeVersion, http2LingerMs },
+      ...{ thread, logsWarnings, version, nodeVersion, http2LingerMs },
       counters: { memory, placeSecret, keySecret },
       slots: this.#limiter.slots,
       settings: this.settings,
@@ -230,7 +230,7 @@ class Workers implements Carrier {
   async #prepare(settings: Settings | null, { slots }: PolicyLimiter, { contents }: Offer): Promise<void> {
     const workers = [...this.#pool.serving];
     const prepared = workers.map((worker, i) =>
-      worker.ask("prepare", { settings, slots, contents, isSpeaker: i === 0 }),
+      worker.ask("prepare", { settings, slots, contents, logsWarnings: i === 0 }),
     );
     const failures = (await Promise.allSettled(prepared)).filter((result) => result.status === "rejected");
     if (failures.length === 0) return;
