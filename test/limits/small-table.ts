@@ -2,15 +2,15 @@
 import { addressKey, type CounterKey } from "../../src/core/counter-key.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
 import { SipHash } from "../../src/core/sip-hash.ts";
-import { CounterTable, createTableMemory } from "../../src/limits/table/counter-table.ts";
+import { CounterTable, createTableMemory, type TableOptions } from "../../src/limits/table/counter-table.ts";
 import { geometryOf, minTableBytes, shardAt } from "../../src/limits/table/layout.ts";
 import { formatShard } from "../../src/limits/table/lines.ts";
 
 /** Places keys in the same way in each run. */
 export const placeSecret = Buffer.alloc(16, 9);
 
-export function smallTable(): CounterTable {
-  return new CounterTable(createTableMemory(minTableBytes), { secret: placeSecret });
+export function smallTable(options: Omit<TableOptions, "secret"> = {}): CounterTable {
+  return new CounterTable(createTableMemory(minTableBytes), { ...options, secret: placeSecret });
 }
 
 const geometry = geometryOf(minTableBytes);

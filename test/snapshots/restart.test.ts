@@ -1,6 +1,6 @@
 // Gateways that start where another one has ended: what it counted still counts, and nothing that stands in the place of
 // its snapshot keeps them from serving.
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
@@ -11,16 +11,15 @@ import { eventually } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
-import { scratch } from "../support/scratch.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 let folder = "";
 let path = "";
 beforeEach(() => {
-  folder = mkdtempSync(join(scratch, "headgate-restart-"));
+  folder = scratchFolder(cleanup);
   path = join(folder, "counters");
-  cleanup(() => rmSync(folder, { recursive: true }));
 });
 
 const hourMs = 3_600_000;

@@ -1,5 +1,5 @@
 // Snapshots of a real table, written by the thread that writes them, and read again.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, describe as group, test } from "vitest";
 import type { SnapshotDescription } from "../../../src/limits/snapshot/description.ts";
@@ -9,16 +9,15 @@ import { WriterThread } from "../../../src/limits/snapshot/writer.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import type { CounterRecord } from "../../../src/limits/table/records.ts";
 import { useCleanup } from "../../support/cleanup.ts";
-import { scratch } from "../../support/scratch.ts";
+import { scratchFolder } from "../../support/scratch.ts";
 import { describe, encode, monthly, record, sliding } from "./sample.ts";
 
 const cleanup = useCleanup();
 let folder = "";
 let path = "";
 beforeEach(() => {
-  folder = mkdtempSync(join(scratch, "headgate-snapshot-"));
+  folder = scratchFolder(cleanup);
   path = join(folder, "counters");
-  cleanup(() => rmSync(folder, { recursive: true }));
 });
 
 const bytes = 2 ** 20;

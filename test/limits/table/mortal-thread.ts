@@ -1,10 +1,10 @@
 // A thread that ends at the n-th store to a table, without a thread: from that store on nothing of it reaches the
 // memory, the freeing of its locks included. What `worker.terminate()` does at an instant that nobody can choose.
-import { CounterTable, type TableOptions } from "../../../src/limits/table/counter-table.ts";
+import type { CounterTable, TableOptions } from "../../../src/limits/table/counter-table.ts";
+import { openWrapped } from "../wrapped-table.ts";
 
 class DeathError extends Error {}
 
-const realInt32Array = Int32Array;
 const realAtomics = { ...(Object.fromEntries(names(Atomics)) as unknown as typeof Atomics) };
 
 function names(object: object): [string, unknown][] {
@@ -20,18 +20,7 @@ export class MortalThread {
   readonly #wrapped = new WeakMap<object, Int32Array>();
 
   constructor(memory: SharedArrayBuffer, options: TableOptions) {
-    const wrap = (words: Int32Array): Int32Array => this.#wrap(words);
-    globalThis.Int32Array = new Proxy(realInt32Array, {
-      construct: (target, [first]) => {
-        const words = new target(first);
-        return first === memory ? wrap(words) : words;
-      },
-    });
-    try {
-      this.table = new CounterTable(memory, options);
-    } finally {
-      globalThis.Int32Array = realInt32Array;
-    }
+    this.table = openWrapped(memory, options, (words) => this.#wrap(words));
   }
 
   /** Runs `use` until `lifetime` stores have been made. Returns whether it came to its end. */

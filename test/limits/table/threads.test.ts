@@ -2,10 +2,9 @@
 import { expect, test } from "vitest";
 import type { Policy } from "../../../src/core/policy.ts";
 import { PolicyLimiter } from "../../../src/limits/policy-limiter.ts";
-import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
-import { minTableBytes } from "../../../src/limits/table/layout.ts";
 import { limitedRequest } from "../../support/limited-request.ts";
 import { slidingPolicy } from "../../support/policy.ts";
+import { smallTable } from "../small-table.ts";
 import { Fleet, mostInWindow, shared, sharedNowMs, until } from "./fleet.ts";
 import { flawsOf } from "./sound-table.ts";
 
@@ -26,7 +25,7 @@ test("admissions of two threads are never more than the limit in any trailing wi
 test("a request that has waited for a lock is charged at the instant at which it has it", () => {
   let nowMs = 0;
   const clock = { monotonicMs: () => nowMs, wallMs: () => 0 };
-  const table = new CounterTable(createTableMemory(minTableBytes), { secret: new Uint8Array(16), isShared: true });
+  const table = smallTable({ isShared: true });
   const limiter = new PolicyLimiter([short], { table, clock });
   const { request, head } = limitedRequest();
   nowMs = 25;
