@@ -67,7 +67,8 @@ export const itself: readonly AnyPanelSpec[] = [
   {
     kind: "chart",
     title: "Heap usage",
-    description: "Heap in use as a share of its limit. The process ends when the heap reaches the limit.",
+    description:
+      "Heap in use as a share of its limit. With one thread, the process ends when the heap reaches the limit; one of several workers is replaced.",
     unit: "percentunit",
     width: 12,
     max: 1,
