@@ -36,7 +36,7 @@ export interface WorkerReadingsOptions {
 export class WorkerReadings {
   readonly #timeoutMs: number;
   readonly #factsMaxAgeMs: number;
-  readonly #places: Place[] = [];
+  readonly #successions: Succession[] = [];
   #areFactsNew = false;
 
   constructor({ timeoutMs = 1_000, factsMaxAgeMs = 100 }: WorkerReadingsOptions = {}) {
@@ -49,17 +49,17 @@ export class WorkerReadings {
    * of the last such call is settled, and may reject.
    */
   add(thread: number, ask: AskWorker): void {
-    let place = this.#places.find(({ isFree }) => isFree);
-    if (place === undefined) {
-      place = new Place();
-      this.#places.push(place);
+    let succession = this.#successions.find(({ isFree }) => isFree);
+    if (succession === undefined) {
+      succession = new Succession();
+      this.#successions.push(succession);
     }
-    place.take({ thread, ask });
+    succession.take({ thread, ask });
   }
 
   /** The thread is gone. */
   remove(thread: number): void {
-    for (const place of this.#places) if (place.thread === thread) place.leave();
+    for (const succession of this.#successions) if (succession.thread === thread) succession.leave();
   }
 
   /** Reads all threads, then `own`, and merges them one family at a time. */
@@ -67,7 +67,7 @@ export class WorkerReadings {
     await this.#read("all");
     const families = new Map<string, FamilyFigures>();
     for await (const family of own) families.set(family.name, family);
-    yield* mergeFamilies([families, ...this.#places]);
+    yield* mergeFamilies([families, ...this.#successions]);
   }
 
   /** Reads the facts again, unless they are new. Frequent health checks cost the threads nothing. */
@@ -98,17 +98,17 @@ export class WorkerReadings {
    * continues its total.
    */
   activeSeconds(): number[] {
-    return this.#places.map(({ activeSeconds }) => activeSeconds);
+    return this.#successions.map(({ activeSeconds }) => activeSeconds);
   }
 
   #facts(): WorkerFacts[] {
-    return this.#places.map(({ facts }) => facts).filter((facts) => facts !== null);
+    return this.#successions.map(({ facts }) => facts).filter((facts) => facts !== null);
   }
 
   async #read(wanted: FiguresWanted): Promise<void> {
     const { promise: late, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, this.#timeoutMs);
-    await Promise.race([Promise.all(this.#places.map((place) => place.read(wanted))), late]);
+    await Promise.race([Promise.all(this.#successions.map((succession) => succession.read(wanted))), late]);
     clearTimeout(timer);
     this.#areFactsNew = true;
     setTimeout(() => {
@@ -125,10 +125,11 @@ interface Worker {
 }
 
 /**
- * A thread, and the thread that replaced it, and so on. Their sum is made before that of all places, so that a thread that
- * is gone changes no sum, not even by its last bit; and there are no more places than there were threads at once.
+ * A thread, and the threads that replaced it, one after the other. Their sum is made before that of all successions, so
+ * that a thread that is gone changes no sum, not even by its last bit; and there are no more successions than there were
+ * threads at once.
  */
-class Place implements FamilyLookup {
+class Succession implements FamilyLookup {
   #worker: Worker | null = null;
   readonly #readings = new Map<FiguresWanted, Promise<void>>();
   #last: ReadonlyMap<string, FamilyFigures> = new Map();
