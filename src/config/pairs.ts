@@ -87,7 +87,7 @@ function judgeAuth({ auth: { mode, tokensFile } }: SharedValues, refuse: Refuse)
   }
 }
 
-/** Whoever sets how often wants a snapshot. The default says nothing. */
+/** An interval without a path is a mistake. The default interval cannot be told from none. */
 function judgeSnapshot({ counters: { snapshot } }: ParsedConfig, refuse: Refuse): void {
   if (snapshot.path !== null || snapshot.everyMs === parseDuration(defaultSnapshotEvery)) return;
   const every = "counters.snapshot.every";

@@ -223,7 +223,7 @@ class WatchedFiles<T> implements Watched<T> {
       this.next = this.isCurrent ? null : { texts, value: this.value };
       return this.next !== null;
     }
-    // The version is offered already, and is not another one. Whoever has not taken it is told again.
+    // This version is offered already. It is reported again until it is taken.
     if (this.next !== null && areSame(this.paths, texts, this.next.texts)) return true;
     if (!isAsked && this.#refused !== null && areSame(this.paths, texts, this.#refused.texts)) return false;
     const read = parseFiles(this.#options.group, texts, false);

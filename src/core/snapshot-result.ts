@@ -1,4 +1,4 @@
-// How writing a snapshot of the counters has ended, as the part that writes, metrics and the log tell each other.
+// How the writing of a snapshot of the counters has ended: for the log and the metrics.
 
 export type SnapshotResult =
   | { readonly ok: true; readonly bytes: number; readonly records: number }

@@ -1,5 +1,5 @@
-// The units that the exchanges under way hold, by key. They are counted by thread, so that those of a thread that is gone
-// come back.
+// The units that the exchanges under way hold, by key. They are counted by thread, so that those of a thread that has
+// ended can be given back.
 import type { CounterTable } from "./table/counter-table.ts";
 import type { SlotRules } from "./table/slot-rules.ts";
 import type { Span } from "./table/ticks.ts";

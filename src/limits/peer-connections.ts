@@ -1,5 +1,5 @@
-// The open connections of each peer over all threads, in the table of the counters, by thread: so those of a thread that
-// is gone come back.
+// Counts the open connections of each peer over all threads, in the table of the counters. They are counted by thread, so
+// that those of a thread that has ended can be given back.
 import type { Peer } from "../core/client-address.ts";
 import type { PeerConnections } from "../core/connection-count.ts";
 import { ConcurrencyCounters } from "./concurrency-counters.ts";

@@ -83,7 +83,7 @@ async function open(start: ThreadStart): Promise<Handlers> {
   };
 }
 
-/** What was prepared waits for the main thread to hear of all threads. */
+/** What is prepared waits until the main thread has the answers of all threads. */
 function reloading(
   engine: Engine,
   files: GivenFiles,

@@ -1,4 +1,4 @@
-// The file of a snapshot, written in one move: whoever reads it finds the old one or the new one, whole. Synchronous,
+// The file of a snapshot, written in one move: a reader finds the old one or the new one, whole. Synchronous,
 // because it runs in a thread of its own.
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";

@@ -21,7 +21,7 @@ export async function removeTemporaryFiles(path: string): Promise<void> {
   for (const name of names.filter(isTemporary)) await rm(join(dirname(path), name), { force: true });
 }
 
-/** Keeps a refused file for whoever wants to look into it, in place of the one before. */
+/** Renames a refused file, so that it can be looked into. Replaces the one before. */
 export async function setAside(path: string): Promise<void> {
   await rename(path, `${path}.refused`);
 }

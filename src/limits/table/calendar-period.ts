@@ -1,5 +1,5 @@
 // The period of a calendar policy that all threads count in: its number, and its end by the wall clock. The number rises
-// before the end is written, so who reads the new end finds the new number.
+// before the end is written, so a thread that reads the new end finds the new number.
 import { header } from "./layout.ts";
 import type { Locks } from "./locks.ts";
 

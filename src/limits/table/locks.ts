@@ -1,7 +1,7 @@
 // The locks of a table: one word each, which holds the number of the thread that has it; 0 is free. With one thread
-// there is nothing to lock. Who finds a lock taken tries for as long as an ordinary update takes, then sleeps; who frees
-// a lock wakes somebody only if somebody sleeps. A lock is never taken over by time, because its owner may only be
-// descheduled: when a thread is gone, the main thread repairs what it was changing, and frees its locks.
+// there is nothing to lock. A thread that finds a lock taken tries for as long as an ordinary update takes, then sleeps. A
+// thread that frees a lock wakes another one only if one sleeps. A lock is never taken over by time, because its owner may
+// only be descheduled: when a thread has ended, the main thread repairs what it was changing, and frees its locks.
 
 /** Set while threads may sleep for the lock. */
 const waitingBit = 0x100;
@@ -59,7 +59,7 @@ export class Locks {
     this.#count = 0;
   }
 
-  /** Takes a lock beside the others. Who has it must take no other. */
+  /** Takes a lock that is not among the others. A thread that has it must take no other one. */
   takeAlone(at: number): void {
     if (this.#isShared) this.#take(at);
   }
@@ -74,7 +74,7 @@ export class Locks {
     return false;
   }
 
-  /** Frees a lock, whoever has it. */
+  /** Frees a lock, also that of another thread. */
   free(at: number): void {
     if (!this.#isShared) return;
     if ((Atomics.exchange(this.#w, at, 0) & waitingBit) !== 0) Atomics.notify(this.#w, at, 1);

@@ -1,5 +1,5 @@
 // What the thread that owns the table does for it: removes what has expired, copies shards for a snapshot, and repairs
-// what a thread has left that is gone. It never waits for a lock, because it has to hear of threads that are gone.
+// what a thread was changing when it ended. It never waits for a lock, because it has to notice threads that end.
 import { CounterKey } from "../../core/counter-key.ts";
 import { Cursor } from "./cursor.ts";
 import { addKey, findKey, freeEntry } from "./directory.ts";
@@ -54,8 +54,8 @@ export class Maintenance {
   readonly #parts: EvictingParts;
   #shard = 0;
   #bucket = 0;
-  /** Shards that were busy when a thread was recovered, with the thread. */
-  #owed: { readonly index: number; readonly thread: number }[] = [];
+  /** Shards that may have units of a thread that is gone, with the thread. */
+  #unsearched: { readonly index: number; readonly thread: number }[] = [];
 
   constructor(parts: EvictingParts) {
     this.#parts = parts;
@@ -122,7 +122,7 @@ export class Maintenance {
       for (let i = index; i < last; i += 1) repairShard(w, shardAt(i, geometry), geometry);
       locks.free(shard + shardHeader.lock);
     }
-    for (let index = 0; index < geometry.shards; index += 1) this.#owed.push({ index, thread });
+    for (let index = 0; index < geometry.shards; index += 1) this.#unsearched.push({ index, thread });
     this.#giveBack();
   }
 
@@ -167,9 +167,9 @@ export class Maintenance {
 
   /** Removes the units under `concurrency` of threads that are gone, in a portion of the shards that are not busy. */
   #giveBack(): void {
-    if (this.#owed.length === 0) return;
+    if (this.#unsearched.length === 0) return;
     let lines = 0;
-    this.#owed = this.#owed.filter(({ index, thread }) => {
+    this.#unsearched = this.#unsearched.filter(({ index, thread }) => {
       if (lines >= linesInPortion) return true;
       lines += this.#parts.geometry.shardLines;
       return !this.#withShard(index, (shard) => this.#giveBackOf(shard, thread));

@@ -38,7 +38,7 @@ export class RulesBySlot {
     if (rules === null) this.#retirements[slot] = this.retirementsOf(slot) + 1;
   }
 
-  /** How often a policy of this slot has gone. */
+  /** How many policies have had this slot and are gone. */
   retirementsOf(slot: number): number {
     return this.#retirements[slot] as number;
   }
