@@ -104,7 +104,7 @@ export class Snapshots {
   /** Writes the last one, when nothing is counted any more. */
   async writeLast(): Promise<void> {
     await this.stop();
-    await this.#write();
+    await this.#write({ isLast: true });
   }
 
   /** Resolves when none is being written. */
@@ -113,17 +113,18 @@ export class Snapshots {
     await this.#writing;
   }
 
-  async #write(): Promise<void> {
+  async #write({ isLast = false } = {}): Promise<void> {
     const { clock, telemetry } = this.#options;
     const result = await writeSnapshot(this.#path, this.#source());
     this.#writing = null;
-    this.#logChange(result);
+    this.#logChange(result, isLast);
     telemetry.metrics.snapshotEnded(result, clock.wallMs());
   }
 
-  #logChange(result: SnapshotResult): void {
+  /** A failure of the last one decides what the next start has, so it is always logged. */
+  #logChange(result: SnapshotResult, isLast: boolean): void {
     const { log } = this.#options;
-    if (!result.ok && !this.#isFailing) {
+    if (!result.ok && (isLast || !this.#isFailing)) {
       log.error({ file: this.#path, code: result.code }, "snapshot of the counters not written");
     }
     if (result.ok && this.#isFailing) log.info({ bytes: result.bytes }, "snapshot of the counters written again");

@@ -150,3 +150,13 @@ test("what cannot be written costs no request, and is logged when it begins and 
   expect(lines("snapshot of the counters not written")).toHaveLength(1);
   expect(await metric(gateway, "headgate_snapshot_bytes")).toBeGreaterThan(0);
 });
+
+test("the last one of a drain is logged if it fails, also after others that failed", async () => {
+  mkdirSync(path);
+  const { gateway, close, lines } = await start({ everyMs: 100 });
+  const failures = () => metric(gateway, "headgate_snapshot_failures_total");
+  await eventually("one has failed", async () => (await failures()) > 0);
+  expect(lines("snapshot of the counters not written")).toHaveLength(1);
+  await close();
+  expect(lines("snapshot of the counters not written")).toHaveLength(2);
+});
