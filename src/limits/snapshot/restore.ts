@@ -27,11 +27,12 @@ const wallClockMs = 1;
 export class Restore {
   /** To be put into force before the first record. */
   readonly periods: readonly ContinuedPeriod[];
+  /** Time that has passed since the snapshot was written. */
+  readonly passedMs: number;
   /** By the slots of the snapshot. */
   readonly #slots: ReadonlyMap<number, ContinuedSlot>;
   readonly #writtenTick: number;
   readonly #tableMs: number;
-  readonly #passedMs: number;
 
   constructor(description: SnapshotDescription, policies: readonly PolicySlot[], now: RestoreTime) {
     const slots = description.policies.flatMap((before) => continuedSlot(before, policies, now.wallMs));
@@ -39,12 +40,7 @@ export class Restore {
     this.periods = slots.flatMap(([, { slot, period }]) => (period === null ? [] : [{ slot, ...period }]));
     this.#writtenTick = tickNow(description.tableMs);
     this.#tableMs = now.tableMs;
-    this.#passedMs = Math.max(0, now.wallMs - description.wallMs - wallClockMs);
-  }
-
-  /** Time that has passed since the snapshot was written. */
-  get passedMs(): number {
-    return this.#passedMs;
+    this.passedMs = Math.max(0, now.wallMs - description.wallMs - wallClockMs);
   }
 
   /** Returns the record as the table of today has it; null if nothing of it counts. */
@@ -60,7 +56,7 @@ export class Restore {
   }
 
   #moved(at: number, units: number, windowMs: number): [at: number, units: number][] {
-    const ageMs = Math.max(0, ageOf(at, this.#writtenTick)) + this.#passedMs;
+    const ageMs = Math.max(0, ageOf(at, this.#writtenTick)) + this.passedMs;
     return ageMs >= windowMs ? [] : [[tickOf(this.#tableMs - ageMs) >>> 0, units]];
   }
 }

@@ -87,7 +87,7 @@ export class CounterTable {
     this.#rules.set(slot, rules);
   }
 
-  /** The policy of a slot is gone: the sweep removes its keys. By the thread that sweeps. */
+  /** The policy of a slot is gone: the sweep removes its keys. Each thread has to know it. */
   retire(slot: number): void {
     this.#rules.set(slot, null);
     this.periodOf(slot).restore(0, 0);
