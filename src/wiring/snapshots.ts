@@ -9,6 +9,7 @@ import type { Snapshot } from "../limits/snapshot/decoder.ts";
 import type { DescribedRate, SnapshotDescription } from "../limits/snapshot/description.ts";
 import { openSnapshot } from "../limits/snapshot/open-snapshot.ts";
 import { Restore } from "../limits/snapshot/restore.ts";
+import { fileIdentity } from "../limits/snapshot/snapshot-paths.ts";
 import { type SnapshotSource, writeSnapshot } from "../limits/snapshot/write-snapshot.ts";
 import type { CounterTable } from "../limits/table/counter-table.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -91,6 +92,9 @@ export class Snapshots {
   readonly #timer: NodeJS.Timeout;
   #writing: Promise<void> | null = null;
   #isFailing = false;
+  /** Of the file that this process has written last. */
+  #identity: string | null = null;
+  #isShared = false;
 
   constructor({ path, everyMs }: NonNullable<Settings["counters"]["snapshot"]>, options: SnapshotsOptions) {
     this.#path = path;
@@ -115,10 +119,21 @@ export class Snapshots {
 
   async #write({ isLast = false } = {}): Promise<void> {
     const { clock, telemetry } = this.#options;
+    await this.#warnOfOthers();
     const result = await writeSnapshot(this.#path, this.#source());
+    this.#identity = result.ok ? await fileIdentity(this.#path) : this.#identity;
     this.#writing = null;
     this.#logChange(result, isLast);
     telemetry.metrics.snapshotEnded(result, clock.wallMs());
+  }
+
+  /** Each of two processes with one path would take over the counters of whichever wrote last. One line is enough. */
+  async #warnOfOthers(): Promise<void> {
+    if (this.#isShared || this.#identity === null) return;
+    const identity = await fileIdentity(this.#path);
+    if (identity === null || identity === this.#identity) return;
+    this.#isShared = true;
+    this.#options.log.warn({ file: this.#path }, "snapshot of the counters replaced by another process");
   }
 
   /** A failure of the last one decides what the next start has, so it is always logged. */

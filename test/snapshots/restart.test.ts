@@ -1,6 +1,6 @@
 // Gateways that start where another one has ended: what it counted still counts, and nothing that stands in the place of
 // its snapshot keeps them from serving.
-import { existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
@@ -159,4 +159,30 @@ test("the last one of a drain is logged if it fails, also after others that fail
   expect(lines("snapshot of the counters not written")).toHaveLength(1);
   await close();
   expect(lines("snapshot of the counters not written")).toHaveLength(2);
+});
+
+test("a file that another process has replaced has one line", async () => {
+  const { lines } = await start({ everyMs: 50 });
+  const replaced = () => lines("snapshot of the counters replaced by another process");
+  const another = async (): Promise<void> => {
+    await eventually("one is written", () => existsSync(path));
+    const { ino } = statSync(path);
+    await eventually("another one is written", () => statSync(path).ino !== ino);
+  };
+  await another();
+  expect(replaced()).toEqual([]);
+  const replace = async (): Promise<void> => {
+    const other = join(folder, "other");
+    writeFileSync(other, "of another process");
+    renameSync(other, path);
+    await another();
+  };
+  // The gateway may just have written its own and not looked at it yet.
+  await eventually("its line", async () => {
+    await replace();
+    return replaced().length > 0;
+  });
+  await replace();
+  await replace();
+  expect(replaced()).toMatchObject([{ level: "warn", file: path }]);
 });

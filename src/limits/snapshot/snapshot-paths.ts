@@ -39,6 +39,12 @@ export async function flawOfPath(path: string): Promise<string | null> {
   }
 }
 
+/** Differs from one file at the path to the next; null if there is none, or if it cannot be seen. */
+export async function fileIdentity(path: string): Promise<string | null> {
+  const seen = await stat(path).catch(() => null);
+  return seen === null ? null : `${seen.dev} ${seen.ino} ${seen.mtimeMs}`;
+}
+
 async function isFolder(path: string): Promise<boolean> {
   try {
     return (await stat(path)).isDirectory();
