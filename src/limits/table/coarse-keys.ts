@@ -9,6 +9,7 @@ import { addPair, eachPair, joinNewest, newestPairAt } from "./key-log.ts";
 import {
   bucketAt,
   bucketEntries,
+  figureAt,
   figures,
   header,
   keyLine,
@@ -103,7 +104,7 @@ export class CoarseKeys {
     // Nobody looks for coarse keys while this is 0.
     addTo(header.coarseKeys, 1);
     addKey(w, cursor, takeLine(w, shard, cursor.homeLine), freeEntry(w, cursor));
-    addTo(header.figures + cursor.slot * figures.words + figures.coarse, 1);
+    addTo(figureAt(cursor.slot, figures.coarse), 1);
     return true;
   }
 

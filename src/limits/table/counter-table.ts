@@ -7,9 +7,10 @@ import { CoarseKeys } from "./coarse-keys.ts";
 import type { Cursor } from "./cursor.ts";
 import { addKey, entryOfLine, findKey, freeEntry, isKeyAt } from "./directory.ts";
 import { Eviction, type TableParts } from "./eviction.ts";
-import { addPair, addUnits, eachPair, instantOfUnit, joinNewest, newestPairAt, oldestPairAt } from "./key-log.ts";
+import { addPair, addUnits, instantOfUnit, joinNewest, newestPairAt, oldestPairAt, pairOf } from "./key-log.ts";
 import {
   bytesPerWord,
+  figureAt,
   figures,
   type Geometry,
   geometryOf,
@@ -100,8 +101,8 @@ export class CounterTable {
 
   /** Whether a slot has no policy and no key. */
   isSlotFree(slot: number): boolean {
-    const at = header.figures + slot * figures.words;
-    return !this.#rules.has(slot) && this.#w[at + figures.keys] === 0 && this.#w[at + figures.coarse] === 0;
+    const w = this.#w;
+    return !this.#rules.has(slot) && w[figureAt(slot, figures.keys)] === 0 && w[figureAt(slot, figures.coarse)] === 0;
   }
 
   /** The period of a calendar policy. */
@@ -159,14 +160,13 @@ export class CounterTable {
     if (line === 0) return;
     const newest = joins ? newestPairAt(w, shard, line) : 0;
     if (newest !== 0) joinNewest(w, shard, line, newest, instant, units);
-    else if (!addPair(w, shard, line, instant, units))
-      this.#addTo(header.figures + cursor.slot * figures.words + figures.merged, 1);
+    else if (!addPair(w, shard, line, instant, units)) this.#addTo(figureAt(cursor.slot, figures.merged), 1);
   }
 
   /** Adds units to the pair of an instant, or makes one: for keys whose pairs have no order. */
   addTo(cursor: Cursor, instant: number, units: number, nowMs: number): void {
     const isStored = cursor.line !== 0 && isKeyAt(this.#w, cursor.line, cursor);
-    const at = isStored ? this.#pairOf(cursor, instant, 1) : 0;
+    const at = isStored ? pairOf(this.#w, cursor.shard, cursor.line, instant, 1) : 0;
     if (at === 0) this.add(cursor, instant, units, false, nowMs);
     else addUnits(this.#w, cursor.line, at, units);
   }
@@ -178,8 +178,8 @@ export class CounterTable {
   remove(cursor: Cursor, instant: number, units: number, cell: number): void {
     const w = this.#w;
     cursor.line = findKey(w, cursor);
-    let at = cursor.line === 0 ? 0 : this.#pairOf(cursor, instant, cell);
-    if (at === 0 && this.#findCoarse(cursor)) at = this.#pairOf(cursor, instant, cell);
+    let at = cursor.line === 0 ? 0 : pairOf(w, cursor.shard, cursor.line, instant, cell);
+    if (at === 0 && this.#findCoarse(cursor)) at = pairOf(w, cursor.shard, cursor.line, instant, cell);
     if (at !== 0) this.#removeUnits(cursor, at, units);
   }
 
@@ -189,7 +189,7 @@ export class CounterTable {
     cursor.line = findKey(w, cursor);
     if (cursor.line === 0 && !this.#findCoarse(cursor)) return;
     for (let left = units; left > 0 && cursor.line !== 0 && w[cursor.line + keyLine.units] !== 0; ) {
-      const at = this.#pairOf(cursor, instant, 1) || oldestPairAt(w, cursor.shard, cursor.line);
+      const at = pairOf(w, cursor.shard, cursor.line, instant, 1) || oldestPairAt(w, cursor.shard, cursor.line);
       const removed = Math.min(left, w[at + 1] as number);
       this.#removeUnits(cursor, at, removed);
       left -= removed;
@@ -266,7 +266,7 @@ export class CounterTable {
     }
     if (cursor.victimAt !== 0) this.#eviction.remove(cursor.shard, cursor.victimAt);
     addKey(w, cursor, takeLine(w, cursor.shard, cursor.homeLine), freeEntry(w, cursor));
-    this.#addTo(header.figures + cursor.slot * figures.words + figures.keys, 1);
+    this.#addTo(figureAt(cursor.slot, figures.keys), 1);
   }
 
   /** Whether there is the room that was found. Since then, other policies may have charged the key that has to go. */
@@ -275,18 +275,6 @@ export class CounterTable {
     const { shard, victimAt, victimEntry } = cursor;
     if (victimAt === 0) return freeEntry(w, cursor) !== 0 && freeLines(w, shard) > 0;
     return w[victimAt] === victimEntry && this.#rules.worth(shard, lineAt(shard, lineOfEntry(victimEntry))) !== keep;
-  }
-
-  /** The word of the pair of an instant, or of its cell; 0 if there is none. */
-  #pairOf({ shard, line }: Cursor, instant: number, cell: number): number {
-    const w = this.#w;
-    const wanted = Math.floor((instant >>> 0) / cell);
-    let found = 0;
-    eachPair(w, shard, line, (at) => {
-      if (Math.floor(((w[at] as number) >>> 0) / cell) === wanted) found = at;
-      return found === 0;
-    });
-    return found;
   }
 
   #addTo(word: number, count: number): void {

@@ -6,6 +6,7 @@ import { removeKey } from "./directory.ts";
 import {
   bucketAt,
   bucketEntries,
+  figureAt,
   figures,
   type Geometry,
   header,
@@ -86,7 +87,7 @@ export class Eviction {
     const line = lineAt(shard, lineOfEntry(w[entryAt] as number));
     const isLive = this.#rules.worth(shard, line) > 0;
     const slot = slotOf(w[line + keyLine.about] as number);
-    this.#addTo(header.figures + slot * figures.words + (isLive ? figures.evictedLive : figures.evictedExpired), 1);
+    this.#addTo(figureAt(slot, isLive ? figures.evictedLive : figures.evictedExpired), 1);
     this.forget(shard, entryAt);
   }
 
@@ -96,7 +97,7 @@ export class Eviction {
     const line = lineAt(shard, lineOfEntry(w[entryAt] as number));
     const about = w[line + keyLine.about] as number;
     const isOwn = kindOf(about) === kinds.own;
-    this.#addTo(header.figures + slotOf(about) * figures.words + (isOwn ? figures.keys : figures.coarse), -1);
+    this.#addTo(figureAt(slotOf(about), isOwn ? figures.keys : figures.coarse), -1);
     removeKey(w, shard, entryAt);
     freePairs(w, shard, line);
     // While there are coarse keys, this must not be 0.

@@ -116,6 +116,17 @@ export function eachPair(w: Int32Array, shard: number, line: number, visit: (at:
   for (let i = 0; i < pairsInBuffer(newest); i += 1) if (!visit(bufferPairAt(line, i))) return;
 }
 
+/** Returns the word of the pair of an instant, or of its cell; 0 if there is none. `cell`: ticks; 1 for the instant. */
+export function pairOf(w: Int32Array, shard: number, line: number, instant: number, cell: number): number {
+  const wanted = Math.floor((instant >>> 0) / cell);
+  let found = 0;
+  eachPair(w, shard, line, (at) => {
+    if (Math.floor(((w[at] as number) >>> 0) / cell) === wanted) found = at;
+    return found === 0;
+  });
+  return found;
+}
+
 function addToRing(w: Int32Array, shard: number, line: number, instant: number, units: number): boolean {
   const about = w[line + keyLine.about] as number;
   const first = ringFirst(about);

@@ -129,6 +129,11 @@ export function shardAt(index: number, { shardWords }: Geometry): number {
   return headerLines * lineWords + index * shardWords;
 }
 
+/** Returns the word of a figure of a slot. */
+export function figureAt(slot: number, figure: number): number {
+  return header.figures + slot * figures.words + figure;
+}
+
 /** The first line of a shard that holds a key or a block. */
 export function firstDataLine(geometry: Geometry): number {
   return bitmapLine(geometry) + Math.ceil(geometry.shardLines / (32 * lineWords));

@@ -9,6 +9,7 @@ import {
   bucketAt,
   bucketEntries,
   bytesPerWord,
+  figureAt,
   figures,
   firstDataLine,
   header,
@@ -102,7 +103,7 @@ export class Maintenance {
     if (entryAt === 0 || freeLines(w, cursor.shard) === 0 || findKey(w, cursor) !== 0) return false;
     const line = addKey(w, cursor, takeLine(w, cursor.shard, cursor.homeLine), entryAt);
     for (const [at, units] of entries) addPair(w, cursor.shard, line, at | 0, units);
-    addTo(header.figures + slot * figures.words + (kind === "own" ? figures.keys : figures.coarse), 1);
+    addTo(figureAt(slot, kind === "own" ? figures.keys : figures.coarse), 1);
     if (kind !== "own") addTo(header.coarseKeys, 1);
     return true;
   }
@@ -139,7 +140,7 @@ export class Maintenance {
       usedBytes: used * lineWords * bytesPerWord,
       freeBytes: forKeys * lineWords * bytesPerWord,
       bySlot: Array.from({ length: slots }, (_, slot) => {
-        const of = (figure: number): number => w[header.figures + slot * figures.words + figure] as number;
+        const of = (figure: number): number => w[figureAt(slot, figure)] as number;
         return {
           keys: of(figures.keys),
           evictedExpired: of(figures.evictedExpired) >>> 0,
