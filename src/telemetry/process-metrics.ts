@@ -36,7 +36,7 @@ export function registerProcessMetrics(registry: Registry, isWanted?: (merge: Me
   }
   // It does not change while the thread runs.
   const { heap_size_limit } = getHeapStatistics();
-  const help = "The limit of the heap; beyond it the process ends.";
+  const help = "The limit of the heap of each thread; beyond it the thread ends, and without workers the process.";
   new Families(registry, isWanted).gauge("headgate_heap_limit_bytes", help, () => heap_size_limit, { merge: "min" });
 }
 
