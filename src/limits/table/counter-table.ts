@@ -102,7 +102,9 @@ export class CounterTable {
   /** Whether a slot has no policy and no key. */
   isSlotFree(slot: number): boolean {
     const w = this.#w;
-    return !this.#rules.has(slot) && w[figureAt(slot, figures.keys)] === 0 && w[figureAt(slot, figures.coarse)] === 0;
+    // As in the figures, they may be too low.
+    const [keys, coarse] = [w[figureAt(slot, figures.keys)] as number, w[figureAt(slot, figures.coarse)] as number];
+    return !this.#rules.has(slot) && keys <= 0 && coarse <= 0;
   }
 
   /** The period of a calendar policy. */

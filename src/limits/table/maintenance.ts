@@ -142,11 +142,12 @@ export class Maintenance {
       bySlot: Array.from({ length: slots }, (_, slot) => {
         const of = (figure: number): number => w[figureAt(slot, figure)] as number;
         return {
-          keys: of(figures.keys),
+          // Below 0 if a thread has ended between adding or removing a key and counting it.
+          keys: Math.max(0, of(figures.keys)),
           evictedExpired: of(figures.evictedExpired) >>> 0,
           evictedLive: of(figures.evictedLive) >>> 0,
           merged: of(figures.merged) >>> 0,
-          coarse: of(figures.coarse),
+          coarse: Math.max(0, of(figures.coarse)),
         };
       }),
     };

@@ -11,6 +11,7 @@ import type { SlotRules } from "../../../src/limits/table/slot-rules.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { seededRandom } from "../../support/random.ts";
 import { addressAt, keyOf, placeSecret } from "../small-table.ts";
+import { MortalThread } from "./mortal-thread.ts";
 import { flawsOf } from "./sound-table.ts";
 
 const bytes = 256 * 1024;
@@ -136,6 +137,28 @@ test("the keys of a policy that is gone are removed before its slot is free, and
   expect(remaining(slidingCounters, addressAt(0), 10)).toBe(99);
   const again = new ConcurrencyCounters(table, concurrency, rules("concurrency", 1));
   expect(take(table, again, addressAt(0), 10, 1)).toBe(true);
+});
+
+test("the slot of a policy that is gone gets free, also if a thread has ended while it added or removed a key", () => {
+  const key = keyOf("198.18.0.1");
+  for (let lifetime = 0, isOver = false; !isOver; lifetime += 1) {
+    const memory = createTableMemory(32 * 1024);
+    const table = open(memory, 1, true);
+    const mortal = new MortalThread(memory, { secret: placeSecret, thread: 2, isShared: true });
+    const counters = new SlidingCounters(mortal.table, sliding, rules("sliding", 10));
+    isOver = mortal.run(lifetime, () => {
+      counters.select(key, key);
+      mortal.table.locks.acquire();
+      const charged = counters.ask(10, 1, 0) ? counters.charge() : Number.NaN;
+      mortal.table.locks.release();
+      counters.giveBack(key, key, 10, 1, charged);
+    });
+    table.maintenance.recover(2);
+    table.retire(sliding);
+    sweepAll(table, 0);
+    const found = { keys: keysIn(table, sliding), isFree: table.isSlotFree(sliding) };
+    expect(found, `ended at store ${lifetime}`).toEqual({ keys: 0, isFree: true });
+  }
 });
 
 describe("a snapshot", () => {
