@@ -178,12 +178,21 @@ export class Engine implements Carrier {
   async prepare(settings: Settings, slots?: readonly PolicySlot[]): Promise<Prepared> {
     const before = this.inForce.configuration;
     const parts = await prepareParts(settings, this.#base, before);
+    const drop = (): void => closeParts(parts, before);
+    const configured = () => {
+      try {
+        return configure(parts, this.#base, before, slots);
+      } catch (error) {
+        drop();
+        throw error;
+      }
+    };
     return {
       commit: () => {
-        this.inForce.replace(configure(parts, this.#base, before, slots), this.#base);
+        this.inForce.replace(configured(), this.#base);
         return this.#files.take();
       },
-      drop: () => closeParts(parts, before),
+      drop,
     };
   }
 

@@ -2,8 +2,9 @@
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import { PolicyLimiter } from "../limits/policy-limiter.ts";
-import type { PolicySlot } from "../limits/policy-slots.ts";
+import { NoSlotError, type PolicySlot } from "../limits/policy-slots.ts";
 import type { ThreadCounters } from "./counters.ts";
+import { NotPreparedError } from "./reloader.ts";
 
 type LimiterSettings = Pick<Settings, "policies" | "enforcement" | "basePath" | "auth" | "fields">;
 
@@ -14,7 +15,10 @@ export interface LimiterParts {
   readonly slots?: readonly PolicySlot[] | undefined;
 }
 
-/** `previous`: the limiter before a reload, whose counters go on; null at the start. */
+/**
+ * `previous`: the limiter before a reload, whose counters go on; null at the start. Throws a NotPreparedError if too many
+ * policies were removed shortly before.
+ */
 export function createLimiter(
   settings: LimiterSettings,
   { clock, counters: { table, keySecret: secret }, slots }: LimiterParts,
@@ -22,7 +26,13 @@ export function createLimiter(
 ): PolicyLimiter {
   const { policies, ...options } = limiterSettings(settings);
   const chosen = slots === undefined ? {} : { slots };
-  return new PolicyLimiter(policies, { ...options, ...chosen, clock, table, secret, previous });
+  try {
+    return new PolicyLimiter(policies, { ...options, ...chosen, clock, table, secret, previous });
+  } catch (error) {
+    if (!(error instanceof NoSlotError)) throw error;
+    const message = "too many policies were removed in the last minutes, reload again when their counters are cleared";
+    throw new NotPreparedError(message, { cause: error });
+  }
 }
 
 /** What the limiter depends on. */

@@ -128,13 +128,14 @@ class Workers implements Carrier {
       const before = { settings: this.settings, files: this.#opened };
       const opened = settings === null ? this.#opened : await openConfiguredFiles(settings, this.#base, before);
       const offer = this.#files.offer();
-      const limiter = settings === null ? this.#limiter : createLimiter(settings, this.#options, this.#limiter);
-      if (settings !== null || offer.hasNews) {
-        await this.#prepare(settings, limiter, offer).catch((error) => {
-          closeFiles(opened, this.#opened);
-          limiter.replacedBy(this.#limiter);
-          throw error;
-        });
+      let limiter = this.#limiter;
+      try {
+        if (settings !== null) limiter = createLimiter(settings, this.#options, this.#limiter);
+        if (settings !== null || offer.hasNews) await this.#prepare(settings, limiter, offer);
+      } catch (error) {
+        closeFiles(opened, this.#opened);
+        limiter.replacedBy(this.#limiter);
+        throw error;
       }
       // Before a thread counts with other windows, what is swept here must know them.
       limiter.comeIntoForce();

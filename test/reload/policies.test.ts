@@ -240,3 +240,23 @@ test("after a lower limit, a refusal that reads no path promises when the cost o
   clock.advance(48_000);
   expect((await ask(undefined, "/v2//x")).status).toBe(200);
 });
+
+test("a reload that finds no place for its policies says so, and changes nothing", async () => {
+  const { ask, reload } = await stage(perIp(100));
+  const policies = (round: number): Policy[] =>
+    Array.from({ length: 32 }, (_, i) => perIp(100, { name: `${round}-${i}` }));
+  let round = 0;
+  let result = await reload({ policies: policies(round) });
+  while (result.ok && round < 10) {
+    // Each policy that is removed has a key, which the sweep has not seen yet.
+    await ask();
+    round += 1;
+    result = await reload({ policies: policies(round) });
+  }
+  expect(result).toMatchObject({
+    ok: false,
+    changed: [],
+    errors: ["too many policies were removed in the last minutes, reload again when their counters are cleared"],
+  });
+  expect(field(await ask(), "RateLimit-Remaining")).toBe("98");
+});
