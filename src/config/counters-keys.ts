@@ -9,7 +9,7 @@ export const counters = section("The counters of all policies, in one table.", {
   memory: size(
     "32MiB",
     ["1MiB", "4GiB"],
-    "Memory of the table. When it is full, the keys that lose the least are forgotten, exhausted ones never.",
+    "Memory of the table. When it is full, keys that have used the least are forgotten, exhausted ones never.",
   ),
   snapshot: section("A file from which a restart takes over the counters.", {
     path: filePath("The file, in a folder where the gateway may create and rename files; null keeps no snapshot."),
