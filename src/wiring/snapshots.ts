@@ -42,10 +42,9 @@ export async function restoreCounters(
   try {
     const memory = { ...empty, ...secretsOf(opened.snapshot) };
     const { table } = openCounters(memory);
-    log.info(
-      { file: path, ...(await restoreTo(table, opened.snapshot, assignSlots(policies, []), clock)) },
-      "counters restored",
-    );
+    const restored = await restoreTo(table, opened.snapshot, assignSlots(policies, []), clock);
+    // Clients without room have their whole quota again.
+    log[restored.withoutRoom === 0 ? "info" : "warn"]({ file: path, ...restored }, "counters restored");
     return memory;
   } catch (error) {
     // The disk has failed since the file was checked. A part of it is as good as nothing.
