@@ -43,8 +43,10 @@ export async function restoreCounters(
     const memory = { ...empty, ...secretsOf(opened.snapshot) };
     const { table } = openCounters(memory);
     const restored = await restoreTo(table, opened.snapshot, assignSlots(policies, []), clock);
+    const facts = { file: path, ...restored };
     // Clients without room have their whole quota again.
-    log[restored.withoutRoom === 0 ? "info" : "warn"]({ file: path, ...restored }, "counters restored");
+    if (restored.withoutRoom > 0) log.warn(facts, "counters restored");
+    else log.info(facts, "counters restored");
     return memory;
   } catch (error) {
     // The disk has failed since the file was checked. A part of it is as good as nothing.
