@@ -124,8 +124,10 @@ export class CoarseKeys {
     // What has expired is not added.
     rules.worth(shard, line);
     rules.worth(cursor.shard, cursor.line);
+    // A client with an override may have more than the limit of the policy.
+    const limit = Math.max(rules.limitOf(line), w[line + keyLine.units] as number);
     for (const [instant, units] of grouped(this.#pairsOf(shard, line))) {
-      this.#addUnits(cursor, instant, units, rules.limitOf(line));
+      this.#addUnits(cursor, instant, units, limit);
     }
     return true;
   }

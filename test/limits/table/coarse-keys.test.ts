@@ -26,9 +26,10 @@ class Store {
     this.counters = new SlidingCounters(this.table, slot, { kind: "sliding", windowMs, limit, cost: 1 });
   }
 
-  take(client: string, nowMs = 0, key: CounterKey = keyOf(client)): boolean {
+  /** `limit`: of an override. */
+  take(client: string, nowMs = 0, key: CounterKey = keyOf(client), limit = this.limit): boolean {
     this.counters.select(key, key.isAddress ? key : keyOf(client));
-    const fits = this.counters.ask(this.limit, 1, nowMs);
+    const fits = this.counters.ask(limit, 1, nowMs);
     if (fits) this.counters.charge();
     return fits;
   }
@@ -106,6 +107,20 @@ describe("a network that fills the table with exhausted clients", () => {
     for (const nowMs of [1, 1000, windowMs - 1]) {
       for (const client of admitted) if (store.take(client, nowMs)) throw new Error(`${client} twice in a window`);
     }
+  });
+
+  test("forgets nothing of a client that it counts whose own limit is higher", () => {
+    const store = new Store(1);
+    const limit = 20;
+    const customers = heavy(0, 300).map((client) => ({ client, key: keyOf(client) }));
+    const admitted = (nowMs: number): number =>
+      customers.filter(({ client, key }) => store.take(client, nowMs, key, limit)).length;
+    for (let i = 0; i < limit; i += 1) expect(admitted(i)).toBe(customers.length);
+    store.admitted(heavy(300, 15_000), limit);
+    store.admitted(strangers(0, 3000), limit);
+    expect(store.figures()).toMatchObject({ coarse: expect.toSatisfy((count) => count > 0), evictedLive: 0 });
+    expect(admitted(limit)).toBe(0);
+    expect(admitted(windowMs - 1)).toBe(0);
   });
 });
 
