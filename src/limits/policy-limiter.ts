@@ -43,6 +43,7 @@ export class PolicyLimiter extends PolicySteps {
   readonly #set: PolicySet;
   readonly #secret: Uint8Array;
   readonly #table: CounterTable;
+  readonly #choosesSlots: boolean;
   /** In the order of the policies. */
   readonly slots: readonly PolicySlot[];
 
@@ -61,6 +62,7 @@ export class PolicyLimiter extends PolicySteps {
     this.#set = set;
     this.#secret = secret;
     this.#table = table;
+    this.#choosesSlots = options.slots === undefined;
     this.slots = slots;
   }
 
@@ -79,8 +81,12 @@ export class PolicyLimiter extends PolicySteps {
     return { usedBytes, freeBytes, policies };
   }
 
-  /** Must be called when `next` has replaced this one: removes the keys of policies that it does not continue. */
+  /**
+   * Must be called when `next` has replaced this one: removes the keys of policies that it does not continue. The thread
+   * that chooses the slots does so, since another one may be so late that a slot has a new policy.
+   */
   replacedBy(next: PolicyLimiter): void {
+    if (!this.#choosesSlots) return;
     for (const { slot } of this.slots) if (!next.slots.some((each) => each.slot === slot)) this.#table.retire(slot);
   }
 

@@ -519,6 +519,19 @@ describe("a reload", () => {
     expect(take(third).outcome).toBe("throttled");
   });
 
+  test("a thread that is late with a reload takes no slot from a policy that has it by then", () => {
+    const table = smallTable();
+    const clock = new FakeClock();
+    const monthly = policy("monthly", 1, { rate: { kind: "calendar", per: "month", timezone: "UTC" } });
+    const main = create([monthly], { table, clock });
+    const late = create([monthly], { table, clock, slots: main.slots });
+    expect(take(late).outcome).toBe("admitted");
+    const other = policy("other", 1);
+    const next = create([other], { previous: late, slots: [{ policy: other, slot: 7 }] });
+    late.replacedBy(next);
+    expect(take(main).outcome).toBe("throttled");
+  });
+
   test("a limiter that is made and not used changes nothing", () => {
     const day = policy("day", 2, { rate: { kind: "calendar", per: "day", timezone: "UTC" } });
     const clock = new FakeClock();
