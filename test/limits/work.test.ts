@@ -60,6 +60,17 @@ test("100,000 requests of one client take as many pairs as a window has cells, a
   expect(mostLines(watch, 1, () => seen.acquire("client", 150_001))).toBeLessThanOrEqual(4);
 });
 
+test("the newest unit of 9,000 is given back without a walk through the others", () => {
+  const { store, seen, watch } = watchedStore({ limit: 10_000, windowMs: 100_000 });
+  for (let i = 0; i < 9_000; i += 1) store.acquire("client", i);
+  const giveBack = (i: number): number => {
+    store.acquire("client", 9_000 + i);
+    return mostLines(watch, 1, () => seen.giveBack("client", 9_000 + i));
+  };
+  expect(Math.max(...Array.from({ length: 10 }, (_, i) => giveBack(i)))).toBeLessThanOrEqual(6);
+  expect(store.peek("client", 9_010).remaining).toBe(1_000);
+});
+
 test("equals the naive log while hundreds of keys expire at once", () => {
   const clients = Array.from({ length: 300 }, (_, i) => `client ${i}`);
   const step = fc.record({

@@ -118,6 +118,9 @@ export function eachPair(w: Int32Array, shard: number, line: number, visit: (at:
 
 /** Returns the word of the pair of an instant, or of its cell; 0 if there is none. `cell`: ticks; 1 for the instant. */
 export function pairOf(w: Int32Array, shard: number, line: number, instant: number, cell: number): number {
+  // What is given back soon is the newest, and the walk to it may be long.
+  const newestAt = newestPairAt(w, shard, line);
+  if (newestAt !== 0 && w[newestAt] === (instant | 0)) return newestAt;
   const wanted = Math.floor((instant >>> 0) / cell);
   let found = 0;
   eachPair(w, shard, line, (at) => {

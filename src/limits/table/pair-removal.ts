@@ -1,6 +1,6 @@
 // Removes pairs of a key: what has expired, and what is given back. A pair without units is removed at once, so that a
 // key never has more pairs than units.
-import { copyPair, eachPair, oldestInstant, oldestPairAt } from "./key-log.ts";
+import { copyPair, eachPair, newestPairAt, oldestInstant, oldestPairAt } from "./key-log.ts";
 import {
   blockOfRef,
   blockPairAt,
@@ -36,6 +36,7 @@ export function removeUnits(w: Int32Array, shard: number, line: number, at: numb
   if (w[at + 1] !== 0) return left;
   // The oldest pair tells the reset, so it must have units.
   if (at === oldestPairAt(w, shard, line)) dropExpired(w, shard, line, 0, Number.POSITIVE_INFINITY);
+  else if (at === newestPairAt(w, shard, line)) dropNewest(w, shard, line);
   else closeGap(w, shard, line, at);
   return left;
 }
