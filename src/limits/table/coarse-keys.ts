@@ -103,8 +103,8 @@ export class CoarseKeys {
     }
     // Nobody looks for coarse keys while this is 0.
     addTo(header.coarseKeys, 1);
-    addTo(figureAt(cursor.slot, figures.coarse), 1);
     addKey(w, cursor, takeLine(w, shard, cursor.homeLine), freeEntry(w, cursor));
+    addTo(figureAt(cursor.slot, figures.coarse), 1);
     return true;
   }
 

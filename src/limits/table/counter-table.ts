@@ -267,9 +267,8 @@ export class CounterTable {
       }
     }
     if (cursor.victimAt !== 0) this.#eviction.remove(cursor.shard, cursor.victimAt);
-    // A thread that ends leaves a figure too high, never too low: a slot without keys is given to another policy.
-    this.#addTo(figureAt(cursor.slot, figures.keys), 1);
     addKey(w, cursor, takeLine(w, cursor.shard, cursor.homeLine), freeEntry(w, cursor));
+    this.#addTo(figureAt(cursor.slot, figures.keys), 1);
   }
 
   /** Whether there is the room that was found. Since then, other policies may have charged the key that has to go. */

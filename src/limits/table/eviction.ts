@@ -97,9 +97,9 @@ export class Eviction {
     const line = lineAt(shard, lineOfEntry(w[entryAt] as number));
     const about = w[line + keyLine.about] as number;
     const isOwn = kindOf(about) === kinds.own;
+    this.#addTo(figureAt(slotOf(about), isOwn ? figures.keys : figures.coarse), -1);
     removeKey(w, shard, entryAt);
     freePairs(w, shard, line);
-    this.#addTo(figureAt(slotOf(about), isOwn ? figures.keys : figures.coarse), -1);
     // While there are coarse keys, this must not be 0.
     if (!isOwn) this.#addTo(header.coarseKeys, -1);
   }
