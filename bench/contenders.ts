@@ -45,13 +45,13 @@ const openLimit = 1_000_000;
 const openWindowMs = 1000;
 const hourMs = 3_600_000;
 
-/** `checkout`: where it has been built. */
-/** Another checkout may not have the bound that one address with all connections would reach. */
-function connectionRate(checkout: string): string {
+/** A key of the configuration that another checkout may not have. */
+function ifKnown(checkout: string, key: string, value: number): string {
   const schema = readFileSync(join(checkout, "config/headgate.schema.json"), "utf8");
-  return schema.includes('"newConnectionsPerPeer"') ? ", newConnectionsPerPeer: 1000000" : "";
+  return schema.includes(`"${key}"`) ? `, ${key}: ${value}` : "";
 }
 
+/** `checkout`: where it has been built. */
 export const headgateOf = (checkout: string, name: string, workers = 1): Contender => ({
   name,
   version: versionOf(node, join(checkout, "dist/main.js"), "--version"),
@@ -64,11 +64,11 @@ export const headgateOf = (checkout: string, name: string, workers = 1): Contend
     const config = join(folder, "headgate.yaml");
     writeFileSync(
       config,
-      `listen: { host: 127.0.0.1, port: ${port}, maxRequestsPerConnection: 1000000000${connectionRate(checkout)} }
+      `listen: { host: 127.0.0.1, port: ${port}, maxRequestsPerConnection: 1000000000${ifKnown(checkout, "newConnectionsPerPeer", 1_000_000)} }
 admin: { host: 127.0.0.1, port: ${admin} }
 upstream: { url: "http://127.0.0.1:${upstreamPort}" }
 auth: { mode: "off" }
-policies: [{ name: bench, ${policy} }]
+policies: [{ name: bench, ${policy}${ifKnown(checkout, "maxClients", 1000)} }]
 log: { access: ${mode === "logged"} }
 ${workers === 1 ? "" : `workers: ${workers}\n`}`,
     );
