@@ -8,11 +8,16 @@ import type { HostPort } from "./core/host-port.ts";
 import type { ReloadCause, ReloadResult, SettingsSource } from "./core/reload.ts";
 import type { Settings } from "./core/settings.ts";
 import type { Logger } from "./telemetry/log.ts";
-import { ofMainThread, openCounters, sweepRegularly, type ThreadCounters } from "./wiring/counters.ts";
+import {
+  createCounterMemory,
+  ofMainThread,
+  openCounters,
+  sweepRegularly,
+  type ThreadCounters,
+} from "./wiring/counters.ts";
 import { type Addresses, type BrokenOff, type Carrier, type EngineOptions, openEngine } from "./wiring/engine.ts";
 import { ListenError } from "./wiring/listen-error.ts";
 import { Reloader } from "./wiring/reloader.ts";
-import { restoreCounters, startSnapshots } from "./wiring/snapshots.ts";
 import type { WorkersOptions } from "./workers/workers.ts";
 
 export type { ReloadResult } from "./core/reload.ts";
@@ -66,7 +71,10 @@ async function openCarrier(
 async function start(settings: Settings, options: GatewayOptions, open: AsyncDisposableStack): Promise<Gateway> {
   const { log, source = null } = options;
   const files = new FileWatcher(options.rereadMs);
-  const counters = openCounters(await restoreCounters(settings, options), ofMainThread(settings));
+  // Imported only if there are snapshots, because a start without it is faster.
+  const kept = settings.counters.snapshot === null ? null : await import("./wiring/snapshots.ts");
+  const memory = await (kept?.restoreCounters(settings, options) ?? createCounterMemory(settings.counters.memoryBytes));
+  const counters = openCounters(memory, ofMainThread(settings));
   open.defer(sweepRegularly(counters.table, options.clock));
   const carrier = await openCarrier(settings, files, { ...options, counters });
   open.defer(() => carrier.close());
@@ -93,7 +101,8 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const adminAddress = { host: admin.host, port: admin.port };
   logListeners(log, addresses, adminAddress);
   carrier.announceStart();
-  const snapshots = startSnapshots(settings, { ...options, counters, telemetry, slots: () => carrier.slots });
+  const snapshotParts = { ...options, counters, telemetry, slots: () => carrier.slots };
+  const snapshots = kept?.startSnapshots(settings, snapshotParts) ?? null;
   if (snapshots !== null) open.defer(() => snapshots.stop());
   status = "ready";
   return {
