@@ -140,7 +140,7 @@ class Clients {
     for (let i = 0; i < requests; i += 1) this.#send({ client: "198.51.100.7" });
   }
 
-  /** Clients that send one request each: more than the table holds. */
+  /** Clients that send one request each. */
   crowd(requests: number): void {
     for (let i = 0; i < requests; i += 1) {
       this.#crowd += 1;

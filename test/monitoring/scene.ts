@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { Authority } from "../support/certificates.ts";
 import type { Cleanup } from "../support/cleanup.ts";
 import { startGatewayProcess } from "../support/gateway-process.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { freeAddress } from "../support/unavailable.ts";
 import { type MoodyUpstream, playMixedLoad, startMoodyUpstream, token } from "./mixed-load.ts";
 import { type Prometheus, startPrometheus } from "./prometheus.ts";
@@ -23,7 +24,11 @@ export async function openScene(cleanup: Cleanup, scrapeSeconds: number): Promis
   const upstream = await startMoodyUpstream(cleanup);
   const authority = new Authority(cleanup);
   const { certFile, keyFile } = authority.issue({ validDays: [-1, 60] });
-  const limits = ["policies.0.limit=100", "counters.memory=1MiB", "clientAddress.trustedProxies=[127.0.0.1]"];
+  // Clients expire while the load lasts.
+  const window = ["policies.0.limit=100", "policies.0.window=15s"];
+  const limits = [...window, "counters.memory=1MiB", "clientAddress.trustedProxies=[127.0.0.1]"];
+  const folder = scratchFolder(cleanup);
+  const snapshot = (name: string) => [`counters.snapshot.path=${join(folder, name)}`, "counters.snapshot.every=2s"];
   const quiet = [
     "log.access=false",
     "maxBodyBytes=1KiB",
@@ -35,6 +40,7 @@ export async function openScene(cleanup: Cleanup, scrapeSeconds: number): Promis
   const addresses = [upstream.url, await freeAddress()].map((url) => `"${new URL(url).host}"`);
   const withTls = [
     ...common,
+    ...snapshot("a"),
     `upstream.addresses=[${addresses}]`,
     `listen.tls.cert=${certFile}`,
     `listen.tls.key=${keyFile}`,
@@ -42,7 +48,11 @@ export async function openScene(cleanup: Cleanup, scrapeSeconds: number): Promis
     `auth.tokensFile=${tokensFile(cleanup)}`,
   ];
   const a = await startGatewayProcess(cleanup, upstream.url, withTls);
-  const b = await startGatewayProcess(cleanup, upstream.url, [...common, "upstream.healthCheck.path=/health"]);
+  const b = await startGatewayProcess(cleanup, upstream.url, [
+    ...common,
+    ...snapshot("b"),
+    "upstream.healthCheck.path=/health",
+  ]);
   const targets = [
     { instance: "gateway-a:9464", adminPort: a.adminPort },
     { instance: "gateway-b:9464", adminPort: b.adminPort },
