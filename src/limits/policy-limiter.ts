@@ -82,12 +82,15 @@ export class PolicyLimiter extends PolicySteps {
   }
 
   /**
-   * Must be called when `next` has replaced this one: removes the keys of policies that it does not continue. The thread
-   * that chooses the slots does so, since another one may be so late that a slot has a new policy.
+   * Must be called when `next` has replaced this one: gives up the slots of policies that it does not continue. Only the
+   * thread that chooses the slots ends their periods, since another one may be so late that a slot has a new policy.
    */
   replacedBy(next: PolicyLimiter): void {
-    if (!this.#choosesSlots) return;
-    for (const { slot } of this.slots) if (!next.slots.some((each) => each.slot === slot)) this.#table.retire(slot);
+    const gone = this.slots.filter(({ slot }) => !next.slots.some((each) => each.slot === slot));
+    for (const { slot } of gone) {
+      this.#table.retire(slot);
+      if (this.#choosesSlots) this.#table.periodOf(slot).restore(0, 0);
+    }
   }
 
   /** The same for checks, which do not tell when an exchange ends: without the policies for which that matters. */

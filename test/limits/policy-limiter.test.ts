@@ -519,6 +519,25 @@ describe("a reload", () => {
     expect(take(third).outcome).toBe("throttled");
   });
 
+  test("nor in a thread that is told the slots", () => {
+    const table = smallTable();
+    const clock = new FakeClock();
+    const slots = (name: string) => [{ policy: policy(name, 1, { rate: { kind: "concurrency" } }), slot: 3 }];
+    const made = (name: string, previous: PolicyLimiter | null) =>
+      create([], { table, clock, slots: slots(name), previous });
+    const other = policy("client", 9);
+    const first = made("held", null);
+    const { held } = take(first);
+    const second = create([other], { table, slots: [{ policy: other, slot: 4 }], previous: first });
+    first.replacedBy(second);
+    while (!table.maintenance.sweep(0));
+    const third = made("again", second);
+    second.replacedBy(third);
+    expect(take(third).outcome).toBe("admitted");
+    held?.end(200);
+    expect(take(third).outcome).toBe("throttled");
+  });
+
   test("a thread that is late with a reload takes no slot from a policy that has it by then", () => {
     const table = smallTable();
     const clock = new FakeClock();

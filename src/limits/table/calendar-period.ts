@@ -33,7 +33,7 @@ export class CalendarPeriod {
     this.#locks.free(header.calendarLock);
   }
 
-  /** Before traffic. */
+  /** Before traffic, or when the policy of the slot is gone. */
   restore(number: number, endMs: number): void {
     Atomics.store(this.#w, this.#at, number);
     Atomics.store(this.#w, this.#at + 1, Math.ceil(endMs / 1000));

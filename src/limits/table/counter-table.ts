@@ -91,7 +91,6 @@ export class CounterTable {
   /** The policy of a slot is gone: the sweep removes its keys. Each thread has to know it. */
   retire(slot: number): void {
     this.#rules.set(slot, null);
-    this.periodOf(slot).restore(0, 0);
   }
 
   /** How many policies had a slot before. */

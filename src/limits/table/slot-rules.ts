@@ -75,11 +75,6 @@ export class RulesBySlot {
     return at === 0 ? 0 : ageOf(this.#w[at] as number, this.#nowTick);
   }
 
-  /** Whether the pairs of a key are instants of a sliding window, which can be merged with others. */
-  isSliding(line: number): boolean {
-    return this.#rules[slotOf(this.#w[line + keyLine.about] as number)]?.kind === "sliding";
-  }
-
   isConcurrency(line: number): boolean {
     return this.#rules[slotOf(this.#w[line + keyLine.about] as number)]?.kind === "concurrency";
   }
