@@ -1,0 +1,176 @@
+// A store that several gateways share: what the limiter needs of the connection to it, and what it says about itself.
+import type { HostPort } from "./host-port.ts";
+
+/** A counter's tag decides its place: keys with the same tag are in the same slot of a cluster. */
+export interface StoreLink {
+  /** Whether the keys of one call must have the same tag. */
+  readonly isClustered: boolean;
+  /** The shards that are known, as numbers that are never used again for another place. One without a cluster. */
+  readonly shards: readonly number[];
+  /** Returns the shard that has the keys with this tag now; -1 if nobody knows. */
+  shardOf(tag: string): number;
+  /** Returns a tag whose keys the shard has now; null if it has none. */
+  tagOf(shard: number): string | null;
+  /**
+   * Calls the script. `answered` is called once, never within this call: with what the script has returned, or with why
+   * there is no answer. An answer may be late by any time. A call whose connection is lost fails at once, and is never
+   * sent again.
+   */
+  call(shard: number, keys: readonly string[], args: readonly string[], answered: OnAnswer): void;
+  /** Asks the shard's server what it is. Called back like `call`. */
+  identify(shard: number, identified: (identity: StoreIdentity | null, failure: CallFailure | null) => void): void;
+  /** Drops the connection to a shard and makes another one: nobody answers on this one. */
+  reconnect(shard: number): void;
+  /** Must be set before `open`. */
+  events: StoreEvents;
+  /** Begins to connect, and never gives up. */
+  open(): void;
+  /** Resolves when no connection is left. */
+  close(): Promise<void>;
+}
+
+export type OnAnswer = (reply: unknown, failure: CallFailure | null) => void;
+
+export interface StoreEvents {
+  /** A connection to the server of a shard can be used: after the start, a loss, or a promotion. */
+  onConnected(shard: number): void;
+  onDisconnected(shard: number, failure: CallFailure): void;
+  /** The shard exists no more. */
+  onGone(shard: number): void;
+}
+
+/** Why the store did not do what it was asked. */
+export interface CallFailure {
+  readonly kind: CallFailureKind;
+  /** One line for the log, without a password or a key of a client. */
+  readonly detail: string;
+}
+
+/**
+ * `unreachable`: no connection, or it was lost. `refused`: wrong password or missing permission. `full`: no memory left.
+ * `unready`: a replica, loading, or a slot without a server. `failed`: any other error.
+ */
+export const callFailureKinds = ["unreachable", "refused", "full", "unready", "failed"] as const;
+export type CallFailureKind = (typeof callFailureKinds)[number];
+
+/** What a server says about itself. */
+export interface StoreIdentity {
+  /** Of this run of the server, and of its data: another one means that writes may be lost. */
+  readonly epoch: string;
+  /** Since the server's start; keys that were removed because memory was short. */
+  readonly evictedKeys: number;
+  /** For people: "Redis 7.0.15". */
+  readonly server: string;
+  /** What the operator should change, as sentences without a full stop; [] if nothing. */
+  readonly warnings: readonly string[];
+}
+
+/**
+ * `up`: it is asked. `slow`: an answer is overdue, nobody waits. `away`: it is not asked but by one probe at a time.
+ * `returned`: it answers again, and is told first what it does not know.
+ */
+export const storeStates = ["up", "slow", "away", "returned"] as const;
+export type StoreState = (typeof storeStates)[number];
+
+/** Why the state has changed. `forgot`: the store may have lost what it had acknowledged. */
+export type StateCause = "answered" | "overdue" | "forgot" | "told" | CallFailureKind;
+
+export interface StateChange {
+  readonly shard: number;
+  readonly from: StoreState;
+  readonly to: StoreState;
+  readonly cause: StateCause;
+  /** For the log; "" if there is nothing to add. */
+  readonly detail: string;
+  /** How long the state before has lasted. */
+  readonly lastedMs: number;
+}
+
+/** What one thread knows of the store, and has done with it. Counts only grow. */
+export interface SharedStoreFigures {
+  /** Of the shard that is worst off; the order is that of `storeStates`. */
+  readonly state: StoreState;
+  /** Shards by state. */
+  readonly shards: Readonly<Record<StoreState, number>>;
+  /** Gateways that share the store, as counted or configured. */
+  readonly replicas: number;
+  /** Calls of the script by result. `late`: answered, when nobody waited any more. */
+  readonly calls: Readonly<Record<CallResult, number>>;
+  /** Counters that the calls were about. */
+  readonly items: number;
+  /** Units that the store has granted; that were spent; that were given back or ran out. */
+  readonly units: Readonly<Record<"granted" | "spent" | "returned", number>>;
+  /** Units that are held now, and the leases that they are of. */
+  readonly heldUnits: number;
+  readonly heldLeases: number;
+  /** Requests that waited for an answer of the store, by what came of it. */
+  readonly waited: Readonly<Record<"answered" | "overdue", number>>;
+  /** Requests that were decided without the store, because it was not there. */
+  readonly alone: Readonly<Record<"local" | "open" | "closed", number>>;
+  /** Requests that were refused without asking, because the store had refused shortly before. */
+  readonly refusedFromMemory: number;
+  /** How often a store was found to have forgotten, and its clock to have stepped. */
+  readonly forgot: number;
+  readonly clockSteps: number;
+  /** Clients that are counted with their network, because too many new keys were made. */
+  readonly coarse: number;
+}
+
+export const callResults = ["answered", "late", ...callFailureKinds] as const;
+export type CallResult = (typeof callResults)[number];
+
+/** What happens to requests while the store is not there. */
+export const onFailureModes = ["local", "open", "closed"] as const;
+export type OnFailure = (typeof onFailureModes)[number];
+
+/** How the limiter uses the store. */
+export interface SharedStoreSettings {
+  /** Of all keys; ends with ":" by default. */
+  readonly prefix: string;
+  /** No request waits longer for an answer. */
+  readonly waitMs: number;
+  readonly lease: {
+    /** The longest time for which units are leased ahead. */
+    readonly durationMs: number;
+    /** The most units of a lease. */
+    readonly most: number;
+  };
+  readonly onFailure: OnFailure;
+  /** How many gateways share the store; "auto": those that are seen. */
+  readonly replicas: number | "auto";
+  /** New keys that a gateway makes in the store within a window at most. Beyond, clients are counted with their network. */
+  readonly maxKeys: number;
+}
+
+/** Where the store is. */
+export interface StoreConnectionSettings {
+  readonly servers:
+    | { readonly kind: "one"; readonly address: HostPort }
+    /** `name`: of the primary, as the sentinels know it. */
+    | { readonly kind: "sentinels"; readonly name: string; readonly addresses: readonly HostPort[] }
+    | { readonly kind: "cluster"; readonly addresses: readonly HostPort[] };
+  /** 0 in a cluster. */
+  readonly database: number;
+  /** Null: the default user. */
+  readonly username: string | null;
+  /** An absolute path; read again at each connection. Null: no password. */
+  readonly passwordFile: string | null;
+  /** Null: plain. The paths are absolute. */
+  readonly tls: {
+    /** Null: the authorities of the system. */
+    readonly caFile: string | null;
+    /** Both or none: what the gateway shows of itself. */
+    readonly certFile: string | null;
+    readonly keyFile: string | null;
+    /** Null: the host of the address. */
+    readonly serverName: string | null;
+  } | null;
+}
+
+/** The timers that the shared limiter uses, so that a simulation can have its own. */
+export interface Timers {
+  /** `run` is called once, unless it is cancelled. Does not keep the process alive. */
+  after(ms: number, run: () => void): { cancel(): void };
+  /** `run` is called when the requests that have arrived in this turn of the event loop have been read. */
+  endOfTurn(run: () => void): void;
+}
