@@ -1,5 +1,6 @@
 // `headgate check`: checks the configuration that `headgate start` would use with the same arguments, and prints it. Opens
 // no port and no connection.
+import { storeWarnings } from "../config/store-warnings.ts";
 import { policyWarnings } from "../config/warnings.ts";
 import { effectiveLines } from "../config/written.ts";
 import type { Settings } from "../core/settings.ts";
@@ -17,7 +18,8 @@ export async function run(args: ConfigArguments, io: CommandIo): Promise<number>
   if (loaded === undefined) return exitCodes.config;
   const lines = [`${loaded.file}: ok`, ...effectiveLines(loaded.raw)];
   if (loaded.settings.upstream.tls.insecureSkipVerify) io.err(unverifiedWarning);
-  for (const warning of policyWarnings(loaded.settings)) io.err(`warning: ${warning}\n`);
+  const warnings = [...policyWarnings(loaded.settings), ...storeWarnings(loaded.settings)];
+  for (const warning of warnings) io.err(`warning: ${warning}\n`);
   for (const warning of await snapshotWarnings(loaded.settings)) io.err(`warning: ${warning}\n`);
   io.out(lines.map((line) => `${line}\n`).join(""));
   return exitCodes.ok;

@@ -3,9 +3,10 @@
 import type { TokenList } from "../auth/token-list.ts";
 import { tokensFile } from "../auth/tokens-file.ts";
 import type { NamedFiles } from "../config/load.ts";
+import { passwordFile } from "../config/password-file.ts";
 import { readFiles } from "../config/read-files.ts";
 import { explainReadFailure } from "../config/regular-file.ts";
-import { certificateWarning, listenTlsFiles, upstreamTlsFiles } from "../config/tls-files.ts";
+import { certificateWarning, clientTlsFiles, listenTlsFiles } from "../config/tls-files.ts";
 import type { FileError, FileGroup } from "../core/file-group.ts";
 import { nameFrom } from "./name-from.ts";
 
@@ -30,18 +31,21 @@ export async function judgeFiles(files: NamedFiles, cwd: string, wallMs: number)
       clientCa: path("listen.tls.clientCa"),
     }),
   );
-  const upstreamTls = {
-    ca: path("upstream.tls.ca"),
-    cert: path("upstream.tls.cert"),
-    key: path("upstream.tls.key"),
-  };
+  const clientTls = (section: "upstream.tls" | "counters.redis.tls") =>
+    clientTlsFiles(section, {
+      ca: path(`${section}.ca`),
+      cert: path(`${section}.cert`),
+      key: path(`${section}.key`),
+    });
   const tokensPath = path("auth.tokensFile");
   const tokens = await readFiles(tokensFile("auth.tokensFile", tokensPath));
   const errors = [
     ...(tokens.ok ? [] : tokens.errors),
     ...(await errorsOf(tokensFile("extAuth.secretsFile", path("extAuth.secretsFile")))),
     ...(certificate.ok ? [] : certificate.errors),
-    ...(await errorsOf(upstreamTlsFiles(upstreamTls))),
+    ...(await errorsOf(clientTls("upstream.tls"))),
+    ...(await errorsOf(passwordFile("counters.redis.passwordFile", path("counters.redis.passwordFile")))),
+    ...(await errorsOf(clientTls("counters.redis.tls"))),
   ];
   const warning = certificate.ok ? certificateWarning(certificate.value, wallMs) : null;
   const at = `${place("listen.tls.cert")}: ${nameFrom(cwd, path("listen.tls.cert") ?? "")}`;

@@ -14,6 +14,15 @@ export function parseHost(text: string): string | undefined {
   return isName && !/^[0-9]+$/.test(labels.at(-1) ?? "") ? text : undefined;
 }
 
+/** The same text for hosts that are the same. */
+export function canonicalHost(host: string): string {
+  return parseIpAddress(host)?.join(":") ?? host.toLowerCase();
+}
+
+export function isLoopback(host: string): boolean {
+  return ["localhost", canonicalHost("::1")].includes(canonicalHost(host)) || /^127\.[\d.]+$/.test(host);
+}
+
 export function parseNetwork(text: string): string | undefined {
   return parseCidr(text) === undefined ? undefined : text;
 }
@@ -40,6 +49,14 @@ export function parseUpstreamAddress(text: string): string | undefined {
   if (parseHost(host) === undefined || (host.includes(":") && !text.startsWith("["))) return undefined;
   if (text.startsWith("[") && !host.includes(":")) return undefined;
   return port === null || (port >= 1 && port <= 65535) ? text : undefined;
+}
+
+export const storeUrlPattern = "^[rR][eE][dD][iI][sS]{1,2}://([^\\s\\\\/@?#]+)(/([0-9]{1,5})?)?$";
+
+/** A redis or rediss URL, unchanged: host, port and number of the database, without user and password. */
+export function parseStoreUrl(text: string): string | undefined {
+  const [, authority = ""] = new RegExp(storeUrlPattern).exec(text) ?? [];
+  return parseUpstreamAddress(authority) === undefined ? undefined : text;
 }
 
 // Characters that are read in one way only (RFC 3986's pchar without percent-encoding and `;`).

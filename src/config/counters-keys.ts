@@ -1,7 +1,8 @@
 // The keys of the counters, which all policies share, and of the threads that share them.
 import { maxThreads } from "../core/thread-share.ts";
-import { type Leaf, section } from "./definition.ts";
-import { duration, filePath, size, wholeNumber } from "./leaves.ts";
+import { section } from "./definition.ts";
+import { choice, duration, filePath, numberOrAuto, size } from "./leaves.ts";
+import { redis } from "./store-keys.ts";
 
 export const defaultSnapshotEvery = "30s";
 
@@ -19,21 +20,16 @@ export const counters = section("The counters of all policies, in one table.", {
       "Time between two snapshots; a crash loses what was counted since the last one. A drain writes one, too.",
     ),
   }),
+  store: choice(
+    "memory",
+    ["memory", "redis"],
+    "memory: each gateway counts for itself. redis: gateways share one limit through Redis or Valkey.",
+  ),
+  redis,
 });
 
-export const workers: Leaf<number | "auto"> = numberOrAuto();
-
-function numberOrAuto(): Leaf<number | "auto"> {
-  const description = "Threads that carry traffic; auto uses as many as the container may use processors.";
-  const number = wholeNumber(1, [1, maxThreads], description);
-  return {
-    ...number,
-    expected: `${number.expected}, or auto`,
-    json: { anyOf: [number.json, { enum: ["auto"] }] },
-    parse: (value) => (value === "auto" ? value : number.parse(value)),
-    hint: (value) => {
-      const hint = number.hint?.(value);
-      return hint === undefined ? undefined : `${hint}, or auto`;
-    },
-  };
-}
+export const workers = numberOrAuto(
+  1,
+  [1, maxThreads],
+  "Threads that carry traffic; auto uses as many as the container may use processors.",
+);

@@ -19,6 +19,22 @@ export function wholeNumber(byDefault: number, [from, to]: Range, description: s
   };
 }
 
+/** A number or `auto`. `byDefault` may be either. */
+export function numberOrAuto(byDefault: number | "auto", range: Range, description: string): Leaf<number | "auto"> {
+  const number = wholeNumber(range[0], range, description);
+  return {
+    ...number,
+    default: byDefault,
+    expected: `${number.expected}, or auto`,
+    json: { anyOf: [number.json, { enum: ["auto"] }] },
+    parse: (value) => (value === "auto" ? value : number.parse(value)),
+    hint: (value) => {
+      const hint = number.hint?.(value);
+      return hint === undefined ? undefined : `${hint}, or auto`;
+    },
+  };
+}
+
 export function flag(byDefault: boolean, description: string): Leaf<boolean> {
   return {
     ...leaf(byDefault, "true or false", { type: "boolean" }, description),

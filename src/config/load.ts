@@ -12,6 +12,7 @@ import { originOf, type Raw, rawAt } from "./raw.ts";
 import { explainReadFailure, readRegularFileSync } from "./regular-file.ts";
 import type { ParsedConfig } from "./schema.ts";
 import { toPolicy } from "./to-policy.ts";
+import { toStore } from "./to-store.ts";
 import { type ResolvePath, validateConfig } from "./validate.ts";
 import { readYaml, type YamlReading } from "./yaml-source.ts";
 
@@ -142,7 +143,11 @@ function toSettings(values: ParsedConfig, processors: () => number): Settings {
       http: extAuth.http.enabled ? extAuth.http : null,
       grpc: extAuth.grpc.enabled ? extAuth.grpc : null,
     },
-    counters: { memoryBytes: counters.memory, snapshot: path === null ? null : { path, everyMs } },
+    counters: {
+      memoryBytes: counters.memory,
+      snapshot: path === null ? null : { path, everyMs },
+      redis: counters.store === "redis" ? toStore(counters.redis) : null,
+    },
     workers: values.workers === "auto" ? autoWorkers(values, processors()) : values.workers,
   };
 }

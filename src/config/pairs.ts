@@ -1,8 +1,8 @@
 // Finds values that are valid by themselves and contradict each other. The error is reported at a key that was written;
 // two defaults never contradict each other.
 import type { HostPort } from "../core/host-port.ts";
-import { parseIpAddress } from "../core/ip-address.ts";
 import { upstreamTargets } from "../core/upstream.ts";
+import { canonicalHost as canonical, isLoopback } from "./addresses.ts";
 import type { ConfigError, IsSound } from "./config-error.ts";
 import { collect, type Refuse } from "./contradictions.ts";
 import { defaultSnapshotEvery } from "./counters-keys.ts";
@@ -10,6 +10,7 @@ import type { PoliciesInContext } from "./policy-context.ts";
 import { judgePolicies } from "./policy-pairs.ts";
 import type { Raw } from "./raw.ts";
 import type { ParsedConfig } from "./schema.ts";
+import { judgeStore } from "./store-pairs.ts";
 import { parseDuration } from "./units.ts";
 
 export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
@@ -21,6 +22,7 @@ export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: 
     judgeAuth(values, refuse);
     judgePolicies(values, raw, refuse);
     judgeSnapshot(values, refuse);
+    judgeStore(values, raw, refuse);
     judgeWorkers(values, refuse);
     judgeUpstreamTls(values, refuse);
     judgeUpstreamAddresses(values, refuse, isSound);
@@ -161,7 +163,4 @@ function addressesOverlap(a: string, b: string): boolean {
   );
 }
 
-const canonical = (host: string): string => parseIpAddress(host)?.join(":") ?? host.toLowerCase();
 const isAny = (host: string): boolean => ["::", "0.0.0.0"].map(canonical).includes(canonical(host));
-const isLoopback = (host: string): boolean =>
-  ["localhost", canonical("::1")].includes(canonical(host)) || /^127\.[\d.]+$/.test(host);

@@ -1,4 +1,4 @@
-// The PEM files of `listen.tls` and `upstream.tls`, judged before they are used: whether each can be parsed, and whether
+// The PEM files of `listen.tls`, `upstream.tls` and `counters.redis.tls`, judged before they are used: whether each can be parsed, and whether
 // certificate and key belong together. Quotes nothing from a file, because any may be a secret in the wrong place.
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { createSecureContext, type SecureContext } from "node:tls";
@@ -42,8 +42,12 @@ export function listenTlsFiles(paths: Readonly<Record<keyof TlsFiles, string | n
   };
 }
 
-export function upstreamTlsFiles(paths: Pick<UpstreamTlsSettings, "ca" | "cert" | "key">): FileGroup<SecureContext> {
-  const keys = { ca: "upstream.tls.ca", cert: "upstream.tls.cert", key: "upstream.tls.key" } as const;
+/** Of connections that the gateway opens; `section` is the one of the configuration that names the files. */
+export function clientTlsFiles(
+  section: "upstream.tls" | "counters.redis.tls",
+  paths: Pick<UpstreamTlsSettings, "ca" | "cert" | "key">,
+): FileGroup<SecureContext> {
+  const keys = { ca: `${section}.ca`, cert: `${section}.cert`, key: `${section}.key` } as const;
   return {
     paths: { [keys.ca]: paths.ca, [keys.cert]: paths.cert, [keys.key]: paths.key },
     parse(texts) {
@@ -52,7 +56,7 @@ export function upstreamTlsFiles(paths: Pick<UpstreamTlsSettings, "ca" | "cert" 
       const refuse = (at: string, found: string, expected: string) => void flaws.push({ key: at, found, expected });
       parseCertificates(ca, (found) => refuse(keys.ca, found, "one or more in PEM"));
       const mismatch = "the key of another certificate";
-      const own = "the one that belongs to upstream.tls.cert";
+      const own = `the one that belongs to ${keys.cert}`;
       parsePair(cert, key, {
         onCertificate: (found) => refuse(keys.cert, found, "one or more in PEM"),
         onKey: (found) => refuse(keys.key, found, found === mismatch ? own : "one in PEM, without a passphrase"),

@@ -9,6 +9,20 @@ export const wordsForConfiguration: WordsOfOthers = [
   { words: "zoneSize tableSize stickTable", meant: ["counters.memory"] },
 ];
 
+export const wordsForStore: WordsOfOthers = [
+  { words: "host port hostname address addr endpoint uri nodes server servers", meant: ["url", "cluster"] },
+  { words: "sentinel master masterName sentinelMaster", meant: ["sentinels.name"] },
+  { words: "clusterNodes clusterAddresses", meant: ["cluster"] },
+  { words: "user login", meant: ["username"] },
+  { words: "password pass auth secret credentials", meant: ["passwordFile"] },
+  { words: "database db", meant: ["url"] },
+  { words: "ssl", meant: ["tls"] },
+  { words: "namespace keyPrefix", meant: ["prefix"] },
+  { words: "timeout commandTimeout socketTimeout", meant: ["wait"] },
+  { words: "failOpen failClosed faultTolerant failureMode failureModeDeny skipOnError", meant: ["onFailure"] },
+  { words: "gateways instances", meant: ["replicas"] },
+];
+
 export const wordsForPolicy: WordsOfOthers = [
   { words: "rate rateLimit rps rpm average burst tokenBucket second", meant: ["limit", "window"] },
   { words: "requests requestsPerUnit max maxTokens maxRequests quota", meant: ["limit"] },

@@ -55,7 +55,45 @@ function countersOf(keep: Keep, now: Settings["counters"], next: Settings["count
   keep("counters.snapshot.path", now.snapshot?.path, next.snapshot?.path);
   // Without a snapshot there is no other value than the default.
   if (now.snapshot && next.snapshot) keep("counters.snapshot.every", now.snapshot.everyMs, next.snapshot.everyMs);
+  keep("counters.store", now.redis !== null, next.redis !== null);
+  if (now.redis && next.redis) keepStore(keep, now.redis, next.redis);
   return now;
+}
+
+type Store = NonNullable<Settings["counters"]["redis"]>;
+
+/** Connections and keys of the store are made once. */
+function keepStore(keep: Keep, now: Store, next: Store): void {
+  const [before, after] = [storeValues(now), storeValues(next)];
+  for (const [key, value] of Object.entries(before)) {
+    keep(`counters.redis.${key}`, JSON.stringify(value), JSON.stringify(after[key]));
+  }
+}
+
+/** By the keys of the configuration. */
+function storeValues({ connection, store }: Store): Readonly<Record<string, unknown>> {
+  const { servers, database, username, passwordFile, tls } = connection;
+  const isUrl = servers.kind === "one";
+  return {
+    url: isUrl ? [servers.address.host, servers.address.port, database, tls !== null] : null,
+    "sentinels.name": servers.kind === "sentinels" ? servers.name : null,
+    "sentinels.addresses": servers.kind === "sentinels" ? servers.addresses : [],
+    cluster: servers.kind === "cluster" ? servers.addresses : [],
+    username,
+    passwordFile,
+    "tls.enabled": !isUrl && tls !== null,
+    "tls.ca": tls?.caFile ?? null,
+    "tls.serverName": tls?.serverName ?? null,
+    "tls.cert": tls?.certFile ?? null,
+    "tls.key": tls?.keyFile ?? null,
+    prefix: store.prefix,
+    wait: store.waitMs,
+    "lease.duration": store.lease.durationMs,
+    "lease.most": store.lease.most,
+    onFailure: store.onFailure,
+    replicas: store.replicas,
+    maxKeys: store.maxKeys,
+  };
 }
 
 /** The policies that start empty, because there was none with their name, kind and key. */

@@ -4,6 +4,7 @@ import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { FieldKind } from "./fields.ts";
 import type { HostPort } from "./host-port.ts";
 import type { Policy } from "./policy.ts";
+import type { SharedStoreSettings, StoreConnectionSettings } from "./shared-store.ts";
 import type { ListenerTls } from "./tls.ts";
 import type { TokenRate } from "./token-bucket.ts";
 import type { UpstreamSettings } from "./upstream.ts";
@@ -42,6 +43,8 @@ export interface Settings {
     readonly memoryBytes: number;
     /** Null: a restart begins with empty counters. `path`: an absolute one. */
     readonly snapshot: { readonly path: string; readonly everyMs: number } | null;
+    /** A store that several gateways share; null: each counts for itself. */
+    readonly redis: { readonly connection: StoreConnectionSettings; readonly store: SharedStoreSettings } | null;
   };
   /** Threads that carry traffic, from 1. */
   readonly workers: number;

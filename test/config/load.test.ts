@@ -164,7 +164,11 @@ describe("a value outside the file", () => {
       { env: { HEADGATE_TRUSTED_PROXIES: "10.0.0.0/8" } },
     ],
     [
-      "environment HEADGATE_PASSWORD: unknown variable; expected HEADGATE_ and the path of a key, such as HEADGATE_UPSTREAM_URL",
+      "environment HEADGATE_API_CREDENTIALS: unknown variable; expected HEADGATE_ and the path of a key, such as HEADGATE_UPSTREAM_URL",
+      { env: { HEADGATE_API_CREDENTIALS: "hunter2" } },
+    ],
+    [
+      'environment HEADGATE_PASSWORD: unknown variable; did you mean "HEADGATE_COUNTERS_REDIS_PASSWORD_FILE"?',
       { env: { HEADGATE_PASSWORD: "hunter2" } },
     ],
     [
@@ -270,7 +274,7 @@ describe("counters", () => {
   const path = join(folder, "counters");
 
   test("have 32 MiB and no snapshot by default", () => {
-    expect(settings({}).counters).toEqual({ memoryBytes: 32 * 2 ** 20, snapshot: null });
+    expect(settings({}).counters).toEqual({ memoryBytes: 32 * 2 ** 20, snapshot: null, redis: null });
   });
 
   test("have a snapshot, every 30 s, if there is a path", () => {
@@ -278,7 +282,11 @@ describe("counters", () => {
     expect(settings({ yaml: "counters: { snapshot: { path: counters } }" }).counters.snapshot).toEqual(snapshot);
     expect(settings({ env: { HEADGATE_COUNTERS_SNAPSHOT_PATH: "counters" } }).counters.snapshot).toEqual(snapshot);
     const yaml = "counters: { memory: 4GiB, snapshot: { path: counters, every: 1h } }";
-    expect(settings({ yaml }).counters).toEqual({ memoryBytes: 4 * 2 ** 30, snapshot: { path, everyMs: 3_600_000 } });
+    expect(settings({ yaml }).counters).toEqual({
+      memoryBytes: 4 * 2 ** 30,
+      snapshot: { path, everyMs: 3_600_000 },
+      redis: null,
+    });
   });
 
   test("say how often only with a path, except for the default", () => {

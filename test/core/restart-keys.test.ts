@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
 import { emptyPolicies, withoutRestart } from "../../src/core/restart-keys.ts";
 import type { Settings } from "../../src/core/settings.ts";
+import type { StoreConnectionSettings } from "../../src/core/shared-store.ts";
 import { type Overrides, testSettings } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
 
@@ -14,6 +15,27 @@ const policy = (others: Partial<Policy> = {}): Policy => ({
 const tls = { cert: "/cert", key: "/key", clientCa: null, http2: true };
 const snapshot = { path: "/snapshot", everyMs: 30_000 };
 const checks = { host: "127.0.0.1", port: 1, maxConnections: 10 };
+
+function store(connection: Partial<StoreConnectionSettings> = {}): NonNullable<Settings["counters"]["redis"]> {
+  return {
+    connection: {
+      servers: { kind: "one", address: { host: "127.0.0.1", port: 6379 } },
+      database: 0,
+      username: null,
+      passwordFile: null,
+      tls: null,
+      ...connection,
+    },
+    store: {
+      prefix: "headgate:",
+      waitMs: 10,
+      lease: { durationMs: 1000, most: 1000 },
+      onFailure: "local",
+      replicas: "auto",
+      maxKeys: 1_000_000,
+    },
+  };
+}
 
 test.each<[string, Overrides, Overrides, readonly string[]]>([
   ["nothing", {}, {}, []],
@@ -44,6 +66,45 @@ test.each<[string, Overrides, Overrides, readonly string[]]>([
     { counters: { snapshot } },
     { counters: { snapshot: { path: "/other", everyMs: 1_000 } } },
     ["counters.snapshot.path", "counters.snapshot.every"],
+  ],
+  ["a store that comes", {}, { counters: { redis: store() } }, ["counters.store"]],
+  ["one that goes", { counters: { redis: store() } }, {}, ["counters.store"]],
+  ["the same store", { counters: { redis: store() } }, { counters: { redis: store() } }, []],
+  [
+    "another place, and TLS",
+    { counters: { redis: store({ username: "a" }) } },
+    {
+      counters: {
+        redis: store({
+          servers: { kind: "cluster", addresses: [{ host: "a", port: 1 }] },
+          tls: { caFile: "/ca", certFile: null, keyFile: null, serverName: null },
+          passwordFile: "/password",
+        }),
+      },
+    },
+    ["url", "cluster", "username", "passwordFile", "tls.enabled", "tls.ca"].map((key) => `counters.redis.${key}`),
+  ],
+  [
+    "another use of it",
+    { counters: { redis: store() } },
+    {
+      counters: {
+        redis: {
+          ...store(),
+          store: {
+            prefix: "b:",
+            waitMs: 1,
+            lease: { durationMs: 1, most: 1 },
+            onFailure: "open",
+            replicas: 1,
+            maxKeys: 1,
+          },
+        },
+      },
+    },
+    ["prefix", "wait", "lease.duration", "lease.most", "onFailure", "replicas", "maxKeys"].map(
+      (key) => `counters.redis.${key}`,
+    ),
   ],
   ["other workers", {}, { workers: 2 }, ["workers"]],
   ["the limits of policies", {}, { policies: [policy({ limit: 1_000_000_000 }), policy({ name: "other" })] }, []],

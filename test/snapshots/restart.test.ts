@@ -50,7 +50,7 @@ function processClock(wallMs: number, monotonicMs: number): FakeClock {
 async function start({ policies = [perIp], clock, everyMs = hourMs, memoryBytes = 2 ** 20 }: Start = {}) {
   const upstream = await startUpstream();
   cleanup(() => upstream.close());
-  const counters: Settings["counters"] = { memoryBytes, snapshot: { path, everyMs } };
+  const counters: Settings["counters"] = { memoryBytes, snapshot: { path, everyMs }, redis: null };
   const gateway = await startTestGateway({
     upstreamUrl: upstream.url,
     overrides: { policies, counters, drain: { timeoutMs: 0 }, fields: ["standard"] },
@@ -131,7 +131,7 @@ test("without a file there is a line, too, and a failed start leaves the file of
   await first.ask();
   const upstream = await startUpstream();
   cleanup(() => upstream.close());
-  const counters = { memoryBytes: 2 ** 20, snapshot: { path, everyMs: hourMs } };
+  const counters = { memoryBytes: 2 ** 20, snapshot: { path, everyMs: hourMs }, redis: null };
   const listen = { port: first.gateway.traffic.port };
   await expect(startTestGateway({ upstreamUrl: upstream.url, overrides: { counters, listen } })).rejects.toThrow();
   expect(readdirSync(folder)).toEqual([]);

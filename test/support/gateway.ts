@@ -89,7 +89,7 @@ export function testSettings(upstreamUrl: string, overrides: Overrides = {}): Se
     admin: { host: "127.0.0.1", port: 0 },
     drain: { delayMs: 0, timeoutMs: 2_000 },
     // Room for the clients of a test: many gateways are made in one process.
-    counters: { memoryBytes: minTableBytes, snapshot: null },
+    counters: { memoryBytes: minTableBytes, snapshot: null, redis: null },
     // Corpora send thousands of requests that are refused.
     refusals: { perSecond: 1_000_000, burst: 1_000_000 },
   };

@@ -2,7 +2,7 @@
 // certificate verified, its files reread, and TCP and TLS within one timeout.
 import type { SecureContext } from "node:tls";
 import { type buildConnector, Pool } from "undici";
-import { upstreamTlsFiles } from "../../config/tls-files.ts";
+import { clientTlsFiles } from "../../config/tls-files.ts";
 import { maxHeadBytes } from "../../core/head-bounds.ts";
 import { upstreamTargets } from "../../core/upstream.ts";
 import { createFileLog } from "../../telemetry/file-log.ts";
@@ -47,7 +47,7 @@ async function openTls(upstream: PluginUpstream, { files, log }: FilesAndLog): P
     log.warn("upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream");
   }
   const events = createFileLog<SecureContext>(log, "files of upstream.tls");
-  return new UpstreamTls(upstream.tls, host, await files.open(upstreamTlsFiles(upstream.tls), events));
+  return new UpstreamTls(upstream.tls, host, await files.open(clientTlsFiles("upstream.tls", upstream.tls), events));
 }
 
 function connector(upstream: PluginUpstream, tls: UpstreamTls | null): buildConnector.connector {

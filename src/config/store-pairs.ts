@@ -1,0 +1,81 @@
+// Finds what is contradictory in `counters.store` and `counters.redis`.
+import type { Refuse } from "./contradictions.ts";
+import { differences } from "./differences.ts";
+import type { Raw } from "./raw.ts";
+import type { ParsedConfig } from "./schema.ts";
+
+type StoreValues = ParsedConfig["counters"]["redis"];
+
+/** How the place of the store can be written. */
+const placeKeys = ["url", "sentinels", "cluster"] as const;
+
+export function judgeStore({ counters: { store, redis } }: ParsedConfig, raw: Raw | undefined, refuse: Refuse): void {
+  if (store === "memory") {
+    judgeUnused(raw, refuse);
+    return;
+  }
+  judgePlace(redis, refuse);
+  judgeSentinels(redis, refuse);
+  judgeTls(redis, refuse);
+}
+
+/** Values other than the defaults, without a store. The defaults cannot be told from nothing. */
+function judgeUnused(raw: Raw | undefined, refuse: Refuse): void {
+  const written = differences(undefined, raw).find(({ key }) => key.startsWith(`${section}.`));
+  if (written !== undefined) refuse("counters.store", `redis, since ${written.key} is set`, written.key);
+}
+
+function judgePlace(redis: StoreValues, refuse: Refuse): void {
+  const given = placeKeys.filter((name) => isGiven(redis, name));
+  const keys = placeKeys.map((name) => `${section}.${name}`);
+  const [first, ...others] = given;
+  if (first === undefined) {
+    const expected = "where the store is (or counters.redis.sentinels or cluster), since counters.store is redis";
+    refuse(`${section}.url`, expected, "counters.store", ...keys);
+  }
+  for (const other of others) refuse(`${section}.${other}`, `none, since ${section}.${first} is set`, ...keys);
+}
+
+function isGiven({ url, sentinels, cluster }: StoreValues, name: (typeof placeKeys)[number]): boolean {
+  switch (name) {
+    case "url":
+      return url !== null;
+    case "sentinels":
+      return sentinels.name !== null || sentinels.addresses.length > 0;
+    case "cluster":
+      return cluster.length > 0;
+  }
+}
+
+function judgeSentinels({ sentinels: { name, addresses } }: StoreValues, refuse: Refuse): void {
+  const [nameKey, addressesKey] = [`${section}.sentinels.name`, `${section}.sentinels.addresses`];
+  if (name === null && addresses.length > 0) {
+    refuse(nameKey, `the name of the primary, since ${addressesKey} is set`, addressesKey);
+  }
+  if (name !== null && addresses.length === 0) {
+    refuse(addressesKey, `at least one address, since ${nameKey} is set`, nameKey);
+  }
+}
+
+function judgeTls({ url, tls }: StoreValues, refuse: Refuse): void {
+  const key = (name: string): string => `${section}.tls.${name}`;
+  const urlKey = `${section}.url`;
+  if (url !== null && tls.enabled) refuse(key("enabled"), `false, since the scheme of ${urlKey} says it`, urlKey);
+  if (!(url === null ? tls.enabled : isTlsUrl(url))) {
+    const reason = url === null ? `${key("enabled")} is false` : `${urlKey} is not rediss`;
+    for (const name of ["ca", "serverName", "cert", "key"] as const) {
+      if (tls[name] !== null) refuse(key(name), `none, since ${reason}`, urlKey, key("enabled"));
+    }
+    return;
+  }
+  for (const [missing, given] of [["cert", "key"] as const, ["key", "cert"] as const]) {
+    if (tls[missing] !== null || tls[given] === null) continue;
+    refuse(key(missing), `the path of a file, since ${key(given)} has one`, key(given));
+  }
+}
+
+export function isTlsUrl(url: string): boolean {
+  return /^rediss:/i.test(url);
+}
+
+const section = "counters.redis";
