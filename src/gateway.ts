@@ -84,8 +84,8 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     ...settings.admin,
     metrics: (openMetrics) => telemetry.metrics.text(openMetrics),
     async health() {
-      const { isServing, upstream } = await carrier.health();
-      return { status: status === "ready" && !isServing ? "starting" : status, upstream };
+      const { isServing, ...others } = await carrier.health();
+      return { status: status === "ready" && !isServing ? "starting" : status, ...others };
     },
     isAlive: () => carrier.isAlive(),
     onError: (error) => log.error({ err: error }, "metrics scrape failed"),

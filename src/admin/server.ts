@@ -5,6 +5,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Health } from "../core/health.ts";
 import { errorBody } from "../core/local-reply.ts";
+import type { StoreHealth } from "../core/shared-store.ts";
 import { wantsOpenMetrics } from "./accept.ts";
 import { type AdminConnectionsOptions, serveBounded } from "./connections.ts";
 import { type AdminError, errors, rawAnswer } from "./errors.ts";
@@ -93,12 +94,17 @@ function serveHealth(app: FastifyInstance, { health, isAlive }: AdminOptions): v
       .send(JSON.stringify({ status }));
   });
   app.get("/readyz", async (_request, reply) => {
-    const { status, upstream } = await health();
+    const { status, upstream, store } = await health();
+    const body = { status, upstream: { state: upstream.state, reason: upstream.reason } };
     return uncached(reply)
       .code(status === "ready" ? 200 : 503)
       .type(jsonType)
-      .send(JSON.stringify({ status, upstream: { state: upstream.state, reason: upstream.reason } }));
+      .send(JSON.stringify(store === null ? body : { ...body, store: shownOf(store) }));
   });
+}
+
+function shownOf({ state, shards, replicas }: StoreHealth): StoreHealth {
+  return { state, shards, replicas };
 }
 
 function answerTheRest(app: FastifyInstance, onError: AdminOptions["onError"]): void {

@@ -1,9 +1,12 @@
 // The health that the admin listener reports to an orchestrator. The upstream's state does not affect readiness:
 // otherwise a failing upstream would take every gateway out of rotation, and clients would not even get a 502.
+import type { StoreHealth } from "./shared-store.ts";
 import type { UpstreamHealth } from "./upstream.ts";
 
 export interface Health {
   /** `starting` until the traffic listener is open, `draining` from the signal to stop. */
   readonly status: "starting" | "ready" | "draining";
   readonly upstream: UpstreamHealth;
+  /** Null: the counters are not shared. Without the store, the gateway decides by itself, so that it stays ready. */
+  readonly store: StoreHealth | null;
 }

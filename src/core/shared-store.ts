@@ -72,6 +72,19 @@ export interface StoreIdentity {
 export const storeStates = ["up", "slow", "away", "returned"] as const;
 export type StoreState = (typeof storeStates)[number];
 
+/** From the worst on. A store that has returned answers, but does not have all counts yet. */
+const worstFirst: readonly StoreState[] = ["away", "returned", "slow", "up"];
+
+/** Returns 0 for the best state, and more for a worse one. */
+export function badnessOf(state: StoreState): number {
+  return worstFirst.length - 1 - worstFirst.indexOf(state);
+}
+
+/** Returns the state of the shard that is worst off; `away` if no shard is known. */
+export function worstState(shards: Readonly<Record<StoreState, number>>): StoreState {
+  return worstFirst.find((state) => shards[state] > 0) ?? "away";
+}
+
 /** Why the state has changed. `forgot`: the store may have lost what it had acknowledged. */
 export type StateCause = "answered" | "overdue" | "forgot" | "told" | CallFailureKind;
 
@@ -86,14 +99,18 @@ export interface StateChange {
   readonly lastedMs: number;
 }
 
-/** What one thread knows of the store, and has done with it. Counts only grow. */
-export interface SharedStoreFigures {
-  /** Of the shard that is worst off; the order is that of `storeStates`. */
+/** What is known of the store. */
+export interface StoreHealth {
+  /** `worstState(shards)`. */
   readonly state: StoreState;
   /** Shards by state. */
   readonly shards: Readonly<Record<StoreState, number>>;
   /** Gateways that share the store, as counted or configured. */
   readonly replicas: number;
+}
+
+/** What one thread knows of the store, and has done with it. Counts only grow. */
+export interface SharedStoreFigures extends StoreHealth {
   /** Calls of the script by result. `late`: answered, when nobody waited any more. */
   readonly calls: Readonly<Record<CallResult, number>>;
   /** Counters that the calls were about. */

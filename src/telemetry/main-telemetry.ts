@@ -2,6 +2,7 @@
 import { createMetrics } from "./metrics.ts";
 import { createReloads } from "./reloads.ts";
 import type { TrafficSources } from "./scraped-metrics.ts";
+import { unusedStore } from "./shared-store-metrics.ts";
 import type { Telemetry, TelemetryOptions } from "./telemetry.ts";
 import { allLinesPerSecond, createSamplers, createWarnings, omittedBy } from "./warnings.ts";
 import type { WorkerReadings } from "./worker-figures.ts";
@@ -12,13 +13,18 @@ export interface MainTelemetryOptions
     "log" | "clock" | "droppedLogLines" | "version" | "nodeVersion" | "routes" | "limiter" | "counters" | "threads"
   > {
   readonly workers: WorkerReadings;
+  /** Whether the threads share the counters with other gateways. Default: false. */
+  readonly hasStore?: boolean;
 }
 
-export type MainTelemetry = Pick<Telemetry, "metrics" | "reloaded" | "connectionShed" | "upstreamHealth" | "close">;
+export type MainTelemetry = Pick<
+  Telemetry,
+  "metrics" | "reloaded" | "connectionShed" | "upstreamHealth" | "storeHealth" | "close"
+>;
 
 /** In the main thread beside workers: it carries no traffic, and its metrics are those of all threads. */
 export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetry {
-  const { log, workers } = options;
+  const { log, workers, hasStore = false } = options;
   const samplers = createSamplers(log, allLinesPerSecond);
   const sources = {
     ...options,
@@ -26,8 +32,9 @@ export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetr
     upstreamAddresses: () => ({ ...noTraffic.upstreamAddresses(), ...workers.addresses() }),
     busiestClientRatio: () => workers.busiestClientRatio(),
     upstreamHealth: () => workers.upstreamHealth(),
+    store: hasStore ? { figures: () => unusedStore, health: () => workers.storeHealth() } : null,
     activeSeconds: () => workers.activeSeconds(),
-    logLines: () => ({ sampled: omittedBy(samplers), dropped: options.droppedLogLines() }),
+    logLines: () => ({ sampled: omittedBy(Object.values(samplers)), dropped: options.droppedLogLines() }),
   };
   const metrics = createMetrics(sources, "main", (own) => workers.merged(own));
   return {
@@ -35,6 +42,7 @@ export function createMainTelemetry(options: MainTelemetryOptions): MainTelemetr
     ...createReloads(options, metrics),
     connectionShed: createWarnings(options, metrics, samplers).connectionShed,
     upstreamHealth: () => workers.upstreamHealth(),
+    storeHealth: () => (hasStore ? workers.storeHealth() : null),
     close() {
       for (const sampler of Object.values(samplers)) sampler.close();
     },

@@ -24,11 +24,14 @@ import type { FamilyFigures, Merge } from "./figures.ts";
 import { checkOutcome, checkOutcomes, methods, noRoute, statusClass, statusClasses } from "./labels.ts";
 import { registerProcessMetrics } from "./process-metrics.ts";
 import { type ScrapedSources, scrapedMetrics } from "./scraped-metrics.ts";
+import { type StoreSources, type StoreTimes, sharedStoreMetrics, withoutStore } from "./shared-store-metrics.ts";
 import { snapshotMetrics } from "./snapshot-metrics.ts";
 
 export interface MetricsSources extends ScrapedSources {
   /** The configured prefixes. Requests under none of them are labelled `none`. */
   readonly routes: readonly string[];
+  /** Null: the counters are not shared. */
+  readonly store: StoreSources | null;
 }
 
 /**
@@ -38,7 +41,7 @@ export interface MetricsSources extends ScrapedSources {
  */
 export type MetricsRole = "only" | "worker" | "main";
 
-export interface Metrics {
+export interface Metrics extends StoreTimes {
   /** Called once for each request, when it is over. Synchronous, and allocates nothing. */
   observe(exchange: ExchangeRecord): void;
   upstreamError(reason: UpstreamErrorReason): void;
@@ -99,6 +102,7 @@ export function createMetrics(
     ...failureMetrics(families),
     ...reloadMetrics(families),
     snapshotEnded: snapshotMetrics(families),
+    ...(sources.store === null ? withoutStore : sharedStoreMetrics(families, sources.store)),
     addSeries,
     checkRefused: countCheck,
     setDraining() {

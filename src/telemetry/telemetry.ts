@@ -2,6 +2,7 @@
 // and the upstream's health as the traffic shows it. A request is observed once, when it is over.
 import type { Clock } from "../core/clock.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
+import type { SharedStoreFigures, StoreHealth } from "../core/shared-store.ts";
 import { shareOf } from "../core/thread-share.ts";
 import type { TlsFailure } from "../core/tls.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
@@ -13,21 +14,33 @@ import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
 import { activeSeconds } from "./process-metrics.ts";
 import { createReloads, type Reloads } from "./reloads.ts";
 import { SeenUpstream } from "./seen-upstream.ts";
+import { healthOf, type StoreTimes } from "./shared-store-metrics.ts";
+import { createStoreLog, type StoreLog } from "./store-log.ts";
+import { StoreSightings } from "./store-sightings.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
 import { allLinesPerSecond, createSamplers, createWarnings, omittedBy, type Warnings } from "./warnings.ts";
 import type { FiguresWanted, WorkerFigures } from "./worker-figures.ts";
 
 export interface TelemetryOptions
-  extends Omit<MetricsSources, "upstreamHealth" | "logLines" | "busiestClientRatio" | "activeSeconds"> {
+  extends Omit<MetricsSources, "upstreamHealth" | "logLines" | "busiestClientRatio" | "activeSeconds" | "store"> {
   readonly log: Logger;
   readonly clock: Clock;
   /** Log lines that were lost so far because the output was too slow or broken. */
   readonly droppedLogLines: () => number;
   /** How many threads carry traffic; from 2 on, this is one of them. Default: 1. */
   readonly workers?: number;
+  /** Null, by default: the counters are not shared. */
+  readonly store?: TelemetryStore | null;
 }
 
-export interface Telemetry extends Warnings, Reloads {
+export interface TelemetryStore {
+  /** Of this thread. */
+  readonly figures: () => SharedStoreFigures;
+  /** In memory that all threads share. Default: there is one thread. */
+  readonly sightings?: StoreSightings | undefined;
+}
+
+export interface Telemetry extends Warnings, Reloads, StoreLog, StoreTimes {
   readonly metrics: Metrics;
   /** Counts and logs a request. `path`: its target, as it came. */
   finish(exchange: ExchangeRecord, path: string): void;
@@ -40,6 +53,8 @@ export interface Telemetry extends Warnings, Reloads {
   /** A client's handshake failed; `code` is OpenSSL's or the kernel's. */
   tlsFailed(reason: TlsFailure, code: string): void;
   upstreamHealth(): UpstreamHealth;
+  /** Null: the counters are not shared. */
+  storeHealth(): StoreHealth | null;
   tunnelEnded(end: TunnelEnd): void;
   /** What this thread tells the main thread. */
   figures(wanted: FiguresWanted): Promise<WorkerFigures>;
@@ -50,20 +65,24 @@ export interface Telemetry extends Warnings, Reloads {
 }
 
 export function createTelemetry(options: TelemetryOptions): Telemetry {
-  const { log, clock, workers = 1 } = options;
+  const { log, clock, workers = 1, store = null } = options;
   const linesPerSecond = shareOf(allLinesPerSecond, workers);
   const accessLog = createAccessLog(log, { clock, refusedPerSecond: linesPerSecond });
   const upstreamLog = createUpstreamLog(log, { clock, perSecond: linesPerSecond });
+  const { sightings = new StoreSightings(StoreSightings.createMemory(), 0) } = store ?? {};
+  const storeLog = createStoreLog(log, { clock, perSecond: linesPerSecond, sightings });
   const samplers = createSamplers(log, linesPerSecond);
+  const bounded = [accessLog, upstreamLog, storeLog, ...Object.values(samplers)];
   const upstream = new SeenUpstream();
   const busiest = new BusiestClient();
   const sources = {
     ...options,
+    store: store && { figures: store.figures, health: store.figures },
     busiestClientRatio: () => busiest.ratio(clock.monotonicMs()),
     upstreamHealth: () => upstream.health,
     activeSeconds: () => [activeSeconds()],
     logLines: () => ({
-      sampled: accessLog.omitted + upstreamLog.omitted + omittedBy(samplers),
+      sampled: omittedBy(bounded),
       dropped: options.droppedLogLines(),
     }),
   };
@@ -77,6 +96,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     linesPerSecond,
     ...createReloads(options, metrics),
     ...createWarnings(options, metrics, samplers),
+    ...storeTelemetry(store, storeLog, metrics),
     finish(exchange, path) {
       finishUnlogged(exchange);
       accessLog.record(exchange, path);
@@ -105,13 +125,21 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
           addresses: { available, ejected },
           busiest: busiest.share(clock.monotonicMs()),
           activeSeconds: activeSeconds(),
+          store: store && healthOf(store.figures()),
         },
       };
     },
     close() {
-      accessLog.close();
-      upstreamLog.close();
-      for (const sampler of Object.values(samplers)) sampler.close();
+      for (const each of bounded) each.close();
     },
   };
+}
+
+function storeTelemetry(
+  store: TelemetryStore | null,
+  { storeChanged, storeIdentified, storeShardGone }: StoreLog,
+  { storeAnswered, storeWaited }: StoreTimes,
+): StoreLog & StoreTimes & Pick<Telemetry, "storeHealth"> {
+  const storeHealth = (): StoreHealth | null => store && healthOf(store.figures());
+  return { storeChanged, storeIdentified, storeShardGone, storeAnswered, storeWaited, storeHealth };
 }

@@ -74,6 +74,6 @@ export function createSamplers(log: Logger, perSecond: number) {
   };
 }
 
-export function omittedBy(samplers: ReturnType<typeof createSamplers>): number {
-  return Object.values(samplers).reduce((sum, { omitted }) => sum + omitted, 0);
+export function omittedBy(bounded: readonly Pick<Sampler, "omitted">[]): number {
+  return bounded.reduce((sum, { omitted }) => sum + omitted, 0);
 }

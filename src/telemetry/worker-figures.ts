@@ -1,9 +1,11 @@
 // The figures of the worker threads in the main thread: asks each for its own, and merges them with the main thread's. No
 // counter goes back: what a thread that is gone had counted when it was last read stays in the sums. Its gauges go.
+import { badnessOf, type StoreHealth } from "../core/shared-store.ts";
 import type { AddressFigures, UpstreamHealth } from "../core/upstream.ts";
 import { type ClientShare, ratioOf } from "./busiest-client.ts";
 import { type FamilyFigures, type FamilyLookup, mergeFamilies, mergeFamily } from "./figures.ts";
 import { neverSeen, type SeenHealth } from "./seen-upstream.ts";
+import { healthOf, unusedStore } from "./shared-store-metrics.ts";
 
 /** A health check needs the facts alone. The figures of event loops speak of the time since they were last read. */
 export type FiguresWanted = "all" | "facts";
@@ -22,6 +24,8 @@ export interface WorkerFacts {
   readonly busiest: ClientShare;
   /** Running total of the time in which the event loop was not idle. */
   readonly activeSeconds: number;
+  /** Null: the counters are not shared. */
+  readonly store: StoreHealth | null;
 }
 
 type AddressStates = Pick<AddressFigures, "available" | "ejected">;
@@ -88,6 +92,13 @@ export class WorkerReadings {
     return others.reduce((a, b) => (b.available < a.available ? b : a), first);
   }
 
+  /** As last read: the store of the thread for which it is worst off, and the most gateways that a thread sees. */
+  storeHealth(): StoreHealth {
+    const seen = this.#facts().flatMap(({ store }) => store ?? []);
+    const worst = seen.reduce((a, b) => (isWorse(b, a) ? b : a), seen[0] ?? healthOf(unusedStore));
+    return { ...worst, replicas: Math.max(worst.replicas, ...seen.map(({ replicas }) => replicas)) };
+  }
+
   /** As last read: the share that a client has of the requests of all threads. */
   busiestClientRatio(): number {
     return ratioOf(this.#facts().map(({ busiest }) => busiest));
@@ -115,6 +126,10 @@ export class WorkerReadings {
       this.#areFactsNew = false;
     }, this.#factsMaxAgeMs).unref();
   }
+}
+
+function isWorse(a: StoreHealth, b: StoreHealth): boolean {
+  return a.state === b.state ? a.shards[a.state] > b.shards[b.state] : badnessOf(a.state) > badnessOf(b.state);
 }
 
 export type AskWorker = (wanted: FiguresWanted) => Promise<WorkerFigures>;

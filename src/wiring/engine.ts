@@ -11,14 +11,15 @@ import {
   type PeerConnections,
 } from "../core/connection-count.ts";
 import type { Files } from "../core/file-group.ts";
+import type { Health } from "../core/health.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
 import { shareOf } from "../core/thread-share.ts";
-import type { UpstreamHealth } from "../core/upstream.ts";
 import { defaultLingerMs } from "../exchange/http2-lifetime.ts";
 import type { PolicySlot } from "../limits/policy-slots.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
+import type { StoreSightings } from "../telemetry/store-sightings.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import type { NameOptions } from "../upstream/name-lookup.ts";
 import { maxWaitingBodyBytes, WaitingBodies } from "../upstream/waiting-bodies.ts";
@@ -59,6 +60,8 @@ export interface EngineOptions {
   /** Default: session tickets can be used with this thread alone. */
   readonly ticketSecret?: Uint8Array;
   readonly peerConnections?: PeerConnections;
+  /** For the log, where other threads use the same store. */
+  readonly storeSightings?: StoreSightings;
 }
 
 export type ListenSettings = Pick<Settings, "listen" | "extAuth">;
@@ -89,7 +92,7 @@ export interface Carrier extends Reloadable {
   listen(settings: ListenSettings): Promise<Addresses>;
   /** The whole gateway is ready. */
   announceStart(): void;
-  health(): Promise<{ readonly isServing: boolean; readonly upstream: UpstreamHealth }>;
+  health(): Promise<Pick<Health, "upstream" | "store"> & { readonly isServing: boolean }>;
   /** Whether it can still act, as far as one can tell from this thread. */
   isAlive(): Promise<boolean>;
   /** Makes every response announce that its connection closes. New connections are still accepted. */
@@ -158,7 +161,7 @@ export class Engine implements Carrier {
   }
 
   async health(): ReturnType<Carrier["health"]> {
-    return { isServing: true, upstream: this.telemetry.upstreamHealth() };
+    return { isServing: true, upstream: this.telemetry.upstreamHealth(), store: this.telemetry.storeHealth() };
   }
 
   async isAlive(): Promise<boolean> {

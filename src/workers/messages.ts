@@ -26,6 +26,8 @@ export interface ThreadStart {
   readonly ticketSecret: Uint8Array;
   /** Of SharedConnectionCount. */
   readonly connections: SharedArrayBuffer;
+  /** Of StoreSightings. */
+  readonly storeSightings: SharedArrayBuffer;
   /** `monotonicOffsetMs()` of the main thread. */
   readonly clockOffsetMs: number;
   readonly logPort: MessagePort;

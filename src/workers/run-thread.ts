@@ -5,6 +5,7 @@ import { SharedConnectionCount } from "../core/connection-count.ts";
 import { settingsOfThread } from "../core/thread-share.ts";
 import { SharedPeerConnections } from "../limits/peer-connections.ts";
 import { createLog } from "../telemetry/log.ts";
+import { StoreSightings } from "../telemetry/store-sightings.ts";
 import { threadDestination } from "../telemetry/thread-log.ts";
 import { openCounters } from "../wiring/counters.ts";
 import { type Engine, openEngine, type Prepared } from "../wiring/engine.ts";
@@ -53,6 +54,7 @@ async function open(start: ThreadStart): Promise<Handlers> {
     counters: ownCounters,
     droppedLogLines: () => destination.dropped,
     connectionCount: new SharedConnectionCount(connections, thread),
+    storeSightings: new StoreSightings(start.storeSightings, thread),
     peerConnections: new SharedPeerConnections(ownCounters.table, clock.monotonicMs),
     ...(http2LingerMs === null ? {} : { http2LingerMs }),
   });

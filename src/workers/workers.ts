@@ -11,6 +11,7 @@ import { countPeersIn } from "../limits/peer-connections.ts";
 import type { PolicyLimiter } from "../limits/policy-limiter.ts";
 import type { PolicySlot } from "../limits/policy-slots.ts";
 import { createMainTelemetry, type MainTelemetry } from "../telemetry/main-telemetry.ts";
+import { StoreSightings } from "../telemetry/store-sightings.ts";
 import { WorkerReadings } from "../telemetry/worker-figures.ts";
 import { type ConfiguredFiles, closeFiles, type FilesBase, openConfiguredFiles } from "../wiring/configured-files.ts";
 import type { Addresses, BrokenOff, Carrier, EngineOptions, ListenSettings } from "../wiring/engine.ts";
@@ -54,6 +55,7 @@ class Workers implements Carrier {
   #limiter: PolicyLimiter;
   readonly #ticketSecret = randomBytes(32);
   readonly #connections = SharedConnectionCount.createMemory();
+  readonly #storeSightings = StoreSightings.createMemory();
   readonly #readings = new WorkerReadings();
   readonly #pool: WorkerPool;
   /** Null before the first thread listens. */
@@ -156,7 +158,9 @@ class Workers implements Carrier {
 
   async health(): ReturnType<Carrier["health"]> {
     await this.#readings.refresh();
-    return { isServing: this.#pool.serving.size > 0, upstream: this.telemetry.upstreamHealth() };
+    const { telemetry } = this;
+    const isServing = this.#pool.serving.size > 0;
+    return { isServing, upstream: telemetry.upstreamHealth(), store: telemetry.storeHealth() };
   }
 
   async isAlive(): Promise<boolean> {
@@ -198,6 +202,7 @@ class Workers implements Carrier {
       settings: this.settings,
       contents: this.#files.contents(),
       connections: this.#connections,
+      storeSightings: this.#storeSightings,
       ticketSecret: this.#ticketSecret,
       clockOffsetMs: monotonicOffsetMs(),
     };
@@ -206,6 +211,7 @@ class Workers implements Carrier {
       destination,
       onGone: () => {
         SharedConnectionCount.forget(this.#connections, thread);
+        StoreSightings.forget(this.#storeSightings, thread);
         this.#options.counters.table.maintenance.recover(thread);
       },
       onExit: (worker, code, error) => {

@@ -20,7 +20,7 @@ async function start(body = "x 1\n"): Promise<Admin & { shed: () => number; scra
       return { contentType: "text/plain", body };
     },
     isAlive: async () => true,
-    health: () => ({ status: "ready", upstream: { state: "up", reason: null } }),
+    health: () => ({ status: "ready", upstream: { state: "up", reason: null }, store: null }),
     onError: (error) => expect.unreachable(error.message),
     peerKey: (address) => address ?? "",
     onClosedForRoom: () => {

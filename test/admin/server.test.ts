@@ -4,13 +4,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { type Admin, type AdminOptions, startAdmin } from "../../src/admin/server.ts";
 import type { Health } from "../../src/core/health.ts";
+import { storeStates } from "../../src/core/shared-store.ts";
 
 const open: Admin[] = [];
 afterEach(async () => {
   for (const admin of open.splice(0)) await admin.close();
 });
 
-const ready: Health = { status: "ready", upstream: { state: "up", reason: null } };
+const ready: Health = { status: "ready", upstream: { state: "up", reason: null }, store: null };
 
 async function start(changes: Partial<AdminOptions> = {}): Promise<Admin & { url: string }> {
   const admin = await startAdmin({
@@ -77,7 +78,7 @@ test.each([
   ["starting", 503],
   ["draining", 503],
 ] as const)("when %s, /readyz is %i and /livez is 200", async (status, expected) => {
-  const { url } = await start({ health: () => ({ status, upstream: { state: "unknown", reason: null } }) });
+  const { url } = await start({ health: () => ({ ...ready, status, upstream: { state: "unknown", reason: null } }) });
   const readyz = await fetch(`${url}/readyz`);
   expect(readyz.status).toBe(expected);
   expect(await readyz.json()).toEqual({ status, upstream: { state: "unknown", reason: null } });
@@ -87,10 +88,19 @@ test.each([
 
 test("an upstream that is down is shown, does not make it unready, and nothing else of it is told", async () => {
   const upstream = { state: "down", reason: "refused", address: "10.0.0.1:3000" } as const;
-  const { url } = await start({ health: () => ({ status: "ready", upstream }) });
+  const { url } = await start({ health: () => ({ ...ready, upstream }) });
   const readyz = await fetch(`${url}/readyz`);
   expect(readyz.status).toBe(200);
   expect(await readyz.json()).toEqual({ status: "ready", upstream: { state: "down", reason: "refused" } });
+});
+
+test.each(storeStates)("a store that is %s is shown and does not change readiness", async (state) => {
+  const shards = { up: 2, slow: 0, away: 0, returned: 0, [state]: 1 };
+  const store = { state, shards, replicas: 3, password: "a-secret" };
+  const { url } = await start({ health: () => ({ ...ready, store }) });
+  const readyz = await fetch(`${url}/readyz`);
+  expect(readyz.status).toBe(200);
+  expect(await readyz.json()).toEqual({ ...ready, store: { state, shards, replicas: 3 } });
 });
 
 test.each(["/", "/metrics/", "/readyz/x", "/v2/me", "/METRICS", "//metrics"])("GET %s is 404", async (path) => {

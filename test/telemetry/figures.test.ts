@@ -13,7 +13,7 @@ import {
   mergeFamily,
 } from "../../src/telemetry/figures.ts";
 import type { MetricsRole } from "../../src/telemetry/metrics.ts";
-import { exchangeOf, metricsOf } from "./scrape.ts";
+import { exchangeOf, metricsOf, storeOf } from "./scrape.ts";
 
 function family(merge: Merge, samples: Readonly<Record<string, number>>, type: FamilyFigures["type"] = "gauge") {
   const series = Object.keys(samples).map((label) => `a{b="${label}"} `);
@@ -128,7 +128,7 @@ test("figures of a text give the same text again", async () => {
 });
 
 const namesBy = async (role: MetricsRole): Promise<Map<string, FamilyFigures>> =>
-  new Map((await metricsOf({}, role).figures()).map((each) => [each.name, each]));
+  new Map((await metricsOf({ store: storeOf() }, role).figures()).map((each) => [each.name, each]));
 
 test("every family that is not a sum is decided one by one", async () => {
   const byMerge: Record<string, string[]> = { max: [], min: [], process: [] };
@@ -160,6 +160,9 @@ test("every family that is not a sum is decided one by one", async () => {
     "headgate_snapshot_bytes",
     "headgate_snapshot_failures_total",
     "headgate_snapshot_timestamp_seconds",
+    "headgate_store_replicas",
+    "headgate_store_shards",
+    "headgate_store_state",
     "headgate_upstream_addresses",
     "headgate_upstream_state",
     "headgate_worker_restarts_total",

@@ -1,12 +1,13 @@
 // The telemetry of a main thread and of its workers together: one scrape, as of one thread.
 import { expect, test } from "vitest";
+import type { SharedStoreFigures } from "../../src/core/shared-store.ts";
 import { createMainTelemetry } from "../../src/telemetry/main-telemetry.ts";
 import type { TrafficSources } from "../../src/telemetry/scraped-metrics.ts";
 import { createTelemetry } from "../../src/telemetry/telemetry.ts";
 import { WorkerReadings } from "../../src/telemetry/worker-figures.ts";
 import { figuresOf, statsOf } from "../support/policy.ts";
 import { FakeClock, keptLog } from "./lines.ts";
-import { exchangeOf, policy, scrape } from "./scrape.ts";
+import { exchangeOf, policy, scrape, storeFigures } from "./scrape.ts";
 
 const traffic: TrafficSources = {
   waitingBodyBytes: () => 5,
@@ -21,7 +22,7 @@ const traffic: TrafficSources = {
   certificate: () => null,
 };
 
-function started(count: number) {
+function started(count: number, stores: readonly SharedStoreFigures[] = []) {
   const clock = new FakeClock();
   const { log, lines } = keptLog("debug", clock);
   const readings = new WorkerReadings();
@@ -32,8 +33,9 @@ function started(count: number) {
     limiter: { stats: () => [statsOf(policy)] },
     counters: () => figuresOf(policy, { keys: 9 }),
     workers: readings,
+    hasStore: stores.length > 0,
   });
-  const workers = Array.from({ length: count }, () =>
+  const workers = Array.from({ length: count }, (_, i) =>
     createTelemetry({
       ...common,
       ...traffic,
@@ -41,6 +43,7 @@ function started(count: number) {
       limiter: { stats: () => [statsOf(policy)] },
       counters: () => figuresOf(policy, { keys: 9 }),
       workers: count,
+      store: stores.length === 0 ? null : { figures: () => stores[i] as SharedStoreFigures },
     }),
   );
   for (const [i, worker] of workers.entries()) {
@@ -134,4 +137,59 @@ test.each([
   for (const worker of workers) for (let i = 0; i < 10; i += 1) worker.shareExceeded("queue", "192.0.2.1");
   expect(lines().filter(({ msg }) => msg === "client over its share")).toHaveLength(expected);
   for (const worker of workers) worker.close();
+});
+
+test("the store is that of the worker that sees it worst off, and what the workers did with it is added", async () => {
+  const away = { up: 1, slow: 0, away: 2, returned: 0 };
+  const stores = [
+    storeFigures({ state: "returned", shards: { up: 2, slow: 0, away: 0, returned: 1 }, replicas: 3 }),
+    storeFigures({ state: "away", shards: { up: 2, slow: 0, away: 1, returned: 0 }, replicas: 5, heldUnits: 1 }),
+    storeFigures({ state: "away", shards: away, replicas: 4, forgot: 1 }),
+    storeFigures({ state: "slow", shards: { up: 2, slow: 1, away: 0, returned: 0 }, replicas: 2 }),
+  ];
+  const { main, readings, workers } = started(4, stores);
+  for (const worker of workers) worker.storeAnswered(0.25);
+  const series = await scrape(main.metrics);
+  expect(Object.fromEntries(series)).toMatchObject({
+    'headgate_store_state{state="away"}': 1,
+    'headgate_store_state{state="up"}': 0,
+    'headgate_store_state{state="slow"}': 0,
+    'headgate_store_state{state="returned"}': 0,
+    'headgate_store_shards{state="away"}': 2,
+    'headgate_store_shards{state="up"}': 1,
+    'headgate_store_shards{state="returned"}': 0,
+    headgate_store_replicas: 5,
+    'headgate_store_calls_total{result="answered"}': 44,
+    'headgate_store_alone_total{mode="closed"}': 112,
+    headgate_store_held_units: 67,
+    headgate_store_forgot_total: 91,
+    headgate_store_call_duration_seconds_count: 4,
+    headgate_store_call_duration_seconds_sum: 1,
+  });
+  expect(main.storeHealth()).toEqual({ state: "away", shards: away, replicas: 5 });
+  readings.remove(2);
+  readings.remove(3);
+  expect(main.storeHealth()).toMatchObject({ state: "returned", replicas: 3 });
+});
+
+test("a scrape over workers with a store has the families and the series of one thread with one", async () => {
+  const { main } = started(2, [storeFigures(), storeFigures()]);
+  const { workers } = started(1, [storeFigures()]);
+  const only = workers[0]?.metrics;
+  if (only === undefined) throw new Error("there is one");
+  const second = 'headgate_event_loop_active_seconds_total{worker="2"}';
+  const expected = [...(await scrape(only)).keys(), second].sort();
+  expect([...(await scrape(main.metrics)).keys()].sort()).toEqual(expected);
+  const { main: alone } = started(0, [storeFigures()]);
+  const series = await scrape(alone.metrics);
+  expect([...series.keys()].filter((name) => name.includes("_store_")).sort()).toEqual(
+    expected.filter((name) => name.includes("_store_")),
+  );
+  expect(series.get('headgate_store_calls_total{result="answered"}')).toBe(0);
+});
+
+test("without a store, threads and the main thread say nothing of one", async () => {
+  const { main, workers } = started(2);
+  expect([...(await scrape(main.metrics)).keys()].filter((name) => name.includes("store"))).toEqual([]);
+  expect([main.storeHealth(), workers[0]?.storeHealth()]).toEqual([null, null]);
 });

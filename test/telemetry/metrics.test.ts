@@ -9,7 +9,7 @@ import { localReplies } from "../../src/core/local-reply.ts";
 import type { Decision } from "../../src/core/policy.ts";
 import { upstreamErrorReasons } from "../../src/core/upstream.ts";
 import { decisionOf, figuresOf } from "../support/policy.ts";
-import { changesOf, exchangeOf, metricsOf, policy, scrape } from "./scrape.ts";
+import { changesOf, exchangeOf, metricsOf, policy, scrape, storeOf } from "./scrape.ts";
 
 /** The changes of one observation, without the buckets of histograms. */
 async function counted(changes: Partial<ExchangeRecord>): Promise<Record<string, number>> {
@@ -222,7 +222,7 @@ test("10,000 different clients, ids, methods and routes add no series", async ()
 });
 
 test("docs/metrics.md describes every metric, and none that does not exist", async () => {
-  const { body } = await metricsOf().text(false);
+  const { body } = await metricsOf({ store: storeOf() }).text(false);
   const exposed = [...body.matchAll(/^# TYPE (headgate_\S+) (\S+)$/gm)].map(([, name, type]) => `${name} ${type}`);
   const page = readFileSync(new URL("../../docs/metrics.md", import.meta.url), "utf8");
   const described = [...page.matchAll(/^\| `(headgate_\w+)` \| (\w+) \|/gm)].map(([, name, type]) => `${name} ${type}`);

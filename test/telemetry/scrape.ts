@@ -1,10 +1,37 @@
 // Metrics with everything around them made up, and a scrape as a map from series to value.
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import type { Policy } from "../../src/core/policy.ts";
+import type { SharedStoreFigures } from "../../src/core/shared-store.ts";
 import { createMetrics, type Metrics, type MetricsRole, type MetricsSources } from "../../src/telemetry/metrics.ts";
+import type { StoreSources } from "../../src/telemetry/shared-store-metrics.ts";
 import { decisionOf, figuresOf, slidingPolicy, statsOf } from "../support/policy.ts";
 
 export const policy: Policy = slidingPolicy({ limit: 100, windowMs: 60_000 });
+
+/** A store that is up, and whose every count differs. */
+export function storeFigures(changes: Partial<SharedStoreFigures> = {}): SharedStoreFigures {
+  return {
+    state: "up",
+    shards: { up: 1, slow: 0, away: 0, returned: 0 },
+    replicas: 4,
+    calls: { answered: 11, late: 12, unreachable: 13, refused: 14, full: 15, unready: 16, failed: 17 },
+    items: 18,
+    units: { granted: 19, spent: 20, returned: 21 },
+    heldUnits: 22,
+    heldLeases: 23,
+    waited: { answered: 24, overdue: 25 },
+    alone: { local: 26, open: 27, closed: 28 },
+    refusedFromMemory: 29,
+    forgot: 30,
+    clockSteps: 31,
+    coarse: 32,
+    ...changes,
+  };
+}
+
+export function storeOf(changes: Partial<SharedStoreFigures> = {}): StoreSources {
+  return { figures: () => storeFigures(changes), health: () => storeFigures(changes) };
+}
 
 export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsRole): Metrics {
   const all: MetricsSources = {
@@ -25,6 +52,7 @@ export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsR
     tokens: () => null,
     certificate: () => null,
     logLines: () => ({ sampled: 0, dropped: 0 }),
+    store: null,
     version: "1.2.3",
     nodeVersion: "v26.0.0",
     ...sources,

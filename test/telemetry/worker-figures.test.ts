@@ -17,6 +17,7 @@ const noFacts: WorkerFacts = {
   addresses: { available: 1, ejected: 0 },
   busiest: { client: "", ofClient: 0, ofAll: 0 },
   activeSeconds: 0,
+  store: null,
 };
 
 /** A thread with a family of each type. */

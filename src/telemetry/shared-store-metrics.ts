@@ -1,0 +1,96 @@
+// The metrics of the store that gateways share. A gateway without one does not have them.
+import type { SharedStoreFigures, StoreHealth } from "../core/shared-store.ts";
+import { type Families, ofProcess } from "./families.ts";
+
+export interface StoreSources {
+  /** What this thread has done. */
+  readonly figures: () => SharedStoreFigures;
+  /** As the whole process sees the store. */
+  readonly health: () => StoreHealth;
+}
+
+/** What is observed each time. */
+export interface StoreTimes {
+  /** A call of the script was answered after this time, in time or late. */
+  storeAnswered(seconds: number): void;
+  /** A request has waited so long for the store, whatever came of it. */
+  storeWaited(seconds: number): void;
+}
+
+export const withoutStore: StoreTimes = { storeAnswered() {}, storeWaited() {} };
+
+/** Of a thread that does not use the store: the main thread beside workers. */
+export const unusedStore: SharedStoreFigures = {
+  state: "away",
+  shards: { up: 0, slow: 0, away: 0, returned: 0 },
+  replicas: 1,
+  calls: { answered: 0, late: 0, unreachable: 0, refused: 0, full: 0, unready: 0, failed: 0 },
+  items: 0,
+  units: { granted: 0, spent: 0, returned: 0 },
+  heldUnits: 0,
+  heldLeases: 0,
+  waited: { answered: 0, overdue: 0 },
+  alone: { local: 0, open: 0, closed: 0 },
+  refusedFromMemory: 0,
+  forgot: 0,
+  clockSteps: 0,
+  coarse: 0,
+};
+
+/** Leaves out the rest, which is copied between threads. */
+export function healthOf({ state, shards, replicas }: StoreHealth): StoreHealth {
+  return { state, shards, replicas };
+}
+
+export function sharedStoreMetrics(families: Families, { figures, health }: StoreSources): StoreTimes {
+  healthMetrics(families, health);
+  callMetrics(families, figures);
+  unitMetrics(families, figures);
+  const took = "From sending a call of the store's script to its answer.";
+  const call = families.histogram("headgate_store_call_duration_seconds", took, secondsBounds).series();
+  const waited = "Time that requests waited for an answer of the store.";
+  const wait = families.histogram("headgate_store_wait_seconds", waited, secondsBounds).series();
+  return {
+    storeAnswered: (seconds) => call.observe(seconds),
+    storeWaited: (seconds) => wait.observe(seconds),
+  };
+}
+
+const secondsBounds = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
+
+const byState = { label: "state", ...ofProcess } as const;
+
+function healthMetrics(families: Families, health: () => StoreHealth): void {
+  const state = "1 for the state of the store, which is that of its shard that is worst off, 0 for the others.";
+  const none = { up: 0, slow: 0, away: 0, returned: 0 };
+  families.gauge("headgate_store_state", state, () => ({ ...none, [health().state]: 1 }), byState);
+  const shards = "Shards of the store by state; a store that is no cluster is one.";
+  families.gauge("headgate_store_shards", shards, () => ({ ...none, ...health().shards }), byState);
+  const replicas = "Gateways that share the store, as this one counts them, or as configured.";
+  families.gauge("headgate_store_replicas", replicas, () => health().replicas, ofProcess);
+}
+
+function callMetrics(families: Families, figures: () => SharedStoreFigures): void {
+  const calls = "Calls of the store's script by result; late: answered when nobody waited any more.";
+  families.total("headgate_store_calls_total", calls, () => figures().calls, { label: "result" });
+  families.total("headgate_store_items_total", "Counters that these calls were about.", () => figures().items);
+  const waited = "Requests that waited for an answer of the store: it came, or was overdue.";
+  families.total("headgate_store_waited_total", waited, () => figures().waited, { label: "result" });
+  const alone = "Requests that were decided without the store, because it was not there, by how.";
+  families.total("headgate_store_alone_total", alone, () => figures().alone, { label: "mode" });
+  const memory = "Requests that were refused without asking the store, because it had refused shortly before.";
+  families.total("headgate_store_refused_from_memory_total", memory, () => figures().refusedFromMemory);
+  const forgot = "Times a thread found that the store may have lost counts.";
+  families.total("headgate_store_forgot_total", forgot, () => figures().forgot);
+  const steps = "Times a thread found that the clock of the store had stepped forward.";
+  families.total("headgate_store_clock_steps_total", steps, () => figures().clockSteps);
+}
+
+function unitMetrics(families: Families, figures: () => SharedStoreFigures): void {
+  const units = "Units that the store granted, that were spent, and that were given back or ran out.";
+  families.total("headgate_store_units_total", units, () => figures().units, { label: "fate" });
+  families.gauge("headgate_store_held_units", "Units that are held, to be spent.", () => figures().heldUnits);
+  families.gauge("headgate_store_held_leases", "Leases that have held units.", () => figures().heldLeases);
+  const coarse = "Clients that were counted with their network, because too many new keys were made.";
+  families.total("headgate_store_coarse_total", coarse, () => figures().coarse);
+}

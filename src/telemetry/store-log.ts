@@ -1,0 +1,63 @@
+// Log lines about the store that gateways share: one for each change of a shard's state, and what its server is. What all
+// threads of a process see is logged once. A store that keeps changing is logged a few times a second; the metrics count all.
+import type { Clock } from "../core/clock.ts";
+import { type StateChange, type StoreIdentity, storeStates } from "../core/shared-store.ts";
+import type { Logger } from "./log.ts";
+import { Sampler } from "./sampler.ts";
+import type { StoreSightings } from "./store-sightings.ts";
+
+export interface StoreLog {
+  storeChanged(change: StateChange): void;
+  /** May be told at each heartbeat: a line is written if something is new. */
+  storeIdentified(shard: number, identity: StoreIdentity): void;
+  /** The shard exists no more. */
+  storeShardGone(shard: number): void;
+}
+
+export interface StoreLogOptions {
+  readonly clock: Clock;
+  readonly perSecond: number;
+  readonly sightings: StoreSightings;
+}
+
+/** Servers of other versions and other warnings are not logged. */
+const maxKnown = 100;
+
+export function createStoreLog(
+  log: Logger,
+  { clock, perSecond, sightings }: StoreLogOptions,
+): StoreLog & Pick<Sampler, "close" | "omitted"> {
+  const sampler = new Sampler({
+    perSecond,
+    maxKeys: storeStates.length,
+    report: (state, omitted) => log.warn({ state, omitted }, "changes of the store's state left out"),
+  });
+  const known = new Set<string>();
+  const isNew = (text: string): boolean => !known.has(text) && known.size < maxKnown && known.add(text).has(text);
+  return {
+    storeChanged(change) {
+      if (sightings.isNews(change.shard, change.to) && sampler.passes(change.to, clock.monotonicMs())) {
+        logChange(log, change);
+      }
+    },
+    storeIdentified(shard, { server, warnings }) {
+      if (!sightings.isReporter(shard)) return;
+      if (isNew(server)) log.info({ shard, server }, "store connected");
+      for (const detail of warnings) if (isNew(detail)) log.warn({ shard, detail }, "store warning");
+    },
+    storeShardGone: (shard) => sightings.gone(shard),
+    close: () => sampler.close(),
+    get omitted() {
+      return sampler.omitted;
+    },
+  };
+}
+
+function logChange(log: Logger, { shard, from, to, cause, detail, lastedMs }: StateChange): void {
+  const facts = { shard, before: from, lastedMs: Math.round(lastedMs), cause, detail: detail || undefined };
+  if (cause === "forgot") log.warn(facts, "store may have lost counts");
+  else if (to === "up") log.info(facts, "store up");
+  else if (to === "slow") log.warn(facts, "store slow");
+  else if (to === "away") log.warn(facts, "store away");
+  else log.warn(facts, "store returned");
+}
