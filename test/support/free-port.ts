@@ -12,13 +12,17 @@ const [first, last] = [10_000, 32_000];
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(first, last);
-    const server = createServer();
-    const isFree = await new Promise<boolean>((resolve) => {
-      server.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => resolve(true));
-    });
-    if (!isFree) continue;
-    server.close();
-    await once(server, "close");
-    return port;
+    if (await isFreePort(port)) return port;
   }
+}
+
+export async function isFreePort(port: number): Promise<boolean> {
+  const server = createServer();
+  const isFree = await new Promise<boolean>((resolve) => {
+    server.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => resolve(true));
+  });
+  if (!isFree) return false;
+  server.close();
+  await once(server, "close");
+  return true;
 }

@@ -1,0 +1,219 @@
+// The script that the store runs, in Lua: everything that gateways share is read and changed by it alone, so that a call
+// is atomic. It runs on Redis 6.2 and later and on Valkey. What is asked and answered is described in script-call.ts, the
+// order of arguments and numbers in script-codec.ts. The part about reports is in script-reports.ts.
+//
+// A counter is one sorted set, so that all of it exists or none:
+//
+//   member               score                what it means
+//   expiry               -(instant)           the key expires then; later than everything else in it
+//   clock                -(instant)           of the last change; the script's clock for this key never goes back behind it
+//   units                -(number)            what counts now
+//   <lease id>/<units>   instant              units that were granted, and the last instant at which they count (sliding
+//                                             window, concurrency) or can be given back (calendar)
+//   <id>.told/<units>    instant              the same, of units that a gateway had admitted without the store
+//   =<gateway>           4e15 + number        calendar: units that this gateway has spent in the period
+//
+// The first three are negative, so that they are always at ranks 0, 1 and 2. Instants are microseconds since 1970 by the
+// store's clock, below 2^52. A score is exact below 2^53, and Redis writes an integer of a script without an exponent.
+//
+// The list of gateways is a sorted set too: a gateway's id, and the instant at which it was seen last. The secret is a string.
+//
+// The first write of a call is a ZADD or a SET: if memory is full, Redis refuses those, and refuses nothing any more after
+// a script has written. So a call is refused as a whole. A call that changes nothing writes nothing.
+
+import { reportsOfScript } from "./script-reports.ts";
+
+export const storeScript = `
+local time = redis.call('TIME')
+local clock = time[1] * 1000000 + time[2]
+local spentBase = 4e15
+local mostExpired, mostWalked, pages, pageSize = 1000, 200, 10, 1000
+
+local answer, answers, at, hasWritten = {clock}, 1, 0, false
+
+local function text() at = at + 1 return ARGV[at] end
+local function number() at = at + 1 return tonumber(ARGV[at]) end
+local function put(value) answers = answers + 1 answer[answers] = value end
+local function unitsOf(member) return tonumber(string.match(member, '/(%d+)$') or '0') end
+local function gatewayOf(id) return string.sub(id, 1, 12) end
+
+local function listGateways(key)
+  local gateway, silence = text(), number()
+  local added = redis.call('ZADD', key, clock, gateway)
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', clock - silence))
+  redis.call('PEXPIRE', key, 3600000)
+  hasWritten = true
+  put(1 - added)
+  put(redis.call('ZCARD', key))
+end
+
+local function readSecret(key)
+  local proposed = text()
+  local value = redis.call('GET', key)
+  if not value then
+    redis.call('SET', key, proposed)
+    hasWritten = true
+    value = proposed
+  end
+  put(value)
+end
+
+-- Reads what the key says of itself into the counter c.
+local function open(c)
+  local head = redis.call('ZRANGE', c.key, 0, 3, 'WITHSCORES')
+  c.isNew, c.hasState = head[1] == nil, head[1] ~= nil
+  c.now, c.units, c.expiry = clock, 0, 0
+  if head[1] == 'expiry' and head[3] == 'clock' and head[5] == 'units' then
+    c.expiry = -tonumber(head[2])
+    c.now = math.max(clock, -tonumber(head[4]))
+    c.first = tonumber(head[8])
+    -- Nothing is there, so nothing counts.
+    if c.first then c.units = -tonumber(head[6]) end
+  elseif not c.isNew then
+    -- Somebody else has changed the key: what is there is counted again.
+    local all = redis.call('ZRANGE', c.key, 0, -1, 'WITHSCORES')
+    for i = 1, #all, 2 do
+      local score = tonumber(all[i + 1])
+      if string.sub(all[i], 1, 1) == '=' then c.units = c.units + score - spentBase
+      elseif score > 0 then
+        c.units = c.units + unitsOf(all[i])
+        c.first = c.first or score
+      end
+    end
+    c.isChanged = true
+    redis.call('ZADD', c.key, -c.now - 1, 'expiry', -c.now, 'clock', -c.units, 'units')
+    hasWritten = true
+  end
+end
+
+-- Must be called before the first write to the counter.
+local function change(c)
+  c.isChanged = true
+  if hasWritten then return end
+  hasWritten, c.hasState = true, true
+  redis.call('ZADD', c.key, -math.max(c.expiry, c.now + 1), 'expiry', -c.now, 'clock', -c.units, 'units')
+end
+
+local function spend(c, gateway, units)
+  if units <= 0 then return end
+  local member = '=' .. gateway
+  local before = tonumber(redis.call('ZSCORE', c.key, member) or spentBase)
+  redis.call('ZADD', c.key, before + units, member)
+end
+
+-- The score of a lease that still counts, or nil.
+local function scoreOf(c, member)
+  local score = tonumber(redis.call('ZSCORE', c.key, member))
+  if score and score > c.now then return score end
+end
+
+local function dropExpired(c)
+  if not c.first or c.first > c.now then return end
+  local expired = redis.call('ZRANGEBYSCORE', c.key, '(0', c.now, 'LIMIT', 0, mostExpired)
+  change(c)
+  redis.call('ZREMRANGEBYRANK', c.key, 3, 2 + #expired)
+  local gateways = {}
+  for i = 1, #expired do
+    local units, gateway = unitsOf(expired[i]), gatewayOf(expired[i])
+    if c.kind == 'c' then gateways[gateway] = (gateways[gateway] or 0) + units
+    else c.units = c.units - units end
+  end
+  for gateway, units in pairs(gateways) do spend(c, gateway, units) end
+end
+
+${reportsOfScript}
+-- The key must stay until nothing in it counts. It stays a little longer, so that not each call has to say so.
+local function keepUntil(c)
+  local least, slack = c.ends + 1e6, 1e6 + math.floor((c.window + c.lease) / 8)
+  if c.kind == 'c' then least, slack = c.untilEnd + 3600e6, 0 end
+  if c.expiry >= least then return false end
+  c.expiry = least + slack
+  return true
+end
+
+-- Grants what there is, and writes what has changed.
+local function grant(c, id, step, needed, wanted)
+  local free = math.max(0, c.limit - c.units)
+  local granted = math.max(math.min(needed, free), math.min(wanted, math.floor(free / 4)))
+  granted = granted - granted % step
+  if granted == 0 and not c.isChanged then return 0 end
+  c.ends = c.now + c.lease + c.window
+  local isLonger = keepUntil(c)
+  if granted == 0 then
+    redis.call('ZADD', c.key, -c.expiry, 'expiry', -c.now, 'clock', -c.units, 'units')
+  else
+    local expected = c.hasState and 1 or 4
+    local added = redis.call('ZADD', c.key, -c.expiry, 'expiry', -c.now, 'clock', -c.units - granted, 'units',
+      c.ends, id .. '/' .. granted)
+    if added == expected then c.units = c.units + granted
+    else
+      -- The lease exists: its id was used before. It is granted once only.
+      granted = 0
+      redis.call('ZADD', c.key, -c.units, 'units')
+    end
+  end
+  if isLonger then redis.call('PEXPIRE', c.key, math.ceil((c.expiry - clock) / 1000)) end
+  hasWritten = true
+  return granted
+end
+
+-- After which time something no longer counts, and after which time a step is free. What has expired and is not dropped
+-- yet is at the beginning: it goes with the next call.
+local function putTimes(c, step, granted)
+  local free = c.limit - c.units
+  if c.kind == 'c' then
+    put(c.untilEnd - clock)
+    put(free >= step and 0 or step > c.limit and -1 or c.untilEnd - clock)
+    return
+  end
+  if free >= step and not c.isChanged then
+    local first = granted > 0 and math.min(c.first or c.ends, c.ends) or c.first
+    put(first and first - clock or -1)
+    put(0)
+    return
+  end
+  local isRefused = free < step and step <= c.limit
+  local lowest = redis.call('ZRANGE', c.key, 3, isRefused and 2 + mostWalked or 3, 'WITHSCORES')
+  put(lowest[2] and math.max(1, lowest[2] - clock) or -1)
+  if not isRefused then put(free >= step and 0 or -1) return end
+  local fits = 1
+  for i = 1, #lowest, 2 do
+    fits = math.max(1, lowest[i + 1] - clock)
+    free = free + unitsOf(lowest[i])
+    if free >= step then break end
+  end
+  put(fits)
+end
+
+local function count(key, kind)
+  local c = {key = key, kind = kind, limit = number(), lease = number(), window = 0}
+  local step, needed, wanted, id = number(), number(), number(), text()
+  local starts
+  if kind == 's' then c.window = number() end
+  if kind == 'c' then starts, c.untilEnd = number(), number() end
+  if kind == 'c' and (clock < starts or clock >= c.untilEnd) then
+    at = at + 4 * number()
+    if number() >= 0 then number() end
+    for i = 0, 5 do put(i == 3 and -1 or i == 4 and -1 or 0) end
+    return
+  end
+  open(c)
+  dropExpired(c)
+  readReports(c)
+  readTold(c, id)
+  local granted = grant(c, id, step, needed, wanted)
+  put(1)
+  put(granted)
+  put(math.max(0, c.limit - c.units))
+  putTimes(c, step, granted)
+  put(c.isNew and 1 or 0)
+end
+
+for i = 1, #KEYS do
+  local kind = text()
+  if kind == 'g' then listGateways(KEYS[i])
+  elseif kind == 'v' then readSecret(KEYS[i])
+  else count(KEYS[i], kind) end
+end
+return answer
+`;

@@ -1,0 +1,78 @@
+// The script on a real server, as tests call it: with the server's clock, or with one of the test's own.
+import { expect } from "vitest";
+import { storeScript } from "../../../src/limits/shared/script.ts";
+import type { CounterAnswer, CounterItem, Item, ScriptAnswer } from "../../../src/limits/shared/script-call.ts";
+import { decodeAnswer, encodeCall } from "../../../src/limits/shared/script-codec.ts";
+import { RedisClient } from "../../support/redis-client.ts";
+
+/**
+ * The server's TIME cannot be set. A copy of the script reads it from the last argument instead; what the gateways send has
+ * no such argument, and their text asks the server.
+ */
+const readsServer = "redis.call('TIME')";
+const clockedScript = storeScript.replace(readsServer, "{string.sub(ARGV[#ARGV], 1, -7), string.sub(ARGV[#ARGV], -6)}");
+
+export class RealScript {
+  readonly client: RedisClient;
+  readonly #sha: string;
+  readonly #clockedSha: string;
+
+  private constructor(client: RedisClient, shas: readonly [string, string]) {
+    this.client = client;
+    [this.#sha, this.#clockedSha] = shas;
+  }
+
+  static async open(port: number): Promise<RealScript> {
+    expect(storeScript.split(readsServer)).toHaveLength(2);
+    const client = await RedisClient.open(port);
+    const load = async (text: string): Promise<string> => String(await client.ask("SCRIPT", "LOAD", text));
+    return new RealScript(client, [await load(storeScript), await load(clockedScript)]);
+  }
+
+  /** By the server's clock. */
+  async call(items: readonly Item[]): Promise<ScriptAnswer> {
+    const { keys, args } = encodeCall(items);
+    return decodeAnswer(await this.client.ask("EVALSHA", this.#sha, keys.length, ...keys, ...args), items);
+  }
+
+  /** By a clock of the test. */
+  async callAt(timeUs: number, items: readonly Item[]): Promise<ScriptAnswer> {
+    const { keys, args } = encodeCall(items);
+    const reply = await this.client.ask("EVALSHA", this.#clockedSha, keys.length, ...keys, ...args, timeUs);
+    return decodeAnswer(reply, items);
+  }
+}
+
+/** An item with what matters to a test; the rest is what a request of a sliding window asks. */
+export function itemOf(given: Partial<CounterItem>): CounterItem {
+  const needed = given.needed ?? 1;
+  return {
+    item: "sliding",
+    key: "headgate:1:{a0}:s/default/address",
+    limit: 3,
+    windowUs: given.item === undefined || given.item === "sliding" ? 60_000_000 : 0,
+    fromUs: 0,
+    untilUs: 0,
+    leaseUs: 15_000,
+    step: 1,
+    needed,
+    wanted: needed,
+    id: leaseId("gateway-aaaa"),
+    reports: [],
+    told: null,
+    ...given,
+  };
+}
+
+let leases = 0;
+
+export function leaseId(gateway: string): string {
+  leases += 1;
+  return `${gateway}thread-aaa${leases}`;
+}
+
+export function counterOf(answer: ScriptAnswer, at = 0): CounterAnswer {
+  const item = answer.items[at];
+  if (item?.item !== "counter") throw new Error("not the answer of a counter");
+  return item;
+}
