@@ -19,7 +19,7 @@ const files: readonly SourceFile[] = readdirSync(src, { recursive: true, encodin
   .sort()
   .map((path) => ({ path, lines: readFileSync(join(src, path), "utf8").split("\n") }));
 
-const middle = ["config", "limits", "auth", "upstream", "ext-auth", "admin", "telemetry"];
+const middle = ["config", "limits", "redis", "auth", "upstream", "ext-auth", "admin", "telemetry"];
 /** Who may import what of ours, besides its own folder. A file at the top is its own layer. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   core: [],
