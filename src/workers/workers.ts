@@ -92,6 +92,7 @@ class Workers implements Carrier {
       limiter: { stats: () => this.#limiter.stats() },
       counters: () => this.#limiter.counterFigures(),
       workers: this.#readings,
+      hasStore: settings.counters.redis !== null,
       threads: () => ({ configured: this.settings.workers, ...this.#pool.figures }),
     });
   }

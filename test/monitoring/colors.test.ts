@@ -1,7 +1,7 @@
 // The colours of the dashboard: a name has the same colour in every panel, a colour has one meaning, and its tone says
 // whether that is good. The names of the lines are taken from a scrape of the gateway's metrics.
 import { beforeAll, describe, expect, test } from "vitest";
-import { metricsOf, scrape } from "../telemetry/scrape.ts";
+import { metricsOf, scrape, storeOf } from "../telemetry/scrape.ts";
 import { colorDistance, hueOf } from "./color-distance.ts";
 import { type DashboardPanel, fixedColorOf, panelsOf, shippedDashboard } from "./dashboard-queries.ts";
 
@@ -22,6 +22,7 @@ const success = [
   "state=up",
   "state=available",
   "result=applied",
+  "result=answered",
 ];
 const throttled = ["reason=throttled", "outcome=throttled"];
 /** Neither good nor bad. A value in none of these lists is a failure, so a new value is one until it is listed. */
@@ -30,7 +31,8 @@ const neutral = [
   ...["outcome=would_throttle", "outcome=exempt", "result=unchanged"],
   ...["reason=idle", "reason=expired", "reason=sampled"],
   ...["state=unknown", "state=active", "state=idle", "state=opening", "state=open"],
-  ...["state=used", "state=free"],
+  ...["state=used", "state=free", "state=returned"],
+  ...["fate=granted", "fate=spent", "fate=returned"],
 ];
 const failingLines = ["ejections", "failed lookups", "live clients evicted"];
 /** Two names for one thing. */
@@ -43,7 +45,10 @@ const sameMeaning = [
   ["outcome=malformed", "reason=malformed"],
   ["outcome=overloaded", "reason=overloaded"],
   ["reason=idle", "state=idle"],
-  ["state=down", "state=ejected", "ejections"],
+  ["state=down", "state=ejected", "state=away", "ejections"],
+  ["state=slow", "result=late", "result=overdue"],
+  ["reason=unreachable", "result=unreachable"],
+  ["reason=refused", "result=refused"],
   ["reason=live", "live clients evicted"],
 ];
 
@@ -52,7 +57,7 @@ const stats = panelsOf(shippedDashboard()).filter(({ type }) => type === "stat")
 let drawn: readonly Drawn[];
 
 beforeAll(async () => {
-  const series = [...(await scrape(metricsOf())).keys()];
+  const series = [...(await scrape(metricsOf({ store: storeOf() }))).keys()];
   drawn = charts.flatMap((panel) => linesOf(panel, series));
 });
 

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { dashboardText } from "../../deploy/grafana/source/dashboard.ts";
-import { exchangeOf, metricsOf } from "../telemetry/scrape.ts";
+import { exchangeOf, metricsOf, storeOf } from "../telemetry/scrape.ts";
 import {
   type DashboardPanel,
   dashboardFile,
@@ -76,6 +76,7 @@ test("the first screen fits on a screen, and everything below it is collapsed", 
     true,
     true,
     true,
+    true,
   ]);
 });
 
@@ -129,7 +130,7 @@ function namesIn(expr: string): string[] {
 }
 
 async function knownNames(): Promise<Set<string>> {
-  const metrics = metricsOf();
+  const metrics = metricsOf({ store: storeOf() });
   metrics.observe(exchangeOf());
   const { body } = await metrics.text(false);
   return new Set(body.split("\n").flatMap((line) => /^[a-z]\w*/.exec(line)?.[0] ?? []));

@@ -10,6 +10,7 @@ import type { RefusalReason } from "../../../src/core/local-reply.ts";
 import type { Outcome } from "../../../src/core/policy.ts";
 import type { ProxyHeaderRefusal } from "../../../src/core/proxy-header.ts";
 import type { ReloadOutcome } from "../../../src/core/reload.ts";
+import type { CallResult, OnFailure, SharedStoreFigures, StoreState } from "../../../src/core/shared-store.ts";
 import type { TlsFailure } from "../../../src/core/tls.ts";
 import type { UpstreamErrorReason, UpstreamHealth } from "../../../src/core/upstream.ts";
 import type { checkOutcomes, methods, StatusClass } from "../../../src/telemetry/labels.ts";
@@ -203,4 +204,30 @@ export const reloadColors: Colors<ReloadOutcome> = {
   applied: success,
   unchanged: "#5794f2",
   failed: "#e8443a",
+};
+
+/** A state of the store, and what becomes of an answer. */
+const slow = "#a28a48";
+
+export const shardColors: Colors<StoreState> = { up: success, slow, away: unavailable, returned: "#424284" };
+
+export const callColors: Colors<CallResult> = {
+  answered: success,
+  late: slow,
+  unreachable: upstreamErrorColors.unreachable,
+  refused,
+  full: "#963c4e",
+  unready: "#8a1866",
+  failed: reloadColors.failed,
+};
+
+export const waitedColors: Colors<keyof SharedStoreFigures["waited"]> = { answered: success, overdue: slow };
+
+export const aloneColors: Colors<OnFailure> = { local: "#a896a2", open: "#723660", closed: "#726c6c" };
+
+/** What becomes of units. */
+export const unitColors: Colors<keyof SharedStoreFigures["units"]> = {
+  granted: "#de66fc",
+  spent: "#c000f0",
+  returned: "#301eba",
 };

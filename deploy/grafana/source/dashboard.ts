@@ -1,4 +1,4 @@
-// The whole dashboard: an overview that fits on one screen, and below it four collapsed rows with details.
+// The whole dashboard: an overview that fits on one screen, and below it five collapsed rows with details.
 import {
   AnnotationQueryBuilder,
   type Dashboard,
@@ -10,6 +10,7 @@ import { firstScreen } from "./first-screen.ts";
 import { itself } from "./itself.ts";
 import { limits } from "./limits.ts";
 import { type AnyPanelSpec, buildPanel, datasource } from "./panel.ts";
+import { store } from "./store.ts";
 import { traffic } from "./traffic.ts";
 import { upstream } from "./upstream.ts";
 import { variables } from "./variables.ts";
@@ -19,6 +20,7 @@ const details: readonly (readonly [title: string, panels: readonly AnyPanelSpec[
   ["Limits and tokens", limits],
   ["The gateway itself", itself],
   ["The upstream", upstream],
+  ["Shared store", store],
 ];
 
 export function buildDashboard(): Dashboard {
