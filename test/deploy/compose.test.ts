@@ -9,42 +9,13 @@ import packageJson from "../../package.json" with { type: "json" };
 import { parseArguments } from "../../src/commands/arguments.ts";
 import { loadSettings, packagedConfigFile } from "../../src/config/load.ts";
 import type { Settings } from "../../src/core/settings.ts";
+import { composeShape, type Service } from "./compose-shape.ts";
 import { at } from "./manifests.ts";
-import { either, list, type Mapping, mapping, object, oneOf, type Shape, text, whole } from "./shape.ts";
+import type { Mapping } from "./shape.ts";
 
 const file = fileURLToPath(new URL("../../deploy/compose.yaml", import.meta.url));
 const compose: Mapping = parse(readFileSync(file, "utf8"));
 
-const service = object({
-  "build?": text(),
-  "image?": text(/^[a-z0-9./-]+:v?\d+\.\d+\.\d+$/),
-  "command?": list(text()),
-  "environment?": mapping(/^(HEADGATE|GF)(_[A-Z0-9]+)+$/, text()),
-  "ports?": list(text(/^127\.0\.0\.1:\d+:\d+$/)),
-  "volumes?": list(text(/^(\.\/)?[\w./-]+:\/[\w./-]+(:ro)?$/)),
-  "depends_on?": either(list(text()), mapping(/^[a-z]+$/, object({ condition: oneOf("service_healthy") }))),
-  "read_only?": oneOf(true),
-  "cap_drop?": list(oneOf("ALL")),
-  "security_opt?": list(oneOf("no-new-privileges:true")),
-  "stop_grace_period?": text(/^\d+s$/),
-  "healthcheck?": object({ test: list(text()), interval: text(/^\d+s$/), timeout: text(/^\d+s$/), retries: whole(1) }),
-});
-/** A volume without a setting is written with nothing behind it. */
-const nothing: Shape = (value, place) => (value === null ? [] : [`${place}: not empty`]);
-const shape = object({
-  name: text(),
-  services: mapping(/^[a-z]+$/, service),
-  volumes: mapping(/^[a-z]+$/, nothing),
-});
-
-interface Service {
-  readonly image: string;
-  readonly command?: readonly string[];
-  readonly environment?: Readonly<Record<string, string>>;
-  readonly volumes?: readonly string[];
-  readonly depends_on?: readonly string[] | Mapping;
-  readonly stop_grace_period?: string;
-}
 const services = compose["services"] as Readonly<Record<string, Service>>;
 
 function serviceOf(name: string): Service {
@@ -65,9 +36,9 @@ function loadSettingsOf({ environment = {} }: Service): Settings {
 }
 
 test("has known fields only, and a misspelled one is noticed", () => {
-  expect(shape(compose, "compose")).toEqual([]);
+  expect(composeShape(compose, "compose")).toEqual([]);
   const headgate = { ...serviceOf("headgate"), stop_grace_periods: "30s" };
-  expect(shape({ ...compose, services: { ...services, headgate } }, "compose")).toEqual([
+  expect(composeShape({ ...compose, services: { ...services, headgate } }, "compose")).toEqual([
     "compose.services.headgate.stop_grace_periods: unknown",
   ]);
 });

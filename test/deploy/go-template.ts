@@ -31,6 +31,8 @@ export function renderTemplate(template: string, data: Mapping): string {
 
 function isMet(condition: string, data: Mapping): boolean {
   if (condition.startsWith("not ")) return !isMet(condition.slice(4), data);
+  const [, path = "", word = ""] = /^eq (\S+) "(\w+)"$/.exec(condition) ?? [];
+  if (path !== "") return lookUp(path, data) === word;
   return isTruthy(evaluate(condition, data));
 }
 

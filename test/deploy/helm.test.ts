@@ -1,69 +1,20 @@
 // The chart of deploy/helm: with its values as they are it makes what the companion overlay makes, and each value does
 // what it says. Helm itself cannot be had everywhere; what the chart uses of its language is in go-template.ts.
-import { readdirSync, readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { z } from "zod";
 import packageJson from "../../package.json" with { type: "json" };
+import { chart, expectSameObjects, merge, nameOf, readChartFile, template, values } from "./chart.ts";
 import { renderTemplate } from "./go-template.ts";
 import { manifestFlaws } from "./kubernetes-shapes.ts";
-import { at, cannotRender, type Manifest, only, parseManifests, render } from "./manifests.ts";
-import { isMapping, type Mapping, object, oneOf, text } from "./shape.ts";
-
-const folder = fileURLToPath(new URL("../../deploy/helm/headgate/", import.meta.url));
-const read = (path: string): string => readFileSync(`${folder}${path}`, "utf8");
-const chart: Mapping = parse(read("Chart.yaml"));
-const values: Mapping = parse(read("values.yaml"));
-
-/** `changes` go over the values as `--set` and `--values` do: mapping into mapping. */
-function template(changes: Mapping = {}, release = "headgate"): Manifest[] {
-  const data = {
-    Values: merge(values, changes),
-    Release: { Name: release },
-    Chart: { AppVersion: chart["appVersion"] },
-  };
-  const texts = readdirSync(`${folder}templates`).map((name) => renderTemplate(read(`templates/${name}`), data));
-  return texts.filter((one) => one.trim() !== "").flatMap(parseManifests);
-}
-
-function merge(base: Mapping, over: Mapping): Mapping {
-  const merged: Record<string, unknown> = { ...base };
-  for (const [key, value] of Object.entries(over)) {
-    const below = merged[key];
-    merged[key] = isMapping(below) && isMapping(value) ? merge(below, value) : value;
-  }
-  return merged;
-}
+import { at, cannotRender, type Manifest, only, render } from "./manifests.ts";
+import { type Mapping, object, oneOf, text } from "./shape.ts";
 
 describe.skipIf(cannotRender)("beside the companion overlay (needs kubectl or kustomize)", () => {
   test("the same objects with the same contents, but for what only Helm does", () => {
-    const monitored = template({ serviceMonitor: { enabled: true } });
-    const overlay = render("companion");
-    expect(monitored.map(nameOf).sort()).toEqual(overlay.map(nameOf).sort());
-    for (const manifest of overlay) {
-      const own = monitored.find((one) => nameOf(one) === nameOf(manifest));
-      expect(comparable(own)).toEqual(comparable(manifest));
-    }
+    expectSameObjects(template({ serviceMonitor: { enabled: true } }), render("companion"));
   });
 });
-
-/** Without the hash at the end of a generated name. */
-function nameOf({ kind, metadata }: Manifest): string {
-  return `${kind} ${withoutHash(metadata.name)}`;
-}
-
-const withoutHash = (name: string): string => name.replace(/-[a-z0-9]{10}$/, "");
-
-/** Without the release, the pull policy and the checksum; the configuration as what it says. */
-function comparable(value: unknown, place = ""): unknown {
-  if (Array.isArray(value)) return value.map((item) => comparable(item, place));
-  if (place === "data.headgate.yaml") return parse(String(value));
-  if (!isMapping(value)) return typeof value === "string" ? withoutHash(value) : value;
-  const helms = ["app.kubernetes.io/instance", "imagePullPolicy", "annotations"];
-  const kept = Object.entries(value).filter(([key]) => !helms.includes(key));
-  return Object.fromEntries(kept.map(([key, item]) => [key, comparable(item, place === "" ? key : `${place}.${key}`)]));
-}
 
 test("what is rendered has known fields only, with every value in use", () => {
   const all = { serviceMonitor: { enabled: true }, secretName: "headgate-files", image: { tag: "1.2.3" } };
@@ -166,7 +117,7 @@ test("a changed configuration is mounted, and rolls the pod", () => {
 });
 
 test("the schema takes the values as they are, and refuses one that is misspelled or of another type", () => {
-  const schema = z.fromJSONSchema(JSON.parse(read("values.schema.json")));
+  const schema = z.fromJSONSchema(JSON.parse(readChartFile("values.schema.json")));
   expect(schema.safeParse(values).success).toBe(true);
   const wrong: readonly Mapping[] = [
     { imge: {} },
@@ -178,6 +129,9 @@ test("the schema takes the values as they are, and refuses one that is misspelle
     { persistence: { enabled: "yes" } },
     { resources: { limits: { memry: "1Gi" } } },
     { config: { counters: { memory: "1GiB" } } },
+    { config: { counters: { store: "valkey" } } },
+    { store: { passwordSecret: { nam: "x" } } },
+    { replicas: "2" },
   ];
   for (const changes of wrong)
     expect(schema.safeParse(merge(values, changes)).success, JSON.stringify(changes)).toBe(false);
@@ -207,6 +161,7 @@ test("the templates are read as Helm reads them: what is unknown is refused", ()
   expect(renderTemplate('{{ .Values.a | trimSuffix "MiB" | add 96 }}Mi', size)).toBe("128Mi");
   const branches = "{{ if .Values.b }}x{{ else }}y{{ end }}{{ if not .Values.b }}z{{ end }}";
   expect(renderTemplate(branches, size)).toBe("yz");
+  expect(renderTemplate('{{ if eq .Values.a "32MiB" }}x{{ end }}{{ if eq .Values.a "b" }}y{{ end }}', size)).toBe("x");
   expect(renderTemplate("a:\n  {{- toYaml .Values.b | nindent 2 }}\nd", data)).toBe("a:\n  c: x\nd");
   for (const unknown of [
     "{{ .Values.z }}",

@@ -37,10 +37,13 @@ const securityContext = object({
   seccompProfile: object({ type: oneOf("RuntimeDefault") }),
 });
 
+const volumeMounts = list(object({ name, mountPath: absolutePath, "readOnly?": truth }));
+
 const container = {
   name,
   image: text(/^[a-z0-9./:-]+:[\w.-]+$/),
   "imagePullPolicy?": oneOf("Always", "IfNotPresent", "Never"),
+  "command?": list(text()),
   "args?": list(text()),
   "env?": list(object({ name: text(/^[A-Z_]+$/), value: text() })),
   "ports?": list(object({ name: portName, containerPort: port })),
@@ -51,20 +54,29 @@ const container = {
   resources: object({ requests: amounts, limits: amounts }),
   "terminationMessagePolicy?": oneOf("File", "FallbackToLogsOnError"),
   securityContext,
-  "volumeMounts?": list(object({ name, mountPath: absolutePath, "readOnly?": truth })),
+  "volumeMounts?": volumeMounts,
 };
+
+const spreadConstraint = object({
+  maxSkew: whole(1),
+  topologyKey: oneOf("kubernetes.io/hostname", "topology.kubernetes.io/zone"),
+  whenUnsatisfiable: oneOf("ScheduleAnyway", "DoNotSchedule"),
+  labelSelector: selector,
+  matchLabelKeys: list(oneOf("pod-template-hash")),
+});
 
 const pod = {
   "automountServiceAccountToken?": truth,
   "terminationGracePeriodSeconds?": seconds,
   "initContainers?": list(object({ ...container, restartPolicy: oneOf("Always") })),
+  "topologySpreadConstraints?": list(spreadConstraint),
   "securityContext?": object({ fsGroup: whole(0), fsGroupChangePolicy: oneOf("OnRootMismatch", "Always") }),
   "volumes?": list(
     object({
       name,
       "configMap?": object({ name }),
       "secret?": object({ secretName: name }),
-      "emptyDir?": object({}),
+      "emptyDir?": object({ "medium?": oneOf("Memory") }),
     }),
   ),
 };
@@ -82,10 +94,13 @@ const deployment = object({
   metadata,
   spec: object({
     replicas: whole(0),
-    "strategy?": object({
-      type: oneOf("RollingUpdate"),
-      rollingUpdate: object({ maxSurge: whole(0), maxUnavailable: whole(0) }),
-    }),
+    "strategy?": either(
+      object({
+        type: oneOf("RollingUpdate"),
+        rollingUpdate: object({ maxSurge: whole(0), maxUnavailable: whole(0) }),
+      }),
+      object({ type: oneOf("Recreate") }),
+    ),
     selector,
     template: podTemplate,
   }),
@@ -118,7 +133,13 @@ export const deploymentPatch = object({
   apiVersion: oneOf("apps/v1"),
   kind: oneOf("Deployment"),
   metadata,
-  spec: object({ template: object({ metadata: podMetadata, spec: object(pod) }) }),
+  spec: object({
+    "replicas?": whole(0),
+    template: object({
+      "metadata?": podMetadata,
+      spec: object({ ...pod, "containers?": list(object({ name, volumeMounts })) }),
+    }),
+  }),
 });
 
 const service = object({
@@ -141,7 +162,7 @@ const networkPolicy = object({
     policyTypes: list(oneOf("Ingress")),
     ingress: list(
       object({
-        from: list(object({ namespaceSelector: selector })),
+        from: list(either(object({ namespaceSelector: selector }), object({ podSelector: selector }))),
         ports: list(object({ port, protocol: oneOf("TCP") })),
       }),
     ),
@@ -149,6 +170,8 @@ const networkPolicy = object({
 });
 
 const metricsEndpoints = list(object({ port: portName, path: absolutePath, interval: duration }));
+
+const patches = list(object({ path: text(), target: object({ kind: oneOf("Deployment"), labelSelector: text() }) }));
 
 /** By apiVersion and kind. */
 const kinds: Readonly<Record<string, Shape>> = {
@@ -219,14 +242,17 @@ const kinds: Readonly<Record<string, Shape>> = {
     kind: oneOf("Kustomization"),
     resources: list(text()),
     "components?": list(text()),
-    "configMapGenerator?": list(object({ name, files: list(text()), options: object({ labels }) })),
+    "patches?": patches,
+    "configMapGenerator?": list(
+      object({ name, "behavior?": oneOf("replace"), files: list(text()), options: object({ labels }) }),
+    ),
   }),
   "kustomize.config.k8s.io/v1alpha1 Component": object({
     apiVersion: oneOf("kustomize.config.k8s.io/v1alpha1"),
     kind: oneOf("Component"),
     resources: list(text()),
     configMapGenerator: list(object({ name, files: list(text()), options: object({ labels }) })),
-    patches: list(object({ path: text(), target: object({ kind: oneOf("Deployment"), labelSelector: text() }) })),
+    patches,
   }),
 };
 

@@ -6,7 +6,8 @@ import { parseAllDocuments } from "yaml";
 import { isMapping, type Mapping } from "./shape.ts";
 
 export const folder = fileURLToPath(new URL("../../deploy/kubernetes/", import.meta.url));
-export const overlays = ["sidecar", "companion", "gateway-api"];
+/** Those with a gateway. */
+export const overlays = ["sidecar", "companion", "gateway-api", "replicas"];
 
 export interface Manifest extends Mapping {
   readonly kind: string;
