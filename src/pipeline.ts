@@ -7,6 +7,7 @@ import type { Decision } from "./core/policy.ts";
 import type { RefusalBudget } from "./core/refusal-budget.ts";
 import {
   findBodyRefusal,
+  findQuotaRefusal,
   findRefusal,
   type ParsedRequest,
   parseRequest,
@@ -60,13 +61,20 @@ class Pipeline {
   }
 
   /** Returns the refusal of a request whose path is not read; null if the path has to be read. */
-  #refuseUnread(head: RequestHead, origin: RequestOrigin, quota: Decision, isSpent: boolean): Verdict | null {
+  #refuseUnread(
+    head: RequestHead,
+    origin: RequestOrigin,
+    quota: Decision,
+    isSpent: boolean,
+  ): Verdict | Promise<Verdict> | null {
     if (!isSpent && quota.remaining > 0) return null;
-    void this.#parts.limiter.observe(origin.client, origin.counterKey, head.nowMs);
+    const counted = this.#parts.limiter.observe(origin.client, origin.counterKey, head.nowMs);
     const parsed = parseWithoutPath(head, origin);
-    if (isSpent) return { parsed, decision: quota, auth: "skipped", localReply: localReplies.tooManyRefusals };
-    const decision: Decision = { ...quota, outcome: "throttled" };
-    return { parsed, decision, auth: "skipped", localReply: localReplies.throttled };
+    const decision: Decision = isSpent ? quota : { ...quota, outcome: "throttled" };
+    const localReply = isSpent ? localReplies.tooManyRefusals : localReplies.throttled;
+    const verdict: Verdict = { parsed, decision, auth: "skipped", localReply };
+    // Awaited, so that a failure is reported like any other.
+    return counted instanceof Promise ? counted.then(() => verdict) : verdict;
   }
 
   #read(head: RequestHead, origin: RequestOrigin): Verdict | Promise<Verdict> {
@@ -86,9 +94,10 @@ class Pipeline {
 
   #charged(head: RequestHead, parsed: ParsedRequest, decision: Decision): Verdict | Promise<Verdict> {
     const { rules, authenticator, refusals } = this.#parts;
-    // Throttled, malformed, ambiguous or outside of all routes: refused without checking the token.
+    // Throttled, not to be decided, malformed, ambiguous or outside of all routes: refused without checking the token.
     const refusal = findRefusal(parsed, decision, rules);
     if (refusal !== null) {
+      // Nothing else bounds the refusals while the store is away.
       if (decision.outcome !== "admitted" && decision.outcome !== "throttled") {
         refusals?.spend(parsed.client, head.nowMs);
       }
@@ -127,16 +136,17 @@ class Pipeline {
     // The limits on an identity come after its token is verified, or a guessed token could spend another one's quota.
     if (limiter.needsIdentity && parsed.route !== null) {
       const whole = limiter.acquireIdentified(parsed, head, identity, decision, atMs);
-      return whole instanceof Promise ? this.#admittedLater(parsed, auth, whole) : this.#admitted(parsed, auth, whole);
+      return whole instanceof Promise
+        ? this.#admittedLater(parsed, auth, decision, whole)
+        : this.#admitted(parsed, auth, whole);
     }
     return this.#admitted(parsed, auth, decision);
   }
 
   #admitted(parsed: ParsedRequest, auth: AuthOutcome, decision: Decision): Verdict {
-    if (decision.outcome === "throttled") return { parsed, decision, auth, localReply: localReplies.throttled };
-
     // The announced size comes after the token, so that a client without a token does not learn the limit.
-    return { parsed, decision, auth, localReply: findBodyRefusal(parsed, this.#parts.rules) };
+    const localReply = findQuotaRefusal(decision) ?? findBodyRefusal(parsed, this.#parts.rules);
+    return { parsed, decision, auth, localReply };
   }
 
   async #unlessRefusedLater(
@@ -159,15 +169,27 @@ class Pipeline {
     authentication: Promise<Authentication>,
   ): Promise<Verdict> {
     try {
-      return await this.#authenticated(head, parsed, decision, await authentication, this.#parts.nowMs());
+      // Not awaited: `#admittedLater` ends by itself what is held, and nothing may be ended twice.
+      return this.#authenticated(head, parsed, decision, await authentication, this.#parts.nowMs());
     } catch (error) {
       decision.held?.end(0);
       throw error;
     }
   }
 
-  async #admittedLater(parsed: ParsedRequest, auth: AuthOutcome, decision: Promise<Decision>): Promise<Verdict> {
-    return this.#admitted(parsed, auth, await decision);
+  /** `first`: the decision of the step before, which may hold something. */
+  async #admittedLater(
+    parsed: ParsedRequest,
+    auth: AuthOutcome,
+    first: Decision,
+    whole: Promise<Decision>,
+  ): Promise<Verdict> {
+    try {
+      return this.#admitted(parsed, auth, await whole);
+    } catch (error) {
+      first.held?.end(0);
+      throw error;
+    }
   }
 }
 

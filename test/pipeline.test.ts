@@ -9,7 +9,7 @@ import { parseCidr } from "../src/core/ip-address.ts";
 import type { Limiter } from "../src/core/limiter.ts";
 import type { RefusalReason } from "../src/core/local-reply.ts";
 import { NetworkSet } from "../src/core/network-set.ts";
-import type { Outcome, Policy } from "../src/core/policy.ts";
+import type { Decision, Outcome, Policy } from "../src/core/policy.ts";
 import type { RequestHead, RequestRules, Verdict } from "../src/core/request-head.ts";
 import { createPathReader } from "../src/core/request-path.ts";
 import type { TokenRate } from "../src/core/token-bucket.ts";
@@ -523,6 +523,99 @@ describe("a limiter and an authenticator that answer later", () => {
     ).rejects.toThrow("out of reach");
     const limiter = { ...laterLimiter(parts.limiter), acquire: failing };
     await expect(createDecide({ ...parts, limiter })(request("/v2/x"))).rejects.toThrow("out of reach");
+  });
+});
+
+describe("a limiter that cannot decide", () => {
+  const unavailable = (parts: PipelineParts): Limiter => ({
+    needsIdentity: false,
+    acquire: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "unavailable" }),
+    acquireIdentified: (...[, , , first]) => first,
+    peek: (...client) => parts.limiter.peek(...client),
+    observe: (...client) => parts.limiter.observe(...client),
+    refresh: (...decision) => parts.limiter.refresh(...decision),
+    stats: () => parts.limiter.stats(),
+  });
+  const peek = (parts: PipelineParts, { key, counterKey }: Peer, nowMs: number): Decision => {
+    const quota = parts.limiter.peek(key, counterKey, nowMs);
+    if (quota instanceof Promise) throw new Error("the quota comes later");
+    return quota;
+  };
+
+  test("refuses with 503 before anything else can, and no token is checked", () => {
+    const parts = partsOf();
+    const authenticate = vi.fn(() => "accepted" as const);
+    const decide = decideWith({ ...parts, limiter: unavailable(parts), authenticator: { authenticate } });
+    for (const target of ["/v2/x", "/v1/..%2fv2/x"]) {
+      expect(decide(request(target))).toMatchObject({
+        localReply: { status: 503, reason: "store_unavailable" },
+        decision: { outcome: "unavailable", remaining: 3 },
+        auth: "skipped",
+      });
+    }
+    expect(decide(request("/other")).localReply?.reason).toBe("no_route");
+    expect(authenticate).not.toHaveBeenCalled();
+  });
+
+  test("in the step after the token it refuses with 503, and what the first step holds is held until the end", () => {
+    const held = { end: vi.fn(), switched: () => null };
+    const parts = partsOf();
+    const limiter: Limiter = {
+      ...unavailable(parts),
+      needsIdentity: true,
+      acquire: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "admitted", held }),
+      acquireIdentified: (...[, , , first]) => ({ ...first, outcome: "unavailable" }),
+    };
+    expect(decideWith({ ...parts, limiter })(request("/v2/x"))).toMatchObject({
+      localReply: { reason: "store_unavailable" },
+      decision: { outcome: "unavailable", held },
+      auth: "accepted",
+    });
+    expect(held.end).not.toHaveBeenCalled();
+  });
+
+  test.each(["at once", "later"] as const)(
+    "and whose second step fails, the token being checked %s, ends once what is held",
+    async (when) => {
+      const held = { end: vi.fn(), switched: () => null };
+      const parts = partsOf();
+      const authenticate = (): AuthOutcome | Promise<AuthOutcome> =>
+        when === "at once" ? "accepted" : Promise.resolve("accepted");
+      for (const fail of [
+        () => Promise.reject(new Error("away")),
+        () => {
+          throw new Error("away");
+        },
+      ]) {
+        held.end.mockClear();
+        const limiter: Limiter = {
+          ...unavailable(parts),
+          needsIdentity: true,
+          acquire: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "admitted", held }),
+          acquireIdentified: fail,
+        };
+        const decide = createDecide({ ...parts, limiter, authenticator: { authenticate } });
+        await expect((async () => decide(request("/v2/x")))()).rejects.toThrow("away");
+        expect(held.end.mock.calls).toEqual([[0]]);
+      }
+    },
+  );
+
+  test("spends the budget for refusals, so that unusual paths are not read without end", () => {
+    const parts = partsOf({ refusals: { perSecond: 1, burst: 3 } });
+    const decide = decideWith({ ...parts, limiter: unavailable(parts) });
+    const reasons = Array.from({ length: 5 }, () => decide(request("/%76%31/x")).localReply?.reason);
+    expect(reasons).toEqual([...Array(3).fill("store_unavailable"), "too_many_refusals", "too_many_refusals"]);
+    expect(decide(request("/v1/x")).localReply?.reason).toBe("store_unavailable");
+  });
+
+  test("and that fails to count what is refused unread makes the decision fail, and nothing else", async () => {
+    const parts = partsOf({ refusals: { perSecond: 1, burst: 1 } });
+    const observe = vi.fn<Limiter["observe"]>((...client) => parts.limiter.observe(...client));
+    const decide = createDecide({ ...parts, limiter: { ...unavailable(parts), observe } });
+    expect(await decide(request("/other"))).toMatchObject({ localReply: { reason: "no_route" } });
+    observe.mockImplementation(() => Promise.reject(new Error("away")));
+    await expect(decide(request("/other"))).rejects.toThrow("away");
   });
 });
 

@@ -41,7 +41,7 @@ export interface QuotaLimiter {
   /** The policies that can be asked. */
   readonly policyNames: readonly string[];
   /** Asks for all requests together, and charges all or none. Returns the decision on each, in their order. */
-  acquireAll(requests: readonly QuotaRequest[], nowMs: number): readonly Decision[];
+  acquireAll(requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>;
 }
 
 export interface QuotaRequest {

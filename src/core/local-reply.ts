@@ -76,6 +76,11 @@ export const localReplies = {
     "client_share",
     "This client has its share of the tunnels, and all tunnels are in use.",
   ),
+  storeUnavailable: refusal(
+    503,
+    "store_unavailable",
+    "The rate limit cannot be checked at the moment, please try again later.",
+  ),
   overloaded: refusal(503, "overloaded", "The service is overloaded, please try again later."),
   internal: refusal(500, "internal", "The gateway failed to handle the request."),
 } as const;

@@ -58,8 +58,9 @@ export interface LimitOverride {
  * `admitted`: the request was charged. `throttled`: the limit was reached and nothing was charged. `would_throttle`:
  * the same of a policy in shadow mode, which refuses nothing. `exempt`: the client is exempt. `observed`: the quota was
  * read and nothing was charged, as for a request outside of all routes, or one that another policy has refused.
+ * `unavailable`: the shared store is not there, and the gateway is told to admit nothing then; nothing was charged.
  */
-export const outcomes = ["admitted", "throttled", "would_throttle", "exempt", "observed"] as const;
+export const outcomes = ["admitted", "throttled", "would_throttle", "exempt", "observed", "unavailable"] as const;
 
 export type Outcome = (typeof outcomes)[number];
 
@@ -94,7 +95,10 @@ export interface Held {
   switched(status: number): Held | null;
 }
 
-/** Returns whether a response should speak of `a`: a refusal that lasts longer, or fewer requests that are left. */
+/**
+ * Returns whether a response should speak of `a`: a refusal whose end is unknown, or that lasts longer, or fewer
+ * requests that are left.
+ */
 export function isMoreUrgent(a: Decision, b: Decision): boolean {
   if (a.outcome !== b.outcome) return urgency[a.outcome] > urgency[b.outcome];
   return a.outcome === "throttled" ? a.resetMs > b.resetMs : isTighter(a, b);
@@ -109,6 +113,7 @@ export function isTighter(a: Quota, b: Quota): boolean {
 }
 
 const urgency: Readonly<Record<Outcome, number>> = {
+  unavailable: 5,
   throttled: 4,
   admitted: 3,
   observed: 2,

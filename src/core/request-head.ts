@@ -150,9 +150,16 @@ export function parseWithoutPath(head: RequestHead, { client, counterKey, target
   return { client, counterKey, target, path: outside, route: null, message: readMessage(head), upstreamTarget: null };
 }
 
+/** Returns the refusal of the limiter. */
+export function findQuotaRefusal({ outcome }: Pick<Decision, "outcome">): LocalReply | null {
+  if (outcome === "throttled") return localReplies.throttled;
+  return outcome === "unavailable" ? localReplies.storeUnavailable : null;
+}
+
 /** Returns the refusal that needs no token. The quota is checked first, so that no refusal is free of charge. */
 export function findRefusal(parsed: ParsedRequest, decision: Decision, rules: RequestRules): LocalReply | null {
-  if (decision.outcome === "throttled") return localReplies.throttled;
+  const refusal = findQuotaRefusal(decision);
+  if (refusal !== null) return refusal;
   if (parsed.message.problem !== null) return parsed.message.problem;
   if (parsed.target === undefined) return localReplies.malformed;
   if (parsed.target.path === "*") return serverOptions;

@@ -11,6 +11,7 @@ import type { ResponseFields } from "../core/fields.ts";
 import { isFramingDoubtful, type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { Decision, Held } from "../core/policy.ts";
 import { type RequestHead, unchargedVerdict, type Verdict } from "../core/request-head.ts";
+import { knownQuota } from "./known-quota.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 import type { Transport, TunnelStart } from "./transport.ts";
 
@@ -108,7 +109,7 @@ export class Exchange extends RecordedExchange {
       }
       this.problem = localReplies.tooManyRefusals.reason;
       const quota = this.#runtime.observeQuota(this.head.peer);
-      this.#abortWith(quota instanceof Promise ? null : quota);
+      this.#abortWith(knownQuota(quota, this.#runtime.onFailure));
     } catch (error) {
       this.fail(error);
     }
@@ -242,9 +243,8 @@ export class Exchange extends RecordedExchange {
   }
 
   #replyUncharged(reply: LocalReply, decision: Decision | Promise<Decision>): void {
-    const { peer } = this.head;
     if (decision instanceof Promise) void this.#replyUnchargedLater(reply, decision);
-    else this.#conclude(unchargedVerdict(peer, decision, reply));
+    else this.#conclude(unchargedVerdict(this.head.peer, decision, reply));
   }
 
   async #replyUnchargedLater(reply: LocalReply, decision: Promise<Decision>): Promise<void> {
@@ -277,8 +277,7 @@ export class Exchange extends RecordedExchange {
   #decisionToShow(): Decision {
     const { decision } = this.verdict;
     if (decision.resetMs > this.#runtime.nowMs()) return decision;
-    const now = this.#runtime.refreshQuota(decision);
-    return now instanceof Promise ? decision : now;
+    return knownQuota(this.#runtime.refreshQuota(decision), this.#runtime.onFailure) ?? decision;
   }
 
   #end(complete: boolean): void {

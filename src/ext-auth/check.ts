@@ -155,8 +155,8 @@ class CheckTransport extends WholeReplyTransport {
 }
 
 /**
- * Every ingress passes a 401 on, since a client has to answer it. A 501 would read as a failure of the gateway, which some
- * are told to let through.
+ * Every ingress passes a 401 on, since a client has to answer it. A 501 or 503 would read as a failure of the gateway,
+ * which some are told to let through.
  */
 function statusOf(status: number, denyStatus: DenyStatus): number {
   if (status === 200 || status === 401) return status;

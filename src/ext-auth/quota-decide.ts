@@ -4,9 +4,15 @@ import { hash } from "node:crypto";
 import type { Authentication, Authenticator, Identity } from "../core/authenticator.ts";
 import { readBearer } from "../core/bearer.ts";
 import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
-import { localReplies } from "../core/local-reply.ts";
 import { type Decision, isMoreUrgent } from "../core/policy.ts";
-import { parseRequest, type RequestHead, type RequestRules, readOrigin, type Verdict } from "../core/request-head.ts";
+import {
+  findQuotaRefusal,
+  parseRequest,
+  type RequestHead,
+  type RequestRules,
+  readOrigin,
+  type Verdict,
+} from "../core/request-head.ts";
 import type { QuotaQuestion } from "./quota-question.ts";
 
 /** The head of a call: that of its first question, which the log shows. */
@@ -27,7 +33,7 @@ export interface QuotaParts {
   readonly rules: RequestRules;
   readonly limiter: QuotaLimiter;
   readonly authenticator: Pick<Authenticator, "authenticate">;
-  /** Read again if the check of a token was awaited. */
+  /** Read again if the check of a token was awaited; a limiter that answers later reads the clock itself. */
   readonly nowMs: () => number;
 }
 
@@ -44,13 +50,22 @@ function areReady(requests: readonly (QuotaRequest | Promise<QuotaRequest>)[]): 
   return !requests.some((request) => request instanceof Promise);
 }
 
-function decide(requests: readonly QuotaRequest[], limiter: QuotaLimiter, nowMs: number): QuotaVerdict {
+function decide(
+  requests: readonly QuotaRequest[],
+  limiter: QuotaLimiter,
+  nowMs: number,
+): QuotaVerdict | Promise<QuotaVerdict> {
   const [first] = requests;
   if (first === undefined) throw new Error("a call has at least one question");
   const decisions = limiter.acquireAll(requests, nowMs);
+  return decisions instanceof Promise
+    ? decisions.then((later) => verdictOf(first, later))
+    : verdictOf(first, decisions);
+}
+
+function verdictOf({ request }: QuotaRequest, decisions: readonly Decision[]): QuotaVerdict {
   const decision = decisions.reduce((shown, each) => (isMoreUrgent(each, shown) ? each : shown));
-  const localReply = decision.outcome === "throttled" ? localReplies.throttled : null;
-  return { parsed: first.request, decision, auth: "skipped", localReply, decisions };
+  return { parsed: request, decision, auth: "skipped", localReply: findQuotaRefusal(decision), decisions };
 }
 
 /** A token that is not good is left out, or a client could invent one for each request: the client is charged instead. */

@@ -162,7 +162,7 @@ function createState(
 }
 
 function noOutcomes(): OutcomeCounts {
-  return { admitted: 0, throttled: 0, would_throttle: 0, exempt: 0, observed: 0 };
+  return { admitted: 0, throttled: 0, would_throttle: 0, exempt: 0, observed: 0, unavailable: 0 };
 }
 
 function maskOf<T>(list: readonly T[], isIn: (one: T) => boolean): number {

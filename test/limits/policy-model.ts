@@ -136,7 +136,14 @@ export class PolicyModel {
   }
 
   #count({ name }: Policy, outcome: Outcome): void {
-    const counts = this.outcomes.get(name) ?? { admitted: 0, throttled: 0, would_throttle: 0, exempt: 0, observed: 0 };
+    const counts = this.outcomes.get(name) ?? {
+      admitted: 0,
+      throttled: 0,
+      would_throttle: 0,
+      exempt: 0,
+      observed: 0,
+      unavailable: 0,
+    };
     counts[outcome] += 1;
     this.outcomes.set(name, counts);
   }

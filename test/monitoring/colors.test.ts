@@ -39,6 +39,7 @@ const failingLines = ["ejections", "failed lookups", "live clients evicted"];
 const sameMeaning = [
   success,
   throttled,
+  ["outcome=unavailable", "reason=store_unavailable"],
   ["outcome=missing", "reason=no_token"],
   ["outcome=invalid", "reason=invalid_token"],
   ["outcome=internal", "reason=internal"],

@@ -35,7 +35,7 @@ export function decisionOf(decision: Pick<Decision, "outcome" | "policy" | "rema
 export function statsOf(policy: Policy, stats: Partial<PolicyStats> = {}): PolicyStats {
   return {
     policy,
-    outcomes: { admitted: 0, throttled: 0, would_throttle: 0, exempt: 0, observed: 0 },
+    outcomes: { admitted: 0, throttled: 0, would_throttle: 0, exempt: 0, observed: 0, unavailable: 0 },
     ...stats,
   };
 }

@@ -190,6 +190,6 @@ test("a scrape over workers with a store has the families and the series of one 
 
 test("without a store, threads and the main thread say nothing of one", async () => {
   const { main, workers } = started(2);
-  expect([...(await scrape(main.metrics)).keys()].filter((name) => name.includes("store"))).toEqual([]);
+  expect([...(await scrape(main.metrics)).keys()].filter((name) => name.startsWith("headgate_store_"))).toEqual([]);
   expect([main.storeHealth(), workers[0]?.storeHealth()]).toEqual([null, null]);
 });

@@ -24,6 +24,7 @@ const invalidToken = "#ca3194";
 const malformed = "#b36e0a";
 const overloaded = "#fe648f";
 const unavailable = "#fe6c64";
+const storeUnavailable = "#8f1f5c";
 
 export const statusClassColors: Colors<StatusClass> = {
   none: "#2799d4",
@@ -56,6 +57,7 @@ export const refusalColors: Colors<RefusalReason> = {
   upstream_failed: "#e02f44",
   upstream_timeout: "#fe91cf",
   client_share: "#ff37c3",
+  store_unavailable: storeUnavailable,
   overloaded,
   internal: "#b6325d",
 };
@@ -129,6 +131,7 @@ export const decisionColors: Colors<Outcome> = {
   would_throttle: "#3d7be0",
   exempt: "#7aa7e0",
   observed: "#8c65c8",
+  unavailable: storeUnavailable,
 };
 
 export const authColors: Colors<AuthOutcome> = {

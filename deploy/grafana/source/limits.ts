@@ -17,7 +17,7 @@ export const limits: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Decisions",
     description:
-      "Decisions per second, by policy. `admitted`: charged. `throttled`: refused with 429, not charged. `would_throttle`: refused if the policy were not a shadow. `exempt`: the client is exempt. `observed`: not charged, because another policy refused the request or it is under no route.",
+      "Decisions per second, by policy. `admitted`: charged. `throttled`: refused with 429, not charged. `would_throttle`: refused if the policy were not a shadow. `exempt`: the client is exempt. `observed`: not charged, because another policy refused the request or it is under no route. `unavailable`: refused with 503, because the shared store is away and `counters.redis.onFailure` is `closed`.",
     unit: "reqps",
     width: 8,
     stacked: true,

@@ -1,6 +1,8 @@
 // Envoy's rate limit service: the quota alone, of the clients that Envoy names. Where the limit is reached the client gets the
-// gateway's 429 with its fields and body; where it is not, the fields.
+// gateway's 429 with its fields and body; where it is not, the fields. A limit that cannot be checked, of a gateway that
+// refuses then, is over the limit as well: Envoy lets a request pass if the call fails, unless it is told otherwise.
 import type { Decision } from "../../core/policy.ts";
+import { findQuotaRefusal } from "../../core/request-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { CheckAnswer, CheckCaller, Checks } from "../check.ts";
 import type { QuotaVerdict } from "../quota-decide.ts";
@@ -41,13 +43,15 @@ class RateLimitCaller implements CheckCaller {
       this.abort();
       return;
     }
-    const isOverLimit = verdict.decision.outcome === "throttled";
+    const isOverLimit = isRefused(verdict.decision);
+    // Envoy makes it a 429, which has a Retry-After. The end of an outage is not known.
+    const shown = problem === "store_unavailable" ? [...headers, "Retry-After", "1"] : headers;
     const { decisions } = verdict as QuotaVerdict;
     const nowMs = this.#nowMs();
     this.#call.reply(
       rateLimitResponse({
         statuses: decisions.map((decision) => statusOf(decision, nowMs)),
-        fields: without(isOverLimit ? headers : clientFields(headers), notToAdd),
+        fields: without(isOverLimit ? shown : clientFields(headers), notToAdd),
         body,
       }),
     );
@@ -59,9 +63,14 @@ class RateLimitCaller implements CheckCaller {
   }
 }
 
-function statusOf({ outcome, policy, limit, remaining, resetMs }: Decision, nowMs: number): DescriptorStatus {
+function isRefused(decision: Decision): boolean {
+  return findQuotaRefusal(decision) !== null;
+}
+
+function statusOf(decision: Decision, nowMs: number): DescriptorStatus {
+  const { policy, limit, remaining, resetMs } = decision;
   return {
-    isOverLimit: outcome === "throttled",
+    isOverLimit: isRefused(decision),
     limit,
     rate: policy.rate,
     policyName: policy.name,
