@@ -61,7 +61,7 @@ end
 -- Reads what the key says of itself into the counter c.
 local function open(c)
   local head = redis.call('ZRANGE', c.key, 0, 3, 'WITHSCORES')
-  c.isNew, c.hasState = head[1] == nil, head[1] ~= nil
+  c.isNew = head[1] == nil
   c.now, c.units, c.expiry = clock, 0, 0
   if head[1] == 'expiry' and head[3] == 'clock' and head[5] == 'units' then
     c.expiry = -tonumber(head[2])
@@ -90,7 +90,7 @@ end
 local function change(c)
   c.isChanged = true
   if hasWritten then return end
-  hasWritten, c.hasState = true, true
+  hasWritten = true
   redis.call('ZADD', c.key, -math.max(c.expiry, c.now + 1), 'expiry', -c.now, 'clock', -c.units, 'units')
 end
 
@@ -136,22 +136,13 @@ local function grant(c, id, step, needed, wanted)
   local free = math.max(0, c.limit - c.units)
   local granted = math.max(math.min(needed, free), math.min(wanted, math.floor(free / 4)))
   granted = granted - granted % step
-  if granted == 0 and not c.isChanged then return 0 end
   c.ends = c.now + c.lease + c.window
+  -- An id that was used before is granted nothing, and its lease stays as it is.
+  if granted > 0 then granted = granted * redis.call('ZADD', c.key, 'NX', c.ends, id .. '/' .. granted) end
+  if granted == 0 and not c.isChanged then return 0 end
+  c.units = c.units + granted
   local isLonger = keepUntil(c)
-  if granted == 0 then
-    redis.call('ZADD', c.key, -c.expiry, 'expiry', -c.now, 'clock', -c.units, 'units')
-  else
-    local expected = c.hasState and 1 or 4
-    local added = redis.call('ZADD', c.key, -c.expiry, 'expiry', -c.now, 'clock', -c.units - granted, 'units',
-      c.ends, id .. '/' .. granted)
-    if added == expected then c.units = c.units + granted
-    else
-      -- The lease exists: its id was used before. It is granted once only.
-      granted = 0
-      redis.call('ZADD', c.key, -c.units, 'units')
-    end
-  end
+  redis.call('ZADD', c.key, -c.expiry, 'expiry', -c.now, 'clock', -c.units, 'units')
   if isLonger then redis.call('PEXPIRE', c.key, math.ceil((c.expiry - clock) / 1000)) end
   hasWritten = true
   return granted
@@ -192,7 +183,8 @@ local function count(key, kind)
   if kind == 's' then c.window = number() end
   if kind == 'c' then starts, c.untilEnd = number(), number() end
   if kind == 'c' and (clock < starts or clock >= c.untilEnd) then
-    at = at + 4 * number()
+    local reports = number()
+    at = at + 4 * reports
     if number() >= 0 then number() end
     for i = 0, 5 do put(i == 3 and -1 or i == 4 and -1 or 0) end
     return

@@ -6,11 +6,17 @@ import { decodeAnswer, encodeCall } from "../../../src/limits/shared/script-code
 import { RedisClient } from "../../support/redis-client.ts";
 
 /**
- * The server's TIME cannot be set. A copy of the script reads it from the last argument instead; what the gateways send has
- * no such argument, and their text asks the server.
+ * The server's TIME cannot be set. A copy of the script reads it from the last argument instead, and drops what expires by
+ * it; the server's own clock expires nothing while a test runs. What gateways send has no such argument.
  */
 const readsServer = "redis.call('TIME')";
-const clockedScript = storeScript.replace(readsServer, "{string.sub(ARGV[#ARGV], 1, -7), string.sub(ARGV[#ARGV], -6)}");
+const clockedScript = `
+local clock = ARGV[#ARGV]
+for i = 1, #KEYS do
+  local expiry = redis.call('TYPE', KEYS[i]).ok == 'zset' and redis.call('ZSCORE', KEYS[i], 'expiry')
+  if expiry and -expiry <= tonumber(clock) then redis.call('DEL', KEYS[i]) end
+end
+${storeScript.replace(readsServer, "{string.sub(clock, 1, -7), string.sub(clock, -6)}")}`;
 
 export class RealScript {
   readonly client: RedisClient;
@@ -33,6 +39,20 @@ export class RealScript {
   async call(items: readonly Item[]): Promise<ScriptAnswer> {
     const { keys, args } = encodeCall(items);
     return decodeAnswer(await this.client.ask("EVALSHA", this.#sha, keys.length, ...keys, ...args), items);
+  }
+
+  /** What counts under a key, by what it says and by what is in it, which must be the same. */
+  async unitsOf(key: string): Promise<number> {
+    const values = (await this.client.ask("ZRANGE", key, 0, -1, "WITHSCORES")) as string[];
+    let [said, summed] = [0, 0];
+    for (let i = 0; i < values.length; i += 2) {
+      const [member = "", score] = [values[i], Number(values[i + 1])];
+      if (member === "units") said = 0 - score;
+      else if (member.startsWith("=")) summed += score - 4e15;
+      else if (score > 0) summed += Number(member.split("/")[1]);
+    }
+    expect(said).toBe(summed);
+    return summed;
   }
 
   /** By a clock of the test. */

@@ -1,0 +1,294 @@
+// A stand-in for a store that runs the script, in memory and with a clock of the caller's: a simulation calls it millions of
+// times. Written from what the script is to mean, and compared with the real one in test/limits/shared/script.test.ts.
+import type {
+  CounterAnswer,
+  CounterItem,
+  Item,
+  ItemAnswer,
+  LeaseReport,
+  ScriptAnswer,
+  Told,
+} from "../../src/limits/shared/script-call.ts";
+import { gatewayLength } from "../../src/limits/shared/script-call.ts";
+import { type Entry, SortedEntries } from "./sorted-entries.ts";
+
+const second = 1_000_000;
+const [mostExpired, mostWalked, mostCompared] = [1_000, 200, 10_000];
+
+/** What the store has under one key of a counter. */
+interface Counter {
+  readonly entries: SortedEntries;
+  /** Calendar: what gateways have spent in the period. */
+  readonly spent: Map<string, number>;
+  /** All units that count. */
+  units: number;
+  /** Of the last change. */
+  clockUs: number;
+  /** The key is gone then. */
+  expiryUs: number;
+}
+
+export class ScriptModel {
+  readonly #clock: () => number;
+  readonly #counters = new Map<string, Counter>();
+  readonly #gateways = new Map<string, Map<string, number>>();
+  readonly #secrets = new Map<string, string>();
+
+  /** The clock is the store's: whole microseconds since 1970. */
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  call(items: readonly Item[]): ScriptAnswer {
+    const timeUs = this.#clock();
+    return { timeUs, items: items.map((item) => this.#answer(item, timeUs)) };
+  }
+
+  flushAll(): void {
+    this.#counters.clear();
+    this.#gateways.clear();
+    this.#secrets.clear();
+  }
+
+  /** What a replica has that has heard of everything until now; by another clock if given. */
+  copy(clock = this.#clock): ScriptModel {
+    const copy = new ScriptModel(clock);
+    for (const [key, counter] of this.#counters) {
+      copy.#counters.set(key, { ...counter, entries: counter.entries.copy(), spent: new Map(counter.spent) });
+    }
+    for (const [key, list] of this.#gateways) copy.#gateways.set(key, new Map(list));
+    for (const [key, secret] of this.#secrets) copy.#secrets.set(key, secret);
+    return copy;
+  }
+
+  /** Drops a key, as a server does that is short of memory. */
+  evict(key: string): void {
+    this.#counters.delete(key);
+    this.#gateways.delete(key);
+    this.#secrets.delete(key);
+  }
+
+  /** How many units count under a key, of leases that have not been dropped yet too. */
+  unitsOf(key: string): number {
+    return this.#counters.get(key)?.units ?? 0;
+  }
+
+  get keys(): number {
+    return this.#counters.size + this.#gateways.size + this.#secrets.size;
+  }
+
+  #answer(item: Item, timeUs: number): ItemAnswer {
+    switch (item.item) {
+      case "gateways": {
+        const list = this.#gateways.get(item.key) ?? new Map<string, number>();
+        const wasListed = list.has(item.gateway);
+        list.set(item.gateway, timeUs);
+        for (const [gateway, seenUs] of list) if (seenUs < timeUs - item.silenceUs) list.delete(gateway);
+        this.#gateways.set(item.key, list);
+        return { item: "gateways", wasListed, gateways: list.size };
+      }
+      case "secret": {
+        const value = this.#secrets.get(item.key) ?? item.proposed;
+        this.#secrets.set(item.key, value);
+        return { item: "secret", value };
+      }
+      default:
+        return this.#count(item, timeUs);
+    }
+  }
+
+  #count(item: CounterItem, timeUs: number): CounterAnswer {
+    if (item.item === "calendar" && (timeUs < item.fromUs || timeUs >= item.untilUs)) {
+      return { item: "counter", isInPeriod: false, granted: 0, free: 0, resetUs: -1, fitsUs: -1, isNew: false };
+    }
+    let stored = this.#counters.get(item.key);
+    if (stored !== undefined && stored.expiryUs <= timeUs) {
+      this.#counters.delete(item.key);
+      stored = undefined;
+    }
+    const counter = stored ?? {
+      entries: new SortedEntries(),
+      spent: new Map(),
+      units: 0,
+      clockUs: timeUs,
+      expiryUs: 0,
+    };
+    const turn = new Turn(item, counter, timeUs);
+    const granted = turn.run();
+    if (turn.isChanged && stored === undefined) this.#counters.set(item.key, counter);
+    return {
+      item: "counter",
+      isInPeriod: true,
+      granted,
+      free: Math.max(0, item.limit - counter.units),
+      resetUs: turn.resetUs(),
+      fitsUs: turn.fitsUs(),
+      isNew: stored === undefined,
+    };
+  }
+}
+
+/** One item of one call. */
+class Turn {
+  isChanged = false;
+  readonly #item: CounterItem;
+  readonly #counter: Counter;
+  readonly #timeUs: number;
+  /** The clock of a counter does not go back. */
+  readonly #nowUs: number;
+  readonly #leaseUs: number;
+
+  constructor(item: CounterItem, counter: Counter, timeUs: number) {
+    this.#item = item;
+    this.#counter = counter;
+    this.#timeUs = timeUs;
+    this.#nowUs = Math.max(timeUs, counter.clockUs);
+    // As it is written in a call.
+    this.#leaseUs = Math.ceil(item.leaseUs);
+  }
+
+  run(): number {
+    this.#dropExpired();
+    for (const report of this.#item.reports) this.#report(report);
+    if (this.#item.told !== null) this.#tell(this.#item.told);
+    const granted = this.#grant();
+    if (!this.isChanged) return 0;
+    this.#counter.clockUs = this.#nowUs;
+    this.#lengthenExpiry();
+    return granted;
+  }
+
+  resetUs(): number {
+    if (this.#item.item === "calendar") return this.#item.untilUs - this.#timeUs;
+    const first = this.#counter.entries.at(0);
+    return first === undefined ? -1 : Math.max(1, first.endsUs - this.#timeUs);
+  }
+
+  fitsUs(): number {
+    const { step, limit } = this.#item;
+    let free = limit - this.#counter.units;
+    if (free >= step) return 0;
+    if (step > limit) return -1;
+    if (this.#item.item === "calendar") return this.#item.untilUs - this.#timeUs;
+    let fitsUs = 1;
+    for (let i = 0; i < mostWalked && free < step; i += 1) {
+      const entry = this.#counter.entries.at(i);
+      if (entry === undefined) break;
+      free += entry.units;
+      fitsUs = Math.max(1, entry.endsUs - this.#timeUs);
+    }
+    return fitsUs;
+  }
+
+  #dropExpired(): void {
+    const expired = this.#counter.entries.takeUntil(this.#nowUs, mostExpired);
+    if (expired.length > 0) this.isChanged = true;
+    for (const { id, units } of expired) {
+      if (this.#item.item === "calendar") this.#spend(gatewayOf(id), units);
+      else this.#counter.units -= units;
+    }
+  }
+
+  #report(report: LeaseReport): void {
+    const { id, granted } = report;
+    const spent = Math.min(report.spent, granted);
+    const lease = this.#counted(id, granted);
+    if (this.#item.item === "calendar") {
+      if (lease === undefined) return;
+      this.#remove(lease);
+      this.#spend(gatewayOf(id), spent);
+      this.#counter.units += spent;
+    } else if (this.#item.item === "concurrency") {
+      const nextEndUs = Math.max(
+        this.#nowUs + this.#leaseUs,
+        lease?.endsUs ?? 0,
+        this.#counted(id, spent)?.endsUs ?? 0,
+      );
+      if (lease !== undefined && spent < granted) this.#remove(lease);
+      if (spent > 0) this.#put({ id, units: spent, endsUs: nextEndUs });
+    } else if (lease !== undefined) {
+      const endsUs = Math.min(lease.endsUs, this.#endOfSpent(report.ageUs));
+      this.#remove(lease);
+      if (spent > 0 && endsUs > this.#nowUs) this.#put({ id, units: spent, endsUs });
+    } else {
+      // It was reported before: it may only end earlier.
+      const reported = spent > 0 ? this.#counted(id, spent) : undefined;
+      const endsUs = this.#endOfSpent(report.ageUs);
+      if (reported === undefined || endsUs >= reported.endsUs) return;
+      this.#remove(reported);
+      if (endsUs > this.#nowUs) this.#put({ ...reported, endsUs });
+    }
+  }
+
+  #tell(told: Told): void {
+    const { item, id } = this.#item;
+    if (item === "concurrency") return;
+    const gateway = gatewayOf(id);
+    let present = this.#counter.spent.get(gateway) ?? 0;
+    const afterUs = item === "calendar" ? this.#nowUs : this.#nowUs + this.#leaseUs;
+    for (const entry of this.#counter.entries.latest(mostCompared)) {
+      if (entry.endsUs <= afterUs) break;
+      if (gatewayOf(entry.id) === gateway) present += entry.units;
+    }
+    const missing = told.units - present;
+    if (missing <= 0) return;
+    if (item === "calendar") {
+      this.#spend(gateway, missing);
+      this.#counter.units += missing;
+      this.isChanged = true;
+    } else {
+      const endsUs = this.#endOfSpent(told.ageUs);
+      if (endsUs > this.#nowUs) this.#put({ id: `${id}.told`, units: missing, endsUs });
+    }
+  }
+
+  #grant(): number {
+    const { id, item, limit, step, needed, wanted, windowUs } = this.#item;
+    const free = Math.max(0, limit - this.#counter.units);
+    const units = Math.max(Math.min(needed, free), Math.min(wanted, Math.floor(free / 4)));
+    const granted = units - (units % step);
+    if (granted === 0 || this.#counter.entries.find(id, granted) !== undefined) return 0;
+    this.#put({ id, units: granted, endsUs: this.#nowUs + this.#leaseUs + (item === "sliding" ? windowUs : 0) });
+    return granted;
+  }
+
+  #lengthenExpiry(): void {
+    const { item, windowUs, untilUs } = this.#item;
+    const countsUntilUs = item === "calendar" ? untilUs : this.#nowUs + this.#leaseUs + windowUs;
+    const leastUs = countsUntilUs + (item === "calendar" ? 3_600 * second : second);
+    if (this.#counter.expiryUs >= leastUs) return;
+    const slackUs = item === "calendar" ? 0 : second + Math.floor((this.#leaseUs + windowUs) / 8);
+    this.#counter.expiryUs = leastUs + slackUs;
+  }
+
+  #endOfSpent(ageUs: number): number {
+    return this.#nowUs - Math.max(0, Math.floor(ageUs)) + this.#item.windowUs;
+  }
+
+  #counted(id: string, units: number): Entry | undefined {
+    const entry = this.#counter.entries.find(id, units);
+    return entry !== undefined && entry.endsUs > this.#nowUs ? entry : undefined;
+  }
+
+  #put(entry: Entry): void {
+    this.isChanged = true;
+    const before = this.#counter.entries.find(entry.id, entry.units);
+    if (before !== undefined) this.#remove(before);
+    this.#counter.entries.add(entry);
+    this.#counter.units += entry.units;
+  }
+
+  #remove(entry: Entry): void {
+    this.isChanged = true;
+    this.#counter.entries.remove(entry);
+    this.#counter.units -= entry.units;
+  }
+
+  #spend(gateway: string, units: number): void {
+    if (units > 0) this.#counter.spent.set(gateway, (this.#counter.spent.get(gateway) ?? 0) + units);
+  }
+}
+
+function gatewayOf(id: string): string {
+  return id.slice(0, gatewayLength);
+}
