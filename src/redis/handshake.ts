@@ -15,7 +15,7 @@ export interface Opener {
 /** Connects to a server that holds keys. Rejects with a StoreError. */
 export function openPrimary(
   opener: Opener,
-  locate: (signal: AbortSignal) => HostPort | Promise<HostPort>,
+  locate: () => HostPort | Promise<HostPort>,
   signal: AbortSignal,
 ): Promise<Connection> {
   return open(opener, locate, signal, async (connection, credentials) => {
@@ -52,11 +52,11 @@ export function openSentinel(opener: Opener, address: HostPort, signal: AbortSig
 /** All of it is done within the time for it: a server that is stopped still accepts connections. */
 async function open(
   { settings, readFile, connectTimeoutMs }: Opener,
-  locate: (signal: AbortSignal) => HostPort | Promise<HostPort>,
+  locate: () => HostPort | Promise<HostPort>,
   cancelled: AbortSignal,
   shakeHands: (connection: Connection, credentials: Credentials) => Promise<void>,
 ): Promise<Connection> {
-  const address = await locate(cancelled);
+  const address = await locate();
   const attempt = new AbortController();
   const abort = (): void => attempt.abort();
   const timer = setTimeout(abort, connectTimeoutMs);

@@ -1,13 +1,12 @@
 // The link to one real server: what a call is answered, how it fails, and how the link comes back.
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { CallFailure, StoreConnectionSettings, StoreIdentity, StoreLink } from "../../src/core/shared-store.ts";
-import { openRedisLink } from "../../src/redis/link.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually, within } from "../support/eventually.ts";
+import { eventually } from "../support/eventually.ts";
 import { type RedisServer, redisNeeded, skipRedis, startRedis as start } from "../support/redis-servers.ts";
 import { scratchFolder } from "../support/scratch.ts";
+import { openWatched, settingsOf } from "./watched-link.ts";
 
 const cleanup = useCleanup();
 
@@ -17,66 +16,15 @@ async function startRedis(...config: string[]): Promise<RedisServer> {
   return server;
 }
 
-const script = `
-if ARGV[1] == 'set' then return redis.call('SET', KEYS[1], ARGV[2]) end
-if ARGV[1] == 'count' then return redis.call('INCR', KEYS[1]) end
-if ARGV[1] == 'list' then return redis.call('LPUSH', KEYS[1], 'x') end
-return {1700000000000000, tonumber(ARGV[1]), KEYS[1]}`;
-
-interface Answer {
-  readonly reply: unknown;
-  readonly failure: CallFailure | null;
-}
-
-function settingsOf(port: number, more: Partial<StoreConnectionSettings> = {}): StoreConnectionSettings {
-  const servers = { kind: "one" as const, address: { host: "127.0.0.1", port } };
-  return { servers, database: 0, username: null, passwordFile: null, tls: null, ...more };
-}
-
-interface Watched {
-  readonly link: StoreLink;
-  readonly seen: string[];
-  call(...args: string[]): Promise<Answer>;
-  identify(): Promise<{ identity: StoreIdentity | null; failure: CallFailure | null }>;
-}
-
-function watch(settings: StoreConnectionSettings, connectTimeoutMs = 1_000): Watched {
-  const link = openRedisLink(settings, { script, readFile: (path) => readFile(path, "utf8"), connectTimeoutMs });
-  const seen: string[] = [];
-  link.events = {
-    onConnected: (shard) => seen.push(`connected ${shard}`),
-    onDisconnected: (shard, { kind }) => seen.push(`${kind} ${shard}`),
-    onGone: (shard) => seen.push(`gone ${shard}`),
-  };
-  cleanup(() => link.close());
-  link.open();
-  const call = (...args: string[]): Promise<Answer> =>
-    within(
-      "an answer",
-      new Promise((resolve) => link.call(0, ["{0}k"], args, (reply, failure) => resolve({ reply, failure }))),
-    );
-  const identify = () =>
-    within(
-      "identity",
-      new Promise<{ identity: StoreIdentity | null; failure: CallFailure | null }>((resolve) =>
-        link.identify(0, (identity, failure) => resolve({ identity, failure })),
-      ),
-    );
-  return { link, seen, call, identify };
-}
-
-const connected = (watched: Watched, times = 1): Promise<void> =>
-  eventually(`connected ${times} times`, () => watched.seen.filter((seen) => seen === "connected 0").length >= times);
-
 describe.skipIf(skipRedis)(`a call${redisNeeded}`, () => {
   test("is answered with what the script returns, which the server does not know at first", async () => {
-    const watched = watch(settingsOf((await startRedis()).port));
-    await connected(watched);
+    const watched = openWatched(cleanup, settingsOf((await startRedis()).port));
+    await watched.connected();
     expect(await watched.call("7")).toEqual({ reply: [1_700_000_000_000_000, 7, "{0}k"], failure: null });
   });
 
   test("fails as unreachable while there is no connection", async () => {
-    const watched = watch(settingsOf(1));
+    const watched = openWatched(cleanup, settingsOf(1));
     const { failure } = await watched.call("7");
     expect(failure?.kind).toBe("unreachable");
     await eventually("a loss is told", () => watched.seen.length > 0);
@@ -85,8 +33,8 @@ describe.skipIf(skipRedis)(`a call${redisNeeded}`, () => {
 
   test("is answered late, after the server went on", async () => {
     const server = await startRedis();
-    const watched = watch(settingsOf(server.port));
-    await connected(watched);
+    const watched = openWatched(cleanup, settingsOf(server.port));
+    await watched.connected();
     await watched.call("1");
     process.kill(server.pid, "SIGSTOP");
     const late = watched.call("2");
@@ -99,30 +47,30 @@ describe.skipIf(skipRedis)(`a call${redisNeeded}`, () => {
 describe.skipIf(skipRedis)(`a loss${redisNeeded}`, () => {
   test("of a server that restarts fails its calls, which are never sent again", async () => {
     const server = await startRedis();
-    const watched = watch(settingsOf(server.port));
-    await connected(watched);
+    const watched = openWatched(cleanup, settingsOf(server.port));
+    await watched.connected();
     await watched.call("count");
     process.kill(server.pid, "SIGSTOP");
     const lost = watched.call("count");
     await server.kill();
     expect((await lost).failure?.kind).toBe("unreachable");
     await server.restart();
-    await connected(watched, 2);
+    await watched.connected(2);
     expect((await watched.call("count")).reply).toBe(1);
     expect(watched.seen).toEqual(["connected 0", "unreachable 0", "connected 0"]);
   });
 
   test("of a black hole is made by reconnect at once", async () => {
     const server = await startRedis();
-    const watched = watch(settingsOf(server.port), 200);
-    await connected(watched);
+    const watched = openWatched(cleanup, settingsOf(server.port), 200);
+    await watched.connected();
     process.kill(server.pid, "SIGSTOP");
     const lost = watched.call("1");
     watched.link.reconnect(0);
     expect((await lost).failure).toEqual({ kind: "unreachable", detail: "nobody answered" });
     await eventually("the loss is told", () => watched.seen.length === 2);
     process.kill(server.pid, "SIGCONT");
-    await connected(watched, 2);
+    await watched.connected(2);
     expect((await watched.call("1")).failure).toBeNull();
   });
 });
@@ -132,22 +80,22 @@ describe.skipIf(skipRedis)(`failures${redisNeeded}`, () => {
     const server = await startRedis("requirepass right");
     const passwordFile = join(scratchFolder(cleanup), "password");
     await writeFile(passwordFile, "wrong\n");
-    const watched = watch(settingsOf(server.port, { passwordFile }));
+    const watched = openWatched(cleanup, settingsOf(server.port, { passwordFile }));
     await eventually("it is refused", () => watched.seen.length > 0);
     const { failure } = await watched.call("1");
     expect(failure?.kind).toBe("refused");
     expect(failure?.detail).not.toContain("wrong");
     await writeFile(passwordFile, "right\n");
-    await connected(watched);
+    await watched.connected();
     expect(watched.seen).toEqual(["refused 0", "connected 0"]);
   });
 
   test("each kind of error is named", async () => {
     const server = await startRedis();
-    const watched = watch(settingsOf(server.port));
-    await connected(watched);
+    const watched = openWatched(cleanup, settingsOf(server.port));
+    await watched.connected();
     await watched.call("set", "text");
-    expect((await watched.call("list")).failure).toMatchObject({ kind: "failed" });
+    expect((await watched.call("push")).failure).toMatchObject({ kind: "failed" });
     server.cli("SCRIPT", "FLUSH");
     expect((await watched.call("1")).failure).toBeNull();
     server.cli("CONFIG", "SET", "maxmemory", "1");
@@ -161,15 +109,15 @@ describe.skipIf(skipRedis)(`failures${redisNeeded}`, () => {
     await eventually("it is told", () => watched.seen.length === 2);
     expect((await watched.call("1")).failure?.kind).toBe("unready");
     server.cli("REPLICAOF", "NO", "ONE");
-    await connected(watched, 2);
+    await watched.connected(2);
     expect(watched.seen).toEqual(["connected 0", "unready 0", "connected 0"]);
   });
 });
 
 test.skipIf(skipRedis)(`a server is identified, with what its operator should change${redisNeeded}`, async () => {
   const server = await startRedis();
-  const watched = watch(settingsOf(server.port));
-  await connected(watched);
+  const watched = openWatched(cleanup, settingsOf(server.port));
+  await watched.connected();
   const { identity } = await watched.identify();
   expect(identity?.server).toMatch(/^(Redis|Valkey) \d+\.\d+/);
   expect(identity?.evictedKeys).toBe(0);

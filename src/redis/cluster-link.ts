@@ -1,0 +1,215 @@
+// The link to a cluster: one shard for each primary that has slots. It follows the slots as they move and primaries as
+// they are replaced, and follows a redirection of a call once.
+import type { HostPort } from "../core/host-port.ts";
+import type { CallFailure, OnAnswer, StoreEvents, StoreIdentity, StoreLink } from "../core/shared-store.ts";
+import { unreachable } from "./call-failure.ts";
+import { ClusterMap } from "./cluster-map.ts";
+import type { OnReply } from "./connection.ts";
+import { type Opener, openPrimary } from "./handshake.ts";
+import { failureOf, type Script, Shard } from "./shard.ts";
+import { parseRedirection, type SlotRange, slotCount, slotOf } from "./slots.ts";
+
+const calmMs = 5_000;
+const firstDelayMs = 50;
+const longestDelayMs = 1_000;
+/** A shard with one slot of 16,384 is missed by one search in ten million. */
+const mostTags = 262_144;
+const mostShards = 1_024;
+
+interface Place {
+  readonly shard: Shard;
+  readonly address: HostPort;
+  isConnected: boolean;
+}
+
+export class ClusterLink implements StoreLink {
+  readonly isClustered = true;
+  events: StoreEvents = { onConnected() {}, onDisconnected() {}, onGone() {} };
+  readonly #opener: Opener;
+  readonly #script: Script;
+  readonly #map: ClusterMap;
+  readonly #places = new Map<number, Place>();
+  readonly #byAddress = new Map<string, Place>();
+  /** The shard of each slot; -1 if nobody knows. */
+  readonly #slots = new Int32Array(slotCount).fill(-1);
+  readonly #tags = new Map<number, string>();
+  readonly #closed = new AbortController();
+  readonly #closing = new Set<Promise<void>>();
+  #shards: readonly number[] = [];
+  #nextNumber = 0;
+  #failure: CallFailure = unreachable("the cluster was not found yet");
+  #timer: NodeJS.Timeout | null = null;
+  #delayMs = firstDelayMs;
+  #isSoon = false;
+  #refreshing: Promise<void> | null = null;
+
+  constructor(opener: Opener, script: Script, addresses: readonly HostPort[]) {
+    this.#opener = opener;
+    this.#script = script;
+    this.#map = new ClusterMap(opener, addresses);
+  }
+
+  get shards(): readonly number[] {
+    return this.#shards;
+  }
+
+  shardOf(tag: string): number {
+    return this.#slots[slotOf(tag)] ?? -1;
+  }
+
+  tagOf(shard: number): string | null {
+    const known = this.#tags.get(shard);
+    if (known !== undefined && this.shardOf(known) === shard) return known;
+    this.#tags.delete(shard);
+    if (!this.#slots.includes(shard)) return null;
+    for (let i = 0; i < mostTags; i += 1) {
+      const tag = String(i);
+      if (this.shardOf(tag) !== shard) continue;
+      this.#tags.set(shard, tag);
+      return tag;
+    }
+    return null;
+  }
+
+  call(shard: number, keys: readonly string[], args: readonly string[], answered: OnAnswer): void {
+    const place = this.#placeOr(shard, (failure) => answered(null, failure));
+    place?.shard.call(keys, args, false, (reply, failure, errorReply = "") => {
+      if (failure?.kind === "unready") this.#refreshSoon();
+      const redirection = failure && parseRedirection(errorReply, place.address.host);
+      if (!redirection) return answered(reply, failure);
+      const target = this.#byAddress.get(keyOf(redirection.address));
+      // It is followed to a server that the cluster's own list names, not to any address.
+      if (target === undefined) return answered(null, failure);
+      const onReply: OnReply = (later, laterFailure) => answered(later, laterFailure);
+      target.shard.call(keys, args, redirection.isAsk, onReply);
+    });
+  }
+
+  identify(shard: number, identified: (identity: StoreIdentity | null, failure: CallFailure | null) => void): void {
+    this.#placeOr(shard, (failure) => identified(null, failure))?.shard.identify(identified);
+  }
+
+  reconnect(shard: number): void {
+    this.#places.get(shard)?.shard.reconnect();
+  }
+
+  open(): void {
+    this.#refresh();
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort();
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    for (const { shard } of this.#places.values()) this.#closeLater(shard);
+    await this.#refreshing;
+    while (this.#closing.size > 0) await Promise.all(this.#closing);
+  }
+
+  #placeOr(shard: number, onFailure: (failure: CallFailure) => void): Place | undefined {
+    const place = this.#places.get(shard);
+    if (place !== undefined) return place;
+    const isKnown = this.#places.size > 0;
+    const failure: CallFailure = isKnown ? { kind: "unready", detail: "the slot has no server" } : this.#failure;
+    queueMicrotask(() => onFailure(failure));
+    this.#refreshSoon();
+    return undefined;
+  }
+
+  #refresh(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    if (this.#refreshing !== null || this.#closed.signal.aborted) return;
+    this.#refreshing = this.#readMap().finally(() => {
+      this.#refreshing = null;
+      if (this.#closed.signal.aborted) return;
+      if (this.#isCalm()) this.#delayMs = firstDelayMs;
+      this.#scheduleIn(this.#isCalm() ? calmMs : this.#delayMs);
+      this.#delayMs = Math.min(this.#delayMs * 2, longestDelayMs);
+    });
+  }
+
+  /** Something shows that the map is old. */
+  #refreshSoon(): void {
+    if (this.#timer === null || this.#isSoon) return;
+    clearTimeout(this.#timer);
+    this.#scheduleIn(firstDelayMs);
+  }
+
+  #scheduleIn(ms: number): void {
+    this.#isSoon = ms <= longestDelayMs;
+    this.#timer = setTimeout(() => this.#refresh(), ms * (0.5 + Math.random() / 2));
+  }
+
+  #isCalm(): boolean {
+    const places = [...this.#places.values()];
+    return places.length > 0 && places.every(({ isConnected }) => isConnected);
+  }
+
+  async #readMap(): Promise<void> {
+    const connected = [...this.#places.values()].map(({ shard }) => shard.connection).filter((used) => used !== null);
+    try {
+      const ranges = await this.#map.read(connected, this.#closed.signal);
+      if (ranges !== null && !this.#closed.signal.aborted) this.#apply(ranges);
+    } catch (error) {
+      this.#failure = failureOf(error);
+    }
+  }
+
+  #apply(ranges: readonly SlotRange[]): void {
+    const keys = new Set(ranges.map(({ primary }) => keyOf(primary)));
+    if (keys.size > mostShards) {
+      this.#failure = { kind: "failed", detail: `the cluster has more than ${mostShards} primaries` };
+      return;
+    }
+    const opened: Shard[] = [];
+    this.#slots.fill(-1);
+    for (const { first, last, primary } of ranges) {
+      this.#slots.fill(this.#placeAt(primary, opened).shard.number, first, last + 1);
+    }
+    const gone = [...this.#byAddress].filter(([key]) => !keys.has(key));
+    for (const [key, { shard }] of gone) {
+      this.#byAddress.delete(key);
+      this.#places.delete(shard.number);
+      this.#tags.delete(shard.number);
+      this.#closeLater(shard);
+    }
+    this.#shards = [...this.#places.keys()];
+    for (const shard of opened) shard.open();
+    for (const [, { shard }] of gone) this.events.onGone(shard.number);
+  }
+
+  #placeAt(address: HostPort, opened: Shard[]): Place {
+    const known = this.#byAddress.get(keyOf(address));
+    if (known !== undefined) return known;
+    const number = this.#nextNumber++;
+    const shard = new Shard(number, (signal) => openPrimary(this.#opener, () => address, signal), this.#script, {
+      onConnected: () => this.#onConnected(place),
+      onDisconnected: (_, failure) => this.#onDisconnected(place, failure),
+    });
+    const place: Place = { shard, address, isConnected: false };
+    this.#byAddress.set(keyOf(address), place);
+    this.#places.set(number, place);
+    opened.push(shard);
+    return place;
+  }
+
+  #onConnected(place: Place): void {
+    place.isConnected = true;
+    this.events.onConnected(place.shard.number);
+  }
+
+  #onDisconnected(place: Place, failure: CallFailure): void {
+    this.#refreshSoon();
+    place.isConnected = false;
+    this.events.onDisconnected(place.shard.number, failure);
+  }
+
+  #closeLater(shard: Shard): void {
+    const closing = shard.close().finally(() => this.#closing.delete(closing));
+    this.#closing.add(closing);
+  }
+}
+
+function keyOf({ host, port }: HostPort): string {
+  return `${host} ${port}`;
+}
