@@ -1,7 +1,8 @@
 // Every way a request can come to the gateway, as one interface: send it, learn how it was answered, leave.
-import { credentials, Client as GrpcClient, status } from "@grpc/grpc-js";
-import { check } from "../ext-auth/grpc/protocol.ts";
-import { checkRequest } from "../ext-auth/grpc/requests.ts";
+import type { IncomingHttpHeaders } from "node:http2";
+import { credentials, Client as GrpcClient } from "@grpc/grpc-js";
+import { check, type Method, shouldRateLimit } from "../ext-auth/grpc/protocol.ts";
+import { checkRequest, rateLimitRequest } from "../ext-auth/grpc/requests.ts";
 import type { Cleanup } from "../support/cleanup.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { Http2Client } from "../support/http2-client.ts";
@@ -14,6 +15,8 @@ export interface Sent {
   readonly answered: Promise<number | null>;
   /** Resolves when the head of an answer is here, or none will come. */
   readonly hasHead: Promise<void>;
+  /** The names of the headers that the client gets, in lower case; [] if there was no answer. */
+  readonly headers: Promise<readonly string[]>;
   leave(): void;
 }
 
@@ -47,6 +50,7 @@ function sendBytes(port: number, bytes: string, cleanup: Cleanup): Sent {
       ({ status }) => status,
       () => null,
     ),
+    headers: hasHead.then(({ rawHeaders }) => rawHeaders.filter((_, i) => i % 2 === 0).map(lower), none),
     leave: () => connection.destroy(),
   };
 }
@@ -73,14 +77,18 @@ export const carriers: readonly Carrier[] = [
     overrides: (tls) => tls.overrides,
     send: (gateway, cleanup, ca) => {
       const stream = new Http2Client(gateway.traffic.port, ca, cleanup).open();
-      const head = new Promise<number>((resolve, reject) => {
-        stream.once("response", (headers) => resolve(Number(headers[":status"])));
+      const head = new Promise<IncomingHttpHeaders>((resolve, reject) => {
+        stream.once("response", resolve);
         stream.once("close", () => reject(new Error("the stream has closed")));
       });
       stream.resume();
       return {
         hasHead: head.then(ignore, ignore),
-        answered: head.catch(() => null),
+        answered: head.then(
+          (headers) => Number(headers[":status"]),
+          () => null,
+        ),
+        headers: head.then(Object.keys, none),
         leave: () => stream.destroy(),
       };
     },
@@ -98,26 +106,74 @@ export const carriers: readonly Carrier[] = [
     name: "ext-auth gRPC",
     forwards: false,
     source: "ext-auth",
-    overrides: () => ({
-      extAuth: { grpc: { host: "127.0.0.1", port: 0, maxConnections: 10 }, trustedCallers: ["127.0.0.1"] },
-    }),
-    send: (gateway, cleanup) => {
-      const client = new GrpcClient(`127.0.0.1:${gateway.grpc?.port}`, credentials.createInsecure());
-      cleanup(() => client.close());
-      let leave = (): void => {};
-      const answered = new Promise<number | null>((resolve) => {
-        const call = client.makeUnaryRequest(
-          check.path,
-          check.requestSerialize,
-          check.responseDeserialize,
-          checkRequest({}, "127.0.0.1"),
-          (error) => resolve(error === null || error.code === status.OK ? 200 : null),
-        );
-        leave = () => call.cancel();
-      });
-      return { answered, hasHead: answered.then(ignore), leave: () => leave() };
-    },
+    overrides: grpcPort,
+    send: (gateway, cleanup) => sendCall(gateway, cleanup, check, checkRequest({}, "127.0.0.1"), headersOfCheck),
   },
 ];
+
+/** Not among `carriers`, because it asks for the quota alone and checks no token. */
+export const rateLimitCarrier: Carrier = {
+  name: "Envoy's rate limit service",
+  forwards: false,
+  source: "ext-auth",
+  overrides: grpcPort,
+  send: (gateway, cleanup) =>
+    sendCall(
+      gateway,
+      cleanup,
+      shouldRateLimit,
+      rateLimitRequest({ remote_address: "127.0.0.1" }),
+      ({ response_headers_to_add = [] }: { response_headers_to_add?: Header[] }) =>
+        response_headers_to_add.map(({ key }) => key),
+    ),
+};
+
+interface Header {
+  readonly key: string;
+}
+
+interface CheckAnswer {
+  readonly denied_response?: { readonly headers: readonly { readonly header: Header }[] };
+  readonly ok_response?: { readonly response_headers_to_add: readonly { readonly header: Header }[] };
+}
+
+function headersOfCheck({ denied_response: denied, ok_response: ok }: CheckAnswer): string[] {
+  return (denied?.headers ?? ok?.response_headers_to_add ?? []).map(({ header }) => header.key);
+}
+
+function sendCall<T>(
+  gateway: TestGateway,
+  cleanup: Cleanup,
+  method: Method,
+  request: object,
+  headersOf: (answer: T) => readonly string[],
+): Sent {
+  const client = new GrpcClient(`127.0.0.1:${gateway.grpc?.port}`, credentials.createInsecure());
+  cleanup(() => client.close());
+  let leave = (): void => {};
+  const answer = new Promise<object | null>((resolve) => {
+    const call = client.makeUnaryRequest(
+      method.path,
+      method.requestSerialize,
+      method.responseDeserialize,
+      request,
+      (error, message) => resolve(error === null ? (message ?? {}) : null),
+    );
+    leave = () => call.cancel();
+  });
+  return {
+    answered: answer.then((message) => (message === null ? null : 200)),
+    hasHead: answer.then(ignore),
+    headers: answer.then((message) => (message === null ? [] : headersOf(message as T))),
+    leave: () => leave(),
+  };
+}
+
+function grpcPort(): Overrides {
+  return { extAuth: { grpc: { host: "127.0.0.1", port: 0, maxConnections: 10 }, trustedCallers: ["127.0.0.1"] } };
+}
+
+const lower = (name: string): string => name.toLowerCase();
+const none = (): string[] => [];
 
 function ignore(): void {}
