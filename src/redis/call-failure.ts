@@ -44,6 +44,8 @@ function kindOf(message: string): CallFailureKind {
   // Redis 6 reports what a command within a script was answered as "ERR Error running script (…): -OOM command …".
   const [, inner = ""] = /[ :]-([A-Z]+) /.exec(message) ?? [];
   if (kinds[inner] !== undefined) return kinds[inner];
+  // A command within a script that the user may not use: Redis 6 and 7.0, then later ones and Valkey.
+  if (/^ERR (?:The user executing the script can't|ACL failure in script)/.test(message)) return "refused";
   if (/^ERR (?:invalid password|AUTH |Client sent AUTH)/.test(message)) return "refused";
   return message.startsWith("ERR max number of clients") ? "unready" : "failed";
 }

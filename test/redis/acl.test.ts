@@ -7,6 +7,7 @@ import type { StoreIdentity, StoreLink } from "../../src/core/shared-store.ts";
 import { storeScript } from "../../src/limits/shared/script.ts";
 import type { CounterAnswer, Item, ItemAnswer } from "../../src/limits/shared/script-call.ts";
 import { decodeAnswer, encodeCall } from "../../src/limits/shared/script-codec.ts";
+import { errorReplyFailure } from "../../src/redis/call-failure.ts";
 import { openRedisLink } from "../../src/redis/link.ts";
 import { read } from "../docs/markdown.ts";
 import { itemOf, leaseId } from "../limits/shared/real-script.ts";
@@ -45,6 +46,17 @@ describe.skipIf(skipRedis)(`the user in the docs${redisNeeded}`, () => {
     expect(listed.toSorted()).toEqual(ran.toSorted());
     await expect(call(link, [itemOf({ key: "other:1:{a0}:s/one/client" })])).rejects.toThrow("refused NOPERM");
   });
+});
+
+test("a command that the user lacks within the script is a missing permission, as every version says it", () => {
+  for (const text of [
+    "ERR The user executing the script can't run this command or subcommand script: 59f8, on @user_script:81.",
+    "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments",
+    "ERR ACL failure in script: User headgate has no permissions to run the 'zscore' command script: 59f8",
+  ]) {
+    expect(errorReplyFailure(text).kind).toBe("refused");
+  }
+  expect(errorReplyFailure("ERR value is not a valid float script: 59f8").kind).toBe("failed");
 });
 
 /** Each kind of item, and what becomes of a lease: spent, given back, run out, told. */
