@@ -35,6 +35,11 @@ export interface StoreEvents {
   /** A connection to the server of a shard can be used: after the start, a loss, or a promotion. */
   onConnected(shard: number): void;
   onDisconnected(shard: number, failure: CallFailure): void;
+  /**
+   * An attempt to connect has failed, the first or another one: for the log and the metrics alone. `shard`: null if none is
+   * known yet.
+   */
+  onConnectFailed?(shard: number | null, failure: CallFailure): void;
   /** The shard exists no more. */
   onGone(shard: number): void;
 }

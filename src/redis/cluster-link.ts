@@ -152,6 +152,7 @@ export class ClusterLink implements StoreLink {
       if (ranges !== null && !this.#closed.signal.aborted) this.#apply(ranges);
     } catch (error) {
       this.#failure = failureOf(error);
+      if (this.#places.size === 0 && !this.#closed.signal.aborted) this.events.onConnectFailed?.(null, this.#failure);
     }
   }
 
@@ -185,6 +186,7 @@ export class ClusterLink implements StoreLink {
     const shard = new Shard(number, (signal) => openPrimary(this.#opener, () => address, signal), this.#script, {
       onConnected: () => this.#onConnected(place),
       onDisconnected: (_, failure) => this.#onDisconnected(place, failure),
+      onConnectFailed: (shard, failure) => this.events.onConnectFailed?.(shard, failure),
     });
     const place: Place = { shard, address, isConnected: false };
     this.#byAddress.set(keyOf(address), place);

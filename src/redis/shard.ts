@@ -12,6 +12,7 @@ const longestDelayMs = 1_000;
 export interface ShardEvents {
   onConnected(shard: number): void;
   onDisconnected(shard: number, failure: CallFailure): void;
+  onConnectFailed?(shard: number, failure: CallFailure): void;
 }
 
 export interface Script {
@@ -139,7 +140,7 @@ export class Shard {
       if (this.#isClosed) await lost(connection);
       else this.#use(connection);
     } catch (error) {
-      if (!this.#isClosed) this.#onFailure(failureOf(error));
+      if (!this.#isClosed) this.#onConnectFailed(failureOf(error));
     } finally {
       this.#attempt = null;
     }
@@ -153,6 +154,11 @@ export class Shard {
       this.#onFailure(failure);
     };
     this.#events.onConnected(this.number);
+  }
+
+  #onConnectFailed(failure: CallFailure): void {
+    this.#onFailure(failure);
+    this.#events.onConnectFailed?.(this.number, failure);
   }
 
   #onFailure(failure: CallFailure): void {

@@ -15,6 +15,7 @@ export class SingleLink implements StoreLink {
     this.shard = new Shard(0, (signal) => openPrimary(opener, locate, signal), script, {
       onConnected: (shard) => this.events.onConnected(shard),
       onDisconnected: (shard, failure) => this.events.onDisconnected(shard, failure),
+      onConnectFailed: (shard, failure) => this.events.onConnectFailed?.(shard, failure),
     });
   }
 

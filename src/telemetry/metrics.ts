@@ -24,7 +24,7 @@ import type { FamilyFigures, Merge } from "./figures.ts";
 import { checkOutcome, checkOutcomes, methods, noRoute, statusClass, statusClasses } from "./labels.ts";
 import { registerProcessMetrics } from "./process-metrics.ts";
 import { type ScrapedSources, scrapedMetrics } from "./scraped-metrics.ts";
-import { type StoreSources, type StoreTimes, sharedStoreMetrics, withoutStore } from "./shared-store-metrics.ts";
+import { type StoreEventCounts, type StoreSources, sharedStoreMetrics, withoutStore } from "./shared-store-metrics.ts";
 import { snapshotMetrics } from "./snapshot-metrics.ts";
 
 export interface MetricsSources extends ScrapedSources {
@@ -41,7 +41,7 @@ export interface MetricsSources extends ScrapedSources {
  */
 export type MetricsRole = "only" | "worker" | "main";
 
-export interface Metrics extends StoreTimes {
+export interface Metrics extends StoreEventCounts {
   /** Called once for each request, when it is over. Synchronous, and allocates nothing. */
   observe(exchange: ExchangeRecord): void;
   upstreamError(reason: UpstreamErrorReason): void;

@@ -1,5 +1,10 @@
 // The metrics of the store that gateways share. A gateway without one does not have them.
-import type { SharedStoreFigures, StoreHealth } from "../core/shared-store.ts";
+import {
+  type CallFailureKind,
+  callFailureKinds,
+  type SharedStoreFigures,
+  type StoreHealth,
+} from "../core/shared-store.ts";
 import { type Families, ofProcess } from "./families.ts";
 
 export interface StoreSources {
@@ -9,15 +14,15 @@ export interface StoreSources {
   readonly health: () => StoreHealth;
 }
 
-/** What is observed each time. */
-export interface StoreTimes {
+/** What is counted each time. */
+export interface StoreEventCounts {
   /** A call of the script was answered after this time, in time or late. */
   storeAnswered(seconds: number): void;
-  /** A request has waited so long for the store, whatever came of it. */
-  storeWaited(seconds: number): void;
+  /** An attempt to connect has failed. */
+  storeConnectFailed(reason: CallFailureKind): void;
 }
 
-export const withoutStore: StoreTimes = { storeAnswered() {}, storeWaited() {} };
+export const withoutStore: StoreEventCounts = { storeAnswered() {}, storeConnectFailed() {} };
 
 /** Of a thread that does not use the store: the main thread beside workers. */
 export const unusedStore: SharedStoreFigures = {
@@ -42,17 +47,31 @@ export function healthOf({ state, shards, replicas }: StoreHealth): StoreHealth 
   return { state, shards, replicas };
 }
 
-export function sharedStoreMetrics(families: Families, { figures, health }: StoreSources): StoreTimes {
+export function sharedStoreMetrics(families: Families, { figures, health }: StoreSources): StoreEventCounts {
+  const once = oncePerTurn(figures);
   healthMetrics(families, health);
-  callMetrics(families, figures);
-  unitMetrics(families, figures);
+  callMetrics(families, once);
+  unitMetrics(families, once);
   const took = "From sending a call of the store's script to its answer.";
   const call = families.histogram("headgate_store_call_duration_seconds", took, secondsBounds).series();
-  const waited = "Time that requests waited for an answer of the store.";
-  const wait = families.histogram("headgate_store_wait_seconds", waited, secondsBounds).series();
+  const failed = "Attempts to connect to the store that failed, by reason.";
   return {
     storeAnswered: (seconds) => call.observe(seconds),
-    storeWaited: (seconds) => wait.observe(seconds),
+    storeConnectFailed: families.counterBy("headgate_store_connect_failures_total", failed, "reason", callFailureKinds),
+  };
+}
+
+/** The figures are of all keys that have leases, and one scrape reads them many times. */
+function oncePerTurn(read: () => SharedStoreFigures): () => SharedStoreFigures {
+  let last: SharedStoreFigures | null = null;
+  return () => {
+    if (last === null) {
+      setImmediate(() => {
+        last = null;
+      }).unref();
+      last = read();
+    }
+    return last;
   };
 }
 
@@ -82,7 +101,7 @@ function callMetrics(families: Families, figures: () => SharedStoreFigures): voi
   families.total("headgate_store_refused_from_memory_total", memory, () => figures().refusedFromMemory);
   const forgot = "Times a thread found that the store may have lost counts.";
   families.total("headgate_store_forgot_total", forgot, () => figures().forgot);
-  const steps = "Times a thread found that the clock of the store had stepped forward.";
+  const steps = "Times a thread found that the clock of the store had been set.";
   families.total("headgate_store_clock_steps_total", steps, () => figures().clockSteps);
 }
 

@@ -1,13 +1,15 @@
 // Log lines about the store that gateways share: one for each change of a shard's state, and what its server is. What all
 // threads of a process see is logged once. A store that keeps changing is logged a few times a second; the metrics count all.
 import type { Clock } from "../core/clock.ts";
-import { type StateChange, type StoreIdentity, storeStates } from "../core/shared-store.ts";
+import { type CallFailure, type StateChange, type StoreIdentity, storeStates } from "../core/shared-store.ts";
 import type { Logger } from "./log.ts";
 import { Sampler } from "./sampler.ts";
 import type { StoreSightings } from "./store-sightings.ts";
 
 export interface StoreLog {
   storeChanged(change: StateChange): void;
+  /** May be told of each attempt: a line is written if the reason is another one. */
+  storeConnectFailed(shard: number | null, failure: CallFailure): void;
   /** May be told at each heartbeat: a line is written if something is new. */
   storeIdentified(shard: number, identity: StoreIdentity): void;
   /** The shard exists no more. */
@@ -29,23 +31,36 @@ export function createStoreLog(
 ): StoreLog & Pick<Sampler, "close" | "omitted"> {
   const sampler = new Sampler({
     perSecond,
-    maxKeys: storeStates.length,
+    maxKeys: storeStates.length + 1,
     report: (state, omitted) => log.warn({ state, omitted }, "changes of the store's state left out"),
   });
   const known = new Set<string>();
   const isNew = (text: string): boolean => !known.has(text) && known.size < maxKnown && known.add(text).has(text);
+  /** Why a shard was not reached when it was tried last; the log has said so. */
+  const reasons = new Map<number | null, string>();
   return {
     storeChanged(change) {
+      if (change.to === "away") reasons.set(change.shard, change.cause);
+      else for (const shard of [change.shard, null]) reasons.delete(shard);
       if (sightings.isNews(change.shard, change.to) && sampler.passes(change.to, clock.monotonicMs())) {
         logChange(log, change);
       }
+    },
+    storeConnectFailed(shard, { kind, detail }) {
+      if (reasons.get(shard) === kind) return;
+      reasons.set(shard, kind);
+      if (!sightings.isReporter(shard ?? 0) || !sampler.passes("not connected", clock.monotonicMs())) return;
+      log.warn({ shard, cause: kind, detail }, "store not connected");
     },
     storeIdentified(shard, { server, warnings }) {
       if (!sightings.isReporter(shard)) return;
       if (isNew(server)) log.info({ shard, server }, "store connected");
       for (const detail of warnings) if (isNew(detail)) log.warn({ shard, detail }, "store warning");
     },
-    storeShardGone: (shard) => sightings.gone(shard),
+    storeShardGone(shard) {
+      reasons.delete(shard);
+      sightings.gone(shard);
+    },
     close: () => sampler.close(),
     get omitted() {
       return sampler.omitted;

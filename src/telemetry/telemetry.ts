@@ -14,7 +14,7 @@ import { createMetrics, type Metrics, type MetricsSources } from "./metrics.ts";
 import { activeSeconds } from "./process-metrics.ts";
 import { createReloads, type Reloads } from "./reloads.ts";
 import { SeenUpstream } from "./seen-upstream.ts";
-import { healthOf, type StoreTimes } from "./shared-store-metrics.ts";
+import { healthOf, type StoreEventCounts } from "./shared-store-metrics.ts";
 import { createStoreLog, type StoreLog } from "./store-log.ts";
 import { StoreSightings } from "./store-sightings.ts";
 import { createUpstreamLog } from "./upstream-log.ts";
@@ -40,7 +40,7 @@ export interface TelemetryStore {
   readonly sightings?: StoreSightings | undefined;
 }
 
-export interface Telemetry extends Warnings, Reloads, StoreLog, StoreTimes {
+export interface Telemetry extends Warnings, Reloads, StoreLog, Pick<StoreEventCounts, "storeAnswered"> {
   readonly metrics: Metrics;
   /** Counts and logs a request. `path`: its target, as it came. */
   finish(exchange: ExchangeRecord, path: string): void;
@@ -137,9 +137,16 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
 
 function storeTelemetry(
   store: TelemetryStore | null,
-  { storeChanged, storeIdentified, storeShardGone }: StoreLog,
-  { storeAnswered, storeWaited }: StoreTimes,
-): StoreLog & StoreTimes & Pick<Telemetry, "storeHealth"> {
-  const storeHealth = (): StoreHealth | null => store && healthOf(store.figures());
-  return { storeChanged, storeIdentified, storeShardGone, storeAnswered, storeWaited, storeHealth };
+  { storeChanged, storeConnectFailed, storeIdentified, storeShardGone }: StoreLog,
+  metrics: StoreEventCounts,
+): StoreLog & Pick<Telemetry, "storeAnswered" | "storeHealth"> {
+  return {
+    ...{ storeChanged, storeIdentified, storeShardGone },
+    storeConnectFailed(shard, failure) {
+      metrics.storeConnectFailed(failure.kind);
+      storeConnectFailed(shard, failure);
+    },
+    storeAnswered: metrics.storeAnswered,
+    storeHealth: () => store && healthOf(store.figures()),
+  };
 }

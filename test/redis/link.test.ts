@@ -16,6 +16,19 @@ async function startRedis(...config: string[]): Promise<RedisServer> {
   return server;
 }
 
+test.each([
+  ["its server", settingsOf(1), "unreachable 0"],
+  [
+    "all nodes of its cluster",
+    settingsOf(1, { servers: { kind: "cluster", addresses: [{ host: "127.0.0.1", port: 1 }] } }),
+    "unreachable null",
+  ],
+])("a link that cannot reach %s tells each attempt", async (_, settings, expected) => {
+  const { failedAttempts } = openWatched(cleanup, settings);
+  await eventually("there are several", () => failedAttempts.length > 2);
+  expect(new Set(failedAttempts)).toEqual(new Set([expected]));
+});
+
 describe.skipIf(skipRedis)(`a call${redisNeeded}`, () => {
   test("is answered with what the script returns, which the server does not know at first", async () => {
     const watched = openWatched(cleanup, settingsOf((await startRedis()).port));

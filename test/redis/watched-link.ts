@@ -19,6 +19,8 @@ export interface WatchedLink {
   readonly link: StoreLink;
   /** Such as "connected 0", "unreachable 0", "gone 0". */
   readonly seen: string[];
+  /** Attempts to connect, such as "refused 0". */
+  readonly failedAttempts: string[];
   /** Of shard 0, with a key of its tag. */
   call(...args: string[]): Promise<Answer>;
   callOn(shard: number, key: string, ...args: string[]): Promise<Answer>;
@@ -46,9 +48,11 @@ export function openWatched(
 ): WatchedLink {
   const link = openRedisLink(settings, { script, readFile: (path) => readFile(path, "utf8"), connectTimeoutMs });
   const seen: string[] = [];
+  const failedAttempts: string[] = [];
   link.events = {
     onConnected: (shard) => seen.push(`connected ${shard}`),
     onDisconnected: (shard, { kind }) => seen.push(`${kind} ${shard}`),
+    onConnectFailed: (shard, { kind }) => failedAttempts.push(`${kind} ${shard}`),
     onGone: (shard) => seen.push(`gone ${shard}`),
   };
   cleanup(() => link.close());
@@ -66,6 +70,7 @@ export function openWatched(
   return {
     link,
     seen,
+    failedAttempts,
     call: (...args) => callOn(0, "{0}k", ...args),
     callOn,
     identify,

@@ -1,10 +1,16 @@
 // The store that gateways share, in the metrics and in the log: of one thread, and of several.
 import { expect, test } from "vitest";
-import { type StateChange, type StoreState, storeStates, worstState } from "../../src/core/shared-store.ts";
+import {
+  callFailureKinds,
+  type StateChange,
+  type StoreState,
+  storeStates,
+  worstState,
+} from "../../src/core/shared-store.ts";
 import { createStoreLog } from "../../src/telemetry/store-log.ts";
 import { StoreSightings } from "../../src/telemetry/store-sightings.ts";
 import { FakeClock, keptLog } from "./lines.ts";
-import { changesOf, metricsOf, scrape, storeOf } from "./scrape.ts";
+import { changesOf, metricsOf, scrape, storeFigures, storeOf } from "./scrape.ts";
 
 const ofStore = (series: Map<string, number>): Record<string, number> =>
   Object.fromEntries([...series].filter(([name]) => /^headgate_store_(?!.*_seconds)/.test(name)));
@@ -31,6 +37,9 @@ test("each figure has its series", async () => {
     'headgate_store_calls_total{result="full"}': 15,
     'headgate_store_calls_total{result="unready"}': 16,
     'headgate_store_calls_total{result="failed"}': 17,
+    ...Object.fromEntries(
+      callFailureKinds.map((reason) => [`headgate_store_connect_failures_total{reason="${reason}"}`, 0]),
+    ),
     headgate_store_items_total: 18,
     'headgate_store_units_total{fate="granted"}': 19,
     'headgate_store_units_total{fate="spent"}': 20,
@@ -56,23 +65,33 @@ test.each(storeStates)("the state %s is 1 and the others are 0", async (state) =
   }
 });
 
-test("calls and waits are counted with their times", async () => {
+test("answers are counted with their times, and failed connections with their reasons", async () => {
   const metrics = metricsOf({ store: storeOf() });
   const changes = await changesOf(metrics, () => {
     metrics.storeAnswered(0.0005);
     metrics.storeAnswered(2);
-    metrics.storeWaited(0.01);
+    metrics.storeConnectFailed("refused");
   });
   expect(changes).toMatchObject({
     'headgate_store_call_duration_seconds_bucket{le="0.0005"}': 1,
     'headgate_store_call_duration_seconds_bucket{le="1"}': 1,
     headgate_store_call_duration_seconds_sum: 2.0005,
     headgate_store_call_duration_seconds_count: 2,
-    'headgate_store_wait_seconds_bucket{le="0.01"}': 1,
-    headgate_store_wait_seconds_count: 1,
+    'headgate_store_connect_failures_total{reason="refused"}': 1,
   });
   expect(changes).not.toHaveProperty(['headgate_store_call_duration_seconds_bucket{le="0.00025"}']);
-  expect(changes).not.toHaveProperty(['headgate_store_wait_seconds_bucket{le="0.005"}']);
+});
+
+test("a scrape reads the figures once, and the next one reads them again", async () => {
+  let reads = 0;
+  const figures = () => {
+    reads += 1;
+    return storeFigures({ items: reads });
+  };
+  const metrics = metricsOf({ store: { figures, health: () => storeFigures() } });
+  expect((await scrape(metrics)).get("headgate_store_items_total")).toBe(1);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect((await scrape(metrics)).get("headgate_store_items_total")).toBe(2);
 });
 
 test.each([
@@ -140,6 +159,31 @@ test("what two threads see is one line: when the first sees it worse, and when t
   second.storeChanged(change("away", "returned"));
   second.storeChanged(change("returned", "up"));
   expect(messages()).toEqual(["store away", "store returned", "store up"]);
+});
+
+test("why no connection can be made is one line, until it is another reason or the shard was reached", () => {
+  const { lines, first, second } = logs(2);
+  const wrong = { kind: "refused", detail: "WRONGPASS invalid username-password pair" } as const;
+  const absent = { kind: "unreachable", detail: "ECONNREFUSED" } as const;
+  for (const failure of [wrong, wrong, absent, absent]) {
+    for (const thread of [first, second]) thread.storeConnectFailed(0, failure);
+  }
+  expect(lines()).toEqual([
+    expect.objectContaining({
+      level: "warn",
+      msg: "store not connected",
+      shard: 0,
+      cause: "refused",
+      detail: wrong.detail,
+    }),
+    expect.objectContaining({ level: "warn", msg: "store not connected", cause: "unreachable" }),
+  ]);
+  for (let i = 0; i < 2; i += 1) first.storeConnectFailed(null, absent);
+  expect(lines().slice(2)).toEqual([expect.objectContaining({ msg: "store not connected", shard: null })]);
+  first.storeChanged(change("away", "up"));
+  first.storeChanged(change("up", "away", { cause: "unreachable", detail: "ECONNRESET" }));
+  first.storeConnectFailed(0, absent);
+  expect(lines().slice(3)).toEqual([expect.objectContaining({ msg: "store away", detail: "ECONNRESET" })]);
 });
 
 test("another shard is news of its own, and one that is gone holds nothing back", () => {

@@ -220,7 +220,7 @@ export const callColors: Colors<CallResult> = {
   unreachable: upstreamErrorColors.unreachable,
   refused,
   full: "#963c4e",
-  unready: "#8a1866",
+  unready: "#604e5a",
   failed: reloadColors.failed,
 };
 

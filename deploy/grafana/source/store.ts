@@ -18,12 +18,17 @@ export const store: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Calls of the store",
     description:
-      "Calls per second by result, and the counters that they are about. `late`: nobody waited for the answer any more. `refused`: wrong password or a missing permission. `full`: the store has no memory left. All should be `answered`.",
+      "Calls per second by result, the counters that they are about, and failed attempts to connect. `late`: nobody waited for the answer any more. `refused`: wrong password or a missing permission. `full`: the store has no memory left. All should be `answered`.",
     unit: "cps",
     width: 8,
     queries: [
       { expr: sumRate("headgate_store_calls_total", gateway, "result"), legend: "{{result}}", color: callColors },
       { expr: sumRate("headgate_store_items_total", gateway), legend: "counters", color: lines.first },
+      {
+        expr: sumRate("headgate_store_connect_failures_total", gateway),
+        legend: "failed connects",
+        color: lines.second,
+      },
     ],
   },
   {
@@ -41,7 +46,7 @@ export const store: readonly AnyPanelSpec[] = [
     description:
       "Requests per second. `answered`: the answer came in time. `overdue`: it did not within `counters.redis.wait`, and the request was decided without it. Requests that are decided from leased units do not wait.",
     unit: "reqps",
-    width: 8,
+    width: 12,
     stacked: true,
     queries: [
       { expr: sumRate("headgate_store_waited_total", gateway, "result"), legend: "{{result}}", color: waitedColors },
@@ -49,19 +54,11 @@ export const store: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
-    title: "Wait for the store",
-    description: "Time that requests waited for an answer of the store; it is at most `counters.redis.wait`.",
-    unit: "s",
-    width: 8,
-    queries: quantiles("headgate_store_wait_seconds", gateway),
-  },
-  {
-    kind: "chart",
     title: "Requests decided without the store",
     description:
       "Requests per second that were decided by `counters.redis.onFailure`, because the store was not there. This should be zero.",
     unit: "reqps",
-    width: 8,
+    width: 12,
     stacked: true,
     queries: [{ expr: sumRate("headgate_store_alone_total", gateway, "mode"), legend: "{{mode}}", color: aloneColors }],
   },
@@ -108,7 +105,7 @@ export const store: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Losses and clock steps",
     description:
-      "Times per second that a thread found that the store may have forgotten counts, and that its clock had stepped forward. Both should be zero.",
+      "Times per second that a thread found that the store may have forgotten counts, and that its clock had been set. Both should be zero.",
     unit: "cps",
     width: 8,
     queries: [
