@@ -49,15 +49,17 @@ class Pipeline {
     const { rules, limiter, refusals } = this.#parts;
     // The client, and a path in a usual spelling, are read first: everything else needs them, and they cost little.
     const origin = readOrigin(head, rules);
-    if (refusals === null || needsNoBudget(origin.plainPath, rules)) return this.#read(head, origin);
+    if (refusals === null || needsNoBudget(origin.plainPath, rules)) return this.#read(head, origin, head.nowMs);
 
     // The request may be refused without being charged. If the client's budget for such refusals is used up, or its
     // quota, the request is refused now, because reading the path costs more. Requests plainly under a route pass above.
     const isSpent = refusals.isSpent(origin.client, head.nowMs);
-    if (!isSpent && (origin.plainPath !== undefined || rules.unmatched !== "reject")) return this.#read(head, origin);
+    if (!isSpent && (origin.plainPath !== undefined || rules.unmatched !== "reject")) {
+      return this.#read(head, origin, head.nowMs);
+    }
     const quota = limiter.peek(origin.client, origin.counterKey, head.nowMs);
     if (quota instanceof Promise) return this.#unlessRefusedLater(head, origin, quota, isSpent);
-    return this.#refuseUnread(head, origin, quota, isSpent) ?? this.#read(head, origin);
+    return this.#refuseUnread(head, origin, quota, isSpent, head.nowMs) ?? this.#read(head, origin, head.nowMs);
   }
 
   /** Returns the refusal of a request whose path is not read; null if the path has to be read. */
@@ -66,9 +68,10 @@ class Pipeline {
     origin: RequestOrigin,
     quota: Decision,
     isSpent: boolean,
+    atMs: number,
   ): Verdict | Promise<Verdict> | null {
     if (!isSpent && quota.remaining > 0) return null;
-    const counted = this.#parts.limiter.observe(origin.client, origin.counterKey, head.nowMs);
+    const counted = this.#parts.limiter.observe(origin.client, origin.counterKey, atMs);
     const parsed = parseWithoutPath(head, origin);
     const decision: Decision = isSpent ? quota : { ...quota, outcome: "throttled" };
     const localReply = isSpent ? localReplies.tooManyRefusals : localReplies.throttled;
@@ -77,7 +80,8 @@ class Pipeline {
     return counted instanceof Promise ? counted.then(() => verdict) : verdict;
   }
 
-  #read(head: RequestHead, origin: RequestOrigin): Verdict | Promise<Verdict> {
+  /** `atMs`: the clock, read after whatever was waited for. */
+  #read(head: RequestHead, origin: RequestOrigin, atMs: number): Verdict | Promise<Verdict> {
     const { rules, limiter } = this.#parts;
     const parsed = parseRequest(head, origin, rules);
 
@@ -85,21 +89,21 @@ class Pipeline {
     // charged, or guessing tokens would be free. A request outside of all routes is not charged.
     const decision =
       parsed.route === null
-        ? limiter.observe(parsed.client, parsed.counterKey, head.nowMs)
-        : limiter.acquire(parsed, head, head.nowMs);
+        ? limiter.observe(parsed.client, parsed.counterKey, atMs)
+        : limiter.acquire(parsed, head, atMs);
     return decision instanceof Promise
       ? this.#chargedLater(head, parsed, decision)
-      : this.#charged(head, parsed, decision);
+      : this.#charged(head, parsed, decision, atMs);
   }
 
-  #charged(head: RequestHead, parsed: ParsedRequest, decision: Decision): Verdict | Promise<Verdict> {
+  #charged(head: RequestHead, parsed: ParsedRequest, decision: Decision, atMs: number): Verdict | Promise<Verdict> {
     const { rules, authenticator, refusals } = this.#parts;
     // Throttled, not to be decided, malformed, ambiguous or outside of all routes: refused without checking the token.
     const refusal = findRefusal(parsed, decision, rules);
     if (refusal !== null) {
       // Nothing else bounds the refusals while the store is away.
       if (decision.outcome !== "admitted" && decision.outcome !== "throttled") {
-        refusals?.spend(parsed.client, head.nowMs);
+        refusals?.spend(parsed.client, atMs);
       }
       return { parsed, decision, auth: "skipped", localReply: refusal };
     }
@@ -113,7 +117,7 @@ class Pipeline {
       const auth = isPreflight ? "skipped" : authenticator.authenticate(readBearer(head.rawHeaders));
       return auth instanceof Promise
         ? this.#authenticatedLater(head, parsed, decision, auth)
-        : this.#authenticated(head, parsed, decision, auth, head.nowMs);
+        : this.#authenticated(head, parsed, decision, auth, atMs);
     } catch (error) {
       decision.held?.end(0);
       throw error;
@@ -155,11 +159,13 @@ class Pipeline {
     quota: Promise<Decision>,
     isSpent: boolean,
   ): Promise<Verdict> {
-    return this.#refuseUnread(head, origin, await quota, isSpent) ?? this.#read(head, origin);
+    const known = await quota;
+    const atMs = this.#parts.nowMs();
+    return this.#refuseUnread(head, origin, known, isSpent, atMs) ?? this.#read(head, origin, atMs);
   }
 
   async #chargedLater(head: RequestHead, parsed: ParsedRequest, decision: Promise<Decision>): Promise<Verdict> {
-    return this.#charged(head, parsed, await decision);
+    return this.#charged(head, parsed, await decision, this.#parts.nowMs());
   }
 
   async #authenticatedLater(

@@ -507,6 +507,37 @@ describe("a limiter and an authenticator that answer later", () => {
     }
   });
 
+  test("are asked at the instant at which they are asked, not at which the request came", async () => {
+    const parts = partsOf();
+    let nowMs = 1000;
+    const asked: [string, number][] = [];
+    const limiter: Limiter = {
+      ...laterLimiter(parts.limiter),
+      needsIdentity: true,
+      acquire: async (parsed, head, atMs) => {
+        asked.push(["acquire", atMs]);
+        nowMs += 10;
+        return parts.limiter.acquire(parsed, head, atMs);
+      },
+      acquireIdentified: async (...[, , , first, atMs]) => {
+        asked.push(["acquireIdentified", atMs]);
+        return first;
+      },
+      peek: async (client, key, atMs) => {
+        asked.push(["peek", atMs]);
+        nowMs += 5;
+        return parts.limiter.peek(client, key, atMs);
+      },
+    };
+    const decide = createDecide({ ...parts, limiter, nowMs: () => nowMs });
+    expect(await decide(request("/%76%31/x"))).toMatchObject({ localReply: null });
+    expect(asked).toEqual([
+      ["peek", 1000],
+      ["acquire", 1005],
+      ["acquireIdentified", 1015],
+    ]);
+  });
+
   test("admit exactly the limit of a thousand at once", async () => {
     const decide = createDecide(later(partsOf({ limit: 100 })));
     const verdicts = await Promise.all(Array.from({ length: 1000 }, () => decide(request("/v2/x"))));
