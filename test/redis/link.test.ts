@@ -46,12 +46,13 @@ describe.skipIf(skipRedis)(`a call${redisNeeded}`, () => {
 
   test("is answered late, after the server went on", async () => {
     const server = await startRedis();
-    const watched = openWatched(cleanup, settingsOf(server.port));
+    const watched = openWatched(cleanup, settingsOf(server.port), 200);
     await watched.connected();
     await watched.call("1");
     process.kill(server.pid, "SIGSTOP");
     const late = watched.call("2");
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    const sentMs = performance.now();
+    await eventually("the time for a connection is over", () => performance.now() > sentMs + 250);
     process.kill(server.pid, "SIGCONT");
     expect((await late).reply).toEqual([1_700_000_000_000_000, 2, "{0}k"]);
   });

@@ -1,0 +1,60 @@
+// What a server may send: the replies that were asked for, whatever pieces they come in, and nothing else.
+import { describe, expect, test } from "vitest";
+import { ReplyGuard } from "../../src/redis/reply-guard.ts";
+
+function admits(text: string, expected: number, pieceBytes = text.length): boolean {
+  const guard = new ReplyGuard();
+  guard.expected = expected;
+  const bytes = Buffer.from(text);
+  for (let at = 0; at < bytes.length; at += pieceBytes) {
+    if (!guard.admits(bytes.subarray(at, at + pieceBytes))) return false;
+  }
+  return guard.expected === 0;
+}
+
+const replies = [
+  "+OK\r\n",
+  "-ERR no\r\n",
+  ":-12\r\n",
+  "$3\r\na\nb\r\n",
+  "$0\r\n\r\n",
+  "$-1\r\n",
+  "*-1\r\n",
+  "*0\r\n",
+  "*3\r\n:1\r\n*2\r\n$1\r\n*\r\n$-1\r\n*1\r\n*0\r\n",
+];
+
+describe("replies", () => {
+  test.each(replies)("%j is one, in pieces of any size", (reply) => {
+    for (let pieceBytes = 1; pieceBytes <= reply.length; pieceBytes += 1) {
+      expect(admits(reply, 1, pieceBytes)).toBe(true);
+      expect(admits(reply + reply, 2, pieceBytes)).toBe(true);
+      expect(admits(reply + reply, 1, pieceBytes)).toBe(false);
+      expect(admits(reply.slice(0, -1), 1, pieceBytes)).toBe(false);
+    }
+  });
+
+  test("a text of almost 4 MiB is one, a longer one is not", () => {
+    const mebibytes = (count: number): string => "x".repeat(count * 1024 * 1024 - 100);
+    const bulk = (text: string): string => `$${text.length}\r\n${text}\r\n`;
+    expect(admits(bulk(mebibytes(4)), 1, 16_384)).toBe(true);
+    expect(admits(bulk(mebibytes(5)), 1, 16_384)).toBe(false);
+    expect(admits(`+${mebibytes(5)}\r\n`, 1, 16_384)).toBe(false);
+    expect(admits(bulk(mebibytes(3)).repeat(3), 3, 16_384)).toBe(true);
+  });
+});
+
+describe("what is no reply", () => {
+  test.each([
+    ["another protocol", "HTTP/1.1 400 Bad Request\r\n\r\n"],
+    ["a push of the newer protocol", ">2\r\n+a\r\n+b\r\n"],
+    ["a map of the newer protocol", "%1\r\n+a\r\n+b\r\n"],
+    ["a list that announces too much", "*4000000\r\n"],
+    ["lists that announce too much together", "*400000\r\n".repeat(2)],
+    ["lists in lists without end", "*1\r\n".repeat(1_000)],
+    ["a number without end", `$${"1".repeat(400)}`],
+    ["a length that is none", "$1e3\r\n"],
+  ])("%s", (_, text) => {
+    expect(admits(text, 1_000)).toBe(false);
+  });
+});
