@@ -40,7 +40,11 @@ export interface TelemetryStore {
   readonly sightings?: StoreSightings | undefined;
 }
 
-export interface Telemetry extends Warnings, Reloads, StoreLog, Pick<StoreEventCounts, "storeAnswered"> {
+export interface Telemetry
+  extends Warnings,
+    Reloads,
+    StoreLog,
+    Pick<StoreEventCounts, "storeAnswered" | "storeWaited"> {
   readonly metrics: Metrics;
   /** Counts and logs a request. `path`: its target, as it came. */
   finish(exchange: ExchangeRecord, path: string): void;
@@ -139,14 +143,14 @@ function storeTelemetry(
   store: TelemetryStore | null,
   { storeChanged, storeConnectFailed, storeIdentified, storeShardGone }: StoreLog,
   metrics: StoreEventCounts,
-): StoreLog & Pick<Telemetry, "storeAnswered" | "storeHealth"> {
+): StoreLog & Pick<Telemetry, "storeAnswered" | "storeWaited" | "storeHealth"> {
   return {
     ...{ storeChanged, storeIdentified, storeShardGone },
     storeConnectFailed(shard, failure) {
       metrics.storeConnectFailed(failure.kind);
       storeConnectFailed(shard, failure);
     },
-    storeAnswered: metrics.storeAnswered,
+    ...{ storeAnswered: metrics.storeAnswered, storeWaited: metrics.storeWaited },
     storeHealth: () => store && healthOf(store.figures()),
   };
 }

@@ -65,11 +65,12 @@ test.each(storeStates)("the state %s is 1 and the others are 0", async (state) =
   }
 });
 
-test("answers are counted with their times, and failed connections with their reasons", async () => {
+test("answers and waits are counted with their times, and failed connections with their reasons", async () => {
   const metrics = metricsOf({ store: storeOf() });
   const changes = await changesOf(metrics, () => {
     metrics.storeAnswered(0.0005);
     metrics.storeAnswered(2);
+    metrics.storeWaited(0.01);
     metrics.storeConnectFailed("refused");
   });
   expect(changes).toMatchObject({
@@ -77,9 +78,12 @@ test("answers are counted with their times, and failed connections with their re
     'headgate_store_call_duration_seconds_bucket{le="1"}': 1,
     headgate_store_call_duration_seconds_sum: 2.0005,
     headgate_store_call_duration_seconds_count: 2,
+    'headgate_store_wait_seconds_bucket{le="0.01"}': 1,
+    headgate_store_wait_seconds_count: 1,
     'headgate_store_connect_failures_total{reason="refused"}': 1,
   });
   expect(changes).not.toHaveProperty(['headgate_store_call_duration_seconds_bucket{le="0.00025"}']);
+  expect(changes).not.toHaveProperty(['headgate_store_wait_seconds_bucket{le="0.005"}']);
 });
 
 test("a scrape reads the figures once, and the next one reads them again", async () => {

@@ -46,7 +46,7 @@ export const store: readonly AnyPanelSpec[] = [
     description:
       "Requests per second. `answered`: the answer came in time. `overdue`: it did not within `counters.redis.wait`, and the request was decided without it. Requests that are decided from leased units do not wait.",
     unit: "reqps",
-    width: 12,
+    width: 8,
     stacked: true,
     queries: [
       { expr: sumRate("headgate_store_waited_total", gateway, "result"), legend: "{{result}}", color: waitedColors },
@@ -54,11 +54,19 @@ export const store: readonly AnyPanelSpec[] = [
   },
   {
     kind: "chart",
+    title: "Wait for the store",
+    description: "Time that requests waited for an answer of the store; it is at most `counters.redis.wait`.",
+    unit: "s",
+    width: 8,
+    queries: quantiles("headgate_store_wait_seconds", gateway),
+  },
+  {
+    kind: "chart",
     title: "Requests decided without the store",
     description:
       "Requests per second that were decided by `counters.redis.onFailure`, because the store was not there. This should be zero.",
     unit: "reqps",
-    width: 12,
+    width: 8,
     stacked: true,
     queries: [{ expr: sumRate("headgate_store_alone_total", gateway, "mode"), legend: "{{mode}}", color: aloneColors }],
   },
