@@ -23,6 +23,15 @@ export const wordsForStore: WordsOfOthers = [
   { words: "gateways instances", meant: ["replicas"] },
 ];
 
+export const wordsForPluginCounters: WordsOfOthers = [
+  {
+    words: "store redis",
+    meant: [],
+    instead: "the plugin counts in its own process; a limit over several processes needs the gateway in front of them",
+  },
+  { words: "snapshot", meant: [], instead: "the plugin keeps no counters over a restart" },
+];
+
 export const wordsForPolicy: WordsOfOthers = [
   { words: "rate rateLimit rps rpm average burst tokenBucket second", meant: ["limit", "window"] },
   { words: "requests requestsPerUnit max maxTokens maxRequests quota", meant: ["limit"] },

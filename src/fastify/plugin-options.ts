@@ -9,6 +9,7 @@ import { originOf, type Raw, type RawEntry, rawAt } from "../config/raw.ts";
 import { schema } from "../config/schema.ts";
 import { toPolicy } from "../config/to-policy.ts";
 import { validateSection } from "../config/validate.ts";
+import { wordsForPluginCounters } from "../config/words-of-others.ts";
 import type { FieldKind } from "../core/fields.ts";
 import type { Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
@@ -21,7 +22,10 @@ const { url, tls, connectTimeout, responseTimeout, maxConnections } = upstream.k
 export const pluginOptions = section("The options of the Fastify plugin.", {
   policies,
   enforcement,
-  counters: section(counters.description, { memory: counters.keys.memory }),
+  counters: {
+    ...section(counters.description, { memory: counters.keys.memory }),
+    wordsOfOthers: wordsForPluginCounters,
+  },
   refusals,
   auth,
   clientAddress,

@@ -2,6 +2,7 @@
 // that what is rotated is used at the next one. The password never leaves this object but to the server.
 import type { SecureContextOptions } from "node:tls";
 import { errorCode } from "../core/failure.ts";
+import { passwordIn } from "../core/password.ts";
 import type { StoreConnectionSettings } from "../core/shared-store.ts";
 import { StoreError } from "./call-failure.ts";
 
@@ -35,7 +36,13 @@ export async function readCredentials(settings: StoreConnectionSettings, readFil
   ]);
   return {
     username: settings.username,
-    password: password?.replace(/\r?\n$/, "") ?? null,
+    password: password === null ? null : onlyLine(password),
     tls: tls && { ...(ca !== null && { ca }), ...(cert !== null && { cert }), ...(key !== null && { key }) },
   };
+}
+
+function onlyLine(text: string): string {
+  const password = passwordIn(text);
+  if (password !== null) return password;
+  throw new StoreError({ kind: "refused", detail: "the password file has no password in one line" });
 }

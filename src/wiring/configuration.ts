@@ -1,6 +1,7 @@
 // Everything that is made from the settings. A reload makes another one whole, before anything is replaced, and takes
 // over each part whose settings are the same: connections to the upstream and their state, counters, watched files.
 import { isDeepStrictEqual } from "node:util";
+import { storeWarnings } from "../config/store-warnings.ts";
 import { policyWarnings } from "../config/warnings.ts";
 import type { Clock } from "../core/clock.ts";
 import { ResponseFields } from "../core/fields.ts";
@@ -107,7 +108,7 @@ export function configure(
   const runtimeParts = { ...parts, accessLog: settings.log.access };
   const checkParts = { ...runtimeParts, limiter: limiter.forChecks(), quotas: limiter.forQuotas(), notices };
   if (upstream !== before?.upstream) warnOfUpstream(settings, notices);
-  warnOfPolicies(settings, before, notices);
+  warnOfSettings(settings, before, notices);
   return {
     settings,
     files,
@@ -126,11 +127,13 @@ function warnOfUpstream({ upstream }: Settings, log: Logger): void {
 }
 
 /** A reload repeats no warning. */
-function warnOfPolicies(settings: Settings, before: Configuration | null, log: Logger): void {
-  const known = new Set(before === null ? [] : policyWarnings(before.settings));
-  for (const detail of policyWarnings(settings)) {
-    if (!known.has(detail)) log.warn({ detail }, "policy warning");
-  }
+function warnOfSettings(settings: Settings, before: Configuration | null, log: Logger): void {
+  const added = (find: (settings: Settings) => readonly string[]): readonly string[] => {
+    const known = new Set(before === null ? [] : find(before.settings));
+    return find(settings).filter((warning) => !known.has(warning));
+  };
+  for (const detail of added(policyWarnings)) log.warn({ detail }, "policy warning");
+  for (const detail of added(storeWarnings)) log.warn({ detail }, "store settings warning");
 }
 
 function limiterOf(

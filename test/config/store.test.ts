@@ -1,6 +1,6 @@
 // `counters.store` and `counters.redis`: where the store is, what contradicts what, what is warned of, and that no
 // password is shown.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -10,6 +10,7 @@ import { renderConfigError } from "../../src/config/config-error.ts";
 import { testIo } from "../commands/test-io.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
+import { startTestGateway } from "../support/gateway.ts";
 import { loadGiven } from "./given.ts";
 
 const cleanup = useCleanup();
@@ -227,7 +228,7 @@ describe("check", () => {
 
   const plain = (hosts: string) =>
     `warning: counters.redis has no TLS to ${hosts}: passwords and clients' addresses are sent in plain text\n`;
-  test.each([
+  const warned: readonly [yaml: string, warning: string][] = [
     [withRedis("url: redis://127.0.0.2"), ""],
     [withRedis('url: "redis://[::1]:1"'), ""],
     [withRedis("url: rediss://store"), ""],
@@ -247,8 +248,33 @@ describe("check", () => {
       "warning: policy a: its window of 100ms is short beside counters.redis.wait (10ms): up to 13 % less than the limit is admitted\n",
     ],
     [`${withRedis(local)}policies: [{ name: a, limit: 9, window: 300ms }]\n`, ""],
-  ])("%s warns of what an operator should know", async (yaml, warning) => {
+  ];
+  test.each(warned)("%s warns of what an operator should know", async (yaml, warning) => {
     expect(await check(yaml)).toMatchObject({ code: 0, err: warning });
+  });
+
+  test("the start logs the warnings, too", async () => {
+    const redis = load(withRedis("url: redis://127.0.0.1:1, onFailure: open"));
+    const { close, logLines } = await startTestGateway({
+      upstreamUrl: "http://127.0.0.1:9",
+      overrides: { counters: { redis } },
+    });
+    await close();
+    expect(logLines.filter(({ msg }) => msg === "store settings warning")).toMatchObject([
+      { level: "warn", detail: "counters.redis.onFailure is open: while the store is away, nobody is limited" },
+    ]);
+  });
+
+  test("each warning has its row in docs/shared-counters.md, and no other", () => {
+    const page = readFileSync(new URL("../../docs/shared-counters.md", import.meta.url), "utf8");
+    const [, section = ""] = /^### Warnings$(.*?)^##/ms.exec(page) ?? [];
+    const rows = [...section.matchAll(/^\| `(.+?)` \|/gm)].map(([, text = ""]) => text.replaceAll(/[.()]/g, "\\$&"));
+    const patterns = rows.map((row) => new RegExp(row.replaceAll("…", ".+")));
+    const texts = warned.flatMap(([, warning]) => (warning === "" ? [] : [warning]));
+    expect(patterns.map((pattern) => texts.filter((text) => pattern.test(text)).length > 0)).toEqual(
+      rows.map(() => true),
+    );
+    expect(texts.map((text) => patterns.filter((pattern) => pattern.test(text)).length)).toEqual(texts.map(() => 1));
   });
 
   test("--diff says which keys need a restart", async () => {

@@ -81,6 +81,10 @@ test.each([
     "options: log: found [object Date], expected a value that the configuration file can have as well",
   ],
   [{ maxBodyBytes: Number.NaN }, /^options: maxBodyBytes: found NaN, expected a size from 1B to 1TiB/],
+  [
+    { counters: { redis: { url: "redis://127.0.0.1" } } },
+    "options: counters.redis: unknown key; the plugin counts in its own process; a limit over several processes needs the gateway in front of them",
+  ],
   [{ upstream: {} }, /^options: upstream\.url: found nothing, expected an absolute http/],
   [{ upstream: { url: "api.test" } }, /^options: upstream\.url: found "api\.test", expected an absolute http/],
   [
