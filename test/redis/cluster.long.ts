@@ -1,4 +1,6 @@
 // The link over a real cluster: each tag goes to the shard that has its slot, while primaries die and slots move.
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import type { StoreConnectionSettings } from "../../src/core/shared-store.ts";
 import { slotOf } from "../../src/redis/slots.ts";
@@ -8,6 +10,7 @@ import { type RedisCluster, redisNeeded, skipRedis, startRedisCluster } from "..
 import { openWatched, settingsOf, type WatchedLink } from "./watched-link.ts";
 
 const cleanup = useCleanup();
+const run = promisify(execFile);
 
 async function startAll(): Promise<RedisCluster> {
   const cluster = await startRedisCluster();
@@ -80,6 +83,40 @@ describe.skipIf(skipRedis)(`a cluster${redisNeeded}`, () => {
     expect(await count(watched, tag)).toBe(4);
     expect([...watched.seen].sort()).toEqual(["connected 0", "connected 1", "connected 2"]);
   });
+
+  test("slots that move under load lose no call and repeat none", async () => {
+    const cluster = await startAll();
+    const watched = openWatched(cleanup, settingsFor(cluster));
+    await watched.connected(3);
+    const tags = Array.from({ length: 200 }, (_, i) => `t${i}`);
+    const counted = new Map(tags.map((tag) => [tag, 0]));
+    const failures = new Set<unknown>();
+    let isMoving = true;
+    const load = tags.map(async (tag) => {
+      while (isMoving) {
+        const outcome = await count(watched, tag);
+        if (typeof outcome === "number") counted.set(tag, (counted.get(tag) ?? 0) + 1);
+        else failures.add(outcome);
+      }
+    });
+    const ids = cluster.servers.slice(0, 2).map((server) => server.cli("CLUSTER", "MYID"));
+    const [first] = cluster.servers;
+    const reshard = ["--cluster", "reshard", `127.0.0.1:${first?.port}`, "--cluster-from", ids[0] ?? ""];
+    const more = ["--cluster-to", ids[1] ?? "", "--cluster-slots", "300", "--cluster-yes"];
+    await run("redis-cli", [...reshard, ...more], { maxBuffer: 16 * 1024 * 1024 });
+    isMoving = false;
+    await Promise.all(load);
+    await eventually("every tag is counted again", async () => {
+      const outcomes = await Promise.all(tags.map((tag) => count(watched, tag)));
+      for (const [i, outcome] of outcomes.entries()) {
+        const tag = tags[i] ?? "";
+        if (typeof outcome === "number") counted.set(tag, (counted.get(tag) ?? 0) + 1);
+      }
+      return outcomes.every((outcome) => typeof outcome === "number");
+    });
+    for (const tag of tags) expect(await count(watched, tag)).toBe((counted.get(tag) ?? 0) + 1);
+    expect([...failures].filter((kind) => kind !== "unready")).toEqual([]);
+  }, 60_000);
 
   test("nothing is left after close, also while a primary is away", async () => {
     const cluster = await startAll();

@@ -44,6 +44,16 @@ describe.skipIf(skipRedis)(`a call${redisNeeded}`, () => {
     expect(watched.seen).toEqual(["unreachable 0"]);
   });
 
+  test("is answered when the server has forgotten the script, as are all that left with it", async () => {
+    const server = await startRedis();
+    const watched = openWatched(cleanup, settingsOf(server.port));
+    await watched.connected();
+    await watched.call("count");
+    server.cli("SCRIPT", "FLUSH");
+    const answers = await Promise.all(Array.from({ length: 16 }, () => watched.call("count")));
+    expect(answers.map(({ reply }) => reply)).toEqual(Array.from({ length: 16 }, (_, i) => i + 2));
+  });
+
   test("is answered late, after the server went on", async () => {
     const server = await startRedis();
     const watched = openWatched(cleanup, settingsOf(server.port), 200);
