@@ -141,9 +141,10 @@ local function grant(c, id, step, needed, wanted)
   if granted > 0 then granted = granted * redis.call('ZADD', c.key, 'NX', c.ends, id .. '/' .. granted) end
   if granted == 0 and not c.isChanged then return 0 end
   c.units = c.units + granted
-  local isLonger = keepUntil(c)
-  redis.call('ZADD', c.key, -c.expiry, 'expiry', -c.now, 'clock', -c.units, 'units')
-  if isLonger then redis.call('PEXPIRE', c.key, math.ceil((c.expiry - clock) / 1000)) end
+  if keepUntil(c) then
+    redis.call('ZADD', c.key, -c.expiry, 'expiry', -c.now, 'clock', -c.units, 'units')
+    redis.call('PEXPIRE', c.key, math.ceil((c.expiry - clock) / 1000))
+  else redis.call('ZADD', c.key, -c.now, 'clock', -c.units, 'units') end
   hasWritten = true
   return granted
 end
@@ -164,7 +165,9 @@ local function putTimes(c, step, granted)
     return
   end
   local isRefused = free < step and step <= c.limit
-  local lowest = redis.call('ZRANGE', c.key, 3, isRefused and 2 + mostWalked or 3, 'WITHSCORES')
+  -- Each of them frees one unit at least.
+  local walked = isRefused and math.min(mostWalked, step - free) or 1
+  local lowest = redis.call('ZRANGE', c.key, 3, 2 + walked, 'WITHSCORES')
   put(lowest[2] and math.max(1, lowest[2] - clock) or -1)
   if not isRefused then put(free >= step and 0 or -1) return end
   local fits = 1

@@ -18,5 +18,5 @@ describe.skipIf(skipRedis)(`the script and its model${redisNeeded}`, () => {
     await server.stop();
   });
 
-  test("answer the same to any sequence of calls", () => compareWithModel(script, 15_000, 100));
+  test("answer the same to any sequence of calls", () => compareWithModel(script, 6_000, 100));
 });
