@@ -8,7 +8,7 @@ import { counterOf, itemOf, RealScript } from "./real-script.ts";
 
 const startUs = 1_800_000_000_000_000;
 const key = "headgate:1:{a0}:s/default/address";
-const [a, b] = ["gateway-aaaa", "gateway-bbbb"];
+const [a, b, c] = ["gateway-aaaa", "gateway-bbbb", "gateway-cccc"];
 const lease = (gateway: string, number: number): string => `${gateway}thread-aaa${number}`;
 /** A window of a second, and a limit that does not matter. */
 const wide = { key, windowUs: 1_000_000, limit: 1_000_000, leaseUs: 15_000 };
@@ -71,7 +71,7 @@ describe.skipIf(skipRedis)(`the script at its bounds${redisNeeded}`, () => {
     await grantMany(150, b, wide, 100);
     expect(await bothAt(200, { ...wide, limit: 400, step: 220, needed: 220 })).toMatchObject({ fitsUs: 815_000 });
     expect(await bothAt(200, { ...wide, limit: 400, step: 390, needed: 390 })).toMatchObject({ fitsUs: 915_000 });
-    await grantMany(100, b, wide, 300);
+    await grantMany(100, c, wide, 300);
     expect(await bothAt(400, { ...wide, limit: 400, step: 350, needed: 350 })).toMatchObject({ fitsUs: 715_000 });
   });
 
