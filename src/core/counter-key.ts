@@ -6,6 +6,8 @@ export class CounterKey {
   place = 0;
   tag = 0;
   isPlaced = false;
+  /** What a store that gateways share calls it; "" until it is needed. */
+  storeTag = "";
   readonly a: number;
   readonly b: number;
   readonly c: number;

@@ -12,13 +12,16 @@ const initial = [
 
 export class SipHash {
   /** The state before the first block. */
-  readonly #start: Int32Array;
+  #start: Int32Array;
 
   /** `key`: 16 bytes. */
   constructor(key: Uint8Array) {
-    this.#start = sipStart(key);
-    // Separates the variant with 128 bits of output from the one with 64.
-    this.#start[2] = (this.#start[2] ?? 0) ^ 0xee;
+    this.#start = startOf(key);
+  }
+
+  /** Hashes with another key from now on. */
+  replaceKey(key: Uint8Array): void {
+    this.#start = startOf(key);
   }
 
   /** Returns the hash of the first `length` bytes as the key of a counter, each word low byte first. */
@@ -82,6 +85,13 @@ export class SipHash {
     }
     return new CounterKey(first, firstHigh, v0 ^ v1 ^ v2 ^ v3, v0High ^ v1High ^ v2High ^ v3High, false);
   }
+}
+
+function startOf(key: Uint8Array): Int32Array {
+  const start = sipStart(key);
+  // Separates the variant with 128 bits of output from the one with 64.
+  start[2] = (start[2] ?? 0) ^ 0xee;
+  return start;
 }
 
 /** Returns the state before the first block: v0 to v3, each as its low and its high word. `key`: 16 bytes. */

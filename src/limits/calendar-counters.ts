@@ -4,6 +4,7 @@
 import { createCalendar, type NextBorder } from "../core/calendar.ts";
 import type { Clock } from "../core/clock.ts";
 import type { CalendarPeriod as PeriodName } from "../core/policy.ts";
+import type { OwnCount } from "./counters.ts";
 import type { CalendarPeriod } from "./table/calendar-period.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import type { SlotRules } from "./table/slot-rules.ts";
@@ -92,6 +93,12 @@ export class CalendarCounters extends TableCounters {
     this.resetMs = this.unspentResetMs(nowMs);
     this.#span.now = this.#period.number;
     this.remaining = Math.max(0, limit - this.table.peek(this.cursor, this.#span));
+  }
+
+  protected lookAtOwn(): OwnCount | null {
+    this.#span.now = this.#period.number;
+    const units = this.table.peek(this.cursor, this.#span);
+    return units === 0 || !this.table.isOwn(this.cursor) ? null : { units, ageMs: 0 };
   }
 
   protected remove(_limit: number, units: number, period: number): void {

@@ -39,6 +39,11 @@ export class ConcurrencyCounters extends TableCounters {
     this.resetMs = this.unspentResetMs(nowMs);
   }
 
+  /** Slots are told by renewing their leases. */
+  protected lookAtOwn(): null {
+    return null;
+  }
+
   protected remove(_limit: number, units: number): void {
     this.table.removeFrom(this.cursor, this.table.thread, units);
   }

@@ -2,6 +2,13 @@
 // An answer is in fields until the next call, because an object for each policy and request would cost more.
 import type { CounterKey } from "../core/counter-key.ts";
 
+/** What counts of a key. */
+export interface OwnCount {
+  readonly units: number;
+  /** How long ago the newest of them was spent, in milliseconds. */
+  readonly ageMs: number;
+}
+
 export interface Counters {
   /** What is left after the request that was asked about; if it was refused, what is left without it. */
   readonly remaining: number;
@@ -23,6 +30,10 @@ export interface Counters {
   peek(key: CounterKey, client: CounterKey, limit: number, nowMs: number, units?: number): void;
   /** Gives units back, if they are still counted; takes and frees the locks. `charged`: what `charge` has returned. */
   giveBack(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void;
+  /** What was charged stays charged: `giveBack` will not be called. */
+  keep(charged: number): void;
+  /** What counts of a key; null if nothing does, or if it is not counted by itself. Takes and frees the locks. */
+  own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
   /** Returns the reset of a key with nothing stored. */
   unspentResetMs(nowMs: number): number;
 }

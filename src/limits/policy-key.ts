@@ -5,16 +5,15 @@ import type { Identity } from "../core/authenticator.ts";
 import { CounterKey } from "../core/counter-key.ts";
 import type { KeyPart, Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
-import { SipHash } from "../core/sip-hash.ts";
+import type { SipHash } from "../core/sip-hash.ts";
 import { claimPart, headerPart, subjectPart, type TokenDigests } from "./request-parts.ts";
 
 export type KeyReader = (request: ParsedRequest, head: RequestHead, identity: Identity | null) => CounterKey;
 
-/** `secret`: 16 random bytes, the same as long as the keys are in use. */
-export function createKeyReader({ key }: Policy, secret: Uint8Array, tokens: TokenDigests): KeyReader {
+/** `hash`: with a random key, the same as long as what is counted by the keys is in use. */
+export function createKeyReader({ key }: Policy, hash: SipHash, tokens: TokenDigests): KeyReader {
   if (key.length === 0) return () => oneForAll;
   if (key.length === 1 && key[0]?.kind === "client") return ({ counterKey }) => counterKey;
-  const sipHash = new SipHash(secret);
   const text = new TaggedText();
   return (request, head, identity) => {
     for (const part of key) {
@@ -22,7 +21,7 @@ export function createKeyReader({ key }: Policy, secret: Uint8Array, tokens: Tok
       if (value === "") text.add(tags.client, request.client);
       else text.add(tags[part.kind], value);
     }
-    const hashed = sipHash.key(text.bytes, text.length);
+    const hashed = hash.key(text.bytes, text.length);
     text.erase();
     return hashed;
   };

@@ -6,6 +6,7 @@ import type { CounterFigures, Limiter, QuotaLimiter } from "../core/limiter.ts";
 import type { Policy } from "../core/policy.ts";
 import { needsIdentity } from "../core/policy-needs.ts";
 import { isContinued } from "../core/restart-keys.ts";
+import { SipHash } from "../core/sip-hash.ts";
 import { createCounters } from "./create-counters.ts";
 import { createKeyLimits } from "./key-limits.ts";
 import { createKeyReader } from "./policy-key.ts";
@@ -15,6 +16,8 @@ import { holdsUntilEnd, type OutcomeCounts, PolicyState } from "./policy-state.t
 import { type PolicySet, PolicySteps } from "./policy-steps.ts";
 import { QuotaQuestions } from "./quota-questions.ts";
 import { TokenDigests } from "./request-parts.ts";
+import { SharedCounters } from "./shared/shared-counters.ts";
+import type { SharedStore } from "./shared/shared-store.ts";
 import { CounterTable, createTableMemory } from "./table/counter-table.ts";
 import { minTableBytes } from "./table/layout.ts";
 import { rulesOf } from "./table/slot-rules.ts";
@@ -29,20 +32,23 @@ export interface PolicyLimiterOptions {
   readonly enforcement?: "on" | "shadow";
   /** Whether decisions list all enforcing policies that apply. */
   readonly listAll?: boolean;
-  /** 16 random bytes for the keys. Default: those of `previous`, or new ones. */
-  readonly secret?: Uint8Array;
+  /** Hashes the parts of keys. Default: that of `previous`, or one with a random key. */
+  readonly hash?: SipHash;
   /** Where the units are counted. Default: the table of `previous`, or a small one. */
   readonly table?: CounterTable;
   /** The slots of the policies in the table. Default: those of `previous`, and free ones for new policies. */
   readonly slots?: readonly PolicySlot[];
+  /** Where gateways count together. Default: that of `previous`, or none. */
+  readonly store?: SharedStore | null;
   /** The limiter before a reload. Nothing of it changes until the new one is asked. */
   readonly previous?: PolicyLimiter | null;
 }
 
 export class PolicyLimiter extends PolicySteps {
   readonly #set: PolicySet;
-  readonly #secret: Uint8Array;
+  readonly #hash: SipHash;
   readonly #table: CounterTable;
+  readonly #store: SharedStore | null;
   readonly #choosesSlots: boolean;
   /** In the order of the policies. */
   readonly slots: readonly PolicySlot[];
@@ -50,18 +56,20 @@ export class PolicyLimiter extends PolicySteps {
   /** `policies`: 1 to 32. Throws a RangeError if the runtime does not know a time zone. */
   constructor(policies: readonly Policy[], options: PolicyLimiterOptions = {}) {
     const { previous = null } = options;
-    const secret = options.secret ?? (previous === null ? randomBytes(16) : previous.#secret);
+    const hash = options.hash ?? (previous === null ? new SipHash(randomBytes(16)) : previous.#hash);
     const table = options.table ?? (previous === null ? smallTable() : previous.#table);
     const slotsBefore = previous === null ? [] : previous.slots;
     // At a start, keys that are there already are those of a snapshot, which was restored to the first slots.
     const isFree = (slot: number): boolean => previous === null || table.isSlotFree(slot);
     const slots = options.slots ?? assignSlots(policies, slotsBefore, isFree);
     const before = previous === null ? [] : previous.#set.states;
-    const set = createSet({ ...options, secret, table, slots }, before);
+    const store = options.store ?? (previous === null ? null : previous.#store);
+    const set = createSet({ ...options, hash, table, slots, store }, before);
     super(set, allPolicies);
     this.#set = set;
-    this.#secret = secret;
+    this.#hash = hash;
     this.#table = table;
+    this.#store = store;
     this.#choosesSlots = options.slots === undefined;
     this.slots = slots;
   }
@@ -87,7 +95,8 @@ export class PolicyLimiter extends PolicySteps {
    */
   replacedBy(next: PolicyLimiter): void {
     const gone = this.slots.filter(({ slot }) => !next.slots.some((each) => each.slot === slot));
-    for (const { slot } of gone) {
+    for (const { slot, policy } of gone) {
+      this.#set.states.find((state) => state.policy === policy)?.shared?.retire();
       this.#table.retire(slot);
       if (this.#choosesSlots) this.#table.periodOf(slot).restore(0, 0);
     }
@@ -119,12 +128,22 @@ function smallTable(): CounterTable {
 }
 
 function createSet(options: SetOptions, before: readonly PolicyState[]): PolicySet {
-  const { basePath = "/", tokensAreVerified = false, listAll = false, clock = systemClock, table, slots } = options;
+  const {
+    basePath = "/",
+    tokensAreVerified = false,
+    listAll = false,
+    clock = systemClock,
+    table,
+    slots,
+    store,
+  } = options;
   const policies = slots.map(({ policy }) => policy);
   const tokens = new TokenDigests();
   return {
     locks: table.locks,
-    clock: table.isShared ? clock : null,
+    // With a store, a request may be charged long after it was read.
+    clock: table.isShared || store !== null ? clock : null,
+    isShared: store !== null,
     states: slots.map((slot) => createState(slot, { ...options, tokens }, before)),
     tokens,
     match: createPolicyMatcher(policies, basePath),
@@ -134,9 +153,10 @@ function createSet(options: SetOptions, before: readonly PolicyState[]): PolicyS
 }
 
 interface SetOptions extends PolicyLimiterOptions {
-  readonly secret: Uint8Array;
+  readonly hash: SipHash;
   readonly table: CounterTable;
   readonly slots: readonly PolicySlot[];
+  readonly store: SharedStore | null;
 }
 
 interface StateOptions extends SetOptions {
@@ -145,18 +165,28 @@ interface StateOptions extends SetOptions {
 
 function createState(
   { policy, slot }: PolicySlot,
-  { clock = systemClock, enforcement = "on", secret, table, tokens }: StateOptions,
+  { clock = systemClock, enforcement = "on", hash, table, tokens, store }: StateOptions,
   before: readonly PolicyState[],
 ): PolicyState {
+  // The store's clock says for all gateways when a period of the calendar is over.
+  const wallMs = (): number => store?.wallMs(clock.monotonicMs()) ?? clock.wallMs();
+  const counted = store === null ? clock : { ...clock, monotonicMs: () => clock.monotonicMs(), wallMs };
   const continued = before.find((state) => isContinued(policy, state.policy));
   // Metrics know a policy by its name.
-  const counted = before.find((state) => state.policy.name === policy.name);
+  const named = before.find((state) => state.policy.name === policy.name);
+  const previous = continued === undefined ? null : (continued.shared?.local ?? continued.counters);
+  const local = createCounters(policy, table, slot, counted, previous);
+  const isByRequest = holdsUntilEnd(policy);
+  const continues = continued !== undefined;
+  const shared =
+    store === null ? null : new SharedCounters({ policy, slot, local, store, isByRequest, wallMs, continues });
   return new PolicyState({
     policy,
     isShadow: enforcement === "shadow" || policy.mode === "shadow",
-    counters: createCounters(policy, table, slot, clock, continued === undefined ? null : continued.counters),
-    outcomes: counted === undefined ? noOutcomes() : counted.outcomes,
-    readKey: createKeyReader(policy, secret, tokens),
+    counters: shared ?? local,
+    shared,
+    outcomes: named === undefined ? noOutcomes() : named.outcomes,
+    readKey: createKeyReader(policy, hash, tokens),
     readLimit: createKeyLimits(policy, tokens),
   });
 }

@@ -9,6 +9,7 @@ import { Hold } from "./hold.ts";
 import type { KeyLimits } from "./key-limits.ts";
 import { chargedAt, type LockedTable } from "./locked-table.ts";
 import type { KeyReader } from "./policy-key.ts";
+import type { AskingPass, SharedCounters } from "./shared/shared-counters.ts";
 
 export type OutcomeCounts = Record<Outcome, number>;
 
@@ -16,6 +17,8 @@ export interface PolicyParts {
   readonly policy: Policy;
   readonly isShadow: boolean;
   readonly counters: Counters;
+  /** The same counters, if gateways share them; else null. */
+  readonly shared: SharedCounters | null;
   readonly outcomes: OutcomeCounts;
   readonly readKey: KeyReader;
   /** Null: one limit for all keys. */
@@ -29,6 +32,8 @@ export class PolicyState {
   readonly policy: Policy;
   readonly isShadow: boolean;
   readonly counters: Counters;
+  /** The same counters, if gateways share them; else null. */
+  readonly shared: SharedCounters | null;
   readonly outcomes: OutcomeCounts;
   /** Whether something depends on the end of the exchange. */
   readonly holds: boolean;
@@ -43,10 +48,11 @@ export class PolicyState {
   #client = noKey;
   #limit = 0;
 
-  constructor({ policy, isShadow, counters, outcomes, readKey, readLimit }: PolicyParts) {
+  constructor({ policy, isShadow, counters, shared, outcomes, readKey, readLimit }: PolicyParts) {
     this.policy = policy;
     this.isShadow = isShadow;
     this.counters = counters;
+    this.shared = shared;
     this.outcomes = outcomes;
     this.holds = holdsUntilEnd(policy);
     this.readLimit = readLimit;
@@ -62,15 +68,26 @@ export class PolicyState {
     return this.counters.resetMs;
   }
 
-  /** Selects the key of a request, unless its client is exempt. */
-  select(request: ParsedRequest, head: RequestHead, identity: Identity | null): void {
+  /** Whether the shared store has to be asked before it is known if the request fits. */
+  get isUnknown(): boolean {
+    return this.shared !== null && this.shared.verdict === "unknown";
+  }
+
+  /** Whether the shared store is not there, and nothing is admitted without it. */
+  get isUnavailable(): boolean {
+    return this.shared !== null && this.shared.verdict === "unavailable";
+  }
+
+  /** Selects the key of a request, unless its client is exempt. `pass`: the request may be decided more than once. */
+  select(request: ParsedRequest, head: RequestHead, identity: Identity | null, pass: AskingPass): void {
     const { policy, readLimit } = this;
     const limit = readLimit === null ? policy.limit : readLimit(request, head, identity);
     this.isAsked = limit > 0;
     if (!this.isAsked) {
-      this.outcomes.exempt += 1;
+      if (pass === "first") this.outcomes.exempt += 1;
       return;
     }
+    if (this.shared !== null) this.shared.pass = pass;
     this.#limit = limit;
     this.#key = this.readKey(request, head, identity);
     this.#client = request.counterKey;
@@ -116,7 +133,11 @@ export class PolicyState {
   }
 
   /** The decision on the request that was asked about. */
-  decision(outcome: "admitted" | "throttled", held: Held | null, others: readonly Decision[] | null): Decision {
+  decision(
+    outcome: "admitted" | "throttled" | "unavailable",
+    held: Held | null,
+    others: readonly Decision[] | null,
+  ): Decision {
     const { policy } = this;
     const { remaining, resetMs } = this.counters;
     const [key, client, limit] = [this.#key, this.#client, this.#limit];

@@ -11,6 +11,8 @@ import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/re
 import { chargedAt, type LockedTable } from "./locked-table.ts";
 import type { PolicyState } from "./policy-state.ts";
 import type { TokenDigests } from "./request-parts.ts";
+import { Question } from "./shared/question.ts";
+import type { AskingPass } from "./shared/shared-counters.ts";
 
 /** Sets of policies are masks: bit i stands for the policy at index i. */
 export interface PolicySet extends LockedTable {
@@ -24,7 +26,21 @@ export interface PolicySet extends LockedTable {
   readonly identified: number;
   /** Whether decisions list all enforcing policies that apply. */
   readonly listAll: boolean;
+  /** Whether gateways share the counters, so that a decision may have to wait for their store. */
+  readonly isShared: boolean;
 }
+
+/** A step of a request that is decided. */
+interface Step {
+  readonly policies: number;
+  readonly request: ParsedRequest;
+  readonly head: RequestHead;
+  readonly identity: Identity | null;
+  /** The decision of the step before; null if there was none. */
+  readonly first: Decision | null;
+}
+
+const passAfter = { first: "answered", answered: "final", final: "final", alone: "final" } as const;
 
 export class PolicySteps implements Limiter {
   readonly needsIdentity: boolean;
@@ -50,13 +66,13 @@ export class PolicySteps implements Limiter {
     this.#fallback = fallback;
     this.#outside = states.find((state) => !state.isShadow && isForEveryClient(state)) ?? null;
     const [first] = set.states;
-    const isAlone = set.states.length === 1 && first?.readLimit === null && !first.holds;
+    const isAlone = !set.isShared && set.states.length === 1 && first?.readLimit === null && !first.holds;
     this.#single = isAlone && first === this.#outside ? first : null;
   }
 
-  acquire(request: ParsedRequest, head: RequestHead, nowMs: number): Decision {
+  acquire(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | Promise<Decision> {
     if (this.#single !== null) return this.#single.take(request.counterKey, this.#set, nowMs);
-    return this.#decide(this.#firstStep, request, head, null, null, nowMs);
+    return this.#decide({ policies: this.#firstStep, request, head, identity: null, first: null }, "first", nowMs);
   }
 
   acquireIdentified(
@@ -65,8 +81,8 @@ export class PolicySteps implements Limiter {
     identity: Identity | null,
     first: Decision,
     nowMs: number,
-  ): Decision {
-    return this.#decide(this.#secondStep, request, head, identity, first, nowMs);
+  ): Decision | Promise<Decision> {
+    return this.#decide({ policies: this.#secondStep, request, head, identity, first }, "first", nowMs);
   }
 
   peek(client: string, key: CounterKey, nowMs: number): Decision {
@@ -93,38 +109,44 @@ export class PolicySteps implements Limiter {
     return this.#set.states.map(({ policy, outcomes }) => ({ policy, outcomes }));
   }
 
-  /** `first`: the decision of the step before; null if there was none. */
-  #decide(
-    step: number,
-    request: ParsedRequest,
-    head: RequestHead,
-    identity: Identity | null,
-    first: Decision | null,
-    nowMs: number,
-  ): Decision {
+  #decide(step: Step, pass: AskingPass, nowMs: number): Decision | Promise<Decision> {
+    const { policies, request, head, identity, first } = step;
     const { states, match, tokens, locks } = this.#set;
-    const applies = step & match(request, head);
+    const applies = policies & match(request, head);
     let isExempt = first !== null && first.outcome === "exempt";
     for (let i = 0; i < states.length; i += 1) {
       const state = states[i] ?? this.#fallback;
       state.isAsked = false;
       if ((applies & (1 << i)) === 0) continue;
-      state.select(request, head, identity);
+      state.select(request, head, identity, pass);
       if (!state.isAsked && !state.isShadow) isExempt = true;
     }
     tokens.forget();
     let refusing: PolicyState | null = null;
+    let isUnknown = false;
     let held = first === null ? null : first.held;
     // From asking to charging no other thread may charge the same keys.
     locks.acquire();
     try {
       refusing = this.#ask(chargedAt(this.#set, nowMs));
-      if (refusing === null) held = this.#charge(held);
+      isUnknown = refusing === null && this.#set.isShared && states.some((each) => each.isAsked && each.isUnknown);
+      if (refusing === null && !isUnknown) held = this.#charge(held);
     } finally {
       locks.release();
     }
     if (refusing !== null) return this.#refuse(refusing, first);
+    if (isUnknown) return this.#askStore(step, pass, nowMs);
     return this.#admitted(first, held) ?? this.#fallback.unspent(isExempt ? "exempt" : "observed", nowMs, held);
+  }
+
+  /** Asks for the units that are missing, and decides again when the store has answered, or is late. */
+  async #askStore(step: Step, pass: AskingPass, nowMs: number): Promise<Decision> {
+    const question = new Question();
+    for (const { isAsked, isUnknown, shared } of this.#set.states) {
+      if (isAsked && isUnknown) shared?.request(question);
+    }
+    const conclusion = await question.concluded;
+    return this.#decide(step, conclusion === "alone" ? "alone" : passAfter[pass], nowMs);
   }
 
   /** Asks all policies that are selected. Returns the enforcing one that refuses for longest; null if none does. */
@@ -133,8 +155,8 @@ export class PolicySteps implements Limiter {
     for (const state of this.#set.states) {
       if (!state.isAsked) continue;
       state.ask(nowMs);
-      if (state.isShadow || state.fits) continue;
-      if (refusing === null || state.resetMs > refusing.resetMs) refusing = state;
+      if (state.isShadow || state.fits || state.isUnknown) continue;
+      if (refusing === null || isMoreUrgentRefusal(state, refusing)) refusing = state;
     }
     return refusing;
   }
@@ -143,12 +165,14 @@ export class PolicySteps implements Limiter {
   #refuse(refusing: PolicyState, first: Decision | null): Decision {
     for (const state of this.#set.states) {
       if (!state.isAsked) continue;
-      if (state.fits) state.outcomes.observed += 1;
+      if (state.fits || state.isUnknown) state.outcomes.observed += 1;
+      else if (state.isUnavailable) state.outcomes.unavailable += 1;
       else if (state.isShadow) state.outcomes.would_throttle += 1;
       else state.outcomes.throttled += 1;
     }
     // What the step before has taken is held until the exchange ends.
-    return refusing.decision("throttled", first === null ? null : first.held, this.#list(first, false));
+    const outcome = refusing.isUnavailable ? "unavailable" : "throttled";
+    return refusing.decision(outcome, first === null ? null : first.held, this.#list(first, false));
   }
 
   /** Charges all enforcing policies, and the shadow ones that fit. Returns what is held, `held` included. */
@@ -156,6 +180,7 @@ export class PolicySteps implements Limiter {
     for (const state of this.#set.states) {
       if (!state.isAsked) continue;
       if (state.fits) held = state.charge(held);
+      else if (state.isUnavailable) state.outcomes.unavailable += 1;
       else state.outcomes.would_throttle += 1;
     }
     return held;
@@ -184,6 +209,12 @@ export class PolicySteps implements Limiter {
     }
     return list.length > 1 ? list : null;
   }
+}
+
+/** A request that nobody can decide about is told so, rather than when another policy would admit it. */
+function isMoreUrgentRefusal(state: PolicyState, than: PolicyState): boolean {
+  if (state.isUnavailable !== than.isUnavailable) return state.isUnavailable;
+  return state.resetMs > than.resetMs;
 }
 
 function isForEveryClient({ policy: { key, match } }: PolicyState): boolean {

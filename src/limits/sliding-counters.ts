@@ -1,6 +1,7 @@
 // The exact sliding windows of one policy. After a reload, the new policy goes on with the keys of the old one with its
 // own window, from its first request on. Requests that the old policy still has then use the new window too: by a
 // shorter one they would forget what the new policy counts.
+import type { OwnCount } from "./counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import type { SlotRules } from "./table/slot-rules.ts";
 import { ageOf, later, type Span, tickNow, tickOf } from "./table/ticks.ts";
@@ -80,6 +81,14 @@ export class SlidingCounters extends TableCounters {
     // After the limit was lowered, several have to expire before a request fits.
     const first = Math.max(1, counted + units - limit);
     this.resetMs = counted === 0 ? nowMs + this.#span.window : this.#expiryOf(Math.min(first, counted), nowMs);
+  }
+
+  protected lookAtOwn(nowMs: number): OwnCount | null {
+    const span = this.#spanAt(nowMs);
+    const units = this.table.peek(this.cursor, span);
+    const newest = this.table.newest(this.cursor);
+    if (units === 0 || newest === undefined || !this.table.isOwn(this.cursor)) return null;
+    return { units, ageMs: Math.max(0, ageOf(newest, span.now)) };
   }
 
   protected remove(limit: number, units: number, instant: number): void {

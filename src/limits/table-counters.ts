@@ -1,7 +1,7 @@
 // What the counters of all kinds have in common: a slot of the table, and the locks around a look and a return. What a kind
 // adds is how it counts.
 import type { CounterKey } from "../core/counter-key.ts";
-import type { Counters } from "./counters.ts";
+import type { Counters, OwnCount } from "./counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import { Cursor } from "./table/cursor.ts";
 
@@ -34,6 +34,21 @@ export abstract class TableCounters implements Counters {
     }
   }
 
+  keep(): void {
+    // The table knows nothing about a single charge.
+  }
+
+  own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {
+    const { locks } = this.table;
+    this.select(key, client);
+    locks.acquire();
+    try {
+      return this.lookAtOwn(nowMs);
+    } finally {
+      locks.release();
+    }
+  }
+
   giveBack(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void {
     const { locks } = this.table;
     // Another policy may have the slot of one that is gone.
@@ -52,6 +67,8 @@ export abstract class TableCounters implements Counters {
   abstract unspentResetMs(nowMs: number): number;
   /** `peek` of the key that is selected, with the locks held. */
   protected abstract look(limit: number, nowMs: number, units: number): void;
+  /** `own` of the key that is selected, with the locks held. */
+  protected abstract lookAtOwn(nowMs: number): OwnCount | null;
   /** `giveBack` of the key that is selected, with the locks held. */
   protected abstract remove(limit: number, units: number, charged: number): void;
 }

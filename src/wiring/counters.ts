@@ -1,7 +1,9 @@
 // Opens the table of counters: its memory, which other threads can use, and the secrets of its keys.
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
+import { SipHash } from "../core/sip-hash.ts";
+import { gatewayLength } from "../limits/shared/script-call.ts";
 import { CounterTable, createTableMemory, type TableOptions } from "../limits/table/counter-table.ts";
 
 /** What all threads of a process share. Can be sent to another thread. */
@@ -9,26 +11,50 @@ export interface CounterMemory {
   readonly memory: SharedArrayBuffer;
   /** 16 bytes: decides where keys go in the table. */
   readonly placeSecret: Uint8Array;
-  /** 16 bytes: hashes the parts of keys. */
+  /** 16 bytes, of `sharedBytes`: hashes the parts of keys. A shared store may replace it. */
   readonly keySecret: Uint8Array;
+  /** Random characters: what a store that gateways share calls this start of the process. */
+  readonly owner: string;
 }
 
 /** The counters as one thread uses them. */
 export interface ThreadCounters extends CounterMemory {
   readonly table: CounterTable;
+  /** Hashes with the secret of keys. */
+  readonly keyHash: SipHash;
 }
 
 /** The main thread beside threads that carry traffic: they have the numbers before. */
 const mainThread = 255;
 
 export function createCounterMemory(bytes: number): CounterMemory {
-  return { memory: createTableMemory(bytes), placeSecret: randomBytes(16), keySecret: randomBytes(16) };
+  const owner = randomText(gatewayLength);
+  return {
+    memory: createTableMemory(bytes),
+    owner,
+    placeSecret: randomBytes(16),
+    keySecret: sharedBytes(randomBytes(16)),
+  };
+}
+
+/** Returns letters and digits that nobody can guess. */
+export function randomText(length: number): string {
+  return Array.from({ length }, () => alphabet[randomInt(alphabet.length)]).join("");
+}
+
+const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+/** Returns bytes that every thread sees change. */
+export function sharedBytes(bytes: Uint8Array): Uint8Array {
+  const shared = new Uint8Array(new SharedArrayBuffer(bytes.length));
+  shared.set(bytes);
+  return shared;
 }
 
 /** With one thread, the default options are right. */
 export function openCounters(shared: CounterMemory, options: Omit<TableOptions, "secret"> = {}): ThreadCounters {
-  const { memory, placeSecret: secret } = shared;
-  return { ...shared, table: new CounterTable(memory, { ...options, secret }) };
+  const { memory, placeSecret: secret, keySecret } = shared;
+  return { ...shared, table: new CounterTable(memory, { ...options, secret }), keyHash: new SipHash(keySecret) };
 }
 
 export function ofMainThread({ workers }: Pick<Settings, "workers">): Omit<TableOptions, "secret"> {

@@ -17,6 +17,7 @@ import type { Settings } from "../core/settings.ts";
 import { shareOf } from "../core/thread-share.ts";
 import { defaultLingerMs } from "../exchange/http2-lifetime.ts";
 import type { PolicySlot } from "../limits/policy-slots.ts";
+import type { SharedStore } from "../limits/shared/shared-store.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { StoreSightings } from "../telemetry/store-sightings.ts";
@@ -30,6 +31,7 @@ import { InForce } from "./in-force.ts";
 import { createLimiter } from "./limiter.ts";
 import { ListenError } from "./listen-error.ts";
 import type { Reloadable } from "./reloader.ts";
+import { createSharedStore, openStore } from "./shared-store.ts";
 import { createTraffic } from "./traffic.ts";
 
 /** What reads the files, and puts their new contents into use all in one turn. */
@@ -118,10 +120,18 @@ export class Engine implements Carrier {
   readonly #traffic: TrafficListener;
   readonly #clock: Clock;
   readonly #log: Logger;
+  readonly #store: SharedStore | null;
   #checks: ExtAuthListeners | null = null;
 
   /** Use `openEngine`. */
-  constructor(base: ConfigurationBase, files: EngineFiles, inForce: InForce, traffic: TrafficListener) {
+  constructor(
+    base: ConfigurationBase,
+    files: EngineFiles,
+    inForce: InForce,
+    traffic: TrafficListener,
+    store: SharedStore | null,
+  ) {
+    this.#store = store;
     this.#base = base;
     this.#files = files;
     this.inForce = inForce;
@@ -212,8 +222,9 @@ export class Engine implements Carrier {
   }
 
   /** Closes the connections to the upstream and the files. The listeners are closed by `drain`. */
-  close(): void {
+  async close(): Promise<void> {
     this.inForce.close();
+    await this.#store?.close();
     this.telemetry.close();
   }
 }
@@ -222,7 +233,8 @@ export class Engine implements Carrier {
 export async function openEngine(settings: Settings, files: EngineFiles, options: EngineOptions): Promise<Engine> {
   const { clock, log, names, authenticator, counters, slots } = options;
   const { notices = { configuration: log, files: log } } = options;
-  const limiter = createLimiter(settings, { clock, counters, slots }, null);
+  const store = await createSharedStore(settings, { clock, counters, telemetry: () => telemetry });
+  const limiter = createLimiter(settings, { clock, counters, slots, store }, null);
   let inForce: InForce | null = null;
   const now = (): InForce => {
     if (inForce === null) throw new Error("the first configuration has not been made yet");
@@ -236,6 +248,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
     limiter: { stats: () => (inForce?.configuration.limiter ?? limiter).stats() },
     counters: () => (inForce?.configuration.limiter ?? limiter).counterFigures(),
     upstreamConnections: () => now().upstreams.connections(),
+    store: store && { figures: () => store.figures(), sightings: options.storeSightings },
     waitingBodyBytes: () => waitingBodies.bytes,
     tunnels: () => now().upstreams.tunnels(),
     upstreamAddresses: () => now().upstreams.addresses(),
@@ -257,6 +270,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
     telemetry.close();
     throw error;
   });
+  if (store !== null) await openStore(store);
   inForce = new InForce(configure(parts, base, null));
   const { runtime, traffic: trafficRef } = inForce;
   const { proxyProtocol } = settings.listen;
@@ -266,5 +280,5 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
     connectionCount: options.connectionCount ?? new LocalConnectionCount(),
     peerConnections: options.peerConnections ?? new LocalPeerConnections(),
   });
-  return new Engine(base, files, inForce, traffic);
+  return new Engine(base, files, inForce, traffic, store);
 }

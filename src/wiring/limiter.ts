@@ -3,6 +3,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import { PolicyLimiter } from "../limits/policy-limiter.ts";
 import { NoSlotError, type PolicySlot } from "../limits/policy-slots.ts";
+import type { SharedStore } from "../limits/shared/shared-store.ts";
 import type { ThreadCounters } from "./counters.ts";
 import { NotPreparedError } from "./reloader.ts";
 
@@ -13,6 +14,8 @@ export interface LimiterParts {
   readonly counters: ThreadCounters;
   /** Those that another thread has chosen. Default: they are chosen here. */
   readonly slots?: readonly PolicySlot[] | undefined;
+  /** Null, by default: the counters are not shared. */
+  readonly store?: SharedStore | null;
 }
 
 /**
@@ -21,13 +24,13 @@ export interface LimiterParts {
  */
 export function createLimiter(
   settings: LimiterSettings,
-  { clock, counters: { table, keySecret: secret }, slots }: LimiterParts,
+  { clock, counters: { table, keyHash: hash }, slots, store = null }: LimiterParts,
   previous: PolicyLimiter | null,
 ): PolicyLimiter {
   const { policies, ...options } = limiterSettings(settings);
   const chosen = slots === undefined ? {} : { slots };
   try {
-    return new PolicyLimiter(policies, { ...options, ...chosen, clock, table, secret, previous });
+    return new PolicyLimiter(policies, { ...options, ...chosen, clock, table, hash, store, previous });
   } catch (error) {
     if (!(error instanceof NoSlotError)) throw error;
     const message = "too many policies were removed in the last minutes, reload again when their counters are cleared";

@@ -14,7 +14,7 @@ import { type SnapshotSource, writeSnapshot } from "../limits/snapshot/write-sna
 import type { CounterTable } from "../limits/table/counter-table.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { type CounterMemory, createCounterMemory, openCounters, type ThreadCounters } from "./counters.ts";
+import { type CounterMemory, createCounterMemory, openCounters, sharedBytes, type ThreadCounters } from "./counters.ts";
 
 interface SnapshotParts {
   readonly clock: Clock;
@@ -56,8 +56,10 @@ export async function restoreCounters(
   }
 }
 
-function secretsOf({ description: { placeSecret, keySecret } }: Snapshot): Omit<CounterMemory, "memory"> {
-  return { placeSecret, keySecret };
+function secretsOf({
+  description: { placeSecret, keySecret },
+}: Snapshot): Pick<CounterMemory, "placeSecret" | "keySecret"> {
+  return { placeSecret, keySecret: sharedBytes(keySecret) };
 }
 
 async function restoreTo(table: CounterTable, snapshot: Snapshot, slots: readonly PolicySlot[], clock: Clock) {

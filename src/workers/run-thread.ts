@@ -78,7 +78,7 @@ async function open(start: ThreadStart): Promise<Handlers> {
     },
     drain: ({ timeoutMs }) => engine.drain(timeoutMs),
     async close() {
-      engine.close();
+      await engine.close();
       await new Promise<void>((resolve) => destination.flush(resolve));
       return null;
     },

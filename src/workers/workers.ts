@@ -195,10 +195,10 @@ class Workers implements Carrier {
 
   #open(thread: number, logsWarnings: boolean): Worker {
     const { version, nodeVersion, http2LingerMs = null, destination, threadEntry: entry = threadEntry } = this.#options;
-    const { memory, placeSecret, keySecret } = this.#options.counters;
+    const { memory, placeSecret, keySecret, owner } = this.#options.counters;
     const start: Omit<ThreadStart, "logPort"> = {
       ...{ thread, logsWarnings, version, nodeVersion, http2LingerMs },
-      counters: { memory, placeSecret, keySecret },
+      counters: { memory, placeSecret, keySecret, owner },
       slots: this.#limiter.slots,
       settings: this.settings,
       contents: this.#files.contents(),

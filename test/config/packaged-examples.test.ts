@@ -1,5 +1,6 @@
 // The examples in config/headgate.yaml, each exactly as it stands there: it is valid, without a warning, and does on the
 // real gateway what its sentence promises.
+
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
@@ -12,6 +13,7 @@ import type { Settings } from "../../src/core/settings.ts";
 import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
+import { decided } from "../support/decided.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { limitedRequest } from "../support/limited-request.ts";
@@ -220,7 +222,7 @@ const promises: [title: string, run: (text: string) => Promise<void>][] = [
         { clock },
       );
       const { request, head } = limitedRequest({ rawHeaders: ["Authorization", "Bearer a"] });
-      const outcomes = Array.from({ length: 101 }, () => limiter.acquire(request, head, clock.nowMs).outcome);
+      const outcomes = Array.from({ length: 101 }, () => decided(limiter.acquire(request, head, clock.nowMs)).outcome);
       expect(outcomes).toEqual([...Array(100).fill("admitted"), "throttled"]);
     },
   ],

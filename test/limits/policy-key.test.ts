@@ -4,6 +4,7 @@ import type { Identity } from "../../src/core/authenticator.ts";
 import type { CounterKey } from "../../src/core/counter-key.ts";
 import { readHttp2Head } from "../../src/core/http2-head.ts";
 import type { KeyPart } from "../../src/core/policy.ts";
+import { SipHash } from "../../src/core/sip-hash.ts";
 import { createKeyReader } from "../../src/limits/policy-key.ts";
 import { TokenDigests } from "../../src/limits/request-parts.ts";
 import { digestOf } from "../auth/digest.ts";
@@ -16,7 +17,11 @@ type Parts = Parameters<typeof limitedRequest>[0];
 function keyOf(key: readonly KeyPart[], parts: Parts = {}, identity: Identity | null = null): string {
   const { request, head } = limitedRequest(parts);
   return textOf(
-    createKeyReader(slidingPolicy({ limit: 1, windowMs: 1, key }), secret, new TokenDigests())(request, head, identity),
+    createKeyReader(slidingPolicy({ limit: 1, windowMs: 1, key }), new SipHash(secret), new TokenDigests())(
+      request,
+      head,
+      identity,
+    ),
   );
 }
 
@@ -47,7 +52,7 @@ test("a key depends on the secret", () => {
   const { request, head } = limitedRequest({ rawHeaders: ["X-Plan", "gold"] });
   const policy = slidingPolicy({ limit: 1, windowMs: 1, key: [header("x-plan")] });
   const keys = ["0123456789abcdef", "0123456789abcdeg"].map((text) =>
-    textOf(createKeyReader(policy, Buffer.from(text), new TokenDigests())(request, head, null)),
+    textOf(createKeyReader(policy, new SipHash(Buffer.from(text)), new TokenDigests())(request, head, null)),
   );
   expect(keys[0]).not.toBe(keys[1]);
 });
@@ -146,7 +151,7 @@ test("a value cannot hold another part: each is preceded by its length", () => {
 
 test("a key does not depend on the requests before", () => {
   const policy = slidingPolicy({ limit: 1, windowMs: 1, key: [header("a"), header("b")] });
-  const reader = createKeyReader(policy, secret, new TokenDigests());
+  const reader = createKeyReader(policy, new SipHash(secret), new TokenDigests());
   const ask = (...rawHeaders: string[]) => {
     const { request, head } = limitedRequest({ rawHeaders });
     return textOf(reader(request, head, null));

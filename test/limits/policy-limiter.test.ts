@@ -1,9 +1,11 @@
 // What several policies say together, by scenarios. policy-model.test.ts compares any of them with a model.
+
 import { describe, expect, test } from "vitest";
 import type { Limiter } from "../../src/core/limiter.ts";
 import type { Decision, Outcome, Policy } from "../../src/core/policy.ts";
 import { PolicyLimiter, type PolicyLimiterOptions } from "../../src/limits/policy-limiter.ts";
 import { FakeClock } from "../support/clock.ts";
+import { decided } from "../support/decided.ts";
 import { counterKeyOf, identityOf, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { justBefore } from "./float.ts";
@@ -18,9 +20,9 @@ const policy = (name: string, limit: number, options: Partial<Policy> = {}): Pol
 /** Asks in both steps, as the pipeline does. */
 function take(limiter: PolicyLimiter, nowMs = 0, parts: Request = {}, identity = identityOf()): Decision {
   const { request, head } = limitedRequest(parts);
-  const first = limiter.acquire(request, head, nowMs);
+  const first = decided(limiter.acquire(request, head, nowMs));
   if (first.outcome === "throttled" || !limiter.needsIdentity) return first;
-  return limiter.acquireIdentified(request, head, identity, first, nowMs);
+  return decided(limiter.acquireIdentified(request, head, identity, first, nowMs));
 }
 
 function create(policies: readonly Policy[], options: PolicyLimiterOptions = {}): PolicyLimiter {

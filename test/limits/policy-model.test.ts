@@ -1,11 +1,13 @@
 // Several policies of all kinds, with random keys, costs, overrides, exemptions and modes, against the model, while time
 // passes, exchanges end and reloads change the limits.
+
 import { hash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Decision, Held, KeyPart, LimitOverride, Policy } from "../../src/core/policy.ts";
 import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
 import { FakeClock } from "../support/clock.ts";
+import { decided } from "../support/decided.ts";
 import { identityOf, limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { runs, scaled } from "../support/runs.ts";
@@ -225,11 +227,11 @@ class Trial {
     const authorization = token === null ? [] : ["Authorization", `Bearer ${tokens.get(token)}`];
     const rawHeaders = [...authorization, ...(plan === null ? [] : ["X-Plan", plan])];
     const { request, head } = limitedRequest({ client, method, target, rawHeaders });
-    const first = this.#limiter.acquire(request, head, nowMs);
+    const first = decided(this.#limiter.acquire(request, head, nowMs));
     if (first.outcome === "throttled" || !this.#limiter.needsIdentity) return first;
     const claims = new Map(subject === null ? [] : [["org", subject]]);
     const identity = token === null ? null : identityOf({ tokenDigest: token, subject, claims });
-    return this.#limiter.acquireIdentified(request, head, identity, first, nowMs);
+    return decided(this.#limiter.acquireIdentified(request, head, identity, first, nowMs));
   }
 
   #keepsBounds(now: { readonly nowMs: number; readonly wallMs: number }): void {

@@ -17,6 +17,7 @@ import {
   header,
   isMarkedExhausted,
   keyLine,
+  kindOf,
   kinds,
   lineAt,
   lineOfEntry,
@@ -202,6 +203,11 @@ export class CounterTable {
     if (line === 0) return;
     const about = this.#w[line + keyLine.about] as number;
     if (isMarkedExhausted(about) !== isExhausted) this.#w[line + keyLine.about] = withExhausted(about, isExhausted);
+  }
+
+  /** Whether what was looked at is the key itself, and not its client or its network. */
+  isOwn({ identity }: Cursor): boolean {
+    return kindOf(identity) === kinds.own;
   }
 
   figures(): TableFigures {

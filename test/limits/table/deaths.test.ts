@@ -1,13 +1,16 @@
 // A thread may end between any two stores. Whatever it was doing, after its recovery the table is sound, no other key
 // has changed, and its own key counts at least what it counted before or would count after.
+
 import { describe, expect, test } from "vitest";
 import type { Held, Policy } from "../../../src/core/policy.ts";
+import { SipHash } from "../../../src/core/sip-hash.ts";
 import { PolicyLimiter } from "../../../src/limits/policy-limiter.ts";
 import { assignSlots } from "../../../src/limits/policy-slots.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import { geometryOf } from "../../../src/limits/table/layout.ts";
 import { Places } from "../../../src/limits/table/places.ts";
 import type { CounterRecord } from "../../../src/limits/table/records.ts";
+import { decided } from "../../support/decided.ts";
 import { limitedRequest } from "../../support/limited-request.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { seededRandom } from "../../support/random.ts";
@@ -128,7 +131,7 @@ class World {
   #limiterOf(table: CounterTable): PolicyLimiter {
     const clock = { monotonicMs: () => 0, wallMs: () => 1_700_000_000_000 };
     const slots = assignSlots(this.#policies, []);
-    return new PolicyLimiter(this.#policies, { table, secret, slots, clock });
+    return new PolicyLimiter(this.#policies, { table, hash: new SipHash(secret), slots, clock });
   }
 
   /** What the keys count that must not be forgotten, with and without the step. */
@@ -176,6 +179,6 @@ function unitsFrom(pairs: readonly Pair[], since: number): number {
 
 function takeStep(limiter: PolicyLimiter, { client, token, nowMs, ends }: Step): void {
   const { request, head } = limitedRequest({ client, rawHeaders: ["authorization", `Bearer ${token}`] });
-  const held: Held | null = limiter.acquire(request, head, nowMs).held;
+  const held: Held | null = decided(limiter.acquire(request, head, nowMs)).held;
   if (ends) held?.end(500);
 }

@@ -1,9 +1,12 @@
 // A worker thread that decides about clients as fast as it can, and logs its admissions with their instants in memory
 // that all threads share. Started by `Fleet`.
+
 import { workerData } from "node:worker_threads";
+import { SipHash } from "../../../src/core/sip-hash.ts";
 import { PolicyLimiter } from "../../../src/limits/policy-limiter.ts";
 import { assignSlots } from "../../../src/limits/policy-slots.ts";
 import { CounterTable } from "../../../src/limits/table/counter-table.ts";
+import { decided } from "../../support/decided.ts";
 import { limitedRequest } from "../../support/limited-request.ts";
 import { seededRandom } from "../../support/random.ts";
 import { type FleetMemory, logWords, shared, sharedNowMs, type ThreadTask } from "./fleet.ts";
@@ -29,7 +32,7 @@ const clock = {
 };
 const { policies } = task;
 const slots = assignSlots(policies, []);
-const limiter = new PolicyLimiter(policies, { table, slots, secret: memory.secret, clock });
+const limiter = new PolicyLimiter(policies, { table, slots, hash: new SipHash(memory.secret), clock });
 
 Atomics.add(counts, shared.ready, 1);
 Atomics.wait(counts, shared.go, 0);
@@ -38,7 +41,7 @@ while (Atomics.add(counts, shared.left, -1) > 0) {
   const { request, head } = requests[client] as ReturnType<typeof limitedRequest>;
   const beforeMs = sharedNowMs();
   readMs = beforeMs;
-  const decision = limiter.acquire(request, head, beforeMs);
+  const decision = decided(limiter.acquire(request, head, beforeMs));
   const tookMs = sharedNowMs() - beforeMs;
   decisions += 1;
   if (tookMs * 1000 > Atomics.load(counts, shared.longestUs)) {

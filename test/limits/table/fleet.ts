@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { Worker } from "node:worker_threads";
 import type { Policy } from "../../../src/core/policy.ts";
+import { SipHash } from "../../../src/core/sip-hash.ts";
 import { PolicyLimiter } from "../../../src/limits/policy-limiter.ts";
 import { assignSlots } from "../../../src/limits/policy-slots.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
@@ -72,7 +73,7 @@ export class Fleet {
     const { table, secret } = this.memory;
     this.table = new CounterTable(table, { secret, thread: 1, isShared: true });
     // Knows the policies, so that it can give slots back.
-    new PolicyLimiter(policies, { table: this.table, secret, slots: assignSlots(policies, []) });
+    new PolicyLimiter(policies, { table: this.table, hash: new SipHash(secret), slots: assignSlots(policies, []) });
     this.counts = new Int32Array(this.memory.counts);
     this.counts[shared.left] = decisions;
   }

@@ -1,8 +1,10 @@
 // Floods of clients and of tokens through a limiter, as they come from `ParsedRequest`: each with a key of its own.
+
 import { addressKey, CounterKey } from "../../../src/core/counter-key.ts";
 import type { Decision, Policy } from "../../../src/core/policy.ts";
 import { PolicyLimiter } from "../../../src/limits/policy-limiter.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
+import { decided } from "../../support/decided.ts";
 import { limitedRequest } from "../../support/limited-request.ts";
 
 export type Flood = (i: number) => CounterKey;
@@ -25,14 +27,14 @@ export class FloodedLimiter {
 
   take(counterKey: CounterKey): Decision {
     const { request, head } = this.#asked;
-    return this.limiter.acquire({ ...request, counterKey }, head, this.nowMs);
+    return decided(this.limiter.acquire({ ...request, counterKey }, head, this.nowMs));
   }
 
   /** With a token, for policies by token. */
   takeToken(token: string): Decision {
     const { request, head } = this.#asked;
     const rawHeaders = ["authorization", `Bearer ${token}`];
-    return this.limiter.acquire(request, { ...head, rawHeaders }, this.nowMs);
+    return decided(this.limiter.acquire(request, { ...head, rawHeaders }, this.nowMs));
   }
 }
 

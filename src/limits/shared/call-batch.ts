@@ -1,0 +1,43 @@
+// The items that leave together: all that the requests of one turn of the event loop need of one shard.
+import type { KeyCredits } from "./key-credits.ts";
+import type { Conclusion, Question } from "./question.ts";
+
+export interface BatchItem {
+  readonly credits: KeyCredits;
+  /** Units that requests wait for. */
+  needed: number;
+}
+
+export class CallBatch {
+  readonly items: BatchItem[] = [];
+  /** The items that more units of their key can join. */
+  readonly #byKey = new Map<KeyCredits, BatchItem>();
+  readonly #questions: Question[] = [];
+  #isConcluded = false;
+
+  get waiting(): number {
+    return this.#isConcluded ? 0 : this.#questions.length;
+  }
+
+  /** `question`: null if no request waits. */
+  add(credits: KeyCredits, needed: number, question: Question | null): void {
+    const item = credits.rules.isByRequest ? undefined : this.#byKey.get(credits);
+    if (item === undefined) {
+      const added = { credits, needed };
+      this.items.push(added);
+      this.#byKey.set(credits, added);
+    } else {
+      item.needed += needed;
+    }
+    if (question === null || this.#questions.at(-1) === question) return;
+    question.join();
+    this.#questions.push(question);
+  }
+
+  /** Only the first conclusion counts. */
+  conclude(conclusion: Conclusion): void {
+    if (this.#isConcluded) return;
+    this.#isConcluded = true;
+    for (const question of this.#questions) question.conclude(conclusion);
+  }
+}

@@ -1,0 +1,199 @@
+// What one thread holds of one counter of the store: the leases it may spend from, and what the store has said last.
+import type { CounterKey } from "../../core/counter-key.ts";
+import type { OwnCount } from "../counters.ts";
+import { drift } from "./clock-watch.ts";
+import type { NewKeys } from "./new-keys.ts";
+import type { CounterItem, LeaseReport } from "./script-call.ts";
+
+/** Units that the store has granted and counts. */
+export interface Lease {
+  readonly id: string;
+  readonly credits: KeyCredits;
+  readonly granted: number;
+  /** Not spent yet. */
+  left: number;
+  /** When the last unit was spent. */
+  spentMs: number;
+  /** The monotonic instant from which it must not be spent. */
+  readonly endsMs: number;
+}
+
+/** A lease that has ended, and what became of it. */
+interface EndedLease {
+  readonly id: string;
+  readonly granted: number;
+  readonly spent: number;
+  readonly spentMs: number;
+}
+
+/** How the units of a counter are counted, as the policy says now. */
+export type CounterRules = Pick<
+  CounterItem,
+  "item" | "limit" | "windowUs" | "fromUs" | "untilUs" | "leaseUs" | "step"
+> & {
+  /** For how long a grant may be spent after it was asked for. */
+  readonly spendMs: number;
+  /** Whether units are leased before a request needs them. */
+  readonly isAhead: boolean;
+  /** Whether each request has a lease of its own, because its units may be given back when it ends. */
+  readonly isByRequest: boolean;
+};
+
+/** What a key needs of its policy. */
+export interface KeyPolicy {
+  readonly newKeys: NewKeys;
+  own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
+}
+
+/** While slots may be given back at any time, a refusal is remembered for this long. */
+const slotRefusalMs = 20;
+
+export type CreditsOptions = Pick<KeyCredits, "policy" | "tag" | "storeKey" | "key" | "client" | "rules">;
+
+export class KeyCredits {
+  readonly policy: KeyPolicy;
+  readonly tag: string;
+  /** In the store. */
+  readonly storeKey: string;
+  /** In the table, with its client. */
+  readonly key: CounterKey;
+  readonly client: CounterKey;
+  rules: CounterRules;
+  /** What the store had left for all gateways when it answered last. */
+  free = 0;
+  /** The monotonic instant at which something that counted then no longer does. */
+  resetMs = 0;
+  /** Until then, asking is in vain; a request fits from `fitsMs` on. */
+  refusedUntilMs = 0;
+  fitsMs = 0;
+  /** The incident of the shard in which the store was told about this key last. */
+  toldIncident = -1;
+  /** Whether requests were admitted that the store does not know of. */
+  hasUntold = false;
+  /** Calls that are under way. */
+  inFlight = 0;
+  /** Units that are spent a millisecond, lately. */
+  rate = 0;
+  /** Whether the period was over when the store was asked last. */
+  isOutOfPeriod = false;
+  #leases: Lease[] = [];
+  #ended: EndedLease[] = [];
+  /** Units of leases that have ended, since `endLeases` was called. */
+  #unspent = 0;
+  #spentSince = 0;
+  #rateMs = 0;
+
+  constructor({ policy, tag, storeKey, key, client, rules }: CreditsOptions) {
+    this.policy = policy;
+    this.tag = tag;
+    this.storeKey = storeKey;
+    this.key = key;
+    this.client = client;
+    this.rules = rules;
+  }
+
+  /** Units that may be spent at an instant. */
+  held(nowMs: number): number {
+    let units = 0;
+    for (const { left, endsMs } of this.#leases) if (nowMs < endsMs) units += left;
+    return units;
+  }
+
+  get openLeases(): number {
+    return this.#leases.length;
+  }
+
+  get hasReports(): boolean {
+    return this.#ended.length > 0;
+  }
+
+  add(lease: Lease): void {
+    this.#leases.push(lease);
+  }
+
+  /** The store has refused units that a request waits for; `fitsUs` as in its answer. */
+  refused(fitsUs: number, nowMs: number): void {
+    const { item, isAhead, spendMs, windowUs } = this.rules;
+    this.fitsMs = nowMs + (fitsUs < 0 ? windowUs : fitsUs) / 1000;
+    // Others may give back what they have leased ahead, and slots.
+    const latestMs = item === "concurrency" ? slotRefusalMs : isAhead ? spendMs : Number.POSITIVE_INFINITY;
+    this.refusedUntilMs = Math.min(this.fitsMs, nowMs + latestMs);
+  }
+
+  /** Spends units that are held. Returns the leases that they are of. */
+  spend(units: number, nowMs: number): readonly Lease[] {
+    const of: Lease[] = [];
+    let missing = units;
+    for (const lease of this.#leases) {
+      if (missing === 0) break;
+      if (lease.left === 0 || nowMs >= lease.endsMs) continue;
+      const taken = Math.min(missing, lease.left);
+      lease.left -= taken;
+      lease.spentMs = nowMs;
+      missing -= taken;
+      of.push(lease);
+    }
+    this.#spentSince += units;
+    this.#endLeases(nowMs);
+    return of;
+  }
+
+  /** Units of a request's own lease were not needed after all. */
+  giveBack({ id, granted, spentMs }: Lease): void {
+    this.#ended.push({ id, granted, spent: 0, spentMs });
+  }
+
+  /** Ends the leases whose time is over. Returns the units that were not spent. */
+  endLeases(nowMs: number): number {
+    this.#endLeases(nowMs);
+    const unspent = this.#unspent;
+    this.#unspent = 0;
+    return unspent;
+  }
+
+  /** Ends all leases: what is left of them is not spent. Returns the units. */
+  endAll(): number {
+    return this.endLeases(Number.POSITIVE_INFINITY);
+  }
+
+  /** What has to be reported, at most `most` leases; then they are forgotten. */
+  takeReports(most: number, nowMs: number): readonly LeaseReport[] {
+    return this.#ended.splice(0, most).map(({ id, granted, spent, spentMs }) => ({
+      id,
+      granted,
+      spent,
+      // A clock that runs fast would make it older than it is.
+      ageUs: Math.max(0, Math.floor(((nowMs - spentMs) * 1000) / (1 + drift))),
+    }));
+  }
+
+  /** How many units to hold for the time of a lease, judged by what was spent since the last call. */
+  wantedAhead(nowMs: number): number {
+    const elapsedMs = nowMs - this.#rateMs;
+    if (this.#rateMs === 0 || elapsedMs > 0) {
+      const now = this.#rateMs === 0 ? 0 : this.#spentSince / elapsedMs;
+      // A rise is followed at once, because requests would wait; a fall over some calls.
+      this.rate = Math.max(now, (this.rate + now) / 2);
+      this.#spentSince = 0;
+      this.#rateMs = nowMs;
+    }
+    return Math.ceil(this.rate * this.rules.spendMs);
+  }
+
+  /** Whether nothing is lost if it is forgotten. */
+  isIdle(nowMs: number): boolean {
+    const isEmpty = this.#leases.length + this.#ended.length + this.inFlight === 0;
+    return isEmpty && nowMs >= this.refusedUntilMs && !this.hasUntold;
+  }
+
+  #endLeases(nowMs: number): void {
+    if (this.#leases.every(({ left, endsMs }) => left > 0 && nowMs < endsMs)) return;
+    for (const { id, granted, left, spentMs, endsMs } of this.#leases) {
+      if (left > 0 && nowMs < endsMs) continue;
+      this.#unspent += left;
+      // Asked one by one, what was spent counts a little longer than it has to; a report would cost more than it brings.
+      if (left > 0 || this.rules.isAhead) this.#ended.push({ id, granted, spent: granted - left, spentMs });
+    }
+    this.#leases = this.#leases.filter(({ left, endsMs }) => left > 0 && nowMs < endsMs);
+  }
+}

@@ -1,0 +1,57 @@
+// Ends leases whose time is over, and has what is left of them reported.
+import type { Clock } from "../../core/clock.ts";
+import type { Timers } from "../../core/shared-store.ts";
+import type { KeyCredits } from "./key-credits.ts";
+
+export interface LeaseEndingsParts {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  /** The next call reports what has ended. */
+  report(credits: KeyCredits): void;
+  returned(units: number): void;
+}
+
+/** How often they are looked for. */
+const intervalMs = 20;
+
+export class LeaseEndings {
+  readonly #parts: LeaseEndingsParts;
+  readonly #credits = new Set<KeyCredits>();
+  #timer: { cancel(): void } | null = null;
+
+  constructor(parts: LeaseEndingsParts) {
+    this.#parts = parts;
+  }
+
+  /** These have a lease, or something to report. */
+  add(credits: KeyCredits): void {
+    this.#credits.add(credits);
+    this.#timer ??= this.#parts.timers.after(intervalMs, () => this.#end());
+  }
+
+  held(): { readonly units: number; readonly leases: number } {
+    const nowMs = this.#parts.clock.monotonicMs();
+    const held = { units: 0, leases: 0 };
+    for (const credits of this.#credits) {
+      held.units += credits.held(nowMs);
+      held.leases += credits.openLeases;
+    }
+    return held;
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+  }
+
+  #end(): void {
+    this.#timer = null;
+    const { clock, timers, report, returned } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    for (const credits of this.#credits) {
+      returned(credits.endLeases(nowMs));
+      if (credits.hasReports) report(credits);
+      else if (credits.openLeases === 0) this.#credits.delete(credits);
+    }
+    if (this.#credits.size > 0) this.#timer = timers.after(intervalMs, () => this.#end());
+  }
+}

@@ -1,0 +1,49 @@
+// How the units of a policy are counted in the store.
+import type { Policy } from "../../core/policy.ts";
+import type { SharedStoreSettings } from "../../core/shared-store.ts";
+import type { CounterRules } from "./key-credits.ts";
+
+/** From this limit on, units are leased before a request needs them. Below, too many would lie idle elsewhere. */
+const aheadFrom = 1000;
+/** A lease is this part of a window at most, because what was spent early counts as if it was spent last. */
+const leasesInWindow = 50;
+/** A slot is counted for this long after the gateway that holds it was heard last. */
+export const slotLeaseMs = 10_000;
+/** Units of a calendar that depend on a response can be given back for this long. */
+const responseMs = 60_000;
+const longestMs = { minute: 60_000, hour: 3_600_000, day: 25 * 3_600_000, month: 745 * 3_600_000 } as const;
+
+/** `isByRequest`: units may be given back when the request ends. `untilMs`: the end of a calendar's period. */
+export function rulesOf(
+  { rate, cost }: Policy,
+  { limit, isByRequest, untilMs }: { limit: number; isByRequest: boolean; untilMs: number },
+  { waitMs, lease }: SharedStoreSettings,
+): CounterRules {
+  const isAhead = limit >= aheadFrom && !isByRequest;
+  // An answer that comes in time leaves the request some time to be charged.
+  const shortestMs = 1.5 * waitMs;
+  const windowMs = rate.kind === "sliding" ? rate.windowMs : Number.POSITIVE_INFINITY;
+  const aheadMs = Math.max(shortestMs, Math.min(lease.durationMs, windowMs / leasesInWindow));
+  const spendMs = isAhead ? aheadMs : shortestMs;
+  const leaseMs =
+    rate.kind === "concurrency" ? slotLeaseMs : rate.kind === "calendar" && isByRequest ? responseMs : spendMs;
+  return {
+    ...{ item: rate.kind, limit, step: cost, spendMs, isAhead, isByRequest },
+    windowUs: rate.kind === "sliding" ? Math.ceil(rate.windowMs * 1000) : 0,
+    fromUs: 0,
+    untilUs: rate.kind === "calendar" ? untilMs * 1000 : 0,
+    leaseUs: Math.ceil(leaseMs * 1000),
+  };
+}
+
+/** How long a request counts at most. */
+export function longestCountMs({ rate }: Policy): number {
+  switch (rate.kind) {
+    case "sliding":
+      return rate.windowMs;
+    case "calendar":
+      return longestMs[rate.per];
+    case "concurrency":
+      return slotLeaseMs;
+  }
+}

@@ -1,0 +1,147 @@
+// The shards of the store, as one thread sees them: which server has which data, what its clock shows, and whether it is
+// asked. A heartbeat asks each of them once a second.
+import type { Clock } from "../../core/clock.ts";
+import type { CallFailure, StateChange, StoreIdentity, StoreLink, Timers } from "../../core/shared-store.ts";
+import { ClockWatch } from "./clock-watch.ts";
+import type { Item, ScriptAnswer } from "./script-call.ts";
+import { heartbeatMs, ShardState } from "./shard-state.ts";
+import type { StoreCounts } from "./store-figures.ts";
+import type { StoreItems } from "./store-items.ts";
+
+/** A gateway that is silent for longer is not counted any more. */
+const silenceMs = 30_000;
+
+export interface ShardParts {
+  readonly link: StoreLink;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly items: StoreItems;
+  readonly counts: StoreCounts;
+  /** Sends items that no request waits for. `answered`: null if there is no answer that counts. */
+  send(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null) => void): void;
+  /** A shard is reached: for what has to be known before anything else. Calls `done` if it is known. */
+  reached(done: () => void): void;
+  tell(shard: Shard, all: boolean, told: () => void): void;
+  /** The store has lost what it granted. */
+  dropLeases(shard: Shard): void;
+  seen(gateways: number): void;
+  onChange(change: StateChange): void;
+  onIdentity(identity: StoreIdentity): void;
+}
+
+export class Shard {
+  readonly number: number;
+  readonly state: ShardState;
+  readonly watch = new ClockWatch();
+  /** Calls whose answers are overdue. */
+  overdue = 0;
+  readonly #parts: ShardParts;
+  #epoch: string | null = null;
+  #evictedKeys = 0;
+  /** When the server was told last that this gateway is there. */
+  #listedMs = Number.NEGATIVE_INFINITY;
+  #timer: { cancel(): void } | null = null;
+  /** Number of the connection: an answer of an earlier one does not count. */
+  #connection = 0;
+
+  constructor(number: number, parts: ShardParts) {
+    this.number = number;
+    this.#parts = parts;
+    this.state = new ShardState(number, parts, {
+      probe: () => this.#ask(),
+      tell: (all, told) => {
+        if (all) parts.dropLeases(this);
+        parts.tell(this, all, told);
+      },
+      reconnect: () => parts.link.reconnect(number),
+      changed: (change) => parts.onChange(change),
+    });
+    this.#beatLater();
+  }
+
+  connected(): void {
+    this.#connection += 1;
+    this.state.connected();
+  }
+
+  disconnected(failure: CallFailure): void {
+    this.#connection += 1;
+    this.state.disconnected(failure);
+  }
+
+  /** Looks at the store's clock, which each answer shows. Returns false if it was set forward. */
+  observe(sentMs: number, timeUs: number): boolean {
+    const step = this.watch.observe(sentMs, this.#parts.clock.monotonicMs(), timeUs);
+    if (step === "steady") return true;
+    this.#parts.counts.clockSteps += 1;
+    if (step === "forward") this.forgot("the clock of the store was set forward");
+    return step !== "forward";
+  }
+
+  forgot(detail: string): void {
+    this.#parts.counts.forgot += 1;
+    this.state.forgot(detail);
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.state.close();
+  }
+
+  #beatLater(): void {
+    this.#timer = this.#parts.timers.after(heartbeatMs, () => {
+      this.#beatLater();
+      const { state } = this.state;
+      if (state === "up" || state === "returned") this.#ask();
+    });
+  }
+
+  /** Asks who answers, then whether this gateway is still in its list. */
+  #ask(): void {
+    const { link } = this.#parts;
+    const connection = this.#connection;
+    link.identify(this.number, (identity, failure) => {
+      if (connection !== this.#connection) return;
+      if (identity === null) {
+        if (failure !== null) this.state.failed(failure);
+        return;
+      }
+      this.#parts.onIdentity(identity);
+      const hasForgotten = this.#hasForgotten(identity);
+      this.#list(hasForgotten);
+    });
+  }
+
+  #hasForgotten({ epoch, evictedKeys }: StoreIdentity): string | null {
+    const before = this.#epoch;
+    const evictedBefore = this.#evictedKeys;
+    this.#epoch = epoch;
+    this.#evictedKeys = evictedKeys;
+    if (before === null) return null;
+    if (epoch !== before) {
+      // Another server has a clock of its own.
+      this.watch.forget();
+      return "another server answers, or it was restarted";
+    }
+    return evictedKeys > evictedBefore ? "it has removed keys for want of memory" : null;
+  }
+
+  #list(hasForgotten: string | null): void {
+    const { link, clock, items, send } = this.#parts;
+    const tag = link.tagOf(this.number);
+    if (tag === null) return;
+    const sentMs = clock.monotonicMs();
+    const isExpected = sentMs - this.#listedMs < silenceMs / 2;
+    send(this, [items.listing(tag, silenceMs)], (answer) => {
+      const first = answer?.items[0];
+      if (first?.item !== "gateways") return;
+      this.#listedMs = sentMs;
+      this.#parts.seen(first.gateways);
+      const reason = hasForgotten ?? (isExpected && !first.wasListed ? "it has lost its list of gateways" : null);
+      this.#parts.reached(() => {
+        if (reason !== null) this.forgot(reason);
+        else this.state.probed();
+      });
+    });
+  }
+}

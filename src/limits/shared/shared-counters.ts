@@ -1,0 +1,281 @@
+// Counts what one policy has admitted at all gateways: a request needs units that the store has granted, and room in
+// the table, where this gateway counts its own. While the store is not there, the table decides alone.
+import { createCalendar, type NextBorder } from "../../core/calendar.ts";
+import { CounterKey } from "../../core/counter-key.ts";
+import type { Policy } from "../../core/policy.ts";
+import type { OnFailure } from "../../core/shared-store.ts";
+import type { Counters, OwnCount } from "../counters.ts";
+import { networkKey } from "../table/neighbours.ts";
+import type { CounterRules, KeyCredits, Lease } from "./key-credits.ts";
+import { longestCountMs, rulesOf } from "./policy-rules.ts";
+import type { Question } from "./question.ts";
+import { type PolicySource, policyText, type SharedPolicy } from "./shared-policy.ts";
+import type { SharedStore } from "./shared-store.ts";
+import { tagOf } from "./told.ts";
+
+/**
+ * What is known when a request is asked for. `first`: the store can be asked. `answered`: it has been, and may be asked
+ * once more if the period of a calendar has ended meanwhile. `final`: it has been. `alone`: it has not answered in time.
+ */
+export type AskingPass = "first" | "answered" | "final" | "alone";
+
+/** `unknown`: the store has to be asked. `unavailable`: it is not there, and nothing is admitted without it. */
+export type Verdict = "fits" | "refused" | "unknown" | "unavailable";
+
+/** What a request was charged, where it may be given back. */
+interface Charged {
+  readonly local: number;
+  readonly leases: readonly Lease[];
+}
+
+export interface SharedCountersOptions {
+  readonly policy: Policy;
+  /** In the table. */
+  readonly slot: number;
+  readonly local: Counters;
+  readonly store: SharedStore;
+  /** Whether units are given back when requests end. */
+  readonly isByRequest: boolean;
+  readonly wallMs: () => number;
+  /** Whether it begins with its first request only: it continues others, after a reload that may not happen. */
+  readonly continues: boolean;
+}
+
+export class SharedCounters implements Counters {
+  remaining = 0;
+  resetMs = 0;
+  /** Must be set before `ask`. */
+  pass: AskingPass = "first";
+  verdict: Verdict = "refused";
+  /** What this gateway has admitted. */
+  readonly local: Counters;
+  readonly #policy: Policy;
+  readonly #store: SharedStore;
+  readonly #shared: SharedPolicy;
+  readonly #isByRequest: boolean;
+  /** What `charge` has returned, until it is given back or kept. */
+  readonly #charges = new Map<number, Charged>();
+  readonly #source: PolicySource;
+  readonly #wallMs: () => number;
+  readonly #nextBorder: NextBorder | null;
+  #rules: CounterRules;
+  #key: CounterKey = noKey;
+  #client: CounterKey = noKey;
+  // What was asked last.
+  #units = 0;
+  #limit = 0;
+  #nowMs = 0;
+  #credits: KeyCredits | undefined;
+  #isInForce: boolean;
+  #isNewcomer = false;
+  /** Whether the table has room for what was asked; `open` admits without it. */
+  #fitsLocally = false;
+  /** Whether it is admitted without the store's units. */
+  #isAlone = false;
+  #lastCharge = 0;
+
+  constructor({ policy, slot, local, store, isByRequest, wallMs, continues }: SharedCountersOptions) {
+    const { rate } = policy;
+    this.#policy = policy;
+    this.local = local;
+    this.#store = store;
+    this.#isByRequest = isByRequest;
+    this.#wallMs = wallMs;
+    this.#nextBorder = rate.kind === "calendar" ? createCalendar(rate.per, rate.timezone) : null;
+    this.#rules = rulesOf(policy, { limit: policy.limit, isByRequest, untilMs: 0 }, store.settings);
+    this.#source = {
+      slot,
+      rules: () => this.#rulesFor(policy.limit),
+      own: (key: CounterKey, client: CounterKey, nowMs: number) => local.own(key, client, nowMs),
+    };
+    this.#shared = store.book.policy(policyText(policy), this.#source, longestCountMs(policy));
+    this.#isInForce = !continues;
+    if (!continues) this.#shared.continue(this.#source);
+  }
+
+  select(key: CounterKey, client: CounterKey): void {
+    this.#key = key;
+    this.#client = client;
+    this.local.select(key, client);
+  }
+
+  ask(limit: number, units: number, nowMs: number): boolean {
+    this.#limit = limit;
+    this.#units = units;
+    this.#nowMs = nowMs;
+    this.#isAlone = false;
+    if (!this.#isInForce) this.#comeIntoForce();
+    this.#endPeriod();
+    const tag = this.#key.storeTag || this.#tagged();
+    const credits = this.#find(tag, nowMs);
+    this.#credits = credits;
+    // What is held may be spent while the store is away: the store counts it.
+    const held = credits === undefined ? 0 : credits.held(nowMs);
+    const isRefused = credits !== undefined && nowMs < credits.refusedUntilMs;
+    const mayAsk = this.pass !== "alone" && this.#store.mayAsk(credits?.tag ?? tag);
+    if (held < units && !mayAsk && !isRefused) return this.#askAlone();
+
+    const fits = this.local.ask(limit, units, nowMs);
+    this.#fitsLocally = fits;
+    this.remaining = this.local.remaining;
+    this.resetMs = this.local.resetMs;
+    if (!fits) return this.#conclude("refused");
+    this.#isNewcomer = this.remaining + units >= limit;
+    const canAsk = mayAsk && (this.pass === "first" || (this.pass === "answered" && this.#isOutOfPeriod(credits)));
+    if (credits === undefined) return this.#conclude(canAsk ? "unknown" : "refused");
+    this.remaining = Math.min(this.remaining, Math.max(0, credits.free + held - units));
+    if (held >= units) {
+      if (credits.resetMs > nowMs && credits.rules.item === "sliding") this.resetMs = credits.resetMs;
+      return this.#conclude("fits");
+    }
+    if (canAsk && !isRefused) return this.#conclude("unknown");
+    if (this.pass === "first") this.#store.counts.refusedFromMemory += 1;
+    this.remaining = Math.min(this.remaining + units, credits.free + held);
+    if (credits.rules.item === "sliding") this.resetMs = Math.max(nowMs + 1, credits.fitsMs);
+    return this.#conclude("refused");
+  }
+
+  /** Asks the store for the units that `ask` has not found. */
+  request(question: Question): void {
+    const credits = this.#credits ?? this.#create();
+    credits.rules = this.#rulesFor(this.#limit);
+    this.#store.request(credits, this.#units, question);
+  }
+
+  charge(): number {
+    const credits = this.#credits;
+    const local = this.#fitsLocally ? this.local.charge() : noCharge;
+    let leases: readonly Lease[] = [];
+    if (!this.#isAlone && credits !== undefined) leases = this.#store.spend(credits, this.#units, this.#nowMs);
+    else if (credits !== undefined) credits.hasUntold = true;
+    if (!this.#isByRequest) return 0;
+    this.#lastCharge += 1;
+    const charge = this.#lastCharge;
+    this.#charges.set(charge, { local, leases });
+    return charge;
+  }
+
+  peek(key: CounterKey, client: CounterKey, limit: number, nowMs: number, units = 1): void {
+    this.local.peek(key, client, limit, nowMs, units);
+    this.remaining = this.local.remaining;
+    this.resetMs = this.local.resetMs;
+    const credits = this.#shared.credits.get(key.storeTag || tagOf(key));
+    if (credits === undefined || nowMs >= credits.resetMs) return;
+    this.remaining = Math.min(this.remaining, Math.max(0, credits.free + credits.held(nowMs)));
+    if (credits.rules.item === "sliding") this.resetMs = Math.max(credits.resetMs, credits.refusedUntilMs);
+  }
+
+  giveBack(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void {
+    const charge = this.#charges.get(charged);
+    if (charge === undefined) return;
+    this.#charges.delete(charged);
+    if (!Number.isNaN(charge.local)) this.local.giveBack(key, client, limit, units, charge.local);
+    this.#store.giveBack(charge.leases);
+  }
+
+  keep(charged: number): void {
+    this.#charges.delete(charged);
+  }
+
+  own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {
+    return this.local.own(key, client, nowMs);
+  }
+
+  unspentResetMs(nowMs: number): number {
+    return this.local.unspentResetMs(nowMs);
+  }
+
+  /** The policy is gone. */
+  retire(): void {
+    this.#store.book.retire(this.#shared);
+  }
+
+  /** With the first request, because a limiter that is never used must change nothing. */
+  #comeIntoForce(): void {
+    this.#isInForce = true;
+    this.#shared.continue(this.#source);
+  }
+
+  #conclude(verdict: Verdict): boolean {
+    this.verdict = verdict;
+    return verdict === "fits";
+  }
+
+  /** Decides by what this gateway has admitted itself. */
+  #askAlone(): boolean {
+    const { onFailure } = this.#store.settings;
+    this.#isAlone = true;
+    this.#store.counts.alone[onFailure] += 1;
+    const fits = this.local.ask(this.#limitAlone(onFailure), this.#units, this.#nowMs);
+    this.#fitsLocally = fits;
+    this.remaining = this.local.remaining;
+    this.resetMs = this.local.resetMs;
+    if (onFailure === "closed") return this.#conclude("unavailable");
+    return this.#conclude(fits || onFailure === "open" ? "fits" : "refused");
+  }
+
+  /** Whether the store's clock was in another period when it was asked. */
+  #isOutOfPeriod(credits: KeyCredits | undefined): boolean {
+    return this.#nextBorder !== null && (credits === undefined || credits.isOutOfPeriod);
+  }
+
+  #limitAlone(onFailure: OnFailure): number {
+    if (onFailure !== "local") return this.#limit;
+    // At least one request, whatever it costs.
+    return Math.max(this.#units, Math.floor(this.#limit / this.#store.replicas.value));
+  }
+
+  #find(tag: string, nowMs: number): KeyCredits | undefined {
+    const own = this.#shared.credits.get(tag);
+    if (own !== undefined || this.#shared.networks.size === 0) return own;
+    const network = networkKey(this.#client);
+    const until = this.#shared.networks.get(tagOf(network));
+    if (until === undefined || nowMs >= until) return undefined;
+    return this.#creditsOf(network);
+  }
+
+  /** Begins to ask for a key; for its network, if too many new keys are made. */
+  #create(): KeyCredits {
+    const { newKeys } = this.#shared;
+    if (!this.#isNewcomer || newKeys.hasRoom(this.#nowMs)) {
+      return this.#store.book.create(this.#shared, this.#key.storeTag, this.#key, this.#client, this.#rules);
+    }
+    const network = networkKey(this.#client);
+    this.#store.counts.coarse += 1;
+    this.#shared.addNetwork(tagOf(network), this.#nowMs + longestCountMs(this.#policy));
+    return this.#creditsOf(network);
+  }
+
+  #creditsOf(network: CounterKey): KeyCredits {
+    const tag = `n${tagOf(network)}`;
+    return this.#shared.credits.get(tag) ?? this.#store.book.create(this.#shared, tag, network, network, this.#rules);
+  }
+
+  #tagged(): string {
+    this.#key.storeTag = tagOf(this.#key);
+    return this.#key.storeTag;
+  }
+
+  #rulesFor(limit: number): CounterRules {
+    const untilMs = this.#shared.periodEndMs;
+    if (this.#rules.limit === limit && (this.#nextBorder === null || this.#rules.untilUs === untilMs * 1000)) {
+      return this.#rules;
+    }
+    this.#rules = rulesOf(this.#policy, { limit, isByRequest: this.#isByRequest, untilMs }, this.#store.settings);
+    return this.#rules;
+  }
+
+  /** Begins the next period of a calendar, once the store's clock is there. A clock that goes back begins none. */
+  #endPeriod(): void {
+    if (this.#nextBorder === null) return;
+    const wallMs = this.#wallMs();
+    const { periodEndMs } = this.#shared;
+    const isTooFar = periodEndMs - wallMs > 2 * longestCountMs(this.#policy);
+    if (wallMs < periodEndMs && !isTooFar) return;
+    this.#shared.beginPeriod(this.#nextBorder(wallMs));
+  }
+}
+
+/** What `charge` of the table returns where nothing was charged. */
+const noCharge = Number.NaN;
+const noKey = new CounterKey(-1, -1, -1, -1, false);

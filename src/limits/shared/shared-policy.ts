@@ -1,0 +1,80 @@
+// A policy as the store knows it: by name, kind and key, so that gateways agree about it without a common number. It
+// outlives reloads of the configuration.
+import type { CounterKey } from "../../core/counter-key.ts";
+import type { KeyPart, Policy } from "../../core/policy.ts";
+import type { OwnCount } from "../counters.ts";
+import type { CounterRules, KeyCredits } from "./key-credits.ts";
+import type { NewKeys } from "./new-keys.ts";
+
+/** What the policy in force says. */
+export interface PolicySource {
+  /** Of its slot in the table. */
+  readonly slot: number;
+  rules(): CounterRules;
+  /** What this gateway has admitted of a key and still counts; null if nothing, or if slots are counted. */
+  own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
+}
+
+export class SharedPolicy {
+  /** What gateways call it. */
+  readonly text: string;
+  /** Of keys that this thread knows something about, by tag. */
+  readonly credits = new Map<string, KeyCredits>();
+  readonly newKeys: NewKeys;
+  /** Networks that are counted as one, by tag, and until when: too many new keys were made. */
+  readonly networks = new Map<string, number>();
+  /** Calendar: the end of the period that the credits are of, in milliseconds since 1970; else 0. */
+  periodEndMs = 0;
+  #source: PolicySource;
+
+  constructor(text: string, source: PolicySource, newKeys: NewKeys) {
+    this.text = text;
+    this.#source = source;
+    this.newKeys = newKeys;
+  }
+
+  get slot(): number {
+    return this.#source.slot;
+  }
+
+  /** A policy has come into force that continues this one. */
+  continue(source: PolicySource): void {
+    this.#source = source;
+  }
+
+  /** Counts a network as one. Of too many, the oldest is forgotten. */
+  addNetwork(tag: string, untilMs: number): void {
+    if (this.networks.size >= mostNetworks) {
+      const [oldest] = this.networks.keys();
+      if (oldest !== undefined) this.networks.delete(oldest);
+    }
+    this.networks.set(tag, untilMs);
+  }
+
+  /** The period of a calendar is over: what is known of its keys says nothing about the next. */
+  beginPeriod(endMs: number): void {
+    this.credits.clear();
+    this.periodEndMs = endMs;
+  }
+
+  rules(): CounterRules {
+    return this.#source.rules();
+  }
+
+  own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {
+    return this.#source.own(key, client, nowMs);
+  }
+}
+
+const mostNetworks = 65_536;
+
+const letters = { sliding: "s", calendar: "c", concurrency: "n" } as const;
+
+/** Returns what gateways call a policy. */
+export function policyText({ name, rate, key }: Pick<Policy, "name" | "rate" | "key">): string {
+  return `${letters[rate.kind]}/${name}/${key.map(partText).join("+")}`;
+}
+
+function partText(part: KeyPart): string {
+  return part.kind === "header" || part.kind === "claim" ? `${part.kind}:${part.name}` : part.kind;
+}

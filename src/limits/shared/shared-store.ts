@@ -1,0 +1,298 @@
+// The counters of all gateways in one store, as one thread uses them. Units are asked for, spent from memory, reported
+// and given back. What the store counts is never less than what was admitted, as long as it keeps what it acknowledged.
+import type { Clock } from "../../core/clock.ts";
+import {
+  type SharedStoreFigures,
+  type SharedStoreSettings,
+  type StateChange,
+  type StoreIdentity,
+  type StoreLink,
+  type Timers,
+  worstState,
+} from "../../core/shared-store.ts";
+import type { CounterTable } from "../table/counter-table.ts";
+import { drift } from "./clock-watch.ts";
+import { CreditBook } from "./credit-book.ts";
+import { HeldSlots } from "./held-slots.ts";
+import type { KeyCredits, Lease } from "./key-credits.ts";
+import { LeaseEndings } from "./lease-endings.ts";
+import type { Question } from "./question.ts";
+import { ReplicaCount } from "./replica-count.ts";
+import { type CounterAnswer, type Item, type LeaseReport, mostItems } from "./script-call.ts";
+import { ShardMap } from "./shard-map.ts";
+import type { Shard } from "./shards.ts";
+import { type SentItem, StoreCalls } from "./store-calls.ts";
+import { StoreCounts } from "./store-figures.ts";
+import { StoreItems, secretTag } from "./store-items.ts";
+import { tell } from "./telling.ts";
+import { type OwnKey, ownKeys, tagOf } from "./told.ts";
+
+export interface SharedStoreOptions {
+  readonly link: StoreLink;
+  readonly settings: SharedStoreSettings;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly table: CounterTable;
+  /** Random characters: `gatewayLength` for this start of the process, `threadLength` for this thread. */
+  readonly gateway: string;
+  readonly thread: string;
+  /** 16 bytes that hash keys, if the store has none yet. */
+  readonly secret: Uint8Array;
+  /** How long the number of gateways is remembered. */
+  readonly memoryMs: number;
+  /** The secret that all gateways use. Called before the store is asked for a counter. */
+  onSecret(secret: Uint8Array): void;
+  onChange(change: StateChange): void;
+  onGone(shard: number): void;
+  onIdentity(shard: number, identity: StoreIdentity): void;
+  /** A call was answered. */
+  onAnswered(seconds: number): void;
+}
+
+/** How long `close` waits for the store to have heard of what is given back. */
+const closingMs = 100;
+const ignore = (): void => undefined;
+
+export class SharedStore {
+  readonly settings: SharedStoreSettings;
+  readonly counts = new StoreCounts();
+  readonly book: CreditBook;
+  /** How many gateways share the store. */
+  readonly replicas: ReplicaCount;
+  readonly #options: SharedStoreOptions;
+  readonly #items: StoreItems;
+  readonly #calls: StoreCalls;
+  readonly #shards: ShardMap;
+  readonly #endings: LeaseEndings;
+  readonly #slots: HeldSlots;
+  #isSecretKnown = false;
+
+  constructor(options: SharedStoreOptions) {
+    const { link, clock, timers, settings, gateway, thread, memoryMs } = options;
+    this.#options = options;
+    this.settings = settings;
+    this.replicas = new ReplicaCount(settings.replicas === "auto" ? null : settings.replicas, memoryMs);
+    this.#items = new StoreItems({ settings, gateway, thread });
+    this.book = new CreditBook({
+      ...{ clock, items: this.#items, maxKeys: settings.maxKeys },
+      ended: (credits) => this.#endAll(credits),
+    });
+    this.#calls = new StoreCalls({
+      ...{ link, clock, timers, counts: this.counts, waitMs: settings.waitMs },
+      prepare: (shard, credits, needed, nowMs) => this.#prepare(shard, credits, needed, nowMs),
+      answered: (sent, answer, sentMs, isUsable) => this.#answered(sent, answer, sentMs, isUsable),
+      onAnswered: options.onAnswered,
+    });
+    this.#endings = new LeaseEndings({
+      ...{ clock, timers },
+      report: (credits) => this.#join(credits),
+      returned: (units) => {
+        this.counts.units.returned += units;
+      },
+    });
+    this.#slots = new HeldSlots(timers, (credits, reports) => this.#renew(credits, reports));
+    this.#shards = new ShardMap({
+      ...{ link, clock, timers, counts: this.counts, items: this.#items },
+      send: (shard, items, answered) => this.#calls.send(shard, items, answered),
+      reached: (done) => this.#readSecret(done),
+      tell: (shard, all, told) => this.#tell(shard, all, told),
+      dropLeases: (shard) => this.#dropLeases(shard),
+      seen: (gateways) => this.replicas.seen(gateways, clock.monotonicMs()),
+      onChange: options.onChange,
+      onGone: options.onGone,
+      onIdentity: options.onIdentity,
+    });
+  }
+
+  /** Begins to connect. */
+  open(): void {
+    this.#options.link.open();
+  }
+
+  /** Resolves once every shard that is known can be asked. */
+  reached(): Promise<void> {
+    return this.#shards.reached();
+  }
+
+  /** What the store's clock shows, as far as this thread knows; null before its first answer. */
+  wallMs(nowMs: number): number | null {
+    return this.#shards.wallMs(nowMs);
+  }
+
+  /** Whether requests may wait for the shard of a tag. */
+  mayAsk(tag: string): boolean {
+    return this.#shards.of(tag)?.state.state === "up";
+  }
+
+  /** Asks for units that a request waits for. Must not be called while the shard may not be asked. */
+  request(credits: KeyCredits, units: number, question: Question): void {
+    const shard = this.#shards.of(credits.tag);
+    if (shard === undefined) throw new Error("the shard of a key is gone");
+    this.#calls.add(shard, credits, units, question);
+  }
+
+  /** Spends units that are held. Returns the leases they are of. */
+  spend(credits: KeyCredits, units: number, nowMs: number): readonly Lease[] {
+    const leases = credits.spend(units, nowMs);
+    this.counts.units.spent += units;
+    const { rules } = credits;
+    if (rules.item === "concurrency") for (const lease of leases) this.#slots.add(lease);
+    if (rules.isAhead && credits.inFlight === 0) this.#leaseAhead(credits, nowMs);
+    return leases;
+  }
+
+  /** Units of leases that were made for one request are not needed any more. */
+  giveBack(leases: readonly Lease[]): void {
+    for (const lease of leases) {
+      this.#slots.delete(lease);
+      lease.credits.giveBack(lease);
+      this.counts.units.returned += lease.granted;
+      this.#endings.add(lease.credits);
+      this.#join(lease.credits);
+    }
+  }
+
+  figures(): SharedStoreFigures {
+    const shards = this.#shards.states();
+    const { units: heldUnits, leases: heldLeases } = this.#endings.held();
+    const { calls, items, units, waited, alone, refusedFromMemory, forgot, clockSteps, coarse } = this.counts;
+    return {
+      ...{ state: worstState(shards), shards, replicas: this.replicas.value },
+      ...{ calls, items, units, heldUnits, heldLeases, waited, alone, refusedFromMemory, forgot, clockSteps, coarse },
+    };
+  }
+
+  /** Gives back what is held, then closes the connections. */
+  async close(): Promise<void> {
+    const { timers, link } = this.#options;
+    for (const credits of this.book.all()) this.#endAll(credits);
+    if (this.#shards.states().up > 0) {
+      const late = new Promise<void>((resolve) => timers.after(closingMs, resolve));
+      await Promise.race([this.#calls.settled(), late]);
+    }
+    this.#endings.close();
+    this.#slots.close();
+    this.#shards.close();
+    await link.close();
+  }
+
+  #prepare(shard: Shard, credits: KeyCredits, needed: number, nowMs: number): SentItem {
+    const { policy, key, client } = credits;
+    const { incident } = shard.state;
+    const mustTell = credits.hasUntold || (incident > 0 && credits.toldIncident !== incident);
+    const own = mustTell ? policy.own(key, client, nowMs) : null;
+    return { credits, item: this.#items.asking(credits, needed, own, nowMs), told: mustTell ? incident : null };
+  }
+
+  #answered({ credits, item, told }: SentItem, answer: CounterAnswer, sentMs: number, isUsable: boolean): void {
+    const nowMs = this.#options.clock.monotonicMs();
+    credits.isOutOfPeriod = !answer.isInPeriod;
+    if (!answer.isInPeriod) return;
+    if (told !== null) {
+      credits.toldIncident = told;
+      credits.hasUntold = false;
+    }
+    if (answer.isNew && item.wanted > 0) credits.policy.newKeys.add(nowMs);
+    credits.free = answer.free;
+    credits.resetMs = answer.resetUs < 0 ? nowMs : nowMs + answer.resetUs / 1000;
+    if (answer.granted > 0) {
+      this.counts.units.granted += answer.granted;
+      const endsMs = isUsable ? sentMs + credits.rules.spendMs / (1 + drift) : nowMs;
+      credits.add({ id: item.id, credits, granted: answer.granted, left: answer.granted, spentMs: nowMs, endsMs });
+      this.#endings.add(credits);
+    }
+    if (answer.granted < item.needed) credits.refused(answer.fitsUs, nowMs);
+    else credits.refusedUntilMs = 0;
+  }
+
+  /** Asks for more before what is held is spent. */
+  #leaseAhead(credits: KeyCredits, nowMs: number): void {
+    const enough = Math.ceil((credits.rate * credits.rules.spendMs) / 4);
+    if (nowMs < credits.refusedUntilMs || credits.held(nowMs) > enough || !this.mayAsk(credits.tag)) return;
+    this.#join(credits);
+    // It is asked for, until the call leaves.
+    credits.inFlight += 1;
+    this.#options.timers.endOfTurn(() => {
+      credits.inFlight -= 1;
+    });
+  }
+
+  /** Has the next call report what has ended of a key. */
+  #join(credits: KeyCredits): void {
+    const shard = this.#shards.of(credits.tag);
+    if (shard !== undefined && shard.state.state === "up") this.#calls.add(shard, credits, 0, null);
+  }
+
+  #renew(credits: KeyCredits, reports: readonly LeaseReport[]): void {
+    const shard = this.#shards.of(credits.tag);
+    if (shard === undefined || shard.state.state !== "up") return;
+    this.#calls.send(shard, [this.#items.reporting(credits, reports)], ignore);
+  }
+
+  #readSecret(done: () => void): void {
+    const shard = this.#shards.of(secretTag);
+    if (this.#isSecretKnown || shard === undefined) {
+      done();
+      return;
+    }
+    const proposed = Buffer.from(this.#options.secret).toString("hex");
+    this.#calls.send(shard, [{ item: "secret", key: this.#items.key(secretTag, "secret"), proposed }], (answer) => {
+      const first = answer?.items[0];
+      if (first?.item !== "secret") return;
+      this.#isSecretKnown = true;
+      this.#options.onSecret(Uint8Array.from(Buffer.from(first.value, "hex")));
+      done();
+    });
+  }
+
+  /** Tells a shard what this gateway has admitted. `all`: before the shard was away, too. */
+  #tell(shard: Shard, all: boolean, told: () => void): void {
+    const { link, clock, timers, table } = this.#options;
+    const { incident, leftMs } = shard.state;
+    const sinceMs = all ? Number.NEGATIVE_INFINITY : leftMs;
+    const bySlot = new Map(Array.from(this.book.policies, (policy) => [policy.slot, policy]));
+    tell({
+      keys: ownKeys(
+        table,
+        (slot) => bySlot.get(slot),
+        () => clock.monotonicMs(),
+      ),
+      mostItems: link.isClustered ? 1 : mostItems,
+      itemOf: (own) => {
+        const isNew = clock.monotonicMs() - own.ageMs >= sinceMs;
+        return isNew && this.#shards.of(tagOf(own.key)) === shard ? this.#toldItem(own, incident) : null;
+      },
+      send: (items, answered) =>
+        // If the shard is lost again, there will be another telling.
+        this.#calls.send(shard, items, (answer) => answered(shard.state.incident === incident ? answer : null)),
+      later: timers.endOfTurn.bind(timers),
+      told,
+    });
+  }
+
+  #toldItem(own: OwnKey, incident: number): Item {
+    const { policy, key } = own;
+    const tag = tagOf(key);
+    const credits = policy.credits.get(tag) ?? this.book.create(policy, tag, key, key, policy.rules());
+    credits.toldIncident = incident;
+    credits.hasUntold = false;
+    return this.#items.telling(credits, own, this.#options.clock.monotonicMs());
+  }
+
+  /** What the store has granted may be lost. */
+  #dropLeases(shard: Shard): void {
+    for (const credits of this.book.all()) {
+      if (this.#shards.of(credits.tag) !== shard) continue;
+      this.counts.units.returned += credits.endAll();
+      credits.refusedUntilMs = 0;
+    }
+  }
+
+  /** Returns everything that is held of a key. */
+  #endAll(credits: KeyCredits): void {
+    this.counts.units.returned += credits.endAll();
+    if (!credits.hasReports) return;
+    this.#endings.add(credits);
+    this.#join(credits);
+  }
+}

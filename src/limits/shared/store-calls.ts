@@ -1,0 +1,162 @@
+// Sends what one turn of the event loop needs of the store, and hands on the answers. It sees to it that nobody waits
+// for longer than configured.
+import type { Clock } from "../../core/clock.ts";
+import type { CallFailure, StoreLink, Timers } from "../../core/shared-store.ts";
+import { CallBatch } from "./call-batch.ts";
+import type { KeyCredits } from "./key-credits.ts";
+import type { Conclusion, Question } from "./question.ts";
+import { type CounterAnswer, type CounterItem, type Item, mostItems, type ScriptAnswer } from "./script-call.ts";
+import { decodeAnswer, encodeCall } from "./script-codec.ts";
+import type { Shard } from "./shards.ts";
+import type { StoreCounts } from "./store-figures.ts";
+
+/** An item that was sent for a batch. */
+export interface SentItem {
+  readonly credits: KeyCredits;
+  readonly item: CounterItem;
+  /** The incident of the shard in which the store is told by this item; null: it is not told. */
+  readonly told: number | null;
+}
+
+export interface CallParts {
+  readonly link: StoreLink;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly counts: StoreCounts;
+  readonly waitMs: number;
+  /** Returns the item as it has to be sent now. */
+  prepare(shard: Shard, credits: KeyCredits, needed: number, nowMs: number): SentItem;
+  /** `isUsable`: false if nothing that was granted may be spent. */
+  answered(sent: SentItem, answer: CounterAnswer, sentMs: number, isUsable: boolean): void;
+  onAnswered(seconds: number): void;
+}
+
+export class StoreCalls {
+  readonly #parts: CallParts;
+  /** What leaves at the end of this turn: by shard, in a cluster by tag. */
+  readonly #batches = new Map<number | string, { readonly shard: Shard; readonly batch: CallBatch }>();
+
+  /** Calls without an answer. */
+  #open = 0;
+  #onSettled: (() => void) | null = null;
+
+  constructor(parts: CallParts) {
+    this.#parts = parts;
+  }
+
+  /** Adds what is needed of a counter to the next call. `question`: null if no request waits. */
+  add(shard: Shard, credits: KeyCredits, needed: number, question: Question | null): void {
+    const { link, timers, waitMs } = this.#parts;
+    const place = link.isClustered ? credits.tag : shard.number;
+    let open = this.#batches.get(place);
+    if (open === undefined) {
+      const batch = new CallBatch();
+      open = { shard, batch };
+      if (this.#batches.size === 0) timers.endOfTurn(() => this.#flush());
+      this.#batches.set(place, open);
+      timers.after(waitMs, () => this.#late(batch));
+    }
+    open.batch.add(credits, needed, question);
+  }
+
+  /** Sends items at once, for which no request waits. */
+  send(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null) => void): void {
+    this.#call(shard, items, answered);
+  }
+
+  /** Resolves when every call has its answer; never if one fails. */
+  settled(): Promise<void> {
+    if (this.#open === 0 && this.#batches.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#onSettled = resolve;
+    });
+  }
+
+  #flush(): void {
+    const batches = [...this.#batches.values()];
+    this.#batches.clear();
+    for (const { shard, batch } of batches) {
+      if (shard.state.state === "up") this.#send(shard, batch);
+      else batch.conclude("alone");
+    }
+  }
+
+  #send(shard: Shard, batch: CallBatch): void {
+    const { clock, prepare, answered } = this.#parts;
+    let open = Math.ceil(batch.items.length / mostItems);
+    let conclusion: Conclusion = "answered";
+    for (let at = 0; at < batch.items.length; at += mostItems) {
+      const nowMs = clock.monotonicMs();
+      const sent = batch.items
+        .slice(at, at + mostItems)
+        .map(({ credits, needed }) => prepare(shard, credits, needed, nowMs));
+      for (const { credits } of sent) credits.inFlight += 1;
+      const items = sent.map(({ item }) => item);
+      this.#call(shard, items, (answer, sentMs) => {
+        for (const [i, each] of sent.entries()) {
+          each.credits.inFlight -= 1;
+          const of = answer?.items[i];
+          if (of?.item === "counter") answered(each, of, sentMs, shard.state.state !== "returned");
+        }
+        if (answer === null) conclusion = "alone";
+        open -= 1;
+        if (open > 0) return;
+        if (conclusion === "answered") this.#parts.counts.waited.answered += batch.waiting;
+        batch.conclude(conclusion);
+      });
+    }
+  }
+
+  /** Nobody waits for the answers to a batch any longer. */
+  #late(batch: CallBatch): void {
+    this.#parts.counts.waited.overdue += batch.waiting;
+    batch.conclude("alone");
+  }
+
+  #call(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null, sentMs: number) => void): void {
+    const { link, clock, timers, counts, waitMs, onAnswered } = this.#parts;
+    const { keys, args } = encodeCall(items);
+    const sentMs = clock.monotonicMs();
+    counts.items += items.length;
+    this.#open += 1;
+    let isOverdue = false;
+    const timer = timers.after(waitMs, () => {
+      isOverdue = true;
+      shard.overdue += 1;
+      shard.state.overdue();
+    });
+    link.call(shard.number, keys, args, (reply, failure) => {
+      timer.cancel();
+      if (isOverdue) shard.overdue -= 1;
+      this.#open -= 1;
+      const answer = failure === null ? decoded(reply, items) : null;
+      if (answer === null) {
+        this.#failed(shard, failure);
+        answered(null, sentMs);
+        return;
+      }
+      counts.calls[isOverdue ? "late" : "answered"] += 1;
+      onAnswered((clock.monotonicMs() - sentMs) / 1000);
+      shard.state.answered();
+      shard.observe(sentMs, answer.timeUs);
+      answered(answer, sentMs);
+      if (shard.overdue === 0) shard.state.caughtUp();
+      if (this.#open === 0 && this.#batches.size === 0) this.#onSettled?.();
+    });
+  }
+
+  #failed(shard: Shard, failure: CallFailure | null): void {
+    const { kind, detail } = failure ?? { kind: "failed", detail: "an answer that is not the script's" };
+    this.#parts.counts.calls[kind] += 1;
+    shard.state.failed({ kind, detail });
+  }
+}
+
+/** Null if the reply is not the script's. */
+function decoded(reply: unknown, items: readonly Item[]): ScriptAnswer | null {
+  try {
+    return decodeAnswer(reply, items);
+  } catch {
+    return null;
+  }
+}

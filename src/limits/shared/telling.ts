@@ -1,0 +1,67 @@
+// Tells a shard what this gateway has admitted and the shard may not know: after it was away, what was admitted meanwhile;
+// after it has forgotten, all that still counts.
+
+import { type Item, mostItems, type ScriptAnswer } from "./script-call.ts";
+import type { OwnKey } from "./told.ts";
+
+export interface TellingParts {
+  readonly keys: Iterator<OwnKey, unknown>;
+  /** Items of one call; 1 in a cluster, where each key has a place of its own. */
+  readonly mostItems: number;
+  /** Returns what is told about a key; null if it is another shard's, or known there. */
+  itemOf(key: OwnKey): Item | null;
+  /** `answered`: null if the shard is lost again. */
+  send(items: readonly Item[], answered: (answer: ScriptAnswer | null) => void): void;
+  /** Runs something in another turn of the event loop. */
+  later(run: () => void): void;
+  told(): void;
+}
+
+/** Calls that are under way together. */
+const mostCalls = 4;
+/** Keys that are looked at in one turn. */
+const keysInTurn = 1_024;
+
+export function tell(parts: TellingParts): void {
+  const most = Math.min(parts.mostItems, mostItems);
+  let open = 0;
+  let isLost = false;
+  let isWaiting = false;
+  const next = (): void => {
+    isWaiting = false;
+    for (let looked = 0; open < mostCalls && !isLost; ) {
+      const items: Item[] = [];
+      for (; items.length < most && looked < keysInTurn; looked += 1) {
+        const { value, done } = parts.keys.next();
+        if (done) {
+          conclude(items);
+          return;
+        }
+        const item = parts.itemOf(value);
+        if (item !== null) items.push(item);
+      }
+      if (items.length > 0) send(items);
+      if (looked < keysInTurn) continue;
+      isWaiting = true;
+      parts.later(next);
+      return;
+    }
+  };
+  let isDone = false;
+  const conclude = (items: readonly Item[]): void => {
+    isDone = true;
+    if (items.length > 0) send(items);
+    else if (open === 0) parts.told();
+  };
+  const send = (items: readonly Item[]): void => {
+    open += 1;
+    parts.send(items, (answer) => {
+      open -= 1;
+      if (answer === null) isLost = true;
+      if (isLost) return;
+      if (isDone && open === 0) parts.told();
+      else if (!isDone && !isWaiting) next();
+    });
+  };
+  next();
+}

@@ -1,0 +1,74 @@
+// Opens the store that gateways share, for one thread.
+import { setTimeout as sleep } from "node:timers/promises";
+import { readRegularFile } from "../config/regular-file.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Settings } from "../core/settings.ts";
+import type { Timers } from "../core/shared-store.ts";
+import { longestCountMs } from "../limits/shared/policy-rules.ts";
+import { threadLength } from "../limits/shared/script-call.ts";
+import type { SharedStore } from "../limits/shared/shared-store.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { randomText, type ThreadCounters } from "./counters.ts";
+
+const systemTimers: Timers = {
+  after(ms, run) {
+    const timer = setTimeout(run, ms).unref();
+    return { cancel: () => clearTimeout(timer) };
+  },
+  endOfTurn(run) {
+    setImmediate(run);
+  },
+};
+
+/** The numbers of gateways are remembered for the longest window, within these bounds. */
+const shortestMemoryMs = 60_000;
+const longestMemoryMs = 3_600_000;
+
+export interface StoreParts {
+  readonly clock: Clock;
+  readonly counters: ThreadCounters;
+  /** Asked for once the store is open. */
+  readonly telemetry: () => Pick<Telemetry, "storeChanged" | "storeIdentified" | "storeShardGone" | "storeAnswered">;
+}
+
+/** Null if the counters are not shared. What it needs is loaded here, because a gateway without a store does not need it. */
+export async function createSharedStore(
+  { counters: { redis }, policies }: Pick<Settings, "counters" | "policies">,
+  { clock, counters, telemetry }: StoreParts,
+): Promise<SharedStore | null> {
+  if (redis === null) return null;
+  const [{ openRedisLink }, { SharedStore }, { storeScript }] = await Promise.all([
+    import("../redis/link.ts"),
+    import("../limits/shared/shared-store.ts"),
+    import("../limits/shared/script.ts"),
+  ]);
+  const { table, owner: gateway, keySecret, keyHash } = counters;
+  const longestMs = Math.max(...policies.map(longestCountMs));
+  return new SharedStore({
+    ...{ clock, table, gateway, timers: systemTimers, settings: redis.store },
+    link: openRedisLink(redis.connection, { script: storeScript, readFile: readRegularFile }),
+    thread: randomText(threadLength),
+    memoryMs: Math.min(Math.max(shortestMemoryMs, longestMs), longestMemoryMs),
+    secret: keySecret,
+    onSecret(secret) {
+      // Keys that were counted with another secret are not found again.
+      keySecret.set(secret);
+      keyHash.replaceKey(secret);
+    },
+    onChange: (change) => telemetry().storeChanged(change),
+    onGone: (shard) => telemetry().storeShardGone(shard),
+    onIdentity: (shard, identity) => telemetry().storeIdentified(shard, identity),
+    onAnswered: (seconds) => telemetry().storeAnswered(seconds),
+  });
+}
+
+/** A store that is away delays the start by so much. */
+const reachedTimeoutMs = 1_000;
+
+/** Connects, and waits a little for the store, so that the first requests are not decided without it. */
+export async function openStore(store: SharedStore): Promise<void> {
+  store.open();
+  const late = new AbortController();
+  await Promise.race([store.reached(), sleep(reachedTimeoutMs, undefined, { signal: late.signal })]);
+  late.abort();
+}
