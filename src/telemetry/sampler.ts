@@ -1,10 +1,12 @@
-// Admits at most `perSecond` lines a second for each key. Omitted lines are counted, and reported once when the second
-// is over. The table is bounded: lines of keys beyond `maxKeys` are omitted and reported together, with key null. At
+// Admits at most `perPeriod` lines for each key in a period, a second by default. Omitted lines are counted, and reported once
+// when it is over. The table is bounded: lines of keys beyond `maxKeys` are omitted and reported together, with key null. At
 // most `maxReports` keys are reported by themselves, because a report costs 10 µs; the other keys are reported together
 // too.
 
 export interface SamplerOptions {
-  readonly perSecond: number;
+  readonly perPeriod: number;
+  /** Default: a second. */
+  readonly periodMs?: number;
   readonly maxKeys: number;
   readonly report: (key: string | null, omitted: number) => void;
 }
@@ -15,7 +17,7 @@ export class Sampler {
   readonly #options: SamplerOptions;
   readonly #seen = new Map<string, number>();
   #beyondTable = 0;
-  /** Exclusive end of the current second, by the clock of `nowMs`. */
+  /** Exclusive end of the current period, by the clock of `nowMs`. */
   #endsMs = Number.NEGATIVE_INFINITY;
   /** Runs only after a line was omitted, so that the report comes even if no line follows. */
   #timer: NodeJS.Timeout | null = null;
@@ -30,15 +32,16 @@ export class Sampler {
   passes(key: string, nowMs: number): boolean {
     if (nowMs >= this.#endsMs) {
       this.#report();
-      this.#endsMs = (Math.floor(nowMs / 1000) + 1) * 1000;
+      const { periodMs = 1000 } = this.#options;
+      this.#endsMs = (Math.floor(nowMs / periodMs) + 1) * periodMs;
     }
     const seen = this.#seen.get(key) ?? 0;
     const known = seen > 0 || this.#seen.size < this.#options.maxKeys;
     if (known) this.#seen.set(key, seen + 1);
     else this.#beyondTable += 1;
-    if (known && seen < this.#options.perSecond) return true;
+    if (known && seen < this.#options.perPeriod) return true;
     this.omitted += 1;
-    // One millisecond late: a timer may fire early, and an early report would allow the second twice.
+    // One millisecond late: a timer may fire early, and an early report would allow the period twice.
     this.#timer ??= setTimeout(() => this.#report(), Math.ceil(this.#endsMs - nowMs) + 1).unref();
     return false;
   }
@@ -51,14 +54,14 @@ export class Sampler {
   #report(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
-    const { perSecond, report } = this.#options;
+    const { perPeriod, report } = this.#options;
     let reports = 0;
     let others = this.#beyondTable;
     for (const [key, seen] of this.#seen) {
-      if (seen <= perSecond) continue;
+      if (seen <= perPeriod) continue;
       reports += 1;
-      if (reports <= maxReports) report(key, seen - perSecond);
-      else others += seen - perSecond;
+      if (reports <= maxReports) report(key, seen - perPeriod);
+      else others += seen - perPeriod;
     }
     if (others > 0) report(null, others);
     this.#seen.clear();

@@ -1,5 +1,5 @@
 // Log lines about the store that gateways share: one for each change of a shard's state, and what its server is. What all
-// threads of a process see is logged once. A store that keeps changing is logged a few times a second; the metrics count all.
+// threads of a process see is logged once. A store that keeps changing is logged a few times a minute.
 import type { Clock } from "../core/clock.ts";
 import { type CallFailure, type StateChange, type StoreIdentity, storeStates } from "../core/shared-store.ts";
 import type { Logger } from "./log.ts";
@@ -18,7 +18,8 @@ export interface StoreLog {
 
 export interface StoreLogOptions {
   readonly clock: Clock;
-  readonly perSecond: number;
+  /** Lines for each kind of change. */
+  readonly perMinute: number;
   readonly sightings: StoreSightings;
 }
 
@@ -27,12 +28,13 @@ const maxKnown = 100;
 
 export function createStoreLog(
   log: Logger,
-  { clock, perSecond, sightings }: StoreLogOptions,
+  { clock, perMinute, sightings }: StoreLogOptions,
 ): StoreLog & Pick<Sampler, "close" | "omitted"> {
   const sampler = new Sampler({
-    perSecond,
-    maxKeys: storeStates.length + 1,
-    report: (state, omitted) => log.warn({ state, omitted }, "changes of the store's state left out"),
+    perPeriod: perMinute,
+    periodMs: 60_000,
+    maxKeys: storeStates.length ** 2 + 1,
+    report: (change, omitted) => log.warn({ change, omitted }, "changes of the store's state left out"),
   });
   const known = new Set<string>();
   const isNew = (text: string): boolean => !known.has(text) && known.size < maxKnown && known.add(text).has(text);
@@ -42,9 +44,9 @@ export function createStoreLog(
     storeChanged(change) {
       if (change.to === "away") reasons.set(change.shard, change.cause);
       else for (const shard of [change.shard, null]) reasons.delete(shard);
-      if (sightings.isNews(change.shard, change.to) && sampler.passes(change.to, clock.monotonicMs())) {
-        logChange(log, change);
-      }
+      if (!sightings.isNews(change.shard, change.to)) return;
+      const passes = sampler.passes(`${change.from} to ${change.to}`, clock.monotonicMs());
+      if (passes) logChange(log, change);
     },
     storeConnectFailed(shard, { kind, detail }) {
       if (reasons.get(shard) === kind) return;

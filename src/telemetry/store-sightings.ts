@@ -35,7 +35,7 @@ export class StoreSightings {
 
   /**
    * This thread sees the shard in the state. Returns whether this is news for the process: it is the first thread that sees
-   * a worse state, or the last that sees a better one. That a store is up at the start is none.
+   * a worse state, or the last that sees a better one. That a store is reached at the start is none.
    */
   isNews(shard: number, state: StoreState): boolean {
     const place = shard % places;
@@ -48,7 +48,12 @@ export class StoreSightings {
       worst = again;
       Atomics.store(this.#cells, at(loggedRow, place), worst);
     }
-    return worst === seen && before !== worst && !(before === 0 && state === "up");
+    if (before === 0 && (worst === codeOf("up") || worst === codeOf("returned"))) {
+      // The start lasts until it is up.
+      if (worst === codeOf("returned")) Atomics.compareExchange(this.#cells, at(loggedRow, place), worst, 0);
+      return false;
+    }
+    return worst === seen && before !== worst;
   }
 
   /** The shard exists no more. */

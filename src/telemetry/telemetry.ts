@@ -74,7 +74,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   const accessLog = createAccessLog(log, { clock, refusedPerSecond: linesPerSecond });
   const upstreamLog = createUpstreamLog(log, { clock, perSecond: linesPerSecond });
   const { sightings = new StoreSightings(StoreSightings.createMemory(), 0) } = store ?? {};
-  const storeLog = createStoreLog(log, { clock, perSecond: linesPerSecond, sightings });
+  const storeLog = createStoreLog(log, { clock, perMinute: linesPerSecond, sightings });
   const samplers = createSamplers(log, linesPerSecond);
   const bounded = [accessLog, upstreamLog, storeLog, ...Object.values(samplers)];
   const upstream = new SeenUpstream();

@@ -8,7 +8,7 @@ import { Sampler } from "./sampler.ts";
 
 export function createUpstreamEventLog(log: Logger, clock: Clock, perSecond: number): UpstreamEvents {
   const sampler = new Sampler({
-    perSecond,
+    perPeriod: perSecond,
     maxKeys: 3,
     report: (event, omitted) => log.warn({ event, omitted }, "upstream events left out"),
   });

@@ -20,7 +20,7 @@ export interface UpstreamLogOptions {
 
 export function createUpstreamLog(log: Logger, { clock, perSecond = 5 }: UpstreamLogOptions): UpstreamLog {
   const sampler = new Sampler({
-    perSecond,
+    perPeriod: perSecond,
     // More than there are reasons.
     maxKeys: 100,
     report: (reason, omitted) => log.warn({ reason, omitted }, "upstream failures left out"),

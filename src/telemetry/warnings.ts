@@ -59,7 +59,8 @@ export function createWarnings(
 }
 
 export function createSamplers(log: Logger, perSecond: number) {
-  const create = (maxKeys: number, report: SamplerOptions["report"]) => new Sampler({ perSecond, maxKeys, report });
+  const create = (maxKeys: number, report: SamplerOptions["report"]) =>
+    new Sampler({ perPeriod: perSecond, maxKeys, report });
   return {
     refusedChecks: create(100, (reason, omitted) => log.warn({ reason, omitted }, "refused ext-auth checks left out")),
     exceededShares: create(sharedResources.length, (resource, omitted) =>

@@ -108,12 +108,12 @@ test.each([
   expect(worstState(shards)).toBe(state);
 });
 
-function logs(threads: number, perSecond = 5) {
+function logs(threads: number, perMinute = 5) {
   const clock = new FakeClock();
   const { log, lines } = keptLog("info", clock);
   const memory = StoreSightings.createMemory();
   const each = Array.from({ length: threads }, (_, thread) =>
-    createStoreLog(log, { clock, perSecond, sightings: new StoreSightings(memory, thread) }),
+    createStoreLog(log, { clock, perMinute, sightings: new StoreSightings(memory, thread) }),
   );
   return { clock, lines, memory, first: each[0] as StoreLogs, second: (each[1] ?? each[0]) as StoreLogs };
 }
@@ -141,6 +141,18 @@ test("each change of a shard is one line, a warning unless it is up", () => {
       { level: "warn", before: "up", cause: "forgot", msg: "store may have lost counts" },
     ].map((line) => ({ time: expect.any(Number), shard: 0, lastedMs: 12, ...line })),
   );
+});
+
+test("that a store is reached at the start is no change, with several threads neither", () => {
+  const { lines, first, second } = logs(2);
+  for (const thread of [first, second]) thread.storeChanged(change("away", "returned"));
+  for (const thread of [second, first]) thread.storeChanged(change("returned", "up"));
+  expect(lines()).toEqual([]);
+  first.storeChanged(change("up", "returned", { cause: "forgot" }));
+  second.storeChanged(change("up", "returned", { cause: "forgot" }));
+  first.storeChanged(change("returned", "up"));
+  second.storeChanged(change("returned", "up"));
+  expect(lines().map(({ msg }) => msg)).toEqual(["store may have lost counts", "store up"]);
 });
 
 test("a store that is away at the start is logged, and so is that it comes", () => {
@@ -209,19 +221,24 @@ test("what a thread saw that has ended holds nothing back", () => {
   expect(lines().map(({ msg }) => msg)).toEqual(["store away", "store up"]);
 });
 
-test("a store that keeps changing is logged a few times a second, and what was left out is said", () => {
-  const { lines, first } = logs(1, 2);
+test("a store that keeps changing is logged a few times a minute, and what was left out is said", () => {
+  const { lines, clock, first } = logs(1, 2);
+  first.storeChanged(change("returned", "up"));
   for (let i = 0; i < 10; i += 1) {
     first.storeChanged(change("up", "slow"));
     first.storeChanged(change("slow", "up"));
+    clock.nowMs += 2_000;
   }
   expect(lines()).toHaveLength(4);
   first.close();
   expect(lines().slice(4)).toEqual([
-    expect.objectContaining({ msg: "changes of the store's state left out", state: "slow", omitted: 8 }),
-    expect.objectContaining({ msg: "changes of the store's state left out", state: "up", omitted: 8 }),
+    expect.objectContaining({ msg: "changes of the store's state left out", change: "up to slow", omitted: 8 }),
+    expect.objectContaining({ msg: "changes of the store's state left out", change: "slow to up", omitted: 8 }),
   ]);
   expect(first.omitted).toBe(16);
+  clock.nowMs += 59_000;
+  first.storeChanged(change("up", "away"));
+  expect(lines()).toHaveLength(7);
 });
 
 test("the server and its warnings are logged once, by one thread, and again if they are others", () => {
