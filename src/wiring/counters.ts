@@ -13,7 +13,7 @@ export interface CounterMemory {
   readonly placeSecret: Uint8Array;
   /** 16 bytes, of `sharedBytes`: hashes the parts of keys. A shared store may replace it. */
   readonly keySecret: Uint8Array;
-  /** Random characters: what a store that gateways share calls this start of the process. */
+  /** Random characters: what a store that gateways share calls this process, and the next one that takes its counts over. */
   readonly owner: string;
 }
 

@@ -40,7 +40,7 @@ export async function restoreCounters(
     return empty;
   }
   try {
-    const memory = { ...empty, ...secretsOf(opened.snapshot) };
+    const memory = { ...empty, ...identityOf(opened.snapshot, empty.owner) };
     const { table } = openCounters(memory);
     const restored = await restoreTo(table, opened.snapshot, assignSlots(policies, []), clock);
     const facts = { file: path, ...restored };
@@ -56,10 +56,10 @@ export async function restoreCounters(
   }
 }
 
-function secretsOf({
-  description: { placeSecret, keySecret },
-}: Snapshot): Pick<CounterMemory, "placeSecret" | "keySecret"> {
-  return { placeSecret, keySecret: sharedBytes(keySecret) };
+/** To a store, this process is the one before: else it would be told what is counted there already as something new. */
+function identityOf({ description }: Snapshot, newOwner: string): Omit<CounterMemory, "memory"> {
+  const { placeSecret, keySecret, owner } = description;
+  return { placeSecret, keySecret: sharedBytes(keySecret), owner: owner ?? newOwner };
 }
 
 async function restoreTo(table: CounterTable, snapshot: Snapshot, slots: readonly PolicySlot[], clock: Clock) {
@@ -167,12 +167,12 @@ export class Snapshots {
 
   #describe(): SnapshotDescription {
     const { counters, clock, slots } = this.#options;
-    const { table, placeSecret, keySecret } = counters;
+    const { table, placeSecret, keySecret, owner } = counters;
     const policies = slots().flatMap(({ slot, policy: { name, key, rate } }) => {
       const described = describeRate(rate, table, slot);
       return described === null ? [] : [{ slot, name, key, rate: described }];
     });
-    return { wallMs: clock.wallMs(), tableMs: clock.monotonicMs(), placeSecret, keySecret, policies };
+    return { wallMs: clock.wallMs(), tableMs: clock.monotonicMs(), placeSecret, keySecret, owner, policies };
   }
 }
 

@@ -11,6 +11,8 @@ export interface SnapshotDescription {
   readonly placeSecret: Uint8Array;
   /** 16 bytes: with which keys that are no addresses were hashed. */
   readonly keySecret: Uint8Array;
+  /** What a store that gateways share calls the one that has counted. Null: a snapshot from before there was a store. */
+  readonly owner: string | null;
   readonly policies: readonly DescribedPolicy[];
 }
 
@@ -41,12 +43,13 @@ export function encodeDescription({ placeSecret, keySecret, ...others }: Snapsho
 export function decodeDescription(content: Buffer): SnapshotDescription | null {
   const value = objectIn(content);
   if (value === null) return null;
-  const { wallMs, tableMs, placeSecret: place, keySecret: key, policies } = value;
+  const { wallMs, tableMs, placeSecret: place, keySecret: key, owner = null, policies } = value;
   const [placeSecret, keySecret] = [secretIn(place), secretIn(key)];
   if (!isNumber(wallMs) || !isNumber(tableMs) || placeSecret === null || keySecret === null) return null;
+  if (!isOwner(owner)) return null;
   if (!Array.isArray(policies) || !policies.every(isPolicy)) return null;
   if (new Set(policies.map(({ slot }) => slot)).size < policies.length) return null;
-  return { wallMs, tableMs, placeSecret, keySecret, policies };
+  return { wallMs, tableMs, placeSecret, keySecret, owner, policies };
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -71,6 +74,10 @@ function isNumber(value: unknown): value is number {
 
 function secretIn(value: unknown): Uint8Array | null {
   return typeof value === "string" && /^[0-9a-f]{32}$/.test(value) ? Uint8Array.from(Buffer.from(value, "hex")) : null;
+}
+
+function isOwner(value: unknown): value is string | null {
+  return value === null || (typeof value === "string" && /^[A-Za-z0-9]{12}$/.test(value));
 }
 
 function isPolicy(value: unknown): value is DescribedPolicy {

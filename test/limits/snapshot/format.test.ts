@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, describe as group, test } from "vitest";
-import type { SnapshotDescription } from "../../../src/limits/snapshot/description.ts";
+import { decodeDescription, type SnapshotDescription } from "../../../src/limits/snapshot/description.ts";
 import { finishSection, sectionHeaderBytes, sections } from "../../../src/limits/snapshot/format.ts";
 import type { CounterRecord } from "../../../src/limits/table/records.ts";
 import { describe, encode, monthly, read, record, sampleRecords, sliding } from "./sample.ts";
@@ -164,6 +164,7 @@ group("what no gateway writes is refused, even with the right checksums", () => 
     ["null", Buffer.from("null")],
     ["no time", described({ wallMs: "now" })],
     ["a short secret", described({ keySecret: "00" })],
+    ["an owner that is none", described({ owner: "Abc012" })],
     ["no policies", described({ policies: null })],
     ["a policy that is none", described({ policies: [null] })],
     ["a slot over 254", described({ policies: [{ ...sliding, slot: 255 }] })],
@@ -187,6 +188,10 @@ group("what no gateway writes is refused, even with the right checksums", () => 
   ])("%s", async (_, written) => {
     expect(await reasonOf(forge(...written))).toBe(damaged);
   });
+});
+
+test("a snapshot from before there was a store has no owner", () => {
+  expect(decodeDescription(described())).toMatchObject({ owner: null });
 });
 
 test("a description is the same after it was written and read", async () => {

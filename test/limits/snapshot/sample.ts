@@ -24,6 +24,7 @@ export function describe(others: Partial<SnapshotDescription> = {}): SnapshotDes
     tableMs: 100_000.5,
     placeSecret: Uint8Array.from(Buffer.from("0123456789abcdef")),
     keySecret: Uint8Array.from(Buffer.from("fedcba9876543210")),
+    owner: "Abc012Def345",
     policies: [sliding, monthly],
     ...others,
   };
