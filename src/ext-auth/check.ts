@@ -30,7 +30,7 @@ export interface Check {
 }
 
 export interface CheckAnswer {
-  /** 200, or 4xx. 5xx, which to an ingress means that nobody has decided, only after a bug. */
+  /** 200, or 4xx. 503 if the caller takes it. Another 5xx, which means that nobody has decided, only after a bug. */
   readonly status: number;
   /** Date, the rate-limit headers, X-Request-Id and X-Headgate-Status; on a refusal all that the proxy's own has. */
   readonly headers: HeaderList;
@@ -42,6 +42,8 @@ export interface CheckAnswer {
 export interface CheckCaller {
   /** It has left. */
   readonly isGone: boolean;
+  /** Whether the ingress takes a 503 for a refusal, and not for a failure. */
+  readonly takesUnavailable: boolean;
   answer(answer: CheckAnswer, exchange: Exchange): void;
   abort(): void;
 }
@@ -97,7 +99,7 @@ export class Checks {
     const body = errorBody(problem);
     const headers = ["X-Headgate-Status", `${problem.status}`, "Cache-Control", "no-store"];
     headers.push("Content-Type", "application/json; charset=utf-8", "Content-Length", `${body.length}`);
-    return { status: statusOf(problem.status, this.#options.settings.current.denyStatus), headers, body };
+    return { status: statusOf(problem.status, this.#options.settings.current.denyStatus, false), headers, body };
   }
 
   /** Null: the client has no IP address. */
@@ -150,15 +152,17 @@ class CheckTransport extends WholeReplyTransport {
       return;
     }
     headers.push("X-Headgate-Status", `${status}`);
-    this.#caller.answer({ status: statusOf(status, this.#denyStatus), headers, body }, exchange);
+    const { takesUnavailable } = this.#caller;
+    this.#caller.answer({ status: statusOf(status, this.#denyStatus, takesUnavailable), headers, body }, exchange);
   }
 }
 
 /**
- * Every ingress passes a 401 on, since a client has to answer it. A 501 or 503 would read as a failure of the gateway,
- * which some are told to let through.
+ * Every ingress passes a 401 on, since a client has to answer it. A 501, and over HTTP a 503, would read as a failure of
+ * the gateway, which some are told to let through.
  */
-function statusOf(status: number, denyStatus: DenyStatus): number {
+function statusOf(status: number, denyStatus: DenyStatus, takesUnavailable: boolean): number {
   if (status === 200 || status === 401) return status;
+  if (status === 503 && takesUnavailable && denyStatus !== 403) return status;
   return denyStatus === 403 || status >= 500 ? 403 : status;
 }

@@ -31,6 +31,7 @@ export function authorization(
 }
 
 class AuthorizationCaller implements CheckCaller {
+  readonly takesUnavailable = true;
   readonly #call: GrpcCall;
 
   constructor(call: GrpcCall) {

@@ -26,6 +26,7 @@ export function rateLimit(checks: Checks, nowMs: () => number): (message: Buffer
 }
 
 class RateLimitCaller implements CheckCaller {
+  readonly takesUnavailable = true;
   readonly #call: GrpcCall;
   readonly #nowMs: () => number;
 

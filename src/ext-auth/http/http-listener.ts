@@ -221,6 +221,7 @@ function setTimeouts(server: Server, { headTimeoutMs, keepAliveTimeoutMs }: Chec
 }
 
 class HttpCheckCaller implements CheckCaller {
+  readonly takesUnavailable = false;
   readonly #res: ServerResponse;
   readonly #calls: HttpCalls;
 
