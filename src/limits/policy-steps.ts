@@ -40,7 +40,8 @@ interface Step {
   readonly first: Decision | null;
 }
 
-const passAfter = { first: "answered", answered: "final", final: "final", alone: "final" } as const;
+/** What is known when a request is decided again. */
+export const passAfter = { first: "answered", answered: "final", final: "final", alone: "final" } as const;
 
 export class PolicySteps implements Limiter {
   readonly needsIdentity: boolean;

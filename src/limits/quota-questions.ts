@@ -6,7 +6,9 @@ import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
 import { type Decision, isMoreUrgent, type Outcome } from "../core/policy.ts";
 import { chargedAt } from "./locked-table.ts";
 import type { PolicyState } from "./policy-state.ts";
-import type { PolicySet, PolicySteps } from "./policy-steps.ts";
+import { type PolicySet, type PolicySteps, passAfter } from "./policy-steps.ts";
+import { Question } from "./shared/question.ts";
+import type { AskingPass } from "./shared/shared-counters.ts";
 
 /** What a call charges to one key. */
 interface Charge {
@@ -16,6 +18,9 @@ interface Charge {
   readonly limit: number;
   units: number;
   fits: boolean;
+  /** Of a shared store: whether it has to be asked first, and whether it is not there. */
+  isUnknown: boolean;
+  isUnavailable: boolean;
   /** What is left after the call; without its units if it does not fit. */
   remaining: number;
   resetMs: number;
@@ -43,24 +48,51 @@ export class QuotaQuestions implements QuotaLimiter {
     this.policyNames = set.states.flatMap(({ policy }, i) => ((included & (1 << i)) === 0 ? [] : [policy.name]));
   }
 
-  acquireAll(requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] {
+  acquireAll(requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
     const charges = new Map<string, Charge>();
     const asked = requests.map((request) => this.#ask(request, charges));
     this.#set.tokens.forget();
-    const isCharged = this.#charge([...charges.values()], nowMs);
-    return asked.map((one) => this.#conclude(one, isCharged, nowMs));
+    return this.#decide(asked, [...charges.values()], "first", nowMs);
   }
 
-  /** Charges all, or none if an enforcing policy refuses. Returns whether they are charged. */
-  #charge(charges: readonly Charge[], nowMs: number): boolean {
+  #decide(
+    asked: readonly Asked[],
+    charges: readonly Charge[],
+    pass: AskingPass,
+    nowMs: number,
+  ): readonly Decision[] | Promise<readonly Decision[]> {
+    const question = this.#set.isShared ? new Question() : null;
+    const isCharged = this.#charge(charges, pass, question, nowMs);
+    if (isCharged !== null || question === null) {
+      return asked.map((one) => this.#conclude(one, isCharged === true, nowMs));
+    }
+    return question.concluded.then((conclusion) =>
+      this.#decide(asked, charges, conclusion === "alone" ? "alone" : passAfter[pass], nowMs),
+    );
+  }
+
+  /**
+   * Charges all, or none if an enforcing policy refuses. Returns whether they are charged; null if the shared store is
+   * asked first.
+   */
+  #charge(charges: readonly Charge[], pass: AskingPass, question: Question | null, nowMs: number): boolean | null {
     const { locks } = this.#set;
     for (const { state, key, client } of charges) state.counters.select(key, client);
     locks.acquire();
     try {
       const atMs = chargedAt(this.#set, nowMs);
-      for (const charge of charges) askFor(charge, atMs);
-      const isCharged = charges.every(({ fits, state }) => fits || state.isShadow);
-      if (isCharged) for (const charge of charges) chargeFor(charge, atMs);
+      for (const charge of charges) askFor(charge, pass, atMs);
+      const isCharged = charges.every(({ fits, isUnknown, state }) => fits || isUnknown || state.isShadow);
+      const unknown = isCharged ? charges.filter(({ isUnknown }) => isUnknown) : [];
+      if (question !== null && unknown.length > 0) {
+        // Several charges may be of one policy, which speaks of what was asked last.
+        for (const charge of unknown) {
+          askFor(charge, pass, atMs);
+          charge.state.shared?.request(question);
+        }
+        return null;
+      }
+      if (isCharged) for (const charge of charges) chargeFor(charge, pass, atMs);
       return isCharged;
     } finally {
       locks.release();
@@ -88,7 +120,7 @@ export class QuotaQuestions implements QuotaLimiter {
       const key = state.readKey(request, head, identity);
       const id = `${i} ${key.a} ${key.b} ${key.c} ${key.d}`;
       const client = request.counterKey;
-      const charge = charges.get(id) ?? { state, key, client, limit, units: 0, fits: false, remaining: 0, resetMs: 0 };
+      const charge = charges.get(id) ?? { state, key, client, limit, ...unasked };
       charge.units += hits * policy.cost;
       charges.set(id, charge);
       own.push(charge);
@@ -97,7 +129,7 @@ export class QuotaQuestions implements QuotaLimiter {
   }
 
   #conclude({ request: { request, policy }, charges, isExempt }: Asked, isCharged: boolean, nowMs: number): Decision {
-    for (const { state, fits } of charges) state.outcomes[outcomeOf(state, fits, isCharged)] += 1;
+    for (const charge of charges) charge.state.outcomes[outcomeOf(charge, isCharged)] += 1;
     const enforcing = charges.filter(({ state }) => !state.isShadow);
     const list = enforcing.map((charge) => decisionOf(charge, isCharged));
     const [first] = list;
@@ -121,35 +153,39 @@ export class QuotaQuestions implements QuotaLimiter {
   }
 }
 
+const unasked = { units: 0, fits: false, isUnknown: false, isUnavailable: false, remaining: 0, resetMs: 0 } as const;
+
 /** Asks for all units of a charge. */
-function askFor(charge: Charge, nowMs: number): void {
+function askFor(charge: Charge, pass: AskingPass, nowMs: number): void {
   const { state, key, client, limit, units } = charge;
-  const { counters } = state;
+  const { counters, shared } = state;
+  if (shared !== null) shared.pass = pass;
   counters.select(key, client);
   // More than the limit never fits: then the answer is about the next unit.
   const asked = units > limit ? 1 : units;
   const fits = counters.ask(limit, asked, nowMs);
   charge.fits = fits && asked === units;
+  charge.isUnknown = state.isUnknown;
+  charge.isUnavailable = state.isUnavailable;
   charge.remaining = counters.remaining + (fits && asked !== units ? asked : 0);
   charge.resetMs = counters.resetMs;
 }
 
 /** Asks again, because counters charge what was asked for last. Nothing has changed in between. */
-function chargeFor(charge: Charge, nowMs: number): void {
-  askFor(charge, nowMs);
+function chargeFor(charge: Charge, pass: AskingPass, nowMs: number): void {
+  askFor(charge, pass, nowMs);
   if (charge.fits) charge.state.counters.charge();
 }
 
-function outcomeOf({ isShadow }: PolicyState, fits: boolean, isCharged: boolean): Outcome {
+function outcomeOf({ state: { isShadow }, fits, isUnavailable }: Charge, isCharged: boolean): Outcome {
+  if (isUnavailable) return "unavailable";
   if (!fits) return isShadow ? "would_throttle" : "throttled";
   return isCharged ? "admitted" : "observed";
 }
 
-function decisionOf(
-  { state, key, client, limit, fits, remaining, resetMs, units }: Charge,
-  isCharged: boolean,
-): Decision {
-  const outcome = outcomeOf(state, fits, isCharged);
+function decisionOf(charge: Charge, isCharged: boolean): Decision {
+  const { state, key, client, limit, remaining, resetMs, units } = charge;
+  const outcome = outcomeOf(charge, isCharged);
   const left = outcome === "observed" ? remaining + units : remaining;
   return { outcome, policy: state.policy, key, client, limit, remaining: left, resetMs, held: null, others: null };
 }

@@ -28,7 +28,10 @@ export interface StoreParts {
   readonly clock: Clock;
   readonly counters: ThreadCounters;
   /** Asked for once the store is open. */
-  readonly telemetry: () => Pick<Telemetry, "storeChanged" | "storeIdentified" | "storeShardGone" | "storeAnswered">;
+  readonly telemetry: () => Pick<
+    Telemetry,
+    "storeChanged" | "storeIdentified" | "storeShardGone" | "storeAnswered" | "storeWaited"
+  >;
 }
 
 /** Null if the counters are not shared. What it needs is loaded here, because a gateway without a store does not need it. */
@@ -59,6 +62,7 @@ export async function createSharedStore(
     onGone: (shard) => telemetry().storeShardGone(shard),
     onIdentity: (shard, identity) => telemetry().storeIdentified(shard, identity),
     onAnswered: (seconds) => telemetry().storeAnswered(seconds),
+    onWaited: (seconds) => telemetry().storeWaited(seconds),
   });
 }
 

@@ -1,9 +1,11 @@
 // A limiter whose decisions come at once or when they are told to, and say what a test wants: the one of the gateway or
 // the plugin, with other answers.
+
 import { afterEach, beforeEach, vi } from "vitest";
 import type { Decision, Held } from "../../src/core/policy.ts";
 import { PolicySteps } from "../../src/limits/policy-steps.ts";
 import { QuotaQuestions } from "../../src/limits/quota-questions.ts";
+import { decided } from "../support/decided.ts";
 import type { When } from "./verdicts.ts";
 
 export const answers = ["admitted", "throttled", "unavailable", "fails"] as const;
@@ -68,7 +70,7 @@ export function useLateLimiter(): LateLimiter {
       return inTime(() => {
         if (state.answer === "fails") throw new Error("a bug");
         const outcome = state.answer;
-        return acquireAll.call(this, requests, nowMs).map((decision) => ({ ...decision, outcome }));
+        return decided(acquireAll.call(this, requests, nowMs)).map((decision) => ({ ...decision, outcome }));
       });
     });
   });

@@ -9,11 +9,17 @@ export interface BatchItem {
 }
 
 export class CallBatch {
+  /** When the first request began to wait. */
+  readonly sinceMs: number;
   readonly items: BatchItem[] = [];
   /** The items that more units of their key can join. */
   readonly #byKey = new Map<KeyCredits, BatchItem>();
   readonly #questions: Question[] = [];
   #isConcluded = false;
+
+  constructor(sinceMs: number) {
+    this.sinceMs = sinceMs;
+  }
 
   get waiting(): number {
     return this.#isConcluded ? 0 : this.#questions.length;

@@ -108,18 +108,25 @@ export class SharedCounters implements Counters {
     this.#endPeriod();
     const tag = this.#key.storeTag || this.#tagged();
     const credits = this.#find(tag, nowMs);
+    const rules = this.#rulesFor(limit);
+    if (credits !== undefined) credits.rules = rules;
     this.#credits = credits;
     // What is held may be spent while the store is away: the store counts it.
     const held = credits === undefined ? 0 : credits.held(nowMs);
     const isRefused = credits !== undefined && nowMs < credits.refusedUntilMs;
     const mayAsk = this.pass !== "alone" && this.#store.mayAsk(credits?.tag ?? tag);
-    if (held < units && !mayAsk && !isRefused) return this.#askAlone();
+    const isOpen = this.#store.settings.onFailure === "open";
+    if (held < units && !mayAsk && (isOpen || !isRefused)) return this.#askAlone();
 
     const fits = this.local.ask(limit, units, nowMs);
     this.#fitsLocally = fits;
     this.remaining = this.local.remaining;
     this.resetMs = this.local.resetMs;
-    if (!fits) return this.#conclude("refused");
+    if (!fits) {
+      // The store's clock and the lease make its units count a little longer than those in the table.
+      if (this.#rules.item === "sliding") this.resetMs += this.#rules.spendMs + this.#rules.windowUs * clockError;
+      return this.#conclude("refused");
+    }
     this.#isNewcomer = this.remaining + units >= limit;
     const canAsk = mayAsk && (this.pass === "first" || (this.pass === "answered" && this.#isOutOfPeriod(credits)));
     if (credits === undefined) return this.#conclude(canAsk ? "unknown" : "refused");
@@ -138,7 +145,6 @@ export class SharedCounters implements Counters {
   /** Asks the store for the units that `ask` has not found. */
   request(question: Question): void {
     const credits = this.#credits ?? this.#create();
-    credits.rules = this.#rulesFor(this.#limit);
     this.#store.request(credits, this.#units, question);
   }
 
@@ -276,6 +282,8 @@ export class SharedCounters implements Counters {
   }
 }
 
+/** A thousandth of the window, in milliseconds a microsecond: clocks that are disciplined differ by less. */
+const clockError = 1e-6;
 /** What `charge` of the table returns where nothing was charged. */
 const noCharge = Number.NaN;
 const noKey = new CounterKey(-1, -1, -1, -1, false);

@@ -47,11 +47,12 @@ export interface SharedStoreOptions {
   onIdentity(shard: number, identity: StoreIdentity): void;
   /** A call was answered. */
   onAnswered(seconds: number): void;
+  /** A request has waited so long. */
+  onWaited(seconds: number): void;
 }
 
 /** How long `close` waits for the store to have heard of what is given back. */
 const closingMs = 100;
-const ignore = (): void => undefined;
 
 export class SharedStore {
   readonly settings: SharedStoreSettings;
@@ -82,6 +83,7 @@ export class SharedStore {
       prepare: (shard, credits, needed, nowMs) => this.#prepare(shard, credits, needed, nowMs),
       answered: (sent, answer, sentMs, isUsable) => this.#answered(sent, answer, sentMs, isUsable),
       onAnswered: options.onAnswered,
+      onWaited: options.onWaited,
     });
     this.#endings = new LeaseEndings({
       ...{ clock, timers },
@@ -91,16 +93,15 @@ export class SharedStore {
       },
     });
     this.#slots = new HeldSlots(timers, (credits, reports) => this.#renew(credits, reports));
+    const { counts } = this;
     this.#shards = new ShardMap({
-      ...{ link, clock, timers, counts: this.counts, items: this.#items },
+      ...{ link, clock, timers, counts, items: this.#items },
       send: (shard, items, answered) => this.#calls.send(shard, items, answered),
       reached: (done) => this.#readSecret(done),
       tell: (shard, all, told) => this.#tell(shard, all, told),
       dropLeases: (shard) => this.#dropLeases(shard),
       seen: (gateways) => this.replicas.seen(gateways, clock.monotonicMs()),
-      onChange: options.onChange,
-      onGone: options.onGone,
-      onIdentity: options.onIdentity,
+      ...{ onChange: options.onChange, onGone: options.onGone, onIdentity: options.onIdentity },
     });
   }
 
@@ -226,7 +227,7 @@ export class SharedStore {
   #renew(credits: KeyCredits, reports: readonly LeaseReport[]): void {
     const shard = this.#shards.of(credits.tag);
     if (shard === undefined || shard.state.state !== "up") return;
-    this.#calls.send(shard, [this.#items.reporting(credits, reports)], ignore);
+    this.#calls.send(shard, [this.#items.reporting(credits, reports)], () => undefined);
   }
 
   #readSecret(done: () => void): void {

@@ -29,6 +29,8 @@ export interface CallParts {
   /** `isUsable`: false if nothing that was granted may be spent. */
   answered(sent: SentItem, answer: CounterAnswer, sentMs: number, isUsable: boolean): void;
   onAnswered(seconds: number): void;
+  /** A request has waited so long, whatever came of it. */
+  onWaited(seconds: number): void;
 }
 
 export class StoreCalls {
@@ -46,11 +48,11 @@ export class StoreCalls {
 
   /** Adds what is needed of a counter to the next call. `question`: null if no request waits. */
   add(shard: Shard, credits: KeyCredits, needed: number, question: Question | null): void {
-    const { link, timers, waitMs } = this.#parts;
+    const { link, clock, timers, waitMs } = this.#parts;
     const place = link.isClustered ? credits.tag : shard.number;
     let open = this.#batches.get(place);
     if (open === undefined) {
-      const batch = new CallBatch();
+      const batch = new CallBatch(clock.monotonicMs());
       open = { shard, batch };
       if (this.#batches.size === 0) timers.endOfTurn(() => this.#flush());
       this.#batches.set(place, open);
@@ -77,7 +79,7 @@ export class StoreCalls {
     this.#batches.clear();
     for (const { shard, batch } of batches) {
       if (shard.state.state === "up") this.#send(shard, batch);
-      else batch.conclude("alone");
+      else this.#conclude(batch, "alone");
     }
   }
 
@@ -102,7 +104,7 @@ export class StoreCalls {
         open -= 1;
         if (open > 0) return;
         if (conclusion === "answered") this.#parts.counts.waited.answered += batch.waiting;
-        batch.conclude(conclusion);
+        this.#conclude(batch, conclusion);
       });
     }
   }
@@ -110,7 +112,13 @@ export class StoreCalls {
   /** Nobody waits for the answers to a batch any longer. */
   #late(batch: CallBatch): void {
     this.#parts.counts.waited.overdue += batch.waiting;
-    batch.conclude("alone");
+    this.#conclude(batch, "alone");
+  }
+
+  #conclude(batch: CallBatch, conclusion: Conclusion): void {
+    const waitedMs = this.#parts.clock.monotonicMs() - batch.sinceMs;
+    for (let i = batch.waiting; i > 0; i -= 1) this.#parts.onWaited(waitedMs / 1000);
+    batch.conclude(conclusion);
   }
 
   #call(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null, sentMs: number) => void): void {
