@@ -13,7 +13,7 @@ import { gatewayLength } from "../../src/limits/shared/script-call.ts";
 import { type Entry, SortedEntries } from "./sorted-entries.ts";
 
 const second = 1_000_000;
-const [mostExpired, mostWalked, mostCompared] = [1_000, 200, 10_000];
+const [mostExpired, mostWalked, mostMerged, mostCompared] = [1_000, 200, 200, 10_000];
 
 /** What the store has under one key of a counter. */
 interface Counter {
@@ -137,6 +137,8 @@ class Turn {
   /** The clock of a counter does not go back. */
   readonly #nowUs: number;
   readonly #leaseUs: number;
+  /** Instants are multiples of it: a long window has a thousand of them. */
+  readonly #grainUs: number;
 
   constructor(item: CounterItem, counter: Counter, timeUs: number) {
     this.#item = item;
@@ -145,6 +147,8 @@ class Turn {
     this.#nowUs = Math.max(timeUs, counter.clockUs);
     // As it is written in a call.
     this.#leaseUs = Math.ceil(item.leaseUs);
+    const thousandthUs = Math.floor(item.windowUs / 1_000);
+    this.#grainUs = item.limit >= 1_000 && thousandthUs > this.#leaseUs ? thousandthUs : 1;
   }
 
   run(): number {
@@ -207,13 +211,13 @@ class Turn {
       if (lease !== undefined && spent < granted) this.#remove(lease);
       if (spent > 0) this.#put({ id, units: spent, endsUs: nextEndUs });
     } else if (lease !== undefined) {
-      const endsUs = Math.min(lease.endsUs, this.#endOfSpent(report.ageUs));
+      const endsUs = Math.min(lease.endsUs, this.#rounded(this.#endOfSpent(report.ageUs)));
       this.#remove(lease);
-      if (spent > 0 && endsUs > this.#nowUs) this.#put({ id, units: spent, endsUs });
+      if (spent > 0 && endsUs > this.#nowUs) this.#keepSpent({ id, units: spent, endsUs });
     } else {
       // It was reported before: it may only end earlier.
       const reported = spent > 0 ? this.#counted(id, spent) : undefined;
-      const endsUs = this.#endOfSpent(report.ageUs);
+      const endsUs = this.#rounded(this.#endOfSpent(report.ageUs));
       if (reported === undefined || endsUs >= reported.endsUs) return;
       this.#remove(reported);
       if (endsUs > this.#nowUs) this.#put({ ...reported, endsUs });
@@ -248,13 +252,14 @@ class Turn {
     const units = Math.max(Math.min(needed, free), Math.min(wanted, Math.floor(free / 4)));
     const granted = units - (units % step);
     if (granted === 0 || this.#counter.entries.find(id, granted) !== undefined) return 0;
-    this.#put({ id, units: granted, endsUs: this.#nowUs + this.#leaseUs + (item === "sliding" ? windowUs : 0) });
+    const endsUs = this.#nowUs + this.#leaseUs + (item === "sliding" ? windowUs : 0);
+    this.#put({ id, units: granted, endsUs: this.#rounded(endsUs) });
     return granted;
   }
 
   #lengthenExpiry(): void {
     const { item, windowUs, untilUs } = this.#item;
-    const countsUntilUs = item === "calendar" ? untilUs : this.#nowUs + this.#leaseUs + windowUs;
+    const countsUntilUs = item === "calendar" ? untilUs : this.#rounded(this.#nowUs + this.#leaseUs + windowUs);
     const leastUs = countsUntilUs + (item === "calendar" ? 3_600 * second : second);
     if (this.#counter.expiryUs >= leastUs) return;
     const slackUs = item === "calendar" ? 0 : second + Math.floor((this.#leaseUs + windowUs) / 8);
@@ -263,6 +268,19 @@ class Turn {
 
   #endOfSpent(ageUs: number): number {
     return this.#nowUs - Math.max(0, Math.floor(ageUs)) + this.#item.windowUs;
+  }
+
+  #rounded(instantUs: number): number {
+    return Math.ceil(instantUs / this.#grainUs) * this.#grainUs;
+  }
+
+  /** In a long window, together with what the gateway has spent until the same instant. */
+  #keepSpent(entry: Entry): void {
+    const id = this.#grainUs === 1 ? entry.id : `${gatewayOf(entry.id)}!${entry.endsUs}`;
+    const together = this.#grainUs === 1 ? [] : this.#counter.entries.endingAt(entry.endsUs, mostMerged);
+    const before = together.find((other) => other.id === id);
+    if (before !== undefined) this.#remove(before);
+    this.#put({ ...entry, id, units: entry.units + (before?.units ?? 0) });
   }
 
   #counted(id: string, units: number): Entry | undefined {

@@ -46,6 +46,15 @@ export class SortedEntries {
     return taken;
   }
 
+  endingAt(endsUs: number, most: number): Entry[] {
+    const start = this.#rankOf({ id: "\0", units: 0, endsUs });
+    const found: Entry[] = [];
+    for (let i = start; i < start + most && this.#sorted[i]?.endsUs === endsUs; i += 1) {
+      found.push(this.#sorted[i] as Entry);
+    }
+    return found;
+  }
+
   /** From the last one on backwards. */
   *latest(most: number): Generator<Entry> {
     const least = Math.max(this.#start, this.#sorted.length - most);

@@ -2,17 +2,34 @@
 // many they have admitted without the store. Uses the functions of script.ts above it.
 
 export const reportsOfScript = `
+-- Adds what a gateway has spent to what it has spent until the same instant.
+local function merge(c, gateway, units, ends)
+  local instant = string.format('%.0f', ends)
+  local name = gateway .. '!' .. instant .. '/'
+  local together = redis.call('ZRANGEBYSCORE', c.key, instant, instant, 'LIMIT', 0, mostMerged)
+  for i = 1, #together do
+    if string.sub(together[i], 1, #name) == name then
+      redis.call('ZREM', c.key, together[i])
+      return redis.call('ZADD', c.key, ends, name .. unitsOf(together[i]) + units)
+    end
+  end
+  return redis.call('ZADD', c.key, ends, name .. units)
+end
+
 local function reportSliding(c, id, granted, spent, age)
   local old, new = id .. '/' .. granted, id .. '/' .. spent
   local score = scoreOf(c, old)
-  local ends = c.now - age + c.window
+  local ends = roundedUp(c, c.now - age + c.window)
   if score then
     change(c)
     ends = math.min(score, ends)
-    if spent < granted or ends <= c.now then
+    if spent < granted or ends <= c.now or c.grain > 1 then
       redis.call('ZREM', c.key, old)
       c.units = c.units - granted
-      if spent > 0 and ends > c.now then c.units = c.units + spent * redis.call('ZADD', c.key, ends, new) end
+      if spent > 0 and ends > c.now then
+        local added = c.grain > 1 and merge(c, gatewayOf(id), spent, ends) or redis.call('ZADD', c.key, ends, new)
+        c.units = c.units + spent * added
+      end
     elseif ends < score then redis.call('ZADD', c.key, ends, new) end
   elseif spent > 0 and spent < granted then
     score = scoreOf(c, new)

@@ -11,10 +11,15 @@
 //   <lease id>/<units>   instant              units that were granted, and the last instant at which they count (sliding
 //                                             window, concurrency) or can be given back (calendar)
 //   <id>.told/<units>    instant              the same, of units that a gateway had admitted without the store
+//   <gateway>!<instant>/<units>  instant      units that a gateway has spent, of several leases (see below)
 //   =<gateway>           4e15 + number        calendar: units that this gateway has spent in the period
 //
 // The first three are negative, so that they are always at ranks 0, 1 and 2. Instants are microseconds since 1970 by the
 // store's clock, below 2^52. A score is exact below 2^53, and Redis writes an integer of a script without an exponent.
+//
+// Of a limit of 1,000 and more in a window that is much longer than a lease, leases would fill the memory: each request
+// could leave one. So instants are rounded up there to the next thousandth of the window, and what a gateway has spent until
+// the same instant becomes one member when it is reported.
 //
 // The list of gateways is a sorted set too: a gateway's id, and the instant at which it was seen last. The secret is a string.
 //
@@ -27,7 +32,7 @@ export const storeScript = `
 local time = redis.call('TIME')
 local clock = time[1] * 1000000 + time[2]
 local spentBase = 4e15
-local mostExpired, mostWalked, pages, pageSize = 1000, 200, 10, 1000
+local mostExpired, mostWalked, mostMerged, pages, pageSize = 1000, 200, 200, 10, 1000
 
 local answer, answers, at, hasWritten = {clock}, 1, 0, false
 
@@ -107,6 +112,11 @@ local function scoreOf(c, member)
   if score and score > c.now then return score end
 end
 
+local function roundedUp(c, instant)
+  if c.grain == 1 then return instant end
+  return math.ceil(instant / c.grain) * c.grain
+end
+
 local function dropExpired(c)
   if not c.first or c.first > c.now then return end
   local expired = redis.call('ZRANGEBYSCORE', c.key, '(0', c.now, 'LIMIT', 0, mostExpired)
@@ -136,7 +146,7 @@ local function grant(c, id, step, needed, wanted)
   local free = math.max(0, c.limit - c.units)
   local granted = math.max(math.min(needed, free), math.min(wanted, math.floor(free / 4)))
   granted = granted - granted % step
-  c.ends = c.now + c.lease + c.window
+  c.ends = roundedUp(c, c.now + c.lease + c.window)
   -- An id that was used before is granted nothing, and its lease stays as it is.
   if granted > 0 then granted = granted * redis.call('ZADD', c.key, 'NX', c.ends, id .. '/' .. granted) end
   if granted == 0 and not c.isChanged then return 0 end
@@ -180,10 +190,14 @@ local function putTimes(c, step, granted)
 end
 
 local function count(key, kind)
-  local c = {key = key, kind = kind, limit = number(), lease = number(), window = 0}
+  local c = {key = key, kind = kind, limit = number(), lease = number(), window = 0, grain = 1}
   local step, needed, wanted, id = number(), number(), number(), text()
   local starts
-  if kind == 's' then c.window = number() end
+  if kind == 's' then
+    c.window = number()
+    local thousandth = math.floor(c.window / 1000)
+    if c.limit >= 1000 and thousandth > c.lease then c.grain = thousandth end
+  end
   if kind == 'c' then starts, c.untilEnd = number(), number() end
   if kind == 'c' and (clock < starts or clock >= c.untilEnd) then
     local reports = number()

@@ -1,7 +1,7 @@
 // The script where it is at its bounds, and where a key is not as the script has left it. Answers are those of the model too,
 // except where the key was changed by somebody else.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type CounterItem, mostItems } from "../../../src/limits/shared/script-call.ts";
+import { type CounterItem, mostItems, type ScriptAnswer } from "../../../src/limits/shared/script-call.ts";
 import { ScriptModel } from "../../simulation/script-model.ts";
 import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../../support/redis-servers.ts";
 import { counterOf, itemOf, RealScript } from "./real-script.ts";
@@ -85,6 +85,30 @@ describe.skipIf(skipRedis)(`the script at its bounds${redisNeeded}`, () => {
     expect(await bothAt(200, { ...wide, needed: 0, id: lease(a, 901), told })).toMatchObject({
       free: 1_000_000 - 2_501,
     });
+  });
+
+  test("a long window has about a thousand entries of a gateway, however many leases it had", async () => {
+    const day = { key, windowUs: 86_400_000_000, limit: 10_000, leaseUs: 1_000_000, needed: 2 };
+    let [lastMs, atMs] = [0, 0];
+    const calls: { timeUs: number; items: CounterItem[] }[] = [];
+    for (let i = 0; i < 3_000; i += 1) {
+      const reports = i === 0 ? [] : [{ id: lease(a, i - 1), granted: 2, spent: 1, ageUs: (atMs - lastMs) * 1000 }];
+      calls.push({ timeUs: startUs + atMs * 1000, items: [itemOf({ ...day, id: lease(a, i), reports })] });
+      [lastMs, atMs] = [atMs, atMs + 28_000];
+    }
+    const answers = await Promise.all(calls.map((call) => script.callAt(call.timeUs, call.items)));
+    const expected = calls.map((call) => {
+      timeUs = call.timeUs;
+      return model.call(call.items);
+    });
+    expect(answers).toEqual(expected);
+    expect(counterOf(answers.at(-1) as ScriptAnswer)).toMatchObject({ granted: 2, free: 10_000 - 3_001 });
+    expect(await script.unitsOf(key)).toBe(3_001);
+    expect(await script.client.ask("ZCARD", key)).toBeLessThan(1_010);
+    // The first counts until the end of its thousandth of the window.
+    const thousandthMs = 86_400;
+    expect((await bothAt(86_400_000, { ...day, needed: 0 })).free).toBe(6_999);
+    expect((await bothAt(86_400_000 + thousandthMs, { ...day, needed: 0 })).free).toBeGreaterThan(6_999);
   });
 
   test("an id that was used before is granted nothing, and its lease stays", async () => {
