@@ -6,6 +6,7 @@ import type { Settings } from "../../src/core/settings.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
+import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../support/redis-servers.ts";
 import { scratchFolder } from "../support/scratch.ts";
@@ -24,8 +25,8 @@ describe.skipIf(skipRedis)(`a restart with a snapshot and a store${redisNeeded}`
     const after = await start(redis, path);
     expect(await after.ask()).toBe(6);
     redis.cli("CLIENT", "KILL", "TYPE", "normal");
-    await eventually("the store was away", () => after.states().includes("away"));
-    await eventually("it is up again", () => after.states().at(-1) === "up");
+    await eventually("the store was away", () => after.lines().includes("store away"));
+    await after.isUp();
     expect(await after.ask()).toBe(5);
   });
 
@@ -70,13 +71,15 @@ async function start({ port }: RedisServer, path: string) {
     isClosed = true;
   };
   cleanup(close);
-  const states = () => gateway.logLines.flatMap(({ msg }) => /^store (\w+)$/.exec(String(msg))?.[1] ?? []);
-  await eventually("the store is up", () => states().at(-1) === "up");
+  const lines = () => gateway.logLines.map(({ msg }) => msg);
+  const isUp = () =>
+    eventually("the store is up", async () => (await metric(gateway, 'headgate_store_state{state="up"}')) === 1);
+  await isUp();
   /** Returns what is left. */
   const ask = async (): Promise<number> => {
     const response = await fetch(`${gateway.url}/v1/x`, { headers: { authorization: "Bearer x" } });
     await response.arrayBuffer();
     return Number(response.headers.get("RateLimit-Remaining"));
   };
-  return { ask, close, states };
+  return { ask, close, lines, isUp };
 }
