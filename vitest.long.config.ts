@@ -21,6 +21,7 @@ const properties = [
   "test/limits/table/hash-flood.test.ts",
   "test/limits/units.test.ts",
   "test/limits/work.test.ts",
+  "test/redis/reply-guard.test.ts",
   "test/upstream/fair-queue.test.ts",
   "test/upstream/response-parser.test.ts",
 ];

@@ -33,18 +33,18 @@ export class Connection {
   static async open(options: Omit<SocketOptions, "onBytes">): Promise<Connection> {
     const guard = new ReplyGuard();
     let connection: Connection | null = null;
-    let isHostile = false;
+    let early: CallFailure | null = null;
     const onBytes = (bytes: Uint8Array): void => {
-      if (connection === null || isHostile) isHostile = true;
+      if (connection === null || early !== null) early ??= refusalOf(bytes);
       else connection.#receive(bytes);
     };
     const socket = await openSocket({ ...options, onBytes });
     const redis = libraryOn(socket);
     connection = new Connection(options.address, socket, redis, guard);
     await redis.connect().catch(ignoreError);
-    if (isHostile || redis.status !== "ready") {
-      connection.drop(unreachable("the server said something before it was asked"));
-      throw new StoreError(connection.#lost ?? closed);
+    if (early !== null || redis.status !== "ready") {
+      connection.drop(early ?? closed);
+      throw new StoreError(early ?? connection.#lost ?? closed);
     }
     return connection;
   }
@@ -121,6 +121,12 @@ export class Connection {
     if (this.#guard.admits(bytes)) this.#socket.emit("data", Buffer.from(bytes));
     else this.drop(unreachable("the server sends what was not asked for"));
   }
+}
+
+/** A server says why it does not want a client, such as one too many, and closes. Nothing else comes unasked. */
+function refusalOf(bytes: Uint8Array): CallFailure {
+  const [, message] = /^-([^\r\n]+)\r\n/.exec(Buffer.from(bytes.subarray(0, 1_024)).toString("latin1")) ?? [];
+  return message === undefined ? unreachable("the server speaks before it is asked") : errorReplyFailure(message);
 }
 
 /** Everything that the library would do by itself is off: connecting, authenticating, queuing, sending again. */

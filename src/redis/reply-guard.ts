@@ -1,6 +1,6 @@
-// Follows the frames of what a server sends, before the library reads them. It guarantees that every reply was asked for
-// and has a bounded size and depth: the library reserves memory for as many items as a reply announces, and throws
-// where a reply comes that nobody has asked for.
+// Follows the frames of what a server sends, before the library reads them. It guarantees that every reply was asked for,
+// is written as the protocol says, and has a bounded size and depth: the library reserves memory for as many items as a
+// reply announces, and throws where a reply comes that nobody has asked for. So both must agree where a reply ends.
 
 const maxReplyBytes = 4 * 1024 * 1024;
 const maxItems = 500_000;
@@ -8,14 +8,18 @@ const maxDepth = 16;
 
 const [lineFeed, carriageReturn, plus, minus, zero, nine, colon, dollar, star] = [10, 13, 43, 45, 48, 57, 58, 36, 42];
 
+/** What the next byte belongs to. `feed`: the line feed of a line. `end`: the line end of a bulk string. */
+type Within = "type" | "text" | "number" | "feed" | "bulk" | "end";
+
 export class ReplyGuard {
   /** Replies that are still to come. Who sends a command adds one before it. */
   expected = 0;
-  /** What the next byte belongs to. */
-  #within: "type" | "text" | "number" | "bulk" = "type";
+  #within: Within = "type";
+  #type = 0;
   /** Items that each open array still lacks, the outermost first. */
   readonly #lacking: number[] = [];
-  #isBulk = false;
+  /** Of the number that is read. */
+  #digits = 0;
   #isNegative = false;
   /** The number as far as it is read; within a bulk string, the bytes that are to come. */
   #number = 0;
@@ -38,59 +42,85 @@ export class ReplyGuard {
 
   /** Returns where to go on, -1 if this is no reply. */
   #read(bytes: Uint8Array, at: number): number {
+    const byte = bytes[at] ?? 0;
     switch (this.#within) {
       case "type":
-        return this.#beginItem(bytes[at]) ? at + 1 : -1;
-      case "text": {
-        const end = bytes.indexOf(lineFeed, at);
-        if (end === -1) return bytes.length;
-        this.#endItem();
-        return end + 1;
-      }
+        return this.#beginItem(byte) ? at + 1 : -1;
+      case "text":
+        return this.#readText(bytes, at);
       case "number":
-        return this.#readDigit(bytes[at]) ? at + 1 : -1;
+        return this.#readNumber(byte) ? at + 1 : -1;
+      case "feed":
+        return byte === lineFeed && this.#endLine() ? at + 1 : -1;
       case "bulk": {
         const length = Math.min(this.#number, bytes.length - at);
         this.#number -= length;
-        if (this.#number === 0) this.#endItem();
+        if (this.#number === 0) this.#within = "end";
         return at + length;
       }
+      case "end":
+        this.#within = "feed";
+        return byte === carriageReturn ? at + 1 : -1;
     }
   }
 
-  #beginItem(type: number | undefined): boolean {
+  #beginItem(type: number): boolean {
     if (this.#lacking.length === 0 && this.expected === 0) return false;
-    if (type === plus || type === minus || type === colon) {
-      this.#within = "text";
+    this.#type = type;
+    this.#number = 0;
+    this.#digits = 0;
+    this.#isNegative = false;
+    this.#within = type === plus || type === minus ? "text" : "number";
+    return type === plus || type === minus || type === colon || type === dollar || type === star;
+  }
+
+  #readText(bytes: Uint8Array, at: number): number {
+    const end = bytes.indexOf(carriageReturn, at);
+    const feed = bytes.indexOf(lineFeed, at);
+    if (feed !== -1 && (end === -1 || feed < end)) return -1;
+    if (end === -1) return bytes.length;
+    this.#within = "feed";
+    return end + 1;
+  }
+
+  #readNumber(byte: number): boolean {
+    if (byte === carriageReturn) {
+      this.#within = "feed";
+      return this.#digits > 0;
+    }
+    if (byte === minus && this.#digits === 0 && !this.#isNegative) {
+      this.#isNegative = true;
       return true;
     }
-    this.#isBulk = type === dollar;
-    this.#within = "number";
-    this.#number = 0;
-    this.#isNegative = false;
-    return this.#isBulk || type === star;
+    this.#digits += 1;
+    this.#number = this.#number * 10 + byte - zero;
+    return byte >= zero && byte <= nine && this.#digits <= 20;
   }
 
-  #readDigit(digit = 0): boolean {
-    if (digit === lineFeed) return this.#endNumber();
-    if (digit === minus) this.#isNegative = true;
-    else if (digit >= zero && digit <= nine) this.#number = this.#number * 10 + digit - zero;
-    else if (digit !== carriageReturn) return false;
-    return this.#number <= maxReplyBytes;
-  }
-
-  #endNumber(): boolean {
-    if (this.#isNegative) this.#endItem();
-    else if (this.#isBulk) {
-      this.#number += 2;
-      this.#within = "bulk";
-    } else if (this.#number === 0) this.#endItem();
+  /** The line feed has come: of a line, or of the end of a bulk string. */
+  #endLine(): boolean {
+    const isLength = this.#type === star || this.#type === dollar;
+    if (!isLength || this.#isNegative) {
+      this.#endItem();
+      // A length below zero is that of a null, and is written "-1".
+      return !isLength || (this.#number === 1 && this.#digits === 1);
+    }
+    if (this.#number > maxReplyBytes) return false;
+    if (this.#type === dollar) return this.#beginBulk();
+    if (this.#number === 0) this.#endItem();
     else {
       this.#items += this.#number;
       this.#lacking.push(this.#number);
       this.#within = "type";
     }
     return this.#items <= maxItems && this.#lacking.length <= maxDepth;
+  }
+
+  #beginBulk(): boolean {
+    this.#within = this.#number === 0 ? "end" : "bulk";
+    // After its own line end it is an item like a line.
+    this.#type = plus;
+    return true;
   }
 
   #endItem(): void {

@@ -95,14 +95,18 @@ describe("a reply", () => {
   });
 });
 
-test("a server that speaks before it is asked is left", async () => {
+test.each([
+  ["220 mail.example ESMTP\r\n", "unreachable"],
+  ["-DENIED Redis is running in protected mode because\r\n", "refused"],
+  ["-ERR max number of clients reached\r\n", "unready"],
+])("a server that says %j before it is asked is left", async (said, kind) => {
   const { port } = await startFake(
     () => {},
-    (socket) => socket.write("220 mail.example ESMTP\r\n"),
+    (socket) => socket.end(said),
   );
   const watched = openWatched(cleanup, settingsOf(port));
   await eventually("it is told", () => watched.seen.length > 0);
-  expect(watched.seen).toEqual(["unreachable 0"]);
+  expect(watched.seen).toEqual([`${kind} 0`]);
 });
 
 test("the calls of one turn leave in one write", async () => {

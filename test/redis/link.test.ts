@@ -84,6 +84,28 @@ describe.skipIf(skipRedis)(`a loss${redisNeeded}`, () => {
     expect(watched.seen).toEqual(["connected 0", "unreachable 0", "connected 0"]);
   });
 
+  test("lasts until the server has loaded its data", async () => {
+    const server = await startRedis(
+      "dbfilename counters.rdb",
+      "key-load-delay 2000",
+      "loading-process-events-interval-bytes 1024",
+    );
+    server.cli("EVAL", "for i = 1, 200 do redis.call('SET', 'k' .. i, string.rep('x', 100)) end", "0");
+    server.cli("SAVE");
+    const watched = openWatched(cleanup, settingsOf(server.port));
+    await watched.connected();
+    await server.kill();
+    const restarted = server.restart();
+    const details = new Set<string | undefined>();
+    await eventually("it says that it loads", async () => {
+      details.add((await watched.call("1")).failure?.detail);
+      return [...details].some((detail) => detail?.startsWith("LOADING"));
+    });
+    await restarted;
+    await watched.connected(2);
+    expect(watched.seen).toEqual(["connected 0", "unreachable 0", "connected 0"]);
+  });
+
   test("of a black hole is made by reconnect at once", async () => {
     const server = await startRedis();
     const watched = openWatched(cleanup, settingsOf(server.port), 200);

@@ -1,6 +1,10 @@
 // What a server may send: the replies that were asked for, whatever pieces they come in, and nothing else.
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ReplyGuard } from "../../src/redis/reply-guard.ts";
+import { runs, scaled } from "../support/runs.ts";
 
 function admits(text: string, expected: number, pieceBytes = text.length): boolean {
   const guard = new ReplyGuard();
@@ -54,7 +58,68 @@ describe("what is no reply", () => {
     ["lists in lists without end", "*1\r\n".repeat(1_000)],
     ["a number without end", `$${"1".repeat(400)}`],
     ["a length that is none", "$1e3\r\n"],
+    ["a length without digits", "$\r\n"],
+    ["a length below that of a null", "$-2\r\n"],
+    ["a null whose length is written otherwise", "$-01\r\n"],
+    ["a number with two signs", ":--1\r\n"],
+    ["a number of letters", ":one\r\n"],
+    ["a number of any length", `:${"1".repeat(30)}\r\n`],
+    ["a line that ends without a carriage return", "+OK\n+OK\r\n"],
+    ["a line with a carriage return alone", "+O\rK\r\n"],
+    ["a text that is longer than announced", "$1\r\nabc\r\n"],
+    ["a text whose end is wrong", "$1\r\na\n\r"],
   ])("%s", (_, text) => {
     expect(admits(text, 1_000)).toBe(false);
   });
+});
+
+test("the library reads as many replies from admitted bytes as the guard counts, whatever they are", () => {
+  const require = createRequire(import.meta.url);
+  const { Decoder } = require(join(require.resolve("ioredis"), "..", "resp", "decoder.js"));
+  const tokens = [
+    "+",
+    "-",
+    ":",
+    "$",
+    "*",
+    "0",
+    "1",
+    "2",
+    "-1",
+    "a",
+    "\r\n",
+    "\r\n",
+    "\r\n",
+    "\r",
+    "\n",
+    "+a\r\n",
+    ":1\r\n",
+    "$-1\r\n",
+    "$1\r\na\r\n",
+    "*2\r\n",
+    "*0\r\n",
+  ];
+  let complete = 0;
+  const check = (parts: readonly string[], pieceBytes: number): void => {
+    const bytes = Buffer.from(parts.join(""));
+    const guard = new ReplyGuard();
+    guard.expected = 100;
+    let replies = 0;
+    const onReply = (): void => {
+      replies += 1;
+    };
+    const never = (): void => expect.unreachable();
+    const decoder = new Decoder({ onReply, onErrorReply: onReply, onPush: never, getTypeMapping: () => ({}) });
+    for (let at = 0; at < bytes.length; at += pieceBytes) {
+      const piece = bytes.subarray(at, at + pieceBytes);
+      if (!guard.admits(piece)) return;
+      decoder.write(Buffer.from(piece));
+      // The library does not wait for the last line feed of a reply.
+      expect([0, 1]).toContain(replies - (100 - guard.expected));
+    }
+    complete += replies;
+  };
+  const parts = fc.array(fc.constantFrom(...tokens), { maxLength: 12 });
+  fc.assert(fc.property(parts, fc.integer({ min: 1, max: 20 }), check), runs(20_000));
+  expect(complete).toBeGreaterThan(scaled(1_500));
 });
