@@ -40,7 +40,10 @@ export class StoreSightings {
   isNews(shard: number, state: StoreState): boolean {
     const place = shard % places;
     const seen = codeOf(state);
-    Atomics.store(this.#cells, at(this.#thread, place), seen);
+    const own = at(this.#thread, place);
+    // The start of a thread lasts until the store is up for it.
+    if (state === "returned" && Atomics.load(this.#cells, own) === 0) return false;
+    Atomics.store(this.#cells, own, seen);
     let worst = this.#worst(place);
     const before = Atomics.exchange(this.#cells, at(loggedRow, place), worst);
     // Another thread may have seen a change after this one has looked.
@@ -48,12 +51,7 @@ export class StoreSightings {
       worst = again;
       Atomics.store(this.#cells, at(loggedRow, place), worst);
     }
-    if (before === 0 && (worst === codeOf("up") || worst === codeOf("returned"))) {
-      // The start lasts until it is up.
-      if (worst === codeOf("returned")) Atomics.compareExchange(this.#cells, at(loggedRow, place), worst, 0);
-      return false;
-    }
-    return worst === seen && before !== worst;
+    return worst === seen && before !== worst && !(before === 0 && state === "up");
   }
 
   /** The shard exists no more. */

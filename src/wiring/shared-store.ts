@@ -30,7 +30,7 @@ export interface StoreParts {
   /** Asked for once the store is open. */
   readonly telemetry: () => Pick<
     Telemetry,
-    "storeChanged" | "storeIdentified" | "storeShardGone" | "storeAnswered" | "storeWaited"
+    "storeChanged" | "storeConnectFailed" | "storeIdentified" | "storeShardGone" | "storeAnswered" | "storeWaited"
   >;
 }
 
@@ -47,9 +47,9 @@ export async function createSharedStore(
   ]);
   const { table, owner: gateway, keySecret, keyHash } = counters;
   const longestMs = Math.max(...policies.map(longestCountMs));
-  return new SharedStore({
-    ...{ clock, table, gateway, timers: systemTimers, settings: redis.store },
-    link: openRedisLink(redis.connection, { script: storeScript, readFile: readRegularFile }),
+  const link = openRedisLink(redis.connection, { script: storeScript, readFile: readRegularFile });
+  const store = new SharedStore({
+    ...{ link, clock, table, gateway, timers: systemTimers, settings: redis.store },
     thread: randomText(threadLength),
     memoryMs: Math.min(Math.max(shortestMemoryMs, longestMs), longestMemoryMs),
     secret: keySecret,
@@ -64,6 +64,9 @@ export async function createSharedStore(
     onAnswered: (seconds) => telemetry().storeAnswered(seconds),
     onWaited: (seconds) => telemetry().storeWaited(seconds),
   });
+  // The limiter does not need to know.
+  link.events.onConnectFailed = (shard, failure) => telemetry().storeConnectFailed(shard, failure);
+  return store;
 }
 
 /** A store that is away delays the start by so much. */

@@ -143,10 +143,13 @@ test("each change of a shard is one line, a warning unless it is up", () => {
   );
 });
 
-test("that a store is reached at the start is no change, with several threads neither", () => {
-  const { lines, first, second } = logs(2);
+test("that a store is reached at the start is no change, with several threads neither, also of one that starts later", () => {
+  const { lines, memory, first, second } = logs(2);
   for (const thread of [first, second]) thread.storeChanged(change("away", "returned"));
   for (const thread of [second, first]) thread.storeChanged(change("returned", "up"));
+  StoreSightings.forget(memory, 0);
+  first.storeChanged(change("away", "returned"));
+  first.storeChanged(change("returned", "up"));
   expect(lines()).toEqual([]);
   first.storeChanged(change("up", "returned", { cause: "forgot" }));
   second.storeChanged(change("up", "returned", { cause: "forgot" }));
