@@ -73,6 +73,28 @@ export class ScriptModel {
     return this.#counters.get(key)?.units ?? 0;
   }
 
+  /** The same, without what no longer counts at an instant. */
+  unitsAt(key: string, nowUs: number): number {
+    const counter = this.#counters.get(key);
+    if (counter === undefined) return 0;
+    let units = 0;
+    for (const { endsUs, units: each } of counter.entries.latest(Number.POSITIVE_INFINITY)) {
+      if (endsUs > nowUs) units += each;
+    }
+    return units;
+  }
+
+  /** The same by the gateways that they were granted to. */
+  unitsByGateway(key: string): ReadonlyMap<string, number> {
+    const counter = this.#counters.get(key);
+    const units = new Map(counter?.spent);
+    for (const entry of counter?.entries.latest(Number.POSITIVE_INFINITY) ?? []) {
+      const gateway = gatewayOf(entry.id);
+      units.set(gateway, (units.get(gateway) ?? 0) + entry.units);
+    }
+    return units;
+  }
+
   get keys(): number {
     return this.#counters.size + this.#gateways.size + this.#secrets.size;
   }

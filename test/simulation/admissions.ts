@@ -1,0 +1,96 @@
+// What was admitted of one counter, in true time: the judge of the limit. Where nothing has failed it is the limit itself.
+// Otherwise a window may have what the store does not know of and cannot: what gateways have admitted alone, and what a
+// store has forgotten until it was told.
+import type { Policy } from "../../src/core/policy.ts";
+import type { SimulatedShard } from "./simulated-store.ts";
+
+/** `maybe alone`: one of several that were decided at the same instant. */
+export type Alone = "together" | "alone" | "maybe alone";
+
+export interface Admission {
+  readonly gateway: string;
+  readonly atMs: number;
+  /** By the clock of the store without its steps, and with them. */
+  readonly steadyMs: number;
+  readonly wallMs: number;
+  readonly alone: Alone;
+  readonly units: number;
+  /** Given back: does not count any more. */
+  isGone: boolean;
+}
+
+/** A store has lost units that a gateway had in it, which did not tell it since. */
+export interface Loss {
+  readonly atMs: number;
+  readonly gateway: string;
+  readonly units: number;
+  /** The store's clock was set forward, and nothing was lost but time. */
+  readonly isStep: boolean;
+  /** From then on what is admitted cannot be excused by it. */
+  endsMs: number;
+}
+
+/** So long after a period, units may be spent that it had granted: then nobody knows which one a request is of. */
+const lateMs = 1100;
+
+export class Admissions {
+  readonly policy: Policy;
+  readonly storeKey: string;
+  readonly client: string;
+  readonly shard: SimulatedShard;
+  readonly windowMs: number;
+  readonly list: Admission[] = [];
+  readonly losses: Loss[] = [];
+  #first = 0;
+
+  /** `shrunk`: the part of the window that counts. */
+  constructor(policy: Policy, client: string, storeKey: string, shard: SimulatedShard, shrunk: number) {
+    this.policy = policy;
+    this.client = client;
+    this.storeKey = storeKey;
+    this.shard = shard;
+    const { rate } = policy;
+    this.windowMs = rate.kind === "sliding" ? rate.windowMs * shrunk : Number.POSITIVE_INFINITY;
+  }
+
+  add(gateway: string, atMs: number, alone: Alone): Admission {
+    const { shard } = this;
+    const steadyMs = shard.steadyMs();
+    const wallMs = shard.wallMs();
+    const admission = { gateway, atMs, steadyMs, wallMs, alone, units: this.policy.cost, isGone: false };
+    this.list.push(admission);
+    return admission;
+  }
+
+  /** Those of the trailing window, or of the period that the store's clock shows, or that are held. */
+  *inWindow(): Generator<Admission> {
+    const nowMs = this.shard.steadyMs();
+    const { rate } = this.policy;
+    const period = rate.kind === "calendar" ? Math.floor(this.shard.wallMs() / 60_000) : 0;
+    for (let i = this.#first; i < this.list.length; i += 1) {
+      const each = this.list[i];
+      if (each === undefined) break;
+      if (each.isGone) continue;
+      const isOver =
+        rate.kind === "calendar"
+          ? Math.floor(each.wallMs / 60_000) !== period || each.wallMs % 60_000 < lateMs
+          : nowMs - each.steadyMs >= this.windowMs - 0.003;
+      if (!isOver) yield each;
+      else if (i === this.#first) this.#first += 1;
+    }
+  }
+
+  /** Calendar: all that may be of the period that the store's clock shows. */
+  countedAtMost(): number {
+    const period = Math.floor(this.shard.wallMs() / 60_000);
+    let units = 0;
+    for (const each of this.list) if (!each.isGone && Math.floor(each.wallMs / 60_000) === period) units += each.units;
+    return units;
+  }
+
+  counted(): number {
+    let units = 0;
+    for (const each of this.inWindow()) units += each.units;
+    return units;
+  }
+}

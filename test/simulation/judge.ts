@@ -1,0 +1,162 @@
+// Judges each admission by what was played: the limit, and beyond it only what a failure excuses.
+import type { StateChange } from "../../src/core/shared-store.ts";
+import { policyText } from "../../src/limits/shared/shared-policy.ts";
+import { tagOf } from "../../src/limits/shared/told.ts";
+import { counterKeyOf } from "../support/limited-request.ts";
+import { type Admission, Admissions, type Alone, type Loss } from "./admissions.ts";
+import { type Plan, windowMsOf } from "./plan.ts";
+import type { SimulatedGateway, Thread } from "./simulated-gateway.ts";
+import type { SimulatedShard } from "./simulated-store.ts";
+import type { VirtualTime } from "./virtual-time.ts";
+
+/** A gateway that can reach the store knows after a heartbeat that it forgot, and has told it two heartbeats later. */
+const noticedMs = 3500;
+/** The same after an outage: with the pause between two probes and the time until a connection is given up. */
+const noticedLateMs = 6000;
+
+export class Judge {
+  readonly counters = new Map<string, Admissions>();
+  readonly violations: string[] = [];
+  readonly #plan: Plan;
+  readonly #time: VirtualTime;
+  readonly #shrunk: number;
+  /** By gateway and shard: when it was told last of a loss, and until when something has kept it from noticing one. */
+  readonly #forgotMs = new Map<string, number>();
+  readonly #disturbedMs = new Map<string, number>();
+
+  constructor(plan: Plan, time: VirtualTime) {
+    this.#plan = plan;
+    this.#time = time;
+    // Gateways tell what counts by their own clocks.
+    this.#shrunk = plan.failures.length === 0 ? 1 : 0.985;
+  }
+
+  violate(text: string): void {
+    this.violations.push(`${this.#time.nowMs.toFixed(3)} ms: ${text}`);
+  }
+
+  countersOf(client: string, shardOf: (tag: string) => SimulatedShard): readonly Admissions[] {
+    const found: Admissions[] = [];
+    for (const policy of this.#plan.policies) {
+      if (policy.mode === "shadow") continue;
+      const isForAll = policy.key.length === 0;
+      const name = `${policy.name} ${isForAll ? "all" : client}`;
+      let counter = this.counters.get(name);
+      if (counter === undefined) {
+        const tag = isForAll ? noTag : tagOf(counterKeyOf(client));
+        const storeKey = `${this.#plan.settings.prefix}1:{${tag}}:${policyText(policy)}`;
+        counter = new Admissions(policy, client, storeKey, shardOf(tag), this.#shrunk);
+        this.counters.set(name, counter);
+      }
+      found.push(counter);
+    }
+    return found;
+  }
+
+  admitted(counter: Admissions, { id }: SimulatedGateway, { shared }: Thread, alone: Alone): Admission {
+    const admission = counter.add(id, this.#time.nowMs, alone);
+    const { limit } = counter.policy;
+    const { onFailure } = this.#plan.settings;
+    // At least one request, whatever it costs.
+    const share = Math.max(counter.policy.cost, Math.floor(limit / shared.replicas.value));
+    const hasShadow = this.#plan.policies.some(({ mode }) => mode === "shadow");
+    if (alone === "alone" && onFailure === "closed" && !hasShadow)
+      this.violate(`${counter.policy.name}: admitted alone although closed`);
+    const byGateway = new Map<string, { units: number; alone: number }>();
+    let units = 0;
+    let own = 0;
+    for (const each of counter.inWindow()) {
+      units += each.units;
+      if (each.gateway === id) own += each.units;
+      if (each.alone !== "together") {
+        const of = byGateway.get(each.gateway) ?? { units: 0, alone: 0 };
+        of.alone += each.units;
+        byGateway.set(each.gateway, of);
+      }
+    }
+    if (alone === "alone" && onFailure === "local" && own > share) {
+      this.violate(`${counter.policy.name}: a gateway alone has admitted ${own} of a share of ${share}`);
+    }
+    if (units <= limit || (onFailure === "open" && byGateway.size > 0)) return admission;
+    let excess = this.#lost(counter);
+    for (const { alone } of byGateway.values()) excess += Math.min(alone, share);
+    if (counter.policy.rate.kind === "concurrency") excess += this.#silent(counter);
+    if (units > limit + excess) {
+      this.violate(`${counter.policy.name} of ${counter.client}: ${units} in a window, ${limit} + ${excess} allowed`);
+    }
+    return admission;
+  }
+
+  /** Something keeps a gateway, or all (-1), from asking a shard, or all, until an instant. */
+  disturb(gateway: number, shard: number, untilMs: number): void {
+    const key = `${gateway} ${shard}`;
+    this.#disturbedMs.set(key, Math.max(untilMs, this.#disturbedMs.get(key) ?? 0));
+  }
+
+  /** A shard has lost units of a gateway. */
+  lost(counter: Admissions, loss: Omit<Loss, "endsMs">): void {
+    counter.losses.push({ ...loss, endsMs: Number.POSITIVE_INFINITY });
+  }
+
+  changed({ id }: SimulatedGateway, { shard, to, cause }: StateChange): void {
+    const nowMs = this.#time.nowMs;
+    const key = `${id} ${shard}`;
+    if (to === "returned") this.#forgotMs.set(key, cause === "forgot" ? nowMs : -1);
+    if (to !== "up" || cause !== "told") return;
+    const forgotMs = this.#forgotMs.get(key) ?? -1;
+    for (const counter of this.counters.values()) {
+      if (counter.shard.number !== shard) continue;
+      const fromMs = nowMs + this.#heldMs(counter);
+      for (const loss of counter.losses) {
+        if (loss.gateway === id && forgotMs >= loss.atMs) loss.endsMs = Math.min(loss.endsMs, fromMs);
+      }
+    }
+  }
+
+  /** For how long something may be spent that was granted. */
+  #heldMs({ policy }: Admissions): number {
+    const { lease, waitMs } = this.#plan.settings;
+    if (policy.rate.kind === "concurrency") return 4000;
+    return Math.max(Math.min(lease.durationMs, windowMsOf(policy) / 50), 1.5 * waitMs) + 10;
+  }
+
+  /** What the store should know and does not. */
+  #lost(counter: Admissions): number {
+    const nowMs = this.#time.nowMs;
+    let units = 0;
+    for (const loss of counter.losses) {
+      if (nowMs >= this.#endOf(counter, loss)) continue;
+      let of = 0;
+      for (const each of counter.inWindow()) {
+        if (each.gateway !== loss.gateway || each.atMs > loss.atMs + this.#heldMs(counter)) continue;
+        const isEarly = counter.shard.highestMs - each.wallMs >= counter.windowMs;
+        if (!loss.isStep || isEarly || counter.policy.rate.kind !== "sliding") of += each.units;
+      }
+      units += loss.isStep ? of : Math.min(of, loss.units);
+    }
+    return units;
+  }
+
+  #endOf({ shard: { number } }: Admissions, { gateway, atMs, endsMs }: Loss): number {
+    const place = this.places.get(gateway);
+    if (place === undefined || place.isDead) return endsMs;
+    const keys = [`-1 -1`, `${place.gateway} -1`, `-1 ${number}`, `${place.gateway} ${number}`];
+    const disturbedMs = Math.max(...keys.map((key) => this.#disturbedMs.get(key) ?? 0));
+    const latestMs = disturbedMs >= atMs ? disturbedMs + noticedLateMs : atMs + noticedMs;
+    return Math.min(endsMs, latestMs);
+  }
+
+  /** Slots of gateways that the store may have taken for dead. */
+  #silent(counter: Admissions): number {
+    if (this.#disturbedMs.size === 0) return 0;
+    let units = 0;
+    for (const each of counter.inWindow()) units += each.units;
+    return units;
+  }
+
+  /** Gateways by their ids. */
+  readonly places = new Map<string, SimulatedGateway>();
+}
+
+/** Of the one counter for all requests. */
+const noTag = `h${"0".repeat(32)}`;

@@ -1,0 +1,107 @@
+// Safeguards that are taken out, to see that the simulation misses each of them. A mutation replaces a text of a source
+// while it is loaded; nothing of it is in the code that runs otherwise.
+import { registerHooks } from "node:module";
+
+interface Replacement {
+  /** Where it is, from the root of the repository. */
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+export interface Mutation {
+  readonly name: string;
+  readonly replacements: readonly Replacement[];
+}
+
+const store = "src/limits/shared/shared-store.ts";
+const shards = "src/limits/shared/shards.ts";
+const model = "test/simulation/script-model.ts";
+const gateway = "test/simulation/simulated-gateway.ts";
+
+export const mutations: readonly Mutation[] = [
+  {
+    name: "no clamp",
+    replacements: [
+      { file: model, from: "this.#nowUs = Math.max(timeUs, counter.clockUs);", to: "this.#nowUs = timeUs;" },
+    ],
+  },
+  {
+    name: "a lease lasts from its answer on",
+    replacements: [
+      { file: store, from: "sentMs + rules.spendMs / (1 + drift)", to: "nowMs + rules.spendMs / (1 + drift)" },
+    ],
+  },
+  {
+    name: "reports raise",
+    replacements: [
+      {
+        file: model,
+        from: "const endsUs = Math.min(lease.endsUs, this.#endOfSpent(report.ageUs));",
+        to: "const endsUs = this.#endOfSpent(report.ageUs);",
+      },
+    ],
+  },
+  {
+    name: "ids from a counter",
+    replacements: [
+      {
+        file: gateway,
+        from: "this.id = randomText(chance, gatewayLength);",
+        to: "this.id = String(gateway).padEnd(gatewayLength, '-');",
+      },
+      {
+        file: gateway,
+        from: "thread: randomText(chance, threadLength)",
+        to: "thread: String(index).padEnd(threadLength, '-')",
+      },
+    ],
+  },
+  {
+    name: "no margin for drift",
+    replacements: [{ file: store, from: "sentMs + rules.spendMs / (1 + drift)", to: "sentMs + rules.spendMs" }],
+  },
+  {
+    name: "epoch ignored",
+    replacements: [{ file: shards, from: "if (epoch !== before) {", to: "if (epoch === '') {" }],
+  },
+  {
+    name: "steps of the store's clock not watched",
+    replacements: [{ file: shards, from: 'if (step === "forward")', to: 'if (step === "never")' }],
+  },
+  {
+    name: "told nothing",
+    replacements: [{ file: model, from: "if (this.#item.told !== null) this.#tell(this.#item.told);", to: "" }],
+  },
+  {
+    name: "the clock read before waiting",
+    replacements: [
+      {
+        file: "src/limits/policy-steps.ts",
+        from: "this.#ask(chargedAt(this.#set, nowMs))",
+        to: "this.#ask(nowMs)",
+      },
+    ],
+  },
+];
+
+/** Replaces what a mutation says, in modules that are loaded from now on. Throws if a module has not exactly one such text. */
+export function mutate(name: string): void {
+  const mutation = mutations.find((each) => each.name === name);
+  if (mutation === undefined)
+    throw new Error(`no such mutation; there are: ${mutations.map((each) => each.name).join(", ")}`);
+  registerHooks({
+    load: (url, context, nextLoad) => {
+      const loaded = nextLoad(url, context);
+      const wanted = mutation.replacements.filter(({ file }) => url.endsWith(`/${file}`));
+      if (wanted.length === 0) return loaded;
+      let source =
+        typeof loaded.source === "string" ? loaded.source : Buffer.from(loaded.source as Uint8Array).toString();
+      for (const { file, from, to } of wanted) {
+        if (source.split(from).length !== 2) throw new Error(`${file} does not have once: ${from}`);
+        source = source.replace(from, () => to);
+      }
+      return { ...loaded, source };
+    },
+  });
+}

@@ -1,0 +1,80 @@
+// What must be true when nobody asks any more: the store counts what was spent, and nothing is left of what was not.
+import type { Policy } from "../../src/core/policy.ts";
+import { slotLeaseMs } from "../../src/limits/shared/policy-rules.ts";
+import type { Admissions } from "./admissions.ts";
+import { windowMsOf } from "./plan.ts";
+import type { World } from "./world.ts";
+
+/** After an outage everybody has found back by then. */
+const recoveryMs = 6000;
+const longestExchangeMs = 600;
+
+export async function becomeQuiet(world: World): Promise<void> {
+  const { plan, time, judge } = world;
+  await time.runUntil(time.nowMs + longestExchangeMs);
+  const open = [...world.open.values()].filter(({ isDead }) => !isDead);
+  if (open.length > 0) judge.violate(`${open.length} requests have no answer`);
+  if (plan.failures.length === 0) {
+    const { lease, waitMs } = plan.settings;
+    const leaseMs = Math.max(1.5 * waitMs, lease.durationMs);
+    // A lease that was granted last, the timer that ends it, and the call that gives it back.
+    await time.runUntil(time.nowMs + leaseMs * 1.02 + 40 + 4 * plan.delays.mostMs);
+    for (const counter of judge.counters.values()) checkCount(world, counter);
+    checkUndisturbed(world);
+    return;
+  }
+  const lastMs = Math.max(...plan.failures.map((failure) => failure.atMs + ("forMs" in failure ? failure.forMs : 0)));
+  const longestMs = Math.max(...plan.policies.map((policy) => Math.max(windowMsOf(policy), stayMsOf(policy))));
+  // The longer ones cost too much time.
+  if (longestMs > 10_000 || lastMs > plan.loadMs || plan.failures.some(({ kind }) => kind === "step")) return;
+  await time.runUntil(time.nowMs + recoveryMs + 1.02 * longestMs + plan.settings.lease.durationMs);
+  for (const counter of judge.counters.values()) checkEmpty(world, counter);
+  for (const { gateway, isDead, threads } of world.gateways) {
+    for (const { shared } of threads) {
+      const { state } = shared.figures();
+      if (!isDead && state !== "up") judge.violate(`gateway ${gateway} has not found back: ${state}`);
+    }
+  }
+}
+
+/** Slots that nobody gives back stay for so long. */
+function stayMsOf({ rate }: Policy): number {
+  return rate.kind === "concurrency" ? slotLeaseMs : 0;
+}
+
+/** Without a failure: no less than what counts, and no more than what counted a lease ago. */
+function checkCount(world: World, counter: Admissions): void {
+  const { rate, limit, name } = counter.policy;
+  const { lease, waitMs } = world.plan.settings;
+  const spent = counter.counted();
+  const leaseMs = Math.max(1.5 * waitMs, Math.min(lease.durationMs, counter.windowMs / 50));
+  const nowMs = counter.shard.steadyMs();
+  const slackMs = leaseMs * 1.03 + 2 * world.plan.delays.mostMs + 1;
+  let most = 0;
+  for (const { steadyMs, units, isGone } of counter.list) {
+    if (!isGone && nowMs - steadyMs < counter.windowMs + slackMs) most += units;
+  }
+  const stored = counter.shard.unitsNow(counter);
+  if (rate.kind === "calendar") most = counter.countedAtMost();
+  if (stored < spent) world.judge.violate(`${name}: the store counts ${stored}, ${spent} were spent (limit ${limit})`);
+  if (stored > most) world.judge.violate(`${name}: the store counts ${stored}, at most ${most} may count: stranded`);
+}
+
+function checkEmpty(world: World, counter: Admissions): void {
+  if (counter.policy.rate.kind === "calendar") return;
+  const stored = counter.shard.unitsNow(counter);
+  if (stored > 0) world.judge.violate(`${counter.policy.name}: ${stored} units are stranded`);
+}
+
+function checkUndisturbed({ plan, gateways, judge }: World): void {
+  for (const { gateway, threads } of gateways) {
+    for (const { shared } of threads) {
+      const { waited, alone, state, replicas, forgot, clockSteps } = shared.figures();
+      if (alone.local + alone.open + alone.closed > 0) judge.violate(`gateway ${gateway} has decided alone`);
+      if (waited.overdue > 0) judge.violate(`gateway ${gateway} had overdue answers`);
+      if (state !== "up") judge.violate(`gateway ${gateway} is ${state}`);
+      if (replicas !== plan.gateways.length) judge.violate(`gateway ${gateway} counts ${replicas} gateways`);
+      if (forgot + clockSteps > 0) judge.violate(`gateway ${gateway} believes that the store forgot`);
+    }
+  }
+}

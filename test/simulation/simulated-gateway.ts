@@ -1,0 +1,153 @@
+// A gateway: one process with a clock of its own, a table, and threads that each have a limiter and a connection to the
+// store. It may pause, while its clock runs on, and end at any instant. A start after an end is another gateway.
+import type { Clock } from "../../src/core/clock.ts";
+import type { StateChange, Timers } from "../../src/core/shared-store.ts";
+import { SipHash } from "../../src/core/sip-hash.ts";
+import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
+import { gatewayLength, threadLength } from "../../src/limits/shared/script-call.ts";
+import { SharedStore } from "../../src/limits/shared/shared-store.ts";
+import { CounterTable } from "../../src/limits/table/counter-table.ts";
+import type { Chance } from "./chance.ts";
+import type { Network } from "./network.ts";
+import { type GatewayPlan, longestWindowMs, type Plan } from "./plan.ts";
+import { type Process, SimulatedLink } from "./simulated-link.ts";
+import { beginWallMs } from "./simulated-store.ts";
+import type { TableMemory } from "./table-memory.ts";
+import type { VirtualTime } from "./virtual-time.ts";
+
+export interface GatewayParts {
+  readonly plan: Plan;
+  readonly time: VirtualTime;
+  readonly network: Network;
+  readonly chance: Chance;
+  readonly memory: TableMemory;
+  onChange(gateway: SimulatedGateway, thread: number, change: StateChange): void;
+}
+
+export interface Thread {
+  readonly limiter: PolicyLimiter;
+  readonly shared: SharedStore;
+  readonly link: SimulatedLink;
+  /** How often the thread had decided without the store when that was last looked at, and when it last did. */
+  aloneSeen: number;
+  aloneMs: number;
+}
+
+export class SimulatedGateway implements Process {
+  /** The place, which every start there has. */
+  readonly gateway: number;
+  /** Of this start. */
+  readonly id: string;
+  readonly clock: Clock;
+  readonly threads: readonly Thread[];
+  readonly rate: number;
+  isDead = false;
+  pausedUntilMs = 0;
+  /** The end of the last pause. */
+  resumedMs = 0;
+  #timersAreFirst = false;
+  readonly #parts: GatewayParts;
+  readonly #time: VirtualTime;
+
+  constructor(gateway: number, plan: GatewayPlan, parts: GatewayParts) {
+    const { time, chance, memory } = parts;
+    this.gateway = gateway;
+    this.#parts = parts;
+    this.#time = time;
+    this.rate = plan.rate;
+    this.id = randomText(chance, gatewayLength);
+    const beginMs = time.nowMs;
+    const offsetMs = chance.between(1000, 100_000_000);
+    this.clock = {
+      monotonicMs: () => offsetMs + (time.nowMs - beginMs) * plan.rate,
+      wallMs: () => beginWallMs + plan.skewMs + time.nowMs,
+    };
+    const block = memory.take();
+    this.threads = Array.from({ length: plan.threads }, (_, i) => this.#createThread(i, block, plan.threads > 1));
+  }
+
+  enter(run: () => void): void {
+    this.#enter(run, 1);
+  }
+
+  pause(forMs: number): void {
+    this.pausedUntilMs = Math.max(this.pausedUntilMs, this.#time.nowMs + forMs);
+    this.resumedMs = this.pausedUntilMs;
+    this.#timersAreFirst = this.#parts.chance.happens(0.5);
+  }
+
+  get isPaused(): boolean {
+    return this.pausedUntilMs > this.#time.nowMs;
+  }
+
+  end(): void {
+    this.isDead = true;
+    for (const { link } of this.threads) link.abandon();
+  }
+
+  #enter(run: () => void, rank: number): void {
+    if (this.isDead) return;
+    if (this.isPaused) {
+      const later = this.#timersAreFirst ? rank : 1;
+      this.#time.at(this.pausedUntilMs, () => this.#enter(run, rank), later);
+      return;
+    }
+    run();
+  }
+
+  #createThread(index: number, block: SharedArrayBuffer, isShared: boolean): Thread {
+    const { plan, network, chance } = this.#parts;
+    const { clock } = this;
+    const table = new CounterTable(block, { secret: placeSecret, thread: index + 1, isShared });
+    const link = new SimulatedLink(network, this);
+    const shared = new SharedStore({
+      ...{ link, clock, table, settings: plan.settings, timers: this.#timers() },
+      gateway: this.id,
+      thread: randomText(chance, threadLength),
+      secret: placeSecret,
+      memoryMs: longestWindowMs(plan.policies),
+      onSecret: () => {},
+      onChange: (change) => this.#parts.onChange(this, index, change),
+      onIdentity: () => {},
+      onAnswered: () => {},
+      onWaited: () => {},
+      onGone: () => {},
+    });
+    const limiter = new PolicyLimiter(plan.policies, { clock, table, store: shared, hash: new SipHash(placeSecret) });
+    shared.open();
+    return { limiter, shared, link, aloneSeen: 0, aloneMs: -1 };
+  }
+
+  #timers(): Timers {
+    const time = this.#time;
+    return {
+      after: (ms, run) => {
+        const event = time.after(Math.max(0, ms) / this.rate, () => {
+          this.#enter(() => {
+            if (!isCancelled) run();
+          }, 0);
+        });
+        let isCancelled = false;
+        const cancel = (): void => {
+          isCancelled = true;
+          event.run = null;
+        };
+        return { cancel };
+      },
+      // The rest of the turn takes a little.
+      endOfTurn: (run) => {
+        const lastsMs = this.#parts.chance.one([0, 0, 0.1, 0.5]);
+        time.after(lastsMs, () => this.#enter(run, 1));
+      },
+    };
+  }
+}
+
+const placeSecret = Buffer.alloc(16, 9);
+const letters = "0123456789abcdefghijklmnopqrstuvwxyz";
+
+function randomText(chance: Chance, length: number): string {
+  let text = "";
+  while (text.length < length) text += letters[chance.whole(0, letters.length - 1)];
+  return text;
+}

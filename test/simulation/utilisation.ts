@@ -1,0 +1,25 @@
+// Whether as much was admitted as the limit allows: compares a run without failures with a window that one gateway counts
+// exactly, fed with the same requests.
+import { windowMsOf } from "./plan.ts";
+import type { World } from "./world.ts";
+
+/** Of the ideal. */
+const least = 0.98;
+
+export function checkUtilisation(world: World): void {
+  const { plan, judge, arrivals } = world;
+  const [policy] = plan.policies;
+  if (policy === undefined || plan.policies.length > 1 || plan.failures.length > 0) return;
+  if (policy.rate.kind !== "sliding" || policy.chargeStatuses !== null) return;
+  const windowMs = windowMsOf(policy);
+  const { waitMs, lease } = plan.settings;
+  // A unit that is asked for alone counts for one and a half `wait` longer, one that is leased ahead for a lease.
+  const longerMs =
+    policy.limit < 1000 ? 1.5 * waitMs : Math.max(1.5 * waitMs, Math.min(lease.durationMs, windowMs / 50));
+  const slowMs = 2 * plan.delays.mostMs + 2;
+  for (const [address, { ideal, admitted }] of arrivals.compare(policy, windowMs + longerMs + slowMs)) {
+    if (admitted < Math.floor(ideal * least) - 1) {
+      judge.violate(`${address}: ${admitted} of ${ideal} were admitted`);
+    }
+  }
+}
