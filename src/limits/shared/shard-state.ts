@@ -41,6 +41,8 @@ export class ShardState {
   #incident = 0;
   #timer: { cancel(): void } | null = null;
   #pauseMs = firstPauseMs;
+  /** Whether the store has forgotten and was not told all since, perhaps because it was lost again. */
+  #owesAll = false;
   #isConnected = false;
   #isProbing = false;
   #failed = 0;
@@ -159,10 +161,13 @@ export class ShardState {
     this.#incident += 1;
     const incident = this.#incident;
     this.#become("returned", cause, detail);
+    this.#owesAll ||= hasForgotten;
     let isTold = false;
-    let isOver = !hasForgotten;
+    let isOver = !this.#owesAll;
     const conclude = (): void => {
-      if (isTold && isOver && this.#incident === incident && this.#state === "returned") this.#become("up", "told");
+      if (!isTold || !isOver || this.#incident !== incident || this.#state !== "returned") return;
+      this.#owesAll = false;
+      this.#become("up", "told");
     };
     this.#after(tellingMs, () => {
       // What is not told by then is told key by key, as they are asked for.
@@ -170,7 +175,7 @@ export class ShardState {
       isOver = true;
       conclude();
     });
-    this.#actions.tell(hasForgotten, () => {
+    this.#actions.tell(this.#owesAll, () => {
       isTold = true;
       conclude();
     });

@@ -38,6 +38,8 @@ export class Shard {
   readonly #parts: ShardParts;
   #epoch: string | null = null;
   #evictedKeys = 0;
+  /** Why the store may have forgotten, until that is acted upon: it can be lost before it is listed. */
+  #suspicion: string | null = null;
   /** When the server was told last that this gateway is there. */
   #listedMs = Number.NEGATIVE_INFINITY;
   #timer: { cancel(): void } | null = null;
@@ -107,12 +109,13 @@ export class Shard {
         return;
       }
       this.#parts.onIdentity(identity);
-      const hasForgotten = this.#hasForgotten(identity);
-      this.#list(hasForgotten);
+      this.#suspicion = this.#changeOf(identity) ?? this.#suspicion;
+      this.#list();
     });
   }
 
-  #hasForgotten({ epoch, evictedKeys }: StoreIdentity): string | null {
+  /** Returns what has changed since the server was asked last; null if nothing has. */
+  #changeOf({ epoch, evictedKeys }: StoreIdentity): string | null {
     const before = this.#epoch;
     const evictedBefore = this.#evictedKeys;
     this.#epoch = epoch;
@@ -126,7 +129,7 @@ export class Shard {
     return evictedKeys > evictedBefore ? "it has removed keys for want of memory" : null;
   }
 
-  #list(hasForgotten: string | null): void {
+  #list(): void {
     const { link, clock, items, send } = this.#parts;
     const tag = link.tagOf(this.number);
     if (tag === null) return;
@@ -137,8 +140,9 @@ export class Shard {
       if (first?.item !== "gateways") return;
       this.#listedMs = sentMs;
       this.#parts.seen(first.gateways);
-      const reason = hasForgotten ?? (isExpected && !first.wasListed ? "it has lost its list of gateways" : null);
+      const reason = this.#suspicion ?? (isExpected && !first.wasListed ? "it has lost its list of gateways" : null);
       this.#parts.reached(() => {
+        this.#suspicion = null;
         if (reason !== null) this.forgot(reason);
         else this.state.probed();
       });
