@@ -7,12 +7,14 @@ import type { Ports } from "./traffic.ts";
 export const windowMs = Number(process.env["HEADGATE_WINDOW_MS"] ?? 2_000);
 
 /** Each policy has a path of its own, but the last two, which apply together. Below 1,000: asked one by one. */
-export const limits = { small: 100, large: 2_000, minute: 300, slots: 5, both: 60, all: 100 } as const;
+export const limits = { small: 100, large: 2_000, minute: 300, slots: 5, few: 5, day: 40, both: 60, all: 100 } as const;
 
 const window = `${windowMs}ms`;
 const policies = [
   { name: "small", limit: limits.small, window, match: { paths: ["/v1/small/"] } },
   { name: "large", limit: limits.large, window, match: { paths: ["/v1/large/"] } },
+  { name: "few", limit: limits.few, window, match: { paths: ["/v1/few/"] } },
+  { name: "day", limit: limits.day, window: "1d", match: { paths: ["/v1/day/"] } },
   { name: "minute", limit: limits.minute, per: "minute", match: { paths: ["/v1/minute/"] } },
   { name: "slots", concurrency: limits.slots, match: { paths: ["/v1/slots/"] } },
   { name: "both", limit: limits.both, window, match: { paths: ["/v1/both/"] } },

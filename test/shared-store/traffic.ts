@@ -4,6 +4,9 @@ import { type Asked, ClientLine, monotonicMs } from "./client-line.ts";
 import type { Visit } from "./recording-upstream.ts";
 import { type Admission, idealAdmissions, mostAtOnce, percentile, worstWindow } from "./windows.ts";
 
+/** For clients that go on until an instant. */
+export const before = (atMs: number) => (): boolean => monotonicMs() < atMs;
+
 /** The ports of the gateways that are there now. */
 export type Ports = () => readonly number[];
 
@@ -27,10 +30,10 @@ export class Client {
   }
 
   /** Asks as fast as it is admitted, over `lines` connections to each gateway, and again soon after a refusal. */
-  async greedy(untilMs: number, lines = 2, afterRefusalMs = 10): Promise<void> {
+  async greedy(goesOn: () => boolean, lines = 2, afterRefusalMs = 10): Promise<void> {
     const one = async (gateway: number): Promise<void> => {
       const line = this.#open(gateway);
-      while (monotonicMs() < untilMs) {
+      while (goesOn()) {
         const { status } = await this.#ask(line);
         if (status !== 200) await pause(afterRefusalMs);
       }
@@ -40,15 +43,15 @@ export class Client {
   }
 
   /** Asks at a constant rate, each time at a gateway of its choice. `choose`: a number below its argument. */
-  async steady(untilMs: number, perSecond: number, choose: (count: number) => number): Promise<void> {
+  async steady(goesOn: () => boolean, perSecond: number, choose: (count: number) => number): Promise<void> {
     const lines = this.#ports().map((_, i) => [this.#open(i)]);
     const pending = new Set<Promise<unknown>>();
     const startMs = monotonicMs() + choose(1000) / perSecond;
     for (let i = 0; ; i += 1) {
       const dueMs = startMs + (i * 1000) / perSecond;
-      if (dueMs >= untilMs) break;
       const earlyMs = dueMs - monotonicMs();
       if (earlyMs > 0) await pause(earlyMs);
+      if (!goesOn()) break;
       const gateway = choose(lines.length);
       const idle = lines[gateway] as ClientLine[];
       const line = idle.pop() ?? this.#open(gateway);
@@ -100,33 +103,60 @@ export interface Outcome {
   readonly p99DelayMs: number;
 }
 
-/** Which of the client's requests arrived at the upstream, whatever came back. */
-export function admissionsOf(client: Client, visits: ReadonlyMap<number, Visit>): Admission[] {
-  return client.asked.flatMap(({ number, sentMs }) => {
+type Visits = ReadonlyMap<number, Visit>;
+
+/** Which of the requests arrived at the upstream, whatever came back. */
+function admissionsOf(asked: readonly Asked[], visits: Visits): Admission[] {
+  return asked.flatMap(({ number, sentMs }) => {
     const visit = visits.get(number);
     return visit === undefined ? [] : [{ fromMs: sentMs, untilMs: visit.arrivedMs }];
   });
 }
 
+/**
+ * Of one counter: that of a client, or the one that several clients have together. `countsMs`: for how long a request
+ * counts in the ideal, if that is longer than the window.
+ */
 export function outcomeOf(
-  client: Client,
-  visits: ReadonlyMap<number, Visit>,
-  { limit, windowMs }: { readonly limit: number; readonly windowMs: number },
+  clients: Client | readonly Client[],
+  visits: Visits,
+  {
+    limit,
+    windowMs,
+    countsMs = windowMs,
+  }: { readonly limit: number; readonly windowMs: number; readonly countsMs?: number },
 ): Outcome {
-  const admissions = admissionsOf(client, visits);
+  const asked = [clients].flat().flatMap((client) => client.asked);
+  const admissions = admissionsOf(asked, visits);
   const delays = admissions.map(({ fromMs, untilMs }) => untilMs - fromMs);
-  const attempts = client.asked.map(({ sentMs }) => sentMs);
+  const attempts = asked.map(({ sentMs }) => sentMs);
   return {
     admitted: admissions.length,
-    ideal: idealAdmissions(attempts, limit, windowMs),
+    ideal: idealAdmissions(attempts, limit, countsMs),
     worst: worstWindow(admissions, windowMs),
     delayMs: Math.max(0, ...delays),
     p99DelayMs: percentile(delays, 0.99),
   };
 }
 
+/** Of a quota of the calendar: what was certainly admitted in one period, and what an exact one admits over all. */
+export function worstPeriod(
+  client: Client,
+  visits: Visits,
+  { limit, periodMs }: { readonly limit: number; readonly periodMs: number },
+): { readonly most: number; readonly admitted: number; readonly ideal: number } {
+  const aheadMs = Date.now() - monotonicMs();
+  const periodOf = (atMs: number): number => Math.floor((atMs + aheadMs) / periodMs);
+  const admissions = admissionsOf(client.asked, visits);
+  const certain = admissions.filter(({ fromMs, untilMs }) => periodOf(fromMs) === periodOf(untilMs));
+  const counts = [...Map.groupBy(certain, ({ fromMs }) => periodOf(fromMs)).values()].map((all) => all.length);
+  const attempts = [...Map.groupBy(client.asked, ({ sentMs }) => periodOf(sentMs)).values()];
+  const ideal = attempts.reduce((sum, all) => sum + Math.min(limit, all.length), 0);
+  return { most: Math.max(0, ...counts), admitted: admissions.length, ideal };
+}
+
 /** The most requests of the client that the upstream had at the same instant. */
-export function mostAtUpstream(client: Client, visits: ReadonlyMap<number, Visit>): number {
+export function mostAtUpstream(client: Client, visits: Visits): number {
   const spans = client.asked.flatMap(({ number }) => {
     const visit = visits.get(number);
     return visit === undefined ? [] : [{ fromMs: visit.arrivedMs, untilMs: visit.leftMs }];
@@ -145,8 +175,7 @@ export interface Answers {
   readonly longestMs: number;
 }
 
-export function answersOf(clients: readonly Client[]): Answers {
-  const asked = clients.flatMap((client) => client.asked);
+export function answersOf(asked: readonly Asked[]): Answers {
   const statuses: Record<number, number> = {};
   for (const { status } of asked) statuses[status] = (statuses[status] ?? 0) + 1;
   const times = asked.filter(({ status }) => status === 200).map((one) => one.answeredMs - one.sentMs);

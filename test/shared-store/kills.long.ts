@@ -1,0 +1,44 @@
+// One limit over four gateways of which one is killed every 150 ms, with another one at hand in its place: starting one
+// takes longer than that. What they held is lost, and counts until its lease and the window are over. Takes about 25 s.
+import { setTimeout } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import type { GatewayProcess } from "../support/gateway-process.ts";
+import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
+import { limits } from "./fleet.ts";
+import { underLoad } from "./load.ts";
+import { reportLoad } from "./report.ts";
+import { clientsOf, shared, stageStore } from "./stage.ts";
+
+const cleanup = useCleanup();
+const everyMs = 150;
+const kills = 16;
+const inUse = 4;
+
+describe.skipIf(skipRedis)(`gateways that are killed${redisNeeded}`, () => {
+  test("one every 150 ms: never above a limit, and no 5xx", async () => {
+    const { upstream, fleet } = await stageStore(cleanup, inUse);
+    const spares: GatewayProcess[] = [];
+    // Two at a time, as there are processors.
+    while (spares.length < kills) spares.push(...(await Promise.all([fleet.start(), fleet.start()])));
+    await shared([...fleet.gateways, ...spares], inUse + kills);
+    const result = await underLoad({ upstream, fleet, client: clientsOf(cleanup, fleet) }, async () => {
+      for (const [i, spare] of spares.entries()) {
+        const killed = fleet.gateways[i % inUse];
+        fleet.replace(i % inUse, spare);
+        killed?.signal("SIGKILL");
+        await setTimeout(everyMs);
+      }
+    });
+    reportLoad("a gateway is killed every 150 ms", result);
+    expect(result.small.worst).toBeLessThanOrEqual(limits.small);
+    expect(result.edge.worst).toBeLessThanOrEqual(limits.small);
+    expect(result.large.worst).toBeLessThanOrEqual(limits.large);
+    // 0: its connection ended with the gateway.
+    expect(Object.keys(result.after.statuses)).toEqual(["0", "200", "429"]);
+    expect(result.after.statuses[0]).toBeLessThan(20 * kills);
+    expect(result.after.incomplete).toBe(0);
+    // Units of calls that were under way are stranded for their lease.
+    expect(result.small.admitted).toBeGreaterThan(0.9 * result.small.ideal);
+  });
+});

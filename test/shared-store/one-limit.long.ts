@@ -1,0 +1,104 @@
+// One limit over four gateways, while the store is well: greedy clients, clients at the edge of their limit that change
+// gateways at random, bursts, and clients that wait for exactly Retry-After. Takes about 45 s.
+// HEADGATE_WINDOW_MS=60000 tries windows as long as those in production.
+import { setTimeout } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
+import { monotonicMs } from "./client-line.ts";
+import { limits, windowMs } from "./fleet.ts";
+import { reportOutcome } from "./report.ts";
+import { type SharedStage, stageStore, total, waitMs } from "./stage.ts";
+import { answersOf, before, type Client, mostAtUpstream, type Outcome, outcomeOf, worstPeriod } from "./traffic.ts";
+
+const cleanup = useCleanup();
+/** Four windows begin in it. */
+const lastsMs = 3.4 * windowMs;
+/** A unit that was asked for by a request counts from the call on, as if it was spent when its lease ends. */
+const countsMs = windowMs + 1.5 * waitMs;
+const anyOf = (count: number): number => Math.floor(Math.random() * count);
+
+describe.skipIf(skipRedis)(`one limit over several gateways${redisNeeded}`, () => {
+  test.each([
+    [4, 1],
+    [2, 2],
+  ])("%d gateways with %d workers: never above a limit, and at least 0.98 of it", async (gateways, workers) => {
+    const stage = await stageStore(cleanup, gateways, { settings: [`workers=${workers}`] });
+    const small = await asksOneByOne(stage);
+    await leasesAhead(stage);
+    await waitsForRetryAfter(stage);
+    const burst = await stage.client("/v1/small").burst(20);
+    expect(new Set(burst.map(({ status }) => status))).toEqual(new Set([200]));
+    // The measurement is of a store that was asked: nothing was decided without it.
+    expect(await total(stage.fleet.gateways, 'headgate_store_alone_total{mode="local"}')).toBe(0);
+    reportOutcome(`${gateways} gateways, ${workers} workers, 100 in ${windowMs} ms`, small);
+  });
+});
+
+async function asksOneByOne(stage: SharedStage): Promise<Outcome> {
+  const greedy = stage.client("/v1/small");
+  const edge = Array.from({ length: 20 }, () => stage.client("/v1/small"));
+  const slots = stage.client("/v1/slots", "?hold=20");
+  const minute = stage.client("/v1/minute");
+  const both = [stage.client("/v1/both"), stage.client("/v1/both")];
+  const endMs = monotonicMs() + lastsMs;
+  const perSecond = (1_050 * limits.small) / windowMs;
+  await Promise.all([
+    ...[greedy, minute, ...both].map((client) => client.greedy(before(endMs))),
+    slots.greedy(before(endMs), 3),
+    ...edge.map((client) => client.steady(before(endMs), perSecond, anyOf)),
+  ]);
+  const visits = await stage.upstream.visits();
+  const outcome = (clients: Client | Client[], limit: number): Outcome =>
+    outcomeOf(clients, visits, { limit, windowMs, countsMs });
+  for (const client of [greedy, ...edge]) expectWhole(outcome(client, limits.small), limits.small);
+  for (const client of both) expect(outcome(client, limits.both).worst).toBeLessThanOrEqual(limits.both);
+  expectWhole(outcome(both, limits.all), limits.all);
+  expect(mostAtUpstream(slots, visits)).toBe(limits.slots);
+  const { most, ideal, admitted } = worstPeriod(minute, visits, { limit: limits.minute, periodMs: 60_000 });
+  expect(most).toBeLessThanOrEqual(limits.minute);
+  expect(admitted).toBeGreaterThanOrEqual(0.98 * ideal);
+  expectAnswered([greedy, slots, minute, ...both, ...edge]);
+  return outcome(greedy, limits.small);
+}
+
+async function leasesAhead(stage: SharedStage): Promise<void> {
+  const greedy = stage.client("/v1/large");
+  await greedy.greedy(before(monotonicMs() + lastsMs), 4);
+  const outcome = outcomeOf(greedy, await stage.upstream.visits(), { limit: limits.large, windowMs });
+  reportOutcome(`${limits.large} in ${windowMs} ms`, outcome);
+  expectWhole(outcome, limits.large);
+  expectAnswered([greedy]);
+}
+
+/** Sixty clients, so that what is rounded up to seconds is nothing for some. */
+async function waitsForRetryAfter(stage: SharedStage): Promise<void> {
+  const clients = Array.from({ length: 60 }, () => stage.client("/v1/few"));
+  await Promise.all(
+    clients.map(async (client, i) => {
+      await setTimeout((i * 1_000) / clients.length);
+      let last = await client.once(anyOf(2));
+      // On a slow machine the first may be too old, once the last is asked.
+      while (last.status === 200) last = await client.once(anyOf(2));
+      const { status, retryAfterSeconds, answeredMs } = last;
+      expect([status, retryAfterSeconds]).toEqual([429, Math.max(1, retryAfterSeconds)]);
+      // The timer may be early by a millisecond.
+      for (let earlyMs = 1; earlyMs > 0; earlyMs = answeredMs + retryAfterSeconds * 1_000 - monotonicMs()) {
+        await setTimeout(earlyMs);
+      }
+      expect((await client.once(anyOf(2))).status).toBe(200);
+    }),
+  );
+}
+
+function expectWhole({ worst, admitted, ideal }: Outcome, limit: number): void {
+  expect(worst).toBeLessThanOrEqual(limit);
+  expect(admitted).toBeGreaterThanOrEqual(0.98 * ideal);
+}
+
+/** Every request has its answer with all fields, and none is an error. */
+function expectAnswered(clients: readonly Client[]): void {
+  const { statuses, incomplete } = answersOf(clients.flatMap(({ asked }) => asked));
+  expect(Object.keys(statuses)).toEqual(["200", "429"]);
+  expect(incomplete).toBe(0);
+}
