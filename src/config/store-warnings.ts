@@ -42,8 +42,9 @@ function addressesOf(servers: StoreConnectionSettings["servers"]): readonly Host
 
 /** A unit that is asked for by itself counts for 1.5 × wait longer than the window: 5 % of a window of 30 × wait. */
 function windowWarnings(policies: readonly Policy[], waitMs: number): string[] {
-  return policies.flatMap(({ name, rate, limit }) => {
-    if (rate.kind !== "sliding" || limit >= leasedLimit || rate.windowMs >= 30 * waitMs) return [];
+  return policies.flatMap(({ name, rate, limit, chargeStatuses }) => {
+    const isAhead = limit >= leasedLimit && chargeStatuses === null;
+    if (rate.kind !== "sliding" || isAhead || rate.windowMs >= 30 * waitMs) return [];
     const percent = Math.floor((100 * 1.5 * waitMs) / (rate.windowMs + 1.5 * waitMs));
     return [
       `policy ${name}: its window of ${rate.windowMs}ms is short beside counters.redis.wait (${waitMs}ms): ` +

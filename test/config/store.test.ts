@@ -247,6 +247,10 @@ describe("check", () => {
       `${withRedis(local)}policies: [{ name: a, limit: 9, window: 100ms }, { name: b, limit: 1000, window: 100ms }]\n`,
       "warning: policy a: its window of 100ms is short beside counters.redis.wait (10ms): up to 13 % less than the limit is admitted\n",
     ],
+    [
+      `${withRedis(local)}policies: [{ name: a, limit: 9, window: 300ms }, { name: b, limit: 1000, window: 200ms, charge: { statuses: [401] } }]\n`,
+      "warning: policy b: its window of 200ms is short beside counters.redis.wait (10ms): up to 6 % less than the limit is admitted\n",
+    ],
     [`${withRedis(local)}policies: [{ name: a, limit: 9, window: 300ms }]\n`, ""],
   ];
   test.each(warned)("%s warns of what an operator should know", async (yaml, warning) => {
