@@ -51,7 +51,7 @@ export function healthOf({ state, shards, replicas }: StoreHealth): StoreHealth 
 
 export function sharedStoreMetrics(families: Families, { figures, health }: StoreSources): StoreEventCounts {
   const once = oncePerTurn(figures);
-  healthMetrics(families, health);
+  healthMetrics(families, oncePerTurn(health));
   callMetrics(families, once);
   unitMetrics(families, once);
   const took = "From sending a call of the store's script to its answer.";
@@ -67,8 +67,8 @@ export function sharedStoreMetrics(families: Families, { figures, health }: Stor
 }
 
 /** The figures are of all keys that have leases, and one scrape reads them many times. */
-function oncePerTurn(read: () => SharedStoreFigures): () => SharedStoreFigures {
-  let last: SharedStoreFigures | null = null;
+function oncePerTurn<Read>(read: () => Read): () => Read {
+  let last: Read | null = null;
   return () => {
     if (last === null) {
       setImmediate(() => {

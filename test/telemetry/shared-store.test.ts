@@ -92,7 +92,7 @@ test("a scrape reads the figures once, and the next one reads them again", async
     reads += 1;
     return storeFigures({ items: reads });
   };
-  const metrics = metricsOf({ store: { figures, health: () => storeFigures() } });
+  const metrics = metricsOf({ store: { figures, health: storeFigures } });
   expect((await scrape(metrics)).get("headgate_store_items_total")).toBe(1);
   await new Promise((resolve) => setImmediate(resolve));
   expect((await scrape(metrics)).get("headgate_store_items_total")).toBe(2);
@@ -178,6 +178,17 @@ test("what two threads see is one line: when the first sees it worse, and when t
   second.storeChanged(change("away", "returned"));
   second.storeChanged(change("returned", "up"));
   expect(messages()).toEqual(["store away", "store returned", "store up"]);
+});
+
+test("a thread for which the store is up says nothing while it is slow for another", () => {
+  const { lines, first, second } = logs(2);
+  first.storeChanged(change("up", "away"));
+  second.storeChanged(change("up", "slow"));
+  first.storeChanged(change("away", "returned"));
+  first.storeChanged(change("returned", "up"));
+  expect(lines().map(({ msg }) => msg)).toEqual(["store away", "store returned"]);
+  second.storeChanged(change("slow", "up"));
+  expect(lines().map(({ msg }) => msg)).toEqual(["store away", "store returned", "store up"]);
 });
 
 test("why no connection can be made is one line, until it is another reason or the shard was reached", () => {
