@@ -72,14 +72,14 @@ export class KeyCredits {
   hasUntold = false;
   /** Calls that are under way. */
   inFlight = 0;
-  /** Units that are spent a millisecond, lately. */
-  rate = 0;
   /** Whether the period was over when the store was asked last. */
   isOutOfPeriod = false;
   #leases: Lease[] = [];
   #ended: EndedLease[] = [];
   /** Units of leases that have ended, since `endLeases` was called. */
   #unspent = 0;
+  /** Units that are spent a millisecond, and those that were spent since that was found out. */
+  #rate = 0;
   #spentSince = 0;
   #rateMs = 0;
 
@@ -167,17 +167,30 @@ export class KeyCredits {
     }));
   }
 
-  /** How many units to hold for the time of a lease, judged by what was spent since the last call. */
+  /** How many units to hold for the time of a lease, judged by what was spent lately; 0 if few requests would share it. */
   wantedAhead(nowMs: number): number {
+    const { spendMs, step } = this.rules;
     const elapsedMs = nowMs - this.#rateMs;
-    if (this.#rateMs === 0 || elapsedMs > 0) {
-      const now = this.#rateMs === 0 ? 0 : this.#spentSince / elapsedMs;
-      // A rise is followed at once, because requests would wait; a fall over some calls.
-      this.rate = Math.max(now, (this.rate + now) / 2);
+    // Over less time than a lease, a single request would look like many.
+    const rate = this.#spentSince / Math.max(elapsedMs, spendMs);
+    if (elapsedMs >= spendMs) {
+      // A client that has stopped asking must not hold anything.
+      const isIdle = this.#spentSince === 0;
+      this.#rate = isIdle ? 0 : Math.max(rate, (this.#rate + rate) / 2);
       this.#spentSince = 0;
       this.#rateMs = nowMs;
+    } else if (rate > this.#rate) {
+      // A rise is followed at once, because requests would wait.
+      this.#rate = rate;
     }
-    return Math.ceil(this.rate * this.rules.spendMs);
+    const wanted = Math.ceil(this.#rate * spendMs);
+    return wanted < 2 * step ? 0 : wanted;
+  }
+
+  /** Whether what is held will soon be spent. */
+  isShort(nowMs: number): boolean {
+    const wanted = this.wantedAhead(nowMs);
+    return wanted > 0 && this.held(nowMs) <= wanted / 4;
   }
 
   /** Whether nothing is lost if it is forgotten. */

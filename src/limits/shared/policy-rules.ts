@@ -9,8 +9,8 @@ const aheadFrom = 1000;
 const leasesInWindow = 50;
 /** A slot is counted for this long after the gateway that holds it was heard last. */
 export const slotLeaseMs = 10_000;
-/** Units of a calendar that depend on a response can be given back for this long. */
-const responseMs = 60_000;
+/** Units of a calendar can be given back for this long. Then they are spent, for the rest of the period. */
+const returnMs = 60_000;
 const longestMs = { minute: 60_000, hour: 3_600_000, day: 25 * 3_600_000, month: 745 * 3_600_000 } as const;
 
 /** `isByRequest`: units may be given back when the request ends. `untilMs`: the end of a calendar's period. */
@@ -25,8 +25,7 @@ export function rulesOf(
   const windowMs = rate.kind === "sliding" ? rate.windowMs : Number.POSITIVE_INFINITY;
   const aheadMs = Math.max(shortestMs, Math.min(lease.durationMs, windowMs / leasesInWindow));
   const spendMs = isAhead ? aheadMs : shortestMs;
-  const leaseMs =
-    rate.kind === "concurrency" ? slotLeaseMs : rate.kind === "calendar" && isByRequest ? responseMs : spendMs;
+  const leaseMs = rate.kind === "concurrency" ? slotLeaseMs : rate.kind === "calendar" ? returnMs : spendMs;
   return {
     ...{ item: rate.kind, limit, step: cost, spendMs, isAhead, isByRequest },
     windowUs: rate.kind === "sliding" ? Math.ceil(rate.windowMs * 1000) : 0,

@@ -208,8 +208,7 @@ export class SharedStore {
 
   /** Asks for more before what is held is spent. */
   #leaseAhead(credits: KeyCredits, nowMs: number): void {
-    const enough = Math.ceil((credits.rate * credits.rules.spendMs) / 4);
-    if (nowMs < credits.refusedUntilMs || credits.held(nowMs) > enough || !this.mayAsk(credits.tag)) return;
+    if (nowMs < credits.refusedUntilMs || !credits.isShort(nowMs) || !this.mayAsk(credits.tag)) return;
     this.#join(credits);
     // It is asked for, until the call leaves.
     credits.inFlight += 1;

@@ -1,0 +1,25 @@
+// What the simulation has found, each as a run that is as small as it can be.
+import { expect, test } from "vitest";
+import { slidingPolicy } from "../support/policy.ts";
+import type { Plan } from "./plan.ts";
+import { run } from "./run.ts";
+import { clientPlan, smallPlan } from "./small-plan.ts";
+
+const minute = { kind: "calendar", per: "minute", timezone: "UTC" } as const;
+
+/** What is wrong in a run, for each of a few seeds. */
+async function wrongIn(parts: Partial<Plan>): Promise<string[]> {
+  const wrong: string[] = [];
+  for (let seed = 0; seed < 5; seed += 1) wrong.push(...(await run(smallPlan({ ...parts, seed }))).violations);
+  return wrong;
+}
+
+test("what a gateway has leased of a calendar's quota and not spent comes back", async () => {
+  const policies = [{ ...slidingPolicy({ limit: 1000, windowMs: 1 }), rate: minute }];
+  expect(await wrongIn({ policies, loadMs: 9000, clients: [clientPlan({ gapMs: 500, beginMs: 2000 })] })).toEqual([]);
+});
+
+test("a client that has stopped asking holds nothing", async () => {
+  const policies = [slidingPolicy({ limit: 5000, windowMs: 10_000 })];
+  expect(await wrongIn({ policies, loadMs: 3000 })).toEqual([]);
+});
