@@ -1,11 +1,13 @@
 // The traffic of a bad hour, shortened: well-behaved clients all the time, then one client that sends too much, many new
-// clients, an upstream that fails and then is slow, and somebody who guesses tokens. It makes most counters move.
+// clients, an upstream that fails and then is slow, somebody who guesses tokens, and a store that loses everything. It makes
+// most counters move.
 import { createServer, type IncomingMessage, request as requestHttp, type Server } from "node:http";
 import { request as requestHttps } from "node:https";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { WebSocket, WebSocketServer } from "ws";
 import type { Cleanup } from "../support/cleanup.ts";
 import { seededRandom } from "../support/random.ts";
+import type { RedisServer } from "../support/redis-servers.ts";
 
 export interface LoadedGateway {
   readonly port: number;
@@ -68,16 +70,22 @@ export async function playMixedLoad(
   cleanup: Cleanup,
   gateways: readonly LoadedGateway[],
   upstream: MoodyUpstream,
+  store: RedisServer,
   durationMs: number,
 ): Promise<void> {
   const clients = new Clients(gateways, seededRandom(2));
   cleanup(() => clients.close());
   clients.openTunnels();
+  const events = [
+    { at: 0.9, happen: () => store.kill() },
+    { at: 0.93, happen: () => store.restart() },
+  ];
   const startedMs = performance.now();
   const ticks = Math.round((durationMs / 1000) * ticksPerSecond);
   for (let tick = 0; tick < ticks; tick += 1) {
     const at = tick / ticks;
     upstream.mood = during(at, 0.5, 0.6) ? "broken" : during(at, 0.66, 0.8) ? "slow" : "well";
+    if (at >= (events[0]?.at ?? 1)) await events.shift()?.happen();
     clients.calm(calmPerSecond / ticksPerSecond);
     if (during(at, 0.2, 0.45)) clients.hammer(2);
     if (during(at, 0.3, 0.45)) clients.crowd(2);

@@ -1,5 +1,5 @@
-// Two gateways in front of one upstream, and a Prometheus that scrapes both, to run the dashboard and the rules on. The
-// gateways differ, so that a query that works for only one kind of gateway fails.
+// Two gateways in front of one upstream, with one store, and a Prometheus that scrapes both, to run the dashboard and the
+// rules on. The gateways differ, so that a query that works for only one kind of gateway fails.
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { Authority } from "../support/certificates.ts";
 import type { Cleanup } from "../support/cleanup.ts";
 import { startGatewayProcess } from "../support/gateway-process.ts";
+import { startRedis } from "../support/redis-servers.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { freeAddress } from "../support/unavailable.ts";
 import { type MoodyUpstream, playMixedLoad, startMoodyUpstream, token } from "./mixed-load.ts";
@@ -35,7 +36,10 @@ export async function openScene(cleanup: Cleanup, scrapeSeconds: number): Promis
     "upstream.connectTimeout=500ms",
     "upstream.healthCheck.interval=1s",
   ];
-  const common = [...limits, ...quiet, "upstream.maxConnections=8"];
+  const store = await startRedis();
+  cleanup(() => store.stop());
+  const shared = ["counters.store=redis", `counters.redis.url=redis://127.0.0.1:${store.port}`];
+  const common = [...limits, ...quiet, ...shared, "upstream.maxConnections=8"];
   // Nothing listens at one of the two addresses. Clients must not notice.
   const addresses = [upstream.url, await freeAddress()].map((url) => `"${new URL(url).host}"`);
   const withTls = [
@@ -65,7 +69,7 @@ export async function openScene(cleanup: Cleanup, scrapeSeconds: number): Promis
   return {
     prometheus,
     upstream,
-    play: (durationMs) => playMixedLoad(cleanup, gateways, upstream, durationMs),
+    play: (durationMs) => playMixedLoad(cleanup, gateways, upstream, store, durationMs),
     async knock() {
       const headers = { Authorization: `Bearer ${token}`, "X-Forwarded-For": "192.0.2.91" };
       await (await fetch(`http://127.0.0.1:${b.port}/v2/me`, { headers })).arrayBuffer();
