@@ -15,16 +15,24 @@ export function shareOf(bound: number, threads: number): number {
  * wiring/traffic.ts divides what is not counted for all threads.
  */
 export function settingsOfThread(settings: Settings): Settings {
-  const { workers, upstream, upgrade, extAuth, refusals } = settings;
+  const { workers, upstream, upgrade, extAuth, refusals, counters } = settings;
   if (workers === 1) return settings;
   const share = (bound: number): number => shareOf(bound, workers);
   const callers = <T extends { readonly maxConnections: number }>(listener: T | null): T | null =>
     listener && { ...listener, maxConnections: share(listener.maxConnections) };
+  const { redis } = counters;
   return {
     ...settings,
+    counters: redis === null ? counters : { ...counters, redis: withShareOfKeys(redis, workers) },
     upstream: { ...upstream, maxConnections: share(upstream.maxConnections) },
     upgrade: { ...upgrade, maxTunnels: share(upgrade.maxTunnels) },
     extAuth: { ...extAuth, http: callers(extAuth.http), grpc: callers(extAuth.grpc) },
     refusals: { perSecond: share(refusals.perSecond), burst: share(refusals.burst) },
   };
+}
+
+type SharedCounters = NonNullable<Settings["counters"]["redis"]>;
+
+function withShareOfKeys(redis: SharedCounters, workers: number): SharedCounters {
+  return { ...redis, store: { ...redis.store, maxKeys: shareOf(redis.store.maxKeys, workers) } };
 }

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { SharedConnectionCount } from "../../src/core/connection-count.ts";
+import type { Settings } from "../../src/core/settings.ts";
 import { settingsOfThread, shareOf } from "../../src/core/thread-share.ts";
 import { testSettings } from "../support/gateway.ts";
 
@@ -30,6 +31,24 @@ test("what protects the upstream and the memory is divided; policies and the bou
   expect([own.extAuth.http?.maxConnections, own.extAuth.grpc?.maxConnections]).toEqual([2, 1]);
   expect(listen).toEqual(settings.listen);
   expect(policies).toEqual(settings.policies);
+});
+
+test("all threads together make as many new keys in a shared store as one would", () => {
+  const memory = testSettings("http://127.0.0.1:1", { workers: 4 });
+  expect(settingsOfThread(memory).counters).toEqual(memory.counters);
+  const servers = { kind: "one" as const, address: { host: "127.0.0.1", port: 1 } };
+  const redis: Settings["counters"]["redis"] = {
+    connection: { servers, database: 0, username: null, passwordFile: null, tls: null },
+    store: {
+      ...{ prefix: "headgate:", waitMs: 10, lease: { durationMs: 1_000, most: 1_000 } },
+      ...{ onFailure: "local", replicas: "auto", maxKeys: 1_002 },
+    },
+  };
+  const settings = { ...memory, counters: { ...memory.counters, redis } };
+  expect(settingsOfThread(settings).counters).toEqual({
+    ...memory.counters,
+    redis: { ...redis, store: { ...redis.store, maxKeys: 250 } },
+  });
 });
 
 test("connections are counted over all threads, and those of a thread that is gone are given back", () => {
