@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { exchangeOf, metricsOf } from "../telemetry/scrape.ts";
+import { exchangeOf, metricsOf, storeOf } from "../telemetry/scrape.ts";
 
 const installed = spawnSync("promtool", ["--version"]).status === 0;
 // HEADGATE_REQUIRE=all turns what is missing into a failure.
@@ -19,7 +19,7 @@ function promtool(args: readonly string[], input: string) {
 }
 
 async function exposed(openMetrics: boolean): Promise<string> {
-  const metrics = metricsOf();
+  const metrics = metricsOf({ store: storeOf() });
   metrics.observe(exchangeOf());
   return (await metrics.text(openMetrics)).body;
 }
