@@ -43,18 +43,24 @@ export class Sentinels {
 
   async #ask(address: HostPort): Promise<Named> {
     const connection = await this.#connectionTo(address);
-    const reply = await this.#answerOf(connection);
-    const fields = new Map<unknown, unknown>();
-    const values = Array.isArray(reply) ? reply : [];
-    for (let i = 0; i < values.length; i += 2) fields.set(values[i], values[i + 1]);
-    const [host, port, epoch] = [fields.get("ip"), Number(fields.get("port")), Number(fields.get("config-epoch"))];
-    if (typeof host === "string" && host !== "" && port > 0 && port < 65_536) return { address: { host, port }, epoch };
+    // During a failover, a sentinel names the new primary in the one answer before it does in the other, which has the
+    // epoch.
+    const [named, about] = await Promise.all([
+      this.#answerOf(connection, "GET-MASTER-ADDR-BY-NAME"),
+      this.#answerOf(connection, "MASTER"),
+    ]);
+    const [host, port]: unknown[] = Array.isArray(named) ? named : [];
+    const fields: unknown[] = Array.isArray(about) ? about : [];
+    const epoch = Number(fields[fields.indexOf("config-epoch") + 1]) || 0;
+    if (typeof host === "string" && host !== "" && Number(port) > 0 && Number(port) < 65_536) {
+      return { address: { host, port: Number(port) }, epoch };
+    }
     throw new StoreError({ kind: "failed", detail: "a sentinel does not name a primary" });
   }
 
-  async #answerOf(connection: Connection): Promise<unknown> {
+  async #answerOf(connection: Connection, question: string): Promise<unknown> {
     try {
-      return await answerWithin(connection, this.#opener.connectTimeoutMs, "sentinel", "MASTER", this.#name);
+      return await answerWithin(connection, this.#opener.connectTimeoutMs, "sentinel", question, this.#name);
     } catch (error) {
       connection.drop(unreachable("the sentinel does not answer"));
       throw error;

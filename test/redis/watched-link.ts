@@ -74,11 +74,14 @@ export function openWatched(
     call: (...args) => callOn(0, "{0}k", ...args),
     callOn,
     identify,
-    connected: (times = 1) =>
-      eventually(
-        `the link is connected ${times} times`,
-        () => seen.filter((event) => event.startsWith("connected")).length >= times,
-        20_000,
-      ),
+    connected: async (times = 1) => {
+      const isConnected = (): boolean => seen.filter((event) => event.startsWith("connected")).length >= times;
+      try {
+        await eventually(`the link is connected ${times} times`, isConnected, 20_000);
+      } catch (error) {
+        const { failure } = await callOn(0, "{0}k", "1");
+        throw new Error(`only ${seen.join(", ")}; ${failure?.detail}`, { cause: error });
+      }
+    },
   };
 }
