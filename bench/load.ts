@@ -15,6 +15,8 @@ export interface Load {
   readonly headers?: Readonly<Record<string, string>>;
   /** Each request on a connection of its own. */
   readonly fresh?: boolean;
+  /** Each request with a header X-Client that has one of so many values. */
+  readonly clients?: number;
 }
 
 /** Latencies in microseconds. */
@@ -41,7 +43,7 @@ end
 
 export async function wrk(port: number, load: Load, folder: string, core: number): Promise<LoadResult> {
   const script = join(folder, "wrk.lua");
-  const { method = "GET", bodyBytes = 0, fresh = false, headers = {} } = load;
+  const { method = "GET", bodyBytes = 0, fresh = false, headers = {}, clients = 0 } = load;
   writeFileSync(
     script,
     `wrk.method = "${method}"
@@ -50,6 +52,7 @@ ${fresh ? 'wrk.headers["Connection"] = "close"' : ""}
 ${Object.entries(headers)
   .map(([name, value]) => `wrk.headers["${name}"] = "${value}"`)
   .join("\n")}
+${clients > 0 ? `request = function() wrk.headers["X-Client"] = math.random(${clients}) return wrk.format() end` : ""}
 ${report}`,
   );
   const url = `http://127.0.0.1:${port}${load.path}`;

@@ -3,6 +3,8 @@
 import type { CounterItem, GatewaysAnswer, Item, ItemAnswer, ScriptAnswer, SecretAnswer } from "./script-call.ts";
 
 const letters = { sliding: "s", calendar: "c", concurrency: "n", gateways: "g", secret: "v" } as const;
+/** The same counters, asked for one step and told nothing: most items, so they are written in half as many arguments. */
+const plainLetters = { sliding: "S", calendar: "C", concurrency: "N" } as const;
 const secretPattern = /^[0-9a-f]+$/;
 
 export function encodeCall(items: readonly Item[]): { keys: string[]; args: string[] } {
@@ -10,31 +12,26 @@ export function encodeCall(items: readonly Item[]): { keys: string[]; args: stri
   const args: string[] = [];
   for (const item of items) {
     keys.push(item.key);
-    args.push(letters[item.item]);
-    if (item.item === "gateways") args.push(item.gateway, upwards(item.silenceUs));
-    else if (item.item === "secret") args.push(item.proposed);
+    if (item.item === "gateways") args.push(letters.gateways, item.gateway, upwards(item.silenceUs));
+    else if (item.item === "secret") args.push(letters.secret, item.proposed);
     else pushCounter(args, item);
   }
   return { keys, args };
 }
 
 function pushCounter(args: string[], item: CounterItem): void {
-  args.push(
-    String(item.limit),
-    upwards(item.leaseUs),
-    String(item.step),
-    String(item.needed),
-    String(item.wanted),
-    item.id,
-  );
+  const { limit, leaseUs, step, needed, wanted, id, reports, told } = item;
+  const isPlain = needed === step && wanted === step && reports.length === 0 && told === null;
+  args.push((isPlain ? plainLetters : letters)[item.item], String(limit), upwards(leaseUs), id, String(step));
   if (item.item === "sliding") args.push(upwards(item.windowUs));
   if (item.item === "calendar") args.push(String(item.fromUs), String(item.untilUs));
-  args.push(String(item.reports.length));
-  for (const { id, granted, spent, ageUs } of item.reports) {
-    args.push(id, String(granted), String(spent), downwards(ageUs));
+  if (isPlain) return;
+  args.push(String(needed), String(wanted), String(reports.length));
+  for (const report of reports) {
+    args.push(report.id, String(report.granted), String(report.spent), downwards(report.ageUs));
   }
-  if (item.told === null) args.push("-1");
-  else args.push(String(item.told.units), downwards(item.told.ageUs));
+  if (told === null) args.push("-1");
+  else args.push(String(told.units), downwards(told.ageUs));
 }
 
 /** What counts for longer than it must is right, what counts for too short a time is not. */

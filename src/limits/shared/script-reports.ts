@@ -77,6 +77,12 @@ local function readReports(c)
   end
 end
 
+local function skipReports()
+  local reports = number()
+  at = at + 4 * reports
+  if number() >= 0 then number() end
+end
+
 -- The units of a gateway that count, or enough of them.
 local function unitsPresent(c, gateway, enough)
   local present = 0

@@ -189,9 +189,12 @@ local function putTimes(c, step, granted)
   put(fits)
 end
 
-local function count(key, kind)
+-- A capital letter asks for one step, and nothing else.
+local function count(key, letter)
+  local kind = string.lower(letter)
+  local isPlain = kind ~= letter
   local c = {key = key, kind = kind, limit = number(), lease = number(), window = 0, grain = 1}
-  local step, needed, wanted, id = number(), number(), number(), text()
+  local id, step = text(), number()
   local starts
   if kind == 's' then
     c.window = number()
@@ -199,17 +202,19 @@ local function count(key, kind)
     if c.limit >= 1000 and thousandth > c.lease then c.grain = thousandth end
   end
   if kind == 'c' then starts, c.untilEnd = number(), number() end
+  local needed, wanted = step, step
+  if not isPlain then needed, wanted = number(), number() end
   if kind == 'c' and (clock < starts or clock >= c.untilEnd) then
-    local reports = number()
-    at = at + 4 * reports
-    if number() >= 0 then number() end
+    if not isPlain then skipReports() end
     for i = 0, 5 do put(i == 3 and -1 or i == 4 and -1 or 0) end
     return
   end
   open(c)
   dropExpired(c)
-  readReports(c)
-  readTold(c, id)
+  if not isPlain then
+    readReports(c)
+    readTold(c, id)
+  end
   local granted = grant(c, id, step, needed, wanted)
   put(1)
   put(granted)

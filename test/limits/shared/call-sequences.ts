@@ -127,7 +127,7 @@ function itemOf(drawn: DrawnItem, id: string, granted: readonly { item: CounterI
     leaseUs,
     step,
     needed: drawn.needed * step,
-    wanted: drawn.wanted * step,
+    wanted: Math.max(drawn.needed, drawn.wanted) * step,
     id,
     reports: drawn.reports.flatMap((report) => reportOf(report, ofKey)),
     told,

@@ -49,5 +49,5 @@ test("times are rounded so that what counts does not count for too short a time"
   const { args } = encodeCall([
     itemOf({ id: "new", leaseUs: 15_000.1, reports: [report], told: { units: 1, ageUs: 20.9 } }),
   ]);
-  expect(args).toEqual(["s", "3", "15001", "1", "1", "1", "new", "60000000", "1", "lease", "2", "1", "10", "1", "20"]);
+  expect(args).toEqual(["s", "3", "15001", "new", "1", "60000000", "1", "1", "1", "lease", "2", "1", "10", "1", "20"]);
 });
