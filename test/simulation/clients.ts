@@ -4,8 +4,8 @@ import { Chance } from "./chance.ts";
 import { type ClientPlan, type Plan, warmUpMs, windowMsOf } from "./plan.ts";
 import type { Answer, World } from "./world.ts";
 
-/** Rounding, and the time of an event. */
-const marginMs = 0.05;
+/** Rounding. */
+const marginMs = 0.01;
 
 export function startClients(world: World): void {
   for (const [i, client] of world.plan.clients.entries()) {
@@ -73,9 +73,11 @@ class Waiter {
     }
     this.#hasWaited = outcome === "throttled";
     this.#refusedMs = time.nowMs;
-    // By whichever clock it is measured.
-    const slowest = Math.min(...[...plan.gateways, ...plan.shards].map(({ rate }) => rate));
-    const waitMs = outcome === "throttled" ? retryMs / slowest + marginMs : 100;
+    // Where clocks drift, what was told is right by a clock that may have drifted for a window.
+    const rates = [...plan.gateways, ...plan.shards].map(({ rate }) => rate);
+    const drift = Math.max(...rates) / Math.min(...rates) - 1;
+    const driftMs = drift * (retryMs + Math.max(...plan.policies.map(windowMsOf)));
+    const waitMs = outcome === "throttled" ? retryMs + driftMs + marginMs : 100;
     time.after(Math.max(1, waitMs), () => this.ask());
   }
 

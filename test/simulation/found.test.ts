@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { slidingPolicy } from "../support/policy.ts";
 import type { Plan } from "./plan.ts";
 import { run } from "./run.ts";
-import { clientPlan, smallPlan } from "./small-plan.ts";
+import { clientPlan, gatewayPlan, smallPlan } from "./small-plan.ts";
 
 const minute = { kind: "calendar", per: "minute", timezone: "UTC" } as const;
 
@@ -22,4 +22,14 @@ test("what a gateway has leased of a calendar's quota and not spent comes back",
 test("a client that has stopped asking holds nothing", async () => {
   const policies = [slidingPolicy({ limit: 5000, windowMs: 10_000 })];
   expect(await wrongIn({ policies, loadMs: 3000 })).toEqual([]);
+});
+
+test("units that wait for a status are asked for again once they are given back", async () => {
+  const policies = [slidingPolicy({ limit: 4, windowMs: 60_000, chargeStatuses: [401] })];
+  // Five at once now and then; none of them is charged.
+  const clients = [clientPlan({ gapMs: 10, lastsMs: 30, chargedShare: 0 })];
+  const gateways = [gatewayPlan({}), gatewayPlan({})];
+  const { requests, admitted, violations } = await run(smallPlan({ policies, gateways, clients, loadMs: 8000 }));
+  expect(violations).toEqual([]);
+  expect(admitted).toBeGreaterThan(0.75 * requests);
 });

@@ -67,14 +67,15 @@ export type Failure = { readonly atMs: number } & (
 );
 
 /** Two clocks differ by less than 1 %. */
-const mostDrift = 0.00495;
+export const mostDrift = 0.00495;
 
 /** Before it, gateways connect to the store and learn of each other. */
 export const warmUpMs = 1500;
 
 export function drawPlan(seed: number): Plan {
   const chance = new Chance(seed);
-  const rate = (): number => 1 + chance.one([-1, 1, chance.between(-1, 1), 0]) * mostDrift;
+  const hasDrift = chance.happens(0.6);
+  const rate = (): number => (hasDrift ? 1 + chance.one([-1, 1, chance.between(-1, 1), 0]) * mostDrift : 1);
   const clock = (): ClockPlan => ({ rate: rate(), skewMs: chance.between(-40, 40) });
   const gateways = Array.from({ length: chance.one([1, 2, 2, 3, 3, 4]) }, () => {
     return { ...clock(), threads: chance.happens(0.15) ? 2 : 1 };

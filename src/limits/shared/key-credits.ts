@@ -3,7 +3,7 @@ import type { CounterKey } from "../../core/counter-key.ts";
 import type { OwnCount } from "../counters.ts";
 import { drift } from "./clock-watch.ts";
 import type { NewKeys } from "./new-keys.ts";
-import type { CounterItem, LeaseReport } from "./script-call.ts";
+import type { CounterAnswer, CounterItem, LeaseReport } from "./script-call.ts";
 
 /** Units that the store has granted and counts. */
 export interface Lease {
@@ -45,8 +45,8 @@ export interface KeyPolicy {
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
 }
 
-/** While slots may be given back at any time, a refusal is remembered for this long. */
-const slotRefusalMs = 20;
+/** While units may be given back at any time, a refusal is remembered for this long. */
+const heldRefusalMs = 20;
 
 export type CreditsOptions = Pick<KeyCredits, "policy" | "tag" | "storeKey" | "key" | "client" | "rules">;
 
@@ -111,13 +111,16 @@ export class KeyCredits {
     this.#leases.push(lease);
   }
 
-  /** The store has refused units that a request waits for; `fitsUs` as in its answer. */
-  refused(fitsUs: number, nowMs: number): void {
-    const { item, isAhead, spendMs, windowUs } = this.rules;
-    this.fitsMs = nowMs + (fitsUs < 0 ? windowUs : fitsUs) / 1000;
-    // Others may give back what they have leased ahead, and slots.
-    const latestMs = item === "concurrency" ? slotRefusalMs : isAhead ? spendMs : Number.POSITIVE_INFINITY;
-    this.refusedUntilMs = Math.min(this.fitsMs, nowMs + latestMs);
+  /** The store has said when the next request fits. `needed`: units that requests waited for. */
+  answered({ granted, fitsUs }: CounterAnswer, needed: number, sentMs: number, nowMs: number): void {
+    const { isAhead, isByRequest, spendMs, windowUs } = this.rules;
+    const fitsMs = (fitsUs < 0 ? windowUs : fitsUs) / 1000;
+    this.fitsMs = fitsUs === 0 ? 0 : nowMs + fitsMs;
+    const isRefused = granted < needed || (fitsUs !== 0 && !isByRequest);
+    // What requests hold may be given back at any time, what others have leased ahead after a lease.
+    const latestMs = isByRequest ? heldRefusalMs : isAhead ? spendMs : Number.POSITIVE_INFINITY;
+    // The earliest instant: another gateway may have told the client a little less.
+    this.refusedUntilMs = isRefused ? sentMs + Math.min(fitsMs / (1 + drift), latestMs) : 0;
   }
 
   /** Spends units that are held. Returns the leases that they are of. */

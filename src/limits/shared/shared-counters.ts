@@ -123,8 +123,8 @@ export class SharedCounters implements Counters {
     this.remaining = this.local.remaining;
     this.resetMs = this.local.resetMs;
     if (!fits) {
-      // The store's clock and the lease make its units count a little longer than those in the table.
-      if (this.#rules.item === "sliding") this.resetMs += this.#rules.spendMs + this.#rules.windowUs * clockError;
+      // The store counts a little longer than the table, and by a clock of its own.
+      if (rules.item === "sliding") this.resetMs = this.#resetInStore(rules, credits);
       return this.#conclude("refused");
     }
     this.#isNewcomer = this.remaining + units >= limit;
@@ -218,6 +218,13 @@ export class SharedCounters implements Counters {
     this.resetMs = this.local.resetMs;
     if (onFailure === "closed") return this.#conclude("unavailable");
     return this.#conclude(fits || onFailure === "open" ? "fits" : "refused");
+  }
+
+  /** When a request fits that the table refuses. */
+  #resetInStore({ spendMs, windowUs }: CounterRules, credits: KeyCredits | undefined): number {
+    // After its last unit, the store has said when there is room again.
+    if (credits !== undefined && credits.fitsMs > 0) return Math.max(this.resetMs, credits.fitsMs);
+    return this.resetMs + spendMs + windowUs * clockError;
   }
 
   /** Whether the store's clock was in another period when it was asked. */

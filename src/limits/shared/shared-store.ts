@@ -202,8 +202,7 @@ export class SharedStore {
       credits.add({ id: item.id, credits, granted: answer.granted, left: answer.granted, spentMs: nowMs, endsMs });
       this.#endings.add(credits);
     }
-    if (answer.granted < item.needed) credits.refused(answer.fitsUs, nowMs);
-    else credits.refusedUntilMs = 0;
+    credits.answered(answer, item.needed, sentMs, nowMs);
   }
 
   /** Asks for more before what is held is spent. */
