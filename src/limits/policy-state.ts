@@ -11,6 +11,13 @@ import { chargedAt, type LockedTable } from "./locked-table.ts";
 import type { KeyReader } from "./policy-key.ts";
 import type { AskingPass, SharedCounters } from "./shared/shared-counters.ts";
 
+/** The key of a request, and its limit. */
+export interface Selection {
+  readonly key: CounterKey;
+  readonly client: CounterKey;
+  readonly limit: number;
+}
+
 export type OutcomeCounts = Record<Outcome, number>;
 
 export interface PolicyParts {
@@ -78,19 +85,35 @@ export class PolicyState {
     return this.shared !== null && this.shared.verdict === "unavailable";
   }
 
-  /** Selects the key of a request, unless its client is exempt. `pass`: the request may be decided more than once. */
-  select(request: ParsedRequest, head: RequestHead, identity: Identity | null, pass: AskingPass): void {
+  /** Selects the key of a request, unless its client is exempt. */
+  select(request: ParsedRequest, head: RequestHead, identity: Identity | null): void {
     const { policy, readLimit } = this;
     const limit = readLimit === null ? policy.limit : readLimit(request, head, identity);
     this.isAsked = limit > 0;
     if (!this.isAsked) {
-      if (pass === "first") this.outcomes.exempt += 1;
+      this.outcomes.exempt += 1;
       return;
     }
-    if (this.shared !== null) this.shared.pass = pass;
+    if (this.shared !== null) this.shared.pass = "first";
     this.#limit = limit;
     this.#key = this.readKey(request, head, identity);
     this.#client = request.counterKey;
+    this.counters.select(this.#key, this.#client);
+  }
+
+  /** What was selected, for `selectAgain`. */
+  selection(): Selection {
+    return { key: this.#key, client: this.#client, limit: this.#limit };
+  }
+
+  /** Selects what was selected before for a request that is decided again. Null: the policy is not asked. */
+  selectAgain(selection: Selection | null, pass: AskingPass): void {
+    this.isAsked = selection !== null;
+    if (selection === null) return;
+    if (this.shared !== null) this.shared.pass = pass;
+    this.#key = selection.key;
+    this.#client = selection.client;
+    this.#limit = selection.limit;
     this.counters.select(this.#key, this.#client);
   }
 

@@ -30,14 +30,12 @@ export interface PolicySet extends LockedTable {
   readonly isShared: boolean;
 }
 
-/** A step of a request that is decided. */
-interface Step {
-  readonly policies: number;
-  readonly request: ParsedRequest;
-  readonly head: RequestHead;
-  readonly identity: Identity | null;
+/** A request whose policies are selected. */
+interface Selected {
+  readonly isExempt: boolean;
   /** The decision of the step before; null if there was none. */
   readonly first: Decision | null;
+  readonly nowMs: number;
 }
 
 /** What is known when a request is decided again. */
@@ -73,7 +71,7 @@ export class PolicySteps implements Limiter {
 
   acquire(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | Promise<Decision> {
     if (this.#single !== null) return this.#single.take(request.counterKey, this.#set, nowMs);
-    return this.#decide({ policies: this.#firstStep, request, head, identity: null, first: null }, "first", nowMs);
+    return this.#decide(this.#firstStep, request, head, null, null, nowMs);
   }
 
   acquireIdentified(
@@ -83,7 +81,7 @@ export class PolicySteps implements Limiter {
     first: Decision,
     nowMs: number,
   ): Decision | Promise<Decision> {
-    return this.#decide({ policies: this.#secondStep, request, head, identity, first }, "first", nowMs);
+    return this.#decide(this.#secondStep, request, head, identity, first, nowMs);
   }
 
   peek(client: string, key: CounterKey, nowMs: number): Decision {
@@ -110,19 +108,32 @@ export class PolicySteps implements Limiter {
     return this.#set.states.map(({ policy, outcomes }) => ({ policy, outcomes }));
   }
 
-  #decide(step: Step, pass: AskingPass, nowMs: number): Decision | Promise<Decision> {
-    const { policies, request, head, identity, first } = step;
-    const { states, match, tokens, locks } = this.#set;
-    const applies = policies & match(request, head);
+  /** `first`: the decision of the step before; null if there was none. */
+  #decide(
+    step: number,
+    request: ParsedRequest,
+    head: RequestHead,
+    identity: Identity | null,
+    first: Decision | null,
+    nowMs: number,
+  ): Decision | Promise<Decision> {
+    const { states, match, tokens } = this.#set;
+    const applies = step & match(request, head);
     let isExempt = first !== null && first.outcome === "exempt";
     for (let i = 0; i < states.length; i += 1) {
       const state = states[i] ?? this.#fallback;
       state.isAsked = false;
       if ((applies & (1 << i)) === 0) continue;
-      state.select(request, head, identity, pass);
+      state.select(request, head, identity);
       if (!state.isAsked && !state.isShadow) isExempt = true;
     }
     tokens.forget();
+    return this.#conclude({ isExempt, first, nowMs }, "first");
+  }
+
+  #conclude(selected: Selected, pass: AskingPass): Decision | Promise<Decision> {
+    const { isExempt, first, nowMs } = selected;
+    const { states, locks } = this.#set;
     let refusing: PolicyState | null = null;
     let isUnknown = false;
     let held = first === null ? null : first.held;
@@ -136,18 +147,27 @@ export class PolicySteps implements Limiter {
       locks.release();
     }
     if (refusing !== null) return this.#refuse(refusing, first);
-    if (isUnknown) return this.#askStore(step, pass, nowMs);
+    if (isUnknown) return this.#askStore(selected, pass);
     return this.#admitted(first, held) ?? this.#fallback.unspent(isExempt ? "exempt" : "observed", nowMs, held);
   }
 
   /** Asks for the units that are missing, and decides again when the store has answered, or is late. */
-  async #askStore(step: Step, pass: AskingPass, nowMs: number): Promise<Decision> {
-    const question = new Question();
-    for (const { isAsked, isUnknown, shared } of this.#set.states) {
-      if (isAsked && isUnknown) shared?.request(question);
-    }
-    const conclusion = await question.concluded;
-    return this.#decide(step, conclusion === "alone" ? "alone" : passAfter[pass], nowMs);
+  #askStore(selected: Selected, pass: AskingPass): Promise<Decision> {
+    const { states } = this.#set;
+    // Other requests are decided meanwhile.
+    const selections = states.map((state) => (state.isAsked ? state.selection() : null));
+    return new Promise((resolve, reject) => {
+      const question = new Question((conclusion) => {
+        try {
+          const next = conclusion === "alone" ? "alone" : passAfter[pass];
+          for (const [i, state] of states.entries()) state.selectAgain(selections[i] ?? null, next);
+          resolve(this.#conclude(selected, next));
+        } catch (error) {
+          reject(error);
+        }
+      });
+      for (const { isAsked, isUnknown, shared } of states) if (isAsked && isUnknown) shared?.request(question);
+    });
   }
 
   /** Asks all policies that are selected. Returns the enforcing one that refuses for longest; null if none does. */

@@ -7,7 +7,7 @@ import { type Decision, isMoreUrgent, type Outcome } from "../core/policy.ts";
 import { chargedAt } from "./locked-table.ts";
 import type { PolicyState } from "./policy-state.ts";
 import { type PolicySet, type PolicySteps, passAfter } from "./policy-steps.ts";
-import { Question } from "./shared/question.ts";
+import { type Conclusion, Question } from "./shared/question.ts";
 import type { AskingPass } from "./shared/shared-counters.ts";
 
 /** What a call charges to one key. */
@@ -61,12 +61,10 @@ export class QuotaQuestions implements QuotaLimiter {
     pass: AskingPass,
     nowMs: number,
   ): readonly Decision[] | Promise<readonly Decision[]> {
-    const question = this.#set.isShared ? new Question() : null;
-    const isCharged = this.#charge(charges, pass, question, nowMs);
-    if (isCharged !== null || question === null) {
-      return asked.map((one) => this.#conclude(one, isCharged === true, nowMs));
-    }
-    return question.concluded.then((conclusion) =>
+    const { promise, resolve } = Promise.withResolvers<Conclusion>();
+    const isCharged = this.#charge(charges, pass, new Question(resolve), nowMs);
+    if (isCharged !== null) return asked.map((one) => this.#conclude(one, isCharged, nowMs));
+    return promise.then((conclusion) =>
       this.#decide(asked, charges, conclusion === "alone" ? "alone" : passAfter[pass], nowMs),
     );
   }
@@ -75,7 +73,7 @@ export class QuotaQuestions implements QuotaLimiter {
    * Charges all, or none if an enforcing policy refuses. Returns whether they are charged; null if the shared store is
    * asked first.
    */
-  #charge(charges: readonly Charge[], pass: AskingPass, question: Question | null, nowMs: number): boolean | null {
+  #charge(charges: readonly Charge[], pass: AskingPass, question: Question, nowMs: number): boolean | null {
     const { locks } = this.#set;
     for (const { state, key, client } of charges) state.counters.select(key, client);
     locks.acquire();
@@ -84,7 +82,7 @@ export class QuotaQuestions implements QuotaLimiter {
       for (const charge of charges) askFor(charge, pass, atMs);
       const isCharged = charges.every(({ fits, isUnknown, state }) => fits || isUnknown || state.isShadow);
       const unknown = isCharged ? charges.filter(({ isUnknown }) => isUnknown) : [];
-      if (question !== null && unknown.length > 0) {
+      if (unknown.length > 0) {
         // Several charges may be of one policy, which speaks of what was asked last.
         for (const charge of unknown) {
           askFor(charge, pass, atMs);

@@ -4,15 +4,13 @@
 export type Conclusion = "answered" | "alone";
 
 export class Question {
-  readonly concluded: Promise<Conclusion>;
   #open = 0;
   #conclusion: Conclusion = "answered";
-  readonly #resolve: (conclusion: Conclusion) => void;
+  readonly #onConcluded: (conclusion: Conclusion) => void;
 
-  constructor() {
-    const { promise, resolve } = Promise.withResolvers<Conclusion>();
-    this.concluded = promise;
-    this.#resolve = resolve;
+  /** `onConcluded` is called once, in another turn than the last `join`. */
+  constructor(onConcluded: (conclusion: Conclusion) => void) {
+    this.#onConcluded = onConcluded;
   }
 
   /** Must be called for all calls before one of them is concluded. */
@@ -23,6 +21,6 @@ export class Question {
   conclude(conclusion: Conclusion): void {
     if (conclusion === "alone") this.#conclusion = "alone";
     this.#open -= 1;
-    if (this.#open === 0) this.#resolve(this.#conclusion);
+    if (this.#open === 0) this.#onConcluded(this.#conclusion);
   }
 }
