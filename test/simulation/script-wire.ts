@@ -15,26 +15,33 @@ export function readCall(keys: readonly string[], args: readonly string[]): Item
     const letter = text();
     if (letter === "g") return { item: "gateways", key, gateway: text(), silenceUs: Number(text()) };
     if (letter === "v") return { item: "secret", key, proposed: text() };
-    if (letter !== "s" && letter !== "c" && letter !== "n") throw new Error(`an item of kind ${letter}`);
-    return readCounter(key, kinds[letter], text);
+    const kind = letter.toLowerCase();
+    if (kind !== "s" && kind !== "c" && kind !== "n") throw new Error(`an item of kind ${letter}`);
+    return readCounter({ key, item: kinds[kind], isPlain: kind !== letter }, text);
   });
   if (at !== args.length) throw new Error("the script has too many arguments");
   return items;
 }
 
-function readCounter(key: string, item: CounterItem["item"], text: () => string): CounterItem {
+/** `isPlain`: it asks for one step, and nothing else is written. */
+function readCounter(
+  { key, item, isPlain }: { key: string; item: CounterItem["item"]; isPlain: boolean },
+  text: () => string,
+): CounterItem {
   const number = (): number => Number(text());
-  const [limit, leaseUs, step, needed, wanted] = [number(), number(), number(), number(), number()];
-  const id = text();
+  const [limit, leaseUs, id, step] = [number(), number(), text(), number()];
   const windowUs = item === "sliding" ? number() : 0;
   const [fromUs, untilUs] = item === "calendar" ? [number(), number()] : [0, 0];
+  const always = { item, key, limit, windowUs, fromUs, untilUs, leaseUs, step, id };
+  if (isPlain) return { ...always, needed: step, wanted: step, reports: [], told: null };
+  const [needed, wanted] = [number(), number()];
   const reports: LeaseReport[] = [];
   for (let open = number(); open > 0; open -= 1) {
     reports.push({ id: text(), granted: number(), spent: number(), ageUs: number() });
   }
   const units = number();
   const told = units < 0 ? null : { units, ageUs: number() };
-  return { item, key, limit, windowUs, fromUs, untilUs, leaseUs, step, needed, wanted, id, reports, told };
+  return { ...always, needed, wanted, reports, told };
 }
 
 export function writeAnswer({ timeUs, items }: ScriptAnswer): unknown {
