@@ -43,6 +43,8 @@ export class Shard {
   /** When the server was told last that this gateway is there. */
   #listedMs = Number.NEGATIVE_INFINITY;
   #timer: { cancel(): void } | null = null;
+  /** Until the server is overdue that was asked who it is. */
+  #silence: { cancel(): void } | null = null;
   /** Number of the connection: an answer of an earlier one does not count. */
   #connection = 0;
 
@@ -87,6 +89,7 @@ export class Shard {
 
   close(): void {
     this.#timer?.cancel();
+    this.#silence?.cancel();
     this.state.close();
   }
 
@@ -100,9 +103,13 @@ export class Shard {
 
   /** Asks who answers, then whether this gateway is still in its list. */
   #ask(): void {
-    const { link } = this.#parts;
+    const { link, timers } = this.#parts;
     const connection = this.#connection;
+    // Where no request asks for anything, nothing else shows that the server is silent.
+    this.#silence ??= timers.after(heartbeatMs, () => this.state.overdue());
     link.identify(this.number, (identity, failure) => {
+      this.#silence?.cancel();
+      this.#silence = null;
       if (connection !== this.#connection) return;
       if (identity === null) {
         if (failure !== null) this.state.failed(failure);

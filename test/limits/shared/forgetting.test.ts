@@ -1,5 +1,5 @@
 // A shard whose store has forgotten, and is lost again before that could be told: what was found out must not be forgotten
-// by the gateway too.
+// by the gateway too. And one that is silent.
 import { beforeEach, describe, expect, test } from "vitest";
 import type { StoreIdentity, StoreLink, StoreState } from "../../../src/core/shared-store.ts";
 import type { GatewaysAnswer, ScriptAnswer } from "../../../src/limits/shared/script-call.ts";
@@ -21,7 +21,8 @@ class Scene {
   /** Whether everything was told, for each telling. */
   readonly tellings: boolean[] = [];
   finishTelling = (): void => {};
-  readonly #timers: { dueMs: number; run: () => void }[] = [];
+  reconnects = 0;
+  #timers: { dueMs: number; run: () => void }[] = [];
   #identified: Identified = () => {};
   #listed: (answer: ScriptAnswer | null) => void = () => {};
   readonly shard: Shard;
@@ -32,7 +33,9 @@ class Scene {
         this.#identified = identified;
       },
       tagOf: () => "0",
-      reconnect: () => {},
+      reconnect: () => {
+        this.reconnects += 1;
+      },
     } as unknown as StoreLink;
     this.shard = new Shard(0, {
       ...{ link, clock: this.clock, counts: this.counts },
@@ -41,7 +44,11 @@ class Scene {
         after: (ms, run) => {
           const timer = { dueMs: this.clock.nowMs + ms, run };
           this.#timers.push(timer);
-          return { cancel: () => void this.#timers.splice(this.#timers.indexOf(timer), 1) };
+          return {
+            cancel: () => {
+              this.#timers = this.#timers.filter((each) => each !== timer);
+            },
+          };
         },
         endOfTurn: (run) => run(),
       },
@@ -138,5 +145,42 @@ describe("a store that has forgotten", () => {
     scene.identify("two");
     scene.list(true);
     expect(scene.tellings).toEqual([false, true, true, false]);
+  });
+});
+
+describe("a store that is silent when it is asked who it is, while no request asks it for anything", () => {
+  let scene = new Scene();
+  beforeEach(() => {
+    scene = new Scene();
+    scene.shard.connected();
+    scene.identify("one");
+    scene.list(false);
+    scene.finishTelling();
+    scene.advance(heartbeatMs);
+  });
+
+  test("is slow after a heartbeat, and away with a new connection after another second", () => {
+    scene.advance(heartbeatMs - 1);
+    expect(scene.state).toBe("up");
+    scene.advance(1);
+    expect(scene.state).toBe("slow");
+    scene.advance(1_000);
+    expect([scene.state, scene.reconnects]).toEqual(["away", 1]);
+  });
+
+  test("is up if it answers before", () => {
+    for (let i = 0; i < 5; i += 1) {
+      scene.advance(heartbeatMs - 1);
+      scene.identify("one");
+      scene.list(true);
+      scene.advance(1);
+    }
+    expect([scene.state, scene.reconnects]).toEqual(["up", 0]);
+  });
+
+  test("says nothing more when the shard is closed", () => {
+    scene.shard.close();
+    scene.advance(3 * heartbeatMs);
+    expect([scene.state, scene.reconnects]).toEqual(["up", 0]);
   });
 });
