@@ -8,9 +8,17 @@ export interface BatchItem {
   needed: number;
 }
 
+export interface SentCall {
+  /** Its answer is overdue, if it has not come. */
+  late(): void;
+}
+
 export class CallBatch {
   /** When the first request began to wait. */
   readonly sinceMs: number;
+  timer: { cancel(): void } | null = null;
+  /** Once it is sent. */
+  readonly calls: SentCall[] = [];
   readonly items: BatchItem[] = [];
   /** The items that more units of their key can join. */
   readonly #byKey = new Map<KeyCredits, BatchItem>();

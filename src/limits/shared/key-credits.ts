@@ -48,6 +48,8 @@ export interface KeyPolicy {
 /** While units may be given back at any time, a refusal is remembered for this long. */
 const heldRefusalMs = 20;
 
+const none: readonly LeaseReport[] = [];
+
 export type CreditsOptions = Pick<KeyCredits, "policy" | "tag" | "storeKey" | "key" | "client" | "rules">;
 
 export class KeyCredits {
@@ -161,6 +163,7 @@ export class KeyCredits {
 
   /** What has to be reported, at most `most` leases; then they are forgotten. */
   takeReports(most: number, nowMs: number): readonly LeaseReport[] {
+    if (this.#ended.length === 0) return none;
     return this.#ended.splice(0, most).map(({ id, granted, spent, spentMs }) => ({
       id,
       granted,

@@ -2,7 +2,7 @@
 // for longer than configured.
 import type { Clock } from "../../core/clock.ts";
 import type { CallFailure, StoreLink, Timers } from "../../core/shared-store.ts";
-import { CallBatch } from "./call-batch.ts";
+import { type BatchItem, CallBatch, type SentCall } from "./call-batch.ts";
 import type { KeyCredits } from "./key-credits.ts";
 import type { Conclusion, Question } from "./question.ts";
 import { type CounterAnswer, type CounterItem, type Item, mostItems, type ScriptAnswer } from "./script-call.ts";
@@ -53,17 +53,22 @@ export class StoreCalls {
     let open = this.#batches.get(place);
     if (open === undefined) {
       const batch = new CallBatch(clock.monotonicMs());
+      batch.timer = timers.after(waitMs, () => this.#late(batch));
       open = { shard, batch };
       if (this.#batches.size === 0) timers.endOfTurn(() => this.#flush());
       this.#batches.set(place, open);
-      timers.after(waitMs, () => this.#late(batch));
     }
     open.batch.add(credits, needed, question);
   }
 
   /** Sends items at once, for which no request waits. */
   send(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null) => void): void {
-    this.#call(shard, items, answered);
+    const { timers, waitMs } = this.#parts;
+    const call = this.#call(shard, items, (answer) => {
+      timer.cancel();
+      answered(answer);
+    });
+    const timer = timers.after(waitMs, () => call.late());
   }
 
   /** Resolves when every call has its answer; never if one fails. */
@@ -89,12 +94,16 @@ export class StoreCalls {
     let conclusion: Conclusion = "answered";
     for (let at = 0; at < batch.items.length; at += mostItems) {
       const nowMs = clock.monotonicMs();
-      const sent = batch.items
-        .slice(at, at + mostItems)
-        .map(({ credits, needed }) => prepare(shard, credits, needed, nowMs));
-      for (const { credits } of sent) credits.inFlight += 1;
-      const items = sent.map(({ item }) => item);
-      this.#call(shard, items, (answer, sentMs) => {
+      const sent: SentItem[] = [];
+      const items: CounterItem[] = [];
+      for (let i = at; i < batch.items.length && i < at + mostItems; i += 1) {
+        const { credits, needed } = batch.items[i] as BatchItem;
+        const each = prepare(shard, credits, needed, nowMs);
+        credits.inFlight += 1;
+        sent.push(each);
+        items.push(each.item);
+      }
+      const call = this.#call(shard, items, (answer, sentMs) => {
         for (const [i, each] of sent.entries()) {
           each.credits.inFlight -= 1;
           const of = answer?.items[i];
@@ -106,11 +115,13 @@ export class StoreCalls {
         if (conclusion === "answered") this.#parts.counts.waited.answered += batch.waiting;
         this.#conclude(batch, conclusion);
       });
+      batch.calls.push(call);
     }
   }
 
   /** Nobody waits for the answers to a batch any longer. */
   #late(batch: CallBatch): void {
+    for (const call of batch.calls) call.late();
     this.#parts.counts.waited.overdue += batch.waiting;
     this.#conclude(batch, "alone");
   }
@@ -118,23 +129,25 @@ export class StoreCalls {
   #conclude(batch: CallBatch, conclusion: Conclusion): void {
     const waitedMs = this.#parts.clock.monotonicMs() - batch.sinceMs;
     for (let i = batch.waiting; i > 0; i -= 1) this.#parts.onWaited(waitedMs / 1000);
+    batch.timer?.cancel();
     batch.conclude(conclusion);
   }
 
-  #call(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null, sentMs: number) => void): void {
-    const { link, clock, timers, counts, waitMs, onAnswered } = this.#parts;
+  /** `answered` is called later: null if there is no answer. */
+  #call(
+    shard: Shard,
+    items: readonly Item[],
+    answered: (answer: ScriptAnswer | null, sentMs: number) => void,
+  ): SentCall {
+    const { link, clock, counts, onAnswered } = this.#parts;
     const { keys, args } = encodeCall(items);
     const sentMs = clock.monotonicMs();
     counts.items += items.length;
     this.#open += 1;
+    let isOpen = true;
     let isOverdue = false;
-    const timer = timers.after(waitMs, () => {
-      isOverdue = true;
-      shard.overdue += 1;
-      shard.state.overdue();
-    });
     link.call(shard.number, keys, args, (reply, failure) => {
-      timer.cancel();
+      isOpen = false;
       if (isOverdue) shard.overdue -= 1;
       this.#open -= 1;
       const answer = failure === null ? decoded(reply, items) : null;
@@ -151,6 +164,14 @@ export class StoreCalls {
       if (shard.overdue === 0) shard.state.caughtUp();
       if (this.#open === 0 && this.#batches.size === 0) this.#onSettled?.();
     });
+    return {
+      late: () => {
+        if (!isOpen || isOverdue) return;
+        isOverdue = true;
+        shard.overdue += 1;
+        shard.state.overdue();
+      },
+    };
   }
 
   #failed(shard: Shard, failure: CallFailure | null): void {

@@ -3,7 +3,14 @@ import type { SharedStoreSettings } from "../../core/shared-store.ts";
 import type { OwnCount } from "../counters.ts";
 import { drift } from "./clock-watch.ts";
 import type { KeyCredits } from "./key-credits.ts";
-import { type CounterItem, type GatewaysItem, type LeaseReport, mostReports, scriptVersion } from "./script-call.ts";
+import {
+  type CounterItem,
+  type GatewaysItem,
+  type LeaseReport,
+  mostReports,
+  scriptVersion,
+  type Told,
+} from "./script-call.ts";
 
 export interface StoreItemsOptions {
   readonly settings: Pick<SharedStoreSettings, "prefix" | "lease">;
@@ -32,29 +39,52 @@ export class StoreItems {
     const { isAhead } = credits.rules;
     const ahead = isAhead ? Math.max(0, credits.wantedAhead(nowMs) - credits.held(nowMs)) : 0;
     const wanted = Math.min(Math.max(needed, this.#options.settings.lease.most), needed + ahead);
-    return { ...this.telling(credits, own, nowMs), needed, wanted };
+    return this.#item(credits, needed, wanted, credits.takeReports(mostReports, nowMs), toldOf(own));
   }
 
   /** Asks for nothing. */
-  telling(credits: KeyCredits, own: OwnCount | null, nowMs: number): CounterItem {
-    const reports = credits.takeReports(mostReports, nowMs);
-    const told = own === null ? null : { units: own.units, ageUs: Math.floor((own.ageMs * 1000) / (1 + drift)) };
-    return { ...this.reporting(credits, reports), told };
+  telling(credits: KeyCredits, own: OwnCount, nowMs: number): CounterItem {
+    return this.#item(credits, 0, 0, credits.takeReports(mostReports, nowMs), toldOf(own));
   }
 
-  reporting({ storeKey, rules }: KeyCredits, reports: readonly LeaseReport[]): CounterItem {
-    const { item, limit, windowUs, fromUs, untilUs, leaseUs, step } = rules;
-    const { gateway, thread } = this.#options;
-    this.#lastId += 1;
-    return {
-      ...{ item, key: storeKey, limit, windowUs, fromUs, untilUs, leaseUs, step },
-      id: `${gateway}${thread}${this.#lastId.toString(36)}`,
-      ...{ needed: 0, wanted: 0, reports, told: null },
-    };
+  reporting(credits: KeyCredits, reports: readonly LeaseReport[]): CounterItem {
+    return this.#item(credits, 0, 0, reports, null);
   }
 
   listing(tag: string, silenceMs: number): GatewaysItem {
     const { gateway } = this.#options;
     return { item: "gateways", key: this.key(tag, "gateways"), gateway, silenceUs: silenceMs * 1000 };
   }
+
+  /** In one literal, because one is made for each request. */
+  #item(
+    { storeKey, rules }: KeyCredits,
+    needed: number,
+    wanted: number,
+    reports: readonly LeaseReport[],
+    told: Told | null,
+  ): CounterItem {
+    const { gateway, thread } = this.#options;
+    this.#lastId += 1;
+    return {
+      item: rules.item,
+      key: storeKey,
+      limit: rules.limit,
+      windowUs: rules.windowUs,
+      fromUs: rules.fromUs,
+      untilUs: rules.untilUs,
+      leaseUs: rules.leaseUs,
+      step: rules.step,
+      needed,
+      wanted,
+      id: gateway + thread + this.#lastId.toString(36),
+      reports,
+      told,
+    };
+  }
+}
+
+/** A clock that runs fast would make it older than it is. */
+function toldOf(own: OwnCount | null): Told | null {
+  return own === null ? null : { units: own.units, ageUs: Math.floor((own.ageMs * 1000) / (1 + drift)) };
 }
