@@ -1,6 +1,6 @@
 // Gateways that share their counters: the overlay `replicas`, the store of a trial, and the same from the chart. What is
 // held: the gateways find the store, nobody else does, and the gateway's own loader takes what they are given.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -172,6 +172,15 @@ describe("a store that is there already, from the chart", () => {
       username: "headgate",
       passwordFile: "/etc/headgate-store-password/redis-password",
       tls: { caFile: "/etc/headgate-store-ca/ca.crt" },
+    });
+  });
+
+  test("the values in the docs are taken", () => {
+    const docs = readFileSync(new URL("../../docs/kubernetes.md", import.meta.url), "utf8");
+    const example = /```yaml\n# values of the chart\n(.*?)```/s.exec(docs)?.[1] ?? "";
+    expect(settingsOf(template(parse(example))).counters.redis?.connection).toMatchObject({
+      servers: { kind: "sentinels", name: "mymaster", addresses: [{ port: 26_379 }] },
+      passwordFile: "/etc/headgate-store-password/redis-password",
     });
   });
 
