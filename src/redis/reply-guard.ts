@@ -94,7 +94,12 @@ export class ReplyGuard {
     }
     this.#digits += 1;
     this.#number = this.#number * 10 + byte - zero;
-    return byte >= zero && byte <= nine && this.#digits <= 20;
+    return byte >= zero && byte <= nine && this.#digits <= this.#mostDigits();
+  }
+
+  /** A length below zero is that of a null, and is written "-1". */
+  #mostDigits(): number {
+    return this.#isNegative && this.#type !== colon ? 1 : 20;
   }
 
   /** The line feed has come: of a line, or of the end of a bulk string. */
@@ -102,8 +107,7 @@ export class ReplyGuard {
     const isLength = this.#type === star || this.#type === dollar;
     if (!isLength || this.#isNegative) {
       this.#endItem();
-      // A length below zero is that of a null, and is written "-1".
-      return !isLength || (this.#number === 1 && this.#digits === 1);
+      return !isLength || this.#number === 1;
     }
     if (this.#number > maxReplyBytes) return false;
     if (this.#type === dollar) return this.#beginBulk();
