@@ -69,7 +69,9 @@ async function open(
     const serverName = settings.tls?.serverName ?? address.host;
     connection = await Connection.open({ address, tls: credentials.tls, serverName, signal });
     const opened = connection;
-    signal.addEventListener("abort", () => opened.drop({ kind: "unreachable", detail: "the server does not answer" }));
+    const drop = (): void => opened.drop({ kind: "unreachable", detail: "the server does not answer" });
+    signal.addEventListener("abort", drop);
+    if (signal.aborted) drop();
     await shakeHands(connection, credentials);
     if (connection.lost !== null) throw new StoreError(connection.lost);
     return connection;
