@@ -1,23 +1,23 @@
 // One limit over four gateways, while Sentinel promotes a replica, a cluster's primary dies, and slots of it move. What a
 // primary has not passed on to its replica is lost, and gateways tell what they have admitted. Takes about 45 s.
-import { execFile } from "node:child_process";
 import { setTimeout } from "node:timers/promises";
-import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   type RedisCluster,
+  type RedisWithSentinels,
   redisNeeded,
   skipRedis,
   startRedisCluster,
   startRedisWithSentinels,
 } from "../support/redis-servers.ts";
+import { askStore } from "./ask-store.ts";
 import { type Fleet, limits, startFleet } from "./fleet.ts";
 import { type LoadedStage, type LoadResult, underLoad } from "./load.ts";
 import { startRecordingUpstream } from "./recording-upstream.ts";
 import { reportLoad } from "./report.ts";
-import { clientsOf, shared, sharing } from "./stage.ts";
+import { clientsOf, shared, sharing, warmUp } from "./stage.ts";
 
 const cleanup = useCleanup();
 const gateways = 4;
@@ -33,7 +33,7 @@ describe.skipIf(skipRedis)(`one limit while the store fails over${redisNeeded}`,
     const [primary, replica] = store.servers;
     const result = await underLoad(fleet, async () => {
       await primary?.kill();
-      await eventually("the replica is promoted", () => store.primaryPort() === replica?.port, 20_000);
+      await eventually("the replica is promoted", async () => (await namedPort(store)) === replica?.port, 20_000);
     });
     reportLoad("Sentinel promotes a replica", result);
     expectBounds(result);
@@ -69,7 +69,9 @@ async function start(settings: readonly string[]): Promise<Fleet & LoadedStage> 
   const upstream = await startRecordingUpstream(cleanup);
   const fleet = await startFleet(cleanup, upstream.url, gateways, [...sharing, ...settings]);
   await shared(fleet.gateways, gateways);
-  return { ...fleet, fleet, upstream, client: clientsOf(cleanup, fleet) };
+  const client = clientsOf(cleanup, fleet);
+  await warmUp({ client });
+  return { ...fleet, fleet, upstream, client };
 }
 
 function expectBounds({ small, edge, large, before, after }: LoadResult): void {
@@ -88,22 +90,24 @@ async function sharesOneLimit({ client }: LoadedStage): Promise<void> {
 
 /** The slots of all counters go to the next primary, each while requests of its keys arrive. */
 async function moveSlots({ servers }: RedisCluster): Promise<number> {
-  const ports = servers.slice(0, 3).map(({ port }) => port);
-  const ids = await Promise.all(ports.map((port) => cli(port, "CLUSTER", "MYID")));
+  const primaries = await Promise.all(
+    servers.slice(0, 3).map(async (server) => ({ server, id: String(await askStore(server, "CLUSTER", "MYID")) })),
+  );
   let moved = 0;
-  for (const [i, from] of ports.entries()) {
-    const to = ports[(i + 1) % 3] ?? 0;
-    const keys = (await cli(from, "KEYS", "headgate:1:{a*")).split("\n");
-    const slots = new Set(await Promise.all(keys.map((key) => cli(from, "CLUSTER", "KEYSLOT", key))));
-    for (const slot of slots) {
-      await cli(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[i] ?? "");
-      await cli(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[(i + 1) % 3] ?? "");
+  for (const [i, from] of primaries.entries()) {
+    const to = primaries[(i + 1) % 3] as (typeof primaries)[number];
+    const keys = (await askStore(from.server, "KEYS", "headgate:1:{a*")) as string[];
+    const slots = await Promise.all(keys.map((key) => askStore(from.server, "CLUSTER", "KEYSLOT", key)));
+    for (const slot of new Set(slots as number[])) {
+      await askStore(to.server, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.id);
+      await askStore(from.server, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.id);
       await setTimeout(50);
-      const inSlot = (await cli(from, "CLUSTER", "GETKEYSINSLOT", slot, "100")).split("\n").filter((key) => key !== "");
-      if (inSlot.length > 0) await cli(from, "MIGRATE", "127.0.0.1", `${to}`, "", "0", "5000", "KEYS", ...inSlot);
+      const inSlot = (await askStore(from.server, "CLUSTER", "GETKEYSINSLOT", slot, 100)) as string[];
+      const migrate = ["MIGRATE", "127.0.0.1", to.server.port, "", 0, 5_000, "KEYS", ...inSlot];
+      if (inSlot.length > 0) await askStore(from.server, ...migrate);
       await setTimeout(50);
-      for (const port of [to, from, ...ports]) {
-        await cli(port, "CLUSTER", "SETSLOT", slot, "NODE", ids[(i + 1) % 3] ?? "");
+      for (const { server } of [to, from, ...primaries]) {
+        await askStore(server, "CLUSTER", "SETSLOT", slot, "NODE", to.id);
       }
       moved += 1;
     }
@@ -111,14 +115,14 @@ async function moveSlots({ servers }: RedisCluster): Promise<number> {
   return moved;
 }
 
-/** Without blocking the clients, as `RedisServer.cli` does. */
-async function cli(port: number, ...args: string[]): Promise<string> {
-  const { stdout } = await promisify(execFile)("redis-cli", ["-p", `${port}`, ...args]);
-  if (/^(?:ERR|MOVED|CLUSTERDOWN|IOERR)/.test(stdout)) throw new Error(`${args.join(" ")}: ${stdout}`);
-  return stdout.trimEnd();
+async function isWhole({ servers }: RedisCluster): Promise<boolean> {
+  const state = String(await askStore({ port: servers[1]?.port ?? 0 }, "CLUSTER", "INFO"));
+  return state.includes("cluster_state:ok") && state.includes("cluster_slots_ok:16384");
 }
 
-function isWhole({ servers }: RedisCluster): boolean {
-  const state = servers[1]?.cli("CLUSTER", "INFO") ?? "";
-  return state.includes("cluster_state:ok") && state.includes("cluster_slots_ok:16384");
+/** The port of the primary that a sentinel names. */
+async function namedPort({ sentinels, name }: RedisWithSentinels): Promise<number> {
+  const sentinel = { port: sentinels[0]?.port ?? 0 };
+  const [, port] = (await askStore(sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)) as [string, string];
+  return Number(port);
 }

@@ -4,10 +4,11 @@
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../support/redis-servers.ts";
+import { askStore } from "./ask-store.ts";
 import { limits } from "./fleet.ts";
 import { type LoadResult, underLoad } from "./load.ts";
 import { reportLoad } from "./report.ts";
-import { type SharedStage, shared, stageStore, waitMs } from "./stage.ts";
+import { type SharedStage, shared, stageStore, waitMs, warmUp } from "./stage.ts";
 
 const gateways = 4;
 /** What a busy machine may add to a time. What waits for an answer that does not come would take much longer. */
@@ -31,6 +32,7 @@ let stage: SharedStage;
 beforeAll(async () => {
   if (skipRedis) return;
   stage = await stageStore((close) => void closes.push(close), gateways, { redis: { appendOnly: true } });
+  await warmUp(stage);
 }, 60_000);
 afterAll(async () => {
   for (const close of closes.splice(0).reverse()) await close();
@@ -53,7 +55,7 @@ const faults: readonly Fault[] = [
   {
     what: "the store forgets the script, again and again",
     bound: exact,
-    strike: ({ redis }) => repeat(8, 100, async () => redis.cli("SCRIPT", "FLUSH")),
+    strike: ({ redis }) => repeat(8, 100, () => askStore(redis, "SCRIPT", "FLUSH")),
   },
   { what: "connections are cut, again and again", bound: away, strike: ({ proxy }) => repeat(5, 150, proxy.cut) },
   {
@@ -90,9 +92,9 @@ const faults: readonly Fault[] = [
     what: "the store is full",
     bound: away,
     async strike({ redis }) {
-      redis.cli("CONFIG", "SET", "maxmemory", "1mb");
+      await askStore(redis, "CONFIG", "SET", "maxmemory", "1mb");
       await setTimeout(1_500);
-      redis.cli("CONFIG", "SET", "maxmemory", "0");
+      await askStore(redis, "CONFIG", "SET", "maxmemory", "0");
     },
   },
   {
@@ -100,7 +102,7 @@ const faults: readonly Fault[] = [
     bound: away,
     strike: ({ redis }) => redis.restart(),
   },
-  { what: "FLUSHALL", bound: flushed, strike: async ({ redis }) => redis.cli("FLUSHALL") },
+  { what: "FLUSHALL", bound: flushed, strike: ({ redis }) => askStore(redis, "FLUSHALL") },
   {
     what: "the store is killed, and starts again with nothing",
     bound: away,

