@@ -143,7 +143,7 @@ function createSet(options: SetOptions, before: readonly PolicyState[]): PolicyS
     locks: table.locks,
     // With a store, a request may be charged long after it was read.
     clock: table.isShared || store !== null ? clock : null,
-    isShared: store !== null,
+    waitMs: store === null ? null : store.settings.waitMs,
     states: slots.map((slot) => createState(slot, { ...options, tokens }, before)),
     tokens,
     match: createPolicyMatcher(policies, basePath),

@@ -16,6 +16,8 @@ export interface Selection {
   readonly key: CounterKey;
   readonly client: CounterKey;
   readonly limit: number;
+  /** When it was asked for first, if gateways share the counters. */
+  readonly sinceMs: number;
 }
 
 export type OutcomeCounts = Record<Outcome, number>;
@@ -103,14 +105,17 @@ export class PolicyState {
 
   /** What was selected, for `selectAgain`. */
   selection(): Selection {
-    return { key: this.#key, client: this.#client, limit: this.#limit };
+    return { key: this.#key, client: this.#client, limit: this.#limit, sinceMs: this.shared?.sinceMs ?? 0 };
   }
 
   /** Selects what was selected before for a request that is decided again. Null: the policy is not asked. */
   selectAgain(selection: Selection | null, pass: AskingPass): void {
     this.isAsked = selection !== null;
     if (selection === null) return;
-    if (this.shared !== null) this.shared.pass = pass;
+    if (this.shared !== null) {
+      this.shared.pass = pass;
+      this.shared.sinceMs = selection.sinceMs;
+    }
     this.#key = selection.key;
     this.#client = selection.client;
     this.#limit = selection.limit;

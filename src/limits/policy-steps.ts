@@ -11,7 +11,7 @@ import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/re
 import { chargedAt, type LockedTable } from "./locked-table.ts";
 import type { PolicyState } from "./policy-state.ts";
 import type { TokenDigests } from "./request-parts.ts";
-import { Question } from "./shared/question.ts";
+import { type Conclusion, Question } from "./shared/question.ts";
 import type { AskingPass } from "./shared/shared-counters.ts";
 
 /** Sets of policies are masks: bit i stands for the policy at index i. */
@@ -26,8 +26,8 @@ export interface PolicySet extends LockedTable {
   readonly identified: number;
   /** Whether decisions list all enforcing policies that apply. */
   readonly listAll: boolean;
-  /** Whether gateways share the counters, so that a decision may have to wait for their store. */
-  readonly isShared: boolean;
+  /** How long a decision may wait for the store in which gateways share the counters; null: they do not. */
+  readonly waitMs: number | null;
 }
 
 /** A request whose policies are selected. */
@@ -38,8 +38,19 @@ interface Selected {
   readonly nowMs: number;
 }
 
-/** What is known when a request is decided again. */
-export const passAfter = { first: "answered", answered: "final", final: "final", alone: "final" } as const;
+const passAfter = { first: "answered", answered: "final", final: "final", alone: "final" } as const;
+
+/** Returns what is known when a request is decided again, that has waited since an instant. */
+export function nextPass(
+  { waitMs, clock }: PolicySet,
+  pass: AskingPass,
+  conclusion: Conclusion,
+  sinceMs: number,
+): AskingPass {
+  // An answer may come in the last moment, and what it has granted may be over when it is looked at.
+  const isLate = clock !== null && waitMs !== null && clock.monotonicMs() - sinceMs >= waitMs;
+  return conclusion === "alone" || isLate ? "alone" : passAfter[pass];
+}
 
 export class PolicySteps implements Limiter {
   readonly needsIdentity: boolean;
@@ -65,7 +76,7 @@ export class PolicySteps implements Limiter {
     this.#fallback = fallback;
     this.#outside = states.find((state) => !state.isShadow && isForEveryClient(state)) ?? null;
     const [first] = set.states;
-    const isAlone = !set.isShared && set.states.length === 1 && first?.readLimit === null && !first.holds;
+    const isAlone = set.waitMs === null && set.states.length === 1 && first?.readLimit === null && !first.holds;
     this.#single = isAlone && first === this.#outside ? first : null;
   }
 
@@ -141,7 +152,8 @@ export class PolicySteps implements Limiter {
     locks.acquire();
     try {
       refusing = this.#ask(chargedAt(this.#set, nowMs));
-      isUnknown = refusing === null && this.#set.isShared && states.some((each) => each.isAsked && each.isUnknown);
+      isUnknown =
+        refusing === null && this.#set.waitMs !== null && states.some((each) => each.isAsked && each.isUnknown);
       if (refusing === null && !isUnknown) held = this.#charge(held);
     } finally {
       locks.release();
@@ -159,7 +171,7 @@ export class PolicySteps implements Limiter {
     return new Promise((resolve, reject) => {
       const question = new Question((conclusion) => {
         try {
-          const next = conclusion === "alone" ? "alone" : passAfter[pass];
+          const next = nextPass(this.#set, pass, conclusion, selected.nowMs);
           for (const [i, state] of states.entries()) state.selectAgain(selections[i] ?? null, next);
           resolve(this.#conclude(selected, next));
         } catch (error) {

@@ -6,7 +6,7 @@ import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
 import { type Decision, isMoreUrgent, type Outcome } from "../core/policy.ts";
 import { chargedAt } from "./locked-table.ts";
 import type { PolicyState } from "./policy-state.ts";
-import { type PolicySet, type PolicySteps, passAfter } from "./policy-steps.ts";
+import { nextPass, type PolicySet, type PolicySteps } from "./policy-steps.ts";
 import { type Conclusion, Question } from "./shared/question.ts";
 import type { AskingPass } from "./shared/shared-counters.ts";
 
@@ -65,7 +65,7 @@ export class QuotaQuestions implements QuotaLimiter {
     const isCharged = this.#charge(charges, pass, new Question(resolve), nowMs);
     if (isCharged !== null) return asked.map((one) => this.#conclude(one, isCharged, nowMs));
     return promise.then((conclusion) =>
-      this.#decide(asked, charges, conclusion === "alone" ? "alone" : passAfter[pass], nowMs),
+      this.#decide(asked, charges, nextPass(this.#set, pass, conclusion, nowMs), nowMs),
     );
   }
 
@@ -79,18 +79,18 @@ export class QuotaQuestions implements QuotaLimiter {
     locks.acquire();
     try {
       const atMs = chargedAt(this.#set, nowMs);
-      for (const charge of charges) askFor(charge, pass, atMs);
+      for (const charge of charges) askFor(charge, pass, nowMs, atMs);
       const isCharged = charges.every(({ fits, isUnknown, state }) => fits || isUnknown || state.isShadow);
       const unknown = isCharged ? charges.filter(({ isUnknown }) => isUnknown) : [];
       if (unknown.length > 0) {
         // Several charges may be of one policy, which speaks of what was asked last.
         for (const charge of unknown) {
-          askFor(charge, pass, atMs);
+          askFor(charge, pass, nowMs, atMs);
           charge.state.shared?.request(question);
         }
         return null;
       }
-      if (isCharged) for (const charge of charges) chargeFor(charge, pass, atMs);
+      if (isCharged) for (const charge of charges) chargeFor(charge, pass, nowMs, atMs);
       return isCharged;
     } finally {
       locks.release();
@@ -154,10 +154,13 @@ export class QuotaQuestions implements QuotaLimiter {
 const unasked = { units: 0, fits: false, isUnknown: false, isUnavailable: false, remaining: 0, resetMs: 0 } as const;
 
 /** Asks for all units of a charge. */
-function askFor(charge: Charge, pass: AskingPass, nowMs: number): void {
+function askFor(charge: Charge, pass: AskingPass, sinceMs: number, nowMs: number): void {
   const { state, key, client, limit, units } = charge;
   const { counters, shared } = state;
-  if (shared !== null) shared.pass = pass;
+  if (shared !== null) {
+    shared.pass = pass;
+    shared.sinceMs = sinceMs;
+  }
   counters.select(key, client);
   // More than the limit never fits: then the answer is about the next unit.
   const asked = units > limit ? 1 : units;
@@ -170,8 +173,8 @@ function askFor(charge: Charge, pass: AskingPass, nowMs: number): void {
 }
 
 /** Asks again, because counters charge what was asked for last. Nothing has changed in between. */
-function chargeFor(charge: Charge, pass: AskingPass, nowMs: number): void {
-  askFor(charge, pass, nowMs);
+function chargeFor(charge: Charge, pass: AskingPass, sinceMs: number, nowMs: number): void {
+  askFor(charge, pass, sinceMs, nowMs);
   if (charge.fits) charge.state.counters.charge();
 }
 

@@ -74,8 +74,6 @@ export class KeyCredits {
   hasUntold = false;
   /** Calls that are under way. */
   inFlight = 0;
-  /** Whether the period was over when the store was asked last. */
-  isOutOfPeriod = false;
   #leases: Lease[] = [];
   #ended: EndedLease[] = [];
   /** Units of leases that have ended, since `endLeases` was called. */

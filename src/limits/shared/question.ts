@@ -1,4 +1,5 @@
 // A request that waits for the store: for one call, or for several if its policies have counters in several places.
+import type { Timers } from "../../core/shared-store.ts";
 
 /** `answered`: every call has its answer. `alone`: one has not, and the request is decided without the store. */
 export type Conclusion = "answered" | "alone";
@@ -6,7 +7,8 @@ export type Conclusion = "answered" | "alone";
 export class Question {
   #open = 0;
   #conclusion: Conclusion = "answered";
-  readonly #onConcluded: (conclusion: Conclusion) => void;
+  #onConcluded: ((conclusion: Conclusion) => void) | null;
+  #timer: { cancel(): void } | null = null;
 
   /** `onConcluded` is called once, in another turn than the last `join`. */
   constructor(onConcluded: (conclusion: Conclusion) => void) {
@@ -21,6 +23,17 @@ export class Question {
   conclude(conclusion: Conclusion): void {
     if (conclusion === "alone") this.#conclusion = "alone";
     this.#open -= 1;
-    if (this.#open === 0) this.#onConcluded(this.#conclusion);
+    if (this.#open === 0) this.#end(this.#conclusion);
+  }
+
+  /** Waits no longer than this: its calls may, because they were begun for others. */
+  endAfter(ms: number, timers: Timers): void {
+    this.#timer ??= timers.after(ms, () => this.#end("alone"));
+  }
+
+  #end(conclusion: Conclusion): void {
+    this.#timer?.cancel();
+    this.#onConcluded?.(conclusion);
+    this.#onConcluded = null;
   }
 }

@@ -15,7 +15,7 @@ import { tagOf } from "./told.ts";
 
 /**
  * What is known when a request is asked for. `first`: the store can be asked. `answered`: it has been, and may be asked
- * once more if the period of a calendar has ended meanwhile. `final`: it has been. `alone`: it has not answered in time.
+ * once more. `final`: it has been asked twice. `alone`: it has not answered in time.
  */
 export type AskingPass = "first" | "answered" | "final" | "alone";
 
@@ -46,6 +46,8 @@ export class SharedCounters implements Counters {
   resetMs = 0;
   /** Must be set before `ask`. */
   pass: AskingPass = "first";
+  /** When the request was asked for first; set by `ask` then, and before it later. */
+  sinceMs = 0;
   verdict: Verdict = "refused";
   /** What this gateway has admitted. */
   readonly local: Counters;
@@ -104,6 +106,7 @@ export class SharedCounters implements Counters {
     this.#units = units;
     this.#nowMs = nowMs;
     this.#isAlone = false;
+    if (this.pass === "first") this.sinceMs = nowMs;
     if (!this.#isInForce) this.#comeIntoForce();
     this.#endPeriod();
     const tag = this.#key.storeTag || this.#tagged();
@@ -128,7 +131,9 @@ export class SharedCounters implements Counters {
       return this.#conclude("refused");
     }
     this.#isNewcomer = this.remaining + units >= limit;
-    const canAsk = mayAsk && (this.pass === "first" || (this.pass === "answered" && this.#isOutOfPeriod(credits)));
+    // What was granted may be spent by another request before all calls of this one are answered, or be of a period that
+    // is over: then it asks once more.
+    const canAsk = mayAsk && (this.pass === "first" || this.pass === "answered");
     if (credits === undefined) return this.#conclude(canAsk ? "unknown" : "refused");
     this.remaining = Math.min(this.remaining, Math.max(0, credits.free + held - units));
     if (held >= units) {
@@ -145,6 +150,7 @@ export class SharedCounters implements Counters {
   /** Asks the store for the units that `ask` has not found. */
   request(question: Question): void {
     const credits = this.#credits ?? this.#create();
+    if (this.pass !== "first") this.#store.limitWait(question, this.sinceMs);
     this.#store.request(credits, this.#units, question);
   }
 
@@ -225,11 +231,6 @@ export class SharedCounters implements Counters {
     // After its last unit, the store has said when there is room again.
     if (credits !== undefined && credits.fitsMs > 0) return Math.max(this.resetMs, credits.fitsMs);
     return this.resetMs + spendMs + windowUs * clockError;
-  }
-
-  /** Whether the store's clock was in another period when it was asked. */
-  #isOutOfPeriod(credits: KeyCredits | undefined): boolean {
-    return this.#nextBorder !== null && (credits === undefined || credits.isOutOfPeriod);
   }
 
   #limitAlone(onFailure: OnFailure): number {

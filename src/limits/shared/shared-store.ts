@@ -82,8 +82,7 @@ export class SharedStore {
       ...{ link, clock, timers, counts: this.counts, waitMs: settings.waitMs },
       prepare: (shard, credits, needed, nowMs) => this.#prepare(shard, credits, needed, nowMs),
       answered: (sent, answer, sentMs, isUsable) => this.#answered(sent, answer, sentMs, isUsable),
-      onAnswered: options.onAnswered,
-      onWaited: options.onWaited,
+      ...{ onAnswered: options.onAnswered, onWaited: options.onWaited },
     });
     this.#endings = new LeaseEndings({
       ...{ clock, timers },
@@ -93,9 +92,8 @@ export class SharedStore {
       },
     });
     this.#slots = new HeldSlots(timers, (credits, reports) => this.#renew(credits, reports));
-    const { counts } = this;
     this.#shards = new ShardMap({
-      ...{ link, clock, timers, counts, items: this.#items },
+      ...{ link, clock, timers, counts: this.counts, items: this.#items },
       send: (shard, items, answered) => this.#calls.send(shard, items, answered),
       reached: (done) => this.#readSecret(done),
       tell: (shard, all, told) => this.#tell(shard, all, told),
@@ -123,6 +121,12 @@ export class SharedStore {
   /** Whether requests may wait for the shard of a tag. */
   mayAsk(tag: string): boolean {
     return this.#shards.of(tag)?.state.state === "up";
+  }
+
+  /** Sees to it that a request that asks again waits no longer than one that asks once. */
+  limitWait(question: Question, sinceMs: number): void {
+    const { clock, timers } = this.#options;
+    question.endAfter(Math.max(0, sinceMs + this.settings.waitMs - clock.monotonicMs()), timers);
   }
 
   /** Asks for units that a request waits for. Must not be called while the shard may not be asked. */
@@ -187,7 +191,6 @@ export class SharedStore {
 
   #answered({ credits, item, told }: SentItem, answer: CounterAnswer, sentMs: number, isUsable: boolean): void {
     const nowMs = this.#options.clock.monotonicMs();
-    credits.isOutOfPeriod = !answer.isInPeriod;
     if (!answer.isInPeriod) return;
     if (told !== null) {
       credits.toldIncident = told;
