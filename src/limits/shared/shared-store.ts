@@ -15,6 +15,7 @@ import { drift } from "./clock-watch.ts";
 import { CreditBook } from "./credit-book.ts";
 import { HeldSlots } from "./held-slots.ts";
 import type { KeyCredits, Lease } from "./key-credits.ts";
+import { KeySecret } from "./key-secret.ts";
 import { LeaseEndings } from "./lease-endings.ts";
 import type { Question } from "./question.ts";
 import { ReplicaCount } from "./replica-count.ts";
@@ -66,11 +67,12 @@ export class SharedStore {
   readonly #shards: ShardMap;
   readonly #endings: LeaseEndings;
   readonly #slots: HeldSlots;
-  #isSecretKnown = false;
+  readonly #secret: KeySecret;
 
   constructor(options: SharedStoreOptions) {
     const { link, clock, timers, settings, gateway, thread, memoryMs } = options;
     this.#options = options;
+    this.#secret = new KeySecret(options.secret, options.onSecret);
     this.settings = settings;
     this.replicas = new ReplicaCount(settings.replicas === "auto" ? null : settings.replicas, memoryMs);
     this.#items = new StoreItems({ settings, gateway, thread });
@@ -233,17 +235,12 @@ export class SharedStore {
 
   #readSecret(done: () => void): void {
     const shard = this.#shards.of(secretTag);
-    if (this.#isSecretKnown || shard === undefined) {
+    if (this.#secret.isKnown || shard === undefined) {
       done();
       return;
     }
-    const proposed = Buffer.from(this.#options.secret).toString("hex");
-    this.#calls.send(shard, [{ item: "secret", key: this.#items.key(secretTag, "secret"), proposed }], (answer) => {
-      const first = answer?.items[0];
-      if (first?.item !== "secret") return;
-      this.#isSecretKnown = true;
-      this.#options.onSecret(Uint8Array.from(Buffer.from(first.value, "hex")));
-      done();
+    this.#calls.send(shard, [this.#secret.item(this.#items.key(secretTag, "secret"))], (answer) => {
+      if (this.#secret.answered(answer?.items[0])) done();
     });
   }
 
