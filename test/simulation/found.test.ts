@@ -33,3 +33,14 @@ test("units that wait for a status are asked for again once they are given back"
   expect(violations).toEqual([]);
   expect(admitted).toBeGreaterThan(0.75 * requests);
 });
+
+test("an answer that a pause has made too late refuses nobody", async () => {
+  const failures = Array.from(
+    { length: 60 },
+    (_, i) => ({ kind: "pause", atMs: 1000 + i * 50, gateway: 0, forMs: 18 }) as const,
+  );
+  const clients = [clientPlan({ gapMs: 3 })];
+  const policies = [slidingPolicy({ limit: 999, windowMs: 500 })];
+  const { requests, admitted } = await run(smallPlan({ policies, clients, failures, loadMs: 5000 }));
+  expect(admitted).toBe(requests);
+});
