@@ -113,7 +113,8 @@ export class PolicyState {
     this.isAsked = selection !== null;
     if (selection === null) return;
     if (this.shared !== null) {
-      this.shared.pass = pass;
+      // No request asks a second time for a policy that refuses nothing.
+      this.shared.pass = this.isShadow && pass === "answered" ? "final" : pass;
       this.shared.sinceMs = selection.sinceMs;
     }
     this.#key = selection.key;

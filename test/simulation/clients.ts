@@ -74,10 +74,13 @@ class Waiter {
     this.#hasWaited = outcome === "throttled";
     this.#refusedMs = time.nowMs;
     // Where clocks drift, what was told is right by a clock that may have drifted for a window.
-    const rates = [...plan.gateways, ...plan.shards].map(({ rate }) => rate);
+    const rates = [1, ...[...plan.gateways, ...plan.shards].map(({ rate }) => rate)];
     const drift = Math.max(...rates) / Math.min(...rates) - 1;
+    // Of several policies, one may have granted a unit that comes back at the end of its lease.
+    const { lease, waitMs: mostMs } = plan.settings;
+    const strandedMs = plan.policies.length > 1 ? Math.max(1.5 * mostMs, lease.durationMs) + 30 : 0;
     const driftMs = drift * (retryMs + Math.max(...plan.policies.map(windowMsOf)));
-    const waitMs = outcome === "throttled" ? retryMs + driftMs + marginMs : 100;
+    const waitMs = outcome === "throttled" ? retryMs + strandedMs + driftMs + marginMs : 100;
     time.after(Math.max(1, waitMs), () => this.ask());
   }
 

@@ -44,3 +44,19 @@ test("an answer that a pause has made too late refuses nobody", async () => {
   const { requests, admitted } = await run(smallPlan({ policies, clients, failures, loadMs: 5000 }));
   expect(admitted).toBe(requests);
 });
+
+test("units of one policy that run out while another one is asked are asked for again", async () => {
+  const policies = [
+    slidingPolicy({ name: "large", limit: 2000, cost: 10, windowMs: 2000 }),
+    slidingPolicy({ name: "small", limit: 200, windowMs: 1000 }),
+  ];
+  const { requests, admitted, violations } = await run(smallPlan({ policies, clients: [clientPlan({ gapMs: 40 })] }));
+  expect(violations).toEqual([]);
+  expect(admitted).toBe(requests);
+});
+
+test("a request that the store has just refused does not ask again, and is not decided alone then", async () => {
+  const policies = [slidingPolicy({ limit: 3, windowMs: 200 })];
+  const delays = { leastMs: 1, mostMs: 4, lateShare: 0, lateMs: 0 };
+  expect(await wrongIn({ policies, delays, gateways: [gatewayPlan({}), gatewayPlan({})] })).toEqual([]);
+});

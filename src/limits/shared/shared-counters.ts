@@ -132,8 +132,9 @@ export class SharedCounters implements Counters {
     }
     this.#isNewcomer = this.remaining + units >= limit;
     // What was granted may be spent by another request before all calls of this one are answered, or be of a period that
-    // is over: then it asks once more.
-    const canAsk = mayAsk && (this.pass === "first" || this.pass === "answered");
+    // is over: then it asks once more, unless the store has just said when there is room.
+    const isLost = this.pass === "answered" && (credits === undefined || credits.fitsMs <= nowMs);
+    const canAsk = mayAsk && (this.pass === "first" || isLost);
     if (credits === undefined) return this.#conclude(canAsk ? "unknown" : "refused");
     this.remaining = Math.min(this.remaining, Math.max(0, credits.free + held - units));
     if (held >= units) {
@@ -228,8 +229,8 @@ export class SharedCounters implements Counters {
 
   /** When a request fits that the table refuses. */
   #resetInStore({ spendMs, windowUs }: CounterRules, credits: KeyCredits | undefined): number {
-    // After its last unit, the store has said when there is room again.
-    if (credits !== undefined && credits.fitsMs > 0) return Math.max(this.resetMs, credits.fitsMs);
+    // With its last unit, the store has said when there is room again.
+    if (credits !== undefined && credits.fitsMs > this.#nowMs) return Math.max(this.resetMs, credits.fitsMs);
     return this.resetMs + spendMs + windowUs * clockError;
   }
 
