@@ -169,7 +169,7 @@ function createState(
   before: readonly PolicyState[],
 ): PolicyState {
   // The store's clock says for all gateways when a period of the calendar is over.
-  const wallMs = (): number => store?.wallMs(clock.monotonicMs()) ?? clock.wallMs();
+  const wallMs = (): number => store?.shards.wallMs(clock.monotonicMs()) ?? clock.wallMs();
   const counted = store === null ? clock : { ...clock, monotonicMs: () => clock.monotonicMs(), wallMs };
   const continued = before.find((state) => isContinued(policy, state.policy));
   // Metrics know a policy by its name.

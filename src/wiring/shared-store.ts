@@ -76,6 +76,6 @@ const reachedTimeoutMs = 1_000;
 export async function openStore(store: SharedStore): Promise<void> {
   store.open();
   const late = new AbortController();
-  await Promise.race([store.reached(), sleep(reachedTimeoutMs, undefined, { signal: late.signal })]);
+  await Promise.race([store.shards.reached(), sleep(reachedTimeoutMs, undefined, { signal: late.signal })]);
   late.abort();
 }

@@ -30,10 +30,9 @@ export class ClockWatch {
     return step;
   }
 
-  /** What the store's clock shows at an instant, in milliseconds since 1970; null if it has not been seen. */
+  /** What the store's clock shows at least, in milliseconds since 1970; null if it has not been seen. */
   wallMs(nowMs: number): number | null {
-    if (!Number.isFinite(this.#leastMs)) return null;
-    return nowMs + (this.#leastMs + this.#mostMs) / 2;
+    return Number.isFinite(this.#leastMs) ? nowMs + this.#leastMs : null;
   }
 
   /** Another server has another clock. */

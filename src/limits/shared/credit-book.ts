@@ -51,7 +51,7 @@ export class CreditBook {
   /** Begins to remember a key. */
   create(policy: SharedPolicy, tag: string, key: CounterKey, client: CounterKey, rules: CounterRules): KeyCredits {
     if (policy.credits.size >= mostCredits) this.#forgetOne(policy);
-    const period = policy.periodEndMs === 0 ? "" : `/${policy.periodEndMs / 1000}`;
+    const period = rules.untilUs === 0 ? "" : `/${rules.untilUs / 1e6}`;
     const storeKey = this.#parts.items.key(tag, `${policy.text}${period}`);
     const credits = new KeyCredits({ policy, tag, storeKey, key, client, rules });
     policy.credits.set(tag, credits);

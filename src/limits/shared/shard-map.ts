@@ -33,13 +33,10 @@ export class ShardMap {
     return this.#shards.get(this.#link.shardOf(tag));
   }
 
-  /** What the store's clock shows, as far as this thread knows; null before its first answer. */
+  /** What the clock of the middle shard shows, as far as this thread knows; null before the first answer. */
   wallMs(nowMs: number): number | null {
-    for (const { watch } of this.#shards.values()) {
-      const wallMs = watch.wallMs(nowMs);
-      if (wallMs !== null) return wallMs;
-    }
-    return null;
+    const known = [...this.#shards.values()].flatMap(({ watch }) => watch.wallMs(nowMs) ?? []);
+    return known.sort((a, b) => a - b)[Math.floor(known.length / 2)] ?? null;
   }
 
   /** Resolves once every shard that is known can be asked. */

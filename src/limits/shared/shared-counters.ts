@@ -1,11 +1,11 @@
 // Counts what one policy has admitted at all gateways: a request needs units that the store has granted, and room in
 // the table, where this gateway counts its own. While the store is not there, the table decides alone.
-import { createCalendar, type NextBorder } from "../../core/calendar.ts";
 import { CounterKey } from "../../core/counter-key.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { OnFailure } from "../../core/shared-store.ts";
 import type { Counters, OwnCount } from "../counters.ts";
 import { networkKey } from "../table/neighbours.ts";
+import { CalendarPeriods } from "./calendar-periods.ts";
 import type { CounterRules, KeyCredits, Lease } from "./key-credits.ts";
 import { longestCountMs, rulesOf } from "./policy-rules.ts";
 import type { Question } from "./question.ts";
@@ -59,7 +59,7 @@ export class SharedCounters implements Counters {
   readonly #charges = new Map<number, Charged>();
   readonly #source: PolicySource;
   readonly #wallMs: () => number;
-  readonly #nextBorder: NextBorder | null;
+  readonly #periods: CalendarPeriods | null;
   #rules: CounterRules;
   #key: CounterKey = noKey;
   #client: CounterKey = noKey;
@@ -83,11 +83,12 @@ export class SharedCounters implements Counters {
     this.#store = store;
     this.#isByRequest = isByRequest;
     this.#wallMs = wallMs;
-    this.#nextBorder = rate.kind === "calendar" ? createCalendar(rate.per, rate.timezone) : null;
+    this.#periods = rate.kind === "calendar" ? new CalendarPeriods(rate, longestCountMs(policy)) : null;
     this.#rules = rulesOf(policy, { limit: policy.limit, isByRequest, untilMs: 0 }, store.settings);
     this.#source = {
       slot,
-      rules: () => this.#rulesFor(policy.limit),
+      rules: (tag: string, nowMs: number) => this.#rulesFor(tag, policy.limit, nowMs),
+      periodOver: (shard: number, endMs: number) => this.#periods?.over(shard, endMs),
       own: (key: CounterKey, client: CounterKey, nowMs: number) => local.own(key, client, nowMs),
     };
     this.#shared = store.book.policy(policyText(policy), this.#source, longestCountMs(policy));
@@ -108,10 +109,9 @@ export class SharedCounters implements Counters {
     this.#isAlone = false;
     if (this.pass === "first") this.sinceMs = nowMs;
     if (!this.#isInForce) this.#comeIntoForce();
-    this.#endPeriod();
     const tag = this.#key.storeTag || this.#tagged();
-    const credits = this.#find(tag, nowMs);
-    const rules = this.#rulesFor(limit);
+    const rules = this.#rulesFor(tag, limit, nowMs);
+    const credits = this.#find(tag, rules, nowMs);
     if (credits !== undefined) credits.rules = rules;
     this.#credits = credits;
     // What is held may be spent while the store is away: the store counts it.
@@ -240,8 +240,8 @@ export class SharedCounters implements Counters {
     return Math.max(this.#units, Math.floor(this.#limit / this.#store.replicas.value));
   }
 
-  #find(tag: string, nowMs: number): KeyCredits | undefined {
-    const own = this.#shared.credits.get(tag);
+  #find(tag: string, rules: CounterRules, nowMs: number): KeyCredits | undefined {
+    const own = this.#shared.find(tag, rules);
     if (own !== undefined || this.#shared.networks.size === 0) return own;
     const network = networkKey(this.#client);
     const until = this.#shared.networks.get(tagOf(network));
@@ -263,7 +263,8 @@ export class SharedCounters implements Counters {
 
   #creditsOf(network: CounterKey): KeyCredits {
     const tag = `n${tagOf(network)}`;
-    return this.#shared.credits.get(tag) ?? this.#store.book.create(this.#shared, tag, network, network, this.#rules);
+    const rules = this.#rulesFor(tag, this.#limit, this.#nowMs);
+    return this.#shared.find(tag, rules) ?? this.#store.book.create(this.#shared, tag, network, network, rules);
   }
 
   #tagged(): string {
@@ -271,23 +272,19 @@ export class SharedCounters implements Counters {
     return this.#key.storeTag;
   }
 
-  #rulesFor(limit: number): CounterRules {
-    const untilMs = this.#shared.periodEndMs;
-    if (this.#rules.limit === limit && (this.#nextBorder === null || this.#rules.untilUs === untilMs * 1000)) {
-      return this.#rules;
+  #rulesFor(tag: string, limit: number, nowMs: number): CounterRules {
+    const untilMs = this.#periodEndMs(tag, nowMs);
+    if (this.#rules.limit !== limit || this.#rules.untilUs !== untilMs * 1000) {
+      this.#rules = rulesOf(this.#policy, { limit, isByRequest: this.#isByRequest, untilMs }, this.#store.settings);
     }
-    this.#rules = rulesOf(this.#policy, { limit, isByRequest: this.#isByRequest, untilMs }, this.#store.settings);
     return this.#rules;
   }
 
-  /** Begins the next period of a calendar, once the store's clock is there. A clock that goes back begins none. */
-  #endPeriod(): void {
-    if (this.#nextBorder === null) return;
-    const wallMs = this.#wallMs();
-    const { periodEndMs } = this.#shared;
-    const isTooFar = periodEndMs - wallMs > 2 * longestCountMs(this.#policy);
-    if (wallMs < periodEndMs && !isTooFar) return;
-    this.#shared.beginPeriod(this.#nextBorder(wallMs));
+  /** Calendar: by the clock of the shard that has the key; else 0. */
+  #periodEndMs(tag: string, nowMs: number): number {
+    if (this.#periods === null) return 0;
+    const shard = this.#store.shards.of(tag);
+    return this.#periods.endMs(shard?.number ?? -1, shard?.watch.wallMs(nowMs) ?? this.#wallMs());
   }
 }
 

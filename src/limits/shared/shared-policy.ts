@@ -10,7 +10,10 @@ import type { NewKeys } from "./new-keys.ts";
 export interface PolicySource {
   /** Of its slot in the table. */
   readonly slot: number;
-  rules(): CounterRules;
+  /** As they are for a key with this tag now. */
+  rules(tag: string, nowMs: number): CounterRules;
+  /** A shard has said that a calendar's period is over, that was to end then. */
+  periodOver(shard: number, endMs: number): void;
   /** What this gateway has admitted of a key and still counts; null if nothing, or if slots are counted. */
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
 }
@@ -23,8 +26,6 @@ export class SharedPolicy {
   readonly newKeys: NewKeys;
   /** Networks that are counted as one, by tag, and until when: too many new keys were made. */
   readonly networks = new Map<string, number>();
-  /** Calendar: the end of the period that the credits are of, in milliseconds since 1970; else 0. */
-  periodEndMs = 0;
   #source: PolicySource;
 
   constructor(text: string, source: PolicySource, newKeys: NewKeys) {
@@ -51,14 +52,18 @@ export class SharedPolicy {
     this.networks.set(tag, untilMs);
   }
 
-  /** The period of a calendar is over: what is known of its keys says nothing about the next. */
-  beginPeriod(endMs: number): void {
-    this.credits.clear();
-    this.periodEndMs = endMs;
+  /** Returns what is known of a key in the period of the rules; undefined if nothing is. */
+  find(tag: string, { untilUs }: CounterRules): KeyCredits | undefined {
+    const credits = this.credits.get(tag);
+    return credits?.rules.untilUs === untilUs ? credits : undefined;
   }
 
-  rules(): CounterRules {
-    return this.#source.rules();
+  rules(tag: string, nowMs: number): CounterRules {
+    return this.#source.rules(tag, nowMs);
+  }
+
+  periodOver(shard: number, endMs: number): void {
+    this.#source.periodOver(shard, endMs);
   }
 
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {

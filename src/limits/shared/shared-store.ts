@@ -64,7 +64,7 @@ export class SharedStore {
   readonly #options: SharedStoreOptions;
   readonly #items: StoreItems;
   readonly #calls: StoreCalls;
-  readonly #shards: ShardMap;
+  readonly shards: ShardMap;
   readonly #endings: LeaseEndings;
   readonly #slots: HeldSlots;
   readonly #secret: KeySecret;
@@ -94,7 +94,7 @@ export class SharedStore {
       },
     });
     this.#slots = new HeldSlots(timers, (credits, reports) => this.#renew(credits, reports));
-    this.#shards = new ShardMap({
+    this.shards = new ShardMap({
       ...{ link, clock, timers, counts: this.counts, items: this.#items },
       send: (shard, items, answered) => this.#calls.send(shard, items, answered),
       reached: (done) => this.#readSecret(done),
@@ -110,19 +110,9 @@ export class SharedStore {
     this.#options.link.open();
   }
 
-  /** Resolves once every shard that is known can be asked. */
-  reached(): Promise<void> {
-    return this.#shards.reached();
-  }
-
-  /** What the store's clock shows, as far as this thread knows; null before its first answer. */
-  wallMs(nowMs: number): number | null {
-    return this.#shards.wallMs(nowMs);
-  }
-
   /** Whether requests may wait for the shard of a tag. */
   mayAsk(tag: string): boolean {
-    return this.#shards.of(tag)?.state.state === "up";
+    return this.shards.of(tag)?.state.state === "up";
   }
 
   /** Sees to it that a request that asks again waits no longer than one that asks once. */
@@ -133,7 +123,7 @@ export class SharedStore {
 
   /** Asks for units that a request waits for. Must not be called while the shard may not be asked. */
   request(credits: KeyCredits, units: number, question: Question): void {
-    const shard = this.#shards.of(credits.tag);
+    const shard = this.shards.of(credits.tag);
     if (shard === undefined) throw new Error("the shard of a key is gone");
     this.#calls.add(shard, credits, units, question);
   }
@@ -160,7 +150,7 @@ export class SharedStore {
   }
 
   figures(): SharedStoreFigures {
-    const shards = this.#shards.states();
+    const shards = this.shards.states();
     const { units: heldUnits, leases: heldLeases } = this.#endings.held();
     const { calls, items, units, waited, alone, refusedFromMemory, forgot, clockSteps, coarse } = this.counts;
     return {
@@ -173,13 +163,13 @@ export class SharedStore {
   async close(): Promise<void> {
     const { timers, link } = this.#options;
     for (const credits of this.book.all()) this.#endAll(credits);
-    if (this.#shards.states().up > 0) {
+    if (this.shards.states().up > 0) {
       const late = new Promise<void>((resolve) => timers.after(closingMs, resolve));
       await Promise.race([this.#calls.settled(), late]);
     }
     this.#endings.close();
     this.#slots.close();
-    this.#shards.close();
+    this.shards.close();
     await link.close();
   }
 
@@ -193,7 +183,10 @@ export class SharedStore {
 
   #answered({ credits, item, told }: SentItem, answer: CounterAnswer, sentMs: number, isUsable: boolean): void {
     const nowMs = this.#options.clock.monotonicMs();
-    if (!answer.isInPeriod) return;
+    if (!answer.isInPeriod) {
+      credits.policy.periodOver(this.#options.link.shardOf(credits.tag), item.untilUs / 1000);
+      return;
+    }
     if (told !== null) {
       credits.toldIncident = told;
       credits.hasUntold = false;
@@ -223,18 +216,18 @@ export class SharedStore {
 
   /** Has the next call report what has ended of a key. */
   #join(credits: KeyCredits): void {
-    const shard = this.#shards.of(credits.tag);
+    const shard = this.shards.of(credits.tag);
     if (shard !== undefined && shard.state.state === "up") this.#calls.add(shard, credits, 0, null);
   }
 
   #renew(credits: KeyCredits, reports: readonly LeaseReport[]): void {
-    const shard = this.#shards.of(credits.tag);
+    const shard = this.shards.of(credits.tag);
     if (shard === undefined || shard.state.state !== "up") return;
     this.#calls.send(shard, [this.#items.reporting(credits, reports)], () => undefined);
   }
 
   #readSecret(done: () => void): void {
-    const shard = this.#shards.of(secretTag);
+    const shard = this.shards.of(secretTag);
     if (this.#secret.isKnown || shard === undefined) {
       done();
       return;
@@ -259,7 +252,7 @@ export class SharedStore {
       mostItems: link.isClustered ? 1 : mostItems,
       itemOf: (own) => {
         const isNew = clock.monotonicMs() - own.ageMs >= sinceMs;
-        return isNew && this.#shards.of(tagOf(own.key)) === shard ? this.#toldItem(own, incident) : null;
+        return isNew && this.shards.of(tagOf(own.key)) === shard ? this.#toldItem(own, incident) : null;
       },
       send: (items, answered) =>
         // If the shard is lost again, there will be another telling.
@@ -272,7 +265,8 @@ export class SharedStore {
   #toldItem(own: OwnKey, incident: number): Item {
     const { policy, key } = own;
     const tag = tagOf(key);
-    const credits = policy.credits.get(tag) ?? this.book.create(policy, tag, key, key, policy.rules());
+    const rules = policy.rules(tag, this.#options.clock.monotonicMs());
+    const credits = policy.find(tag, rules) ?? this.book.create(policy, tag, key, key, rules);
     credits.toldIncident = incident;
     credits.hasUntold = false;
     return this.#items.telling(credits, own, this.#options.clock.monotonicMs());
@@ -281,7 +275,7 @@ export class SharedStore {
   /** What the store has granted may be lost. */
   #dropLeases(shard: Shard): void {
     for (const credits of this.book.all()) {
-      if (this.#shards.of(credits.tag) !== shard) continue;
+      if (this.shards.of(credits.tag) !== shard) continue;
       this.counts.units.returned += credits.endAll();
       credits.refusedUntilMs = 0;
     }
