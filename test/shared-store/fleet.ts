@@ -35,10 +35,11 @@ export async function startFleet(
   upstreamUrl: string,
   count: number,
   settings: readonly string[],
+  env: Readonly<Record<string, string>> = {},
 ): Promise<Fleet> {
   const fixed = [`policies=${JSON.stringify(policies)}`, "auth.mode=off", "listen.maxConnectionsPerPeer=10000"];
   const start = (more: readonly string[] = []) =>
-    startGatewayProcess(cleanup, upstreamUrl, [...fixed, ...settings, ...more]);
+    startGatewayProcess(cleanup, upstreamUrl, [...fixed, ...settings, ...more], { env });
   const gateways = await Promise.all(Array.from({ length: count }, () => start()));
   return {
     gateways,

@@ -7,6 +7,12 @@ import type { CounterRules } from "./key-credits.ts";
 const aheadFrom = 1000;
 /** A lease is this part of a window at most, because what was spent early counts as if it was spent last. */
 const leasesInWindow = 50;
+/**
+ * A thread may be busy for this long between asking and charging, as long as that is a small part of the window: a unit
+ * counts as if it was spent then.
+ */
+const longestPauseMs = 100;
+const pausesInWindow = 200;
 /** A slot is counted for this long after the gateway that holds it was heard last. */
 export const slotLeaseMs = 10_000;
 /** Units of a calendar can be given back for this long. Then they are spent, for the rest of the period. */
@@ -20,9 +26,9 @@ export function rulesOf(
   { waitMs, lease }: SharedStoreSettings,
 ): CounterRules {
   const isAhead = limit >= aheadFrom && !isByRequest;
-  // An answer that comes in time leaves the request some time to be charged.
-  const shortestMs = 1.5 * waitMs;
   const windowMs = rate.kind === "sliding" ? rate.windowMs : Number.POSITIVE_INFINITY;
+  // An answer that comes in time leaves the request some time to be charged, even if this thread is busy meanwhile.
+  const shortestMs = Math.max(1.5 * waitMs, Math.min(longestPauseMs, windowMs / pausesInWindow));
   const aheadMs = Math.max(shortestMs, Math.min(lease.durationMs, windowMs / leasesInWindow));
   const spendMs = isAhead ? aheadMs : shortestMs;
   const leaseMs = rate.kind === "concurrency" ? slotLeaseMs : rate.kind === "calendar" ? returnMs : spendMs;

@@ -141,7 +141,7 @@ export class SharedCounters implements Counters {
       if (credits.resetMs > nowMs && credits.rules.item === "sliding") this.resetMs = credits.resetMs;
       return this.#conclude("fits");
     }
-    if (canAsk && !isRefused) return this.#conclude("unknown");
+    if (!isRefused) return canAsk ? this.#conclude("unknown") : this.#askAlone();
     if (this.pass === "first") this.#store.counts.refusedFromMemory += 1;
     this.remaining = Math.min(this.remaining + units, credits.free + held);
     if (credits.rules.item === "sliding") this.resetMs = Math.max(nowMs + 1, credits.fitsMs);

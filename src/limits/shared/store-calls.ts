@@ -48,12 +48,12 @@ export class StoreCalls {
 
   /** Adds what is needed of a counter to the next call. `question`: null if no request waits. */
   add(shard: Shard, credits: KeyCredits, needed: number, question: Question | null): void {
-    const { link, clock, timers, waitMs } = this.#parts;
+    const { link, clock, timers } = this.#parts;
     const place = link.isClustered ? credits.tag : shard.number;
     let open = this.#batches.get(place);
     if (open === undefined) {
       const batch = new CallBatch(clock.monotonicMs());
-      batch.timer = timers.after(waitMs, () => this.#late(batch));
+      batch.timer = this.#whenLate(() => this.#late(batch));
       open = { shard, batch };
       if (this.#batches.size === 0) timers.endOfTurn(() => this.#flush());
       this.#batches.set(place, open);
@@ -63,12 +63,20 @@ export class StoreCalls {
 
   /** Sends items at once, for which no request waits. */
   send(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null) => void): void {
-    const { timers, waitMs } = this.#parts;
     const call = this.#call(shard, items, (answer) => {
       timer.cancel();
       answered(answer);
     });
-    const timer = timers.after(waitMs, () => call.late());
+    const timer = this.#whenLate(() => call.late());
+  }
+
+  /**
+   * Calls `late` when the time to wait is over. If this thread was busy until then, answers that have arrived are still to
+   * be read in this turn: they are not late.
+   */
+  #whenLate(late: () => void): { cancel(): void } {
+    const { timers, waitMs } = this.#parts;
+    return timers.after(waitMs, () => timers.endOfTurn(late));
   }
 
   /** Resolves when every call has its answer; never if one fails. */
