@@ -26,12 +26,17 @@ export interface Loss {
   readonly units: number;
   /** The store's clock was set forward, and nothing was lost but time. */
   readonly isStep: boolean;
+  /** What its clock showed when the gateway told it, if it was a step: what had expired until then it knows since. */
+  toldWallMs: number;
   /** From then on what is admitted cannot be excused by it. */
   endsMs: number;
 }
 
-/** So long after a period, units may be spent that it had granted: then nobody knows which one a request is of. */
-const lateMs = 1100;
+/**
+ * So long after a period, units may be spent that it had granted, and so long before, a gateway may believe that the next
+ * one has begun: then nobody knows which one a request is of.
+ */
+const [lateMs, earlyMs] = [1100, 20];
 
 export class Admissions {
   readonly policy: Policy;
@@ -73,7 +78,7 @@ export class Admissions {
       if (each.isGone) continue;
       const isOver =
         rate.kind === "calendar"
-          ? Math.floor(each.wallMs / 60_000) !== period || each.wallMs % 60_000 < lateMs
+          ? Math.floor(each.wallMs / 60_000) !== period || isNearBorder(each.wallMs)
           : nowMs - each.steadyMs >= this.windowMs - 0.003;
       if (!isOver) yield each;
       else if (i === this.#first) this.#first += 1;
@@ -93,4 +98,9 @@ export class Admissions {
     for (const each of this.inWindow()) units += each.units;
     return units;
   }
+}
+
+function isNearBorder(wallMs: number): boolean {
+  const inPeriodMs = wallMs % 60_000;
+  return inPeriodMs < lateMs || inPeriodMs >= 60_000 - earlyMs;
 }

@@ -60,3 +60,10 @@ test("a request that the store has just refused does not ask again, and is not d
   const delays = { leastMs: 1, mostMs: 4, lateShare: 0, lateMs: 0 };
   expect(await wrongIn({ policies, delays, gateways: [gatewayPlan({}), gatewayPlan({})] })).toEqual([]);
 });
+
+test("a client that waits for the next period of a calendar is admitted then", async () => {
+  const policies = [{ ...slidingPolicy({ limit: 5, windowMs: 1 }), rate: minute }];
+  const clients = [clientPlan({ kind: "waiter", gapMs: 10, beginMs: 55_000 })];
+  const delays = { leastMs: 0.5, mostMs: 4, lateShare: 0, lateMs: 0 };
+  expect(await wrongIn({ policies, clients, delays, loadMs: 63_000 })).toEqual([]);
+});

@@ -74,7 +74,7 @@ export class Judge {
         byGateway.set(each.gateway, of);
       }
     }
-    if (alone === "alone" && onFailure === "local" && own > share) {
+    if (alone === "alone" && onFailure === "local" && own > share && this.#plan.policies.length === 1) {
       this.violate(`${counter.policy.name}: a gateway alone has admitted ${own} of a share of ${share}`);
     }
     if (units <= limit || (onFailure === "open" && byGateway.size > 0)) return admission;
@@ -94,8 +94,8 @@ export class Judge {
   }
 
   /** A shard has lost units of a gateway. */
-  lost(counter: Admissions, loss: Omit<Loss, "endsMs">): void {
-    counter.losses.push({ ...loss, endsMs: Number.POSITIVE_INFINITY });
+  lost(counter: Admissions, loss: Omit<Loss, "endsMs" | "toldWallMs">): void {
+    counter.losses.push({ ...loss, endsMs: Number.POSITIVE_INFINITY, toldWallMs: Number.NEGATIVE_INFINITY });
   }
 
   changed({ id }: SimulatedGateway, { shard, to, cause }: StateChange): void {
@@ -108,7 +108,9 @@ export class Judge {
       if (counter.shard.number !== shard) continue;
       const fromMs = nowMs + this.#heldMs(counter);
       for (const loss of counter.losses) {
-        if (loss.gateway === id && forgotMs >= loss.atMs) loss.endsMs = Math.min(loss.endsMs, fromMs);
+        if (loss.gateway !== id || forgotMs < loss.atMs || fromMs >= loss.endsMs) continue;
+        loss.endsMs = fromMs;
+        loss.toldWallMs = counter.shard.wallMs();
       }
     }
   }
@@ -125,12 +127,16 @@ export class Judge {
     const nowMs = this.#time.nowMs;
     let units = 0;
     for (const loss of counter.losses) {
-      if (nowMs >= this.#endOf(counter, loss)) continue;
+      const isKnown = nowMs >= this.#endOf(counter, loss);
+      if (isKnown && !loss.isStep) continue;
+      const { windowMs } = counter;
       let of = 0;
       for (const each of counter.inWindow()) {
         if (each.gateway !== loss.gateway || each.atMs > loss.atMs + this.#heldMs(counter)) continue;
-        const isEarly = counter.shard.highestMs - each.wallMs >= counter.windowMs;
-        if (!loss.isStep || isEarly || counter.policy.rate.kind !== "sliding") of += each.units;
+        const isEarly = counter.shard.highestMs - each.wallMs >= windowMs;
+        // What had expired when the store was told has been told.
+        const isTold = isKnown && loss.toldWallMs - each.wallMs >= windowMs;
+        if (!loss.isStep || (isEarly && !isTold) || counter.policy.rate.kind !== "sliding") of += each.units;
       }
       units += loss.isStep ? of : Math.min(of, loss.units);
     }

@@ -124,6 +124,11 @@ export class KeyCredits {
     this.refusedUntilMs = isRefused ? sentMs + Math.min(fitsMs / (1 + drift), latestMs) : 0;
   }
 
+  /** Until when a request is refused without asking. One that has asked is told what the store has said. */
+  refusedUntil(isFirst: boolean): number {
+    return isFirst ? this.refusedUntilMs : Math.max(this.refusedUntilMs, this.fitsMs);
+  }
+
   /** Spends units that are held. Returns the leases that they are of. */
   spend(units: number, nowMs: number): readonly Lease[] {
     const of: Lease[] = [];

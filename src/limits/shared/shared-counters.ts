@@ -116,7 +116,7 @@ export class SharedCounters implements Counters {
     this.#credits = credits;
     // What is held may be spent while the store is away: the store counts it.
     const held = credits === undefined ? 0 : credits.held(nowMs);
-    const isRefused = credits !== undefined && nowMs < credits.refusedUntilMs;
+    const isRefused = credits !== undefined && nowMs < credits.refusedUntil(this.pass === "first");
     const mayAsk = this.pass !== "alone" && this.#store.mayAsk(credits?.tag ?? tag);
     const isOpen = this.#store.settings.onFailure === "open";
     if (held < units && !mayAsk && (isOpen || !isRefused)) return this.#askAlone();
@@ -126,15 +126,13 @@ export class SharedCounters implements Counters {
     this.remaining = this.local.remaining;
     this.resetMs = this.local.resetMs;
     if (!fits) {
-      // The store counts a little longer than the table, and by a clock of its own.
-      if (rules.item === "sliding") this.resetMs = this.#resetInStore(rules, credits);
+      this.resetMs = this.#resetInStore(rules, credits);
       return this.#conclude("refused");
     }
     this.#isNewcomer = this.remaining + units >= limit;
     // What was granted may be spent by another request before all calls of this one are answered, or be of a period that
-    // is over: then it asks once more, unless the store has just said when there is room.
-    const isLost = this.pass === "answered" && (credits === undefined || credits.fitsMs <= nowMs);
-    const canAsk = mayAsk && (this.pass === "first" || isLost);
+    // is over: then it asks once more.
+    const canAsk = mayAsk && (this.pass === "first" || this.pass === "answered");
     if (credits === undefined) return this.#conclude(canAsk ? "unknown" : "refused");
     this.remaining = Math.min(this.remaining, Math.max(0, credits.free + held - units));
     if (held >= units) {
@@ -144,7 +142,7 @@ export class SharedCounters implements Counters {
     if (!isRefused) return canAsk ? this.#conclude("unknown") : this.#askAlone();
     if (this.pass === "first") this.#store.counts.refusedFromMemory += 1;
     this.remaining = Math.min(this.remaining + units, credits.free + held);
-    if (credits.rules.item === "sliding") this.resetMs = Math.max(nowMs + 1, credits.fitsMs);
+    this.resetMs = rules.item === "sliding" ? Math.max(nowMs + 1, credits.fitsMs) : this.#resetInStore(rules, credits);
     return this.#conclude("refused");
   }
 
@@ -228,7 +226,9 @@ export class SharedCounters implements Counters {
   }
 
   /** When a request fits that the table refuses. */
-  #resetInStore({ spendMs, windowUs }: CounterRules, credits: KeyCredits | undefined): number {
+  #resetInStore({ item, spendMs, windowUs }: CounterRules, credits: KeyCredits | undefined): number {
+    if (item !== "sliding") return this.resetMs + (item === "calendar" ? borderErrorMs : 0);
+    // The store counts a little longer than the table, and by a clock of its own.
     // With its last unit, the store has said when there is room again.
     if (credits !== undefined && credits.fitsMs > this.#nowMs) return Math.max(this.resetMs, credits.fitsMs);
     return this.resetMs + spendMs + windowUs * clockError;
@@ -290,6 +290,8 @@ export class SharedCounters implements Counters {
 
 /** A thousandth of the window, in milliseconds a microsecond: clocks that are disciplined differ by less. */
 const clockError = 1e-6;
+/** What is known of the store's clock differs by less from one answer to the next. */
+const borderErrorMs = 20;
 /** What `charge` of the table returns where nothing was charged. */
 const noCharge = Number.NaN;
 const noKey = new CounterKey(-1, -1, -1, -1, false);
