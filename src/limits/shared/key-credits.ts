@@ -194,7 +194,8 @@ export class KeyCredits {
       this.#rate = rate;
     }
     const wanted = Math.ceil(this.#rate * spendMs);
-    return wanted < 2 * step ? 0 : wanted;
+    // For fewer requests, a lease and its report are more calls than asking.
+    return wanted < 3 * step ? 0 : wanted;
   }
 
   /** Whether what is held will soon be spent. */

@@ -139,7 +139,7 @@ export class SharedCounters implements Counters {
       if (credits.resetMs > nowMs && credits.rules.item === "sliding") this.resetMs = credits.resetMs;
       return this.#conclude("fits");
     }
-    if (!isRefused) return canAsk ? this.#conclude("unknown") : this.#askAlone();
+    if (canAsk && !isRefused) return this.#conclude("unknown");
     if (this.pass === "first") this.#store.counts.refusedFromMemory += 1;
     this.remaining = Math.min(this.remaining + units, credits.free + held);
     this.resetMs = rules.item === "sliding" ? Math.max(nowMs + 1, credits.fitsMs) : this.#resetInStore(rules, credits);
