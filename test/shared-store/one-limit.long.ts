@@ -37,8 +37,7 @@ describe.skipIf(skipRedis)(`one limit over several gateways${redisNeeded}`, () =
       const expectNoneAlone = async () =>
         expect(await total(stage.fleet.gateways, 'headgate_store_alone_total{mode="local"}')).toBe(0);
       const oneByOne = await loadsOneByOne(stage);
-      await expectNoneAlone();
-      await expectOneByOne(stage, oneByOne);
+      await expectOneByOne(stage, oneByOne, expectNoneAlone);
       await leasesAhead(stage);
       await waitsForRetryAfter(stage);
       const burst = await stage.client("/v1/small").burst(20);
@@ -74,7 +73,11 @@ async function loadsOneByOne(stage: SharedStage): Promise<OneByOne> {
   return { greedy, edge, slots, minute, both };
 }
 
-async function expectOneByOne({ upstream }: SharedStage, { greedy, edge, slots, minute, both }: OneByOne) {
+async function expectOneByOne(
+  { upstream }: SharedStage,
+  { greedy, edge, slots, minute, both }: OneByOne,
+  expectNoneAlone: () => Promise<void>,
+): Promise<void> {
   const visits = await upstream.visits();
   const outcome = (clients: Client | readonly Client[], limit: number): Outcome =>
     outcomeOf(clients, visits, { limit, windowMs, countsMs });
@@ -88,6 +91,7 @@ async function expectOneByOne({ upstream }: SharedStage, { greedy, edge, slots, 
   };
   reportOutcome(`${limits.small} in ${windowMs} ms, a greedy client`, outcome(greedy, limits.small));
   reportOutcome(`the same, ${edge.length} clients at the edge`, ofEdges);
+  await expectNoneAlone();
   for (const each of [outcome(greedy, limits.small), ofEdges]) expectWhole(each, limits.small);
   for (const client of both) expect(outcome(client, limits.both).worst).toBeLessThanOrEqual(limits.both);
   expectWhole(outcome(both, limits.all), limits.all);
@@ -96,7 +100,6 @@ async function expectOneByOne({ upstream }: SharedStage, { greedy, edge, slots, 
   expect(most).toBeLessThanOrEqual(limits.minute);
   expect(admitted).toBeGreaterThanOrEqual(0.98 * ideal);
   expectAnswered([greedy, slots, minute, ...both, ...edge]);
-  return outcome(greedy, limits.small);
 }
 
 async function leasesAhead(stage: SharedStage): Promise<void> {
