@@ -14,6 +14,7 @@ import { type RequestHead, unchargedVerdict, type Verdict } from "../core/reques
 import { knownQuota } from "./known-quota.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 import type { Transport, TunnelStart } from "./transport.ts";
+import { WaitingExchanges } from "./waiting-exchanges.ts";
 
 /** A snapshot of everything that is configured. An exchange uses one Runtime from its beginning to its end. */
 export interface Runtime {
@@ -41,15 +42,10 @@ export interface Runtime {
 /** Holds the Runtime for new exchanges, which a reload replaces, and the exchanges whose verdict is awaited. */
 export class RuntimeRef {
   current: Runtime;
-  readonly waiting = new Set<Exchange>();
+  readonly waiting = new WaitingExchanges<Exchange>();
 
   constructor(current: Runtime) {
     this.current = current;
-  }
-
-  /** Aborts the exchanges without a verdict, whose connections may be closed already. */
-  abortWaiting(): void {
-    for (const exchange of this.waiting) exchange.abort();
   }
 }
 
@@ -67,12 +63,13 @@ type State = "deciding" | "forwarding" | "responding" | "ended";
 
 export class Exchange extends RecordedExchange {
   readonly transport: Transport;
+  place = -1;
   /** Set while the request is forwarded. */
   listener: ExchangeListener | null = null;
   /** What the limiter holds for this exchange. */
   #held: Held | null = null;
   readonly #runtime: Runtime;
-  readonly #waiting: Set<Exchange>;
+  readonly #waiting: WaitingExchanges<Exchange>;
   #state: State = "deciding";
   /** The reply to send once the verdict is known. */
   #canceledWith: LocalReply | null = null;

@@ -72,7 +72,7 @@ export class Gate implements TransportOwner {
   /** Ends what is under way: the app's connections are closed by now. */
   end(): void {
     for (const exchange of this.#open) exchange.abort();
-    this.#options.runtime.abortWaiting();
+    this.#options.runtime.waiting.abortAll();
   }
 
   #begin({ raw }: FastifyRequest, reply: FastifyReply, runtime: RuntimeRef, proceed: () => void): void {

@@ -217,7 +217,7 @@ export class Engine implements Carrier {
   async drain(timeoutMs: number): Promise<BrokenOff> {
     this.inForce.upstreams.stopChecking();
     const [requests, calls = 0] = await Promise.all([this.#traffic.drain(timeoutMs), this.#checks?.drain(timeoutMs)]);
-    this.inForce.runtime.abortWaiting();
+    this.inForce.runtime.waiting.abortAll();
     return { requests, calls };
   }
 

@@ -78,8 +78,8 @@ export async function openExtAuth(
     },
     async drain(timeoutMs) {
       const [calls = 0] = await Promise.all([grpc?.drain(timeoutMs), http?.drain(timeoutMs)]);
-      refs.runtime.abortWaiting();
-      refs.quotaRuntime.abortWaiting();
+      refs.runtime.waiting.abortAll();
+      refs.quotaRuntime.waiting.abortAll();
       return calls;
     },
   };

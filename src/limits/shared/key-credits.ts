@@ -49,7 +49,7 @@ export interface KeyPolicy {
 /** While units may be given back at any time, a refusal is remembered for this long. */
 const heldRefusalMs = 20;
 
-const none: readonly LeaseReport[] = [];
+const none: readonly never[] = [];
 
 export type CreditsOptions = Pick<KeyCredits, "policy" | "tag" | "storeKey" | "key" | "client" | "rules">;
 
@@ -75,8 +75,9 @@ export class KeyCredits {
   hasUntold = false;
   /** Calls that are under way. */
   inFlight = 0;
-  #leases: Lease[] = [];
-  #ended: EndedLease[] = [];
+  // Most keys have none, and keep no list of their own.
+  #leases: readonly Lease[] = none;
+  #ended: readonly EndedLease[] = none;
   /** Units of leases that have ended, since `endLeases` was called. */
   #unspent = 0;
   /** Units that are spent a millisecond, and those that were spent since that was found out. */
@@ -109,7 +110,7 @@ export class KeyCredits {
   }
 
   add(lease: Lease): void {
-    this.#leases.push(lease);
+    this.#leases = this.#leases.length === 0 ? [lease] : [...this.#leases, lease];
   }
 
   /** The store has said when the next request fits. `needed`: units that requests waited for. */
@@ -149,7 +150,7 @@ export class KeyCredits {
 
   /** Units of a request's own lease were not needed after all. */
   giveBack({ id, granted, spentMs }: Lease): void {
-    this.#ended.push({ id, granted, spent: 0, spentMs });
+    this.#ended = [...this.#ended, { id, granted, spent: 0, spentMs }];
   }
 
   /** Ends the leases whose time is over. Returns the units that were not spent. */
@@ -168,7 +169,9 @@ export class KeyCredits {
   /** What has to be reported, at most `most` leases; then they are forgotten. */
   takeReports(most: number, nowMs: number): readonly LeaseReport[] {
     if (this.#ended.length === 0) return none;
-    return this.#ended.splice(0, most).map(({ id, granted, spent, spentMs }) => ({
+    const ended = this.#ended;
+    this.#ended = ended.length <= most ? none : ended.slice(most);
+    return ended.slice(0, most).map(({ id, granted, spent, spentMs }) => ({
       id,
       granted,
       spent,
@@ -212,12 +215,15 @@ export class KeyCredits {
 
   #endLeases(nowMs: number): void {
     if (this.#leases.every(({ left, endsMs }) => left > 0 && nowMs < endsMs)) return;
+    const ended: EndedLease[] = [];
     for (const { id, granted, left, spentMs, endsMs } of this.#leases) {
       if (left > 0 && nowMs < endsMs) continue;
       this.#unspent += left;
       // Asked one by one, what was spent counts a little longer than it has to; a report would cost more than it brings.
-      if (left > 0 || this.rules.isAhead) this.#ended.push({ id, granted, spent: granted - left, spentMs });
+      if (left > 0 || this.rules.isAhead) ended.push({ id, granted, spent: granted - left, spentMs });
     }
-    this.#leases = this.#leases.filter(({ left, endsMs }) => left > 0 && nowMs < endsMs);
+    const open = this.#leases.filter(({ left, endsMs }) => left > 0 && nowMs < endsMs);
+    this.#leases = open.length === 0 ? none : open;
+    if (ended.length > 0) this.#ended = this.#ended.length === 0 ? ended : [...this.#ended, ...ended];
   }
 }

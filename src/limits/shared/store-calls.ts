@@ -36,7 +36,7 @@ export interface CallParts {
 export class StoreCalls {
   readonly #parts: CallParts;
   /** What leaves at the end of this turn: by shard, in a cluster by tag. */
-  readonly #batches = new Map<number | string, { readonly shard: Shard; readonly batch: CallBatch }>();
+  #batches = new Map<number | string, { readonly shard: Shard; readonly batch: CallBatch }>();
 
   /** Calls without an answer. */
   #open = 0;
@@ -88,9 +88,11 @@ export class StoreCalls {
   }
 
   #flush(): void {
-    const batches = [...this.#batches.values()];
-    this.#batches.clear();
-    for (const { shard, batch } of batches) {
+    const batches = this.#batches;
+    // A map that is cleared refers to what it holds next. Once it is old garbage, it keeps all requests behind it from
+    // being collected while they are young, so each flush leaves a map of its own behind.
+    this.#batches = new Map();
+    for (const { shard, batch } of batches.values()) {
       if (shard.state.state === "up") this.#send(shard, batch);
       else this.#conclude(batch, "alone");
     }

@@ -11,6 +11,9 @@ export interface OwnKey extends OwnCount {
   readonly key: CounterKey;
 }
 
+/** Of 16 bits each, since tags are made for each request. */
+const hexOf = Array.from({ length: 65_536 }, (_, word) => word.toString(16).padStart(4, "0"));
+
 /** Returns the tag of a key in the store: the same for all gateways. */
 export function tagOf({ a, b, c, d, isAddress }: Pick<CounterKey, "a" | "b" | "c" | "d" | "isAddress">): string {
   return `${isAddress ? "a" : "h"}${hex(a)}${hex(b)}${hex(c)}${hex(d)}`;
@@ -37,5 +40,5 @@ export function* ownKeys(
 }
 
 function hex(word: number): string {
-  return (word >>> 0).toString(16).padStart(8, "0");
+  return `${hexOf[word >>> 16]}${hexOf[word & 0xffff]}`;
 }
