@@ -41,8 +41,8 @@ afterAll(async () => {
 const faults: readonly Fault[] = [
   { what: "nothing", bound: exact, strike: async () => {} },
   {
-    what: "a gateway stands still for longer than its leases",
-    bound: exact,
+    what: "one gateway after the other stands still for longer than its leases",
+    bound: away,
     isOfGateway: true,
     async strike({ fleet }) {
       for (const gateway of fleet.gateways) {
