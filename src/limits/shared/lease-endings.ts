@@ -14,6 +14,9 @@ export interface LeaseEndingsParts {
 /** How often they are looked for. */
 const intervalMs = 20;
 
+/** Keys that are looked at in one turn of the event loop. */
+const keysInTurn = 2_048;
+
 export class LeaseEndings {
   readonly #parts: LeaseEndingsParts;
   readonly #credits = new Set<KeyCredits>();
@@ -47,10 +50,15 @@ export class LeaseEndings {
     this.#timer = null;
     const { clock, timers, report, returned } = this.#parts;
     const nowMs = clock.monotonicMs();
+    let left = Math.min(keysInTurn, this.#credits.size);
     for (const credits of this.#credits) {
+      if (left === 0) break;
+      left -= 1;
       returned(credits.endLeases(nowMs));
+      // The next turn begins with those that were not looked at.
+      this.#credits.delete(credits);
       if (credits.hasReports) report(credits);
-      else if (credits.openLeases === 0) this.#credits.delete(credits);
+      if (credits.hasReports || credits.openLeases > 0) this.#credits.add(credits);
     }
     if (this.#credits.size > 0) this.#timer = timers.after(intervalMs, () => this.#end());
   }

@@ -48,3 +48,17 @@ test("it says what is held of all keys", () => {
   for (const credits of [one, two, one]) endings.add(credits);
   expect(endings.held()).toEqual({ units: 6, leases: 3 });
 });
+
+test("one turn looks at a bounded number of keys, and the next ones at the others", () => {
+  const report = vi.fn((credits: KeyCredits) => void credits.takeReports(9, 0));
+  const { timers, endings } = endingsOf(report);
+  for (let i = 0; i < 5_000; i += 1) {
+    const credits = someCredits();
+    addLease(credits, "x", 1, timers.clock.nowMs);
+    endings.add(credits);
+  }
+  timers.advance(20);
+  expect(report).toHaveBeenCalledTimes(2_048);
+  timers.advance(40);
+  expect(report).toHaveBeenCalledTimes(5_000);
+});
