@@ -77,6 +77,10 @@ export class Judge {
     if (alone === "alone" && onFailure === "local" && own > share && this.#plan.policies.length === 1) {
       this.violate(`${counter.policy.name}: a gateway alone has admitted ${own} of a share of ${share}`);
     }
+    // Periods of a clock that was set are not those of the calendar.
+    if (counter.policy.rate.kind === "calendar" && this.#plan.failures.some(({ kind }) => kind === "step")) {
+      return admission;
+    }
     if (units <= limit || (onFailure === "open" && byGateway.size > 0)) return admission;
     let excess = this.#lost(counter);
     for (const { alone } of byGateway.values()) excess += Math.min(alone, share);

@@ -29,7 +29,11 @@ export const mutations: readonly Mutation[] = [
   {
     name: "a lease lasts from its answer on",
     replacements: [
-      { file: store, from: "sentMs + rules.spendMs / (1 + drift)", to: "nowMs + rules.spendMs / (1 + drift)" },
+      {
+        file: store,
+        from: "sentMs + credits.rules.spendMs / (1 + drift)",
+        to: "nowMs + credits.rules.spendMs / (1 + drift)",
+      },
     ],
   },
   {
@@ -37,8 +41,8 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: model,
-        from: "const endsUs = Math.min(lease.endsUs, this.#endOfSpent(report.ageUs));",
-        to: "const endsUs = this.#endOfSpent(report.ageUs);",
+        from: "const endsUs = Math.min(lease.endsUs, this.#rounded(this.#endOfSpent(report.ageUs)));",
+        to: "const endsUs = this.#rounded(this.#endOfSpent(report.ageUs));",
       },
     ],
   },
@@ -59,7 +63,9 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "no margin for drift",
-    replacements: [{ file: store, from: "sentMs + rules.spendMs / (1 + drift)", to: "sentMs + rules.spendMs" }],
+    replacements: [
+      { file: store, from: "sentMs + credits.rules.spendMs / (1 + drift)", to: "sentMs + credits.rules.spendMs" },
+    ],
   },
   {
     name: "epoch ignored",
