@@ -54,7 +54,7 @@ export class CreditBook {
     const period = rules.untilUs === 0 ? "" : `/${rules.untilUs / 1e6}`;
     const storeKey = this.#parts.items.key(tag, `${policy.text}${period}`);
     const credits = new KeyCredits({ policy, tag, storeKey, key, client, rules });
-    policy.credits.set(tag, credits);
+    policy.credits.set(policy.placeOf(tag, rules.limit), credits);
     return credits;
   }
 
@@ -66,15 +66,15 @@ export class CreditBook {
   #forgetOne({ credits: all }: SharedPolicy): void {
     const nowMs = this.#parts.clock.monotonicMs();
     let looked = 0;
-    for (const [tag, credits] of all) {
+    for (const [place, credits] of all) {
       looked += 1;
-      all.delete(tag);
+      all.delete(place);
       if (looked === mostLooks || credits.isIdle(nowMs)) {
         this.#parts.ended(credits);
         return;
       }
       // The next search begins behind it.
-      all.set(tag, credits);
+      all.set(place, credits);
     }
   }
 }

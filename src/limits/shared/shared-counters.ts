@@ -86,7 +86,7 @@ export class SharedCounters implements Counters {
     this.#periods = rate.kind === "calendar" ? new CalendarPeriods(rate, longestCountMs(policy)) : null;
     this.#rules = rulesOf(policy, { limit: policy.limit, isByRequest, untilMs: 0 }, store.settings);
     this.#source = {
-      slot,
+      ...{ slot, limit: policy.limit },
       rules: (tag: string, nowMs: number) => this.#rulesFor(tag, policy.limit, nowMs),
       periodOver: (shard: number, endMs: number) => this.#periods?.over(shard, endMs),
       own: (key: CounterKey, client: CounterKey, nowMs: number) => local.own(key, client, nowMs),
@@ -170,7 +170,7 @@ export class SharedCounters implements Counters {
     this.local.peek(key, client, limit, nowMs, units);
     this.remaining = this.local.remaining;
     this.resetMs = this.local.resetMs;
-    const credits = this.#shared.credits.get(key.storeTag || tagOf(key));
+    const credits = this.#shared.credits.get(this.#shared.placeOf(key.storeTag || tagOf(key), limit));
     if (credits === undefined || nowMs >= credits.resetMs) return;
     this.remaining = Math.min(this.remaining, Math.max(0, credits.free + credits.held(nowMs)));
     if (credits.rules.item === "sliding") this.resetMs = Math.max(credits.resetMs, credits.refusedUntilMs);

@@ -10,6 +10,8 @@ import type { NewKeys } from "./new-keys.ts";
 export interface PolicySource {
   /** Of its slot in the table. */
   readonly slot: number;
+  /** Of keys without an override. */
+  readonly limit: number;
   /** As they are for a key with this tag now. */
   rules(tag: string, nowMs: number): CounterRules;
   /** A shard has said that a calendar's period is over, that was to end then. */
@@ -21,7 +23,7 @@ export interface PolicySource {
 export class SharedPolicy {
   /** What gateways call it. */
   readonly text: string;
-  /** Of keys that this thread knows something about, by tag. */
+  /** Of keys that this thread knows something about, by tag; of a limit that is not the policy's, by tag and limit. */
   readonly credits = new Map<string, KeyCredits>();
   readonly newKeys: NewKeys;
   /** Networks that are counted as one, by tag, and until when: too many new keys were made. */
@@ -53,9 +55,17 @@ export class SharedPolicy {
   }
 
   /** Returns what is known of a key in the period of the rules; undefined if nothing is. */
-  find(tag: string, { untilUs }: CounterRules): KeyCredits | undefined {
-    const credits = this.credits.get(tag);
+  find(tag: string, { limit, untilUs }: CounterRules): KeyCredits | undefined {
+    const credits = this.credits.get(this.placeOf(tag, limit));
     return credits?.rules.untilUs === untilUs ? credits : undefined;
+  }
+
+  /**
+   * Returns where a key is among the credits. What is held and refused by one limit says nothing about another one, which
+   * a client may have by an override that is not of the key.
+   */
+  placeOf(tag: string, limit: number): string {
+    return limit === this.#source.limit ? tag : `${tag}/${limit}`;
   }
 
   rules(tag: string, nowMs: number): CounterRules {

@@ -1,0 +1,53 @@
+// A few gateways that a test asks itself, request by request, over a store that answers after two milliseconds.
+import type { Decision, Policy } from "../../src/core/policy.ts";
+import { limitedRequest } from "../support/limited-request.ts";
+import { type Plan, warmUpMs } from "./plan.ts";
+import { gatewayPlan, smallPlan } from "./small-plan.ts";
+import { World } from "./world.ts";
+
+type Asked = Parameters<typeof limitedRequest>[0];
+
+export class SmallFleet {
+  readonly #world: World;
+
+  private constructor(world: World) {
+    this.#world = world;
+  }
+
+  static async start(policies: readonly Policy[], plan: Partial<Plan> = {}): Promise<SmallFleet> {
+    const world = new World(smallPlan({ policies, gateways: [gatewayPlan({}), gatewayPlan({})], ...plan }));
+    await world.time.runUntil(warmUpMs);
+    return new SmallFleet(world);
+  }
+
+  /** Asks a gateway `count` times in one turn. The list gets the decisions as they are made. */
+  ask(place: number, asked: Asked, count = 1): readonly Decision[] {
+    const { time, gateways } = this.#world;
+    const limiter = gateways[place]?.threads[0]?.limiter;
+    const nowMs = gateways[place]?.clock.monotonicMs();
+    if (limiter === undefined || nowMs === undefined) throw new Error("there is no such gateway");
+    const decisions: Decision[] = [];
+    for (let i = 0; i < count; i += 1) {
+      const { request, head } = limitedRequest(asked);
+      const decided = limiter.acquire(request, head, nowMs);
+      if (!(decided instanceof Promise)) {
+        decisions.push(decided);
+        continue;
+      }
+      time.awaited += 1;
+      void decided.then((decision) => {
+        time.awaited -= 1;
+        decisions.push(decision);
+      });
+    }
+    return decisions;
+  }
+
+  async pass(ms: number): Promise<void> {
+    await this.#world.time.runUntil(this.#world.time.nowMs + ms);
+  }
+}
+
+export function admitted(decisions: readonly Decision[]): number {
+  return decisions.filter(({ outcome }) => outcome === "admitted").length;
+}
