@@ -80,6 +80,15 @@ test("requests are served between two thousands of keys", () => {
   expect([turns, telling.told]).toEqual([4, 1]);
 });
 
+test("an answer does not make it look at more keys in the same turn", () => {
+  const looked: number[] = [];
+  const telling = new Telling().begin(5_000, {}, (key) => looked.push(key) === 1);
+  telling.answer();
+  expect(looked).toHaveLength(1_024);
+  telling.timers.endTurn();
+  expect(looked).toHaveLength(2_048);
+});
+
 test("a large table is told as a whole, once", () => {
   const telling = new Telling().begin(10_000, {}, (key) => key % 3 === 0).finish();
   expect([telling.sent.reduce((sum, items) => sum + items), telling.told]).toEqual([3_334, 1]);
@@ -90,4 +99,7 @@ test("a shard that is lost again is told nothing more", () => {
   telling.answer(null);
   telling.finish();
   expect([telling.sent.length, telling.told]).toEqual([4, 0]);
+  const last = new Telling().begin(1);
+  last.answer(null);
+  expect(last.told).toBe(0);
 });
