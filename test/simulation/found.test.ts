@@ -67,3 +67,13 @@ test("a client that waits for the next period of a calendar is admitted then", a
   const delays = { leastMs: 0.5, mostMs: 4, lateShare: 0, lateMs: 0 };
   expect(await wrongIn({ policies, clients, delays, loadMs: 63_000 })).toEqual([]);
 });
+
+test("what is admitted while a new key's first answer is overdue is told to the store", async () => {
+  const policies = [slidingPolicy({ limit: 20, windowMs: 60_000 })];
+  const clients = [clientPlan({ beginMs: 1000, gapMs: 5, gateway: 0 }), clientPlan({ beginMs: 2000, gateway: 1 })];
+  const failures = [{ kind: "late", atMs: 990, forMs: 50, share: 1, byMs: 60 } as const];
+  const gateways = [gatewayPlan({}), gatewayPlan({})];
+  const { requests, admitted } = await run(smallPlan({ policies, clients, failures, gateways }));
+  expect(requests).toBeGreaterThan(100);
+  expect(admitted).toBe(20);
+});

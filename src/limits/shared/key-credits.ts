@@ -71,8 +71,9 @@ export class KeyCredits {
   fitsMs = 0;
   /** The incident of the shard in which the store was told about this key last. */
   toldIncident = -1;
-  /** Whether requests were admitted that the store does not know of. */
-  hasUntold = false;
+  /** Requests that were admitted without the store's units, and how many of them it knows of. */
+  admittedAlone = 0;
+  toldAlone = 0;
   /** Calls that are under way. */
   inFlight = 0;
   // Most keys have none, and keep no list of their own.
@@ -210,7 +211,7 @@ export class KeyCredits {
   /** Whether nothing is lost if it is forgotten. */
   isIdle(nowMs: number): boolean {
     const isEmpty = this.#leases.length + this.#ended.length + this.inFlight === 0;
-    return isEmpty && nowMs >= this.refusedUntilMs && !this.hasUntold;
+    return isEmpty && nowMs >= this.refusedUntilMs && this.toldAlone === this.admittedAlone;
   }
 
   #endLeases(nowMs: number): void {

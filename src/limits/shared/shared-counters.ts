@@ -158,7 +158,7 @@ export class SharedCounters implements Counters {
     const local = this.#fitsLocally ? this.local.charge() : noCharge;
     let leases: readonly Lease[] = [];
     if (!this.#isAlone && credits !== undefined) leases = this.#store.spend(credits, this.#units, this.#nowMs);
-    else if (credits !== undefined) credits.hasUntold = true;
+    else if (credits !== undefined) credits.admittedAlone += 1;
     if (!this.#isByRequest) return 0;
     this.#lastCharge += 1;
     const charge = this.#lastCharge;

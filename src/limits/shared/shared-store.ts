@@ -176,9 +176,14 @@ export class SharedStore {
   #prepare(shard: Shard, credits: KeyCredits, needed: number, nowMs: number): SentItem {
     const { policy, key, client } = credits;
     const { incident } = shard.state;
-    const mustTell = credits.hasUntold || (incident > 0 && credits.toldIncident !== incident);
+    const { admittedAlone: alone } = credits;
+    const mustTell = alone !== credits.toldAlone || (incident > 0 && credits.toldIncident !== incident);
     const own = mustTell ? policy.own(key, client, nowMs) : null;
-    return { credits, item: this.#items.asking(credits, needed, own, nowMs), told: mustTell ? incident : null };
+    return {
+      credits,
+      item: this.#items.asking(credits, needed, own, nowMs),
+      told: mustTell ? { incident, alone } : null,
+    };
   }
 
   #answered({ credits, item, told }: SentItem, answer: CounterAnswer, sentMs: number, isUsable: boolean): void {
@@ -188,8 +193,9 @@ export class SharedStore {
       return;
     }
     if (told !== null) {
-      credits.toldIncident = told;
-      credits.hasUntold = false;
+      credits.toldIncident = told.incident;
+      // Not those that were admitted while the answer was overdue.
+      credits.toldAlone = told.alone;
     }
     if (answer.isNew && item.wanted > 0) credits.policy.newKeys.add(nowMs);
     credits.free = answer.free;
@@ -268,7 +274,7 @@ export class SharedStore {
     const rules = policy.rules(tag, this.#options.clock.monotonicMs());
     const credits = policy.find(tag, rules) ?? this.book.create(policy, tag, key, key, rules);
     credits.toldIncident = incident;
-    credits.hasUntold = false;
+    credits.toldAlone = credits.admittedAlone;
     return this.#items.telling(credits, own, this.#options.clock.monotonicMs());
   }
 

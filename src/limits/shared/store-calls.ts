@@ -14,8 +14,8 @@ import type { StoreCounts } from "./store-figures.ts";
 export interface SentItem {
   readonly credits: KeyCredits;
   readonly item: CounterItem;
-  /** The incident of the shard in which the store is told by this item; null: it is not told. */
-  readonly told: number | null;
+  /** In which incident of the shard, and of how many requests, the store is told by this item; null: it is not told. */
+  readonly told: { readonly incident: number; readonly alone: number } | null;
 }
 
 export interface CallParts {
