@@ -9,7 +9,8 @@ import { Hold } from "./hold.ts";
 import type { KeyLimits } from "./key-limits.ts";
 import { chargedAt, type LockedTable } from "./locked-table.ts";
 import type { KeyReader } from "./policy-key.ts";
-import type { AskingPass, SharedCounters } from "./shared/shared-counters.ts";
+import type { AskingPass } from "./shared/question.ts";
+import type { SharedCounters } from "./shared/shared-counters.ts";
 
 /** The key of a request, and its limit. */
 export interface Selection {

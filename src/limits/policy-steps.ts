@@ -11,8 +11,7 @@ import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/re
 import { chargedAt, type LockedTable } from "./locked-table.ts";
 import type { PolicyState } from "./policy-state.ts";
 import type { TokenDigests } from "./request-parts.ts";
-import { type Conclusion, Question } from "./shared/question.ts";
-import type { AskingPass } from "./shared/shared-counters.ts";
+import { type AskingPass, type Conclusion, Question } from "./shared/question.ts";
 
 /** Sets of policies are masks: bit i stands for the policy at index i. */
 export interface PolicySet extends LockedTable {
@@ -178,7 +177,10 @@ export class PolicySteps implements Limiter {
           reject(error);
         }
       });
-      for (const { isAsked, isUnknown, shared } of states) if (isAsked && isUnknown) shared?.request(question);
+      const isVain = waitsInVain(states);
+      for (const { isAsked, isUnknown, shared } of states) {
+        if (isAsked && isUnknown) shared?.request(question, isVain);
+      }
     });
   }
 
@@ -242,6 +244,21 @@ export class PolicySteps implements Limiter {
     }
     return list.length > 1 ? list : null;
   }
+}
+
+/**
+ * Whether those that wait before a request will hardly leave it anything of a policy. It waits for what becomes of them,
+ * because units that it took of other policies would be refused to others until they are given back.
+ */
+function waitsInVain(states: readonly PolicyState[]): boolean {
+  let unknown = 0;
+  let isCrowded = false;
+  for (const { isAsked, isUnknown, isShadow, shared } of states) {
+    if (!isAsked || !isUnknown) continue;
+    unknown += 1;
+    isCrowded ||= !isShadow && shared?.isCrowded === true;
+  }
+  return isCrowded && unknown > 1;
 }
 
 /** A request that nobody can decide about is told so, rather than when another policy would admit it. */

@@ -1,7 +1,8 @@
 // The periods of a calendar policy by the clocks of the shards: one that is set forward must not begin a period for the
 // keys of the others. A clock that goes back begins none.
 import { createCalendar, type NextBorder } from "../../core/calendar.ts";
-import type { Rate } from "../../core/policy.ts";
+import type { Policy, Rate } from "../../core/policy.ts";
+import { longestCountMs } from "./policy-rules.ts";
 
 export class CalendarPeriods {
   readonly #nextBorder: NextBorder;
@@ -28,4 +29,10 @@ export class CalendarPeriods {
   over(shard: number, endMs: number): void {
     if (this.#endsMs.get(shard) === endMs) this.#endsMs.set(shard, this.#nextBorder(endMs));
   }
+}
+
+/** Null if the policy has no calendar. */
+export function calendarOf(policy: Policy): CalendarPeriods | null {
+  const { rate } = policy;
+  return rate.kind === "calendar" ? new CalendarPeriods(rate, longestCountMs(policy)) : null;
 }

@@ -33,9 +33,12 @@ export class CallBatch {
     return this.#isConcluded ? 0 : this.#questions.length;
   }
 
-  /** `question`: null if no request waits. */
+  /** `question`: null if no request waits; then nothing is needed. */
   add(credits: KeyCredits, needed: number, question: Question | null): void {
-    const item = credits.rules.isByRequest ? undefined : this.#byKey.get(credits);
+    // A request that needs nothing of its own waits for what others ask.
+    const isOwn = credits.rules.isByRequest && (needed > 0 || question === null);
+    const item = isOwn ? undefined : this.#byKey.get(credits);
+    credits.waiting += needed;
     if (item === undefined) {
       const added = { credits, needed };
       this.items.push(added);
@@ -52,6 +55,7 @@ export class CallBatch {
   conclude(conclusion: Conclusion): void {
     if (this.#isConcluded) return;
     this.#isConcluded = true;
+    for (const { credits, needed } of this.items) credits.waiting -= needed;
     for (const question of this.#questions) question.conclude(conclusion);
   }
 }

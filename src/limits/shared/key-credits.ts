@@ -76,6 +76,8 @@ export class KeyCredits {
   toldAlone = 0;
   /** Calls that are under way. */
   inFlight = 0;
+  /** Units that requests wait for. */
+  waiting = 0;
   // Most keys have none, and keep no list of their own.
   #leases: readonly Lease[] = none;
   #ended: readonly EndedLease[] = none;

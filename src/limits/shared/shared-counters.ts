@@ -5,19 +5,13 @@ import type { Policy } from "../../core/policy.ts";
 import type { OnFailure } from "../../core/shared-store.ts";
 import type { Counters, OwnCount } from "../counters.ts";
 import { networkKey } from "../table/neighbours.ts";
-import { CalendarPeriods } from "./calendar-periods.ts";
+import { type CalendarPeriods, calendarOf } from "./calendar-periods.ts";
 import type { CounterRules, KeyCredits, Lease } from "./key-credits.ts";
 import { longestCountMs, rulesOf } from "./policy-rules.ts";
-import type { Question } from "./question.ts";
+import type { AskingPass, Question } from "./question.ts";
 import { type PolicySource, policyText, type SharedPolicy } from "./shared-policy.ts";
 import type { SharedStore } from "./shared-store.ts";
 import { tagOf } from "./told.ts";
-
-/**
- * What is known when a request is asked for. `first`: the store can be asked. `answered`: it has been, and may be asked
- * once more. `final`: it has been asked twice. `alone`: it has not answered in time.
- */
-export type AskingPass = "first" | "answered" | "final" | "alone";
 
 /** `unknown`: the store has to be asked. `unavailable`: it is not there, and nothing is admitted without it. */
 export type Verdict = "fits" | "refused" | "unknown" | "unavailable";
@@ -77,19 +71,17 @@ export class SharedCounters implements Counters {
   #lastCharge = 0;
 
   constructor({ policy, slot, local, store, isByRequest, wallMs, continues }: SharedCountersOptions) {
-    const { rate } = policy;
     this.#policy = policy;
     this.local = local;
     this.#store = store;
     this.#isByRequest = isByRequest;
     this.#wallMs = wallMs;
-    this.#periods = rate.kind === "calendar" ? new CalendarPeriods(rate, longestCountMs(policy)) : null;
+    this.#periods = calendarOf(policy);
     this.#rules = rulesOf(policy, { limit: policy.limit, isByRequest, untilMs: 0 }, store.settings);
     this.#source = {
-      ...{ slot, limit: policy.limit },
+      ...{ slot, limit: policy.limit, own: local.own.bind(local) },
       rules: (tag: string, nowMs: number) => this.#rulesFor(tag, policy.limit, nowMs),
       periodOver: (shard: number, endMs: number) => this.#periods?.over(shard, endMs),
-      own: (key: CounterKey, client: CounterKey, nowMs: number) => local.own(key, client, nowMs),
     };
     this.#shared = store.book.policy(policyText(policy), this.#source, longestCountMs(policy));
     this.#isInForce = !continues;
@@ -146,11 +138,16 @@ export class SharedCounters implements Counters {
     return this.#conclude("refused");
   }
 
-  /** Asks the store for the units that `ask` has not found. */
-  request(question: Question): void {
+  /** Whether requests that wait already may take all that the table has left for what was asked last. */
+  get isCrowded(): boolean {
+    return this.#credits !== undefined && this.#credits.waiting > this.local.remaining;
+  }
+
+  /** Asks the store for the units that `ask` has not found. `isVain`: for none, but waits for those of others. */
+  request(question: Question, isVain = false): void {
     const credits = this.#credits ?? this.#create();
     if (this.pass !== "first") this.#store.limitWait(question, this.sinceMs);
-    this.#store.request(credits, this.#units, question);
+    this.#store.request(credits, isVain ? 0 : this.#units, question);
   }
 
   charge(): number {

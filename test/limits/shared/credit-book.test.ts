@@ -9,7 +9,13 @@ import { FakeClock } from "../../support/clock.ts";
 import { addLease, rulesAhead } from "./some-credits.ts";
 
 const key = new CounterKey(0, 0, 0xffff, 0xc0000201, true);
-const source: PolicySource = { slot: 0, rules: () => rulesAhead, periodOver() {}, own: () => null };
+const source: PolicySource = {
+  slot: 0,
+  limit: rulesAhead.limit,
+  rules: () => rulesAhead,
+  periodOver() {},
+  own: () => null,
+};
 
 function bookOf() {
   const settings = { prefix: "p:", lease: { durationMs: 1_000, most: 1_000 } };

@@ -1,5 +1,5 @@
 // A key that several clients share: none of them decides what the others get of it.
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { admitted, SmallFleet } from "../../simulation/small-fleet.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 
@@ -29,4 +29,41 @@ test("requests with different limits of one key that arrive together are each as
   const asked = [fleet.ask(0, good, 5), fleet.ask(0, evil), fleet.ask(0, good, 5)];
   await fleet.pass(30);
   expect([admitted(first), ...asked.map(admitted)]).toEqual([20, 5, 0, 5]);
+});
+
+const byRoute = slidingPolicy({ name: "all", limit: 500, windowMs: 60_000, key: [{ kind: "route" }] });
+
+describe("a burst of a client that its own policy refuses", () => {
+  test.each([
+    ["a window", slidingPolicy({ name: "own", limit: 10, windowMs: 60_000 })],
+    ["a window, charged by status", slidingPolicy({ name: "own", limit: 10, windowMs: 60_000, chargeStatuses: [200] })],
+    [
+      "requests at once",
+      { ...slidingPolicy({ name: "own", limit: 10, windowMs: 1 }), rate: { kind: "concurrency" } } as const,
+    ],
+  ])("takes no units of a policy that all share: %s", async (_, own) => {
+    const fleet = await SmallFleet.start([byRoute, own]);
+    const burst = [fleet.ask(0, evil, 300)];
+    await fleet.pass(0.6);
+    burst.push(fleet.ask(0, evil, 300));
+    await fleet.pass(2);
+    const others = Array.from({ length: 5 }, (__, i) => fleet.ask(1, { client: `198.51.100.${i}` }));
+    await fleet.pass(30);
+    expect(burst.map(({ length }) => length)).toEqual([300, 300]);
+    expect(admitted(burst.flat())).toBe(10);
+    expect(admitted(others.flat())).toBe(5);
+  });
+});
+
+test("requests that wait for others are admitted if those leave room", async () => {
+  const fleet = await SmallFleet.start([
+    slidingPolicy({ name: "route", limit: 1, windowMs: 60_000, key: [{ kind: "route" }, { kind: "client" }] }),
+    slidingPolicy({ name: "own", limit: 4, windowMs: 60_000 }),
+  ]);
+  const [used] = [fleet.ask(1, { ...good, route: "/v1/" })];
+  await fleet.pass(30);
+  const refused = fleet.ask(0, { ...good, route: "/v1/" }, 4);
+  const other = fleet.ask(0, { ...good, route: "/v2/" });
+  await fleet.pass(30);
+  expect([used, refused, other].map(admitted)).toEqual([1, 0, 1]);
 });
