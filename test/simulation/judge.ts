@@ -22,6 +22,7 @@ export class Judge {
   readonly #shrunk: number;
   /** By gateway and shard: when it was told last of a loss, and until when something has kept it from noticing one. */
   readonly #forgotMs = new Map<string, number>();
+  readonly #returnedMs = new Map<string, number>();
   readonly #disturbedMs = new Map<string, number>();
 
   constructor(plan: Plan, time: VirtualTime) {
@@ -105,14 +106,20 @@ export class Judge {
   changed({ id }: SimulatedGateway, { shard, to, cause }: StateChange): void {
     const nowMs = this.#time.nowMs;
     const key = `${id} ${shard}`;
-    if (to === "returned") this.#forgotMs.set(key, cause === "forgot" ? nowMs : -1);
+    if (to === "returned") {
+      this.#returnedMs.set(key, nowMs);
+      this.#forgotMs.set(key, cause === "forgot" ? nowMs : -1);
+    }
     if (to !== "up" || cause !== "told") return;
     const forgotMs = this.#forgotMs.get(key) ?? -1;
+    const returnedMs = this.#returnedMs.get(key) ?? -1;
     for (const counter of this.counters.values()) {
       if (counter.shard.number !== shard) continue;
       const fromMs = nowMs + this.#heldMs(counter);
       for (const loss of counter.losses) {
-        if (loss.gateway !== id || forgotMs < loss.atMs || fromMs >= loss.endsMs) continue;
+        // Who has come back since must have found out, but a step of the clock while it was away may be too small.
+        const noticedMs = loss.isStep ? forgotMs : returnedMs;
+        if (loss.gateway !== id || noticedMs < loss.atMs || fromMs >= loss.endsMs) continue;
         loss.endsMs = fromMs;
         loss.toldWallMs = counter.shard.wallMs();
       }

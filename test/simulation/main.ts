@@ -18,7 +18,7 @@ const { values } = parseArgs({
 });
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
-if (values.mutation !== undefined) mutate(values.mutation);
+const mutation = values.mutation === undefined ? null : mutate(values.mutation);
 // Loaded only now, since a mutation is about modules that are loaded after it.
 const { drawPlan } = await import("./plan.ts");
 const { run, shrink } = await import("./run.ts");
@@ -41,14 +41,16 @@ async function tryAll(from: number, seeds: number): Promise<void> {
   const beginMs = performance.now();
   let [tried, failed, requests] = [0, 0, 0];
   for (let seed = from; seed < from + seeds; seed += 1) {
-    const result = await run(drawPlan(seed));
+    const plan = drawPlan(seed);
+    if (mutation?.concerns(plan) === false) continue;
+    const result = await run(plan);
     tried += 1;
     requests += result.requests;
     const [first, ...others] = result.violations;
     if (first === undefined) continue;
     failed += 1;
     if (failed <= 30) print(`seed ${seed}: at ${first}${others.length > 0 ? ` (and ${others.length} more)` : ""}`);
-    if (values.mutation !== undefined) break;
+    if (mutation !== null) break;
   }
   const msPerSeed = (performance.now() - beginMs) / tried;
   print(`${tried} seeds, ${requests} requests, ${failed} failed, ${msPerSeed.toFixed(1)} ms a seed`);

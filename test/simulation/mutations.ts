@@ -1,6 +1,7 @@
 // Safeguards that are taken out, to see that the simulation misses each of them. A mutation replaces a text of a source
 // while it is loaded; nothing of it is in the code that runs otherwise.
 import { registerHooks } from "node:module";
+import type { Failure, Plan } from "./plan.ts";
 
 interface Replacement {
   /** Where it is, from the root of the repository. */
@@ -11,7 +12,17 @@ interface Replacement {
 
 export interface Mutation {
   readonly name: string;
+  /** Whether a run can show it: the others need not be tried. */
+  readonly concerns: (plan: Plan) => boolean;
   readonly replacements: readonly Replacement[];
+}
+
+function plays(...kinds: readonly Failure["kind"][]): (plan: Plan) => boolean {
+  return ({ failures }) => failures.some(({ kind }) => kinds.includes(kind));
+}
+
+function leasesAhead({ policies }: Plan): boolean {
+  return policies.some(({ limit, rate }) => limit >= 1000 && rate.kind === "sliding");
 }
 
 const store = "src/limits/shared/shared-store.ts";
@@ -22,12 +33,14 @@ const gateway = "test/simulation/simulated-gateway.ts";
 export const mutations: readonly Mutation[] = [
   {
     name: "no clamp",
+    concerns: plays("step", "failover"),
     replacements: [
       { file: model, from: "this.#nowUs = Math.max(timeUs, counter.clockUs);", to: "this.#nowUs = timeUs;" },
     ],
   },
   {
     name: "a lease lasts from its answer on",
+    concerns: leasesAhead,
     replacements: [
       {
         file: store,
@@ -38,6 +51,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "reports raise",
+    concerns: leasesAhead,
     replacements: [
       {
         file: model,
@@ -48,6 +62,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "ids from a counter",
+    concerns: plays("crash"),
     replacements: [
       {
         file: gateway,
@@ -63,24 +78,29 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "no margin for drift",
+    concerns: leasesAhead,
     replacements: [
       { file: store, from: "sentMs + credits.rules.spendMs / (1 + drift)", to: "sentMs + credits.rules.spendMs" },
     ],
   },
   {
     name: "epoch ignored",
+    concerns: plays("failover", "restart"),
     replacements: [{ file: shards, from: "if (epoch !== before) {", to: "if (epoch === '') {" }],
   },
   {
     name: "steps of the store's clock not watched",
+    concerns: plays("step"),
     replacements: [{ file: shards, from: 'if (step === "forward")', to: 'if (step === "never")' }],
   },
   {
     name: "told nothing",
+    concerns: plays("flush", "restart", "failover", "part", "cut"),
     replacements: [{ file: model, from: "if (this.#item.told !== null) this.#tell(this.#item.told);", to: "" }],
   },
   {
     name: "the clock read before waiting",
+    concerns: () => true,
     replacements: [
       {
         file: "src/limits/policy-steps.ts",
@@ -91,8 +111,10 @@ export const mutations: readonly Mutation[] = [
   },
 ];
 
-/** Replaces what a mutation says, in modules that are loaded from now on. Throws if a module has not exactly one such text. */
-export function mutate(name: string): void {
+/**
+ * Replaces what a mutation says, in modules that are loaded from now on. Throws if a module has not exactly one such text.
+ */
+export function mutate(name: string): Mutation {
   const mutation = mutations.find((each) => each.name === name);
   if (mutation === undefined)
     throw new Error(`no such mutation; there are: ${mutations.map((each) => each.name).join(", ")}`);
@@ -110,4 +132,5 @@ export function mutate(name: string): void {
       return { ...loaded, source };
     },
   });
+  return mutation;
 }

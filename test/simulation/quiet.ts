@@ -12,7 +12,7 @@ const longestExchangeMs = 600;
 export async function becomeQuiet(world: World): Promise<void> {
   const { plan, time, judge } = world;
   await time.runUntil(time.nowMs + longestExchangeMs);
-  const open = [...world.open.values()].filter(({ isDead, isPaused }) => !isDead && !isPaused);
+  const open = [...world.open.values()].filter(({ isDead, resumedMs }) => !isDead && time.nowMs > resumedMs + 200);
   if (open.length > 0) judge.violate(`${open.length} requests have no answer`);
   if (plan.failures.length === 0) {
     const { lease, waitMs } = plan.settings;

@@ -1,0 +1,30 @@
+// Gateways that share a store while anything fails, in a few runs; seeds.long.ts tries more of them.
+import { expect, test } from "vitest";
+import { drawPlan } from "./plan.ts";
+import { run } from "./run.ts";
+
+test("in a hundred drawn runs nothing is admitted, refused, stranded or waited for wrongly", {
+  timeout: 60_000,
+}, async () => {
+  const wrong: string[] = [];
+  let admitted = 0;
+  for (let seed = 0; seed < 100; seed += 1) {
+    const result = await run(drawPlan(seed));
+    admitted += result.admitted;
+    wrong.push(...result.violations.map((violation) => `seed ${seed}: at ${violation}`));
+  }
+  // To see one: npm run simulate:shared -- --seed N
+  expect(wrong).toEqual([]);
+  expect(admitted).toBeGreaterThan(3000);
+});
+
+test("a run can be repeated", async () => {
+  const lines = async (): Promise<readonly string[]> => {
+    const timeline: string[] = [];
+    await run(drawPlan(12), (line) => timeline.push(line));
+    return timeline;
+  };
+  const first = await lines();
+  expect(first.length).toBeGreaterThan(100);
+  expect(await lines()).toEqual(first);
+});
