@@ -18,7 +18,7 @@ export interface StoreSources {
 export interface StoreEventCounts {
   /** A call of the script was answered after this time, in time or late. */
   storeAnswered(seconds: number): void;
-  /** Requests that wait for the same call have waited so long, whatever came of it. */
+  /** A request has waited so long, whatever came of it. */
   storeWaited(seconds: number): void;
   /** An attempt to connect has failed. */
   storeConnectFailed(reason: CallFailureKind): void;
@@ -56,7 +56,7 @@ export function sharedStoreMetrics(families: Families, { figures, health }: Stor
   unitMetrics(families, once);
   const took = "From sending a call of the store's script to its answer.";
   const call = families.histogram("headgate_store_call_duration_seconds", took, secondsBounds).series();
-  const waited = "Time that requests waited for an answer of the store; those that waited for one call count once.";
+  const waited = "Time that each request waited for an answer of the store.";
   const wait = families.histogram("headgate_store_wait_seconds", waited, secondsBounds).series();
   const failed = "Attempts to connect to the store that failed, by reason.";
   return {
