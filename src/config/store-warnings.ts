@@ -3,7 +3,7 @@
 import type { HostPort } from "../core/host-port.ts";
 import type { Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
-import type { StoreConnectionSettings } from "../core/shared-store.ts";
+import { leasedAheadFrom, type StoreConnectionSettings } from "../core/shared-store.ts";
 import { isLoopback } from "./addresses.ts";
 import { enumerate } from "./config-error.ts";
 
@@ -43,7 +43,7 @@ function addressesOf(servers: StoreConnectionSettings["servers"]): readonly Host
 /** A unit that is asked for by itself counts for 1.5 × wait longer than the window: 5 % of a window of 30 × wait. */
 function windowWarnings(policies: readonly Policy[], waitMs: number): string[] {
   return policies.flatMap(({ name, rate, limit, chargeStatuses }) => {
-    const isAhead = limit >= leasedLimit && chargeStatuses === null;
+    const isAhead = limit >= leasedAheadFrom && chargeStatuses === null;
     if (rate.kind !== "sliding" || isAhead || rate.windowMs >= 30 * waitMs) return [];
     const percent = Math.floor((100 * 1.5 * waitMs) / (rate.windowMs + 1.5 * waitMs));
     return [
@@ -52,6 +52,3 @@ function windowWarnings(policies: readonly Policy[], waitMs: number): string[] {
     ];
   });
 }
-
-/** From this limit, units are leased ahead. */
-const leasedLimit = 1000;

@@ -4,6 +4,15 @@
 // that comes twice is two hours. Slow; computed once for each border.
 import type { CalendarPeriod } from "./policy.ts";
 
+/** How long a period may last. */
+export const longestPeriodMs: Readonly<Record<CalendarPeriod, number>> = {
+  minute: 60_000,
+  hour: 3_600_000,
+  // With a change of the clocks.
+  day: 25 * 3_600_000,
+  month: (31 * 24 + 1) * 3_600_000,
+};
+
 /** Returns the first instant after `wallMs` at which another period begins, in Unix milliseconds. */
 export type NextBorder = (wallMs: number) => number;
 

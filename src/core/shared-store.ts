@@ -10,7 +10,7 @@ export interface StoreLink {
   /** Returns the shard that has the keys with this tag now; -1 if nobody knows. */
   shardOf(tag: string): number;
   /** Returns a tag whose keys the shard has now; null if it has none. */
-  tagOf(shard: number): string | null;
+  anyTagOf(shard: number): string | null;
   /**
    * Calls the script. `answered` is called once, never within this call: with what the script has returned, or with why
    * there is no answer. An answer may be late by any time. A call whose connection is lost fails at once, and is never
@@ -144,6 +144,9 @@ export type CallResult = (typeof callResults)[number];
 /** What happens to requests while the store is not there. */
 export const onFailureModes = ["local", "open", "closed"] as const;
 export type OnFailure = (typeof onFailureModes)[number];
+
+/** From this limit on, units are leased before a request needs them. Below, too many would lie idle elsewhere. */
+export const leasedAheadFrom = 1000;
 
 /** How the limiter uses the store. */
 export interface SharedStoreSettings {

@@ -1,7 +1,7 @@
 // The quotas of one policy by periods of the calendar. The wall clock says when a period is over; then the number of the
 // period rises, and all keys start again at once. A clock that goes back refills nothing: the period lasts until its
 // end, or, if that is more than two periods away, until the end of the one that the clock shows now.
-import { createCalendar, type NextBorder } from "../core/calendar.ts";
+import { createCalendar, longestPeriodMs, type NextBorder } from "../core/calendar.ts";
 import type { Clock } from "../core/clock.ts";
 import type { CalendarPeriod as PeriodName } from "../core/policy.ts";
 import type { OwnCount } from "./counters.ts";
@@ -15,14 +15,6 @@ export interface Calendar {
   readonly per: PeriodName;
   readonly timezone: string;
 }
-
-const longestMs: Readonly<Record<PeriodName, number>> = {
-  minute: 60_000,
-  hour: 3_600_000,
-  // With a change of the clocks.
-  day: 25 * 3_600_000,
-  month: (31 * 24 + 1) * 3_600_000,
-};
 
 /** What the policies before and after a reload share. */
 interface CalendarInForce {
@@ -115,7 +107,7 @@ export class CalendarCounters extends TableCounters {
     const wallMs = this.#clock.wallMs();
     const endMs = this.#period.endMs;
     if (wallMs >= endMs) this.#period.setEnd(nextBorder(wallMs), endMs, true);
-    else if (endMs - wallMs > 2 * longestMs[calendar.per]) this.#period.setEnd(nextBorder(wallMs), endMs, false);
+    else if (endMs - wallMs > 2 * longestPeriodMs[calendar.per]) this.#period.setEnd(nextBorder(wallMs), endMs, false);
     if (!this.#isInForce) this.#comeIntoForce(wallMs);
     return this.#period.endMs - wallMs;
   }

@@ -6,7 +6,7 @@ import { unreachable } from "./call-failure.ts";
 import { ClusterMap } from "./cluster-map.ts";
 import type { OnReply } from "./connection.ts";
 import { type Opener, openPrimary } from "./handshake.ts";
-import { failureOf, type Script, Shard } from "./shard.ts";
+import { failureOf, type Script, ShardLink } from "./shard-link.ts";
 import { parseRedirection, type SlotRange, slotCount, slotOf } from "./slots.ts";
 
 const calmMs = 5_000;
@@ -17,7 +17,7 @@ const mostTags = 262_144;
 const mostShards = 1_024;
 
 interface Place {
-  readonly shard: Shard;
+  readonly shard: ShardLink;
   readonly address: HostPort;
   isConnected: boolean;
 }
@@ -57,7 +57,7 @@ export class ClusterLink implements StoreLink {
     return this.#slots[slotOf(tag)] ?? -1;
   }
 
-  tagOf(shard: number): string | null {
+  anyTagOf(shard: number): string | null {
     const known = this.#tags.get(shard);
     if (known !== undefined && this.shardOf(known) === shard) return known;
     this.#tags.delete(shard);
@@ -162,7 +162,7 @@ export class ClusterLink implements StoreLink {
       this.#failure = { kind: "failed", detail: `the cluster has more than ${mostShards} primaries` };
       return;
     }
-    const opened: Shard[] = [];
+    const opened: ShardLink[] = [];
     this.#slots.fill(-1);
     for (const { first, last, primary } of ranges) {
       this.#slots.fill(this.#placeAt(primary, opened).shard.number, first, last + 1);
@@ -179,11 +179,11 @@ export class ClusterLink implements StoreLink {
     for (const [, { shard }] of gone) this.events.onGone(shard.number);
   }
 
-  #placeAt(address: HostPort, opened: Shard[]): Place {
+  #placeAt(address: HostPort, opened: ShardLink[]): Place {
     const known = this.#byAddress.get(keyOf(address));
     if (known !== undefined) return known;
     const number = this.#nextNumber++;
-    const shard = new Shard(number, (signal) => openPrimary(this.#opener, () => address, signal), this.#script, {
+    const shard = new ShardLink(number, (signal) => openPrimary(this.#opener, () => address, signal), this.#script, {
       onConnected: () => this.#onConnected(place),
       onDisconnected: (_, failure) => this.#onDisconnected(place, failure),
       onConnectFailed: (shard, failure) => this.events.onConnectFailed?.(shard, failure),
@@ -206,7 +206,7 @@ export class ClusterLink implements StoreLink {
     this.events.onDisconnected(place.shard.number, failure);
   }
 
-  #closeLater(shard: Shard): void {
+  #closeLater(shard: ShardLink): void {
     const closing = shard.close().finally(() => this.#closing.delete(closing));
     this.#closing.add(closing);
   }

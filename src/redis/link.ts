@@ -3,7 +3,7 @@ import type { StoreConnectionSettings, StoreLink } from "../core/shared-store.ts
 import { ClusterLink } from "./cluster-link.ts";
 import type { ReadFile } from "./credentials.ts";
 import type { Opener } from "./handshake.ts";
-import { namedScript } from "./shard.ts";
+import { namedScript } from "./shard-link.ts";
 import { SentinelLink, SingleLink } from "./single-link.ts";
 
 export interface RedisLinkOptions {

@@ -3,16 +3,16 @@ import type { HostPort } from "../core/host-port.ts";
 import type { CallFailure, OnAnswer, StoreEvents, StoreIdentity, StoreLink } from "../core/shared-store.ts";
 import { type Opener, openPrimary } from "./handshake.ts";
 import { Sentinels } from "./sentinels.ts";
-import { type Script, Shard } from "./shard.ts";
+import { type Script, ShardLink } from "./shard-link.ts";
 
 export class SingleLink implements StoreLink {
   readonly isClustered = false;
   readonly shards = [0];
   events: StoreEvents = { onConnected() {}, onDisconnected() {}, onGone() {} };
-  protected readonly shard: Shard;
+  protected readonly shard: ShardLink;
 
   constructor(opener: Opener, script: Script, locate: () => HostPort | Promise<HostPort>) {
-    this.shard = new Shard(0, (signal) => openPrimary(opener, locate, signal), script, {
+    this.shard = new ShardLink(0, (signal) => openPrimary(opener, locate, signal), script, {
       onConnected: (shard) => this.events.onConnected(shard),
       onDisconnected: (shard, failure) => this.events.onDisconnected(shard, failure),
       onConnectFailed: (shard, failure) => this.events.onConnectFailed?.(shard, failure),
@@ -23,7 +23,7 @@ export class SingleLink implements StoreLink {
     return 0;
   }
 
-  tagOf(): string {
+  anyTagOf(): string {
     return "0";
   }
 

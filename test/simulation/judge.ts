@@ -1,7 +1,7 @@
 // Judges each admission by what was played: the limit, and beyond it only what a failure excuses.
 import type { StateChange } from "../../src/core/shared-store.ts";
 import { policyText } from "../../src/limits/shared/shared-policy.ts";
-import { tagOf } from "../../src/limits/shared/told.ts";
+import { storeTagOf } from "../../src/limits/shared/store-tag.ts";
 import { counterKeyOf } from "../support/limited-request.ts";
 import { type Admission, Admissions, type Alone, type Loss } from "./admissions.ts";
 import { type Plan, windowMsOf } from "./plan.ts";
@@ -44,7 +44,7 @@ export class Judge {
       const name = `${policy.name} ${isForAll ? "all" : client}`;
       let counter = this.counters.get(name);
       if (counter === undefined) {
-        const tag = isForAll ? noTag : tagOf(counterKeyOf(client));
+        const tag = isForAll ? noTag : storeTagOf(counterKeyOf(client));
         const storeKey = `${this.#plan.settings.prefix}1:{${tag}}:${policyText(policy)}`;
         counter = new Admissions(policy, client, storeKey, shardOf(tag), this.#shrunk);
         this.counters.set(name, counter);

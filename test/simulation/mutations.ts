@@ -26,7 +26,7 @@ function leasesAhead({ policies }: Plan): boolean {
 }
 
 const store = "src/limits/shared/shared-store.ts";
-const shards = "src/limits/shared/shards.ts";
+const shard = "src/limits/shared/shard.ts";
 const model = "test/simulation/script-model.ts";
 const gateway = "test/simulation/simulated-gateway.ts";
 
@@ -86,12 +86,12 @@ export const mutations: readonly Mutation[] = [
   {
     name: "epoch ignored",
     concerns: plays("failover", "restart"),
-    replacements: [{ file: shards, from: "if (epoch !== before) {", to: "if (epoch === '') {" }],
+    replacements: [{ file: shard, from: "if (epoch !== before) {", to: "if (epoch === '') {" }],
   },
   {
     name: "steps of the store's clock not watched",
     concerns: plays("step"),
-    replacements: [{ file: shards, from: 'if (step === "forward")', to: 'if (step === "never")' }],
+    replacements: [{ file: shard, from: 'if (step === "forward")', to: 'if (step === "never")' }],
   },
   {
     name: "told nothing",

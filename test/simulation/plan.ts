@@ -67,7 +67,7 @@ export type Failure = { readonly atMs: number } & (
 );
 
 /** Two clocks differ by less than 1 %. */
-export const mostDrift = 0.00495;
+const mostDrift = 0.00495;
 
 /** Before it, gateways connect to the store and learn of each other. */
 export const warmUpMs = 1500;

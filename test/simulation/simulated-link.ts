@@ -35,7 +35,7 @@ export class SimulatedLink implements StoreLink {
     return this.shards[hash % this.shards.length] ?? -1;
   }
 
-  tagOf(shard: number): string | null {
+  anyTagOf(shard: number): string | null {
     for (let i = 0; ; i += 1) if (this.shardOf(`shard ${i}`) === shard) return `shard ${i}`;
   }
 

@@ -25,7 +25,7 @@ export function slidingPolicy({ windowMs, ...options }: SlidingOptions): Policy 
 }
 
 /** The key of decisions that were not made by a limiter. */
-export const someKey = new CounterKey(0, 0, 0xffff, 0xc0000201, true);
+const someKey = new CounterKey(0, 0, 0xffff, 0xc0000201, true);
 
 /** A decision about one request that is not held. */
 export function decisionOf(decision: Pick<Decision, "outcome" | "policy" | "remaining" | "resetMs">): Decision {

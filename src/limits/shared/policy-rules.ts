@@ -1,10 +1,9 @@
 // How the units of a policy are counted in the store.
+import { longestPeriodMs } from "../../core/calendar.ts";
 import type { Policy } from "../../core/policy.ts";
-import type { SharedStoreSettings } from "../../core/shared-store.ts";
+import { leasedAheadFrom, type SharedStoreSettings } from "../../core/shared-store.ts";
 import type { CounterRules } from "./key-credits.ts";
 
-/** From this limit on, units are leased before a request needs them. Below, too many would lie idle elsewhere. */
-const aheadFrom = 1000;
 /** A lease is this part of a window at most, because what was spent early counts as if it was spent last. */
 const leasesInWindow = 50;
 /**
@@ -17,15 +16,14 @@ const pausesInWindow = 200;
 export const slotLeaseMs = 10_000;
 /** Units of a calendar can be given back for this long. Then they are spent, for the rest of the period. */
 const returnMs = 60_000;
-const longestMs = { minute: 60_000, hour: 3_600_000, day: 25 * 3_600_000, month: 745 * 3_600_000 } as const;
 
 /** `isByRequest`: units may be given back when the request ends. `untilMs`: the end of a calendar's period. */
-export function rulesOf(
+export function counterRulesOf(
   { rate, cost }: Policy,
   { limit, isByRequest, untilMs }: { limit: number; isByRequest: boolean; untilMs: number },
   { waitMs, lease }: SharedStoreSettings,
 ): CounterRules {
-  const isAhead = limit >= aheadFrom && !isByRequest;
+  const isAhead = limit >= leasedAheadFrom && !isByRequest;
   const windowMs = rate.kind === "sliding" ? rate.windowMs : Number.POSITIVE_INFINITY;
   // An answer that comes in time leaves the request some time to be charged, even if this thread is busy meanwhile.
   const shortestMs = Math.max(1.5 * waitMs, Math.min(longestPauseMs, windowMs / pausesInWindow));
@@ -47,7 +45,7 @@ export function longestCountMs({ rate }: Policy): number {
     case "sliding":
       return rate.windowMs;
     case "calendar":
-      return longestMs[rate.per];
+      return longestPeriodMs[rate.per];
     case "concurrency":
       return slotLeaseMs;
   }

@@ -1,6 +1,6 @@
 // All shards of the store that are known, by number.
 import { type StoreLink, type StoreState, storeStates } from "../../core/shared-store.ts";
-import { Shard, type ShardParts } from "./shards.ts";
+import { Shard, type ShardParts } from "./shard.ts";
 
 export interface ShardMapParts extends Omit<ShardParts, "onIdentity"> {
   onIdentity(shard: number, ...identity: Parameters<ShardParts["onIdentity"]>): void;

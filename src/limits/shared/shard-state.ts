@@ -10,7 +10,7 @@ import type { CallFailure, StateCause, StateChange, StoreState, Timers } from ".
 export const heartbeatMs = 1000;
 /** A shard that owes an answer for longer is away. */
 const giveUpMs = 1000;
-/** Between probes. The first comes at once. */
+/** Before the first probe, which comes at once after a connection was made, and between the others. */
 const firstPauseMs = 50;
 const longestPauseMs = 1000;
 /** After a store has forgotten, all gateways have so much time to tell it what they have admitted. */

@@ -7,14 +7,14 @@ import type { Counters, OwnCount } from "../counters.ts";
 import { networkKey } from "../table/neighbours.ts";
 import { type CalendarPeriods, calendarOf } from "./calendar-periods.ts";
 import type { CounterRules, KeyCredits, Lease } from "./key-credits.ts";
-import { longestCountMs, rulesOf } from "./policy-rules.ts";
+import { counterRulesOf, longestCountMs } from "./policy-rules.ts";
 import type { AskingPass, Question } from "./question.ts";
 import { type PolicySource, policyText, type SharedPolicy } from "./shared-policy.ts";
 import type { SharedStore } from "./shared-store.ts";
-import { tagOf } from "./told.ts";
+import { storeTagOf } from "./store-tag.ts";
 
 /** `unknown`: the store has to be asked. `unavailable`: it is not there, and nothing is admitted without it. */
-export type Verdict = "fits" | "refused" | "unknown" | "unavailable";
+export type CounterVerdict = "fits" | "refused" | "unknown" | "unavailable";
 
 /** What a request was charged, where it may be given back. */
 interface Charged {
@@ -42,7 +42,7 @@ export class SharedCounters implements Counters {
   pass: AskingPass = "first";
   /** When the request was asked for first; set by `ask` then, and before it later. */
   sinceMs = 0;
-  verdict: Verdict = "refused";
+  verdict: CounterVerdict = "refused";
   /** What this gateway has admitted. */
   readonly local: Counters;
   readonly #policy: Policy;
@@ -77,7 +77,7 @@ export class SharedCounters implements Counters {
     this.#isByRequest = isByRequest;
     this.#wallMs = wallMs;
     this.#periods = calendarOf(policy);
-    this.#rules = rulesOf(policy, { limit: policy.limit, isByRequest, untilMs: 0 }, store.settings);
+    this.#rules = counterRulesOf(policy, { limit: policy.limit, isByRequest, untilMs: 0 }, store.settings);
     this.#source = {
       ...{ slot, limit: policy.limit, own: local.own.bind(local) },
       rules: (tag: string, nowMs: number) => this.#rulesFor(tag, policy.limit, nowMs),
@@ -167,7 +167,7 @@ export class SharedCounters implements Counters {
     this.local.peek(key, client, limit, nowMs, units);
     this.remaining = this.local.remaining;
     this.resetMs = this.local.resetMs;
-    const credits = this.#shared.credits.get(this.#shared.placeOf(key.storeTag || tagOf(key), limit));
+    const credits = this.#shared.credits.get(this.#shared.placeOf(key.storeTag || storeTagOf(key), limit));
     if (credits === undefined || nowMs >= credits.resetMs) return;
     this.remaining = Math.min(this.remaining, Math.max(0, credits.free + credits.held(nowMs)));
     if (credits.rules.item === "sliding") this.resetMs = Math.max(credits.resetMs, credits.refusedUntilMs);
@@ -204,7 +204,7 @@ export class SharedCounters implements Counters {
     this.#shared.continue(this.#source);
   }
 
-  #conclude(verdict: Verdict): boolean {
+  #conclude(verdict: CounterVerdict): boolean {
     this.verdict = verdict;
     return verdict === "fits";
   }
@@ -241,7 +241,7 @@ export class SharedCounters implements Counters {
     const own = this.#shared.find(tag, rules);
     if (own !== undefined || this.#shared.networks.size === 0) return own;
     const network = networkKey(this.#client);
-    const until = this.#shared.networks.get(tagOf(network));
+    const until = this.#shared.networks.get(storeTagOf(network));
     if (until === undefined || nowMs >= until) return undefined;
     return this.#creditsOf(network);
   }
@@ -254,25 +254,29 @@ export class SharedCounters implements Counters {
     }
     const network = networkKey(this.#client);
     this.#store.counts.coarse += 1;
-    this.#shared.addNetwork(tagOf(network), this.#nowMs + longestCountMs(this.#policy));
+    this.#shared.addNetwork(storeTagOf(network), this.#nowMs + longestCountMs(this.#policy));
     return this.#creditsOf(network);
   }
 
   #creditsOf(network: CounterKey): KeyCredits {
-    const tag = `n${tagOf(network)}`;
+    const tag = `n${storeTagOf(network)}`;
     const rules = this.#rulesFor(tag, this.#limit, this.#nowMs);
     return this.#shared.find(tag, rules) ?? this.#store.book.create(this.#shared, tag, network, network, rules);
   }
 
   #tagged(): string {
-    this.#key.storeTag = tagOf(this.#key);
+    this.#key.storeTag = storeTagOf(this.#key);
     return this.#key.storeTag;
   }
 
   #rulesFor(tag: string, limit: number, nowMs: number): CounterRules {
     const untilMs = this.#periodEndMs(tag, nowMs);
     if (this.#rules.limit !== limit || this.#rules.untilUs !== untilMs * 1000) {
-      this.#rules = rulesOf(this.#policy, { limit, isByRequest: this.#isByRequest, untilMs }, this.#store.settings);
+      this.#rules = counterRulesOf(
+        this.#policy,
+        { limit, isByRequest: this.#isByRequest, untilMs },
+        this.#store.settings,
+      );
     }
     return this.#rules;
   }

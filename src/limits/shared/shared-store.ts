@@ -20,13 +20,14 @@ import { LeaseEndings } from "./lease-endings.ts";
 import type { Question } from "./question.ts";
 import { ReplicaCount } from "./replica-count.ts";
 import { type CounterAnswer, type Item, type LeaseReport, mostItems } from "./script-call.ts";
+import type { Shard } from "./shard.ts";
 import { ShardMap } from "./shard-map.ts";
-import type { Shard } from "./shards.ts";
 import { type SentItem, StoreCalls } from "./store-calls.ts";
 import { StoreCounts } from "./store-figures.ts";
 import { StoreItems, secretTag } from "./store-items.ts";
+import { storeTagOf } from "./store-tag.ts";
 import { tell } from "./telling.ts";
-import { type OwnKey, ownKeys, tagOf } from "./told.ts";
+import { type OwnKey, ownKeys } from "./told.ts";
 
 export interface SharedStoreOptions {
   readonly link: StoreLink;
@@ -97,7 +98,7 @@ export class SharedStore {
     this.shards = new ShardMap({
       ...{ link, clock, timers, counts: this.counts, items: this.#items },
       send: (shard, items, answered) => this.#calls.send(shard, items, answered),
-      reached: (done) => this.#readSecret(done),
+      readSecret: (done) => this.#readSecret(done),
       tell: (shard, all, told) => this.#tell(shard, all, told),
       dropLeases: (shard) => this.#dropLeases(shard),
       seen: (gateways) => this.replicas.seen(gateways, clock.monotonicMs()),
@@ -258,7 +259,7 @@ export class SharedStore {
       mostItems: link.isClustered ? 1 : mostItems,
       itemOf: (own) => {
         const isNew = clock.monotonicMs() - own.ageMs >= sinceMs;
-        return isNew && this.shards.of(tagOf(own.key)) === shard ? this.#toldItem(own, incident) : null;
+        return isNew && this.shards.of(storeTagOf(own.key)) === shard ? this.#toldItem(own, incident) : null;
       },
       send: (items, answered) =>
         // If the shard is lost again, there will be another telling.
@@ -270,7 +271,7 @@ export class SharedStore {
 
   #toldItem(own: OwnKey, incident: number): Item {
     const { policy, key } = own;
-    const tag = tagOf(key);
+    const tag = storeTagOf(key);
     const rules = policy.rules(tag, this.#options.clock.monotonicMs());
     const credits = policy.find(tag, rules) ?? this.book.create(policy, tag, key, key, rules);
     credits.toldIncident = incident;

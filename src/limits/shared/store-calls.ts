@@ -7,7 +7,7 @@ import type { KeyCredits } from "./key-credits.ts";
 import type { Conclusion, Question } from "./question.ts";
 import { type CounterAnswer, type CounterItem, type Item, mostItems, type ScriptAnswer } from "./script-call.ts";
 import { decodeAnswer, encodeCall } from "./script-codec.ts";
-import type { Shard } from "./shards.ts";
+import type { Shard } from "./shard.ts";
 import type { StoreCounts } from "./store-figures.ts";
 
 /** An item that was sent for a batch. */

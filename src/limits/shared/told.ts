@@ -11,14 +11,6 @@ export interface OwnKey extends OwnCount {
   readonly key: CounterKey;
 }
 
-/** Of 16 bits each, since tags are made for each request. */
-const hexOf = Array.from({ length: 65_536 }, (_, word) => word.toString(16).padStart(4, "0"));
-
-/** Returns the tag of a key in the store: the same for all gateways. */
-export function tagOf({ a, b, c, d, isAddress }: Pick<CounterKey, "a" | "b" | "c" | "d" | "isAddress">): string {
-  return `${isAddress ? "a" : "h"}${hex(a)}${hex(b)}${hex(c)}${hex(d)}`;
-}
-
 /** Yields the keys with counts of their own, a part of the table at a time. `policyOf`: by the slot in the table. */
 export function* ownKeys(
   { maintenance }: CounterTable,
@@ -37,8 +29,4 @@ export function* ownKeys(
       if (count !== null) yield { ...count, policy, key };
     }
   }
-}
-
-function hex(word: number): string {
-  return `${hexOf[word >>> 16]}${hexOf[word & 0xffff]}`;
 }

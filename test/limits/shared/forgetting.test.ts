@@ -3,8 +3,8 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { StoreIdentity, StoreLink, StoreState } from "../../../src/core/shared-store.ts";
 import type { GatewaysAnswer, ScriptAnswer } from "../../../src/limits/shared/script-call.ts";
+import { Shard } from "../../../src/limits/shared/shard.ts";
 import { heartbeatMs } from "../../../src/limits/shared/shard-state.ts";
-import { Shard } from "../../../src/limits/shared/shards.ts";
 import { StoreCounts } from "../../../src/limits/shared/store-figures.ts";
 import { StoreItems } from "../../../src/limits/shared/store-items.ts";
 import { FakeClock } from "../../support/clock.ts";
@@ -32,7 +32,7 @@ class Scene {
       identify: (_: number, identified: Identified) => {
         this.#identified = identified;
       },
-      tagOf: () => "0",
+      anyTagOf: () => "0",
       reconnect: () => {
         this.reconnects += 1;
       },
@@ -55,7 +55,7 @@ class Scene {
       send: (_, __, answered) => {
         this.#listed = answered;
       },
-      reached: (done) => done(),
+      readSecret: (done) => done(),
       tell: (_, all, told) => {
         this.tellings.push(all);
         this.finishTelling = told;

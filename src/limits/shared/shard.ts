@@ -19,8 +19,8 @@ export interface ShardParts {
   readonly counts: StoreCounts;
   /** Sends items that no request waits for. `answered`: null if there is no answer that counts. */
   send(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null) => void): void;
-  /** A shard is reached: for what has to be known before anything else. Calls `done` if it is known. */
-  reached(done: () => void): void;
+  /** Reads the secret that hashes keys, unless it is known. Calls `done` if it is known then. */
+  readSecret(done: () => void): void;
   tell(shard: Shard, all: boolean, told: () => void): void;
   /** The store has lost what it granted. */
   dropLeases(shard: Shard): void;
@@ -73,13 +73,12 @@ export class Shard {
     this.state.disconnected(failure);
   }
 
-  /** Looks at the store's clock, which each answer shows. Returns false if it was set forward. */
-  observe(sentMs: number, timeUs: number): boolean {
+  /** Looks at the store's clock, which each answer shows. */
+  observe(sentMs: number, timeUs: number): void {
     const step = this.watch.observe(sentMs, this.#parts.clock.monotonicMs(), timeUs);
-    if (step === "steady") return true;
+    if (step === "steady") return;
     this.#parts.counts.clockSteps += 1;
     if (step === "forward") this.forgot("the clock of the store was set forward");
-    return step !== "forward";
   }
 
   forgot(detail: string): void {
@@ -138,7 +137,7 @@ export class Shard {
 
   #list(): void {
     const { link, clock, items, send } = this.#parts;
-    const tag = link.tagOf(this.number);
+    const tag = link.anyTagOf(this.number);
     if (tag === null) return;
     const sentMs = clock.monotonicMs();
     const isExpected = sentMs - this.#listedMs < silenceMs / 2;
@@ -148,7 +147,7 @@ export class Shard {
       this.#listedMs = sentMs;
       this.#parts.seen(first.gateways);
       const reason = this.#suspicion ?? (isExpected && !first.wasListed ? "it has lost its list of gateways" : null);
-      this.#parts.reached(() => {
+      this.#parts.readSecret(() => {
         this.#suspicion = null;
         if (reason !== null) this.forgot(reason);
         else this.state.probed();

@@ -9,7 +9,7 @@ import { identify } from "./identity.ts";
 const firstDelayMs = 50;
 const longestDelayMs = 1_000;
 
-export interface ShardEvents {
+export interface ShardLinkEvents {
   onConnected(shard: number): void;
   onDisconnected(shard: number, failure: CallFailure): void;
   onConnectFailed?(shard: number, failure: CallFailure): void;
@@ -24,11 +24,11 @@ export function namedScript(text: string): Script {
   return { text, sha: hash("sha1", text) };
 }
 
-export class Shard {
+export class ShardLink {
   readonly number: number;
   readonly #connect: (signal: AbortSignal) => Promise<Connection>;
   readonly #script: Script;
-  readonly #events: ShardEvents;
+  readonly #events: ShardLinkEvents;
   #connection: Connection | null = null;
   #attempt: AbortController | null = null;
   #retry: NodeJS.Timeout | null = null;
@@ -43,7 +43,7 @@ export class Shard {
     number: number,
     connect: (signal: AbortSignal) => Promise<Connection>,
     script: Script,
-    events: ShardEvents,
+    events: ShardLinkEvents,
   ) {
     this.number = number;
     this.#connect = connect;

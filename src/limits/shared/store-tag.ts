@@ -1,0 +1,14 @@
+// What the store calls the key of a counter: the same for all gateways.
+import type { CounterKey } from "../../core/counter-key.ts";
+
+/** Of 16 bits each, since tags are made for each request. */
+const hexOf = Array.from({ length: 65_536 }, (_, word) => word.toString(16).padStart(4, "0"));
+
+/** Returns the tag of a key: an address, or a hash. */
+export function storeTagOf({ a, b, c, d, isAddress }: Pick<CounterKey, "a" | "b" | "c" | "d" | "isAddress">): string {
+  return `${isAddress ? "a" : "h"}${hex(a)}${hex(b)}${hex(c)}${hex(d)}`;
+}
+
+function hex(word: number): string {
+  return `${hexOf[word >>> 16]}${hexOf[word & 0xffff]}`;
+}
