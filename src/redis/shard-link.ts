@@ -1,5 +1,5 @@
-// One server that holds keys, as long as it has its place: keeps one connection to it, and makes another one after a
-// loss. Calls are sent at once or fail; none is ever sent again but one that the server has not run (NOSCRIPT).
+// The link to one server that holds keys: keeps one connection to it, and makes another one after each loss, until it is
+// closed. Calls are sent at once or fail; none is ever sent again but one that the server has not run (NOSCRIPT).
 import { hash } from "node:crypto";
 import type { CallFailure, StoreIdentity } from "../core/shared-store.ts";
 import { StoreError, unreachable } from "./call-failure.ts";
@@ -82,7 +82,7 @@ export class ShardLink {
     this.#connection?.drop(failure);
   }
 
-  /** `isRedirected`: the slot is being moved here, and the server has to be told that the client knows. */
+  /** `isAsking`: the slot is being moved to this server, which serves its keys only after ASKING. */
   call(keys: readonly string[], args: readonly string[], isAsking: boolean, answered: OnReply): void {
     const parameters = [String(keys.length), ...keys, ...args];
     this.#evaluate(parameters, isAsking, (reply, failure, errorReply) => {

@@ -35,7 +35,7 @@ export class StoreSightings {
 
   /**
    * This thread sees the shard in the state. Returns whether this is news for the process: it is the first thread that sees
-   * a worse state, or the last that sees a better one. That a store is reached at the start is none.
+   * a worse state, or the last that sees a better one. Reaching the store at the start is no news.
    */
   isNews(shard: number, state: StoreState): boolean {
     const place = shard % places;

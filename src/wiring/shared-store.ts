@@ -64,7 +64,7 @@ export async function createSharedStore(
     onAnswered: (seconds) => telemetry().storeAnswered(seconds),
     onWaited: (seconds) => telemetry().storeWaited(seconds),
   });
-  // The limiter does not need to know.
+  // For the log and the metrics alone: for the limiter, the shard stays away.
   link.events.onConnectFailed = (shard, failure) => telemetry().storeConnectFailed(shard, failure);
   return store;
 }

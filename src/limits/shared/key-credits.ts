@@ -122,9 +122,10 @@ export class KeyCredits {
     const fitsMs = (fitsUs < 0 ? windowUs : fitsUs) / 1000;
     this.fitsMs = fitsUs === 0 ? 0 : nowMs + fitsMs;
     const isRefused = granted < needed || (fitsUs !== 0 && !isByRequest);
-    // What requests hold may be given back at any time, what others have leased ahead after a lease.
+    // Requests may give units back at any time, and gateways return what they leased ahead when the lease ends: a refusal
+    // is remembered no longer than that.
     const latestMs = isByRequest ? heldRefusalMs : isAhead ? spendMs : Number.POSITIVE_INFINITY;
-    // The earliest instant: another gateway may have told the client a little less.
+    // By the earliest that the clocks allow: the client may come with the Retry-After of another gateway.
     this.refusedUntilMs = isRefused ? sentMs + Math.min(fitsMs / (1 + drift), latestMs) : 0;
   }
 

@@ -33,6 +33,7 @@ export function counterRulesOf(
   return {
     ...{ item: rate.kind, limit, step: cost, spendMs, isAhead, isByRequest },
     windowUs: rate.kind === "sliding" ? Math.ceil(rate.windowMs * 1000) : 0,
+    // The beginning is not checked: a clock that is set back to before it must not end the period.
     fromUs: 0,
     untilUs: rate.kind === "calendar" ? untilMs * 1000 : 0,
     leaseUs: Math.ceil(leaseMs * 1000),

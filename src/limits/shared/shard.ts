@@ -43,7 +43,7 @@ export class Shard {
   /** When the server was told last that this gateway is there. */
   #listedMs = Number.NEGATIVE_INFINITY;
   #timer: { cancel(): void } | null = null;
-  /** Until the server is overdue that was asked who it is. */
+  /** Runs if the server has not said within a heartbeat what it is. */
   #silence: { cancel(): void } | null = null;
   /** Number of the connection: an answer of an earlier one does not count. */
   #connection = 0;
@@ -100,7 +100,7 @@ export class Shard {
     });
   }
 
-  /** Asks who answers, then whether this gateway is still in its list. */
+  /** Asks the server what it is, then whether this gateway is still in its list. */
   #ask(): void {
     const { link, timers } = this.#parts;
     const connection = this.#connection;

@@ -116,7 +116,7 @@ export class SharedStore {
     return this.shards.of(tag)?.state.state === "up";
   }
 
-  /** Sees to it that a request that asks again waits no longer than one that asks once. */
+  /** Bounds the second wait of a request to what the first one has left of `wait`. */
   limitWait(question: Question, sinceMs: number): void {
     const { clock, timers } = this.#options;
     question.endAfter(Math.max(0, sinceMs + this.settings.waitMs - clock.monotonicMs()), timers);
@@ -221,7 +221,7 @@ export class SharedStore {
     });
   }
 
-  /** Has the next call report what has ended of a key. */
+  /** Lets the next call report the leases of a key that have ended. */
   #join(credits: KeyCredits): void {
     const shard = this.shards.of(credits.tag);
     if (shard !== undefined && shard.state.state === "up") this.#calls.add(shard, credits, 0, null);

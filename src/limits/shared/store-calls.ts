@@ -1,5 +1,5 @@
-// Sends what one turn of the event loop needs of the store, and hands on the answers. It sees to it that nobody waits
-// for longer than configured.
+// Sends what one turn of the event loop needs of the store, and hands on the answers. Bounds how
+// long a request waits.
 import type { Clock } from "../../core/clock.ts";
 import type { CallFailure, StoreLink, Timers } from "../../core/shared-store.ts";
 import { type BatchItem, CallBatch, type SentCall } from "./call-batch.ts";
