@@ -64,7 +64,7 @@ export interface StoreIdentity {
   readonly epoch: string;
   /** Since the server's start; keys that were removed because memory was short. */
   readonly evictedKeys: number;
-  /** For people: "Redis 7.0.15". */
+  /** For people: "Redis 7.0.15 at 10.0.0.1:6379". */
   readonly server: string;
   /** What the operator should change, as sentences without a full stop; [] if nothing. */
   readonly warnings: readonly string[];

@@ -1,5 +1,6 @@
 // What a server says about itself: by which the limiter sees that it may have forgotten, and what its operator should
 // change.
+import type { HostPort } from "../core/host-port.ts";
 import type { StoreIdentity } from "../core/shared-store.ts";
 import { StoreError } from "./call-failure.ts";
 import type { Connection } from "./connection.ts";
@@ -22,7 +23,7 @@ export async function identify(connection: Connection): Promise<StoreIdentity> {
   return {
     epoch: `${run} ${fields.get("master_replid") ?? ""}`,
     evictedKeys: Number(fields.get("evicted_keys") ?? 0),
-    server: serverName(fields),
+    server: `${serverName(fields)} at ${addressText(connection.address)}`,
     warnings: warningsOf(fields, savePoints(saved)),
   };
 }
@@ -40,6 +41,10 @@ function serverName(fields: Fields): string {
   const valkey = fields.get("valkey_version");
   const [name, version] = valkey === undefined ? ["Redis", fields.get("redis_version") ?? "?"] : ["Valkey", valkey];
   return `${name} ${version.replace(/[^\w.-]/g, "").slice(0, 40)}`;
+}
+
+function addressText({ host, port }: HostPort): string {
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
 /** Null: the server does not say. */

@@ -165,7 +165,7 @@ test.skipIf(skipRedis)(`a server is identified, with what its operator should ch
   const watched = openWatched(cleanup, settingsOf(server.port));
   await watched.connected();
   const { identity } = await watched.identify();
-  expect(identity?.server).toMatch(/^(Redis|Valkey) \d+\.\d+/);
+  expect(identity?.server).toMatch(/^(Redis|Valkey) \d+\.\d+\S* at 127\.0\.0\.1:\d+$/);
   expect(identity?.evictedKeys).toBe(0);
   expect(identity?.warnings).toEqual(["it has no persistence and no replica: a restart forgets what was counted"]);
   server.cli("CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru", "save", "3600 1");
