@@ -1,9 +1,10 @@
 // The script on a real server, as tests call it: with the server's clock, or with one of the test's own.
-import { expect } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import { storeScript } from "../../../src/limits/shared/script.ts";
 import type { CounterAnswer, CounterItem, Item, ScriptAnswer } from "../../../src/limits/shared/script-call.ts";
 import { decodeAnswer, encodeCall } from "../../../src/limits/shared/script-codec.ts";
 import { RedisClient } from "../../support/redis-client.ts";
+import { type RedisServer, startRedis } from "../../support/redis-servers.ts";
 
 /**
  * The server's TIME cannot be set. A copy of the script reads it from the last argument instead, and drops what expires by
@@ -95,4 +96,19 @@ export function counterOf(answer: ScriptAnswer, at = 0): CounterAnswer {
   const item = answer.items[at];
   if (item?.item !== "counter") throw new Error("not the answer of a counter");
   return item;
+}
+
+/** Starts a server for the tests of a block, and ends it after them. */
+export function useRealScript(opened: (script: RealScript) => void): void {
+  let server: RedisServer;
+  let script: RealScript;
+  beforeAll(async () => {
+    server = await startRedis();
+    script = await RealScript.open(server.port);
+    opened(script);
+  });
+  afterAll(async () => {
+    script.client.close();
+    await server.stop();
+  });
 }

@@ -1,10 +1,10 @@
 // The script where it is at its bounds, and where a key is not as the script has left it. Answers are those of the model too,
 // except where the key was changed by somebody else.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { type CounterItem, mostItems, type ScriptAnswer } from "../../../src/limits/shared/script-call.ts";
 import { ScriptModel } from "../../simulation/script-model.ts";
-import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../../support/redis-servers.ts";
-import { counterOf, itemOf, RealScript } from "./real-script.ts";
+import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
+import { counterOf, itemOf, type RealScript, useRealScript } from "./real-script.ts";
 
 const startUs = 1_800_000_000_000_000;
 const key = "headgate:1:{a0}:s/default/address";
@@ -14,23 +14,17 @@ const lease = (gateway: string, number: number): string => `${gateway}thread-aaa
 const wide = { key, windowUs: 1_000_000, limit: 1_000_000, leaseUs: 15_000 };
 
 describe.skipIf(skipRedis)(`the script at its bounds${redisNeeded}`, () => {
-  let server: RedisServer;
   let script: RealScript;
   let model: ScriptModel;
   let timeUs: number;
 
-  beforeAll(async () => {
-    server = await startRedis();
-    script = await RealScript.open(server.port);
+  useRealScript((opened) => {
+    script = opened;
   });
   beforeEach(async () => {
     await script.client.ask("FLUSHALL");
     timeUs = startUs;
     model = new ScriptModel(() => timeUs);
-  });
-  afterAll(async () => {
-    script.client.close();
-    await server.stop();
   });
 
   /** The answers of the script and of its model are the same. */

@@ -1,10 +1,10 @@
 // What the script does, as tables on one timeline: each is a specification to read from top to bottom. Run on the model, and
 // on a real server whose script reads the time of the table.
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { CounterItem, LeaseReport, ScriptAnswer } from "../../../src/limits/shared/script-call.ts";
 import { ScriptModel } from "../../simulation/script-model.ts";
-import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../../support/redis-servers.ts";
-import { counterOf, itemOf, RealScript } from "./real-script.ts";
+import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
+import { counterOf, itemOf, type RealScript, useRealScript } from "./real-script.ts";
 
 /** When, what is asked, and the answer: granted units, units left, when something is free, when a step is. */
 type Row = [ms: number, asked: Partial<CounterItem>, granted: number, free: number, resetMs: number, fitsMs: number];
@@ -186,16 +186,10 @@ test.each(Object.entries(scenarios))("model: %s", (_, rows) => {
 });
 
 describe.skipIf(skipRedis)(`script${redisNeeded}`, () => {
-  let server: RedisServer;
   let script: RealScript;
 
-  beforeAll(async () => {
-    server = await startRedis();
-    script = await RealScript.open(server.port);
-  });
-  afterAll(async () => {
-    script.client.close();
-    await server.stop();
+  useRealScript((opened) => {
+    script = opened;
   });
 
   test.each(Object.entries(scenarios))("%s", async (_, rows) => {
