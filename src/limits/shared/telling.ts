@@ -5,7 +5,8 @@ import { type Item, mostItems, type ScriptAnswer } from "./script-call.ts";
 import type { OwnKey } from "./told.ts";
 
 export interface TellingParts {
-  readonly keys: Iterator<OwnKey, unknown>;
+  /** Null: finding the next one takes about as long as a turn may take. */
+  readonly keys: Iterator<OwnKey | null, unknown>;
   /** Items of one call; 1 in a cluster, where each key has a place of its own. */
   readonly mostItems: number;
   /** Returns what is told about a key; null if it is another shard's, or known there. */
@@ -36,6 +37,10 @@ export function tell(parts: TellingParts): void {
         if (done) {
           conclude(items);
           return;
+        }
+        if (value === null) {
+          looked = keysInTurn;
+          break;
         }
         const item = parts.itemOf(value);
         if (item !== null) items.push(item);

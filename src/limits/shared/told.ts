@@ -11,22 +11,25 @@ export interface OwnKey extends OwnCount {
   readonly key: CounterKey;
 }
 
-/** Yields the keys with counts of their own, a part of the table at a time. `policyOf`: by the slot in the table. */
+/**
+ * Yields the keys with counts of their own, and null after each shard of the table, of 4 MiB at most: to go through one takes
+ * a few milliseconds. `policyOf`: by the slot in the table.
+ */
 export function* ownKeys(
   { maintenance }: CounterTable,
   policyOf: (slot: number) => SharedPolicy | undefined,
   nowMs: () => number,
-): Generator<OwnKey> {
+): Generator<OwnKey | null> {
   for (let index = 0; index < maintenance.shardCount; index += 1) {
     const shard = maintenance.copyShard(index);
-    // A thread is changing it; its keys are told when they are asked for.
-    if (shard === null) continue;
-    for (const { slot, kind, key: words, isAddress } of recordsOf(shard)) {
+    // Null: a thread is changing it; its keys are told when they are asked for.
+    for (const { slot, kind, key: words, isAddress } of shard === null ? [] : recordsOf(shard)) {
       const policy = kind === "own" ? policyOf(slot) : undefined;
       if (policy === undefined) continue;
       const key = new CounterKey(...words, isAddress);
       const count = policy.own(key, key, nowMs());
       if (count !== null) yield { ...count, policy, key };
     }
+    yield null;
   }
 }

@@ -80,6 +80,15 @@ test("requests are served between two thousands of keys", () => {
   expect([turns, telling.told]).toEqual([4, 1]);
 });
 
+test("requests are served between two parts of a table, however few keys it has", () => {
+  const keys = [0, null, null, 1, null].map((key) => key as unknown as OwnKey | null).values();
+  const telling = new Telling().begin(0, { keys });
+  const sent = [telling.sent.length];
+  while (telling.timers.endTurn()) sent.push(telling.sent.length);
+  expect(sent).toEqual([1, 1, 2, 2]);
+  expect(telling.finish().told).toBe(1);
+});
+
 test("an answer does not make it look at more keys in the same turn", () => {
   const looked: number[] = [];
   const telling = new Telling().begin(5_000, {}, (key) => looked.push(key) === 1);
