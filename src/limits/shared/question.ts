@@ -37,6 +37,12 @@ export class Question {
     this.#timer ??= timers.after(ms, () => this.#end("alone"));
   }
 
+  /** There is nobody to ask. Concluded in another turn. */
+  nobodyAnswers(timers: Timers): void {
+    this.join();
+    timers.endOfTurn(() => this.conclude("alone"));
+  }
+
   #end(conclusion: Conclusion): void {
     this.#timer?.cancel();
     this.#onConcluded?.(conclusion);

@@ -13,13 +13,13 @@ import {
 import type { CounterTable } from "../table/counter-table.ts";
 import { drift } from "./clock-watch.ts";
 import { CreditBook } from "./credit-book.ts";
-import { HeldSlots } from "./held-slots.ts";
+import { HeldSlots, type Renewal } from "./held-slots.ts";
 import type { KeyCredits, Lease } from "./key-credits.ts";
 import { KeySecret } from "./key-secret.ts";
 import { LeaseEndings } from "./lease-endings.ts";
 import type { Question } from "./question.ts";
 import { ReplicaCount } from "./replica-count.ts";
-import { type CounterAnswer, type Item, type LeaseReport, mostItems } from "./script-call.ts";
+import { type CounterAnswer, type Item, mostItems } from "./script-call.ts";
 import type { Shard } from "./shard.ts";
 import { ShardMap } from "./shard-map.ts";
 import { type SentItem, StoreCalls } from "./store-calls.ts";
@@ -94,7 +94,7 @@ export class SharedStore {
         this.counts.units.returned += units;
       },
     });
-    this.#slots = new HeldSlots(timers, (credits, reports) => this.#renew(credits, reports));
+    this.#slots = new HeldSlots({ timers, isClustered: link.isClustered, renew: this.#renew.bind(this) });
     this.shards = new ShardMap({
       ...{ link, clock, timers, counts: this.counts, items: this.#items },
       send: (shard, items, answered) => this.#calls.send(shard, items, answered),
@@ -125,8 +125,9 @@ export class SharedStore {
   /** Asks for units that a request waits for. Must not be called while the shard may not be asked. */
   request(credits: KeyCredits, units: number, question: Question): void {
     const shard = this.shards.of(credits.tag);
-    if (shard === undefined) throw new Error("the shard of a key is gone");
-    this.#calls.add(shard, credits, units, question);
+    // A network that is counted as one may be in a slot that nobody has.
+    if (shard === undefined) question.nobodyAnswers(this.#options.timers);
+    else this.#calls.add(shard, credits, units, question);
   }
 
   /** Spends units that are held. Returns the leases they are of. */
@@ -153,10 +154,8 @@ export class SharedStore {
   figures(): SharedStoreFigures {
     const shards = this.shards.states();
     const { units: heldUnits, leases: heldLeases } = this.#endings.held();
-    const { calls, items, units, waited, alone, refusedFromMemory, forgot, clockSteps, coarse } = this.counts;
     return {
-      ...{ state: worstState(shards), shards, replicas: this.replicas.value },
-      ...{ calls, items, units, heldUnits, heldLeases, waited, alone, refusedFromMemory, forgot, clockSteps, coarse },
+      ...{ ...this.counts, state: worstState(shards), shards, replicas: this.replicas.value, heldUnits, heldLeases },
     };
   }
 
@@ -227,10 +226,12 @@ export class SharedStore {
     if (shard !== undefined && shard.state.state === "up") this.#calls.add(shard, credits, 0, null);
   }
 
-  #renew(credits: KeyCredits, reports: readonly LeaseReport[]): void {
-    const shard = this.shards.of(credits.tag);
-    if (shard === undefined || shard.state.state !== "up") return;
-    this.#calls.send(shard, [this.#items.reporting(credits, reports)], () => undefined);
+  /** In a cluster, of one key: else there is one shard. */
+  #renew(renewals: readonly Renewal[], done: () => void): boolean {
+    const shard = renewals[0] && this.shards.of(renewals[0].credits.tag);
+    if (shard === undefined || shard.state.state !== "up") return false;
+    this.#calls.send(shard, renewals.map(this.#items.reporting, this.#items), done);
+    return true;
   }
 
   #readSecret(done: () => void): void {

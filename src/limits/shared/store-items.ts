@@ -2,6 +2,7 @@
 import type { SharedStoreSettings } from "../../core/shared-store.ts";
 import type { OwnCount } from "../counters.ts";
 import { drift } from "./clock-watch.ts";
+import type { Renewal } from "./held-slots.ts";
 import type { KeyCredits } from "./key-credits.ts";
 import {
   type CounterItem,
@@ -47,7 +48,7 @@ export class StoreItems {
     return this.#item(credits, 0, 0, credits.takeReports(mostReports, nowMs), toldOf(own));
   }
 
-  reporting(credits: KeyCredits, reports: readonly LeaseReport[]): CounterItem {
+  reporting({ credits, reports }: Renewal): CounterItem {
     return this.#item(credits, 0, 0, reports, null);
   }
 

@@ -39,6 +39,16 @@ test("it ends alone after its time, and answers that come later change nothing",
   expect(timers.waiting).toBe(0);
 });
 
+test("it is alone, in another turn, if there is nobody to ask", () => {
+  const timers = new ManualTimers();
+  const { concluded, question } = questionOf(1);
+  question.nobodyAnswers(timers);
+  question.conclude("answered");
+  expect(concluded).not.toHaveBeenCalled();
+  timers.endTurn();
+  expect(concluded.mock.calls).toEqual([["alone"]]);
+});
+
 test("an answer in time stops the timer", () => {
   const timers = new ManualTimers();
   const { concluded, question } = questionOf(1);
