@@ -99,7 +99,7 @@ const definition = section("Redis or Valkey, for store: redis. One of url, senti
   maxKeys: wholeNumber(
     1_000_000,
     [1000, 100_000_000],
-    "New keys that a gateway makes in a window; beyond it, new clients are counted with their network.",
+    "New keys of each policy that a gateway makes in a window; beyond it, new clients are counted with their network.",
   ),
 });
 

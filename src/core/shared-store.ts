@@ -163,7 +163,7 @@ export interface SharedStoreSettings {
   readonly onFailure: OnFailure;
   /** How many gateways share the store; "auto": those that are seen. */
   readonly replicas: number | "auto";
-  /** New keys that a gateway makes in the store within a window at most. Beyond, clients are counted with their network. */
+  /** New keys of each policy that this thread makes within a window at most. Beyond, clients are counted with their network. */
   readonly maxKeys: number;
 }
 
