@@ -16,6 +16,7 @@ export function judgeStore({ counters: { store, redis } }: ParsedConfig, raw: Ra
   }
   judgePlace(redis, refuse);
   judgeSentinels(redis, refuse);
+  judgeUser(redis, refuse);
   judgeTls(redis, refuse);
 }
 
@@ -55,6 +56,13 @@ function judgeSentinels({ sentinels: { name, addresses } }: StoreValues, refuse:
   if (name !== null && addresses.length === 0) {
     refuse(addressesKey, `at least one address, since ${nameKey} is set`, nameKey);
   }
+}
+
+/** Without a password the gateway would be the default user. */
+function judgeUser({ username, passwordFile }: StoreValues, refuse: Refuse): void {
+  const userKey = `${section}.username`;
+  if (username === null || passwordFile !== null) return;
+  refuse(`${section}.passwordFile`, `the path of a file, since ${userKey} is set`, userKey);
 }
 
 function judgeTls({ url, tls }: StoreValues, refuse: Refuse): void {

@@ -139,6 +139,14 @@ describe("what contradicts itself is refused", () => {
       [expect.stringMatching(/sentinels\.addresses: found nothing, expected at least one address, since /)],
     ],
     [
+      withRedis("url: redis://a, username: gate"),
+      [
+        expect.stringMatching(
+          /passwordFile: found nothing, expected the path of a file, since counters\.redis\.username is set$/,
+        ),
+      ],
+    ],
+    [
       withRedis("url: rediss://a, tls: { cert: c.pem }"),
       [
         expect.stringMatching(
