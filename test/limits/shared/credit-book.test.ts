@@ -43,6 +43,15 @@ test("what is known of another period is not found", () => {
   expect(policy.find("a1", { ...rulesAhead, untilUs: 120e6 })).toBeUndefined();
 });
 
+test("what is known of a key by another limit is kept apart", () => {
+  const { create, policy } = bookOf();
+  const override = { ...rulesAhead, limit: 5 };
+  const [own, overridden] = [create("a1"), create("a1", override)];
+  expect(policy.find("a1", rulesAhead)).toBe(own);
+  expect(policy.find("a1", override)).toBe(overridden);
+  expect(own.storeKey).toBe(overridden.storeKey);
+});
+
 test("a policy that is gone returns all that was held for it", () => {
   const { book, create, ended, policy } = bookOf();
   const all = [create("a1"), create("a2")];

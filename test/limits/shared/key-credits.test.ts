@@ -86,6 +86,12 @@ describe("after an answer", () => {
   });
 });
 
+test("a request that has asked is refused as long as the store has said, others until it makes sense to ask", () => {
+  const credits = someCredits();
+  credits.answered(answerOf({ granted: 0, fitsUs: 5_000_000 }), 1, 1_000, 1_004);
+  expect([credits.refusedUntil(true), credits.refusedUntil(false)]).toEqual([1_100, 6_004]);
+});
+
 describe("leasing ahead, with leases of 100 ms", () => {
   /** Spends a unit every `everyMs` until an instant. */
   function spendUntil(credits: KeyCredits, endMs: number, everyMs: number): void {

@@ -62,3 +62,17 @@ test("one turn looks at a bounded number of keys, and the next ones at the other
   timers.advance(40);
   expect(report).toHaveBeenCalledTimes(5_000);
 });
+
+test("many keys are looked at in several turns, each once", () => {
+  const report = vi.fn((credits: KeyCredits) => void credits.takeReports(9, 0));
+  const { timers, endings } = endingsOf(report);
+  const all = Array.from({ length: 3_000 }, () => someCredits());
+  for (const credits of all) {
+    addLease(credits, "x", 1, timers.clock.nowMs);
+    endings.add(credits);
+  }
+  timers.advance(20);
+  expect(report).toHaveBeenCalledTimes(2_048);
+  timers.advance(20);
+  expect(new Set(report.mock.calls.map(([credits]) => credits)).size).toBe(3_000);
+});
