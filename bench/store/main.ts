@@ -192,29 +192,35 @@ async function measureLatency(stage: Stage): Promise<void> {
 /** Four gateways with one client each, who all are one to the store, and ask for a fifth more than the limit. */
 async function measureCalls(stage: Stage): Promise<void> {
   const rows: string[][] = [];
-  for (const limit of [100, 1_000, 10_000]) {
-    const gateways = [];
-    for (let i = 0; i < 4; i += 1)
+  for (const limit of [100, 1_000, 10_000]) rows.push(await callsOfGateways(stage, limit));
+  table(
+    "Calls of four gateways, 20 s of a demand of 1.2 times the limit",
+    ["limit", "requests", "admitted", "calls an admission"],
+    rows,
+  );
+}
+
+async function callsOfGateways(stage: Stage, limit: number): Promise<string[]> {
+  const gateways: { readonly port: number; readonly running: Running }[] = [];
+  try {
+    for (let i = 0; i < 4; i += 1) {
       gateways.push(await shared.start(place(stage, { limit, windowMs: 10_000, key: "address" })));
+    }
     await sleep(3000);
     const idleBefore = callsOf(stage);
     await sleep(3000);
     const beats = (callsOf(stage) - idleBefore) / 3;
     const [before, beganMs] = [callsOf(stage), performance.now()];
     const perSecond = (limit * 1.2) / 10 / 4;
-    const results = await Promise.all(gateways.map(({ port }) => paced(port, perSecond, 20)));
+    const statuses = (await Promise.all(gateways.map(({ port }) => paced(port, perSecond, 20)))).flat();
     const calls = callsOf(stage) - before - (beats * (performance.now() - beganMs)) / 1000;
-    const admitted = results.flat().filter((status) => status === 200).length;
-    const asked = results.flat().length;
+    const admitted = statuses.filter((status) => status === 200).length;
+    const perAdmission = (calls / admitted).toFixed(2);
+    say(`calls: limit ${limit}: ${admitted} of ${statuses.length} admitted, ${perAdmission} calls an admission`);
+    return [`${limit} in 10 s`, String(statuses.length), String(admitted), perAdmission];
+  } finally {
     for (const { running } of gateways) await running.stop();
-    rows.push([`${limit} in 10 s`, String(asked), String(admitted), (calls / admitted).toFixed(2)]);
-    say(`calls: limit ${limit}: ${admitted} of ${asked} admitted, ${(calls / admitted).toFixed(2)} calls an admission`);
   }
-  table(
-    "Calls of four gateways, 20 s of a demand of 1.2 times the limit",
-    ["limit", "requests", "admitted", "calls an admission"],
-    rows,
-  );
 }
 
 async function paced(port: number, perSecond: number, forSeconds: number): Promise<number[]> {
