@@ -177,9 +177,9 @@ export class PolicySteps implements Limiter {
           reject(error);
         }
       });
-      const isVain = waitsInVain(states);
+      const waitsOnly = isCrowdedOut(states);
       for (const { isAsked, isUnknown, shared } of states) {
-        if (isAsked && isUnknown) shared?.request(question, isVain);
+        if (isAsked && isUnknown) shared?.request(question, waitsOnly);
       }
     });
   }
@@ -250,7 +250,7 @@ export class PolicySteps implements Limiter {
  * Whether those that wait before a request will hardly leave it anything of a policy. It waits for what becomes of them,
  * because units that it took of other policies would be refused to others until they are given back.
  */
-function waitsInVain(states: readonly PolicyState[]): boolean {
+function isCrowdedOut(states: readonly PolicyState[]): boolean {
   let unknown = 0;
   let isCrowded = false;
   for (const { isAsked, isUnknown, isShadow, shared } of states) {

@@ -38,7 +38,7 @@ export class CallBatch {
     // A request that needs nothing of its own waits for what others ask.
     const isOwn = credits.rules.isByRequest && (needed > 0 || question === null);
     const item = isOwn ? undefined : this.#byKey.get(credits);
-    credits.waiting += needed;
+    credits.awaitedUnits += needed;
     if (item === undefined) {
       const added = { credits, needed };
       this.items.push(added);
@@ -55,7 +55,7 @@ export class CallBatch {
   conclude(conclusion: Conclusion): void {
     if (this.#isConcluded) return;
     this.#isConcluded = true;
-    for (const { credits, needed } of this.items) credits.waiting -= needed;
+    for (const { credits, needed } of this.items) credits.awaitedUnits -= needed;
     for (const question of this.#questions) question.conclude(conclusion);
   }
 }

@@ -77,7 +77,7 @@ export class KeyCredits {
   /** Calls that are under way. */
   inFlight = 0;
   /** Units that requests wait for. */
-  waiting = 0;
+  awaitedUnits = 0;
   // Most keys have none, and keep no list of their own.
   #leases: readonly Lease[] = none;
   #ended: readonly EndedLease[] = none;

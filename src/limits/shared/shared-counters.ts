@@ -140,14 +140,14 @@ export class SharedCounters implements Counters {
 
   /** Whether requests that wait already may take all that the table has left for what was asked last. */
   get isCrowded(): boolean {
-    return this.#credits !== undefined && this.#credits.waiting > this.local.remaining;
+    return this.#credits !== undefined && this.#credits.awaitedUnits > this.local.remaining;
   }
 
-  /** Asks the store for the units that `ask` has not found. `isVain`: for none, but waits for those of others. */
-  request(question: Question, isVain = false): void {
+  /** Asks the store for the units that `ask` has not found. `waitsOnly`: for none, but waits for what others get. */
+  request(question: Question, waitsOnly = false): void {
     const credits = this.#credits ?? this.#create();
     if (this.pass !== "first") this.#store.limitWait(question, this.sinceMs);
-    this.#store.request(credits, isVain ? 0 : this.#units, question);
+    this.#store.request(credits, waitsOnly ? 0 : this.#units, question);
   }
 
   charge(): number {
