@@ -40,8 +40,18 @@ export function createStoreLog(
   const isNew = (text: string): boolean => !known.has(text) && known.size < maxKnown && known.add(text).has(text);
   /** Why a shard was not reached when it was tried last; the log has said so. */
   const reasons = new Map<number | null, string>();
+  const isNewReason = (shard: number | null, cause: StateChange["cause"]): boolean => {
+    if (reasons.get(shard) === cause) return false;
+    reasons.set(shard, cause);
+    return sightings.isReporter(shard ?? 0) && sampler.passes("not connected", clock.monotonicMs());
+  };
   return {
     storeChanged(change) {
+      if (change.from === change.to) {
+        const { shard, cause, detail } = change;
+        if (isNewReason(shard, cause)) log.warn({ shard, cause, detail }, "store not usable");
+        return;
+      }
       if (change.to === "away") reasons.set(change.shard, change.cause);
       else for (const shard of [change.shard, null]) reasons.delete(shard);
       if (!sightings.isNews(change.shard, change.to)) return;
@@ -49,10 +59,7 @@ export function createStoreLog(
       if (passes) logChange(log, change);
     },
     storeConnectFailed(shard, { kind, detail }) {
-      if (reasons.get(shard) === kind) return;
-      reasons.set(shard, kind);
-      if (!sightings.isReporter(shard ?? 0) || !sampler.passes("not connected", clock.monotonicMs())) return;
-      log.warn({ shard, cause: kind, detail }, "store not connected");
+      if (isNewReason(shard, kind)) log.warn({ shard, cause: kind, detail }, "store not connected");
     },
     storeIdentified(shard, { server, warnings }) {
       if (!sightings.isReporter(shard)) return;

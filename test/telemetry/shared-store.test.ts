@@ -191,6 +191,14 @@ test("a thread for which the store is up says nothing while it is slow for anoth
   expect(lines().map(({ msg }) => msg)).toEqual(["store away", "store returned", "store up"]);
 });
 
+test("why a server that is connected refuses its probes is one line", () => {
+  const { lines, first } = logs(1);
+  for (let i = 0; i < 3; i += 1) first.storeChanged(change("away", "away", { cause: "refused", detail: "NOPERM" }));
+  expect(lines()).toEqual([
+    expect.objectContaining({ level: "warn", msg: "store not usable", shard: 0, cause: "refused", detail: "NOPERM" }),
+  ]);
+});
+
 test("why no connection can be made is one line, until it is another reason or the shard was reached", () => {
   const { lines, first, second } = logs(2);
   const wrong = { kind: "refused", detail: "WRONGPASS invalid username-password pair" } as const;

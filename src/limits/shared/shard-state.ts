@@ -26,6 +26,7 @@ export interface ShardActions {
   tell(all: boolean, told: () => void): void;
   /** Drops the connection: its answers will not come. */
   reconnect(): void;
+  /** From `away` to `away`: a probe was refused. */
   changed(change: StateChange): void;
 }
 
@@ -108,7 +109,9 @@ export class ShardState {
     this.#failed += 1;
     if (this.#state === "away") {
       // Other calls were sent before.
-      if (this.#isProbing) this.#pause();
+      if (!this.#isProbing) return;
+      if (kind !== "unreachable") this.#actions.changed(this.#changeTo("away", kind, detail));
+      this.#pause();
       return;
     }
     // One counter may have something else under its key.
@@ -182,8 +185,8 @@ export class ShardState {
   }
 
   #become(to: StoreState, cause: StateCause, detail = ""): void {
+    const change = this.#changeTo(to, cause, detail);
     const nowMs = this.#clock.monotonicMs();
-    const change = { shard: this.shard, from: this.#state, to, cause, detail, lastedMs: nowMs - this.#sinceMs };
     this.#timer?.cancel();
     this.#timer = null;
     this.#failed = 0;
@@ -192,6 +195,17 @@ export class ShardState {
     this.#state = to;
     this.#sinceMs = nowMs;
     this.#actions.changed(change);
+  }
+
+  #changeTo(to: StoreState, cause: StateCause, detail: string): StateChange {
+    return {
+      shard: this.shard,
+      from: this.#state,
+      to,
+      cause,
+      detail,
+      lastedMs: this.#clock.monotonicMs() - this.#sinceMs,
+    };
   }
 
   #after(ms: number, run: () => void): void {

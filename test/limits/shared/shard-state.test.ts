@@ -56,6 +56,15 @@ test("a store that is reached is probed at once, told, and then asked", () => {
   expect(scene.changes[0]).toMatchObject({ shard: 7, lastedMs: 5 });
 });
 
+test("why a store refuses its first probe is said", () => {
+  const scene = new Scene();
+  scene.state.connected();
+  scene.state.failed({ kind: "refused", detail: "NOPERM" });
+  expect(scene.state.state).toBe("away");
+  expect(scene.causes()).toEqual(["away away refused"]);
+  expect(scene.changes[0]).toMatchObject({ shard: 7, detail: "NOPERM" });
+});
+
 describe("a late answer", () => {
   test("makes the shard slow until it comes", () => {
     const scene = new Scene().up();
