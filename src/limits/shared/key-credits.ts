@@ -48,6 +48,8 @@ export interface KeyPolicy {
 
 /** While units may be given back at any time, a refusal is remembered for this long. */
 const heldRefusalMs = 20;
+/** How long the first refusal is remembered otherwise, and how much longer each that follows it. */
+const [firstRefusalMs, refusalGrowth] = [100, 4];
 
 const none: readonly never[] = [];
 
@@ -79,6 +81,8 @@ export class KeyCredits {
   /** Units that requests wait for. */
   awaitedUnits = 0;
   // Most keys have none, and keep no list of their own.
+  /** How long the next refusal is remembered at most. */
+  #patienceMs = firstRefusalMs;
   #leases: readonly Lease[] = none;
   #ended: readonly EndedLease[] = none;
   /** Units of leases that have ended, since `endLeases` was called. */
@@ -123,8 +127,10 @@ export class KeyCredits {
     this.fitsMs = fitsUs === 0 ? 0 : nowMs + fitsMs;
     const isRefused = granted < needed || (fitsUs !== 0 && !isByRequest);
     // Requests may give units back at any time, and gateways return what they leased ahead when the lease ends: a refusal
-    // is remembered no longer than that.
-    const latestMs = isByRequest ? heldRefusalMs : isAhead ? spendMs : Number.POSITIVE_INFINITY;
+    // is remembered no longer than that. Other units are rarely returned, because another policy has refused the request.
+    if (!isRefused) this.#patienceMs = firstRefusalMs;
+    else if (this.refusedUntilMs > 0 && sentMs >= this.refusedUntilMs) this.#patienceMs *= refusalGrowth;
+    const latestMs = isByRequest ? heldRefusalMs : isAhead ? spendMs : this.#patienceMs;
     // By the earliest that the clocks allow: the client may come with the Retry-After of another gateway.
     this.refusedUntilMs = isRefused ? sentMs + Math.min(fitsMs / (1 + drift), latestMs) : 0;
   }

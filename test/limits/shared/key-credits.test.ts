@@ -66,16 +66,17 @@ describe("reports", () => {
   });
 });
 
+const oneByOne = { isAhead: false };
+
 describe("after an answer", () => {
   const [sentMs, nowMs] = [1_000, 1_004];
-  const oneByOne = { isAhead: false };
-
   test.each([
     ["units are free", { granted: 1, fitsUs: 0 }, oneByOne, 0, 0],
-    ["the last unit was granted", { granted: 1, fitsUs: 5_050_000 }, oneByOne, sentMs + 5_000, nowMs + 5_050],
-    ["none was granted", { granted: 0, fitsUs: 5_050_000 }, oneByOne, sentMs + 5_000, nowMs + 5_050],
+    ["the last unit was granted", { granted: 1, fitsUs: 50_500 }, oneByOne, sentMs + 50, nowMs + 50.5],
+    ["none was granted", { granted: 0, fitsUs: 50_500 }, oneByOne, sentMs + 50, nowMs + 50.5],
+    ["none for long: 100 ms", { granted: 0, fitsUs: 5_050_000 }, oneByOne, sentMs + 100, nowMs + 5_050],
     ["fewer than needed", { granted: 0, fitsUs: 0 }, oneByOne, sentMs, 0],
-    ["no step ever fits: a window", { granted: 0, fitsUs: -1 }, oneByOne, sentMs + 10_000 / 1.01, nowMs + 10_000],
+    ["no step ever fits: 100 ms", { granted: 0, fitsUs: -1 }, oneByOne, sentMs + 100, nowMs + 10_000],
     ["leased ahead: a lease", { granted: 0, fitsUs: 5_050_000 }, {}, sentMs + 100, nowMs + 5_050],
     ["held by requests: 20 ms", { granted: 0, fitsUs: 5_050_000 }, { isByRequest: true }, sentMs + 20, nowMs + 5_050],
     ["held, the last one", { granted: 1, fitsUs: 5_050_000 }, { isByRequest: true }, 0, nowMs + 5_050],
@@ -84,6 +85,16 @@ describe("after an answer", () => {
     credits.answered(answerOf(answer), 1, sentMs, nowMs);
     expect([credits.refusedUntilMs, credits.fitsMs]).toEqual([refusedUntilMs, fitsMs]);
   });
+});
+
+test("a refusal is remembered for longer each time, until something is granted", () => {
+  const credits = someCredits(oneByOne);
+  const refused = answerOf({ granted: 0, fitsUs: 60_000_000 });
+  const until = [0, 50, 100, 500, 600, 2_100, 60_000].map((sentMs) => {
+    credits.answered(sentMs === 600 ? answerOf({ granted: 1 }) : refused, 1, sentMs, sentMs);
+    return credits.refusedUntilMs;
+  });
+  expect(until).toEqual([100, 150, 200, 900, 0, 2_200, 60_400]);
 });
 
 test("a request that has asked is refused as long as the store has said, others until it makes sense to ask", () => {
