@@ -1,7 +1,7 @@
 // Those who ask.
 import { addressAt } from "../limits/small-table.ts";
 import { Chance } from "./chance.ts";
-import { type ClientPlan, type Plan, warmUpMs, windowMsOf } from "./plan.ts";
+import { type ClientPlan, type Plan, spendMsOf, warmUpMs, windowMsOf } from "./plan.ts";
 import type { Answer, World } from "./world.ts";
 
 /** Rounding. */
@@ -77,8 +77,8 @@ class Waiter {
     const rates = [1, ...[...plan.gateways, ...plan.shards].map(({ rate }) => rate)];
     const drift = Math.max(...rates) / Math.min(...rates) - 1;
     // Of several policies, one may have granted a unit that comes back at the end of its lease.
-    const { lease, waitMs: mostMs } = plan.settings;
-    const strandedMs = plan.policies.length > 1 ? Math.max(1.5 * mostMs, lease.durationMs) + 30 : 0;
+    const leaseMs = Math.max(...plan.policies.map((policy) => spendMsOf(policy, plan.settings)));
+    const strandedMs = plan.policies.length > 1 ? leaseMs + 30 : 0;
     const driftMs = drift * (retryMs + Math.max(...plan.policies.map(windowMsOf)));
     const waitMs = outcome === "throttled" ? retryMs + strandedMs + driftMs + marginMs : 100;
     time.after(Math.max(1, waitMs), () => this.ask());

@@ -4,7 +4,7 @@ import { policyText } from "../../src/limits/shared/shared-policy.ts";
 import { storeTagOf } from "../../src/limits/shared/store-tag.ts";
 import { counterKeyOf } from "../support/limited-request.ts";
 import { type Admission, Admissions, type Alone, type Loss } from "./admissions.ts";
-import { type Plan, windowMsOf } from "./plan.ts";
+import { type Plan, spendMsOf } from "./plan.ts";
 import type { SimulatedGateway, Thread } from "./simulated-gateway.ts";
 import type { SimulatedShard } from "./simulated-store.ts";
 import type { VirtualTime } from "./virtual-time.ts";
@@ -128,9 +128,8 @@ export class Judge {
 
   /** For how long something may be spent that was granted. */
   #heldMs({ policy }: Admissions): number {
-    const { lease, waitMs } = this.#plan.settings;
     if (policy.rate.kind === "concurrency") return 4000;
-    return Math.max(Math.min(lease.durationMs, windowMsOf(policy) / 50), 1.5 * waitMs) + 10;
+    return spendMsOf(policy, this.#plan.settings) + 10;
   }
 
   /** What the store should know and does not. */

@@ -3,6 +3,7 @@
 
 import type { Policy } from "../../src/core/policy.ts";
 import type { SharedStoreSettings } from "../../src/core/shared-store.ts";
+import { counterRulesOf } from "../../src/limits/shared/policy-rules.ts";
 import { Chance } from "./chance.ts";
 import { drawClients } from "./draw-clients.ts";
 import { drawFailures } from "./draw-failures.ts";
@@ -121,6 +122,12 @@ export interface Scene {
 
 export function windowMsOf({ rate }: Policy): number {
   return rate.kind === "sliding" ? rate.windowMs : rate.kind === "calendar" ? 60_000 : 1000;
+}
+
+/** For how long units of a policy may be spent after they were asked for. */
+export function spendMsOf(policy: Policy, settings: SharedStoreSettings): number {
+  const isByRequest = policy.rate.kind === "concurrency" || policy.chargeStatuses !== null;
+  return counterRulesOf(policy, { limit: policy.limit, isByRequest, untilMs: 0 }, settings).spendMs;
 }
 
 export function longestWindowMs(policies: readonly Policy[]): number {

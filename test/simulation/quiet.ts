@@ -2,7 +2,7 @@
 import type { Policy } from "../../src/core/policy.ts";
 import { slotLeaseMs } from "../../src/limits/shared/policy-rules.ts";
 import type { Admissions } from "./admissions.ts";
-import { type Plan, windowMsOf } from "./plan.ts";
+import { type Plan, spendMsOf, windowMsOf } from "./plan.ts";
 import type { World } from "./world.ts";
 
 /** After an outage everybody has found back by then. */
@@ -15,8 +15,7 @@ export async function becomeQuiet(world: World): Promise<void> {
   const open = [...world.open.values()].filter(({ isDead, resumedMs }) => !isDead && time.nowMs > resumedMs + 200);
   if (open.length > 0) judge.violate(`${open.length} requests have no answer`);
   if (plan.failures.length === 0) {
-    const { lease, waitMs } = plan.settings;
-    const leaseMs = Math.max(1.5 * waitMs, lease.durationMs);
+    const leaseMs = Math.max(...plan.policies.map((policy) => spendMsOf(policy, plan.settings)));
     // A lease that was spent from, one more that was made because of that, the timers that end them, and the calls that
     // give them back.
     await time.runUntil(time.nowMs + 2 * (leaseMs * 1.02 + 40 + 4 * plan.delays.mostMs));
@@ -51,9 +50,8 @@ function mayBeLate({ policies, delays, settings }: Plan): boolean {
 /** Without a failure: no less than what counts, and no more than what counted a lease ago. */
 function checkCount(world: World, counter: Admissions): void {
   const { rate, limit, name } = counter.policy;
-  const { lease, waitMs } = world.plan.settings;
   const spent = counter.counted();
-  const leaseMs = Math.max(1.5 * waitMs, Math.min(lease.durationMs, counter.windowMs / 50));
+  const leaseMs = spendMsOf(counter.policy, world.plan.settings);
   const nowMs = counter.shard.steadyMs();
   // In a long window, what was spent within a thousandth of it counts together.
   const grainMs = limit >= 1000 && rate.kind === "sliding" ? rate.windowMs / 1000 : 0;

@@ -1,6 +1,6 @@
 // Whether as much was admitted as the limit allows: compares a run without failures with a window that one gateway counts
 // exactly, fed with the same requests.
-import { windowMsOf } from "./plan.ts";
+import { spendMsOf, windowMsOf } from "./plan.ts";
 import type { World } from "./world.ts";
 
 /** Of the ideal. */
@@ -12,10 +12,8 @@ export function checkUtilisation(world: World): void {
   if (policy === undefined || plan.policies.length > 1 || plan.failures.length > 0) return;
   if (policy.rate.kind !== "sliding" || policy.chargeStatuses !== null) return;
   const windowMs = windowMsOf(policy);
-  const { waitMs, lease } = plan.settings;
-  // A unit that is asked for alone counts for one and a half `wait` longer, one that is leased ahead for a lease.
-  const longerMs =
-    policy.limit < 1000 ? 1.5 * waitMs : Math.max(1.5 * waitMs, Math.min(lease.durationMs, windowMs / 50));
+  // A unit that is asked for alone counts for the time of its lease longer, one that is leased ahead too at most.
+  const longerMs = spendMsOf(policy, plan.settings);
   const slowMs = 2 * plan.delays.mostMs + 2;
   for (const [address, { ideal, admitted }] of arrivals.compare(policy, windowMs + longerMs + slowMs)) {
     if (admitted < Math.floor(ideal * least) - 1) {
