@@ -16,7 +16,7 @@ describe.skipIf(skipRedis)(`while the store cannot be asked${redisNeeded}`, () =
     ["open", { 200: 3 * limits.day }],
     ["closed", { 503: 3 * limits.day }],
   ])("onFailure: %s", async (mode, expected) => {
-    const settings = [`counters.redis.onFailure=${mode}`, "counters.redis.replicas=2"];
+    const settings = [`counters.redis.onFailure=${mode}`, "counters.redis.replicas=2", "counters.redis.wait=1s"];
     const { fleet, proxy, client } = await stageStore(cleanup, 2, { settings });
     await proxy.fault({ isRefused: true });
     await proxy.cut();
