@@ -28,6 +28,8 @@ export interface Loss {
   readonly isStep: boolean;
   /** What its clock showed when the gateway told it, if it was a step: what had expired until then it knows since. */
   toldWallMs: number;
+  /** The same when it began to tell. */
+  tellingWallMs: number;
   /** From then on what is admitted cannot be excused by it. */
   endsMs: number;
 }

@@ -99,8 +99,8 @@ export class Judge {
   }
 
   /** A shard has lost units of a gateway. */
-  lost(counter: Admissions, loss: Omit<Loss, "endsMs" | "toldWallMs">): void {
-    counter.losses.push({ ...loss, endsMs: Number.POSITIVE_INFINITY, toldWallMs: Number.NEGATIVE_INFINITY });
+  lost(counter: Admissions, loss: Omit<Loss, "endsMs" | "toldWallMs" | "tellingWallMs">): void {
+    counter.losses.push({ ...loss, endsMs: Number.POSITIVE_INFINITY, toldWallMs: never, tellingWallMs: never });
   }
 
   changed({ id }: SimulatedGateway, { shard, to, cause }: StateChange): void {
@@ -108,6 +108,11 @@ export class Judge {
     const key = `${id} ${shard}`;
     if (to === "returned") {
       this.#returnedMs.set(key, nowMs);
+      // Then it is told, by and by.
+      for (const { losses, shard: at } of this.counters.values()) {
+        if (at.number !== shard) continue;
+        for (const loss of losses) if (loss.gateway === id) loss.tellingWallMs = at.wallMs();
+      }
       this.#forgotMs.set(key, cause === "forgot" ? nowMs : -1);
     }
     if (to !== "up" || cause !== "told") return;
@@ -121,7 +126,7 @@ export class Judge {
         const noticedMs = loss.isStep ? forgotMs : returnedMs;
         if (loss.gateway !== id || noticedMs < loss.atMs || fromMs >= loss.endsMs) continue;
         loss.endsMs = fromMs;
-        loss.toldWallMs = counter.shard.wallMs();
+        loss.toldWallMs = loss.tellingWallMs;
       }
     }
   }
@@ -174,5 +179,6 @@ export class Judge {
   readonly places = new Map<string, SimulatedGateway>();
 }
 
+const never = Number.NEGATIVE_INFINITY;
 /** Of the one counter for all requests. */
 const noTag = `h${"0".repeat(32)}`;
