@@ -76,7 +76,18 @@ export class StoreCalls {
    */
   #whenLate(late: () => void): { cancel(): void } {
     const { timers, waitMs } = this.#parts;
-    return timers.after(waitMs, () => timers.endOfTurn(late));
+    let isCancelled = false;
+    const timer = timers.after(waitMs, () => {
+      timers.endOfTurn(() => {
+        if (!isCancelled) late();
+      });
+    });
+    return {
+      cancel() {
+        isCancelled = true;
+        timer.cancel();
+      },
+    };
   }
 
   /** Resolves when every call has its answer; never if one fails. */
@@ -100,6 +111,11 @@ export class StoreCalls {
 
   #send(shard: Shard, batch: CallBatch): void {
     const { clock, prepare, answered } = this.#parts;
+    if (batch.waiting === 0) {
+      // This thread may have been long about sending it, which is not the store's fault.
+      batch.timer?.cancel();
+      batch.timer = this.#whenLate(() => this.#late(batch));
+    }
     let open = Math.ceil(batch.items.length / mostItems);
     let conclusion: Conclusion = "answered";
     for (let at = 0; at < batch.items.length; at += mostItems) {

@@ -1,0 +1,50 @@
+// When a call is overdue.
+import { expect, test, vi } from "vitest";
+import type { StoreLink } from "../../../src/core/shared-store.ts";
+import { Question } from "../../../src/limits/shared/question.ts";
+import type { Shard } from "../../../src/limits/shared/shard.ts";
+import { type SentItem, StoreCalls } from "../../../src/limits/shared/store-calls.ts";
+import { StoreCounts } from "../../../src/limits/shared/store-figures.ts";
+import { ManualTimers } from "./manual-timers.ts";
+import { someCredits } from "./some-credits.ts";
+
+const waitMs = 10;
+
+/** The store never answers. */
+function callsOf() {
+  const timers = new ManualTimers();
+  const overdue = vi.fn();
+  const shard = { number: 0, state: { state: "up", overdue }, overdue: 0 } as unknown as Shard;
+  const calls = new StoreCalls({
+    ...{ timers, clock: timers.clock, counts: new StoreCounts(), waitMs },
+    link: { isClustered: false, call() {} } as unknown as StoreLink,
+    prepare: (_, credits) =>
+      ({ credits, item: { item: "sliding", key: "k", reports: [], told: null } }) as unknown as SentItem,
+    answered() {},
+    onAnswered() {},
+    onWaited() {},
+  });
+  return { timers, overdue, add: (question: Question | null) => calls.add(shard, someCredits(), 0, question) };
+}
+
+test("a call without a request is not overdue because this thread was long about sending it", () => {
+  const { timers, overdue, add } = callsOf();
+  add(null);
+  timers.advance(waitMs);
+  timers.endTurn();
+  expect(overdue).not.toHaveBeenCalled();
+  timers.advance(waitMs);
+  timers.endTurn();
+  expect(overdue).toHaveBeenCalledOnce();
+});
+
+test("a call that requests wait for is overdue when they have waited", () => {
+  const { timers, overdue, add } = callsOf();
+  const concluded = vi.fn();
+  add(new Question(concluded));
+  timers.endTurn();
+  timers.advance(waitMs);
+  timers.endTurn();
+  expect(overdue).toHaveBeenCalledOnce();
+  expect(concluded.mock.calls).toEqual([["alone"]]);
+});
