@@ -141,9 +141,16 @@ export class Judge {
   #lost(counter: Admissions): number {
     const nowMs = this.#time.nowMs;
     let units = 0;
+    let granted = 0;
     for (const loss of counter.losses) {
       const isKnown = nowMs >= this.#endOf(counter, loss);
-      if (isKnown && !loss.isStep) continue;
+      if (isKnown && !loss.isStep) {
+        // A flush is noticed late: what was granted since then counts as told, although it is not spent.
+        const wasFlushed = this.#plan.failures.some(({ kind }) => kind === "flush");
+        if (wasFlushed && loss.atMs > nowMs - counter.windowMs * 1.02 - noticedLateMs)
+          granted = this.#mostOfCall(counter);
+        continue;
+      }
       const { windowMs } = counter;
       let of = 0;
       for (const each of counter.inWindow()) {
@@ -155,7 +162,12 @@ export class Judge {
       }
       units += loss.isStep ? of : Math.min(of, loss.units);
     }
-    return units;
+    return units + granted;
+  }
+
+  /** What one call may be granted. */
+  #mostOfCall({ policy: { cost, limit } }: Admissions): number {
+    return limit < 1000 ? cost : Math.max(cost, Math.min(this.#plan.settings.lease.most, limit / 4));
   }
 
   #endOf({ shard: { number } }: Admissions, { gateway, atMs, endsMs }: Loss): number {
