@@ -1,6 +1,6 @@
 // When a call is overdue.
 import { expect, test, vi } from "vitest";
-import type { StoreLink } from "../../../src/core/shared-store.ts";
+import type { OnAnswer, StoreLink } from "../../../src/core/shared-store.ts";
 import { Question } from "../../../src/limits/shared/question.ts";
 import type { Shard } from "../../../src/limits/shared/shard.ts";
 import { type SentItem, StoreCalls } from "../../../src/limits/shared/store-calls.ts";
@@ -10,21 +10,32 @@ import { someCredits } from "./some-credits.ts";
 
 const waitMs = 10;
 
-/** The store never answers. */
+/** The store answers only what the test answers. */
 function callsOf() {
+  const answers: OnAnswer[] = [];
+  const caughtUp = vi.fn();
   const timers = new ManualTimers();
   const overdue = vi.fn();
-  const shard = { number: 0, state: { state: "up", overdue }, overdue: 0 } as unknown as Shard;
+  const shard = { number: 0, state: { state: "up", overdue, caughtUp, failed() {} }, overdue: 0 } as unknown as Shard;
   const calls = new StoreCalls({
     ...{ timers, clock: timers.clock, counts: new StoreCounts(), waitMs },
-    link: { isClustered: false, call() {} } as unknown as StoreLink,
+    link: {
+      isClustered: false,
+      call: (_shard: number, _keys: unknown, _args: unknown, answered: OnAnswer) => void answers.push(answered),
+    } as unknown as StoreLink,
     prepare: (_, credits) =>
       ({ credits, item: { item: "sliding", key: "k", reports: [], told: null } }) as unknown as SentItem,
     answered() {},
     onAnswered() {},
     onWaited() {},
   });
-  return { timers, overdue, add: (question: Question | null) => calls.add(shard, someCredits(), 0, question) };
+  return {
+    timers,
+    answers,
+    caughtUp,
+    overdue,
+    add: (question: Question | null) => calls.add(shard, someCredits(), 0, question),
+  };
 }
 
 test("a call without a request is not overdue because this thread was long about sending it", () => {
@@ -47,4 +58,15 @@ test("a call that requests wait for is overdue when they have waited", () => {
   timers.endTurn();
   expect(overdue).toHaveBeenCalledOnce();
   expect(concluded.mock.calls).toEqual([["alone"]]);
+});
+
+test("the shard is not slow any more when its last overdue call has failed", () => {
+  const { timers, answers, caughtUp, add } = callsOf();
+  add(null);
+  timers.endTurn();
+  timers.advance(waitMs);
+  timers.endTurn();
+  expect(caughtUp).not.toHaveBeenCalled();
+  for (const answered of answers) answered(null, { kind: "failed", detail: "WRONGTYPE" });
+  expect(caughtUp).toHaveBeenCalledOnce();
 });
