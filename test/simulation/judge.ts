@@ -56,6 +56,7 @@ export class Judge {
 
   admitted(counter: Admissions, { id }: SimulatedGateway, { shared }: Thread, alone: Alone): Admission {
     const admission = counter.add(id, this.#time.nowMs, alone);
+    this.#checkLater(counter);
     const { limit } = counter.policy;
     const { onFailure } = this.#plan.settings;
     // At least one request, whatever it costs.
@@ -90,6 +91,17 @@ export class Judge {
       this.violate(`${counter.policy.name} of ${counter.client}: ${units} in a window, ${limit} + ${excess} allowed`);
     }
     return admission;
+  }
+
+  /** While nothing fails, the store counts at least what was spent, until a window after it was spent. */
+  #checkLater(counter: Admissions): void {
+    const { policy, shard, windowMs } = counter;
+    if (this.#plan.failures.length > 0 || policy.rate.kind !== "sliding" || policy.chargeStatuses !== null) return;
+    this.#time.after((windowMs - 0.02) / shard.rate, () => {
+      const spent = counter.counted();
+      const stored = shard.unitsNow(counter);
+      if (stored < spent) this.violate(`${policy.name}: the store counts ${stored}, ${spent} were spent`);
+    });
   }
 
   /** Something keeps a gateway, or all (-1), from asking a shard, or all, until an instant. */
@@ -144,12 +156,11 @@ export class Judge {
     let granted = 0;
     for (const loss of counter.losses) {
       const isKnown = nowMs >= this.#endOf(counter, loss);
-      if (isKnown && !loss.isStep) {
-        // A flush is noticed late: what was granted since then counts as told, although it is not spent.
-        const wasFlushed = this.#plan.failures.some(({ kind }) => kind === "flush");
-        if (wasFlushed && loss.atMs > nowMs - counter.windowMs * 1.02 - noticedLateMs)
-          granted = this.#mostOfCall(counter);
-        continue;
+      // A flush, or a step of the clock, is noticed late: what was granted since then counts as told, although it is not spent.
+      const isLate = this.#plan.failures.some(({ kind }) => kind === "flush" || kind === "step");
+      if (isKnown) {
+        if (isLate && loss.atMs > nowMs - counter.windowMs * 1.02 - noticedLateMs) granted = this.#mostOfCall(counter);
+        if (!loss.isStep) continue;
       }
       const { windowMs } = counter;
       let of = 0;
