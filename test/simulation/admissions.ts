@@ -63,7 +63,10 @@ export class Admissions {
   add(gateway: string, atMs: number, alone: Alone): Admission {
     const { shard } = this;
     const steadyMs = shard.steadyMs();
-    const wallMs = shard.wallMs();
+    const last = this.list.at(-1);
+    const isStored = last !== undefined && steadyMs - last.steadyMs < this.windowMs;
+    // A counter's clock does not go back while the store has it.
+    const wallMs = isStored ? Math.max(shard.wallMs(), last.wallMs) : shard.wallMs();
     const admission = { gateway, atMs, steadyMs, wallMs, alone, units: this.policy.cost, isGone: false };
     this.list.push(admission);
     return admission;

@@ -29,6 +29,11 @@ export function drawFailures(scene: Scene): readonly Failure[] {
   const failures = Array.from({ length: count }, () => {
     return { ...drawFailure(scene, chance.one(kinds)), atMs: chance.between(0, loadMs * 0.9) };
   });
+  for (const failure of [...failures]) {
+    // A clock that was set back is often set right soon.
+    if (failure.kind !== "step" || failure.byMs > 0 || chance.happens(0.3)) continue;
+    failures.push({ ...failure, byMs: -failure.byMs, atMs: failure.atMs + chance.skewed(50, 4000) });
+  }
   return failures.sort((a, b) => a.atMs - b.atMs);
 }
 
