@@ -94,6 +94,22 @@ export const mutations: readonly Mutation[] = [
       },
     ],
   },
+  {
+    name: "units given back twice",
+    concerns: leasesAhead,
+    replacements: [
+      {
+        file: "src/limits/shared/key-credits.ts",
+        from: "return ended.slice(0, most).map(",
+        to: "return [...ended, ...ended].map(",
+      },
+      {
+        file: model,
+        from: "if (reported === undefined || endsUs >= reported.endsUs) return;",
+        to: "if (reported === undefined) { this.#counter.units -= granted - spent; return; }",
+      },
+    ],
+  },
 ];
 
 /**
