@@ -4,7 +4,7 @@ import { policyText } from "../../src/limits/shared/shared-policy.ts";
 import { storeTagOf } from "../../src/limits/shared/store-tag.ts";
 import { counterKeyOf } from "../support/limited-request.ts";
 import { type Admission, Admissions, type Alone, type Loss } from "./admissions.ts";
-import { type Plan, spendMsOf } from "./plan.ts";
+import { maySecondBeLate, type Plan, spendMsOf } from "./plan.ts";
 import type { SimulatedGateway, Thread } from "./simulated-gateway.ts";
 import type { SimulatedShard } from "./simulated-store.ts";
 import type { VirtualTime } from "./virtual-time.ts";
@@ -97,6 +97,8 @@ export class Judge {
   #checkLater(counter: Admissions): void {
     const { policy, shard, windowMs } = counter;
     if (this.#plan.failures.length > 0 || policy.rate.kind !== "sliding" || policy.chargeStatuses !== null) return;
+    // What was decided alone, the store does not know.
+    if (maySecondBeLate(this.#plan)) return;
     this.#time.after((windowMs - 0.02) / shard.rate, () => {
       const spent = counter.counted();
       const stored = shard.unitsNow(counter);

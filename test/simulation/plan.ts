@@ -133,3 +133,8 @@ export function spendMsOf(policy: Policy, settings: SharedStoreSettings): number
 export function longestWindowMs(policies: readonly Policy[]): number {
   return Math.max(...policies.map(windowMsOf));
 }
+
+/** Whether a request that asks twice may get its second answer too late. For a shadow policy, none asks twice. */
+export function maySecondBeLate({ policies, delays, settings }: Plan): boolean {
+  return policies.some(({ mode }) => mode === "shadow") || 4 * delays.mostMs + 2 > settings.waitMs;
+}
