@@ -10,6 +10,7 @@ import { type Decision, type Held, isTighter } from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
 import { chargedAt, type LockedTable } from "./locked-table.ts";
 import type { PolicyState } from "./policy-state.ts";
+import { isCrowdedOut, mustWait } from "./policy-waits.ts";
 import type { TokenDigests } from "./request-parts.ts";
 import { type AskingPass, type Conclusion, Question } from "./shared/question.ts";
 
@@ -151,9 +152,8 @@ export class PolicySteps implements Limiter {
     locks.acquire();
     try {
       refusing = this.#ask(chargedAt(this.#set, nowMs));
-      isUnknown =
-        refusing === null && this.#set.waitMs !== null && states.some((each) => each.isAsked && each.isUnknown);
-      if (refusing === null && !isUnknown) held = this.#charge(held);
+      isUnknown = refusing === null && this.#set.waitMs !== null && states.some(mustWait);
+      if (refusing === null && !isUnknown) held = this.#charge(held, nowMs);
     } finally {
       locks.release();
     }
@@ -211,14 +211,33 @@ export class PolicySteps implements Limiter {
   }
 
   /** Charges all enforcing policies, and the shadow ones that fit. Returns what is held, `held` included. */
-  #charge(held: Held | null): Held | null {
+  #charge(held: Held | null, nowMs: number): Held | null {
     for (const state of this.#set.states) {
       if (!state.isAsked) continue;
       if (state.fits) held = state.charge(held);
+      else if (state.isUnknown) this.#chargeLater(state, nowMs);
       else if (state.isUnavailable) state.outcomes.unavailable += 1;
       else state.outcomes.would_throttle += 1;
     }
     return held;
+  }
+
+  /** Charges a shadow policy when the store has answered, because no request waits for it. */
+  #chargeLater(state: PolicyState, nowMs: number): void {
+    const selection = state.selection();
+    const question = new Question((conclusion) => {
+      const { locks } = this.#set;
+      state.selectAgain(selection, conclusion === "alone" ? "alone" : "final");
+      locks.acquire();
+      try {
+        state.ask(chargedAt(this.#set, nowMs));
+        if (state.fits) state.charge(null);
+        else state.outcomes[state.isUnavailable ? "unavailable" : "would_throttle"] += 1;
+      } finally {
+        locks.release();
+      }
+    });
+    state.shared?.request(question);
   }
 
   /** Shows the enforcing policy with the fewest requests left, of both steps; null if none applies. */
@@ -244,21 +263,6 @@ export class PolicySteps implements Limiter {
     }
     return list.length > 1 ? list : null;
   }
-}
-
-/**
- * Whether those that wait before a request will hardly leave it anything of a policy. It waits for what becomes of them,
- * because units that it took of other policies would be refused to others until they are given back.
- */
-function isCrowdedOut(states: readonly PolicyState[]): boolean {
-  let unknown = 0;
-  let isCrowded = false;
-  for (const { isAsked, isUnknown, isShadow, shared } of states) {
-    if (!isAsked || !isUnknown) continue;
-    unknown += 1;
-    isCrowded ||= !isShadow && shared?.isCrowded === true;
-  }
-  return isCrowded && unknown > 1;
 }
 
 /** A request that nobody can decide about is told so, rather than when another policy would admit it. */

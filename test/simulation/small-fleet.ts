@@ -1,4 +1,5 @@
 // A few gateways that a test asks itself, request by request, over a store that answers after two milliseconds.
+import type { PolicyStats } from "../../src/core/limiter.ts";
 import type { Decision, Policy } from "../../src/core/policy.ts";
 import { limitedRequest } from "../support/limited-request.ts";
 import { type Plan, warmUpMs } from "./plan.ts";
@@ -41,6 +42,12 @@ export class SmallFleet {
       });
     }
     return decisions;
+  }
+
+  /** What a gateway has counted of a policy. */
+  outcomes(place: number, policy: string): PolicyStats["outcomes"] | undefined {
+    const stats = this.#world.gateways[place]?.threads[0]?.limiter.stats();
+    return stats?.find(({ policy: { name } }) => name === policy)?.outcomes;
   }
 
   async pass(ms: number): Promise<void> {

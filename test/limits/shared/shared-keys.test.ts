@@ -84,3 +84,16 @@ test("units that were taken in vain are missing at other gateways for a moment o
   expect([held, used, more.flat(), burst].map(admitted)).toEqual([20, 20, 40, 0]);
   expect([early, later].map(admitted)).toEqual([0, 1]);
 });
+
+test("no request waits for a shadow policy, which counts what the store says all the same", async () => {
+  const shadow = slidingPolicy({ name: "shadow", limit: 3, windowMs: 60_000, mode: "shadow" });
+  const fleet = await SmallFleet.start([shadow]);
+  const decided = [fleet.ask(0, good, 2), fleet.ask(1, good, 2)];
+  expect(decided.map(({ length }) => length)).toEqual([2, 2]);
+  await fleet.pass(30);
+  expect(fleet.ask(1, good)).toHaveLength(1);
+  await fleet.pass(30);
+  const counted = [0, 1].map((place) => fleet.outcomes(place, "shadow"));
+  expect(counted.reduce((sum, each) => sum + (each?.admitted ?? 0), 0)).toBe(3);
+  expect(counted.reduce((sum, each) => sum + (each?.would_throttle ?? 0), 0)).toBe(2);
+});
