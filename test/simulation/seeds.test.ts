@@ -28,3 +28,10 @@ test("a run can be repeated", async () => {
   expect(first.length).toBeGreaterThan(100);
   expect(await lines()).toEqual(first);
 });
+
+test("a client of a cluster whose clocks differ is told when the period of its own shard ends", async () => {
+  for (const seed of [306702, 530144, 345447, 334661]) {
+    const { violations } = await run(drawPlan(seed));
+    expect(violations, `seed ${seed}`).toEqual([]);
+  }
+});

@@ -224,8 +224,9 @@ export class SharedCounters implements Counters {
 
   /** When a request fits that the table refuses. */
   #resetInStore({ item, spendMs, windowUs }: CounterRules, credits: KeyCredits | undefined): number {
-    if (item !== "sliding") return this.resetMs + (item === "calendar" ? borderErrorMs : 0);
-    // The store counts a little longer than the table, and by a clock of its own.
+    // The store counts by a clock of its own, in a cluster by that of a shard. Nobody knows when a slot is given back.
+    if (item === "calendar") return Math.max(this.resetMs + borderErrorMs, credits?.fitsMs ?? 0);
+    if (item === "concurrency") return this.resetMs;
     // With its last unit, the store has said when there is room again.
     if (credits !== undefined && credits.fitsMs > this.#nowMs) return Math.max(this.resetMs, credits.fitsMs);
     return this.resetMs + spendMs + windowUs * clockError;
