@@ -1,8 +1,8 @@
 // What the store calls the key of a counter: the same for all gateways.
 import type { CounterKey } from "../../core/counter-key.ts";
 
-/** Of 16 bits each, since tags are made for each request. */
-const hexOf = Array.from({ length: 65_536 }, (_, word) => word.toString(16).padStart(4, "0"));
+/** Of each byte, since tags are made for each request. */
+const hexOf = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
 /** Returns the tag of a key: an address, or a hash. */
 export function storeTagOf({ a, b, c, d, isAddress }: Pick<CounterKey, "a" | "b" | "c" | "d" | "isAddress">): string {
@@ -10,5 +10,5 @@ export function storeTagOf({ a, b, c, d, isAddress }: Pick<CounterKey, "a" | "b"
 }
 
 function hex(word: number): string {
-  return `${hexOf[word >>> 16]}${hexOf[word & 0xffff]}`;
+  return `${hexOf[word >>> 24]}${hexOf[(word >>> 16) & 0xff]}${hexOf[(word >>> 8) & 0xff]}${hexOf[word & 0xff]}`;
 }
