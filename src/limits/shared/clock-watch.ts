@@ -3,6 +3,11 @@
 
 /** No clock is supposed to run faster or slower than this. */
 export const drift = 0.01;
+/** Returns an age in microseconds that is certain: a clock that runs fast makes it look older than it is. */
+export function certainAgeUs(ageMs: number): number {
+  return Math.max(0, Math.floor((ageMs * 1000) / (1 + drift)));
+}
+
 /** What is below cannot be told from delays in this process. */
 const toleranceMs = 20;
 

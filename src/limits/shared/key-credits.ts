@@ -1,7 +1,7 @@
 // What one thread holds of one counter of the store: the leases it may spend from, and what the store has said last.
 import type { CounterKey } from "../../core/counter-key.ts";
 import type { OwnCount } from "../counters.ts";
-import { drift } from "./clock-watch.ts";
+import { certainAgeUs, drift } from "./clock-watch.ts";
 import type { NewKeys } from "./new-keys.ts";
 import type { CounterAnswer, CounterItem, LeaseReport } from "./script-call.ts";
 
@@ -80,9 +80,9 @@ export class KeyCredits {
   inFlight = 0;
   /** Units that requests wait for. */
   awaitedUnits = 0;
-  // Most keys have none, and keep no list of their own.
   /** How long the next refusal is remembered at most. */
   #patienceMs = firstRefusalMs;
+  // Most keys have none, and keep no list of their own.
   #leases: readonly Lease[] = none;
   #ended: readonly EndedLease[] = none;
   /** Units of leases that have ended, since `endLeases` was called. */
@@ -185,8 +185,7 @@ export class KeyCredits {
       id,
       granted,
       spent,
-      // A clock that runs fast would make it older than it is.
-      ageUs: Math.max(0, Math.floor(((nowMs - spentMs) * 1000) / (1 + drift))),
+      ageUs: certainAgeUs(nowMs - spentMs),
     }));
   }
 

@@ -154,9 +154,8 @@ export class SharedStore {
   figures(): SharedStoreFigures {
     const shards = this.shards.states();
     const { units: heldUnits, leases: heldLeases } = this.#endings.held();
-    return {
-      ...{ ...this.counts, state: worstState(shards), shards, replicas: this.replicas.value, heldUnits, heldLeases },
-    };
+    const state = worstState(shards);
+    return { ...this.counts, state, shards, replicas: this.replicas.value, heldUnits, heldLeases };
   }
 
   /** Gives back what is held, then closes the connections. */

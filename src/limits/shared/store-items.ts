@@ -1,7 +1,7 @@
 // Makes the items that a thread asks the store with.
 import type { SharedStoreSettings } from "../../core/shared-store.ts";
 import type { OwnCount } from "../counters.ts";
-import { drift } from "./clock-watch.ts";
+import { certainAgeUs } from "./clock-watch.ts";
 import type { Renewal } from "./held-slots.ts";
 import type { KeyCredits } from "./key-credits.ts";
 import {
@@ -85,7 +85,6 @@ export class StoreItems {
   }
 }
 
-/** A clock that runs fast would make it older than it is. */
 function toldOf(own: OwnCount | null): Told | null {
-  return own === null ? null : { units: own.units, ageUs: Math.floor((own.ageMs * 1000) / (1 + drift)) };
+  return own === null ? null : { units: own.units, ageUs: certainAgeUs(own.ageMs) };
 }
