@@ -13,10 +13,13 @@ RUN node node_modules/typescript/bin/tsc -p tsconfig.build.json --declaration fa
   && rm node_modules/.package-lock.json
 COPY config ./config
 # Makes the compiled code, which the gateway cannot write itself if its root is read-only. Node accepts it only for this path, this
-# Node and this user, so gateway and reference backend run here for a moment.
+# Node and this user, so gateway and reference backend run here for a moment. The scrape loads what answers on the admin listener.
 RUN mkdir -p node_modules/.cache/headgate && chown 1000:1000 node_modules/.cache/headgate
 USER 1000:1000
-RUN timeout --preserve-status --signal=TERM 5 node dist/main.js demo --port 0 --admin-port 0
+RUN timeout --preserve-status --signal=TERM 60 node dist/main.js demo --port 0 --admin-port 19464 & \
+  until node -e 'fetch("http://127.0.0.1:19464/metrics").then((answer) => answer.text())' 2>/dev/null; \
+    do kill -0 $! && sleep 1 || exit 1; done; \
+  kill $! && wait $!
 
 FROM node:26-slim
 LABEL org.opencontainers.image.title="headgate" \

@@ -1,9 +1,10 @@
-// What a decision costs when an ingress asks for it, over HTTP and over gRPC, beside the proxying that it stands in for.
+// What a check that an ingress asks for costs, over HTTP and over gRPC, beside the proxying that it stands in for.
 import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { connect } from "node:http2";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { gatewayFrame } from "./gateway-config.ts";
 import { wrk } from "./load.ts";
 import { cpuTimeUs, freePort, installed, start } from "./processes.ts";
 
@@ -12,6 +13,7 @@ const checkPath = "/envoy.service.auth.v3.Authorization/Check";
 const client = "192.0.2.7";
 
 export interface AskedResult {
+  readonly id: "http" | "grpc" | "429";
   readonly how: string;
   readonly round: number;
   readonly cpuUs: number;
@@ -23,18 +25,69 @@ interface Place {
   readonly rounds: number;
   readonly seconds: number;
   readonly cores: { readonly contender: number; readonly load: number };
+  readonly upstreamPort: number;
+  readonly withGrpc: boolean;
 }
 
-export async function measureAsked({ folder, rounds, seconds, cores }: Place): Promise<AskedResult[]> {
+const connections = 64;
+
+/** A 429 of the proxy itself is measured in the same rounds: it does the same but for the question. */
+export async function measureAsked(place: Place): Promise<AskedResult[]> {
+  const { folder, rounds, seconds, cores } = place;
+  const withGrpc = place.withGrpc && installed("h2load");
+  const asked = await startGateway(place, "limit: 100000000, window: 60s");
+  const refusing = await startGateway(place, "limit: 1, window: 1h");
+  const results: AskedResult[] = [];
+  const measure = async (
+    result: Pick<AskedResult, "id" | "how" | "round">,
+    pid: number,
+    ask: () => Promise<number>,
+  ) => {
+    const before = cpuTimeUs(pid);
+    const answered = await ask();
+    results.push({ ...result, cpuUs: (cpuTimeUs(pid) - before) / answered, perSecond: answered / seconds });
+  };
+  const overHttp = async (): Promise<number> => {
+    const headers = { "X-Original-Method": "GET", "X-Original-URI": "/v2/200b", "X-Forwarded-For": client };
+    const options = { connections, path: "/auth-request", seconds, headers };
+    const { requests, refused } = await wrk(asked.http, options, folder, cores.load);
+    if (refused > 0) throw new Error(`${refused} of ${requests} calls over HTTP were not admitted`);
+    return requests;
+  };
+  const refusals = async (): Promise<number> => {
+    const options = { connections, path: "/v2/200b", seconds };
+    const { requests, refused } = await wrk(refusing.port, options, folder, cores.load);
+    if (refused < requests) throw new Error(`${requests - refused} of ${requests} requests were not refused`);
+    return requests;
+  };
+  const calls = () => overGrpc(asked.grpc, { folder, seconds, core: cores.load });
+  try {
+    await verifyGrpc(asked.grpc);
+    await overHttp();
+    await verifyRefusal(refusing.port);
+    await refusals();
+    if (withGrpc) await calls();
+    for (let round = 0; round < rounds; round += 1) {
+      await measure({ id: "http", how: "check over HTTP, 64 connections", round }, asked.running.pid, overHttp);
+      await measure({ id: "429", how: "429 by the proxy, 64 connections", round }, refusing.running.pid, refusals);
+      if (!withGrpc) continue;
+      const how = "check over gRPC, 4 connections of 16 streams";
+      await measure({ id: "grpc", how, round }, asked.running.pid, calls);
+    }
+  } finally {
+    await asked.running.stop();
+    await refusing.running.stop();
+  }
+  return results;
+}
+
+async function startGateway({ folder, cores, upstreamPort }: Place, limit: string) {
   const [port, admin, http, grpc] = [await freePort(), await freePort(), await freePort(), await freePort()];
-  const config = join(folder, "asked.yaml");
+  const config = join(folder, `asked-${port}.yaml`);
   writeFileSync(
     config,
-    `listen: { host: 127.0.0.1, port: ${port} }
-admin: { host: 127.0.0.1, port: ${admin} }
-upstream: { url: "http://127.0.0.1:9" }
-auth: { mode: "off" }
-policies: [{ name: bench, limit: 1000000, window: 1s }]
+    `${gatewayFrame({ port, admin, upstreamPort })}
+policies: [{ name: bench, ${limit} }]
 log: { access: false }
 extAuth:
   trustedCallers: [127.0.0.1]
@@ -44,38 +97,15 @@ extAuth:
   );
   const main = join(import.meta.dirname, "../dist/main.js");
   const running = await start([process.execPath, main, "start", "--config", config], { core: cores.contender, port });
-  const results: AskedResult[] = [];
-  const measure = async (how: string, round: number, ask: () => Promise<number>): Promise<void> => {
-    const before = cpuTimeUs(running.pid);
-    const answered = await ask();
-    results.push({ how, round, cpuUs: (cpuTimeUs(running.pid) - before) / answered, perSecond: answered / seconds });
-  };
-  const overHttp = async (): Promise<number> => {
-    const headers = { "X-Original-Method": "GET", "X-Original-URI": "/v2/200b", "X-Forwarded-For": client };
-    const { requests, refused } = await wrk(
-      http,
-      { path: "/auth-request", connections: 64, seconds, headers },
-      folder,
-      cores.load,
-    );
-    if (refused > 0) throw new Error(`${refused} of ${requests} calls over HTTP were not admitted`);
-    return requests;
-  };
-  try {
-    await verifyGrpc(grpc);
-    await overHttp();
-    if (installed("h2load")) await overGrpc(grpc, { folder, seconds, core: cores.load });
-    for (let round = 0; round < rounds; round += 1) {
-      await measure("HTTP, 64 connections", round, overHttp);
-      if (!installed("h2load")) continue;
-      await measure("gRPC, 4 connections of 16 streams", round, () =>
-        overGrpc(grpc, { folder, seconds, core: cores.load }),
-      );
-    }
-  } finally {
-    await running.stop();
-  }
-  return results;
+  return { running, port, http, grpc };
+}
+
+/** The second request: the first is admitted. */
+async function verifyRefusal(port: number): Promise<void> {
+  const ask = (): Promise<Response> => fetch(`http://127.0.0.1:${port}/v2/200b`);
+  await (await ask()).arrayBuffer();
+  const { status } = await ask();
+  if (status !== 429) throw new Error(`a request above the limit was answered with ${status}`);
 }
 
 async function overGrpc(port: number, place: { folder: string; seconds: number; core: number }): Promise<number> {

@@ -3,11 +3,17 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import type { Certificate } from "./certificate.ts";
+import { gatewayFrame } from "./gateway-config.ts";
+import { idleConnections } from "./idle.ts";
 import { freePort, installed, type Running, start, versionOf } from "./processes.ts";
 import { nginxFrame } from "./upstream.ts";
 
-/** `open` admits everything that is measured, `throttled` nothing but the first, `logged` is open with an access log. */
-export type Mode = "open" | "throttled" | "logged";
+/**
+ * `open` admits everything that is measured, `throttled` nothing but the first. `logged` is open with an access log, `tls`
+ * is open over TLS, `crowded` is open with room for the idle connections.
+ */
+export type Mode = "open" | "throttled" | "logged" | "tls" | "crowded";
 
 export interface Contender {
   readonly name: string;
@@ -23,6 +29,8 @@ export interface Contender {
 export interface Place {
   readonly mode: Mode;
   readonly upstreamPort: number;
+  /** Of mode `tls`. */
+  readonly certificate: Certificate | undefined;
   /** Empty, and its own. */
   readonly folder: string;
   readonly core: number;
@@ -44,11 +52,13 @@ const node = process.execPath;
 const openLimit = 1_000_000;
 const openWindowMs = 1000;
 const hourMs = 3_600_000;
+/** The idle ones and those to the upstream. */
+const crowd = idleConnections + 2000;
+const allModes: readonly Mode[] = ["open", "throttled", "logged", "tls", "crowded"];
 
-/** A key of the configuration that another checkout may not have. */
-function ifKnown(checkout: string, key: string, value: number): string {
-  const schema = readFileSync(join(checkout, "config/headgate.schema.json"), "utf8");
-  return schema.includes(`"${key}"`) ? `, ${key}: ${value}` : "";
+/** Whether it has the key of the configuration, as another checkout may not. */
+function knows(checkout: string, key: string): boolean {
+  return readFileSync(join(checkout, "config/headgate.schema.json"), "utf8").includes(`"${key}"`);
 }
 
 /** `checkout`: where it has been built. */
@@ -57,18 +67,22 @@ export const headgateOf = (checkout: string, name: string, workers = 1): Contend
   version: versionOf(node, join(checkout, "dist/main.js"), "--version"),
   lacks: "",
   hasFields: true,
-  modes: ["open", "throttled", "logged"],
-  async start({ mode, upstreamPort, folder, core, allCores }) {
+  modes: allModes,
+  async start({ mode, upstreamPort, certificate, folder, core, allCores }) {
     const [port, admin] = [await freePort(), await freePort()];
-    const policy = mode === "throttled" ? "limit: 1, window: 1h" : `limit: ${openLimit}, window: 1s`;
+    // The default window. With one of a second, at this rate a unit expires during each request, and the decision's Reset
+    // has passed when the response is sent.
+    const policy = mode === "throttled" ? "limit: 1, window: 1h" : `limit: ${100 * openLimit}, window: 60s`;
+    const more = [
+      ...(knows(checkout, "newConnectionsPerPeer") ? ["newConnectionsPerPeer: 1000000"] : []),
+      ...(mode === "crowded" ? [`maxConnections: ${crowd}, maxConnectionsPerPeer: ${crowd}`] : []),
+      ...(mode === "tls" ? [`tls: { cert: ${certificate?.cert}, key: ${certificate?.key} }`] : []),
+    ];
     const config = join(folder, "headgate.yaml");
     writeFileSync(
       config,
-      `listen: { host: 127.0.0.1, port: ${port}, maxRequestsPerConnection: 1000000000${ifKnown(checkout, "newConnectionsPerPeer", 1_000_000)} }
-admin: { host: 127.0.0.1, port: ${admin} }
-upstream: { url: "http://127.0.0.1:${upstreamPort}" }
-auth: { mode: "off" }
-policies: [{ name: bench, ${policy}${ifKnown(checkout, "maxClients", 1000)} }]
+      `${gatewayFrame({ port, admin, upstreamPort }, more)}
+policies: [{ name: bench, ${policy}${knows(checkout, "maxClients") ? ", maxClients: 1000" : ""} }]
 log: { access: ${mode === "logged"} }
 ${workers === 1 ? "" : `workers: ${workers}\n`}`,
     );
@@ -96,13 +110,14 @@ const nginx: Contender = {
   version: installed("nginx") ? versionOf("nginx", "-v") : null,
   lacks: "fields, a sliding window",
   hasFields: false,
-  modes: ["open", "throttled", "logged"],
-  async start({ mode, upstreamPort, folder, core }) {
+  modes: allModes,
+  async start({ mode, upstreamPort, certificate, folder, core }) {
     const port = await freePort();
     const config = join(folder, "nginx.conf");
+    const tls = `ssl_certificate ${certificate?.cert}; ssl_certificate_key ${certificate?.key};`;
     writeFileSync(
       config,
-      `${nginxFrame(folder)}
+      `${nginxFrame(folder, mode === "crowded" ? crowd : 4096)}
 http {
   ${mode === "logged" ? `access_log ${folder}/access.log combined;` : "access_log off;"}
   keepalive_requests 1000000000;
@@ -111,7 +126,7 @@ http {
   limit_req_status 429;
   upstream backend { server 127.0.0.1:${upstreamPort}; keepalive 512; keepalive_requests 1000000000; }
   server {
-    listen 127.0.0.1:${port} backlog=4096;
+    listen 127.0.0.1:${port} backlog=4096 ${mode === "tls" ? `ssl; ${tls}` : ";"}
     location / {
       limit_req zone=per_ip ${mode === "throttled" ? "" : "burst=100000 nodelay"};
       proxy_pass http://backend;
@@ -130,13 +145,14 @@ http {
   },
 };
 
+/** Strict limits would demand two open files for each connection, though idle ones need one. */
 const haproxy: Contender = {
   name: "HAProxy stick-table",
   version: installed("haproxy") ? versionOf("haproxy", "-v") : null,
   lacks: "a sliding window (its rate is an estimate, and counts what it refuses)",
   hasFields: true,
-  modes: ["open", "throttled"],
-  async start({ mode, upstreamPort, folder, core }) {
+  modes: allModes.filter((mode) => mode !== "logged"),
+  async start({ mode, upstreamPort, certificate, folder, core }) {
     const port = await freePort();
     const config = join(folder, "haproxy.cfg");
     const limit = mode === "throttled" ? 1 : openLimit;
@@ -149,8 +165,9 @@ const haproxy: Contender = {
     writeFileSync(
       config,
       `global
-  maxconn 4096
+  maxconn ${mode === "crowded" ? crowd : 4096}
   nbthread 1
+  no strict-limits
 defaults
   mode http
   timeout connect 2s
@@ -158,7 +175,7 @@ defaults
   timeout server 30s
   http-reuse always
 frontend clients
-  bind 127.0.0.1:${port} backlog 4096
+  bind 127.0.0.1:${port} backlog 4096 ${mode === "tls" ? `ssl crt ${certificate?.both}` : ""}
   stick-table type ipv6 size 100k expire 2h store http_req_rate(${window})
   http-request track-sc0 src
   http-request set-var(txn.rate) sc_http_req_rate(0)

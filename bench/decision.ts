@@ -29,7 +29,6 @@ const head: RequestHead = {
   method: "GET",
   target: "/v2/x",
   httpVersion: "1.1",
-  nowMs: 0,
 };
 
 const makers: Record<string, () => Promise<Store>> = {
@@ -77,7 +76,9 @@ function ownLimiter(policies: number): Store {
     bytes() {
       const { usedBytes, policies: figures } = limiter.counterFigures();
       for (const { keys, coarse, evictedLive } of figures) {
-        if (keys !== clients || coarse + evictedLive > 0) throw new Error("the table is too small");
+        // The places of a key may all be taken: with some secrets that happens to one of a million.
+        const unlucky = coarse + evictedLive;
+        if (unlucky > 1e-5 * clients || keys < clients - unlucky) throw new Error("the table is too small");
       }
       return usedBytes;
     },

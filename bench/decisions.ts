@@ -10,17 +10,16 @@ export interface DecisionResult {
   readonly bytesPerClient: number;
 }
 
-const stores = [
-  "Headgate",
-  "Headgate, from text",
-  "Headgate, 8 policies",
-  "rate-limiter-flexible",
-  "express-rate-limit",
-  "@fastify/rate-limit",
-];
+/** Those of the goals. */
+export const comparedStores = ["Headgate", "rate-limiter-flexible", "express-rate-limit", "@fastify/rate-limit"];
+export const allStores = [...comparedStores, "Headgate, from text", "Headgate, 8 policies"];
 const script = join(import.meta.dirname, "decision.ts");
 
-export async function measureDecisions(counts: readonly number[], core: number): Promise<DecisionResult[]> {
+export async function measureDecisions(
+  counts: readonly number[],
+  stores: readonly string[],
+  core: number,
+): Promise<DecisionResult[]> {
   const results: DecisionResult[] = [];
   for (const clients of counts) {
     for (const store of stores) {

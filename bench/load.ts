@@ -15,6 +15,7 @@ export interface Load {
   readonly headers?: Readonly<Record<string, string>>;
   /** Each request on a connection of its own. */
   readonly fresh?: boolean;
+  readonly isTls?: boolean;
   /** Each request with a header X-Client that has one of so many values. */
   readonly clients?: number;
 }
@@ -55,7 +56,7 @@ ${Object.entries(headers)
 ${clients > 0 ? `request = function() wrk.headers["X-Client"] = math.random(${clients}) return wrk.format() end` : ""}
 ${report}`,
   );
-  const url = `http://127.0.0.1:${port}${load.path}`;
+  const url = `${load.isTls === true ? "https" : "http"}://127.0.0.1:${port}${load.path}`;
   const wrkArguments = ["wrk", "-t1", `-c${load.connections}`, `-d${load.seconds}s`, "-s", script, url];
   const { stdout } = await run("taskset", ["-c", String(core), ...wrkArguments]);
   const line = /^RESULT (.*)$/m.exec(stdout)?.[1];
@@ -64,16 +65,26 @@ ${report}`,
   return { ...rest, seconds: us / 1_000_000 };
 }
 
-/** Ten connections that share the rate; latencies of all requests, ascending, in microseconds. */
+/** How requests come at a constant rate: at equal distances, or ten at the same moment. */
+export type Arrival = "one by one" | "ten at the same moment";
+
+/** Over ten connections; latencies of all requests, ascending, in microseconds. */
 export async function constantRate(
   port: number,
-  { path, perSecond, seconds }: { path: string; perSecond: number; seconds: number },
+  {
+    path,
+    perSecond,
+    seconds,
+    arrival,
+  }: { readonly path: string; readonly perSecond: number; readonly seconds: number; readonly arrival: Arrival },
   folder: string,
   core: number,
 ): Promise<number[]> {
   const log = join(folder, "h2load.log");
   writeFileSync(log, "");
-  const rate = ["-c10", "-t1", `--rps=${perSecond / 10}`, `-D${seconds}`, `--log-file=${log}`];
+  // Each connection sends at its own rate from its beginning, so for equal distances they begin one after the other.
+  const turns = arrival === "ten at the same moment" ? [] : ["-r1", `--rate-period=${Math.round(1000 / perSecond)}ms`];
+  const rate = ["-c10", "-t1", ...turns, `--rps=${perSecond / 10}`, `-n${perSecond * seconds}`, `--log-file=${log}`];
   await run("taskset", ["-c", String(core), "h2load", "--h1", ...rate, `http://127.0.0.1:${port}${path}`]);
   const rows = readFileSync(log, "utf8").trim().split("\n");
   const answers = rows.map((row) => row.split("\t").map(Number));

@@ -61,14 +61,25 @@ export function freePort(): Promise<number> {
   });
 }
 
-/** CPU time that the process and all it started have used, in microseconds; the kernel counts in steps of 10 ms. */
+/** CPU time that the process and all it started have used, in microseconds. */
+export interface CpuTime {
+  readonly userUs: number;
+  readonly systemUs: number;
+}
+
+/** The kernel counts in steps of 10 ms, and estimates how the sum is divided from what each tick interrupts. */
+export function cpuTime(pid: number): CpuTime {
+  const stats = treeOf(pid).map(statOf);
+  // utime, stime and those of children that have ended.
+  const sum = (...indices: number[]): number =>
+    stats.reduce((all, fields) => indices.reduce((part, i) => part + Number(fields?.[i] ?? 0), all), 0);
+  const usPerTick = 1_000_000 / ticksPerSecond;
+  return { userUs: sum(11, 13) * usPerTick, systemUs: sum(12, 14) * usPerTick };
+}
+
 export function cpuTimeUs(pid: number): number {
-  const ticks = treeOf(pid).reduce((sum, each) => {
-    const fields = statOf(each);
-    // utime, stime and those of children that have ended.
-    return fields === undefined ? sum : sum + [11, 12, 13, 14].reduce((part, i) => part + Number(fields[i]), 0);
-  }, 0);
-  return (ticks * 1_000_000) / ticksPerSecond;
+  const { userUs, systemUs } = cpuTime(pid);
+  return userUs + systemUs;
 }
 
 /** Resident memory of the process and all it started, in bytes; pages that they share are counted once for each. */
@@ -89,7 +100,7 @@ export function versionOf(command: string, ...args: string[]): string {
   return /\d+\.\d+(\.\d+)?/.exec(stdout + stderr)?.[0] ?? "of unknown version";
 }
 
-const ticksPerSecond = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
+export const ticksPerSecond = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
 
 function treeOf(root: number): number[] {
   const parents = readdirSync("/proc")

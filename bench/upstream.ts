@@ -47,14 +47,14 @@ http {
 }
 
 /** What stands around `http` in a configuration whose files all lie in `folder`; as root it stays root. */
-export function nginxFrame(folder: string): string {
+export function nginxFrame(folder: string, connections = 4096): string {
   return `daemon off;
 worker_processes 1;
-worker_rlimit_nofile 8192;
+worker_rlimit_nofile ${2 * connections};
 ${process.getuid?.() === 0 ? "user root;" : ""}
 pid ${folder}/nginx.pid;
 error_log stderr crit;
-events { worker_connections 4096; }
+events { worker_connections ${connections}; }
 `;
 }
 

@@ -89,6 +89,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
     },
     isAlive: () => carrier.isAlive(),
     onError: (error) => log.error({ err: error }, "metrics scrape failed"),
+    onFailure: (error) => log.error({ err: error }, "internal error"),
     peerKey: (address) => readPeer(address, carrier.clientAddress).key,
     onClosedForRoom: () => telemetry.connectionShed("admin", null),
   }).catch((error) => {

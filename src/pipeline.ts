@@ -30,12 +30,13 @@ export interface PipelineParts {
   readonly nowMs: () => number;
 }
 
-export type Decide = (head: RequestHead) => Verdict | Promise<Verdict>;
+/** `nowMs`: the only reading of the monotonic clock, unless something is awaited. */
+export type Decide = (head: RequestHead, nowMs: number) => Verdict | Promise<Verdict>;
 
 /** The returned function makes no promise if neither the limiter nor the authenticator does. */
 export function createDecide(parts: PipelineParts): Decide {
   const pipeline = new Pipeline(parts);
-  return (head) => pipeline.decide(head);
+  return (head, nowMs) => pipeline.decide(head, nowMs);
 }
 
 class Pipeline {
@@ -45,21 +46,23 @@ class Pipeline {
     this.#parts = parts;
   }
 
-  decide(head: RequestHead): Verdict | Promise<Verdict> {
+  decide(head: RequestHead, nowMs: number): Verdict | Promise<Verdict> {
     const { rules, limiter, refusals } = this.#parts;
+    const known = head.memory?.parsedUnder(rules);
+    if (known) return this.#charge(head, known, nowMs);
     // The client, and a path in a usual spelling, are read first: everything else needs them, and they cost little.
     const origin = readOrigin(head, rules);
-    if (refusals === null || needsNoBudget(origin.plainPath, rules)) return this.#read(head, origin, head.nowMs);
+    if (refusals === null || needsNoBudget(origin.plainPath, rules)) return this.#read(head, origin, nowMs);
 
     // The request may be refused without being charged. If the client's budget for such refusals is used up, or its
     // quota, the request is refused now, because reading the path costs more. Requests plainly under a route pass above.
-    const isSpent = refusals.isSpent(origin.client, head.nowMs);
+    const isSpent = refusals.isSpent(origin.client, nowMs);
     if (!isSpent && (origin.plainPath !== undefined || rules.unmatched !== "reject")) {
-      return this.#read(head, origin, head.nowMs);
+      return this.#read(head, origin, nowMs);
     }
-    const quota = limiter.peek(origin.client, origin.counterKey, head.nowMs);
+    const quota = limiter.peek(origin.client, origin.counterKey, nowMs);
     if (quota instanceof Promise) return this.#unlessRefusedLater(head, origin, quota, isSpent);
-    return this.#refuseUnread(head, origin, quota, isSpent, head.nowMs) ?? this.#read(head, origin, head.nowMs);
+    return this.#refuseUnread(head, origin, quota, isSpent, nowMs) ?? this.#read(head, origin, nowMs);
   }
 
   /** Returns the refusal of a request whose path is not read; null if the path has to be read. */
@@ -82,9 +85,15 @@ class Pipeline {
 
   /** `atMs`: the clock, read after whatever was waited for. */
   #read(head: RequestHead, origin: RequestOrigin, atMs: number): Verdict | Promise<Verdict> {
-    const { rules, limiter } = this.#parts;
+    const { rules } = this.#parts;
     const parsed = parseRequest(head, origin, rules);
+    // Other paths have to pass the budget for refusals each time.
+    if (origin.plainPath?.kind === "route") head.memory?.remember(parsed, rules);
+    return this.#charge(head, parsed, atMs);
+  }
 
+  #charge(head: RequestHead, parsed: ParsedRequest, atMs: number): Verdict | Promise<Verdict> {
+    const { limiter } = this.#parts;
     // The quota comes before everything that can refuse: a bad token, a bad path and a malformed message are each
     // charged, or guessing tokens would be free. A request outside of all routes is not charged.
     const decision =

@@ -65,14 +65,14 @@ const good = [...host, ...bearer];
 const stranger: Peer = readPeer("1.2.3.4", rulesOf({}).clientAddress);
 
 function request(target: string, rawHeaders: readonly string[] = good, more: Partial<RequestHead> = {}): RequestHead {
-  return { peer: stranger, rawHeaders, method: "GET", target, httpVersion: "1.1", nowMs: 1000, ...more };
+  return { peer: stranger, rawHeaders, method: "GET", target, httpVersion: "1.1", ...more };
 }
 
 /** With the parts that answer at once, the pipeline does. */
-function decideWith(parts: PipelineParts): (facts: RequestHead) => Verdict {
+function decideWith(parts: PipelineParts): (facts: RequestHead, nowMs?: number) => Verdict {
   const decide = createDecide(parts);
-  return (facts) => {
-    const verdict = decide(facts);
+  return (facts, nowMs = 1000) => {
+    const verdict = decide(facts, nowMs);
     if (verdict instanceof Promise) throw new Error("the pipeline answered with a promise");
     return verdict;
   };
@@ -230,8 +230,8 @@ describe("the quota", () => {
   test("comes back at the reset, and not a millisecond before", () => {
     const decide = decideWith(partsOf({ limit: 1 }));
     const { resetMs } = decide(request("/v2/x")).decision;
-    expect(decide(request("/v2/x", good, { nowMs: resetMs - 1 })).localReply?.reason).toBe("throttled");
-    expect(decide(request("/v2/x", good, { nowMs: resetMs })).localReply).toBeNull();
+    expect(decide(request("/v2/x"), resetMs - 1).localReply?.reason).toBe("throttled");
+    expect(decide(request("/v2/x"), resetMs).localReply).toBeNull();
   });
 
   test("is the client's, whom a trusted proxy names and nobody else", () => {
@@ -280,16 +280,16 @@ describe("refusals that spend no quota", () => {
     for (let i = 0; i < 5; i += 1) expect(decide(facts).localReply?.reason ?? null).toBe(reason);
     read.mockClear();
     for (let i = 0; i < 100; i += 1) {
-      const verdict = decide(facts);
+      const verdict = decide(facts, 1000);
       expect(verdict.localReply).toMatchObject({ status: 429, reason: "too_many_refusals" });
       expect(verdict).toMatchObject({ decision: { outcome: "observed", remaining: 3 }, parsed: { route: null } });
     }
     expect(read).not.toHaveBeenCalled();
     // 100 ms earn one, and the client that waits for Retry-After has ten.
-    expect(decide({ ...facts, nowMs: 1099 }).localReply?.reason).toBe("too_many_refusals");
-    expect(decide({ ...facts, nowMs: 1100 }).localReply?.reason ?? null).toBe(reason);
-    expect(decide({ ...facts, nowMs: 1100 }).localReply?.reason).toBe("too_many_refusals");
-    expect(decide({ ...facts, nowMs: 2100 }).localReply?.reason ?? null).toBe(reason);
+    expect(decide(facts, 1099).localReply?.reason).toBe("too_many_refusals");
+    expect(decide(facts, 1100).localReply?.reason ?? null).toBe(reason);
+    expect(decide(facts, 1100).localReply?.reason).toBe("too_many_refusals");
+    expect(decide(facts, 2100).localReply?.reason ?? null).toBe(reason);
   });
 
   test("do not affect requests plainly under a route from the same address", () => {
@@ -350,7 +350,7 @@ describe("an exhausted client", () => {
       localReply: { reason: "no_route" },
       decision: { outcome: "observed", remaining: 0 },
     });
-    expect(decide(request("/%76%31/x", good, { nowMs: 61_000 })).localReply).toBeNull();
+    expect(decide(request("/%76%31/x"), 61_000).localReply).toBeNull();
   });
 
   test("with unmatched: proxy, gets an unusual path under no route, which is not limited", () => {
@@ -503,7 +503,7 @@ describe("a limiter and an authenticator that answer later", () => {
     ];
     for (let i = 0; i < 4; i += 1) {
       const expected = now(facts);
-      for (const decide of decides) expect(await decide(facts)).toEqual(expected);
+      for (const decide of decides) expect(await decide(facts, 1000)).toEqual(expected);
     }
   });
 
@@ -530,7 +530,7 @@ describe("a limiter and an authenticator that answer later", () => {
       },
     };
     const decide = createDecide({ ...parts, limiter, nowMs: () => nowMs });
-    expect(await decide(request("/%76%31/x"))).toMatchObject({ localReply: null });
+    expect(await decide(request("/%76%31/x"), 1000)).toMatchObject({ localReply: null });
     expect(asked).toEqual([
       ["peek", 1000],
       ["acquire", 1005],
@@ -540,7 +540,7 @@ describe("a limiter and an authenticator that answer later", () => {
 
   test("admit exactly the limit of a thousand at once", async () => {
     const decide = createDecide(later(partsOf({ limit: 100 })));
-    const verdicts = await Promise.all(Array.from({ length: 1000 }, () => decide(request("/v2/x"))));
+    const verdicts = await Promise.all(Array.from({ length: 1000 }, () => decide(request("/v2/x"), 1000)));
     const outcomes = verdicts.map(({ decision }) => decision.outcome);
     expect(outcomes.filter((outcome: Outcome) => outcome === "admitted")).toHaveLength(100);
     expect(verdicts.filter(({ localReply }) => localReply === null)).toHaveLength(100);
@@ -550,10 +550,10 @@ describe("a limiter and an authenticator that answer later", () => {
     const failing = () => Promise.reject(new Error("out of reach"));
     const parts = partsOf();
     await expect(
-      createDecide({ ...parts, authenticator: { authenticate: failing } })(request("/v2/x")),
+      createDecide({ ...parts, authenticator: { authenticate: failing } })(request("/v2/x"), 1000),
     ).rejects.toThrow("out of reach");
     const limiter = { ...laterLimiter(parts.limiter), acquire: failing };
-    await expect(createDecide({ ...parts, limiter })(request("/v2/x"))).rejects.toThrow("out of reach");
+    await expect(createDecide({ ...parts, limiter })(request("/v2/x"), 1000)).rejects.toThrow("out of reach");
   });
 });
 
@@ -597,7 +597,7 @@ describe("a limiter that cannot decide", () => {
       acquire: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "admitted", held }),
       acquireIdentified: (...[, , , first]) => ({ ...first, outcome: "unavailable" }),
     };
-    expect(decideWith({ ...parts, limiter })(request("/v2/x"))).toMatchObject({
+    expect(decideWith({ ...parts, limiter })(request("/v2/x"), 1000)).toMatchObject({
       localReply: { reason: "store_unavailable" },
       decision: { outcome: "unavailable", held },
       auth: "accepted",
@@ -626,7 +626,7 @@ describe("a limiter that cannot decide", () => {
           acquireIdentified: fail,
         };
         const decide = createDecide({ ...parts, limiter, authenticator: { authenticate } });
-        await expect((async () => decide(request("/v2/x")))()).rejects.toThrow("away");
+        await expect((async () => decide(request("/v2/x"), 1000))()).rejects.toThrow("away");
         expect(held.end.mock.calls).toEqual([[0]]);
       }
     },
@@ -644,9 +644,9 @@ describe("a limiter that cannot decide", () => {
     const parts = partsOf({ refusals: { perSecond: 1, burst: 1 } });
     const observe = vi.fn<Limiter["observe"]>((...client) => parts.limiter.observe(...client));
     const decide = createDecide({ ...parts, limiter: { ...unavailable(parts), observe } });
-    expect(await decide(request("/other"))).toMatchObject({ localReply: { reason: "no_route" } });
+    expect(await decide(request("/other"), 1000)).toMatchObject({ localReply: { reason: "no_route" } });
     observe.mockImplementation(() => Promise.reject(new Error("away")));
-    await expect(decide(request("/other"))).rejects.toThrow("away");
+    await expect(decide(request("/other"), 1000)).rejects.toThrow("away");
   });
 });
 

@@ -1,6 +1,7 @@
 // Who is measured with a store: Headgate with and without, and what users of Node put before an API for several instances.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { gatewayFrame } from "../gateway-config.ts";
 import { freePort, type Running, start } from "../processes.ts";
 
 /** A limit of an hour, a minute or a second for each address, or for each value of the header X-Client. */
@@ -32,10 +33,7 @@ const headgate = (name: string, hasStore: boolean): StoreContender => ({
     const config = join(folder, `headgate-${port}.yaml`);
     writeFileSync(
       config,
-      `listen: { host: 127.0.0.1, port: ${port}, maxRequestsPerConnection: 1000000000, newConnectionsPerPeer: 1000000 }
-admin: { host: 127.0.0.1, port: ${admin} }
-upstream: { url: "http://127.0.0.1:${upstreamPort}" }
-auth: { mode: "off" }
+      `${gatewayFrame({ port, admin, upstreamPort }, ["newConnectionsPerPeer: 1000000"])}
 policies:
   - { name: bench, limit: ${limit}, window: ${windowMs}ms${key === "header" ? ', key: ["header:x-client"]' : ""} }
 log: { access: false }

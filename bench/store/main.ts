@@ -158,22 +158,18 @@ async function measureLatency(stage: Stage): Promise<void> {
   ];
   const started: { name: string; port: number; stop: () => Promise<void> }[] = [];
   const measured: { name: string; p50Us: number; p99Us: number }[] = [];
+  const load = { path, perSecond: 500, arrival: "one by one" } as const;
   try {
     for (const [name, contender, limit] of all) {
       const { port, running } = await contender.start(place(stage, limit));
       started.push({ name, port, stop: () => running.stop() });
       await sleep(500);
-      await constantRate(port, { path, perSecond: 500, seconds: 2 }, stage.folder, cores.others);
+      await constantRate(port, { ...load, seconds: 2 }, stage.folder, cores.others);
     }
     if (chosen.includes(alone)) started.push({ name: "no proxy", port: stage.upstream.port, stop: async () => {} });
     for (let round = 0; round < rounds; round += 1) {
       for (const { name, port } of started) {
-        const sorted = await constantRate(
-          port,
-          { path, perSecond: 500, seconds: seconds + 1 },
-          stage.folder,
-          cores.others,
-        );
+        const sorted = await constantRate(port, { ...load, seconds: seconds + 1 }, stage.folder, cores.others);
         const at = (share: number): number => sorted[Math.floor(sorted.length * share)] ?? Number.NaN;
         measured.push({ name, p50Us: at(0.5), p99Us: at(0.99) });
         say(`latency round ${round + 1}: ${name} p50 ${at(0.5)} µs, p99 ${at(0.99)} µs`);

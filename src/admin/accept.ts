@@ -1,9 +1,13 @@
 // Chooses the text format of a scrape by its Accept field (RFC 9110, section 12.5.1). Every scrape gets one of the two: the
 // wrong format is more useful than a 406.
 
+/** Scrapers send fewer than ten ranges, with at most two parameters each. What is beyond is ignored. */
+const maxRanges = 100;
+const maxParameters = 10;
+
 /** Whether OpenMetrics 1.0 is accepted by name, with a weight at least that of plain text. */
 export function wantsOpenMetrics(accept: string | undefined): boolean {
-  const ranges = (accept ?? "").split(",").map(parseRange);
+  const ranges = (accept ?? "").split(",", maxRanges).map(parseRange);
   const openMetrics = Math.max(
     0,
     ...ranges.filter((range) => range.type === "application/openmetrics-text" && speaks(range)).map(({ q }) => q),
@@ -31,7 +35,7 @@ function textQuality(ranges: readonly MediaRange[]): number {
 }
 
 function parseRange(text: string): MediaRange {
-  const [type = "", ...parameters] = text.split(";").map((part) => part.trim().toLowerCase());
+  const [type = "", ...parameters] = text.split(";", 1 + maxParameters).map((part) => part.trim().toLowerCase());
   const value = (name: string) =>
     parameters.find((parameter) => parameter.startsWith(`${name}=`))?.slice(name.length + 1) ?? null;
   return { type, version: value("version")?.replaceAll('"', "") ?? null, q: quality(value("q")) };

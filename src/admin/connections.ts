@@ -1,9 +1,9 @@
 // Bounds the connections to the admin listener, the requests on each, and the time to read an answer. A new connection
 // always gets a place, so that probes are answered.
-import type { RequestListener, Server, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { ignoreError } from "../core/failure.ts";
 import { FairPlaces } from "../core/fair-places.ts";
-import { stopParsingWhen } from "../exchange/stop-parsing.ts";
 
 export interface AdminConnectionsOptions {
   /** Peers with the same key share places. */
@@ -21,27 +21,40 @@ const maxPipelined = 16;
 /** Prometheus waits 10 s for a scrape by default. Without a bound, a client could read its scrape for days. */
 export const answerTimeoutMs = 30_000;
 
-/** Calls `onRequest` for each request within the bound of its connection. */
-export function serveBounded(server: Server, onRequest: RequestListener, options: AdminConnectionsOptions): void {
-  const places = new FairPlaces<Socket>(maxAdminConnections);
-  const requests = new WeakMap<Socket, Requests>();
-  server.on("connection", (socket) => {
-    const evicted = places.take(socket, options.peerKey(socket.remoteAddress));
+export class AdminConnections {
+  readonly #options: AdminConnectionsOptions;
+  readonly #places = new FairPlaces<Socket>(maxAdminConnections);
+  readonly #requests = new WeakMap<Socket, Requests>();
+
+  constructor(options: AdminConnectionsOptions) {
+    this.#options = options;
+  }
+
+  /** Gives a new connection its place. */
+  accept(socket: Socket): void {
+    const { peerKey, onClosedForRoom } = this.#options;
+    const evicted = this.#places.take(socket, peerKey(socket.remoteAddress));
     if (evicted !== null) {
-      options.onClosedForRoom();
+      onClosedForRoom();
       evicted.destroy();
     }
-    const inProgress = new Requests(socket, (isBusy) => places.setBusy(socket, isBusy));
-    requests.set(socket, inProgress);
-    stopParsingWhen(socket, () => socket.destroyed);
+    const inProgress = new Requests(socket, (isBusy) => this.#places.setBusy(socket, isBusy));
+    this.#requests.set(socket, inProgress);
+    socket.on("error", ignoreError);
     socket.once("close", () => {
-      places.leave(socket);
+      this.#places.leave(socket);
       inProgress.stopTimer();
     });
-  });
-  server.on("request", (request, response) => {
-    if (requests.get(request.socket)?.begin(response) === true) onRequest(request, response);
-  });
+  }
+
+  /** Counts a request. Returns false if its connection has too many: then the connection is closed. */
+  begin(socket: Socket, response: ServerResponse): boolean {
+    return this.#requests.get(socket)?.begin(response) === true;
+  }
+
+  destroyAll(): void {
+    for (const socket of this.#places.connections()) socket.destroy();
+  }
 }
 
 /** The requests in progress on one connection. */
@@ -56,7 +69,6 @@ class Requests {
     this.#onBusyChange = onBusyChange;
   }
 
-  /** Counts a request. Returns false if there are too many: then the connection is closed. */
   begin(response: ServerResponse): boolean {
     this.#count += 1;
     if (this.#count > maxPipelined) {

@@ -1,5 +1,6 @@
 // The errors of the admin listener. Their texts are fixed, so that they contain nothing of the request, of an error or of
 // the machine.
+import { linesOf } from "../core/header-lines.ts";
 import { errorBody, type LocalReply, localReplies } from "../core/local-reply.ts";
 import { serializeHead } from "../core/response-head.ts";
 
@@ -19,5 +20,5 @@ export function rawAnswer(error: AdminError): string {
   const body = errorBody(error);
   const fields = ["Content-Type", "application/json; charset=utf-8", "Content-Length", `${body.length}`];
   fields.push("Cache-Control", "no-store", "Connection", "close");
-  return serializeHead(error.status, error.message, fields) + body;
+  return serializeHead(error.status, error.message, linesOf(fields)) + body;
 }

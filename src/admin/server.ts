@@ -1,152 +1,90 @@
-// The admin listener: metrics and health, apart from the traffic. It changes nothing, shows no client and reads no
-// body. Its answers are not cached, and its errors have the format of the gateway's own.
-import { createServer } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
-import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import type { Health } from "../core/health.ts";
-import { errorBody } from "../core/local-reply.ts";
-import type { StoreHealth } from "../core/shared-store.ts";
-import { wantsOpenMetrics } from "./accept.ts";
-import { type AdminConnectionsOptions, serveBounded } from "./connections.ts";
-import { type AdminError, errors, rawAnswer } from "./errors.ts";
+// The admin listener, apart from the traffic. It is open from the start; what answers is loaded when the first connection
+// comes. Until then connections wait unread, within the same bounds.
+import { createServer, type Socket } from "node:net";
+import type { HostPort } from "../core/host-port.ts";
+import { listen } from "../exchange/listen.ts";
+import type { AdminApp, AdminAppOptions } from "./app.ts";
+import { AdminConnections, type AdminConnectionsOptions } from "./connections.ts";
 
-export interface AdminOptions extends AdminConnectionsOptions {
-  readonly host: string;
-  /** 0 picks a free port. */
-  readonly port: number;
-  readonly metrics: (openMetrics: boolean) => Promise<{ readonly contentType: string; readonly body: string }>;
-  readonly health: () => Health | Promise<Health>;
-  /** False: nothing is done any more, and a restart is needed. */
-  readonly isAlive: () => Promise<boolean>;
-  /** Called when a scrape fails. The client only gets a fixed text. */
-  readonly onError: (error: Error) => void;
+export interface AdminOptions extends AdminConnectionsOptions, AdminAppOptions, HostPort {
+  /** A connection could not be accepted, or what answers could not be loaded. */
+  readonly onFailure: (error: unknown) => void;
 }
 
-export interface Admin {
-  readonly host: string;
-  readonly port: number;
+export interface Admin extends HostPort {
   /** Closes the listener and every connection to it. */
   close(): Promise<void>;
 }
 
-/** Rejects with the system's error if it cannot listen. */
-export async function startAdmin(options: AdminOptions): Promise<Admin> {
-  const app = createApp(options);
-  serveMetrics(app, options.metrics);
-  serveHealth(app, options);
-  answerTheRest(app, options.onError);
-  try {
-    await app.listen({ host: options.host, port: options.port });
-  } catch (error) {
-    await app.close();
-    throw error;
-  }
-  const address = app.server.address() as AddressInfo;
-  return { host: address.address, port: address.port, close: () => app.close() };
-}
+/** Opens what answers. */
+export type OpenApp = typeof openApp;
 
-const jsonType = "application/json; charset=utf-8";
-
-const inactiveTimeoutMs = 30_000;
-
-const serverOptions = {
-  headersTimeout: 5_000,
-  requestTimeout: 10_000,
-  keepAliveTimeout: 65_000,
-  // By default Node checks these timeouts only every 30 s.
-  connectionsCheckingInterval: 1_000,
-  maxHeaderSize: 8_192,
-  // Node would answer a missing Host without a body; see answerTheRest.
-  requireHostHeader: false,
-} as const;
-
-function createApp(bounds: AdminConnectionsOptions): FastifyInstance {
-  return fastify({
-    serverFactory(onRequest) {
-      const server = createServer(serverOptions);
-      server.setTimeout(inactiveTimeoutMs);
-      serveBounded(server, onRequest, bounds);
-      return server;
+/** Port 0 picks a free one. Rejects with the system's error if it cannot listen. A test replaces `open`. */
+export async function startAdmin(options: AdminOptions, open: OpenApp = openApp): Promise<Admin> {
+  const connections = new AdminConnections(options);
+  const loading = new LazyApp(() => open(options, connections), options.onFailure);
+  const server = createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: true }, (socket) => {
+    connections.accept(socket);
+    loading.serve(socket);
+  });
+  const { host, port } = await listen(server, options, options.onFailure);
+  return {
+    host,
+    port,
+    async close() {
+      const closed = new Promise((resolve) => void server.close(resolve));
+      connections.destroyAll();
+      await loading.close();
+      await closed;
     },
-    bodyLimit: 1_024,
-    forceCloseConnections: true,
-    return503OnClosing: false,
-    frameworkErrors: (_error, _request, reply) => answer(reply as FastifyReply, errors.badRequest),
-    clientErrorHandler: (error, socket) => refuse(error, socket),
-  });
+  };
 }
 
-function serveMetrics(app: FastifyInstance, metrics: AdminOptions["metrics"]): void {
-  app.get("/metrics", async (request, reply) => {
-    const { contentType, body } = await metrics(wantsOpenMetrics(request.headers.accept));
-    // The format depends on the Accept field.
-    return uncached(reply).header("vary", "accept").type(contentType).send(body);
-  });
+async function openApp(options: AdminAppOptions, connections: AdminConnections): Promise<AdminApp> {
+  const { openAdminApp } = await import("./app.ts");
+  return openAdminApp(options, connections);
 }
 
-function serveHealth(app: FastifyInstance, { health, isAlive }: AdminOptions): void {
-  // Liveness means only that an event loop runs: what a restart cannot repair must not cause one.
-  app.get("/livez", async (_request, reply) => {
-    const status = (await isAlive()) ? "alive" : "stuck";
-    return uncached(reply)
-      .code(status === "alive" ? 200 : 503)
-      .type(jsonType)
-      .send(JSON.stringify({ status }));
-  });
-  app.get("/readyz", async (_request, reply) => {
-    const { status, upstream, store } = await health();
-    const body = { status, upstream: { state: upstream.state, reason: upstream.reason } };
-    return uncached(reply)
-      .code(status === "ready" ? 200 : 503)
-      .type(jsonType)
-      .send(JSON.stringify(store === null ? body : { ...body, store: shownOf(store) }));
-  });
-}
+/** Opens the app for the first connection. */
+class LazyApp {
+  readonly #open: () => Promise<AdminApp>;
+  readonly #onFailure: AdminOptions["onFailure"];
+  #app: AdminApp | null = null;
+  #loading: Promise<void> | null = null;
+  #waiting: Socket[] = [];
 
-function shownOf({ state, shards, replicas }: StoreHealth): StoreHealth {
-  return { state, shards, replicas };
-}
-
-function answerTheRest(app: FastifyInstance, onError: AdminOptions["onError"]): void {
-  const paths = new Set(["/metrics", "/livez", "/readyz"]);
-  // A hook of this stage runs before the body is parsed, and no body is wanted.
-  app.addHook("onRequest", async (request: FastifyRequest, reply) => {
-    const { host } = request.headers;
-    // The body is not read: each of its chunks would cost more than the request.
-    if (hasBody(request)) reply.header("connection", "close");
-    if (host === undefined && request.raw.httpVersion === "1.1") return answer(reply, errors.badRequest);
-    if (request.method === "GET" || request.method === "HEAD") return;
-    const known = paths.has(request.url.split("?", 1)[0] as string);
-    if (known) reply.header("allow", "GET, HEAD");
-    return answer(reply.header("connection", "close"), known ? errors.methodNotAllowed : errors.notFound);
-  });
-  app.setNotFoundHandler((_request, reply) => answer(reply, errors.notFound));
-  app.setErrorHandler((error: FastifyError, _request, reply) => {
-    onError(error);
-    return answer(reply, errors.internal);
-  });
-}
-
-function hasBody({ headers }: FastifyRequest): boolean {
-  return (headers["content-length"] ?? "0") !== "0" || headers["transfer-encoding"] !== undefined;
-}
-
-function answer(reply: FastifyReply, error: AdminError): FastifyReply {
-  return uncached(reply).code(error.status).type(jsonType).send(errorBody(error));
-}
-
-// Not a hook, because fastify runs none for a path that it cannot decode.
-function uncached(reply: FastifyReply): FastifyReply {
-  return reply.header("cache-control", "no-store");
-}
-
-/** Answers bytes that the parser refused. */
-function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === "ECONNRESET" || !socket.writable) {
-    socket.destroy();
-    return;
+  constructor(open: () => Promise<AdminApp>, onFailure: AdminOptions["onFailure"]) {
+    this.#open = open;
+    this.#onFailure = onFailure;
   }
-  if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") socket.end(rawAnswer(errors.requestTimeout));
-  else if (error.code === "HPE_HEADER_OVERFLOW") socket.end(rawAnswer(errors.headTooLarge));
-  else socket.end(rawAnswer(errors.badRequest));
+
+  serve(socket: Socket): void {
+    if (this.#app !== null) {
+      this.#app.serve(socket);
+      return;
+    }
+    // Those that are over the bound have been closed.
+    this.#waiting = [...this.#waiting.filter(({ destroyed }) => !destroyed), socket];
+    this.#loading ??= this.#load();
+  }
+
+  /** Its connections are closed by the caller. */
+  async close(): Promise<void> {
+    await this.#loading;
+    await this.#app?.close();
+  }
+
+  /** Never rejects. If it fails, the next connection tries again. */
+  async #load(): Promise<void> {
+    try {
+      this.#app = await this.#open();
+    } catch (error) {
+      this.#loading = null;
+      this.#onFailure(error);
+    }
+    for (const socket of this.#waiting.splice(0)) {
+      if (this.#app === null) socket.destroy();
+      else if (!socket.destroyed) this.#app.serve(socket);
+    }
+  }
 }

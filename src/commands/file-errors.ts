@@ -6,7 +6,6 @@ import type { NamedFiles } from "../config/load.ts";
 import { passwordFile } from "../config/password-file.ts";
 import { readFiles } from "../config/read-files.ts";
 import { explainReadFailure } from "../config/regular-file.ts";
-import { certificateWarning, clientTlsFiles, listenTlsFiles } from "../config/tls-files.ts";
 import type { FileError, FileGroup } from "../core/file-group.ts";
 import { nameFrom } from "./name-from.ts";
 
@@ -20,40 +19,60 @@ export interface FilesJudged {
 
 export async function judgeFiles(files: NamedFiles, cwd: string, wallMs: number): Promise<FilesJudged> {
   const { path, place } = files;
-  const errorsOf = async (group: FileGroup<unknown>): Promise<readonly FileError[]> => {
-    const read = await readFiles(group);
-    return read.ok ? [] : read.errors;
-  };
-  const certificate = await readFiles(
-    listenTlsFiles({
-      cert: path("listen.tls.cert"),
-      key: path("listen.tls.key"),
-      clientCa: path("listen.tls.clientCa"),
-    }),
-  );
-  const clientTls = (section: "upstream.tls" | "counters.redis.tls") =>
-    clientTlsFiles(section, {
-      ca: path(`${section}.ca`),
-      cert: path(`${section}.cert`),
-      key: path(`${section}.key`),
-    });
+  const tls = await judgeTlsFiles(files, wallMs);
   const tokensPath = path("auth.tokensFile");
   const tokens = await readFiles(tokensFile("auth.tokensFile", tokensPath));
   const errors = [
     ...(tokens.ok ? [] : tokens.errors),
     ...(await errorsOf(tokensFile("extAuth.secretsFile", path("extAuth.secretsFile")))),
-    ...(certificate.ok ? [] : certificate.errors),
-    ...(await errorsOf(clientTls("upstream.tls"))),
+    ...tls.certificate,
+    ...tls.upstream,
     ...(await errorsOf(passwordFile("counters.redis.passwordFile", path("counters.redis.passwordFile")))),
-    ...(await errorsOf(clientTls("counters.redis.tls"))),
+    ...tls.store,
   ];
-  const warning = certificate.ok ? certificateWarning(certificate.value, wallMs) : null;
   const at = `${place("listen.tls.cert")}: ${nameFrom(cwd, path("listen.tls.cert") ?? "")}`;
   return {
     errors: errors.map((error) => render(error, place(error.key), nameFrom(cwd, error.file))),
-    warnings: warning === null ? [] : [`${at}: warning: the certificate ${warning}`],
+    warnings: tls.warning === null ? [] : [`${at}: warning: the certificate ${tls.warning}`],
     tokens: tokens.ok && tokensPath !== null ? tokens.value : null,
   };
+}
+
+interface TlsJudged {
+  readonly certificate: readonly FileError[];
+  readonly upstream: readonly FileError[];
+  readonly store: readonly FileError[];
+  /** Of a certificate that can be used. */
+  readonly warning: string | null;
+}
+
+/** Imports TLS only if files of it are named, because a start without it is faster. */
+async function judgeTlsFiles({ path }: NamedFiles, wallMs: number): Promise<TlsJudged> {
+  const listen = {
+    cert: path("listen.tls.cert"),
+    key: path("listen.tls.key"),
+    clientCa: path("listen.tls.clientCa"),
+  };
+  const [upstream, store] = [clientPaths("upstream.tls", path), clientPaths("counters.redis.tls", path)];
+  const named = [listen, upstream, store].flatMap((paths) => Object.values(paths));
+  if (named.every((file) => file === null)) return { certificate: [], upstream: [], store: [], warning: null };
+  const { certificateWarning, clientTlsFiles, listenTlsFiles } = await import("../config/tls-files.ts");
+  const certificate = await readFiles(listenTlsFiles(listen));
+  return {
+    certificate: certificate.ok ? [] : certificate.errors,
+    upstream: await errorsOf(clientTlsFiles("upstream.tls", upstream)),
+    store: await errorsOf(clientTlsFiles("counters.redis.tls", store)),
+    warning: certificate.ok ? certificateWarning(certificate.value, wallMs) : null,
+  };
+}
+
+function clientPaths(section: "upstream.tls" | "counters.redis.tls", path: NamedFiles["path"]) {
+  return { ca: path(`${section}.ca`), cert: path(`${section}.cert`), key: path(`${section}.key`) };
+}
+
+async function errorsOf(group: FileGroup<unknown>): Promise<readonly FileError[]> {
+  const read = await readFiles(group);
+  return read.ok ? [] : read.errors;
 }
 
 function render(error: FileError, place: string, file: string): string {

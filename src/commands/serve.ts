@@ -9,6 +9,7 @@ import type { Settings } from "../core/settings.ts";
 import { type Gateway, ListenError, startGateway } from "../gateway.ts";
 import { openDestination } from "../telemetry/destination.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
+import { collectOnceIdle } from "./collect-once-idle.ts";
 import { exitCodes, signalExitCodes, type TerminationSignal } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
 
@@ -35,10 +36,11 @@ export async function serve(
   const signals = collectSignals(io, source !== null);
   const destination = openDestination({ fd: 1 });
   const log = createLog({ level: settings.log.level, clock: systemClock, destination });
-  logOpenFiles(settings, io.maxOpenFiles(), log);
+  const maxOpenFiles = io.maxOpenFiles();
+  logOpenFiles(settings, maxOpenFiles, log);
   let gateway: Gateway;
   try {
-    gateway = await startGateway(withinOpenFiles(settings, io.maxOpenFiles(), log), {
+    gateway = await startGateway(withinOpenFiles(settings, maxOpenFiles, log), {
       ...(source === null ? {} : { source: fittingSource(source, io, log) }),
       clock: systemClock,
       log,
@@ -51,8 +53,10 @@ export async function serve(
     return error instanceof FilesError ? exitCodes.config : exitCodes.unavailable;
   }
   onReady(gateway);
+  const endCollection = collectOnceIdle((durationMs) => log.debug({ durationMs }, "memory of the start given back"));
   signals.onReload(() => void gateway.reloadFromSource("signal"));
   const signal = await signals.first;
+  endCollection();
   log.info({ signal }, "draining");
   const code = await Promise.race([
     gateway.drain().then(() => exitCodes.ok),
@@ -71,10 +75,8 @@ function fittingSource({ file, load }: SettingsSource, io: CommandIo, log: Logge
       const loaded = load(isStart);
       if (!loaded.ok) return loaded;
       // At the start the settings have been fitted, and the log says so.
-      return {
-        ...loaded,
-        settings: withinOpenFiles(loaded.settings, io.maxOpenFiles(), isStart === true ? null : log),
-      };
+      const settings = withinOpenFiles(loaded.settings, io.maxOpenFiles(), isStart === true ? null : log);
+      return { ...loaded, settings };
     },
   };
 }

@@ -1,7 +1,7 @@
 // Finds what is contradictory in `counters.store` and `counters.redis`.
 import type { Refuse } from "./contradictions.ts";
 import { differences } from "./differences.ts";
-import type { Raw } from "./raw.ts";
+import { type Raw, rawAt } from "./raw.ts";
 import type { ParsedConfig } from "./schema.ts";
 
 type StoreValues = ParsedConfig["counters"]["redis"];
@@ -22,6 +22,8 @@ export function judgeStore({ counters: { store, redis } }: ParsedConfig, raw: Ra
 
 /** Values other than the defaults, without a store. The defaults cannot be told from nothing. */
 function judgeUnused(raw: Raw | undefined, refuse: Refuse): void {
+  // Finding differences takes 5 ms.
+  if (rawAt(raw, section.split(".")) === undefined) return;
   const written = differences(undefined, raw).find(({ key }) => key.startsWith(`${section}.`));
   if (written !== undefined) refuse("counters.store", `redis, since ${written.key} is set`, written.key);
 }

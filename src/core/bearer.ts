@@ -15,7 +15,8 @@ const malformed: BearerCredential = { kind: "malformed" };
 /** Ignores the case of the scheme (RFC 9110, 11.1). */
 export function readBearer(rawHeaders: HeaderList): BearerCredential {
   const fields = headerValues(rawHeaders, "authorization");
-  const given = fields.map(afterScheme).find((text) => text !== undefined);
+  let given: string | undefined;
+  for (let i = 0; i < fields.length && given === undefined; i += 1) given = afterScheme(fields[i] ?? "");
   if (given === undefined) return missing;
   // Of two, the gateway could check one and the upstream use the other.
   if (fields.length > 1 || (fields[0] ?? "").length > maxFieldBytes) return malformed;

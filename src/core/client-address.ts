@@ -4,7 +4,7 @@
 import { trimBlanks } from "./blanks.ts";
 import { addressKey, type CounterKey } from "./counter-key.ts";
 import { type ElementBudget, forwardedFor, newBudget } from "./forwarded.ts";
-import type { HeaderList } from "./header-list.ts";
+import { type HeaderList, isNamed } from "./header-list.ts";
 import { clientKey, formatIpAddress, type IpAddress, parseIpAddress } from "./ip-address.ts";
 import type { NetworkSet } from "./network-set.ts";
 
@@ -38,7 +38,11 @@ export interface Peer extends Client {
 
 /** Parses the address of a socket. A socket that is closed has none, which counts as `::`. */
 export function readPeer(remoteAddress: string | undefined, rules: ClientAddressRules): Peer {
-  const address = parseIpAddress(remoteAddress ?? "::") ?? [0, 0, 0, 0, 0, 0, 0, 0];
+  return peerAt(parseIpAddress(remoteAddress ?? "::") ?? [0, 0, 0, 0, 0, 0, 0, 0], rules);
+}
+
+/** Returns the peer with this address. */
+export function peerAt(address: IpAddress, rules: ClientAddressRules): Peer {
   return judgePeer(address, formatIpAddress(address), rules);
 }
 
@@ -75,7 +79,7 @@ function lastUntrusted(peer: IpAddress, rawHeaders: HeaderList, rules: ClientAdd
   const elements = newBudget();
   let last = peer;
   for (let i = rawHeaders.length - 2; i >= 0; i -= 2) {
-    if (rawHeaders[i]?.toLowerCase() !== rules.header) continue;
+    if (!isNamed(rawHeaders[i] ?? "", rules.header)) continue;
     for (const address of read(rawHeaders[i + 1] ?? "", elements)) {
       // No entry left of an unreadable one can be attributed to a proxy.
       if (address === undefined) return last;
@@ -100,6 +104,8 @@ function* xForwardedFor(line: string, elements: ElementBudget): Generator<IpAddr
 
 /** Parses an address with or without a port: `1.2.3.4:80`, `[2001:db8::1]:80`, `[2001:db8::1]`, `2001:db8::1`. */
 export function parseForwardedAddress(entry: string): IpAddress | undefined {
+  // Most entries are an IPv4 address alone.
+  if (!entry.includes(":")) return parseIpAddress(entry);
   const bracketed = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(entry);
   if (bracketed !== null) return bracketed[1]?.includes(":") ? parseIpAddress(bracketed[1]) : undefined;
   const dotted = /^([\d.]+):\d{1,5}$/.exec(entry);

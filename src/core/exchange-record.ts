@@ -2,6 +2,7 @@
 import type { AuthOutcome } from "./authenticator.ts";
 import type { RefusalReason } from "./local-reply.ts";
 import type { Decision } from "./policy.ts";
+import type { RequestHead } from "./request-head.ts";
 
 /**
  * `proxy`: the request came over the traffic listener. `ext-auth`: an ingress checks it here and forwards it itself.
@@ -11,6 +12,7 @@ export type RequestSource = "proxy" | "ext-auth";
 /** All instants are readings of the monotonic clock, in milliseconds. */
 export interface ExchangeRecord {
   readonly source: RequestSource;
+  readonly head: Pick<RequestHead, "rawHeaders" | "memory">;
   /** The value of X-Request-Id. */
   readonly id: string;
   /** The trace ID in the request's traceparent; null without one. */
@@ -39,6 +41,10 @@ export interface ExchangeRecord {
   readonly status: number;
   /** Why the gateway refused the request; null if it did not. */
   readonly problem: RefusalReason | null;
+  /** Of the request's head, as `Name: value`, and of its body without framing, as far as received; null: not known. */
+  readonly bytesReceived: number | null;
+  /** Of the heads and the body that were written to the client, before encryption and compression; null: not known. */
+  readonly bytesSent: number | null;
   /** False if the connection ended before the response was complete. */
   readonly complete: boolean;
 }

@@ -1,10 +1,12 @@
 // The headers that every response carries, whatever transport sends it. RateLimit-Reset is in Unix seconds, as the
 // API's specification demands; the structured RateLimit contains the seconds that remain.
-import { type Clock, httpDate } from "./clock.ts";
+import { type Clock, httpDate, isImfFixdate } from "./clock.ts";
 import type { AllowedOrigins } from "./cors.ts";
+import { type HeaderLines, KeptText, linesOf } from "./header-lines.ts";
 import type { HeaderList } from "./header-list.ts";
 import type { LocalReply } from "./local-reply.ts";
 import type { Decision } from "./policy.ts";
+import { QuotaLines } from "./quota-lines.ts";
 
 export type FieldKind = "standard" | "legacy" | "structured";
 
@@ -30,47 +32,57 @@ export interface ResponseFieldsOptions {
   readonly cors: AllowedOrigins | null;
 }
 
+/** Follows the rate-limit headers, and precedes the id. */
+const idName = "X-Request-Id: ";
+
+/** The end of the head of a local reply. */
+interface ReplyEnd {
+  reply: LocalReply | null;
+  waitSeconds: number;
+  readonly lines: KeptText;
+}
+
 export class ResponseFields {
   readonly #clock: Clock;
-  readonly #kinds: ReadonlySet<FieldKind>;
+  readonly #quota: QuotaLines;
+  readonly #hasStructured: boolean;
   readonly #realm: string;
   readonly #cors: AllowedOrigins | null;
   /** What a page of another origin may read of a local reply. */
   readonly #exposed: string;
   #dateSecond = Number.NaN;
   #date = "";
+  readonly #lastReplyEnd: ReplyEnd = { reply: null, waitSeconds: 0, lines: new KeptText() };
 
   constructor(options: ResponseFieldsOptions) {
     this.#clock = options.clock;
-    this.#kinds = new Set(options.kinds);
+    const kinds = new Set(options.kinds);
+    this.#hasStructured = kinds.has("structured");
+    const prefixes = [kinds.has("standard") ? ["RateLimit"] : [], kinds.has("legacy") ? ["X-RateLimit"] : []].flat();
+    this.#quota = new QuotaLines(prefixes, this.#hasStructured ? "" : idName);
     this.#realm = options.realm;
     this.#cors = options.cors;
-    this.#exposed = exposedNames(this.#kinds).join(", ");
+    this.#exposed = exposedNames(kinds).join(", ");
   }
 
-  /** Adds to `fields` what every response carries: Date, the rate-limit headers and X-Request-Id. */
-  always(decision: Decision, requestId: string, fields: string[] = []): string[] {
-    const wallMs = this.#clock.wallMs();
-    const untilResetMs = decision.resetMs - this.#clock.monotonicMs();
-    const { limit } = decision;
+  /** Returns what every response carries: Date, the rate-limit headers and X-Request-Id. */
+  always(decision: Decision, requestId: string, nowMs = this.#clock.monotonicMs()): HeaderLines {
+    const wallMs = this.#clock.wallMsAt(nowMs);
     // Rounded up, so that a client that waits until the reset is not early.
-    const values = [`${limit}`, `${decision.remaining}`, `${Math.ceil((wallMs + untilResetMs) / 1000)}`] as const;
-    fields.push("Date", this.#dateAt(wallMs));
-    if (this.#kinds.has("standard")) pushTriple(fields, standardNames, values);
-    if (this.#kinds.has("legacy")) pushTriple(fields, legacyNames, values);
-    if (this.#kinds.has("structured")) {
-      const decisions = decision.others === null ? [decision] : decision.others;
-      const nowMs = decision.resetMs - untilResetMs;
-      fields.push("RateLimit-Policy", decisions.map(policyItem).join(", "));
-      fields.push("RateLimit", decisions.map((each) => quotaItem(each, nowMs)).join(", "));
-    }
-    fields.push("X-Request-Id", requestId);
-    return fields;
+    const reset = Math.ceil((wallMs + (decision.resetMs - nowMs)) / 1000);
+    const quota = this.#quota.after(this.#dateAt(wallMs), decision.limit, decision.remaining, reset);
+    const structured = this.#hasStructured ? structuredLines(decision, nowMs) + idName : "";
+    return `${quota}${structured}${requestId}\r\n`;
+  }
+
+  /** Returns what a response without a quota carries: Date alone. */
+  date(): HeaderLines {
+    return this.#dateAt(this.#clock.wallMs());
   }
 
   /** Returns whole seconds until the reset, at least 1, because many clients treat 0 as no Retry-After. */
-  retryAfterSeconds(decision: Decision): number {
-    return Math.max(1, Math.ceil((decision.resetMs - this.#clock.monotonicMs()) / 1000));
+  retryAfterSeconds(decision: Decision, nowMs = this.#clock.monotonicMs()): number {
+    return Math.max(1, Math.ceil((decision.resetMs - nowMs) / 1000));
   }
 
   /**
@@ -99,36 +111,47 @@ export class ResponseFields {
     return rate.kind === "calendar" && decision.remaining >= cost ? 1 : this.retryAfterSeconds(decision);
   }
 
-  /** Returns the headers of a local reply, without Connection, and its body. `asked`: the headers of the request. */
+  /** Returns the headers of a local reply, without Connection. `asked`: the headers of the request. */
   localReply(
     reply: LocalReply,
     decision: Decision,
     requestId: string,
     asked: HeaderList,
-  ): { headers: string[]; body: string } {
-    const { status, body } = reply;
-    const headers = this.always(decision, requestId);
-    if (status === 429) headers.push("Retry-After", `${this.#retryAfter(reply, decision)}`);
-    if (status === 401) headers.push("WWW-Authenticate", this.#challenge(reply));
-    headers.push("Cache-Control", "no-store");
-    this.#pushCors(headers, asked);
-    // The bodies are ASCII, so each character is one byte. A 204 has no Content-Length (RFC 9110, 8.6).
-    if (status !== 204) {
-      headers.push("Content-Type", "application/json; charset=utf-8", "Content-Length", `${body.length}`);
-    }
-    return { headers, body };
+    nowMs = this.#clock.monotonicMs(),
+  ): HeaderLines {
+    const always = this.always(decision, requestId, nowMs);
+    const waitSeconds = reply.status === 429 ? this.#retryAfter(reply, decision, nowMs) : 0;
+    const cors = this.#cors === null ? "" : this.#corsLines(this.#cors, asked);
+    return always + cors + this.#replyEnd(reply, waitSeconds);
   }
 
-  #pushCors(headers: string[], asked: HeaderList): void {
-    const origin = this.#cors?.find(asked) ?? null;
-    if (origin === null) return;
-    headers.push("Access-Control-Allow-Origin", origin, "Access-Control-Expose-Headers", this.#exposed);
-    headers.push("Vary", "Origin");
+  /** Most local replies are like the one before. */
+  #replyEnd(reply: LocalReply, waitSeconds: number): HeaderLines {
+    const last = this.#lastReplyEnd;
+    if (last.reply !== reply || last.waitSeconds !== waitSeconds) {
+      last.reply = reply;
+      last.waitSeconds = waitSeconds;
+      let own = "";
+      if (reply.status === 429) own = `Retry-After: ${waitSeconds}\r\n`;
+      if (reply.status === 401) own = `WWW-Authenticate: ${this.#challenge(reply)}\r\n`;
+      last.lines.set(own + reply.lines);
+    }
+    return last.lines.use();
+  }
+
+  #corsLines(cors: AllowedOrigins, asked: HeaderList): HeaderLines {
+    const origin = cors.find(asked);
+    if (origin === null) return "";
+    return linesOf([
+      ...["Access-Control-Allow-Origin", origin],
+      ...["Access-Control-Expose-Headers", this.#exposed],
+      ...["Vary", "Origin"],
+    ]);
   }
 
   /** The budget for refusals has a token again within a second, whatever the quota of the client is. */
-  #retryAfter({ reason }: LocalReply, decision: Decision): number {
-    return reason === "too_many_refusals" ? 1 : this.retryAfterSeconds(decision);
+  #retryAfter({ reason }: LocalReply, decision: Decision, nowMs: number): number {
+    return reason === "too_many_refusals" ? 1 : this.retryAfterSeconds(decision, nowMs);
   }
 
   #challenge({ reason }: LocalReply): string {
@@ -136,14 +159,20 @@ export class ResponseFields {
     return reason === "invalid_token" ? `${realm}, error="invalid_token"` : realm;
   }
 
-  #dateAt(wallMs: number): string {
+  #dateAt(wallMs: number): HeaderLines {
     const second = Math.floor(wallMs / 1000);
     if (second !== this.#dateSecond) {
       this.#dateSecond = second;
-      this.#date = httpDate(wallMs);
+      this.#date = `Date: ${httpDate(wallMs)}\r\n`;
     }
     return this.#date;
   }
+}
+
+function structuredLines(decision: Decision, nowMs: number): HeaderLines {
+  const decisions = decision.others === null ? [decision] : decision.others;
+  const quotas = decisions.map((each) => quotaItem(each, nowMs)).join(", ");
+  return `RateLimit-Policy: ${decisions.map(policyItem).join(", ")}\r\nRateLimit: ${quotas}\r\n`;
 }
 
 /** An item of RateLimit-Policy. A month has no fixed length, so it has no window. */
@@ -168,30 +197,18 @@ function quotaItem({ policy: { name, rate }, remaining, resetMs }: Decision, now
   return `"${name}";r=${remaining};t=${Math.max(0, Math.ceil((resetMs - nowMs) / 1000))}`;
 }
 
-// The form that senders must use (RFC 9110, 5.6.7). Date.parse alone finds a year in almost any text.
-const imfFixdate = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
-
 /** Returns the seconds that a Retry-After demands; NaN if it cannot be parsed. */
 function secondsUntil(retryAfter: string, wallMs: number): number {
   if (/^\d{1,15}$/.test(retryAfter)) return Number(retryAfter);
-  return imfFixdate.test(retryAfter) ? (Date.parse(retryAfter) - wallMs) / 1000 : Number.NaN;
+  return isImfFixdate(retryAfter) ? (Date.parse(retryAfter) - wallMs) / 1000 : Number.NaN;
 }
-
-type Triple = readonly [limit: string, remaining: string, reset: string];
-
-const standardNames: Triple = ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"];
-const legacyNames: Triple = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
 
 /** Without being named, these headers are hidden from pages of other origins. */
 function exposedNames(kinds: ReadonlySet<FieldKind>): string[] {
   return [
-    ...(kinds.has("standard") ? standardNames : []),
-    ...(kinds.has("legacy") ? legacyNames : []),
+    ...(kinds.has("standard") ? ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"] : []),
+    ...(kinds.has("legacy") ? ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"] : []),
     ...(kinds.has("structured") ? ["RateLimit", "RateLimit-Policy"] : []),
     ...["Retry-After", "Date", "X-Request-Id"],
   ];
-}
-
-function pushTriple(fields: string[], names: Triple, values: Triple): void {
-  fields.push(names[0], values[0], names[1], values[1], names[2], values[2]);
 }

@@ -81,6 +81,8 @@ function readElement(element: string): IpAddress | undefined {
 
 /** RFC 7239, 6: an IPv6 address is in brackets; a port may follow, which may be obfuscated. */
 function readNode(node: string): IpAddress | undefined {
-  const match = /^(?:([\d.]+)|\[([^\]]*:[^\]]*)\])(?::(?:\d{1,5}|_[A-Za-z0-9._-]+))?$/.exec(node);
+  // What precedes the first colon must not match colons. Otherwise each colon of a node is tried as the first one, which
+  // takes time that grows with the square of its length.
+  const match = /^(?:([\d.]+)|\[([^\]:]*:[^\]]*)\])(?::(?:\d{1,5}|_[A-Za-z0-9._-]+))?$/.exec(node);
   return match === null ? undefined : parseIpAddress(match[1] ?? match[2] ?? "");
 }

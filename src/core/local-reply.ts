@@ -1,5 +1,6 @@
 // The responses of the gateway itself, mostly refusals. Their text is for the client and contains no address, file
 // path, token or stack; what an operator needs is in the log.
+import type { HeaderLines } from "./header-lines.ts";
 
 export interface LocalReply {
   readonly status: number;
@@ -9,6 +10,8 @@ export interface LocalReply {
   readonly errMsg: string;
   /** In ASCII. */
   readonly body: string;
+  /** The headers that do not depend on the request. */
+  readonly lines: HeaderLines;
 }
 
 export type RefusalReason = (typeof localReplies)[keyof typeof localReplies]["reason"];
@@ -17,6 +20,8 @@ export type RefusalReason = (typeof localReplies)[keyof typeof localReplies]["re
 export function errorBody({ message, errMsg }: Pick<LocalReply, "message" | "errMsg">): string {
   return JSON.stringify({ message, errors: [{ errMsg }] });
 }
+
+const notStored = "Cache-Control: no-store\r\n";
 
 const phrases = {
   400: "Bad Request",
@@ -37,7 +42,9 @@ const phrases = {
 
 function refusal<Reason extends string>(status: keyof typeof phrases, reason: Reason, errMsg: string) {
   const message = phrases[status];
-  return Object.freeze({ status: status as number, reason, message, errMsg, body: errorBody({ message, errMsg }) });
+  const body = errorBody({ message, errMsg });
+  const lines = `${notStored}Content-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\n`;
+  return Object.freeze({ status: status as number, reason, message, errMsg, body, lines });
 }
 
 export const localReplies = {
@@ -92,6 +99,8 @@ export const serverOptions: LocalReply = Object.freeze({
   message: "No Content",
   errMsg: "",
   body: "",
+  // A 204 has no Content-Length (RFC 9110, 8.6).
+  lines: notStored,
 });
 
 export const refusalReasons: readonly RefusalReason[] = [

@@ -1,7 +1,7 @@
 // Finds flaws that the HTTP parser accepts and a gateway must refuse: with each of them, a request could mean one thing
 // to a proxy and another to the server behind it. One pass over the headers.
 import { isBlank } from "./blanks.ts";
-import type { HeaderList } from "./header-list.ts";
+import { type HeaderList, isNamed } from "./header-list.ts";
 import { type LocalReply, localReplies } from "./local-reply.ts";
 import { isValidHost } from "./request-target.ts";
 
@@ -98,10 +98,7 @@ function readLength({ encodings, lengths }: Seen, { httpVersion, endsWithHead = 
 }
 
 function note(seen: Seen, name: string, value: string): void {
-  // Servers that use the names of CGI do not distinguish `_` from `-` (RFC 9110, 17.10).
-  if (name.includes("_")) seen.hasBadName = true;
-  const lower = name.toLowerCase();
-  switch (lower) {
+  switch (specialName(name)) {
     case "host":
       seen.hosts = added(seen.hosts, value);
       break;
@@ -134,8 +131,32 @@ function note(seen: Seen, name: string, value: string): void {
       seen.hops = added(seen.hops, value);
       break;
     default:
-      if (disguisedName.test(lower)) seen.hasBadName = true;
+      if (!plainName.test(name) && isBadName(name)) seen.hasBadName = true;
   }
+}
+
+const specialNames = [
+  ...["host", "content-length", "transfer-encoding", "upgrade", "keep-alive"],
+  ...["proxy-connection", "te", "connection", "expect", "max-forwards"],
+] as const;
+
+/** By their length; no length has more than two. */
+const byLength = Array.from({ length: 18 }, (_, length) => specialNames.filter((name) => name.length === length));
+
+/** Returns the name in lower case; null for a header that is not checked, mostly by its length. */
+function specialName(name: string): (typeof specialNames)[number] | null {
+  const candidates = byLength[name.length];
+  if (candidates === undefined) return null;
+  for (const candidate of candidates) if (isNamed(name, candidate)) return candidate;
+  return null;
+}
+
+/** Names that need no further check: letters, digits and hyphens disguise no header. */
+const plainName = /^[A-Za-z0-9-]*$/;
+
+function isBadName(name: string): boolean {
+  // Servers that use the names of CGI do not distinguish `_` from `-` (RFC 9110, 17.10).
+  return name.includes("_") || disguisedName.test(name.toLowerCase());
 }
 
 /**

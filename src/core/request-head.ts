@@ -4,6 +4,7 @@ import type { AuthOutcome } from "./authenticator.ts";
 import { type ClientAddressRules, type Peer, readClient } from "./client-address.ts";
 import type { AllowedOrigins } from "./cors.ts";
 import { CounterKey } from "./counter-key.ts";
+import type { HeaderLines, KeptText } from "./header-lines.ts";
 import { type LocalReply, localReplies, serverOptions } from "./local-reply.ts";
 import { type MessageHead, type MessageReading, readMessage } from "./message-check.ts";
 import type { Decision } from "./policy.ts";
@@ -12,8 +13,64 @@ import { type BasePaths, type RequestTarget, readTarget, rebase } from "./reques
 
 export interface RequestHead extends MessageHead {
   readonly peer: Peer;
-  /** The only reading of the monotonic clock for the decision. */
-  readonly nowMs: number;
+  /** Set by connections that use a head again if the same bytes come again. */
+  readonly memory?: HeadMemory | null;
+}
+
+/** Returns the bytes of a head as HTTP/1 sends it with one blank after each colon; 0 if no request could be parsed. */
+export function headTextBytes({ method, target, rawHeaders }: MessageHead): number {
+  if (method === "") return 0;
+  let bytes = method.length + target.length + "  HTTP/1.1\r\n\r\n".length;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    bytes += (rawHeaders[i] ?? "").length + (rawHeaders[i + 1] ?? "").length + ": \r\n".length;
+  }
+  return bytes;
+}
+
+/** What was read from headers. Requests with the same method, version, peer and headers share it. */
+export class HeadersMemory {
+  message: MessageReading | null = null;
+  /** The headers for the upstream up to the value of X-Request-Id; null: not made yet. */
+  upstreamLines: HeaderLines | null = null;
+  /** For which configuration they were made. */
+  upstreamLinesFor: ClientAddressRules["header"] | null = null;
+}
+
+export interface LoggedRequest {
+  readonly route: string | null;
+  readonly client: string;
+  readonly text: string;
+}
+
+/** The head for the upstream up to the value of X-Request-Id, as made from `parsed` with this forwarding header. */
+export interface UpstreamStart {
+  readonly parsed: ParsedRequest;
+  readonly forwardingHeader: ClientAddressRules["header"];
+  readonly text: KeptText;
+}
+
+/** What was read from a head. Requests with the same peer and the same bytes share it. */
+export class HeadMemory {
+  readonly headers: HeadersMemory;
+  /** The piece of the access log's line about the request, for what the line says of the route and the client. */
+  logged: LoggedRequest | null = null;
+  upstream: UpstreamStart | null = null;
+  #parsed: ParsedRequest | null = null;
+  #rules: RequestRules | null = null;
+
+  constructor(headers: HeadersMemory) {
+    this.headers = headers;
+  }
+
+  /** Returns what was parsed under these rules; null if nothing was. */
+  parsedUnder(rules: RequestRules): ParsedRequest | null {
+    return rules === this.#rules ? this.#parsed : null;
+  }
+
+  remember(parsed: ParsedRequest, rules: RequestRules): void {
+    this.#parsed = parsed;
+    this.#rules = rules;
+  }
 }
 
 export interface RequestRules {
@@ -140,14 +197,21 @@ export function parseRequest(head: RequestHead, origin: RequestOrigin, rules: Re
     target,
     path,
     route: path.kind === "route" || path.kind === "ambiguous" ? path.route : null,
-    message: readMessage(head),
+    message: messageOf(head),
     upstreamTarget: target === undefined ? null : rebase(target.original, rules.paths),
   };
 }
 
+function messageOf(head: RequestHead): MessageReading {
+  const headers = head.memory?.headers;
+  if (headers === undefined) return readMessage(head);
+  headers.message ??= readMessage(head);
+  return headers.message;
+}
+
 /** Parses a request that is refused whatever its path is, without reading the path. */
 export function parseWithoutPath(head: RequestHead, { client, counterKey, target }: RequestOrigin): ParsedRequest {
-  return { client, counterKey, target, path: outside, route: null, message: readMessage(head), upstreamTarget: null };
+  return { client, counterKey, target, path: outside, route: null, message: messageOf(head), upstreamTarget: null };
 }
 
 /** Returns the refusal of the limiter. */

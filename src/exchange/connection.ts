@@ -21,19 +21,30 @@ export interface ClientConnection {
   readonly idleTimeoutMs: number;
   /** Requests in progress. */
   readonly activeCount: number;
-  /** Set by the listener; called with false when the first request begins and with true when the last one has ended. */
-  onIdleChange: (isIdle: boolean) => void;
+  /** Set while it is registered. */
+  place: ConnectionPlace | null;
   /** Closes the connection after the requests in progress. */
   endWhenIdle(): void;
+  /** Called regularly. Closes the connection if a request makes no progress, unless timers of its own do that. */
+  endStalled(nowMs: number): void;
+  /** Called regularly after some idle time. Gives up memory that only makes the next request cheaper. */
+  forgetHead(): void;
   /** Closes the connection at once. Its exchanges have ended when this returns. */
   abort(): void;
 }
 
 /** The open connections. */
 export interface ConnectionRegistry {
+  /** Gives the connection its place. */
   add(connection: ClientConnection): void;
-  /** Removes a connection whose socket another one takes over. */
-  remove(connection: ClientConnection): void;
+}
+
+/** The place of a connection among the open ones. */
+export interface ConnectionPlace {
+  /** False when the first request begins, true when the last one has ended. `nowMs`: the clock, if it was just read. */
+  setIdle(isIdle: boolean, nowMs?: number): void;
+  /** The connection is closed, or another one takes its socket over. */
+  leave(): void;
 }
 
 /** Opens connections on accepted sockets. */

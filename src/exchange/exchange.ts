@@ -8,9 +8,11 @@
 import type { Readable } from "node:stream";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import type { ResponseFields } from "../core/fields.ts";
+import type { HeaderLines } from "../core/header-lines.ts";
 import { isFramingDoubtful, type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { Decision, Held } from "../core/policy.ts";
 import { type RequestHead, unchargedVerdict, type Verdict } from "../core/request-head.ts";
+import type { ExchangeListener } from "./exchange-listener.ts";
 import { knownQuota } from "./known-quota.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 import type { Transport, TunnelStart } from "./transport.ts";
@@ -22,7 +24,7 @@ export interface Runtime {
   readonly fields: ResponseFields;
   readonly nowMs: () => number;
   readonly requestId: (head: RequestHead) => string;
-  readonly decide: (head: RequestHead) => Verdict | Promise<Verdict>;
+  readonly decide: (head: RequestHead, nowMs: number) => Verdict | Promise<Verdict>;
   /** Returns the quota of a peer without charging it. */
   readonly peekQuota: (peer: RequestHead["peer"]) => Decision | Promise<Decision>;
   /** The same; counts the request as observed. */
@@ -49,16 +51,6 @@ export class RuntimeRef {
   }
 }
 
-/** Implemented by what forwards an admitted request. */
-export interface ExchangeListener {
-  /** The client has taken what was written, so more may be written. */
-  onDrain(): void;
-  /** The exchange has ended: the client has left, or its response is complete. */
-  onExchangeEnd(): void;
-  /** Replies to the client and cancels the request, unless it has ended. */
-  cancel(reply: LocalReply): void;
-}
-
 type State = "deciding" | "forwarding" | "responding" | "ended";
 
 export class Exchange extends RecordedExchange {
@@ -71,11 +63,13 @@ export class Exchange extends RecordedExchange {
   readonly #runtime: Runtime;
   readonly #waiting: WaitingExchanges<Exchange>;
   #state: State = "deciding";
+  /** In `localReply`: the response ends in the moment in which it begins. */
+  #isReplying = false;
   /** The reply to send once the verdict is known. */
   #canceledWith: LocalReply | null = null;
 
   constructor(head: RequestHead, transport: Transport, { current, waiting }: RuntimeRef) {
-    super(head);
+    super(head, current.nowMs());
     this.transport = transport;
     this.#runtime = current;
     this.#waiting = waiting;
@@ -85,7 +79,7 @@ export class Exchange extends RecordedExchange {
   start(): void {
     try {
       this.id = this.#runtime.requestId(this.head);
-      const verdict = this.#runtime.decide(this.head);
+      const verdict = this.#runtime.decide(this.head, this.startedMs);
       if (verdict instanceof Promise) void this.#concludeLater(verdict);
       else this.#conclude(verdict);
     } catch (error) {
@@ -112,13 +106,20 @@ export class Exchange extends RecordedExchange {
     }
   }
 
-  /** Sends the head of the upstream's response. `retryAfter`: the values of an upstream's 429. */
-  respond(status: number, reason: string, headers: string[], retryAfter: readonly string[]): void {
+  /** Sends the head of the upstream's response, as `sendHead` of transports. `retryAfter`: the values of its 429. */
+  respond(
+    status: number,
+    reason: string,
+    lines: HeaderLines,
+    hasLength: boolean,
+    retryAfter: readonly string[],
+    nowMs = this.#runtime.nowMs(),
+  ): void {
     if (this.isEnded) return;
     const { fields } = this.#runtime;
-    const decision = this.#decisionToShow();
-    if (status === 429) headers.push("Retry-After", fields.largestRetryAfter(retryAfter, decision));
-    this.#sendHead(status, reason, fields.always(decision, this.id, headers));
+    const decision = this.#decisionToShow(nowMs);
+    const wait = status === 429 ? `Retry-After: ${fields.largestRetryAfter(retryAfter, decision)}\r\n` : "";
+    this.#sendHead(status, reason, lines + wait + fields.always(decision, this.id, nowMs), hasLength, nowMs);
   }
 
   /** Sends a local reply. If a head has been sent already, aborts the response instead. */
@@ -129,11 +130,14 @@ export class Exchange extends RecordedExchange {
       return;
     }
     this.problem = reply.reason;
-    const decision = this.#decisionToShow();
-    const { headers, body } = this.#runtime.fields.localReply(reply, decision, this.id, this.head.rawHeaders);
-    this.#sendHead(reply.status, reply.message, headers);
+    const nowMs = this.#runtime.nowMs();
+    const decision = this.#decisionToShow(nowMs);
+    const lines = this.#runtime.fields.localReply(reply, decision, this.id, this.head.rawHeaders, nowMs);
+    this.#sendHead(reply.status, reply.message, lines, reply.status !== 204, nowMs);
     // A transport may end the response to a HEAD with its head.
-    if (!this.transport.isEnded) this.transport.end(body);
+    this.#isReplying = true;
+    if (!this.transport.isEnded) this.transport.end(reply.body);
+    this.#isReplying = false;
   }
 
   /** Cancels the request, which has turned out to be malformed, and replies instead. */
@@ -181,14 +185,14 @@ export class Exchange extends RecordedExchange {
    * Sends a 101 and ends the exchange, because the duration of a tunnel would distort those of requests. The slots that
    * the limiter holds are held for the tunnel from now on. Returns null if the client has left.
    */
-  switchProtocols(protocol: string, headers: string[]): TunnelStart | null {
+  switchProtocols(protocol: string, lines: HeaderLines): TunnelStart | null {
     if (this.isEnded) return null;
-    headers.push("Connection", "Upgrade", "Upgrade", protocol);
-    this.#runtime.fields.always(this.#decisionToShow(), this.id, headers);
-    const switched = this.transport.switchProtocols(headers);
+    const nowMs = this.#runtime.nowMs();
+    const always = this.#runtime.fields.always(this.#decisionToShow(nowMs), this.id, nowMs);
+    const switched = this.transport.switchProtocols(`${lines}Connection: Upgrade\r\nUpgrade: ${protocol}\r\n${always}`);
     if (switched === null) return null;
     this.status = 101;
-    this.respondedMs = this.#runtime.nowMs();
+    this.respondedMs = nowMs;
     const held = this.#held?.switched(101) ?? null;
     this.#held = null;
     this.#end(true);
@@ -257,11 +261,11 @@ export class Exchange extends RecordedExchange {
     }
   }
 
-  #sendHead(status: number, reason: string, headers: string[]): void {
-    this.transport.sendHead(status, reason, headers, this.#mustClose());
+  #sendHead(status: number, reason: string, lines: HeaderLines, hasLength: boolean, nowMs: number): void {
+    this.transport.sendHead(status, reason, lines, hasLength, this.#mustClose());
     this.#state = "responding";
     this.status = status;
-    this.respondedMs = this.#runtime.nowMs();
+    this.respondedMs = nowMs;
   }
 
   /** Considers the flaw of the request too, because a throttled request may also be malformed. */
@@ -271,16 +275,16 @@ export class Exchange extends RecordedExchange {
   }
 
   /** Returns the decision, or the current quota if the response took so long that the decision's reset has passed. */
-  #decisionToShow(): Decision {
+  #decisionToShow(nowMs: number): Decision {
     const { decision } = this.verdict;
-    if (decision.resetMs > this.#runtime.nowMs()) return decision;
+    if (decision.resetMs > nowMs) return decision;
     return knownQuota(this.#runtime.refreshQuota(decision), this.#runtime.onFailure) ?? decision;
   }
 
   #end(complete: boolean): void {
     if (this.isEnded) return;
     this.#state = "ended";
-    this.endedMs = this.#runtime.nowMs();
+    this.endedMs = this.#isReplying && this.respondedMs !== null ? this.respondedMs : this.#runtime.nowMs();
     this.complete = complete;
     const { listener } = this;
     this.listener = null;

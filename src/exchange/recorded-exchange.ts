@@ -4,12 +4,15 @@ import type { AuthOutcome } from "../core/authenticator.ts";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import type { RefusalReason } from "../core/local-reply.ts";
 import type { Decision } from "../core/policy.ts";
-import { pendingVerdict, type RequestHead, type Verdict } from "../core/request-head.ts";
+import { headTextBytes, pendingVerdict, type RequestHead, type Verdict } from "../core/request-head.ts";
 import { readTraceId } from "../core/trace-context.ts";
+import type { Transport } from "./transport.ts";
 
 export abstract class RecordedExchange implements ExchangeRecord {
   abstract readonly source: RequestSource;
+  abstract readonly transport: Transport;
   readonly head: RequestHead;
+  readonly startedMs: number;
   id = "";
   queuedMs: number | null = null;
   dispatchedMs: number | null = null;
@@ -19,10 +22,13 @@ export abstract class RecordedExchange implements ExchangeRecord {
   status = 0;
   problem: RefusalReason | null = null;
   complete = false;
+  /** The upstream has been given the whole body. */
+  isBodySent = false;
   #verdict: Verdict = pendingVerdict;
 
-  constructor(head: RequestHead) {
+  constructor(head: RequestHead, startedMs: number) {
     this.head = head;
+    this.startedMs = startedMs;
   }
 
   get verdict(): Verdict {
@@ -46,6 +52,15 @@ export abstract class RecordedExchange implements ExchangeRecord {
     return readTraceId(this.head.rawHeaders);
   }
 
+  get bytesReceived(): number | null {
+    const bodyBytes = this.transport.bodyBytesReceived;
+    return bodyBytes === null ? null : headTextBytes(this.head) + bodyBytes;
+  }
+
+  get bytesSent(): number | null {
+    return this.transport.bytesSent;
+  }
+
   get method(): string {
     return this.head.method;
   }
@@ -64,9 +79,5 @@ export abstract class RecordedExchange implements ExchangeRecord {
 
   get auth(): AuthOutcome {
     return this.#verdict.auth;
-  }
-
-  get startedMs(): number {
-    return this.head.nowMs;
   }
 }

@@ -2,7 +2,7 @@
 // or Fastify. A transport reads and writes; exchange.ts decides what happens to a request.
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import type { HeaderList } from "../core/header-list.ts";
+import type { HeaderLines } from "../core/header-lines.ts";
 import type { Held } from "../core/policy.ts";
 
 export interface Transport {
@@ -19,16 +19,24 @@ export interface Transport {
   readonly isEnded: boolean;
   /** The kernel has taken everything that was written. */
   readonly isFlushed: boolean;
+  /** Bytes of the request's body that have been received, without their framing; null if that is not known here. */
+  readonly bodyBytesReceived: number | null;
+  /**
+   * Bytes of the heads, bodies and chunks of this exchange that have been written; null if that is not known here. Of
+   * HTTP/2, the heads as HTTP/1 would send them, and the bodies without their frames.
+   */
+  readonly bytesSent: number | null;
   /** Sends a 100, for which the client waits before it sends its body. */
   sendContinue(): void;
   /** Sends an interim response, unless the client's protocol has none. */
-  sendInterim(status: number, headers: HeaderList): void;
+  sendInterim(status: number, lines: HeaderLines): void;
   /**
    * Sends the head of the final response, or keeps it for the first piece of the body, and adds the headers about the
-   * connection and the framing. `mustClose`: close the connection after this response, because client and gateway may
-   * disagree about where the next request begins. Throws if Node finds a header or the status invalid.
+   * connection and the framing. `hasLength`: a Content-Length is among the lines. `mustClose`: close the connection after
+   * this response, because client and gateway may disagree about where the next request begins. Throws if Node finds a
+   * header or the status invalid.
    */
-  sendHead(status: number, reason: string, headers: string[], mustClose: boolean): void;
+  sendHead(status: number, reason: string, lines: HeaderLines, hasLength: boolean, mustClose: boolean): void;
   /** Sends a head that is kept for the first piece of the body. */
   flushHead(): void;
   /**
@@ -40,7 +48,7 @@ export interface Transport {
   /** Breaks the connection or the stream, so that the client does not take an incomplete response as complete. */
   abort(): void;
   /** Writes a 101. Returns the client's socket and the bytes that it has sent since; null if it has left. */
-  switchProtocols(headers: HeaderList): SwitchedConnection | null;
+  switchProtocols(lines: HeaderLines): SwitchedConnection | null;
 }
 
 export interface SwitchedConnection {

@@ -52,7 +52,7 @@ export class CallerConnections {
 
   /** Counts a connection that has shown a secret among the trusted ones, unless those are at their bound. */
   promote(socket: Socket): void {
-    if (this.#isFull() || !this.#unverified.leave(socket)) return;
+    if (this.#trusted.has(socket) || this.#isFull() || !this.#unverified.leave(socket)) return;
     this.#trusted.add(socket);
   }
 

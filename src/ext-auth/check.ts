@@ -1,17 +1,17 @@
 // An ingress asks about a request that it carries itself, and gets the verdict of the same pipeline, counters and fields as
 // a request that goes through the gateway. This file knows nothing of what carries the question (HTTP, gRPC): that finds
 // out who asks, what about, and how to write the answer.
-import { parseForwardedAddress, readPeer } from "../core/client-address.ts";
+import { type HeaderLines, linesOf } from "../core/header-lines.ts";
 import type { HeaderList } from "../core/header-list.ts";
-import { formatIpAddress } from "../core/ip-address.ts";
 import { errorBody } from "../core/local-reply.ts";
-import type { RequestHead } from "../core/request-head.ts";
+import { HeadersMemory, HeadMemory, type RequestHead } from "../core/request-head.ts";
 import type { DenyStatus } from "../core/settings.ts";
 import type { Replaceable } from "../core/traffic-settings.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
 import { WholeReplyTransport } from "../exchange/whole-reply-transport.ts";
 import type { CheckProblem } from "./check-problems.ts";
 import type { CheckSettings } from "./check-settings.ts";
+import { NamedPeers } from "./named-peers.ts";
 import type { AskedQuestion, QuotaHead } from "./quota-decide.ts";
 import type { QuotaQuestion } from "./quota-question.ts";
 
@@ -32,8 +32,9 @@ export interface Check {
 export interface CheckAnswer {
   /** 200, or 4xx. 503 if the caller takes it. Another 5xx, which means that nobody has decided, only after a bug. */
   readonly status: number;
+  readonly reason: string;
   /** Date, the rate-limit headers, X-Request-Id and X-Headgate-Status; on a refusal all that the proxy's own has. */
-  readonly headers: HeaderList;
+  readonly lines: HeaderLines;
   /** Of a refusal; empty if the request may pass. */
   readonly body: string;
 }
@@ -54,21 +55,39 @@ export interface ChecksOptions {
   /** The quota alone, for an ingress that can only be told that the limit is reached. */
   readonly quotaRuntime: RuntimeRef;
   readonly settings: Replaceable<CheckSettings>;
-  readonly nowMs: () => number;
 }
 
 export class Checks {
   readonly #options: ChecksOptions;
+  readonly #peers = new NamedPeers();
 
   constructor(options: ChecksOptions) {
     this.#options = options;
   }
 
-  /** Has `caller` answered. False: `peerAddress` is no IP address; nothing was decided or charged, nobody answered. */
-  begin(check: Check, caller: CheckCaller): boolean {
-    const head = this.#headOf(check);
-    if (head !== null) this.#start(head, caller, this.#options.runtime);
+  /**
+   * Has the caller of `transport` answered. False: `peerAddress` is no IP address; nothing was decided or charged, nobody
+   * answered.
+   */
+  begin(check: Check, transport: CheckTransport): boolean {
+    const head = this.read(check, false);
+    if (head !== null) this.ask(head, transport);
     return head !== null;
+  }
+
+  /**
+   * Returns the request that the check is about; null if its client has no IP address. `isKept`: it may be asked about
+   * again, so what is read from it is remembered.
+   */
+  read({ peerAddress, method, target, rawHeaders }: Check, isKept: boolean): RequestHead | null {
+    const peer = this.#peers.find(peerAddress, this.#options.settings.current.clientAddress);
+    const memory = isKept ? new HeadMemory(new HeadersMemory()) : null;
+    return peer === null ? null : { peer, rawHeaders, method, target, httpVersion: "1.1", memory };
+  }
+
+  /** The same as `begin` for a request that was read under the current rules. */
+  ask(head: RequestHead, transport: CheckTransport): void {
+    this.#start(head, transport, this.#options.runtime);
   }
 
   /**
@@ -78,14 +97,14 @@ export class Checks {
   beginQuota(questions: readonly QuotaQuestion[], caller: CheckCaller): boolean {
     const asked: AskedQuestion[] = [];
     for (const question of questions) {
-      const head = this.#headOf(question);
+      const head = this.read(question, false);
       if (head === null) return false;
       asked.push({ ...question, head });
     }
     const [first] = asked;
     if (first === undefined) return false;
     const head: QuotaHead = { ...first.head, questions: asked };
-    this.#start(head, caller, this.#options.quotaRuntime);
+    this.#start(head, new CheckTransport(caller), this.#options.quotaRuntime);
     return true;
   }
 
@@ -96,42 +115,44 @@ export class Checks {
 
   /** Returns the answer to a call that asks nothing that could be decided. It names no client, so no quota is shown. */
   refuse(problem: CheckProblem): CheckAnswer {
+    const { runtime, settings } = this.#options;
     const body = errorBody(problem);
-    const headers = ["X-Headgate-Status", `${problem.status}`, "Cache-Control", "no-store"];
-    headers.push("Content-Type", "application/json; charset=utf-8", "Content-Length", `${body.length}`);
-    return { status: statusOf(problem.status, this.#options.settings.current.denyStatus, false), headers, body };
+    const status = statusOf(problem.status, settings.current.denyStatus, false);
+    const lines = linesOf([
+      ...["X-Headgate-Status", `${problem.status}`],
+      ...["Cache-Control", "no-store"],
+      ...["Content-Type", "application/json; charset=utf-8"],
+      ...["Content-Length", `${body.length}`],
+    ]);
+    return { status, reason: reasonOf(status, problem), lines: lines + runtime.current.fields.date(), body };
   }
 
-  /** Null: the client has no IP address. */
-  #headOf({ peerAddress, method, target, rawHeaders }: Check): RequestHead | null {
-    const address = parseForwardedAddress(peerAddress);
-    if (address === undefined) return null;
-    const { settings, nowMs } = this.#options;
-    const peer = readPeer(formatIpAddress(address), settings.current.clientAddress);
-    return { peer, rawHeaders, method, target, httpVersion: "1.1", nowMs: nowMs() };
-  }
-
-  #start(head: RequestHead, caller: CheckCaller, runtime: RuntimeRef): void {
-    const transport = new CheckTransport(caller, this.#options.settings.current.denyStatus);
+  #start(head: RequestHead, transport: CheckTransport, runtime: RuntimeRef): void {
     const exchange = new Exchange(head, transport, runtime);
-    transport.exchange = exchange;
+    transport.begin(exchange, this.#options.settings.current.denyStatus);
     exchange.start();
   }
 }
 
 /** The `forward` of a runtime for checks: the ingress carries the request, so the answer is that it may pass. */
 export function admitCheck(exchange: Exchange): void {
-  exchange.respond(200, "OK", ["Cache-Control", "no-store", "Content-Length", "0"], []);
+  exchange.respond(200, "OK", "Cache-Control: no-store\r\nContent-Length: 0\r\n", true, []);
   exchange.transport.end("");
 }
 
-class CheckTransport extends WholeReplyTransport {
+/** Serves the checks of one caller, one after the other. */
+export class CheckTransport extends WholeReplyTransport {
   readonly #caller: CheckCaller;
-  readonly #denyStatus: DenyStatus;
+  #denyStatus: DenyStatus = 429;
 
-  constructor(caller: CheckCaller, denyStatus: DenyStatus) {
+  constructor(caller: CheckCaller) {
     super();
     this.#caller = caller;
+  }
+
+  begin(exchange: Exchange, denyStatus: DenyStatus): void {
+    this.exchange = exchange;
+    this.isEnded = false;
     this.#denyStatus = denyStatus;
   }
 
@@ -143,17 +164,19 @@ class CheckTransport extends WholeReplyTransport {
     this.#caller.abort();
   }
 
-  protected sendWhole(status: number, _reason: string, headers: string[], body: string): void {
+  protected sendWhole(meant: number, message: string, allLines: HeaderLines, body: string): void {
     const { exchange } = this;
     if (exchange === null) return;
     // After a bug nobody has decided, and nothing may say so.
     if (exchange.problem === "internal") {
-      this.#caller.answer({ status, headers, body }, exchange);
+      this.#caller.answer({ status: meant, reason: message, lines: allLines, body }, exchange);
       return;
     }
-    headers.push("X-Headgate-Status", `${status}`);
-    const { takesUnavailable } = this.#caller;
-    this.#caller.answer({ status: statusOf(status, this.#denyStatus, takesUnavailable), headers, body }, exchange);
+    const status = statusOf(meant, this.#denyStatus, this.#caller.takesUnavailable);
+    let lines = `${allLines}X-Headgate-Status: ${meant}\r\n`;
+    // A 204 has no length.
+    if (meant === 204 && status !== meant) lines += "Content-Length: 0\r\n";
+    this.#caller.answer({ status, reason: reasonOf(status, { status: meant, message }), lines, body }, exchange);
   }
 }
 
@@ -165,4 +188,9 @@ function statusOf(status: number, denyStatus: DenyStatus, takesUnavailable: bool
   if (status === 200 || status === 401) return status;
   if (status === 503 && takesUnavailable && denyStatus !== 403) return status;
   return denyStatus === 403 || status >= 500 ? 403 : status;
+}
+
+/** The only status that is sent in place of another is 403. */
+function reasonOf(status: number, meant: { readonly status: number; readonly message: string }): string {
+  return status === meant.status ? meant.message : "Forbidden";
 }

@@ -37,8 +37,10 @@ export interface QuotaParts {
   readonly nowMs: () => number;
 }
 
-export function createDecideQuota(parts: QuotaParts): (head: QuotaHead) => QuotaVerdict | Promise<QuotaVerdict> {
-  return ({ questions, nowMs }) => {
+export function createDecideQuota(
+  parts: QuotaParts,
+): (head: QuotaHead, nowMs: number) => QuotaVerdict | Promise<QuotaVerdict> {
+  return ({ questions }, nowMs) => {
     const requests = questions.map((question) => requestOf(question, parts));
     return areReady(requests)
       ? decide(requests, parts.limiter, nowMs)

@@ -22,6 +22,9 @@ export class TrustedCallers {
   readonly #options: TrustedCallersOptions;
   /** The addresses of the first calls, while all were refused; null once one was accepted or `firstCalls` are over. */
   #firstRefused: string[] | null = [];
+  /** Most calls come from an address that has just called. */
+  #lastAddress: string | undefined = undefined;
+  #isLastIncluded = false;
 
   constructor(options: TrustedCallersOptions) {
     this.#options = options;
@@ -35,8 +38,11 @@ export class TrustedCallers {
   }
 
   includeAddress(address: string | undefined): boolean {
+    if (address === this.#lastAddress) return this.#isLastIncluded;
     const parsed = parseIpAddress(address ?? "");
-    return parsed !== undefined && this.#options.networks.has(parsed);
+    this.#lastAddress = address;
+    this.#isLastIncluded = parsed !== undefined && this.#options.networks.has(parsed);
+    return this.#isLastIncluded;
   }
 
   /** A secret that is given twice counts as none. */

@@ -3,6 +3,7 @@
 // fields of the exchange, and nothing of the app comes behind them.
 import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
+import { type HeaderLines, listOf } from "../core/header-lines.ts";
 import type { HeaderList } from "../core/header-list.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { type AppHeaders, appHeaders } from "./app-headers.ts";
@@ -32,7 +33,7 @@ export interface PassedHead {
   readonly status: number;
   readonly reason: string;
   /** The exchange's are added to them. */
-  readonly fields: string[];
+  readonly lines: HeaderLines;
   /** Of a 429. */
   readonly retryAfter: HeaderList;
 }
@@ -67,6 +68,10 @@ export class FastifyTransport extends RawResponse {
     (raw as OwnResponse)[ofResponse] = this;
     raw.writeHead = writeHead as ServerResponse["writeHead"];
     raw.once("close", onClose);
+    // Before Node's own listener, which goes on with the next response.
+    raw.prependOnceListener("finish", onFinish);
+    if (raw.socket === null) raw.once("socket", onSocket);
+    else this.beginCount();
   }
 
   /** The transport of a response; undefined if no exchange was begun for its request. */
@@ -94,7 +99,7 @@ export class FastifyTransport extends RawResponse {
     }
     const reason = typeof first === "string" ? first : this.#head.reasonOf(status);
     const given = appHeaders(typeof first === "string" ? second : (second ?? first));
-    this.#respond(exchange, { status, reason, fields: [], retryAfter: this.#head.retryAfter(given) }, given);
+    this.#respond(exchange, { status, reason, lines: "", retryAfter: this.#head.retryAfter(given) }, given);
   }
 
   /** Sends the head of the upstream's response, behind the headers that hooks of the app have set. */
@@ -112,7 +117,8 @@ export class FastifyTransport extends RawResponse {
     super.sendContinue();
   }
 
-  sendHead(status: number, reason: string, own: string[], mustClose: boolean): void {
+  sendHead(status: number, reason: string, lines: HeaderLines, _hasLength: boolean, mustClose: boolean): void {
+    const own = listOf(lines);
     const isLast = !this.isHttp2 && this.#isLast(mustClose);
     if (isLast) own.push("Connection", "close");
     const given = this.#given ?? this.#head.takeOver(this.#reply);
@@ -129,10 +135,11 @@ export class FastifyTransport extends RawResponse {
     this.#owner.onClose(exchange);
   }
 
-  #respond(exchange: Exchange, { status, reason, fields, retryAfter }: PassedHead, given: AppHeaders): void {
+  #respond(exchange: Exchange, { status, reason, lines, retryAfter }: PassedHead, given: AppHeaders): void {
     this.#given = given;
     try {
-      exchange.respond(status, reason, fields, retryAfter);
+      // Node looks for a length itself.
+      exchange.respond(status, reason, lines, false, retryAfter);
     } finally {
       this.#given = null;
     }
@@ -157,6 +164,14 @@ function writeHead(this: OwnResponse, status: number, first?: unknown, second?: 
 
 function onClose(this: OwnResponse): void {
   this[ofResponse]?.onClose();
+}
+
+function onSocket(this: OwnResponse): void {
+  this[ofResponse]?.beginCount();
+}
+
+function onFinish(this: OwnResponse): void {
+  this[ofResponse]?.endCount();
 }
 
 function onDrain(this: OwnResponse): void {

@@ -19,7 +19,6 @@ export interface GateOptions {
   /** For routes that the app has left out: they show the quota and are asked for nothing. */
   readonly leftOut: RuntimeRef;
   readonly clientAddress: ClientAddressRules;
-  readonly nowMs: () => number;
 }
 
 export class Gate implements TransportOwner {
@@ -99,13 +98,12 @@ export class Gate implements TransportOwner {
   }
 
   #headOf(raw: IncomingMessage | Http2ServerRequest, peer: Peer): RequestHead {
-    const nowMs = this.#options.nowMs();
     if (raw instanceof Http2ServerRequest) {
       const endsWithHead = raw.stream.endAfterHeaders;
-      return { ...readHttp2Head(raw.rawHeaders), peer, httpVersion: "2", endsWithHead, nowMs };
+      return { ...readHttp2Head(raw.rawHeaders), peer, httpVersion: "2", endsWithHead };
     }
     const { method = "", url: target = "", rawHeaders, httpVersion } = raw;
-    return { peer, rawHeaders, method, target, httpVersion, nowMs };
+    return { peer, rawHeaders, method, target, httpVersion };
   }
 
   #clientOf(socket: Socket): ClientSocket {

@@ -67,6 +67,8 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
     counters: () => limiter.counterFigures(),
     tokens: () => authenticator.tokens(),
     certificate: () => null,
+    // The app's server reads them.
+    sharesReads: () => false,
     droppedLogLines: () => 0,
   });
   const rules = requestRules(
@@ -81,7 +83,7 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   const readUnmatched = () => ({ kind: "unmatched" }) as const;
   const outside = { ...rules, pathReader: { readPlain: readUnmatched, read: readUnmatched } };
   const leftOut = new RuntimeRef(createRuntime({ ...logged, rules: outside }));
-  const gate = new Gate({ runtime, leftOut, clientAddress, nowMs: clock.monotonicMs });
+  const gate = new Gate({ runtime, leftOut, clientAddress });
   return {
     gate,
     telemetry,

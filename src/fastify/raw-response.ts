@@ -2,8 +2,9 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import { constants, Http2ServerResponse, type ServerHttp2Stream } from "node:http2";
 import type { TLSSocket } from "node:tls";
-import type { HeaderList } from "../core/header-list.ts";
+import type { HeaderLines } from "../core/header-lines.ts";
 import { serializeHead } from "../core/response-head.ts";
+import { countBody, countedBytes } from "../exchange/counted-body.ts";
 import type { Transport } from "../exchange/transport.ts";
 import { isAnswered } from "../transport/http2/http2-transport.ts";
 
@@ -15,15 +16,40 @@ export abstract class RawResponse implements Transport {
   protected readonly raw: ServerResponse;
   /** Of HTTP/2; null over HTTP/1. A text of HTTP/1 can call itself HTTP/2. */
   readonly #stream: ServerHttp2Stream | null;
+  /** `bytesWritten` of the connection when this response began to be written, and when it was complete. */
+  #writtenFrom: number | null = null;
+  #writtenTo: number | null = null;
 
   constructor(body: IncomingMessage, raw: object) {
     this.body = body;
     // The types of an app know only of HTTP/1.
     this.raw = raw as ServerResponse;
     this.#stream = raw instanceof Http2ServerResponse ? raw.stream : null;
+    countBody(body);
   }
 
-  abstract sendHead(status: number, reason: string, headers: string[], mustClose: boolean): void;
+  get bodyBytesReceived(): number {
+    return countedBytes(this.body);
+  }
+
+  /** Over HTTP/2, and in a request that an app injects, the app writes where nobody counts. */
+  get bytesSent(): number | null {
+    if (this.#stream !== null || this.body.socket.bytesWritten === undefined) return null;
+    if (this.#writtenFrom === null) return 0;
+    return (this.#writtenTo ?? this.body.socket.bytesWritten) - this.#writtenFrom;
+  }
+
+  /** The connection writes this response from now on. */
+  beginCount(): void {
+    this.#writtenFrom = this.body.socket.bytesWritten;
+  }
+
+  /** The connection may write another response from now on. */
+  endCount(): void {
+    this.#writtenTo = this.body.socket.bytesWritten;
+  }
+
+  abstract sendHead(status: number, reason: string, lines: HeaderLines, hasLength: boolean, mustClose: boolean): void;
 
   get isHttp2(): boolean {
     return this.#stream !== null;
@@ -62,9 +88,9 @@ export abstract class RawResponse implements Transport {
   }
 
   /** Past Node's response, which knows few of them. HTTP/1.0 has none (RFC 9110, 15.2); over HTTP/2 they are left out. */
-  sendInterim(status: number, headers: HeaderList): void {
+  sendInterim(status: number, lines: HeaderLines): void {
     if (this.isHttp2 || this.body.httpVersion !== "1.1" || this.isHeadSent) return;
-    this.raw.socket?.write(serializeHead(status, STATUS_CODES[status] ?? "", headers), "latin1");
+    this.raw.socket?.write(serializeHead(status, STATUS_CODES[status] ?? "", lines), "latin1");
   }
 
   flushHead(): void {

@@ -282,5 +282,4 @@ const noHead: RequestHead = {
   rawHeaders: [],
   target: "",
   httpVersion: "",
-  nowMs: 0,
 };

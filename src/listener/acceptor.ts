@@ -9,29 +9,32 @@ import type { ConnectionOpener } from "../exchange/connection.ts";
 import { inPortions } from "../exchange/portions.ts";
 import type { ConnectionLimiter } from "./connection-limiter.ts";
 import { takeProxyHeader } from "./proxy-header.ts";
-import { TlsHandshakes, type TlsHandshakesOptions } from "./tls-handshakes.ts";
+import type { TlsHandshakes } from "./tls-handshakes.ts";
 
 export interface AcceptorOptions {
   readonly settings: Replaceable<TrafficSettings>;
   /** Whether each connection has to begin with a PROXY header. */
   readonly proxyProtocol: boolean;
   readonly onProxyHeaderRefused: (reason: ProxyHeaderRefusal) => void;
-  readonly onTlsFailure: TlsHandshakesOptions["onFailure"];
+  /** Null: connections are plain. */
+  readonly handshakes: TlsHandshakes | null;
 }
+
+/** One client could fill the memory with addresses of its network. */
+const maxKnownPeers = 1_024;
 
 export class Acceptor {
   readonly #options: AcceptorOptions;
   readonly #limiter: ConnectionLimiter;
   readonly #opener: ConnectionOpener;
-  readonly #handshakes: TlsHandshakes | null;
+  /** The last peers by their addresses: clients often open one connection after the other. */
+  readonly #peers = new Map<string | undefined, Peer>();
 
   /** Accepts what connects to the server of `opener`, and opens each connection with all its bytes of HTTP unread. */
   constructor(options: AcceptorOptions, limiter: ConnectionLimiter, opener: ConnectionOpener) {
     this.#options = options;
     this.#limiter = limiter;
     this.#opener = opener;
-    const { settings, onTlsFailure: onFailure } = options;
-    this.#handshakes = settings.current.tls === null ? null : new TlsHandshakes({ settings, onFailure });
     opener.server.on("connection", (tcp) => this.#accept(tcp));
   }
 
@@ -64,13 +67,13 @@ export class Acceptor {
     const peer = this.#readPeer(source ?? tcp.remoteAddress);
     this.#limiter.waited(tcp);
     if (!this.#limiter.admit(tcp, peer)) return;
-    if (this.#handshakes === null) {
+    const { handshakes } = this.#options;
+    if (handshakes === null) {
       this.#opener.openHttp1({ socket: tcp, tcp, peer, headerBytes: byteCount });
-      tcp.resume();
       return;
     }
     this.#limiter.wait(tcp, peer.key);
-    this.#handshakes.begin(tcp, peer.key, {
+    handshakes.begin(tcp, peer.key, {
       onSecure: (socket) => {
         this.#limiter.waited(tcp);
         const accepted = { socket, tcp, peer, headerBytes: 0 };
@@ -84,7 +87,13 @@ export class Acceptor {
 
   /** Takes an address as the system or a PROXY header spells it. */
   #readPeer(address: string | undefined): Peer {
-    return readPeer(address, this.#options.settings.current.clientAddress);
+    const rules = this.#options.settings.current.clientAddress;
+    const known = this.#peers.get(address);
+    if (known !== undefined && known.rules === rules) return known;
+    const peer = readPeer(address, rules);
+    if (this.#peers.size >= maxKnownPeers) this.#peers.clear();
+    this.#peers.set(address, peer);
+    return peer;
   }
 }
 

@@ -45,11 +45,17 @@ export class ConnectionLimiter {
   #newConnections: { readonly rate: TokenRate; readonly buckets: TokenBuckets };
   readonly #waiting = new FairPlaces<Socket>(maxWaiting);
   readonly #refused = new FairPlaces<Socket>(maxRefused);
+  /** One function for all sockets. */
+  readonly #onClose: (this: Socket) => void;
 
   constructor(options: ConnectionLimiterOptions) {
     this.#options = options;
     const { newConnections: rate } = options.settings.current;
     this.#newConnections = { rate, buckets: new TokenBuckets(rate) };
+    const forget = (socket: Socket): void => this.#forget(socket);
+    this.#onClose = function () {
+      forget(this);
+    };
   }
 
   /** Open connections of this thread, including those whose peer is not known yet. */
@@ -68,7 +74,7 @@ export class ConnectionLimiter {
       this.#refuse(socket, readPeer(socket.remoteAddress, clientAddress), "total");
       return false;
     }
-    socket.once("close", () => this.#forget(socket));
+    socket.on("close", this.#onClose);
     return true;
   }
 
@@ -152,8 +158,10 @@ export class ConnectionLimiter {
   }
 
   #forget(socket: Socket): void {
-    const peer = this.#admitted.get(socket) ?? null;
-    if (this.#admitted.delete(socket)) this.#options.count.leave();
+    const peer = this.#admitted.get(socket);
+    if (peer === undefined) return;
+    this.#admitted.delete(socket);
+    this.#options.count.leave();
     this.#waiting.leave(socket);
     if (peer !== null && !peer.isTrusted) this.#options.peers.leave(peer);
   }

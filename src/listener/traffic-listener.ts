@@ -16,7 +16,7 @@ export interface TrafficListenerOptions
   readonly onFailure: (error: unknown) => void;
 }
 
-/** How often idle connections are checked for their timeout. */
+/** How often connections are checked for their timeouts. */
 const checkIntervalMs = 500;
 
 export class TrafficListener {
@@ -26,7 +26,7 @@ export class TrafficListener {
   readonly #limiter: ConnectionLimiter;
   readonly #acceptor: Acceptor;
   #isDraining = false;
-  #idleTimer: NodeJS.Timeout | undefined;
+  #sweepTimer: NodeJS.Timeout | undefined;
 
   /** `connections` contains what `opener` opens. */
   constructor(options: TrafficListenerOptions, connections: ConnectionTable, opener: ConnectionOpener) {
@@ -37,9 +37,7 @@ export class TrafficListener {
       ...options,
       connections,
       answerOverloaded:
-        options.settings.current.tls === null
-          ? (socket, peer) => opener.reject(socket, peer, localReplies.overloaded)
-          : null,
+        options.handshakes === null ? (socket, peer) => opener.reject(socket, peer, localReplies.overloaded) : null,
     });
     this.#acceptor = new Acceptor(options, this.#limiter, opener);
   }
@@ -56,7 +54,7 @@ export class TrafficListener {
   /** Resolves when listening. Rejects with the system's error. */
   async listen(address: ListenAddress): Promise<HostPort> {
     const opened = await openListener(this.#opener.server, address, this.#options.onFailure);
-    this.#idleTimer = setInterval(() => void this.#connections.destroyIdle(), checkIntervalMs).unref();
+    this.#sweepTimer = setInterval(() => void this.#connections.sweep(), checkIntervalMs).unref();
     return opened;
   }
 
@@ -86,7 +84,7 @@ export class TrafficListener {
     }, timeoutMs);
     await closed;
     clearTimeout(timer);
-    clearInterval(this.#idleTimer);
+    clearInterval(this.#sweepTimer);
     // The server closes before the last socket emits "close". Without this, that connection's exchanges end after the drain.
     await this.#connections.abortAll();
     // Only stops the timer of node:http.

@@ -7,6 +7,8 @@ import { withoutBlocking } from "./standard-output.ts";
 export interface LogDestination {
   /** Writes one line, or several, with their line ends. */
   write(lines: string): void;
+  /** Writes a copy of the first `length` bytes, which are one line. */
+  writeBytes?(line: Buffer, length: number): void;
   /** Writes the buffer, then calls `done`: at the latest after `flushTimeoutMs`, written or not. */
   flush(done?: () => void): void;
   /** Lines lost so far, because the buffer was full or writing failed. */
@@ -15,7 +17,7 @@ export interface LogDestination {
 
 export interface DestinationOptions {
   readonly fd: number;
-  /** Bound of the buffer, in characters. */
+  /** Bound of the buffer, in bytes. */
   readonly maxLength?: number;
   /** How long a line waits for others before the buffer is written. */
   readonly delayMs?: number;
@@ -27,13 +29,21 @@ export function openDestination(options: DestinationOptions): LogDestination {
   return new BufferedDestination({ ...defaults, ...options, fd: withoutBlocking(options.fd) });
 }
 
-const writeAtOnceLength = 64 * 1024;
+/** Lines are collected in pieces of this size. A full one is written at once, by another thread that has to be woken. */
+const pieceBytes = 256 * 1024;
 const retryMs = 5;
+const nothing = Buffer.alloc(0);
 
 class BufferedDestination implements LogDestination {
   readonly #options: Required<DestinationOptions>;
-  #lines: string[] = [];
-  /** Characters in the buffer, those being written included. */
+  /** Where lines are collected. They become bytes at once: the garbage collector would copy what waits as texts. */
+  #current: Buffer = nothing;
+  #used = 0;
+  /** Complete pieces that wait until the one before is written. */
+  readonly #complete: Buffer[] = [];
+  /** A piece that was written, to be used again. */
+  #spare: Buffer | null = null;
+  /** Bytes in the buffer, those being written included. */
   #length = 0;
   #writing = false;
   /** Keeps the process alive on purpose, so that a process that ends by itself writes its last lines. */
@@ -46,19 +56,19 @@ class BufferedDestination implements LogDestination {
   }
 
   write(lines: string): void {
-    if (this.#length + lines.length > this.#options.maxLength) {
-      this.dropped += countLineEnds(lines);
-      return;
-    }
-    this.#lines.push(lines);
-    this.#length += lines.length;
-    if (this.#writing) return;
-    if (this.#length >= writeAtOnceLength) this.#writeBuffer();
-    else this.#timer ??= setTimeout(() => this.#writeBuffer(), this.#options.delayMs);
+    // A character takes three bytes at most. Nearly always that is enough to know.
+    const fits = 3 * lines.length <= this.#current.length - this.#used;
+    if (!this.#makeRoom(fits ? lines.length : Buffer.byteLength(lines))) this.dropped += countLineEnds(lines);
+    else this.#added(this.#current.write(lines, this.#used));
+  }
+
+  writeBytes(line: Buffer, length: number): void {
+    if (!this.#makeRoom(length)) this.dropped += 1;
+    else this.#added(line.copy(this.#current, this.#used, 0, length));
   }
 
   flush(done: () => void = () => {}): void {
-    if (!this.#writing && this.#lines.length > 0) this.#writeBuffer();
+    if (!this.#writing) this.#writeAll();
     if (!this.#writing) {
       done();
       return;
@@ -72,19 +82,57 @@ class BufferedDestination implements LogDestination {
     this.#waiting.push(once);
   }
 
-  #writeBuffer(): void {
+  /** Returns whether so many bytes may be added. */
+  #makeRoom(bytes: number): boolean {
+    if (this.#length + bytes > this.#options.maxLength) return false;
+    if (bytes > this.#current.length - this.#used) this.#beginPiece(bytes);
+    return true;
+  }
+
+  #added(bytes: number): void {
+    this.#used += bytes;
+    this.#length += bytes;
+    if (this.#writing) return;
+    if (this.#complete.length > 0) this.#writeNext();
+    else this.#timer ??= setTimeout(this.#writeAll, this.#options.delayMs);
+  }
+
+  #beginPiece(bytes: number): void {
+    this.#endPiece();
+    this.#current = (bytes > pieceBytes ? null : this.#spare) ?? Buffer.allocUnsafeSlow(Math.max(bytes, pieceBytes));
+    if (this.#current === this.#spare) this.#spare = null;
+  }
+
+  #endPiece(): void {
+    if (this.#used > 0) this.#complete.push(this.#current.subarray(0, this.#used));
+    this.#current = nothing;
+    this.#used = 0;
+  }
+
+  readonly #writeAll = (): void => {
+    this.#endPiece();
+    this.#writeNext();
+  };
+
+  #writeNext(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
+    const piece = this.#complete.shift();
+    if (piece === undefined) return;
     this.#writing = true;
-    const length = this.#length;
-    const bytes = Buffer.from(this.#lines.join(""));
-    this.#lines = [];
-    this.#writeBytes(bytes, () => {
+    this.#writeBytes(piece, () => {
       this.#writing = false;
-      this.#length -= length;
-      if (this.#lines.length > 0) this.#writeBuffer();
-      else for (const done of this.#waiting) done();
+      this.#length -= piece.length;
+      if (piece.buffer.byteLength === pieceBytes) this.#spare = Buffer.from(piece.buffer);
+      this.#onWritten();
     });
+  }
+
+  #onWritten(): void {
+    if (this.#complete.length > 0) this.#writeNext();
+    else if (this.#waiting.length > 0 && this.#used > 0) this.#writeAll();
+    else if (this.#waiting.length > 0) for (const done of this.#waiting) done();
+    else if (this.#used > 0) this.#timer = setTimeout(this.#writeAll, this.#options.delayMs);
   }
 
   #writeBytes(bytes: Buffer, done: () => void): void {

@@ -19,8 +19,9 @@ const portionLength = 50_000;
 const lengthPerRestMs = 10_000;
 
 /** The figures of all families of a registry, each read when it is asked for. */
-export async function* figuresOf(registry: Registry): AsyncGenerator<FamilyFigures> {
-  for (const family of registry.getMetricsAsArray() as unknown as readonly FamilyMetric[]) yield family.figures();
+export async function* figuresOf(registry: Registry | Promise<Registry>): AsyncGenerator<FamilyFigures> {
+  const families = (await registry).getMetricsAsArray() as unknown as readonly FamilyMetric[];
+  for (const family of families) yield family.figures();
 }
 
 /**

@@ -12,6 +12,9 @@ export interface FamilyMetric {
   figures(): FamilyFigures | Promise<FamilyFigures>;
 }
 
+/** Where metrics are registered: a registry, or one that is loaded later. */
+export type Registering = Pick<Registry, "registerMetric">;
+
 /** One value, or a value for each value of a label. */
 export type Reading = number | Readonly<Record<string, number>>;
 
@@ -68,11 +71,11 @@ export interface GaugeOptions {
 }
 
 export class Families {
-  readonly #registry: Registry;
+  readonly #registry: Registering;
   readonly #isWanted: (merge: Merge) => boolean;
 
   /** A family that is not wanted can be counted and read like the others, but is not in the registry. */
-  constructor(registry: Registry, isWanted: (merge: Merge) => boolean = () => true) {
+  constructor(registry: Registering, isWanted: (merge: Merge) => boolean = () => true) {
     this.#registry = registry;
     this.#isWanted = isWanted;
   }
@@ -97,7 +100,15 @@ export class Families {
   ): (value: Value) => void {
     const family = this.counter(name, help, options);
     const byValue = new Map(values.map((value) => [value, family.series({ [label]: value })]));
-    return (value) => byValue.get(value)?.add();
+    let last: Value | null = null;
+    let series: CounterSeries | undefined;
+    return (value) => {
+      if (value !== last) {
+        last = value;
+        series = byValue.get(value);
+      }
+      series?.add();
+    };
   }
 
   /** `bounds` are the upper bounds of the buckets, inclusive and ascending. */
@@ -145,7 +156,7 @@ export class Families {
   }
 }
 
-export function addFamily(registry: Registry, family: FamilyMetric): void {
+export function addFamily(registry: Registering, family: FamilyMetric): void {
   // The registry keeps a metric by its name; its type asks for one of the four classes.
   registry.registerMetric(family as unknown as Metric);
 }

@@ -59,6 +59,7 @@ const noTraffic: TrafficSources = {
     ...{ failedLookups: 0, areCurrent: true },
   }),
   clientConnections: () => 0,
+  sharesReads: () => true,
   tokens: () => null,
   certificate: () => null,
 };

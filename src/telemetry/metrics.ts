@@ -1,6 +1,5 @@
 // Every metric of the gateway. All series exist from the start, and no label has a value that a client can choose, so their
 // number is constant. Addresses, paths, queries and tokens are never labels. docs/metrics.md explains each metric.
-import { Registry } from "prom-client";
 import { authOutcomes } from "../core/authenticator.ts";
 import type { CheckRefusal } from "../core/check-refusal.ts";
 import { type SharedResource, sharedResources } from "../core/client-share.ts";
@@ -22,7 +21,7 @@ import { type Exposition, exposer, figuresOf } from "./exposition.ts";
 import { type CounterSeries, Families, type HistogramSeries, ofProcess } from "./families.ts";
 import type { FamilyFigures, Merge } from "./figures.ts";
 import { checkOutcome, checkOutcomes, methods, noRoute, statusClass, statusClasses } from "./labels.ts";
-import { registerProcessMetrics } from "./process-metrics.ts";
+import { LazyRegistry } from "./lazy-registry.ts";
 import { type ScrapedSources, scrapedMetrics } from "./scraped-metrics.ts";
 import { type StoreEventCounts, type StoreSources, sharedStoreMetrics, withoutStore } from "./shared-store-metrics.ts";
 import { snapshotMetrics } from "./snapshot-metrics.ts";
@@ -74,7 +73,8 @@ export function createMetrics(
   role: MetricsRole = "only",
   merged: (own: AsyncIterable<FamilyFigures>) => AsyncIterable<FamilyFigures> = (own) => own,
 ): Metrics {
-  const registry = new Registry();
+  // The main thread has an event loop and a heap, too.
+  const registry = new LazyRegistry(role === "main" ? wanted.only : wanted[role]);
   const families = new Families(registry, wanted[role]);
   const requests = requestMetrics(families);
   const observeReply = replyMetrics(families);
@@ -84,8 +84,6 @@ export function createMetrics(
   let draining = 0;
   families.gauge("headgate_draining", "1 after a signal to stop, 0 before.", () => draining, ofProcess);
   scrapedMetrics(families, sources);
-  // The main thread has an event loop and a heap, too.
-  registerProcessMetrics(registry, role === "main" ? wanted.only : wanted[role]);
   const addSeries: Metrics["addSeries"] = ({ routes, policies }) => {
     requests.add(routes);
     decisions.add(policies);
@@ -108,10 +106,10 @@ export function createMetrics(
     setDraining() {
       draining = 1;
     },
-    text: exposer(() => merged(figuresOf(registry))),
+    text: exposer(() => merged(figuresOf(registry.open()))),
     async figures() {
       const figures: FamilyFigures[] = [];
-      for await (const family of figuresOf(registry)) figures.push(family);
+      for await (const family of figuresOf(registry.open())) figures.push(family);
       return figures;
     },
   };
@@ -199,17 +197,27 @@ function requestMetrics(families: Families): Labelled {
   });
   const outside = bind(noRoute);
   const byRoute = new Map([[noRoute, outside]]);
+  const find = (route: string, method: string, status: number) => {
+    const series = byRoute.get(route) ?? outside;
+    const byMethod = series.requests.get(method) ?? series.requests.get("other");
+    return { route, method, status, series, counter: byMethod?.get(statusClass(status)) };
+  };
+  let last = find(noRoute, "", 0);
   return {
     observe(exchange) {
-      const { startedMs, dispatchedMs, answeredMs, endedMs } = exchange;
-      const series = byRoute.get(exchange.route ?? noRoute) ?? outside;
-      const byMethod = series.requests.get(exchange.method) ?? series.requests.get("other");
-      byMethod?.get(statusClass(exchange.status))?.add();
+      const { startedMs, dispatchedMs, answeredMs, endedMs, method, status } = exchange;
+      const route = exchange.route ?? noRoute;
+      // Most requests are like the one before.
+      if (route !== last.route || method !== last.method || status !== last.status) last = find(route, method, status);
+      const { series } = last;
+      last.counter?.add();
       series.duration.observe((endedMs - startedMs) / 1000);
       if (dispatchedMs !== null && answeredMs !== null) series.upstream.observe((answeredMs - dispatchedMs) / 1000);
     },
     add(routes) {
       for (const route of routes) if (!byRoute.has(route)) byRoute.set(route, bind(route));
+      // The last route may have had no series of its own.
+      last = find(noRoute, "", 0);
     },
   };
 }
@@ -240,16 +248,22 @@ function decisionMetrics(families: Families): Labelled {
   const left = "Share left of the limit that the response speaks of, for requests admitted or throttled.";
   const ratio = families.histogram("headgate_remaining_ratio", left, tenths);
   const byPolicy = new Map<string, HistogramSeries>();
+  let last: { readonly policy: object | null; readonly series: HistogramSeries | undefined } = noPolicy;
   return {
     observe({ decision: { outcome, policy, limit, remaining }, auth }) {
       countAuth(auth);
-      if (outcome === "admitted" || outcome === "throttled") byPolicy.get(policy.name)?.observe(remaining / limit);
+      if (outcome !== "admitted" && outcome !== "throttled") return;
+      if (policy !== last.policy) last = { policy, series: byPolicy.get(policy.name) };
+      last.series?.observe(remaining / limit);
     },
     add(policies) {
       for (const policy of policies) if (!byPolicy.has(policy)) byPolicy.set(policy, ratio.series({ policy }));
+      last = noPolicy;
     },
   };
 }
+
+const noPolicy = { policy: null, series: undefined };
 
 const secondsBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const overheadBounds = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];

@@ -1,6 +1,5 @@
 // The metrics of the process, the event loop and the heap. They are made once and shared by all gateways of a thread:
 // prom-client never stops the timer and the observer behind them, so that each gateway would leave its own running.
-import { performance } from "node:perf_hooks";
 import { getHeapStatistics } from "node:v8";
 import { collectDefaultMetrics, type Histogram, Registry } from "prom-client";
 import { addFamily, Families } from "./families.ts";
@@ -19,18 +18,14 @@ const merges: Readonly<Record<string, Merge>> = {
   nodejs_version_info: "process",
 };
 
-/** Returns the time in which the event loop of this thread was not idle since its start. */
-export function activeSeconds(): number {
-  return performance.eventLoopUtilization().active / 1000;
-}
-
-/** `isWanted` as for Families. */
-export function registerProcessMetrics(registry: Registry, isWanted?: (merge: Merge) => boolean): void {
+/** Returns a registry with the metrics of the process. `isWanted` as for Families. */
+export function createRegistry(isWanted: (merge: Merge) => boolean): Registry {
+  const registry = new Registry();
   threadRegistry ??= createThreadRegistry();
   const source = threadRegistry;
   for (const { name } of source.getMetricsAsArray()) {
     const merge = merges[name] ?? (name.startsWith("process_") ? "process" : "max");
-    if (isWanted?.(merge) === false) continue;
+    if (!isWanted(merge)) continue;
     const figures = async () => figuresOfText(await source.getSingleMetricAsString(name), merge);
     addFamily(registry, { name, merge, figures });
   }
@@ -38,6 +33,7 @@ export function registerProcessMetrics(registry: Registry, isWanted?: (merge: Me
   const { heap_size_limit } = getHeapStatistics();
   const help = "The limit of the heap of each thread; beyond it the thread ends, and without workers the process.";
   new Families(registry, isWanted).gauge("headgate_heap_limit_bytes", help, () => heap_size_limit, { merge: "min" });
+  return registry;
 }
 
 /**

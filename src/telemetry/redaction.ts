@@ -1,5 +1,6 @@
 // Keeps credentials out of the log. No code logs a token on purpose; this is the second barrier. It works on the
 // finished line, so that no key, nesting or error text can evade a list of paths.
+import { type HeaderList, headerValue, headerValues } from "../core/header-list.ts";
 
 /** Whether a line that contains this text may hold a credential. */
 export function isSuspicious(text: string): boolean {
@@ -39,6 +40,30 @@ const maxMethodLength = 32;
 /** Returns the method as it is logged. */
 export function loggedMethod(method: string): string {
   return method.length > maxMethodLength ? `${method.slice(0, maxMethodLength)}...` : method;
+}
+
+const maxUserAgentLength = 256;
+
+/**
+ * Returns the User-Agent of a request as it is logged: at most 256 bytes, and without the credentials of the same request,
+ * which a client may repeat there; null without one.
+ */
+export function loggedUserAgent(rawHeaders: HeaderList): string | null {
+  let userAgent = headerValue(rawHeaders, "user-agent");
+  if (userAgent === undefined) return null;
+  for (const authorization of headerValues(rawHeaders, "authorization")) {
+    const secret = authorization.slice(authorization.indexOf(" ") + 1).trim();
+    if (secret !== "") userAgent = withoutSecret(userAgent, secret);
+  }
+  return userAgent.length > maxUserAgentLength ? `${userAgent.slice(0, maxUserAgentLength - 3)}...` : userAgent;
+}
+
+/** Searches no more than may be logged. */
+function withoutSecret(text: string, secret: string): string {
+  const searched = text.slice(0, maxUserAgentLength + 1 + secret.length);
+  const clean = searched.replaceAll(secret, "[redacted]");
+  // A secret may have been cut.
+  return searched.length < text.length ? clean.slice(0, -secret.length) : clean;
 }
 
 /** Nearly all targets match, and are logged as they are. */

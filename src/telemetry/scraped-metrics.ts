@@ -21,6 +21,8 @@ export interface TrafficSources {
   readonly upstreamAddresses: () => AddressFigures;
   /** Open connections of clients. */
   readonly clientConnections: () => number;
+  /** Connections of clients are read into one buffer that all share. */
+  readonly sharesReads: () => boolean;
   /** Null in a mode without a list of tokens. */
   readonly tokens: () => TokensInUse | null;
   /** Null without TLS. */
@@ -96,6 +98,8 @@ export function scrapedMetrics(families: Families, sources: ScrapedSources): voi
 
 function connectionMetrics(families: Families, sources: ScrapedSources): void {
   families.gauge("headgate_client_connections", "Open connections of clients.", sources.clientConnections);
+  const reads = "1 if connections of clients are read into one buffer that all share, 0 if as streams.";
+  families.gauge("headgate_shared_reads", reads, () => Number(sources.sharesReads()), { merge: "min" });
   const connections = "Connections to the upstream, active or idle, and requests waiting for one.";
   families.gauge("headgate_upstream_connections", connections, () => ({ ...sources.upstreamConnections() }), byState);
   const waiting = "Memory of request bodies that are received before a connection to the upstream is taken, in bytes.";

@@ -1,6 +1,8 @@
 // What both parsers of HTTP/1 share: closing a socket so that the client reads its last response, and bounds.
 import type { Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
+import { lingerMs } from "../exchange/http1-bounds.ts";
+import { handleOf } from "./socket-handle.ts";
 
 /** The connection that a transport writes to. */
 export interface Http1Owner {
@@ -8,18 +10,12 @@ export interface Http1Owner {
   readonly scheme: "http" | "https";
   /** Whether the response to the current request is the last on this connection. */
   readonly isLastRequest: boolean;
-  /** Is called when the response is complete and sent. */
-  endRequest(): void;
+  /** Is called when the response is complete and sent. `nowMs`: the clock, if it was just read. */
+  endRequest(nowMs?: number): void;
 }
-
-/** How long bytes are read and discarded after the last response, so that the client reads it (RFC 9112, 9.6). */
-const lingerMs = 2_000;
 
 /** How long a new connection is kept during a drain: its client is about to send a request. */
 export const firstRequestMs = 300;
-
-/** With so many bytes of requests waiting, the socket is not read. One read of the socket may exceed it. */
-export const maxWaitingBytes = 64 * 1024;
 
 /**
  * Ends a socket, and reads and discards what the client still sends: destroying a socket with unread bytes resets the
@@ -35,17 +31,15 @@ export function endAndLinger(socket: Socket): void {
   socket.resume();
 }
 
-/** Node's own HTTP server also stops a socket by its handle. */
-interface SocketHandle {
-  reading: boolean;
-  readStop(): void;
-  readStart(): void;
+/** Returns how many of the bytes in `bytesWritten` the kernel has not taken yet, as far as they have left the stream. */
+export function unsentBytes(socket: Socket): number {
+  return handleOf(socket)?.writeQueueSize ?? 0;
 }
 
-const handleOf = (socket: Socket): SocketHandle | null =>
-  (socket as { readonly _handle?: SocketHandle | null })._handle ?? null;
-
-/** Stops reading at once. A socket that is only paused continues to read until 64 KiB or more are buffered. */
+/**
+ * Stops reading at once, by the handle, as Node's own HTTP server does. A socket that is only paused continues to read until
+ * 64 KiB or more are buffered.
+ */
 export function stopReading(socket: Socket): void {
   socket.pause();
   // Node resumes the socket after each response.
@@ -54,7 +48,7 @@ export function stopReading(socket: Socket): void {
   const handle = handleOf(socket);
   if (handle?.reading !== true) return;
   handle.reading = false;
-  handle.readStop();
+  handle.readStop?.();
 }
 
 /** Undoes `stopReading`, but the socket stays paused. */
@@ -65,5 +59,5 @@ export function readOn(socket: Socket): void {
   const handle = handleOf(socket);
   if (handle?.reading !== false) return;
   handle.reading = true;
-  handle.readStart();
+  handle.readStart?.();
 }

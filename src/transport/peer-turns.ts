@@ -3,18 +3,13 @@
 // another one is, and all others would wait for it. What a peer sends meanwhile waits in the kernel, as it does in front
 // of a slow server.
 import type { Socket } from "node:net";
+import { handleOf } from "./socket-handle.ts";
 
 /** A peer with fewer busy connections notices nothing. */
 const readsInIteration = 32;
 
-/** What is read of a socket's handle. The socket itself is not told, so that its stream keeps its state. */
-interface ReadingHandle {
-  readonly reading?: boolean;
-  readStop?(): void;
-  readStart?(): void;
-}
-
 interface Reader {
+  readonly peer: string;
   readonly sockets: Set<Socket>;
   /** Not read at the moment, the longest first. */
   readonly stopped: Set<Socket>;
@@ -27,20 +22,25 @@ export class PeerTurns {
   readonly #active = new Set<Reader>();
   #isScheduled = false;
 
-  /** Counts the reads of a connection until it closes. */
-  add(socket: Socket, peer: string): void {
-    const reader = this.#readers.get(peer) ?? { sockets: new Set(), stopped: new Set(), reads: 0 };
-    this.#readers.set(peer, reader);
+  add(socket: Socket, peer: string): PeerTurn {
+    let reader = this.#readers.get(peer);
+    if (reader === undefined) {
+      reader = { peer, sockets: new Set(), stopped: new Set(), reads: 0 };
+      this.#readers.set(peer, reader);
+    }
     reader.sockets.add(socket);
-    socket.on("data", () => this.#onRead(reader));
-    socket.once("close", () => {
-      reader.sockets.delete(socket);
-      reader.stopped.delete(socket);
-      if (reader.sockets.size === 0) this.#readers.delete(peer);
-    });
+    return new PeerTurn(this, reader, socket);
   }
 
-  #onRead(reader: Reader): void {
+  /** For PeerTurn. */
+  leave(reader: Reader, socket: Socket): void {
+    reader.sockets.delete(socket);
+    reader.stopped.delete(socket);
+    if (reader.sockets.size === 0) this.#readers.delete(reader.peer);
+  }
+
+  /** For PeerTurn. */
+  onRead(reader: Reader): void {
     if (this.#readers.size === 1) return;
     if (reader.reads === 0) this.#begin(reader);
     reader.reads += 1;
@@ -67,7 +67,36 @@ export class PeerTurns {
   };
 }
 
-/** Skips what is ready on the peer's other connections, too: the loop asks each of them whether it is read. */
+/** One connection among those of its peer. Whoever reads it calls `onRead` for each read, and `leave` when it closes. */
+export class PeerTurn {
+  readonly #turns: PeerTurns;
+  readonly #reader: Reader;
+  readonly #socket: Socket;
+
+  constructor(turns: PeerTurns, reader: Reader, socket: Socket) {
+    this.#turns = turns;
+    this.#reader = reader;
+    this.#socket = socket;
+  }
+
+  onRead(): void {
+    this.#turns.onRead(this.#reader);
+  }
+
+  leave(): void {
+    this.#turns.leave(this.#reader, this.#socket);
+  }
+
+  /** Counts the reads of a socket that is read as a stream, until it closes. */
+  follow(): void {
+    this.#socket.on("data", () => this.onRead()).once("close", () => this.leave());
+  }
+}
+
+/**
+ * Skips what is ready on the peer's other connections, too: the loop asks each of them whether it is read. Only the handle
+ * is stopped, so that the socket's stream keeps its state.
+ */
 function stop({ sockets, stopped }: Reader): void {
   for (const socket of sockets) {
     if (stopped.has(socket)) continue;
@@ -89,6 +118,3 @@ function readOn({ stopped }: Reader): void {
     if (handle?.reading === true) handle.readStart?.();
   }
 }
-
-const handleOf = (socket: Socket): ReadingHandle | null =>
-  (socket as { readonly _handle?: ReadingHandle | null })._handle ?? null;

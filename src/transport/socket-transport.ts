@@ -2,6 +2,7 @@
 // are too many connections. The response has the same headers as every other, and the connection is closed after it.
 import type { Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
+import type { HeaderLines } from "../core/header-lines.ts";
 import type { LocalReply } from "../core/local-reply.ts";
 import { serializeHead } from "../core/response-head.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
@@ -17,8 +18,7 @@ export function rejectOnSocket(socket: Socket, peer: Peer, reply: LocalReply, ru
     socket.destroy();
     return null;
   }
-  const nowMs = runtime.current.nowMs();
-  const head = { peer, rawHeaders: [], method: "", target: "", httpVersion: "1.1", nowMs };
+  const head = { peer, rawHeaders: [], method: "", target: "", httpVersion: "1.1" };
   const transport = new SocketTransport(socket);
   const exchange = new Exchange(head, transport, runtime);
   transport.exchange = exchange;
@@ -27,6 +27,8 @@ export function rejectOnSocket(socket: Socket, peer: Peer, reply: LocalReply, ru
 }
 
 class SocketTransport extends WholeReplyTransport {
+  override readonly bodyBytesReceived = 0;
+  override bytesSent = 0;
   readonly #socket: Socket;
 
   constructor(socket: Socket) {
@@ -42,8 +44,10 @@ class SocketTransport extends WholeReplyTransport {
     this.#socket.destroy();
   }
 
-  protected sendWhole(status: number, reason: string, headers: string[], body: string): void {
-    this.#socket.write(serializeHead(status, reason, [...headers, "Connection", "close"]) + body, "latin1");
+  protected sendWhole(status: number, reason: string, lines: HeaderLines, body: string): void {
+    const text = serializeHead(status, reason, `${lines}Connection: close\r\n`) + body;
+    this.bytesSent = text.length;
+    this.#socket.write(text, "latin1");
     endAndLinger(this.#socket);
   }
 }

@@ -2,6 +2,7 @@
 import type { Http2CloseReason, Http2ResetReason } from "../core/http2-bounds.ts";
 import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
+import type { SharedReads } from "../exchange/shared-reads.ts";
 
 export interface TransportOptions {
   readonly runtime: RuntimeRef;
@@ -9,6 +10,8 @@ export interface TransportOptions {
   /** True: every response from now on is the last on its connection. */
   readonly isDraining: () => boolean;
   readonly http2: Http2Options;
+  /** Null: all connections are read as streams. */
+  readonly reads: SharedReads | null;
 }
 
 export interface Http2Options {

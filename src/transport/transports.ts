@@ -1,30 +1,38 @@
-// Opens connections with their transports: a connection of HTTP/1 begins raw, and its first packet that is not one
-// simple request hands it off to Node's parser; a connection that negotiated HTTP/2 in its TLS handshake uses that.
+// Opens connections with their transports: a connection of HTTP/1 begins raw, and its first head that is not simple
+// hands it off to Node's parser; a connection that negotiated HTTP/2 in its TLS handshake uses that.
 import type { Server, Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
-import type { HeaderList } from "../core/header-list.ts";
+import { inOnePiece } from "../core/header-lines.ts";
 import type { LocalReply } from "../core/local-reply.ts";
-import type { AcceptedSocket, ConnectionOpener, ConnectionRegistry } from "../exchange/connection.ts";
-import { Http2Connection, Http2Shares } from "./http2/http2-connection.ts";
+import type { AcceptedSocket, ClientConnection, ConnectionOpener, ConnectionRegistry } from "../exchange/connection.ts";
+import { DeferredWrites } from "../exchange/deferred-writes.ts";
 import { NodeHttp1Server } from "./node/node-http1-server.ts";
-import { PeerTurns } from "./peer-turns.ts";
+import { type PeerTurn, PeerTurns } from "./peer-turns.ts";
 import { RawHttp1Connection, type RawHttp1Options } from "./raw/raw-http1-connection.ts";
+import { RequestReader } from "./raw/request-reader.ts";
 import { rejectOnSocket } from "./socket-transport.ts";
 import type { TransportOptions } from "./transport-options.ts";
+
+/** Opens connections of HTTP/2. */
+export type OpenHttp2 = (accepted: AcceptedSocket) => ClientConnection;
 
 export class Transports implements ConnectionOpener {
   readonly #options: TransportOptions;
   #rawOptions: RawHttp1Options;
   readonly #connections: ConnectionRegistry;
   readonly #node: NodeHttp1Server;
-  readonly #http2Shares: Http2Shares;
+  readonly #openHttp2: OpenHttp2 | null;
   readonly #turns = new PeerTurns();
+  readonly #deferredWrites = new DeferredWrites();
+  /** Reads the first head of each connection: clients often open one connection after the other. */
+  readonly #firstReader = new RequestReader();
 
-  constructor(options: TransportOptions, connections: ConnectionRegistry) {
+  /** `openHttp2` is null without TLS, which negotiates it: what it needs is loaded only with TLS. */
+  constructor(options: TransportOptions, connections: ConnectionRegistry, openHttp2: OpenHttp2 | null = null) {
     this.#options = options;
     this.#connections = connections;
     this.#node = new NodeHttp1Server(options);
-    this.#http2Shares = new Http2Shares(options);
+    this.#openHttp2 = openHttp2;
     this.#rawOptions = this.#makeRawOptions();
   }
 
@@ -33,14 +41,14 @@ export class Transports implements ConnectionOpener {
   }
 
   openHttp1(accepted: AcceptedSocket): void {
-    this.#share(accepted);
     if (this.#rawOptions.accepted !== this.#options.settings.current) this.#rawOptions = this.#makeRawOptions();
-    this.#connections.add(new RawHttp1Connection(accepted, this.#rawOptions));
+    this.#connections.add(new RawHttp1Connection(accepted, this.#rawOptions, this.#turnOf(accepted)));
   }
 
   openHttp2(accepted: AcceptedSocket): void {
-    this.#share(accepted);
-    this.#connections.add(new Http2Connection(accepted, this.#options, this.#http2Shares));
+    if (this.#openHttp2 === null) throw new Error("a listener without TLS negotiates no HTTP/2");
+    this.#turnOf(accepted)?.follow();
+    this.#connections.add(this.#openHttp2(accepted));
   }
 
   reject(socket: Socket, peer: Peer, reply: LocalReply): void {
@@ -48,8 +56,8 @@ export class Transports implements ConnectionOpener {
   }
 
   /** A trusted proxy has connections for many clients. */
-  #share({ socket, peer }: AcceptedSocket): void {
-    if (!peer.isTrusted) this.#turns.add(socket, peer.key);
+  #turnOf({ socket, peer }: AcceptedSocket): PeerTurn | null {
+    return peer.isTrusted ? null : this.#turns.add(socket, peer.key);
   }
 
   #makeRawOptions(): RawHttp1Options {
@@ -57,17 +65,19 @@ export class Transports implements ConnectionOpener {
     return {
       ...this.#options,
       accepted,
-      keepAliveHeaders: keepAliveHeaders(accepted.keepAliveTimeoutMs),
+      firstReader: this.#firstReader,
+      deferredWrites: this.#deferredWrites,
+      keepAliveEnd: keepAliveEnd(accepted.keepAliveTimeoutMs),
       handOff: (connection, socket, requests) => {
-        this.#connections.remove(connection);
+        connection.place?.leave();
         this.#connections.add(this.#node.adopt(socket, requests));
       },
     };
   }
 }
 
-/** The same headers as in Node's own responses. */
-function keepAliveHeaders(timeoutMs: number): HeaderList {
+/** The same headers as in Node's own responses, and the empty line. */
+function keepAliveEnd(timeoutMs: number): string {
   const seconds = Math.floor(timeoutMs / 1000);
-  return ["Connection", "keep-alive", ...(seconds > 0 ? ["Keep-Alive", `timeout=${seconds}`] : [])];
+  return inOnePiece(`Connection: keep-alive\r\n${seconds > 0 ? `Keep-Alive: timeout=${seconds}\r\n` : ""}\r\n`);
 }

@@ -5,6 +5,7 @@ import type { HostPort } from "../core/host-port.ts";
 import type { EndpointEvents } from "../core/upstream.ts";
 import { Endpoint, type EndpointConnection } from "./endpoint.ts";
 import { openSocket } from "./open-socket.ts";
+import { createSharedParts, type SharedParts } from "./shared-parts.ts";
 import type { SocketReader } from "./socket-reader.ts";
 import { upstreamErrorCode, upstreamErrorReason } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
@@ -31,6 +32,7 @@ export interface OpenOptions {
 }
 
 export class Endpoints {
+  readonly shared: SharedParts = createSharedParts();
   readonly #options: EndpointsOptions;
   #list: readonly Endpoint[] = [];
   #turn = 0;
@@ -121,7 +123,8 @@ export class Endpoints {
     const attempt = { endpoint, isProbe: endpoint.beginProbe(nowMs) };
     endpoint.pending += 1;
     const { host, port } = endpoint;
-    const cancel = openSocket({ host, port, tls, timeoutMs, allowHalfOpen }, (error, reader) => {
+    const { buffers } = this.shared;
+    const cancel = openSocket({ host, port, tls, timeoutMs, allowHalfOpen, buffers }, (error, reader) => {
       if (reader !== null) {
         onOpened({ reader, ...attempt });
         return;

@@ -6,11 +6,11 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import type { SharedResource } from "../core/client-share.ts";
 import { ignoreError } from "../core/failure.ts";
-import type { HeaderList } from "../core/header-list.ts";
 import type { LocalReply } from "../core/local-reply.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
-import type { Exchange, ExchangeListener } from "../exchange/exchange.ts";
+import type { Exchange } from "../exchange/exchange.ts";
+import type { ExchangeListener } from "../exchange/exchange-listener.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { ForwardingOptions } from "./forwarding-options.ts";
 import { connectionOptions } from "./hop-by-hop.ts";
@@ -19,8 +19,7 @@ import { endsConnection } from "./last-request.ts";
 import { replyAfterPacket } from "./late-reply.ts";
 import { MinRateTimeout, overdueMs } from "./min-rate-timeout.ts";
 import { type BodyWaiter, RequestBody } from "./request-body.ts";
-import { upstreamRequestFields } from "./request-fields.ts";
-import { downstreamResponseFields } from "./response-fields.ts";
+import { upstreamRequestStart } from "./request-fields.ts";
 import type { ResponseHead } from "./response-head.ts";
 import type { Connections, PoolWaiter, UpstreamConnection } from "./upstream-connection.ts";
 import { shareReply, upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
@@ -84,7 +83,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
   }
 
   onBodyReady(): void {
-    this.#connections.acquire(this);
+    this.#connections().acquire(this);
     if (this.#exchange.dispatchedMs === null && !this.#isOver) this.#exchange.queuedMs ??= this.#options.nowMs();
   }
 
@@ -117,7 +116,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
     replyAfterPacket(this.#exchange, shareReply(resource));
   }
 
-  get #connections(): Connections {
+  #connections(): Connections {
     return this.#upgrade.length > 0 ? this.#options.tunnels : this.#options.connections;
   }
 
@@ -136,31 +135,32 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
     this.#wasReused = connection.isReused;
     const hasLength = exchange.verdict.parsed.message.contentLength !== null;
     const whole = hasBody && Buffer.isBuffer(body) ? body : hasLength ? (this.#body?.takeWhole() ?? null) : null;
-    if (whole === null && this.#body !== null) this.#connections.mayReclaim(connection, this);
+    if (whole === null && this.#body !== null) this.#connections().mayReclaim(connection, this);
     const request = {
       method,
-      path: exchange.verdict.parsed.upstreamTarget ?? "/",
-      fields: upstreamRequestFields(exchange, this.#options.forwardingHeader),
+      start: upstreamRequestStart(exchange, this.#options.forwardingHeader),
+      hasLength,
       body: whole ?? this.#body,
       isLast: endsConnection(method, hasBody),
-      upgrade: this.#upgrade.join(", "),
+      upgrade: this.#upgrade.length === 0 ? "" : this.#upgrade.join(", "),
     };
     connection.send(request, this);
+    exchange.isBodySent = whole !== null;
   }
 
-  onHead({ status, reason, fields: received }: ResponseHead): void {
+  onHead({ status, reason, lines, hasLength, retryAfter }: ResponseHead): void {
     const exchange = this.#exchange;
-    exchange.answeredMs = this.#options.nowMs();
-    const { fields, retryAfter } = downstreamResponseFields(received, status);
-    exchange.respond(status, reason, fields, retryAfter);
-    this.#noteAnswer(exchange.answeredMs);
+    const nowMs = this.#options.nowMs();
+    exchange.answeredMs = nowMs;
+    exchange.respond(status, reason, lines, hasLength, retryAfter, nowMs);
+    this.#noteAnswer(nowMs);
     // The head is written together with the first piece of the body if that came in the same packet.
     this.#isHeadHeld = true;
   }
 
   onPacketEnd(): void {
     if (this.#isOver) return;
-    if (this.#connection !== null) this.#connections.mayReclaim(this.#connection, this);
+    if (this.#connection !== null) this.#connections().mayReclaim(this.#connection, this);
     if (this.#isHeadHeld) this.#writeHeld();
   }
 
@@ -174,15 +174,15 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
   }
 
   /** An error that is thrown here, or in onHead, fails the request. */
-  onInterim({ status, fields }: ResponseHead): void {
+  onInterim({ status, lines }: ResponseHead): void {
     this.#interimResponses += 1;
     if (this.#interimResponses > maxInterimResponses) throw new UpstreamFailure("ERR_BAD_INTERIM_RESPONSE");
     // A client that waits for a 100 has had one from the gateway.
-    if (status !== 100) this.#exchange.transport.sendInterim(status, downstreamResponseFields(fields, status).fields);
+    if (status !== 100) this.#exchange.transport.sendInterim(status, lines);
   }
 
   /** Passes the upstream's 101 on. Before it the client gets no 101, and its bytes go nowhere. */
-  onUpgrade(received: HeaderList, socket: Socket, early: Buffer): void {
+  onUpgrade({ received, lines }: ResponseHead, socket: Socket, early: Buffer): void {
     socket.on("error", ignoreError);
     const exchange = this.#exchange;
     const protocols = upgradeProtocols(received);
@@ -197,22 +197,21 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
     this.#noteAnswer(exchange.answeredMs);
     this.#release();
     if (early.length > 0) socket.unshift(early);
-    const { fields } = downstreamResponseFields(received, 101);
-    const client = exchange.switchProtocols(protocols.join(", "), fields);
+    const client = exchange.switchProtocols(protocols.join(", "), lines);
     if (client === null) socket.destroy();
     else this.#options.tunnels.join(client, socket, exchange);
   }
 
-  onBody(chunk: Buffer): boolean {
+  onBody(bytes: Buffer, from: number, to: number): boolean {
     // A response whose status allows no body ended with its head, whatever the upstream sends.
     if (this.#exchange.transport.isEnded) return false;
-    if (this.#isHeadHeld && this.#held === null && chunk.length <= maxHeldBytes) {
-      this.#held = chunk.toString("latin1");
+    if (this.#isHeadHeld && this.#held === null && to - from <= maxHeldBytes) {
+      this.#held = bytes.toString("latin1", from, to);
       return false;
     }
     if (this.#held !== null) this.#writeHeld();
     this.#isHeadHeld = false;
-    return this.#pass(chunk);
+    return this.#pass(from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to));
   }
 
   #pass(chunk: Buffer | string): boolean {
@@ -284,7 +283,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
   }
 
   #cancelRequest(): void {
-    this.#connections.cancel(this);
+    this.#connections().cancel(this);
     this.#connection?.abort();
     this.#release();
   }
@@ -293,7 +292,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
     this.#exchange.listener = null;
     this.#body?.stop();
     this.#minRate?.end();
-    if (this.#connection !== null) this.#connections.release(this.#connection, this);
+    if (this.#connection !== null) this.#connections().release(this.#connection, this);
     this.#connection = null;
   }
 }

@@ -4,6 +4,7 @@
 import type { Endpoint } from "./endpoint.ts";
 import { Http1Connection } from "./http1-connection.ts";
 import { openSocket } from "./open-socket.ts";
+import { createSharedParts, type SharedParts } from "./shared-parts.ts";
 import { upstreamErrorCode } from "./upstream-error.ts";
 import type { UpstreamTls } from "./upstream-tls.ts";
 
@@ -24,6 +25,7 @@ export class HealthCheck {
   /** Each with the function that cancels the check. */
   readonly #running = new Map<Endpoint, () => void>();
   readonly #timer: NodeJS.Timeout;
+  readonly #shared: SharedParts = createSharedParts();
 
   constructor(options: HealthCheckOptions) {
     this.#options = options;
@@ -50,12 +52,17 @@ export class HealthCheck {
       if (this.#running.delete(endpoint) && !endpoint.isRemoved) endpoint.checked(fault, nowMs());
     };
     const { host, port } = endpoint;
-    const cancelOpening = openSocket({ host, port, tls, timeoutMs }, (error, reader) => {
+    const { buffers } = this.#shared;
+    const cancelOpening = openSocket({ host, port, tls, timeoutMs, buffers }, (error, reader) => {
       if (reader === null) {
         conclude(error === null ? "error" : upstreamErrorCode(error));
         return;
       }
-      const connection = new Http1Connection(reader, { responseTimeoutMs: timeoutMs, onClose: () => {} });
+      const connection = new Http1Connection(reader, {
+        ...this.#shared,
+        responseTimeoutMs: timeoutMs,
+        onClose: () => {},
+      });
       this.#running.set(endpoint, () => connection.abort());
       this.#send(connection, conclude);
     });
@@ -64,9 +71,9 @@ export class HealthCheck {
 
   #send(connection: Http1Connection, conclude: (fault: string | null) => void): void {
     const { path, host } = this.#options;
-    const fields = ["Host", host, "User-Agent", "headgate-health-check", "Accept", "*/*"];
+    const start = `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nUser-Agent: headgate-health-check\r\nAccept: */*`;
     connection.send(
-      { method: "GET", path, fields, body: null, isLast: true, upgrade: "" },
+      { method: "GET", start, hasLength: false, body: null, isLast: true, upgrade: "" },
       {
         onInterim: () => {},
         onHead: ({ status }) => {

@@ -3,7 +3,7 @@
 import { trimBlanks } from "../core/blanks.ts";
 import type { HeaderList } from "../core/header-list.ts";
 
-const hopByHop: ReadonlySet<string> = new Set([
+export const hopByHopNames: ReadonlySet<string> = new Set([
   "connection",
   "keep-alive",
   "proxy-connection",
@@ -34,5 +34,5 @@ export function connectionOptions(rawHeaders: HeaderList): ReadonlySet<string> {
 }
 
 export function isHopByHop(lowerCaseName: string, options: ReadonlySet<string>): boolean {
-  return hopByHop.has(lowerCaseName) || options.has(lowerCaseName);
+  return hopByHopNames.has(lowerCaseName) || options.has(lowerCaseName);
 }

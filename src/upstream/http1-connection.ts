@@ -3,11 +3,14 @@
 // an idle connection.
 import type { Socket } from "node:net";
 import { asError, ignoreError } from "../core/failure.ts";
-import { type HeaderList, headerValue } from "../core/header-list.ts";
+import type { DeferredWriter } from "../exchange/deferred-writes.ts";
 import { eventBatch } from "./event-batch.ts";
-import { defaultIdleMs, idleMsOf } from "./keep-alive.ts";
+import { defaultIdleMs } from "./keep-alive.ts";
+import type { ResponseHead } from "./response-head.ts";
 import { ResponseParser, type ResponseSink } from "./response-parser.ts";
+import type { SharedParts } from "./shared-parts.ts";
 import type { SocketReader } from "./socket-reader.ts";
+import type { Ticked } from "./ticks.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
 import { type BodySink, type BodySource, serializeHead, type UpstreamRequest } from "./upstream-request.ts";
 
@@ -17,40 +20,37 @@ export interface ResponseHandler extends ResponseSink {
   /** The response is complete, and the connection idle or closed. */
   onEnd(): void;
   /** A 101: the handler owns the socket from now on; `early` came behind the head. */
-  onUpgrade(fields: HeaderList, socket: Socket, early: Buffer): void;
+  onUpgrade(head: ResponseHead, socket: Socket, early: Buffer): void;
   /** There is no complete response; not a byte of one has come if `isUntouched`. The connection is closed. */
   onError(error: Error, isUntouched: boolean): void;
 }
 
-export interface Http1ConnectionOptions {
+export interface Http1ConnectionOptions extends SharedParts {
   readonly responseTimeoutMs: number;
   readonly onClose: () => void;
 }
 
-/** A body up to this length is written as text with its head, which costs less than a list of two buffers. */
-const maxTextBytes = 8 * 1024;
 const lastChunk = "0\r\n\r\n";
 
-interface InFlightRequest {
-  readonly request: UpstreamRequest;
-  readonly handler: ResponseHandler;
-  readonly isChunked: boolean;
-  isBodySent: boolean;
-  sawHead: boolean;
-  /** A 101's fields, until the bytes behind its head are known. */
-  switched: HeaderList | null;
-}
-
-export class Http1Connection implements BodySink {
+export class Http1Connection implements BodySink, Ticked, DeferredWriter {
   readonly #reader: SocketReader;
   readonly #socket: Socket;
   readonly #parser: ResponseParser;
-  readonly #onClose: () => void;
-  /** One for each connection, refreshed with each request and piece: Node keeps timers of one length in one list. */
-  readonly #responseTimer: NodeJS.Timeout;
-  #idleTimer: NodeJS.Timeout | null = null;
+  readonly #options: Http1ConnectionOptions;
+  /** The request in flight; null while the connection is idle. */
+  #request: UpstreamRequest | null = null;
+  #handler: ResponseHandler | null = null;
+  /** A request without a body until it is written. */
+  #unwritten = "";
+  #isChunked = false;
+  #isBodySent = false;
+  #sawHead = false;
+  /** A 101, until the bytes behind it are known. */
+  #switched: ResponseHead | null = null;
+  /** The tick at which the upstream has kept the request waiting for too long. */
+  #responseDue = 0;
+  #idleDue = Number.POSITIVE_INFINITY;
   #idleMs = defaultIdleMs;
-  #inFlight: InFlightRequest | null = null;
   #sentInBatch = 0;
   #isPaused = false;
   /** The handler has kept bytes of the read that is being handled. */
@@ -63,58 +63,62 @@ export class Http1Connection implements BodySink {
     const { socket } = reader;
     this.#reader = reader;
     this.#socket = socket;
-    this.#onClose = options.onClose;
-    this.#parser = new ResponseParser({
-      onInterim: (head) => this.#inFlight?.handler.onInterim(head),
-      onHead: (head) => {
-        if (this.#inFlight === null) return;
-        this.#inFlight.sawHead = true;
-        this.#takeIdleTime(head.fields);
-        if (head.status === 101) this.#inFlight.switched = head.fields;
-        else this.#inFlight.handler.onHead(head);
-      },
-      onBody: (bytes) => {
-        const isKept = this.#inFlight?.handler.onBody(bytes) ?? false;
+    this.#options = options;
+    const sink: ResponseSink = {
+      onInterim: (head) => this.#handler?.onInterim(head),
+      onHead: (head) => this.#onHead(head),
+      onBody: (bytes, from, to) => {
+        const isKept = this.#handler?.onBody(bytes, from, to) ?? false;
         this.#isKept ||= isKept;
         return isKept;
       },
-    });
-    this.#responseTimer = setTimeout(this.#onTimeout, options.responseTimeoutMs);
+    };
+    this.#parser = new ResponseParser(sink, options.heads);
     socket.on("end", this.#onEnd).on("error", this.#onError);
     socket.on("close", this.#onSocketClose).on("drain", this.#onDrain);
     reader.start(this.#onBytes);
+    options.ticks.add(this);
   }
 
   /** Sends a request; the connection must be idle. */
   send(request: UpstreamRequest, handler: ResponseHandler): void {
     const { body } = request;
-    const isBodySent = body === null || isWhole(body);
-    const isChunked = !isBodySent && headerValue(request.fields, "content-length") === undefined;
-    this.#inFlight = { request, handler, isChunked, isBodySent, sawHead: false, switched: null };
+    this.#request = request;
+    this.#handler = handler;
+    this.#isBodySent = body === null || Buffer.isBuffer(body);
+    this.#isChunked = !this.#isBodySent && !request.hasLength;
+    this.#sawHead = false;
+    this.#switched = null;
     this.#reader.forget();
     this.#parser.begin(request.method);
     this.#sentInBatch = eventBatch();
-    this.#responseTimer.refresh();
+    this.#wait();
     if (body === null) {
-      this.#socket.write(serializeHead(request, false), "latin1");
+      this.#unwritten = serializeHead(request, false);
+      this.#options.deferredWrites.defer(this);
       return;
     }
-    if (isWhole(body)) {
-      this.#sendWhole(serializeHead(request, false), body);
+    if (Buffer.isBuffer(body)) {
+      this.#options.writeBuffer.writeMessage(this.#socket, serializeHead(request, false), body, this.#reader.isPlain);
       return;
     }
     // The head leaves in one packet with what has come of the body.
     this.#socket.cork();
-    this.#socket.write(serializeHead(request, isChunked), "latin1");
+    this.#socket.write(serializeHead(request, this.#isChunked), "latin1");
     body.start(this);
     // Usually all of the body has been received by now.
-    if (this.#inFlight?.isBodySent === true) this.#socket.uncork();
+    if (this.#isBodySent) this.#socket.uncork();
     else setImmediate(uncork, this.#socket);
+  }
+
+  writeDeferred(): void {
+    if (!this.isClosed) this.#socket.write(this.#unwritten, "latin1");
+    this.#unwritten = "";
   }
 
   /** Closes the connection. The handler is not called any more. */
   abort(): void {
-    this.#inFlight = null;
+    this.#forgetRequest();
     this.#close();
   }
 
@@ -129,27 +133,15 @@ export class Http1Connection implements BodySink {
     if (isFlushed) this.#reader.reclaim();
     if (!this.#isPaused) return;
     this.#isPaused = false;
-    this.#responseTimer.refresh();
+    this.#wait();
     this.#socket.resume();
   }
 
-  #sendWhole(head: string, body: Buffer): void {
-    if (body.length <= maxTextBytes) {
-      this.#socket.write(head + body.toString("latin1"), "latin1");
-      return;
-    }
-    this.#socket.cork();
-    this.#socket.write(head, "latin1");
-    this.#socket.write(body);
-    this.#socket.uncork();
-  }
-
   sendPiece(body: BodySource, bytes: Buffer): boolean {
-    const inFlight = this.#inFlight;
     // A body may go on after its request is over.
-    if (inFlight?.request.body !== body || bytes.length === 0) return true;
-    this.#responseTimer.refresh();
-    if (!inFlight.isChunked) return this.#socket.write(bytes);
+    if (this.#request?.body !== body || bytes.length === 0) return true;
+    this.#wait();
+    if (!this.#isChunked) return this.#socket.write(bytes);
     this.#socket.cork();
     this.#socket.write(`${bytes.length.toString(16)}\r\n`, "latin1");
     this.#socket.write(bytes);
@@ -159,96 +151,102 @@ export class Http1Connection implements BodySink {
   }
 
   endBody(body: BodySource): void {
-    const inFlight = this.#inFlight;
-    if (inFlight?.request.body !== body) return;
-    inFlight.isBodySent = true;
-    this.#responseTimer.refresh();
-    if (inFlight.isChunked) this.#socket.write(lastChunk, "latin1");
+    if (this.#request?.body !== body) return;
+    this.#isBodySent = true;
+    this.#wait();
+    if (this.#isChunked) this.#socket.write(lastChunk, "latin1");
   }
 
   readonly #onDrain = (): void => {
-    this.#responseTimer.refresh();
-    const body = this.#inFlight?.request.body ?? null;
-    if (body !== null && !isWhole(body)) body.resume();
+    this.#wait();
+    const body = this.#request?.body ?? null;
+    if (body !== null && !Buffer.isBuffer(body)) body.resume();
   };
 
+  /** Begins the wait for the upstream again. */
+  #wait(): void {
+    this.#responseDue = this.#options.ticks.after(this.#options.responseTimeoutMs);
+  }
+
   readonly #onBytes = (bytes: Buffer): "read" | "kept" | "lent" => {
-    const inFlight = this.#inFlight;
+    const handler = this.#handler;
     this.#isKept = false;
     this.#read(bytes);
     if (!this.#isKept) return "read";
     // Once the request is over, `resume` no longer says when the client has the bytes.
-    return this.#inFlight === inFlight ? "lent" : "kept";
+    return this.#handler === handler ? "lent" : "kept";
   };
 
   #read(bytes: Buffer): void {
-    if (this.#inFlight === null) {
+    if (this.#handler === null) {
       this.#close();
       return;
     }
-    if (this.#parser.isUntouched && eventBatch() === this.#sentInBatch) {
+    if (this.#parser.isUntouched && (this.#unwritten !== "" || eventBatch() === this.#sentInBatch)) {
       this.#fail(new UpstreamFailure("UPSTREAM_UNSOLICITED_RESPONSE"));
       return;
     }
-    if (this.#inFlight.sawHead) this.#responseTimer.refresh();
+    if (this.#sawHead) this.#wait();
     try {
       const read = this.#parser.execute(bytes);
-      if (this.#parser.isOver) this.#complete(bytes.subarray(read));
-      else this.#inFlight?.handler.onPacketEnd();
+      if (this.#parser.isOver) this.#complete(bytes, read);
+      else this.#handler?.onPacketEnd();
     } catch (error) {
       this.#fail(asError(error));
     }
   }
 
-  #complete(spare: Buffer): void {
-    const inFlight = this.#inFlight;
+  #onHead(head: ResponseHead): void {
+    if (this.#handler === null) return;
+    this.#sawHead = true;
+    if (head.idleMs !== undefined) this.#idleMs = head.idleMs;
+    if (head.status === 101) this.#switched = head;
+    else this.#handler.onHead(head);
+  }
+
+  /** `read`: so many of the bytes belong to the response. */
+  #complete(bytes: Buffer, read: number): void {
+    const handler = this.#handler;
+    const request = this.#request;
     // The handler aborted it while it was given the last bytes.
-    if (inFlight === null) return;
-    this.#inFlight = null;
-    if (inFlight.switched !== null) {
+    if (handler === null || request === null) return;
+    this.#forgetRequest();
+    if (this.#switched !== null) {
       this.#isKept = true;
       this.#releaseSocket();
-      inFlight.handler.onUpgrade(inFlight.switched, this.#socket, spare);
+      handler.onUpgrade(this.#switched, this.#socket, bytes.subarray(read));
       return;
     }
-    const mayContinue = this.#parser.mayContinue && inFlight.isBodySent && !inFlight.request.isLast;
-    if (spare.length > 0 || !mayContinue || this.#socket.readableEnded) this.#close();
+    const mayContinue = this.#parser.mayContinue && this.#isBodySent && !request.isLast;
+    if (read < bytes.length || !mayContinue || this.#socket.readableEnded) this.#close();
     else this.#becomeIdle();
-    inFlight.handler.onEnd();
+    handler.onEnd();
   }
 
   #becomeIdle(): void {
     this.isReused = true;
     // The socket must be read while idle, or the upstream's close goes unnoticed.
     if (this.#isPaused) this.resume(false);
-    if (this.#idleTimer === null) this.#idleTimer = setTimeout(this.#onIdle, this.#idleMs);
-    else this.#idleTimer.refresh();
+    this.#idleDue = this.#options.ticks.after(this.#idleMs);
   }
 
-  #takeIdleTime(fields: HeaderList): void {
-    const idleMs = idleMsOf(fields) ?? this.#idleMs;
-    if (idleMs === this.#idleMs) return;
-    this.#idleMs = idleMs;
-    if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
-    this.#idleTimer = null;
-  }
-
-  readonly #onIdle = (): void => {
-    if (this.#inFlight === null) this.#close();
-  };
-
-  readonly #onTimeout = (): void => {
-    const inFlight = this.#inFlight;
-    if (inFlight === null) return;
+  /** Checks the timeouts. */
+  onTick(): void {
+    const { ticks } = this.#options;
+    if (this.#handler === null) {
+      if (ticks.isPast(this.#idleDue)) this.#close();
+      return;
+    }
+    if (!ticks.isPast(this.#responseDue)) return;
     // While the client's body or the client's reading is waited for, the client's own timeouts apply. This also holds
     // if the response has begun: the upstream may need the rest of the request to go on.
-    const waitsForBody = !inFlight.isBodySent && !this.#socket.writableNeedDrain;
-    if (waitsForBody || this.#isPaused) this.#responseTimer.refresh();
-    else this.#fail(new UpstreamFailure(inFlight.sawHead ? "UPSTREAM_BODY_TIMEOUT" : "UPSTREAM_RESPONSE_TIMEOUT"));
-  };
+    const waitsForBody = !this.#isBodySent && !this.#socket.writableNeedDrain;
+    if (waitsForBody || this.#isPaused) this.#wait();
+    else this.#fail(new UpstreamFailure(this.#sawHead ? "UPSTREAM_BODY_TIMEOUT" : "UPSTREAM_RESPONSE_TIMEOUT"));
+  }
 
   readonly #onEnd = (): void => {
-    if (this.#inFlight !== null && this.#parser.end()) this.#complete(nothing);
+    if (this.#handler !== null && this.#parser.end()) this.#complete(nothing, 0);
     else this.#fail(new UpstreamFailure("UPSTREAM_CLOSED_EARLY"));
   };
 
@@ -259,10 +257,15 @@ export class Http1Connection implements BodySink {
   };
 
   #fail(error: Error): void {
-    const handler = this.#inFlight?.handler;
-    this.#inFlight = null;
+    const handler = this.#handler;
+    this.#forgetRequest();
     this.#close();
     handler?.onError(error, this.#parser.isUntouched);
+  }
+
+  #forgetRequest(): void {
+    this.#request = null;
+    this.#handler = null;
   }
 
   #close(): void {
@@ -274,21 +277,16 @@ export class Http1Connection implements BodySink {
 
   #releaseSocket(): void {
     this.isClosed = true;
-    clearTimeout(this.#responseTimer);
-    if (this.#idleTimer !== null) clearTimeout(this.#idleTimer);
+    this.#options.ticks.delete(this);
     const socket = this.#socket;
     this.#reader.stop();
     socket.off("end", this.#onEnd).off("error", this.#onError);
     socket.off("close", this.#onSocketClose).off("drain", this.#onDrain);
-    this.#onClose();
+    this.#options.onClose();
   }
 }
 
 const nothing = Buffer.alloc(0);
-
-function isWhole(body: BodySource | Buffer): body is Buffer {
-  return Buffer.isBuffer(body);
-}
 
 function uncork(socket: Socket): void {
   socket.uncork();

@@ -1,9 +1,11 @@
 // Opens a connection to the upstream, TCP and TLS, within a timeout.
 import { connect, type Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
+import type { ReadBuffers } from "./read-buffers.ts";
 import { SocketReader } from "./socket-reader.ts";
+import { TlsRefused } from "./tls-refused.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
-import { TlsRefused, type UpstreamTls } from "./upstream-tls.ts";
+import type { UpstreamTls } from "./upstream-tls.ts";
 
 export interface OpenSocketOptions {
   readonly host: string;
@@ -13,16 +15,18 @@ export interface OpenSocketOptions {
   /** For TCP and the TLS handshake together. */
   readonly timeoutMs: number;
   readonly allowHalfOpen?: boolean;
+  /** For connections that are read without streams. */
+  readonly buffers?: ReadBuffers;
 }
 
 type Ready = (error: Error | null, reader: SocketReader | null) => void;
 
 /** Calls `ready` once. Returns a function that cancels the opening; `ready` is not called after it. */
 export function openSocket(options: OpenSocketOptions, ready: Ready): () => void {
-  const { host, port, tls, timeoutMs, allowHalfOpen = false } = options;
+  const { host, port, tls, timeoutMs, allowHalfOpen = false, buffers } = options;
   const address = { host, port, allowHalfOpen, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 };
   // TLS and tunnels, which are half-open, read the socket as a stream.
-  const reader = tls === null && !allowHalfOpen ? SocketReader.connect(address) : null;
+  const reader = tls === null && !allowHalfOpen ? SocketReader.connect(address, buffers) : null;
   const raw = reader?.socket ?? connect(address);
   let socket: Socket = raw;
   const stop = (): void => {

@@ -5,7 +5,7 @@
 import type { Readable } from "node:stream";
 import { localReplies } from "../core/local-reply.ts";
 import { freePieceBytes, PieceBudget } from "../core/piece-budget.ts";
-import type { ExchangeListener } from "../exchange/exchange.ts";
+import type { ExchangeListener } from "../exchange/exchange-listener.ts";
 import { JoinedPieces } from "../exchange/joined-pieces.ts";
 import { type MinRateOptions, MinRateTimeout } from "./min-rate-timeout.ts";
 import type { BodySink, BodySource } from "./upstream-request.ts";

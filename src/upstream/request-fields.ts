@@ -1,7 +1,8 @@
-// The fields of a request to the upstream: the client's in their order and spelling, without hop-by-hop fields, then the
-// gateway's own. The client's are removed before the gateway's are added, so no `Connection:` of a client can remove what
-// the gateway adds (RFC 9110, 7.6.1).
+// The head of a request to the upstream: the client's headers in their order and spelling, without hop-by-hop headers, then
+// the gateway's own. The client's are removed before the gateway's are added, so no `Connection:` of a client can remove
+// what the gateway adds (RFC 9110, 7.6.1).
 import type { ForwardingHeader, Peer } from "../core/client-address.ts";
+import { type HeaderLines, inOnePiece, KeptText } from "../core/header-lines.ts";
 import { type HeaderList, headerValue } from "../core/header-list.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
@@ -11,7 +12,39 @@ const isOriginField = (lower: string): boolean =>
   lower.startsWith("x-forwarded-") || lower === "forwarded" || lower === "x-real-ip";
 
 /** `forwardingHeader`: the one in which trusted peers name the client. */
-export function upstreamRequestFields(exchange: Exchange, forwardingHeader: ForwardingHeader): string[] {
+export function upstreamRequestFields(exchange: Exchange, forwardingHeader: ForwardingHeader): HeaderLines {
+  return `${linesBeforeId(exchange, forwardingHeader)}${exchange.id}\r\n`;
+}
+
+/** Returns the request line and the same headers, without the line end of the last one. */
+export function upstreamRequestStart(exchange: Exchange, forwardingHeader: ForwardingHeader): string {
+  return textBeforeId(exchange, forwardingHeader) + exchange.id;
+}
+
+function textBeforeId(exchange: Exchange, forwardingHeader: ForwardingHeader): string {
+  const memory = exchange.head.memory ?? null;
+  const { parsed } = exchange.verdict;
+  const known = memory?.upstream ?? null;
+  if (known?.parsed === parsed && known.forwardingHeader === forwardingHeader) return known.text.use();
+  const line = `${exchange.method} ${parsed.upstreamTarget ?? "/"} HTTP/1.1\r\n`;
+  const text = new KeptText();
+  text.set(line + linesBeforeId(exchange, forwardingHeader));
+  if (memory !== null) memory.upstream = { parsed, forwardingHeader, text };
+  return text.use();
+}
+
+/** The target of a head with a memory names no authority, and its carrier always has the same scheme. */
+function linesBeforeId(exchange: Exchange, forwardingHeader: ForwardingHeader): HeaderLines {
+  const headers = exchange.head.memory?.headers;
+  if (headers === undefined) return readLines(exchange, forwardingHeader);
+  if (headers.upstreamLines === null || headers.upstreamLinesFor !== forwardingHeader) {
+    headers.upstreamLines = inOnePiece(readLines(exchange, forwardingHeader));
+    headers.upstreamLinesFor = forwardingHeader;
+  }
+  return headers.upstreamLines;
+}
+
+function readLines(exchange: Exchange, forwardingHeader: ForwardingHeader): HeaderLines {
   const { rawHeaders, method, peer } = exchange.head;
   const { target, message } = exchange.verdict.parsed;
   // The authority of an absolute-form target replaces Host (RFC 9112, 3.2.2).
@@ -19,7 +52,7 @@ export function upstreamRequestFields(exchange: Exchange, forwardingHeader: Forw
   // A trusted peer writes the header that is configured, and may pass the other one on as a client wrote it.
   const otherHeader = forwardingHeader === "forwarded" ? "x-forwarded-for" : "forwarded";
   const options = connectionOptions(rawHeaders);
-  const fields: string[] = ["Host", host];
+  let lines = `Host: ${host}\r\n`;
   const kept = { forwardedFor: [] as string[], proto: false, host: false };
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? "";
@@ -38,13 +71,12 @@ export function upstreamRequestFields(exchange: Exchange, forwardingHeader: Forw
       kept.proto ||= lower === "x-forwarded-proto";
       kept.host ||= lower === "x-forwarded-host";
     }
-    fields.push(name, lower === "max-forwards" && method === "OPTIONS" ? oneLess(value) : value);
+    lines += `${name}: ${lower === "max-forwards" && method === "OPTIONS" ? oneLess(value) : value}\r\n`;
   }
-  fields.push("X-Forwarded-For", [...kept.forwardedFor, peer.text].join(", "));
-  if (!kept.proto) fields.push("X-Forwarded-Proto", exchange.transport.scheme);
-  if (!kept.host) fields.push("X-Forwarded-Host", host);
-  fields.push("Via", "1.1 headgate", "X-Request-Id", exchange.id);
-  return fields;
+  lines += `X-Forwarded-For: ${[...kept.forwardedFor, peer.text].join(", ")}\r\n`;
+  if (!kept.proto) lines += `X-Forwarded-Proto: ${exchange.transport.scheme}\r\n`;
+  if (!kept.host) lines += `X-Forwarded-Host: ${host}\r\n`;
+  return `${lines}Via: 1.1 headgate\r\nX-Request-Id: `;
 }
 
 /** Each proxy subtracts one for OPTIONS (RFC 9110, 7.6.2); at 0 the request is not forwarded. Ignored if no number. */
@@ -54,6 +86,11 @@ function oneLess(maxForwards: string): string {
 
 /** The id that a trusted peer sent, if it is short and of visible characters, or undefined. */
 export function trustedRequestId(rawHeaders: HeaderList, peer: Peer): string | undefined {
-  const id = peer.isTrusted ? headerValue(rawHeaders, "x-request-id") : undefined;
+  return peer.isTrusted ? sentRequestId(rawHeaders) : undefined;
+}
+
+/** The same of any peer. */
+export function sentRequestId(rawHeaders: HeaderList): string | undefined {
+  const id = headerValue(rawHeaders, "x-request-id");
   return id !== undefined && /^[\x21-\x7e]{1,200}$/.test(id) ? id : undefined;
 }

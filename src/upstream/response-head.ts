@@ -1,18 +1,48 @@
-// Parses the head of an upstream's response, and the fields of its trailers, from text in which each character is one
-// byte.
-import { trimBlanks } from "../core/blanks.ts";
+// Parses the head of an upstream's response, from text in which each character is one byte, and selects the headers that
+// the client gets. In the usual case these are the upstream's lines as they stand, less those that are removed.
+import { isBlank, trimBlanks } from "../core/blanks.ts";
+import { isImfFixdate } from "../core/clock.ts";
+import type { HeaderLines } from "../core/header-lines.ts";
+import type { HeaderList } from "../core/header-list.ts";
+import { idleMsOf } from "./keep-alive.ts";
+import { downstreamResponseFields, type UpstreamResponseFields } from "./response-fields.ts";
+import { type HeaderKind, headerKind } from "./response-header-kind.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
 
-export interface ResponseHead {
+/** The headers are those that the client gets. */
+export interface ResponseHead extends UpstreamResponseFields {
   readonly status: number;
-  /** Each character is one byte, here and in the fields. */
+  /** Each character is one byte, here and in the headers. */
   readonly reason: string;
-  readonly fields: string[];
+  /** All headers of a 101 or an interim response; of others empty. */
+  readonly received: HeaderList;
+  readonly framing: number | "chunked" | "none";
+  /** The x of HTTP/1.x. */
+  readonly minor: number;
+  /** Connection says close. */
+  readonly closes: boolean;
+  /** How long Keep-Alive allows the connection to be idle; undefined if it does not say. */
+  readonly idleMs: number | undefined;
+  /** Null: another head with nearly the same bytes has to be parsed. */
+  readonly positions: VariablePositions | null;
+}
+
+/** Where the head has the values that may differ in a head that otherwise means the same. -1: nowhere. */
+export interface VariablePositions {
+  readonly date: number;
+  readonly length: number;
+  readonly lengthDigits: number;
+  /** Where the length is in the lines for the client. */
+  readonly lengthInLines: number;
 }
 
 /** Bytes that are not allowed in fields and the reason, and line ends other than CRLF. */
 export const badBytes = /[^\t\x20-\x7e\x80-\xff\r\n]|\r(?!\n)|(?<!\r)\n/;
-const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+// Takes linear time, here and below: no character matches two adjacent parts. Statuses beyond 599 have no meaning (RFC
+// 9110, 15), and Node's HTTP/2 refuses to send them.
+const wholeHead =
+  /^HTTP\/1\.\d [1-5]\d\d(?: [\t\x20-\x7e\x80-\xff]*)?\r\n(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*$/;
+const field = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*$/;
 const start = "HTTP/1.";
 
 /** Returns false if the bytes cannot become a valid head. The first `before` bytes have been checked already. */
@@ -25,61 +55,154 @@ export function mayBecomeHead(head: Buffer, before: number): boolean {
 
 export const malformed = (): UpstreamFailure => new UpstreamFailure("ERR_MALFORMED_RESPONSE");
 
-export interface ParsedHead {
-  readonly head: ResponseHead;
-  readonly framing: number | "chunked" | "none";
-  /** The x of HTTP/1.x. */
-  readonly minor: number;
-  readonly closes: boolean;
+/** Throws if the line of a trailer is no field. */
+export function checkField(line: string): void {
+  if (!field.test(line)) throw malformed();
 }
 
-/** `text` is everything before the empty line. */
-export function parseHead(text: string): ParsedHead {
-  if (badBytes.test(text)) throw malformed();
-  const lineEnd = endOfLine(text, 0);
-  const { minor, status, reason } = parseStatusLine(text, lineEnd);
-  const fields: string[] = [];
-  let framing: ParsedHead["framing"] = "none";
-  let closes = false;
-  for (let at = lineEnd + 2; at < text.length; ) {
-    const end = endOfLine(text, at);
-    readField(text, at, end, fields);
-    at = end + 2;
-    const name = fields[fields.length - 2] ?? "";
-    const value = fields[fields.length - 1] ?? "";
-    // Compares the length first, because most names are none of these.
-    if (name.length === 14 && name.toLowerCase() === "content-length") {
-      if (framing !== "none" || !/^\d{1,15}$/.test(value)) throw malformed();
-      framing = Number(value);
-    } else if (name.length === 17 && name.toLowerCase() === "transfer-encoding") {
-      // Transfer-Encoding is removed as hop-by-hop, so the bytes of any other coding would pass for content.
-      if (framing !== "none" || minor === 0 || value.toLowerCase() !== "chunked") throw malformed();
-      framing = "chunked";
-    } else if (name.length === 10 && name.toLowerCase() === "connection") {
-      closes ||= /(?:^|[\t ,])close(?:$|[\t ,])/i.test(value);
+/** `text` is everything before the empty line, with the line end before it. */
+export function parseHead(text: string): ResponseHead {
+  if (!wholeHead.test(text)) throw malformed();
+  return new HeadReader(text).read();
+}
+
+const none: readonly string[] = [];
+
+class HeadReader {
+  readonly #text: string;
+  readonly #status: number;
+  readonly #minor: number;
+  #lines: HeaderLines = "";
+  #framing: ResponseHead["framing"] = "none";
+  #closes = false;
+  #idleMs: number | undefined;
+  #sawKeepAlive = false;
+  /** Connection names headers that are removed. */
+  #hasOptions = false;
+  readonly #retryAfter: string[] = [];
+  #dates = 0;
+  #dateAt = -1;
+  #lengthAt = -1;
+  #lengthDigits = 0;
+  #lengthInLines = -1;
+
+  constructor(text: string) {
+    this.#text = text;
+    this.#status = Number(text.slice(9, 12));
+    this.#minor = text.charCodeAt(7) - 48;
+  }
+
+  read(): ResponseHead {
+    const text = this.#text;
+    const status = this.#status;
+    const from = text.indexOf("\r\n") + 2;
+    this.#readLines(from);
+    const isUsual = status >= 200 && !this.#hasOptions;
+    const received = isUsual ? none : readHeaders(text, from);
+    const passed = isUsual ? this.#passed() : downstreamResponseFields(received, status);
+    return {
+      status,
+      reason: text.slice(13, from - 2),
+      lines: passed.lines,
+      hasLength: passed.hasLength,
+      retryAfter: passed.retryAfter,
+      received: status < 200 ? received : none,
+      framing: this.#framing,
+      minor: this.#minor,
+      closes: this.#closes,
+      idleMs: this.#idleMs,
+      positions: isUsual ? this.#positions() : null,
+    };
+  }
+
+  #passed(): UpstreamResponseFields {
+    return { lines: this.#lines, hasLength: this.#lengthInLines >= 0, retryAfter: this.#retryAfter };
+  }
+
+  #positions(): VariablePositions {
+    return {
+      date: this.#dateAt,
+      length: this.#lengthAt,
+      lengthDigits: this.#lengthDigits,
+      lengthInLines: this.#lengthInLines,
+    };
+  }
+
+  /** Copies what the client gets, whole runs of lines at once. */
+  #readLines(from: number): void {
+    const text = this.#text;
+    let copied = from;
+    for (let at = from; at < text.length; ) {
+      const colon = text.indexOf(":", at);
+      const end = text.indexOf("\r\n", colon);
+      const kind = headerKind(text, at, colon);
+      const isPlain = isPlainValue(text, colon, end);
+      const value = kind === "kept" && isPlain ? "" : trimBlanks(text, colon + 1, end);
+      const isKept = this.#read(kind, value, isPlain ? colon + 2 : -1);
+      if (kind === "length" && isKept) this.#lengthInLines = this.#lines.length + colon + 2 - copied;
+      if (!isKept || !isPlain) {
+        this.#lines += text.slice(copied, at);
+        if (isKept) this.#lines += `${text.slice(at, colon)}: ${value}\r\n`;
+        copied = end + 2;
+      }
+      at = end + 2;
+    }
+    this.#lines += text.slice(copied);
+  }
+
+  /** Returns whether the client gets the header. `at`: where the value is, if it stands as it is passed on; else -1. */
+  #read(kind: HeaderKind, value: string, at: number): boolean {
+    switch (kind) {
+      case "kept":
+        return true;
+      case "removed":
+        return false;
+      case "length":
+        if (this.#framing !== "none" || !/^\d{1,15}$/.test(value)) throw malformed();
+        this.#framing = Number(value);
+        this.#lengthDigits = value.length;
+        this.#lengthAt = at;
+        // A 204 has none (RFC 9110, 8.6).
+        return this.#status !== 204;
+      case "coding":
+        // Transfer-Encoding is removed as hop-by-hop, so the bytes of any other coding would pass for content.
+        if (this.#framing !== "none" || this.#minor === 0 || value.toLowerCase() !== "chunked") throw malformed();
+        this.#framing = "chunked";
+        return false;
+      case "connection":
+        // The usual value. Keep-Alive is removed anyway.
+        if (value === "keep-alive") return false;
+        this.#closes ||= /(?:^|[\t ,])close(?:$|[\t ,])/i.test(value);
+        this.#hasOptions ||= value.toLowerCase() !== "keep-alive";
+        return false;
+      case "keep-alive":
+        if (!this.#sawKeepAlive) this.#idleMs = idleMsOf(value);
+        this.#sawKeepAlive = true;
+        return false;
+      case "retry-after":
+        if (this.#status === 429) this.#retryAfter.push(value);
+        return this.#status !== 429;
+      case "date":
+        this.#dateAt = this.#dates === 0 && isImfFixdate(value) ? at : -1;
+        this.#dates += 1;
+        return false;
     }
   }
-  return { head: { status, reason, fields }, framing, minor, closes };
 }
 
-function parseStatusLine(text: string, end: number): { minor: number; status: number; reason: string } {
-  const minor = text.charCodeAt(7) - 48;
-  const status = Number(text.slice(9, 12));
-  const isWhole = end === 12 || (end > 12 && text[12] === " ");
-  if (!text.startsWith(start) || minor < 0 || minor > 9 || text[8] !== " " || !isWhole) throw malformed();
-  // Other numbers have no meaning (RFC 9110, 15), and Node's HTTP/2 refuses to send them.
-  if (!/^[1-5]\d\d$/.test(text.slice(9, 12))) throw malformed();
-  return { minor, status, reason: text.slice(13, end) };
+/** Whether the line stands as it is passed on: with one space before the value and none behind it. */
+function isPlainValue(text: string, colon: number, end: number): boolean {
+  const isSpaced = text.charCodeAt(colon + 1) === 0x20 && colon + 2 < end;
+  return isSpaced && !isBlank(text.charCodeAt(colon + 2)) && !isBlank(text.charCodeAt(end - 1));
 }
 
-function endOfLine(text: string, from: number): number {
-  const end = text.indexOf("\r\n", from);
-  return end === -1 ? text.length : end;
-}
-
-export function readField(text: string, from: number, to: number, fields: string[]): void {
-  const colon = text.indexOf(":", from);
-  const name = text.slice(from, colon);
-  if (colon === -1 || colon >= to || !token.test(name)) throw malformed();
-  fields.push(name, trimBlanks(text, colon + 1, to));
+function readHeaders(text: string, from: number): string[] {
+  const headers: string[] = [];
+  for (let at = from; at < text.length; ) {
+    const colon = text.indexOf(":", at);
+    const end = text.indexOf("\r\n", colon);
+    headers.push(text.slice(at, colon), trimBlanks(text, colon + 1, end));
+    at = end + 2;
+  }
+  return headers;
 }

@@ -2,7 +2,8 @@
 // length beside chunks, bare LF, folded lines) is malformed. Takes linear time, however the bytes are cut. Small chunks
 // of one read are passed on together. Does not know of sockets; bytes behind the end of a response are not consumed.
 import { JoinedPieces } from "../exchange/joined-pieces.ts";
-import { badBytes, malformed, mayBecomeHead, parseHead, type ResponseHead, readField } from "./response-head.ts";
+import type { RememberedHeads } from "./remembered-heads.ts";
+import { badBytes, checkField, malformed, mayBecomeHead, parseHead, type ResponseHead } from "./response-head.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
 
 /** For the status line and the fields together, as for requests. Also for the trailers, and for the line of a chunk. */
@@ -15,14 +16,15 @@ export interface ResponseSink {
   /** Any 1xx but 101. */
   onInterim(head: ResponseHead): void;
   onHead(head: ResponseHead): void;
-  /** Returns whether it keeps the bytes; otherwise they are overwritten by the next read. */
-  onBody(bytes: Buffer): boolean;
+  /** Gets a piece of the body. Returns whether it keeps these bytes; otherwise they are overwritten by the next read. */
+  onBody(bytes: Buffer, from: number, to: number): boolean;
 }
 
 type State = "head" | "length" | "until_close" | "chunk_size" | "chunk" | "chunk_end" | "trailers" | "over";
 
 export class ResponseParser {
   readonly #sink: ResponseSink;
+  readonly #heads: RememberedHeads;
   #state: State = "over";
   #method = "";
   /** The beginning of a head that is not complete. */
@@ -37,9 +39,12 @@ export class ResponseParser {
   #trailerBytes = 0;
   #mayContinue = false;
   #isUntouched = true;
+  /** Of the head that was last found among those that are remembered. */
+  #lastLength = 0;
 
-  constructor(sink: ResponseSink) {
+  constructor(sink: ResponseSink, heads: RememberedHeads) {
     this.#sink = sink;
+    this.#heads = heads;
   }
 
   get isOver(): boolean {
@@ -93,7 +98,7 @@ export class ResponseParser {
       case "chunk":
         return this.#readBody(bytes, at, "chunk_end");
       case "until_close":
-        this.#sink.onBody(at === 0 ? bytes : bytes.subarray(at));
+        this.#sink.onBody(bytes, at, bytes.length);
         return bytes.length;
       case "chunk_size":
         return this.#readChunkSize(bytes, at) ?? this.#readLine(bytes, at);
@@ -113,9 +118,12 @@ export class ResponseParser {
     this.#left -= end - at;
     // Set before the sink is called, which may look at it.
     if (this.#left === 0) this.#state = next;
-    const piece = at === 0 && end === bytes.length ? bytes : bytes.subarray(at, end);
-    if (next === "chunk_end" && piece.length < maxJoinedChunk) this.#join(piece);
-    else this.#pass(piece);
+    if (next === "chunk_end" && end - at < maxJoinedChunk) {
+      this.#join(bytes.subarray(at, end));
+      return end;
+    }
+    if (this.#small !== null) this.#passSmall();
+    this.#sink.onBody(bytes, at, end);
     return end;
   }
 
@@ -128,29 +136,41 @@ export class ResponseParser {
     this.#joined.add(piece);
   }
 
-  #pass(piece: Buffer): void {
-    if (this.#small !== null) this.#passSmall();
-    this.#sink.onBody(piece);
-  }
-
   #passSmall(): void {
     const piece = this.#joined.length > 0 ? this.#joined.take() : this.#small;
     this.#small = null;
-    if (piece !== null) this.#sink.onBody(piece);
+    if (piece !== null) this.#sink.onBody(piece, 0, piece.length);
   }
 
   #readHead(bytes: Buffer, at: number): number {
     const before = this.#head.length;
-    const end = before === 0 ? bytes.indexOf(headEnd, at) : -1;
-    if (end !== -1) {
-      if (end - at > maxHeadBytes) throw new UpstreamFailure("ERR_RESPONSE_HEAD_TOO_LARGE");
-      this.#takeHead(bytes.toString("latin1", at, end));
-      return end + 4;
+    if (before === 0) {
+      const last = this.#heads.find(bytes, at, this.#lastLength);
+      if (last !== null) {
+        this.#takeHead(last);
+        return at + this.#lastLength;
+      }
+      const end = bytes.indexOf(headEnd, at);
+      if (end !== -1) {
+        this.#readWhole(bytes, at, end + 4 - at);
+        return end + 4;
+      }
     }
     // The head comes in pieces. No more bytes are collected than a head may have.
     const room = Math.min(bytes.length, at + maxHeadBytes + 4 - before);
     this.#head.add(bytes.subarray(at, room));
     return this.#readHeadEnd(before, at, room);
+  }
+
+  #readWhole(bytes: Buffer, at: number, length: number): void {
+    if (length > maxHeadBytes + 4) throw new UpstreamFailure("ERR_RESPONSE_HEAD_TOO_LARGE");
+    this.#lastLength = length;
+    let head = this.#heads.find(bytes, at, length);
+    if (head === null) {
+      head = parseHead(bytes.toString("latin1", at, at + length - 2));
+      this.#heads.remember(bytes, at, length, head);
+    }
+    this.#takeHead(head);
   }
 
   /** Looks for the end of the head. It is not in the first `before` bytes. */
@@ -159,7 +179,7 @@ export class ResponseParser {
     const end = head.indexOf(headEnd, Math.max(0, before - 3));
     if (end !== -1) {
       this.#head.take();
-      this.#takeHead(head.toString("latin1", 0, end));
+      this.#takeHead(parseHead(head.toString("latin1", 0, end + 2)));
       return at + end + 4 - before;
     }
     if (!mayBecomeHead(head, before)) throw malformed();
@@ -167,8 +187,8 @@ export class ResponseParser {
     return room;
   }
 
-  #takeHead(text: string): void {
-    const { head, framing, minor, closes } = parseHead(text);
+  #takeHead(head: ResponseHead): void {
+    const { framing, minor, closes } = head;
     if (head.status < 200 && head.status !== 101) {
       this.#sink.onInterim(head);
       return;
@@ -237,7 +257,7 @@ export class ResponseParser {
     } else {
       this.#trailerBytes += line.length;
       if (this.#trailerBytes > maxHeadBytes || badBytes.test(line)) throw malformed();
-      readField(line, 0, line.length, []);
+      checkField(line);
     }
   }
 }

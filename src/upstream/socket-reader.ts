@@ -1,7 +1,8 @@
 // Reads a socket to the upstream. A plain socket is read without Node's streams, which allocate 64 KiB for each read: here
-// the same buffer is read into again, unless the reader keeps its bytes. Bytes that are kept hold at most twice their
-// size in memory.
+// the same buffer is read into again, unless the reader keeps its bytes, and a larger one as long as there is much to
+// read. Bytes that are kept hold at most twice their size in memory.
 import { connect, type Socket, type TcpNetConnectOpts } from "node:net";
+import { largeBytes, ReadBuffers } from "./read-buffers.ts";
 
 /** Says when the memory of the bytes may be read into again: `read` at once, `kept` never, `lent` after `reclaim`. */
 export type OnBytes = (bytes: Buffer) => "read" | "kept" | "lent";
@@ -13,33 +14,39 @@ const minBufferBytes = bufferBytes / 2;
 
 export class SocketReader {
   readonly socket: Socket;
-  /** It is read into a buffer of ours, not as a stream. */
-  readonly #isOwn: boolean;
+  /** It is a connection without TLS, and read into a buffer of ours, not as a stream. */
+  readonly isPlain: boolean;
+  readonly #buffers: ReadBuffers;
   #buffer: Uint8Array | null = null;
+  /** The buffer of its own while a large one is in use. */
+  #small: Uint8Array | null = null;
   #onBytes: OnBytes | null = null;
+  /** The beginning of the buffer with the length of the last read: many reads have the same length. */
+  #bytes: Buffer = nothing;
   /** The buffer that was lent last, if it holds nothing else. */
   #lent: Uint8Array | null = null;
   /** The buffer for the next read. */
   #spare: Uint8Array | null = null;
 
-  private constructor(socket: Socket | ((reader: SocketReader) => Socket)) {
-    this.#isOwn = typeof socket === "function";
+  private constructor(socket: Socket | ((reader: SocketReader) => Socket), buffers: ReadBuffers) {
+    this.isPlain = typeof socket === "function";
+    this.#buffers = buffers;
     this.socket = typeof socket === "function" ? socket(this) : socket;
   }
 
   /** Opens a connection. Its socket cannot be read as a stream later. */
-  static connect(options: TcpNetConnectOpts): SocketReader {
-    return new SocketReader((reader) => connect({ ...options, onread: reader.#memory }));
+  static connect(options: TcpNetConnectOpts, buffers = new ReadBuffers()): SocketReader {
+    return new SocketReader((reader) => connect({ ...options, onread: reader.#memory() }), buffers);
   }
 
   /** Reads a socket as a stream. */
   static over(socket: Socket): SocketReader {
-    return new SocketReader(socket);
+    return new SocketReader(socket, new ReadBuffers());
   }
 
   start(onBytes: OnBytes): void {
     this.#onBytes = onBytes;
-    if (this.#isOwn) this.socket.resume();
+    if (this.isPlain) this.socket.resume();
     else this.socket.on("data", this.#onData);
   }
 
@@ -57,30 +64,67 @@ export class SocketReader {
   /** The bytes that were lent stay in use: their buffer is not read into again. */
   forget(): void {
     this.#lent = null;
-    this.#spare = null;
+    const spare = this.#takeSpare();
+    if (spare?.length === largeBytes) this.#buffers.give(spare);
   }
 
   readonly #onData = (bytes: Buffer): void => void this.#onBytes?.(bytes);
 
-  get #memory() {
+  #memory() {
     return {
       buffer: (): Uint8Array => {
         if (this.#buffer !== null) return this.#buffer;
-        this.#buffer = this.#spare ?? Buffer.allocUnsafeSlow(bufferBytes);
-        this.#spare = null;
+        this.#buffer = this.#takeSpare() ?? this.#takeSmall() ?? Buffer.allocUnsafeSlow(bufferBytes);
         return this.#buffer;
       },
       callback: (count: number, memory: Uint8Array): boolean => {
-        const bytes = Buffer.from(memory.buffer, memory.byteOffset, count);
-        const fate = this.#onBytes?.(bytes) ?? "read";
-        if (fate === "read") return true;
+        const fate = this.#onBytes?.(this.#bytesOf(memory, count)) ?? "read";
+        if (fate === "read") {
+          this.#resize(memory, count);
+          return true;
+        }
         this.#buffer = behind(memory, count);
         this.#lent = fate === "lent" && this.#buffer === null ? memory : null;
         return true;
       },
     };
   }
+
+  #bytesOf(memory: Uint8Array, count: number): Buffer {
+    const { buffer, byteOffset } = memory;
+    const last = this.#bytes;
+    if (last.length === count && last.buffer === buffer && last.byteOffset === byteOffset) return last;
+    this.#bytes = Buffer.from(buffer, byteOffset, count);
+    return this.#bytes;
+  }
+
+  /** Replaces a buffer that a read has filled by a large one, and a large one that is not half filled by the own one. */
+  #resize(memory: Uint8Array, count: number): void {
+    const isLarge = memory.length === largeBytes;
+    if (!isLarge && count === memory.length && this.#small === null) {
+      this.#small = memory;
+      this.#buffer = this.#takeSpare() ?? this.#buffers.take();
+    } else if (isLarge && count < largeBytes / 2 && this.#small !== null) {
+      this.#bytes = nothing;
+      this.#buffers.give(memory);
+      this.#buffer = this.#takeSmall();
+    }
+  }
+
+  #takeSpare(): Uint8Array | null {
+    const spare = this.#spare;
+    this.#spare = null;
+    return spare;
+  }
+
+  #takeSmall(): Uint8Array | null {
+    const small = this.#small;
+    this.#small = null;
+    return small;
+  }
 }
+
+const nothing = Buffer.alloc(0);
 
 /** Small pieces that are kept share one buffer; a buffer for each could take a thousand times its size. */
 function behind(memory: Uint8Array, count: number): Buffer | null {

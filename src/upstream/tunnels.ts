@@ -55,7 +55,7 @@ export class Tunnels implements Connections {
       allowHalfOpen: true,
       onOpened: (opened) => {
         this.#opening.delete(waiter);
-        const connection = new UpstreamConnection(opened, share, { responseTimeoutMs });
+        const connection = new UpstreamConnection(opened, share, { ...endpoints.shared, responseTimeoutMs });
         this.#requesting.add(connection);
         waiter.onConnection(connection);
       },

@@ -4,8 +4,9 @@ import type { Endpoint, EndpointConnection } from "./endpoint.ts";
 import type { Opened } from "./endpoints.ts";
 import type { Waiter } from "./fair-queue.ts";
 import { Http1Connection } from "./http1-connection.ts";
+import type { SharedParts } from "./shared-parts.ts";
 
-export interface UpstreamConnectionOptions {
+export interface UpstreamConnectionOptions extends SharedParts {
   readonly responseTimeoutMs: number;
   readonly onClose?: (connection: UpstreamConnection) => void;
 }
@@ -17,8 +18,8 @@ export class UpstreamConnection extends Http1Connection implements EndpointConne
   share: ClientShare;
 
   constructor({ reader, endpoint, isProbe }: Opened, share: ClientShare, options: UpstreamConnectionOptions) {
-    const { responseTimeoutMs, onClose } = options;
-    super(reader, { responseTimeoutMs, onClose: () => onClose?.(this) });
+    const { onClose } = options;
+    super(reader, { ...options, onClose: () => onClose?.(this) });
     this.endpoint = endpoint;
     this.isProbe = isProbe;
     this.share = share;

@@ -43,6 +43,7 @@ export class UpstreamConnections implements Connections {
       onShareExceeded: options.onShareExceeded,
     });
     this.#connectionOptions = {
+      ...options.endpoints.shared,
       responseTimeoutMs: options.responseTimeoutMs,
       // A connection that closes during a request is removed when that request releases it.
       onClose: (connection) => {
@@ -97,7 +98,8 @@ export class UpstreamConnections implements Connections {
   }
 
   figures(): ConnectionFigures {
-    const idle = this.#endpoints.all.reduce((sum, endpoint) => sum + endpoint.idle.length, 0);
+    let idle = 0;
+    for (const endpoint of this.#endpoints.all) idle += endpoint.idle.length;
     return { active: this.#all.size + this.#opening.size - idle, idle, waiting: this.#places.waiting };
   }
 

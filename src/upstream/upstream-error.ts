@@ -4,8 +4,8 @@ import type { SharedResource } from "../core/client-share.ts";
 import { failureCode } from "../core/failure.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
+import { TlsRefused } from "./tls-refused.ts";
 import { failureReasons } from "./upstream-failure.ts";
-import { TlsRefused } from "./upstream-tls.ts";
 
 const reasonsByCode: Readonly<Record<string, UpstreamErrorReason>> = {
   ...failureReasons,

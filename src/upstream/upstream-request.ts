@@ -1,12 +1,14 @@
 // A request to the upstream, and its head as text: the given fields, then those for framing and for the connection.
-import type { HeaderList } from "../core/header-list.ts";
 
 export interface UpstreamRequest {
   readonly method: string;
-  /** Origin form, or `*`. */
-  readonly path: string;
-  /** Without hop-by-hop headers. A body without Content-Length is sent in chunks. */
-  readonly fields: HeaderList;
+  /**
+   * The request line and the headers, without hop-by-hop headers and without the last line end. A body without
+   * Content-Length is sent in chunks.
+   */
+  readonly start: string;
+  /** The length of the body is known: it is among the headers, or there is no body. */
+  readonly hasLength: boolean;
   readonly body: BodySource | Buffer | null;
   /** The upstream is asked to close the connection after the response. */
   readonly isLast: boolean;
@@ -25,15 +27,13 @@ export interface BodySink {
   endBody(body: BodySource): void;
 }
 
-const keepAlive = "Connection: keep-alive\r\n\r\n";
-const close = "Connection: close\r\n\r\n";
+const keepAlive = "\r\nConnection: keep-alive\r\n\r\n";
+const close = "\r\nConnection: close\r\n\r\n";
 
 /** Each character is one byte. `isChunked`: the body has no length and is sent in chunks. */
 export function serializeHead(request: UpstreamRequest, isChunked: boolean): string {
-  const { method, path, fields, isLast, upgrade } = request;
-  let text = `${method} ${path} HTTP/1.1\r\n`;
-  for (let i = 0; i < fields.length; i += 2) text += `${fields[i]}: ${fields[i + 1]}\r\n`;
-  if (isChunked) text += "Transfer-Encoding: chunked\r\n";
-  if (upgrade !== "") return `${text}Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n\r\n`;
+  const { start, isLast, upgrade } = request;
+  const text = isChunked ? `${start}\r\nTransfer-Encoding: chunked` : start;
+  if (upgrade !== "") return `${text}\r\nConnection: Upgrade\r\nUpgrade: ${upgrade}\r\n\r\n`;
   return text + (isLast ? close : keepAlive);
 }

@@ -2,21 +2,9 @@
 // change of the files applies to new connections.
 import { isIP, type Socket } from "node:net";
 import type { SecureContext, TLSSocket } from "node:tls";
-import { errorCode } from "../core/failure.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { UpstreamTlsSettings } from "../core/upstream.ts";
 import { connectTls } from "./tls-carrier.ts";
-
-/** The upstream's certificate is not trusted. */
-export class TlsRefused extends Error {
-  /** A code such as CERT_HAS_EXPIRED. */
-  readonly why: string;
-
-  constructor(cause: Error) {
-    super("The upstream's certificate was refused.", { cause });
-    this.why = errorCode(cause) ?? "ERR_TLS_CERT";
-  }
-}
 
 export class UpstreamTls {
   readonly #files: Watched<SecureContext>;

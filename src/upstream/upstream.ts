@@ -15,7 +15,7 @@ import { HealthCheck } from "./health-check.ts";
 import { NameLookup, type NameOptions } from "./name-lookup.ts";
 import { Tunnels, type TunnelsOptions } from "./tunnels.ts";
 import { UpstreamConnections } from "./upstream-connections.ts";
-import { UpstreamTls } from "./upstream-tls.ts";
+import type { UpstreamTls } from "./upstream-tls.ts";
 
 export interface Upstream {
   readonly connections: UpstreamConnections;
@@ -40,6 +40,16 @@ export interface UpstreamOptions extends Omit<TunnelsOptions, "endpoints" | "res
   readonly tlsFiles: Watched<SecureContext> | null;
 }
 
+/** Imports TLS only if it is needed, because a start without it is faster. */
+async function openTls(
+  { tls }: UpstreamSettings,
+  host: string,
+  files: NonNullable<UpstreamOptions["tlsFiles"]>,
+): Promise<UpstreamTls> {
+  const { UpstreamTls } = await import("./upstream-tls.ts");
+  return new UpstreamTls(tls, host, files);
+}
+
 /** Waits for the names to be looked up, at most the connect timeout, and opens no connection. */
 export async function openUpstream(
   settings: UpstreamSettings,
@@ -49,7 +59,7 @@ export async function openUpstream(
   const { host, targets } = upstreamTargets(settings);
   const { connectTimeoutMs, responseTimeoutMs } = settings;
   const { nowMs } = options;
-  const tls = options.tlsFiles === null ? null : new UpstreamTls(settings.tls, host, options.tlsFiles);
+  const tls = options.tlsFiles === null ? null : await openTls(settings, host, options.tlsFiles);
   const counted = counting(events);
   const endpoints = new Endpoints({ ...counted.events, tls, connectTimeoutMs, nowMs });
   const connections = new UpstreamConnections({ ...settings, ...options, endpoints });

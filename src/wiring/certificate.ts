@@ -1,5 +1,4 @@
 // Opens the certificate of the listener, and logs its reloads and warnings.
-import { certificateWarning, listenTlsFiles } from "../config/tls-files.ts";
 import { type Clock, httpDate } from "../core/clock.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
@@ -13,6 +12,7 @@ export async function openCertificate(
   { clock, log, files }: FilesAndLog & { readonly clock: Clock },
 ): Promise<Watched<Certificate> | null> {
   if (listen.tls === null) return null;
+  const { certificateWarning, listenTlsFiles } = await import("../config/tls-files.ts");
   const facts = ({ expiresMs }: Certificate) => ({ expires: httpDate(expiresMs) });
   const warn = (certificate: Certificate): void => {
     const warning = certificateWarning(certificate, clock.wallMs());

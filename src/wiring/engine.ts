@@ -16,6 +16,7 @@ import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
 import { shareOf } from "../core/thread-share.ts";
 import { defaultLingerMs } from "../exchange/http2-lifetime.ts";
+import type { SharedReads } from "../exchange/shared-reads.ts";
 import type { PolicySlot } from "../limits/policy-slots.ts";
 import type { SharedStore } from "../limits/shared/shared-store.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
@@ -31,6 +32,7 @@ import { InForce } from "./in-force.ts";
 import { createLimiter } from "./limiter.ts";
 import { ListenError } from "./listen-error.ts";
 import type { Reloadable } from "./reloader.ts";
+import { chooseReads } from "./shared-reads.ts";
 import { createSharedStore, openStore } from "./shared-store.ts";
 import { createTraffic } from "./traffic.ts";
 
@@ -64,6 +66,8 @@ export interface EngineOptions {
   readonly peerConnections?: PeerConnections;
   /** For the log, where other threads use the same store. */
   readonly storeSightings?: StoreSightings;
+  /** False: connections are read as streams. Default: into one buffer that all share, if this Node can. */
+  readonly sharedReads?: boolean;
 }
 
 export type ListenSettings = Pick<Settings, "listen" | "extAuth">;
@@ -121,6 +125,7 @@ export class Engine implements Carrier {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #store: SharedStore | null;
+  readonly #reads: SharedReads | null;
   #checks: ExtAuthListeners | null = null;
 
   /** Use `openEngine`. */
@@ -130,8 +135,10 @@ export class Engine implements Carrier {
     inForce: InForce,
     traffic: TrafficListener,
     store: SharedStore | null,
+    reads: SharedReads | null,
   ) {
     this.#store = store;
+    this.#reads = reads;
     this.#base = base;
     this.#files = files;
     this.inForce = inForce;
@@ -156,7 +163,7 @@ export class Engine implements Carrier {
 
   /** `isShared`: other threads open the same ports. Rejects with a ListenError, with all listeners closed. */
   async listen({ listen, extAuth }: ListenSettings, { isShared = false } = {}): Promise<Addresses> {
-    const parts = { log: this.#log, clock: this.#clock, telemetry: this.telemetry, isShared };
+    const parts = { log: this.#log, clock: this.#clock, telemetry: this.telemetry, reads: this.#reads, isShared };
     const checks = await openExtAuth({ extAuth }, this.inForce.checks, parts);
     const traffic = await this.#traffic.listen({ ...listen, isShared }).catch(async (error) => {
       await checks.drain(0);
@@ -233,6 +240,9 @@ export class Engine implements Carrier {
 export async function openEngine(settings: Settings, files: EngineFiles, options: EngineOptions): Promise<Engine> {
   const { clock, log, names, authenticator, counters, slots } = options;
   const { notices = { configuration: log, files: log } } = options;
+  // Beside the rest, because it waits for a connection.
+  const isSecure = settings.listen.tls !== null;
+  const opening = options.sharedReads === false ? null : chooseReads(notices.configuration, isSecure);
   const store = await createSharedStore(settings, { clock, counters, telemetry: () => telemetry });
   const limiter = createLimiter(settings, { clock, counters, slots, store }, null);
   let inForce: InForce | null = null;
@@ -253,6 +263,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
     tunnels: () => now().upstreams.tunnels(),
     upstreamAddresses: () => now().upstreams.addresses(),
     clientConnections: () => traffic.connectionCount,
+    sharesReads: () => reads !== null,
     tokens: () => now().configuration.files.authenticator.tokens(),
     certificate() {
       const { certificate } = now().configuration.files;
@@ -274,11 +285,13 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   inForce = new InForce(configure(parts, base, null));
   const { runtime, traffic: trafficRef } = inForce;
   const { proxyProtocol } = settings.listen;
-  const traffic = createTraffic({
+  const reads = await opening;
+  const traffic = await createTraffic({
+    reads,
     ...{ proxyProtocol, runtime, settings: trafficRef, telemetry, clock },
     http2LingerMs: options.http2LingerMs ?? defaultLingerMs,
     connectionCount: options.connectionCount ?? new LocalConnectionCount(),
     peerConnections: options.peerConnections ?? new LocalPeerConnections(),
   });
-  return new Engine(base, files, inForce, traffic, store);
+  return new Engine(base, files, inForce, traffic, store, reads);
 }

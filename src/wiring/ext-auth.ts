@@ -4,10 +4,11 @@ import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Replaceable } from "../core/traffic-settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
+import type { SharedReads } from "../exchange/shared-reads.ts";
 import { Checks } from "../ext-auth/check.ts";
 import type { CheckSettings } from "../ext-auth/check-settings.ts";
 import type { ExtAuthGrpc, ExtAuthGrpcOptions } from "../ext-auth/grpc/start.ts";
-import { startExtAuthHttp } from "../ext-auth/http/http-listener.ts";
+import type { ExtAuthHttp, ExtAuthHttpOptions } from "../ext-auth/http/http-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { ListenError } from "./listen-error.ts";
@@ -36,20 +37,23 @@ export interface ExtAuthParts {
   readonly log: Logger;
   /** Whether other threads open the same ports. */
   readonly isShared: boolean;
+  /** Null: connections are read as streams. */
+  readonly reads: SharedReads | null;
 }
 
 /** `refs` is null if the settings have no listener for checks. Rejects with a ListenError, with all listeners closed. */
 export async function openExtAuth(
   { extAuth }: Pick<Settings, "extAuth">,
   refs: CheckRefs | null,
-  { clock, telemetry, log, isShared }: ExtAuthParts,
+  { clock, telemetry, log, isShared, reads }: ExtAuthParts,
 ): Promise<ExtAuthListeners> {
   const { http: httpSettings, grpc: grpcSettings } = extAuth;
   if (refs === null) return none;
   const common = {
     isShared,
+    reads,
     settings: refs.settings,
-    checks: new Checks({ ...refs, nowMs: clock.monotonicMs }),
+    checks: new Checks(refs),
     nowMs: clock.monotonicMs,
     onRefused: telemetry.checkRefused,
     onHttp2Closed: telemetry.http2Closed,
@@ -58,7 +62,7 @@ export async function openExtAuth(
   const http =
     httpSettings === null
       ? null
-      : await startExtAuthHttp({ ...httpSettings, ...common }).catch((error) => {
+      : await openHttp({ ...httpSettings, ...common }).catch((error) => {
           throw new ListenError("ext-auth", httpSettings, error);
         });
   const grpc =
@@ -93,7 +97,13 @@ const none: ExtAuthListeners = {
   drain: async () => 0,
 };
 
-/** Imports gRPC only if it is configured, because a start without it is faster. */
+// Imported only if they are configured, because a start without them is faster.
+
+async function openHttp(options: ExtAuthHttpOptions): Promise<ExtAuthHttp> {
+  const { startExtAuthHttp } = await import("../ext-auth/http/http-listener.ts");
+  return startExtAuthHttp(options);
+}
+
 async function openGrpc(options: ExtAuthGrpcOptions): Promise<ExtAuthGrpc> {
   const { startExtAuthGrpc } = await import("../ext-auth/grpc/start.ts");
   return startExtAuthGrpc(options);

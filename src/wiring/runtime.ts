@@ -1,6 +1,5 @@
 // Makes the runtimes: one for the traffic, and two for the checks of an ingress. All share the counters and the
 // telemetry.
-import { randomUUID } from "node:crypto";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
@@ -14,7 +13,8 @@ import { createDecideQuota, type QuotaHead } from "../ext-auth/quota-decide.ts";
 import { createDecide } from "../pipeline.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import { trustedRequestId } from "../upstream/request-fields.ts";
+import { sentRequestId, trustedRequestId } from "../upstream/request-fields.ts";
+import { createRequestIds } from "./request-ids.ts";
 
 export interface RuntimeParts {
   readonly rules: RequestRules;
@@ -32,11 +32,12 @@ export interface RuntimeParts {
 
 export function createRuntime(parts: RuntimeParts): Runtime {
   const { limiter, refusals, fields, telemetry, clock, log, forward, accessLog } = parts;
+  const newId = createRequestIds();
   return {
     source: "proxy",
     fields,
     nowMs: clock.monotonicMs,
-    requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, peer) ?? randomUUID(),
+    requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, peer) ?? newId(),
     decide: createDecide({ ...parts, nowMs: clock.monotonicMs }),
     peekQuota: ({ key, counterKey }) => limiter.peek(key, counterKey, clock.monotonicMs()),
     observeQuota: ({ key, counterKey }) => limiter.observe(key, counterKey, clock.monotonicMs()),
@@ -67,17 +68,18 @@ export function createCheckRuntimes(parts: CheckParts): CheckRuntimes {
   // An ingress names its peer in X-Forwarded-For, and forwards a client's own Forwarded, which must be ignored.
   const clientAddress: ClientAddressRules = { ...parts.rules.clientAddress, header: "x-forwarded-for" };
   const rules = { ...parts.rules, clientAddress };
+  const newId = createRequestIds();
   const runtime: Runtime = {
     ...createRuntime({ ...parts, rules, forward: admitCheck }),
     source: "ext-auth",
     // The upstream does not see this id, so one that the ingress forwards from a client does no harm.
-    requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, { ...peer, isTrusted: true }) ?? randomUUID(),
+    requestId: ({ rawHeaders }) => sentRequestId(rawHeaders) ?? newId(),
   };
   const decideQuota = createDecideQuota({ ...parts, rules, limiter: parts.quotas, nowMs: parts.clock.monotonicMs });
   return {
     clientAddress,
     runtime,
     // Only `Checks.beginQuota` begins exchanges with it.
-    quotaRuntime: { ...runtime, decide: (head) => decideQuota(head as QuotaHead) },
+    quotaRuntime: { ...runtime, decide: (head, nowMs) => decideQuota(head as QuotaHead, nowMs) },
   };
 }

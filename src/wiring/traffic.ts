@@ -8,9 +8,11 @@ import { shareOf } from "../core/thread-share.ts";
 import type { Certificate } from "../core/tls.ts";
 import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
+import type { SharedReads } from "../exchange/shared-reads.ts";
 import { ConnectionTable } from "../listener/connection-table.ts";
 import { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { TransportOptions } from "../transport/transport-options.ts";
 import { Transports } from "../transport/transports.ts";
 
 export interface TrafficParts {
@@ -22,28 +24,29 @@ export interface TrafficParts {
   readonly http2LingerMs: number;
   readonly connectionCount: ConnectionCount;
   readonly peerConnections: PeerConnections;
+  readonly reads: SharedReads | null;
 }
 
-export function createTraffic(parts: TrafficParts): TrafficListener {
+export async function createTraffic(parts: TrafficParts): Promise<TrafficListener> {
   const { proxyProtocol, runtime, settings, telemetry, clock, http2LingerMs: lingerMs } = parts;
   const { metrics } = telemetry;
   const connections = new ConnectionTable(clock.monotonicMs);
-  const transports = new Transports(
-    {
-      runtime,
-      settings,
-      isDraining: () => listener.isDraining,
-      http2: { lingerMs, onClosed: telemetry.http2Closed, onReset: metrics.http2Reset },
-    },
-    connections,
-  );
+  const options: TransportOptions = {
+    runtime,
+    settings,
+    isDraining: () => listener.isDraining,
+    reads: parts.reads,
+    http2: { lingerMs, onClosed: telemetry.http2Closed, onReset: metrics.http2Reset },
+  };
+  const tls = settings.current.tls === null ? null : await openTls(options, telemetry);
+  const transports = new Transports(options, connections, tls?.openHttp2);
   const listener: TrafficListener = new TrafficListener(
     {
       proxyProtocol,
       settings,
       onProxyHeaderRefused: metrics.proxyHeaderRefused,
       onConnectionShed: telemetry.connectionShed,
-      onTlsFailure: telemetry.tlsFailed,
+      handshakes: tls?.handshakes ?? null,
       count: parts.connectionCount,
       peers: parts.peerConnections,
       nowMs: clock.monotonicMs,
@@ -53,6 +56,16 @@ export function createTraffic(parts: TrafficParts): TrafficListener {
     transports,
   );
   return listener;
+}
+
+/** Imports TLS and HTTP/2 only if they are configured, because a start without them is faster. */
+async function openTls(options: TransportOptions, { tlsFailed: onFailure }: Telemetry) {
+  const [{ TlsHandshakes }, { http2Opener }] = await Promise.all([
+    import("../listener/tls-handshakes.ts"),
+    import("../transport/http2/http2-connection.ts"),
+  ]);
+  const { settings } = options;
+  return { handshakes: new TlsHandshakes({ settings, onFailure }), openHttp2: http2Opener(options) };
 }
 
 /** `certificate` is null if connections are plain. */

@@ -1,6 +1,5 @@
 // Opens the upstream of the settings, and makes what forwards requests to it.
 import type { SecureContext } from "node:tls";
-import { clientTlsFiles } from "../config/tls-files.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
@@ -37,6 +36,7 @@ export async function openUpstreamTls(
   { files, log }: FilesAndLog,
 ): Promise<Watched<SecureContext> | null> {
   if (!upstreamTargets(upstream).isTls) return null;
+  const { clientTlsFiles } = await import("../config/tls-files.ts");
   return files.open(
     clientTlsFiles("upstream.tls", upstream.tls),
     createFileLog<SecureContext>(log, "files of upstream.tls"),

@@ -34,6 +34,7 @@ export interface ThreadStart {
   readonly version: string;
   readonly nodeVersion: string;
   readonly http2LingerMs: number | null;
+  readonly sharedReads: boolean;
 }
 
 /** The requests by name, each with what is asked and what is answered. */

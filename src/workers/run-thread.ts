@@ -37,7 +37,18 @@ async function run(port: MessagePort, start: ThreadStart): Promise<void> {
 }
 
 async function open(start: ThreadStart): Promise<Handlers> {
-  const { settings, thread, counters, slots, connections, http2LingerMs, version, nodeVersion, logsWarnings } = start;
+  const {
+    settings,
+    thread,
+    counters,
+    slots,
+    connections,
+    http2LingerMs,
+    version,
+    nodeVersion,
+    logsWarnings,
+    sharedReads,
+  } = start;
   const clock = createThreadClock(start.clockOffsetMs);
   const destination = threadDestination(start.logPort, { workers: settings.workers });
   const { level } = settings.log;
@@ -50,7 +61,7 @@ async function open(start: ThreadStart): Promise<Handlers> {
   const files = new GivenFiles(start.contents);
   const ownCounters = openCounters(counters, { thread, isShared: true });
   const engine = await openEngine(settingsOfThread(settings), files, {
-    ...{ clock, log, notices, version, nodeVersion, slots, ticketSecret: start.ticketSecret },
+    ...{ clock, log, notices, version, nodeVersion, slots, sharedReads, ticketSecret: start.ticketSecret },
     counters: ownCounters,
     droppedLogLines: () => destination.dropped,
     connectionCount: new SharedConnectionCount(connections, thread),

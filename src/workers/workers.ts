@@ -194,10 +194,17 @@ class Workers implements Carrier {
   }
 
   #open(thread: number, logsWarnings: boolean): Worker {
-    const { version, nodeVersion, http2LingerMs = null, destination, threadEntry: entry = threadEntry } = this.#options;
+    const {
+      version,
+      nodeVersion,
+      http2LingerMs = null,
+      sharedReads = true,
+      destination,
+      threadEntry: entry = threadEntry,
+    } = this.#options;
     const { memory, placeSecret, keySecret, owner } = this.#options.counters;
     const start: Omit<ThreadStart, "logPort"> = {
-      ...{ thread, logsWarnings, version, nodeVersion, http2LingerMs },
+      ...{ thread, logsWarnings, version, nodeVersion, http2LingerMs, sharedReads },
       counters: { memory, placeSecret, keySecret, owner },
       slots: this.#limiter.slots,
       settings: this.settings,

@@ -25,6 +25,11 @@ test.each([
   [`${openMetrics};q=0.4,*/*`, false],
   [`${openMetrics};q=0.4,text/plain;q=0.1,*/*`, true],
   [`${openMetrics};q=2`, false],
+  // Beyond 100 ranges, or ten parameters, nothing is read.
+  [`${"a/b,".repeat(99)}${openMetrics}`, true],
+  [`${"a/b,".repeat(100)}${openMetrics}`, false],
+  [`${openMetrics}${";a".repeat(9)};q=0`, false],
+  [`${openMetrics}${";a".repeat(10)};q=0`, true],
   [`${openMetrics};q=nonsense`, false],
   [`${openMetrics}-but-not-quite`, false],
   // Prometheus 2 and 3

@@ -22,6 +22,7 @@ async function start(body = "x 1\n"): Promise<Admin & { shed: () => number; scra
     isAlive: async () => true,
     health: () => ({ status: "ready", upstream: { state: "up", reason: null }, store: null }),
     onError: (error) => expect.unreachable(error.message),
+    onFailure: (error) => expect.unreachable(String(error)),
     peerKey: (address) => address ?? "",
     onClosedForRoom: () => {
       shed += 1;

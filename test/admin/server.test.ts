@@ -1,6 +1,5 @@
 // The admin listener on real sockets.
 import { connect } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { type Admin, type AdminOptions, startAdmin } from "../../src/admin/server.ts";
 import type { Health } from "../../src/core/health.ts";
@@ -24,6 +23,7 @@ async function start(changes: Partial<AdminOptions> = {}): Promise<Admin & { url
     isAlive: async () => true,
     health: () => ready,
     onError: (error) => expect.unreachable(error.message),
+    onFailure: (error) => expect.unreachable(String(error)),
     peerKey: (address) => address ?? "",
     onClosedForRoom: () => {},
     ...changes,
@@ -161,11 +161,16 @@ test.each([
 });
 
 test("close ends idle and busy connections at once", async () => {
-  const admin = await start({ metrics: () => new Promise(() => {}) });
+  const asked = Promise.withResolvers<void>();
+  const metrics = () => {
+    asked.resolve();
+    return new Promise<never>(() => {});
+  };
+  const admin = await start({ metrics });
   await fetch(`${admin.url}/livez`);
   const hanging = fetch(`${admin.url}/metrics`);
   hanging.catch(() => {});
-  await sleep(20);
+  await asked.promise;
   await admin.close();
   await expect(hanging).rejects.toThrow();
   await expect(fetch(`${admin.url}/livez`)).rejects.toThrow();

@@ -26,14 +26,8 @@ export function pipeline(header: ClientAddressRules["header"]) {
   });
   /** Whether a request with this peer and these fields is admitted. */
   return (peer: string, fields: readonly string[]): boolean => {
-    const verdict = decide({
-      peer: readPeer(peer, clientAddress),
-      rawHeaders: ["Host", "a", ...fields],
-      method: "GET",
-      target: "/v2/x",
-      httpVersion: "1.1",
-      nowMs: 1000,
-    });
+    const head = { peer: readPeer(peer, clientAddress), rawHeaders: ["Host", "a", ...fields], method: "GET" };
+    const verdict = decide({ ...head, target: "/v2/x", httpVersion: "1.1" }, 1000);
     if (verdict instanceof Promise) throw new Error("the pipeline answered with a promise");
     return verdict.decision.outcome === "admitted";
   };

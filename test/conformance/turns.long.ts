@@ -5,7 +5,7 @@ import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
-import { within } from "../support/eventually.ts";
+import { eventually, within } from "../support/eventually.ts";
 import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
 import { startUpstream } from "../support/upstream.ts";
 
@@ -28,7 +28,7 @@ async function start(...settings: string[]): Promise<GatewayProcess> {
   const gateway = await startGatewayProcess(
     cleanup,
     upstreamUrl,
-    ["log.access=false", "timeouts.head=2s", "timeouts.keepAlive=2s", ...settings],
+    ["log.access=false", "log.level=debug", "timeouts.head=2s", "timeouts.keepAlive=2s", ...settings],
     { watchesTurns: true },
   );
   // The compiler is warm after this.
@@ -39,6 +39,8 @@ async function start(...settings: string[]): Promise<GatewayProcess> {
   }
   await gateway.figures();
   await gateway.figures();
+  // It takes one turn of 40 ms.
+  await eventually("the memory of the start is given back", () => gateway.output.out.includes("given back"));
   await gateway.turns();
   return gateway;
 }

@@ -1,5 +1,5 @@
 import { Worker } from "node:worker_threads";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { createThreadClock, monotonicOffsetMs, systemClock } from "../../src/core/clock.ts";
 
 test("another thread reads the time of the main thread", async () => {
@@ -29,6 +29,46 @@ test("another thread reads the time of the main thread", async () => {
 
 test("in the main thread the clock of a thread is its own", () => {
   const clock = createThreadClock(monotonicOffsetMs());
-  const before = systemClock.monotonicMs();
-  expect(Math.abs(clock.monotonicMs() - before)).toBeLessThan(1);
+  const beforeMs = systemClock.monotonicMs();
+  const readMs = clock.monotonicMs();
+  // Each instant is measured to a few microseconds.
+  expect(readMs).toBeGreaterThan(beforeMs - 0.05);
+  expect(readMs).toBeLessThan(systemClock.monotonicMs() + 0.05);
+});
+
+test("the wall clock at an instant goes on as the monotonic one, and a step of it is noticed after 50 ms", () => {
+  const dateNow = vi.spyOn(Date, "now");
+  try {
+    const beginMs = systemClock.monotonicMs() + 1_000_000;
+    const wallAt = (passedMs: number): number => systemClock.wallMsAt(beginMs + passedMs);
+    dateNow.mockReturnValue(1_700_000_000_000);
+    // Never early: the wall clock has dropped its fraction.
+    expect(wallAt(0)).toBe(1_700_000_000_001);
+    dateNow.mockReturnValue(1_600_000_000_000);
+    expect(wallAt(10)).toBe(1_700_000_000_011);
+    // Whole milliseconds as those of a reading, or the Reset of a new window may be 62 s after Date.
+    expect(wallAt(10.25)).toBe(1_700_000_000_012);
+    // An instant before that of the reading.
+    expect(wallAt(-10)).toBe(1_699_999_999_991);
+    expect(wallAt(49)).toBe(1_700_000_000_050);
+    expect(wallAt(50)).toBe(1_600_000_000_001);
+    expect(wallAt(99)).toBe(1_600_000_000_050);
+    dateNow.mockReturnValue(1_700_000_000_000);
+    expect(wallAt(0)).toBe(1_700_000_000_001);
+  } finally {
+    dateNow.mockRestore();
+  }
+});
+
+test("clocks with another monotonic time do not share a reading of the wall clock", () => {
+  const dateNow = vi.spyOn(Date, "now").mockReturnValue(1_700_000_000_000);
+  try {
+    const nowMs = systemClock.monotonicMs() + 2_000_000;
+    expect(systemClock.wallMsAt(nowMs)).toBe(1_700_000_000_001);
+    const aheadMs = 20;
+    const ahead = createThreadClock(monotonicOffsetMs() - aheadMs);
+    expect(ahead.wallMsAt(nowMs + aheadMs)).toBe(1_700_000_000_001);
+  } finally {
+    dateNow.mockRestore();
+  }
 });

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type FieldKind, gatewayResponseFields, ResponseFields } from "../../src/core/fields.ts";
+import { listOf } from "../../src/core/header-lines.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
 import type { Decision, Policy } from "../../src/core/policy.ts";
 import { OneWindow } from "../limits/one-limit.ts";
@@ -34,7 +35,7 @@ const fieldIn = (list: readonly string[], name: string): string | undefined => {
 describe("the fields of every response", () => {
   test("are, by default, Date and two triples with the same values, in this case and order", () => {
     const { fields, decision } = setUp();
-    expect(fields.always(decision(59_001), "id", [])).toEqual([
+    expect(listOf(fields.always(decision(59_001), "id"))).toEqual([
       ...["Date", date],
       ...["RateLimit-Limit", "100", "RateLimit-Remaining", "7", "RateLimit-Reset", "1700028860"],
       ...["X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "7", "X-RateLimit-Reset", "1700028860"],
@@ -49,12 +50,12 @@ describe("the fields of every response", () => {
     [[], []],
   ])("of %j alone", (kinds, expected) => {
     const { fields, decision } = setUp({ kinds });
-    expect(fields.always(decision(1500, 0), "id")).toEqual(["Date", date, ...expected, "X-Request-Id", "id"]);
+    expect(listOf(fields.always(decision(1500, 0), "id"))).toEqual(["Date", date, ...expected, "X-Request-Id", "id"]);
   });
 
   test("are named among those that are taken from an upstream's response, each once", () => {
     const { fields, decision } = setUp({ kinds: ["standard", "legacy", "structured"] });
-    const names = fields.always(decision(1), "id").filter((_, i) => i % 2 === 0);
+    const names = listOf(fields.always(decision(1), "id")).filter((_, i) => i % 2 === 0);
     expect(names.map((name) => name.toLowerCase()).toSorted()).toEqual([...gatewayResponseFields].toSorted());
   });
 
@@ -69,7 +70,7 @@ describe("the fields of every response", () => {
     [-1, wallMs, "1700028800"], // already past when the answer is written
   ])("round Reset up: %d ms from %d on is %s", (untilResetMs, atWallMs, reset) => {
     const { fields, decision } = setUp({ atWallMs });
-    const list = fields.always(decision(untilResetMs), "id");
+    const list = listOf(fields.always(decision(untilResetMs), "id"));
     expect(fieldIn(list, "RateLimit-Reset")).toBe(reset);
     expect(fieldIn(list, "X-RateLimit-Reset")).toBe(reset);
   });
@@ -77,7 +78,7 @@ describe("the fields of every response", () => {
   test("count t down and never below 0", () => {
     const { fields, decision, clock } = setUp({ kinds: ["structured"] });
     const made = decision(1500);
-    const t = (): string | undefined => fieldIn(fields.always(made, "id"), "RateLimit");
+    const t = (): string | undefined => fieldIn(listOf(fields.always(made, "id")), "RateLimit");
     expect(t()).toBe('"per-ip";r=7;t=2');
     clock.advance(501);
     expect(t()).toBe('"per-ip";r=7;t=1');
@@ -88,21 +89,21 @@ describe("the fields of every response", () => {
   test("a window of fractions of a second is one of whole seconds, rounded up", () => {
     const { fields, decision } = setUp({ kinds: ["structured"] });
     const made = { ...decision(1), policy: slidingPolicy({ limit: 100, windowMs: 1001 }) };
-    expect(fieldIn(fields.always(made, "id"), "RateLimit-Policy")).toBe('"per-ip";q=100;w=2');
+    expect(fieldIn(listOf(fields.always(made, "id")), "RateLimit-Policy")).toBe('"per-ip";q=100;w=2');
   });
 
   test("Reset names the same instant however late the answer is written", () => {
     const { fields, decision, clock } = setUp();
     const made = decision(42_000);
     for (let waited = 0; waited <= 42_000; waited += 700) {
-      expect(fieldIn(fields.always(made, "id"), "RateLimit-Reset")).toBe("1700028842");
+      expect(fieldIn(listOf(fields.always(made, "id")), "RateLimit-Reset")).toBe("1700028842");
       clock.advance(700);
     }
   });
 
   test("Date moves on with the second, also backwards when the wall clock is set", () => {
     const { fields, decision, clock } = setUp();
-    const dateNow = (): string | undefined => fieldIn(fields.always(decision(1), "id"), "Date");
+    const dateNow = (): string | undefined => fieldIn(listOf(fields.always(decision(1), "id")), "Date");
     clock.advance(999);
     expect(dateNow()).toBe(date);
     clock.advance(1);
@@ -118,7 +119,7 @@ describe("the fields of every response", () => {
         fc.double({ min: 0, max: 5000, noNaN: true }),
         (untilMs, wall) => {
           const { fields, decision } = setUp({ atWallMs: wallMs + wall });
-          const list = fields.always(decision(untilMs, 0), "id");
+          const list = listOf(fields.always(decision(untilMs, 0), "id"));
           const waitedMs = Number(fieldIn(list, "RateLimit-Reset")) * 1000 - Date.parse(fieldIn(list, "Date") ?? "");
           const retryAfterMs = fields.retryAfterSeconds(decision(untilMs, 0)) * 1000;
           // Half a microsecond is what adding to a Unix instant can lose.
@@ -141,7 +142,7 @@ describe("the fields of every response", () => {
       const throttled = window.take(clock.monotonicMs());
       expect(throttled).toMatchObject({ outcome: "throttled", resetMs });
       const shown = decisionOf({ ...throttled, policy });
-      const list = fields.always(shown, "id");
+      const list = listOf(fields.always(shown, "id"));
       const ahead = Number(fieldIn(list, "RateLimit-Reset")) - Date.parse(fieldIn(list, "Date") ?? "") / 1000;
       expect(ahead).toBeGreaterThanOrEqual(60);
       expect(ahead).toBeLessThanOrEqual(61);
@@ -214,17 +215,24 @@ test("of an upstream's 429, the border of a calendar quota counts only if the qu
 describe("an answer of the gateway's own", () => {
   test("429, to the byte", () => {
     const { fields, decision } = setUp();
-    expect(fields.localReply(localReplies.throttled, decision(59_001, 0), "id", [])).toEqual({
-      headers: [
-        ...["Date", date],
-        ...["RateLimit-Limit", "100", "RateLimit-Remaining", "0", "RateLimit-Reset", "1700028860"],
-        ...["X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1700028860"],
-        ...["X-Request-Id", "id"],
-        ...["Retry-After", "60"],
-        ...["Cache-Control", "no-store", "Content-Type", "application/json; charset=utf-8", "Content-Length", "98"],
-      ],
-      body: '{"message":"Too Many Requests","errors":[{"errMsg":"Too many requests, please try again later."}]}',
-    });
+    expect(listOf(fields.localReply(localReplies.throttled, decision(59_001, 0), "id", []))).toEqual([
+      ...["Date", date],
+      ...["RateLimit-Limit", "100", "RateLimit-Remaining", "0", "RateLimit-Reset", "1700028860"],
+      ...["X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1700028860"],
+      ...["X-Request-Id", "id"],
+      ...["Retry-After", "60"],
+      ...["Cache-Control", "no-store", "Content-Type", "application/json; charset=utf-8", "Content-Length", "98"],
+    ]);
+    expect(localReplies.throttled.body).toBe(
+      '{"message":"Too Many Requests","errors":[{"errMsg":"Too many requests, please try again later."}]}',
+    );
+  });
+
+  test("429 again and again, each with its own wait", () => {
+    const { fields, decision } = setUp();
+    const waitAfter = (resetMs: number): string | undefined =>
+      fieldIn(listOf(fields.localReply(localReplies.throttled, decision(resetMs, 0), "id", [])), "Retry-After");
+    expect([59_001, 59_001, 59_001, 7000, 7000, 59_001].map(waitAfter)).toEqual(["60", "60", "60", "7", "7", "60"]);
   });
 
   test.each([
@@ -232,25 +240,25 @@ describe("an answer of the gateway's own", () => {
     ["with one that is not good", localReplies.invalidToken, 'Bearer realm="finance", error="invalid_token"'],
   ])("401 %s", (_, problem, challenge) => {
     const { fields, decision } = setUp();
-    const answer = fields.localReply(problem, decision(59_001), "id", []);
-    expect(answer.body).toBe('{"message":"Unauthorized","errors":[{"errMsg":"Access token does not exist."}]}');
-    expect(fieldIn(answer.headers, "WWW-Authenticate")).toBe(challenge);
-    expect(fieldIn(answer.headers, "RateLimit-Remaining")).toBe("7");
+    const headers = listOf(fields.localReply(problem, decision(59_001), "id", []));
+    expect(problem.body).toBe('{"message":"Unauthorized","errors":[{"errMsg":"Access token does not exist."}]}');
+    expect(fieldIn(headers, "WWW-Authenticate")).toBe(challenge);
+    expect(fieldIn(headers, "RateLimit-Remaining")).toBe("7");
   });
 
   test.each(Object.entries(localReplies))(
     "%s has each field once, its length, and Retry-After on 429 alone",
     (_, problem) => {
       const { fields, decision } = setUp({ kinds: ["standard", "legacy", "structured"] });
-      const answer = fields.localReply(problem, decision(1000), "id", []);
-      const names = answer.headers.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
+      const headers = listOf(fields.localReply(problem, decision(1000), "id", []));
+      const names = headers.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
       expect(new Set(names).size).toBe(names.length);
       for (const name of gatewayResponseFields) expect(names).toContain(name);
       // A 204 has no body, and so neither of the two.
       const hasBody = problem.status !== 204;
-      expect(fieldIn(answer.headers, "Content-Length")).toBe(hasBody ? `${Buffer.byteLength(answer.body)}` : undefined);
-      expect(fieldIn(answer.headers, "Content-Type")).toBe(hasBody ? "application/json; charset=utf-8" : undefined);
-      expect(fieldIn(answer.headers, "Cache-Control")).toBe("no-store");
+      expect(fieldIn(headers, "Content-Length")).toBe(hasBody ? `${Buffer.byteLength(problem.body)}` : undefined);
+      expect(fieldIn(headers, "Content-Type")).toBe(hasBody ? "application/json; charset=utf-8" : undefined);
+      expect(fieldIn(headers, "Cache-Control")).toBe("no-store");
       expect(names.includes("retry-after")).toBe(problem.status === 429);
       expect(names.includes("www-authenticate")).toBe(problem.status === 401);
     },

@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type LocalReply, localReplies } from "../../src/core/local-reply.ts";
 import { type MessageHead, readMessage } from "../../src/core/message-check.ts";
@@ -166,3 +167,24 @@ function msOf(act: () => unknown): number {
   act();
   return performance.now() - beganMs;
 }
+
+test("no name of letters, digits and hyphens is taken for another", () => {
+  const words = fc.constantFrom(
+    "x",
+    "X",
+    "forwarded",
+    "Real",
+    "ip",
+    "request",
+    "ID",
+    "content",
+    "type",
+    "transfer",
+    "1",
+  );
+  fc.assert(
+    fc.property(fc.array(words, { minLength: 1, maxLength: 5 }), (parts) => {
+      expect(read([...host, parts.join("-"), "x"]).problem).toBeNull();
+    }),
+  );
+});

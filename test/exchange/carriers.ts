@@ -38,6 +38,7 @@ const chunked = `POST /v2/x HTTP/1.1\r\n${fields}Transfer-Encoding: chunked\r\n\
 const question =
   "GET /auth-request HTTP/1.1\r\nHost: headgate\r\nX-Original-Method: GET\r\nX-Original-URI: /v2/x\r\n" +
   "X-Forwarded-For: 127.0.0.1\r\nAuthorization: Bearer t\r\n\r\n";
+const chunkedQuestion = `${question.slice(0, -2)}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`;
 
 function sendBytes(port: number, bytes: string, cleanup: Cleanup): Sent {
   const connection = new RawConnection(port);
@@ -101,6 +102,15 @@ export const carriers: readonly Carrier[] = [
       extAuth: { http: { host: "127.0.0.1", port: 0, maxConnections: 10 }, trustedCallers: ["127.0.0.1"] },
     }),
     send: (gateway, cleanup) => sendBytes(gateway.extAuth?.port ?? 0, question, cleanup),
+  },
+  {
+    name: "ext-auth HTTP with Node's parser",
+    forwards: false,
+    source: "ext-auth",
+    overrides: () => ({
+      extAuth: { http: { host: "127.0.0.1", port: 0, maxConnections: 10 }, trustedCallers: ["127.0.0.1"] },
+    }),
+    send: (gateway, cleanup) => sendBytes(gateway.extAuth?.port ?? 0, chunkedQuestion, cleanup),
   },
   {
     name: "ext-auth gRPC",

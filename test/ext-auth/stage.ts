@@ -1,4 +1,5 @@
 // A gateway that answers checks, and a caller that writes them byte by byte.
+import type { Authenticator } from "../../src/core/authenticator.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import type { Cleanup } from "../support/cleanup.ts";
@@ -17,7 +18,7 @@ export async function stageDecision(
   cleanup: Cleanup,
   extAuth: Partial<Settings["extAuth"]> = {},
   overrides: Overrides = {},
-  options: { readonly clock?: Clock } = {},
+  options: { readonly clock?: Clock; readonly authenticator?: Authenticator } = {},
 ): Promise<DecisionStage> {
   const upstream = await startUpstream();
   cleanup(() => upstream.close());

@@ -1,9 +1,11 @@
 // Questions about a quota that come together, against a naive log of what each policy has charged to each key.
+
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { QuotaLimiter, QuotaRequest } from "../../src/core/limiter.ts";
 import type { Decision, Policy } from "../../src/core/policy.ts";
 import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
+import { clockOf } from "../support/clock.ts";
 import { limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { runs, scaled } from "../support/runs.ts";
@@ -106,7 +108,10 @@ function acquireAll(quotas: QuotaLimiter, requests: readonly QuotaRequest[], now
 }
 
 /** Requests are charged at the instants that they name, though threads may share the table. */
-const clock = { monotonicMs: () => 0, wallMs: () => 0 };
+const clock = clockOf(
+  () => 0,
+  () => 0,
+);
 
 test("all of a call are charged or none, and no key is ever over its limit", () => {
   let [refusals, admissions] = [0, 0];

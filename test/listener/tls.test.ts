@@ -3,10 +3,11 @@
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { connect as connectTcp } from "node:net";
 import { Duplex } from "node:stream";
 import { type ConnectionOptions, connect as connectTls, TLSSocket } from "node:tls";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { Authority, type Issued } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
@@ -93,12 +94,52 @@ describe("HTTP/1.1 over TLS", () => {
     },
   );
 
+  test("a short answer is one write of the socket", async () => {
+    const { connect, tls } = await start();
+    const client = connect({ tls });
+    client.write(request("/v2/a"));
+    await client.read();
+    const write = vi.spyOn(TLSSocket.prototype, "write");
+    cleanup(() => write.mockRestore());
+    // The gateway's own end of the connection.
+    const isAccepted = (socket: unknown): boolean =>
+      socket instanceof TLSSocket && socket.remotePort === client.socket.localPort;
+    for (const target of ["/v2/b", "/v2/c"]) {
+      client.write(request(target));
+      expect((await client.read()).status).toBe(200);
+    }
+    expect(write.mock.contexts.filter(isAccepted)).toHaveLength(2);
+  });
+
   test("a trusted proxy's X-Forwarded-Proto is kept", async () => {
     const { connect, tls, upstream } = await start({ clientAddress: { trustedProxies: ["127.0.0.1"] } });
     const client = connect({ tls });
     client.write(request("/v2/a", { fields: "X-Forwarded-Proto: http\r\n" }));
     await client.read();
     expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "X-Forwarded-Proto")).toEqual(["http"]);
+  });
+
+  test("requests behind each other and in pieces, and what Node's parser takes over, are answered in order", async () => {
+    const { overrides } = tlsOverrides(authority);
+    const echo = (req: IncomingMessage, res: ServerResponse, body: Buffer): void => void res.end(`${req.url} ${body}`);
+    const { connect, gateway } = await stageHttp(cleanup, echo, overrides);
+    const client = connect({ tls: { ca: authority.cert } });
+    const post = request("/v2/3", { method: "POST", fields: "Content-Length: 6\r\n", body: "pieces" });
+    client.write(request("/v2/1") + request("/v2/2") + post.slice(0, 20));
+    expect((await client.read()).body).toBe("/v2/1 ");
+    expect((await client.read()).body).toBe("/v2/2 ");
+    client.write(post.slice(20, -3));
+    expect(await figure(gateway, "headgate_client_connections")).toBe(1);
+    // What follows in the same packet is for the other parser.
+    const chunked = request("/v2/4", { method: "POST", fields: "Transfer-Encoding: chunked\r\n", body: "2\r\nhi" });
+    client.write(post.slice(-3) + chunked);
+    expect((await client.read()).body).toBe("/v2/3 pieces");
+    client.write("\r\n0\r\n\r\n");
+    expect((await client.read()).body).toBe("/v2/4 hi");
+    client.write(request("/v2/5"));
+    expect((await client.read()).body).toBe("/v2/5 ");
+    client.destroy();
+    await eventually("it is gone", async () => (await figure(gateway, "headgate_client_connections")) === 0);
   });
 
   test("a body of 8 MiB passes both ways", async () => {

@@ -94,6 +94,28 @@ test("callers, secrets and denyStatus of checks hold for the next call on an ope
   expect(await ask("/v2/x")).toEqual([403, "403"]);
 });
 
+test("the same bytes are another question once a reload has changed how they are read", async () => {
+  const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
+  const extAuth = { http, trustedCallers: ["127.0.0.1"] };
+  const { gateway, connect } = await stageDecision(cleanup, { http });
+  const reload = (others: Overrides) =>
+    gateway.reload(testSettings("http://127.0.0.1:1", { drain, extAuth, ...others }));
+  const caller = connect();
+  const ask = async () => {
+    caller.write(`GET /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\n${token}X-Forwarded-For: 203.0.113.1, 192.0.2.1\r\n\r\n`);
+    const { status, rawHeaders } = await caller.read();
+    return [status, valuesOf(rawHeaders, "RateLimit-Remaining")[0]];
+  };
+  for (const remaining of ["99", "98", "97"]) expect(await ask()).toEqual([200, remaining]);
+  const clientAddress = { trustedProxies: ["192.0.2.0/24"] };
+  await reload({ clientAddress });
+  for (const remaining of ["99", "98"]) expect(await ask()).toEqual([200, remaining]);
+  await reload({ clientAddress, routes: ["/v3/"] });
+  for (let asked = 0; asked < 2; asked += 1) expect(await ask()).toEqual([404, "98"]);
+  await reload({});
+  expect(await ask()).toEqual([200, "96"]);
+});
+
 test("the same for a call over gRPC", async () => {
   const { gateway, client } = await stageGrpc(cleanup);
   const grpc = { host: "127.0.0.1", port: 0, maxConnections: 10 };

@@ -7,6 +7,7 @@ import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
 import { gatewayLength, threadLength } from "../../src/limits/shared/script-call.ts";
 import { SharedStore } from "../../src/limits/shared/shared-store.ts";
 import { CounterTable } from "../../src/limits/table/counter-table.ts";
+import { clockOf } from "../support/clock.ts";
 import type { Chance } from "./chance.ts";
 import type { Network } from "./network.ts";
 import { type GatewayPlan, longestWindowMs, type Plan } from "./plan.ts";
@@ -58,10 +59,10 @@ export class SimulatedGateway implements Process {
     this.id = randomText(chance, gatewayLength);
     const beginMs = time.nowMs;
     const offsetMs = chance.between(1000, 100_000_000);
-    this.clock = {
-      monotonicMs: () => offsetMs + (time.nowMs - beginMs) * plan.rate,
-      wallMs: () => beginWallMs + plan.skewMs + time.nowMs,
-    };
+    this.clock = clockOf(
+      () => offsetMs + (time.nowMs - beginMs) * plan.rate,
+      () => beginWallMs + plan.skewMs + time.nowMs,
+    );
     const block = memory.take();
     this.threads = Array.from({ length: plan.threads }, (_, i) => this.#createThread(i, block, plan.threads > 1));
   }

@@ -8,6 +8,7 @@ import { type Gateway, startGateway } from "../../src/gateway.ts";
 import { minTableBytes } from "../../src/limits/table/layout.ts";
 import { createLog } from "../../src/telemetry/log.ts";
 import type { NameOptions } from "../../src/upstream/name-lookup.ts";
+import { sharesReads } from "./reads.ts";
 
 export type Overrides = {
   readonly [K in keyof Settings]?: Settings[K] extends readonly unknown[]
@@ -66,6 +67,7 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
     ...(options.names === undefined ? {} : { names: options.names }),
     ...(options.authenticator === undefined ? {} : { authenticator: options.authenticator }),
     ...(options.threadEntry === undefined ? {} : { threadEntry: options.threadEntry }),
+    sharedReads: sharesReads,
     http2LingerMs: options.http2LingerMs ?? 250,
     rereadMs: 20,
     ...(options.source === undefined ? {} : { source: options.source }),

@@ -36,7 +36,6 @@ export function limitedRequest(parts: LimitedRequest = {}): { request: ParsedReq
       target,
       rawHeaders,
       httpVersion: "1.1",
-      nowMs: 0,
     },
   };
 }

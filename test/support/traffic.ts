@@ -17,6 +17,7 @@ import type { TransportOptions } from "../../src/transport/transport-options.ts"
 import { Transports } from "../../src/transport/transports.ts";
 import { FakeClock } from "./clock.ts";
 import { decisionOf, slidingPolicy } from "./policy.ts";
+import { testReads } from "./reads.ts";
 
 const policy: Policy = slidingPolicy({ limit: 100, windowMs: 60_000 });
 
@@ -76,6 +77,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     runtime: ref,
     settings,
     isDraining: () => listener.isDraining,
+    reads: testReads,
     http2: { lingerMs: 250, onClosed: () => {}, onReset: () => {} },
   };
   const connections = new ConnectionTable(clock.monotonicMs);
@@ -87,7 +89,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
       settings,
       onProxyHeaderRefused: () => {},
       onConnectionShed: () => {},
-      onTlsFailure: () => {},
+      handshakes: null,
       count: new LocalConnectionCount(),
       peers: new LocalPeerConnections(),
       nowMs: clock.monotonicMs,

@@ -1,5 +1,7 @@
 // One line a request, and the bound on those of throttled clients.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
+import { HeadersMemory, HeadMemory } from "../../src/core/request-head.ts";
 import { createAccessLog } from "../../src/telemetry/access-log.ts";
 import { createUpstreamLog } from "../../src/telemetry/upstream-log.ts";
 import { decisionOf } from "../support/policy.ts";
@@ -42,12 +44,15 @@ test("a request is one line with all there is to know, and neither query nor tok
       durationMs: 50.123,
       upstreamMs: 40,
       client: "192.0.2.1",
+      userAgent: null,
       policy: "per-ip",
       decision: "admitted",
       remaining: 99,
       auth: "accepted",
       problem: null,
       complete: true,
+      bytesReceived: 90,
+      bytesSent: 567,
       msg: "request",
     },
   ]);
@@ -59,6 +64,105 @@ test("whatever stands in its texts, a line is one line of JSON", () => {
   for (const id of odd) access.record(exchangeOf({ id, client: id, method: id, route: id }), `/v2/${id}x`);
   for (const [i, id] of odd.entries()) expect(lines()[i]).toMatchObject({ id, client: id, method: id, route: id });
   for (const line of written) expect(line.indexOf("\n")).toBe(line.length - 1);
+});
+
+test("nothing of one line is left in the next one", () => {
+  const { access, lines } = setUp();
+  const other = decisionOf({ outcome: "exempt", policy: { ...policy, name: "other" }, remaining: 0, resetMs: 0 });
+  const changes: Partial<ExchangeRecord>[] = [
+    { source: "ext-auth" },
+    { status: 204 },
+    { status: 502, problem: "upstream_failed" },
+    { decision: other },
+    { decision: { ...other, outcome: "observed" } },
+    { auth: "skipped" },
+    { complete: false },
+    { id: "x".repeat(200), route: null, client: "192.0.2.2", method: "PUT", traceId: null },
+    { answeredMs: null },
+    { dispatchedMs: null },
+    { endedMs: 2_000_000.5, answeredMs: 3_000_000_000 },
+    { endedMs: 999 },
+    { bytesReceived: null, bytesSent: 0 },
+    { bytesReceived: 2 ** 30 - 1, bytesSent: 2 ** 30 },
+    { bytesReceived: 2 ** 52 + 1, bytesSent: null },
+  ];
+  const records = changes.flatMap((change) => [exchangeOf(change), exchangeOf()]);
+  for (const record of records) access.record(record, "/v2/me");
+  for (const [i, record] of records.entries()) {
+    const { startedMs, dispatchedMs, answeredMs, endedMs, decision } = record;
+    const { source, id, status, problem, auth, complete, route, client, method, traceId } = record;
+    const { bytesReceived, bytesSent } = record;
+    expect(lines()[i]).toMatchObject({
+      ...{
+        source,
+        id,
+        status,
+        problem,
+        auth,
+        complete,
+        route,
+        client,
+        method,
+        traceId,
+        bytesReceived,
+        bytesSent,
+        remaining: decision.remaining,
+      },
+      ...{ policy: decision.policy.name, decision: decision.outcome, level: status === 502 ? "warn" : "info" },
+      durationMs: Math.max(0, endedMs - startedMs),
+      upstreamMs: dispatchedMs === null || answeredMs === null ? null : answeredMs - dispatchedMs,
+    });
+  }
+});
+
+test("a head that comes again is described in the same words, unless a reload has changed its route or client", () => {
+  const { access, lines } = setUp();
+  const headers = (name: string) => ["User-Agent", name];
+  const memory = new HeadMemory(new HeadersMemory());
+  const record = (route: string | null, client: string) =>
+    access.record(exchangeOf({ head: { rawHeaders: headers("curl"), memory }, route, client }), "/v2/me");
+  record("/v2/", "192.0.2.1");
+  record("/v2/", "192.0.2.1");
+  record(null, "192.0.2.1");
+  record(null, "192.0.2.2");
+  expect(lines().map((line) => [line.path, line.route, line.client, line.userAgent])).toEqual([
+    ["/v2/me", "/v2/", "192.0.2.1", "curl"],
+    ["/v2/me", "/v2/", "192.0.2.1", "curl"],
+    ["/v2/me", null, "192.0.2.1", "curl"],
+    ["/v2/me", null, "192.0.2.2", "curl"],
+  ]);
+});
+
+const agentOf = (...rawHeaders: string[]) => {
+  const { access, lines, written } = setUp();
+  access.record(exchangeOf({ head: { rawHeaders } }), "/v2/me");
+  expect(written.join("")).toMatch(/^[\x20-\x7e]*\n$/);
+  return lines()[0]?.userAgent;
+};
+
+test("of a User-Agent at most 256 bytes are logged, in ASCII on one line", () => {
+  expect(agentOf()).toBe(null);
+  for (const agent of ["", "curl/8.5.0", 'a "b" \\ c', "\t\xff\x7f\u0085", "x".repeat(256)]) {
+    expect(agentOf("user-agent", agent)).toBe(agent);
+  }
+  for (const length of [257, 300, 16_000])
+    expect(agentOf("User-Agent", "x".repeat(length))).toBe(`${"x".repeat(253)}...`);
+});
+
+test("a token in a User-Agent is not logged, with its scheme or as the request's own", () => {
+  const token = "s3cr3t.T0ken-_~+/x==";
+  expect(agentOf("User-Agent", `app (Bearer ${token})`)).toBe("app (Bearer [redacted])");
+  expect(agentOf("User-Agent", `basic\t${token}, "authorization":"${token}"`)).not.toContain("s3cr3t.T0ken-_~+/x==,");
+  expect(agentOf("User-Agent", `app/${token}`, "Authorization", `Bearer ${token}`)).toBe("app/[redacted]");
+  expect(agentOf("Authorization", "x y", "AUTHORIZATION", `T ${token}`, "User-Agent", token)).toBe("[redacted]");
+  for (let before = 0; before < 300; before += 1) {
+    const agent = "x".repeat(before) + token.repeat(40);
+    expect(agentOf("User-Agent", agent, "Authorization", `Bearer ${token}`)).not.toContain("s3c");
+  }
+});
+
+test("a User-Agent that is full of its own short token costs no more than what is logged of it", () => {
+  expect(agentOf("User-Agent", "a".repeat(16_000), "Authorization", "Bearer a")).toHaveLength(256);
 });
 
 test("a method that is longer than any real one is cut", () => {

@@ -53,6 +53,27 @@ test("every line is written, whole and in order, also those that come while othe
   expect(destination.dropped).toBe(0);
 });
 
+test("lines given as bytes are copied, in order with those given as texts, at every border of a piece", async () => {
+  const file = join(folder, "log");
+  const destination = openDestination({ fd: opened(file, "w") });
+  const bytes = Buffer.alloc(100_000);
+  let expected = "";
+  for (let i = 0; i < 2_000; i++) {
+    const line = `${i} ${"é".repeat(i % 97)}${i % 500 === 7 ? "x".repeat(90_000) : ""}\n`;
+    expected += line;
+    if (i % 3 === 0) destination.write(line);
+    else destination.writeBytes?.(bytes, bytes.write(line));
+    if (i % 300 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  await flushed(destination);
+  expect(readFileSync(file, "utf8")).toBe(expected);
+  expect(destination.dropped).toBe(0);
+  const small = openDestination({ fd: opened(file, "w"), maxLength: 10 });
+  for (let i = 0; i < 3; i++) small.writeBytes?.(bytes, 6);
+  expect(small.dropped).toBe(2);
+  await flushed(small);
+});
+
 test("a line alone is written after the delay, without a flush", async () => {
   const file = join(folder, "log");
   const destination = openDestination({ fd: opened(file, "w"), delayMs: 1 });

@@ -136,6 +136,7 @@ test("every family that is not a sum is decided one by one", async () => {
   expect(byMerge["max"]?.filter((name) => !name.startsWith("nodejs_"))).toEqual([]);
   expect(byMerge["min"]?.sort()).toEqual([
     "headgate_heap_limit_bytes",
+    "headgate_shared_reads",
     "headgate_tls_certificate_current",
     "headgate_tls_certificate_expiry_timestamp_seconds",
     "headgate_tokens_file_current",

@@ -7,6 +7,9 @@ export interface Line {
   readonly msg: string;
   readonly client?: string | null;
   readonly omitted?: number;
+  readonly path?: string;
+  readonly route?: string | null;
+  readonly userAgent?: string | null;
 }
 
 export class FakeClock implements Clock {
@@ -16,6 +19,10 @@ export class FakeClock implements Clock {
   }
   wallMs(): number {
     return 1_700_000_000_000 + this.nowMs;
+  }
+
+  wallMsAt(): number {
+    return this.wallMs();
   }
 }
 

@@ -18,6 +18,7 @@ const traffic: TrafficSources = {
     ...{ failedLookups: 0, areCurrent: true },
   }),
   clientConnections: () => 7,
+  sharesReads: () => true,
   tokens: () => ({ listed: 3, isCurrent: true }),
   certificate: () => null,
 };

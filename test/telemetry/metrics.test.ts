@@ -262,3 +262,45 @@ test("several gateways in one process observe the process once, because that can
     expect(series.get("headgate_heap_limit_bytes")).toBeGreaterThan(0);
   }
 });
+
+test("a request counts under its own labels whatever the one before was, also where a reload has just made series", async () => {
+  const metrics = metricsOf();
+  const other = { ...policy, name: "later" };
+  const decision = decisionOf({ outcome: "admitted", policy: other, remaining: 99, resetMs: 61_000 });
+  const requests = [
+    exchangeOf({ route: "/v3/", decision }),
+    exchangeOf(),
+    exchangeOf({ status: 404 }),
+    exchangeOf({ method: "PUT", auth: "skipped" }),
+    exchangeOf({ route: null, auth: "missing" }),
+    exchangeOf({ route: "/v3/", decision }),
+  ];
+  const observeAll = (): void => {
+    for (const request of requests) metrics.observe(request);
+  };
+  const counted = async (): Promise<Record<string, number>> => {
+    const changes = await changesOf(metrics, observeAll);
+    const names = /^headgate_(?:requests_total|auth_total|remaining_ratio_count)/;
+    return Object.fromEntries(Object.entries(changes).filter(([series]) => names.test(series)));
+  };
+  const same = {
+    'headgate_requests_total{method="GET",route="/v2/",status_class="2xx"}': 1,
+    'headgate_requests_total{method="GET",route="/v2/",status_class="4xx"}': 1,
+    'headgate_requests_total{method="PUT",route="/v2/",status_class="2xx"}': 1,
+    'headgate_auth_total{outcome="accepted"}': 4,
+    'headgate_auth_total{outcome="skipped"}': 1,
+    'headgate_auth_total{outcome="missing"}': 1,
+    'headgate_remaining_ratio_count{policy="per-ip"}': 4,
+  };
+  expect(await counted()).toEqual({
+    ...same,
+    'headgate_requests_total{method="GET",route="none",status_class="2xx"}': 3,
+  });
+  metrics.addSeries({ routes: ["/v3/"], policies: ["later"] });
+  expect(await counted()).toEqual({
+    ...same,
+    'headgate_requests_total{method="GET",route="none",status_class="2xx"}': 1,
+    'headgate_requests_total{method="GET",route="/v3/",status_class="2xx"}': 2,
+    'headgate_remaining_ratio_count{policy="later"}': 2,
+  });
+});

@@ -49,6 +49,7 @@ export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsR
     }),
     upstreamHealth: () => ({ state: "unknown", reason: null }),
     clientConnections: () => 0,
+    sharesReads: () => true,
     tokens: () => null,
     certificate: () => null,
     logLines: () => ({ sampled: 0, dropped: 0 }),
@@ -64,6 +65,7 @@ export function metricsOf(sources: Partial<MetricsSources> = {}, role?: MetricsR
 export function exchangeOf(changes: Partial<ExchangeRecord> = {}): ExchangeRecord {
   return {
     source: "proxy",
+    head: { rawHeaders: [] },
     id: "request-1",
     traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
     method: "GET",
@@ -79,6 +81,8 @@ export function exchangeOf(changes: Partial<ExchangeRecord> = {}): ExchangeRecor
     endedMs: 1_050,
     status: 200,
     problem: null,
+    bytesReceived: 90,
+    bytesSent: 567,
     complete: true,
     ...changes,
   };

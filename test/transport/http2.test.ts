@@ -158,6 +158,26 @@ describe("what passes", () => {
     }
   });
 
+  test("a request with a body is over with its answer, however many follow on the connection", async () => {
+    const { client, gateway } = await start({ policies: [slidingPolicy({ limit: 1_000, windowMs: 60_000 })] });
+    const two = client();
+    for (let i = 0; i < 250; i += 1)
+      expect(await two.ask({ method: "POST", body: "hello" })).toMatchObject({ status: 200 });
+    await eventually("all are told of", () => gateway.logLines.filter(({ msg }) => msg === "request").length === 250);
+    expect(gateway.logLines.filter(({ complete }) => complete === false)).toEqual([]);
+  });
+
+  test("a request with a body that its client resets without an error is not over with its answer", async () => {
+    const { client, gateway } = await startRaw((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart");
+    });
+    const stream = client().open({ method: "POST", body: "hello" });
+    await once(stream, "data");
+    stream.close(constants.NGHTTP2_NO_ERROR);
+    await eventually("it is told of", () => gateway.logLines.some(({ msg }) => msg === "request"));
+    expect(gateway.logLines.find(({ msg }) => msg === "request")).toMatchObject({ status: 200, complete: false });
+  });
+
   test("a 103 comes before its answer, and what waits for 100 gets it only after the decision", async () => {
     const { client } = await startRaw((socket, data) => {
       if (data.includes("/v2/hints")) socket.write("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nLink: </b>\r\n\r\n");

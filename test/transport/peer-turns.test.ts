@@ -30,7 +30,7 @@ class FakeSocket extends EventEmitter {
 function add(turns: PeerTurns, peer: string, count: number): FakeSocket[] {
   return Array.from({ length: count }, () => {
     const socket = new FakeSocket();
-    turns.add(socket as unknown as Socket, peer);
+    turns.add(socket as unknown as Socket, peer).follow();
     return socket;
   });
 }

@@ -1,6 +1,7 @@
 // What a response costs to take apart, however its upstream cuts it: counted in characters that are looked at and
 // in pieces that are handed over, not in time.
 import { afterEach, describe, expect, test, vi } from "vitest";
+import { RememberedHeads } from "../../src/upstream/remembered-heads.ts";
 import { ResponseParser } from "../../src/upstream/response-parser.ts";
 
 afterEach(() => {
@@ -9,14 +10,17 @@ afterEach(() => {
 
 function parserOf() {
   const pieces: Buffer[] = [];
-  const parser = new ResponseParser({
-    onInterim: () => {},
-    onHead: () => {},
-    onBody: (bytes) => {
-      pieces.push(Buffer.from(bytes));
-      return false;
+  const parser = new ResponseParser(
+    {
+      onInterim: () => {},
+      onHead: () => {},
+      onBody: (bytes, from, to) => {
+        pieces.push(Buffer.from(bytes.subarray(from, to)));
+        return false;
+      },
     },
-  });
+    new RememberedHeads(),
+  );
   parser.begin("GET");
   return { parser, pieces };
 }
@@ -79,14 +83,17 @@ describe("small chunks", () => {
   test("one alone is handed over as it was read, without a copy", () => {
     const bytes = Buffer.from(`${chunked}5\r\nalone\r\n0\r\n\r\n`);
     const memory: ArrayBufferLike[] = [];
-    const parser = new ResponseParser({
-      onInterim: () => {},
-      onHead: () => {},
-      onBody: (piece) => {
-        memory.push(piece.buffer);
-        return false;
+    const parser = new ResponseParser(
+      {
+        onInterim: () => {},
+        onHead: () => {},
+        onBody: (piece) => {
+          memory.push(piece.buffer);
+          return false;
+        },
       },
-    });
+      new RememberedHeads(),
+    );
     parser.begin("GET");
     parser.execute(bytes);
     expect(memory).toHaveLength(1);

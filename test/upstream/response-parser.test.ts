@@ -2,6 +2,7 @@
 // in the response corpus.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { RememberedHeads } from "../../src/upstream/remembered-heads.ts";
 import { ResponseParser } from "../../src/upstream/response-parser.ts";
 import { responseCases } from "../conformance/responses/corpus.ts";
 import { runs } from "../support/runs.ts";
@@ -16,14 +17,17 @@ interface Reading {
 
 function read(pieces: readonly string[], method = "GET", closes = false): Reading {
   const reading: Reading = { heads: [], body: "", outcome: "open", count: 0 };
-  const parser = new ResponseParser({
-    onInterim: (head) => void reading.heads.push(head),
-    onHead: (head) => void reading.heads.push(head),
-    onBody: (bytes) => {
-      reading.body += bytes.toString("latin1");
-      return false;
+  const parser = new ResponseParser(
+    {
+      onInterim: (head) => void reading.heads.push(head),
+      onHead: (head) => void reading.heads.push(head),
+      onBody: (bytes, from, to) => {
+        reading.body += bytes.toString("latin1", from, to);
+        return false;
+      },
     },
-  });
+    new RememberedHeads(),
+  );
   parser.begin(method);
   try {
     for (const piece of pieces) {

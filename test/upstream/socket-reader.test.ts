@@ -77,3 +77,28 @@ test("large pieces that are kept stay whole", async () => {
   const read = await readEach(large, () => true);
   expect(Buffer.concat(read).equals(Buffer.concat(large))).toBe(true);
 });
+
+test("a large body is read in pieces of up to 128 KiB, and its buffer serves the next one", async () => {
+  const { reader, writer } = await connectPair();
+  const buffers = new Set<ArrayBufferLike>();
+  let [largest, left] = [0, 0];
+  let end = (): void => {};
+  reader.start((bytes) => {
+    buffers.add(bytes.buffer);
+    largest = Math.max(largest, bytes.length);
+    left -= bytes.length;
+    if (left === 0) end();
+    return "read";
+  });
+  for (let i = 0; i < 4; i += 1) {
+    left = 2_000_000;
+    const done = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    writer.write(Buffer.alloc(left, i));
+    await within("it is read", done);
+  }
+  expect(largest).toBeGreaterThan(64 * 1024);
+  expect(largest).toBeLessThanOrEqual(128 * 1024);
+  expect(buffers.size).toBe(2);
+});

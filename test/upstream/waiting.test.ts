@@ -9,6 +9,7 @@ import { FakeClock } from "../support/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { metric, upstreamConnections } from "../support/metrics.ts";
+import { sharesReads } from "../support/reads.ts";
 import { request, stageHttp } from "../support/stage.ts";
 import { startUpstream } from "../support/upstream.ts";
 
@@ -42,11 +43,13 @@ test("a request that waits five seconds for a connection adds nothing to the gat
 
 const size = 4_000_000;
 const readBytes = 64 * 1024;
+/** A stream that is paused keeps a read of its own, and one more for the bytes that come behind it. */
+const keptReads = sharesReads ? 2 : 4;
 
 test.each([
   ["a length", `Content-Length: ${size}\r\n`, "b".repeat(size)],
   ["chunks", "Transfer-Encoding: chunked\r\n", `${size.toString(16)}\r\n${"b".repeat(size)}\r\n0\r\n\r\n`],
-])("of a body with %s that waits for a connection, no more than two reads are kept", async (_, fields, body) => {
+])("of a body with %s that waits for a connection, no more than a few reads are kept", async (_, fields, body) => {
   const accepted: Socket[] = [];
   const note = (message: unknown): void => void accepted.push((message as { socket: Socket }).socket);
   subscribe("net.server.socket", note);
@@ -64,7 +67,7 @@ test.each([
   await eventually("it has been read from", () => (socket?.bytesRead ?? 0) >= readBytes);
   // Longer than a reader that goes on would need for all of it.
   await new Promise((resolve) => setTimeout(resolve, 300));
-  expect(socket?.bytesRead).toBeLessThanOrEqual(2 * readBytes);
+  expect(socket?.bytesRead).toBeLessThanOrEqual(keptReads * readBytes);
   held[0]?.end("one");
   expect((await first.read()).body).toBe("one");
   await eventually("the second is at the upstream", () => held.length === 2);

@@ -1,8 +1,9 @@
 // Envoy's external authorization: the same questions and the same answers as through the proxy. A refusal is the whole
 // answer that the gateway itself would give; a request that may pass brings the fields for the client's response.
+import { listOf } from "../../core/header-lines.ts";
 import { readHttp2Head } from "../../core/http2-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
-import type { Check, CheckAnswer, CheckCaller, Checks } from "../check.ts";
+import { type Check, type CheckAnswer, type CheckCaller, type Checks, CheckTransport } from "../check.ts";
 import { checkProblems } from "../check-problems.ts";
 import { clientFields, lengthField, without } from "./answer-fields.ts";
 import type { GrpcCall } from "./call.ts";
@@ -26,7 +27,9 @@ export function authorization(
     else if (request.rawHeaders.length > 2 * maxCheckHeaders) {
       onTooManyHeaders(call);
       call.reply(refusal(checks.refuse(checkProblems.headTooLarge)));
-    } else if (!checks.begin(checkOf(request), new AuthorizationCaller(call))) call.fail(statuses.notAnAddress);
+    } else if (!checks.begin(checkOf(request), new CheckTransport(new AuthorizationCaller(call)))) {
+      call.fail(statuses.notAnAddress);
+    }
   };
 }
 
@@ -42,10 +45,10 @@ class AuthorizationCaller implements CheckCaller {
     return this.#call.isOver;
   }
 
-  answer({ status, headers, body }: CheckAnswer, { problem }: Exchange): void {
-    if (status === 200) this.#call.reply(okCheckResponse(clientFields(headers)));
+  answer({ status, lines, body }: CheckAnswer, { problem }: Exchange): void {
+    if (status === 200) this.#call.reply(okCheckResponse(clientFields(listOf(lines))));
     else if (problem === "internal") this.abort();
-    else this.#call.reply(refusal({ status, headers, body }));
+    else this.#call.reply(refusal({ status, lines, body }));
   }
 
   /** There is no decision: Envoy applies its own setting for failures. */
@@ -55,8 +58,8 @@ class AuthorizationCaller implements CheckCaller {
 }
 
 /** Builds a refusal. A failed call would not do: Envoy can be configured to let requests pass if the call fails. */
-function refusal({ status, headers, body }: CheckAnswer): string {
-  return deniedCheckResponse(codeOf(status), status, without(headers, lengthField), body);
+function refusal({ status, lines, body }: Omit<CheckAnswer, "reason">): string {
+  return deniedCheckResponse(codeOf(status), status, without(listOf(lines), lengthField), body);
 }
 
 /** Envoy sends method, target and host beside the headers, and its own pseudo-headers among them. */

@@ -1,6 +1,7 @@
 // Envoy's rate limit service: the quota alone, of the clients that Envoy names. Where the limit is reached the client gets the
 // gateway's 429 with its fields and body; where it is not, the fields. A limit that cannot be checked, of a gateway that
 // refuses then, is over the limit as well: Envoy lets a request pass if the call fails, unless it is told otherwise.
+import { listOf } from "../../core/header-lines.ts";
 import type { Decision } from "../../core/policy.ts";
 import { findQuotaRefusal } from "../../core/request-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
@@ -39,11 +40,12 @@ class RateLimitCaller implements CheckCaller {
     return this.#call.isOver;
   }
 
-  answer({ headers, body }: CheckAnswer, { verdict, problem }: Exchange): void {
+  answer({ lines, body }: CheckAnswer, { verdict, problem }: Exchange): void {
     if (problem === "internal") {
       this.abort();
       return;
     }
+    const headers = listOf(lines);
     const isOverLimit = isRefused(verdict.decision);
     // Envoy makes it a 429, which has a Retry-After. The end of an outage is not known.
     const shown = problem === "store_unavailable" ? [...headers, "Retry-After", "1"] : headers;

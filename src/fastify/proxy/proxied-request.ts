@@ -5,10 +5,12 @@ import type { Readable } from "node:stream";
 import type { Dispatcher, Pool } from "undici";
 import type { ForwardingHeader } from "../../core/client-address.ts";
 import type { SharedResource } from "../../core/client-share.ts";
+import { listOf } from "../../core/header-lines.ts";
 import type { HeaderList } from "../../core/header-list.ts";
 import type { LocalReply } from "../../core/local-reply.ts";
 import type { UpstreamErrorReason, UpstreamFault } from "../../core/upstream.ts";
-import type { Exchange, ExchangeListener } from "../../exchange/exchange.ts";
+import type { Exchange } from "../../exchange/exchange.ts";
+import type { ExchangeListener } from "../../exchange/exchange-listener.ts";
 import type { ClientShare } from "../../upstream/client-shares.ts";
 import { endsConnection } from "../../upstream/last-request.ts";
 import { MinRateTimeout, overdueMs } from "../../upstream/min-rate-timeout.ts";
@@ -95,7 +97,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     const request = {
       method: method as Dispatcher.HttpMethod,
       path: exchange.verdict.parsed.upstreamTarget ?? "/",
-      headers: upstreamRequestFields(exchange, forwardingHeader),
+      headers: listOf(upstreamRequestFields(exchange, forwardingHeader)),
       body: this.#body,
       reset: endsConnection(method, hasBody),
       signal: this.#abort.signal,
@@ -117,9 +119,9 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     const response = this.#response;
     if (this.#isOver || response === null) return;
     const { statusCode: status, statusText, headers, body } = response;
-    const { fields, retryAfter } = downstreamResponseFields(trimmed(headers), status);
+    const { lines, retryAfter } = downstreamResponseFields(trimmed(headers), status);
     try {
-      this.#transport.pass({ status, reason: reasonOf(status, statusText), fields, retryAfter });
+      this.#transport.pass({ status, reason: reasonOf(status, statusText), lines, retryAfter });
     } catch {
       // Node found a header invalid.
       this.#fail(new UpstreamFailure("ERR_MALFORMED_RESPONSE"));
@@ -165,8 +167,8 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     if (this.#interimResponses > maxInterimResponses || !isInterim(statusCode)) {
       throw new UpstreamFailure("ERR_BAD_INTERIM_RESPONSE");
     }
-    const { fields } = downstreamResponseFields(trimmed(headers as HeaderList), statusCode);
-    this.#transport.sendInterim(statusCode, fields);
+    const { lines } = downstreamResponseFields(trimmed(headers as HeaderList), statusCode);
+    this.#transport.sendInterim(statusCode, lines);
   };
 
   #take(response: Response): void {

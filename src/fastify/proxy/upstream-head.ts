@@ -14,6 +14,8 @@ export function isSound(status: number, reason: string, headers: HeaderList): bo
   if (status > 599 || /[\x00-\x08\x0a-\x1f\x7f]/.test(reason)) return false;
   let encodings = 0;
   for (let i = 0; i < headers.length; i += 2) {
+    // As text, it would be another header.
+    if (/[\r\n]/.test(headers[i + 1] ?? "")) return false;
     if (headers[i]?.toLowerCase() !== "transfer-encoding") continue;
     encodings += 1;
     if (trimBlanks(headers[i + 1] ?? "").toLowerCase() !== "chunked") return false;

@@ -16,12 +16,13 @@ export function formatShard(w: Int32Array, shard: number, geometry: Geometry): v
 export function clearLines(w: Int32Array, shard: number, geometry: Geometry): void {
   const bitmap = shard + (w[shard + shardHeader.bitmap] as number);
   const words = Math.ceil(geometry.shardLines / bitsPerWord);
-  for (let word = 0; word < words; word += 1) {
-    const first = word * bitsPerWord;
-    w[bitmap + word] = lowBits(firstDataLine(geometry) - first) | ~lowBits(geometry.shardLines - first);
-  }
-  w[shard + shardHeader.top] = words - 1;
-  w[shard + shardHeader.free] = geometry.shardLines - firstDataLine(geometry);
+  const top = words - 1;
+  const first = firstDataLine(geometry);
+  w.fill(0, bitmap, bitmap + words);
+  for (let word = 0; word * bitsPerWord < first; word += 1) w[bitmap + word] = lowBits(first - word * bitsPerWord);
+  w[bitmap + top] = (w[bitmap + top] as number) | ~lowBits(geometry.shardLines - top * bitsPerWord);
+  w[shard + shardHeader.top] = top;
+  w[shard + shardHeader.free] = geometry.shardLines - first;
 }
 
 export function freeLines(w: Int32Array, shard: number): number {

@@ -13,7 +13,7 @@ import { http2HeadBytes, readHttp2Head } from "../../core/http2-head.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { OpenStreams } from "../../core/open-streams.ts";
 import type { TrafficSettings } from "../../core/traffic-settings.ts";
-import type { AcceptedSocket, ClientConnection } from "../../exchange/connection.ts";
+import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
 import { GuardedSocket } from "../../exchange/http2-guarded-socket.ts";
 import { Http2Lifetime } from "../../exchange/http2-lifetime.ts";
@@ -47,13 +47,19 @@ export class Http2Shares {
   }
 }
 
+/** Returns what opens the connections of one listener. */
+export function http2Opener(options: TransportOptions): (accepted: AcceptedSocket) => Http2Connection {
+  const shares = new Http2Shares(options);
+  return (accepted) => new Http2Connection(accepted, options, shares);
+}
+
 export class Http2Connection implements ClientConnection {
   readonly socket: Socket;
   readonly tcp: Socket;
   readonly peer: Peer;
   /** For a connection without a preface; afterwards Http2Lifetime has timers of its own. */
   readonly idleTimeoutMs: number;
-  onIdleChange: (isIdle: boolean) => void = () => {};
+  place: ConnectionPlace | null = null;
   readonly #options: TransportOptions;
   /** Those that were current when the connection was accepted. */
   readonly #settings: TrafficSettings;
@@ -81,6 +87,7 @@ export class Http2Connection implements ClientConnection {
     this.#streams = shares.streams;
     const budget = shares.budgets.open(peer.isTrusted ? null : peer.key);
     tcp.once("close", () => budget.close());
+    socket.once("close", () => this.place?.leave());
     this.#guarded = new GuardedSocket(socket, budget, (reason) => this.#breakOff(reason));
     this.#session = performServerHandshake(this.#guarded.asDuplex, sessionOptions);
     keepSessionOnStreamErrors(this.#session, this.#open);
@@ -105,6 +112,12 @@ export class Http2Connection implements ClientConnection {
     this.#lifetime.end();
   }
 
+  /** Node's session has a timer. */
+  endStalled(): void {}
+
+  /** It remembers none. */
+  forgetHead(): void {}
+
   abort(): void {
     for (const { exchange } of this.#open.values()) exchange?.abort();
     this.socket.destroy();
@@ -123,7 +136,7 @@ export class Http2Connection implements ClientConnection {
     const isTooLarge = rawHead.length / 2 > maxFields || http2HeadBytes(rawHead) > maxHeadBytes;
     const { method, target, rawHeaders } = readHttp2Head(isTooLarge ? [] : rawHead);
     const endsWithHead = stream.endAfterHeaders;
-    const head = { peer, rawHeaders, method, target, httpVersion: "2", endsWithHead, nowMs: runtime.current.nowMs() };
+    const head = { peer, rawHeaders, method, target, httpVersion: "2", endsWithHead };
     const transport = new Http2Transport(stream);
     const exchange = new Exchange(head, transport, runtime);
     transport.exchange = exchange;
@@ -142,7 +155,7 @@ export class Http2Connection implements ClientConnection {
     this.#open.set(stream, transport);
     this.#requests += 1;
     this.#lifetime.streamOpened();
-    if (this.activeCount === 1) this.onIdleChange(false);
+    if (this.activeCount === 1) this.place?.setIdle(false);
     this.#unread.watch();
     stream.setTimeout(this.#settings.stallTimeoutMs);
     stream.on("timeout", cancelStream).on("aborted", destroyStream);
@@ -166,7 +179,7 @@ export class Http2Connection implements ClientConnection {
     const isReset = !isAnswered(stream) && !(stream.errored instanceof ResponseAbortedError);
     if (isReset && !this.#session.destroyed && !this.#isOver && !this.#resets.take()) this.#breakOff("resets");
     this.#lifetime.streamClosed();
-    if (this.activeCount === 0 && !this.#isOver) this.onIdleChange(true);
+    if (this.activeCount === 0 && !this.#isOver) this.place?.setIdle(true);
   }
 
   #breakOff(reason: Http2CloseReason): void {

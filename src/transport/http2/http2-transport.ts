@@ -1,8 +1,12 @@
 // Sends a response on a stream of HTTP/2. An incomplete response resets the stream and never ends well-formed. Node
 // does not check headers here: those of the upstream have been checked by the response parser.
 import { constants, type ServerHttp2Stream } from "node:http2";
+import { type HeaderLines, linesOf, listOf } from "../../core/header-lines.ts";
 import type { HeaderList } from "../../core/header-list.ts";
 import { localReplies } from "../../core/local-reply.ts";
+import { reasonPhrase } from "../../core/reason-phrases.ts";
+import { serializeHead } from "../../core/response-head.ts";
+import { countBody, countedBytes } from "../../exchange/counted-body.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Transport } from "../../exchange/transport.ts";
 
@@ -20,10 +24,16 @@ export class Http2Transport implements Transport {
   readonly isUpgrade = false;
   exchange: Exchange | null = null;
   readonly #stream: ServerHttp2Stream;
+  bytesSent = 0;
 
   constructor(stream: ServerHttp2Stream) {
     this.body = stream;
     this.#stream = stream;
+    if (!stream.endAfterHeaders) countBody(stream);
+  }
+
+  get bodyBytesReceived(): number {
+    return countedBytes(this.#stream);
   }
 
   get isHeadSent(): boolean {
@@ -44,11 +54,14 @@ export class Http2Transport implements Transport {
   }
 
   sendContinue(): void {
-    if (!this.isGone) this.#stream.additionalHeaders({ ":status": 100 });
+    if (this.isGone) return;
+    this.#stream.additionalHeaders({ ":status": 100 });
+    this.#countHead(100, "");
   }
 
-  sendInterim(status: number, headers: HeaderList): void {
+  sendInterim(status: number, lines: HeaderLines): void {
     if (this.isGone || this.#stream.headersSent) return;
+    const headers = listOf(lines);
     const byName: Record<string, string[]> = Object.create(null);
     for (let i = 0; i < headers.length; i += 2) {
       const name = (headers[i] ?? "").toLowerCase();
@@ -56,13 +69,21 @@ export class Http2Transport implements Transport {
       byName[name].push(headers[i + 1] ?? "");
     }
     this.#stream.additionalHeaders({ ":status": status, ...byName });
+    this.#countHead(status, lines);
   }
 
-  sendHead(status: number, _reason: string, headers: string[]): void {
+  /** As HTTP/1 would send it. */
+  #countHead(status: number, lines: HeaderLines): void {
+    this.bytesSent += serializeHead(status, reasonPhrase(status), lines).length;
+  }
+
+  sendHead(status: number, _reason: string, lines: HeaderLines): void {
     if (this.isGone) return;
+    const headers = listOf(lines);
     // A 205 has no body, so no length may be announced (RFC 9110, 15.3.6).
     const head = status === 205 ? withoutLength(headers) : headers;
     this.#stream.respond([":status", `${status}`, ...head]);
+    this.#countHead(status, head === headers ? lines : linesOf(head));
     // A response without a body has finished with its head, before a listener for its end could exist.
     if (this.#stream.writableFinished) this.refuseBody();
   }
@@ -71,6 +92,7 @@ export class Http2Transport implements Transport {
   flushHead(): void {}
 
   write(piece: Buffer | string): boolean {
+    this.bytesSent += piece.length;
     return this.#stream.write(piece, "latin1");
   }
 
@@ -79,6 +101,7 @@ export class Http2Transport implements Transport {
    * open.
    */
   end(last: string): void {
+    this.bytesSent += last.length;
     if (last === "") this.#stream.end();
     else this.#stream.end(last, "latin1");
   }
@@ -110,7 +133,22 @@ export class Http2Transport implements Transport {
 export function isAnswered(stream: ServerHttp2Stream): boolean {
   const { rstCode } = stream;
   const isOurs = rstCode === constants.NGHTTP2_NO_ERROR || rstCode === constants.NGHTTP2_ENHANCE_YOUR_CALM;
-  return stream.headersSent && stream.writableFinished && isOurs;
+  return stream.headersSent && isOurs && (stream.writableFinished || isClosedEarly(stream));
+}
+
+/**
+ * Node destroys a stream whose request with a body has been read to its end as soon as the last frame of the response is in
+ * the session, and then never reports its end. A connection that breaks off resets its streams with another code.
+ */
+function isClosedEarly(stream: ServerHttp2Stream): boolean {
+  return (
+    !stream.endAfterHeaders &&
+    stream.readableEnded &&
+    stream.writableEnded &&
+    // Node ends the writing side of a stream that a client resets without an error.
+    !stream.aborted &&
+    stream.rstCode === constants.NGHTTP2_NO_ERROR
+  );
 }
 
 function closeStream(stream: ServerHttp2Stream): void {

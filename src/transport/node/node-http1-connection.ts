@@ -3,12 +3,12 @@
 // parallel processing only for safe methods.
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { TLSSocket } from "node:tls";
 import type { Peer } from "../../core/client-address.ts";
 import type { LocalReply } from "../../core/local-reply.ts";
-import type { AcceptedSocket, ClientConnection } from "../../exchange/connection.ts";
+import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
-import { endAndLinger, firstRequestMs, maxWaitingBytes } from "../http1-socket.ts";
+import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
+import { endAndLinger, firstRequestMs } from "../http1-socket.ts";
 import { CountedMessage } from "./counted-message.ts";
 import type { NodeHttp1Owner } from "./node-http1-transport.ts";
 import type { NodeResponse } from "./node-response.ts";
@@ -44,7 +44,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
   readonly tcp: Socket;
   readonly peer: Peer;
   readonly scheme: "http" | "https";
-  onIdleChange: (isIdle: boolean) => void = () => {};
+  place: ConnectionPlace | null = null;
   /** The current exchange. */
   exchange: Exchange | null = null;
   /** The last response has begun: bytes that are received now are ignored. */
@@ -70,11 +70,12 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
     this.socket = socket;
     this.tcp = tcp;
     this.peer = peer;
-    this.scheme = socket instanceof TLSSocket ? "https" : "http";
+    this.scheme = socket === tcp ? "http" : "https";
     this.#options = options;
     this.#headerBytes = headerBytes;
     this.#bytesAtRest = headerBytes;
     this.#feed = new ParserFeed(socket, this);
+    socket.once("close", () => this.place?.leave());
     // Node calls this after the last response, and would close the socket at once.
     socket.destroySoon = () => {
       this.#unread?.removeAllListeners("data");
@@ -156,7 +157,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
     this.#parsed = queued.req;
     if (!this.#isBusy) {
       this.#isBusy = true;
-      this.onIdleChange(false);
+      this.place?.setIdle(false);
       this.#start(queued);
     } else if (!this.#isFull && this.#waiting.length < maxPipelined) {
       this.#waiting.push(queued);
@@ -190,7 +191,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
     } else {
       this.#isBusy = false;
       this.#bytesAtRest = this.socket.bytesRead;
-      this.onIdleChange(true);
+      this.place?.setIdle(true);
       if (this.#endsWhenIdle && this.socket.writable) endAndLinger(this.socket);
     }
   }
@@ -202,6 +203,12 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
     if (this.receivedBytes === 0) this.#after(firstRequestMs, () => this.#endIdle());
     else this.#endIdle();
   }
+
+  /** Node's server has a timer for each socket. */
+  endStalled(): void {}
+
+  /** It remembers none. */
+  forgetHead(): void {}
 
   abort(): void {
     this.exchange?.abort();

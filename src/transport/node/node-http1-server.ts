@@ -1,6 +1,6 @@
 // Node's HTTP server without its own responses, which would lack the headers that every response carries, and with
 // bounds on what it reads. Its events (requests, upgrades, parse errors, slow heads) become exchanges.
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import type { IncomingMessage, Server } from "node:http";
 import type { Socket } from "node:net";
 import { peerUnder } from "../../core/client-address.ts";
 import { errorCode } from "../../core/failure.ts";
@@ -9,6 +9,7 @@ import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import { mayUpgrade } from "../../core/upgrade.ts";
 import type { AcceptedSocket } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
+import { createServer } from "../../exchange/node-http.ts";
 import { Portions } from "../../exchange/portions.ts";
 import { stopParsingWhen } from "../../exchange/stop-parsing.ts";
 import { stopReading } from "../http1-socket.ts";
@@ -120,7 +121,7 @@ export class NodeHttp1Server {
     const transport = new NodeHttp1Transport(req, response, connection, upgrade);
     const { rawHeaders, method = "", url: target = "", httpVersion } = req;
     const peer = peerUnder(settings.current.clientAddress, connection.peer);
-    const head = { peer, rawHeaders, method, target, httpVersion, nowMs: runtime.current.nowMs() };
+    const head = { peer, rawHeaders, method, target, httpVersion };
     const exchange = new Exchange(head, transport, runtime);
     transport.exchange = exchange;
     connection.exchange = exchange;

@@ -1,12 +1,14 @@
 // Sends a response of HTTP/1.1 through Node's. Closes the connection exactly if the rest of a body would otherwise be
 // read as a request.
-import { type IncomingMessage, STATUS_CODES } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { ignoreError } from "../../core/failure.ts";
-import { type HeaderList, headerValue } from "../../core/header-list.ts";
+import { type HeaderLines, listOf } from "../../core/header-lines.ts";
+import { reasonPhrase } from "../../core/reason-phrases.ts";
 import { serializeHead } from "../../core/response-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { SwitchedConnection, Transport } from "../../exchange/transport.ts";
 import type { Http1Owner } from "../http1-socket.ts";
+import { CountedMessage } from "./counted-message.ts";
 import type { NodeResponse, ResponseListener } from "./node-response.ts";
 import type { UpgradeRequest } from "./upgrade-request.ts";
 
@@ -27,12 +29,15 @@ export class NodeHttp1Transport implements Transport, ResponseListener {
   /** Set for an Upgrade; its connection has no further request. */
   readonly #upgrade: UpgradeRequest | null;
   #hasLength = false;
+  /** `bytesWritten` of the connection when this exchange began. */
+  readonly #writtenBefore: number;
 
   constructor(req: IncomingMessage, response: NodeResponse, owner: NodeHttp1Owner, upgrade: UpgradeRequest | null) {
     this.body = req;
     this.#response = response;
     this.#owner = owner;
     this.#upgrade = upgrade;
+    this.#writtenBefore = owner.socket.bytesWritten;
     response.reportTo(this);
     req.on("error", ignoreError);
   }
@@ -61,6 +66,15 @@ export class NodeHttp1Transport implements Transport, ResponseListener {
     return this.#response.socket?.writableLength === 0;
   }
 
+  get bodyBytesReceived(): number {
+    return this.body instanceof CountedMessage ? this.body.bodyBytes : 0;
+  }
+
+  /** One response is written to the connection at a time. */
+  get bytesSent(): number {
+    return this.#owner.socket.bytesWritten - this.#writtenBefore;
+  }
+
   sendContinue(): void {
     this.#response.writeContinue();
   }
@@ -69,19 +83,20 @@ export class NodeHttp1Transport implements Transport, ResponseListener {
    * Writes to the socket, because Node's response supports few statuses and changes headers. The response's head cannot
    * overtake it, because it is written at once. HTTP/1.0 has no interim responses (RFC 9110, 15.2).
    */
-  sendInterim(status: number, headers: HeaderList): void {
+  sendInterim(status: number, lines: HeaderLines): void {
     if (this.body.httpVersion !== "1.1" || this.#response.headersSent) return;
-    this.#response.socket?.write(serializeHead(status, STATUS_CODES[status] ?? "", headers), "latin1");
+    this.#response.socket?.write(serializeHead(status, reasonPhrase(status), lines), "latin1");
   }
 
-  sendHead(status: number, reason: string, headers: string[], mustClose: boolean): void {
+  sendHead(status: number, reason: string, lines: HeaderLines, hasLength: boolean, mustClose: boolean): void {
     const isUnread = this.exchange?.hasBody === true && !this.body.complete;
     // After an Upgrade the parser skips bytes of the same packet, even if the upgrade is declined.
     const asksToUpgrade = this.exchange?.verdict.parsed.message.asksToUpgrade === true;
     const isLast = mustClose || isUnread || asksToUpgrade || this.#owner.isLastRequest;
+    const headers = listOf(lines);
     if (isLast) headers.push("Connection", "close");
     this.#response.writeHead(status, reason, headers);
-    this.#hasLength = headerValue(headers, "content-length") !== undefined;
+    this.#hasLength = hasLength;
     if (isLast) this.#owner.endAfterResponse(isUnread ? this.body : null);
   }
 
@@ -116,11 +131,11 @@ export class NodeHttp1Transport implements Transport, ResponseListener {
   }
 
   /** Writes to the socket, because Node's response would add framing. */
-  switchProtocols(headers: HeaderList): SwitchedConnection | null {
+  switchProtocols(lines: HeaderLines): SwitchedConnection | null {
     const { socket } = this.#owner;
     const early = this.#upgrade?.release() ?? null;
     if (early === null || !socket.writable) return null;
-    socket.write(serializeHead(101, "Switching Protocols", headers), "latin1");
+    socket.write(serializeHead(101, "Switching Protocols", lines), "latin1");
     return { socket, early };
   }
 

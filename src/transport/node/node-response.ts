@@ -1,6 +1,6 @@
 // Node's response, which reports its events to its transport without a closure for each request.
-import { ServerResponse } from "node:http";
 import { ignoreError } from "../../core/failure.ts";
+import { ServerResponse } from "../../exchange/node-http.ts";
 
 export interface ResponseListener {
   /** The response has ended, or its connection has. */

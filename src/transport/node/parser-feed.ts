@@ -4,8 +4,9 @@
 // parsed, or while enough requests wait. Bytes that are not parsed yet are kept, up to a bound.
 import type { Socket } from "node:net";
 import { maxHeadBytes } from "../../core/head-bounds.ts";
+import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
 import { JoinedPieces } from "../../exchange/joined-pieces.ts";
-import { maxWaitingBytes, readOn, stopReading } from "../http1-socket.ts";
+import { readOn, stopReading } from "../http1-socket.ts";
 
 export interface FeedOwner {
   /** Everything that is received now is ignored. */

@@ -4,8 +4,8 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { ignoreError } from "../../core/failure.ts";
+import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
 import { JoinedPieces } from "../../exchange/joined-pieces.ts";
-import { maxWaitingBytes } from "../http1-socket.ts";
 import { NodeResponse } from "./node-response.ts";
 
 export interface UpgradeOwner {

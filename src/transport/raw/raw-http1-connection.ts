@@ -1,25 +1,30 @@
 // One client connection of HTTP/1 without Node's HTTP server, which would cost several times as much, for as long as it
-// sends simple requests one after the other. The first packet that is anything else is handed off unchanged to Node's
-// parser, together with the connection.
+// sends simple requests. Pipelined requests are started one after the other, and a head or a body may come in pieces. The
+// first head that is anything else is handed off unchanged to Node's parser, together with the connection.
 import type { Socket } from "node:net";
-import { TLSSocket } from "node:tls";
 import { type Peer, peerUnder } from "../../core/client-address.ts";
 import { ignoreError } from "../../core/failure.ts";
-import type { HeaderList } from "../../core/header-list.ts";
+import { isEmptyLines } from "../../core/simple-request.ts";
 import type { TrafficSettings } from "../../core/traffic-settings.ts";
-import type { AcceptedSocket, ClientConnection } from "../../exchange/connection.ts";
+import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
-import { JoinedPieces } from "../../exchange/joined-pieces.ts";
-import { endAndLinger, firstRequestMs, maxWaitingBytes } from "../http1-socket.ts";
+import { lingerMs } from "../../exchange/http1-bounds.ts";
+import { copyOf } from "../../exchange/shared-reads.ts";
+import { maxCopiedBytes } from "../../exchange/write-buffer.ts";
+import { firstRequestMs } from "../http1-socket.ts";
+import type { PeerTurn } from "../peer-turns.ts";
+import { StallWatch } from "../stall-watch.ts";
 import type { TransportOptions } from "../transport-options.ts";
-import { type RawHttp1Owner, RawHttp1Transport } from "./raw-http1-transport.ts";
-import { readSimpleRequest } from "./simple-request.ts";
+import { type RawHttp1Owner, RawHttp1Transport, type RawWriting } from "./raw-http1-transport.ts";
+import { type ReadHead, RequestReader } from "./request-reader.ts";
+import { SplitBody } from "./split-body.ts";
+import { UnreadBytes } from "./unread-bytes.ts";
 
-export interface RawHttp1Options extends TransportOptions {
+export interface RawHttp1Options extends TransportOptions, RawWriting {
   /** The settings that were current when the connection was accepted. */
   readonly accepted: TrafficSettings;
-  /** Sent with each response that is not the last one. */
-  readonly keepAliveHeaders: HeaderList;
+  /** Reads the first head of each connection. */
+  readonly firstReader: RequestReader;
   /** Takes the socket over with all unhandled bytes in it; `requests` have been answered on it. */
   readonly handOff: (connection: RawHttp1Connection, accepted: AcceptedSocket, requests: number) => void;
 }
@@ -27,41 +32,66 @@ export interface RawHttp1Options extends TransportOptions {
 /** The announced timeout is shorter by this, so that no request is sent while the connection is closed. */
 const keepAliveGraceMs = 1_000;
 
+/**
+ * The rest of a head that the network has split comes within milliseconds. What takes longer, or comes in more pieces, is
+ * left to Node's server, which enforces the timeout of heads.
+ */
+const splitHeadMs = 200;
+const maxHeadPieces = 8;
+
+/** Pipelined requests that are answered at once; more wait for the next turn of the event loop. */
+const maxRequestsInTurn = 32;
+
 export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   readonly socket: Socket;
   readonly tcp: Socket;
   readonly peer: Peer;
   readonly scheme: "http" | "https";
-  readonly keepAliveHeaders: HeaderList;
-  onIdleChange: (isIdle: boolean) => void = () => {};
+  place: ConnectionPlace | null = null;
   isClosing = false;
   readonly #options: RawHttp1Options;
+  /** Null: the peer may have all its connections read. */
+  readonly #turn: PeerTurn | null;
+  /** The socket is read into the buffer that all connections share: bytes that are kept have to be copied. */
+  readonly #isShared: boolean;
   readonly #transport: RawHttp1Transport;
+  readonly #reader = new RequestReader("any");
+  /** The peer under the current rules. */
+  #judgedPeer: Peer;
   #requests = 0;
   #asksToClose = false;
+  #hasBody = false;
   #endsWhenIdle = false;
-  /** Bytes that were received during a request. */
-  readonly #next = new JoinedPieces();
-  #firstRequestTimer: NodeJS.Timeout | null = null;
+  /** `#read` is running, and goes on by itself. */
+  #isReading = false;
+  readonly #unread: UnreadBytes;
+  /** Pieces that have come of a head that is not complete. */
+  #headPieces = 0;
+  #timer: NodeJS.Timeout | null = null;
+  /** Made when a request takes so long that it is asked. */
+  #stall: StallWatch | null = null;
 
-  constructor({ socket, tcp, peer }: AcceptedSocket, options: RawHttp1Options) {
+  constructor({ socket, tcp, peer }: AcceptedSocket, options: RawHttp1Options, turn: PeerTurn | null) {
     this.socket = socket;
     this.tcp = tcp;
     this.peer = peer;
-    this.scheme = socket instanceof TLSSocket ? "https" : "http";
-    this.keepAliveHeaders = options.keepAliveHeaders;
+    this.#judgedPeer = peer;
+    this.scheme = socket === tcp ? "http" : "https";
     this.#options = options;
-    this.#transport = new RawHttp1Transport(this);
-    socket.setTimeout(options.accepted.stallTimeoutMs);
-    socket.on("timeout", this.#onStall).on("drain", this.#onDrain);
-    socket.on("data", this.#onData).on("end", this.#onEnd).on("error", ignoreError).on("close", this.#onClose);
+    this.#turn = turn;
+    this.#transport = new RawHttp1Transport(this, options);
+    this.#unread = new UnreadBytes(socket);
+    socket.on("drain", this.#onDrain).on("end", this.#onEnd).on("error", ignoreError).on("close", this.#onClose);
+    this.#isShared = options.reads?.take(socket, this.#onBytes) ?? false;
+    if (!this.#isShared) socket.on("data", this.#onBytes).resume();
   }
 
   get activeCount(): number {
-    return this.#isBusy ? 1 : 0;
+    return this.#isBusy() ? 1 : 0;
   }
 
   get idleTimeoutMs(): number {
+    if (this.isClosing) return lingerMs;
     const { headTimeoutMs, keepAliveTimeoutMs } = this.#options.accepted;
     return this.#requests === 0 ? headTimeoutMs : keepAliveTimeoutMs + keepAliveGraceMs;
   }
@@ -71,19 +101,28 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     return this.#asksToClose || this.#requests >= accepted.bounds.maxRequestsPerConnection || isDraining();
   }
 
-  endRequest(): void {
-    this.onIdleChange(true);
+  endRequest(nowMs: number): void {
+    this.place?.setIdle(true, nowMs);
     if (this.isClosing) this.#end();
-    else if (this.#next.length > 0) this.#handOff(this.#next.take());
-    else if (this.#endsWhenIdle) this.#end();
+    else if (!this.#isReading) this.#readOn();
   }
 
   endWhenIdle(): void {
     this.#endsWhenIdle = true;
-    if (this.#isBusy) return;
+    if (this.#isAwaited()) return;
     // A client that has just connected is about to send a request, and would treat the close as a failure.
     if (this.#requests > 0) this.#end();
-    else this.#firstRequestTimer = setTimeout(() => this.#isBusy || this.#end(), firstRequestMs);
+    else this.#timer = setTimeout(() => this.#isAwaited() || this.#end(), firstRequestMs);
+  }
+
+  endStalled(nowMs: number): void {
+    if (!this.#isBusy()) return;
+    this.#stall ??= new StallWatch(this.socket, this.#options.accepted.stallTimeoutMs);
+    this.#stall.check(nowMs);
+  }
+
+  forgetHead(): void {
+    this.#reader.forget();
   }
 
   abort(): void {
@@ -91,84 +130,170 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     this.#transport.exchange?.abort();
   }
 
-  get #isBusy(): boolean {
+  #isBusy(): boolean {
     return this.#transport.exchange !== null;
   }
 
+  /** A request is in progress, or has begun to arrive. */
+  #isAwaited(): boolean {
+    return this.#isBusy() || !this.#unread.isEmpty;
+  }
+
+  #isOver(): boolean {
+    return this.isClosing || this.socket.destroyed;
+  }
+
+  /** Reads and ignores what the client still sends (see `endAndLinger`), until it closes or `lingerMs` have passed. */
   #end(): void {
     this.isClosing = true;
-    endAndLinger(this.socket);
-  }
-
-  #begin(packet: Buffer): void {
-    const request = readSimpleRequest(packet);
-    if (request === null) {
-      this.#handOff(packet);
+    this.place?.setIdle(true);
+    this.#stopTimer();
+    const { socket } = this;
+    if (this.#mayCloseAtOnce()) {
+      socket.destroy();
       return;
     }
-    const { rawHeaders, method, target, body, isLast } = request;
-    const { runtime, settings } = this.#options;
-    const peer = peerUnder(settings.current.clientAddress, this.peer);
-    const head = { peer, rawHeaders, method, target, httpVersion: "1.1", nowMs: runtime.current.nowMs() };
-    const exchange = new Exchange(head, this.#transport, runtime);
-    this.#requests += 1;
-    this.#asksToClose = isLast;
-    this.#transport.begin(exchange, body);
-    this.onIdleChange(false);
-    exchange.start();
+    if (socket.isPaused()) socket.resume();
+    socket.end();
   }
 
-  #handOff(packet: Buffer): void {
+  /**
+   * A client that has asked for the end sends nothing more (RFC 9112, 9.6), so no reset can overtake the response. An empty
+   * line may come behind a body. TLS has an end of its own to send.
+   */
+  #mayCloseAtOnce(): boolean {
+    return this.#asksToClose && !this.#hasBody && this.#unread.isEmpty && this.scheme === "http";
+  }
+
+  /** Goes on with what has been received meanwhile. */
+  #readOn(): void {
+    const unread = this.#unread.take();
+    if (unread !== null) this.#read(unread, false);
+    else if (this.#endsWhenIdle) this.#end();
+  }
+
+  /** Reads requests one after the other until one is not answered at once. `isShared`: bytes that are kept are copied. */
+  #read(bytes: Buffer, isShared: boolean): void {
+    let rest = bytes;
+    let isBegun = false;
+    this.#isReading = true;
+    for (let left = maxRequestsInTurn; left > 0 && rest.length > 0 && !this.#isBusy() && !this.#isOver(); left -= 1) {
+      const read = (this.#requests === 0 ? this.#options.firstReader : this.#reader).read(rest, this.#peerNow());
+      if (read === "begun") {
+        isBegun = true;
+        break;
+      }
+      if (read === "other") {
+        this.#isReading = false;
+        this.#handOff(rest);
+        return;
+      }
+      const taken = this.#begin(read, rest, isShared);
+      rest = taken === rest.length ? nothing : rest.subarray(taken);
+    }
+    this.#isReading = false;
+    if (this.#isOver()) return;
+    if (rest.length > 0) this.#unread.putBack(isShared ? copyOf(rest) : rest);
+    this.#unread.readOn();
+    if (isBegun) this.#awaitHead();
+    else if (rest.length > 0 && !this.#isBusy()) setImmediate(this.#onTurn);
+    else if (!this.#isAwaited() && this.#endsWhenIdle) this.#end();
+  }
+
+  /** Waits for the rest of a head. */
+  #awaitHead(): void {
+    this.#headPieces += 1;
+    if (this.#headPieces > maxHeadPieces) this.#onLateHead();
+    else this.#timer ??= setTimeout(this.#onLateHead, splitHeadMs);
+  }
+
+  #peerNow(): Peer {
+    const { clientAddress } = this.#options.settings.current;
+    if (clientAddress !== this.#judgedPeer.rules) this.#judgedPeer = peerUnder(clientAddress, this.#judgedPeer);
+    return this.#judgedPeer;
+  }
+
+  /** Begins the request whose head stands at the beginning of the bytes. Returns how many of them belong to it. */
+  #begin({ head, headBytes, bodyBytes, isLast }: ReadHead, bytes: Buffer, isShared: boolean): number {
+    const end = headBytes + bodyBytes;
+    const isSplit = end > bytes.length;
+    const transport = this.#transport;
+    const exchange = new Exchange(head, transport, this.#options.runtime);
+    this.#requests += 1;
+    this.#headPieces = 0;
+    this.#asksToClose = isLast;
+    this.#hasBody = bodyBytes > 0;
+    if (this.#timer !== null) this.#stopTimer();
+    // The rest of a body is to be read, and the body itself may stop that.
+    if (isSplit) this.#unread.readOn();
+    let body: Buffer | SplitBody = nothing;
+    if (isSplit) body = new SplitBody(this.socket, bodyBytes, bytes.subarray(headBytes));
+    else if (bodyBytes > 0) {
+      body = bytes.subarray(headBytes, end);
+      if (isShared && bodyBytes > maxCopiedBytes) body = copyOf(body);
+    }
+    transport.begin(exchange, body, end < bytes.length);
+    this.place?.setIdle(false);
+    exchange.start();
+    if (isShared && !exchange.isBodySent && !transport.isEnded) transport.keepBody();
+    return isSplit ? bytes.length : end;
+  }
+
+  #handOff(unread: Buffer): void {
     const { socket, tcp, peer } = this;
-    this.#releaseSocket();
-    // Without a listener, flowing data would be lost.
-    socket.pause();
-    socket.unshift(packet);
-    const accepted = { socket, tcp, peer, headerBytes: socket.bytesRead - packet.length };
+    this.#stopTimer();
+    socket.off("drain", this.#onDrain).off("end", this.#onEnd).off("error", ignoreError).off("close", this.#onClose);
+    // The socket is paused meanwhile, because without a listener flowing data would be lost.
+    if (this.#isShared) this.#options.reads?.release(socket, unread);
+    else socket.off("data", this.#onBytes).pause().unshift(unread);
+    this.#turn?.follow();
+    const accepted = { socket, tcp, peer, headerBytes: socket.bytesRead - unread.length };
     this.#options.handOff(this, accepted, this.#requests);
     socket.resume();
   }
 
-  #releaseSocket(): void {
-    const { socket } = this;
-    if (this.#firstRequestTimer !== null) clearTimeout(this.#firstRequestTimer);
-    socket.setTimeout(0);
-    socket.off("timeout", this.#onStall).off("drain", this.#onDrain);
-    socket.off("data", this.#onData).off("end", this.#onEnd).off("error", ignoreError).off("close", this.#onClose);
+  #stopTimer(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
   }
 
-  readonly #onData = (bytes: Buffer): void => {
-    // Bytes after a last response are ignored.
-    if (this.isClosing) return;
-    if (!this.#isBusy) {
-      // Some clients send empty lines after a body (RFC 9112, 2.2), which must not start the timeout of a head.
-      if (this.#requests === 0 || !isEmptyLines(bytes)) this.#begin(bytes);
-      return;
-    }
-    this.#next.add(bytes);
-    if (this.#next.length >= maxWaitingBytes) this.socket.pause();
+  readonly #onBytes = (bytes: Buffer): void => {
+    this.#turn?.onRead();
+    const bodyBytes = this.#transport.receive(bytes);
+    // Bytes after a last request are ignored.
+    if (bodyBytes === bytes.length || this.isClosing) return;
+    const rest = bodyBytes === 0 ? bytes : bytes.subarray(bodyBytes);
+    // While a head is awaited, nothing else is: it goes on with these bytes.
+    if (this.#isBusy() || (!this.#unread.isEmpty && this.#headPieces === 0)) this.#unread.add(rest);
+    else if (!this.#unread.isEmpty) this.#read(Buffer.concat([this.#unread.take() ?? nothing, rest]), false);
+    // Empty lines must not start the timeout of a head.
+    else if (this.#requests === 0 || !isEmptyLines(rest)) this.#read(rest, this.#isShared);
+  };
+
+  /** The next turn of the event loop: more pipelined requests. */
+  readonly #onTurn = (): void => {
+    if (!this.#isBusy() && !this.#isOver()) this.#readOn();
+  };
+
+  readonly #onLateHead = (): void => {
+    const begun = this.#unread.take();
+    if (begun !== null && !this.#isOver()) this.#handOff(begun);
   };
 
   /** As in all transports, a client that closes its sending side before the response has left. */
   readonly #onEnd = (): void => {
-    if (this.#isBusy) this.socket.destroy();
+    if (this.#isAwaited()) this.socket.destroy();
     else if (!this.isClosing) this.socket.end();
   };
 
   readonly #onDrain = (): void => this.#transport.exchange?.onDrain();
 
-  readonly #onStall = (): void => {
-    if (this.#isBusy) this.socket.destroy();
-  };
-
   readonly #onClose = (): void => {
-    if (this.#firstRequestTimer !== null) clearTimeout(this.#firstRequestTimer);
-    const { exchange } = this.#transport;
-    this.#transport.exchange = null;
-    exchange?.clientGone();
+    this.place?.leave();
+    this.#turn?.leave();
+    this.#stopTimer();
+    this.#transport.clientGone();
   };
 }
 
-function isEmptyLines(bytes: Buffer): boolean {
-  return bytes[0] === 0x0d && /^(?:\r\n)+$/.test(bytes.toString("latin1"));
-}
+const nothing = Buffer.alloc(0);

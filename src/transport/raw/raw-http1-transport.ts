@@ -1,29 +1,39 @@
 // Writes the responses of a raw HTTP/1.1 connection, one after the other. Head, framing and body are written as text.
 // The checks of Node's response are not needed, because the response parser has checked the upstream's headers. One
 // object serves all requests of a connection, so that a request allocates none.
-import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { type HeaderList, headerValue } from "../../core/header-list.ts";
+import type { HeaderLines } from "../../core/header-lines.ts";
+import { reasonPhrase } from "../../core/reason-phrases.ts";
 import { serializeHead } from "../../core/response-head.ts";
+import type { DeferredWriter, DeferredWrites } from "../../exchange/deferred-writes.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
+import { copyOf } from "../../exchange/shared-reads.ts";
 import type { Transport } from "../../exchange/transport.ts";
 import type { Http1Owner } from "../http1-socket.ts";
+import { SplitBody } from "./split-body.ts";
+
+/** What the responses of many connections have in common. */
+export interface RawWriting {
+  readonly deferredWrites: DeferredWrites;
+  /** The end of the head of each response that is not the last one. */
+  readonly keepAliveEnd: string;
+}
 
 export interface RawHttp1Owner extends Http1Owner {
-  /** Sent with each response that is not the last one. */
-  readonly keepAliveHeaders: HeaderList;
   /** Set when a head has announced that the connection closes. */
   isClosing: boolean;
 }
 
-const closeHeaders: HeaderList = ["Connection", "close"];
+const closeEnd = "Connection: close\r\n\r\n";
+const chunkedLine: HeaderLines = "Transfer-Encoding: chunked\r\n";
 const lastChunk = "0\r\n\r\n";
 const noBody = Buffer.alloc(0);
 
-export class RawHttp1Transport implements Transport {
+export class RawHttp1Transport implements Transport, DeferredWriter {
   readonly isUpgrade = false;
-  body: Buffer = noBody;
+  body: Buffer | SplitBody = noBody;
   readonly #owner: RawHttp1Owner;
+  readonly #writing: RawWriting;
   readonly #socket: Socket;
   exchange: Exchange | null = null;
   /** The head until it is written. */
@@ -33,18 +43,55 @@ export class RawHttp1Transport implements Transport {
   /** The response to a HEAD, and one with status 204 or 304, has no body (RFC 9112, 6.3). */
   #endsWithHead = false;
   #isEnded = false;
+  /** The end of the response until it is written. */
+  #unwritten = "";
+  /** Bytes behind the request came in the same read. */
+  #isPipelined = false;
+  bodyBytesReceived = 0;
+  bytesSent = 0;
 
-  constructor(owner: RawHttp1Owner) {
+  constructor(owner: RawHttp1Owner, writing: RawWriting) {
     this.#owner = owner;
+    this.#writing = writing;
     this.#socket = owner.socket;
   }
 
-  begin(exchange: Exchange, body: Buffer): void {
+  begin(exchange: Exchange, body: Buffer | SplitBody, isPipelined: boolean): void {
     this.exchange = exchange;
     this.body = body;
     this.#head = "";
     this.#isHeadWritten = false;
     this.#isEnded = false;
+    this.#isPipelined = isPipelined;
+    this.bodyBytesReceived = body instanceof SplitBody ? body.receivedBytes : body.length;
+    this.bytesSent = 0;
+  }
+
+  /** Takes what belongs to the body of the current request. Returns how many bytes that are. */
+  receive(bytes: Buffer): number {
+    if (!(this.body instanceof SplitBody)) return 0;
+    const received = this.body.receive(bytes);
+    this.bodyBytesReceived += received;
+    return received;
+  }
+
+  /** Copies the body, because its bytes are about to be overwritten. */
+  keepBody(): void {
+    if (this.body instanceof Buffer && this.body.length > 0) this.body = copyOf(this.body);
+  }
+
+  /** The client left before its response was complete. */
+  clientGone(): void {
+    const { exchange } = this;
+    this.exchange = null;
+    exchange?.clientGone();
+    this.#dropBody();
+  }
+
+  /** Frees what is left of the body. */
+  #dropBody(): void {
+    if (this.body instanceof SplitBody) this.body.destroy();
+    this.body = noBody;
   }
 
   get scheme(): "http" | "https" {
@@ -70,23 +117,23 @@ export class RawHttp1Transport implements Transport {
   /** Does nothing, because Node's parser reads the requests with Expect. */
   sendContinue(): void {}
 
-  sendInterim(status: number, headers: HeaderList): void {
+  sendInterim(status: number, lines: HeaderLines): void {
     if (this.#head !== "" || this.#isHeadWritten) return;
-    this.#socket.write(serializeHead(status, STATUS_CODES[status] ?? "", headers), "latin1");
+    this.#writeText(serializeHead(status, reasonPhrase(status), lines));
   }
 
-  sendHead(status: number, reason: string, headers: string[], mustClose: boolean): void {
+  sendHead(status: number, reason: string, lines: HeaderLines, hasLength: boolean, mustClose: boolean): void {
     this.#endsWithHead = this.exchange?.method === "HEAD" || status === 204 || status === 304;
-    this.#isChunked = !this.#endsWithHead && headerValue(headers, "content-length") === undefined;
-    if (this.#isChunked) headers.push("Transfer-Encoding", "chunked");
-    const isLast = mustClose || this.#owner.isLastRequest;
+    this.#isChunked = !this.#endsWithHead && !hasLength;
+    const isUnread = this.body instanceof SplitBody && !this.body.isComplete;
+    const isLast = mustClose || isUnread || this.#owner.isLastRequest;
     if (isLast) this.#owner.isClosing = true;
-    headers.push(...(isLast ? closeHeaders : this.#owner.keepAliveHeaders));
-    this.#head = serializeHead(status, reason, headers);
+    const framed = this.#isChunked ? lines + chunkedLine : lines;
+    this.#head = serializeHead(status, reason, framed, isLast ? closeEnd : this.#writing.keepAliveEnd);
   }
 
   flushHead(): void {
-    if (this.#head !== "") this.#socket.write(this.#takeHead(), "latin1");
+    if (this.#head !== "") this.#writeText(this.#takeHead());
   }
 
   write(piece: Buffer | string): boolean {
@@ -97,14 +144,15 @@ export class RawHttp1Transport implements Transport {
     }
     const size = this.#isChunked ? `${piece.length.toString(16)}\r\n` : "";
     if (typeof piece === "string") {
-      return socket.write(this.#takeHead() + size + piece + (this.#isChunked ? "\r\n" : ""), "latin1");
+      return this.#writeText(this.#takeHead() + size + piece + (this.#isChunked ? "\r\n" : ""));
     }
     const before = this.#takeHead() + size;
+    this.bytesSent += piece.length;
     if (before === "") return socket.write(piece);
     socket.cork();
-    socket.write(before, "latin1");
+    this.#writeText(before);
     socket.write(piece);
-    if (this.#isChunked) socket.write("\r\n", "latin1");
+    if (this.#isChunked) this.#writeText("\r\n");
     socket.uncork();
     return !socket.writableNeedDrain;
   }
@@ -112,11 +160,34 @@ export class RawHttp1Transport implements Transport {
   end(last: string): void {
     if (this.#isEnded || this.isGone) return;
     this.#isEnded = true;
-    const socket = this.#socket;
     let text = this.#takeHead();
     if (this.#isChunked) text += last === "" ? lastChunk : `${last.length.toString(16)}\r\n${last}\r\n${lastChunk}`;
     else if (!this.#endsWithHead) text += last;
-    if (text !== "") socket.write(text, "latin1");
+    this.#unwritten = text;
+    if (text !== "" && this.#mayWait()) this.#writing.deferredWrites.defer(this);
+    else this.writeDeferred();
+  }
+
+  /**
+   * Each of several pipelined responses would wait for a batch of its own. What the limiter holds for a request is free
+   * when its response is written, and must not be missing for others in the same batch.
+   */
+  #mayWait(): boolean {
+    const held = this.exchange?.verdict.decision.held ?? null;
+    return !this.#isPipelined && held === null;
+  }
+
+  writeDeferred(): void {
+    const text = this.#unwritten;
+    const socket = this.#socket;
+    this.#unwritten = "";
+    if (this.isGone) return;
+    if (text !== "" && this.scheme === "https") {
+      // A write over TLS never completes at once. Its own callback saves the empty write below.
+      this.#writeText(text, this.#onFlushed);
+      return;
+    }
+    if (text !== "") this.#writeText(text);
     // Usually the kernel has taken it. Otherwise an empty write reports when it has.
     if (socket.writableLength === 0) this.#finish();
     else socket.write("", "latin1", this.#onFlushed);
@@ -128,6 +199,11 @@ export class RawHttp1Transport implements Transport {
 
   switchProtocols(): null {
     return null;
+  }
+
+  #writeText(text: string, onFlushed?: (error?: Error | null) => void): boolean {
+    this.bytesSent += text.length;
+    return this.#socket.write(text, "latin1", onFlushed);
   }
 
   /** Returns the head, which counts as sent from now on. */
@@ -148,6 +224,7 @@ export class RawHttp1Transport implements Transport {
     if (exchange === null) return;
     this.exchange = null;
     exchange.finished();
-    this.#owner.endRequest();
+    this.#dropBody();
+    this.#owner.endRequest(exchange.endedMs);
   }
 }

@@ -21,25 +21,33 @@ const channel = "net.client.socket";
 export class Believed {
   readonly requests = new Map<string, BelievedRequest>();
   readonly #send = Http1Connection.prototype.send;
-  /** The first thing that is written while a request is sent is its head. */
+  readonly #writeDeferred = Http1Connection.prototype.writeDeferred;
+  /** The first thing that is written while a request is sent is its head; the write may be deferred. */
   #isHeadNext = false;
 
   constructor() {
-    const { begin, send } = { begin: this.#begin, send: this.#send };
+    const send = this.#send;
+    const writeDeferred = this.#writeDeferred;
+    const whileHeadIsNext = this.#whileHeadIsNext;
     Http1Connection.prototype.send = function (request, handler) {
-      begin();
-      send.call(this, request, handler);
+      whileHeadIsNext(() => send.call(this, request, handler));
+    };
+    Http1Connection.prototype.writeDeferred = function () {
+      whileHeadIsNext(() => writeDeferred.call(this));
     };
     subscribe(channel, this.#onSocket);
   }
 
   close(): void {
     Http1Connection.prototype.send = this.#send;
+    Http1Connection.prototype.writeDeferred = this.#writeDeferred;
     unsubscribe(channel, this.#onSocket);
   }
 
-  readonly #begin = (): void => {
+  readonly #whileHeadIsNext = (act: () => void): void => {
     this.#isHeadNext = true;
+    act();
+    this.#isHeadNext = false;
   };
 
   readonly #onSocket = (message: unknown): void => {
@@ -48,7 +56,7 @@ export class Believed {
     socket.once("connect", () => {
       const { write } = socket;
       socket.write = (...args: unknown[]): boolean => {
-        if (this.#isHeadNext) this.#note(String(args[0]), socket);
+        if (this.#isHeadNext) this.#note(textOf(args[0]), socket);
         this.#isHeadNext = false;
         return Reflect.apply(write, socket, args);
       };
@@ -63,4 +71,8 @@ export class Believed {
     const fields = lines.filter((field) => !/^(?:content-length|transfer-encoding):/i.test(field));
     this.requests.set(id, { id, line, fields, port: socket.localPort ?? 0, timesSent });
   }
+}
+
+function textOf(written: unknown): string {
+  return Buffer.isBuffer(written) ? written.toString("latin1") : String(written);
 }

@@ -10,6 +10,7 @@ import { CounterTable, createTableMemory } from "../../../src/limits/table/count
 import { geometryOf } from "../../../src/limits/table/layout.ts";
 import { Places } from "../../../src/limits/table/places.ts";
 import type { CounterRecord } from "../../../src/limits/table/records.ts";
+import { clockOf } from "../../support/clock.ts";
 import { decided } from "../../support/decided.ts";
 import { limitedRequest } from "../../support/limited-request.ts";
 import { slidingPolicy } from "../../support/policy.ts";
@@ -129,7 +130,10 @@ class World {
   }
 
   #limiterOf(table: CounterTable): PolicyLimiter {
-    const clock = { monotonicMs: () => 0, wallMs: () => 1_700_000_000_000 };
+    const clock = clockOf(
+      () => 0,
+      () => 1_700_000_000_000,
+    );
     const slots = assignSlots(this.#policies, []);
     return new PolicyLimiter(this.#policies, { table, hash: new SipHash(secret), slots, clock });
   }

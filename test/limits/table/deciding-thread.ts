@@ -6,6 +6,7 @@ import { SipHash } from "../../../src/core/sip-hash.ts";
 import { PolicyLimiter } from "../../../src/limits/policy-limiter.ts";
 import { assignSlots } from "../../../src/limits/policy-slots.ts";
 import { CounterTable } from "../../../src/limits/table/counter-table.ts";
+import { clockOf } from "../../support/clock.ts";
 import { decided } from "../../support/decided.ts";
 import { limitedRequest } from "../../support/limited-request.ts";
 import { seededRandom } from "../../support/random.ts";
@@ -21,15 +22,15 @@ const requests = Array.from({ length: task.clients }, (_, i) => limitedRequest({
 let decisions = 0;
 /** The last instant that anybody here has read. */
 let readMs = 0;
-const clock = {
-  monotonicMs: () => {
+const clock = clockOf(
+  () => {
     // Here the locks are held.
     if (decisions === task.blocksAt) block();
     readMs = sharedNowMs();
     return readMs;
   },
-  wallMs: () => 1_700_000_000_000,
-};
+  () => 1_700_000_000_000,
+);
 const { policies } = task;
 const slots = assignSlots(policies, []);
 const limiter = new PolicyLimiter(policies, { table, slots, hash: new SipHash(memory.secret), clock });

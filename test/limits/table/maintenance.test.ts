@@ -5,7 +5,7 @@ import { ConcurrencyCounters } from "../../../src/limits/concurrency-counters.ts
 import type { Counters } from "../../../src/limits/counters.ts";
 import { SlidingCounters } from "../../../src/limits/sliding-counters.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
-import { header } from "../../../src/limits/table/layout.ts";
+import { geometryOf, header, shardAt, shardHeader } from "../../../src/limits/table/layout.ts";
 import { recordsOf } from "../../../src/limits/table/records.ts";
 import type { SlotRules } from "../../../src/limits/table/slot-rules.ts";
 import { FakeClock } from "../../support/clock.ts";
@@ -102,6 +102,24 @@ describe("a sweep", () => {
     expect([sweepAll(table, 0), sweepAll(table, 0)]).toEqual([16, 16]);
     const large = open(createTableMemory(64 * 1024 * 1024));
     expect(sweepAll(large, 0)).toBe(128);
+  });
+
+  test("does not look at the buckets of shards without keys", () => {
+    const memory = createTableMemory(bytes);
+    const table = open(memory);
+    const { slidingCounters } = createAll(table);
+    take(table, slidingCounters, addressAt(0), 0);
+    const w = new Int32Array(memory);
+    const geometry = geometryOf(bytes);
+    const keyWords = Array.from({ length: geometry.shards }, (_, i) => shardAt(i, geometry) + shardHeader.keys);
+    const at = keyWords.find((word) => w[word] === 1) ?? 0;
+    // What only a look could find.
+    w[at] = 0;
+    sweepAll(table, 5000);
+    expect(keysIn(table, sliding)).toBe(1);
+    w[at] = 1;
+    sweepAll(table, 5000);
+    expect(keysIn(table, sliding)).toBe(0);
   });
 
   test("passes over a shard that another thread has", () => {

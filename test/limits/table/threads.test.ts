@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import type { Policy } from "../../../src/core/policy.ts";
 import { PolicyLimiter } from "../../../src/limits/policy-limiter.ts";
+import { clockOf } from "../../support/clock.ts";
 import { limitedRequest } from "../../support/limited-request.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { smallTable } from "../small-table.ts";
@@ -24,7 +25,10 @@ test("admissions of two threads are never more than the limit in any trailing wi
 
 test("a request that has waited for a lock is charged at the instant at which it has it", () => {
   let nowMs = 0;
-  const clock = { monotonicMs: () => nowMs, wallMs: () => 0 };
+  const clock = clockOf(
+    () => nowMs,
+    () => 0,
+  );
   const table = smallTable({ isShared: true });
   const limiter = new PolicyLimiter([short], { table, clock });
   const { request, head } = limitedRequest();

@@ -1,0 +1,133 @@
+// The goals and what a run found: ratios are taken within each round, and the median of the rounds is shown.
+import { isPresent, median, shown } from "./figures.ts";
+import type { Results } from "./results.ts";
+import { unlogged } from "./runs.ts";
+
+interface Goal {
+  readonly what: string;
+  readonly goal: number;
+  readonly beyond?: number;
+  readonly unit?: string;
+  readonly digits?: number;
+  /** NaN where the run has no figure. */
+  readonly found: (results: Results) => number;
+}
+
+const nginx = "nginx limit_req";
+const haproxy = "HAProxy stick-table";
+/** Of a proxied GET before work on allocations began. */
+const bytesBefore = 11_430;
+
+const goals: readonly Goal[] = [
+  { what: "CPU of a proxied GET, × nginx", goal: 1.3, beyond: 1.1, found: cpuRatio("get-64", nginx) },
+  { what: "… × HAProxy", goal: 1, found: cpuRatio("get-64", haproxy) },
+  { what: "CPU of a 429, × nginx", goal: 1.3, beyond: 1.1, found: cpuRatio("throttled", nginx) },
+  { what: "CPU of a POST with 4 KiB, × nginx", goal: 1.5, found: cpuRatio("post-4k", nginx) },
+  { what: "CPU of 20 KiB, × nginx", goal: 1, found: cpuRatio("get-20k", nginx) },
+  { what: "CPU of 1 MiB, × nginx", goal: 1, found: cpuRatio("get-1m", nginx) },
+  { what: "CPU on a new connection, × nginx", goal: 1.8, found: cpuRatio("fresh", nginx) },
+  { what: "CPU with the access log, × without", goal: 1.15, found: cpuRatio("get-64-logged", unlogged) },
+  { what: "CPU over TLS, × nginx", goal: 1.6, found: cpuRatio("tls", nginx) },
+  { what: "CPU of a check over HTTP, × a 429's", goal: 1.3, found: askedRatio },
+  { what: "p99 added at 500 requests/s, × HAProxy's", goal: 1.5, found: addedRatio },
+  {
+    what: "start to first answer",
+    goal: 200,
+    unit: " ms",
+    digits: 0,
+    found: ({ footprints }) => median(footprints.filter(isHeadgate).map(({ startMs }) => startMs)),
+  },
+  {
+    what: "idle resident memory",
+    goal: 70,
+    beyond: 60,
+    unit: " MiB",
+    digits: 0,
+    found: ({ footprints }) => median(footprints.filter(isHeadgate).map(({ idleBytes }) => idleBytes)) / 2 ** 20,
+  },
+  {
+    what: `allocated for a proxied GET (a third of ${bytesBefore})`,
+    goal: Math.round(bytesBefore / 3),
+    unit: " bytes",
+    digits: 0,
+    found: ({ allocations }) =>
+      allocations.find(({ checkout, scenario }) => checkout === "Headgate" && scenario === "get-64")?.heapBytes ??
+      Number.NaN,
+  },
+  {
+    what: "a decision among 1,000 clients",
+    goal: 100,
+    unit: " ns",
+    digits: 0,
+    found: (all) => ownDecision(all, 1_000)?.decisionNs ?? Number.NaN,
+  },
+  { what: "… among 100,000, × the fastest peer's", goal: 0.4, found: (all) => decisionRatio(all, 100_000) },
+  { what: "… among 1,000,000, × the fastest peer's", goal: 0.4, found: (all) => decisionRatio(all, 1_000_000) },
+  {
+    what: "memory of a client with one request",
+    goal: 110,
+    unit: " bytes",
+    digits: 0,
+    found: (all) => ownDecision(all, 100_000)?.bytesPerClient ?? Number.NaN,
+  },
+];
+
+export function goalsTable(results: Results): string {
+  const rows = goals.map(({ what, goal, beyond, unit = "", digits = 2, found }) => {
+    const figure = found(results);
+    const limits = [`≤ ${goal}${unit}`, beyond === undefined ? "" : `≤ ${beyond}${unit}`];
+    return `| ${[what, ...limits, shown(figure, digits, unit), verdict(figure, goal, beyond)].join(" | ")} |`;
+  });
+  const head = `| measure | goal | beyond | found on ${results.settings.date} | met |`;
+  return [head, "|---|---|---|---|---|", ...rows, ""].join("\n");
+}
+
+function verdict(figure: number, goal: number, beyond = Number.NEGATIVE_INFINITY): string {
+  if (!isPresent(figure)) return "–";
+  if (figure <= beyond) return "beyond";
+  return figure <= goal ? "yes" : "**no**";
+}
+
+function isHeadgate({ contender }: { readonly contender: string }): boolean {
+  return contender === "Headgate";
+}
+
+function cpuRatio(scenario: string, peer: string): (results: Results) => number {
+  return (results) => {
+    const cpuUs = (name: string, round: number): number => {
+      const one = results.measurements.find(
+        (each) => each.scenario === scenario && each.contender === name && each.round === round,
+      );
+      return one === undefined ? Number.NaN : one.userUs + one.systemUs;
+    };
+    return medianOverRounds(results, (round) => cpuUs("Headgate", round) / cpuUs(peer, round));
+  };
+}
+
+function askedRatio(results: Results): number {
+  const cpuUs = (id: string, round: number): number =>
+    results.asked.find((one) => one.id === id && one.round === round)?.cpuUs ?? Number.NaN;
+  return medianOverRounds(results, (round) => cpuUs("http", round) / cpuUs("429", round));
+}
+
+function addedRatio(results: Results): number {
+  const p99 = (name: string, round: number): number =>
+    results.latencies.find((one) => one.arrival === "one by one" && one.contender === name && one.round === round)
+      ?.p99Us ?? Number.NaN;
+  const added = (name: string, round: number): number => p99(name, round) - p99("no proxy", round);
+  return medianOverRounds(results, (round) => added("Headgate", round) / added(haproxy, round));
+}
+
+function medianOverRounds({ settings }: Results, figure: (round: number) => number): number {
+  return median(Array.from({ length: settings.rounds }, (_, round) => figure(round)));
+}
+
+function ownDecision({ decisions }: Results, count: number) {
+  return decisions.find(({ store, clients }) => store === "Headgate" && clients === count);
+}
+
+function decisionRatio(results: Results, count: number): number {
+  const peers = results.decisions.filter(({ store, clients }) => clients === count && !store.startsWith("Headgate"));
+  if (peers.length === 0) return Number.NaN;
+  return (ownDecision(results, count)?.decisionNs ?? Number.NaN) / Math.min(...peers.map((peer) => peer.decisionNs));
+}

@@ -1,0 +1,159 @@
+// Answers the requests to the admin listener: metrics and health. It changes nothing, shows no client and reads no body.
+// Its answers are not cached, and its errors have the format of the gateway's own. Imported when the first connection
+// comes, because fastify takes 20 MiB and 150 ms.
+import type { Server } from "node:http";
+import type { Socket } from "node:net";
+import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import type { Health } from "../core/health.ts";
+import { errorBody } from "../core/local-reply.ts";
+import type { StoreHealth } from "../core/shared-store.ts";
+import { createServer } from "../exchange/node-http.ts";
+import { stopParsingWhen } from "../exchange/stop-parsing.ts";
+import { wantsOpenMetrics } from "./accept.ts";
+import type { AdminConnections } from "./connections.ts";
+import { type AdminError, errors, rawAnswer } from "./errors.ts";
+
+export interface AdminAppOptions {
+  readonly metrics: (openMetrics: boolean) => Promise<{ readonly contentType: string; readonly body: string }>;
+  readonly health: () => Health | Promise<Health>;
+  /** False: nothing is done any more, and a restart is needed. */
+  readonly isAlive: () => Promise<boolean>;
+  /** Called when a scrape fails. The client only gets a fixed text. */
+  readonly onError: (error: Error) => void;
+}
+
+export interface AdminApp {
+  /** Takes a paused socket, and reads it. */
+  serve(socket: Socket): void;
+  close(): Promise<void>;
+}
+
+export async function openAdminApp(options: AdminAppOptions, connections: AdminConnections): Promise<AdminApp> {
+  const app = createApp(connections);
+  serveMetrics(app, options.metrics);
+  serveHealth(app, options);
+  answerTheRest(app, options.onError);
+  await app.ready();
+  const server = app.server as Server;
+  // Another server listens. Node enforces the timeouts of heads and requests only after this event.
+  server.emit("listening");
+  return {
+    serve(socket) {
+      server.emit("connection", socket);
+      stopParsingWhen(socket, () => socket.destroyed);
+      socket.resume();
+    },
+    async close() {
+      await app.close();
+      // Only stops the timer of node:http.
+      server.close();
+    },
+  };
+}
+
+const jsonType = "application/json; charset=utf-8";
+
+const inactiveTimeoutMs = 30_000;
+
+const serverOptions = {
+  headersTimeout: 5_000,
+  requestTimeout: 10_000,
+  keepAliveTimeout: 65_000,
+  // By default Node checks these timeouts only every 30 s.
+  connectionsCheckingInterval: 1_000,
+  maxHeaderSize: 8_192,
+  // Node would answer a missing Host without a body; see answerTheRest.
+  requireHostHeader: false,
+} as const;
+
+function createApp(connections: AdminConnections): FastifyInstance {
+  return fastify({
+    serverFactory(onRequest) {
+      const server = createServer(serverOptions);
+      server.setTimeout(inactiveTimeoutMs);
+      server.on("request", (request, response) => {
+        if (connections.begin(request.socket, response)) onRequest(request, response);
+      });
+      return server;
+    },
+    bodyLimit: 1_024,
+    return503OnClosing: false,
+    frameworkErrors: (_error, _request, reply) => answer(reply as FastifyReply, errors.badRequest),
+    clientErrorHandler: (error, socket) => refuse(error, socket),
+  });
+}
+
+function serveMetrics(app: FastifyInstance, metrics: AdminAppOptions["metrics"]): void {
+  app.get("/metrics", async (request, reply) => {
+    const { contentType, body } = await metrics(wantsOpenMetrics(request.headers.accept));
+    // The format depends on the Accept field.
+    return uncached(reply).header("vary", "accept").type(contentType).send(body);
+  });
+}
+
+function serveHealth(app: FastifyInstance, { health, isAlive }: AdminAppOptions): void {
+  // Liveness means only that an event loop runs: what a restart cannot repair must not cause one.
+  app.get("/livez", async (_request, reply) => {
+    const status = (await isAlive()) ? "alive" : "stuck";
+    return uncached(reply)
+      .code(status === "alive" ? 200 : 503)
+      .type(jsonType)
+      .send(JSON.stringify({ status }));
+  });
+  app.get("/readyz", async (_request, reply) => {
+    const { status, upstream, store } = await health();
+    const body = { status, upstream: { state: upstream.state, reason: upstream.reason } };
+    return uncached(reply)
+      .code(status === "ready" ? 200 : 503)
+      .type(jsonType)
+      .send(JSON.stringify(store === null ? body : { ...body, store: shownOf(store) }));
+  });
+}
+
+function shownOf({ state, shards, replicas }: StoreHealth): StoreHealth {
+  return { state, shards, replicas };
+}
+
+function answerTheRest(app: FastifyInstance, onError: AdminAppOptions["onError"]): void {
+  const paths = new Set(["/metrics", "/livez", "/readyz"]);
+  // A hook of this stage runs before the body is parsed, and no body is wanted.
+  app.addHook("onRequest", async (request: FastifyRequest, reply) => {
+    const { host } = request.headers;
+    // The body is not read: each of its chunks would cost more than the request.
+    if (hasBody(request)) reply.header("connection", "close");
+    if (host === undefined && request.raw.httpVersion === "1.1") return answer(reply, errors.badRequest);
+    if (request.method === "GET" || request.method === "HEAD") return;
+    const known = paths.has(request.url.split("?", 1)[0] as string);
+    if (known) reply.header("allow", "GET, HEAD");
+    return answer(reply.header("connection", "close"), known ? errors.methodNotAllowed : errors.notFound);
+  });
+  app.setNotFoundHandler((_request, reply) => answer(reply, errors.notFound));
+  app.setErrorHandler((error: FastifyError, _request, reply) => {
+    onError(error);
+    return answer(reply, errors.internal);
+  });
+}
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  return (headers["content-length"] ?? "0") !== "0" || headers["transfer-encoding"] !== undefined;
+}
+
+function answer(reply: FastifyReply, error: AdminError): FastifyReply {
+  return uncached(reply).code(error.status).type(jsonType).send(errorBody(error));
+}
+
+// Not a hook, because fastify runs none for a path that it cannot decode.
+function uncached(reply: FastifyReply): FastifyReply {
+  return reply.header("cache-control", "no-store");
+}
+
+/** Answers bytes that the parser refused. */
+function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") socket.end(rawAnswer(errors.requestTimeout));
+  else if (error.code === "HPE_HEADER_OVERFLOW") socket.end(rawAnswer(errors.headTooLarge));
+  else socket.end(rawAnswer(errors.badRequest));
+}

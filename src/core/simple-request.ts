@@ -1,0 +1,130 @@
+// Parses a head with a single interpretation: a known method, an origin-form target without doubtful characters, HTTP/1.1,
+// headers of visible ASCII, and a body of exactly its one Content-Length. Any other head is not refused here but left to
+// Node's parser.
+import { trimBlanks } from "./blanks.ts";
+import { maxFields, maxHeadBytes } from "./head-bounds.ts";
+import { isNamed } from "./header-list.ts";
+import type { MessageHead } from "./message-check.ts";
+
+export interface SimpleHead extends Pick<MessageHead, "method" | "target" | "rawHeaders"> {
+  readonly bodyBytes: number;
+  /** The client asks to close the connection after the response. */
+  readonly isLast: boolean;
+}
+
+export interface SimpleRequest extends Omit<SimpleHead, "bodyBytes"> {
+  readonly body: Buffer;
+}
+
+const methods = "GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS";
+const target = "\\/[A-Za-z0-9\\-._~!$&'()*+,;=:@%/?]*";
+const field = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+:[\\t\\x20-\\x7e]*\\r\\n";
+
+// Each takes linear time: no character matches two adjacent parts.
+const wholeHead = new RegExp(`^(${methods}) (${target}) HTTP\\/1\\.1\\r\\n(?:${field})+\\r\\n$`);
+const requestLine = new RegExp(`^(${methods}) (${target}) HTTP\\/1\\.1$`);
+/** What can become a simple head, and a few texts that cannot. */
+const begunHead = new RegExp(
+  `^(?:${methods}) ${target}(?: H?T?T?P?\\/?1?\\.?1?\\r?|` +
+    ` HTTP\\/1\\.1\\r\\n(?:${field})*(?:[!#$%&'*+\\-.^_\`|~0-9A-Za-z]+(?::[\\t\\x20-\\x7e]*)?)?\\r?)?$`,
+);
+
+const requestLineEnd = " HTTP/1.1\r\n".length;
+const headEnd = Buffer.of(0x0d, 0x0a, 0x0d, 0x0a);
+
+/** Returns the length of the head at the beginning of the bytes, with its empty line; -1 if its end is not among them. */
+export function headLength(bytes: Buffer): number {
+  const end = bytes.indexOf(headEnd);
+  return end === -1 ? -1 : end + headEnd.length;
+}
+
+/** Parses a head with its empty line and nothing behind it. Returns null if it is not simple. */
+export function readSimpleHead(text: string): SimpleHead | null {
+  const match = text.length > maxHeadBytes ? null : wholeHead.exec(text);
+  if (match === null) return null;
+  const [, method, target] = match as unknown as [string, string, string];
+  const { rawHeaders, bodyBytes, isLast } = readFields(
+    text,
+    method.length + 1 + target.length + requestLineEnd,
+    text.length - 2,
+  );
+  return rawHeaders.length > 2 * maxFields || Number.isNaN(bodyBytes)
+    ? null
+    : { method, target, rawHeaders, bodyBytes, isLast };
+}
+
+/** Parses the request line of a simple head, without its line end. Returns null for any other. */
+export function readSimpleLine(line: string): { readonly method: string; readonly target: string } | null {
+  const match = requestLine.exec(line);
+  return match === null ? null : { method: match[1] as string, target: match[2] as string };
+}
+
+/** Returns whether the text, which has no end of a head, may be the beginning of a simple one. */
+export function mayBecomeSimple(text: string): boolean {
+  return text.length < maxHeadBytes && begunHead.test(text);
+}
+
+/** Parses a packet as one complete request. Returns null if it is anything else. */
+export function readSimpleRequest(packet: Buffer): SimpleRequest | null {
+  return (endsLikeHead(packet) ? readWhole(packet, packet.length) : null) ?? readWhole(packet, headLength(packet));
+}
+
+/** Most requests have no body, and to look at the end is cheaper than to search for the end of the head. */
+function endsLikeHead(packet: Buffer): boolean {
+  const { length } = packet;
+  return packet[length - 1] === 0x0a && packet[length - 2] === 0x0d && packet[length - 3] === 0x0a;
+}
+
+function readWhole(packet: Buffer, headBytes: number): SimpleRequest | null {
+  const head = headBytes === -1 ? null : readSimpleHead(packet.toString("latin1", 0, headBytes));
+  if (head === null || headBytes + head.bodyBytes !== packet.length) return null;
+  const { method, target, rawHeaders, isLast } = head;
+  return { method, target, rawHeaders, body: packet.subarray(headBytes), isLast };
+}
+
+/** Returns whether there is nothing but empty lines, which some clients send after a body (RFC 9112, 2.2). */
+export function isEmptyLines(bytes: Buffer): boolean {
+  return bytes[0] === 0x0d && /^(?:\r\n)+$/.test(bytes.toString("latin1"));
+}
+
+/** `bodyBytes` is NaN if a header makes the request other than simple. */
+function readFields(text: string, from: number, to: number) {
+  const rawHeaders: string[] = [];
+  let bodyBytes = -1;
+  let connection = "";
+  for (let at = from; at < to; ) {
+    const colon = text.indexOf(":", at);
+    const end = text.indexOf("\r\n", colon);
+    const name = text.slice(at, colon);
+    const value = trimBlanks(text, colon + 1, end);
+    rawHeaders.push(name, value);
+    at = end + 2;
+    switch (specialName(name)) {
+      case null:
+        break;
+      case "content-length":
+        bodyBytes = bodyBytes === -1 && /^\d{1,10}$/.test(value) ? Number(value) : Number.NaN;
+        break;
+      case "connection":
+        if (connection !== "" || (value !== "keep-alive" && value !== "close")) bodyBytes = Number.NaN;
+        connection = value;
+        break;
+      default:
+        bodyBytes = Number.NaN;
+    }
+  }
+  return { rawHeaders, bodyBytes: Math.max(0, bodyBytes), isLast: connection === "close" };
+}
+
+/** Returns the name of a header that Node's parser acts on, in lower case; null for others, mostly by their length. */
+function specialName(name: string): string | null {
+  const special = specialNames[name.length];
+  return special !== undefined && isNamed(name, special) ? special : null;
+}
+
+/** By their length. */
+const specialNames: readonly (string | undefined)[] = Array.from({ length: 18 }, (_, length) =>
+  ["expect", "upgrade", "connection", "content-length", "proxy-connection", "transfer-encoding"].find(
+    (name) => name.length === length,
+  ),
+);

@@ -1,0 +1,150 @@
+// Reads accepted connections into one buffer that all of them share, without the events and the 64 KiB that Node's
+// streams need for each read. Node does that for sockets that it connects (`onread`), but offers no way to ask for it on
+// an accepted one: this file sets what `onread` sets, and is the only one that knows it. None of that is documented, so
+// shared-reads-proof.ts tries it at each start.
+import type { Socket } from "node:net";
+import { Duplex } from "node:stream";
+
+/**
+ * Called with bytes that are overwritten by the next read of any socket: what must outlive the call is copied. TLS still
+ * delivers what it has decrypted after a pause: at most the records of one read of the TCP connection.
+ */
+export type OnBytes = (bytes: Buffer) => void;
+
+export interface SharedReads {
+  /**
+   * Reads the socket into the shared buffer from now on, beginning with what its stream has buffered. "end", "close",
+   * "error", pause() and resume() work as before, and there are no "data" events. Returns false if the socket has to be
+   * read as a stream: it is of another kind, or closed.
+   */
+  take(socket: Socket, onBytes: OnBytes): boolean;
+  /** A taken socket is a stream again, beginning with a copy of `unread`. It is paused. */
+  release(socket: Socket, unread: Buffer): void;
+}
+
+const bufferBytes = 64 * 1024;
+
+/** The part of a handle that is used. */
+interface Handle {
+  reading: boolean;
+  readStart(): number;
+  useUserBuffer(buffer: Uint8Array): void;
+}
+
+interface SocketParts {
+  readonly _handle?: Handle | null;
+  /** Set for a taken socket; null after its release. */
+  [receiver]?: OnBytes | null;
+  [part: symbol]: unknown;
+}
+
+const receiver = Symbol("receiver");
+
+const partsOf = (socket: Socket): SocketParts => socket as unknown as SocketParts;
+
+export class SocketReads implements SharedReads {
+  readonly memory: Buffer;
+  /** The beginning of the memory with the length of the last read: requests mostly have the same length. */
+  #bytes: Buffer;
+  /** Where a socket has its buffer and its callback. */
+  readonly #buffer: symbol;
+  readonly #callback: symbol;
+  /** Sockets with other handles have not been proven to work. */
+  readonly #handleKinds: readonly unknown[];
+  /** Called by Node as a method of the socket. */
+  readonly #onRead: (this: Socket, count: number) => boolean;
+
+  /** Use `of`. */
+  private constructor(buffer: symbol, callback: symbol, handleKinds: readonly unknown[], memory: Buffer) {
+    this.memory = memory;
+    this.#bytes = memory;
+    this.#buffer = buffer;
+    this.#callback = callback;
+    this.#handleKinds = handleKinds;
+    const bytesOf = (count: number): Buffer => this.#bytesOf(count);
+    this.#onRead = function (count) {
+      const onBytes = partsOf(this)[receiver];
+      // Node cannot be told to use its own buffers again. False stops reading until the stream asks for more.
+      if (onBytes === null || onBytes === undefined) return this.push(copyOf(bytesOf(count)));
+      onBytes(bytesOf(count));
+      return true;
+    };
+  }
+
+  /**
+   * Makes one for sockets like this one, and for those that `known` reads. Returns null if the socket does not have the
+   * parts that are needed.
+   */
+  static of(socket: Socket, known: SocketReads | null = null): SocketReads | null {
+    const symbols = Object.getOwnPropertySymbols(socket);
+    const named = (name: string): symbol | undefined => symbols.find(({ description }) => description === name);
+    const [buffer, callback] = [named("kBuffer"), named("kBufferCb")];
+    const handle = partsOf(socket)._handle;
+    if (buffer === undefined || callback === undefined || typeof handle?.useUserBuffer !== "function") return null;
+    const knownKinds = known === null ? [] : known.#handleKinds;
+    const memory = known === null ? Buffer.allocUnsafeSlow(bufferBytes) : known.memory;
+    return new SocketReads(buffer, callback, [...knownKinds, handle.constructor], memory);
+  }
+
+  take(socket: Socket, onBytes: OnBytes): boolean {
+    const parts = partsOf(socket);
+    const { _handle: handle } = parts;
+    if (handle === null || handle === undefined || !this.#handleKinds.includes(handle.constructor)) return false;
+    // Taken once already: a handle keeps its buffer until it is closed.
+    if (parts[receiver] !== undefined) return false;
+    parts[receiver] = onBytes;
+    parts[this.#buffer] = this.memory;
+    parts[this.#callback] = this.#onRead;
+    handle.useUserBuffer(this.memory);
+    if (socket.readableLength > 0) deliverBuffered(socket);
+    if (!handle.reading) start(handle);
+    return true;
+  }
+
+  release(socket: Socket, unread: Buffer): void {
+    const parts = partsOf(socket);
+    parts[receiver] = null;
+    // Those of a socket with a buffer of its own stop and start the handle; a stream may read on while it is paused.
+    const { read, pause, resume } = Duplex.prototype;
+    Object.assign(socket, { read, pause, resume });
+    const { _handle: handle } = parts;
+    if (handle?.reading === false) start(handle);
+    socket.pause();
+    if (unread.length > 0) socket.unshift(copyOf(unread));
+  }
+
+  #bytesOf(count: number): Buffer {
+    if (this.#bytes.length !== count) this.#bytes = this.memory.subarray(0, count);
+    return this.#bytes;
+  }
+}
+
+/** Returns a copy that is not in Node's pool: a small piece that is kept would keep a slab of 64 KiB. */
+export function copyOf(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  copy.set(bytes);
+  return copy;
+}
+
+function start(handle: Handle): void {
+  handle.reading = true;
+  handle.readStart();
+}
+
+/** Later, because the caller of `take` is not ready for bytes; but before the "end" that may follow them. */
+function deliverBuffered(socket: Socket): void {
+  const buffered: Buffer[] = [];
+  process.nextTick(() => {
+    const onBytes = partsOf(socket)[receiver];
+    if (socket.destroyed) return;
+    const bytes = Buffer.concat(buffered);
+    // Null: it has been released meanwhile.
+    if (onBytes === null || onBytes === undefined) socket.unshift(bytes);
+    else onBytes(bytes);
+  });
+  for (;;) {
+    const piece: Buffer | null = socket.read();
+    if (piece === null) return;
+    buffered.push(piece);
+  }
+}

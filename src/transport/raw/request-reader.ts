@@ -1,0 +1,101 @@
+// Reads the heads of one connection, or the first ones of all connections. A client mostly sends the same head again, or
+// the same but for the target: then what was read from the last one is used again, which is much cheaper than reading it.
+// It is compared byte by byte, and belongs to the same peer, so the result is the same.
+import type { Peer } from "../../core/client-address.ts";
+import { HeadersMemory, HeadMemory, type RequestHead } from "../../core/request-head.ts";
+import { headLength, mayBecomeSimple, readSimpleHead, readSimpleLine } from "../../core/simple-request.ts";
+import { copyOf } from "../../exchange/shared-reads.ts";
+
+export interface ReadHead {
+  readonly head: RequestHead;
+  readonly headBytes: number;
+  readonly bodyBytes: number;
+  /** The client asks to close the connection after the response. */
+  readonly isLast: boolean;
+}
+
+interface Remembered extends ReadHead {
+  readonly bytes: Buffer;
+  /** From the end of the request line on. */
+  readonly fields: string;
+  readonly memory: HeadersMemory;
+}
+
+const nothing = Buffer.alloc(0);
+
+/** With what is read from it, a remembered head takes about six times its size. */
+const maxRememberedBytes = 2 * 1024;
+
+export class RequestReader {
+  #last: Remembered | null = null;
+  /** For the bytes of the last head, and of no other connection: Node's pool would keep 64 KiB for each of them. */
+  #memory: Buffer = nothing;
+  /** Of the last head. A peer that brings a single request, or takes turns with others, needs no memory. */
+  #lastPeer: Peer | "any" | null;
+
+  /** `any`: the peer has sent a head before, which another reader has read. */
+  constructor(lastPeer: "any" | null = null) {
+    this.#lastPeer = lastPeer;
+  }
+
+  /**
+   * Reads the head at the beginning of the bytes. `begun`: it is not complete, and may become a simple one. `other`: it
+   * is not simple.
+   */
+  read(bytes: Buffer, peer: Peer): ReadHead | "begun" | "other" {
+    const last = this.#last?.head.peer === peer ? this.#last : null;
+    if (last !== null && startsWith(bytes, last.bytes)) return last;
+    const headBytes = headLength(bytes);
+    if (headBytes === -1) return mayBecomeSimple(bytes.toString("latin1")) ? "begun" : "other";
+    const text = bytes.toString("latin1", 0, headBytes);
+    const lineEnd = text.indexOf("\r\n");
+    const known = last === null ? null : withOtherTarget(last, text, lineEnd);
+    if (known !== null) {
+      this.#last = { ...known, bytes: this.#copyOf(bytes, headBytes) };
+      return this.#last;
+    }
+    const simple = readSimpleHead(text);
+    if (simple === null) return "other";
+    const { method, target, rawHeaders, bodyBytes, isLast } = simple;
+    const isKnown = this.#lastPeer === peer || this.#lastPeer === "any";
+    const memory = isKnown && headBytes <= maxRememberedBytes ? new HeadersMemory() : null;
+    this.#lastPeer = peer;
+    const headMemory = memory === null ? null : new HeadMemory(memory);
+    const head: RequestHead = { peer, method, target, httpVersion: "1.1", rawHeaders, memory: headMemory };
+    const read: ReadHead = { head, headBytes, bodyBytes, isLast };
+    if (memory !== null) {
+      this.#last = { ...read, memory, bytes: this.#copyOf(bytes, headBytes), fields: text.slice(lineEnd) };
+    }
+    return read;
+  }
+
+  /** Gives the memory back that only makes the next head cheaper. */
+  forget(): void {
+    this.#last = null;
+    this.#memory = nothing;
+  }
+
+  /** Overwrites the copy of the head before. */
+  #copyOf(bytes: Buffer, headBytes: number): Buffer {
+    if (this.#memory.length < headBytes) this.#memory = copyOf(bytes.subarray(0, headBytes));
+    else bytes.copy(this.#memory, 0, 0, headBytes);
+    return this.#memory.length === headBytes ? this.#memory : this.#memory.subarray(0, headBytes);
+  }
+}
+
+function startsWith(bytes: Buffer, head: Buffer): boolean {
+  if (bytes.length === head.length) return bytes.equals(head);
+  return bytes.length > head.length && bytes.compare(head, 0, head.length, 0, head.length) === 0;
+}
+
+/** Returns null unless only the target differs. */
+function withOtherTarget(last: Remembered, text: string, lineEnd: number): Omit<Remembered, "bytes"> | null {
+  const { head, memory, fields, bodyBytes, isLast } = last;
+  if (text.length > maxRememberedBytes || text.length - lineEnd !== fields.length) return null;
+  if (!text.startsWith(fields, lineEnd)) return null;
+  const line = readSimpleLine(text.slice(0, lineEnd));
+  if (line === null || line.method !== head.method) return null;
+  const { peer, method, httpVersion, rawHeaders } = head;
+  const other = { peer, method, target: line.target, httpVersion, rawHeaders, memory: new HeadMemory(memory) };
+  return { head: other, headBytes: text.length, bodyBytes, isLast, fields, memory };
+}

@@ -1,0 +1,27 @@
+// Closes a connection that makes no progress: nothing is received, and the kernel takes nothing of what is sent. It is
+// asked regularly, so that no connection needs a timer that each of its reads and writes would restart. Without it, a
+// client that stops reading would hold its connection to the upstream forever.
+import type { Socket } from "node:net";
+import { unsentBytes } from "./http1-socket.ts";
+
+export class StallWatch {
+  readonly #socket: Socket;
+  readonly #timeoutMs: number;
+  /** Received and sent, when they were last seen to have grown. */
+  #bytes = -1;
+  #sinceMs = 0;
+
+  constructor(socket: Socket, timeoutMs: number) {
+    this.#socket = socket;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  check(nowMs: number): void {
+    const socket = this.#socket;
+    const bytes = socket.bytesRead + socket.bytesWritten - unsentBytes(socket);
+    if (bytes !== this.#bytes) {
+      this.#bytes = bytes;
+      this.#sinceMs = nowMs;
+    } else if (nowMs - this.#sinceMs >= this.#timeoutMs) socket.destroy();
+  }
+}

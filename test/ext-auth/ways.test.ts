@@ -1,0 +1,279 @@
+// The two ways of reading calls, the listener's own and Node's: what a caller gets does not depend on the way, and a
+// connection that changes from one to the other loses nothing.
+import { describe, expect, test } from "vitest";
+import { readSimpleRequest } from "../../src/core/simple-request.ts";
+import { createTokenCheck } from "../exchange/verdicts.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { FakeClock } from "../support/clock.ts";
+import { eventually, within } from "../support/eventually.ts";
+import { metric } from "../support/metrics.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import type { RawConnection } from "../support/raw-connection.ts";
+import { stageDecision, token } from "./stage.ts";
+
+const cleanup = useCleanup();
+
+/** Any call in chunks changes the connection to Node's way. This one is about nothing. */
+const change = "POST /none HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+
+/** The ways to begin a connection. */
+const ways = [
+  { way: "raw", begin: async () => {} },
+  {
+    way: "Node's",
+    begin: async (connection: RawConnection) => {
+      connection.write(change);
+      expect(valuesOf((await connection.read()).rawHeaders, "X-Headgate-Status")).toEqual(["404"]);
+    },
+  },
+] as const;
+
+// The id of a request is random unless it has one.
+const client = `Host: a\r\nX-Forwarded-For: 192.0.2.1\r\nX-Request-Id: 1\r\n${token}`;
+const asked = "X-Original-Method: GET\r\nX-Original-URI: /v2/x\r\n";
+
+const corpus: readonly string[] = [
+  ...["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"].flatMap((method) => [
+    `${method} /auth-request HTTP/1.1\r\n${client}${asked}\r\n`,
+    `${method} /ext-authz/v2/x?a=b HTTP/1.1\r\n${client}Content-Length: 3\r\n\r\nabc`,
+    `${method} /forward-auth HTTP/1.1\r\n${client}X-Forwarded-Method: ${method}\r\nX-Forwarded-Uri: /v1/x\r\n\r\n`,
+    `${method} /nowhere HTTP/1.1\r\n${client}\r\n`,
+    `${method} /ext-authz/elsewhere HTTP/1.1\r\n${client}\r\n`,
+  ]),
+  ...[
+    asked,
+    "X-Original-URI: /v2/x\r\n",
+    asked.repeat(2),
+    asked.replace("GET", "TRACE"),
+    asked.replace("GET", "G E T"),
+    asked.replace("/v2/x", ""),
+    asked.replace("/v2/x", `/v2/${"x".repeat(9000)}`),
+    asked.replace("/v2/x", "/v1/..%2fv2/x"),
+    asked.replace("/v2/x", "*").replace("GET", "OPTIONS"),
+    asked.replaceAll(": ", ":\t "),
+    asked.toLowerCase().replace(": get", ": GET"),
+    `X-Forwarded-For: 203.0.113.1, 192.0.2.7:80\r\n${asked}`,
+    `X-Forwarded-For: [2001:db8::1]:80\r\n${asked}`,
+    `X-Forwarded-For: unix:\r\n${asked}`,
+    `X-Forwarded-For:\r\n${asked}`,
+    `x-forwarded-for: 192.0.2.8\r\nX_Request_Id: 2\r\n${asked}`,
+    `Host: b\r\n${asked}`,
+    `Connection: keep-alive\r\n${asked}`,
+    `${asked}${"A: b\r\n".repeat(150)}`,
+  ].map((fields) => `GET /auth-request?x HTTP/1.1\r\n${client}${fields}\r\n`),
+  `GET /auth-request HTTP/1.1\r\nHost: a\r\n${asked}\r\n`,
+  `GET /auth-request HTTP/1.1\r\n${asked}X-Forwarded-For: 192.0.2.1\r\n${token}X-Request-Id: 1\r\n\r\n`,
+  `GET /auth-request HTTP/1.1\r\n${client.replace(token, "")}${asked}\r\n`,
+  // Each of these is the last on its connection.
+  ...["GET", "HEAD"].map((method) => `${method} /auth-request HTTP/1.1\r\n${client}${asked}Connection: close\r\n\r\n`),
+];
+
+const sumUp = "GET /nowhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+/** All bytes that answer the call on a connection of its own; a kept connection is closed by another call. */
+async function answerTo(connection: RawConnection, call: string): Promise<string> {
+  connection.write(call);
+  await eventually("an answer", () => connection.rest.includes("\r\n\r\n"));
+  if (!connection.rest.includes("Connection: close\r\n")) connection.write(sumUp);
+  expect(await connection.closed).toBe("end");
+  return connection.rest;
+}
+
+describe("a call gets the same bytes on both ways", () => {
+  const rows = [
+    { what: "a caller that is trusted", extAuth: {} },
+    { what: "with denyStatus 403", extAuth: { denyStatus: 403 as const } },
+    { what: "a stranger", extAuth: { trustedCallers: ["203.0.113.1"] } },
+  ];
+  test.each(rows)("$what", async ({ extAuth }) => {
+    const byWay = await Promise.all(
+      ways.map(async ({ begin }) => {
+        const { connect } = await stageDecision(cleanup, extAuth, {}, { clock: new FakeClock() });
+        const answers: [string, string][] = [];
+        // A stranger's connection ends with its first call.
+        const isKept = extAuth.trustedCallers === undefined;
+        for (const call of isKept ? corpus : corpus.slice(0, 5)) {
+          const connection = connect();
+          if (isKept) await begin(connection);
+          answers.push([call, await answerTo(connection, isKept || begin === ways[0].begin ? call : inChunks(call))]);
+        }
+        return answers;
+      }),
+    );
+    const statuses = new Set(byWay[0]?.map(([, answer]) => answer.slice(0, 12)));
+    expect(statuses.size).toBeGreaterThan(extAuth.trustedCallers === undefined ? 2 : 0);
+    expect(byWay[1]?.map(([, answer]) => answer)).toEqual(byWay[0]?.map(([, answer]) => answer));
+  });
+
+  test("calls that come again on one connection, and others that differ in one character", async () => {
+    const byWay = await Promise.all(
+      ways.map(async ({ begin }) => {
+        const { connect } = await stageDecision(cleanup, {}, {}, { clock: new FakeClock() });
+        const answers: string[] = [];
+        for (const first of corpus.filter((call) => !call.includes("Connection: close"))) {
+          const connection = connect();
+          await begin(connection);
+          const other = first.replace("192.0.2.1", "192.0.2.9");
+          for (const call of [first, first, first, other, other, first, first.replace("v2", "v1"), first, other]) {
+            connection.write(call);
+            const { rawHeaders, ...rest } = await connection.read({ method: call.slice(0, call.indexOf(" ")) });
+            answers.push(JSON.stringify([call, rest, rawHeaders]));
+          }
+          connection.destroy();
+        }
+        return answers;
+      }),
+    );
+    expect(byWay[1]).toEqual(byWay[0]);
+  });
+
+  test("the raw way does not leave the corpus to Node", () => {
+    expect(corpus.filter((call) => readSimpleRequest(Buffer.from(call, "latin1")) === null)).toEqual([]);
+    expect(readSimpleRequest(Buffer.from(change))).toBeNull();
+  });
+});
+
+/** The same call as one that only Node reads. */
+function inChunks(call: string): string {
+  const [head = "", body = ""] = call.split("\r\n\r\n");
+  const chunk = body === "" ? "" : `${body.length.toString(16)}\r\n${body}\r\n`;
+  return `${head.replace(/\r\nContent-Length: \d+/, "")}\r\nTransfer-Encoding: chunked\r\n\r\n${chunk}0\r\n\r\n`;
+}
+
+const call = `POST /ext-authz/v2/x HTTP/1.1\r\n${client}Content-Length: 3\r\n\r\nabc`;
+
+test("a call in two packets is answered wherever it is cut, first on a connection or not, and so are those behind it", async () => {
+  const { ask, connect, gateway } = await stageDecision(cleanup);
+  let admitted = 0;
+  for (const cut of [1, 4, 24, call.indexOf("\r\n\r\n") + 2, call.length - 3, call.length - 1]) {
+    for (const before of [0, 2]) {
+      const connection = connect();
+      for (let asked = 0; asked < before; asked += 1) {
+        connection.write(call);
+        expect((await connection.read()).status).toBe(200);
+      }
+      connection.write(call.slice(0, cut));
+      // Answered after what came before it.
+      await ask("/nowhere", "");
+      connection.write(call.slice(cut));
+      expect([cut, (await connection.read()).status]).toEqual([cut, 200]);
+      connection.write(call);
+      expect((await connection.read()).status).toBe(200);
+      connection.destroy();
+      admitted += before + 2;
+    }
+  }
+  expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="admitted"}')).toBe(admitted);
+});
+
+test("calls in one packet behind other calls are answered, the last one when the rest of it is here", async () => {
+  const { ask, connect } = await stageDecision(cleanup);
+  const connection = connect();
+  connection.write(call);
+  expect((await connection.read()).status).toBe(200);
+  connection.write(call.repeat(3) + call.slice(0, 30));
+  for (let read = 0; read < 3; read += 1) expect((await connection.read()).status).toBe(200);
+  await ask("/nowhere", "");
+  expect(connection.rest).toBe("");
+  connection.write(call.slice(30));
+  expect((await connection.read()).status).toBe(200);
+});
+
+describe.each(ways)("while a decision is awaited, $way", ({ begin }) => {
+  async function stageLate(overrides = {}) {
+    const check = createTokenCheck("later", () => "accepted");
+    const stage = await stageDecision(cleanup, {}, overrides, { authenticator: check.authenticator });
+    const open = async (): Promise<RawConnection> => {
+      const connection = stage.connect();
+      await begin(connection);
+      connection.write(call);
+      return connection;
+    };
+    return { ...stage, open, check };
+  }
+
+  test("calls that come meanwhile are answered after it, in their order", async () => {
+    const { ask, open, check } = await stageLate();
+    const connection = await open();
+    await eventually("the token is checked", () => check.asked() === 1);
+    connection.write(`GET /nowhere HTTP/1.1\r\n${client}\r\n`);
+    connection.write(call.slice(0, 30));
+    await ask("/nowhere", "");
+    check.decide();
+    for (const status of [200, 404]) expect((await connection.read()).status).toBe(status);
+    connection.write(call.slice(30));
+    expect((await connection.read()).status).toBe(200);
+  });
+
+  test("a caller that resets its connection is charged, and leaves nothing behind", async () => {
+    const { open, check, gateway } = await stageLate();
+    const connection = await open();
+    await eventually("the token is checked", () => check.asked() === 1);
+    connection.socket.resetAndDestroy();
+    await connection.closed;
+    check.decide();
+    const lines = () => gateway.logLines.filter(({ source, route }) => source === "ext-auth" && route === "/v2/");
+    await eventually("it is logged", () => lines().length === 1);
+    expect(lines()[0]).toMatchObject({ decision: "admitted", complete: false });
+    await within("the end", gateway.close(), 1_000);
+  });
+
+  test("a drain waits for the decision, and its answer is the last one", async () => {
+    const { open, check, gateway } = await stageLate({ drain: { delayMs: 0, timeoutMs: 5_000 } });
+    const connection = await open();
+    await eventually("the token is checked", () => check.asked() === 1);
+    const drained = gateway.close();
+    await eventually("the port is closed", async () => {
+      const answer = fetch(gateway.extAuthUrl);
+      return answer.then(
+        () => false,
+        () => true,
+      );
+    });
+    check.decide();
+    const { status, rawHeaders } = await connection.read();
+    expect([status, rawHeaders.includes("close")]).toEqual([200, true]);
+    expect(await connection.closed).toBe("end");
+    await drained;
+  });
+
+  test("a drain whose time is over closes the connection", async () => {
+    const { open, check, gateway } = await stageLate({ drain: { delayMs: 0, timeoutMs: 50 } });
+    const connection = await open();
+    await eventually("the token is checked", () => check.asked() === 1);
+    await within("the end", gateway.close(), 1_000);
+    await connection.closed;
+    expect(connection.rest).toBe("");
+  });
+});
+
+test("connections that ended in any way take no place", async () => {
+  const http = { host: "127.0.0.1", port: 0, maxConnections: 8 };
+  const { connect, gateway } = await stageDecision(cleanup, { http }, { timeouts: { headMs: 300, keepAliveMs: 300 } });
+  const endings: ((connection: RawConnection) => void)[] = [
+    (connection) => connection.destroy(),
+    (connection) => connection.socket.resetAndDestroy(),
+    (connection) => connection.socket.end(),
+    (connection) => connection.write("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n"),
+    (connection) => connection.write("?\r\n\r\n"),
+    (connection) => connection.write(sumUp),
+    (connection) => connection.write(call.slice(0, 20)),
+    () => {},
+  ];
+  async function openAll(begin: (connection: RawConnection) => Promise<void>, hasAsked: boolean): Promise<void> {
+    for (const end of endings) {
+      const connection = connect();
+      await begin(connection);
+      if (hasAsked) {
+        connection.write(call);
+        expect((await connection.read()).status).toBe(200);
+      }
+      end(connection);
+      await connection.closed;
+    }
+  }
+  // Each at a time has one connection, and one that the gateway does not know yet to be closed.
+  await Promise.all(ways.flatMap(({ begin }) => [openAll(begin, false), openAll(begin, true)]));
+  expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(0);
+  await within("the end", gateway.close(), 1_000);
+});

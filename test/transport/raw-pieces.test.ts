@@ -1,0 +1,187 @@
+// A connection stays raw however the network cuts its requests, and however many come at once. Node's server gets what is
+// not simple, and what does not go on in time.
+import { afterEach, beforeEach, describe, expect, type MockInstance, test, vi } from "vitest";
+import { maxWaitingBytes } from "../../src/exchange/http1-bounds.ts";
+import { NodeHttp1Server } from "../../src/transport/node/node-http1-server.ts";
+import { Transports } from "../../src/transport/transports.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually, within } from "../support/eventually.ts";
+import { type Overrides, startTestGateway } from "../support/gateway.ts";
+import { slidingPolicy } from "../support/policy.ts";
+import { valuesOf } from "../support/raw-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { startUpstream } from "../support/upstream.ts";
+
+const cleanup = useCleanup();
+const lines = "Host: a\r\nAuthorization: Bearer t\r\n";
+const get = (target: string): string => `GET ${target} HTTP/1.1\r\n${lines}\r\n`;
+const post = (target: string, body: string): string =>
+  `POST ${target} HTTP/1.1\r\n${lines}Content-Length: ${body.length}\r\n\r\n${body}`;
+const throttling = { policies: [slidingPolicy({ limit: 0, windowMs: 60_000 })] };
+
+let handOff: MockInstance<NodeHttp1Server["adopt"]>;
+beforeEach(() => {
+  handOff = vi.spyOn(NodeHttp1Server.prototype, "adopt");
+});
+afterEach(() => handOff.mockRestore());
+
+async function start(overrides: Overrides = {}, respond?: Parameters<typeof startUpstream>[0]) {
+  const upstream = await startUpstream(respond ?? ((req, res, body) => void res.end(`${req.url} ${body.length}`)));
+  cleanup(() => upstream.close());
+  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
+  cleanup(() => gateway.close());
+  const connection = new RawConnection(gateway.traffic.port);
+  cleanup(() => connection.destroy());
+  const { socket } = connection;
+  /** Each piece is read by itself. */
+  const writePieces = async (pieces: readonly string[]): Promise<void> => {
+    for (const piece of pieces) {
+      await new Promise<void>((resolve) => void socket.write(piece, "latin1", () => resolve()));
+      await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+    }
+  };
+  return { upstream, gateway, connection, writePieces };
+}
+
+describe("stays raw", () => {
+  test("a head that is cut anywhere behind its method, on a new connection and on a used one", async () => {
+    const { connection, writePieces } = await start();
+    const text = get("/v2/x?a=1");
+    for (let at = 5; at < text.length; at += 3) {
+      await writePieces([text.slice(0, at), text.slice(at)]);
+      expect((await connection.read()).body).toBe("/v2/x?a=1 0");
+    }
+    expect(handOff).not.toHaveBeenCalled();
+  });
+
+  test("a body behind its head, whole and in pieces", async () => {
+    const { connection, writePieces, upstream } = await start();
+    const body = Array.from({ length: 3_000 }, (_, i) => `${i},`).join("");
+    const text = post("/v2/x", body);
+    const headBytes = text.length - body.length;
+    for (const cuts of [
+      [headBytes],
+      [headBytes + 1],
+      [headBytes + 9_000],
+      [headBytes, headBytes + 10, headBytes + 5_000],
+    ]) {
+      await writePieces([0, ...cuts].map((at, i) => text.slice(at, cuts[i])));
+      expect((await connection.read()).body).toBe(`/v2/x ${body.length}`);
+      expect(upstream.received.at(-1)?.body.toString()).toBe(body);
+    }
+    expect(handOff).not.toHaveBeenCalled();
+  });
+
+  test("a body of megabytes, which waits for an upstream that reads it slowly", async () => {
+    const { connection, upstream } = await start();
+    const body = "0123456789".repeat(500_000);
+    connection.write(post("/v2/x", body) + get("/v2/after"));
+    expect((await connection.read()).body).toBe(`/v2/x ${body.length}`);
+    expect((await connection.read()).body).toBe("/v2/after 0");
+    expect(upstream.received[0]?.body.toString()).toBe(body);
+    expect(handOff).not.toHaveBeenCalled();
+  });
+
+  test("requests behind each other, with and without bodies, answered in their order", async () => {
+    const { connection } = await start();
+    const targets = Array.from({ length: 60 }, (_, i) => `/v2/${i}`);
+    const bodyOf = (i: number): string => "x".repeat(i % 3 === 0 ? i * 400 : 0);
+    connection.write(targets.map((target, i) => (i % 3 === 0 ? post(target, bodyOf(i)) : get(target))).join(""));
+    for (const [i, target] of targets.entries()) {
+      expect((await connection.read()).body).toBe(`${target} ${bodyOf(i).length}`);
+    }
+    expect(handOff).not.toHaveBeenCalled();
+  });
+
+  test("thousands of them that are refused at once, and other clients are served meanwhile", async () => {
+    const { connection, gateway } = await start({ ...throttling, listen: { maxRequestsPerConnection: 10_000 } });
+    connection.write(get("/v2/x").repeat(5_000));
+    const other = new RawConnection(gateway.traffic.port);
+    cleanup(() => other.destroy());
+    other.write(get("/nowhere"));
+    expect((await other.read()).status).toBe(404);
+    for (let i = 0; i < 5_000; i += 1) expect((await connection.read()).status).toBe(429);
+    expect(connection.rest).toBe("");
+    expect(handOff).not.toHaveBeenCalled();
+  });
+
+  test("far more of them than are kept, of which only a part is read while each is answered", async () => {
+    const opened = vi.spyOn(Transports.prototype, "openHttp1");
+    cleanup(() => opened.mockRestore());
+    const { connection } = await start();
+    connection.write(get("/v2/x").repeat(60_000));
+    for (let i = 0; i < 40; i += 1) expect((await connection.read()).body).toBe("/v2/x 0");
+    expect(opened.mock.calls[0]?.[0].socket.bytesRead).toBeLessThan(4 * maxWaitingBytes);
+    expect(handOff).not.toHaveBeenCalled();
+  });
+
+  test("a request whose end and whose successor come in one packet", async () => {
+    const { connection, writePieces } = await start();
+    const both = post("/v2/1", "hello") + get("/v2/2");
+    const at = both.indexOf("llo");
+    await writePieces([both.slice(0, at), both.slice(at, at + 20), both.slice(at + 20)]);
+    expect((await connection.read()).body).toBe("/v2/1 5");
+    expect((await connection.read()).body).toBe("/v2/2 0");
+    expect(handOff).not.toHaveBeenCalled();
+  });
+});
+
+describe("is handed off", () => {
+  test("a head that does not go on", async () => {
+    const { connection } = await start();
+    connection.write(get("/v2/x").slice(0, 30));
+    await eventually("Node's server waits for it", () => handOff.mock.calls.length === 1);
+    connection.write(get("/v2/x").slice(30));
+    expect((await connection.read()).body).toBe("/v2/x 0");
+  });
+
+  test("a head in many pieces", async () => {
+    const { connection, writePieces } = await start();
+    await writePieces([...get("/v2/x")]);
+    expect((await connection.read()).body).toBe("/v2/x 0");
+    expect(handOff).toHaveBeenCalledTimes(1);
+  });
+
+  test("a request behind simple ones that is not, with everything behind it", async () => {
+    const { connection } = await start();
+    const chunked = `POST /v2/2 HTTP/1.1\r\n${lines}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`;
+    connection.write(get("/v2/1") + chunked + get("/v2/3"));
+    for (const body of ["/v2/1 0", "/v2/2 2", "/v2/3 0"]) expect((await connection.read()).body).toBe(body);
+    expect(handOff).toHaveBeenCalledTimes(1);
+  });
+});
+
+test("a client that leaves within a body cancels the upstream's request", async () => {
+  const { connection, upstream, gateway } = await start();
+  connection.write(post("/v2/x", "x".repeat(100_000)).slice(0, 50_000));
+  await eventually("its head is at the upstream", () => upstream.hits() === 1);
+  connection.destroy();
+  await eventually("nothing is left of it", async () => {
+    const text = await (await fetch(`http://127.0.0.1:${gateway.admin.port}/metrics`)).text();
+    return text.includes('headgate_upstream_connections{state="active"} 0');
+  });
+  expect(upstream.received).toEqual([]);
+});
+
+test("a refusal comes before the body, and closes the connection; with the body it does not", async () => {
+  const { connection, writePieces } = await start(throttling);
+  connection.write(post("/v2/x", "hi"));
+  expect(valuesOf((await connection.read()).rawHeaders, "connection")).toEqual(["keep-alive"]);
+  await writePieces([post("/v2/x", "hi").slice(0, -2)]);
+  expect(valuesOf((await connection.read()).rawHeaders, "connection")).toEqual(["close"]);
+  expect(await within("the connection ends", connection.closed)).toBe("end");
+});
+
+test("a client that closes its side within a head, or with requests unanswered, counts as gone", async () => {
+  const { gateway } = await start({ ...throttling, listen: { maxRequestsPerConnection: 10_000 } });
+  for (const bytes of [get("/v2/x").slice(0, 30), get("/v2/x").repeat(5_000)]) {
+    const client = new RawConnection(gateway.traffic.port, { allowHalfOpen: true });
+    cleanup(() => client.destroy());
+    client.socket.end(bytes);
+    await within("the connection ends", client.closed);
+  }
+  await eventually("only the first connection is left", async () => {
+    const text = await (await fetch(`http://127.0.0.1:${gateway.admin.port}/metrics`)).text();
+    return text.includes("headgate_client_connections 1\n");
+  });
+});
