@@ -129,15 +129,19 @@ export class UpstreamConnections implements Connections {
 
   /** Only if there is room. */
   #assign(chosen: Endpoint, waiter: PoolWaiter): void {
-    const endpoint = this.#isFull() && chosen.idle.length === 0 ? this.#endpoints.chooseIdle() : chosen;
-    if (endpoint !== null && endpoint.idle.length > 0) {
-      this.#assignIdle(endpoint, waiter);
+    if (chosen.idle.length > 0) {
+      this.#assignIdle(chosen, waiter);
       return;
     }
     if (this.#isFull()) {
-      // Only ejected addresses have idle connections: one of those is closed to make room.
-      const spare = this.#endpoints.all.find(({ idle }) => idle.length > 0)?.idle[0];
-      if (spare !== undefined) this.#remove(spare);
+      const other = this.#endpoints.chooseIdle();
+      if (other !== null && !needsConnection(chosen, other)) {
+        this.#assignIdle(other, waiter);
+        return;
+      }
+      // If only ejected addresses have idle connections, one of those makes room.
+      const { idle } = other ?? this.#endpoints.all.find(({ idle }) => idle.length > 0) ?? chosen;
+      if (idle[0] !== undefined) this.#remove(idle[0]);
     }
     this.#open(chosen, waiter);
   }
@@ -194,4 +198,13 @@ export class UpstreamConnections implements Connections {
       if (waiter !== undefined) this.#assign(endpoint, waiter);
     }
   }
+}
+
+/**
+ * Whether an idle connection of `other` is closed for a new one to `chosen`. Without it, an address that works again would get
+ * no request while there are as many connections as allowed. Between addresses with equally many requests, each request would
+ * undo what the one before did.
+ */
+function needsConnection(chosen: Endpoint, other: Endpoint): boolean {
+  return chosen.isEjected || chosen.pending < other.pending;
 }

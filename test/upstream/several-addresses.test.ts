@@ -1,135 +1,29 @@
 // Several addresses of one upstream: the requests go where the fewest are, to one that can be reached, and never twice
 // to where they may have been read; names are looked up again.
 
-import { once } from "node:events";
-import type { AddressInfo } from "node:net";
-import { createServer, type Server, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { expect, test } from "vitest";
-import type { Clock } from "../../src/core/clock.ts";
-import type { NameOptions } from "../../src/upstream/name-lookup.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Overrides, startTestGateway, type TestGateway } from "../support/gateway.ts";
 import { upstreamConnections } from "../support/metrics.ts";
-import { slidingPolicy } from "../support/policy.ts";
-import { RawConnection } from "../support/raw-connection.ts";
 import { request, response } from "../support/stage.ts";
+import { stage, startBackend } from "./several-backends.ts";
 
 const cleanup = useCleanup();
-const policies = [slidingPolicy({ limit: 100_000, windowMs: 60_000 })];
-
-interface Backend {
-  readonly host: string;
-  readonly port: number;
-  readonly address: string;
-  hits: number;
-  readonly sockets: Set<Socket>;
-  stop(): Promise<void>;
-  start(): Promise<void>;
-}
-
-/** Answers with its own address, unless told otherwise. */
-async function startBackend(host: string, answer?: (socket: Socket, data: Buffer) => void, at = 0): Promise<Backend> {
-  const sockets = new Set<Socket>();
-  let server: Server;
-  let port = at;
-  const backend = {
-    hits: 0,
-    host,
-    sockets,
-    async start() {
-      server = createServer((socket) => {
-        sockets.add(socket);
-        socket.on("close", () => sockets.delete(socket));
-        socket.on("error", () => {});
-        socket.on("data", (data) => {
-          if (/^[A-Z]+ \//.test(data.toString("latin1"))) backend.hits += 1;
-          if (answer === undefined) socket.write(response(host));
-          else answer(socket, Buffer.from(data));
-        });
-      });
-      server.listen(port, host);
-      await once(server, "listening");
-      port = (server.address() as AddressInfo).port;
-    },
-    async stop() {
-      for (const socket of sockets) socket.destroy();
-      if (!server.listening) return;
-      server.close();
-      await once(server, "close");
-    },
-  };
-  await backend.start();
-  cleanup(() => backend.stop());
-  return Object.assign(backend, { port, address: `${host}:${port}` });
-}
-
-interface Staged {
-  readonly gateway: TestGateway;
-  connect(): RawConnection;
-  /** The body of what a request is answered with, or its status. */
-  ask(method?: string): Promise<string>;
-  metric(name: string): Promise<number>;
-  /** Lines that begin so. */
-  told(begin: string): unknown[];
-  events(): unknown[];
-}
-
-interface Place {
-  readonly url?: string;
-  readonly addresses?: readonly string[];
-  readonly upstream?: Overrides["upstream"];
-  readonly clock?: Clock;
-  readonly names?: NameOptions;
-}
-
-async function stage({ url = "http://backend.test:1", addresses = [], upstream, ...more }: Place): Promise<Staged> {
-  const overrides = { drain: { timeoutMs: 0 }, policies, upstream: { addresses, ...upstream } };
-  const gateway = await startTestGateway({ upstreamUrl: url, overrides, ...more });
-  cleanup(() => gateway.close());
-  const connect = (): RawConnection => {
-    const client = new RawConnection(gateway.traffic.port);
-    cleanup(() => client.destroy());
-    return client;
-  };
-  const shared = connect();
-  const told = (begin: string) => gateway.logLines.filter(({ msg }) => String(msg).startsWith(begin));
-  return {
-    gateway,
-    connect,
-    async ask(method = "GET") {
-      const withBody = method === "POST" ? { fields: "Content-Length: 2\r\n", body: "hi" } : {};
-      shared.write(request("/v2/x", { method, ...withBody }));
-      const { status, body } = await shared.read();
-      return status === 200 ? body : String(status);
-    },
-    async metric(name) {
-      const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
-      return Number(
-        text
-          .split("\n")
-          .find((line) => line.startsWith(`${name} `))
-          ?.split(" ")[1],
-      );
-    },
-    told,
-    events: () => gateway.logLines.filter(({ msg }) => /^upstream address (?!not reached)/.test(String(msg))),
-  };
-}
 
 test("requests take turns between addresses that are equally free, and the Host stays the client's", async () => {
-  const [one, two] = [await startBackend("127.0.0.1"), await startBackend("127.0.0.2")];
-  const { ask, metric } = await stage({ addresses: [one.address, two.address] });
+  const [one, two] = [await startBackend(cleanup, "127.0.0.1"), await startBackend(cleanup, "127.0.0.2")];
+  const { ask, metric } = await stage(cleanup, { addresses: [one.address, two.address] });
   for (let i = 0; i < 20; i += 1) await ask();
   expect([one.hits, two.hits]).toEqual([10, 10]);
   expect(await metric('headgate_upstream_addresses{state="available"}')).toBe(2);
 });
 
 test("requests go where the fewest are", async () => {
-  const slow = await startBackend("127.0.0.1", () => {});
-  const quick = await startBackend("127.0.0.2");
-  const { connect, ask } = await stage({ addresses: [slow.address, quick.address] });
+  const slow = await startBackend(cleanup, "127.0.0.1", () => {});
+  const quick = await startBackend(cleanup, "127.0.0.2");
+  const { connect, ask } = await stage(cleanup, { addresses: [slow.address, quick.address] });
   const clients = Array.from({ length: 6 }, connect);
   for (const client of clients) client.write(request("/v2/held"));
   await eventually("all are with a backend", () => slow.hits + quick.hits === 6);
@@ -142,8 +36,8 @@ test("requests go where the fewest are", async () => {
 test("maxConnections bounds the connections to all addresses together, and who waits is served by any", async () => {
   const held: (() => void)[] = [];
   const hold = (socket: Socket): void => void held.push(() => socket.write(response("ok")));
-  const [one, two] = [await startBackend("127.0.0.1", hold), await startBackend("127.0.0.2", hold)];
-  const { connect, gateway } = await stage({
+  const [one, two] = [await startBackend(cleanup, "127.0.0.1", hold), await startBackend(cleanup, "127.0.0.2", hold)];
+  const { connect, gateway } = await stage(cleanup, {
     addresses: [one.address, two.address],
     upstream: { maxConnections: 3, connectTimeoutMs: 30_000 },
   });
@@ -161,9 +55,12 @@ test("maxConnections bounds the connections to all addresses together, and who w
 
 test("an address that refuses costs no request, not even one with a body; it is ejected, asked once a while, and restored", async () => {
   const clock = new FakeClock();
-  const [dead, alive] = [await startBackend("127.0.0.1"), await startBackend("127.0.0.2")];
+  const [dead, alive] = [await startBackend(cleanup, "127.0.0.1"), await startBackend(cleanup, "127.0.0.2")];
   await dead.stop();
-  const { ask, metric, told, events, gateway } = await stage({ addresses: [dead.address, alive.address], clock });
+  const { ask, metric, told, events, gateway } = await stage(cleanup, {
+    addresses: [dead.address, alive.address],
+    clock,
+  });
   const failovers = (): Promise<number> => metric('headgate_upstream_failovers_total{reason="refused"}');
   for (let i = 0; i < 10; i += 1) expect(await ask(i % 2 === 0 ? "POST" : "GET")).toBe("127.0.0.2");
   expect(await failovers()).toBe(3);
@@ -191,9 +88,12 @@ test("an address that refuses costs no request, not even one with a body; it is 
 });
 
 test("an address that resets what it has read is ejected after three, and no such request is sent to another one", async () => {
-  const broken = await startBackend("127.0.0.1", (socket) => void socket.resetAndDestroy());
-  const good = await startBackend("127.0.0.2");
-  const { ask, told, events } = await stage({ addresses: [broken.address, good.address], clock: new FakeClock() });
+  const broken = await startBackend(cleanup, "127.0.0.1", (socket) => void socket.resetAndDestroy());
+  const good = await startBackend(cleanup, "127.0.0.2");
+  const { ask, told, events } = await stage(cleanup, {
+    addresses: [broken.address, good.address],
+    clock: new FakeClock(),
+  });
   const answers: string[] = [];
   for (let i = 0; i < 20; i += 1) answers.push(await ask("POST"));
   expect(answers.filter((answer) => answer === "502")).toHaveLength(3);
@@ -207,9 +107,12 @@ test("a client whose requests make the upstream reset ejects no address that ans
     if (data.includes("POST ")) socket.resetAndDestroy();
     else socket.write(response("served"));
   };
-  const [one, two] = [await startBackend("127.0.0.1", answer), await startBackend("127.0.0.2", answer)];
+  const [one, two] = [
+    await startBackend(cleanup, "127.0.0.1", answer),
+    await startBackend(cleanup, "127.0.0.2", answer),
+  ];
   const clock = new FakeClock();
-  const { ask, events } = await stage({ addresses: [one.address, two.address], clock });
+  const { ask, events } = await stage(cleanup, { addresses: [one.address, two.address], clock });
   for (let round = 0; round < 3; round += 1) {
     for (let i = 0; i < 4; i += 1) expect(await ask()).toBe("served");
     clock.advance(4_000);
@@ -219,10 +122,10 @@ test("a client whose requests make the upstream reset ejects no address that ans
 });
 
 test("when all are ejected they are tried all the same, and the first that is back serves", async () => {
-  const [one, two] = [await startBackend("127.0.0.1"), await startBackend("127.0.0.2")];
+  const [one, two] = [await startBackend(cleanup, "127.0.0.1"), await startBackend(cleanup, "127.0.0.2")];
   await one.stop();
   await two.stop();
-  const { ask, told, events } = await stage({ addresses: [one.address, two.address], clock: new FakeClock() });
+  const { ask, told, events } = await stage(cleanup, { addresses: [one.address, two.address], clock: new FakeClock() });
   for (let i = 0; i < 12; i += 1) expect(await ask()).toBe("502");
   expect(events()).toHaveLength(2);
   const failed = told("upstream failed") as { readonly address: string }[];
@@ -235,8 +138,8 @@ test("when all are ejected they are tried all the same, and the first that is ba
 });
 
 test("a name's addresses are all used, and followed when they change: idle connections to what is gone are closed", async () => {
-  const one = await startBackend("127.0.0.1");
-  const two = await startBackend("127.0.0.2", undefined, one.port);
+  const one = await startBackend(cleanup, "127.0.0.1");
+  const two = await startBackend(cleanup, "127.0.0.2", undefined, one.port);
   let found: readonly string[] | Error = ["127.0.0.1"];
   let lookups = 0;
   const resolve = async (name: string): Promise<readonly string[]> => {
@@ -246,7 +149,7 @@ test("a name's addresses are all used, and followed when they change: idle conne
     return found;
   };
   const names = { resolve, everyMs: 20 };
-  const { ask, told, metric } = await stage({ url: `http://backend.test:${one.port}`, names });
+  const { ask, told, metric } = await stage(cleanup, { url: `http://backend.test:${one.port}`, names });
   expect(await ask()).toBe("127.0.0.1");
   found = ["127.0.0.2"];
   // Long before it would have closed for being idle.
@@ -271,10 +174,10 @@ test("a name's addresses are all used, and followed when they change: idle conne
 });
 
 test("a name that has no address yet is a 502, and serves as soon as it has one", async () => {
-  const backend = await startBackend("127.0.0.1");
+  const backend = await startBackend(cleanup, "127.0.0.1");
   let found: readonly string[] = [];
   const names = { resolve: async () => found, everyMs: 20 };
-  const { ask, told } = await stage({ url: `http://backend.test:${backend.port}`, names });
+  const { ask, told } = await stage(cleanup, { url: `http://backend.test:${backend.port}`, names });
   expect(await ask()).toBe("502");
   const msg = "upstream name not looked up, no address of it is known";
   expect(told("upstream name")).toMatchObject([{ name: "backend.test", msg }]);
@@ -283,15 +186,15 @@ test("a name that has no address yet is a 502, and serves as soon as it has one"
 });
 
 test("a tunnel goes to an address that can be reached", async () => {
-  const dead = await startBackend("127.0.0.1");
+  const dead = await startBackend(cleanup, "127.0.0.1");
   await dead.stop();
-  const alive = await startBackend("127.0.0.2", (socket, data) => {
+  const alive = await startBackend(cleanup, "127.0.0.2", (socket, data) => {
     const isHead = data.includes("HTTP/1.1\r\n");
     socket.write(
       isHead ? "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n" : data,
     );
   });
-  const { connect } = await stage({ addresses: [dead.address, alive.address] });
+  const { connect } = await stage(cleanup, { addresses: [dead.address, alive.address] });
   for (let i = 0; i < 4; i += 1) {
     const client = connect();
     client.write(request("/v2/x", { fields: "Connection: Upgrade\r\nUpgrade: websocket\r\n" }));
