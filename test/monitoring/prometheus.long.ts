@@ -45,6 +45,14 @@ describe.skipIf(skip)(
     const rules = async (): Promise<Rule[]> =>
       ((await scene.prometheus.api("rules")) as { groups: { rules: Rule[] }[] }).groups.flatMap((group) => group.rules);
 
+    /** What a query reads, without the series that are always 0: it tells why the query returned nothing. */
+    const rawSeries = async (expr: string): Promise<string> => {
+      const names = [...new Set(expr.match(/headgate_\w+/g))].join("|");
+      const found = await scene.prometheus.queryRange(`{__name__=~"up|${names}"}`, range);
+      const moved = found.filter(({ values }) => values.some(([, value]) => value !== "0"));
+      return moved.map(({ metric, values }) => `${JSON.stringify(metric)} ${JSON.stringify(values)}`).join("\n");
+    };
+
     const chosen: readonly (readonly [string, Choice])[] = [
       ["everything", everything],
       ["one gateway and one route", { job: "headgate", instance: "gateway-a:9464", route: "/v2/" }],
@@ -54,7 +62,7 @@ describe.skipIf(skip)(
       for (const { title, targets } of panelsOf(shippedDashboard())) {
         for (const { expr, refId } of targets ?? []) {
           const series = await scene.prometheus.queryRange(filledIn(expr, choice, rateSeconds), range);
-          if (!series.some(hasNumber)) empty.push(`${title} ${refId}: ${expr}`);
+          if (!series.some(hasNumber)) empty.push(`${title} ${refId}: ${expr}\n${await rawSeries(expr)}`);
         }
       }
       expect(empty).toEqual([]);

@@ -9,7 +9,6 @@ import type { Cleanup } from "../support/cleanup.ts";
 import { startGatewayProcess } from "../support/gateway-process.ts";
 import { startRedis } from "../support/redis-servers.ts";
 import { scratchFolder } from "../support/scratch.ts";
-import { freeAddress } from "../support/unavailable.ts";
 import { type MoodyUpstream, playMixedLoad, startMoodyUpstream, token } from "./mixed-load.ts";
 import { type Prometheus, startPrometheus } from "./prometheus.ts";
 
@@ -40,8 +39,8 @@ export async function openScene(cleanup: Cleanup, scrapeSeconds: number): Promis
   cleanup(() => store.stop());
   const shared = ["counters.store=redis", `counters.redis.url=redis://127.0.0.1:${store.port}`];
   const common = [...limits, ...quiet, ...shared, "upstream.maxConnections=8"];
-  // Nothing listens at one of the two addresses. Clients must not notice.
-  const addresses = [upstream.url, await freeAddress()].map((url) => `"${new URL(url).host}"`);
+  // Nothing listens at the second address. Clients must not notice.
+  const addresses = [new URL(upstream.url).host, "127.0.0.2:1"].map((address) => `"${address}"`);
   const withTls = [
     ...common,
     ...snapshot("a"),
@@ -69,7 +68,14 @@ export async function openScene(cleanup: Cleanup, scrapeSeconds: number): Promis
   return {
     prometheus,
     upstream,
-    play: (durationMs) => playMixedLoad(cleanup, gateways, upstream, store, durationMs),
+    async play(durationMs) {
+      const ended: string[] = [];
+      for (const { exited, output } of [a, b]) {
+        void exited.then(({ code, signal }) => ended.push(`${code ?? signal}: ${output.err}`));
+      }
+      await playMixedLoad(cleanup, gateways, upstream, store, durationMs);
+      if (ended.length > 0) throw new Error(`a gateway ended during the load with ${ended.join(" and ")}`);
+    },
     async knock() {
       const headers = { Authorization: `Bearer ${token}`, "X-Forwarded-For": "192.0.2.91" };
       await (await fetch(`http://127.0.0.1:${b.port}/v2/me`, { headers })).arrayBuffer();
