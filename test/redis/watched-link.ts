@@ -41,10 +41,11 @@ export function settingsOf(port: number, more: Partial<StoreConnectionSettings> 
   return { servers, database: 0, username: null, passwordFile: null, tls: null, ...more };
 }
 
+/** `connectTimeoutMs`: by default longer than this process may stand still. */
 export function openWatched(
   cleanup: Cleanup,
   settings: StoreConnectionSettings,
-  connectTimeoutMs = 1_000,
+  connectTimeoutMs = 5_000,
 ): WatchedLink {
   const link = openRedisLink(settings, { script, readFile: (path) => readFile(path, "utf8"), connectTimeoutMs });
   const seen: string[] = [];
