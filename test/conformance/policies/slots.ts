@@ -137,11 +137,14 @@ export async function startSlots(cleanup: Cleanup): Promise<Slots> {
       await eventually("no slot is taken", async () => (await taken()) === 0, 15_000);
     },
     async takeAll() {
-      for (let i = 0; i < slots; i += 1) {
+      for (let taken = 0; taken < slots; ) {
         const client = new RawConnection(gateway.port);
         cleanup(() => client.destroy());
         client.write(request("/v2/switched", offer));
-        await client.readHead();
+        const { status } = await client.readHead();
+        if (status === 101) taken += 1;
+        // On a machine that stalls, the upstream exceeds the short response timeout. The slot is free again then.
+        else if (status !== 504) throw new Error(`after ${taken} slots were taken, the answer is ${status}`);
       }
       return ask(gateway.port, request("/v2/ok"));
     },
