@@ -39,14 +39,18 @@ describe("failing upstreams", () => {
     expect(JSON.stringify(answer)).not.toContain(`${upstream.port}`);
   });
 
-  test("a client that leaves before the response cancels the upstream's work within 100 ms", async () => {
+  test("a client that leaves before the response cancels the upstream's work at once", async () => {
     const { upstream, connect } = await stageRaw(cleanup, () => {});
     const client = connect();
     client.write(request("/v2/x"));
     await eventually("the request is at the upstream", () => upstream.bytes() !== "");
     const [carrying] = upstream.sockets;
     client.destroy();
-    await eventually("its connection is closed", () => carrying?.destroyed === true, 100);
+    // At least 100 ms. Counted in turns of the event loop, each of which reads what has arrived: a stall is one turn.
+    for (let turn = 0; turn < 20 && carrying?.destroyed !== true; turn += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    expect(carrying?.destroyed).toBe(true);
   });
 });
 
