@@ -10,6 +10,13 @@ import { request, response, stageRaw } from "../support/stage.ts";
 
 const cleanup = useCleanup();
 
+/** Longer than any test lasts: a drain that ends within one ends by itself. */
+const patientMs = 60_000;
+/** Less than the shortest time for which a connection could hold a drain up: that of a close that lingers. */
+const soonMs = 1_900;
+/** Longer than a machine stalls, so that what a test does in the delay, or within the time of a head, is in time. */
+const unstalledMs = 1_500;
+
 /** An upstream that answers a target when the test says so, and everything else at once. */
 async function start(drain: { delayMs?: number; timeoutMs?: number }, overrides: Overrides = {}) {
   const release = new Map<string, () => void>();
@@ -42,7 +49,7 @@ const readiness = async (gateway: TestGateway): Promise<number> => (await fetch(
 const liveness = async (gateway: TestGateway): Promise<number> => (await fetch(`${gateway.adminUrl}/livez`)).status;
 
 test("readiness fails first, while new connections are served for the delay; then they are refused", async () => {
-  const { gateway, connect } = await start({ delayMs: 400, timeoutMs: 2_000 });
+  const { gateway, connect } = await start({ delayMs: unstalledMs, timeoutMs: patientMs });
   expect(await readiness(gateway)).toBe(200);
   const drained = gateway.drain();
   expect(await readiness(gateway)).toBe(503);
@@ -56,7 +63,7 @@ test("readiness fails first, while new connections are served for the delay; the
 });
 
 test("from the signal on every answer ends its connection, also while new ones are still accepted", async () => {
-  const { gateway, connect } = await start({ delayMs: 500, timeoutMs: 2_000 });
+  const { gateway, connect } = await start({ delayMs: unstalledMs, timeoutMs: patientMs });
   const kept = connect();
   kept.write(request("/v2/x"));
   expect(valuesOf((await kept.read()).rawHeaders, "Connection")).toEqual(["keep-alive"]);
@@ -70,7 +77,7 @@ test("from the signal on every answer ends its connection, also while new ones a
 });
 
 test("a connection that was just opened when the listener closed is still served", async () => {
-  const { gateway, connect } = await start({ timeoutMs: 5_000 });
+  const { gateway, connect } = await start({ timeoutMs: patientMs });
   const client = connect();
   // Another connection's whole exchange: the one before it has been accepted.
   const other = connect();
@@ -85,7 +92,7 @@ test("a connection that was just opened when the listener closed is still served
 });
 
 test("what is in flight is answered after the listener is closed, says that its connection ends, and ends it", async () => {
-  const { gateway, connect, isHeld, release } = await start({ timeoutMs: 5_000 });
+  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
   const client = connect();
   client.write(request("/v2/held"));
   await isHeld("/v2/held");
@@ -96,11 +103,11 @@ test("what is in flight is answered after the listener is closed, says that its 
   expect({ status, body }).toEqual({ status: 200, body: "/v2/held" });
   expect(valuesOf(rawHeaders, "Connection")).toEqual(["close"]);
   expect(await within("the connection ends", client.closed)).toBe("end");
-  await within("the drain ends", drained, 1_000);
+  await within("the drain ends", drained, soonMs);
 });
 
 test("a request that arrives on a connection that is still open is served, and told that it is the last", async () => {
-  const { gateway, connect, isHeld, release } = await start({ timeoutMs: 5_000 });
+  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
   const client = connect();
   client.write(request("/v2/begun"));
   await isHeld("/v2/begun");
@@ -113,11 +120,11 @@ test("a request that arrives on a connection that is still open is served, and t
   expect(client.rest).toMatch(/^halfrestHTTP\/1\.1 200 OK\r\n(.+\r\n)*Connection: close\r\n(.+\r\n)*\r\nok$/);
   expect(await within("the connection ends", client.closed)).toBe("end");
   expect(client.rest.match(/HTTP\/1\.1/g)).toHaveLength(1);
-  await within("the drain ends", drained, 1_000);
+  await within("the drain ends", drained, soonMs);
 });
 
 test("an answer that had begun is finished, and its connection does not hold up the end", async () => {
-  const { gateway, connect, isHeld, release } = await start({ timeoutMs: 5_000 });
+  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
   const client = connect();
   client.write(request("/v2/begun"));
   await isHeld("/v2/begun");
@@ -125,13 +132,13 @@ test("an answer that had begun is finished, and its connection does not hold up 
   const drained = gateway.drain();
   await eventually("new connections are refused", () => isRefused(gateway.traffic.port));
   release("/v2/begun");
-  expect(await within("the connection ends", client.closed, 1_000)).toBe("end");
+  expect(await within("the connection ends", client.closed, soonMs)).toBe("end");
   expect(client.rest).toBe("halfrest");
-  await within("the drain ends", drained, 1_000);
+  await within("the drain ends", drained, soonMs);
 });
 
 test("connections that wait for nothing do not hold up the end", async () => {
-  const { gateway, connect } = await start({ timeoutMs: 5_000 });
+  const { gateway, connect } = await start({ timeoutMs: patientMs });
   const [idle, silent] = [connect(), connect()];
   idle.write(request("/v2/x"));
   expect((await idle.read()).status).toBe(200);
@@ -141,7 +148,7 @@ test("connections that wait for nothing do not hold up the end", async () => {
 });
 
 test("a head that never ends is timed out during the drain as well, and does not hold up the end", async () => {
-  const { gateway, connect } = await start({ timeoutMs: 10_000 }, { timeouts: { headMs: 300 } });
+  const { gateway, connect } = await start({ timeoutMs: patientMs }, { timeouts: { headMs: unstalledMs } });
   const client = connect();
   client.write("GET /v2/x HTTP/1.1\r\nHost:");
   const other = connect();
@@ -173,7 +180,7 @@ test.each([
 });
 
 test("pipelined requests before the end: the one in flight is answered, those behind it are not begun", async () => {
-  const { gateway, connect, isHeld, release, upstream } = await start({ timeoutMs: 5_000 });
+  const { gateway, connect, isHeld, release, upstream } = await start({ timeoutMs: patientMs });
   const client = connect();
   client.write(request("/v2/held") + request("/v2/behind") + request("/v2/further"));
   await isHeld("/v2/held");
@@ -184,11 +191,11 @@ test("pipelined requests before the end: the one in flight is answered, those be
   expect(await within("the connection ends", client.closed)).toBe("end");
   expect(client.rest).toBe("");
   expect(upstream.bytes()).not.toContain("/v2/behind");
-  await within("the drain ends", drained, 1_000);
+  await within("the drain ends", drained, soonMs);
 });
 
 test("an empty line behind a body is no request that a drain would wait for", async () => {
-  const { gateway, connect } = await start({ timeoutMs: 10_000 });
+  const { gateway, connect } = await start({ timeoutMs: patientMs });
   const client = connect();
   client.write(`${request("/v2/x", { method: "POST", fields: "Content-Length: 2\r\n", body: "hi" })}\r\n`);
   expect((await client.read()).status).toBe(200);
@@ -197,12 +204,12 @@ test("an empty line behind a body is no request that a drain would wait for", as
   const marker = connect();
   marker.write(request("/elsewhere"));
   expect((await marker.read()).status).toBe(404);
-  await within("the drain ends", gateway.drain(), 1_000);
+  await within("the drain ends", gateway.drain(), soonMs);
   expect([await client.closed, await other.closed]).toEqual(["end", "end"]);
 });
 
 test("nothing but empty lines holds a drain up for the head's time and no longer", async () => {
-  const { gateway, connect } = await start({ timeoutMs: 20_000 }, { timeouts: { headMs: 300 } });
+  const { gateway, connect } = await start({ timeoutMs: patientMs }, { timeouts: { headMs: unstalledMs } });
   const client = connect();
   client.write(request("/v2/x"));
   expect((await client.read()).status).toBe(200);

@@ -11,7 +11,8 @@ import { request, response, type Stage, stageRaw } from "../support/stage.ts";
 import { unacceptingAddress } from "../support/unavailable.ts";
 import type { RawUpstream } from "../support/upstream.ts";
 
-const ms = 500;
+/** Longer than a machine stalls: otherwise a timeout could be over before what precedes the wait has been read. */
+const ms = 2_000;
 /** Node looks at its connections every half second, and a machine that is busy may be late by much more. */
 const slackMs = 6_000;
 const endless = 3_600_000;

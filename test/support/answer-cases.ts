@@ -123,7 +123,8 @@ export const refusals: readonly AnswerCase[] = [
   { status: 204, name: "OPTIONS *", send: get("*", "", "OPTIONS"), ...unspent },
   refused(408, "slow head", slow, "GET /v2/x HTTP/1.1\r\nHost:", {
     ...unspent,
-    overrides: { timeouts: { headMs: 200 } },
+    // Longer than a machine stalls: a connection of which nothing was read in this time is closed without an answer.
+    overrides: { timeouts: { headMs: 1_500 } },
   }),
   refused(408, "slow body", slow, post("Content-Length: 9\r\n", "slow"), {
     upstream: silent,
