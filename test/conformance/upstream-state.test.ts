@@ -1,6 +1,7 @@
 // What an operator is told of the upstream, as the traffic shows it; and that a path in the upstream's URL is kept.
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
+import { freePort } from "../support/free-port.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { startUpstream } from "../support/upstream.ts";
 
@@ -8,9 +9,8 @@ const cleanup = useCleanup();
 const headers = { authorization: "Bearer t" };
 
 test("the upstream's state is unknown, then down with its reason, then up again, and never makes the gateway unready", async () => {
-  const first = await startUpstream();
-  await first.close();
-  const gateway = await startTestGateway({ upstreamUrl: first.url });
+  const port = await freePort();
+  const gateway = await startTestGateway({ upstreamUrl: `http://127.0.0.1:${port}` });
   cleanup(() => gateway.close());
   const told = async (): Promise<unknown> => {
     const response = await fetch(`${gateway.adminUrl}/readyz`);
@@ -22,8 +22,8 @@ test("the upstream's state is unknown, then down with its reason, then up again,
   expect(await told()).toEqual({ status: "ready", upstream: { state: "unknown", reason: null }, state: "unknown" });
   expect((await fetch(`${gateway.url}/v2/x`, { headers })).status).toBe(502);
   expect(await told()).toEqual({ status: "ready", upstream: { state: "down", reason: "refused" }, state: "down" });
-  const second = await startUpstream(undefined, first.port);
-  cleanup(() => second.close());
+  const upstream = await startUpstream(undefined, port);
+  cleanup(() => upstream.close());
   expect((await fetch(`${gateway.url}/v2/x`, { headers })).status).toBe(200);
   expect(await told()).toEqual({ status: "ready", upstream: { state: "up", reason: null }, state: "up" });
 });

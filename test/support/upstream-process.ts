@@ -1,10 +1,11 @@
 // An upstream that can really die: a process of its own, killed without notice and started again on the same port.
 import { once } from "node:events";
+import { freePort } from "./free-port.ts";
 import { type ProcessGroup, startProcessGroup } from "./process-group.ts";
 
 const script = `
   require("http").createServer((req, res) => req.resume().on("end", () => res.end("ok")))
-    .listen(Number(process.argv[1]), "127.0.0.1", function () { console.log(this.address().port); });
+    .listen(Number(process.argv[1]), "127.0.0.1", () => console.log("listening"));
 `;
 
 export class UpstreamProcess {
@@ -15,12 +16,12 @@ export class UpstreamProcess {
     return `http://127.0.0.1:${this.#port}`;
   }
 
-  /** Resolves when it listens; always on the port of the first time. */
+  /** Resolves when it listens; always on the port of the first time, which nobody is given while it is dead. */
   async start(): Promise<void> {
+    if (this.#port === 0) this.#port = await freePort();
     const args = ["-e", script, `${this.#port}`];
     this.#group = startProcessGroup(process.execPath, args, { stderr: "inherit" });
-    const [line] = await once(this.#group.child.stdout, "data");
-    this.#port = Number(String(line));
+    await once(this.#group.child.stdout, "data");
   }
 
   /** SIGKILL: nothing is flushed and nobody is told. Resolves when it is gone. */
