@@ -41,7 +41,9 @@ describe.each([
     const { answer, admin, log, upstreamPort } = await observed(row);
     expect(answer).toMatch(/^HTTP\/1\.1 \d{3} /);
     if (row.own !== undefined) expect(leaksOf(answer)).toEqual([]);
-    expect(answer).not.toContain(`:${upstreamPort}`);
+    // Not the first digits of a time.
+    const asPort = new RegExp(`:${upstreamPort}(?!\\d)`);
+    expect(answer).not.toMatch(asPort);
     expect(answer).not.toContain(mark);
     expect(leaksOf(admin)).toEqual([]);
     expect(admin).not.toContain("/v2/x");
@@ -53,7 +55,7 @@ describe.each([
     expect([...new Set(addresses)].filter((address) => address !== "127.0.0.1")).toEqual([]);
     expect(text).not.toContain(forwardedAddress);
     // The log alone names the upstream's address, and in one field alone.
-    expect(text.replace(`"address":"127.0.0.1:${upstreamPort}"`, "")).not.toContain(`:${upstreamPort}`);
+    expect(text.replace(`"address":"127.0.0.1:${upstreamPort}"`, "")).not.toMatch(asPort);
   });
 });
 
