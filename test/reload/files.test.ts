@@ -273,7 +273,8 @@ test("a token that is revoked while the gateway drains is refused, and the confi
   cleanup(() => rmSync(folder, { recursive: true }));
   const tokensFile = join(folder, "tokens");
   writeFileSync(tokensFile, `${digestOf("secret-token")}\n`);
-  const yaml = `auth: { mode: tokens, tokensFile: ${tokensFile} }\ndrain: { delay: 800ms, timeout: 1ms }`;
+  // It accepts requests for longer than this process may stand still.
+  const yaml = `auth: { mode: tokens, tokensFile: ${tokensFile} }\ndrain: { delay: 3s, timeout: 1ms }`;
   const { gateway, write, statusOf } = await stage(yaml);
   const drained = gateway.drain();
   write(`${yaml}\nroutes: [/v3/]`);

@@ -6,7 +6,6 @@ import { carriers, rateLimitCarrier } from "../exchange/carriers.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { sixFields } from "../support/contract-fields.ts";
 import { eventually } from "../support/eventually.ts";
-import { freePort } from "../support/free-port.ts";
 import { startTestGateway, testSettings } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -15,25 +14,24 @@ import { useTls } from "../support/tls-listener.ts";
 const cleanup = useCleanup();
 const withTls = useTls();
 
-async function closedStore(): Promise<NonNullable<Settings["counters"]["redis"]>> {
-  const address = { host: "127.0.0.1", port: await freePort() };
-  return {
-    connection: { servers: { kind: "one", address }, database: 0, username: null, passwordFile: null, tls: null },
-    store: {
-      prefix: "headgate:",
-      waitMs: 10,
-      lease: { durationMs: 1000, most: 1000 },
-      onFailure: "closed",
-      replicas: "auto",
-      maxKeys: 1_000_000,
-    },
-  };
-}
+/** Nobody listens on port 1, and no test can be given it. */
+const address = { host: "127.0.0.1", port: 1 };
+const closedStore: NonNullable<Settings["counters"]["redis"]> = {
+  connection: { servers: { kind: "one", address }, database: 0, username: null, passwordFile: null, tls: null },
+  store: {
+    prefix: "headgate:",
+    waitMs: 10,
+    lease: { durationMs: 1000, most: 1000 },
+    onFailure: "closed",
+    replicas: "auto",
+    maxKeys: 1_000_000,
+  },
+};
 
 test("over every carrier, nothing is admitted, and the answer says why", async () => {
   const tls = withTls({});
   const asked = { host: "127.0.0.1", port: 0, maxConnections: 10 };
-  const counters = { ...testSettings("http://127.0.0.1:9").counters, redis: await closedStore() };
+  const counters = { ...testSettings("http://127.0.0.1:9").counters, redis: closedStore };
   const overrides = { extAuth: { http: asked, grpc: asked, trustedCallers: ["127.0.0.1"] }, counters };
   // The start waits a second for the store: both at once.
   const [plain, secure] = await Promise.all(
