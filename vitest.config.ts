@@ -5,6 +5,8 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     testTimeout: 20_000,
     hookTimeout: 20_000,
+    // As long as `eventually` waits. By default it is a second, for which a busy machine may stand still.
+    expect: { poll: { timeout: 5_000 } },
     // Three at a time keep two cores busy, since a third of the time tests wait. More would turn a wait into a failure.
     maxWorkers: 3,
     // Files share the modules of their worker. Loading these anew for each file took a quarter of all the processor time, and

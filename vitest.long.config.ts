@@ -34,6 +34,8 @@ export default defineConfig({
     env: { HEADGATE_RUNS: "full" },
     testTimeout: 120_000,
     hookTimeout: 20_000,
+    // As long as `eventually` waits. By default it is a second, for which a busy machine may stand still.
+    expect: { poll: { timeout: 5_000 } },
     // One at a time: some measure.
     maxWorkers: 1,
   },
