@@ -30,15 +30,19 @@ async function afterLargeBatch(): Promise<DeferredWrites> {
 }
 
 test("while batches are small, each write is done at once, and one batch in many writes is counted", async () => {
-  const counts = vi.spyOn(globalThis, "setImmediate");
+  const immediates = vi.spyOn(globalThis, "setImmediate");
   const writes = new DeferredWrites();
+  let counts = 0;
   for (const name of names(2 * writesBetweenCounts)) {
+    // Between two writes others may call it, such as a gateway of another test that still closes.
+    immediates.mockClear();
     writes.defer(writer(name));
+    counts += immediates.mock.calls.length;
     expect(written.at(-1)).toBe(name);
     await new Promise((resolve) => setTimeout(resolve, 0));
   }
-  expect(counts).toHaveBeenCalledTimes(2);
-  counts.mockRestore();
+  expect(counts).toBe(2);
+  immediates.mockRestore();
 });
 
 test("after a large batch, writes are done at the end of theirs, in their order", async () => {

@@ -99,7 +99,10 @@ describe.each([...carriers, rateLimitCarrier])("$name", (carrier) => {
       expect(linesOf(stage).at(-1)).toMatchObject({ decision: told[answer].decision });
     }
     limiter.says("admitted", "at once");
+    const before = linesOf(stage).length;
     expect(await stage.send().answered).toBe(200);
+    // A head over HTTP/2 may come before the end of the stream.
+    await eventually("the exchange has ended", () => linesOf(stage).length === before + 1);
     expect(limiter.held()).toEqual({ now: 0, ever: carrier.forwards ? 2 : 0 });
   });
 
