@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
 import { defaultLingerMs } from "../../src/exchange/http2-lifetime.ts";
 import { useCleanup } from "../support/cleanup.ts";
+import { FakeClock } from "../support/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Overrides, startTestGateway, type TestGateway } from "../support/gateway.ts";
 import {
@@ -33,7 +34,9 @@ const window = (bytes: number): Buffer => Buffer.concat([Buffer.of(0, 4), code(b
 
 async function start(options: Overrides = {}, onData?: (socket: Socket, data: Buffer) => void) {
   const { ca, overrides } = withTls(options);
-  const staged = await stageRaw(cleanup, onData ?? ((socket) => void socket.write(response("ok"))), overrides);
+  const answer = onData ?? ((socket: Socket) => void socket.write(response("ok")));
+  // Time would give points back, the more the slower the machine.
+  const staged = await stageRaw(cleanup, answer, overrides, new FakeClock());
   const { gateway } = staged;
   const client = (extra?: FrameClientOptions) => new FrameClient(gateway.traffic.port, { ca }, cleanup, extra);
   const isServed = async (): Promise<void> => {
@@ -52,6 +55,8 @@ const reset = (gateway: TestGateway, reason: string) =>
 
 /** Not all at once, because nghttp2 itself closes a connection with 1,000 answers in its queue. */
 async function flood(client: FrameClient, one: Buffer): Promise<void> {
+  // What is written before waits for the handshake, and then comes at once.
+  await eventually("it is connected", () => client.of(frameTypes.settings).length > 0);
   for (let i = 0; i < 100 && client.goaways.length === 0; i += 1) {
     client.socket.write(Buffer.concat(Array(100).fill(one)));
     await new Promise((resolve) => setImmediate(resolve));
@@ -141,14 +146,16 @@ describe("frames that carry nothing", () => {
     const one = new FrameClient(gateway.traffic.port, { ca }, cleanup);
     for (let id = 1; id < 40; id += 2) one.headers(id, get());
     await eventually("all are at the upstream", () => pending.length === 20);
+    // Before the gateway's timer begins, which this process may notice late.
+    const beganMs = performance.now();
     await flood(one, frame(frameTypes.priority, 0, 3, Buffer.alloc(5, 1)));
     await eventually("it is told", () => one.goaways.includes(enhanceYourCalm));
-    const toldMs = performance.now();
     const timer = setInterval(() => pending.shift()?.(), 300);
     cleanup(() => clearInterval(timer));
-    await eventually("the connection ends", () => one.isClosed, 3_000);
-    expect(performance.now() - toldMs).toBeGreaterThan(1_800);
-    expect(pending.length).toBeGreaterThan(5);
+    await eventually("the connection ends", () => one.isClosed);
+    expect(performance.now() - beganMs).toBeGreaterThan(1_900);
+    // Three seconds in turns of the same event loop, of which a process that stands still misses some.
+    expect(pending.length).toBeGreaterThan(10);
   });
 });
 

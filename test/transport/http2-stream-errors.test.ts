@@ -3,6 +3,7 @@
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
+import { FakeClock } from "../support/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   code,
@@ -37,6 +38,8 @@ async function startWithStranger() {
       else stranger = socket;
     },
     overrides,
+    // Time would give resets back, the more the slower the machine.
+    new FakeClock(),
   );
   const client = (): FrameClient => new FrameClient(gateway.traffic.port, { ca }, cleanup);
   const one = client();
