@@ -30,12 +30,13 @@ async function start(overrides: Overrides = {}, answer = ok) {
   return { upstream, gateway, connect };
 }
 
+/** Far less than the default configuration's, which no test waits for. */
 const timeouts = { headMs: 200, keepAliveMs: 200 };
 
 test("a connection that says nothing is closed after the head's time, without a byte", async () => {
   const { connect } = await start({ timeouts });
   const client = connect();
-  await within("the connection ends", client.closed, 2_000);
+  await within("the connection ends", client.closed);
   expect(client.receivedBytes).toBe(0);
 });
 
@@ -46,7 +47,7 @@ test("a head that comes a byte at a time is answered 408 when its time is over, 
   cleanup(() => clearInterval(drip));
   client.write("GET /v2/");
   expect((await client.read()).status).toBe(408);
-  await within("the connection ends", client.closed, 4_000);
+  await within("the connection ends", client.closed);
   expect(client.rest).toBe("");
   expect(upstream.bytes()).toBe("");
 });
@@ -66,20 +67,25 @@ test("an idle connection is closed after the keep-alive time, without a byte", a
   client.write(get);
   const { rawHeaders } = await client.read();
   expect(valuesOf(rawHeaders, "Connection")).toEqual(["keep-alive"]);
-  expect(await within("the connection ends", client.closed, 4_000)).toBe("end");
+  expect(await within("the connection ends", client.closed)).toBe("end");
   expect(client.rest).toBe("");
 });
 
 test("good clients are served while a hundred slow ones are timed out", async () => {
-  const { connect } = await start({ timeouts, listen: { maxRequestsPerConnection: 1_000_000 } });
+  // Time for eleven exchanges, even if the process stands still for most of it.
+  const { connect } = await start({ timeouts: { headMs: 1_000 }, listen: { maxRequestsPerConnection: 1_000_000 } });
   const slow = Array.from({ length: 100 }, () => connect());
   for (const client of slow) client.write("GET /v2/x HTTP/1.1\r\nX-Slow: ");
   const good = connect();
   let served = 0;
   while (slow.some((client) => client.ending === null)) {
+    const before = process.cpuUsage();
     good.write(get.replace("/v2/x", "/elsewhere"));
-    expect((await good.read({ deadlineMs: 500 })).status).toBe(404);
+    expect((await good.read()).status).toBe(404);
     served += 1;
+    // Of the processor's time: that the machine has others to serve is not the gateway's fault.
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1_000).toBeLessThan(500);
   }
   expect(served).toBeGreaterThan(10);
   for (const client of slow) expect(client.rest).toMatch(/^HTTP\/1\.1 408 /);
@@ -92,7 +98,7 @@ test("a client that closes its sending side has left: the upstream is let go at 
   await eventually("the request is at the upstream", () => upstream.bytes() !== "");
   const [carrying] = upstream.sockets;
   client.socket.end();
-  await eventually("the upstream is let go", () => carrying?.destroyed === true, 500);
+  await eventually("the upstream is let go", () => carrying?.destroyed === true);
   await eventually("the slot is free", async () => (await upstreamConnections(gateway)).active === 0);
 });
 

@@ -56,6 +56,10 @@ async function figure(gateway: TestGateway, series: string): Promise<number> {
 const failures = (gateway: TestGateway, reason: string): Promise<number> =>
   figure(gateway, `headgate_tls_handshake_failures_total{reason="${reason}"}`);
 
+/** The gateway's end of a connection may close after the client's. */
+const isForgotten = (gateway: TestGateway): Promise<void> =>
+  eventually("no connection is left", async () => (await figure(gateway, "headgate_client_connections")) === 0);
+
 /** The code of the error a handshake ends with, or what was agreed on. */
 function handshake(port: number, options: ConnectionOptions): Promise<string> {
   const socket = connectTls({ port, host: "127.0.0.1", servername: "localhost", ...options });
@@ -139,7 +143,7 @@ describe("HTTP/1.1 over TLS", () => {
     client.write(request("/v2/5"));
     expect((await client.read()).body).toBe("/v2/5 ");
     client.destroy();
-    await eventually("it is gone", async () => (await figure(gateway, "headgate_client_connections")) === 0);
+    await isForgotten(gateway);
   });
 
   test("a body of 8 MiB passes both ways", async () => {
@@ -191,7 +195,7 @@ describe("HTTP/1.1 over TLS", () => {
   });
 
   test("the drain waits for what is in flight, and ends the connection well", async () => {
-    const { overrides } = tlsOverrides(authority, { drain: { timeoutMs: 5_000 } });
+    const { overrides } = tlsOverrides(authority, { drain: { timeoutMs: 60_000 } });
     let release = (): void => {};
     const { connect, gateway, upstream } = await stageRaw(
       cleanup,
@@ -211,7 +215,8 @@ describe("HTTP/1.1 over TLS", () => {
     release();
     expect((await client.read()).body).toBe("late");
     expect(await within("the connection ends", client.closed)).toBe("end");
-    await within("the drain ends", drained, 1_000);
+    // Long before its time is over.
+    await within("the drain ends", drained);
   });
 });
 
@@ -283,7 +288,7 @@ describe("the handshake", () => {
         expect(await within("the connection ends", client.closed)).toBe("end");
       }
       expect(await failures(gateway, "not_tls")).toBe(2);
-      expect(await figure(gateway, "headgate_client_connections")).toBe(0);
+      await isForgotten(gateway);
       expect(upstream.hits()).toBe(0);
     },
   );
@@ -298,7 +303,7 @@ describe("the handshake", () => {
     await within("the connection ends", client.closed);
     expect(client.rest).toBe("");
     expect(await failures(gateway, "not_tls")).toBe(1);
-    expect(await figure(gateway, "headgate_client_connections")).toBe(0);
+    await isForgotten(gateway);
   });
 
   test("a client that asks by plain HTTP and keeps its side open is not kept", async () => {
@@ -306,7 +311,7 @@ describe("the handshake", () => {
     const client = connect({ allowHalfOpen: true });
     client.write(request("/v2/a"));
     await client.read();
-    await eventually("it is closed", async () => (await figure(gateway, "headgate_client_connections")) === 0, 4_000);
+    await isForgotten(gateway);
   });
 
   test("a handshake that comes byte by byte is one all the same", async () => {
@@ -332,9 +337,10 @@ describe("the handshake", () => {
     const { gateway, connect } = await start({ timeouts: { headMs: 300 } });
     const client = connect();
     client.write(bytes);
-    await within("the connection ends", client.closed, 2_000);
+    // Long before the default configuration's time of a head is over.
+    await within("the connection ends", client.closed);
     expect(await failures(gateway, "timeout")).toBe(1);
-    expect(await figure(gateway, "headgate_client_connections")).toBe(0);
+    await isForgotten(gateway);
   });
 
   test("a look at whether the port is open leaves nothing behind", async () => {
@@ -342,7 +348,7 @@ describe("the handshake", () => {
     const probe = connectTcp(gateway.traffic.port, "127.0.0.1");
     probe.on("connect", () => probe.end());
     await within("the gateway ends it too", new Promise((resolve) => probe.resume().once("close", resolve)));
-    expect(await figure(gateway, "headgate_client_connections")).toBe(0);
+    await isForgotten(gateway);
   });
 
   test("the drain ends those that wait for a handshake", async () => {
@@ -350,7 +356,7 @@ describe("the handshake", () => {
     const [silent, begun] = [connect(), connect()];
     begun.write("\x16\x03\x01");
     await eventually("both wait", async () => (await figure(gateway, "headgate_client_connections")) === 2);
-    await within("the drain ends", gateway.drain(), 2_000);
+    await within("the drain ends", gateway.drain());
     await within("both are closed", Promise.all([silent.closed, begun.closed]));
   });
 });
@@ -365,7 +371,7 @@ test("of one peer more connections than allowed are closed without a word, befor
   expect(second.rest).toBe("");
   expect(await figure(gateway, 'headgate_connections_shed_total{reason="per_peer"}')).toBe(1);
   first.destroy();
-  await eventually("the first is gone", async () => (await figure(gateway, "headgate_client_connections")) === 0);
+  await isForgotten(gateway);
   const third = connect({ tls });
   third.write(request("/v2/a"));
   expect((await third.read()).status).toBe(200);
