@@ -80,7 +80,7 @@ test("a spare response behind a response is not the answer to the next request o
       requests += 1;
       socket.write(response(`answer ${requests}`) + response("spare"));
     },
-    { upstream: { maxConnections: 5 } },
+    { upstream: { maxConnections: 5, connectTimeoutMs: 30_000 } },
   );
   const clients = Array.from({ length: 10 }, () => connect());
   // All at once: five wait for the connections on which something spare has just arrived.

@@ -18,6 +18,8 @@ const clientAddress = { trustedProxies: ["127.0.0.1"] };
 const of = (client: string): string => `X-Forwarded-For: ${client}\r\n`;
 const [a, b, c] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
 const bodyBytes = 1_000_000;
+/** Some wait for it in vain. Longer than this process may stand still while it opens a connection. */
+const shortMs = 1_500;
 /** More than is read before a request gets a connection. */
 const begun = "x".repeat(70_000);
 const target = (data: Buffer): string => /^\S+ (\S+)/.exec(data.toString("latin1"))?.[1] ?? "";
@@ -58,10 +60,13 @@ const errMsg = ({ body }: { body: string }): string => JSON.parse(body).errors[0
 test("a freed connection goes to the client that holds the fewest, and a full queue makes room for it", async () => {
   const held: (() => void)[] = [];
   const order: string[] = [];
-  const { connect, gateway, sendAll } = await stage({ upstream: { maxConnections: 4 } }, (socket, data) => {
-    order.push(target(data));
-    held.push(() => void socket.write(response("ok")));
-  });
+  const { connect, gateway, sendAll } = await stage(
+    { upstream: { maxConnections: 4, connectTimeoutMs: 30_000 } },
+    (socket, data) => {
+      order.push(target(data));
+      held.push(() => void socket.write(response("ok")));
+    },
+  );
   const greedy = await sendAll([1, 2, 3, 4].map((i) => request(`/v2/a${i}`, { fields: of(a) })));
   for (let i = 5; i <= 8; i += 1) {
     const client = connect();
@@ -98,7 +103,10 @@ test("a freed connection goes to the client that holds the fewest, and a full qu
 });
 
 test("a queue that one client alone has filled refuses it as overloaded, and no share is exceeded", async () => {
-  const { connect, gateway, sendAll } = await stage({ upstream: { maxConnections: 1 } }, () => {});
+  const { connect, gateway, sendAll } = await stage(
+    { upstream: { maxConnections: 1, connectTimeoutMs: 30_000 } },
+    () => {},
+  );
   await sendAll([request("/v2/1", { fields: of(a) })]);
   connect().write(request("/v2/2", { fields: of(a) }));
   await isWaiting(gateway, 1);
@@ -143,7 +151,7 @@ test("the upload that is idle longest, of a client over its share, loses its con
 
 test("a client that has its share, and no more, keeps it while others wait in vain", async () => {
   const clock = new FakeClock();
-  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: 400 }, maxClientSharePercent: 50 };
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: shortMs }, maxClientSharePercent: 50 };
   const { connect, gateway, sendAll } = await stage(overrides, answersGets, clock);
   const uploads = await sendAll([a, a, c, c].map((client) => slowUpload(client)));
   clock.advance(10_000);
@@ -157,7 +165,7 @@ test("a client that has its share, and no more, keeps it while others wait in va
 
 test("a client loses what exceeds its share, and no more", async () => {
   const clock = new FakeClock();
-  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: 600 }, maxClientSharePercent: 50 };
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: shortMs }, maxClientSharePercent: 50 };
   const { connect, gateway, sendAll } = await stage(overrides, () => {}, clock);
   const uploads = await sendAll([a, a, a, a].map((client) => slowUpload(client)));
   clock.advance(10_000);
@@ -175,7 +183,7 @@ test("a client loses what exceeds its share, and no more", async () => {
 
 test("a client alone may hold everything", async () => {
   const clock = new FakeClock();
-  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: 400 } };
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: shortMs } };
   const { connect, gateway, sendAll } = await stage(overrides, answersGets, clock);
   const uploads = await sendAll([a, a, a, a].map((client) => slowUpload(client)));
   clock.advance(10_000);
@@ -190,7 +198,7 @@ test("a client alone may hold everything", async () => {
 test("the clients of a proxy that is not trusted are one client", async () => {
   const clock = new FakeClock();
   const overrides = {
-    upstream: { maxConnections: 4, connectTimeoutMs: 400 },
+    upstream: { maxConnections: 4, connectTimeoutMs: shortMs },
     clientAddress: { trustedProxies: [] },
   };
   const { connect, gateway, sendAll } = await stage(overrides, answersGets, clock);
@@ -204,7 +212,7 @@ test("the clients of a proxy that is not trusted are one client", async () => {
 
 test("a request that waits for the upstream is never given up for others", async () => {
   const clock = new FakeClock();
-  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: 400 } };
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: shortMs } };
   const held: Socket[] = [];
   const { connect, gateway, sendAll } = await stage(overrides, (socket) => void held.push(socket), clock);
   const whole = { method: "POST", fields: `${of(a)}Content-Length: ${begun.length}\r\n`, body: begun };

@@ -99,7 +99,7 @@ test("after an early answer the next request finds a sound upstream connection",
       requests += 1;
       socket.write(response(`answer ${requests}`));
     },
-    { upstream: { maxConnections: 1 } },
+    { upstream: { maxConnections: 1, connectTimeoutMs: 30_000 } },
   );
   const client = connect();
   client.write(request("/v2/x", { method: "POST", fields: "Content-Length: 100\r\n", body: "half" }));

@@ -1,10 +1,10 @@
 // A gateway before several backends, each on a loopback address of its own.
 import { once } from "node:events";
-import type { AddressInfo } from "node:net";
 import { createServer, type Server, type Socket } from "node:net";
 import type { Clock } from "../../src/core/clock.ts";
 import type { NameOptions } from "../../src/upstream/name-lookup.ts";
 import type { Cleanup } from "../support/cleanup.ts";
+import { freePort } from "../support/free-port.ts";
 import { type Overrides, startTestGateway, type TestGateway } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -22,7 +22,7 @@ export interface Backend {
   start(): Promise<void>;
 }
 
-/** Answers with its own address, unless told otherwise. */
+/** Answers with its own address, unless told otherwise. While it is stopped, nobody else listens on its port. */
 export async function startBackend(
   cleanup: Cleanup,
   host: string,
@@ -31,7 +31,7 @@ export async function startBackend(
 ): Promise<Backend> {
   const sockets = new Set<Socket>();
   let server: Server;
-  let port = at;
+  const port = at === 0 ? await freePort() : at;
   const backend = {
     hits: 0,
     host,
@@ -49,7 +49,6 @@ export async function startBackend(
       });
       server.listen(port, host);
       await once(server, "listening");
-      port = (server.address() as AddressInfo).port;
     },
     async stop() {
       for (const socket of sockets) socket.destroy();

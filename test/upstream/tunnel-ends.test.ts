@@ -51,7 +51,7 @@ const ends: readonly { reason: string; end: (tunnel: Tunnelled) => unknown; over
   { reason: "client_broken", end: ({ client }) => client.socket.resetAndDestroy() },
   { reason: "upstream_closed", end: ({ upstreamSocket }) => upstreamSocket.end() },
   { reason: "upstream_broken", end: ({ upstreamSocket }) => upstreamSocket.resetAndDestroy() },
-  { reason: "idle", end: () => {}, overrides: { upgrade: { idleTimeoutMs: 200 } } },
+  { reason: "idle", end: () => {}, overrides: { upgrade: { idleTimeoutMs: 1_500 } } },
   { reason: "drain", end: ({ gateway }) => gateway.drain() },
 ];
 

@@ -58,6 +58,14 @@ test.each([
   expect(await client.read()).toMatchObject({ status: 200, body: "/v2/2" });
 });
 
+/**
+ * The event loop stands until the system has delivered what is written, or on a busy machine it may come in two batches and
+ * cross.
+ */
+function awaitDelivery(): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
+}
+
 /** Everything is written in one turn of the loop: the gateway finds all of it when it looks next. */
 const inOneTurn = [
   ["behind", (client: RawConnection, bytes: string, idle: Socket) => [client.write(bytes), idle.write(late)]],
@@ -74,6 +82,7 @@ test.each(inOneTurn)(
       expect((await client.read()).body).toBe("/v2/warm");
       const idle = [...upstream.sockets].find(isOpen) as Socket;
       write(client, request(`/v2/${i}`), idle);
+      awaitDelivery();
       expect(await client.read()).toMatchObject({ status: 200, body: `/v2/${i}` });
       await eventually("it is closed", () => idle.destroyed);
     }
@@ -98,6 +107,7 @@ test.each([
     expect((await client.read()).body).toBe("/v2/1");
     client.write(request("/v2/2", { method, fields, body }));
     for (const idle of upstream.sockets) idle.write(late);
+    awaitDelivery();
     expect((await client.read()).status).toBe(502);
     expect(seen.filter((each) => each === "/v2/2").length).toBeLessThanOrEqual(1);
     const failures = gateway.logLines.filter(({ msg }) => msg === "upstream failed");
@@ -117,6 +127,7 @@ test("a GET is retried once only, whatever its second connection does", async ()
   expect((await client.read()).body).toBe("/v2/1");
   client.write(request("/v2/2"));
   for (const idle of upstream.sockets) idle.write(late);
+  awaitDelivery();
   expect((await client.read()).status).toBe(502);
 });
 
@@ -131,7 +142,7 @@ test("a response behind one that ends where the read buffer ends does not answer
       if (target(data) === "/v2/first") respond = () => void socket.write(head(length) + "a".repeat(length) + late);
       else answerTarget(socket, data);
     },
-    { upstream: { maxConnections: 1 } },
+    { upstream: { maxConnections: 1, connectTimeoutMs: 30_000 } },
   );
   const [first, second] = [connect(), connect()];
   first.write(request("/v2/first"));
@@ -194,8 +205,7 @@ test("over TLS, too, a 408 that arrives just behind the next GET never answers i
   await eventually("the 408 is on its way, whole", () => relay.heldBytes() > late.length);
   client.write(request("/v2/2"));
   relay.release();
-  // The event loop stands until the system has delivered both, or on a busy machine they may come in two batches and cross.
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
+  awaitDelivery();
   expect(await client.read()).toMatchObject({ status: 200, body: "/v2/2" });
 });
 

@@ -24,7 +24,7 @@ test("no more connections are opened than allowed, and all requests within the q
         socket.write(response("ok"));
       });
     },
-    { upstream: { maxConnections: 8 }, policies },
+    { upstream: { maxConnections: 8, connectTimeoutMs: 30_000 }, policies },
   );
   const clients = Array.from({ length: 16 }, () => connect());
   for (let round = 0; round < 10; round += 1) {
@@ -43,7 +43,7 @@ test("requests that wait are served in the order they came", async () => {
       order.push(target(data));
       held.push(() => socket.write(response("ok")));
     },
-    { upstream: { maxConnections: 4 }, policies },
+    { upstream: { maxConnections: 4, connectTimeoutMs: 30_000 }, policies },
   );
   const clients = [];
   for (let i = 0; i < 8; i += 1) {

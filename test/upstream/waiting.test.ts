@@ -20,7 +20,7 @@ test("a request that waits five seconds for a connection adds nothing to the gat
   const upstream = await startUpstream((_req, res) => void held.push(res));
   cleanup(() => upstream.close());
   const clock = new FakeClock();
-  const overrides = { upstream: { maxConnections: 1 } };
+  const overrides = { upstream: { maxConnections: 1, connectTimeoutMs: 30_000 } };
   const gateway = await startTestGateway({ upstreamUrl: upstream.url, clock, overrides });
   cleanup(() => gateway.close());
   const ask = () => fetch(`${gateway.url}/v2/x`, { headers: { Authorization: "Bearer t" } });
