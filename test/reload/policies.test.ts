@@ -187,22 +187,23 @@ test("a late answer to a request from before a longer window frees no quota", as
 });
 
 test("each answer is of one configuration as a whole: its limit, its fields and its upstream", async () => {
-  // How many requests a client sends meanwhile depends on the machine.
+  // How many requests a client sends meanwhile depends on the machine, and no window ends.
   const listen = { maxRequestsPerConnection: 1_000_000_000 };
+  const [limit, otherLimit] = [1_000_000_001, 1_000_000_002];
   const {
     upstream: first,
     gateway,
     connect,
   } = await stageRaw(cleanup, (socket) => socket.write(response("1")), {
     listen,
-    policies: [perIp(100_001)],
+    policies: [perIp(limit)],
     fields: ["standard"],
   });
   const second = await startRawUpstream((socket) => socket.write(response("2")));
   cleanup(() => second.close());
   const variants = [
-    { url: first.url, overrides: { policies: [perIp(100_001)], fields: ["standard"] } },
-    { url: second.url, overrides: { policies: [perIp(100_002)], fields: ["legacy"] } },
+    { url: first.url, overrides: { policies: [perIp(limit)], fields: ["standard"] } },
+    { url: second.url, overrides: { policies: [perIp(otherLimit)], fields: ["legacy"] } },
   ] as const;
   const seen = new Map<string, number>();
   let isOver = false;
@@ -226,7 +227,7 @@ test("each answer is of one configuration as a whole: its limit, its fields and 
   }
   isOver = true;
   await Promise.all(load);
-  expect([...seen.keys()].sort()).toEqual(["200 1 100001 none", "200 2 none 100002"]);
+  expect([...seen.keys()].sort()).toEqual([`200 1 ${limit} none`, `200 2 none ${otherLimit}`]);
 });
 
 test("after a lower limit, a refusal that reads no path promises when the cost of the request fits", async () => {

@@ -9,9 +9,17 @@ import { createServer } from "node:net";
  */
 const [first, last] = [10_000, 32_000];
 
+/** The workers that run tests at the same time pick from different ports: none takes what another one has just found free. */
+const workers = 4;
+const worker = Number(process.env["VITEST_POOL_ID"] ?? 0) % workers;
+/** The last ones: the programs that were given them may not listen yet. */
+const given: number[] = [];
+
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = randomInt(first, last);
+    const port = first + worker + workers * randomInt((last - first) / workers);
+    if (given.includes(port)) continue;
+    if (given.push(port) > 100) given.shift();
     if (await isFreePort(port)) return port;
   }
 }
