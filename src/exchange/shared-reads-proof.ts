@@ -1,9 +1,11 @@
-// Tries at the start whether accepted connections can be read into one buffer, because it depends on parts of Node that
-// are not documented. Two connections to a port of its own show all that the gateway relies on, in a few milliseconds:
-// one is paused, resumed and released while bytes arrive, the other is closed by its client in one direction.
+// Tries at the start whether accepted connections can be read into one buffer, and whether texts can be written without
+// streams, because both depend on parts of Node that are not documented. Two connections to a port of its own show all that
+// the gateway relies on, in a few milliseconds: one is paused, resumed and released while bytes arrive, the other is closed
+// by its client in one direction. Both are answered in the other direction.
 import { connect, createServer, type NetConnectOpts, type Server, type ServerOpts, type Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
 import { SocketReads } from "./shared-reads.ts";
+import { tryTexts } from "./text-writes.ts";
 
 /** What opens the connections. A test replaces it by a Node of another kind. */
 export interface Net {
@@ -14,7 +16,8 @@ export interface Net {
 }
 
 export type ProvenReads =
-  | { readonly reads: SocketReads; readonly reason: null }
+  /** `textHandles`: the kind of handle that texts can be written to; null: none. */
+  | { readonly reads: SocketReads; readonly textHandles: unknown; readonly reason: null }
   /** Connections have to be read as streams. */
   | { readonly reads: null; readonly reason: string };
 
@@ -30,7 +33,7 @@ export async function openSharedReads(
   const stage = new Stage(net, timeoutMs, known);
   try {
     const reads = await stage.prove();
-    return { reads, reason: null };
+    return { reads, textHandles: stage.textHandles, reason: null };
   } catch (error) {
     return { reads: null, reason: error instanceof Error ? error.message : String(error) };
   } finally {
@@ -45,6 +48,7 @@ class Stage {
   readonly #sockets: Socket[] = [];
   readonly #failed = Promise.withResolvers<never>();
   readonly #timer: NodeJS.Timeout;
+  textHandles: unknown = null;
 
   constructor(net: Net, timeoutMs: number, known: SocketReads | null) {
     this.#net = net;
@@ -155,7 +159,9 @@ class Stage {
       answer += bytes.toString("latin1");
     });
     const closed = [client, accepted].map((socket) => new Promise((resolve) => socket.once("close", resolve)));
-    accepted.end("four");
+    if (this.#net.accepted === undefined) this.textHandles = tryTexts(accepted, "f", "ou");
+    else accepted.write("fou");
+    accepted.end("r");
     await Promise.all(closed);
     this.#expect(answer === "four", "a half-closed connection gets no answer");
   }

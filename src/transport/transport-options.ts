@@ -3,6 +3,7 @@ import type { Http2CloseReason, Http2ResetReason } from "../core/http2-bounds.ts
 import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
+import type { TextWrites } from "../exchange/text-writes.ts";
 
 export interface TransportOptions {
   readonly runtime: RuntimeRef;
@@ -12,6 +13,7 @@ export interface TransportOptions {
   readonly http2: Http2Options;
   /** Null: all connections are read as streams. */
   readonly reads: SharedReads | null;
+  readonly textWrites: TextWrites;
 }
 
 export interface Http2Options {

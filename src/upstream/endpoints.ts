@@ -3,6 +3,7 @@
 // arrived, so the request is given to one other address.
 import type { HostPort } from "../core/host-port.ts";
 import type { EndpointEvents } from "../core/upstream.ts";
+import type { TextWrites } from "../exchange/text-writes.ts";
 import { Endpoint, type EndpointConnection } from "./endpoint.ts";
 import { openSocket } from "./open-socket.ts";
 import { createSharedParts, type SharedParts } from "./shared-parts.ts";
@@ -14,6 +15,7 @@ export interface EndpointsOptions extends EndpointEvents {
   readonly tls: UpstreamTls | null;
   readonly connectTimeoutMs: number;
   readonly nowMs: () => number;
+  readonly textWrites: TextWrites;
 }
 
 /** An open connection for one request. */
@@ -32,7 +34,7 @@ export interface OpenOptions {
 }
 
 export class Endpoints {
-  readonly shared: SharedParts = createSharedParts();
+  readonly shared: SharedParts;
   readonly #options: EndpointsOptions;
   #list: readonly Endpoint[] = [];
   #turn = 0;
@@ -41,6 +43,7 @@ export class Endpoints {
 
   constructor(options: EndpointsOptions) {
     this.#options = options;
+    this.shared = createSharedParts(options.textWrites);
   }
 
   get all(): readonly Endpoint[] {

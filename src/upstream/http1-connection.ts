@@ -112,7 +112,7 @@ export class Http1Connection implements BodySink, Ticked, DeferredWriter {
   }
 
   writeDeferred(): void {
-    if (!this.isClosed) this.#socket.write(this.#unwritten, "latin1");
+    if (!this.isClosed) this.#options.textWrites.write(this.#socket, this.#unwritten);
     this.#unwritten = "";
   }
 

@@ -1,5 +1,6 @@
 // What the connections to an upstream share.
 import { DeferredWrites } from "../exchange/deferred-writes.ts";
+import { TextWrites } from "../exchange/text-writes.ts";
 import { WriteBuffer } from "../exchange/write-buffer.ts";
 import { ReadBuffers } from "./read-buffers.ts";
 import { RememberedHeads } from "./remembered-heads.ts";
@@ -11,14 +12,16 @@ export interface SharedParts {
   readonly buffers: ReadBuffers;
   readonly writeBuffer: WriteBuffer;
   readonly deferredWrites: DeferredWrites;
+  readonly textWrites: TextWrites;
 }
 
-export function createSharedParts(): SharedParts {
+export function createSharedParts(textWrites = new TextWrites()): SharedParts {
   return {
     heads: new RememberedHeads(),
     ticks: new Ticks(),
     buffers: new ReadBuffers(),
     writeBuffer: new WriteBuffer(),
     deferredWrites: new DeferredWrites(),
+    textWrites,
   };
 }

@@ -10,6 +10,7 @@ import {
   type UpstreamSettings,
   upstreamTargets,
 } from "../core/upstream.ts";
+import type { TextWrites } from "../exchange/text-writes.ts";
 import { Endpoints } from "./endpoints.ts";
 import { HealthCheck } from "./health-check.ts";
 import { NameLookup, type NameOptions } from "./name-lookup.ts";
@@ -36,6 +37,7 @@ export interface Upstream {
 
 export interface UpstreamOptions extends Omit<TunnelsOptions, "endpoints" | "responseTimeoutMs"> {
   readonly names: NameOptions;
+  readonly textWrites: TextWrites;
   /** Null: the upstream's URL is plain http. */
   readonly tlsFiles: Watched<SecureContext> | null;
 }
@@ -58,10 +60,10 @@ export async function openUpstream(
 ): Promise<Upstream> {
   const { host, targets } = upstreamTargets(settings);
   const { connectTimeoutMs, responseTimeoutMs } = settings;
-  const { nowMs } = options;
+  const { nowMs, textWrites } = options;
   const tls = options.tlsFiles === null ? null : await openTls(settings, host, options.tlsFiles);
   const counted = counting(events);
-  const endpoints = new Endpoints({ ...counted.events, tls, connectTimeoutMs, nowMs });
+  const endpoints = new Endpoints({ ...counted.events, tls, connectTimeoutMs, nowMs, textWrites });
   const connections = new UpstreamConnections({ ...settings, ...options, endpoints });
   const tunnels = new Tunnels({ ...options, endpoints, responseTimeoutMs });
   const names = new NameLookup({

@@ -8,6 +8,7 @@ import { ResponseFields } from "../core/fields.ts";
 import type { Settings } from "../core/settings.ts";
 import type { TrafficSettings } from "../core/traffic-settings.ts";
 import type { Runtime } from "../exchange/exchange.ts";
+import type { TextWrites } from "../exchange/text-writes.ts";
 import type { PolicyLimiter } from "../limits/policy-limiter.ts";
 import type { PolicySlot } from "../limits/policy-slots.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
@@ -49,6 +50,7 @@ export interface ConfigurationBase {
   readonly notices: Logger;
   readonly telemetry: Telemetry;
   readonly waitingBodies: WaitingBodies;
+  readonly textWrites: TextWrites;
   /** For session tickets; null: no other thread has to read them. */
   readonly ticketSecret: Uint8Array | null;
   readonly names: NameOptions | undefined;

@@ -17,6 +17,7 @@ import type { Settings } from "../core/settings.ts";
 import { shareOf } from "../core/thread-share.ts";
 import { defaultLingerMs } from "../exchange/http2-lifetime.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
+import { TextWrites } from "../exchange/text-writes.ts";
 import type { PolicySlot } from "../limits/policy-slots.ts";
 import type { SharedStore } from "../limits/shared/shared-store.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
@@ -122,8 +123,6 @@ export class Engine implements Carrier {
   readonly #files: EngineFiles;
   readonly #base: ConfigurationBase;
   readonly #traffic: TrafficListener;
-  readonly #clock: Clock;
-  readonly #log: Logger;
   readonly #store: SharedStore | null;
   readonly #reads: SharedReads | null;
   #checks: ExtAuthListeners | null = null;
@@ -144,8 +143,6 @@ export class Engine implements Carrier {
     this.inForce = inForce;
     this.telemetry = base.telemetry;
     this.#traffic = traffic;
-    this.#clock = base.clock;
-    this.#log = base.log;
   }
 
   /** In force, which a reload changes. */
@@ -163,7 +160,8 @@ export class Engine implements Carrier {
 
   /** `isShared`: other threads open the same ports. Rejects with a ListenError, with all listeners closed. */
   async listen({ listen, extAuth }: ListenSettings, { isShared = false } = {}): Promise<Addresses> {
-    const parts = { log: this.#log, clock: this.#clock, telemetry: this.telemetry, reads: this.#reads, isShared };
+    const { clock, log, telemetry, textWrites } = this.#base;
+    const parts = { clock, log, telemetry, textWrites, reads: this.#reads, isShared };
     const checks = await openExtAuth({ extAuth }, this.inForce.checks, parts);
     const traffic = await this.#traffic.listen({ ...listen, isShared }).catch(async (error) => {
       await checks.drain(0);
@@ -240,9 +238,10 @@ export class Engine implements Carrier {
 export async function openEngine(settings: Settings, files: EngineFiles, options: EngineOptions): Promise<Engine> {
   const { clock, log, names, authenticator, counters, slots } = options;
   const { notices = { configuration: log, files: log } } = options;
+  const textWrites = new TextWrites();
   // Beside the rest, because it waits for a connection.
   const isSecure = settings.listen.tls !== null;
-  const opening = options.sharedReads === false ? null : chooseReads(notices.configuration, isSecure);
+  const opening = options.sharedReads === false ? null : chooseReads(notices.configuration, isSecure, textWrites);
   const store = await createSharedStore(settings, { clock, counters, telemetry: () => telemetry });
   const limiter = createLimiter(settings, { clock, counters, slots, store }, null);
   let inForce: InForce | null = null;
@@ -275,7 +274,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
     files: { files, log: notices.files, clock, authenticator },
     notices: notices.configuration,
     ticketSecret: options.ticketSecret ?? null,
-    ...{ limiter, counters, clock, log, telemetry, waitingBodies, names, isAccessLogged },
+    ...{ limiter, counters, clock, log, telemetry, waitingBodies, names, isAccessLogged, textWrites },
   };
   const parts = await prepareParts(settings, base, null).catch((error) => {
     telemetry.close();
@@ -288,7 +287,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   const reads = await opening;
   const traffic = await createTraffic({
     reads,
-    ...{ proxyProtocol, runtime, settings: trafficRef, telemetry, clock },
+    ...{ proxyProtocol, runtime, settings: trafficRef, telemetry, clock, textWrites },
     http2LingerMs: options.http2LingerMs ?? defaultLingerMs,
     connectionCount: options.connectionCount ?? new LocalConnectionCount(),
     peerConnections: options.peerConnections ?? new LocalPeerConnections(),

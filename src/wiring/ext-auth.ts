@@ -5,6 +5,7 @@ import type { Settings } from "../core/settings.ts";
 import type { Replaceable } from "../core/traffic-settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
+import type { TextWrites } from "../exchange/text-writes.ts";
 import { Checks } from "../ext-auth/check.ts";
 import type { CheckSettings } from "../ext-auth/check-settings.ts";
 import type { ExtAuthGrpc, ExtAuthGrpcOptions } from "../ext-auth/grpc/start.ts";
@@ -39,19 +40,21 @@ export interface ExtAuthParts {
   readonly isShared: boolean;
   /** Null: connections are read as streams. */
   readonly reads: SharedReads | null;
+  readonly textWrites: TextWrites;
 }
 
 /** `refs` is null if the settings have no listener for checks. Rejects with a ListenError, with all listeners closed. */
 export async function openExtAuth(
   { extAuth }: Pick<Settings, "extAuth">,
   refs: CheckRefs | null,
-  { clock, telemetry, log, isShared, reads }: ExtAuthParts,
+  { clock, telemetry, log, isShared, reads, textWrites }: ExtAuthParts,
 ): Promise<ExtAuthListeners> {
   const { http: httpSettings, grpc: grpcSettings } = extAuth;
   if (refs === null) return none;
   const common = {
     isShared,
     reads,
+    textWrites,
     settings: refs.settings,
     checks: new Checks(refs),
     nowMs: clock.monotonicMs,

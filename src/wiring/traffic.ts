@@ -9,6 +9,7 @@ import type { Certificate } from "../core/tls.ts";
 import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import type { RuntimeRef } from "../exchange/exchange.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
+import type { TextWrites } from "../exchange/text-writes.ts";
 import { ConnectionTable } from "../listener/connection-table.ts";
 import { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -25,6 +26,7 @@ export interface TrafficParts {
   readonly connectionCount: ConnectionCount;
   readonly peerConnections: PeerConnections;
   readonly reads: SharedReads | null;
+  readonly textWrites: TextWrites;
 }
 
 export async function createTraffic(parts: TrafficParts): Promise<TrafficListener> {
@@ -36,6 +38,7 @@ export async function createTraffic(parts: TrafficParts): Promise<TrafficListene
     settings,
     isDraining: () => listener.isDraining,
     reads: parts.reads,
+    textWrites: parts.textWrites,
     http2: { lingerMs, onClosed: telemetry.http2Closed, onReset: metrics.http2Reset },
   };
   const tls = settings.current.tls === null ? null : await openTls(options, telemetry);

@@ -16,7 +16,7 @@ import { openUpstream, type Upstream, type UpstreamOptions } from "../upstream/u
 import type { WaitingBodies } from "../upstream/waiting-bodies.ts";
 import type { FilesAndLog } from "./authenticators.ts";
 
-export interface UpstreamParts extends Pick<UpstreamOptions, "onEnd" | "onShareExceeded"> {
+export interface UpstreamParts extends Pick<UpstreamOptions, "onEnd" | "onShareExceeded" | "textWrites"> {
   readonly clock: Clock;
   readonly log: Logger;
   readonly names: NameOptions | undefined;
@@ -49,8 +49,8 @@ export async function createUpstream(
   parts: UpstreamParts,
 ): Promise<Upstream> {
   const { upstream, limits } = upstreamSettings(settings);
-  const { log, clock, names = namesBySystem, onEnd, onShareExceeded } = parts;
-  const options = { ...limits, nowMs: clock.monotonicMs, names, tlsFiles, onEnd, onShareExceeded };
+  const { log, clock, names = namesBySystem, onEnd, onShareExceeded, textWrites } = parts;
+  const options = { ...limits, nowMs: clock.monotonicMs, names, tlsFiles, onEnd, onShareExceeded, textWrites };
   return openUpstream(upstream, options, createUpstreamEventLog(log, clock, parts.linesPerSecond));
 }
 

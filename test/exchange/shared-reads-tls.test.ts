@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import { makeSecureNet } from "../../src/exchange/secure-net.ts";
 import { SocketReads } from "../../src/exchange/shared-reads.ts";
 import { type Net, openSharedReads } from "../../src/exchange/shared-reads-proof.ts";
+import { TextWrites } from "../../src/exchange/text-writes.ts";
 import { chooseReads } from "../../src/wiring/shared-reads.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { keptLog } from "../telemetry/lines.ts";
@@ -53,9 +54,9 @@ test("a Node that fails the proof over TLS alone reads all connections as stream
   const broken: Net = { ...makeSecureNet(), connect: makeSecureNet().connect };
   const prove: typeof openSharedReads = (net, timeoutMs, known = null) =>
     openSharedReads(known === null ? net : broken, timeoutMs, known);
-  expect(await chooseReads(log, true, prove)).toBeNull();
+  expect(await chooseReads(log, true, new TextWrites(), prove)).toBeNull();
   expect(lines()).toMatchObject([{ msg: "connections are read as streams" }]);
-  expect(await chooseReads(log, true)).toBeInstanceOf(SocketReads);
+  expect(await chooseReads(log, true, new TextWrites())).toBeInstanceOf(SocketReads);
 });
 
 test("the records of one read come one after the other", async () => {

@@ -3,6 +3,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { SocketReads } from "../../src/exchange/shared-reads.ts";
 import { type Net, openSharedReads } from "../../src/exchange/shared-reads-proof.ts";
+import { TextWrites } from "../../src/exchange/text-writes.ts";
 import { chooseReads } from "../../src/wiring/shared-reads.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { keptLog } from "../telemetry/lines.ts";
@@ -225,8 +226,8 @@ test("a Node that fails is logged once, and connections are read as streams", as
       netOf((socket) => Object.assign(handleOf(socket), { onread: () => {} })),
       20,
     );
-  expect(await chooseReads(log, false, failed)).toBeNull();
+  expect(await chooseReads(log, false, new TextWrites(), failed)).toBeNull();
   expect(lines()).toMatchObject([{ msg: "connections are read as streams", reason: expect.stringMatching(/arrive/) }]);
-  expect(await chooseReads(log, false)).toBeInstanceOf(SocketReads);
+  expect(await chooseReads(log, false, new TextWrites())).toBeInstanceOf(SocketReads);
   expect(lines()).toHaveLength(1);
 });

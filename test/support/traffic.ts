@@ -17,7 +17,7 @@ import type { TransportOptions } from "../../src/transport/transport-options.ts"
 import { Transports } from "../../src/transport/transports.ts";
 import { FakeClock } from "./clock.ts";
 import { decisionOf, slidingPolicy } from "./policy.ts";
-import { testReads } from "./reads.ts";
+import { testReads, testTextWrites } from "./reads.ts";
 
 const policy: Policy = slidingPolicy({ limit: 100, windowMs: 60_000 });
 
@@ -78,6 +78,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     settings,
     isDraining: () => listener.isDraining,
     reads: testReads,
+    textWrites: testTextWrites,
     http2: { lingerMs: 250, onClosed: () => {}, onReset: () => {} },
   };
   const connections = new ConnectionTable(clock.monotonicMs);

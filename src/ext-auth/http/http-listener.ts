@@ -5,6 +5,7 @@ import { ignoreError } from "../../core/failure.ts";
 import { lingerMs } from "../../exchange/http1-bounds.ts";
 import { listen } from "../../exchange/listen.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
+import type { TextWrites } from "../../exchange/text-writes.ts";
 import { HttpCalls, type HttpCallsOptions } from "./http-calls.ts";
 import type { NodeCalls } from "./node-calls.ts";
 import { RawConnection, type RawConnectionOwner } from "./raw-connection.ts";
@@ -17,6 +18,7 @@ export interface ExtAuthHttpOptions extends HttpCallsOptions {
   readonly isShared: boolean;
   /** Null: sockets are read as streams. */
   readonly reads: SharedReads | null;
+  readonly textWrites: TextWrites;
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -48,6 +50,7 @@ const keepAliveGraceMs = 1000;
 class HttpListener implements RawConnectionOwner {
   readonly calls: HttpCalls;
   readonly reads: SharedReads | null;
+  readonly textWrites: TextWrites;
   readonly #server: Server;
   readonly #onFailure: (error: unknown) => void;
   readonly #raw = new Set<RawConnection>();
@@ -61,6 +64,7 @@ class HttpListener implements RawConnectionOwner {
   constructor(options: ExtAuthHttpOptions) {
     this.calls = new HttpCalls(options);
     this.reads = options.reads;
+    this.textWrites = options.textWrites;
     this.#onFailure = options.onFailure;
     this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.#open(socket));
     this.#sweepMs = Math.min(500, this.calls.settings.headTimeoutMs);

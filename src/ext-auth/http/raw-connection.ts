@@ -7,6 +7,7 @@ import { isEmptyLines, readSimpleRequest } from "../../core/simple-request.ts";
 import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
 import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
+import type { TextWrites } from "../../exchange/text-writes.ts";
 import { type CheckAnswer, CheckTransport } from "../check.ts";
 import { CallMemory, type ReadCall } from "./call-memory.ts";
 import type { HttpCaller, HttpCalls } from "./http-calls.ts";
@@ -15,6 +16,7 @@ export interface RawConnectionOwner {
   readonly calls: HttpCalls;
   /** Null: sockets are read as streams. */
   readonly reads: SharedReads | null;
+  readonly textWrites: TextWrites;
   /** Header lines of an answer that keeps the connection open. */
   readonly keepAliveLines: string;
   /** The connection reads and writes no more. All unhandled bytes are in the socket, which is paused. */
@@ -81,9 +83,8 @@ export class RawConnection implements HttpCaller {
       socket.resume();
       return;
     }
-    socket.write(text, "latin1");
     // Usually the kernel has taken it. Otherwise an empty write reports when it has.
-    if (socket.writableLength === 0) this.#flushed();
+    if (this.#owner.textWrites.write(socket, text)) this.#flushed();
     else {
       this.#wait("flush");
       socket.write("", "latin1", this.#onFlushed);

@@ -8,6 +8,7 @@ import { serializeHead } from "../../core/response-head.ts";
 import type { DeferredWriter, DeferredWrites } from "../../exchange/deferred-writes.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";
+import type { TextWrites } from "../../exchange/text-writes.ts";
 import type { Transport } from "../../exchange/transport.ts";
 import type { Http1Owner } from "../http1-socket.ts";
 import { SplitBody } from "./split-body.ts";
@@ -15,6 +16,7 @@ import { SplitBody } from "./split-body.ts";
 /** What the responses of many connections have in common. */
 export interface RawWriting {
   readonly deferredWrites: DeferredWrites;
+  readonly textWrites: TextWrites;
   /** The end of the head of each response that is not the last one. */
   readonly keepAliveEnd: string;
 }
@@ -187,9 +189,10 @@ export class RawHttp1Transport implements Transport, DeferredWriter {
       this.#writeText(text, this.#onFlushed);
       return;
     }
-    if (text !== "") this.#writeText(text);
+    this.bytesSent += text.length;
     // Usually the kernel has taken it. Otherwise an empty write reports when it has.
-    if (socket.writableLength === 0) this.#finish();
+    const isTaken = text === "" ? this.isFlushed : this.#writing.textWrites.write(socket, text);
+    if (isTaken) this.#finish();
     else socket.write("", "latin1", this.#onFlushed);
   }
 
