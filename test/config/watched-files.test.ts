@@ -240,7 +240,9 @@ describe("the list from before stays in use, and the reason is reported", () => 
       await writeFile(join(folder, "witness"), textFor(`${text}+`));
       await witness.until(() => ask(witness, `${text}+`) === "accepted");
     }
-    await writeFile(path, textFor("old"));
+    // Renamed, because a write in place is empty for a moment.
+    await writeFile(`${path}.new`, textFor("old"));
+    await rename(`${path}.new`, path);
     await watch.until(() => watch.reloads.length > 0);
     expect(watch).toMatchObject({ reloads: [1], errors: [{ kind: "unreadable" }] });
     expect(ask(watch, "old")).toBe("accepted");

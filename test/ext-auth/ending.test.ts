@@ -12,7 +12,7 @@ const cleanup = useCleanup();
 const call = `GET /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n${token}\r\n`;
 
 test("while the gateway drains calls are answered, each answer ends its connection, then the port is closed", async () => {
-  const { connect, gateway } = await stageDecision(cleanup, {}, { drain: { delayMs: 1_000, timeoutMs: 5_000 } });
+  const { connect, gateway } = await stageDecision(cleanup, {}, { drain: { delayMs: 3_000, timeoutMs: 10_000 } });
   const [kept, idle] = [connect(), connect()];
   for (const connection of [kept, idle]) {
     connection.write(call);
@@ -86,7 +86,7 @@ describe.each(refusedRaw)("behind %s", (_, bytes) => {
     cleanup(() => held.destroy());
     held.write(bytes);
     await held.read();
-    await within("the end", gateway.close(), 1_500);
+    await within("the end", gateway.close());
   });
 
   test("a reset ends nothing but its connection", async () => {

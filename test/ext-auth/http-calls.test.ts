@@ -28,7 +28,7 @@ const throttledBody =
 
 describe.each(kinds)("$kind", ({ target, fields }) => {
   test("100 are admitted and the 101st is the exact 429, all with the fields", async () => {
-    const { connect } = await stageDecision(cleanup);
+    const { connect } = await stageDecision(cleanup, {}, {}, { clock: new FakeClock() });
     const connection = connect();
     const call = `GET ${target} HTTP/1.1\r\nHost: a\r\n${from("192.0.2.1")}${token}${fields}\r\n`;
     for (let sent = 1; sent <= 100; sent += 1) {
@@ -44,10 +44,10 @@ describe.each(kinds)("$kind", ({ target, fields }) => {
     expectContractFields(refused, { limit: 100, remaining: 0 });
     for (const [name, value] of [
       ["X-Headgate-Status", "429"],
-      ["Retry-After", expect.stringMatching(/^(?:59|6[01])$/)],
+      ["Retry-After", "60"],
       ["Cache-Control", "no-store"],
       ["Content-Type", "application/json; charset=utf-8"],
-    ]) {
+    ] as const) {
       expect(valuesOf(refused.rawHeaders, name)).toEqual([value]);
     }
   });

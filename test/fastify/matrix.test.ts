@@ -35,10 +35,12 @@ interface Options {
   readonly outcome?: () => AuthOutcome;
   /** What an upstream does with the request, in the place of the app. */
   readonly upstream?: keyof typeof upstreams;
+  /** Default: longer than any test waits, so that only the tests of this time see its end. */
+  readonly responseTimeout?: string;
 }
 
 async function stageOf(when: When, options: Options = {}): Promise<Stage> {
-  const { handler = "answers", outcome = () => "accepted", upstream } = options;
+  const { handler = "answers", outcome = () => "accepted", upstream, responseTimeout = "60s" } = options;
   let atApp = 0;
   const { authenticator, asked, decide } = createTokenCheck(when, outcome);
   const raw = await startRawUpstream((socket) => {
@@ -48,7 +50,7 @@ async function stageOf(when: When, options: Options = {}): Promise<Stage> {
   cleanup(() => raw.close());
   const stage = await startTestApp(cleanup, {
     authenticator,
-    ...(upstream === undefined ? {} : { options: { upstream: { url: raw.url, responseTimeout: "300ms" } } }),
+    ...(upstream === undefined ? {} : { options: { upstream: { url: raw.url, responseTimeout } } }),
     routes: (app) =>
       app.get("/own", (_request, reply) => {
         atApp += 1;
@@ -158,8 +160,8 @@ describe.each(whens)("a verdict %s", (when) => {
 });
 
 describe.each(whens)("a verdict %s, to the upstream", (when) => {
-  const forwarded = async (upstream: keyof typeof upstreams): Promise<Stage> => {
-    const stage = await stageOf(when, { upstream });
+  const forwarded = async (upstream: keyof typeof upstreams, options: Options = {}): Promise<Stage> => {
+    const stage = await stageOf(when, { ...options, upstream });
     stage.decide();
     await eventually("the upstream has it", () => stage.atApp() === 1);
     return stage;
@@ -192,13 +194,13 @@ describe.each(whens)("a verdict %s, to the upstream", (when) => {
   });
 
   test("the upstream's time is over", async () => {
-    const stage = await forwarded("holds");
+    const stage = await forwarded("holds", { responseTimeout: "300ms" });
     expect((await stage.client.read()).status).toBe(504);
     await expectOnce(stage, { status: 504, complete: true, problem: "upstream_timeout", ...charged });
   });
 
   test("the upstream's time is over in the middle of the answer", async () => {
-    const stage = await forwarded("begins");
+    const stage = await forwarded("begins", { responseTimeout: "300ms" });
     await expectOnce(stage, { status: 200, complete: false, ...charged });
   });
 });

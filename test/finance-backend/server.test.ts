@@ -4,6 +4,7 @@ import { connect, createServer } from "node:net";
 import { buffer, text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
 import { type FinanceBackend, ListenError, startFinanceBackend } from "../../src/finance-backend/server.ts";
+import { within } from "../support/eventually.ts";
 import { authorization, rawExchange, startInMemory, useBackend } from "./support.ts";
 
 const { backend, send } = useBackend();
@@ -98,6 +99,9 @@ describe("requests on the wire", () => {
 });
 
 describe("starting and closing", () => {
+  /** Less than the 5 s after which the server ends every connection. */
+  const atOnceMs = 4_000;
+
   test("the url is that of the port that was picked", async () => {
     expect(backend().url).toBe(`http://127.0.0.1:${backend().port}`);
     expect(backend().port).toBeGreaterThan(0);
@@ -126,10 +130,10 @@ describe("starting and closing", () => {
     // Connections are accepted in their order: with this answer the server has seen the others too.
     await (await fetch(`${server.url}/v2/me`, { headers: authorization })).text();
     const ended = Promise.all([silent, half, keptAlive].map((socket) => once(socket, "close")));
-    await Promise.all([server.close(), ended]);
+    await within("the end of all", Promise.all([server.close(), ended]), atOnceMs);
     await expect(fetch(`${server.url}/v2/me`)).rejects.toThrow("fetch failed");
     agent.destroy();
-  }, 2000);
+  });
 
   test("a request under way is answered, as the last on its connection", async () => {
     const server = await startInMemory();
@@ -139,12 +143,12 @@ describe("starting and closing", () => {
     expect(String(goOn)).toMatch(/^HTTP\/1\.1 100 Continue/);
     const closed = server.close();
     socket.write("body");
-    const answer = await text(socket);
+    const answer = await within("the end of the connection", text(socket), atOnceMs);
     expect(statusOf(answer)).toBe(200);
     expect(answer).toMatch(/\r\nconnection: close\r\n/i);
     await closed;
     await server.close();
-  }, 2000);
+  });
 });
 
 test("answers that are still being read when closing begins are read to their end, and the connection ends", async () => {
