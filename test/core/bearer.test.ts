@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { readBearer } from "../../src/core/bearer.ts";
+import { cpuMsOf } from "../support/cpu-time.ts";
 
 const read = (...values: string[]) => readBearer(values.flatMap((value) => ["Authorization", value]));
 
@@ -103,8 +104,10 @@ describe("malformed: something was given and cannot be one token", () => {
   });
 });
 
-test("64 KiB of any one character are refused at once", { timeout: 1000 }, () => {
-  for (const character of [" ", "=", "a", "a ", "a=", "\t"]) {
-    expect(read(`Bearer ${character.repeat(65_536 / character.length)}`).kind).not.toBe("token");
-  }
+test("64 KiB of any one character are refused at once", () => {
+  const fields = [" ", "=", "a", "a ", "a=", "\t"].map((part) => `Bearer ${part.repeat(65_536 / part.length)}`);
+  const readAll = (): void => {
+    for (const field of fields) expect(read(field).kind).not.toBe("token");
+  };
+  expect(cpuMsOf(readAll)).toBeLessThan(1_000);
 });

@@ -4,6 +4,7 @@ import { type ClientAddressRules, readClient, readPeer } from "../../src/core/cl
 import { forwardedFor } from "../../src/core/forwarded.ts";
 import { formatIpAddress, parseCidr } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
+import { cpuMsOf } from "../support/cpu-time.ts";
 
 const rules: ClientAddressRules = {
   header: "forwarded",
@@ -153,6 +154,9 @@ test.each([
   ["blanks behind a pair", `a=b${" ".repeat(16_000)}@`],
   ["pairs", "a=b;".repeat(4000)],
   ["open strings", '="'.repeat(8000)],
-])("16 KiB of %s are read quickly", { timeout: 1000 }, (_, line) => {
-  for (let i = 0; i < 20; i += 1) read(line);
+])("16 KiB of %s are read quickly", (_, line) => {
+  const readOften = (): void => {
+    for (let i = 0; i < 20; i += 1) read(line);
+  };
+  expect(cpuMsOf(readOften)).toBeLessThan(1_000);
 });
