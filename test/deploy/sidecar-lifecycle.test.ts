@@ -7,9 +7,11 @@ import { eventually, within } from "../support/eventually.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request } from "../support/stage.ts";
-import { type ActedPod, startPod } from "./acted-pod.ts";
+import { type ActedPod, scale, startPod } from "./acted-pod.ts";
 
 const cleanup = useCleanup();
+/** Most of it is the time that the pod has to end. */
+const timeout = 60_000;
 
 interface Load {
   /** Whether the Service still sends new connections to the pod. */
@@ -44,13 +46,15 @@ function startLoad({ gateway }: ActedPod): { load: Load; done: Promise<unknown> 
   return { load, done: Promise.all(clients) };
 }
 
-/** The node hears of the deletion at once; whoever sends to the pod hears of it later. */
+/** The node hears of the deletion at once; whoever sends to the pod hears of it two seconds later. */
 async function unlist(load: Load): Promise<void> {
-  await sleep(200);
+  await sleep(2_000 / scale);
   load.isListed = false;
 }
 
-test("SIGTERM in the middle of everything: nothing is lost, the gateway goes first, all within the grace period", async () => {
+test("SIGTERM in the middle of everything: nothing is lost, the gateway goes first, all within the grace period", {
+  timeout,
+}, async () => {
   const pod = await startPod(cleanup);
   expect(pod.events).toEqual(["gateway started", "startup probe succeeded", "application started", "ready"]);
   const { load, done } = startLoad(pod);
@@ -84,11 +88,11 @@ test("SIGTERM in the middle of everything: nothing is lost, the gateway goes fir
 async function sendSlowly(writer: RawConnection, size: number): Promise<void> {
   for (let sent = 0; sent < size; sent += size / 10) {
     writer.write("x".repeat(size / 10));
-    await sleep(80);
+    await sleep(240);
   }
 }
 
-test("without the hooks the same deletion loses requests, so the test above would see it", async () => {
+test("without the hooks the same deletion loses requests, so the test above would see it", { timeout }, async () => {
   const pod = await startPod(cleanup);
   const { load, done } = startLoad(pod);
   await eventually("load is served", () => load.served > 50);
