@@ -32,10 +32,12 @@ test.skipIf(skip)(`promtool accepts the configuration and its rules ${needs}`, (
   expect(output).toMatch(/2 rule files found/);
 });
 
-test.skipIf(skip)(`the rules do what their tests say ${needs}`, () => {
-  const { status, output } = promtool("test", "rules", ...cases);
+// promtool evaluates hours of each alert, for up to three seconds of processor time for one file and seven for all. The time
+// only ends a promtool that hangs.
+test.skipIf(skip).each(cases)(`the rules do what %s says ${needs}`, { timeout: 60_000 }, (file) => {
+  const { status, output } = promtool("test", "rules", file);
   expect(status, output).toBe(0);
-  expect(output.match(/SUCCESS/g)?.length).toBe(cases.length);
+  expect(output.match(/SUCCESS/g)).toHaveLength(1);
 });
 
 test("every alert and every recording rule is in those tests, and every alert fires in one", () => {
