@@ -185,7 +185,8 @@ const promises: [title: string, run: (text: string) => Promise<void>][] = [
       expect((await ask()).status).toBe(429);
       expect(upstream.hits()).toBe(40);
       clock.advance(15 * 60_000);
-      expect((await ask()).status).toBe(200);
+      // The kept connection has been idle for too long by this clock, and may be closed before its next request is read.
+      expect((await connect()()).status).toBe(200);
     },
   ],
   [

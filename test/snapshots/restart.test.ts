@@ -63,7 +63,9 @@ async function start({ policies = [perIp], clock, everyMs = hourMs, memoryBytes 
   };
   cleanup(close);
   const ask = async (token = "a") => {
-    const response = await fetch(`${gateway.url}/v1/x`, { headers: { authorization: `Bearer ${token}` } });
+    // A kept connection would be idle for too long when the clock jumps, and could be closed before its next request is read.
+    const headers = { authorization: `Bearer ${token}`, connection: "close" };
+    const response = await fetch(`${gateway.url}/v1/x`, { headers });
     await response.arrayBuffer();
     const field = (name: string): number => Number(response.headers.get(name));
     return { status: response.status, reset: field("RateLimit-Reset"), remaining: field("RateLimit-Remaining") };
