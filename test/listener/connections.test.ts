@@ -72,8 +72,8 @@ test("an idle connection is closed after the keep-alive time, without a byte", a
 });
 
 test("good clients are served while a hundred slow ones are timed out", async () => {
-  // Time for eleven exchanges, even if the process stands still for most of it.
-  const { connect } = await start({ timeouts: { headMs: 1_000 }, listen: { maxRequestsPerConnection: 1_000_000 } });
+  // Twice as long as the process may stand still, and in the rest hundreds of exchanges are possible.
+  const { connect } = await start({ timeouts: { headMs: 2_000 }, listen: { maxRequestsPerConnection: 1_000_000 } });
   const slow = Array.from({ length: 100 }, () => connect());
   for (const client of slow) client.write("GET /v2/x HTTP/1.1\r\nX-Slow: ");
   const good = connect();
@@ -87,7 +87,7 @@ test("good clients are served while a hundred slow ones are timed out", async ()
     const { user, system } = process.cpuUsage(before);
     expect((user + system) / 1_000).toBeLessThan(500);
   }
-  expect(served).toBeGreaterThan(10);
+  expect(served).toBeGreaterThan(50);
   for (const client of slow) expect(client.rest).toMatch(/^HTTP\/1\.1 408 /);
 });
 
