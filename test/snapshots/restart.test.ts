@@ -164,7 +164,7 @@ test("the last one of a drain is logged if it fails, also after others that fail
 });
 
 test("a file that another process has replaced has one line", async () => {
-  const { lines } = await start({ everyMs: 50 });
+  const { gateway, lines } = await start({ everyMs: 300 });
   const replaced = () => lines("snapshot of the counters replaced by another process");
   const another = async (): Promise<void> => {
     await eventually("one is written", () => existsSync(path));
@@ -173,13 +173,17 @@ test("a file that another process has replaced has one line", async () => {
   };
   await another();
   expect(replaced()).toEqual([]);
+  const writtenAt = () => metric(gateway, "headgate_snapshot_timestamp_seconds");
   const replace = async (): Promise<void> => {
     const other = join(folder, "other");
     writeFileSync(other, "of another process");
+    const before = await writtenAt();
+    // Then the gateway has looked at its own one, and writes the next after the rest of the interval.
+    await eventually("one has been written", async () => (await writtenAt()) > before);
     renameSync(other, path);
     await another();
   };
-  // The gateway may just have written its own and not looked at it yet.
+  // On a slow machine it may write the next one already, and not look.
   await eventually("its line", async () => {
     await replace();
     return replaced().length > 0;
