@@ -22,14 +22,15 @@ const index = fc.nat({ max: 1_000 });
 const steps = fc.array(
   fc.oneof(
     {
-      weight: 6,
+      weight: 8,
       arbitrary: fc.record({ kind: fc.constant("ask" as const), client: fc.constantFrom("a", ...clients) }),
     },
     { weight: 3, arbitrary: fc.record({ kind: fc.constant("end" as const), index }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant("leave" as const), index }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant("pass" as const), ms: fc.nat({ max: 600 }) }) },
   ),
-  { minLength: 40, maxLength: 160 },
+  // Long enough that few of the trials are needed to see what is counted in the end.
+  { minLength: 60, maxLength: 240 },
 );
 
 /** What a client holds of `total` places, with the queue for them. */
