@@ -7,7 +7,10 @@ import { startChaos } from "./http2-chaos.ts";
 const cleanup = useCleanup();
 const withTls = useTls();
 
-test("HTTP/2 clients that do anything at any moment leave nothing behind", async () => {
+/** More than all clients take on a busy machine, and the 15 s after which something remains. */
+const timeoutMs = 60_000;
+
+test("HTTP/2 clients that do anything at any moment leave nothing behind", { timeout: timeoutMs }, async () => {
   const { run, isOver, gateway } = await startChaos(cleanup, withTls());
   await run(1, 100);
   await isOver();
