@@ -13,11 +13,12 @@ import {
   startRedisWithSentinels,
 } from "../support/redis-servers.ts";
 import { askStore } from "./ask-store.ts";
+import type { Asked } from "./client-line.ts";
 import { type Fleet, limits, startFleet } from "./fleet.ts";
 import { type LoadedStage, type LoadResult, underLoad } from "./load.ts";
 import { startRecordingUpstream } from "./recording-upstream.ts";
 import { reportLoad } from "./report.ts";
-import { clientsOf, shared, sharing, warmUp } from "./stage.ts";
+import { clientsOf, shared, sharing, total, warmUp } from "./stage.ts";
 
 const cleanup = useCleanup();
 const gateways = 4;
@@ -82,10 +83,18 @@ function expectBounds({ small, edge, large, before, after }: LoadResult): void {
   expect(before.incomplete + after.incomplete).toBe(0);
 }
 
-/** After it, all is as before. */
-async function sharesOneLimit({ client }: LoadedStage): Promise<void> {
-  const asked = await client("/v1/small").burst(limits.small + 20);
-  expect(asked.filter(({ status }) => status === 200)).toHaveLength(limits.small);
+/** After it, all is as before. By the day: a burst must not outlast the window. */
+async function sharesOneLimit({ client, fleet }: LoadedStage): Promise<void> {
+  const decidedAlone = () => total(fleet.gateways, 'headgate_store_alone_total{mode="local"}');
+  let [aloneBefore, aloneAfter] = [-1, 0];
+  let asked: readonly Asked[] = [];
+  // To a machine that stands still for a while the store seems to be slow. What gateways decide alone says nothing here.
+  while (aloneAfter !== aloneBefore) {
+    aloneBefore = await decidedAlone();
+    asked = await client("/v1/day").burst(limits.day + 20);
+    aloneAfter = await decidedAlone();
+  }
+  expect(asked.filter(({ status }) => status === 200)).toHaveLength(limits.day);
 }
 
 /** The slots of all counters go to the next primary, each while requests of its keys arrive. */
