@@ -45,6 +45,8 @@ interface Load {
   served: number;
   servedOnceNotReady: number;
   isReady: boolean;
+  /** Requests that have no answer yet. */
+  underWay: number;
   readonly failures: string[];
 }
 
@@ -55,6 +57,7 @@ async function keepAsking(gateway: GatewayProcess, load: Load): Promise<void> {
     if (client === null && !load.isReady) return;
     client ??= new RawConnection(gateway.port);
     client.write(request("/v2/x"));
+    load.underWay += 1;
     try {
       const { status, rawHeaders } = await client.read();
       if (status !== 200) load.failures.push(`answered ${status}`);
@@ -65,6 +68,7 @@ async function keepAsking(gateway: GatewayProcess, load: Load): Promise<void> {
       load.failures.push(String(error));
       client = null;
     }
+    load.underWay -= 1;
     await sleep(Math.random() * 40);
   }
 }
@@ -76,7 +80,7 @@ test("500 in flight and a steady load: nothing fails, readiness fails first, exi
     cleanup(() => client.destroy());
     client.write(request("/v2/held"));
   }
-  const load: Load = { served: 0, servedOnceNotReady: 0, isReady: true, failures: [] };
+  const load: Load = { served: 0, servedOnceNotReady: 0, isReady: true, underWay: 0, failures: [] };
   const asking = Array.from({ length: clients }, () => keepAsking(gateway, load));
   const tunnel = new RawConnection(gateway.port);
   cleanup(() => tunnel.destroy());
@@ -95,8 +99,11 @@ test("500 in flight and a steady load: nothing fails, readiness fails first, exi
   expect(answer.status).toBe(200);
   expect(valuesOf(answer.rawHeaders, "Connection")).toEqual(["close"]);
   expect(performance.now() - signalledMs).toBeLessThan(delayMs);
-  // What a balancer does, which takes some time to notice.
-  load.isReady = false;
+  // What a balancer does, which takes some time to notice, and has requests under way then.
+  await eventually("the balancer notices", () => {
+    load.isReady = load.underWay === 0;
+    return !load.isReady;
+  });
   await within("the load has been told to leave", Promise.all(asking), delayMs);
   await eventually("the port is closed", () => isRefused(gateway.port), delayMs + 5_000);
 
