@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import { BroadcastChannel } from "node:worker_threads";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
 import { startTestGateway, testSettings } from "../support/gateway.ts";
 import { startGatewayProcess } from "../support/gateway-process.ts";
 import { metric } from "../support/metrics.ts";
@@ -59,7 +60,7 @@ test("while threads end one after the other, connections to the others are serve
   expect(answers.served).toBeGreaterThan(500);
   // Those of the thread that ends, and those that the system had given to it.
   expect(answers.lost).toBeLessThan(answers.served / 10);
-  await expect.poll(() => metric(gateway, "headgate_client_connections")).toBe(0);
+  await eventually("no connection is left", async () => (await metric(gateway, "headgate_client_connections")) === 0);
 });
 
 test("a second signal ends workers with a thousand connections and requests in progress at once", async () => {
@@ -77,9 +78,11 @@ test("a second signal ends workers with a thousand connections and requests in p
     await once(socket, "connect");
     if (i < 8) socket.write(request("/v2/x"));
   }
-  await expect.poll(async () => (await gateway.figures()).get("headgate_client_connections")).toBe(1_000);
+  const accepted = async () => (await gateway.figures()).get("headgate_client_connections");
+  await eventually("all are accepted", async () => (await accepted()) === 1_000);
+  await eventually("8 requests are in progress", () => upstream.hits() === 8);
   gateway.signal("SIGTERM");
-  await expect.poll(() => gateway.output.out).toContain('"msg":"draining"');
+  await eventually("it drains", () => gateway.output.out.includes('"msg":"draining"'));
   // One that arrives at once is a copy of the first.
   await new Promise((resolve) => setTimeout(resolve, 400));
   const signalledMs = performance.now();

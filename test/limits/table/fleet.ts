@@ -98,8 +98,13 @@ export class Fleet {
     return thread;
   }
 
+  /** Resolves when so many threads, of all that were started, have begun to decide or wait to. */
+  areReady(threads: number): Promise<void> {
+    return until(() => Atomics.load(this.counts, shared.ready) >= threads);
+  }
+
   async go(threads: number): Promise<void> {
-    await until(() => Atomics.load(this.counts, shared.ready) >= threads);
+    await this.areReady(threads);
     Atomics.store(this.counts, shared.go, 1);
     Atomics.notify(this.counts, shared.go);
   }
