@@ -18,6 +18,14 @@ export interface Http1Owner {
 export const firstRequestMs = 300;
 
 /**
+ * Calls `act` after so long, when what has arrived by then has been read. The event loop runs timers before it reads: a gateway
+ * that stood still for a moment would end a connection whose request has arrived.
+ */
+export function afterReading(delayMs: number, act: () => void): NodeJS.Timeout {
+  return setTimeout(() => setImmediate(act), delayMs);
+}
+
+/**
  * Ends a socket, and reads and discards what the client still sends: destroying a socket with unread bytes resets the
  * connection, and the reset can overtake the response.
  */

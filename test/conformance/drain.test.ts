@@ -2,6 +2,7 @@
 // given.
 import { connect as connectSocket } from "node:net";
 import { expect, test } from "vitest";
+import { firstRequestMs } from "../../src/transport/http1-socket.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
@@ -89,6 +90,23 @@ test("a connection that was just opened when the listener closed is still served
   const { status, rawHeaders } = await client.read();
   expect({ status, connection: valuesOf(rawHeaders, "Connection") }).toEqual({ status: 200, connection: ["close"] });
   await within("the drain ends", drained, 2_000);
+});
+
+test("a first request that arrives while the gateway stands still is served when it goes on", async () => {
+  const { gateway, connect } = await start({ timeoutMs: patientMs });
+  const client = connect();
+  // Accepted after it.
+  const other = connect();
+  other.write(request("/v2/x"));
+  await other.read();
+  const drained = gateway.drain();
+  // From now on, the first request of the client is awaited.
+  await within("the other ends", other.closed);
+  client.write(request("/v2/x"));
+  const endMs = performance.now() + 2 * firstRequestMs;
+  while (performance.now() < endMs);
+  expect((await client.read()).status).toBe(200);
+  await within("the drain ends", drained);
 });
 
 test("what is in flight is answered after the listener is closed, says that its connection ends, and ends it", async () => {

@@ -8,7 +8,7 @@ import type { LocalReply } from "../../core/local-reply.ts";
 import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
-import { endAndLinger, firstRequestMs } from "../http1-socket.ts";
+import { afterReading, endAndLinger, firstRequestMs } from "../http1-socket.ts";
 import { CountedMessage } from "./counted-message.ts";
 import type { NodeHttp1Owner } from "./node-http1-transport.ts";
 import type { NodeResponse } from "./node-response.ts";
@@ -200,7 +200,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
   endWhenIdle(): void {
     this.#endsWhenIdle = true;
     // A client that has just connected is about to send a request, and would treat the close as a failure.
-    if (this.receivedBytes === 0) this.#after(firstRequestMs, () => this.#endIdle());
+    if (this.receivedBytes === 0) this.#clearOnClose(afterReading(firstRequestMs, () => this.#endIdle()));
     else this.#endIdle();
   }
 
@@ -238,11 +238,11 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
     }
     // Longer than the timeout of a head, which gets a 408. A connection that is left then sends empty lines.
     const { headTimeoutMs } = this.#options;
-    this.#after(headTimeoutMs + 1_000, () => this.isIdle && socket.writable && endAndLinger(socket));
+    const end = (): unknown => this.isIdle && socket.writable && endAndLinger(socket);
+    this.#clearOnClose(setTimeout(end, headTimeoutMs + 1_000));
   }
 
-  #after(delayMs: number, act: () => void): void {
-    const timer = setTimeout(act, delayMs);
+  #clearOnClose(timer: NodeJS.Timeout): void {
     this.socket.once("close", () => clearTimeout(timer));
   }
 }

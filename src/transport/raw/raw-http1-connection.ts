@@ -11,7 +11,7 @@ import { Exchange } from "../../exchange/exchange.ts";
 import { lingerMs } from "../../exchange/http1-bounds.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";
 import { maxCopiedBytes } from "../../exchange/write-buffer.ts";
-import { firstRequestMs } from "../http1-socket.ts";
+import { afterReading, firstRequestMs } from "../http1-socket.ts";
 import type { PeerTurn } from "../peer-turns.ts";
 import { StallWatch } from "../stall-watch.ts";
 import type { TransportOptions } from "../transport-options.ts";
@@ -112,7 +112,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     if (this.#isAwaited()) return;
     // A client that has just connected is about to send a request, and would treat the close as a failure.
     if (this.#requests > 0) this.#end();
-    else this.#timer = setTimeout(() => this.#isAwaited() || this.#end(), firstRequestMs);
+    else this.#timer = afterReading(firstRequestMs, () => this.#timer === null || this.#isAwaited() || this.#end());
   }
 
   endStalled(nowMs: number): void {
