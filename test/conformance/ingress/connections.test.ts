@@ -6,7 +6,7 @@ import { type AddressInfo, connect, createServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { useCleanup } from "../../support/cleanup.ts";
-import { expectContractFields } from "../../support/contract-fields.ts";
+import { expectContractFields, sentByNow } from "../../support/contract-fields.ts";
 import { within } from "../../support/eventually.ts";
 import { type Overrides, startTestGateway } from "../../support/gateway.ts";
 import { slidingPolicy } from "../../support/policy.ts";
@@ -90,7 +90,7 @@ describe.each(ingresses)("$name", (ingress) => {
     const echoed = once(client, "message");
     client.on("open", () => client.send("hello"));
     const [upgrade] = (await within("a 101", once(client, "upgrade"))) as [IncomingMessage];
-    expectContractFields({ rawHeaders: upgrade.rawHeaders }, { limit: 1, remaining: 0 }, spelling);
+    expectContractFields({ rawHeaders: upgrade.rawHeaders }, { limit: 1, remaining: 0 }, spelling, sentByNow());
     expect(String((await within("the echo", echoed))[0])).toBe("echo of hello");
     const [, refused] = (await within("a refusal", once(open(), "unexpected-response"))) as [unknown, IncomingMessage];
     expect(refused.statusCode).toBe(429);

@@ -7,7 +7,7 @@ import { parseAllDocuments } from "yaml";
 import * as z from "zod";
 import { stageDecision } from "../../ext-auth/stage.ts";
 import { useCleanup } from "../../support/cleanup.ts";
-import { expectContractFields } from "../../support/contract-fields.ts";
+import { expectContractFields, sentByNow } from "../../support/contract-fields.ts";
 import { valuesOf } from "../../support/raw-client.ts";
 import type { FramedResponse } from "../../support/raw-connection.ts";
 
@@ -194,7 +194,7 @@ describe.each([envoy(), istio(), traefik()])("$name, by its documents", ({ call,
       '{"message":"Too Many Requests","errors":[{"errMsg":"Too many requests, please try again later."}]}',
     );
     const rest = passed(refused, passesOnDenial);
-    expectContractFields({ rawHeaders: rest }, { limit: 100, remaining: 0 });
+    expectContractFields({ rawHeaders: rest }, { limit: 100, remaining: 0 }, undefined, sentByNow());
     for (const name of ["Retry-After", "Cache-Control", "Content-Type"]) expect(valuesOf(rest, name)).toHaveLength(1);
   });
 

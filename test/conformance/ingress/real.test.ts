@@ -2,7 +2,7 @@
 // gateway to ask: what the client sees is what the gateway meant.
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../../support/cleanup.ts";
-import { expectContractFields } from "../../support/contract-fields.ts";
+import { expectContractFields, sentByNow } from "../../support/contract-fields.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway.ts";
 import { valuesOf } from "../../support/raw-client.ts";
 import { type FramedResponse, RawConnection } from "../../support/raw-connection.ts";
@@ -79,12 +79,12 @@ describe.each(ingresses)("$name", (ingress) => {
     for (let sent = 1; sent <= 100; sent += 1) {
       const answer = await send(request("/v2/x?a=%20b"));
       expect([answer.status, answer.body]).toEqual([200, "got "]);
-      expectContractFields(answer, { limit: 100, remaining: 100 - sent }, spelling);
+      expectContractFields(answer, { limit: 100, remaining: 100 - sent }, spelling, sentByNow());
       expect(valuesOf(answer.rawHeaders, "X-Own")).toEqual(["kept"]);
     }
     const refused = await send(request("/v2/x"));
     expect([refused.status, refused.body]).toEqual([429, throttledBody]);
-    expectContractFields(refused, { limit: 100, remaining: 0 }, spelling);
+    expectContractFields(refused, { limit: 100, remaining: 0 }, spelling, sentByNow());
     expect(valuesOf(refused.rawHeaders, "Retry-After")).toEqual([expect.stringMatching(/^(?:5\d|60)$/)]);
     expect(valuesOf(refused.rawHeaders, "Cache-Control")).toEqual(["no-store"]);
     expect(valuesOf(refused.rawHeaders, "Content-Type")).toEqual(["application/json; charset=utf-8"]);
@@ -99,10 +99,10 @@ describe.each(ingresses)("$name", (ingress) => {
       const noToken = await send("GET /v2/x HTTP/1.1\r\nHost: a\r\n\r\n");
       expect([noToken.status, JSON.parse(noToken.body).message]).toEqual([401, "Unauthorized"]);
       expect(valuesOf(noToken.rawHeaders, "WWW-Authenticate")).toEqual(['Bearer realm="finance"']);
-      expectContractFields(noToken, { limit: 100, remaining: 99 }, spelling);
+      expectContractFields(noToken, { limit: 100, remaining: 99 }, spelling, sentByNow());
       const noRoute = await send(request("/elsewhere"));
       expect([noRoute.status, JSON.parse(noRoute.body).message]).toEqual([404, "Not Found"]);
-      expectContractFields(noRoute, { limit: 100, remaining: 99 }, spelling);
+      expectContractFields(noRoute, { limit: 100, remaining: 99 }, spelling, sentByNow());
       const ambiguous = await send(request("/v2/a%2f..%2f..%2fv1/x"));
       expect([ambiguous.status, JSON.parse(ambiguous.body).message]).toEqual([400, "Bad Request"]);
       expect(backend.received).toEqual([]);
