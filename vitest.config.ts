@@ -3,6 +3,7 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
+    setupFiles: ["test/support/property-seed.ts"],
     testTimeout: 20_000,
     hookTimeout: 20_000,
     // As long as `eventually` waits. By default it is a second, for which a busy machine may stand still.

@@ -30,6 +30,7 @@ const properties = [
 export default defineConfig({
   test: {
     include: ["test/**/*.long.ts", ...properties],
+    setupFiles: ["test/support/property-seed.ts"],
     // Properties are tried with all of their runs.
     env: { HEADGATE_RUNS: "full" },
     testTimeout: 120_000,
