@@ -27,8 +27,9 @@ export class TextWrites {
   }
 
   /**
-   * One character of the text is one byte. Returns whether the system has taken all of it; if not, the callback of an empty
-   * write to the stream is called when it has. Other writes of the stream may come before and after it.
+   * One character of the text is one byte. Returns whether the system has taken all of it. If not, the caller writes an empty
+   * text to the stream: it is taken when this one is, and it fails if this one did without telling. Other writes of the stream
+   * may come before and after it.
    */
   write(socket: Socket, text: string): boolean {
     const handle = handleOf(socket);

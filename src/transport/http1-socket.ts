@@ -18,8 +18,8 @@ export interface Http1Owner {
 export const firstRequestMs = 300;
 
 /**
- * Calls `act` after so long, when what has arrived by then has been read. The event loop runs timers before it reads: a gateway
- * that stood still for a moment would end a connection whose request has arrived.
+ * Calls `act` after `delayMs`, once the bytes that have arrived by then have been read. The event loop runs timers before it
+ * reads: a gateway that stood still for a moment would end a connection whose request has arrived.
  */
 export function afterReading(delayMs: number, act: () => void): NodeJS.Timeout {
   return setTimeout(() => setImmediate(act), delayMs);

@@ -112,8 +112,10 @@ export class Http1Connection implements BodySink, Ticked, DeferredWriter {
   }
 
   writeDeferred(): void {
-    if (!this.isClosed) this.#options.textWrites.write(this.#socket, this.#unwritten);
+    const text = this.#unwritten;
     this.#unwritten = "";
+    // If it is not taken at once, the empty write learns of an error.
+    if (!this.isClosed && !this.#options.textWrites.write(this.#socket, text)) this.#socket.write("");
   }
 
   /** Closes the connection. The handler is not called any more. */

@@ -140,8 +140,8 @@ export class UpstreamConnections implements Connections {
         return;
       }
       // If only ejected addresses have idle connections, one of those makes room.
-      const { idle } = other ?? this.#endpoints.all.find(({ idle }) => idle.length > 0) ?? chosen;
-      if (idle[0] !== undefined) this.#remove(idle[0]);
+      const { idle: spare } = other ?? this.#endpoints.all.find(({ idle }) => idle.length > 0) ?? chosen;
+      if (spare[0] !== undefined) this.#remove(spare[0]);
     }
     this.#open(chosen, waiter);
   }

@@ -4,31 +4,40 @@ import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { upstreamConnections } from "../support/metrics.ts";
+import type { RawConnection } from "../support/raw-connection.ts";
 import { request } from "../support/stage.ts";
-import { stage, startHeld } from "./several-backends.ts";
+import { type Held, type Staged, stage, startHeld } from "./several-backends.ts";
 
 const cleanup = useCleanup();
+
+const isWaiting = ({ gateway }: Staged, requests: number): Promise<void> =>
+  eventually(`${requests} wait`, async () => (await upstreamConnections(gateway)).waiting === requests);
+
+/** Sends requests for which there is no connection. */
+async function letWait(staged: Staged, requests: number): Promise<RawConnection[]> {
+  const clients = Array.from({ length: requests }, () => staged.connect());
+  for (const client of clients) client.write(request("/v2/x"));
+  await isWaiting(staged, requests);
+  return clients;
+}
 
 test("an address that works again gets its part of the requests although all connections are in use", async () => {
   const clock = new FakeClock();
   const back = await startHeld(cleanup, "127.0.0.1");
   const alive = await startHeld(cleanup, "127.0.0.2");
   await back.stop();
-  const { gateway, connect, events } = await stage(cleanup, {
+  const staged = await stage(cleanup, {
     addresses: [back.address, alive.address],
     upstream: { maxConnections: 4, connectTimeoutMs: 30_000 },
     clock,
   });
+  const { connect, events } = staged;
   for (let i = 1; i <= 4; i += 1) {
     connect().write(request("/v2/x"));
     await eventually("it is with the other address", () => alive.held.length === i);
   }
   expect(events()).toMatchObject([{ address: back.address, reason: "refused" }]);
-  const letWait = async (requests: number): Promise<void> => {
-    for (let i = 0; i < requests; i += 1) connect().write(request("/v2/x"));
-    await eventually("they wait", async () => (await upstreamConnections(gateway)).waiting === requests);
-  };
-  await letWait(3);
+  await letWait(staged, 3);
   await back.start();
   clock.advance(1_000);
   alive.release();
@@ -46,11 +55,36 @@ test("an address that works again gets its part of the requests although all con
     [alive, back],
     [back, alive],
   ] as const) {
-    await letWait(1);
+    await letWait(staged, 1);
     const { hits } = backend;
     backend.release();
     await eventually("the next one goes to the same address", () => backend.hits === hits + 1);
     expect(other.held).toHaveLength(2);
   }
   expect([...back.sockets, ...alive.sockets]).toEqual(sockets);
+});
+
+test("between addresses with equally many requests, no connection is given up", async () => {
+  const backends = [await startHeld(cleanup, "127.0.0.1"), await startHeld(cleanup, "127.0.0.2")];
+  const staged = await stage(cleanup, {
+    addresses: backends.map(({ address }) => address),
+    upstream: { maxConnections: 3, connectTimeoutMs: 30_000 },
+  });
+  for (let i = 0; i < 3; i += 1) staged.connect().write(request("/v2/x"));
+  const [one, two] = backends as [Held, Held];
+  await eventually("all are served", () => one.held.length + two.held.length === 3);
+  const [more, fewer] = one.held.length === 2 ? [one, two] : [two, one];
+  const sockets = [...more.sockets, ...fewer.sockets];
+  for (let round = 0; round < 6; round += 1) {
+    // Each request takes a turn when it comes and when it is served: with one that leaves, the other address comes first.
+    const [leaving] = await letWait(staged, 1);
+    leaving?.destroy();
+    await isWaiting(staged, 0);
+    await letWait(staged, 1);
+    const { hits } = more;
+    // Then each of them has one request, and only this one an idle connection.
+    more.release();
+    await eventually("the connection is used again", () => more.hits === hits + 1);
+  }
+  expect([...more.sockets, ...fewer.sockets]).toEqual(sockets);
 });

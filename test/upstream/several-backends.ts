@@ -62,11 +62,15 @@ export async function startBackend(
   return Object.assign(backend, { port, address: `${host}:${port}` });
 }
 
-/** Answers each request when it is told to, the oldest first. */
-export async function startHeld(
-  cleanup: Cleanup,
-  host: string,
-): Promise<Backend & { readonly held: Socket[]; release(): void }> {
+export interface Held extends Backend {
+  /** The connections of requests that are not answered yet, the oldest first. */
+  readonly held: Socket[];
+  /** Answers the oldest. */
+  release(): void;
+}
+
+/** Answers each request when it is told to. */
+export async function startHeld(cleanup: Cleanup, host: string): Promise<Held> {
   const held: Socket[] = [];
   const backend = await startBackend(cleanup, host, (socket) => void held.push(socket));
   return Object.assign(backend, { held, release: () => void held.shift()?.write(response(host)) });
