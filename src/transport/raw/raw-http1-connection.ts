@@ -110,8 +110,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   endWhenIdle(): void {
     this.#endsWhenIdle = true;
     if (this.#isAwaited()) return;
-    // A client that has just connected is about to send a request, and would treat the close as a failure. If it does, or the
-    // connection ends, the timer is stopped.
+    // A new client is about to send a request, and would treat the close as a failure. The timer is null once it has sent one.
     if (this.#requests > 0) this.#end();
     else this.#timer = afterReading(firstRequestMs, () => this.#timer === null || this.#isAwaited() || this.#end());
   }
