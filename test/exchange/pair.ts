@@ -48,7 +48,7 @@ export async function openPair(cleanup: Cleanup, kind: Kind): Promise<Pair> {
   return pair as Pair;
 }
 
-/** Vitest's own deadline of a second is shorter than a busy machine needs to encrypt megabytes. */
+/** Longer than the 5 s of the configuration: a busy machine needs more to encrypt megabytes. */
 export const poll = <T>(read: () => T) => expect.poll(read, { interval: 2, timeout: 10_000 });
 
 export const once = (socket: Socket | Server, event: string): Promise<unknown> =>
