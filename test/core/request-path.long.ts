@@ -2,6 +2,7 @@
 // steps are counted in request-path.cost.test.ts; this also sees what is not a step, such as a slow regular expression.
 import { expect, test } from "vitest";
 import { createPathReader } from "../../src/core/request-path.ts";
+import { threadCpuUs } from "../support/cpu-time.ts";
 
 const pieces = [
   "/\\%252525252f%5c;a%2f\\/\\/\\/",
@@ -34,17 +35,10 @@ function cpuMicros(reads: readonly (() => unknown)[]): number[] {
     for (const [i, read] of reads.entries()) {
       const startUs = threadCpuUs();
       for (let reading = 0; reading < readings; reading += 1) read();
-      least[i] = Math.min(least[i] ?? 0, (threadCpuUs() - startUs) / readings);
+      least[i] = Math.min(least[i] ?? Number.POSITIVE_INFINITY, (threadCpuUs() - startUs) / readings);
     }
   }
   return least;
-}
-
-/** The kernel updates the CPU time of a thread only at each tick, unless that of the process is read. */
-function threadCpuUs(): number {
-  process.cpuUsage();
-  const { user, system } = process.threadCpuUsage();
-  return user + system;
 }
 
 const sized = ([beginning, piece]: readonly [string, string], length: number): string =>
@@ -52,7 +46,7 @@ const sized = ([beginning, piece]: readonly [string, string], length: number): s
 
 test.each(cases)("%s and %s again and again", (...parts) => {
   const [shorter, longer] = [sized(parts, 4000), sized(parts, 8000)];
-  const [half = 0, whole = 0, fewRoutes = 0] = cpuMicros([
+  const [half = 0, whole = Number.POSITIVE_INFINITY, fewRoutes = 0] = cpuMicros([
     () => readManyRoutes(shorter),
     () => readManyRoutes(longer),
     () => readFewRoutes(longer),
