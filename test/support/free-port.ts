@@ -10,9 +10,10 @@ import { createServer } from "node:net";
 const [first, last] = [10_000, 32_000];
 
 /** The workers that run tests at the same time pick from different ports: none takes what another one has just found free. */
+// At least maxWorkers of vitest.config.ts.
 const workers = 4;
 const worker = Number(process.env["VITEST_POOL_ID"] ?? 0) % workers;
-/** The last ones: the programs that were given them may not listen yet. */
+/** The ports returned last, which their programs may not have opened yet. */
 const given: number[] = [];
 
 export async function freePort(): Promise<number> {
