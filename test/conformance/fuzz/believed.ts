@@ -2,6 +2,7 @@
 // writes otherwise (bodies) does not count, so a server that takes any of that for a request is caught.
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
+import { TextWrites } from "../../../src/exchange/text-writes.ts";
 import { Http1Connection } from "../../../src/upstream/http1-connection.ts";
 
 export interface BelievedRequest {
@@ -22,18 +23,25 @@ export class Believed {
   readonly requests = new Map<string, BelievedRequest>();
   readonly #send = Http1Connection.prototype.send;
   readonly #writeDeferred = Http1Connection.prototype.writeDeferred;
+  readonly #writeText = TextWrites.prototype.write;
   /** The first thing that is written while a request is sent is its head; the write may be deferred. */
   #isHeadNext = false;
 
   constructor() {
     const send = this.#send;
     const writeDeferred = this.#writeDeferred;
+    const writeText = this.#writeText;
     const whileHeadIsNext = this.#whileHeadIsNext;
+    const onWrite = this.#onWrite;
     Http1Connection.prototype.send = function (request, handler) {
       whileHeadIsNext(() => send.call(this, request, handler));
     };
     Http1Connection.prototype.writeDeferred = function () {
       whileHeadIsNext(() => writeDeferred.call(this));
+    };
+    TextWrites.prototype.write = function (socket, text) {
+      onWrite(text, socket);
+      return writeText.call(this, socket, text);
     };
     subscribe(channel, this.#onSocket);
   }
@@ -41,6 +49,7 @@ export class Believed {
   close(): void {
     Http1Connection.prototype.send = this.#send;
     Http1Connection.prototype.writeDeferred = this.#writeDeferred;
+    TextWrites.prototype.write = this.#writeText;
     unsubscribe(channel, this.#onSocket);
   }
 
@@ -56,11 +65,15 @@ export class Believed {
     socket.once("connect", () => {
       const { write } = socket;
       socket.write = (...args: unknown[]): boolean => {
-        if (this.#isHeadNext) this.#note(textOf(args[0]), socket);
-        this.#isHeadNext = false;
+        this.#onWrite(args[0], socket);
         return Reflect.apply(write, socket, args);
       };
     });
+  };
+
+  readonly #onWrite = (written: unknown, socket: Socket): void => {
+    if (this.#isHeadNext) this.#note(textOf(written), socket);
+    this.#isHeadNext = false;
   };
 
   /** A short body that is there already goes with its head. */
