@@ -4,7 +4,7 @@ import { connect as connectSocket } from "node:net";
 import { expect, test } from "vitest";
 import { firstRequestMs } from "../../src/transport/http1-socket.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually, within } from "../support/eventually.ts";
+import { eventually, stallMs, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
@@ -15,8 +15,6 @@ const cleanup = useCleanup();
 const patientMs = 60_000;
 /** Less than the shortest time for which a connection could hold a drain up: that of a close that lingers. */
 const soonMs = 1_900;
-/** Longer than a machine stalls, so that what a test does in the delay, or within the time of a head, is in time. */
-const unstalledMs = 1_500;
 
 /** An upstream that answers a target when the test says so, and everything else at once. */
 async function start(drain: { delayMs?: number; timeoutMs?: number }, overrides: Overrides = {}) {
@@ -50,7 +48,7 @@ const readiness = async (gateway: TestGateway): Promise<number> => (await fetch(
 const liveness = async (gateway: TestGateway): Promise<number> => (await fetch(`${gateway.adminUrl}/livez`)).status;
 
 test("readiness fails first, while new connections are served for the delay; then they are refused", async () => {
-  const { gateway, connect } = await start({ delayMs: unstalledMs, timeoutMs: patientMs });
+  const { gateway, connect } = await start({ delayMs: stallMs, timeoutMs: patientMs });
   expect(await readiness(gateway)).toBe(200);
   const drained = gateway.drain();
   expect(await readiness(gateway)).toBe(503);
@@ -64,7 +62,7 @@ test("readiness fails first, while new connections are served for the delay; the
 });
 
 test("from the signal on every answer ends its connection, also while new ones are still accepted", async () => {
-  const { gateway, connect } = await start({ delayMs: unstalledMs, timeoutMs: patientMs });
+  const { gateway, connect } = await start({ delayMs: stallMs, timeoutMs: patientMs });
   const kept = connect();
   kept.write(request("/v2/x"));
   expect(valuesOf((await kept.read()).rawHeaders, "Connection")).toEqual(["keep-alive"]);
@@ -166,7 +164,7 @@ test("connections that wait for nothing do not hold up the end", async () => {
 });
 
 test("a head that never ends is timed out during the drain as well, and does not hold up the end", async () => {
-  const { gateway, connect } = await start({ timeoutMs: patientMs }, { timeouts: { headMs: unstalledMs } });
+  const { gateway, connect } = await start({ timeoutMs: patientMs }, { timeouts: { headMs: stallMs } });
   const client = connect();
   client.write("GET /v2/x HTTP/1.1\r\nHost:");
   const other = connect();
@@ -227,7 +225,7 @@ test("an empty line behind a body is no request that a drain would wait for", as
 });
 
 test("nothing but empty lines holds a drain up for the head's time and no longer", async () => {
-  const { gateway, connect } = await start({ timeoutMs: patientMs }, { timeouts: { headMs: unstalledMs } });
+  const { gateway, connect } = await start({ timeoutMs: patientMs }, { timeouts: { headMs: stallMs } });
   const client = connect();
   client.write(request("/v2/x"));
   expect((await client.read()).status).toBe(200);

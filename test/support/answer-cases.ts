@@ -1,6 +1,7 @@
 // The table of answers: one row for each way in which a request can be answered, by the upstream or by the gateway.
 import type { Socket } from "node:net";
 import type { Cleanup } from "./cleanup.ts";
+import { stallMs } from "./eventually.ts";
 import type { Overrides, Serving } from "./gateway.ts";
 import { slidingPolicy } from "./policy.ts";
 import { freeAddress, occupy, unacceptingAddress } from "./unavailable.ts";
@@ -123,8 +124,8 @@ export const refusals: readonly AnswerCase[] = [
   { status: 204, name: "OPTIONS *", send: get("*", "", "OPTIONS"), ...unspent },
   refused(408, "slow head", slow, "GET /v2/x HTTP/1.1\r\nHost:", {
     ...unspent,
-    // Longer than a machine stalls: a connection of which nothing was read in this time is closed without an answer.
-    overrides: { timeouts: { headMs: 1_500 } },
+    // A connection of which nothing was read in this time is closed without an answer.
+    overrides: { timeouts: { headMs: stallMs } },
   }),
   refused(408, "slow body", slow, post("Content-Length: 9\r\n", "slow"), {
     upstream: silent,

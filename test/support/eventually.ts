@@ -1,5 +1,8 @@
 // Waiting for what a test cannot be told of, with a deadline instead of a guess at how long it takes.
 
+/** Longer than a busy machine stops a process. */
+export const stallMs = 1_500;
+
 /** Polls until `condition` holds. Throws with `what` when the deadline passes first. */
 export async function eventually(
   what: string,

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, stallMs } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { metric, upstreamConnections } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
@@ -18,8 +18,6 @@ const clientAddress = { trustedProxies: ["127.0.0.1"] };
 const of = (client: string): string => `X-Forwarded-For: ${client}\r\n`;
 const [a, b, c] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
 const bodyBytes = 1_000_000;
-/** Some wait for it in vain. Longer than this process may stand still while it opens a connection. */
-const shortMs = 1_500;
 /** More than is read before a request gets a connection. */
 const begun = "x".repeat(70_000);
 const target = (data: Buffer): string => /^\S+ (\S+)/.exec(data.toString("latin1"))?.[1] ?? "";
@@ -151,7 +149,7 @@ test("the upload that is idle longest, of a client over its share, loses its con
 
 test("a client that has its share, and no more, keeps it while others wait in vain", async () => {
   const clock = new FakeClock();
-  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: shortMs }, maxClientSharePercent: 50 };
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: stallMs }, maxClientSharePercent: 50 };
   const { connect, gateway, sendAll } = await stage(overrides, answersGets, clock);
   const uploads = await sendAll([a, a, c, c].map((client) => slowUpload(client)));
   clock.advance(10_000);
@@ -165,7 +163,7 @@ test("a client that has its share, and no more, keeps it while others wait in va
 
 test("a client loses what exceeds its share, and no more", async () => {
   const clock = new FakeClock();
-  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: shortMs }, maxClientSharePercent: 50 };
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: stallMs }, maxClientSharePercent: 50 };
   const { connect, gateway, sendAll } = await stage(overrides, () => {}, clock);
   const uploads = await sendAll([a, a, a, a].map((client) => slowUpload(client)));
   clock.advance(10_000);
@@ -183,7 +181,7 @@ test("a client loses what exceeds its share, and no more", async () => {
 
 test("a client alone may hold everything", async () => {
   const clock = new FakeClock();
-  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: shortMs } };
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: stallMs } };
   const { connect, gateway, sendAll } = await stage(overrides, answersGets, clock);
   const uploads = await sendAll([a, a, a, a].map((client) => slowUpload(client)));
   clock.advance(10_000);
@@ -198,7 +196,7 @@ test("a client alone may hold everything", async () => {
 test("the clients of a proxy that is not trusted are one client", async () => {
   const clock = new FakeClock();
   const overrides = {
-    upstream: { maxConnections: 4, connectTimeoutMs: shortMs },
+    upstream: { maxConnections: 4, connectTimeoutMs: stallMs },
     clientAddress: { trustedProxies: [] },
   };
   const { connect, gateway, sendAll } = await stage(overrides, answersGets, clock);
@@ -212,7 +210,7 @@ test("the clients of a proxy that is not trusted are one client", async () => {
 
 test("a request that waits for the upstream is never given up for others", async () => {
   const clock = new FakeClock();
-  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: shortMs } };
+  const overrides = { upstream: { maxConnections: 4, connectTimeoutMs: stallMs } };
   const held: Socket[] = [];
   const { connect, gateway, sendAll } = await stage(overrides, (socket) => void held.push(socket), clock);
   const whole = { method: "POST", fields: `${of(a)}Content-Length: ${begun.length}\r\n`, body: begun };

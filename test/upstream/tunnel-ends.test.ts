@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, stallMs } from "../support/eventually.ts";
 import type { Overrides } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
@@ -51,7 +51,7 @@ const ends: readonly { reason: string; end: (tunnel: Tunnelled) => unknown; over
   { reason: "client_broken", end: ({ client }) => client.socket.resetAndDestroy() },
   { reason: "upstream_closed", end: ({ upstreamSocket }) => upstreamSocket.end() },
   { reason: "upstream_broken", end: ({ upstreamSocket }) => upstreamSocket.resetAndDestroy() },
-  { reason: "idle", end: () => {}, overrides: { upgrade: { idleTimeoutMs: 1_500 } } },
+  { reason: "idle", end: () => {}, overrides: { upgrade: { idleTimeoutMs: stallMs } } },
   { reason: "drain", end: ({ gateway }) => gateway.drain() },
 ];
 

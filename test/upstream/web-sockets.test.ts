@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { expect, test } from "vitest";
 import type { WebSocket } from "ws";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually, within } from "../support/eventually.ts";
+import { eventually, stallMs, within } from "../support/eventually.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { stageWebSockets, tunnels } from "../support/web-sockets.ts";
 
@@ -123,7 +123,7 @@ test("500 tunnels, one after the other and ten at a time, leave nothing behind",
 });
 
 test("a tunnel is given until the drain's end, and is cut then", async () => {
-  const { open, gateway } = await stageWebSockets(cleanup, echo, { drain: { timeoutMs: 1_500 } });
+  const { open, gateway } = await stageWebSockets(cleanup, echo, { drain: { timeoutMs: stallMs } });
   const client = await open();
   const drained = gateway.drain();
   client.send("still");

@@ -12,7 +12,7 @@ import {
   type GrpcTimes,
 } from "../../../src/ext-auth/grpc/server.ts";
 import { useCleanup } from "../../support/cleanup.ts";
-import { eventually, within } from "../../support/eventually.ts";
+import { eventually, stallMs, within } from "../../support/eventually.ts";
 import { code, endHeaders, endStream, frameTypes, frame as http2Frame, literals } from "../../support/http2-frames.ts";
 import { call, callRaw, frame, openClient, openSession } from "./client.ts";
 import { healthCheck } from "./protocol.ts";
@@ -162,14 +162,14 @@ test("an answer that comes too late is none", async () => {
   const calls: GrpcCall[] = [];
   const { port } = await startServer((_message, call) => void calls.push(call));
   const session = await openSession(cleanup, port);
-  const reply = await callRaw(session, path, [frame(empty)], { fields: { "grpc-timeout": "1500m" } });
+  const reply = await callRaw(session, path, [frame(empty)], { fields: { "grpc-timeout": `${stallMs}m` } });
   expect(reply).toMatchObject({ grpcStatus: "4", resetCode: 0 });
   expect(calls[0]?.isOver).toBe(true);
   calls[0]?.reply(serving);
 });
 
 test("a message that takes too long to arrive is given up", async () => {
-  const { port } = await startServer(undefined, { headTimeoutMs: 1_500 });
+  const { port } = await startServer(undefined, { headTimeoutMs: stallMs });
   const session = await openSession(cleanup, port);
   const reply = await within("the end", callRaw(session, path, [frame(empty, 0, 9)], { ends: false }));
   expect(reply).toMatchObject({ grpcStatus: "4" });
@@ -177,7 +177,7 @@ test("a message that takes too long to arrive is given up", async () => {
 
 test("an answer may take longer than a message", async () => {
   const calls: GrpcCall[] = [];
-  const { port } = await startServer((_message, call) => void calls.push(call), { headTimeoutMs: 1_500 });
+  const { port } = await startServer((_message, call) => void calls.push(call), { headTimeoutMs: stallMs });
   const session = await openSession(cleanup, port);
   const reply = callRaw(session, path, [frame(empty)]);
   await eventually("the call arrives", () => calls.length === 1);
