@@ -4,7 +4,7 @@ import { connect as connectSocket } from "node:net";
 import { expect, test } from "vitest";
 import { firstRequestMs } from "../../src/transport/http1-socket.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually, stallMs, within } from "../support/eventually.ts";
+import { eventually, soonMs, stallMs, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
@@ -13,8 +13,6 @@ const cleanup = useCleanup();
 
 /** Longer than any test lasts: a drain that ends within one ends by itself. */
 const patientMs = 60_000;
-/** Less than the shortest time for which a connection could hold a drain up: that of a close that lingers. */
-const soonMs = 1_900;
 
 /** An upstream that answers a target when the test says so, and everything else at once. */
 async function start(drain: { delayMs?: number; timeoutMs?: number }, overrides: Overrides = {}) {

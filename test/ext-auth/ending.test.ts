@@ -2,7 +2,7 @@
 import { createServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually, within } from "../support/eventually.ts";
+import { eventually, soonMs, within } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -86,7 +86,7 @@ describe.each(refusedRaw)("behind %s", (_, bytes) => {
     cleanup(() => held.destroy());
     held.write(bytes);
     await held.read();
-    await within("the end", gateway.close());
+    await within("the end", gateway.close(), soonMs);
   });
 
   test("a reset ends nothing but its connection", async () => {

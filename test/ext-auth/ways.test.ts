@@ -5,7 +5,7 @@ import { readSimpleRequest } from "../../src/core/simple-request.ts";
 import { createTokenCheck } from "../exchange/verdicts.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
-import { eventually, within } from "../support/eventually.ts";
+import { eventually, soonMs, within } from "../support/eventually.ts";
 import { metric } from "../support/metrics.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
@@ -215,7 +215,7 @@ describe.each(ways)("while a decision is awaited, $way", ({ begin }) => {
     const lines = () => gateway.logLines.filter(({ source, route }) => source === "ext-auth" && route === "/v2/");
     await eventually("it is logged", () => lines().length === 1);
     expect(lines()[0]).toMatchObject({ decision: "admitted", complete: false });
-    await within("the end", gateway.close());
+    await within("the end", gateway.close(), soonMs);
   });
 
   test("a drain waits for the decision, and its answer is the last one", async () => {
@@ -241,7 +241,7 @@ describe.each(ways)("while a decision is awaited, $way", ({ begin }) => {
     const { open, check, gateway } = await stageLate({ drain: { delayMs: 0, timeoutMs: 50 } });
     const connection = await open();
     await eventually("the token is checked", () => check.asked() === 1);
-    await within("the end", gateway.close());
+    await within("the end", gateway.close(), soonMs);
     await connection.closed;
     expect(connection.rest).toBe("");
   });
@@ -275,5 +275,5 @@ test("connections that ended in any way take no place", async () => {
   // Each at a time has one connection, and one that the gateway does not know yet to be closed.
   await Promise.all(ways.flatMap(({ begin }) => [openAll(begin, false), openAll(begin, true)]));
   expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(0);
-  await within("the end", gateway.close());
+  await within("the end", gateway.close(), soonMs);
 });

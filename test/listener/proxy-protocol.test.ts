@@ -2,7 +2,7 @@
 // there is no HTTP at all.
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually, within } from "../support/eventually.ts";
+import { eventually, soonMs, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { binaryHeader, ipv4Block, ipv6Block } from "../support/proxy-headers.ts";
@@ -253,13 +253,13 @@ test("a drain ends the silent and the introduced at once, and answers what is in
   await eventually("the request is at the upstream", () => upstream.bytes() !== "");
   await eventually("all are there", async () => (await connections(gateway)) === 3);
   const drained = gateway.drain();
-  await within("the silent one ends", silent.closed);
-  await within("the introduced one ends", introduced.closed);
+  await within("the silent one ends", silent.closed, soonMs);
+  await within("the introduced one ends", introduced.closed, soonMs);
   expect(busy.ending).toBeNull();
   release();
   const { body, rawHeaders } = await busy.read();
   expect([body, valuesOf(rawHeaders, "Connection")]).toEqual(["late", ["close"]]);
-  await within("the drain ends", drained);
+  await within("the drain ends", drained, soonMs);
 });
 
 test("a drain hears out a header that has begun, serves its request, and tells it that it is the last", async () => {
@@ -269,11 +269,11 @@ test("a drain hears out a header that has begun, serves its request, and tells i
   const other = connect();
   await exchange(other, line("192.0.2.2") + request("/elsewhere"));
   const drained = gateway.drain();
-  await within("the other ends", other.closed);
+  await within("the other ends", other.closed, soonMs);
   client.write(`198.51.100.1 1 2\r\n${request("/v2/x")}`);
   const { status, rawHeaders } = await client.read();
   expect([status, valuesOf(rawHeaders, "Connection")]).toEqual([200, ["close"]]);
-  await within("the drain ends", drained);
+  await within("the drain ends", drained, soonMs);
 });
 
 test("a header that is whole only during the drain, with nothing behind it, does not hold up the end", async () => {
@@ -283,11 +283,11 @@ test("a header that is whole only during the drain, with nothing behind it, does
   const other = connect();
   await exchange(other, line("192.0.2.2") + request("/elsewhere"));
   const drained = gateway.drain();
-  await within("the other ends", other.closed);
+  await within("the other ends", other.closed, soonMs);
   expect(client.ending).toBeNull();
   client.write("198.51.100.1 1 2\r\n");
-  await within("the drain ends", drained);
-  expect(await within("the connection ends", client.closed)).toBe("end");
+  await within("the drain ends", drained, soonMs);
+  expect(await within("the connection ends", client.closed, soonMs)).toBe("end");
 });
 
 test("a header that never ends does not outlast the drain", async () => {

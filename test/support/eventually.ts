@@ -1,4 +1,8 @@
 // Waiting for what a test cannot be told of, with a deadline instead of a guess at how long it takes.
+import { lingerMs } from "../../src/exchange/http1-bounds.ts";
+
+/** Longer than a machine stalls, and less than a close that lingers. */
+export const soonMs = lingerMs - 100;
 
 /** Longer than a busy machine stops a process. */
 export const stallMs = 1_500;
@@ -27,4 +31,13 @@ export async function within<T>(what: string, promise: Promise<T>, deadlineMs = 
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Waits at most 20 turns of the event loop, at least 100 ms: a machine that stalls counts as one turn. */
+export async function inFewTurns(what: string, condition: () => boolean): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) {
+    if (condition()) return;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  if (!condition()) throw new Error(`within 20 turns it did not happen that ${what}`);
 }
