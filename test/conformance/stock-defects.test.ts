@@ -4,7 +4,7 @@
 import { METHODS } from "node:http";
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually, within } from "../support/eventually.ts";
+import { eventually, inFewTurns, within } from "../support/eventually.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
 import { failingUpstreams, freeAddress } from "../support/unavailable.ts";
@@ -46,11 +46,7 @@ describe("failing upstreams", () => {
     await eventually("the request is at the upstream", () => upstream.bytes() !== "");
     const [carrying] = upstream.sockets;
     client.destroy();
-    // At least 100 ms. Counted in turns of the event loop, each of which reads what has arrived: a stall is one turn.
-    for (let turn = 0; turn < 20 && carrying?.destroyed !== true; turn += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
-    expect(carrying?.destroyed).toBe(true);
+    await inFewTurns("the upstream is let go", () => carrying?.destroyed === true);
   });
 });
 

@@ -8,7 +8,7 @@ import type { HeadgateOptions } from "../../src/fastify/index.ts";
 import { Authority, type Issued } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
-import { eventually, within } from "../support/eventually.ts";
+import { eventually, inFewTurns, within } from "../support/eventually.ts";
 import { Http2Client } from "../support/http2-client.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { pour } from "../support/slow-peer.ts";
@@ -187,7 +187,7 @@ describe("a client that leaves", () => {
     if (bytes.includes("begun")) await client.readHead();
     const [carrying] = upstream.sockets;
     client.destroy();
-    await eventually("its connection is closed", () => carrying?.destroyed === true);
+    await inFewTurns("its connection is closed", () => carrying?.destroyed === true);
     const { body } = await app.headgate.metrics();
     expect(body).toContain('headgate_upstream_connections{state="active"} 0');
   });

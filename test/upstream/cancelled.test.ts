@@ -2,9 +2,8 @@
 // behind or opened in its place.
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
-import { defaultIdleMs } from "../../src/upstream/keep-alive.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, inFewTurns } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { upstreamConnections } from "../support/metrics.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -42,8 +41,7 @@ test.each([
   await eventually("it is at the upstream", () => upstream.bytes().includes("\r\n\r\n"));
   if (answers > 0) await client.readHead();
   client.destroy();
-  // Sooner than one that is kept would be closed for being idle.
-  await eventually("the upstream's connection ends", () => upstream.sockets.size === 0, defaultIdleMs - 500);
+  await inFewTurns("the upstream's connection ends", () => upstream.sockets.size === 0);
   await eventually("its slot is free", async () => (await upstreamConnections(gateway)).active === 0);
   // A whole exchange later nothing has come in its place but the connection of that exchange.
   const other = connect();

@@ -2,10 +2,9 @@
 // ever read as something it was not sent as.
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
-import { defaultIdleMs } from "../../src/upstream/keep-alive.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { expectContractFields, expectOwnAnswer } from "../support/contract-fields.ts";
-import { eventually, within } from "../support/eventually.ts";
+import { eventually, inFewTurns, within } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
@@ -303,8 +302,7 @@ test("a client that leaves before the upstream has answered takes the upstream's
     await eventually("the offer is at the upstream", () => upstream.sockets.size === 1);
     await eventually("it waits", async () => (await tunnels(gateway)).opening === 1);
     client.socket[leave]();
-    // Sooner than one that is kept would be closed for being idle.
-    await eventually("the upstream's connection is closed", () => upstream.sockets.size === 0, defaultIdleMs - 500);
+    await inFewTurns("the upstream's connection is closed", () => upstream.sockets.size === 0);
     expect(await tunnels(gateway)).toEqual({ opening: 0, open: 0 });
   }
 });
