@@ -90,7 +90,10 @@ async function expectOnce(stage: Stage, { source }: Carrier, expected: object, o
   expect(linesOf(stage)).toHaveLength(1);
 }
 
-/** The client leaves, and the gateway has seen it, or has ended the exchange before. */
+/**
+ * The client leaves, and the gateway has seen it. Does not wait where the exchange has ended before: `expectOnce` looks
+ * again when the gateway, and with it each connection, has ended.
+ */
 async function leave(sent: Sent): Promise<void> {
   sent.leave();
   await sent.answered;
