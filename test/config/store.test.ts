@@ -11,6 +11,7 @@ import { testIo } from "../commands/test-io.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { startTestGateway } from "../support/gateway.ts";
+import { deadUrl } from "../support/unavailable.ts";
 import { loadGiven } from "./given.ts";
 
 const cleanup = useCleanup();
@@ -268,7 +269,7 @@ describe("check", () => {
   test("the start logs the warnings, too", async () => {
     const redis = load(withRedis("url: redis://127.0.0.1:1, onFailure: open"));
     const { close, logLines } = await startTestGateway({
-      upstreamUrl: "http://127.0.0.1:9",
+      upstreamUrl: deadUrl,
       overrides: { counters: { redis } },
     });
     await close();

@@ -11,6 +11,7 @@ import { testIo } from "../commands/test-io.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { deadUrl } from "../support/unavailable.ts";
 
 const cleanup = useCleanup();
 const folder = mkdtempSync(join(tmpdir(), "headgate-warnings-"));
@@ -209,7 +210,7 @@ test("the packaged configuration has no warnings", async () => {
 test("the start of the gateway logs each warning, and none for sound policies", async () => {
   const logged = async (mode: "enforce" | "shadow"): Promise<unknown[]> => {
     const overrides = { policies: [slidingPolicy({ limit: 5, windowMs: 1_000, mode })] };
-    const { close, logLines } = await startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides });
+    const { close, logLines } = await startTestGateway({ upstreamUrl: deadUrl, overrides });
     await close();
     return logLines.filter(({ msg }) => msg === "policy warning").map(({ level, detail }) => ({ level, detail }));
   };

@@ -11,6 +11,7 @@ import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { response, stageRaw } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
+import { deadUrl } from "../support/unavailable.ts";
 
 const cleanup = useCleanup();
 const withTls = useTls();
@@ -98,7 +99,7 @@ describe("a preflight of a listed origin", () => {
 
   test("that an ingress asks about is admitted, and a refusal is readable", async () => {
     const extAuth = { http: { host: "127.0.0.1", port: 0, maxConnections: 10 }, trustedCallers: ["127.0.0.1"] };
-    const gateway = await startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides: { cors, extAuth } });
+    const gateway = await startTestGateway({ upstreamUrl: deadUrl, overrides: { cors, extAuth } });
     cleanup(() => gateway.close());
     const ask = async (method: string, fields: string) => {
       const caller = new RawConnection(gateway.extAuth?.port ?? 0);
@@ -187,7 +188,7 @@ describe("a response of the gateway's own", () => {
     [404, options(`${preflight}Max-Forwards: 0\r\n`), {}],
     [204, options(`Origin: ${page}\r\n`).replace("/v2/x", "*"), {}],
     [413, options(`Origin: ${page}\r\nAuthorization: Bearer t\r\nContent-Length: 99\r\n`, "POST"), { maxBodyBytes: 9 }],
-    [502, options(preflight), { upstream: { url: "http://127.0.0.1:9" } }],
+    [502, options(preflight), { upstream: { url: deadUrl } }],
   ])("with %i can be read by a page of a listed origin", async (status, bytes, overrides) => {
     const { ask } = await start(overrides);
     const answer = await ask(bytes);

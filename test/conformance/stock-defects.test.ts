@@ -7,7 +7,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { eventually, inFewTurns, within } from "../support/eventually.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
-import { failingUpstreams, freeAddress } from "../support/unavailable.ts";
+import { deadUrl, failingUpstreams } from "../support/unavailable.ts";
 
 const cleanup = useCleanup();
 
@@ -25,7 +25,7 @@ describe("failing upstreams", () => {
   });
 
   test.each(failingUpstreams)("an upstream that %s is a 502, and the answer names no address", async (_, misbehave) => {
-    const url = misbehave === null ? await freeAddress() : null;
+    const url = misbehave === null ? deadUrl : null;
     const { upstream, connect } = await stageRaw(
       cleanup,
       (socket) => misbehave?.(socket),

@@ -2,8 +2,9 @@
 import { expect, test } from "vitest";
 import { fitOpenFiles } from "../../src/core/open-files.ts";
 import { testSettings } from "../support/gateway.ts";
+import { deadUrl } from "../support/unavailable.ts";
 
-const settings = testSettings("http://127.0.0.1:9", {
+const settings = testSettings(deadUrl, {
   listen: { maxConnections: 1000 },
   upstream: { maxConnections: 100 },
   upgrade: { maxTunnels: 200 },

@@ -5,8 +5,9 @@ import type { Settings } from "../../src/core/settings.ts";
 import type { StoreConnectionSettings } from "../../src/core/shared-store.ts";
 import { type Overrides, testSettings } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { deadUrl } from "../support/unavailable.ts";
 
-const settings = (overrides: Overrides = {}): Settings => testSettings("http://127.0.0.1:1", overrides);
+const settings = (overrides: Overrides = {}): Settings => testSettings(deadUrl, overrides);
 const policy = (others: Partial<Policy> = {}): Policy => ({
   ...slidingPolicy({ limit: 100, windowMs: 60_000 }),
   ...others,

@@ -3,13 +3,14 @@ import { SharedConnectionCount } from "../../src/core/connection-count.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { settingsOfThread, shareOf } from "../../src/core/thread-share.ts";
 import { testSettings } from "../support/gateway.ts";
+import { deadUrl } from "../support/unavailable.ts";
 
 test("the shares of all threads stay within the bound, and each is at least 1", () => {
   expect([shareOf(256, 2), shareOf(100, 3), shareOf(1, 4), shareOf(64, 64)]).toEqual([128, 33, 1, 1]);
 });
 
 test("one thread has the settings as they are", () => {
-  const settings = testSettings("http://127.0.0.1:1");
+  const settings = testSettings(deadUrl);
   expect(settingsOfThread(settings)).toBe(settings);
 });
 
@@ -18,7 +19,7 @@ test("what protects the upstream and the memory is divided; policies and the bou
     http: { host: "::1", port: 1, maxConnections: 9 },
     grpc: { host: "::1", port: 2, maxConnections: 1 },
   };
-  const settings = testSettings("http://127.0.0.1:1", {
+  const settings = testSettings(deadUrl, {
     workers: 4,
     upstream: { maxConnections: 10 },
     upgrade: { maxTunnels: 3 },
@@ -34,7 +35,7 @@ test("what protects the upstream and the memory is divided; policies and the bou
 });
 
 test("all threads together make as many new keys in a shared store as one would", () => {
-  const memory = testSettings("http://127.0.0.1:1", { workers: 4 });
+  const memory = testSettings(deadUrl, { workers: 4 });
   expect(settingsOfThread(memory).counters).toEqual(memory.counters);
   const servers = { kind: "one" as const, address: { host: "127.0.0.1", port: 1 } };
   const redis: Settings["counters"]["redis"] = {

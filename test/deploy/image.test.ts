@@ -9,7 +9,7 @@ import packageJson from "../../package.json" with { type: "json" };
 import lock from "../../package-lock.json" with { type: "json" };
 import { useCleanup } from "../support/cleanup.ts";
 import { startTestGateway } from "../support/gateway.ts";
-import { freeAddress } from "../support/unavailable.ts";
+import { deadPort, deadUrl } from "../support/unavailable.ts";
 import { startRawUpstream, startUpstream } from "../support/upstream.ts";
 
 const dockerfile = readFileSync(new URL("../../Dockerfile", import.meta.url), "utf8");
@@ -72,12 +72,14 @@ describe("the health check", () => {
   });
 
   test("finds the admin listener where the gateway takes it from", async () => {
-    const upstreamUrl = await freeAddress();
-    const gateway = await startTestGateway({ upstreamUrl, overrides: { admin: { host: "127.0.0.2", port: 0 } } });
+    const gateway = await startTestGateway({
+      upstreamUrl: deadUrl,
+      overrides: { admin: { host: "127.0.0.2", port: 0 } },
+    });
     cleanup(() => gateway.close());
     const { port } = gateway.admin;
     const host = "127.0.0.2";
-    const wrong = { HEADGATE_ADMIN_HOST: "127.0.0.3", HEADGATE_ADMIN_PORT: "1" };
+    const wrong = { HEADGATE_ADMIN_HOST: "127.0.0.3", HEADGATE_ADMIN_PORT: `${deadPort}` };
     const block = `listen:\n  port: 1\nadmin:\n  # port: 2\n  host: ${host}\n  port: ${port} # metrics\nlog:\n  port: 3\n`;
     const inBraces = `listen: { port: 1 }\nadmin: { port: ${port}, host: "${host}" }\n`;
     const found: Surroundings[] = [
@@ -100,7 +102,7 @@ describe("the health check", () => {
   test("fails where nobody listens, on another answer than 200, and on none in time", async () => {
     const env = { HEADGATE_ADMIN_HOST: "127.0.0.1" };
     const portOf = (url: string): string => new URL(url).port;
-    expect(await check({ env: { ...env, HEADGATE_ADMIN_PORT: "1" } })).toBe(1);
+    expect(await check({ env: { ...env, HEADGATE_ADMIN_PORT: `${deadPort}` } })).toBe(1);
     const sick = await startUpstream((_req, res) => void res.writeHead(503).end());
     cleanup(() => sick.close());
     expect(await check({ env: { ...env, HEADGATE_ADMIN_PORT: portOf(sick.url) } })).toBe(1);

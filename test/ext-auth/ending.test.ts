@@ -6,6 +6,7 @@ import { eventually, soonMs, within } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
+import { deadUrl } from "../support/unavailable.ts";
 import { stageDecision, token } from "./stage.ts";
 
 const cleanup = useCleanup();
@@ -48,7 +49,7 @@ test("a port that is taken is told with its listener, and leaves nothing open", 
   const address = taken.address();
   const port = typeof address === "object" && address !== null ? address.port : 0;
   const extAuth = { http: { host: "127.0.0.1", port, maxConnections: 1 }, trustedCallers: ["127.0.0.1"] };
-  await expect(startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides: { extAuth } })).rejects.toMatchObject({
+  await expect(startTestGateway({ upstreamUrl: deadUrl, overrides: { extAuth } })).rejects.toMatchObject({
     listener: "ext-auth",
     address: { port },
     cause: { code: "EADDRINUSE" },
@@ -57,7 +58,7 @@ test("a port that is taken is told with its listener, and leaves nothing open", 
 
 test("a secrets file that cannot be used ends the start, and names its key", async () => {
   const extAuth = { http: { host: "127.0.0.1", port: 0, maxConnections: 1 }, secretsFile: "/nowhere/secrets" };
-  await expect(startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides: { extAuth } })).rejects.toMatchObject({
+  await expect(startTestGateway({ upstreamUrl: deadUrl, overrides: { extAuth } })).rejects.toMatchObject({
     errors: [{ key: "extAuth.secretsFile" }],
   });
 });

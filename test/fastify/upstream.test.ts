@@ -14,7 +14,7 @@ import { valuesOf } from "../support/raw-client.ts";
 import { pour } from "../support/slow-peer.ts";
 import { request, response } from "../support/stage.ts";
 import { startTlsUpstream } from "../support/tls-upstream.ts";
-import { failingUpstreams } from "../support/unavailable.ts";
+import { deadUrl, failingUpstreams } from "../support/unavailable.ts";
 import { startRawUpstream, startUpstream } from "../support/upstream.ts";
 import { startTestApp, type TestAppOptions } from "./app.ts";
 
@@ -111,7 +111,7 @@ describe("an upstream that fails", () => {
         misbehave?.(socket);
       });
       cleanup(() => upstream.close());
-      const { connect, lines } = await stage(misbehave === null ? "http://127.0.0.1:1" : upstream.url);
+      const { connect, lines } = await stage(misbehave === null ? deadUrl : upstream.url);
       const client = connect();
       client.write(request("/v2/x"));
       const answer = await client.read();

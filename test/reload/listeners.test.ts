@@ -17,6 +17,7 @@ import { type Overrides, testSettings } from "../support/gateway.ts";
 import { Http2Client } from "../support/http2-client.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { request, stageHttp } from "../support/stage.ts";
+import { deadUrl } from "../support/unavailable.ts";
 
 const cleanup = useCleanup();
 const drain = { timeoutMs: 0 };
@@ -73,7 +74,7 @@ test("callers, secrets and denyStatus of checks hold for the next call on an ope
   const secretsFile = join(folder, "secrets");
   writeFileSync(secretsFile, `${digestOf("secret")}\n`);
   const reload = (extAuth: Overrides["extAuth"], others: Overrides = {}) =>
-    gateway.reload(testSettings("http://127.0.0.1:1", { drain, extAuth: { http, ...extAuth }, ...others }));
+    gateway.reload(testSettings(deadUrl, { drain, extAuth: { http, ...extAuth }, ...others }));
   const caller = connect();
   const ask = async (target: string, fields = "") => {
     caller.write(`GET /ext-authz${target} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n${token}${fields}\r\n`);
@@ -98,8 +99,7 @@ test("the same bytes are another question once a reload has changed how they are
   const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
   const extAuth = { http, trustedCallers: ["127.0.0.1"] };
   const { gateway, connect } = await stageDecision(cleanup, { http });
-  const reload = (others: Overrides) =>
-    gateway.reload(testSettings("http://127.0.0.1:1", { drain, extAuth, ...others }));
+  const reload = (others: Overrides) => gateway.reload(testSettings(deadUrl, { drain, extAuth, ...others }));
   const caller = connect();
   const ask = async () => {
     caller.write(`GET /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\n${token}X-Forwarded-For: 203.0.113.1, 192.0.2.1\r\n\r\n`);
@@ -122,6 +122,6 @@ test("the same for a call over gRPC", async () => {
   const ask = () => call(client, check, checkRequest());
   expect(await ask()).toMatchObject({ status: "OK" });
   const extAuth = { grpc, trustedCallers: ["203.0.113.1"] };
-  expect(await gateway.reload(testSettings("http://127.0.0.1:1", { drain, extAuth }))).toMatchObject({ ok: true });
+  expect(await gateway.reload(testSettings(deadUrl, { drain, extAuth }))).toMatchObject({ ok: true });
   expect(await ask()).toMatchObject({ status: "PERMISSION_DENIED" });
 });

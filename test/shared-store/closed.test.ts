@@ -10,12 +10,12 @@ import { startTestGateway, testSettings } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { useTls } from "../support/tls-listener.ts";
+import { deadPort, deadUrl } from "../support/unavailable.ts";
 
 const cleanup = useCleanup();
 const withTls = useTls();
 
-/** Nobody listens on port 1, and no test can be given it. */
-const address = { host: "127.0.0.1", port: 1 };
+const address = { host: "127.0.0.1", port: deadPort };
 const closedStore: NonNullable<Settings["counters"]["redis"]> = {
   connection: { servers: { kind: "one", address }, database: 0, username: null, passwordFile: null, tls: null },
   store: {
@@ -31,12 +31,12 @@ const closedStore: NonNullable<Settings["counters"]["redis"]> = {
 test("over every carrier, nothing is admitted, and the answer says why", async () => {
   const tls = withTls({});
   const asked = { host: "127.0.0.1", port: 0, maxConnections: 10 };
-  const counters = { ...testSettings("http://127.0.0.1:9").counters, redis: closedStore };
+  const counters = { ...testSettings(deadUrl).counters, redis: closedStore };
   const overrides = { extAuth: { http: asked, grpc: asked, trustedCallers: ["127.0.0.1"] }, counters };
   // The start waits a second for the store: both at once.
   const [plain, secure] = await Promise.all(
     [overrides, { ...overrides, ...tls.overrides }].map((each) =>
-      startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides: each }),
+      startTestGateway({ upstreamUrl: deadUrl, overrides: each }),
     ),
   );
   if (plain === undefined || secure === undefined) throw new Error("there are two gateways");

@@ -17,6 +17,11 @@ export const failingUpstreams: [what: string, misbehave: ((socket: Socket) => vo
   ["answers in no protocol", (socket) => void socket.end("what?\r\n\r\n")],
 ];
 
+/** Nobody listens on port 1, and no test can be given it. */
+export const deadPort = 1;
+export const deadUrl = `http://127.0.0.1:${deadPort}`;
+
+/** Where nobody listens until the test starts a program there, or whose port can be told from other figures in a text. */
 export async function freeAddress(): Promise<string> {
   return `http://127.0.0.1:${await freePort()}`;
 }

@@ -10,7 +10,7 @@ import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
-import { freeAddress } from "../support/unavailable.ts";
+import { deadUrl } from "../support/unavailable.ts";
 import { tunnels } from "../support/web-sockets.ts";
 
 const cleanup = useCleanup();
@@ -167,7 +167,7 @@ test.each([
 });
 
 test("502 when nothing listens there", async () => {
-  const gateway = await startTestGateway({ upstreamUrl: await freeAddress() });
+  const gateway = await startTestGateway({ upstreamUrl: deadUrl });
   cleanup(() => gateway.close());
   const client = new RawConnection(gateway.traffic.port);
   cleanup(() => client.destroy());

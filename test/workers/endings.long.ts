@@ -10,12 +10,13 @@ import { startGatewayProcess } from "../support/gateway-process.ts";
 import { metric } from "../support/metrics.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request } from "../support/stage.ts";
+import { deadUrl } from "../support/unavailable.ts";
 import { startUpstream } from "../support/upstream.ts";
 import { type Fault, faultChannel } from "./faulty-thread.ts";
 
 const cleanup = useCleanup();
 const threadEntry = new URL("./faulty-thread.ts", import.meta.url);
-const policies = testSettings("http://127.0.0.1:9").policies.map((policy) => ({ ...policy, limit: 1_000_000 }));
+const policies = testSettings(deadUrl).policies.map((policy) => ({ ...policy, limit: 1_000_000 }));
 
 test("while threads end one after the other, connections to the others are served, and none is left behind", async () => {
   const upstream = await startUpstream();

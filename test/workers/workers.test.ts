@@ -17,6 +17,7 @@ import { metric } from "../support/metrics.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
+import { deadUrl } from "../support/unavailable.ts";
 import { startUpstream } from "../support/upstream.ts";
 import { type Fault, faultChannel } from "./faulty-thread.ts";
 
@@ -69,7 +70,7 @@ async function cause(fault: Fault): Promise<void> {
   channel.close();
 }
 
-const unlimited = testSettings("http://127.0.0.1:9").policies.map((policy) => ({ ...policy, limit: 1_000_000 }));
+const unlimited = testSettings(deadUrl).policies.map((policy) => ({ ...policy, limit: 1_000_000 }));
 
 const messages = ({ logLines }: TestGateway, msg: string) => logLines.filter((line) => line["msg"] === msg);
 
@@ -199,7 +200,7 @@ test("a start fails as a whole: a port in use, by whomever, or a file that canno
   await new Promise<void>((resolve) => void other.listen({ port: 0, host: "127.0.0.1", reusePort: true }, resolve));
   cleanup(() => other.close());
   const { port } = other.address() as { port: number };
-  const inUse = startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides: { workers: 2, listen: { port } } });
+  const inUse = startTestGateway({ upstreamUrl: deadUrl, overrides: { workers: 2, listen: { port } } });
   const error = await inUse.catch((error: unknown) => error);
   expect(error).toBeInstanceOf(ListenError);
   expect(error).toMatchObject({ listener: "traffic", address: { port }, cause: { code: "EADDRINUSE" } });
@@ -209,6 +210,6 @@ test("a start fails as a whole: a port in use, by whomever, or a file that canno
   const tokensFile = join(folder, "tokens");
   writeFileSync(tokensFile, "no digest\n");
   const auth = { mode: "tokens", tokensFile } as const;
-  const unusable = startTestGateway({ upstreamUrl: "http://127.0.0.1:9", overrides: { workers: 2, auth } });
+  const unusable = startTestGateway({ upstreamUrl: deadUrl, overrides: { workers: 2, auth } });
   expect(await unusable.catch((error: unknown) => error)).toBeInstanceOf(FilesError);
 });

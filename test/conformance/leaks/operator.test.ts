@@ -12,7 +12,7 @@ import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, within } from "../../support/eventually.ts";
 import { startTestGateway } from "../../support/gateway.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
-import { freeAddress } from "../../support/unavailable.ts";
+import { deadUrl } from "../../support/unavailable.ts";
 import { leaksOf, mark } from "./secrets.ts";
 
 const cleanup = useCleanup();
@@ -130,7 +130,7 @@ test("a tokens file that goes wrong or away under way: the log says so, and neit
   const tokensFile = join(cwd, "tokens.txt");
   writeFileSync(tokensFile, `${digest}\n`);
   const auth = { mode: "tokens", tokensFile } as const;
-  const gateway = await startTestGateway({ upstreamUrl: await freeAddress(), overrides: { auth } });
+  const gateway = await startTestGateway({ upstreamUrl: deadUrl, overrides: { auth } });
   cleanup(() => gateway.close());
   const complaints = (): string[] =>
     gateway.logLines.filter(({ level }) => level === "error").map((line) => JSON.stringify(line));
@@ -158,7 +158,7 @@ const asked = [
 ];
 
 test("the admin listener gives nothing back of what it is asked with, and logs nothing of it", async () => {
-  const gateway = await startTestGateway({ upstreamUrl: await freeAddress() });
+  const gateway = await startTestGateway({ upstreamUrl: deadUrl });
   cleanup(() => gateway.close());
   const before = gateway.logLines.length;
   for (const bytes of asked) {
