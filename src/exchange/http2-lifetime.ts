@@ -2,6 +2,7 @@
 // no request is lost. If the peer then keeps the connection open, it is closed.
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
+import { clearForgottenTimeout } from "./forgotten-timeout.ts";
 
 export interface Http2Timeouts {
   /** Maximum time until the first stream. */
@@ -32,7 +33,10 @@ export class Http2Lifetime {
     this.#idleMs = idleMs;
     this.#lingerMs = lingerMs;
     this.#endIn(firstMs);
-    tcp.once("close", () => clearTimeout(this.#timer ?? undefined));
+    tcp.once("close", () => {
+      clearTimeout(this.#timer ?? undefined);
+      clearForgottenTimeout(session);
+    });
   }
 
   /** The number of open streams. */

@@ -1,9 +1,11 @@
 // How HTTP/2 connections end when nobody says goodbye: whatever is under way, nothing of it is left.
 import { connect, type Socket } from "node:net";
+import { queryObjects } from "node:v8";
 import { expect, test } from "vitest";
+import { GuardedSocket } from "../../src/exchange/http2-guarded-socket.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
-import { endHeaders, FrameClient, frameTypes, get, post } from "../support/http2-frames.ts";
+import { endHeaders, FrameClient, frame, frameTypes, get, post } from "../support/http2-frames.ts";
 import { metric, upstreamConnections } from "../support/metrics.ts";
 import { stageRaw } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
@@ -77,6 +79,41 @@ test.each(matrix)("a client that %s %s leaves nothing behind", async (way, when)
   ways[way]?.(client, tcp);
   await eventually("all is over", isOver, 8_000);
   expect(gateway.logLines.filter(({ level }) => level === "error")).toEqual([]);
+});
+
+/** It holds what was read and not passed on, and is held by whatever holds the session or one of its streams. */
+const keptInMemory = (): number => Number(queryObjects(GuardedSocket));
+
+const endings: readonly ((client: FrameClient) => void)[] = [
+  ({ socket }) => void socket.end(),
+  (client) => {
+    client.headers(1, post(), endHeaders);
+    client.socket.destroy();
+  },
+  // The stream ends by an error of its connection.
+  (client) => {
+    client.headers(1, get("/v2/endless"));
+    client.send(frameTypes.ping, 0, 1, Buffer.alloc(8));
+  },
+  // Node ends the session while more arrives.
+  (client) => {
+    client.headers(1, get(), 1);
+    client.socket.write(Buffer.concat(Array(100).fill(frame(frameTypes.continuation, 0, 1))));
+  },
+  // So does the gateway.
+  (client) =>
+    void client.socket.write(Buffer.concat(Array(20_000).fill(frame(frameTypes.ping, 0, 0, Buffer.alloc(8))))),
+];
+
+test("however a connection ends, it is not kept in memory", async () => {
+  for (const end of endings) {
+    const { client, isOver } = await start();
+    await eventually("it is connected", () => client.of(frameTypes.settings).length > 0);
+    end(client);
+    await eventually("all is over", isOver, 8_000);
+  }
+  // The timeout that could keep it is longer than a minute.
+  await eventually("it is collected", () => keptInMemory() === 0);
 });
 
 test("a drain that ends aborts what is written to a client that reads nothing", async () => {

@@ -15,6 +15,7 @@ import { OpenStreams } from "../../core/open-streams.ts";
 import type { TrafficSettings } from "../../core/traffic-settings.ts";
 import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
+import { clearForgottenTimeout } from "../../exchange/forgotten-timeout.ts";
 import { GuardedSocket } from "../../exchange/http2-guarded-socket.ts";
 import { Http2Lifetime } from "../../exchange/http2-lifetime.ts";
 import type { TransportOptions } from "../transport-options.ts";
@@ -86,7 +87,10 @@ export class Http2Connection implements ClientConnection {
     this.#resets = new ResetAllowance(options.runtime.current.nowMs);
     this.#streams = shares.streams;
     const budget = shares.budgets.open(peer.isTrusted ? null : peer.key);
-    tcp.once("close", () => budget.close());
+    tcp.once("close", () => {
+      budget.close();
+      this.#unread.stop();
+    });
     socket.once("close", () => this.place?.leave());
     this.#guarded = new GuardedSocket(socket, budget, (reason) => this.#breakOff(reason));
     this.#session = performServerHandshake(this.#guarded.asDuplex, sessionOptions);
@@ -174,6 +178,7 @@ export class Http2Connection implements ClientConnection {
     const exchange = this.#open.get(stream)?.exchange;
     this.#open.delete(stream);
     this.#streams.remove(this.peer);
+    clearForgottenTimeout(stream);
     if (isAnswered(stream)) exchange?.finished();
     else exchange?.clientGone();
     const isReset = !isAnswered(stream) && !(stream.errored instanceof ResponseAbortedError);

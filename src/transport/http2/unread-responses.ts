@@ -43,6 +43,11 @@ export class UnreadResponses {
     this.#timer ??= setTimeout(() => this.#check(), checkMs).unref();
   }
 
+  /** Call it when the connection is closed, which the timer would keep in memory. */
+  stop(): void {
+    clearTimeout(this.#timer ?? undefined);
+  }
+
   #check(): void {
     this.#timer = null;
     const before = this.#unread;
