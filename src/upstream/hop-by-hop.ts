@@ -16,7 +16,16 @@ export const hopByHopNames: ReadonlySet<string> = new Set([
   "http2-settings",
 ]);
 
-const none: ReadonlySet<string> = new Set();
+/**
+ * Fields that are for the upstream even if Connection names them, which RFC 9110, 7.6.1 forbids: what the request was
+ * judged and logged by, what identifies its client, and the route that it took.
+ */
+const endToEndNames: ReadonlySet<string> = new Set([
+  ...["content-length", "authorization", "cookie", "origin", "access-control-request-method"],
+  ...["max-forwards", "via", "traceparent", "tracestate"],
+]);
+
+export const noOptions: ReadonlySet<string> = new Set();
 
 /** The names in the message's Connection fields, in lower case. */
 export function connectionOptions(rawHeaders: HeaderList): ReadonlySet<string> {
@@ -30,9 +39,9 @@ export function connectionOptions(rawHeaders: HeaderList): ReadonlySet<string> {
     options ??= new Set();
     for (const option of value.split(",")) options.add(trimBlanks(option).toLowerCase());
   }
-  return options ?? none;
+  return options ?? noOptions;
 }
 
 export function isHopByHop(lowerCaseName: string, options: ReadonlySet<string>): boolean {
-  return hopByHopNames.has(lowerCaseName) || options.has(lowerCaseName);
+  return hopByHopNames.has(lowerCaseName) || (options.has(lowerCaseName) && !endToEndNames.has(lowerCaseName));
 }

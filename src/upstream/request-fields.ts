@@ -5,7 +5,7 @@ import type { ForwardingHeader, Peer } from "../core/client-address.ts";
 import { type HeaderLines, inOnePiece, KeptText } from "../core/header-lines.ts";
 import { type HeaderList, headerValue } from "../core/header-list.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
+import { connectionOptions, isHopByHop, noOptions } from "./hop-by-hop.ts";
 
 /** Fields that name a request's origin are kept from trusted peers only: the upstream believes what the gateway passes on. */
 const isOriginField = (lower: string): boolean =>
@@ -51,7 +51,8 @@ function readLines(exchange: Exchange, forwardingHeader: ForwardingHeader): Head
   const host = target?.authority ?? message.host;
   // A trusted peer writes the header that is configured, and may pass the other one on as a client wrote it.
   const otherHeader = forwardingHeader === "forwarded" ? "x-forwarded-for" : "forwarded";
-  const options = connectionOptions(rawHeaders);
+  // Some proxies pass the Connection of their clients on, as HAProxy does. It must not remove what a trusted one tells.
+  const options = peer.isTrusted ? noOptions : connectionOptions(rawHeaders);
   let lines = `Host: ${host}\r\n`;
   const kept = { forwardedFor: [] as string[], proto: false, host: false };
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -60,8 +61,7 @@ function readLines(exchange: Exchange, forwardingHeader: ForwardingHeader): Head
     const lower = name.toLowerCase();
     // Expect is answered by the gateway; Host comes first; the id is added below.
     if (lower === "host" || lower === "expect" || lower === "x-request-id") continue;
-    // The length frames the body, and the upstream gets the token that was checked, even if Connection names them.
-    if (lower !== "content-length" && lower !== "authorization" && isHopByHop(lower, options)) continue;
+    if (isHopByHop(lower, options)) continue;
     if (isOriginField(lower)) {
       if (!peer.isTrusted || lower === otherHeader) continue;
       if (lower === "x-forwarded-for") {

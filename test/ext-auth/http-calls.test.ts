@@ -83,6 +83,21 @@ describe.each(kinds)("$kind", ({ target, fields }) => {
     expect(gateway.logLines.find(({ source }) => source === "ext-auth")?.["client"]).toBe("203.0.113.1");
   });
 
+  test("what Connection names is read all the same", async () => {
+    const clientAddress = { trustedProxies: ["192.0.2.0/24"], header: "x-forwarded-for" } as const;
+    const { ask, gateway } = await stageDecision(cleanup, {}, { clientAddress });
+    const named = ["X-Forwarded-For", "Authorization", "Host", "X-Request-Id", "X-Original-URI", "X-Original-Method"];
+    const told = `X-Request-Id: told\r\n${from("203.0.113.1, 192.0.2.1")}${token}${fields}`;
+    for (const connection of [...named, named.join(", ")]) {
+      const answer = await ask(target, `Connection: ${connection}\r\n${told}`);
+      expect([connection, answer.status]).toEqual([connection, 200]);
+      expect(valuesOf(answer.rawHeaders, "X-Request-Id")).toEqual(["told"]);
+    }
+    const lines = gateway.logLines.filter(({ source }) => source === "ext-auth");
+    expect(lines.map(({ client }) => client)).toEqual(lines.map(() => "203.0.113.1"));
+    expect(lines).toHaveLength(7);
+  });
+
   test("no address at the end of X-Forwarded-For is a clear 400 and charges nobody", async () => {
     const { ask, gateway } = await stageDecision(cleanup);
     const lines = ["", "X-Forwarded-For: \r\n", from("192.0.2.1, unix:"), from("192.0.2.1,")];

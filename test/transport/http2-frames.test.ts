@@ -55,6 +55,7 @@ const pick = (fields: Fields, ...without: string[]): Fields => fields.filter(([n
 describe("heads that are no request of HTTP/2 never reach the upstream", () => {
   test.each<[claim: string, fields: Fields, status: number | "reset"]>([
     ["connection", get("/v2/x", ["connection", "close"]), "reset"],
+    ["connection that names a field", get("/v2/x", ["connection", "x-forwarded-for"]), "reset"],
     ["keep-alive", get("/v2/x", ["keep-alive", "1"]), "reset"],
     ["proxy-connection", get("/v2/x", ["proxy-connection", "close"]), "reset"],
     ["transfer-encoding", get("/v2/x", ["transfer-encoding", "chunked"]), "reset"],

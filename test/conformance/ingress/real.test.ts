@@ -126,6 +126,22 @@ describe.each(ingresses)("$name", (ingress) => {
     expect((await send(request("/v2/x", { method: "HEAD" }), "HEAD")).status).toBe(200);
   });
 
+  runs(`what a client names in Connection changes neither the question nor who is charged ${needs}`, async () => {
+    const { send, backend, gateway } = await stage(ingress);
+    const names = "X-Forwarded-For X-Forwarded-Uri X-Forwarded-Method X-Original-URI X-Original-Method X-Real-IP Host";
+    for (const named of [...names.split(" "), names.replaceAll(" ", ", ")]) {
+      expect([named, (await send(request("/v2/x", { fields: `Connection: ${named}\r\n` }))).status]).toEqual([
+        named,
+        200,
+      ]);
+    }
+    expect(backend.received).toHaveLength(8);
+    const lines = gateway.logLines.filter(({ source }) => source === "ext-auth");
+    expect(lines.map(({ client, path, remaining }) => [client, path, remaining])).toEqual(
+      lines.map((_, i) => ["127.0.0.1", "/v2/x", 99 - i]),
+    );
+  });
+
   runs(`spellings, chunks, Expect and Upgrade change nothing about the count ${needs}`, async () => {
     const { send, gateway } = await stage(ingress);
     const webSocket =

@@ -52,6 +52,15 @@ const fieldsOf = (options: readonly Option[] | undefined): Record<string, string
 describe("external authorization", () => {
   const checks = (stage: GrpcStage, request = checkRequest()): Promise<CheckResponse> => ask(stage, check, request);
 
+  test("what a client names in Connection is read all the same", async () => {
+    const clientAddress = { trustedProxies: ["192.0.2.0/24"], header: "x-forwarded-for" } as const;
+    const stage = await stageGrpc(cleanup, { clientAddress });
+    const headers = { ":authority": "api.test", authorization: "Bearer abc", "x-forwarded-for": "203.0.113.1" };
+    const named = { ...headers, connection: "x-forwarded-for, authorization, host, x-request-id" };
+    expect((await checks(stage, checkRequest({ headers: named }))).http_response).toBe("ok_response");
+    expect(stage.gateway.logLines.find(({ source }) => source === "ext-auth")?.["client"]).toBe("203.0.113.1");
+  });
+
   test("100 are admitted with all fields, and the 101st is the gateway's own 429", async () => {
     const stage = await stageGrpc(cleanup);
     for (let i = 0; i < 100; i += 1) {
