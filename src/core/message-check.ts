@@ -9,7 +9,10 @@ export interface MessageHead {
   readonly method: string;
   readonly rawHeaders: HeaderList;
   readonly target: string;
-  /** "1.0", "1.1" or "2". Other versions, such as "0.9" and "2.0", are refused. */
+  /**
+   * "1.0", "1.1" or "2". A higher minor version of HTTP/1 is "1.1" here. Other versions, such as "0.9" and "2.0", are
+   * refused.
+   */
   readonly httpVersion: string;
   /** HTTP/2 only: the framing says that no body follows. */
   readonly endsWithHead?: boolean;
@@ -30,6 +33,7 @@ export interface MessageReading {
   readonly problem: LocalReply | null;
   /** The problem, apart from the length of the target. */
   readonly flaw: LocalReply | null;
+  /** Empty if there is none, which only HTTP/1.0 may leave out. */
   readonly host: string;
   /** Bytes of the body; null if the framing marks its end, 0 without a body. */
   readonly contentLength: number | null;
@@ -173,7 +177,7 @@ function findProblem(seen: Seen, message: MessageHead): LocalReply | null {
   // The parser accepts HTTP/0.9 and HTTP/2.0 in a request line of HTTP/1.
   if (!versions.has(httpVersion)) return localReplies.malformed;
   if (httpVersion === "2" && isMalformedHttp2(seen, message)) return localReplies.malformed;
-  if (hosts.length !== 1 || !isValidHost(hosts[0] ?? "")) return localReplies.badHost;
+  if (!isHostValid(hosts, httpVersion)) return localReplies.badHost;
   if (seen.hasBadName) return localReplies.badFieldName;
   // A length together with an encoding, or an encoding in HTTP/1.0, can smuggle a request (RFC 9112, 6.1 and 6.3).
   if (encodings.length > 0 && (lengths.length > 0 || httpVersion === "1.0")) return localReplies.malformed;
@@ -183,6 +187,12 @@ function findProblem(seen: Seen, message: MessageHead): LocalReply | null {
   if (expectations.some((expectation) => expectation.toLowerCase() !== "100-continue"))
     return localReplies.unsupportedExpect;
   return refusedMethods.has(method) ? localReplies.unsupportedMethod : null;
+}
+
+/** Only HTTP/1.0 may leave Host out (RFC 9112, 3.2); the upstream then gets its own name. */
+function isHostValid(hosts: readonly string[], httpVersion: string): boolean {
+  if (hosts.length === 0) return httpVersion === "1.0";
+  return hosts.length === 1 && isValidHost(hosts[0] ?? "");
 }
 
 /**

@@ -138,7 +138,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
     if (whole === null && this.#body !== null) this.#connections().mayReclaim(connection, this);
     const request = {
       method,
-      start: upstreamRequestStart(exchange, this.#options.forwardingHeader),
+      start: upstreamRequestStart(exchange, this.#options),
       hasLength,
       body: whole ?? this.#body,
       isLast: endsConnection(method, hasBody),

@@ -11,40 +11,48 @@ import { connectionOptions, isHopByHop, noOptions } from "./hop-by-hop.ts";
 const isOriginField = (lower: string): boolean =>
   lower.startsWith("x-forwarded-") || lower === "forwarded" || lower === "x-real-ip";
 
-/** `forwardingHeader`: the one in which trusted peers name the client. */
-export function upstreamRequestFields(exchange: Exchange, forwardingHeader: ForwardingHeader): HeaderLines {
-  return `${linesBeforeId(exchange, forwardingHeader)}${exchange.id}\r\n`;
+export interface RequestFieldsOptions {
+  /** The header in which trusted proxies name the client; the other one is not passed on. */
+  readonly forwardingHeader: ForwardingHeader;
+  /** The authority of the upstream's URL: the Host of a request without one. */
+  readonly upstreamHost: string;
+}
+
+export function upstreamRequestFields(exchange: Exchange, options: RequestFieldsOptions): HeaderLines {
+  return `${linesBeforeId(exchange, options)}${exchange.id}\r\n`;
 }
 
 /** Returns the request line and the same headers, without the line end of the last one. */
-export function upstreamRequestStart(exchange: Exchange, forwardingHeader: ForwardingHeader): string {
-  return textBeforeId(exchange, forwardingHeader) + exchange.id;
+export function upstreamRequestStart(exchange: Exchange, options: RequestFieldsOptions): string {
+  return textBeforeId(exchange, options) + exchange.id;
 }
 
-function textBeforeId(exchange: Exchange, forwardingHeader: ForwardingHeader): string {
+function textBeforeId(exchange: Exchange, options: RequestFieldsOptions): string {
+  const { forwardingHeader } = options;
   const memory = exchange.head.memory ?? null;
   const { parsed } = exchange.verdict;
   const known = memory?.upstream ?? null;
   if (known?.parsed === parsed && known.forwardingHeader === forwardingHeader) return known.text.use();
   const line = `${exchange.method} ${parsed.upstreamTarget ?? "/"} HTTP/1.1\r\n`;
   const text = new KeptText();
-  text.set(line + linesBeforeId(exchange, forwardingHeader));
+  text.set(line + linesBeforeId(exchange, options));
   if (memory !== null) memory.upstream = { parsed, forwardingHeader, text };
   return text.use();
 }
 
-/** The target of a head with a memory names no authority, and its carrier always has the same scheme. */
-function linesBeforeId(exchange: Exchange, forwardingHeader: ForwardingHeader): HeaderLines {
+/** A head with a memory has a Host, its target names no authority, and its carrier always has the same scheme. */
+function linesBeforeId(exchange: Exchange, options: RequestFieldsOptions): HeaderLines {
+  const { forwardingHeader } = options;
   const headers = exchange.head.memory?.headers;
-  if (headers === undefined) return readLines(exchange, forwardingHeader);
+  if (headers === undefined) return readLines(exchange, options);
   if (headers.upstreamLines === null || headers.upstreamLinesFor !== forwardingHeader) {
-    headers.upstreamLines = inOnePiece(readLines(exchange, forwardingHeader));
+    headers.upstreamLines = inOnePiece(readLines(exchange, options));
     headers.upstreamLinesFor = forwardingHeader;
   }
   return headers.upstreamLines;
 }
 
-function readLines(exchange: Exchange, forwardingHeader: ForwardingHeader): HeaderLines {
+function readLines(exchange: Exchange, { forwardingHeader, upstreamHost }: RequestFieldsOptions): HeaderLines {
   const { rawHeaders, method, peer } = exchange.head;
   const { target, message } = exchange.verdict.parsed;
   // The authority of an absolute-form target replaces Host (RFC 9112, 3.2.2).
@@ -53,7 +61,7 @@ function readLines(exchange: Exchange, forwardingHeader: ForwardingHeader): Head
   const otherHeader = forwardingHeader === "forwarded" ? "x-forwarded-for" : "forwarded";
   // Some proxies pass the Connection of their clients on, as HAProxy does. It must not remove what a trusted one tells.
   const options = peer.isTrusted ? noOptions : connectionOptions(rawHeaders);
-  let lines = `Host: ${host}\r\n`;
+  let lines = `Host: ${host === "" ? upstreamHost : host}\r\n`;
   const kept = { forwardedFor: [] as string[], proto: false, host: false };
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? "";
@@ -75,7 +83,7 @@ function readLines(exchange: Exchange, forwardingHeader: ForwardingHeader): Head
   }
   lines += `X-Forwarded-For: ${[...kept.forwardedFor, peer.text].join(", ")}\r\n`;
   if (!kept.proto) lines += `X-Forwarded-Proto: ${exchange.transport.scheme}\r\n`;
-  if (!kept.host) lines += `X-Forwarded-Host: ${host}\r\n`;
+  if (!kept.host && host !== "") lines += `X-Forwarded-Host: ${host}\r\n`;
   return `${lines}Via: 1.1 headgate\r\nX-Request-Id: `;
 }
 

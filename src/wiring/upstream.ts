@@ -65,6 +65,7 @@ export function createForward(
     waitingBodies: parts.waitingBodies,
     maxBodyBytes: settings.maxBodyBytes,
     forwardingHeader: settings.clientAddress.header,
+    upstreamHost: new URL(settings.upstream.url).host,
     bodyTimeoutMs: settings.timeouts.bodyMs,
     nowMs: parts.clock.monotonicMs,
     onError: parts.telemetry.upstreamFailed,

@@ -57,6 +57,10 @@ describe("what passes", () => {
     expect(read(host, { target: `/${"x".repeat(8191)}` }).problem).toBeNull();
   });
 
+  test("HTTP/1.0 without a Host (RFC 9112, 3.2)", () => {
+    expect(read([], { httpVersion: "1.0" })).toMatchObject({ problem: null, host: "" });
+  });
+
   test("HTTP/1.0 with a Host and a length, whose expectation is ignored (RFC 9110, 10.1.1)", () => {
     const fields = [...host, "Content-Length", "3", "Expect", "100-continue"];
     expect(read(fields, { httpVersion: "1.0" })).toMatchObject({
@@ -138,8 +142,8 @@ describe("what is refused", () => {
     expect(read(host, { method }).problem).toBe(localReplies.unsupportedMethod);
   });
 
-  test("no Host in HTTP/1.0 either", () => {
-    expect(read([], { httpVersion: "1.0" }).problem).toBe(localReplies.badHost);
+  test.each([[["Host", ""]], [[...host, ...host]], [["Host", "a b"]]])("%j in HTTP/1.0", (fields) => {
+    expect(read(fields, { httpVersion: "1.0" }).problem).toBe(localReplies.badHost);
   });
 
   test("a target of 8,193 bytes, whatever else is wrong", () => {

@@ -32,8 +32,9 @@ test("of requests with the same bytes, it follows what was parsed, the header th
     [after, "forwarded", "7"],
   ];
   const heads = requests.map(([parsed, header, id]) => {
-    const head = upstreamRequestStart(exchangeOf(memory, parsed, id), header);
-    expect(head).toBe(upstreamRequestStart(exchangeOf(null, parsed, id), header));
+    const options = { forwardingHeader: header, upstreamHost: "u" };
+    const head = upstreamRequestStart(exchangeOf(memory, parsed, id), options);
+    expect(head).toBe(upstreamRequestStart(exchangeOf(null, parsed, id), options));
     return head;
   });
   expect(heads[2]).toMatch(/^GET \/old\/a HTTP\/1.1\r\nHost: h\r\nX-Forwarded-For: 192.0.2.2, 192.0.2.9\r\n/);

@@ -8,6 +8,7 @@ import { listOf } from "../../core/header-lines.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { serializeHead } from "../../core/response-head.ts";
 import { lingerMs } from "../../exchange/http1-bounds.ts";
+import { acceptMinorVersions } from "../../exchange/minor-versions.ts";
 import { createServer } from "../../exchange/node-http.ts";
 import { stopParsingWhen } from "../../exchange/stop-parsing.ts";
 import { type CheckAnswer, CheckTransport } from "../check.ts";
@@ -67,6 +68,7 @@ export class NodeCalls {
   adopt(socket: Socket): void {
     setTimeouts(this.#server, this.#calls.settings);
     this.#server.emit("connection", socket);
+    acceptMinorVersions(this.#server, socket);
     stopParsingWhen(socket, () => this.#over.has(socket));
   }
 
@@ -85,6 +87,12 @@ export class NodeCalls {
     // A body is discarded, so that the next call can be read.
     req.resume();
     const caller = new NodeCaller(req, res, this.#calls, this.#over);
+    // Node's parser accepts HTTP/0.9 and HTTP/2.0 in a request line.
+    if (req.httpVersionMajor !== 1) {
+      caller.endAfterAnswer();
+      caller.answer(this.#calls.refusal("malformed", checkProblems.malformed, caller.address));
+      return;
+    }
     this.#calls.begin({ method, target, rawHeaders }, caller, new CheckTransport(caller));
   }
 

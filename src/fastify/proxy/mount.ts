@@ -29,12 +29,12 @@ export async function openProxy(
   const { pool, close } = await openPool(upstream, parts);
   const { maxConnections: total, connectTimeoutMs: timeoutMs } = upstream;
   const slots = new Slots({ total, timeoutMs, percent: settings.maxClientSharePercent, onShareExceeded });
-  const { origin, host: address } = new URL(upstream.url);
+  const { origin, host: upstreamHost } = new URL(upstream.url);
   const { maxBodyBytes, timeouts, clientAddress } = settings;
   const bounds = { maxBodyBytes, bodyTimeoutMs: timeouts.bodyMs, forwardingHeader: clientAddress.header };
   return {
     figures: () => ({ active: slots.active, idle: pool.stats.free, waiting: slots.waiting }),
-    mount: (app, told) => mount(app, origin, { ...told, ...bounds, pool, slots, address }),
+    mount: (app, told) => mount(app, origin, { ...told, ...bounds, pool, slots, upstreamHost }),
     close() {
       slots.close();
       close();

@@ -3,7 +3,6 @@
 // response that breaks off breaks off for the client too.
 import type { Readable } from "node:stream";
 import type { Dispatcher, Pool } from "undici";
-import type { ForwardingHeader } from "../../core/client-address.ts";
 import type { SharedResource } from "../../core/client-share.ts";
 import { listOf } from "../../core/header-lines.ts";
 import type { HeaderList } from "../../core/header-list.ts";
@@ -15,7 +14,7 @@ import type { ClientShare } from "../../upstream/client-shares.ts";
 import { endsConnection } from "../../upstream/last-request.ts";
 import { MinRateTimeout, overdueMs } from "../../upstream/min-rate-timeout.ts";
 import type { BodyOptions } from "../../upstream/request-body.ts";
-import { upstreamRequestFields } from "../../upstream/request-fields.ts";
+import { type RequestFieldsOptions, upstreamRequestFields } from "../../upstream/request-fields.ts";
 import { downstreamResponseFields } from "../../upstream/response-fields.ts";
 import { shareReply, upstreamErrorCode, upstreamReply } from "../../upstream/upstream-error.ts";
 import { UpstreamFailure } from "../../upstream/upstream-failure.ts";
@@ -25,12 +24,9 @@ import type { Slots, SlotWaiter } from "./slots.ts";
 import { undiciErrorReason } from "./undici-error.ts";
 import { isInterim, isSound, reasonOf, trimmed } from "./upstream-head.ts";
 
-export interface ProxyOptions extends BodyOptions {
+export interface ProxyOptions extends BodyOptions, RequestFieldsOptions {
   readonly pool: Pool;
   readonly slots: Slots;
-  /** Of the upstream, for the log. */
-  readonly address: string;
-  readonly forwardingHeader: ForwardingHeader;
   readonly onError: (fault: UpstreamFault) => void;
   /** `nowMs`: the instant of the answer. */
   readonly onAnswer: (nowMs: number) => void;
@@ -88,7 +84,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     this.#slot = slot;
     const exchange = this.#exchange;
     const { method, hasBody } = exchange;
-    const { nowMs, forwardingHeader, pool } = this.#options;
+    const { nowMs, pool } = this.#options;
     exchange.dispatchedMs = nowMs();
     if (hasBody) {
       this.#body = new BodyStream(exchange, this.#options, this);
@@ -97,7 +93,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     const request = {
       method: method as Dispatcher.HttpMethod,
       path: exchange.verdict.parsed.upstreamTarget ?? "/",
-      headers: listOf(upstreamRequestFields(exchange, forwardingHeader)),
+      headers: listOf(upstreamRequestFields(exchange, this.#options)),
       body: this.#body,
       reset: endsConnection(method, hasBody),
       signal: this.#abort.signal,
@@ -214,7 +210,7 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
     if (this.#isOver) return;
     this.#isOver = true;
     const code = error === null ? null : upstreamErrorCode(error);
-    this.#options.onError({ reason, code, address: this.#options.address, id: this.#exchange.id });
+    this.#options.onError({ reason, code, address: this.#options.upstreamHost, id: this.#exchange.id });
     this.#exchange.localReply(upstreamReply(reason));
     this.#breakOff();
   }

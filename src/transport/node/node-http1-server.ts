@@ -9,6 +9,7 @@ import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import { mayUpgrade } from "../../core/upgrade.ts";
 import type { AcceptedSocket } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
+import { acceptMinorVersions } from "../../exchange/minor-versions.ts";
 import { createServer } from "../../exchange/node-http.ts";
 import { Portions } from "../../exchange/portions.ts";
 import { stopParsingWhen } from "../../exchange/stop-parsing.ts";
@@ -73,6 +74,7 @@ export class NodeHttp1Server {
     // Otherwise a client that stops reading would hold its upstream connection forever.
     this.server.timeout = stallTimeoutMs;
     for (const read of this.#readers) read.call(this.server, accepted.socket);
+    acceptMinorVersions(this.server, accepted.socket);
     const connection = new NodeHttp1Connection(accepted, {
       maxRequests: bounds.maxRequestsPerConnection - requests,
       // Node restarts its idle timeout with every empty line, and has no timeout for such lines. This one covers both.

@@ -6,7 +6,8 @@ export interface StrictRequest {
   readonly method: string;
   /** Origin form, as it may arrive upstream. */
   readonly target: string;
-  readonly host: string;
+  /** Null: the client named none, and the upstream gets its own. */
+  readonly host: string | null;
   /** What arrives upstream besides Host, the connection's own and what the gateway adds; in lower case, in order. */
   readonly passedOn: readonly string[];
   readonly body: Body;
@@ -26,8 +27,9 @@ export function readStrictRequests(bytes: string): StrictRequest[] {
 }
 
 // RFC 9112, 3 allows several spaces to be read as one; only one goes upstream.
-// Node's parser takes RTSP/1.0 and ICE/1.0 for HTTP/1.0 and does not tell; upstream it is HTTP/1.1 and nothing else.
-const requestLine = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+) +([\x21-\x7e\x80-\xff]+) +(?:HTTP\/1\.[01]|(?:RTSP|ICE)\/1\.0)$/;
+// RFC 9110, 2.5: a higher minor version is processed as 1.1.
+// Node's parser takes RTSP and ICE for HTTP and does not tell; upstream it is HTTP/1.1 and nothing else.
+const requestLine = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+) +([\x21-\x7e\x80-\xff]+) +(?:HTTP|RTSP|ICE)\/1\.\d$/;
 
 function parseRequest(bytes: string, start: number): StrictRequest | null {
   const head = readHead(bytes, start);
@@ -35,15 +37,17 @@ function parseRequest(bytes: string, start: number): StrictRequest | null {
   if (head === null || match === null) return null;
   const { fields } = head;
   const hosts = valuesIn(fields, "host");
-  const body = readBody(bytes, head.end, fields, head.line.endsWith("0"));
-  if (hosts.length !== 1 || body === null) return null;
+  const isOld = head.line.endsWith("/1.0");
+  const body = readBody(bytes, head.end, fields, isOld);
+  // RFC 9112, 3.2: HTTP/1.0 may have no Host.
+  if ((hosts.length !== 1 && !(isOld && hosts.length === 0)) || body === null) return null;
   const [method = "", target = ""] = match.slice(1);
   const absolute = /^https?:\/\/([^/?#]*)(.*)$/i.exec(target);
   const rest = absolute?.[2] ?? target;
   return {
     method,
     target: absolute !== null && !rest.startsWith("/") ? `/${rest}` : rest,
-    host: absolute?.[1] ?? hosts[0] ?? "",
+    host: absolute?.[1] ?? hosts[0] ?? null,
     passedOn: passedOn(method, fields),
     body,
   };
@@ -67,8 +71,12 @@ const ended = new Set(
   ),
 );
 const replaced = new Set(["host", "expect", "forwarded", "x-real-ip", "x-request-id", "content-length"]);
-/** The message's own length and the token that was checked go on, whatever Connection says. */
-const kept = new Set(["content-length", "authorization"]);
+/** What the request was judged by, and what is for the upstream, goes on, whatever Connection says. */
+const kept = new Set(
+  "content-length authorization cookie origin access-control-request-method max-forwards via traceparent tracestate".split(
+    " ",
+  ),
+);
 
 function passedOn(method: string, fields: readonly Field[]): string[] {
   const named = new Set(valuesIn(fields, "connection").flatMap((value) => value.toLowerCase().split(/[ \t]*,[ \t]*/)));

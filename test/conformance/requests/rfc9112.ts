@@ -21,6 +21,11 @@ const targeted = (section: string, name: string, target: string): RequestCase =>
 const kibibytes = (count: number): string => "x".repeat(count * 1024);
 const end = "0\r\n\r\n";
 
+const plain = { line: "GET /v2/x HTTP/1.1", host: "a", lines: [token], body: "" };
+/** Processed as HTTP/1.1. */
+const higherMinor = (name: string, bytes: string, seen: Partial<typeof plain> = {}): RequestCase =>
+  forwarded("RFC 9110 2.5", name, bytes, { line: `${bytes.split(" ")[0]} /v2/x HTTP/1.1`, ...seen });
+
 const syntax: readonly RequestCase[] = [
   forwarded("RFC 9112 2.2", "a plain request", message()),
   forwarded("RFC 9112 2.2", "one empty line before the request", `\r\n${message()}`, { line: "GET /v2/x HTTP/1.1" }),
@@ -52,7 +57,24 @@ const syntax: readonly RequestCase[] = [
   refused("RFC 9112 2.2", "a NUL before the request", 400, `\0${message()}`),
   refused("RFC 9112 2.2", "a byte order mark before the request", 400, `\xef\xbb\xbf${message()}`),
   refused("RFC 9112 2.2", "the preface of HTTP/2", 400, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
-  refused("RFC 9112 2.3", "HTTP/1.2", 400, get("GET /v2/x HTTP/1.2")),
+  higherMinor("HTTP/1.2", get("GET /v2/x HTTP/1.2")),
+  higherMinor(
+    "HTTP/1.9 with a field that only Node's parser reads",
+    message("Connection: x\r\n", "GET /v2/x HTTP/1.9"),
+  ),
+  higherMinor(
+    "HTTP/1.2 in chunks",
+    message("Transfer-Encoding: chunked\r\n", "POST /v2/x HTTP/1.2", `2\r\nhi\r\n${end}`),
+    { body: "hi" },
+  ),
+  higherMinor("absolute form in HTTP/1.2", get("GET http://b/v2/x HTTP/1.2"), { host: "b" }),
+  {
+    ...forwarded("RFC 9110 2.5", "HTTP/1.2, 1.1 and 1.3 on one connection", ""),
+    bytes: `${message("Connection: x\r\n", "GET /v2/x HTTP/1.2")}${message()}${get("GET /v2/x HTTP/1.3")}`,
+    expected: { kind: "forwarded", requests: [plain, plain, plain], closes: false },
+  },
+  refused("RFC 9110 2.5", "no Host in HTTP/1.2", 400, `GET /v2/x HTTP/1.2\r\n${token}\r\n\r\n`),
+  refused("RFC 9110 2.5", "HTTP/3.1", 400, get("GET /v2/x HTTP/3.1")),
   refused("RFC 9112 2.3", "HTTP/2.0 in text", 400, get("GET /v2/x HTTP/2.0")),
   refused("RFC 9112 2.3", "HTTP/0.9 with fields", 400, get("GET /v2/x HTTP/0.9")),
   refused("RFC 9112 2.3", "HTTP/0.9", 400, "GET /v2/x\r\n"),
@@ -143,7 +165,18 @@ const requestLine: readonly RequestCase[] = [
 
 const host: readonly RequestCase[] = [
   refused("RFC 9112 3.2", "no Host", 400, `GET /v2/x HTTP/1.1\r\n${token}\r\n\r\n`),
-  refused("RFC 9112 3.2", "no Host in HTTP/1.0", 400, `GET /v2/x HTTP/1.0\r\n${token}\r\n\r\n`),
+  refused("RFC 9112 3.2", "two Hosts in HTTP/1.0", 400, message("Host: b\r\n", "GET /v2/x HTTP/1.0")),
+  refused("RFC 9112 3.2", "an empty Host in HTTP/1.0", 400, `GET /v2/x HTTP/1.0\r\nHost:\r\n${token}\r\n\r\n`),
+  forwarded(
+    "RFC 9112 3.2.2",
+    "absolute form without a Host in HTTP/1.0",
+    `GET http://b/v2/x HTTP/1.0\r\n${token}\r\n\r\n`,
+    {
+      line: "GET /v2/x HTTP/1.1",
+      host: "b",
+      closes: true,
+    },
+  ),
   refused("RFC 9112 3.2", "an empty Host", 400, hosted("")),
   refused("RFC 9112 3.2", "two Hosts", 400, message("Host: b\r\n")),
   refused("RFC 9112 3.2", "two Hosts alike, in two cases", 400, message("host: a\r\n")),
