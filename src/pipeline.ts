@@ -116,8 +116,10 @@ class Pipeline {
       }
       return { parsed, decision, auth: "skipped", localReply: refusal };
     }
-    if (parsed.path.kind === "unmatched" && rules.unmatched === "leave") {
-      return { parsed, decision, auth: "skipped", localReply: null };
+    // Outside of all routes nothing is asked: no limit, no token. Only what the gateway forwards has a bound on its body.
+    if (parsed.path.kind === "unmatched") {
+      const localReply = rules.unmatched === "proxy" ? findBodyRefusal(parsed, rules) : null;
+      return { parsed, decision, auth: "skipped", localReply };
     }
 
     // The token comes after them, because its check costs the most. A preflight has none, and has been charged.
@@ -147,7 +149,7 @@ class Pipeline {
     if (refusal !== null) return { parsed, decision, auth, localReply: refusal };
 
     // The limits on an identity come after its token is verified, or a guessed token could spend another one's quota.
-    if (limiter.needsIdentity && parsed.route !== null) {
+    if (limiter.needsIdentity) {
       const whole = limiter.acquireIdentified(parsed, head, identity, decision, atMs);
       return whole instanceof Promise
         ? this.#admittedLater(parsed, auth, decision, whole)

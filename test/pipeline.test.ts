@@ -363,9 +363,12 @@ describe("an exhausted client", () => {
 
 describe("unmatched: proxy", () => {
   test.each<[target: string, rawHeaders: string[], reason: RefusalReason | null, auth: AuthOutcome]>([
-    ["/health", good, null, "accepted"],
-    ["/health", host, "no_token", "missing"],
-    ["/health", [...good, "Content-Length", "11"], "body_too_large", "accepted"],
+    ["/health", good, null, "skipped"],
+    ["/health", host, null, "skipped"],
+    ["/health", [...host, "Authorization", "Bearer ?"], null, "skipped"],
+    ["/health", [...host, "Content-Length", "11"], "body_too_large", "skipped"],
+    ["/v2/x", host, "no_token", "missing"],
+    ["/%76%32/x", host, "no_token", "missing"],
     ["/health%00", good, "ambiguous_path", "skipped"],
     ["/../health", good, "ambiguous_path", "skipped"],
     ["/x/../v1//../y", good, "ambiguous_path", "skipped"],

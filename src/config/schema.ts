@@ -191,7 +191,7 @@ const definition = section("The configuration of Headgate.", {
   unmatched: choice(
     "reject",
     ["reject", "proxy"],
-    "Paths outside of all routes: reject responds 404, proxy forwards them without a limit, but checks the token.",
+    "Paths outside of all routes: reject responds 404, proxy forwards them without a limit and without a token check.",
   ),
   clientAddress: section("How the address of a client, which is charged, is found.", {
     trustedProxies: listOf(

@@ -9,6 +9,8 @@ import { coversMethods, coversPath, regionOf } from "./match-regions.ts";
 import { networkOf } from "./policy-context.ts";
 
 export interface WarnedSettings extends Pick<Settings, "policies" | "enforcement" | "routes"> {
+  /** `leave`: the gateway does not handle paths outside of all routes. */
+  readonly unmatched: Settings["unmatched"] | "leave";
   readonly auth: Pick<Settings["auth"], "mode">;
   /** The decision ports; null if there are none. */
   readonly extAuth: { readonly [port in "http" | "grpc"]: object | null } | null;
@@ -19,7 +21,16 @@ export function policyWarnings(settings: WarnedSettings): readonly string[] {
     settings.enforcement === "on"
       ? [...coverageWarnings(settings), ...guessWarnings(settings), ...inventedKeyWarnings(settings)]
       : ["enforcement is shadow: no policy refuses a request"];
-  return [...exemptWarnings(settings), ...unlimited, ...decisionPortWarnings(settings)];
+  return [...exemptWarnings(settings), ...unlimited, ...openPathWarnings(settings), ...decisionPortWarnings(settings)];
+}
+
+/** Where no path needs a token, nobody expects one. */
+function openPathWarnings({ unmatched, auth }: WarnedSettings): string[] {
+  if (unmatched !== "proxy" || auth.mode === "off") return [];
+  return [
+    "unmatched is proxy: paths under no route are forwarded without a token and without a limit; " +
+      "add paths that need either of them to routes",
+  ];
 }
 
 function exemptWarnings({ policies }: WarnedSettings): string[] {

@@ -44,7 +44,8 @@ export interface Parts {
 export async function openParts(settings: PluginSettings, options: PartsOptions): Promise<Parts> {
   const { clock, log } = options;
   const clientAddress = clientAddressRules(settings, log);
-  for (const detail of policyWarnings({ ...settings, extAuth: null })) log.warn({ detail }, "policy warning");
+  for (const detail of policyWarnings({ ...settings, unmatched: "leave", extAuth: null }))
+    log.warn({ detail }, "policy warning");
   const counters = openCounters(createCounterMemory(settings.counters.memoryBytes));
   const endSweep = sweepRegularly(counters.table, clock);
   const limiter = createLimiter({ ...settings, basePath: "/" }, { clock, counters }, null);

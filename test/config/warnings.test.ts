@@ -132,6 +132,13 @@ describe("keys that a client can invent, without a policy by client", () => {
   });
 });
 
+test("paths under no route that are forwarded without a token are told, unless no path needs one", async () => {
+  expect(await warnings("unmatched: proxy")).toEqual([
+    "warning: unmatched is proxy: paths under no route are forwarded without a token and without a limit; add paths that need either of them to routes",
+  ]);
+  expect(await warnings("unmatched: proxy\nauth: { mode: off }")).toEqual([]);
+});
+
 describe("refused tokens that no policy counts", () => {
   const perToken = "name: per-token, limit: 10, window: 1s, key: [token]";
   const tokens = (...lines: string[]): string =>

@@ -42,6 +42,7 @@ const unsound: WarnedSettings[] = [
   enforcement: enforcement === "on" ? "on" : "shadow",
   policies: policies.map((policy) => slidingPolicy({ limit: 1, windowMs: 1_000, ...(policy as Partial<Policy>) })),
   routes: ["/v1/"],
+  unmatched: "proxy",
   auth: { mode: mode === "tokens" ? "tokens" : "presence" },
   extAuth: { http: {}, grpc: null },
 }));
