@@ -1,10 +1,8 @@
 // `headgate check --diff old new`: what a reload from one configuration to the other would change, which policies would
 // start empty, what would need a restart, and what the reload would warn of. Fails if the reload would.
 import { type Difference, differences } from "../config/differences.ts";
-import { storeWarnings } from "../config/store-warnings.ts";
-import { policyWarnings } from "../config/warnings.ts";
+import { addedWarnings } from "../config/warnings.ts";
 import { emptyPolicies, withoutRestart } from "../core/restart-keys.ts";
-import type { Settings } from "../core/settings.ts";
 import type { DiffArguments } from "./arguments.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
@@ -24,16 +22,10 @@ export async function run({ files, overrides }: DiffArguments, io: CommandIo): P
     ...empty.map((name) => `policies.${name}: starts empty, because its name, kind or key is new`),
     ...(found.length === 0 ? ["nothing would change"] : []),
   ];
-  // A reload repeats no warning.
-  const known = warningsOf(before.settings);
-  const warnings = warningsOf(after.settings).filter((warning) => !known.includes(warning));
+  const warnings = addedWarnings(before.settings, after.settings);
   io.err(warnings.map((warning) => `warning: ${warning}\n`).join(""));
   io.out(lines.map((line) => `${line}\n`).join(""));
   return exitCodes.ok;
-}
-
-function warningsOf(settings: Settings): string[] {
-  return [...policyWarnings(settings), ...storeWarnings(settings)];
 }
 
 function describe({ key, from, to }: Difference): string {

@@ -1,7 +1,6 @@
 // `headgate check`: checks the configuration that `headgate start` would use with the same arguments, and prints it. Opens
 // no port and no connection.
-import { storeWarnings } from "../config/store-warnings.ts";
-import { policyWarnings } from "../config/warnings.ts";
+import { configurationWarnings } from "../config/warnings.ts";
 import { effectiveLines } from "../config/written.ts";
 import type { Settings } from "../core/settings.ts";
 import { flawOfPath } from "../limits/snapshot/snapshot-paths.ts";
@@ -10,17 +9,12 @@ import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
 import { loadConfig } from "./load-config.ts";
 
-const unverifiedWarning =
-  "warning: upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream\n";
-
 export async function run(args: ConfigArguments, io: CommandIo): Promise<number> {
   const loaded = await loadConfig(args, io);
   if (loaded === undefined) return exitCodes.config;
   const lines = [`${loaded.file}: ok`, ...effectiveLines(loaded.raw)];
-  if (loaded.settings.upstream.tls.insecureSkipVerify) io.err(unverifiedWarning);
-  const warnings = [...policyWarnings(loaded.settings), ...storeWarnings(loaded.settings)];
+  const warnings = [...configurationWarnings(loaded.settings), ...(await snapshotWarnings(loaded.settings))];
   for (const warning of warnings) io.err(`warning: ${warning}\n`);
-  for (const warning of await snapshotWarnings(loaded.settings)) io.err(`warning: ${warning}\n`);
   io.out(lines.map((line) => `${line}\n`).join(""));
   return exitCodes.ok;
 }

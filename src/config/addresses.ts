@@ -1,6 +1,6 @@
 // Parses hosts, networks, URLs and paths. Only text that every parser reads in the same way is accepted, so that the
 // gateway, the upstream and a person cannot disagree about what a value means.
-import { parseCidr, parseIpAddress } from "../core/ip-address.ts";
+import { type Cidr, parseCidr, parseIpAddress } from "../core/ip-address.ts";
 import { splitAddress } from "../core/upstream.ts";
 
 /** A host to listen on: an address without brackets, or a name. */
@@ -25,6 +25,13 @@ export function isLoopback(host: string): boolean {
 
 export function parseNetwork(text: string): string | undefined {
   return parseCidr(text) === undefined ? undefined : text;
+}
+
+/** Of a text that `parseNetwork` has accepted. */
+export function networkOf(text: string): Cidr {
+  const cidr = parseCidr(text);
+  if (cidr === undefined) throw new Error("a setting is neither an address nor a network");
+  return cidr;
 }
 
 /** An http or https URL, unchanged. */

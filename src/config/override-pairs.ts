@@ -1,8 +1,9 @@
 // Finds what is wrong with the overrides of a policy whose keys are each valid.
 import { formatIpAddress } from "../core/ip-address.ts";
 import { withFirstAddress } from "../core/network-set.ts";
+import { networkOf } from "./addresses.ts";
 import type { Refuse } from "./contradictions.ts";
-import { isNarrower, networkOf, type PoliciesInContext, type WrittenPolicy, wideEnough } from "./policy-context.ts";
+import { isNarrower, type PoliciesInContext, type WrittenPolicy, wideEnough } from "./policy-context.ts";
 import { maxConcurrency } from "./policy-keys.ts";
 import { isTokenDigest } from "./policy-leaves.ts";
 

@@ -1,5 +1,5 @@
-// What the checks of policies need of the configuration, and how they read the networks in it.
-import { type Cidr, isIpv4, parseCidr } from "../core/ip-address.ts";
+// What the checks of policies need of the configuration, and what they say of the networks in it.
+import { type Cidr, isIpv4 } from "../core/ip-address.ts";
 import type { ParsedConfig } from "./schema.ts";
 
 export interface PoliciesInContext extends Pick<ParsedConfig, "policies" | "auth" | "clientAddress" | "routes"> {
@@ -7,13 +7,6 @@ export interface PoliciesInContext extends Pick<ParsedConfig, "policies" | "auth
 }
 
 export type WrittenPolicy = ParsedConfig["policies"][number];
-
-/** Of a value that the definition has accepted. */
-export function networkOf(text: string): Cidr {
-  const cidr = parseCidr(text);
-  if (cidr === undefined) throw new Error("a value is neither an address nor a network");
-  return cidr;
-}
 
 /** Whether the network is only a part of what counts as one client. */
 export function isNarrower({ network, prefixBits }: Cidr, ipv6Prefix: number): boolean {

@@ -1,10 +1,11 @@
 // Finds what is wrong with policies whose keys are each valid: which kind of limit it is, what the key must contain for
 // an override, what cannot be combined.
 import { isWithin } from "../core/ip-address.ts";
+import { networkOf } from "./addresses.ts";
 import type { Refuse } from "./contradictions.ts";
 import { mayBeUnder } from "./match-regions.ts";
 import { judgeOverrides } from "./override-pairs.ts";
-import { isNarrower, networkOf, type PoliciesInContext, type WrittenPolicy, wideEnough } from "./policy-context.ts";
+import { isNarrower, type PoliciesInContext, type WrittenPolicy, wideEnough } from "./policy-context.ts";
 import { type Raw, rawAt } from "./raw.ts";
 
 /** Above it, admissions may be grouped in cells, and no single one can be given back. */

@@ -1,15 +1,10 @@
-// What an operator should know about a shared store whose settings are valid. `headgate check` prints the warnings, and
-// the start logs them.
+// What an operator should know about a shared store whose settings are valid.
 import type { HostPort } from "../core/host-port.ts";
 import type { Policy } from "../core/policy.ts";
-import type { Settings } from "../core/settings.ts";
 import { leasedAheadFrom, type StoreConnectionSettings } from "../core/shared-store.ts";
 import { isLoopback } from "./addresses.ts";
 import { enumerate } from "./config-error.ts";
-
-interface WarnedSettings extends Pick<Settings, "policies"> {
-  readonly counters: Pick<Settings["counters"], "redis">;
-}
+import type { WarnedSettings } from "./warned-settings.ts";
 
 export function storeWarnings({ counters: { redis }, policies }: WarnedSettings): readonly string[] {
   if (redis === null) return [];

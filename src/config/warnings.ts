@@ -1,135 +1,23 @@
-// Finds policies that are valid and probably not what is meant: requests that nothing limits, keys that a client can
-// invent, limits that a decision port cannot hold. `headgate check` prints the warnings, and the start logs them.
-import { coversIpv4 } from "../core/ip-address.ts";
-import type { KeyPart, Policy } from "../core/policy.ts";
-import { needsIdentity } from "../core/policy-needs.ts";
-import type { Settings } from "../core/settings.ts";
-import { enumerate } from "./config-error.ts";
-import { coversMethods, coversPath, regionOf } from "./match-regions.ts";
-import { networkOf } from "./policy-context.ts";
+// What an operator should know about settings that are valid and probably not what is meant. `headgate check` prints the
+// warnings, the start logs them, and `check --diff` and a reload tell those that are new.
+import { policyWarnings } from "./policy-warnings.ts";
+import { storeWarnings } from "./store-warnings.ts";
+import { trustWarnings } from "./trust-warnings.ts";
+import type { WarnedSettings } from "./warned-settings.ts";
 
-export interface WarnedSettings extends Pick<Settings, "policies" | "enforcement" | "routes"> {
-  /** `leave`: the gateway does not handle paths outside of all routes. */
-  readonly unmatched: Settings["unmatched"] | "leave";
-  readonly auth: Pick<Settings["auth"], "mode">;
-  /** The decision ports; null if there are none. */
-  readonly extAuth: { readonly [port in "http" | "grpc"]: object | null } | null;
-}
-
-export function policyWarnings(settings: WarnedSettings): readonly string[] {
-  const unlimited =
-    settings.enforcement === "on"
-      ? [...coverageWarnings(settings), ...guessWarnings(settings), ...inventedKeyWarnings(settings)]
-      : ["enforcement is shadow: no policy refuses a request"];
-  return [...exemptWarnings(settings), ...unlimited, ...openPathWarnings(settings), ...decisionPortWarnings(settings)];
-}
-
-/** Where no path needs a token, nobody expects one. */
-function openPathWarnings({ unmatched, auth }: WarnedSettings): string[] {
-  if (unmatched !== "proxy" || auth.mode === "off") return [];
+export function configurationWarnings(settings: WarnedSettings): readonly string[] {
   return [
-    "unmatched is proxy: paths under no route are forwarded without a token and without a limit; " +
-      "add paths that need either of them to routes",
+    ...trustWarnings(settings),
+    ...policyWarnings(settings),
+    ...storeWarnings(settings),
+    ...(settings.upstream?.tls.insecureSkipVerify === true
+      ? ["upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream"]
+      : []),
   ];
 }
 
-function exemptWarnings({ policies }: WarnedSettings): string[] {
-  return policies
-    .filter(exemptsAll)
-    .map(({ name }) => `policy ${name}: exempt contains every IPv4 address, so hardly any client is limited`);
-}
-
-function exemptsAll({ exempt }: Policy): boolean {
-  return exempt.some((network) => coversIpv4(networkOf(network)));
-}
-
-/** Whether the policy refuses requests at some rate, whatever their responses are. */
-function limits(policy: Policy): boolean {
-  return isInForce(policy) && policy.chargeStatuses === null;
-}
-
-function isInForce(policy: Policy): boolean {
-  return policy.mode === "enforce" && !exemptsAll(policy);
-}
-
-/** A route is covered by policies that are about all of its paths: what narrower ones leave over is not computed. */
-function coverageWarnings({ policies, routes }: WarnedSettings): string[] {
-  const limiting = policies.filter(limits);
-  const bare: string[] = [];
-  const byMethods = new Map<string, string[]>();
-  for (const route of routes) {
-    const covering = limiting.filter(({ match }) => coversPath(match.paths, route));
-    if (covering.some(({ match }) => match.methods.length === 0)) continue;
-    const methods = enumerate([...new Set(covering.flatMap(({ match }) => match.methods))].toSorted(), "and");
-    if (methods === "") bare.push(route);
-    else byMethods.set(methods, [...(byMethods.get(methods) ?? []), route]);
-  }
-  const reason = "no enforcing policy without charge is about";
-  return [
-    ...(bare.length === 0
-      ? []
-      : [`not all requests under ${enumerate(bare, "and")} are limited: ${reason} all of them`]),
-    ...[...byMethods].map(([methods, under]) => {
-      const others = `requests under ${enumerate(under, "and")} with other methods than ${methods}`;
-      return `${others} are not limited: ${reason} them`;
-    }),
-  ];
-}
-
-/** Refused tokens spend nothing of policies that are asked after the token check. */
-function guessWarnings({ policies, routes, auth }: WarnedSettings): string[] {
-  if (auth.mode !== "tokens") return [];
-  const coversAll = (policy: Policy, route: string): boolean =>
-    coversPath(policy.match.paths, route) && policy.match.methods.length === 0;
-  const stopsGuesses = (policy: Policy): boolean =>
-    isInForce(policy) && !needsIdentity(policy, true) && policy.chargeStatuses?.includes(401) !== false;
-  // Of routes that nothing covers, there is a warning already.
-  const open = routes
-    .filter((route) => policies.some((policy) => limits(policy) && coversAll(policy, route)))
-    .filter((route) => !policies.some((policy) => stopsGuesses(policy) && coversAll(policy, route)));
-  if (open.length === 0) return [];
-  const requests = `requests under ${enumerate(open, "and")} with a refused token are not limited`;
-  return [`${requests}: all policies about them need a verified one, so add one by client`];
-}
-
-function inventedKeyWarnings({ policies, routes, auth }: WarnedSettings): string[] {
-  const byClient = policies.filter((policy) => limits(policy) && policy.key.every(isBounded));
-  return policies.flatMap((policy) => {
-    const invented = policy.mode === "enforce" ? policy.key.filter((part) => canBeInvented(part, auth.mode)) : [];
-    const beside = byClient.filter(({ rate }) => rate.kind !== "concurrency" || policy.rate.kind === "concurrency");
-    const isCovered = regionOf(policy.match, routes).every((path) =>
-      beside.some(({ match }) => coversPath(match.paths, path) && coversMethods(match, policy.match)),
-    );
-    if (invented.length === 0 || isCovered) return [];
-    const parts = enumerate(invented.map(nameOf), "and");
-    return [
-      `policy ${policy.name}: a client that invents values of its key (${parts}) is not limited; ` +
-        "add an enforcing policy by client over the same requests",
-    ];
-  });
-}
-
-/** Whether one client has few values of the part: all unusual methods are one. */
-function isBounded({ kind }: KeyPart): boolean {
-  return kind === "client" || kind === "route" || kind === "method";
-}
-
-function canBeInvented({ kind }: KeyPart, mode: Settings["auth"]["mode"]): boolean {
-  return kind === "header" || (kind === "token" && (mode === "presence" || mode === "off"));
-}
-
-function nameOf(part: KeyPart): string {
-  return "name" in part ? `${part.kind}:${part.name}` : part.kind;
-}
-
-function decisionPortWarnings({ policies, extAuth }: WarnedSettings): string[] {
-  const ports = (["http", "grpc"] as const).filter((port) => extAuth?.[port]).map((port) => `extAuth.${port}`);
-  if (ports.length === 0) return [];
-  return policies.flatMap(({ name, rate, chargeStatuses }) => {
-    const isHeld = rate.kind === "concurrency";
-    if (!isHeld && chargeStatuses === null) return [];
-    const reason = isHeld ? "when a request ends" : "the status of the response";
-    const what = isHeld ? "concurrency" : "charge";
-    return [`policy ${name} is not asked on ${enumerate(ports, "and")}: an ingress does not tell ${reason} (${what})`];
-  });
+/** The warnings that are true of `settings` and were not of `before`. */
+export function addedWarnings(before: WarnedSettings | null, settings: WarnedSettings): readonly string[] {
+  const known = new Set(before === null ? [] : configurationWarnings(before));
+  return configurationWarnings(settings).filter((warning) => !known.has(warning));
 }

@@ -127,11 +127,6 @@ export function isWithin(address: IpAddress, { network, prefixBits }: Cidr): boo
   return true;
 }
 
-/** Returns whether the network contains every IPv4 address, as 0.0.0.0/0 and ::/0 do. */
-export function coversIpv4(cidr: Cidr): boolean {
-  return cidr.prefixBits <= 96 && isWithin([...mappedPrefix, 0, 0], cidr);
-}
-
 function groupMask(bits: number): number {
   if (bits <= 0) return 0;
   return bits >= 16 ? 0xffff : (0xffff << (16 - bits)) & 0xffff;

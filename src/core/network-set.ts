@@ -19,6 +19,16 @@ export class NetworkSet {
     const last = lastNotAfter(this.#networks, address);
     return last !== undefined && isWithin(address, last);
   }
+
+  /** Returns the share of the region's addresses that are in the set, from 0 to 1. */
+  shareOf(region: Cidr): number {
+    return this.#networks.reduce((sum, each) => sum + shareOf(region, each), 0);
+  }
+}
+
+function shareOf(region: Cidr, part: Cidr): number {
+  if (part.prefixBits <= region.prefixBits) return isWithin(region.network, part) ? 1 : 0;
+  return isWithin(part.network, region) ? 2 ** (region.prefixBits - part.prefixBits) : 0;
 }
 
 /** Returns the network with the bits behind its prefix set to 0. */

@@ -2,7 +2,8 @@
 
 import type { FastifyInstance } from "fastify";
 import { FilesError } from "../config/read-files.ts";
-import { policyWarnings } from "../config/warnings.ts";
+import type { WarnedSettings } from "../config/warned-settings.ts";
+import { configurationWarnings } from "../config/warnings.ts";
 import { FileWatcher } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { OnShareExceeded } from "../core/client-share.ts";
@@ -43,9 +44,8 @@ export interface Parts {
 /** Rejects with an OptionsError if a file cannot be used. */
 export async function openParts(settings: PluginSettings, options: PartsOptions): Promise<Parts> {
   const { clock, log } = options;
-  const clientAddress = clientAddressRules(settings, log);
-  for (const detail of policyWarnings({ ...settings, unmatched: "leave", extAuth: null }))
-    log.warn({ detail }, "policy warning");
+  const clientAddress = clientAddressRules(settings);
+  for (const detail of configurationWarnings(warnedOf(settings))) log.warn({ detail }, "configuration warning");
   const counters = openCounters(createCounterMemory(settings.counters.memoryBytes));
   const endSweep = sweepRegularly(counters.table, clock);
   const limiter = createLimiter({ ...settings, basePath: "/" }, { clock, counters }, null);
@@ -121,6 +121,11 @@ const noAddresses: AddressFigures = {
   failedLookups: 0,
   areCurrent: true,
 };
+
+/** What the app does itself is nothing to warn of here. */
+function warnedOf(settings: PluginSettings): WarnedSettings {
+  return { ...settings, unmatched: "leave", listen: null, extAuth: null, counters: { redis: null } };
+}
 
 function rethrow(error: unknown): never {
   if (!(error instanceof FilesError)) throw error;

@@ -2,13 +2,13 @@
 // traffic, and who may ask.
 import { isDeepStrictEqual } from "node:util";
 import type { TokenList } from "../auth/token-list.ts";
+import { networkOf } from "../config/addresses.ts";
 import type { Watched } from "../core/file-group.ts";
-import type { NetworkSet } from "../core/network-set.ts";
+import { NetworkSet } from "../core/network-set.ts";
 import type { Settings } from "../core/settings.ts";
 import type { CheckSettings } from "../ext-auth/check-settings.ts";
 import { TrustedCallers } from "../ext-auth/trusted-callers.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { parseNetworks } from "./networks.ts";
 import { type CheckParts, type CheckRuntimes, createCheckRuntimes } from "./runtime.ts";
 
 export interface CheckConfiguration extends Pick<CheckRuntimes, "runtime" | "quotaRuntime"> {
@@ -25,7 +25,7 @@ interface Before {
 /** Null: there are no listeners for checks. */
 export function configureChecks(
   settings: Settings,
-  parts: CheckParts & { readonly notices: Logger },
+  parts: CheckParts,
   secrets: Watched<TokenList> | null,
   before: Before | null,
 ): CheckConfiguration | null {
@@ -58,11 +58,10 @@ function hasChecks({ extAuth }: Settings): boolean {
 function createCallers(
   { extAuth }: Settings,
   secrets: Watched<TokenList> | null,
-  { log, notices }: { readonly log: Logger; readonly notices: Logger },
+  { log }: { readonly log: Logger },
 ): TrustedCallers {
-  const networks = callerNetworks(extAuth.trustedCallers, notices);
   return new TrustedCallers({
-    networks,
+    networks: new NetworkSet(extAuth.trustedCallers.map(networkOf)),
     isSecret: secrets === null ? null : (text) => secrets.value.has(text),
     onFirstCallsRefused(caller, calls) {
       const keys = ["extAuth.trustedCallers", "extAuth.secretsFile"];
@@ -71,14 +70,5 @@ function createCallers(
         "every ext-auth call so far was refused: extAuth.trustedCallers and extAuth.secretsFile do not allow this caller",
       );
     },
-  });
-}
-
-function callerNetworks(trustedCallers: Settings["extAuth"]["trustedCallers"], log: Logger): NetworkSet {
-  return parseNetworks(trustedCallers, (caller) => {
-    log.warn(
-      { caller },
-      "extAuth.trustedCallers contains every IPv4 address, so anyone can spend the quota of any client",
-    );
   });
 }

@@ -1,8 +1,7 @@
 // Everything that is made from the settings. A reload makes another one whole, before anything is replaced, and takes
 // over each part whose settings are the same: connections to the upstream and their state, counters, watched files.
 import { isDeepStrictEqual } from "node:util";
-import { storeWarnings } from "../config/store-warnings.ts";
-import { policyWarnings } from "../config/warnings.ts";
+import { addedWarnings } from "../config/warnings.ts";
 import type { Clock } from "../core/clock.ts";
 import { ResponseFields } from "../core/fields.ts";
 import type { Settings } from "../core/settings.ts";
@@ -100,7 +99,7 @@ export function configure(
   const clientAddress =
     before !== null && isDeepStrictEqual(before.settings.clientAddress, settings.clientAddress)
       ? before.traffic.clientAddress
-      : clientAddressRules(settings, notices);
+      : clientAddressRules(settings);
   const limiter = limiterOf(settings, { ...base, slots }, before);
   const refusals = refusalsOf(settings, before, clock.monotonicMs());
   const forward = createForward(settings, upstream, base);
@@ -108,9 +107,10 @@ export function configure(
   const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
   const parts = { rules, limiter, authenticator, refusals, fields, telemetry, clock, log, forward };
   const runtimeParts = { ...parts, accessLog: settings.log.access };
-  const checkParts = { ...runtimeParts, limiter: limiter.forChecks(), quotas: limiter.forQuotas(), notices };
-  if (upstream !== before?.upstream) warnOfUpstream(settings, notices);
-  warnOfSettings(settings, before, notices);
+  const checkParts = { ...runtimeParts, limiter: limiter.forChecks(), quotas: limiter.forQuotas() };
+  for (const detail of addedWarnings(before?.settings ?? null, settings)) {
+    notices.warn({ detail }, "configuration warning");
+  }
   return {
     settings,
     files,
@@ -121,21 +121,6 @@ export function configure(
     traffic: trafficSettings(settings, clientAddress, certificate, base.ticketSecret),
     checks: configureChecks(settings, checkParts, secrets, before),
   };
-}
-
-function warnOfUpstream({ upstream }: Settings, log: Logger): void {
-  if (!upstream.tls.insecureSkipVerify) return;
-  log.warn("upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream");
-}
-
-/** A reload repeats no warning. */
-function warnOfSettings(settings: Settings, before: Configuration | null, log: Logger): void {
-  const added = (find: (settings: Settings) => readonly string[]): readonly string[] => {
-    const known = new Set(before === null ? [] : find(before.settings));
-    return find(settings).filter((warning) => !known.has(warning));
-  };
-  for (const detail of added(policyWarnings)) log.warn({ detail }, "policy warning");
-  for (const detail of added(storeWarnings)) log.warn({ detail }, "store settings warning");
 }
 
 function limiterOf(

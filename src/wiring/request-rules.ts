@@ -1,23 +1,15 @@
 // Makes the rules about requests from the settings: the trusted proxies, the routes and the base paths.
+import { networkOf } from "../config/addresses.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import { AllowedOrigins } from "../core/cors.ts";
+import { NetworkSet } from "../core/network-set.ts";
 import type { RequestRules } from "../core/request-head.ts";
 import { createPathReader } from "../core/request-path.ts";
 import type { Settings } from "../core/settings.ts";
-import type { Logger } from "../telemetry/log.ts";
-import { parseNetworks } from "./networks.ts";
 
-export function clientAddressRules(
-  { clientAddress }: Pick<Settings, "clientAddress">,
-  log: Logger,
-): ClientAddressRules {
-  const trustedProxies = parseNetworks(clientAddress.trustedProxies, (trustedProxy) => {
-    log.warn(
-      { trustedProxy },
-      "clientAddress.trustedProxies contains every IPv4 address, so clients can choose who is charged",
-    );
-  });
-  return { header: clientAddress.header, trustedProxies, ipv6Prefix: clientAddress.ipv6Prefix };
+export function clientAddressRules({ clientAddress }: Pick<Settings, "clientAddress">): ClientAddressRules {
+  const { header, trustedProxies, ipv6Prefix } = clientAddress;
+  return { header, trustedProxies: new NetworkSet(trustedProxies.map(networkOf)), ipv6Prefix };
 }
 
 export interface RequestSettings extends Pick<Settings, "routes" | "basePath" | "maxBodyBytes" | "cors"> {

@@ -73,7 +73,7 @@ class Workers implements Carrier {
   ) {
     this.settings = settings;
     this.#options = options;
-    this.clientAddress = this.#clientAddressRules();
+    this.clientAddress = clientAddressRules(this.settings);
     this.#base = base;
     this.#files = files;
     this.#opened = opened;
@@ -99,11 +99,6 @@ class Workers implements Carrier {
 
   get slots(): readonly PolicySlot[] {
     return this.#limiter.slots;
-  }
-
-  /** The threads warn of them. */
-  #clientAddressRules(): ClientAddressRules {
-    return clientAddressRules(this.settings, this.#options.log.child({}, { level: "silent" }));
   }
 
   start(): Promise<void> {
@@ -144,7 +139,7 @@ class Workers implements Carrier {
       limiter.comeIntoForce();
       const committed = this.#pool.tellAll("commit", null);
       this.settings = settings ?? this.settings;
-      this.clientAddress = this.#clientAddressRules();
+      this.clientAddress = clientAddressRules(this.settings);
       this.#opened = opened;
       this.#limiter.replacedBy(limiter);
       this.#limiter = limiter;

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { renderConfigError } from "../../src/config/config-error.ts";
 import { loadSettings } from "../../src/config/load.ts";
-import { policyWarnings } from "../../src/config/warnings.ts";
+import { configurationWarnings } from "../../src/config/warnings.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
 import { useCleanup } from "../support/cleanup.ts";
@@ -43,13 +43,13 @@ test("there are the seven that people look for, and each is run here", () => {
 
 test.each(examples)("$title It is valid, and changes something", ({ text }) => {
   const settings = settingsOf(text);
-  expect(policyWarnings(settings)).toEqual([]);
+  expect(configurationWarnings(settings)).toEqual([]);
   expect(settings.policies).not.toEqual(settingsOf("").policies);
 });
 
 test("all of them at once are valid", () => {
   const settings = settingsOf(allPackagedExamples());
-  expect(policyWarnings(settings)).toEqual([]);
+  expect(configurationWarnings(settings)).toEqual([]);
   expect(settings.policies.map(({ name }) => name)).toEqual([
     ...["per-ip", "crypto-refresh", "at-once", "failed-logins", "trial", "monthly"],
   ]);

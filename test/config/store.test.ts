@@ -273,7 +273,7 @@ describe("check", () => {
       overrides: { counters: { redis } },
     });
     await close();
-    expect(logLines.filter(({ msg }) => msg === "store settings warning")).toMatchObject([
+    expect(logLines.filter(({ msg }) => msg === "configuration warning")).toMatchObject([
       { level: "warn", detail: "counters.redis.onFailure is open: while the store is away, nobody is limited" },
     ]);
   });

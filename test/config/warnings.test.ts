@@ -66,7 +66,15 @@ describe("requests that no enforcing policy covers", () => {
       "everybody is exempt",
       policies(`${byClient}, exempt: ["::/0"]`),
       [
-        "warning: policy by-client: exempt contains every IPv4 address, so hardly any client is limited",
+        "warning: policy by-client: exempt contains every IPv4 address: clients there are not limited by it",
+        notAll("/v1/ and /v2/"),
+      ],
+    ],
+    [
+      "everybody is exempt, in two halves",
+      policies(`${byClient}, exempt: [0.0.0.0/1, 128.0.0.0/1]`),
+      [
+        "warning: policy by-client: exempt contains every IPv4 address: clients there are not limited by it",
         notAll("/v1/ and /v2/"),
       ],
     ],
@@ -219,7 +227,9 @@ test("the start of the gateway logs each warning, and none for sound policies", 
     const overrides = { policies: [slidingPolicy({ limit: 5, windowMs: 1_000, mode })] };
     const { close, logLines } = await startTestGateway({ upstreamUrl: deadUrl, overrides });
     await close();
-    return logLines.filter(({ msg }) => msg === "policy warning").map(({ level, detail }) => ({ level, detail }));
+    return logLines
+      .filter(({ msg }) => msg === "configuration warning")
+      .map(({ level, detail }) => ({ level, detail }));
   };
   expect(await logged("enforce")).toEqual([]);
   expect(await logged("shadow")).toEqual([
@@ -234,6 +244,6 @@ test("so does the Fastify plugin", async () => {
   await app.register(headgate, { policies: [{ name: "a", limit: 1, window: "1s", mode: "shadow" }] });
   await app.ready();
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-    { msg: "policy warning", detail: expect.stringContaining("not all requests under / are limited") },
+    { msg: "configuration warning", detail: expect.stringContaining("not all requests under / are limited") },
   ]);
 });

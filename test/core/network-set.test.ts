@@ -46,3 +46,20 @@ test("in 1,024 networks, an address is found in at most 12 comparisons", () => {
   expect(comparisons).toBeGreaterThan(0);
   expect(comparisons).toBeLessThanOrEqual(12);
 });
+
+test.each<[region: string, networks: string[], share: number]>([
+  ["0.0.0.0/0", [], 0],
+  ["0.0.0.0/0", ["0.0.0.0/0"], 1],
+  ["0.0.0.0/0", ["::/0"], 1],
+  ["0.0.0.0/0", ["::ffff:0:0/96"], 1],
+  ["0.0.0.0/0", ["2001:db8::/32"], 0],
+  ["0.0.0.0/0", ["0.0.0.0/1"], 0.5],
+  ["0.0.0.0/0", ["128.0.0.0/1", "0.0.0.0/1"], 1],
+  ["0.0.0.0/0", ["10.0.0.0/8", "10.1.0.0/16", "10.0.0.0/8", "11.0.0.0/8"], 2 / 256],
+  ["0.0.0.0/0", Array.from({ length: 256 }, (_, i) => `${i}.0.0.0/8`), 1],
+  ["2000::/3", ["::/0"], 1],
+  ["2000::/3", ["2000::/4"], 0.5],
+  ["2000::/3", ["fc00::/7", "10.0.0.0/8"], 0],
+])("the share of %s that is in %j is %s", (region, networks, share) => {
+  expect(new NetworkSet(networks.map(parsed)).shareOf(parsed(region))).toBe(share);
+});

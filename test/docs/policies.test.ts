@@ -5,13 +5,19 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { renderConfigError } from "../../src/config/config-error.ts";
 import { loadSettings } from "../../src/config/load.ts";
-import { policyWarnings, type WarnedSettings } from "../../src/config/warnings.ts";
-import type { Policy } from "../../src/core/policy.ts";
-import { slidingPolicy } from "../support/policy.ts";
+import { configurationWarnings } from "../../src/config/warnings.ts";
+import type { Settings } from "../../src/core/settings.ts";
 import { read } from "./markdown.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-recipes-"));
 afterAll(() => rmSync(folder, { recursive: true }));
+
+function settingsOf(yaml: string): Settings {
+  const file = join(folder, "headgate.yaml");
+  writeFileSync(file, yaml);
+  const loaded = loadSettings({ file, env: {}, cwd: folder, overrides: [] });
+  return loaded.ok ? loaded.settings : expect.fail(loaded.errors.map(renderConfigError).join("\n"));
+}
 
 const page = read("docs/policies.md");
 const recipes = [...page.matchAll(/^\| (.+?) \| `(\{ name: .*\})` \|$/gm)].map(([, want = "", policy = ""]) => ({
@@ -24,34 +30,27 @@ test("there are recipes", () => {
 });
 
 test.each(recipes)("$want", ({ policy }) => {
-  const file = join(folder, "headgate.yaml");
   // Beside a policy by client, as the page says of keys that a client can invent.
-  writeFileSync(file, `policies:\n  - { name: by-client, limit: 100, window: 60s }\n  - ${policy}\n`);
-  const loaded = loadSettings({ file, env: {}, cwd: folder, overrides: [] });
-  expect(loaded.ok ? policyWarnings(loaded.settings) : loaded.errors.map(renderConfigError)).toEqual([]);
+  const settings = settingsOf(`policies:\n  - { name: by-client, limit: 100, window: 60s }\n  - ${policy}\n`);
+  expect(configurationWarnings(settings)).toEqual([]);
 });
 
-/** They have all the warnings there are. */
-const unsound: WarnedSettings[] = [
-  { policies: [{ exempt: ["::/0"] }, { key: [{ kind: "token" }] }], enforcement: "on" },
-  { policies: [{ mode: "shadow" }], enforcement: "on" },
-  { policies: [{ key: [{ kind: "subject" }] }], enforcement: "on", mode: "tokens" },
-  { policies: [{ match: { paths: [], methods: ["GET"] } }], enforcement: "on" },
-  { policies: [{ rate: { kind: "concurrency" } }, { chargeStatuses: [401] }], enforcement: "shadow" },
-].map(({ policies, enforcement, mode = "presence" }) => ({
-  enforcement: enforcement === "on" ? "on" : "shadow",
-  policies: policies.map((policy) => slidingPolicy({ limit: 1, windowMs: 1_000, ...(policy as Partial<Policy>) })),
-  routes: ["/v1/"],
-  unmatched: "proxy",
-  auth: { mode: mode === "tokens" ? "tokens" : "presence" },
-  extAuth: { http: {}, grpc: null },
-}));
+/** They have all the warnings there are, but for those of a shared store. */
+const unsound = [
+  "policies: [{ name: a, limit: 1, window: 1s, exempt: ['::/0'] }, { name: b, limit: 1, window: 1s, key: [token] }]",
+  "policies: [{ name: a, limit: 1, window: 1s, mode: shadow }]",
+  "auth: { mode: tokens, tokensFile: t }\npolicies: [{ name: a, limit: 1, window: 1s, key: [subject] }]",
+  "policies: [{ name: a, limit: 1, window: 1s, match: { methods: [GET] } }]",
+  "policies: [{ name: a, concurrency: 1 }]\nenforcement: shadow\nextAuth: { trustedCallers: [::/0], http: { enabled: true } }",
+  "unmatched: proxy\nclientAddress: { trustedProxies: [0.0.0.0/1] }\nlisten: { proxyProtocol: true }",
+  "upstream: { url: 'https://a', tls: { insecureSkipVerify: true } }",
+];
 
 test("each warning has its row, and no other", () => {
   const section = page.split("## Warnings")[1] ?? "";
   const rows = [...section.matchAll(/^\| `(.+?)` \|/gm)].map(([, text = ""]) => text);
   const patterns = rows.map((row) => new RegExp(row.replaceAll(/[.()]/g, "\\$&").replaceAll("…", ".+")));
-  const warnings = unsound.flatMap(policyWarnings);
+  const warnings = unsound.flatMap((yaml) => configurationWarnings(settingsOf(yaml)));
   for (const [i, row] of rows.entries())
     expect([row, warnings.some((text) => patterns[i]?.test(text))]).toEqual([row, true]);
   for (const text of warnings)

@@ -166,7 +166,7 @@ describe("TLS", () => {
     client.write(request("/v2/x"));
     expect((await client.read()).status).toBe(status);
     if (status === 502) expect(upstream.bytes()).toBe("");
-    expect(lines.some(({ msg }) => String(msg).startsWith("upstream.tls.insecureSkipVerify"))).toBe(
+    expect(lines.some(({ detail }) => String(detail).startsWith("upstream.tls.insecureSkipVerify"))).toBe(
       "insecureSkipVerify" in tls(),
     );
   });

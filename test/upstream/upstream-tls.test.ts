@@ -146,7 +146,7 @@ test("insecureSkipVerify takes any certificate, and says so at the start", async
   const upstream = await start(stranger.issue({ names: ["DNS:other.test"], validDays: [-3, -1] }));
   const { status, gateway } = await stage(upstream.url, { insecureSkipVerify: true });
   expect(await status()).toBe(200);
-  expect(gateway.logLines.filter(({ level }) => level === "warn").map(({ msg }) => msg)).toEqual([
+  expect(gateway.logLines.filter(({ level }) => level === "warn").map(({ detail }) => detail)).toEqual([
     "upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream",
   ]);
 });

@@ -43,9 +43,6 @@ export async function openPool(upstream: PluginUpstream, parts: FilesAndLog): Pr
 async function openTls(upstream: PluginUpstream, { files, log }: FilesAndLog): Promise<UpstreamTls | null> {
   const { host, isTls } = upstreamTargets({ url: upstream.url, addresses: [] });
   if (!isTls) return null;
-  if (upstream.tls.insecureSkipVerify) {
-    log.warn("upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream");
-  }
   const events = createFileLog<SecureContext>(log, "files of upstream.tls");
   return new UpstreamTls(upstream.tls, host, await files.open(clientTlsFiles("upstream.tls", upstream.tls), events));
 }
