@@ -4,13 +4,19 @@ import type { KeyPart, Policy } from "../core/policy.ts";
 import { needsIdentity } from "../core/policy-needs.ts";
 import { enumerate } from "./config-error.ts";
 import { coversMethods, coversPath, regionOf } from "./match-regions.ts";
+import { canRefuse, describeRate, isComparable, mostPerSecond, mostTimes } from "./policy-rates.ts";
 import type { WarnedSettings } from "./warned-settings.ts";
 import { wideShare } from "./wide-networks.ts";
 
 export function policyWarnings(settings: WarnedSettings): readonly string[] {
   const unlimited =
     settings.enforcement === "on"
-      ? [...coverageWarnings(settings), ...guessWarnings(settings), ...inventedKeyWarnings(settings)]
+      ? [
+          ...highLimitWarnings(settings),
+          ...coverageWarnings(settings),
+          ...guessWarnings(settings),
+          ...inventedKeyWarnings(settings),
+        ]
       : ["enforcement is shadow: no policy refuses a request"];
   return [...exemptWarnings(settings), ...unlimited, ...openPathWarnings(settings), ...decisionPortWarnings(settings)];
 }
@@ -31,13 +37,23 @@ function exemptWarnings({ policies }: WarnedSettings): string[] {
   });
 }
 
+function highLimitWarnings({ policies }: WarnedSettings): string[] {
+  return policies
+    .filter((policy) => policy.mode === "enforce" && !canRefuse(policy))
+    .map((policy) => {
+      const unit = policy.rate.kind === "concurrency" ? "at once" : "a second";
+      const rate = describeRate(policy);
+      return `policy ${policy.name}: ${rate} is more than ${mostPerSecond} ${unit}, which limits nobody; lower the limit`;
+    });
+}
+
 /** Whether the policy refuses requests at some rate, whatever their responses are. */
 function limits(policy: Policy): boolean {
   return isInForce(policy) && policy.chargeStatuses === null;
 }
 
 function isInForce(policy: Policy): boolean {
-  return policy.mode === "enforce" && wideShare(policy.exempt) === null;
+  return policy.mode === "enforce" && wideShare(policy.exempt) === null && canRefuse(policy);
 }
 
 /** A route is covered by policies that are about all of its paths: what narrower ones leave over is not computed. */
@@ -84,16 +100,21 @@ function inventedKeyWarnings({ policies, routes, auth }: WarnedSettings): string
   const byClient = policies.filter((policy) => limits(policy) && policy.key.every(isBounded));
   return policies.flatMap((policy) => {
     const invented = policy.mode === "enforce" ? policy.key.filter((part) => canBeInvented(part, auth.mode)) : [];
+    if (invented.length === 0) return [];
     const beside = byClient.filter(({ rate }) => rate.kind !== "concurrency" || policy.rate.kind === "concurrency");
-    const isCovered = regionOf(policy.match, routes).every((path) =>
-      beside.some(({ match }) => coversPath(match.paths, path) && coversMethods(match, policy.match)),
-    );
-    if (invented.length === 0 || isCovered) return [];
-    const parts = enumerate(invented.map(nameOf), "and");
-    return [
-      `policy ${policy.name}: a client that invents values of its key (${parts}) is not limited; ` +
-        "add an enforcing policy by client over the same requests",
-    ];
+    const region = regionOf(policy.match, routes);
+    const covers = (other: Policy, path: string): boolean =>
+      coversPath(other.match.paths, path) && coversMethods(other.match, policy.match);
+    const open = region.filter((path) => !beside.some((other) => covers(other, path) && isComparable(other, policy)));
+    if (open.length === 0) return [];
+    const problem = `a client that invents values of its key (${enumerate(invented.map(nameOf), "and")}) is not limited`;
+    const tooHigh = beside.find((other) => open.every((path) => covers(other, path)));
+    const remedy =
+      tooHigh === undefined
+        ? "add an enforcing policy by client over the same requests"
+        : `lower the limit of policy ${tooHigh.name}, which admits ${describeRate(tooHigh)}, ` +
+          `over ${mostTimes} times as much as one key may get in that time`;
+    return [`policy ${policy.name}: ${problem}; ${remedy}`];
   });
 }
 

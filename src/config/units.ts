@@ -33,6 +33,13 @@ export function parseSize(text: string): number | undefined {
   return parseQuantity(text, sizePattern, bytesPerUnit);
 }
 
+/** In the largest unit of which it is a whole number. */
+export function formatDuration(ms: number): string {
+  const units = Object.entries(msPerUnit).filter(([, each]) => ms % each === 0);
+  const [unit, each] = units.at(-1) ?? ["ms", 1];
+  return `${ms / each}${unit}`;
+}
+
 function parseQuantity(text: string, pattern: string, units: Readonly<Record<string, number>>): number | undefined {
   if (!new RegExp(pattern).test(text)) return undefined;
   const digits = /^[0-9]+/.exec(text)?.[0] ?? "";

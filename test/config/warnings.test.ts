@@ -27,6 +27,8 @@ async function warnings(yaml: string): Promise<string[]> {
 
 const policies = (...lines: string[]): string => ["policies:", ...lines.map((line) => `  - { ${line} }`)].join("\n");
 
+/** Where nothing is to be said of a restart. */
+const kept = `counters: { snapshot: { path: ${join(folder, "counters")} } }`;
 const byClient = "name: by-client, limit: 100, window: 60s";
 const ports = [
   "extAuth:",
@@ -39,6 +41,8 @@ const notAll = (routes: string): string =>
   `warning: not all requests under ${routes} are limited: no enforcing policy without charge is about all of them`;
 const otherMethods = (routes: string, methods: string): string =>
   `warning: requests under ${routes} with other methods than ${methods} are not limited: no enforcing policy without charge is about them`;
+const tooLoose = (name: string, parts: string, rate: string): string =>
+  `warning: policy ${name}: a client that invents values of its key (${parts}) is not limited; lower the limit of policy by-client, which admits ${rate}, over 100 times as much as one key may get in that time`;
 const invented = (name: string, parts: string): string =>
   `warning: policy ${name}: a client that invents values of its key (${parts}) is not limited; add an enforcing policy by client over the same requests`;
 
@@ -114,6 +118,24 @@ describe("keys that a client can invent, without a policy by client", () => {
       [invented("per-plan", "header:x-plan")],
     ],
     [
+      "the policy by client is one that limits nobody",
+      policies("name: by-client, limit: 1000000000, window: 60s", perHeader),
+      [
+        expect.stringContaining("policy by-client: 1000000000 requests in 1m is more than 10000 a second"),
+        invented("per-plan", "header:x-plan"),
+      ],
+    ],
+    [
+      "the policy by client admits over 100 times as much",
+      policies("name: by-client, limit: 60001, window: 60s", perHeader),
+      [tooLoose("per-plan", "header:x-plan", "60001 requests in 1m")],
+    ],
+    [
+      "the policies by client admit over 100 times as many at once",
+      policies("name: by-client, concurrency: 101", "name: a, concurrency: 1, key: [token]"),
+      [tooLoose("a", "token", "101 requests at once")],
+    ],
+    [
       "the policy by client bounds only what is under way",
       policies("name: at-once, concurrency: 5", perHeader),
       [invented("per-plan", "header:x-plan")],
@@ -124,6 +146,12 @@ describe("keys that a client can invent, without a policy by client", () => {
 
   test.each([
     ["a policy by client over the same requests", policies(byClient, perHeader, perToken)],
+    ["a policy by client that admits 100 times as much", policies("name: c, limit: 60000, window: 60s", perHeader)],
+    ["a policy by client over a longer time", `${kept}\n${policies("name: c, limit: 1000000, per: month", perHeader)}`],
+    [
+      "a policy by client over a shorter time",
+      `${kept}\n${policies(byClient, `${perHeader.replace("10, window: 1s", "1, per: month")}`)}`,
+    ],
     ["one counter for all", policies(`${byClient}, key: []`, perHeader)],
     ["a token that is verified", `${tokens}\n${policies(perToken, `${byClient}, charge: { statuses: [401] }`)}`],
     ["a shadow, which refuses nothing", policies(byClient, `${perHeader}, mode: shadow`)],
@@ -137,6 +165,49 @@ describe("keys that a client can invent, without a policy by client", () => {
     ],
   ])("none with %s", async (_, yaml) => {
     expect(await warnings(yaml)).toEqual([]);
+  });
+});
+
+describe("limits that refuse nobody", () => {
+  const tooHigh = (rate: string, unit = "a second"): string =>
+    `warning: policy by-client: ${rate} is more than 10000 ${unit}, which limits nobody; lower the limit`;
+
+  test.each<[yaml: string, rate: string, unit?: string]>([
+    ["limit: 1000000000, window: 60s", "1000000000 requests in 1m"],
+    ["limit: 600001, window: 60s", "600001 requests in 1m"],
+    ["limit: 1001, window: 100ms", "1001 requests in 100ms"],
+    ["limit: 600001, per: minute", "600001 requests per minute"],
+    ["limit: 1000000000, per: day", "1000000000 requests per day"],
+    ["concurrency: 10001", "10001 requests at once", "at once"],
+    ["limit: 100, window: 60s, overrides: [{ client: 0.0.0.0/0, limit: 600001 }]", "600001 requests in 1m"],
+  ])("%s is told, and counts as no limit", async (rate, described, unit) => {
+    expect(await warnings(policies(`name: by-client, ${rate}`))).toEqual([
+      tooHigh(described, unit),
+      notAll("/v1/ and /v2/"),
+    ]);
+  });
+
+  test.each([
+    ["limit: 600000, window: 60s"],
+    ["limit: 1000000000, per: month"],
+    ["limit: 1000000000, window: 2d"],
+    ["limit: 1200000, window: 60s, cost: 2"],
+    ["concurrency: 10000"],
+    ["limit: 1000000000, window: 60s, mode: shadow"],
+    ["limit: 100, window: 60s, overrides: [{ client: 203.0.113.0/24, limit: 1000000000 }]"],
+  ])("%s is not", async (rate) => {
+    const beside = "name: beside, limit: 100, window: 60s";
+    expect(await warnings(`${kept}\n${policies(`name: a, ${rate}`, beside)}`)).toEqual([]);
+  });
+
+  test("one about refused tokens alone limits no guesses", async () => {
+    const guesses = "name: by-client, limit: 10000, window: 100ms, charge: { statuses: [401] }";
+    const perToken = "name: per-token, limit: 10, window: 1s, key: [token]";
+    const yaml = `auth: { mode: tokens, tokensFile: tokens.txt }\n${policies(guesses, perToken)}`;
+    expect(await warnings(yaml)).toEqual([
+      tooHigh("10000 requests in 100ms"),
+      expect.stringContaining("with a refused token are not limited"),
+    ]);
   });
 });
 

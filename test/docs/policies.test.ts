@@ -42,6 +42,7 @@ const unsound = [
   "auth: { mode: tokens, tokensFile: t }\npolicies: [{ name: a, limit: 1, window: 1s, key: [subject] }]",
   "policies: [{ name: a, limit: 1, window: 1s, match: { methods: [GET] } }]",
   "policies: [{ name: a, concurrency: 1 }]\nenforcement: shadow\nextAuth: { trustedCallers: [::/0], http: { enabled: true } }",
+  "policies: [{ name: a, limit: 1000000000, window: 60s }]",
   "unmatched: proxy\nclientAddress: { trustedProxies: [0.0.0.0/1] }\nlisten: { proxyProtocol: true }",
   "upstream: { url: 'https://a', tls: { insecureSkipVerify: true } }",
 ];
