@@ -30,7 +30,8 @@ export function windowMsOf(rate: Rate): number | null {
 /** Such as "100 in 60s", for messages. */
 export function describeRate(policy: Policy): string {
   const { rate } = policy;
-  const requests = `${mostRequests(policy)} requests`;
+  const most = mostRequests(policy);
+  const requests = `${most} request${most === 1 ? "" : "s"}`;
   switch (rate.kind) {
     case "sliding":
       return `${requests} in ${formatDuration(rate.windowMs)}`;

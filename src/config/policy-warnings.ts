@@ -4,7 +4,7 @@ import type { KeyPart, Policy } from "../core/policy.ts";
 import { needsIdentity } from "../core/policy-needs.ts";
 import { enumerate } from "./config-error.ts";
 import { coversMethods, coversPath, regionOf } from "./match-regions.ts";
-import { canRefuse, describeRate, isComparable, mostPerSecond, mostTimes } from "./policy-rates.ts";
+import { canRefuse, describeRate, isComparable, mostPerSecond, mostTimes, windowMsOf } from "./policy-rates.ts";
 import type { WarnedSettings } from "./warned-settings.ts";
 import { wideShare } from "./wide-networks.ts";
 
@@ -16,6 +16,7 @@ export function policyWarnings(settings: WarnedSettings): readonly string[] {
           ...coverageWarnings(settings),
           ...guessWarnings(settings),
           ...inventedKeyWarnings(settings),
+          ...restartWarnings(settings),
         ]
       : ["enforcement is shadow: no policy refuses a request"];
   return [...exemptWarnings(settings), ...unlimited, ...openPathWarnings(settings), ...decisionPortWarnings(settings)];
@@ -129,6 +130,20 @@ function canBeInvented({ kind }: KeyPart, mode: WarnedSettings["auth"]["mode"]):
 
 function nameOf(part: KeyPart): string {
   return "name" in part ? `${part.kind}:${part.name}` : part.kind;
+}
+
+/** What a restart gives back of a shorter window is back soon in any case. */
+const longWindowMs = 3_600_000;
+
+function restartWarnings({ policies, counters }: WarnedSettings): string[] {
+  if (counters !== null && (counters.snapshot !== null || counters.redis !== null)) return [];
+  const remedy = counters === null ? "" : "; set counters.snapshot.path, or counters.store to redis";
+  return policies
+    .filter(({ mode, rate }) => mode === "enforce" && (windowMsOf(rate) ?? 0) >= longWindowMs)
+    .map((policy) => {
+      const spent = `what clients have spent of its ${describeRate(policy)}`;
+      return `policy ${policy.name}: a restart gives back ${spent}${remedy}`;
+    });
 }
 
 function decisionPortWarnings({ policies, extAuth }: WarnedSettings): string[] {

@@ -6,7 +6,8 @@ import { isLoopback } from "./addresses.ts";
 import { enumerate } from "./config-error.ts";
 import type { WarnedSettings } from "./warned-settings.ts";
 
-export function storeWarnings({ counters: { redis }, policies }: WarnedSettings): readonly string[] {
+export function storeWarnings({ counters, policies }: WarnedSettings): readonly string[] {
+  const redis = counters?.redis ?? null;
   if (redis === null) return [];
   const { connection, store } = redis;
   return [

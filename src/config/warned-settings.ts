@@ -11,7 +11,8 @@ export interface WarnedSettings extends Pick<Settings, "policies" | "enforcement
   readonly extAuth:
     | ({ readonly [port in "http" | "grpc"]: object | null } & Pick<Settings["extAuth"], "trustedCallers">)
     | null;
-  readonly counters: Pick<Settings["counters"], "redis">;
+  /** Null: counters are in the memory of the process alone, whatever the settings are. */
+  readonly counters: Pick<Settings["counters"], "snapshot" | "redis"> | null;
   /** Null: the app answers all requests itself. */
   readonly upstream: { readonly tls: Pick<Settings["upstream"]["tls"], "insecureSkipVerify"> } | null;
 }

@@ -124,7 +124,7 @@ const noAddresses: AddressFigures = {
 
 /** What the app does itself is nothing to warn of here. */
 function warnedOf(settings: PluginSettings): WarnedSettings {
-  return { ...settings, unmatched: "leave", listen: null, extAuth: null, counters: { redis: null } };
+  return { ...settings, unmatched: "leave", listen: null, extAuth: null, counters: null };
 }
 
 function rethrow(error: unknown): never {

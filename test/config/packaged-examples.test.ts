@@ -37,18 +37,22 @@ function settingsOf(text: string): Settings {
   return loaded.settings;
 }
 
+function withSnapshot(text: string): string {
+  return text.replace("    path: null\n    every", "    path: counters\n    every");
+}
+
 test("there are the seven that people look for, and each is run here", () => {
   expect(examples.map(({ title }) => title)).toEqual(promises.map(([title]) => title));
 });
 
-test.each(examples)("$title It is valid, and changes something", ({ text }) => {
-  const settings = settingsOf(text);
+test.each(examples)("$title It is valid, and changes something", ({ title, text }) => {
+  const settings = settingsOf(title.includes("counters.snapshot.path") ? withSnapshot(text) : text);
   expect(configurationWarnings(settings)).toEqual([]);
   expect(settings.policies).not.toEqual(settingsOf("").policies);
 });
 
 test("all of them at once are valid", () => {
-  const settings = settingsOf(allPackagedExamples());
+  const settings = settingsOf(withSnapshot(allPackagedExamples()));
   expect(configurationWarnings(settings)).toEqual([]);
   expect(settings.policies.map(({ name }) => name)).toEqual([
     ...["per-ip", "crypto-refresh", "at-once", "failed-logins", "trial", "monthly"],
@@ -203,7 +207,7 @@ const promises: [title: string, run: (text: string) => Promise<void>][] = [
     },
   ],
   [
-    "100,000 a month for each token; the month is that of the time zone.",
+    "100,000 a month for each token; the month is that of the time zone. Set counters.snapshot.path too, or a restart empties it.",
     async (text) => {
       const { ask, clock } = await start(text);
       const left = async (token: string): Promise<string | undefined> =>

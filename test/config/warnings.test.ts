@@ -181,7 +181,7 @@ describe("limits that refuse nobody", () => {
     ["concurrency: 10001", "10001 requests at once", "at once"],
     ["limit: 100, window: 60s, overrides: [{ client: 0.0.0.0/0, limit: 600001 }]", "600001 requests in 1m"],
   ])("%s is told, and counts as no limit", async (rate, described, unit) => {
-    expect(await warnings(policies(`name: by-client, ${rate}`))).toEqual([
+    expect(await warnings(`${kept}\n${policies(`name: by-client, ${rate}`)}`)).toEqual([
       tooHigh(described, unit),
       notAll("/v1/ and /v2/"),
     ]);
@@ -208,6 +208,33 @@ describe("limits that refuse nobody", () => {
       tooHigh("10000 requests in 100ms"),
       expect.stringContaining("with a refused token are not limited"),
     ]);
+  });
+});
+
+describe("counts that a restart gives back", () => {
+  const givenBack = (spent: string): string =>
+    `warning: policy long: a restart gives back what clients have spent of its ${spent}; set counters.snapshot.path, or counters.store to redis`;
+  const long = (rate: string): string => policies(byClient, `name: long, limit: 1000, ${rate}`);
+
+  test.each([
+    ["per: month", "1000 requests per month"],
+    ["per: day", "1000 requests per day"],
+    ["per: hour", "1000 requests per hour"],
+    ["window: 31d", "1000 requests in 31d"],
+    ["window: 1h", "1000 requests in 1h"],
+    ["window: 90m", "1000 requests in 90m"],
+  ])("%s is told", async (rate, spent) => {
+    expect(await warnings(long(rate))).toEqual([givenBack(spent)]);
+  });
+
+  test.each([["per: minute"], ["window: 59m"], ["per: month, mode: shadow"]])("%s is not", async (rate) => {
+    expect(await warnings(long(rate))).toEqual([]);
+  });
+
+  test("nor is one that a snapshot or a store keeps", async () => {
+    expect(await warnings(`${kept}\n${long("per: month")}`)).toEqual([]);
+    const store = "counters: { store: redis, redis: { url: redis://127.0.0.1:1 } }";
+    expect(await warnings(`${store}\n${long("per: month")}`)).toEqual([]);
   });
 });
 
@@ -308,13 +335,15 @@ test("the start of the gateway logs each warning, and none for sound policies", 
   ]);
 });
 
-test("so does the Fastify plugin", async () => {
+test("so does the Fastify plugin, which cannot keep counts", async () => {
   const lines: string[] = [];
   const app = fastify({ logger: { stream: { write: (line: string) => void lines.push(line) } } });
   cleanup(() => app.close());
-  await app.register(headgate, { policies: [{ name: "a", limit: 1, window: "1s", mode: "shadow" }] });
+  const monthly = { name: "b", limit: 1, per: "month", match: { paths: ["/b"] } } as const;
+  await app.register(headgate, { policies: [{ name: "a", limit: 1, window: "1s", mode: "shadow" }, monthly] });
   await app.ready();
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([
     { msg: "configuration warning", detail: expect.stringContaining("not all requests under / are limited") },
+    { detail: "policy b: a restart gives back what clients have spent of its 1 request per month" },
   ]);
 });

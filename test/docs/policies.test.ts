@@ -30,8 +30,10 @@ test("there are recipes", () => {
 });
 
 test.each(recipes)("$want", ({ policy }) => {
-  // Beside a policy by client, as the page says of keys that a client can invent.
-  const settings = settingsOf(`policies:\n  - { name: by-client, limit: 100, window: 60s }\n  - ${policy}\n`);
+  // Beside a policy by client, as the page says of keys that a client can invent, and with what keeps long windows.
+  const settings = settingsOf(
+    `counters: { snapshot: { path: c } }\npolicies:\n  - { name: by-client, limit: 100, window: 60s }\n  - ${policy}\n`,
+  );
   expect(configurationWarnings(settings)).toEqual([]);
 });
 
@@ -42,7 +44,7 @@ const unsound = [
   "auth: { mode: tokens, tokensFile: t }\npolicies: [{ name: a, limit: 1, window: 1s, key: [subject] }]",
   "policies: [{ name: a, limit: 1, window: 1s, match: { methods: [GET] } }]",
   "policies: [{ name: a, concurrency: 1 }]\nenforcement: shadow\nextAuth: { trustedCallers: [::/0], http: { enabled: true } }",
-  "policies: [{ name: a, limit: 1000000000, window: 60s }]",
+  "policies: [{ name: a, limit: 1000000000, window: 60s }, { name: b, limit: 1, per: month }]",
   "unmatched: proxy\nclientAddress: { trustedProxies: [0.0.0.0/1] }\nlisten: { proxyProtocol: true }",
   "upstream: { url: 'https://a', tls: { insecureSkipVerify: true } }",
 ];
