@@ -68,10 +68,9 @@ export class ResponseFields {
   /** Returns what every response carries: Date, the rate-limit headers and X-Request-Id. */
   always(decision: Decision, requestId: string, nowMs = this.#clock.monotonicMs()): HeaderLines {
     const wallMs = this.#clock.wallMsAt(nowMs);
-    // Rounded up, so that a client that waits until the reset is not early.
-    const reset = Math.ceil((wallMs + (decision.resetMs - nowMs)) / 1000);
+    const reset = resetSecond(decision, nowMs, wallMs);
     const quota = this.#quota.after(this.#dateAt(wallMs), decision.limit, decision.remaining, reset);
-    const structured = this.#hasStructured ? structuredLines(decision, nowMs) + idName : "";
+    const structured = this.#hasStructured ? structuredLines(decision, nowMs, wallMs) + idName : "";
     return `${quota}${structured}${requestId}\r\n`;
   }
 
@@ -169,9 +168,21 @@ export class ResponseFields {
   }
 }
 
-function structuredLines(decision: Decision, nowMs: number): HeaderLines {
+/**
+ * A border of the calendar is a whole second of the wall clock. What is known of it is up to so much later: clocks are
+ * read one after the other, and that of a shared store is known by its answers only.
+ */
+const lateBorderMs = 100;
+
+/** Returns the Unix second of the reset, rounded up, so that a client that waits until then is not early. */
+function resetSecond({ policy: { rate }, resetMs }: Decision, nowMs: number, wallMs: number): number {
+  const resetWallMs = wallMs + (resetMs - nowMs);
+  return Math.ceil((rate.kind === "calendar" ? resetWallMs - lateBorderMs : resetWallMs) / 1000);
+}
+
+function structuredLines(decision: Decision, nowMs: number, wallMs: number): HeaderLines {
   const decisions = decision.others === null ? [decision] : decision.others;
-  const quotas = decisions.map((each) => quotaItem(each, nowMs)).join(", ");
+  const quotas = decisions.map((each) => quotaItem(each, nowMs, wallMs)).join(", ");
   return `RateLimit-Policy: ${decisions.map(policyItem).join(", ")}\r\nRateLimit: ${quotas}\r\n`;
 }
 
@@ -192,9 +203,15 @@ function policyItem({ policy: { name, rate }, limit }: Decision): string {
 const periodSeconds = { minute: 60, hour: 3600, day: 86_400, month: null } as const;
 
 /** An item of RateLimit. Nobody knows when a slot is free again. */
-function quotaItem({ policy: { name, rate }, remaining, resetMs }: Decision, nowMs: number): string {
+function quotaItem(decision: Decision, nowMs: number, wallMs: number): string {
+  const { policy, remaining, resetMs } = decision;
+  const { name, rate } = policy;
   if (rate.kind === "concurrency") return `"${name}";r=${remaining}`;
-  return `"${name}";r=${remaining};t=${Math.max(0, Math.ceil((resetMs - nowMs) / 1000))}`;
+  const seconds =
+    rate.kind === "calendar"
+      ? resetSecond(decision, nowMs, wallMs) - Math.floor(wallMs / 1000)
+      : Math.ceil((resetMs - nowMs) / 1000);
+  return `"${name}";r=${remaining};t=${Math.max(0, seconds)}`;
 }
 
 /** Returns the seconds that a Retry-After demands; NaN if it cannot be parsed. */

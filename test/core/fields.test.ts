@@ -203,6 +203,28 @@ describe("Retry-After", () => {
   });
 });
 
+test("the reset of a calendar quota is the second of the border, whatever the rounding of the clocks", () => {
+  const daily: Policy = { ...policy, rate: { kind: "calendar", per: "day", timezone: "UTC" } };
+  const borderMs = wallMs + 1_000_000;
+  fc.assert(
+    fc.property(
+      fc.double({ min: 0, max: 900_000, noNaN: true }),
+      fc.double({ min: 0, max: 5_000, noNaN: true }),
+      fc.double({ min: 0, max: 90, noNaN: true }),
+      (decidedMs, laterMs, lateMs) => {
+        const { clock, fields, decision } = setUp({ kinds: ["standard", "structured"] });
+        clock.advance(decidedMs);
+        const made = { ...decision(borderMs - clock.wallMs() + lateMs), policy: daily };
+        clock.advance(laterMs);
+        const list = listOf(fields.always(made, "id"));
+        expect(Number(fieldIn(list, "RateLimit-Reset"))).toBe(borderMs / 1000);
+        const t = Number(/;t=(\d+)$/.exec(fieldIn(list, "RateLimit") ?? "")?.[1]);
+        expect(Date.parse(fieldIn(list, "Date") ?? "") / 1000 + t).toBe(borderMs / 1000);
+      },
+    ),
+  );
+});
+
 test("of an upstream's 429, the border of a calendar quota counts only if the quota is used up", () => {
   const { fields, decision } = setUp();
   const monthly: Policy = { ...policy, rate: { kind: "calendar", per: "month", timezone: "UTC" } };
