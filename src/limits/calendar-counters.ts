@@ -1,8 +1,8 @@
 // The quotas of one policy by periods of the calendar. The wall clock says when a period is over; then the number of the
-// period rises, and all keys start again at once. A clock that goes back refills nothing: the period lasts until its
-// end, or, if that is more than two periods away, until the end of the one that the clock shows now.
+// period rises, and all keys start again at once. A clock that goes back refills nothing: see core/period-end.ts.
 import { createCalendar, longestPeriodMs, type NextBorder } from "../core/calendar.ts";
 import type { Clock } from "../core/clock.ts";
+import { type ClockReading, latestWallMs, periodEndAt, untilEndMs } from "../core/period-end.ts";
 import type { CalendarPeriod as PeriodName } from "../core/policy.ts";
 import type { OwnCount } from "./counters.ts";
 import type { CalendarPeriod } from "./table/calendar-period.ts";
@@ -98,28 +98,35 @@ export class CalendarCounters extends TableCounters {
   }
 
   unspentResetMs(nowMs: number): number {
-    return nowMs + this.#untilEndMs();
+    return nowMs + this.#untilEndMs(nowMs);
   }
 
   /** Reads the wall clock, begins the next period if it is time to, and returns how long the period still lasts. */
-  #untilEndMs(): number {
-    const { nextBorder, calendar } = this.#inForce;
+  #untilEndMs(nowMs: number): number {
+    const period = this.#period;
     const wallMs = this.#clock.wallMs();
-    const endMs = this.#period.endMs;
-    if (wallMs >= endMs) this.#period.setEnd(nextBorder(wallMs), endMs, true);
-    else if (endMs - wallMs > 2 * longestPeriodMs[calendar.per]) this.#period.setEnd(nextBorder(wallMs), endMs, false);
-    if (!this.#isInForce) this.#comeIntoForce(wallMs);
-    return this.#period.endMs - wallMs;
+    const seenEndMs = period.endMs;
+    if (untilEndMs(period, wallMs, nowMs) <= 0) this.#setEnd({ wallMs, nowMs }, seenEndMs, true);
+    if (!this.#isInForce) this.#comeIntoForce({ wallMs, nowMs });
+    const leftMs = untilEndMs(period, wallMs, nowMs);
+    // Where the wall clock does not show the end, the reset is a whole second, too.
+    return leftMs === period.endMs - wallMs ? leftMs : Math.ceil((wallMs + leftMs) / 1000) * 1000 - wallMs;
+  }
+
+  #setEnd(reading: ClockReading, seenEndMs: number, begins: boolean): void {
+    const { nextBorder, calendar } = this.#inForce;
+    const latestMs = latestWallMs(this.#period, reading);
+    this.#period.setEnd(periodEndAt(nextBorder, longestPeriodMs[calendar.per], latestMs, reading), seenEndMs, begins);
   }
 
   /** With the first request after a reload, because a limiter that is never used must change nothing. */
-  #comeIntoForce(wallMs: number): void {
+  #comeIntoForce(reading: ClockReading): void {
     this.#isInForce = true;
     this.table.configure(this.slot, this.#rules);
     if (isSameCalendar(this.#calendar, this.#inForce.calendar)) return;
     this.#inForce.calendar = this.#calendar;
     this.#inForce.nextBorder = this.#nextBorder;
-    this.#period.setEnd(this.#nextBorder(wallMs), this.#period.endMs, false);
+    this.#setEnd(reading, this.#period.endMs, false);
   }
 }
 

@@ -18,6 +18,7 @@ import { QuotaQuestions } from "./quota-questions.ts";
 import { TokenDigests } from "./request-parts.ts";
 import { SharedCounters } from "./shared/shared-counters.ts";
 import type { SharedStore } from "./shared/shared-store.ts";
+import { noPeriod } from "./table/calendar-period.ts";
 import { CounterTable, createTableMemory } from "./table/counter-table.ts";
 import { minTableBytes } from "./table/layout.ts";
 import { rulesOf } from "./table/slot-rules.ts";
@@ -98,7 +99,7 @@ export class PolicyLimiter extends PolicySteps {
     for (const { slot, policy } of gone) {
       this.#set.states.find((state) => state.policy === policy)?.shared?.retire();
       this.#table.retire(slot);
-      if (this.#choosesSlots) this.#table.periodOf(slot).restore(0, 0);
+      if (this.#choosesSlots) this.#table.periodOf(slot).restore(0, noPeriod);
     }
   }
 

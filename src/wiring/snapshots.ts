@@ -65,7 +65,7 @@ function identityOf({ description }: Snapshot, newOwner: string): Omit<CounterMe
 async function restoreTo(table: CounterTable, snapshot: Snapshot, slots: readonly PolicySlot[], clock: Clock) {
   const now = { wallMs: clock.wallMs(), tableMs: clock.monotonicMs() };
   const restore = new Restore(snapshot.description, slots, now);
-  for (const { slot, period, endWallMs } of restore.periods) table.periodOf(slot).restore(period, endWallMs);
+  for (const { slot, period, end } of restore.periods) table.periodOf(slot).restore(period, end);
   let keys = 0;
   let withoutRoom = 0;
   await snapshot.eachRecord((before) => {
@@ -176,9 +176,14 @@ export class Snapshots {
   }
 }
 
-function describeRate(rate: PolicySlot["policy"]["rate"], table: CounterTable, slot: number): DescribedRate | null {
+/** Null for a policy that no snapshot has. */
+export function describeRate(
+  rate: PolicySlot["policy"]["rate"],
+  table: CounterTable,
+  slot: number,
+): DescribedRate | null {
   if (rate.kind === "concurrency") return null;
   if (rate.kind === "sliding") return { kind: "sliding" };
-  const { number, endMs } = table.periodOf(slot);
-  return { ...rate, period: number, endWallMs: endMs };
+  const { number, endMs, dueMs } = table.periodOf(slot);
+  return { ...rate, period: number, endWallMs: endMs, dueTableMs: dueMs };
 }

@@ -9,7 +9,8 @@ import type { SlotRules } from "../../src/limits/table/slot-rules.ts";
 import { FakeClock } from "../support/clock.ts";
 import { keyOf, smallTable } from "./small-table.ts";
 
-const dayMs = 86_400_000;
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
 const midnight = Date.UTC(2026, 2, 10);
 
 const slot = 7;
@@ -75,11 +76,19 @@ describe("a calendar quota", () => {
     [0, -2000, false, 0, dayMs - 2 + 2000],
     [1998, 0, false, 0, dayMs],
     [2, 0, false, 0, dayMs - 2],
-    // It goes back by a month: nothing is refilled, and the wait is that for the end of the day it shows.
-    [0, -30 * dayMs, false, 0, dayMs - 2],
-    [dayMs - 2, 0, true, 2, dayMs],
-    // It goes forward by two days, as after a suspension: a new period.
-    [0, 2 * dayMs, true, 2, dayMs],
+    // It goes back by a month: nothing is refilled. The day ends when it was to end, and the longest day later.
+    [0, -30 * dayMs, false, 0, dayMs - 2002 + 25 * hourMs],
+    // It is right again, and then back again.
+    [0, 30 * dayMs, false, 0, dayMs - 2],
+    [0, -30 * dayMs, false, 0, dayMs - 2002 + 25 * hourMs],
+    [dayMs - 2003 + 25 * hourMs, 0, false, 0, 1],
+    // Without the step back it would be an hour after midnight. From now on, days end as if there had been none.
+    [1, 0, true, 2, 23 * hourMs],
+    [23 * hourMs, 0, true, 2, 24 * hourMs],
+    // It goes forward, but not to where it has been: nothing is refilled.
+    [0, 2 * dayMs, true, 1, 24 * hourMs],
+    // It goes forward by more, as after a suspension: a new period.
+    [0, 31 * dayMs + 2000, true, 2, 24 * hourMs],
   ];
 
   test("three a day, on one timeline with steps of the wall clock", () => {

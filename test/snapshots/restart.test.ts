@@ -23,6 +23,7 @@ beforeEach(() => {
 });
 
 const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
 const perIp: Policy = slidingPolicy({ limit: 5, windowMs: hourMs });
 const perMonth: Policy = {
   ...perIp,
@@ -114,6 +115,19 @@ test("a month's quota by token goes on until the end of the month, in another li
 
   const over = await start({ policies, clock: processClock(nextMonth, 1) });
   expect(await over.ask()).toMatchObject({ status: 200, remaining: 2 });
+});
+
+test("a month's quota is not refilled by a snapshot that was written while the clock was in the past", async () => {
+  const before = await start({ policies: [perMonth], clock: processClock(wallMs, 5_000) });
+  await before.askTimes(3);
+  await before.close();
+  const past = processClock(wallMs - 60 * dayMs, 9_000);
+  const between = await start({ policies: [perMonth], clock: past });
+  expect((await between.ask()).status).toBe(429);
+  past.advance(hourMs);
+  await between.close();
+  const after = await start({ policies: [perMonth], clock: processClock(wallMs + 2 * hourMs, 7) });
+  expect(await after.ask()).toMatchObject({ status: 429, reset: Date.UTC(2026, 11, 1) / 1000 });
 });
 
 test("a refused file has one line with the reason, and the gateway counts", async () => {

@@ -32,6 +32,8 @@ export interface DescribedPeriod {
   readonly timezone: string;
   readonly period: number;
   readonly endWallMs: number;
+  /** When the wall clock was to show that, by the table's time. Missing in older snapshots: then by `wallMs`. */
+  readonly dueTableMs?: number;
 }
 
 export function encodeDescription({ placeSecret, keySecret, ...others }: SnapshotDescription): Buffer {
@@ -100,10 +102,11 @@ function isKeyPart(value: unknown): value is KeyPart {
 
 function isRate(value: unknown): value is DescribedRate {
   if (!isObject(value)) return false;
-  const { kind, per, timezone, period, endWallMs } = value;
+  const { kind, per, timezone, period, endWallMs, dueTableMs = 0 } = value;
   if (kind === "sliding") return true;
   const isPeriod = calendarPeriods.some((each) => each === per) && typeof timezone === "string";
-  return kind === "calendar" && isPeriod && isWithin(period, 2 ** 32) && isNumber(endWallMs);
+  const isEnd = isNumber(endWallMs) && isNumber(dueTableMs);
+  return kind === "calendar" && isPeriod && isWithin(period, 2 ** 32) && isEnd;
 }
 
 function isWithin(value: unknown, end: number): boolean {

@@ -1,7 +1,9 @@
 // Puts the records of a snapshot into an empty table. The time between writing and reading it has passed for all of
 // them, by the wall clock; if that went back, none has. An instant is never moved to an earlier one, so no window admits
-// more than its limit. Records of policies that are no longer there are left out.
-import { createCalendar } from "../../core/calendar.ts";
+// more than its limit, and no period ends because a clock was set back before the snapshot or after it. Records of policies
+// that are no longer there are left out.
+import { createCalendar, longestPeriodMs } from "../../core/calendar.ts";
+import { latestWallMs, type PeriodEnd, periodEndAt } from "../../core/period-end.ts";
 import { isContinued } from "../../core/restart-keys.ts";
 import type { PolicySlot } from "../policy-slots.ts";
 import type { CounterRecord } from "../table/records.ts";
@@ -18,7 +20,7 @@ export interface RestoreTime {
 export interface ContinuedPeriod {
   readonly slot: number;
   readonly period: number;
-  readonly endWallMs: number;
+  readonly end: PeriodEnd;
 }
 
 /** The system's clock reads whole milliseconds, so that up to one less may have passed between two readings. */
@@ -35,7 +37,7 @@ export class Restore {
   readonly #tableMs: number;
 
   constructor(description: SnapshotDescription, policies: readonly PolicySlot[], now: RestoreTime) {
-    const slots = description.policies.flatMap((before) => continuedSlot(before, policies, now.wallMs));
+    const slots = description.policies.flatMap((before) => continuedSlot(before, policies, description, now));
     this.#slots = new Map(slots);
     this.periods = slots.flatMap(([, { slot, period }]) => (period === null ? [] : [{ slot, ...period }]));
     this.#writtenTick = tickNow(description.tableMs);
@@ -72,18 +74,24 @@ interface ContinuedSlot {
 function continuedSlot(
   before: DescribedPolicy,
   policies: readonly PolicySlot[],
-  wallMs: number,
+  written: RestoreTime,
+  now: RestoreTime,
 ): [slot: number, continued: ContinuedSlot][] {
-  const now = policies.find(({ policy }) => isContinued(policy, before));
-  if (now === undefined) return [];
-  const { slot } = now;
-  const { rate } = now.policy;
+  const continued = policies.find(({ policy }) => isContinued(policy, before));
+  if (continued === undefined) return [];
+  const { slot } = continued;
+  const { rate } = continued.policy;
   if (rate.kind === "sliding") return [[before.slot, { slot, windowMs: rate.windowMs, period: null }]];
   if (rate.kind !== "calendar" || before.rate.kind !== "calendar") return [];
   const { per, timezone, period, endWallMs } = before.rate;
-  if (wallMs >= endWallMs) return [];
+  if (now.wallMs >= endWallMs) return [];
+  const { dueTableMs = written.tableMs + endWallMs - written.wallMs } = before.rate;
+  const endBefore = { endMs: endWallMs, dueMs: dueTableMs };
+  const latestMs = latestWallMs(endBefore, { wallMs: now.wallMs, nowMs: written.tableMs });
   const isSame = per === rate.per && timezone === rate.timezone;
   // As by a reload, a new calendar decides when the period that is under way ends.
-  const end = isSame ? endWallMs : createCalendar(rate.per, rate.timezone)(wallMs);
-  return [[before.slot, { slot, windowMs: 0, period: { period, endWallMs: end } }]];
+  const nextBorder = isSame ? () => endWallMs : createCalendar(rate.per, rate.timezone);
+  const reading = { wallMs: now.wallMs, nowMs: now.tableMs };
+  const end = periodEndAt(nextBorder, longestPeriodMs[rate.per], latestMs, reading);
+  return [[before.slot, { slot, windowMs: 0, period: { period, end } }]];
 }

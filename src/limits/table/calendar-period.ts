@@ -1,41 +1,54 @@
-// The period of a calendar policy that all threads count in: its number, and its end by the wall clock. The number rises
-// before the end is written, so a thread that reads the new end finds the new number.
-import { header } from "./layout.ts";
+// The period of a calendar policy that all threads count in: its number, and its end. The number rises before the end is
+// written, so a thread that reads the new end finds the new number; and the border is written last, so that a thread which
+// still reads the old one does not begin the next period again.
+import type { PeriodEnd } from "../../core/period-end.ts";
+import { calendarAt, calendarWords, header } from "./layout.ts";
 import type { Locks } from "./locks.ts";
 
-export class CalendarPeriod {
+export class CalendarPeriod implements PeriodEnd {
   readonly #w: Int32Array;
   readonly #at: number;
   readonly #locks: Locks;
 
   constructor(w: Int32Array, slot: number, locks: Locks) {
     this.#w = w;
-    this.#at = header.calendars + 2 * slot;
+    this.#at = calendarAt(slot);
     this.#locks = locks;
   }
 
   get number(): number {
-    return Atomics.load(this.#w, this.#at);
+    return Atomics.load(this.#w, this.#at + calendarWords.number);
   }
 
-  /** Unix milliseconds; 0 before the first period. */
   get endMs(): number {
-    return (Atomics.load(this.#w, this.#at + 1) >>> 0) * 1000;
+    return (Atomics.load(this.#w, this.#at + calendarWords.end) >>> 0) * 1000;
+  }
+
+  /** By the table's time, to half a second. */
+  get dueMs(): number {
+    return Atomics.load(this.#w, this.#at + calendarWords.due) * 1000;
+  }
+
+  /** The same. */
+  get lastMs(): number {
+    return Atomics.load(this.#w, this.#at + calendarWords.last) * 1000;
   }
 
   /** Sets the end, unless another thread has done so since `seenEndMs` was read. `begins`: the next period. */
-  setEnd(endMs: number, seenEndMs: number, begins: boolean): void {
+  setEnd(end: PeriodEnd, seenEndMs: number, begins: boolean): void {
     this.#locks.takeAlone(header.calendarLock);
-    if (this.endMs === seenEndMs) {
-      if (begins) Atomics.store(this.#w, this.#at, this.number + 1);
-      Atomics.store(this.#w, this.#at + 1, Math.ceil(endMs / 1000));
-    }
+    if (this.endMs === seenEndMs) this.restore(begins ? this.number + 1 : this.number, end);
     this.#locks.free(header.calendarLock);
   }
 
   /** Before traffic, or when the policy of the slot is gone. */
-  restore(number: number, endMs: number): void {
-    Atomics.store(this.#w, this.#at, number);
-    Atomics.store(this.#w, this.#at + 1, Math.ceil(endMs / 1000));
+  restore(number: number, { endMs, dueMs, lastMs }: PeriodEnd): void {
+    Atomics.store(this.#w, this.#at + calendarWords.number, number);
+    Atomics.store(this.#w, this.#at + calendarWords.due, Math.round(dueMs / 1000));
+    Atomics.store(this.#w, this.#at + calendarWords.last, Math.round(lastMs / 1000));
+    Atomics.store(this.#w, this.#at + calendarWords.end, Math.ceil(endMs / 1000));
   }
 }
+
+/** Before the first period. */
+export const noPeriod: PeriodEnd = { endMs: 0, dueMs: 0, lastMs: 0 };

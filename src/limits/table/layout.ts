@@ -60,11 +60,17 @@ export const connectionSlot = slots - 1;
 export const header = {
   coarseKeys: 0,
   calendarLock: lineWords,
-  /** Two for each slot: period, end in seconds of the wall clock. */
+  /** `calendarWords` for each slot. */
   calendars: 2 * lineWords,
   /** `figures` for each slot. */
-  figures: 2 * lineWords + 2 * slots,
+  figures: 2 * lineWords + 4 * slots,
 } as const;
+
+/**
+ * Words of the calendar of a slot: the number of the period, its end in Unix seconds, when that is due, and when it is
+ * over at the latest, in seconds of the table's time.
+ */
+export const calendarWords = { number: 0, end: 1, due: 2, last: 3, words: 4 } as const;
 
 /** Words of the figures of a slot. */
 export const figures = { keys: 0, evictedExpired: 1, evictedLive: 2, merged: 3, coarse: 4, words: 8 } as const;
@@ -127,6 +133,11 @@ export function geometryOf(bytes: number): Geometry {
 /** Returns the word at which a shard begins. */
 export function shardAt(index: number, { shardWords }: Geometry): number {
   return headerLines * lineWords + index * shardWords;
+}
+
+/** Returns the word at which the calendar of a slot begins. */
+export function calendarAt(slot: number): number {
+  return header.calendars + slot * calendarWords.words;
 }
 
 /** Returns the word of a figure of a slot. */

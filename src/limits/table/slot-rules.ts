@@ -1,7 +1,7 @@
 // What the table knows of each policy: enough to say which keys have expired, and which are exhausted.
 import type { Policy } from "../../core/policy.ts";
 import { newestPairAt } from "./key-log.ts";
-import { header, isMarkedExhausted, keyLine, slotOf, slots } from "./layout.ts";
+import { calendarAt, calendarWords, isMarkedExhausted, keyLine, slotOf, slots } from "./layout.ts";
 import { countUnits } from "./pair-removal.ts";
 import { ageOf, type Span, tickNow } from "./ticks.ts";
 
@@ -84,7 +84,7 @@ export class RulesBySlot {
   }
 
   #spanOf(slot: number, { kind, windowMs }: SlotRules): Span {
-    this.#span.now = kind === "calendar" ? (this.#w[header.calendars + 2 * slot] as number) : this.#nowTick;
+    this.#span.now = kind === "calendar" ? (this.#w[calendarAt(slot) + calendarWords.number] as number) : this.#nowTick;
     this.#span.window = kind === "calendar" ? 1 : windowMs;
     return this.#span;
   }

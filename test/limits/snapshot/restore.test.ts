@@ -1,5 +1,6 @@
 // What counts of a snapshot after a restart: the same instants by the wall clock, never earlier ones.
 import { expect, describe as group, test } from "vitest";
+import { longestPeriodMs } from "../../../src/core/calendar.ts";
 import type { Policy } from "../../../src/core/policy.ts";
 import type { SnapshotDescription } from "../../../src/limits/snapshot/description.ts";
 import { Restore } from "../../../src/limits/snapshot/restore.ts";
@@ -103,8 +104,24 @@ group("a period of the calendar", () => {
     for (const passedMs of [0, -86_400_000, end - writtenWallMs - 1]) {
       const { record: after, periods } = restored(passedMs, month);
       expect(after).toEqual(record({ slot: 11, entries }));
-      expect(periods).toEqual([{ slot: 11, period: 7, endWallMs: end }]);
+      const dueMs = 5.25 + end - writtenWallMs - Math.max(0, passedMs);
+      expect(periods).toEqual([
+        { slot: 11, period: 7, end: { endMs: end, dueMs, lastMs: dueMs + longestPeriodMs.month } },
+      ]);
     }
+  });
+
+  test("is due when it was, if the clock was back when the snapshot was written", () => {
+    // An hour was left by the monotonic clock then. By the wall clock, it was much more.
+    const rate = { ...monthly.rate, dueTableMs: 100_000.5 + 3_600_000 };
+    const description = describe({ policies: [sliding, { ...monthly, rate }] });
+    const endOf = (passedMs: number) => restored(passedMs, month, { description }).periods[0]?.end;
+    const dueMs = 5.25 + 3_600_000;
+    // By more than the longest month: that is not waited for.
+    expect(endOf(60_000)).toEqual({ endMs: end, dueMs, lastMs: dueMs });
+    expect(endOf(-end)).toEqual({ endMs: end, dueMs, lastMs: dueMs });
+    const later = end - writtenWallMs - 60_000;
+    expect(endOf(later)).toEqual({ endMs: end, dueMs: 60_005.25, lastMs: 60_005.25 + longestPeriodMs.month });
   });
 
   test("is over at its end", () => {
@@ -120,7 +137,9 @@ group("a period of the calendar", () => {
     const { record: after, periods } = restored(0, month, { policies: [perIp, { ...perMonth, rate }] });
     expect(after?.entries).toEqual(entries);
     // The next midnight in Berlin.
-    expect(periods).toEqual([{ slot: 11, period: 7, endWallMs: Date.UTC(2026, 8, 21, 22) }]);
+    const endMs = Date.UTC(2026, 8, 21, 22);
+    const dueMs = 5.25 + endMs - writtenWallMs;
+    expect(periods).toEqual([{ slot: 11, period: 7, end: { endMs, dueMs, lastMs: dueMs + longestPeriodMs.day } }]);
   });
 
   test("and a window are never taken for each other", () => {

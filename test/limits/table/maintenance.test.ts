@@ -195,7 +195,7 @@ describe("a snapshot", () => {
     const records = shards.flatMap((shard) => (shard === null ? [] : [...recordsOf(shard)]));
     const copy = new CounterTable(createTableMemory(2 * bytes), { secret: Buffer.alloc(16, 77) });
     const restored = createAll(copy, 50);
-    copy.periodOf(calendar).restore(table.periodOf(calendar).number, table.periodOf(calendar).endMs);
+    copy.periodOf(calendar).restore(table.periodOf(calendar).number, table.periodOf(calendar));
     for (const record of records) expect(copy.maintenance.restore(record)).toBe(true);
     for (const record of records) expect(copy.maintenance.restore(record)).toBe(false);
     const copies = [restored.slidingCounters, restored.calendarCounters, restored.concurrencyCounters];

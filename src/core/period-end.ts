@@ -1,0 +1,43 @@
+// When a period of the calendar ends that is under way: when the wall clock reaches its border. No step of that clock back
+// brings the end nearer. It delays the end, by the longest length of a period at most: then the calendar goes on from where
+// it was, by the monotonic clock, so that a clock which was far ahead locks nobody out.
+import type { NextBorder } from "./calendar.ts";
+
+export interface PeriodEnd {
+  /** The border in Unix milliseconds, a whole second; 0 before the first period. */
+  readonly endMs: number;
+  /** The monotonic instant at which the wall clock reaches it, if nobody sets that clock. */
+  readonly dueMs: number;
+  /** The monotonic instant at which the period is over, whatever the wall clock shows. */
+  readonly lastMs: number;
+}
+
+/** Both clocks at one instant. */
+export interface ClockReading {
+  readonly wallMs: number;
+  readonly nowMs: number;
+}
+
+/** Returns how long the period still lasts; 0 or less if it is over. */
+export function untilEndMs({ endMs, lastMs }: PeriodEnd, wallMs: number, nowMs: number): number {
+  return Math.min(endMs - wallMs, lastMs - nowMs);
+}
+
+/** Returns what the wall clock would show if it had not been set back since the period began; or what it shows, if later. */
+export function latestWallMs({ endMs, dueMs }: Omit<PeriodEnd, "lastMs">, { wallMs, nowMs }: ClockReading): number {
+  return Math.max(wallMs, endMs - (dueMs - nowMs));
+}
+
+/** Returns the end of the period at `latestMs`, which `latestWallMs` has returned. `longestMs`: how long one may last. */
+export function periodEndAt(
+  nextBorder: NextBorder,
+  longestMs: number,
+  latestMs: number,
+  { wallMs, nowMs }: ClockReading,
+): PeriodEnd {
+  const endMs = nextBorder(latestMs);
+  const dueMs = nowMs + (endMs - latestMs);
+  // A clock that is further behind is not waited for.
+  const lateMs = latestMs - wallMs <= longestMs ? longestMs : 0;
+  return { endMs, dueMs, lastMs: dueMs + lateMs };
+}
