@@ -26,7 +26,7 @@ export interface GatewayParts {
 }
 
 export interface Thread {
-  readonly limiter: PolicyLimiter;
+  limiter: PolicyLimiter;
   readonly shared: SharedStore;
   readonly link: SimulatedLink;
   /** How often the thread had decided without the store when that was last looked at, and when it last did. */

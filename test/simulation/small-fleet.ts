@@ -1,6 +1,7 @@
 // A few gateways that a test asks itself, request by request, over a store that answers after two milliseconds.
 import type { PolicyStats } from "../../src/core/limiter.ts";
 import type { Decision, Policy } from "../../src/core/policy.ts";
+import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
 import { limitedRequest } from "../support/limited-request.ts";
 import { type Plan, warmUpMs } from "./plan.ts";
 import { gatewayPlan, smallPlan } from "./small-plan.ts";
@@ -42,6 +43,18 @@ export class SmallFleet {
       });
     }
     return decisions;
+  }
+
+  /** Puts other policies into force, at all gateways or at one. */
+  reload(policies: readonly Policy[], place?: number): void {
+    for (const { gateway, threads, clock } of this.#world.gateways) {
+      if (place !== undefined && place !== gateway) continue;
+      for (const thread of threads) {
+        const previous = thread.limiter;
+        thread.limiter = new PolicyLimiter(policies, { clock, previous });
+        previous.replacedBy(thread.limiter);
+      }
+    }
   }
 
   /** What a gateway has counted of a policy. */

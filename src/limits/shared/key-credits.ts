@@ -101,6 +101,22 @@ export class KeyCredits {
     this.rules = rules;
   }
 
+  /** Whether something that was asked for by these rules is granted or refused by those in force. */
+  isBy({ limit, windowUs }: Pick<CounterRules, "limit" | "windowUs">): boolean {
+    return limit === this.rules.limit && windowUs === this.rules.windowUs;
+  }
+
+  /** Returns whether what is held was granted by a limit or window that is not in force now, and must be given back. */
+  replaceRules(rules: CounterRules): boolean {
+    const isChanged = !this.isBy(rules);
+    this.rules = rules;
+    if (!isChanged) return false;
+    this.refusedUntilMs = 0;
+    this.fitsMs = 0;
+    this.#patienceMs = firstRefusalMs;
+    return true;
+  }
+
   /** Units that may be spent at an instant. */
   held(nowMs: number): number {
     let units = 0;

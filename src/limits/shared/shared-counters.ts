@@ -104,7 +104,7 @@ export class SharedCounters implements Counters {
     const tag = this.#key.storeTag || this.#tagged();
     const rules = this.#rulesFor(tag, limit, nowMs);
     const credits = this.#find(tag, rules, nowMs);
-    if (credits !== undefined) credits.rules = rules;
+    if (credits?.replaceRules(rules)) this.#store.endAll(credits);
     this.#credits = credits;
     // What is held may be spent while the store is away: the store counts it.
     const held = credits === undefined ? 0 : credits.held(nowMs);

@@ -19,15 +19,13 @@ import { KeySecret } from "./key-secret.ts";
 import { LeaseEndings } from "./lease-endings.ts";
 import type { Question } from "./question.ts";
 import { ReplicaCount } from "./replica-count.ts";
-import { type CounterAnswer, type Item, mostItems } from "./script-call.ts";
+import type { CounterAnswer } from "./script-call.ts";
 import type { Shard } from "./shard.ts";
 import { ShardMap } from "./shard-map.ts";
 import { type SentItem, StoreCalls } from "./store-calls.ts";
 import { StoreCounts } from "./store-figures.ts";
 import { StoreItems, secretTag } from "./store-items.ts";
-import { storeTagOf } from "./store-tag.ts";
-import { tell } from "./telling.ts";
-import { type OwnKey, ownKeys } from "./told.ts";
+import { StoreTelling } from "./store-telling.ts";
 
 export interface SharedStoreOptions {
   readonly link: StoreLink;
@@ -79,7 +77,7 @@ export class SharedStore {
     this.#items = new StoreItems({ settings, gateway, thread });
     this.book = new CreditBook({
       ...{ clock, items: this.#items, maxKeys: settings.maxKeys },
-      ended: (credits) => this.#endAll(credits),
+      ended: (credits) => this.endAll(credits),
     });
     this.#calls = new StoreCalls({
       ...{ link, clock, timers, counts: this.counts, waitMs: settings.waitMs },
@@ -95,11 +93,16 @@ export class SharedStore {
       },
     });
     this.#slots = new HeldSlots({ timers, isClustered: link.isClustered, renew: this.#renew.bind(this) });
+    const send = this.#calls.send.bind(this.#calls);
+    const telling = new StoreTelling({
+      ...{ link, clock, timers, send, table: options.table, items: this.#items, book: this.book },
+      shardOf: (tag) => this.shards.of(tag),
+    });
     this.shards = new ShardMap({
       ...{ link, clock, timers, counts: this.counts, items: this.#items },
-      send: (shard, items, answered) => this.#calls.send(shard, items, answered),
+      send,
       readSecret: (done) => this.#readSecret(done),
-      tell: (shard, all, told) => this.#tell(shard, all, told),
+      tell: (shard, all, told) => telling.tell(shard, all, told),
       dropLeases: (shard) => this.#dropLeases(shard),
       seen: (gateways) => this.replicas.seen(gateways, clock.monotonicMs()),
       ...{ onChange: options.onChange, onGone: options.onGone, onIdentity: options.onIdentity },
@@ -151,6 +154,14 @@ export class SharedStore {
     }
   }
 
+  /** Returns everything that is held of a key. */
+  endAll(credits: KeyCredits): void {
+    this.counts.units.returned += credits.endAll();
+    if (!credits.hasReports) return;
+    this.#endings.add(credits);
+    this.#join(credits);
+  }
+
   figures(): SharedStoreFigures {
     const shards = this.shards.states();
     const { units: heldUnits, leases: heldLeases } = this.#endings.held();
@@ -161,7 +172,7 @@ export class SharedStore {
   /** Gives back what is held, then closes the connections. */
   async close(): Promise<void> {
     const { timers, link } = this.#options;
-    for (const credits of this.book.all()) this.#endAll(credits);
+    for (const credits of this.book.all()) this.endAll(credits);
     if (this.shards.states().up > 0) {
       const late = new Promise<void>((resolve) => timers.after(closingMs, resolve));
       await Promise.race([this.#calls.settled(), late]);
@@ -197,15 +208,17 @@ export class SharedStore {
       credits.toldAlone = told.alone;
     }
     if (answer.isNew && item.wanted > 0) credits.policy.newKeys.add(nowMs);
+    // A reload may have changed the limit since it was asked for.
+    const isInForce = credits.isBy(item);
     credits.free = answer.free;
     credits.resetMs = answer.resetUs < 0 ? nowMs : nowMs + answer.resetUs / 1000;
     if (answer.granted > 0) {
       this.counts.units.granted += answer.granted;
-      const endsMs = isUsable ? sentMs + credits.rules.spendMs / (1 + drift) : nowMs;
+      const endsMs = isUsable && isInForce ? sentMs + credits.rules.spendMs / (1 + drift) : nowMs;
       credits.add({ id: item.id, credits, granted: answer.granted, left: answer.granted, spentMs: nowMs, endsMs });
       this.#endings.add(credits);
     }
-    credits.answered(answer, item.needed, sentMs, nowMs);
+    if (isInForce) credits.answered(answer, item.needed, sentMs, nowMs);
   }
 
   /** Asks for more before what is held is spent. */
@@ -244,41 +257,6 @@ export class SharedStore {
     });
   }
 
-  /** Tells a shard what this gateway has admitted. `all`: before the shard was away, too. */
-  #tell(shard: Shard, all: boolean, told: () => void): void {
-    const { link, clock, timers, table } = this.#options;
-    const { incident, leftMs } = shard.state;
-    const sinceMs = all ? Number.NEGATIVE_INFINITY : leftMs;
-    const bySlot = new Map(Array.from(this.book.policies, (policy) => [policy.slot, policy]));
-    tell({
-      keys: ownKeys(
-        table,
-        (slot) => bySlot.get(slot),
-        () => clock.monotonicMs(),
-      ),
-      mostItems: link.isClustered ? 1 : mostItems,
-      itemOf: (own) => {
-        const isNew = clock.monotonicMs() - own.ageMs >= sinceMs;
-        return isNew && this.shards.of(storeTagOf(own.key)) === shard ? this.#toldItem(own, incident) : null;
-      },
-      send: (items, answered) =>
-        // If the shard is lost again, there will be another telling.
-        this.#calls.send(shard, items, (answer) => answered(shard.state.incident === incident ? answer : null)),
-      later: timers.endOfTurn.bind(timers),
-      told,
-    });
-  }
-
-  #toldItem(own: OwnKey, incident: number): Item {
-    const { policy, key } = own;
-    const tag = storeTagOf(key);
-    const rules = policy.rules(tag, this.#options.clock.monotonicMs());
-    const credits = policy.find(tag, rules) ?? this.book.create(policy, tag, key, key, rules);
-    credits.toldIncident = incident;
-    credits.toldAlone = credits.admittedAlone;
-    return this.#items.telling(credits, own, this.#options.clock.monotonicMs());
-  }
-
   /** What the store has granted may be lost. */
   #dropLeases(shard: Shard): void {
     for (const credits of this.book.all()) {
@@ -286,13 +264,5 @@ export class SharedStore {
       this.counts.units.returned += credits.endAll();
       credits.refusedUntilMs = 0;
     }
-  }
-
-  /** Returns everything that is held of a key. */
-  #endAll(credits: KeyCredits): void {
-    this.counts.units.returned += credits.endAll();
-    if (!credits.hasReports) return;
-    this.#endings.add(credits);
-    this.#join(credits);
   }
 }

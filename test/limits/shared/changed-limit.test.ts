@@ -1,0 +1,80 @@
+// A reload that changes a limit while gateways hold units which they have leased by the one before.
+import { describe, expect, test } from "vitest";
+import type { Policy } from "../../../src/core/policy.ts";
+import type { Plan } from "../../simulation/plan.ts";
+import { admitted, SmallFleet } from "../../simulation/small-fleet.ts";
+import { slidingPolicy } from "../../support/policy.ts";
+
+const client = { client: "192.0.2.1" };
+
+function policyOf(limit: number, policy: Partial<Policy> = {}): Policy {
+  return { ...slidingPolicy({ limit, windowMs: 600_000 }), ...policy };
+}
+
+function leasing(durationMs: number): Pick<Plan, "settings"> {
+  const lease = { durationMs, most: 1000 };
+  return { settings: { prefix: "headgate:", waitMs: 10, onFailure: "local", replicas: "auto", maxKeys: 1e5, lease } };
+}
+
+/** Both gateways admit requests of the client, and then hold units for more. */
+async function used(fleet: SmallFleet, requests: number): Promise<number> {
+  let count = 0;
+  for (let i = 0; i < requests / 4; i += 1) {
+    const asked = [0, 1].map((place) => fleet.ask(place, client, 2));
+    await fleet.pass(5);
+    count += admitted(asked.flat());
+  }
+  return count;
+}
+
+describe.each([200, 1000, 10_000])("with leases of %d ms", (durationMs) => {
+  test("units that were leased by a higher limit are not spent by a lower one", async () => {
+    const fleet = await SmallFleet.start([policyOf(5000)], leasing(durationMs));
+    expect(await used(fleet, 1200)).toBe(1200);
+    fleet.reload([policyOf(1000)]);
+    expect(await used(fleet, 120)).toBe(0);
+  });
+
+  test("after the limit is raised again, nobody waits for what was given back", async () => {
+    const fleet = await SmallFleet.start([policyOf(5000)], leasing(durationMs));
+    await used(fleet, 1200);
+    fleet.reload([policyOf(1000)]);
+    await used(fleet, 120);
+    fleet.reload([policyOf(5000)]);
+    expect(await used(fleet, 1200)).toBe(1200);
+  });
+});
+
+test("a quota of the calendar is judged by the limit in force too", async () => {
+  const rate = { kind: "calendar", per: "hour", timezone: "UTC" } as const;
+  const fleet = await SmallFleet.start([policyOf(5000, { rate })], leasing(1000));
+  expect(await used(fleet, 1200)).toBe(1200);
+  fleet.reload([policyOf(1000, { rate })]);
+  expect(await used(fleet, 120)).toBe(0);
+});
+
+test("what is granted by the limit before, after the reload, is not spent by the one in force", async () => {
+  const fleet = await SmallFleet.start([policyOf(5000)], leasing(1000));
+  await used(fleet, 1200);
+  await fleet.pass(5000);
+  fleet.ask(0, client, 20);
+  await fleet.pass(0.5);
+  fleet.reload([policyOf(1000)]);
+  const later = fleet.ask(0, client, 20);
+  await fleet.pass(30);
+  expect([later.length, admitted(later)]).toEqual([20, 0]);
+});
+
+test("a refusal by the limit before, after the reload, refuses nobody by the one in force", async () => {
+  const fleet = await SmallFleet.start([policyOf(1000)], leasing(1000));
+  await used(fleet, 1200);
+  await fleet.pass(5000);
+  fleet.ask(0, client);
+  await fleet.pass(0.5);
+  fleet.reload([policyOf(5000)]);
+  const waiting = fleet.ask(0, client);
+  await fleet.pass(2);
+  const later = fleet.ask(0, client, 20);
+  await fleet.pass(30);
+  expect(admitted([...waiting, ...later])).toBe(21);
+});
