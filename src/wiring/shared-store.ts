@@ -4,7 +4,6 @@ import { readRegularFile } from "../config/regular-file.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Timers } from "../core/shared-store.ts";
-import { longestCountMs } from "../limits/shared/policy-rules.ts";
 import { threadLength } from "../limits/shared/script-call.ts";
 import type { SharedStore } from "../limits/shared/shared-store.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -20,10 +19,6 @@ const systemTimers: Timers = {
   },
 };
 
-/** The numbers of gateways are remembered for the longest window, within these bounds. */
-const shortestMemoryMs = 60_000;
-const longestMemoryMs = 3_600_000;
-
 export interface StoreParts {
   readonly clock: Clock;
   readonly counters: ThreadCounters;
@@ -36,7 +31,7 @@ export interface StoreParts {
 
 /** Null if the counters are not shared. What it needs is loaded here, because a gateway without a store does not need it. */
 export async function createSharedStore(
-  { counters: { redis }, policies }: Pick<Settings, "counters" | "policies">,
+  { counters: { redis } }: Pick<Settings, "counters">,
   { clock, counters, telemetry }: StoreParts,
 ): Promise<SharedStore | null> {
   if (redis === null) return null;
@@ -46,12 +41,10 @@ export async function createSharedStore(
     import("../limits/shared/script.ts"),
   ]);
   const { table, owner: gateway, keySecret, keyHash } = counters;
-  const longestMs = Math.max(...policies.map(longestCountMs));
   const link = openRedisLink(redis.connection, { script: storeScript, readFile: readRegularFile });
   const store = new SharedStore({
     ...{ link, clock, table, gateway, timers: systemTimers, settings: redis.store },
     thread: randomText(threadLength),
-    memoryMs: Math.min(Math.max(shortestMemoryMs, longestMs), longestMemoryMs),
     secret: keySecret,
     onSecret(secret) {
       // Keys that were counted with another secret are not found again.

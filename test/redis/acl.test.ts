@@ -77,7 +77,7 @@ async function askEverything(link: StoreLink): Promise<void> {
   const short = { key: "headgate:1:{a0}:s/short/client", limit: 1, windowUs: 1_000, leaseUs: 1_000 };
   expect(await ask(short)).toMatchObject({ granted: 1 });
   await eventually("the unit has run out", async () => (await ask(short)).granted === 1);
-  const list: Item = { item: "gateways", key: "headgate:1:{g}:gateways", gateway, silenceUs: 30_000_000 };
+  const list: Item = { item: "gateways", key: "headgate:1:{g}:gateways", gateway, silenceUs: 30_000_000, ageUs: 0 };
   const secret: Item = { item: "secret", key: "headgate:1:{secret}:secret", proposed: "abcd" };
   expect(await call(link, [list, secret])).toEqual([
     { item: "gateways", wasListed: false, gateways: 1 },

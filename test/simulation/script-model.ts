@@ -104,7 +104,7 @@ export class ScriptModel {
       case "gateways": {
         const list = this.#gateways.get(item.key) ?? new Map<string, number>();
         const wasListed = list.has(item.gateway);
-        list.set(item.gateway, timeUs);
+        list.set(item.gateway, timeUs - item.ageUs);
         for (const [gateway, seenUs] of list) if (seenUs < timeUs - item.silenceUs) list.delete(gateway);
         this.#gateways.set(item.key, list);
         return { item: "gateways", wasListed, gateways: list.size };

@@ -13,7 +13,8 @@ export function readCall(keys: readonly string[], args: readonly string[]): Item
   };
   const items = keys.map((key): Item => {
     const letter = text();
-    if (letter === "g") return { item: "gateways", key, gateway: text(), silenceUs: Number(text()) };
+    if (letter === "g")
+      return { item: "gateways", key, gateway: text(), silenceUs: Number(text()), ageUs: Number(text()) };
     if (letter === "v") return { item: "secret", key, proposed: text() };
     const kind = letter.toLowerCase();
     if (kind !== "s" && kind !== "c" && kind !== "n") throw new Error(`an item of kind ${letter}`);

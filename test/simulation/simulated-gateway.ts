@@ -10,7 +10,7 @@ import { CounterTable } from "../../src/limits/table/counter-table.ts";
 import { clockOf } from "../support/clock.ts";
 import type { Chance } from "./chance.ts";
 import type { Network } from "./network.ts";
-import { type GatewayPlan, longestWindowMs, type Plan } from "./plan.ts";
+import type { GatewayPlan, Plan } from "./plan.ts";
 import { type Process, SimulatedLink } from "./simulated-link.ts";
 import { beginWallMs } from "./simulated-store.ts";
 import type { TableMemory } from "./table-memory.ts";
@@ -106,7 +106,6 @@ export class SimulatedGateway implements Process {
       gateway: this.id,
       thread: randomText(chance, threadLength),
       secret: placeSecret,
-      memoryMs: longestWindowMs(plan.policies),
       onSecret: () => {},
       onChange: (change) => this.#parts.onChange(this, index, change),
       onIdentity: () => {},

@@ -56,6 +56,8 @@ export interface GatewaysItem {
   readonly gateway: string;
   /** A gateway that is silent for longer is gone. */
   readonly silenceUs: number;
+  /** So long ago it was heard last: more than 0 if it leaves, so that it is gone soon. */
+  readonly ageUs: number;
 }
 
 /** A value that the first gateway sets and all use. */

@@ -12,7 +12,8 @@ export function encodeCall(items: readonly Item[]): { keys: string[]; args: stri
   const args: string[] = [];
   for (const item of items) {
     keys.push(item.key);
-    if (item.item === "gateways") args.push(letters.gateways, item.gateway, upwards(item.silenceUs));
+    if (item.item === "gateways")
+      args.push(letters.gateways, item.gateway, upwards(item.silenceUs), upwards(item.ageUs));
     else if (item.item === "secret") args.push(letters.secret, item.proposed);
     else pushCounter(args, item);
   }

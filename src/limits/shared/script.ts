@@ -43,8 +43,8 @@ local function unitsOf(member) return tonumber(string.match(member, '/(%d+)$') o
 local function gatewayOf(id) return string.sub(id, 1, 12) end
 
 local function listGateways(key)
-  local gateway, silence = text(), number()
-  local added = redis.call('ZADD', key, clock, gateway)
+  local gateway, silence, age = text(), number(), number()
+  local added = redis.call('ZADD', key, clock - age, gateway)
   redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', clock - silence))
   redis.call('PEXPIRE', key, 3600000)
   hasWritten = true

@@ -54,6 +54,11 @@ export class ShardMap {
     return shards;
   }
 
+  /** Tells all shards that this thread ends. */
+  leave(): void {
+    for (const shard of this.#shards.values()) shard.leave();
+  }
+
   close(): void {
     for (const shard of this.#shards.values()) shard.close();
   }

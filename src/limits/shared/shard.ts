@@ -10,6 +10,8 @@ import type { StoreItems } from "./store-items.ts";
 
 /** A gateway that is silent for longer is not counted any more. */
 const silenceMs = 30_000;
+/** One that ends is counted for so much longer, unless another thread of it is heard. */
+const leavingMs = 5_000;
 
 export interface ShardParts {
   readonly link: StoreLink;
@@ -86,6 +88,17 @@ export class Shard {
     this.state.forgot(detail);
   }
 
+  /** Tells the store that this thread ends. */
+  leave(): void {
+    const { link, items, send } = this.#parts;
+    this.#timer?.cancel();
+    // What the server says of itself from now on is not followed by a heartbeat.
+    this.#connection += 1;
+    const tag = link.anyTagOf(this.number);
+    if (tag === null || this.state.state !== "up") return;
+    send(this, [items.listing(tag, silenceMs, silenceMs - leavingMs)], () => {});
+  }
+
   close(): void {
     this.#timer?.cancel();
     this.#silence?.cancel();
@@ -141,7 +154,7 @@ export class Shard {
     if (tag === null) return;
     const sentMs = clock.monotonicMs();
     const isExpected = sentMs - this.#listedMs < silenceMs / 2;
-    send(this, [items.listing(tag, silenceMs)], (answer) => {
+    send(this, [items.listing(tag, silenceMs, 0)], (answer) => {
       const first = answer?.items[0];
       if (first?.item !== "gateways") return;
       this.#listedMs = sentMs;

@@ -38,8 +38,6 @@ export interface SharedStoreOptions {
   readonly thread: string;
   /** 16 bytes that hash keys, if the store has none yet. */
   readonly secret: Uint8Array;
-  /** How long the number of gateways is remembered. */
-  readonly memoryMs: number;
   /** The secret that all gateways use. Called before the store is asked for a counter. */
   onSecret(secret: Uint8Array): void;
   onChange(change: StateChange): void;
@@ -69,11 +67,11 @@ export class SharedStore {
   readonly #secret: KeySecret;
 
   constructor(options: SharedStoreOptions) {
-    const { link, clock, timers, settings, gateway, thread, memoryMs } = options;
+    const { link, clock, timers, settings, gateway, thread } = options;
     this.#options = options;
     this.#secret = new KeySecret(options.secret, options.onSecret);
     this.settings = settings;
-    this.replicas = new ReplicaCount(settings.replicas === "auto" ? null : settings.replicas, memoryMs);
+    this.replicas = new ReplicaCount(settings.replicas === "auto" ? null : settings.replicas);
     this.#items = new StoreItems({ settings, gateway, thread });
     this.book = new CreditBook({
       ...{ clock, items: this.#items, maxKeys: settings.maxKeys },
@@ -169,10 +167,11 @@ export class SharedStore {
     return { ...this.counts, state, shards, replicas: this.replicas.value, heldUnits, heldLeases };
   }
 
-  /** Gives back what is held, then closes the connections. */
+  /** Gives back what is held and says good-bye, then closes the connections. */
   async close(): Promise<void> {
     const { timers, link } = this.#options;
     for (const credits of this.book.all()) this.endAll(credits);
+    this.shards.leave();
     if (this.shards.states().up > 0) {
       const late = new Promise<void>((resolve) => timers.after(closingMs, resolve));
       await Promise.race([this.#calls.settled(), late]);

@@ -52,9 +52,10 @@ export class StoreItems {
     return this.#item(credits, 0, 0, reports, null);
   }
 
-  listing(tag: string, silenceMs: number): GatewaysItem {
+  listing(tag: string, silenceMs: number, ageMs: number): GatewaysItem {
     const { gateway } = this.#options;
-    return { item: "gateways", key: this.key(tag, "gateways"), gateway, silenceUs: silenceMs * 1000 };
+    const [silenceUs, ageUs] = [silenceMs * 1000, ageMs * 1000];
+    return { item: "gateways", key: this.key(tag, "gateways"), gateway, silenceUs, ageUs };
   }
 
   /** In one literal, because one is made for each request. */

@@ -113,7 +113,8 @@ function itemOf(drawn: DrawnItem, id: string, granted: readonly { item: CounterI
   const { kind, limit, leaseUs, step, told } = drawn;
   const key = `headgate:1:{a0}:${kind}/${drawn.key}`;
   const gateway = gateways[drawn.gateway] ?? "";
-  if (kind === "gateways") return { item: kind, key, gateway, silenceUs: 5 * second };
+  if (kind === "gateways")
+    return { item: kind, key, gateway, silenceUs: 5 * second, ageUs: limit > 20 ? 4 * second : 0 };
   if (kind === "secret") return { item: kind, key, proposed: id.endsWith("1") ? "aa" : "bb" };
   const ofKey = granted.filter(({ item }) => item.key === key);
   return {

@@ -6,7 +6,7 @@ import { itemOf } from "./real-script.ts";
 
 const items: readonly Item[] = [
   itemOf({}),
-  { item: "gateways", key: "{0}:gateways", gateway: "a", silenceUs: 1 },
+  { item: "gateways", key: "{0}:gateways", gateway: "a", silenceUs: 1, ageUs: 0 },
   { item: "secret", key: "{0}:secret", proposed: "ff" },
 ];
 const reply: readonly unknown[] = [1_800_000_000_000_000, 1, 2, 3, 4, -1, 0, 1, 5, "ff"];

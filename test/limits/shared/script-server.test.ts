@@ -86,7 +86,7 @@ describe.skipIf(skipRedis)(`the script on a real server${redisNeeded}`, () => {
       "renews a slot": [
         itemOf({ item: "concurrency", key: `${other}/n`, needed: 0, reports: [{ ...returned, spent: 2 }] }),
       ],
-      "lists a gateway": [{ item: "gateways" as const, key: "{0}:gateways", gateway, silenceUs: 1 }],
+      "lists a gateway": [{ item: "gateways" as const, key: "{0}:gateways", gateway, silenceUs: 1, ageUs: 0 }],
       "sets the secret": [{ item: "secret" as const, key: "{0}:secret", proposed: "ff" }],
     };
     try {
@@ -145,8 +145,8 @@ describe.skipIf(skipRedis)(`the script on a real server${redisNeeded}`, () => {
 
   test("the list has the gateways that are not silent, and says whether it had the one that asks", async () => {
     const key = "headgate:1:{0}:gateways";
-    const beat = async (name: string, silenceUs = 30_000_000) =>
-      (await script.call([{ item: "gateways", key, gateway: name, silenceUs }])).items[0];
+    const beat = async (name: string, silenceUs = 30_000_000, ageUs = 0) =>
+      (await script.call([{ item: "gateways", key, gateway: name, silenceUs, ageUs }])).items[0];
     expect(await beat("a")).toEqual({ item: "gateways", wasListed: false, gateways: 1 });
     expect(await beat("b")).toEqual({ item: "gateways", wasListed: false, gateways: 2 });
     expect(await beat("a")).toEqual({ item: "gateways", wasListed: true, gateways: 2 });
@@ -158,5 +158,11 @@ describe.skipIf(skipRedis)(`the script on a real server${redisNeeded}`, () => {
       return answer?.item === "gateways" && answer.gateways === 1;
     });
     expect(Number(await ask("PTTL", key))).toBeGreaterThan(3_500_000);
+    // One that leaves was heard last long ago.
+    expect(await beat("b", 30_000_000, 29_900_000)).toEqual({ item: "gateways", wasListed: false, gateways: 2 });
+    await eventually("b has left", async () => {
+      const answer = await beat("a");
+      return answer?.item === "gateways" && answer.gateways === 1;
+    });
   });
 });
