@@ -9,7 +9,11 @@ export const extAuth = section(
     http: listener(
       "Over HTTP, for nginx, Caddy, HAProxy, Traefik, Envoy and Istio.",
       9465,
-      wholeNumber(1000, [1, 65535], "Open connections of trusted callers, in addition to 64 of unverified ones."),
+      wholeNumber(
+        1000,
+        [1, 65535],
+        "Open connections of trusted callers, besides 128 of unverified ones; one caller gets no more than are free.",
+      ),
     ),
     grpc: listener(
       "Over gRPC, for Envoy and Istio: external authorization, rate limit service and health check.",
@@ -17,7 +21,7 @@ export const extAuth = section(
       wholeNumber(
         256,
         [1, 65535],
-        "Open connections of trusted callers, each with up to 100 calls at once, in addition to 64 of unverified ones.",
+        "Open connections, bounded as those of extAuth.http; a trusted caller has up to 100 calls at once on each.",
       ),
     ),
     trustedCallers: listOf(

@@ -77,7 +77,7 @@ const definition = section("The configuration of Headgate.", {
     maxConnectionsPerPeer: wholeNumber(
       1000,
       [1, 1_000_000],
-      "Open connections of one address or IPv6 network (more get 503), except trusted proxies; at most maxConnections.",
+      "Open connections of one address or IPv6 network, and no more than are free (else 503), except trusted proxies.",
     ),
     newConnectionsPerPeer: wholeNumber(
       200,
@@ -171,7 +171,7 @@ const definition = section("The configuration of Headgate.", {
     maxConnections: wholeNumber(
       256,
       [1, 65535],
-      "Open connections to the upstream. As many requests may wait for a free one; more get 503.",
+      "Open connections to the upstream; one client gets no more than are free. As many requests may wait, else 503.",
     ),
   }),
   upgrade: section("Tunnels: connections that an Upgrade turns to another protocol, such as WebSocket.", {
@@ -180,7 +180,11 @@ const definition = section("The configuration of Headgate.", {
       { default: ["websocket"], bounds: [0, 16], items: "names of protocols" },
       "Protocols whose Upgrade is forwarded; with any other, the request is handled as ordinary HTTP.",
     ),
-    maxTunnels: wholeNumber(1000, [1, 65535], "Open tunnels, in addition to upstream.maxConnections; more get 503."),
+    maxTunnels: wholeNumber(
+      1000,
+      [1, 65535],
+      "Open tunnels, in addition to upstream.maxConnections; one client gets no more than are free. More get 503.",
+    ),
     idleTimeout: duration("5m", ["1ms", "1d"], "Maximum time without a byte in either direction."),
   }),
   routes: listOf(
@@ -264,11 +268,6 @@ const definition = section("The configuration of Headgate.", {
   ),
   // 0 is refused, since some take it for "nothing" and some for "no bound".
   maxBodyBytes: size("10MiB", ["1B", "1TiB"], "Maximum size of a request body; larger ones get 413."),
-  maxClientSharePercent: wholeNumber(
-    25,
-    [1, 100],
-    "Percentage of upstream connections, and of tunnels, that one client may hold while others wait.",
-  ),
   timeouts: section("Timeouts of client connections.", {
     head: duration("10s", ["1ms", "1d"], "Maximum time until a request head is complete (else 408)."),
     body: duration(

@@ -1,5 +1,6 @@
-// The resources that all clients share. One client may use all of a resource while no other client needs it. Otherwise
-// the client may have to give back what exceeds its share.
+// How much of a shared resource one client may hold. The bound shrinks with what is free (dynamic thresholds, as switches
+// share their buffers: Choudhury and Hahne, 1998), because what is held cannot always be taken back. So a client alone
+// gets a half, three get a quarter each, n get one part in n + 1, and as much stays free for the next one.
 
 export const sharedResources = [
   "connections", // to the upstream
@@ -9,5 +10,14 @@ export const sharedResources = [
 
 export type SharedResource = (typeof sharedResources)[number];
 
-/** Called for each request or tunnel that is refused or ended because other clients wait. */
+/** Called for each request or tunnel that is refused or ended because its client has used up its share. */
 export type OnShareExceeded = (resource: SharedResource, client: string) => void;
+
+/**
+ * Returns the bound on what a client may hold when `free` of `total` are free: a client that holds less gets one more. The
+ * last quarter is for clients that hold nothing: without it, clients that come one after the other and each take a half of
+ * what is free would leave nothing to the ninth in a pool of 256.
+ */
+export function clientShare(free: number, total: number): number {
+  return free > Math.floor(total / 4) ? free : Math.min(free, 1);
+}

@@ -1,5 +1,7 @@
-// A bounded number of places that peers share. A new connection always gets a place: when all are taken, a connection
-// of the peer with the most places loses its own. So a peer with many connections cannot evict a peer with few.
+// A bounded number of places that peers share. A new connection always gets a place. A peer that has used up its share,
+// which shrinks with what is free, loses a place for it. If none is free for a peer that has none, the peer with the most
+// loses one. So a peer with many connections cannot evict a peer with few.
+import { clientShare } from "./client-share.ts";
 
 /** One connection in its place; `order` grows with each change between idle and busy. */
 interface Place<Connection> {
@@ -38,11 +40,42 @@ export class FairPlaces<Connection extends object> {
   }
 
   /**
-   * Gives a place to an idle connection. Returns the connection that lost its place, or null. It belongs to the peer
-   * with the most places, and is the one that has been idle longest or, if none is idle, busy longest.
+   * Gives a place to an idle connection. Returns the connection that lost its place, or null: that of its own peer, or of
+   * the peer with the most places, that has been idle longest or, if none is idle, busy longest.
    */
   take(connection: Connection, peerKey: string): Connection | null {
-    const evicted = this.count < this.#max ? null : this.evict(peerKey);
+    const evicted = this.#hasShareLeft(peerKey) ? null : this.#evictFor(peerKey);
+    this.#add(connection, peerKey);
+    return evicted;
+  }
+
+  /** As `take`, but returns false, and gives no place, if a connection of the same peer would have to be evicted. */
+  takeFromOthers(connection: Connection, peerKey: string, onEvicted: (evicted: Connection) => void): boolean {
+    if (!this.#hasShareLeft(peerKey)) {
+      if (this.#peers.has(peerKey)) return false;
+      const evicted = this.evict();
+      if (evicted !== null) onEvicted(evicted);
+    }
+    this.#add(connection, peerKey);
+    return true;
+  }
+
+  /** Frees the place that `take` would free for a peer without a place. Returns the evicted connection, or null. */
+  evict(): Connection | null {
+    return this.#leaveFirst(this.#peers.values());
+  }
+
+  #evictFor(peerKey: string): Connection | null {
+    const peer = this.#peers.get(peerKey);
+    return peer === undefined ? this.evict() : this.#leaveFirst([peer]);
+  }
+
+  #hasShareLeft(peerKey: string): boolean {
+    const peer = this.#peers.get(peerKey);
+    return (peer === undefined ? 0 : sizeOf(peer)) < clientShare(this.#max - this.count, this.#max);
+  }
+
+  #add(connection: Connection, peerKey: string): void {
     let peer = this.#peers.get(peerKey);
     if (peer === undefined) {
       peer = { key: peerKey, idle: new Set(), busy: new Set() };
@@ -50,28 +83,6 @@ export class FairPlaces<Connection extends object> {
     }
     peer.idle.add(connection);
     this.#places.set(connection, { peer, isBusy: false, order: this.#nextOrder() });
-    return evicted;
-  }
-
-  /**
-   * Frees the place that a new connection of `newPeer` would get from another. Returns the evicted connection, or null.
-   */
-  evict(newPeer: string | null = null): Connection | null {
-    const evicted = this.#next(newPeer);
-    if (evicted !== null) this.leave(evicted);
-    return evicted;
-  }
-
-  /** As `take`, but returns false, and gives no place, if a connection of the same peer would have to be evicted. */
-  takeFromOthers(connection: Connection, peerKey: string, onEvicted: (evicted: Connection) => void): boolean {
-    if (this.count >= this.#max) {
-      const evicted = this.#next(peerKey);
-      if (evicted === null || this.#places.get(evicted)?.peer.key === peerKey) return false;
-      this.leave(evicted);
-      onEvicted(evicted);
-    }
-    this.take(connection, peerKey);
-    return true;
   }
 
   /** Notes whether something is in progress on the connection. Does nothing if it has no place. */
@@ -95,18 +106,19 @@ export class FairPlaces<Connection extends object> {
     return true;
   }
 
-  /** Returns the connection to evict for one of `newPeer`. Looks at each peer once; there are at most `max` peers. */
-  #next(newPeer: string | null): Connection | null {
-    let found: { connection: Connection; share: number; place: Place<Connection> } | null = null;
-    for (const peer of this.#peers.values()) {
+  /** Evicts a connection of the peer with the most. Looks at each peer once; there are at most `max` peers. */
+  #leaveFirst(peers: Iterable<PeerPlaces<Connection>>): Connection | null {
+    let found: { connection: Connection; held: number; place: Place<Connection> } | null = null;
+    for (const peer of peers) {
       const [connection = first(peer.busy)] = peer.idle;
       const place = connection && this.#places.get(connection);
       if (connection === undefined || place === undefined) continue;
-      const share = sizeOf(peer) + (peer.key === newPeer ? 1 : 0);
-      if (found === null || share > found.share || (share === found.share && precedes(place, found.place))) {
-        found = { connection, share, place };
+      const held = sizeOf(peer);
+      if (found === null || held > found.held || (held === found.held && precedes(place, found.place))) {
+        found = { connection, held, place };
       }
     }
+    if (found !== null) this.leave(found.connection);
     return found?.connection ?? null;
   }
 

@@ -47,6 +47,10 @@ function refusal<Reason extends string>(status: keyof typeof phrases, reason: Re
   return Object.freeze({ status: status as number, reason, message, errMsg, body, lines });
 }
 
+function shareUsedUp(ofWhat: string) {
+  return refusal(503, "client_share", `This client has used up its share of ${ofWhat}.`);
+}
+
 export const localReplies = {
   malformed: refusal(400, "malformed", "The request is not well-formed HTTP."),
   plainHttp: refusal(400, "malformed", "The request is plain HTTP, and this port expects TLS: use https."),
@@ -72,17 +76,9 @@ export const localReplies = {
   tooManyRefusals: refusal(429, "too_many_refusals", "Too many requests, please try again later."),
   upstreamFailed: refusal(502, "upstream_failed", "The upstream could not be reached or gave no valid answer."),
   upstreamTimeout: refusal(504, "upstream_timeout", "The upstream did not answer in time."),
-  overConnectionShare: refusal(
-    503,
-    "client_share",
-    "This client was slow, and held more than its share of the connections to the upstream.",
-  ),
-  overQueueShare: refusal(503, "client_share", "This client has more than its share of the waiting requests."),
-  overTunnelShare: refusal(
-    503,
-    "client_share",
-    "This client has its share of the tunnels, and all tunnels are in use.",
-  ),
+  overConnectionShare: shareUsedUp("the connections to the upstream"),
+  overQueueShare: shareUsedUp("the waiting requests"),
+  overTunnelShare: shareUsedUp("the tunnels"),
   storeUnavailable: refusal(
     503,
     "store_unavailable",

@@ -1,10 +1,12 @@
 // Bounds the open HTTP/2 streams in the same way as connections: those of one peer on all its connections, and those of
 // all peers. Until its response is sent, a stream takes as much memory as an HTTP/1.1 connection.
 import type { Peer } from "./client-address.ts";
+import { clientShare } from "./client-share.ts";
 import type { Http2ResetReason } from "./http2-bounds.ts";
 
 export interface StreamBounds {
   readonly max: number;
+  /** A peer gets no more than are free, either. */
   readonly maxPerPeer: number;
 }
 
@@ -24,10 +26,10 @@ export class OpenStreams {
 
   /** Adds a stream, or returns why it is refused. A trusted proxy has no bound of its own: it serves many clients. */
   add({ key, isTrusted }: Peer): Exclude<Http2ResetReason, "unread"> | null {
-    const { max, maxPerPeer } = this.#settings.current.streams;
+    const { max } = this.#settings.current.streams;
     const ofPeer = this.#byPeer.get(key) ?? 0;
-    if (!isTrusted && ofPeer >= maxPerPeer) return "per_peer";
     if (this.#count >= max) return "total";
+    if (!isTrusted && ofPeer >= this.#boundOfPeer()) return "per_peer";
     this.#byPeer.set(key, ofPeer + 1);
     this.#count += 1;
     return null;
@@ -42,6 +44,11 @@ export class OpenStreams {
 
   /** Returns whether the peer has more than half of the streams that it may have. */
   isHalfFull({ key, isTrusted }: Peer): boolean {
-    return !isTrusted && (this.#byPeer.get(key) ?? 0) * 2 > this.#settings.current.streams.maxPerPeer;
+    return !isTrusted && (this.#byPeer.get(key) ?? 0) * 2 > this.#boundOfPeer();
+  }
+
+  #boundOfPeer(): number {
+    const { max, maxPerPeer } = this.#settings.current.streams;
+    return Math.min(maxPerPeer, clientShare(max - this.#count, max));
   }
 }

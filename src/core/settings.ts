@@ -64,7 +64,6 @@ export interface Settings {
    * The part of the connections to the upstream, and of the tunnels, that a client may hold while others wait; 1 to
    * 100.
    */
-  readonly maxClientSharePercent: number;
   readonly timeouts: { readonly headMs: number; readonly bodyMs: number; readonly keepAliveMs: number };
   readonly reload: {
     /** Whether a change of the configuration file reloads it. */

@@ -1,13 +1,14 @@
 // Bounds the connections to a listener for checks. Trusted callers have a bound of their own, so that unverified peers
-// cannot keep them out. Unverified peers share a number of places. However many of them one peer holds, another one
-// gets a place, so that the health checks of an orchestrator are answered.
+// cannot keep them out; one caller gets at most as many as are free. Unverified peers share a number of places. However
+// many of them one peer holds, another one gets a place, so that the health checks of an orchestrator are answered.
 import type { Socket } from "node:net";
+import { clientShare } from "../core/client-share.ts";
 import { FairPlaces } from "../core/fair-places.ts";
 import type { Replaceable } from "../core/traffic-settings.ts";
 import { type CheckSettings, peerKey } from "./check-settings.ts";
 
-/** Also enough for a caller that opens many connections at once before it shows its secret on each of them. */
-const maxUnverified = 64;
+/** Half of them are enough for a caller that opens many connections at once before it shows its secret on each of them. */
+const maxUnverified = 128;
 
 export interface CallerConnectionsOptions {
   readonly settings: Replaceable<CheckSettings>;
@@ -18,7 +19,9 @@ export interface CallerConnectionsOptions {
 
 export class CallerConnections {
   readonly #options: CallerConnectionsOptions;
-  readonly #trusted = new Set<Socket>();
+  /** Each with the key of its peer. */
+  readonly #trusted = new Map<Socket, string>();
+  readonly #trustedByPeer = new Map<string, number>();
   readonly #unverified = new FairPlaces<Socket>(maxUnverified);
 
   constructor(options: CallerConnectionsOptions) {
@@ -29,18 +32,19 @@ export class CallerConnections {
   add(socket: Socket): boolean {
     const settings = this.#options.settings.current;
     const { remoteAddress } = socket;
+    const peer = peerKey(settings, remoteAddress);
     if (settings.callers.includeAddress(remoteAddress)) {
-      if (this.#isFull()) {
+      if (!this.#hasShareLeft(peer)) {
         this.#close(socket);
         return false;
       }
-      this.#trusted.add(socket);
+      this.#trust(socket, peer);
     } else {
-      const evicted = this.#unverified.take(socket, peerKey(settings, remoteAddress));
+      const evicted = this.#unverified.take(socket, peer);
       if (evicted !== null) this.#close(evicted);
     }
     socket.once("close", () => {
-      this.#trusted.delete(socket);
+      this.#distrust(socket);
       this.#unverified.leave(socket);
     });
     return true;
@@ -50,10 +54,11 @@ export class CallerConnections {
     return this.#trusted.has(socket);
   }
 
-  /** Counts a connection that has shown a secret among the trusted ones, unless those are at their bound. */
+  /** Counts a connection that has shown a secret among the trusted ones, unless its caller has used up its share. */
   promote(socket: Socket): void {
-    if (this.#trusted.has(socket) || this.#isFull() || !this.#unverified.leave(socket)) return;
-    this.#trusted.add(socket);
+    if (this.#trusted.has(socket)) return;
+    const peer = peerKey(this.#options.settings.current, socket.remoteAddress);
+    if (this.#hasShareLeft(peer) && this.#unverified.leave(socket)) this.#trust(socket, peer);
   }
 
   /** Notes whether the connection has a call: connections of a peer without a call are closed before those with one. */
@@ -62,12 +67,27 @@ export class CallerConnections {
   }
 
   destroyAll(): void {
-    for (const socket of [...this.#trusted, ...this.#unverified.connections()]) socket.destroy();
+    for (const socket of [...this.#trusted.keys(), ...this.#unverified.connections()]) socket.destroy();
   }
 
-  #isFull(): boolean {
+  #hasShareLeft(peer: string): boolean {
     const { settings, listener } = this.#options;
-    return this.#trusted.size >= settings.current.maxConnections[listener];
+    const max = settings.current.maxConnections[listener];
+    return (this.#trustedByPeer.get(peer) ?? 0) < clientShare(max - this.#trusted.size, max);
+  }
+
+  #trust(socket: Socket, peer: string): void {
+    this.#trusted.set(socket, peer);
+    this.#trustedByPeer.set(peer, (this.#trustedByPeer.get(peer) ?? 0) + 1);
+  }
+
+  #distrust(socket: Socket): void {
+    const peer = this.#trusted.get(socket);
+    if (peer === undefined) return;
+    this.#trusted.delete(socket);
+    const left = (this.#trustedByPeer.get(peer) ?? 0) - 1;
+    if (left > 0) this.#trustedByPeer.set(peer, left);
+    else this.#trustedByPeer.delete(peer);
   }
 
   #close(socket: Socket): void {

@@ -22,7 +22,6 @@ export interface HeadgateOptions {
   /** Path prefixes that are gated; the default is `["/"]`. What is outside of them is left to the app. */
   readonly routes?: readonly string[];
   readonly maxBodyBytes?: string | number;
-  readonly maxClientSharePercent?: number;
   /** The rate of bodies that go to the upstream. */
   readonly timeouts?: { readonly body?: string };
   /** Where requests go that no route of the app takes. */

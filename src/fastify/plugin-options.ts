@@ -16,7 +16,7 @@ import type { Settings } from "../core/settings.ts";
 import type { UpstreamSettings } from "../core/upstream.ts";
 
 const { policies, enforcement, refusals, auth, clientAddress, cors, fields, routes, maxBodyBytes } = schema.keys;
-const { counters, maxClientSharePercent, timeouts, upstream, log } = schema.keys;
+const { counters, timeouts, upstream, log } = schema.keys;
 const { url, tls, connectTimeout, responseTimeout, maxConnections } = upstream.keys;
 
 export const pluginOptions = section("The options of the Fastify plugin.", {
@@ -33,17 +33,13 @@ export const pluginOptions = section("The options of the Fastify plugin.", {
   fields,
   routes: { ...routes, default: ["/"] },
   maxBodyBytes,
-  maxClientSharePercent,
   timeouts: section(timeouts.description, { body: timeouts.keys.body }),
   upstream: section(upstream.description, { url, tls, connectTimeout, responseTimeout, maxConnections }),
   log: section(log.description, { access: log.keys.access }),
 });
 
 export interface PluginSettings
-  extends Pick<
-    Settings,
-    "enforcement" | "refusals" | "auth" | "clientAddress" | "cors" | "routes" | "maxBodyBytes" | "maxClientSharePercent"
-  > {
+  extends Pick<Settings, "enforcement" | "refusals" | "auth" | "clientAddress" | "cors" | "routes" | "maxBodyBytes"> {
   readonly policies: readonly Policy[];
   readonly counters: Pick<Settings["counters"], "memoryBytes">;
   readonly fields: readonly FieldKind[];

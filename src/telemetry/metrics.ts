@@ -151,8 +151,7 @@ function failureMetrics(families: Families) {
   const proxyHeaders = "Connections closed because they did not begin with a valid PROXY header, by reason.";
   const shed =
     "Connections closed because of a limit: refused (total, per_peer, rate), or closed for a new one (idle, admin).";
-  const shares =
-    "Requests and tunnels refused or ended because their client had more than its share and others waited, by resource.";
+  const shares = "Requests and tunnels refused or ended because their client had used up its share, by resource.";
   const closed = "HTTP/2 connections closed because the client cost too much, by reason.";
   const reset = "HTTP/2 streams refused (per_peer, total) or reset (unread) because of a limit.";
   const tls = "TLS handshakes with clients that failed, by reason.";

@@ -1,6 +1,7 @@
-// How much each client holds of a shared resource: connections to the upstream, or tunnels. If a client holds more than
-// its share and others wait, what is idle because of that client is taken back. Otherwise a client may hold everything.
-import type { OnShareExceeded, SharedResource } from "../core/client-share.ts";
+// How much each client holds of a shared resource: connections to the upstream, or tunnels. A client gets one more while it
+// holds less than its share, which shrinks with what is free. If nothing is free for a client that holds nothing, what is
+// idle because of a client that holds much is taken back.
+import { clientShare, type OnShareExceeded, type SharedResource } from "../core/client-share.ts";
 
 /** Something that is held for a client and can be taken back. */
 export interface Reclaimable {
@@ -23,33 +24,34 @@ export interface ClientSharesOptions {
   readonly resource: SharedResource;
   /** The size of the resource. */
   readonly total: number;
-  /** The share of one client. */
-  readonly percent: number;
   readonly onExceeded: OnShareExceeded;
 }
 
 /**
- * How many are looked at in one search, for each client over its share. A search must be short whatever a client holds.
+ * How many are looked at in one search, for each client that holds much. A search must be short whatever a client holds.
  */
 const maxLookedAt = 64;
 
 export class ClientShares {
-  /** How many one client may hold while others wait; at least 1. */
-  readonly max: number;
   readonly #options: ClientSharesOptions;
   /** The clients that hold something or wait. */
   readonly #byClient = new Map<string, ClientShare>();
-  /** The clients that hold more than their share: fewer than 100 / percent. */
-  readonly #over = new Set<ClientShare>();
+  /** What is held by no client. */
+  free: number;
 
   constructor(options: ClientSharesOptions) {
     this.#options = options;
-    this.max = Math.max(1, Math.floor((options.total * options.percent) / 100));
+    this.free = options.total;
   }
 
   /** The clients that hold something or wait. */
   get size(): number {
     return this.#byClient.size;
+  }
+
+  /** What each client would hold if those that hold something or wait held equally much, and as much were free. At least 1. */
+  get equalShare(): number {
+    return Math.max(1, Math.floor(this.#options.total / (this.size + 1)));
   }
 
   /** Undefined for a client that holds nothing and does not wait. */
@@ -75,13 +77,13 @@ export class ClientShares {
   hold(client: string): ClientShare {
     const share = this.of(client);
     share.held += 1;
-    if (share.held === this.max + 1) this.#over.add(share);
+    this.free -= 1;
     return share;
   }
 
   release(share: ClientShare): void {
-    if (share.held === this.max + 1) this.#over.delete(share);
     share.held -= 1;
+    this.free += 1;
     this.forget(share);
   }
 
@@ -90,19 +92,22 @@ export class ClientShares {
     share.reclaimable.add(reclaimable);
   }
 
-  /** Returns whether the client may hold one more without exceeding its share. */
-  hasShareLeft(client: string): boolean {
-    return (this.find(client)?.held ?? 0) < this.max;
+  /** Returns whether a client that holds `held` may hold one more. */
+  hasShareLeft(held: number): boolean {
+    return held < clientShare(this.free, this.#options.total);
   }
 
   /**
-   * Takes back what has been idle longest, and for at least `minIdleMs`, from the client that holds most. Returns false
-   * if there is nothing to take back. If a client holds much, a call looks at a part of it, and the next call at
-   * another part.
+   * Takes back what has been idle longest, and for at least `minIdleMs`, from the client that holds most, of those that
+   * hold more than the equal share. Returns false if there is nothing to take back. If a client holds much, a call looks
+   * at a part of it, and the next call at another part.
    */
   reclaim(minIdleMs: number): boolean {
     const { resource, onExceeded } = this.#options;
-    const greediestFirst = [...this.#over].sort((a, b) => b.held - a.held);
+    const { equalShare } = this;
+    const greediestFirst = [...this.#byClient.values()]
+      .filter(({ held, reclaimable }) => held > equalShare && reclaimable !== null)
+      .sort((a, b) => b.held - a.held);
     for (const { client, reclaimable } of greediestFirst) {
       const found = reclaimable === null ? null : longestIdle(reclaimable, minIdleMs);
       if (found === null) continue;

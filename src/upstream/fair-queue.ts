@@ -1,6 +1,6 @@
-// The queue for a shared resource. The next free place goes to the client that holds the fewest; clients that hold
-// equally many take turns. So a client with many requests delays only itself. Requests of one client are served in
-// order of arrival. When the queue is full, the newest request of the client with the most waiting requests is removed
+// The queue for a shared resource. The next free place goes to the client that holds the fewest, if it has a share left;
+// clients that hold equally many take turns. So a client with many requests delays only itself. Requests of one client
+// are served in order of arrival. When the queue is full, the newest request of the client with the most waiting requests is removed
 // for a request of a client with fewer. Each step takes O(log n) for n waiting clients.
 import type { ClientShare, ClientShares } from "./client-shares.ts";
 import { Heap } from "./heap.ts";
@@ -70,20 +70,22 @@ export class FairQueue<W extends Waiter> {
 
   /** Returns whether the client has its share of the queue while others wait too. */
   isAtShare(client: string): boolean {
-    return this.#lines.size > 1 && (this.#shares.find(client)?.waiting ?? 0) >= this.#shares.max;
+    return this.#lines.size > 1 && (this.#shares.find(client)?.waiting ?? 0) >= this.#shares.equalShare;
   }
 
-  /** Whether the next request is that of a client that holds less than its share. */
-  get isNextUnderShare(): boolean {
-    const line = this.#next.first;
-    return line !== undefined && line.share.held < this.#shares.max;
+  /** Whether the next request is that of a client that holds nothing. */
+  get isNextWithout(): boolean {
+    return this.#next.first?.share.held === 0;
   }
 
-  /** Removes and returns the next request. The caller counts the place that it gets with `hold`. */
+  /**
+   * Removes and returns the next request, unless its client has no share left: then the others, which hold no less, have
+   * none either. The caller counts the place that it gets with `hold`.
+   */
   take(): W | undefined {
     const line = this.#next.first;
     const waiter = line?.first?.waiter;
-    if (line === undefined || waiter === undefined) return undefined;
+    if (line === undefined || waiter === undefined || !this.#shares.hasShareLeft(line.share.held)) return undefined;
     this.#turn += 1;
     line.turn = this.#turn;
     this.delete(waiter);

@@ -1,18 +1,16 @@
-// Places that requests share, such as connections to the upstream: who holds how many, and who waits for one. The owner
-// of the places says when one is free. While a client under its share waits, idle places of clients over their share
-// are taken back.
-import type { OnShareExceeded } from "../core/client-share.ts";
+// Places that requests share, such as connections to the upstream: who holds how many, and who waits for one. A request
+// waits while none is free, or while its client has no share left. While a client that holds none waits, idle places of
+// clients that hold much are taken back.
+import type { OnShareExceeded, SharedResource } from "../core/client-share.ts";
 import { type ClientShare, ClientShares, type Reclaimable } from "./client-shares.ts";
 import { FairQueue, type Waiter } from "./fair-queue.ts";
 
 export interface SharedPlacesOptions<W> {
   /** The number of places. As many requests may wait. */
   readonly total: number;
-  /** The part of the places that one client may hold while others wait. */
-  readonly percent: number;
   /** The longest wait. */
   readonly timeoutMs: number;
-  /** No place became free in time, or too many wait. */
+  /** No place became free in time, or too many wait. Where it is for the client's share, `onShareExceeded` is called. */
   readonly onRefused: (waiter: W) => void;
   readonly onShareExceeded: OnShareExceeded;
 }
@@ -35,14 +33,19 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
 
   constructor(options: SharedPlacesOptions<W>) {
     this.#options = options;
-    const { total, percent, timeoutMs, onRefused: onTimeout, onShareExceeded: onExceeded } = options;
-    this.#shares = new ClientShares({ resource: "connections", total, percent, onExceeded });
-    this.#queue = new FairQueue({ maxWaiting: total, timeoutMs, onTimeout }, this.#shares);
+    const { total, timeoutMs, onShareExceeded: onExceeded } = options;
+    this.#shares = new ClientShares({ resource: "connections", total, onExceeded });
+    this.#queue = new FairQueue({ maxWaiting: total, timeoutMs, onTimeout: this.#onTimeout }, this.#shares);
   }
 
   /** Requests that wait. */
   get waiting(): number {
     return this.#queue.size;
+  }
+
+  /** Returns whether a place is free for the client. If not, `wait`. */
+  isFreeFor(client: string): boolean {
+    return this.#shares.hasShareLeft(this.#shares.find(client)?.held ?? 0);
   }
 
   /** Counts a place that the client now holds. */
@@ -63,20 +66,14 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
 
   /** Adds the waiter to the queue, from which `next` returns it later, or refuses it. */
   wait(waiter: W): void {
-    const { onRefused, onShareExceeded } = this.#options;
     const refused = this.#queue.add(waiter);
-    if (refused === waiter && !this.#queue.isAtShare(waiter.client)) {
-      onRefused(waiter);
-      return;
-    }
-    if (refused !== null) {
-      onShareExceeded("queue", refused.client);
-      refused.onShareExceeded("queue");
-    }
-    if (refused !== waiter) this.#reclaim();
+    if (refused === waiter && !this.#queue.isAtShare(waiter.client)) this.#refuse(waiter);
+    else if (refused !== null) this.#refuseForShare(refused, "queue");
+    // While the timer runs, it has just been looked.
+    if (refused !== waiter && this.#timer === null) this.#reclaim();
   }
 
-  /** Returns the waiter that gets the free place. The owner counts the place with `hold`. */
+  /** Returns the waiter that gets a free place, if one is free for it. The owner counts the place with `hold`. */
   next(): W | undefined {
     return this.#queue.take();
   }
@@ -93,9 +90,22 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
     return this.#queue.deleteAll();
   }
 
-  /** Takes idle places from clients over their share as long as the next client that waits is under its share. */
+  /** If places are free, only the client's share can be the reason. */
+  #refuse(waiter: W): void {
+    if (this.#shares.free > 0) this.#refuseForShare(waiter, "connections");
+    else this.#options.onRefused(waiter);
+  }
+
+  #refuseForShare(waiter: W, resource: SharedResource): void {
+    this.#options.onShareExceeded(resource, waiter.client);
+    waiter.onShareExceeded(resource);
+  }
+
+  readonly #onTimeout = (waiter: W): void => this.#refuse(waiter);
+
+  /** Takes idle places from clients that hold much as long as the next client that waits holds none. */
   #reclaim(): void {
-    for (let i = 0; i < maxReclaimedAtOnce && this.#queue.isNextUnderShare; i += 1) {
+    for (let i = 0; i < maxReclaimedAtOnce && this.#queue.isNextWithout; i += 1) {
       const { size } = this.#queue;
       // A place that is given back is given to the next one at once.
       if (!this.#shares.reclaim(minIdleMs) || this.#queue.size >= size) break;

@@ -1,7 +1,7 @@
 // The connections that leave HTTP: each tunnel has a connection to the upstream of its own, opened for it and used for
-// nothing else. At most `maxTunnels` at once, including those that wait for the upstream's response. One more is
-// refused at once, unless its client is under its share and another one is over its share: then the longest idle tunnel
-// of the other client is closed.
+// nothing else. At most `maxTunnels` at once, including those that wait for the upstream's response. One client gets at
+// most as many as are free. If none is free for a client that has none, the longest idle tunnel of the client with the
+// most is closed; otherwise one more is refused at once.
 import type { Socket } from "node:net";
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
@@ -17,7 +17,6 @@ export interface TunnelsOptions extends Omit<TunnelOptions, "onClosing" | "onEnd
   readonly endpoints: Endpoints;
   readonly responseTimeoutMs: number;
   readonly maxTunnels: number;
-  readonly maxClientSharePercent: number;
   readonly onShareExceeded: OnShareExceeded;
   /** Called once for each tunnel that was open. */
   readonly onEnd: (end: TunnelEnd) => void;
@@ -37,13 +36,13 @@ export class Tunnels implements Connections {
 
   constructor(options: TunnelsOptions) {
     this.#options = options;
-    const { maxTunnels: total, maxClientSharePercent: percent, onShareExceeded: onExceeded } = options;
-    this.#shares = new ClientShares({ resource: "tunnels", total, percent, onExceeded });
+    const { maxTunnels: total, onShareExceeded: onExceeded } = options;
+    this.#shares = new ClientShares({ resource: "tunnels", total, onExceeded });
   }
 
   acquire(waiter: PoolWaiter): void {
     const { endpoints, responseTimeoutMs } = this.#options;
-    if (this.#isFull() && !this.#makeRoom(waiter)) return;
+    if (!this.#hasRoom(waiter)) return;
     const endpoint = endpoints.choose();
     if (endpoint === null) {
       waiter.onNoConnection(new UpstreamFailure("ENOTFOUND"));
@@ -123,21 +122,17 @@ export class Tunnels implements Connections {
     for (const connection of this.#requesting) connection.abort();
   }
 
-  #isFull(): boolean {
-    return this.#opening.size + this.#requesting.size + this.#open.size >= this.#options.maxTunnels;
-  }
-
-  /** Makes room for a tunnel of the waiter. Returns false if there is none: then the waiter is refused. */
-  #makeRoom(waiter: PoolWaiter): boolean {
+  /** Returns whether the waiter may have a tunnel, and makes room for it if needed. Otherwise the waiter is refused. */
+  #hasRoom(waiter: PoolWaiter): boolean {
     const { client } = waiter;
-    const isUnderShare = this.#shares.hasShareLeft(client);
-    if (isUnderShare && this.#shares.reclaim(minIdleMs)) return true;
-    if (isUnderShare || this.#shares.size === 1) {
-      waiter.onNoConnection(null);
-      return false;
+    const held = this.#shares.find(client)?.held ?? 0;
+    if (this.#shares.hasShareLeft(held)) return true;
+    if (held === 0 && this.#shares.reclaim(minIdleMs)) return true;
+    if (held === 0) waiter.onNoConnection(null);
+    else {
+      this.#options.onShareExceeded("tunnels", client);
+      waiter.onShareExceeded("tunnels");
     }
-    this.#options.onShareExceeded("tunnels", client);
-    waiter.onShareExceeded("tunnels");
     return false;
   }
 }

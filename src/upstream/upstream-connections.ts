@@ -1,7 +1,8 @@
 // The connection pool: at most `maxConnections` connections to all addresses of the upstream together. Each carries one
 // request at a time and is kept for the next one. At most as many requests wait for a connection, each at most the
 // connect timeout; a request beyond that is told that there is none. The clients share the connections and the queue
-// for them. The connection that was used last is used first, so that those that are not needed become idle and close.
+// for them: one client gets at most as many as are free. The connection that was used last is used first, so that those
+// that are not needed become idle and close.
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { ConnectionFigures } from "../core/upstream.ts";
 import type { Endpoint, EndpointConnection } from "./endpoint.ts";
@@ -20,7 +21,6 @@ export interface UpstreamConnectionsOptions {
   readonly connectTimeoutMs: number;
   readonly responseTimeoutMs: number;
   readonly maxConnections: number;
-  readonly maxClientSharePercent: number;
   readonly onShareExceeded: OnShareExceeded;
 }
 
@@ -37,7 +37,6 @@ export class UpstreamConnections implements Connections {
     this.#options = options;
     this.#places = new SharedPlaces({
       total: options.maxConnections,
-      percent: options.maxClientSharePercent,
       timeoutMs: options.connectTimeoutMs,
       onRefused: (waiter) => waiter.onNoConnection(null),
       onShareExceeded: options.onShareExceeded,
@@ -56,12 +55,11 @@ export class UpstreamConnections implements Connections {
     };
   }
 
-  /** Calls the waiter at once if a connection is idle, or if there can be none. */
+  /** Calls the waiter at once if a connection is idle for its client, or if there can be none. */
   acquire(waiter: PoolWaiter): void {
     const endpoint = this.#endpoints.choose();
     if (endpoint === null) waiter.onNoConnection(new UpstreamFailure("ENOTFOUND"));
-    else if (endpoint.idle.length > 0) this.#assignIdle(endpoint, waiter);
-    else if (this.#hasRoom()) this.#assign(endpoint, waiter);
+    else if (this.#places.isFreeFor(waiter.client)) this.#assign(endpoint, waiter);
     else this.#places.wait(waiter);
   }
 
@@ -123,11 +121,7 @@ export class UpstreamConnections implements Connections {
     return this.#all.size + this.#opening.size >= this.#options.maxConnections;
   }
 
-  #hasRoom(): boolean {
-    return !this.#isFull() || this.#endpoints.all.some(({ idle }) => idle.length > 0);
-  }
-
-  /** Only if there is room. */
+  /** Only if a place is free: then a connection is idle, or one more may be opened. */
   #assign(chosen: Endpoint, waiter: PoolWaiter): void {
     if (chosen.idle.length > 0) {
       this.#assignIdle(chosen, waiter);
@@ -193,9 +187,9 @@ export class UpstreamConnections implements Connections {
   #serveWaiting(): void {
     while (this.#places.waiting > 0) {
       const endpoint = this.#endpoints.choose();
-      if (endpoint === null || !this.#hasRoom()) return;
-      const waiter = this.#places.next();
-      if (waiter !== undefined) this.#assign(endpoint, waiter);
+      const waiter = endpoint === null ? undefined : this.#places.next();
+      if (endpoint === null || waiter === undefined) return;
+      this.#assign(endpoint, waiter);
     }
   }
 }

@@ -2,6 +2,7 @@
 // over each part whose settings are the same: connections to the upstream and their state, counters, watched files.
 import { isDeepStrictEqual } from "node:util";
 import { addedWarnings } from "../config/warnings.ts";
+import type { ClientBytes } from "../core/client-bytes.ts";
 import type { Clock } from "../core/clock.ts";
 import { ResponseFields } from "../core/fields.ts";
 import type { Settings } from "../core/settings.ts";
@@ -15,7 +16,6 @@ import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { NameOptions } from "../upstream/name-lookup.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import type { WaitingBodies } from "../upstream/waiting-bodies.ts";
 import { type CheckConfiguration, configureChecks } from "./checks.ts";
 import { type ConfiguredFiles, closeFiles, type FilesBase, openConfiguredFiles } from "./configured-files.ts";
 import type { ThreadCounters } from "./counters.ts";
@@ -48,7 +48,7 @@ export interface ConfigurationBase {
   /** For warnings about the configuration. */
   readonly notices: Logger;
   readonly telemetry: Telemetry;
-  readonly waitingBodies: WaitingBodies;
+  readonly waitingBodies: ClientBytes;
   readonly textWrites: TextWrites;
   /** For session tickets; null: no other thread has to read them. */
   readonly ticketSecret: Uint8Array | null;

@@ -3,6 +3,7 @@
 import type { FileChanges } from "../config/watched-files.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
+import { ClientBytes } from "../core/client-bytes.ts";
 import type { Clock } from "../core/clock.ts";
 import {
   type ConnectionCount,
@@ -24,8 +25,8 @@ import type { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { StoreSightings } from "../telemetry/store-sightings.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
+import { maxWaitingBodyBytes } from "../upstream/forwarding-options.ts";
 import type { NameOptions } from "../upstream/name-lookup.ts";
-import { maxWaitingBodyBytes, WaitingBodies } from "../upstream/waiting-bodies.ts";
 import { type ConfigurationBase, closeParts, configure, prepareParts } from "./configuration.ts";
 import type { ThreadCounters } from "./counters.ts";
 import { type ExtAuthListeners, openExtAuth } from "./ext-auth.ts";
@@ -249,7 +250,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
     if (inForce === null) throw new Error("the first configuration has not been made yet");
     return inForce;
   };
-  const waitingBodies = new WaitingBodies(shareOf(maxWaitingBodyBytes, settings.workers));
+  const waitingBodies = new ClientBytes(shareOf(maxWaitingBodyBytes, settings.workers));
   const telemetry = createTelemetry({
     ...options,
     routes: settings.routes,

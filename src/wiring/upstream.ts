@@ -1,5 +1,6 @@
 // Opens the upstream of the settings, and makes what forwards requests to it.
 import type { SecureContext } from "node:tls";
+import type { ClientBytes } from "../core/client-bytes.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";
@@ -13,7 +14,6 @@ import { Forwarding } from "../upstream/forward.ts";
 import type { ForwardingOptions } from "../upstream/forwarding-options.ts";
 import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
 import { openUpstream, type Upstream, type UpstreamOptions } from "../upstream/upstream.ts";
-import type { WaitingBodies } from "../upstream/waiting-bodies.ts";
 import type { FilesAndLog } from "./authenticators.ts";
 
 export interface UpstreamParts extends Pick<UpstreamOptions, "onEnd" | "onShareExceeded" | "textWrites"> {
@@ -25,9 +25,9 @@ export interface UpstreamParts extends Pick<UpstreamOptions, "onEnd" | "onShareE
 }
 
 /** Of these settings the upstream is made; a reload that changes none of them keeps it. */
-export function upstreamSettings({ upstream, upgrade, maxClientSharePercent }: Settings) {
+export function upstreamSettings({ upstream, upgrade }: Settings) {
   const { maxTunnels, idleTimeoutMs } = upgrade;
-  return { upstream, limits: { maxTunnels, idleTimeoutMs, maxClientSharePercent } };
+  return { upstream, limits: { maxTunnels, idleTimeoutMs } };
 }
 
 /** Null: the upstream's URL is plain http. Rejects with a FilesError. */
@@ -57,7 +57,7 @@ export async function createUpstream(
 export function createForward(
   settings: Settings,
   { connections, tunnels }: Upstream,
-  parts: { readonly waitingBodies: WaitingBodies; readonly clock: Clock; readonly telemetry: Telemetry },
+  parts: { readonly waitingBodies: ClientBytes; readonly clock: Clock; readonly telemetry: Telemetry },
 ): Runtime["forward"] {
   const options: ForwardingOptions = {
     connections,

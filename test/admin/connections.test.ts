@@ -67,20 +67,27 @@ test.each([
   ["silent", ""],
   ["in the middle of a head", "GET /livez HTTP/1.1\r\nHost: "],
   ["idle after a request", get("/livez")],
-])("probes are answered while a peer holds every connection %s; the longest idle one goes", async (_, bytes) => {
-  const admin = await start();
-  const scraper = await open(admin, "127.0.0.3", get("/livez"));
-  const held: Peer[] = [];
-  for (let i = 0; i < maxAdminConnections - 1; i += 1) held.push(await open(admin, "127.0.0.2", bytes));
-  if (bytes === get("/livez")) for (const { text } of held) await eventually("it is answered", () => text() !== "");
-  expect(admin.shed()).toBe(0);
-  for (const address of ["127.0.0.1", "127.0.0.2"]) await isAlive(admin, address);
-  await eventually("the first was closed", () => held[0]?.isClosed() === true);
-  expect(admin.shed()).toBeGreaterThan(0);
-  expect([scraper.isClosed(), held.at(-1)?.isClosed()]).toEqual([false, false]);
-  scraper.socket.write(get("/livez"));
-  await eventually("the scraper is answered on its connection", () => scraper.text().split("alive").length === 3);
-});
+])(
+  "probes are answered while all connections are held %s; the longest idle one of the peer with the most goes",
+  async (_, bytes) => {
+    const admin = await start();
+    const scraper = await open(admin, "127.0.0.3", get("/livez"));
+    const held: Peer[] = [];
+    // One peer gets half of the connections; each of the others has one.
+    for (let i = 0; i < maxAdminConnections - 1; i += 1) {
+      held.push(await open(admin, i < maxAdminConnections / 2 ? "127.0.0.2" : `127.0.1.${i}`, bytes));
+    }
+    if (bytes === get("/livez")) for (const { text } of held) await eventually("it is answered", () => text() !== "");
+    expect(admin.shed()).toBe(0);
+    for (const address of ["127.0.0.1", "127.0.0.2"]) await isAlive(admin, address);
+    await eventually("the first was closed", () => held[0]?.isClosed() === true);
+    expect(admin.shed()).toBeGreaterThan(0);
+    const others = held.slice(maxAdminConnections / 2 - 1);
+    expect([scraper, ...others].filter(({ isClosed }) => isClosed())).toEqual([]);
+    scraper.socket.write(get("/livez"));
+    await eventually("the scraper is answered on its connection", () => scraper.text().split("alive").length === 3);
+  },
+);
 
 test("a peer that reads none of its scrapes keeps no other from its probes and its scrapes", async () => {
   // More than the kernel takes for a peer that does not read (4 MB), but not much more: each answer is copied.

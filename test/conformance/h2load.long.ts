@@ -42,6 +42,7 @@ test.skipIf(skip)(
     const { overrides } = withTls({
       policies: [slidingPolicy({ limit: 15_000, windowMs: 600_000 })],
       listen: { maxRequestsPerConnection: 100_000 },
+      // Half of them are for one client.
       upstream: { maxConnections: 1000 },
       log: { access: false },
     });

@@ -95,7 +95,8 @@ test("strangers that hold 64 connections open keep no caller out; for one more, 
   };
   const other = await open("127.0.0.3");
   const strangers: RawConnection[] = [];
-  for (let i = 0; i < 63; i += 1) strangers.push(await open("127.0.0.2"));
+  // Half of the places for those that are not verified.
+  for (let i = 0; i < 64; i += 1) strangers.push(await open("127.0.0.2"));
   expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(0);
   const late = await open("127.0.0.2");
   await within("the first is closed", strangers[0]?.closed ?? Promise.reject());
@@ -106,18 +107,40 @@ test("strangers that hold 64 connections open keep no caller out; for one more, 
   expect((await ask("/ext-authz/v2/x", call)).status).toBe(200);
 });
 
-test("callers have maxConnections, and a stranger that shows a secret is one of them from then on", async () => {
-  const http = { host: "127.0.0.1", port: 0, maxConnections: 2 };
+test("a stranger that shows a secret is a caller from then on, until callers of its address have their share", async () => {
+  const http = { host: "127.0.0.1", port: 0, maxConnections: 4 };
   const { connect, gateway } = await stageDecision(cleanup, { ...nobody, http, secretsFile: secretsFile("secret") });
   const write = `GET /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\n${call}X-Headgate-Secret: secret\r\n\r\n`;
   const open = Array.from({ length: 70 }, connect);
-  for (const connection of open.slice(0, 2)) {
+  for (const connection of open.slice(0, 3)) {
     connection.write(write);
     expect((await connection.read()).status).toBe(200);
   }
   const closed = () => open.filter(({ ending }) => ending !== null).length;
   await eventually("there are 64 strangers beside 2 callers", () => closed() === 4);
   expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(4);
+});
+
+test("one caller has no more of maxConnections than are free, and the next one gets its own", async () => {
+  const http = { host: "127.0.0.1", port: 0, maxConnections: 8 };
+  const { gateway } = await stageDecision(cleanup, { http, trustedCallers: ["127.0.0.0/8"] });
+  /** How many of eight connections are answered. */
+  const answered = async (localAddress: string): Promise<number> => {
+    let count = 0;
+    for (let i = 0; i < 8; i += 1) {
+      const caller = new RawConnection(gateway.extAuth?.port ?? 0, { localAddress });
+      cleanup(() => caller.destroy());
+      caller.write(`GET /ext-authz/v2/x HTTP/1.1\r\nHost: a\r\n${call}\r\n`);
+      const { status } = await caller.read().catch(() => ({ status: null }));
+      if (status === 200) count += 1;
+    }
+    return count;
+  };
+  const addresses = [2, 3, 4, 5, 6].map((last) => `127.0.0.${last}`);
+  const got = [];
+  for (const address of addresses) got.push(await answered(address));
+  expect(got).toEqual([4, 2, 1, 1, 0]);
+  expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(40 - 8);
 });
 
 const startWarning =

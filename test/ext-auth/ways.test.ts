@@ -248,7 +248,8 @@ describe.each(ways)("while a decision is awaited, $way", ({ begin }) => {
 });
 
 test("connections that ended in any way take no place", async () => {
-  const http = { host: "127.0.0.1", port: 0, maxConnections: 8 };
+  // One caller gets eight.
+  const http = { host: "127.0.0.1", port: 0, maxConnections: 16 };
   const { connect, gateway } = await stageDecision(cleanup, { http }, { timeouts: { headMs: 300, keepAliveMs: 300 } });
   const endings: ((connection: RawConnection) => void)[] = [
     (connection) => connection.destroy(),

@@ -5,15 +5,18 @@ import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { eventually } from "../support/eventually.ts";
+import type { RawConnection } from "../support/raw-connection.ts";
 import { request, response } from "../support/stage.ts";
 import { startRawUpstream } from "../support/upstream.ts";
 import { startTestApp } from "./app.ts";
 
 const cleanup = useCleanup();
 const of = (client: string): string => `X-Forwarded-For: ${client}\r\n`;
-const [a, b] = ["192.0.2.1", "192.0.2.2"];
+const [a, b, c] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
+/** Two of them are for one client, and the third for another one. */
+const maxConnections = 3;
 
-async function stage(maxConnections: number, onData: (socket: Socket, data: Buffer) => void) {
+async function stage(onData: (socket: Socket, data: Buffer) => void) {
   const upstream = await startRawUpstream(onData);
   cleanup(() => upstream.close());
   const clock = new FakeClock();
@@ -38,13 +41,15 @@ async function stage(maxConnections: number, onData: (socket: Socket, data: Buff
   };
 }
 
-test("the upload that is idle longest, of a client over its share, loses its connection", async () => {
-  const { connect, clock, are, metrics } = await stage(2, (socket, data) => {
+test("the upload that is idle longest, of the client with the most, loses its connection", async () => {
+  const { connect, clock, are, metrics } = await stage((socket, data) => {
     if (data.toString("latin1").startsWith("GET")) socket.write(response("ok"));
   });
-  const uploads = [connect(), connect()];
-  for (const [i, upload] of uploads.entries()) {
-    const fields = `${of(a)}Content-Length: 1000000\r\n`;
+  const uploads: RawConnection[] = [];
+  for (const [i, client] of [a, a, c].entries()) {
+    const fields = `${of(client)}Content-Length: 1000000\r\n`;
+    const upload = connect();
+    uploads.push(upload);
     upload.write(request("/v2/upload", { method: "POST", fields, body: "x".repeat(70_000) }));
     await are("active", i + 1);
     clock.advance(100);
@@ -56,46 +61,48 @@ test("the upload that is idle longest, of a client over its share, loses its con
   expect((await other.read()).status).toBe(200);
   const refused = await uploads[0]?.read();
   expect(refused?.status).toBe(503);
-  expect(refused?.body).toContain("This client was slow, and held more than its share");
-  expect(uploads[1]?.receivedBytes).toBe(0);
+  expect(refused?.body).toContain("This client has used up its share of the connections to the upstream.");
+  expect([uploads[1]?.receivedBytes, uploads[2]?.receivedBytes]).toEqual([0, 0]);
   expect(await metrics()).toContain('headgate_client_share_exceeded_total{resource="connections"} 1\n');
 });
 
-test("a freed connection goes to the client that holds the fewest", async () => {
+test("a client alone waits while a connection is left for others, and a freed one goes to the client that holds the fewest", async () => {
   const order: string[] = [];
   const held: (() => void)[] = [];
-  const { connect, are } = await stage(2, (socket, data) => {
+  const { connect, are } = await stage((socket, data) => {
     order.push(/^\S+ (\S+)/.exec(data.toString("latin1"))?.[1] ?? "");
     held.push(() => void socket.write(response("ok")));
   });
-  const targets: [string, string][] = [
-    ["/v2/1", a],
-    ["/v2/2", a],
-    ["/v2/3", a],
-    ["/v2/4", b],
-  ];
-  for (const [i, [target, client]] of targets.entries()) {
+  const targets = [
+    ["/v2/1", a, "active", 1],
+    ["/v2/2", a, "active", 2],
+    ["/v2/3", a, "waiting", 1],
+    ["/v2/4", c, "active", 3],
+    ["/v2/5", b, "waiting", 2],
+  ] as const;
+  for (const [target, client, state, count] of targets) {
     connect().write(request(target, { fields: of(client) }));
-    await (i < 2 ? are("active", i + 1) : are("waiting", i - 1));
+    await are(state, count);
   }
-  for (let served = 0; served < 4; served += 1) {
+  for (let served = 0; served < targets.length; served += 1) {
     await eventually("one is held", () => held.length > 0);
     held.shift()?.();
   }
-  expect(order.slice(0, 2).sort()).toEqual(["/v2/1", "/v2/2"]);
-  expect(order.slice(2)).toEqual(["/v2/4", "/v2/3"]);
+  expect(order.slice(0, maxConnections).sort()).toEqual(["/v2/1", "/v2/2", "/v2/4"]);
+  expect(order.slice(maxConnections)).toEqual(["/v2/5", "/v2/3"]);
 });
 
 test("a response that goes on for longer than ten seconds gives its connection up", async () => {
-  const { connect, clock, are, metrics } = await stage(2, (socket, data) => {
+  const { connect, clock, are, metrics } = await stage((socket, data) => {
     if (data.includes("/v2/other")) socket.write(response("ok"));
     else socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n:)\r\n");
   });
-  const streams = [connect(), connect()];
-  for (const stream of streams) {
-    stream.write(request("/v2/stream", { fields: of(a) }));
-    await stream.readHead();
-  }
+  const streams = [a, a, c].map((client) => {
+    const stream = connect();
+    stream.write(request("/v2/stream", { fields: of(client) }));
+    return stream;
+  });
+  for (const stream of streams) await stream.readHead();
   const other = connect();
   other.write(request("/v2/other", { fields: of(b) }));
   await are("waiting", 1);

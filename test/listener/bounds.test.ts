@@ -85,12 +85,11 @@ test("a peer's connection that closes is given back to it", async () => {
 });
 
 test("a full house of busy connections refuses a new one; when one of them ends there is room", async () => {
-  const { gateway, upstream, connect } = await startHeld({ maxConnectionsPerPeer: 4 });
-  const busy = Array.from({ length: 4 }, () => connect());
+  const { gateway, upstream, connect } = await startHeld({});
+  const busy = [2, 3, 4, 5].map((last) => connect({ localAddress: `127.0.0.${last}` }));
   for (const client of busy) client.write(request("/v2/x"));
   await eventually("all are at the upstream", () => upstream.bytes().split("GET ").length === 5);
-  const other = connect({ localAddress: "127.0.0.2" });
-  expect((await other.read()).status).toBe(503);
+  expect((await connect().read()).status).toBe(503);
   expect([await shed(gateway, "per_peer"), await shed(gateway, "total"), await shed(gateway, "idle")]).toEqual([
     0, 1, 0,
   ]);
@@ -98,6 +97,26 @@ test("a full house of busy connections refuses a new one; when one of them ends 
   await eventually("it is gone", async () => (await open(gateway)) === 3);
   expect(await exchange(connect(), request("/elsewhere"))).toBe(404);
   expect(await shed(gateway, "total")).toBe(1);
+});
+
+test("a peer has no more connections with a request than are left for others", async () => {
+  const { gateway, upstream, connect } = await startHeld({ maxConnections: 8, maxConnectionsPerPeer: 8 });
+  const sent = () => upstream.bytes().split("GET ").length - 1;
+  /** How many of eight requests, each on a connection of its own, get to the upstream. */
+  const use = async (localAddress: string): Promise<number> => {
+    const before = sent();
+    for (let i = 0; i < 8; i += 1) {
+      const now = sent();
+      const client = connect({ localAddress });
+      client.write(request("/v2/x"));
+      await eventually("it is at the upstream, or refused", () => sent() > now || client.ending !== null);
+    }
+    return sent() - before;
+  };
+  const got = [];
+  for (const last of [2, 3, 4, 5, 6]) got.push(await use(`127.0.0.${last}`));
+  expect(got).toEqual([4, 2, 1, 1, 0]);
+  expect([await shed(gateway, "per_peer"), await shed(gateway, "total")]).toEqual([17, 15]);
 });
 
 test("a full house of connections without a request makes room, the one longest without one first", async () => {
@@ -138,8 +157,9 @@ test("a peer that has too many connections takes nobody's place in a full house"
 });
 
 test("a connection in the middle of a request, or of a tunnel's making, never makes room", async () => {
-  const { gateway, upstream, connect } = await startHeld({ maxConnections: 3, maxConnectionsPerPeer: 3 });
-  const [get, post, upgrade] = [connect(), connect(), connect()];
+  const { gateway, upstream, connect } = await startHeld({ maxConnections: 3 });
+  const from = (last: number) => connect({ localAddress: `127.0.0.${last}` });
+  const [get, post, upgrade] = [from(3), from(4), from(5)];
   get.write(request("/v2/get"));
   post.write(request("/v2/post", { method: "POST", fields: "Content-Length: 9\r\n", body: "half" }));
   upgrade.write(request("/v2/upgrade", { fields: "Connection: Upgrade\r\nUpgrade: websocket\r\n" }));
@@ -165,26 +185,33 @@ test("a flood from many addresses does not lock a good client out", async () => 
   expect(await shed(gateway, "idle")).toBeGreaterThan(100);
 });
 
-test("a flood of refused connections is answered or closed, and leaves nothing behind", async () => {
-  const { gateway, connect } = await startHeld({ maxConnectionsPerPeer: 1 });
-  const first = connect();
-  await eventually("it is open", async () => (await open(gateway)) === 1);
-  const beganMs = performance.now();
-  const flood = Array.from({ length: 300 }, () => connect({ allowHalfOpen: true }));
-  // They do not close their side, so each answered one stays for as long as it is lingered for.
-  await eventually("all are refused", async () => (await shed(gateway, "per_peer")) === 300);
-  const tookMs = performance.now() - beganMs;
-  await eventually("the rest is closed", () => flood.filter(({ ending }) => ending !== null).length >= 300);
-  const answered = flood.filter(({ rest }) => rest.startsWith("HTTP/1.1 503 "));
-  // 64 at once, each for two seconds: on a slow machine the first ones are closed before the last ones come.
-  const rounds = 1 + Math.floor(tookMs / 2_000);
-  expect(answered.length).toBeGreaterThanOrEqual(64);
-  expect(answered.length).toBeLessThanOrEqual(64 * rounds);
-  expect(await open(gateway)).toBe(1);
-  first.destroy();
-  await eventually("it is gone", async () => (await open(gateway)) === 0);
-  expect(await exchange(connect(), request("/elsewhere"))).toBe(404);
-});
+test.each([
+  { peers: 1, atLeast: 32, atMost: 32 },
+  { peers: 12, atLeast: 48, atMost: 64 },
+])(
+  "a flood of refused connections of $peers peers is answered or closed, and leaves nothing behind",
+  async ({ peers, atLeast, atMost }) => {
+    const { gateway, connect } = await startHeld({ maxConnections: 100, maxConnectionsPerPeer: 1 });
+    const from = (peer: number) => ({ localAddress: `127.0.0.${1 + (peer % peers)}` });
+    const first = Array.from({ length: peers }, (_, peer) => connect(from(peer)));
+    await eventually("they are open", async () => (await open(gateway)) === peers);
+    const beganMs = performance.now();
+    const flood = Array.from({ length: 300 }, (_, i) => connect({ allowHalfOpen: true, ...from(i) }));
+    // They do not close their side, so each answered one stays for as long as it is lingered for.
+    await eventually("all are refused", async () => (await shed(gateway, "per_peer")) === 300);
+    const tookMs = performance.now() - beganMs;
+    await eventually("the rest is closed", () => flood.filter(({ ending }) => ending !== null).length >= 300);
+    const answered = flood.filter(({ rest }) => rest.startsWith("HTTP/1.1 503 "));
+    // So many at once, each for two seconds: on a slow machine the first ones are closed before the last ones come.
+    const rounds = 1 + Math.floor(tookMs / 2_000);
+    expect(answered.length).toBeGreaterThanOrEqual(atLeast);
+    expect(answered.length).toBeLessThanOrEqual(atMost * rounds);
+    expect(await open(gateway)).toBe(peers);
+    for (const client of first) client.destroy();
+    await eventually("they are gone", async () => (await open(gateway)) === 0);
+    expect(await exchange(connect(), request("/elsewhere"))).toBe(404);
+  },
+);
 
 test("a trusted proxy may have as many connections as there are", async () => {
   const { gateway, connect } = await stageHttp(cleanup, undefined, {

@@ -379,8 +379,8 @@ test("of one peer more connections than allowed are closed without a word, befor
 
 test("unfinished handshakes, as many as there may be connections, keep no client out", async () => {
   const { gateway, connect, tls } = await start({ listen: { maxConnections: 4, maxConnectionsPerPeer: 4 } });
-  const held = ["", "\x16", "\x16\x03\x01", ""].map((bytes) => {
-    const stranger = connect({ localAddress: "127.0.0.2" });
+  const held = ["", "\x16", "\x16\x03\x01", ""].map((bytes, i) => {
+    const stranger = connect({ localAddress: `127.0.0.${i + 2}` });
     stranger.write(bytes);
     return stranger;
   });

@@ -30,6 +30,7 @@ export interface Frame {
 export interface FrameClientOptions {
   /** SETTINGS. */
   readonly acknowledges?: boolean;
+  readonly localAddress?: string;
 }
 
 export class FrameClient {
@@ -41,10 +42,9 @@ export class FrameClient {
   /** Says the preface with empty SETTINGS. `tls` is null for a port without it. */
   constructor(port: number, tls: ConnectionOptions | null, cleanup: Cleanup, options: FrameClientOptions = {}) {
     const host = "127.0.0.1";
+    const to = { port, host, localAddress: options.localAddress ?? host };
     this.socket =
-      tls === null
-        ? connectTcp(port, host)
-        : connect({ port, host, servername: "localhost", ALPNProtocols: ["h2"], ...tls });
+      tls === null ? connectTcp(to) : connect({ ...to, servername: "localhost", ALPNProtocols: ["h2"], ...tls });
     this.socket.setNoDelay(true);
     this.socket.on("data", (data: Buffer) => this.#read(data, options));
     this.socket.on("error", () => {});

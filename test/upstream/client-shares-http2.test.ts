@@ -11,6 +11,7 @@ import { useTls } from "../support/tls-listener.ts";
 const cleanup = useCleanup();
 const withTls = useTls();
 const large = 1_000_000;
+const [greedy, modest] = ["192.0.2.1", "192.0.2.2"];
 const exceeded = 'headgate_client_share_exceeded_total{resource="connections"}';
 
 async function stage() {
@@ -26,7 +27,8 @@ async function stage() {
     {
       ...overrides,
       clientAddress: { trustedProxies: ["127.0.0.1"] },
-      upstream: { maxConnections: 2, connectTimeoutMs: 30_000 },
+      // Two for one client, and the third for another one.
+      upstream: { maxConnections: 3, connectTimeoutMs: 30_000 },
     },
     clock,
   );
@@ -35,9 +37,9 @@ async function stage() {
   return {
     gateway,
     clock,
-    greedy: (options: { path: string; method?: string; body?: string }) =>
-      client.open({ ...options, fields: of("192.0.2.1"), isOpen: options.body !== undefined }),
-    other: () => client.ask({ path: "/v2/other", fields: of("192.0.2.2") }),
+    open: (address: string, options: { path: string; method?: string; body?: string }) =>
+      client.open({ ...options, fields: of(address), isOpen: options.body !== undefined }),
+    other: () => client.ask({ path: "/v2/other", fields: of("192.0.2.3") }),
     active: (count: number) =>
       eventually(`${count} are active`, async () => (await upstreamConnections(gateway)).active === count),
     waiting: () => eventually("one waits", async () => (await upstreamConnections(gateway)).waiting === 1),
@@ -45,26 +47,28 @@ async function stage() {
 }
 
 test("a slow upload gets 503, and the other client its answer", async () => {
-  const { gateway, clock, greedy, other, active, waiting } = await stage();
+  const { gateway, clock, open, other, active, waiting } = await stage();
   const upload = { path: "/v2/upload", method: "POST", body: "x".repeat(60_000) };
-  const first = answerOf(greedy(upload));
+  const first = answerOf(open(greedy, upload));
   await active(1);
   clock.advance(10);
-  greedy(upload);
-  await active(2);
+  for (const [i, client] of [greedy, modest].entries()) {
+    open(client, upload);
+    await active(2 + i);
+  }
   const answer = other();
   await waiting();
   clock.advance(1_000);
   expect((await answer).status).toBe(200);
   const refused = await first;
-  expect([refused.status, refused.body]).toEqual([503, expect.stringContaining("This client was slow")]);
+  expect([refused.status, refused.body]).toEqual([503, expect.stringContaining("This client has used up its share")]);
   expect(await metric(gateway, exceeded)).toBe(1);
 });
 
 test("a response behind a closed window breaks off, and the other client gets its answer", async () => {
-  const { gateway, clock, greedy, other, active, waiting } = await stage();
-  const unread = [greedy({ path: "/v2/large" }), greedy({ path: "/v2/large" })];
-  await active(2);
+  const { gateway, clock, open, other, active, waiting } = await stage();
+  const unread = [greedy, greedy, modest].map((client) => open(client, { path: "/v2/large" }));
+  await active(3);
   const codes = unread.map((stream) => new Promise((resolve) => stream.on("close", () => resolve(stream.rstCode))));
   const answer = other();
   await waiting();

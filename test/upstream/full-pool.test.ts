@@ -13,12 +13,21 @@ const cleanup = useCleanup();
 const isWaiting = ({ gateway }: Staged, requests: number): Promise<void> =>
   eventually(`${requests} wait`, async () => (await upstreamConnections(gateway)).waiting === requests);
 
+let clients = 0;
+
+/** Sends a request of another client than all before: one client alone would get half of the connections. */
+function send(staged: Staged): RawConnection {
+  clients += 1;
+  const client = staged.connect(`127.0.1.${clients}`);
+  client.write(request("/v2/x"));
+  return client;
+}
+
 /** Sends requests for which there is no connection. */
 async function letWait(staged: Staged, requests: number): Promise<RawConnection[]> {
-  const clients = Array.from({ length: requests }, () => staged.connect());
-  for (const client of clients) client.write(request("/v2/x"));
+  const waiting = Array.from({ length: requests }, () => send(staged));
   await isWaiting(staged, requests);
-  return clients;
+  return waiting;
 }
 
 test("an address that works again gets its part of the requests although all connections are in use", async () => {
@@ -31,9 +40,9 @@ test("an address that works again gets its part of the requests although all con
     upstream: { maxConnections: 4, connectTimeoutMs: 30_000 },
     clock,
   });
-  const { connect, events } = staged;
+  const { events } = staged;
   for (let i = 1; i <= 4; i += 1) {
-    connect().write(request("/v2/x"));
+    send(staged);
     await eventually("it is with the other address", () => alive.held.length === i);
   }
   expect(events()).toMatchObject([{ address: back.address, reason: "refused" }]);
@@ -70,7 +79,7 @@ test("between addresses with equally many requests, no connection is given up", 
     addresses: backends.map(({ address }) => address),
     upstream: { maxConnections: 3, connectTimeoutMs: 30_000 },
   });
-  for (let i = 0; i < 3; i += 1) staged.connect().write(request("/v2/x"));
+  for (let i = 0; i < 3; i += 1) send(staged);
   const [one, two] = backends as [Held, Held];
   await eventually("all are served", () => one.held.length + two.held.length === 3);
   const [more, fewer] = one.held.length === 2 ? [one, two] : [two, one];

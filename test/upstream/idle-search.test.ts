@@ -1,4 +1,4 @@
-// What is taken back from a client over its share: the search for it is short however much the client holds, and finds it
+// What is taken back from a client that holds much: the search for it is short however much the client holds, and finds it
 // in the end.
 import { expect, test } from "vitest";
 import { ClientShares, type Reclaimable } from "../../src/upstream/client-shares.ts";
@@ -23,7 +23,7 @@ class Place implements Reclaimable {
 function holding(counts: Record<string, number>) {
   const exceeded: string[] = [];
   const onExceeded = (_resource: string, client: string): void => void exceeded.push(client);
-  const shares = new ClientShares({ resource: "tunnels", total: 400, percent: 25, onExceeded });
+  const shares = new ClientShares({ resource: "tunnels", total: 400, onExceeded });
   const places = new Map<string, Place[]>();
   for (const [client, count] of Object.entries(counts)) {
     const own = Array.from({ length: count }, () => new Place());
@@ -49,12 +49,13 @@ test("one search looks at 64 of 300 places at most, and the fifth search finds t
   expect(idle.isReclaimed).toBe(true);
 });
 
-test("the client that holds most loses first, each down to its share, and never one at its share", () => {
+test("the client that holds most loses first, each down to the equal share, and never one that holds no more", () => {
   const { shares, exceeded, of } = holding({ a: 101, b: 103, c: 100 });
+  expect(shares.equalShare, "of 400, for three clients and whoever comes").toBe(100);
   for (const place of ["a", "b", "c"].flatMap(of)) place.ms = 1_000;
   expect(shares.reclaim(1_001)).toBe(false);
   for (let i = 0; i < 4; i += 1) expect(shares.reclaim(1_000)).toBe(true);
-  expect(shares.reclaim(1_000), "nobody is over the share").toBe(false);
+  expect(shares.reclaim(1_000), "nobody holds more than the equal share").toBe(false);
   expect(exceeded.slice(0, 2)).toEqual(["b", "b"]);
   const reclaimed = ["a", "b", "c"].map((client) => of(client).filter(({ isReclaimed }) => isReclaimed).length);
   expect(reclaimed).toEqual([1, 3, 0]);

@@ -83,18 +83,19 @@ test.each([1, 3])(
   {
     timeout: patientMs + 10_000,
   },
-  async (maxConnections) => {
+  async (connections) => {
     const gateway = await startTestGateway({
       upstreamUrl: await startUpstream(),
       overrides: {
-        upstream: { maxConnections, connectTimeoutMs: patientMs },
+        // One client gets half of them.
+        upstream: { maxConnections: 2 * connections, connectTimeoutMs: patientMs },
         policies: [slidingPolicy({ limit: 100_000, windowMs: 60_000 })],
         log: { access: false },
       },
     });
     cleanup(() => gateway.close());
     const manners = ["whole", "chunked", "pieces"];
-    // As many wait for a connection as there are connections; no more may.
+    // As many wait for a connection as have one.
     const client = async (index: number): Promise<void> => {
       for (let i = 0; i < 5; i += 1) {
         // More than the system keeps between two sockets, or little.
@@ -105,7 +106,7 @@ test.each([1, 3])(
         expect([path, found]).toEqual([path, told]);
       }
     };
-    const clients = Array.from({ length: 2 * maxConnections }, (_, index) => client(index));
+    const clients = Array.from({ length: 2 * connections }, (_, index) => client(index));
     await within("all are served", Promise.all(clients), patientMs);
   },
 );

@@ -41,7 +41,7 @@ test("maxConnections bounds the connections to all addresses together, and who w
     addresses: [one.address, two.address],
     upstream: { maxConnections: 3, connectTimeoutMs: 30_000 },
   });
-  const clients = Array.from({ length: 6 }, connect);
+  const clients = Array.from({ length: 6 }, (_, i) => connect(`127.0.0.${i + 1}`));
   for (const client of clients) client.write(request("/v2/x"));
   await eventually("three wait", async () => (await upstreamConnections(gateway)).waiting === 3);
   expect(one.sockets.size + two.sockets.size).toBe(3);

@@ -78,7 +78,7 @@ export async function startHeld(cleanup: Cleanup, host: string): Promise<Held> {
 
 export interface Staged {
   readonly gateway: TestGateway;
-  connect(): RawConnection;
+  connect(localAddress?: string): RawConnection;
   /** The body of what a request is answered with, or its status. */
   ask(method?: string): Promise<string>;
   metric(name: string): Promise<number>;
@@ -102,8 +102,8 @@ export async function stage(
   const overrides = { drain: { timeoutMs: 0 }, policies, upstream: { addresses, ...upstream } };
   const gateway = await startTestGateway({ upstreamUrl: url, overrides, ...more });
   cleanup(() => gateway.close());
-  const connect = (): RawConnection => {
-    const client = new RawConnection(gateway.traffic.port);
+  const connect = (localAddress = "127.0.0.1"): RawConnection => {
+    const client = new RawConnection(gateway.traffic.port, { localAddress });
     cleanup(() => client.destroy());
     return client;
   };

@@ -2,7 +2,7 @@
 // enough of it, and the memory that they wait in has a bound for each client.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
-import { WaitingBodies } from "../../src/upstream/waiting-bodies.ts";
+import { ClientBytes } from "../../src/core/client-bytes.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import type { Overrides } from "../support/gateway.ts";
@@ -12,7 +12,7 @@ import { request, stageHttp } from "../support/stage.ts";
 const cleanup = useCleanup();
 const mib = 1024 * 1024;
 
-/** With four connections, two of them in use by requests whose bodies came while there were plenty. */
+/** With four connections, two of them in use by another client, by requests whose bodies came while there were plenty. */
 async function startScarce(more: Overrides = {}) {
   const held: ServerResponse[] = [];
   const respond = (req: IncomingMessage, res: ServerResponse, body: Buffer): void => {
@@ -22,7 +22,7 @@ async function startScarce(more: Overrides = {}) {
   const overrides = { upstream: { maxConnections: 4 }, ...more };
   const staged = await stageHttp(cleanup, respond, overrides);
   for (let i = 1; i <= 2; i += 1) {
-    staged.connect().write(request("/v2/held"));
+    staged.connect({ localAddress: "127.0.0.2" }).write(request("/v2/held"));
     await eventually("it is held", () => held.length === i);
   }
   const active = async (): Promise<number> => (await upstreamConnections(staged.gateway)).active;
@@ -105,25 +105,22 @@ describe("while connections are scarce", () => {
 });
 
 describe("the memory of waiting bodies", () => {
-  test("is bounded for all together and for each client, and is given back", () => {
-    const waiting = new WaitingBodies();
-    expect(waiting.add("a", 8 * mib)).toBe(true);
-    expect(waiting.add("a", 1)).toBe(false);
-    expect(waiting.add("b", 8 * mib)).toBe(true);
-    expect(waiting.add("c", 8 * mib)).toBe(true);
-    expect(waiting.add("d", 8 * mib - 1)).toBe(true);
-    expect(waiting.add("e", 1)).toBe(false);
-    waiting.add("a", -8 * mib - 1);
-    expect(waiting.add("a", 1)).toBe(true);
-    for (const [client, bytes] of [
-      ["a", 1],
-      ["b", 8 * mib],
-      ["c", 8 * mib],
-      ["d", 8 * mib - 1],
-      ["e", 1],
-    ] as const) {
-      waiting.add(client, -bytes);
-    }
+  test("is bounded for all together, and for each client by what is free, and is given back", () => {
+    const waiting = new ClientBytes(32 * mib);
+    const added: [string, number][] = [];
+    const add = (client: string, bytes: number): boolean => {
+      added.push([client, bytes]);
+      return waiting.add(client, bytes);
+    };
+    expect(add("a", 16 * mib)).toBe(true);
+    expect(add("a", 1), "holds as much as is free").toBe(false);
+    expect(add("b", 8 * mib - 2)).toBe(true);
+    expect(add("b", 1), "the last quarter is not yet reached").toBe(true);
+    expect(add("b", 1), "the last quarter is for clients that hold nothing").toBe(false);
+    expect(add("c", 8 * mib - 1)).toBe(true);
+    expect(add("d", 1), "nothing is free").toBe(false);
+    for (const [client, bytes] of added) waiting.add(client, -bytes);
     expect(waiting.bytes).toBe(0);
+    expect(waiting.add("a", 1)).toBe(true);
   });
 });

@@ -10,15 +10,15 @@ import { RawConnection } from "../support/raw-connection.ts";
 import { stageWebSockets, tunnels } from "../support/web-sockets.ts";
 
 const cleanup = useCleanup();
-const [a, b, c] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
+const [a, b, c, d] = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"];
 const exceeded = 'headgate_client_share_exceeded_total{resource="tunnels"}';
 
-async function stage(maxTunnels: number, maxClientSharePercent: number) {
+async function stage(maxTunnels: number) {
   const clock = new FakeClock();
   const upgrade = { maxTunnels };
   const clientAddress = { trustedProxies: ["127.0.0.1"] };
   const echo = (socket: WebSocket): void => void socket.on("message", (data) => socket.send(data));
-  const overrides = { upgrade, clientAddress, maxClientSharePercent };
+  const overrides = { upgrade, clientAddress };
   const staged = await stageWebSockets(cleanup, echo, overrides, {}, clock);
   return {
     ...staged,
@@ -39,23 +39,28 @@ async function stage(maxTunnels: number, maxClientSharePercent: number) {
   };
 }
 
-test("a client over its share loses the tunnel that is idle longest to one under its share", async () => {
-  const { open, gateway, clock } = await stage(4, 50);
+test("the client with the most loses the tunnel that is idle longest to one that has none, if none is free", async () => {
+  const { open, gateway, clock } = await stage(4);
   const greedy: WebSocket[] = [];
-  for (let i = 0; i < 4; i += 1) {
+  for (let i = 0; i < 2; i += 1) {
     greedy.push(await open(a));
     clock.advance(1_000);
   }
+  const others = [await open(b), await open(c)];
   const [first, second] = greedy as [WebSocket, WebSocket];
   const echoed = once(first, "message");
   first.send("still here");
   await within("its echo", echoed);
   clock.advance(1_000);
   const closed = once(second, "close");
-  const other = await open(b);
+  const other = await open(d);
   expect((await within("the second closes", closed))[0]).toBe(1006);
-  const isOpen = greedy.map(({ readyState, OPEN }) => readyState === OPEN);
-  expect(isOpen).toEqual([true, false, true, true]);
+  expect([first, second, ...others].map(({ readyState, OPEN }) => readyState === OPEN)).toEqual([
+    true,
+    false,
+    true,
+    true,
+  ]);
   const back = once(other, "message");
   other.send("hello");
   expect(String((await within("its echo", back))[0])).toBe("hello");
@@ -67,33 +72,25 @@ test("a client over its share loses the tunnel that is idle longest to one under
   );
 });
 
-test("a client that has its share is refused when all are taken, and closes nobody's", async () => {
-  const { open, refused, gateway, clock } = await stage(4, 50);
-  const all = [await open(a), await open(a), await open(b), await open(b)];
+test("a client alone has a half of the tunnels, is refused more, and gets them again when they close", async () => {
+  const { open, refused, gateway, clock } = await stage(4);
+  const all = [await open(a), await open(a)];
   clock.advance(60_000);
-  expect(await refused(a)).toEqual([503, "This client has its share of the tunnels, and all tunnels are in use."]);
-  expect(await metric(gateway, exceeded)).toBe(1);
-  expect(await refused(c), "nobody is over its share").toEqual([
-    503,
-    "The service is overloaded, please try again later.",
-  ]);
+  expect(await refused(a)).toEqual([503, "This client has used up its share of the tunnels."]);
   expect(await metric(gateway, exceeded)).toBe(1);
   expect(all.every(({ readyState, OPEN }) => readyState === OPEN)).toBe(true);
-});
-
-test("a client alone may have all tunnels, and its share is free again when they close", async () => {
-  const { open, refused, gateway, clock } = await stage(4, 25);
-  const all = [await open(a), await open(a), await open(a), await open(a)];
-  clock.advance(60_000);
-  expect(await refused(a)).toEqual([503, "The service is overloaded, please try again later."]);
   for (const client of all) client.close();
   await eventually("nothing is left", async () => (await tunnels(gateway)).open === 0);
-  expect((await open(a)).readyState).toBe(1);
-  await open(b);
-  await open(b);
-  await open(b);
-  clock.advance(1_000);
-  await open(c);
-  expect(await metric(gateway, exceeded), "one of three is closed").toBe(1);
-  expect(await tunnels(gateway)).toEqual({ opening: 0, open: 4 });
+  await open(a);
+  await open(a);
+  expect(await tunnels(gateway)).toEqual({ opening: 0, open: 2 });
+});
+
+test("where each client has one tunnel, one more client is refused as overloaded, and closes nobody's", async () => {
+  const { open, refused, gateway, clock } = await stage(2);
+  const all = [await open(a), await open(b)];
+  clock.advance(60_000);
+  expect(await refused(c)).toEqual([503, "The service is overloaded, please try again later."]);
+  expect(await metric(gateway, exceeded)).toBe(0);
+  expect(all.every(({ readyState, OPEN }) => readyState === OPEN)).toBe(true);
 });

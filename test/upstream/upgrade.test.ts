@@ -279,7 +279,7 @@ test("beyond maxTunnels it is 503, until one is free; a tunnel without a byte fo
   const first = connect();
   first.write(offer());
   expect((await first.readHead()).status).toBe(101);
-  const second = connect();
+  const second = connect({ localAddress: "127.0.0.2" });
   second.write(offer());
   const answer = await second.read();
   expect(answer.status).toBe(503);

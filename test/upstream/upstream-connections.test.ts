@@ -24,11 +24,18 @@ test("no more connections are opened than allowed, and all requests within the q
         socket.write(response("ok"));
       });
     },
-    { upstream: { maxConnections: 8, connectTimeoutMs: 30_000 }, policies },
+    {
+      upstream: { maxConnections: 8, connectTimeoutMs: 30_000 },
+      clientAddress: { trustedProxies: ["127.0.0.1"] },
+      policies,
+    },
   );
   const clients = Array.from({ length: 16 }, () => connect());
   for (let round = 0; round < 10; round += 1) {
-    for (const client of clients) client.write(request("/v2/x"));
+    // Each of a client of its own: one alone would get half of the connections.
+    for (const [i, client] of clients.entries()) {
+      client.write(request("/v2/x", { fields: `X-Forwarded-For: 192.0.2.${i}\r\n` }));
+    }
     for (const client of clients) expect((await client.read()).status).toBe(200);
   }
   expect(most).toBe(8);
@@ -43,7 +50,8 @@ test("requests that wait are served in the order they came", async () => {
       order.push(target(data));
       held.push(() => socket.write(response("ok")));
     },
-    { upstream: { maxConnections: 4, connectTimeoutMs: 30_000 }, policies },
+    // Of which one client gets four.
+    { upstream: { maxConnections: 8, connectTimeoutMs: 30_000 }, policies },
   );
   const clients = [];
   for (let i = 0; i < 8; i += 1) {
@@ -137,7 +145,7 @@ test.each(mishaps)(
     const { connect, gateway, upstream } = await stageRaw(
       cleanup,
       (socket) => (isWell ? void socket.write(response("ok")) : misbehave?.(socket)),
-      { upstream: { maxConnections: 2 }, policies },
+      { upstream: { maxConnections: 4 }, policies },
     );
     for (let i = 0; i < 10; i += 1) {
       const client = connect();

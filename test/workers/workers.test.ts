@@ -133,10 +133,17 @@ test("both threads serve one port, a reload reaches both, and one that ends is r
   expect(await statusesOf(connect(gateway, 1), "/v5/x")).toEqual([503]);
 });
 
+test("idle connections count as free for their peer, whichever thread has them", async () => {
+  const { gateway } = await start({ listen: { maxConnections: 16, maxConnectionsPerPeer: 16 } });
+  // In use, no more than half of the connections could be those of one peer.
+  for (let i = 0; i < 13; i += 1) expect(await statusesOf(connect(gateway, 1))).toEqual([200]);
+  expect(await metric(gateway, "headgate_client_connections")).toBe(13);
+});
+
 test("one limit over both threads; the bound on connections, too; a drain lets both finish their requests", async () => {
   const held: (() => void)[] = [];
   const { gateway } = await start(
-    { listen: { maxConnections: 8 }, drain: { delayMs: 0, timeoutMs: 5_000 } },
+    { listen: { maxConnections: 16 }, drain: { delayMs: 0, timeoutMs: 5_000 } },
     ({ url }, res) => void (url === "/v2/slow" ? held.push(() => res.end("late")) : res.end("ok")),
   );
   // Exactly 100 of 160 requests of one client, at once over 8 connections.
@@ -150,15 +157,16 @@ test("one limit over both threads; the bound on connections, too; a drain lets b
   for (const client of quick) client.destroy();
   await poll(() => metric(gateway, "headgate_client_connections")).toBe(0);
 
-  const admitted = statusesOf(connect(gateway, 8), "/v2/slow");
-  await poll(() => held.length).toBe(8);
+  const clients = Array.from({ length: 16 }, (_, i) => connect(gateway, 1, `127.0.1.${i}`)).flat();
+  const admitted = statusesOf(clients, "/v2/slow");
+  await poll(() => held.length).toBe(16);
   expect(await statusesOf(connect(gateway, 8))).toEqual(Array(8).fill(503));
   expect(await metric(gateway, 'headgate_connections_shed_total{reason="total"}')).toBe(8);
 
   const drained = gateway.drain();
   expect((await fetch(`${gateway.adminUrl}/readyz`)).status).toBe(503);
   for (const respond of held) respond();
-  expect(await admitted).toEqual(Array(8).fill(200));
+  expect(await admitted).toEqual(Array(16).fill(200));
   await drained;
   expect(messages(gateway, "drain timeout over, requests broken off")).toEqual([]);
 });

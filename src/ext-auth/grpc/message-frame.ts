@@ -1,6 +1,7 @@
 // The frame of a gRPC message: one byte says whether it is compressed, four bytes hold its length, then comes the
 // message. Each call of these services has one message. A message that is too large is refused by the length it
 // announces.
+import type { ClientBytes } from "../../core/client-bytes.ts";
 import { type GrpcStatus, grpcCodes } from "./status.ts";
 
 const prefixBytes = 5;
@@ -9,12 +10,6 @@ const prefixBytes = 5;
 export function framed(message: string): string {
   const { length } = message;
   return String.fromCharCode(0, length >>> 24, (length >>> 16) & 255, (length >>> 8) & 255, length & 255) + message;
-}
-
-/** The bytes of memory that the incomplete messages of all calls hold. */
-export interface HeldBytes {
-  readonly max: number;
-  now: number;
 }
 
 const smallestBuffer = 64;
@@ -28,7 +23,8 @@ const bytesPerPiece = 64;
 
 export class MessageReader {
   readonly #maxBytes: number;
-  readonly #held: HeldBytes;
+  readonly #held: ClientBytes;
+  readonly #caller: string;
   /** Pieces are copied, because a small piece would keep the large buffer that it was read into. */
   #buffer: Buffer = empty;
   #length = 0;
@@ -36,9 +32,11 @@ export class MessageReader {
   /** Length of prefix and message; null until the prefix has arrived. */
   #announced: number | null = null;
 
-  constructor(maxBytes: number, held: HeldBytes) {
+  /** `held`: the memory of the incomplete messages of all callers. */
+  constructor(maxBytes: number, held: ClientBytes, caller: string) {
     this.#maxBytes = maxBytes;
     this.#held = held;
+    this.#caller = caller;
   }
 
   /** Returns why the message is refused, or null. */
@@ -61,7 +59,7 @@ export class MessageReader {
   }
 
   release(): void {
-    this.#held.now -= this.#buffer.length;
+    this.#held.add(this.#caller, -this.#buffer.length);
     this.#buffer = empty;
     this.#length = 0;
   }
@@ -77,14 +75,18 @@ export class MessageReader {
   }
 
   /**
-   * Doubles the buffer, so that at least half of it is used. Returns false if all calls together would hold too much.
+   * Doubles the buffer, so that at least half of it is used. Returns false if the caller, or all together, would hold too
+   * much.
    */
   #grow(length: number): boolean {
     if (length <= this.#buffer.length) return true;
     const doubled = Math.max(length, 2 * this.#buffer.length, smallestBuffer);
     const grown = Math.min(doubled, this.#announced ?? doubled);
-    if (this.#held.now + grown - this.#buffer.length > this.#held.max) return false;
-    this.#held.now += grown - this.#buffer.length;
+    const grownBytes = grown - this.#buffer.length;
+    if (!this.#held.add(this.#caller, grownBytes)) {
+      this.#held.add(this.#caller, -grownBytes);
+      return false;
+    }
     const buffer = Buffer.allocUnsafeSlow(grown);
     this.#buffer.copy(buffer, 0, 0, this.#length);
     this.#buffer = buffer;

@@ -2,6 +2,7 @@
 // concurrent calls, bytes and time are bounded. A call that fails gets a gRPC status that says why.
 import { type IncomingHttpHeaders, performServerHandshake, type ServerHttp2Stream } from "node:http2";
 import { createServer, type Server, type Socket } from "node:net";
+import { ClientBytes } from "../../core/client-bytes.ts";
 import { FrameBudgets } from "../../core/frame-budget.ts";
 import { type Http2CloseReason, http2CloseCode } from "../../core/http2-bounds.ts";
 import type { Replaceable } from "../../core/traffic-settings.ts";
@@ -9,7 +10,7 @@ import { GuardedSocket } from "../../exchange/http2-guarded-socket.ts";
 import { Http2Lifetime } from "../../exchange/http2-lifetime.ts";
 import { listen } from "../../exchange/listen.ts";
 import { type CallParts, GrpcCall, refuseStream } from "./call.ts";
-import { type HeldBytes, MessageReader } from "./message-frame.ts";
+import { MessageReader } from "./message-frame.ts";
 import { type GrpcStatus, grpcCodes, readTimeoutMs, statuses } from "./status.ts";
 
 export interface GrpcMethod {
@@ -71,7 +72,7 @@ export class GrpcServer {
   readonly #server: Server;
   readonly #connections = new Map<Socket, Http2Lifetime>();
   readonly #budgets: FrameBudgets;
-  readonly #held: HeldBytes = { max: maxHeldBytes, now: 0 };
+  readonly #held = new ClientBytes(maxHeldBytes);
 
   constructor(options: GrpcServerOptions) {
     this.#options = options;
@@ -167,7 +168,7 @@ export class GrpcServer {
     }
     const { settings, onFailure } = this.#options;
     const { headTimeoutMs } = settings.current;
-    const reader = new MessageReader(method.maxMessageBytes, this.#held);
+    const reader = new MessageReader(method.maxMessageBytes, this.#held, call.socket.remoteAddress ?? "");
     // Where the caller waits longer than the message may take, the answer may be late: a watcher waits for a change.
     const endsInTime = timeoutMs <= headTimeoutMs;
     const timer = setTimeout(failLate, Math.min(timeoutMs, headTimeoutMs), call);

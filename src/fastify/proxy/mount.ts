@@ -28,7 +28,7 @@ export async function openProxy(
 ): Promise<UpstreamProxy> {
   const { pool, close } = await openPool(upstream, parts);
   const { maxConnections: total, connectTimeoutMs: timeoutMs } = upstream;
-  const slots = new Slots({ total, timeoutMs, percent: settings.maxClientSharePercent, onShareExceeded });
+  const slots = new Slots({ total, timeoutMs, onShareExceeded });
   const { origin, host: upstreamHost } = new URL(upstream.url);
   const { maxBodyBytes, timeouts, clientAddress } = settings;
   const bounds = { maxBodyBytes, bodyTimeoutMs: timeouts.bodyMs, forwardingHeader: clientAddress.header };

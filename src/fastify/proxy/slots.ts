@@ -12,12 +12,10 @@ export interface SlotWaiter extends Reclaimable {
 }
 
 export class Slots {
-  readonly #max: number;
   readonly #places: SharedPlaces<SlotWaiter>;
   #active = 0;
 
   constructor(options: Omit<SharedPlacesOptions<SlotWaiter>, "onRefused">) {
-    this.#max = options.total;
     this.#places = new SharedPlaces({ ...options, onRefused: (waiter) => waiter.onNoSlot() });
   }
 
@@ -31,7 +29,7 @@ export class Slots {
 
   /** Calls one of the waiter's methods once, at once or later, unless it leaves. */
   acquire(waiter: SlotWaiter): void {
-    if (this.#active < this.#max) this.#give(waiter);
+    if (this.#places.isFreeFor(waiter.client)) this.#give(waiter);
     else this.#places.wait(waiter);
   }
 
@@ -44,7 +42,7 @@ export class Slots {
     this.#places.mayReclaim(slot, waiter);
   }
 
-  /** Gives the slot of a request that is over to the next one that waits. */
+  /** Gives the slot of a request that is over to the next one that waits, if its client has a share left. */
   release(slot: ClientShare, waiter: SlotWaiter): void {
     this.#active -= 1;
     this.#places.release(slot, waiter);

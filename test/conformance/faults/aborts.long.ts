@@ -12,12 +12,12 @@ import { leave, stages, startPatientUpstream } from "./aborts.ts";
 const cleanup = useCleanup();
 const departures = 50_000;
 const atOnce = 32;
-/** Fewer than clients at once, so some leave while they wait for a connection. */
-const maxConnections = 16;
+/** Half of all, so one client gets them. Fewer than are asked for at once, so some leave while they wait for a connection. */
+const connections = 16;
 
 test("50,000 clients that leave at random moments leave nothing behind", async () => {
   const upstream = await startPatientUpstream(cleanup);
-  const settings = [`upstream.maxConnections=${maxConnections}`, "upgrade.maxTunnels=40", "log.access=false"];
+  const settings = [`upstream.maxConnections=${2 * connections}`, "upgrade.maxTunnels=80", "log.access=false"];
   const gateway = await startGatewayProcess(cleanup, upstream.url, settings);
   const filesBefore = gateway.openFiles();
   const random = seededRandom(2);
@@ -68,10 +68,10 @@ test("50,000 clients that leave at random moments leave nothing behind", async (
   expect(sorted.at(-1)).toBeLessThan(3_000);
 
   // Every slot can be had again, all of them at once.
-  for (let i = 0; i < maxConnections; i += 1) {
+  for (let i = 0; i < connections; i += 1) {
     const client = new RawConnection(gateway.port);
     cleanup(() => client.destroy());
     client.write(request(`/v2/held/${departures + i}`));
   }
-  await eventually("all are at the upstream", () => upstream.heldNow() === maxConnections);
+  await eventually("all are at the upstream", () => upstream.heldNow() === connections);
 });

@@ -14,7 +14,8 @@ const clients = 32;
 
 test("no GET fails and no POST arrives twice when idle connections close as they are reused", async () => {
   const upstream = await startClosingUpstream(cleanup, seededRandom(1));
-  const settings = ["log.access=false", "upstream.maxConnections=24", "listen.maxRequestsPerConnection=1000000"];
+  // Half of them are for one client.
+  const settings = ["log.access=false", "upstream.maxConnections=48", "listen.maxRequestsPerConnection=1000000"];
   const gateway = await startGatewayProcess(cleanup, upstream.url, settings);
   const statuses = new Map<string, number>();
   let next = 0;

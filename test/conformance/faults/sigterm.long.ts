@@ -30,7 +30,8 @@ async function start() {
   const settings = [
     `drain.delay=${delayMs}ms`,
     `drain.timeout=${timeoutMs}ms`,
-    "upstream.maxConnections=1000",
+    // Half of them are for one client.
+    "upstream.maxConnections=2000",
     "log.access=false",
   ];
   const gateway = await startGatewayProcess(cleanup, upstream.url, settings);

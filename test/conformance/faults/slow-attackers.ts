@@ -28,12 +28,12 @@ const upstreamScript = `
     .listen(0, "127.0.0.1", function () { console.log(this.address().port); });
 `;
 
-/** A gateway that lets all attackers in at once, whatever they share. */
+/** A gateway that lets all attackers in at once, although they are one client. */
 export async function startTarget(cleanup: Cleanup, settings: readonly string[]): Promise<GatewayProcess> {
   const upstream = startProcessGroup(process.execPath, ["-e", upstreamScript], { stderr: "inherit" });
   cleanup(upstream.end);
   const [line] = await once(upstream.child.stdout, "data");
-  const open = ["auth.mode=off", "listen.maxConnectionsPerPeer=5000", "upstream.maxConnections=3000"];
+  const open = ["auth.mode=off", "listen.maxConnectionsPerPeer=5000", "upstream.maxConnections=5000"];
   return startGatewayProcess(cleanup, `http://127.0.0.1:${Number(String(line))}`, [
     ...open,
     "log.access=false",

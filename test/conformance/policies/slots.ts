@@ -18,11 +18,12 @@ export const slots = 96;
 const atOnce = 128;
 const responseTimeoutMs = 100;
 
+/** One client gets half of the connections to the upstream, and of the tunnels. */
 const config = `policies:
   - { name: per-ip, limit: 1000000, window: 60s }
   - { name: slots, concurrency: ${slots}, key: [] }
-upstream: { responseTimeout: ${responseTimeoutMs}ms, maxConnections: 64 }
-upgrade: { maxTunnels: 120 }
+upstream: { responseTimeout: ${responseTimeoutMs}ms, maxConnections: 128 }
+upgrade: { maxTunnels: 240 }
 log: { access: false }
 `;
 

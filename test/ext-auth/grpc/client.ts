@@ -1,6 +1,7 @@
 // A gRPC client as applications use it, and one below it that sends whatever bytes it is told to.
 import { once } from "node:events";
 import { type ClientHttp2Session, connect } from "node:http2";
+import { connect as connectTcp } from "node:net";
 import { Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import type { Cleanup } from "../../support/cleanup.ts";
 import type { Method } from "./protocol.ts";
@@ -59,8 +60,14 @@ export interface RawReply {
   readonly resetCode: number;
 }
 
-export async function openSession(cleanup: Cleanup, port: number): Promise<ClientHttp2Session> {
-  const session = connect(`http://127.0.0.1:${port}`);
+export async function openSession(
+  cleanup: Cleanup,
+  port: number,
+  localAddress = "127.0.0.1",
+): Promise<ClientHttp2Session> {
+  const session = connect("http://127.0.0.1", {
+    createConnection: () => connectTcp({ port, host: "127.0.0.1", localAddress }),
+  });
   session.on("error", () => {});
   cleanup(() => session.destroy());
   await once(session, "connect");

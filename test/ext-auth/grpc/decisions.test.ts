@@ -349,11 +349,13 @@ describe("who may ask", () => {
     );
   });
 
-  test("strangers that hold 64 connections open do not keep the health check of another from its answer", async () => {
+  test("strangers that hold all 128 connections open do not keep the health check of another from its answer", async () => {
     const stage = await stageGrpc(cleanup, { extAuth: untrusted });
     const closed: number[] = [];
-    for (let i = 0; i < 64; i += 1) {
-      const stranger = connect({ port: stage.port, host: "127.0.0.1", localAddress: "127.0.0.2" });
+    for (let i = 0; i < 128; i += 1) {
+      // One gets half of them; each of the others has one.
+      const localAddress = i < 64 ? "127.0.0.2" : `127.0.1.${i}`;
+      const stranger = connect({ port: stage.port, host: "127.0.0.1", localAddress });
       cleanup(() => stranger.destroy());
       stranger
         .on("error", () => {})

@@ -106,18 +106,23 @@ test("a caller that is refused is told before its message is read", async () => 
   });
 });
 
-test("what all calls hold is bounded, and given back with each of them", async () => {
-  const half = frame(Buffer.alloc(9 * 1024 * 1024));
+test("what all calls hold is bounded, for one caller by what is free, and given back with each of them", async () => {
+  // One caller may hold 8 MiB of 16.
+  const most = frame(Buffer.alloc(5 * 1024 * 1024));
   const handle = (_message: Buffer, call: GrpcCall): void => call.reply(serving);
-  const large = { maxMessageBytes: half.length, admits: () => null, handle };
+  const large = { maxMessageBytes: most.length, admits: () => null, handle };
   // The megabytes may take longer than messages have by default.
   const { port } = await startServer(undefined, { methods: new Map([[path, large]]), headTimeoutMs: 60_000 });
   for (let i = 0; i < 2; i += 1) {
-    const session = await openSession(cleanup, port);
-    expect(await callRaw(session, path, [half])).toMatchObject({ grpcStatus: "0" });
-    const open = [0, 1].map(() => callRaw(session, path, [half.subarray(0, -1)], { ends: false }));
+    const sessions = [await openSession(cleanup, port), await openSession(cleanup, port)];
+    for (const session of sessions) {
+      expect(await callRaw(session, path, [most])).toMatchObject({ grpcStatus: "0" });
+    }
+    const open = sessions.map((session) => callRaw(session, path, [most.subarray(0, -1)], { ends: false }));
     expect(await within("one of two is refused", Promise.race(open), 15_000)).toMatchObject({ grpcStatus: "8" });
-    session.destroy();
+    const other = await openSession(cleanup, port, "127.0.0.2");
+    expect(await callRaw(other, path, [most])).toMatchObject({ grpcStatus: "0" });
+    for (const session of sessions) session.destroy();
     await Promise.all(open);
   }
 });
