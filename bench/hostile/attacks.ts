@@ -7,6 +7,7 @@ import { clients } from "./attacks/clients.ts";
 import { connections } from "./attacks/connections.ts";
 import { grpcAttacks } from "./attacks/grpc.ts";
 import { heads } from "./attacks/heads.ts";
+import { heldRequests } from "./attacks/held-requests.ts";
 import { http2Floods } from "./attacks/http2-floods.ts";
 import { http2Heads } from "./attacks/http2-heads.ts";
 import { ordinaryLoads } from "./attacks/ordinary-loads.ts";
@@ -19,6 +20,7 @@ export const attacks: readonly Attack[] = [
   ...heads,
   ...bodies,
   ...connections,
+  ...heldRequests,
   ...clients,
   ...tlsAttacks,
   ...http2Heads,
