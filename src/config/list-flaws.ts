@@ -9,7 +9,9 @@ export function routeFlaws(routes: readonly string[]): Flaw[] {
     const other = folded.findIndex((candidate, i) => i < index && overlaps(candidate, route));
     if (other === -1) return [];
     const relation = folded[other] === route ? "no second" : "none that overlaps";
-    return [{ index, expected: `${relation} "${routes[other]}" (routes.${other}; case is ignored)` }];
+    return [
+      { index, expected: `${relation} "${routes[other]}" (routes.${other}; case is ignored); remove one of the two` },
+    ];
   });
 }
 
@@ -20,12 +22,15 @@ function overlaps(a: string, b: string): boolean {
 /** An upstream address that is repeated would get twice the requests. */
 export function repeatedItems(items: readonly (string | number)[]): Flaw[] {
   return items.flatMap((item, index) =>
-    items.indexOf(item) < index ? [{ index, expected: `no second ${JSON.stringify(item)}` }] : [],
+    items.indexOf(item) < index ? [{ index, expected: `no second ${JSON.stringify(item)}; remove it` }] : [],
   );
 }
 
 /** A client that knows none of the draft's headers must still find its quota. */
 export function fieldFlaws(fields: readonly string[]): Flaw[] {
   const hasPlain = fields.includes("standard") || fields.includes("legacy");
-  return [...repeatedItems(fields), ...(hasPlain ? [] : [{ index: null, expected: "standard or legacy among them" }])];
+  return [
+    ...repeatedItems(fields),
+    ...(hasPlain ? [] : [{ index: null, expected: "standard or legacy among them; add one of the two" }]),
+  ];
 }

@@ -24,11 +24,11 @@ export function judgeOverrides(
     judgeLimit(policy, override, at, key, refuse);
     const [part, second] = overrideParts.filter((name) => override[name] !== null);
     if (part === undefined) {
-      refuse(at, "one of client, token, subject and header", ...overrideParts.map((name) => `${at}.${name}`));
+      refuse(at, "one of client, token, subject and header in it", ...overrideParts.map((name) => `${at}.${name}`));
       continue;
     }
     if (second !== undefined) {
-      refuse(`${at}.${second}`, `none, since ${part} is set`, `${at}.${part}`);
+      refuse(`${at}.${second}`, `none, since ${part} is set; write an override for each`, `${at}.${part}`);
       continue;
     }
     const expected = misfit(part, policy, override, context);
@@ -38,7 +38,8 @@ export function judgeOverrides(
     const value = `${part} ${canonical(part, override)}`;
     const first = seen.get(value);
     if (first === undefined) seen.set(value, i);
-    else refuse(`${at}.${part}`, `no second one for the same ${part}`, key(`overrides.${first}`));
+    else
+      refuse(`${at}.${part}`, `no second one for the same ${part}; remove one of the two`, key(`overrides.${first}`));
   }
 }
 
@@ -49,7 +50,7 @@ function judgeLimit(
   key: (name: string) => string,
   refuse: Refuse,
 ): void {
-  if (limit < cost) refuse(`${at}.limit`, `at least cost (${cost})`, key("cost"));
+  if (limit < cost) refuse(`${at}.limit`, `at least cost (${cost}); raise it, or lower cost`, key("cost"));
   if (concurrency !== null && limit > maxConcurrency) {
     refuse(`${at}.limit`, `at most ${maxConcurrency}, since concurrency is set`, key("concurrency"));
   }
@@ -64,10 +65,15 @@ function misfit(
 ): string | undefined {
   const parts = policy.key.filter((each) => each.split(":")[0] === part);
   const shown = `[${policy.key.join(", ")}]`;
-  if (parts.length === 0) return `none, since key is ${shown}, without ${part}`;
-  if (parts.length > 1) return `none, since key is ${shown}, with more than one ${part}`;
+  const named = part === "header" ? "header:NAME" : part;
+  if (parts.length === 0) {
+    return `none, since key is ${shown}, without ${part}; add ${named} to key, or remove this override`;
+  }
+  if (parts.length > 1) {
+    return `none, since key is ${shown}, with more than one ${part}; leave one of them in key, or remove this override`;
+  }
   if (part === "token" && auth.mode !== "tokens" && !isTokenDigest(override.token ?? "")) {
-    return `a SHA-256 digest (64 hex digits), since auth.mode is ${auth.mode} and tokens have no names`;
+    return `a SHA-256 digest (64 hex digits), since auth.mode is ${auth.mode} and tokens have no names; write the token's digest, or set auth.mode to tokens`;
   }
   const { ipv6Prefix } = clientAddress;
   if (part === "client" && isNarrower(networkOf(override.client ?? ""), ipv6Prefix)) {

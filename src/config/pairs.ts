@@ -45,7 +45,7 @@ export function pluginPairErrors(values: SharedValues, raw: Raw | undefined, isS
 function judgeConnections({ listen }: ParsedConfig, refuse: Refuse): void {
   const { maxConnections, maxConnectionsPerPeer } = listen;
   if (maxConnectionsPerPeer <= maxConnections) return;
-  const expected = `at most listen.maxConnections (${maxConnections})`;
+  const expected = `at most listen.maxConnections (${maxConnections}); lower it, or raise listen.maxConnections`;
   refuse("listen.maxConnectionsPerPeer", expected, "listen.maxConnections");
 }
 
@@ -82,10 +82,12 @@ function judgeListenTls({ listen }: ParsedConfig, refuse: Refuse): void {
 
 function judgeAuth({ auth: { mode, tokensFile } }: SharedValues, refuse: Refuse): void {
   if (mode === "tokens" && tokensFile === null) {
-    refuse("auth.tokensFile", "the path of a file, since auth.mode is tokens", "auth.mode");
+    const expected = "the path of a file, since auth.mode is tokens; name the file, or change auth.mode";
+    refuse("auth.tokensFile", expected, "auth.mode");
   }
   if (mode !== "tokens" && tokensFile !== null) {
-    refuse("auth.tokensFile", `none, since auth.mode is ${mode}`, "auth.mode");
+    const expected = `none, since auth.mode is ${mode}; remove it, or set auth.mode to tokens`;
+    refuse("auth.tokensFile", expected, "auth.mode");
   }
 }
 
@@ -101,17 +103,17 @@ function judgeWorkers({ workers, upstream, upgrade }: ParsedConfig, refuse: Refu
   if (workers === "auto") return;
   const bounds = { "upstream.maxConnections": upstream.maxConnections, "upgrade.maxTunnels": upgrade.maxTunnels };
   for (const [key, most] of Object.entries(bounds)) {
-    if (workers > most) refuse("workers", `at most ${key} (${most})`, key);
+    if (workers > most) refuse("workers", `at most ${key} (${most}); lower it, or raise ${key}`, key);
   }
 }
 
 function judgeUpstreamTls({ upstream: { url, tls } }: SharedValues, refuse: Refuse): void {
   if (!upstreamTargets({ url, addresses: [] }).isTls) {
+    const reason = "since upstream.url is not https; remove it, or begin upstream.url with https://";
     for (const key of ["ca", "serverName", "cert", "key"] as const) {
-      if (tls[key] !== null) refuse(`upstream.tls.${key}`, "none, since upstream.url is not https", "upstream.url");
+      if (tls[key] !== null) refuse(`upstream.tls.${key}`, `none, ${reason}`, "upstream.url");
     }
-    const expected = "false, since upstream.url is not https";
-    if (tls.insecureSkipVerify) refuse("upstream.tls.insecureSkipVerify", expected, "upstream.url");
+    if (tls.insecureSkipVerify) refuse("upstream.tls.insecureSkipVerify", `false, ${reason}`, "upstream.url");
     return;
   }
   for (const [missing, given] of [["cert", "key"] as const, ["key", "cert"] as const]) {
@@ -132,7 +134,7 @@ function judgeUpstreamAddresses(values: ParsedConfig, refuse: Refuse, isSound: I
     for (const { key, addresses } of places.filter(({ key }) => isSound(key))) {
       const [target] = upstreamTargets({ url, addresses }).targets;
       if (target === undefined || !isLoopback(target.host) || !collide(listener, target)) continue;
-      const expected = `another address than the gateway's own (${name})`;
+      const expected = `another address than the gateway's own (${name}); name the API behind it, or change ${name}.port`;
       refuse(key, expected, "upstream.url", `${name}.port`, `${name}.host`, "upstream.addresses");
     }
   }

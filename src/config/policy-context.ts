@@ -15,5 +15,8 @@ export function isNarrower({ network, prefixBits }: Cidr, ipv6Prefix: number): b
 
 /** What is expected in place of a narrower network. */
 export function wideEnough(ipv6Prefix: number): string {
-  return `at most /${ipv6Prefix}, because clientAddress.ipv6Prefix makes it one client`;
+  return (
+    `at most /${ipv6Prefix}, because clientAddress.ipv6Prefix makes it one client; ` +
+    "name the whole network, or raise clientAddress.ipv6Prefix"
+  );
 }

@@ -25,7 +25,10 @@ export function judgePolicies(context: PoliciesInContext, raw: Raw | undefined, 
     const at = `policies.${index}`;
     const key = (name: string): string => (name === "" ? at : `${at}.${name}`);
     const first = names.indexOf(policy.name);
-    if (first < index) refuse(key("name"), `no second "${policy.name}" (policies.${first})`, `policies.${first}.name`);
+    if (first < index) {
+      const expected = `no second "${policy.name}" (policies.${first}); give one of the two another name`;
+      refuse(key("name"), expected, `policies.${first}.name`);
+    }
     const judged = { policy, key, context, raw };
     judgeKind(judged, refuse);
     judgeLimit(judged, refuse);
@@ -42,41 +45,50 @@ function judgeKind({ policy, key }: Judged, refuse: Refuse): void {
   const kinds = ["limit", "window", "per", "concurrency"].map(key);
   if (concurrency !== null) {
     for (const [name, value] of Object.entries({ limit, window: windowMs, per })) {
-      if (value !== null) refuse(key(name), "none, since concurrency is set", key("concurrency"));
+      if (value === null) continue;
+      refuse(key(name), "none, since concurrency is set; remove one of the two", key("concurrency"));
     }
   } else if (limit === null) {
     const set = windowMs !== null ? "window" : per !== null ? "per" : undefined;
     const expected =
-      set === undefined ? "limit with window, limit with per, or concurrency" : `a whole number, since ${set} is set`;
+      set === undefined
+        ? "one of limit with window, limit with per, and concurrency in it"
+        : `a whole number, since ${set} is set`;
     refuse(key(set === undefined ? "" : "limit"), expected, ...kinds, key(""));
   } else if (windowMs === null && per === null) {
-    refuse(key("window"), 'the length of the window, such as "60s", or per', ...kinds);
+    refuse(key("window"), 'the length of the window, such as "60s"; add it, or set per', ...kinds);
   }
   if (windowMs !== null && per !== null && concurrency === null) {
-    refuse(key("per"), "none, since window is set", key("window"));
+    refuse(key("per"), "none, since window is set; remove one of the two", key("window"));
   }
-  if (timezone !== null && per === null) refuse(key("timezone"), "none, since per is not set", key("per"));
+  if (timezone !== null && per === null) {
+    refuse(key("timezone"), "none, since per is not set; remove it, or set per", key("per"));
+  }
 }
 
 function judgeLimit({ policy, key }: Judged, refuse: Refuse): void {
   const { limit, concurrency, cost } = policy;
   const bound = concurrency ?? limit;
   const name = concurrency === null ? "limit" : "concurrency";
-  if (bound !== null && cost > bound) refuse(key("cost"), `at most ${name} (${bound})`, key(name));
+  if (bound !== null && cost > bound) {
+    refuse(key("cost"), `at most ${name} (${bound}); lower it, or raise ${name}`, key(name));
+  }
 }
 
 function judgeCharge({ policy, key, raw }: Judged, refuse: Refuse): void {
   const { charge, concurrency, limit, overrides } = policy;
   if (charge.statuses.length === 0) {
     const written = rawAt(raw, key("charge").split("."));
-    if (written?.kind === "mapping") refuse(key("charge.statuses"), "the statuses that are charged", key("charge"));
+    const expected = "the statuses that are charged, such as [401, 403]";
+    if (written?.kind === "mapping") refuse(key("charge.statuses"), expected, key("charge"));
     return;
   }
   if (concurrency !== null) {
-    refuse(key("charge.statuses"), "none, since concurrency is set", key("concurrency"));
+    const expected = "none, since concurrency is set; remove charge, or use limit and window instead of concurrency";
+    refuse(key("charge.statuses"), expected, key("concurrency"));
     return;
   }
-  const expected = `at most ${maxChargedLimit}, since charge is set`;
+  const expected = `at most ${maxChargedLimit}, since charge is set; lower it, or remove charge`;
   if ((limit ?? 0) > maxChargedLimit) refuse(key("limit"), expected, key("charge"));
   for (const [i, override] of overrides.entries()) {
     if (override.limit > maxChargedLimit) refuse(key(`overrides.${i}.limit`), expected, key("charge"));
@@ -87,7 +99,7 @@ function judgeMatch({ policy: { match }, key, context: { routes, basePath } }: J
   for (const [i, path] of match.paths.entries()) {
     if (routes.some((route) => mayBeUnder(path, route))) continue;
     const isWithBase = basePath !== "/" && `${path}/`.startsWith(`${basePath}/`);
-    const expected = `a path under one of the routes (${routes.join(", ")})${isWithBase ? ", without basePath" : ""}`;
+    const expected = `a path under one of the routes (${routes.join(", ")})${isWithBase ? ", without basePath" : "; change it, or add its route to routes"}`;
     refuse(key(`match.paths.${i}`), expected, "routes", ...(isWithBase ? ["basePath"] : []));
   }
 }
@@ -96,9 +108,9 @@ function judgeKey({ policy, key, context: { auth } }: Judged, refuse: Refuse): v
   for (const [i, part] of policy.key.entries()) {
     const at = key(`key.${i}`);
     if (part.startsWith("claim:")) {
-      refuse(at, "another part: claims need auth.mode jwt, which is not supported yet");
+      refuse(at, "another part; claims need auth.mode jwt, which is not supported yet");
     } else if (part === "subject" && auth.mode !== "tokens") {
-      refuse(at, `another part, since auth.mode is ${auth.mode} (a subject needs tokens)`, "auth.mode");
+      refuse(at, `another part, since auth.mode is ${auth.mode}; use token, or set auth.mode to tokens`, "auth.mode");
     }
   }
 }
@@ -115,6 +127,7 @@ function judgeExempt({ policy: { exempt, overrides }, key, context: { clientAddr
     const { network, prefixBits } = networkOf(client);
     const outer = networks.findIndex((each) => each.prefixBits <= prefixBits && isWithin(network, each));
     if (outer === -1) continue;
-    refuse(key(`overrides.${i}.client`), `a network outside of ${exempt[outer]}, which is exempt`, key("exempt"));
+    const expected = `a network outside of ${exempt[outer]}, which is exempt; remove it here or in exempt`;
+    refuse(key(`overrides.${i}.client`), expected, key("exempt"));
   }
 }

@@ -25,7 +25,8 @@ function judgeUnused(raw: Raw | undefined, refuse: Refuse): void {
   // Finding differences takes 5 ms.
   if (rawAt(raw, section.split(".")) === undefined) return;
   const written = differences(undefined, raw).find(({ key }) => key.startsWith(`${section}.`));
-  if (written !== undefined) refuse("counters.store", `redis, since ${written.key} is set`, written.key);
+  if (written !== undefined)
+    refuse("counters.store", `redis, since ${written.key} is set; set it to redis, or remove ${section}`, written.key);
 }
 
 function judgePlace(redis: StoreValues, refuse: Refuse): void {
@@ -33,10 +34,13 @@ function judgePlace(redis: StoreValues, refuse: Refuse): void {
   const keys = placeKeys.map((name) => `${section}.${name}`);
   const [first, ...others] = given;
   if (first === undefined) {
-    const expected = "where the store is (or counters.redis.sentinels or cluster), since counters.store is redis";
+    const expected =
+      "where the store is, since counters.store is redis; set this, or counters.redis.sentinels or cluster";
     refuse(`${section}.url`, expected, "counters.store", ...keys);
   }
-  for (const other of others) refuse(`${section}.${other}`, `none, since ${section}.${first} is set`, ...keys);
+  for (const other of others) {
+    refuse(`${section}.${other}`, `none, since ${section}.${first} is set; remove one of the two`, ...keys);
+  }
 }
 
 function isGiven({ url, sentinels, cluster }: StoreValues, name: (typeof placeKeys)[number]): boolean {
@@ -70,9 +74,15 @@ function judgeUser({ username, passwordFile }: StoreValues, refuse: Refuse): voi
 function judgeTls({ url, tls }: StoreValues, refuse: Refuse): void {
   const key = (name: string): string => `${section}.tls.${name}`;
   const urlKey = `${section}.url`;
-  if (url !== null && tls.enabled) refuse(key("enabled"), `false, since the scheme of ${urlKey} says it`, urlKey);
+  if (url !== null && tls.enabled) {
+    const expected = `false, since the scheme of ${urlKey} says it; remove it, and begin the URL with rediss:// for TLS`;
+    refuse(key("enabled"), expected, urlKey);
+  }
   if (!(url === null ? tls.enabled : isTlsUrl(url))) {
-    const reason = url === null ? `${key("enabled")} is false` : `${urlKey} is not rediss`;
+    const reason =
+      url === null
+        ? `${key("enabled")} is false; remove it, or set ${key("enabled")} to true`
+        : `${urlKey} is not rediss; remove it, or begin ${urlKey} with rediss://`;
     for (const name of ["ca", "serverName", "cert", "key"] as const) {
       if (tls[name] !== null) refuse(key(name), `none, since ${reason}`, urlKey, key("enabled"));
     }

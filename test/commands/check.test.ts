@@ -42,7 +42,7 @@ const messages = new Map([
   ],
   [
     "connections-per-peer.yaml",
-    "connections-per-peer.yaml:2:19: listen.maxConnectionsPerPeer: found 1000, expected at most listen.maxConnections (500)",
+    "connections-per-peer.yaml:2:19: listen.maxConnectionsPerPeer: found 1000, expected at most listen.maxConnections (500); lower it, or raise listen.maxConnections",
   ],
   [
     "connections-zero.yaml",
@@ -58,7 +58,7 @@ const messages = new Map([
   ],
   [
     "cors-twice.yaml",
-    `cors-twice.yaml:2:34: cors.origins.1: found "HTTPS://App.Example:443", expected no second "https://app.example"`,
+    `cors-twice.yaml:2:34: cors.origins.1: found "HTTPS://App.Example:443", expected no second "https://app.example"; remove it`,
   ],
   [
     "duplicate-key.yaml",
@@ -86,9 +86,9 @@ const messages = new Map([
   ],
   [
     "fields-structured-only.yaml",
-    'fields-structured-only.yaml:1:9: fields: found ["structured"], expected standard or legacy among them',
+    'fields-structured-only.yaml:1:9: fields: found ["structured"], expected standard or legacy among them; add one of the two',
   ],
-  ["fields-twice.yaml", 'fields-twice.yaml:1:28: fields.2: found "standard", expected no second "standard"'],
+  ["fields-twice.yaml", 'fields-twice.yaml:1:28: fields.2: found "standard", expected no second "standard"; remove it'],
   ["fields-unknown.yaml", 'fields-unknown.yaml:1:20: fields.1: found "draft", expected standard, legacy or structured'],
   [
     "header-word.yaml",
@@ -121,7 +121,7 @@ const messages = new Map([
   ["ext-auth-deny-status.yaml", "ext-auth-deny-status.yaml:2:15: extAuth.denyStatus: found 503, expected 429 or 403"],
   [
     "ext-auth-grpc-is-the-upstream.yaml",
-    `ext-auth-grpc-is-the-upstream.yaml:2:32: upstream.url: found "http://127.0.0.1:3000", expected another address than the gateway's own (extAuth.grpc)`,
+    `ext-auth-grpc-is-the-upstream.yaml:2:32: upstream.url: found "http://127.0.0.1:3000", expected another address than the gateway's own (extAuth.grpc); name the API behind it, or change extAuth.grpc.port`,
   ],
   [
     "ext-auth-grpc-port-taken.yaml",
@@ -133,7 +133,7 @@ const messages = new Map([
   ],
   [
     "ext-auth-is-the-upstream.yaml",
-    `ext-auth-is-the-upstream.yaml:2:32: upstream.url: found "http://127.0.0.1:3000", expected another address than the gateway's own (extAuth.http)`,
+    `ext-auth-is-the-upstream.yaml:2:32: upstream.url: found "http://127.0.0.1:3000", expected another address than the gateway's own (extAuth.http); name the API behind it, or change extAuth.http.port`,
   ],
   [
     "ext-auth-port-taken.yaml",
@@ -184,7 +184,7 @@ const messages = new Map([
   ],
   [
     "route-inside-another.yaml",
-    'route-inside-another.yaml:3:5: routes.1: found "/v1/", expected none that overlaps "/v1/crypto/" (routes.0; case is ignored)',
+    'route-inside-another.yaml:3:5: routes.1: found "/v1/", expected none that overlaps "/v1/crypto/" (routes.0; case is ignored); remove one of the two',
   ],
   [
     "route-open-end.yaml",
@@ -192,7 +192,7 @@ const messages = new Map([
   ],
   [
     "route-twice.yaml",
-    'route-twice.yaml:1:22: routes.2: found "/V1/", expected no second "/v1/" (routes.0; case is ignored)',
+    'route-twice.yaml:1:22: routes.2: found "/V1/", expected no second "/v1/" (routes.0; case is ignored); remove one of the two',
   ],
   ["routes-empty.yaml", "routes-empty.yaml:1:9: routes: found an empty list, expected a list of 1 to 64 paths"],
   ["routes-not-a-list.yaml", 'routes-not-a-list.yaml:1:9: routes: found "/v1/", expected a list of 1 to 64 paths'],
@@ -234,11 +234,11 @@ const messages = new Map([
   ],
   [
     "tokens-file-without-mode.yaml",
-    'tokens-file-without-mode.yaml:3:15: auth.tokensFile: found "tokens.txt", expected none, since auth.mode is presence',
+    'tokens-file-without-mode.yaml:3:15: auth.tokensFile: found "tokens.txt", expected none, since auth.mode is presence; remove it, or set auth.mode to tokens',
   ],
   [
     "tokens-without-file.yaml",
-    "tokens-without-file.yaml:2:9: auth.tokensFile: found nothing, expected the path of a file, since auth.mode is tokens",
+    "tokens-without-file.yaml:2:9: auth.tokensFile: found nothing, expected the path of a file, since auth.mode is tokens; name the file, or change auth.mode",
   ],
   ["two-documents.yaml", "two-documents.yaml:2:1: found a second document, expected one"],
   [
@@ -273,11 +273,11 @@ const messages = new Map([
   ],
   [
     "upstream-address-twice.yaml",
-    'upstream-address-twice.yaml:2:24: upstream.addresses.1: found "backend", expected no second "backend"',
+    'upstream-address-twice.yaml:2:24: upstream.addresses.1: found "backend", expected no second "backend"; remove it',
   ],
   [
     "upstream-address-is-the-gateway.yaml",
-    `upstream-address-is-the-gateway.yaml:2:15: upstream.addresses.0: found "127.0.0.1:8080", expected another address than the gateway's own (listen)`,
+    `upstream-address-is-the-gateway.yaml:2:15: upstream.addresses.0: found "127.0.0.1:8080", expected another address than the gateway's own (listen); name the API behind it, or change listen.port`,
   ],
   [
     "upstream-credentials.yaml",
@@ -285,7 +285,7 @@ const messages = new Map([
   ],
   [
     "upstream-is-the-gateway.yaml",
-    `upstream-is-the-gateway.yaml:2:8: upstream.url: found "http://localhost:8080/api", expected another address than the gateway's own (listen)`,
+    `upstream-is-the-gateway.yaml:2:8: upstream.url: found "http://localhost:8080/api", expected another address than the gateway's own (listen); name the API behind it, or change listen.port`,
   ],
   [
     "upstream-query.yaml",
@@ -310,7 +310,7 @@ const messages = new Map([
   ],
   [
     "upstream-tls-insecure-without-https.yaml",
-    "upstream-tls-insecure-without-https.yaml:3:25: upstream.tls.insecureSkipVerify: found true, expected false, since upstream.url is not https",
+    "upstream-tls-insecure-without-https.yaml:3:25: upstream.tls.insecureSkipVerify: found true, expected false, since upstream.url is not https; remove it, or begin upstream.url with https://",
   ],
   [
     "upstream-tls-server-name.yaml",
@@ -318,7 +318,7 @@ const messages = new Map([
   ],
   [
     "upstream-tls-without-https.yaml",
-    'upstream-tls-without-https.yaml:4:9: upstream.tls.ca: found "ca.pem", expected none, since upstream.url is not https',
+    'upstream-tls-without-https.yaml:4:9: upstream.tls.ca: found "ca.pem", expected none, since upstream.url is not https; remove it, or begin upstream.url with https://',
   ],
   [
     "upstream-without-scheme.yaml",
@@ -354,6 +354,14 @@ test("no line repeats a password, a key in a query or a token", () => {
   for (const message of messages.values()) expect(message).not.toMatch(/hunter2|VkDDbDGps0CC/);
 });
 
+test("a line about values that contradict each other says what to change", () => {
+  const contradictions = [...messages.values()].filter((message) =>
+    /expected (none|false,|no second|another|at (most|least) [a-z])/.test(message),
+  );
+  expect(contradictions.length).toBeGreaterThan(30);
+  for (const message of contradictions) expect(message).toMatch(/expected .*; \w+/);
+});
+
 test("all mistakes are listed at once, each source in its own words", async () => {
   const io = testIo({ cwd: folder, env: { HEADGATE_ADMIN_PORT: "ninety", HEADGATE_LISTEN_PROT: "80" } });
   const overrides = [
@@ -384,7 +392,7 @@ test("mistakes of one kind hide none of another: types, pairs and files are told
   expect(await run({ file: "port-text.yaml", overrides }, io)).toBe(78);
   expect(io.errText().trim().split("\n")).toEqual([
     messages.get("port-text.yaml"),
-    "command line --set listen.maxConnections: listen.maxConnectionsPerPeer: found 1000, expected at most listen.maxConnections (5)",
+    "command line --set listen.maxConnections: listen.maxConnectionsPerPeer: found 1000, expected at most listen.maxConnections (5); lower it, or raise listen.maxConnections",
     "command line --set listen.tls.cert: listen.tls.key: found nothing, expected the path of a file, since listen.tls.cert is set",
     "command line --set upstream.tls.key: upstream.tls.cert: found nothing, expected the path of a file, since upstream.tls.key has one",
     messages.get("tokens-file-bad-line.yaml"),

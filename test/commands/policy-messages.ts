@@ -17,12 +17,12 @@ export const policyMessages: readonly (readonly [file: string, message: string])
     "policies-empty-item.yaml",
     "policies-empty-item.yaml:2:4: policies.0.name: found nothing, expected a name of at most 32 lower-case letters, digits and hyphens that begins with a letter" +
       "\n" +
-      "policies-empty-item.yaml:2:4: policies.0: found nothing, expected limit with window, limit with per, or concurrency",
+      "policies-empty-item.yaml:2:4: policies.0: found nothing, expected one of limit with window, limit with per, and concurrency in it",
   ],
   ["policies-none.yaml", "policies-none.yaml:1:11: policies: found an empty list, expected a list of 1 to 32 policies"],
   [
     "policies-same-name.yaml",
-    'policies-same-name.yaml:4:13: policies.2.name: found "a", expected no second "a" (policies.0)',
+    'policies-same-name.yaml:4:13: policies.2.name: found "a", expected no second "a" (policies.0); give one of the two another name',
   ],
   [
     "policy-charge-a-list.yaml",
@@ -34,19 +34,19 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-charge-concurrency.yaml",
-    "policy-charge-concurrency.yaml:4:25: policies.0.charge.statuses: found [401], expected none, since concurrency is set",
+    "policy-charge-concurrency.yaml:4:25: policies.0.charge.statuses: found [401], expected none, since concurrency is set; remove charge, or use limit and window instead of concurrency",
   ],
   [
     "policy-charge-empty.yaml",
-    "policy-charge-empty.yaml:5:25: policies.0.charge.statuses: found an empty list, expected the statuses that are charged",
+    "policy-charge-empty.yaml:5:25: policies.0.charge.statuses: found an empty list, expected the statuses that are charged, such as [401, 403]",
   ],
   [
     "policy-charge-limit.yaml",
-    "policy-charge-limit.yaml:3:12: policies.0.limit: found 10001, expected at most 10000, since charge is set",
+    "policy-charge-limit.yaml:3:12: policies.0.limit: found 10001, expected at most 10000, since charge is set; lower it, or remove charge",
   ],
   [
     "policy-charge-override.yaml",
-    "policy-charge-override.yaml:6:45: policies.0.overrides.0.limit: found 10001, expected at most 10000, since charge is set",
+    "policy-charge-override.yaml:6:45: policies.0.overrides.0.limit: found 10001, expected at most 10000, since charge is set; lower it, or remove charge",
   ],
   [
     "policy-charge-status-600.yaml",
@@ -58,11 +58,11 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-charge-status-twice.yaml",
-    "policy-charge-status-twice.yaml:5:31: policies.0.charge.statuses.1: found 401, expected no second 401",
+    "policy-charge-status-twice.yaml:5:31: policies.0.charge.statuses.1: found 401, expected no second 401; remove it",
   ],
   [
     "policy-charge-without-statuses.yaml",
-    "policy-charge-without-statuses.yaml:5:13: policies.0.charge.statuses: found nothing, expected the statuses that are charged",
+    "policy-charge-without-statuses.yaml:5:13: policies.0.charge.statuses: found nothing, expected the statuses that are charged, such as [401, 403]",
   ],
   [
     "policy-clients.yaml",
@@ -78,15 +78,15 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-cost-over-concurrency.yaml",
-    "policy-cost-over-concurrency.yaml:4:11: policies.0.cost: found 11, expected at most concurrency (10)",
+    "policy-cost-over-concurrency.yaml:4:11: policies.0.cost: found 11, expected at most concurrency (10); lower it, or raise concurrency",
   ],
   [
     "policy-cost-over-limit.yaml",
-    "policy-cost-over-limit.yaml:5:11: policies.0.cost: found 11, expected at most limit (10)",
+    "policy-cost-over-limit.yaml:5:11: policies.0.cost: found 11, expected at most limit (10); lower it, or raise limit",
   ],
   [
     "policy-cost-over-override.yaml",
-    "policy-cost-over-override.yaml:6:45: policies.0.overrides.0.limit: found 10, expected at least cost (11)",
+    "policy-cost-over-override.yaml:6:45: policies.0.overrides.0.limit: found 10, expected at least cost (11); raise it, or lower cost",
   ],
   [
     "policy-cost-zero.yaml",
@@ -98,7 +98,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-exempt-narrow.yaml",
-    'policy-exempt-narrow.yaml:5:14: policies.0.exempt.0: found "2001:db8::1", expected at most /64, because clientAddress.ipv6Prefix makes it one client',
+    'policy-exempt-narrow.yaml:5:14: policies.0.exempt.0: found "2001:db8::1", expected at most /64, because clientAddress.ipv6Prefix makes it one client; name the whole network, or raise clientAddress.ipv6Prefix',
   ],
   [
     "policy-key-a-word.yaml",
@@ -111,7 +111,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-key-claim.yaml",
-    'policy-key-claim.yaml:5:11: policies.0.key.0: found "claim:tier", expected another part: claims need auth.mode jwt, which is not supported yet',
+    'policy-key-claim.yaml:5:11: policies.0.key.0: found "claim:tier", expected another part; claims need auth.mode jwt, which is not supported yet',
   ],
   [
     "policy-key-forwarded-for.yaml",
@@ -139,15 +139,15 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-key-subject.yaml",
-    'policy-key-subject.yaml:5:11: policies.0.key.0: found "subject", expected another part, since auth.mode is presence (a subject needs tokens)',
+    'policy-key-subject.yaml:5:11: policies.0.key.0: found "subject", expected another part, since auth.mode is presence; use token, or set auth.mode to tokens',
   ],
   [
     "policy-key-twice.yaml",
-    'policy-key-twice.yaml:5:19: policies.0.key.1: found "client", expected no second "client"',
+    'policy-key-twice.yaml:5:19: policies.0.key.1: found "client", expected no second "client"; remove it',
   ],
   [
     "policy-limit-and-concurrency.yaml",
-    "policy-limit-and-concurrency.yaml:3:12: policies.0.limit: found 100, expected none, since concurrency is set",
+    "policy-limit-and-concurrency.yaml:3:12: policies.0.limit: found 100, expected none, since concurrency is set; remove one of the two",
   ],
   [
     "policy-limit-per-second.yaml",
@@ -163,7 +163,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-limit-without-window.yaml",
-    'policy-limit-without-window.yaml:3:12: policies.0.window: found nothing, expected the length of the window, such as "60s", or per',
+    'policy-limit-without-window.yaml:3:12: policies.0.window: found nothing, expected the length of the window, such as "60s"; add it, or set per',
   ],
   [
     "policy-limit.yaml",
@@ -215,11 +215,11 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-match-method-twice.yaml",
-    'policy-match-method-twice.yaml:5:29: policies.0.match.methods.1: found "GET", expected no second "GET"',
+    'policy-match-method-twice.yaml:5:29: policies.0.match.methods.1: found "GET", expected no second "GET"; remove it',
   ],
   [
     "policy-match-no-route.yaml",
-    'policy-match-no-route.yaml:5:30: policies.0.match.paths.1: found "/v3/", expected a path under one of the routes (/v1/, /v2/)',
+    'policy-match-no-route.yaml:5:30: policies.0.match.paths.1: found "/v3/", expected a path under one of the routes (/v1/, /v2/); change it, or add its route to routes',
   ],
   [
     "policy-match-parameter-name.yaml",
@@ -231,7 +231,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-match-path-twice.yaml",
-    'policy-match-path-twice.yaml:5:29: policies.0.match.paths.1: found "/V1/X", expected no second "/v1/x"',
+    'policy-match-path-twice.yaml:5:29: policies.0.match.paths.1: found "/V1/X", expected no second "/v1/x"; remove it',
   ],
   [
     "policy-match-query.yaml",
@@ -260,11 +260,11 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-override-exempt.yaml",
-    'policy-override-exempt.yaml:6:27: policies.0.overrides.0.client: found "10.1.0.0/16", expected a network outside of 10.0.0.0/8, which is exempt',
+    'policy-override-exempt.yaml:6:27: policies.0.overrides.0.client: found "10.1.0.0/16", expected a network outside of 10.0.0.0/8, which is exempt; remove it here or in exempt',
   ],
   [
     "policy-override-narrow.yaml",
-    'policy-override-narrow.yaml:5:27: policies.0.overrides.0.client: found "2001:db8::/96", expected at most /64, because clientAddress.ipv6Prefix makes it one client',
+    'policy-override-narrow.yaml:5:27: policies.0.overrides.0.client: found "2001:db8::/96", expected at most /64, because clientAddress.ipv6Prefix makes it one client; name the whole network, or raise clientAddress.ipv6Prefix',
   ],
   [
     "policy-override-network.yaml",
@@ -272,11 +272,11 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-override-no-header.yaml",
-    "policy-override-no-header.yaml:5:27: policies.0.overrides.0.header: found text of 4 characters, expected none, since key is [client], without header",
+    "policy-override-no-header.yaml:5:27: policies.0.overrides.0.header: found text of 4 characters, expected none, since key is [client], without header; add header:NAME to key, or remove this override",
   ],
   [
     "policy-override-not-in-key.yaml",
-    "policy-override-not-in-key.yaml:5:26: policies.0.overrides.0.token: found text of 4 characters, expected none, since key is [client], without token",
+    "policy-override-not-in-key.yaml:5:26: policies.0.overrides.0.token: found text of 4 characters, expected none, since key is [client], without token; add token to key, or remove this override",
   ],
   [
     "policy-override-token-itself.yaml",
@@ -288,19 +288,19 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-override-token-name.yaml",
-    "policy-override-token-name.yaml:6:26: policies.0.overrides.0.token: found text of 4 characters, expected a SHA-256 digest (64 hex digits), since auth.mode is presence and tokens have no names",
+    "policy-override-token-name.yaml:6:26: policies.0.overrides.0.token: found text of 4 characters, expected a SHA-256 digest (64 hex digits), since auth.mode is presence and tokens have no names; write the token's digest, or set auth.mode to tokens",
   ],
   [
     "policy-override-twice.yaml",
-    'policy-override-twice.yaml:7:19: policies.0.overrides.1.client: found "192.0.2.7/32", expected no second one for the same client',
+    'policy-override-twice.yaml:7:19: policies.0.overrides.1.client: found "192.0.2.7/32", expected no second one for the same client; remove one of the two',
   ],
   [
     "policy-override-two-headers.yaml",
-    "policy-override-two-headers.yaml:6:27: policies.0.overrides.0.header: found text of 4 characters, expected none, since key is [header:x-plan, header:x-team], with more than one header",
+    "policy-override-two-headers.yaml:6:27: policies.0.overrides.0.header: found text of 4 characters, expected none, since key is [header:x-plan, header:x-team], with more than one header; leave one of them in key, or remove this override",
   ],
   [
     "policy-override-two-parts.yaml",
-    "policy-override-two-parts.yaml:6:45: policies.0.overrides.0.token: found text of 4 characters, expected none, since client is set",
+    "policy-override-two-parts.yaml:6:45: policies.0.overrides.0.token: found text of 4 characters, expected none, since client is set; write an override for each",
   ],
   [
     "policy-override-unlimited.yaml",
@@ -312,7 +312,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-override-without-part.yaml",
-    "policy-override-without-part.yaml:5:17: policies.0.overrides.0: found a mapping, expected one of client, token, subject and header",
+    "policy-override-without-part.yaml:5:17: policies.0.overrides.0: found a mapping, expected one of client, token, subject and header in it",
   ],
   [
     "policy-overrides-a-mapping.yaml",
@@ -345,7 +345,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-timezone-without-per.yaml",
-    'policy-timezone-without-per.yaml:5:15: policies.0.timezone: found "Europe/Berlin", expected none, since per is not set',
+    'policy-timezone-without-per.yaml:5:15: policies.0.timezone: found "Europe/Berlin", expected none, since per is not set; remove it, or set per',
   ],
   [
     "policy-window-32d.yaml",
@@ -353,11 +353,11 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-window-and-concurrency.yaml",
-    'policy-window-and-concurrency.yaml:3:13: policies.0.window: found "60s", expected none, since concurrency is set',
+    'policy-window-and-concurrency.yaml:3:13: policies.0.window: found "60s", expected none, since concurrency is set; remove one of the two',
   ],
   [
     "policy-window-and-per.yaml",
-    'policy-window-and-per.yaml:5:10: policies.0.per: found "minute", expected none, since window is set',
+    'policy-window-and-per.yaml:5:10: policies.0.per: found "minute", expected none, since window is set; remove one of the two',
   ],
   [
     "policy-window-number.yaml",
@@ -373,7 +373,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-without-limit.yaml",
-    "policy-without-limit.yaml:2:5: policies.0: found a mapping, expected limit with window, limit with per, or concurrency",
+    "policy-without-limit.yaml:2:5: policies.0: found a mapping, expected one of limit with window, limit with per, and concurrency in it",
   ],
   [
     "policy-without-name.yaml",

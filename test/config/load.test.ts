@@ -188,7 +188,7 @@ describe("a value outside the file", () => {
       { env: { HEADGATE_LISTEN: "{port: 1, port: 2}" } },
     ],
     [
-      "environment HEADGATE_POLICIES_1_NAME: policies.1: found a mapping, expected limit with window, limit with per, or concurrency",
+      "environment HEADGATE_POLICIES_1_NAME: policies.1: found a mapping, expected one of limit with window, limit with per, and concurrency in it",
       { env: { HEADGATE_POLICIES_1_NAME: "second" } },
     ],
     ["command line --set: routes.4: found 4, expected an index from 0 to 2", { flags: ["--set", "routes.4=/x/"] }],
@@ -259,10 +259,10 @@ describe("the tokens file", () => {
     const mode = { HEADGATE_AUTH_MODE: "tokens" };
     expect(settings({ yaml: "auth: { mode: tokens, tokensFile: t.txt }" }).auth.mode).toBe("tokens");
     expect(errors({ env: mode })).toEqual([
-      "environment HEADGATE_AUTH_MODE: auth.tokensFile: found nothing, expected the path of a file, since auth.mode is tokens",
+      "environment HEADGATE_AUTH_MODE: auth.tokensFile: found nothing, expected the path of a file, since auth.mode is tokens; name the file, or change auth.mode",
     ]);
     expect(errors({ yaml: "auth: { tokensFile: t.txt }" })).toEqual([
-      'c.yaml:1:21: auth.tokensFile: found "t.txt", expected none, since auth.mode is presence',
+      'c.yaml:1:21: auth.tokensFile: found "t.txt", expected none, since auth.mode is presence; remove it, or set auth.mode to tokens',
     ]);
     expect(settings({ env: { ...mode, HEADGATE_AUTH_TOKENS_FILE: "t.txt" } }).auth.tokensFile).toBe(
       join(folder, "t.txt"),
@@ -329,8 +329,8 @@ describe("workers", () => {
 
   test("are not more than the connections and tunnels that are divided among them", () => {
     expect(errors({ yaml: "workers: 8\nupstream: { maxConnections: 7 }\nupgrade: { maxTunnels: 6 }" })).toEqual([
-      "c.yaml:1:10: workers: found 8, expected at most upstream.maxConnections (7)",
-      "c.yaml:1:10: workers: found 8, expected at most upgrade.maxTunnels (6)",
+      "c.yaml:1:10: workers: found 8, expected at most upstream.maxConnections (7); lower it, or raise upstream.maxConnections",
+      "c.yaml:1:10: workers: found 8, expected at most upgrade.maxTunnels (6); lower it, or raise upgrade.maxTunnels",
     ]);
   });
 });
@@ -340,8 +340,8 @@ describe("of values that contradict each other", () => {
     const yaml = "drain: { delay: 5 }\nauth: { mode: tokens }\nlisten: { maxConnections: 9, port: x }\n";
     expect(errors({ yaml })).toEqual([
       'c.yaml:1:17: drain.delay: found 5, expected a duration with its unit, such as "5s"',
-      "c.yaml:2:15: auth.tokensFile: found nothing, expected the path of a file, since auth.mode is tokens",
-      "c.yaml:3:27: listen.maxConnectionsPerPeer: found 1000, expected at most listen.maxConnections (9)",
+      "c.yaml:2:15: auth.tokensFile: found nothing, expected the path of a file, since auth.mode is tokens; name the file, or change auth.mode",
+      "c.yaml:3:27: listen.maxConnectionsPerPeer: found 1000, expected at most listen.maxConnections (9); lower it, or raise listen.maxConnections",
       'c.yaml:3:36: listen.port: found "x", expected a whole number from 0 to 65535',
     ]);
   });

@@ -181,7 +181,7 @@ test("of a policy that is wrong in several ways, everything is told, and nothing
       'c.yaml:2:13: policies.0.name: found "A", expected a name of at most 32 lower-case letters, digits and hyphens that begins with a letter',
       'c.yaml:2:23: policies.0.limit: found "x", expected a whole number from 1 to 1000000000',
       'c.yaml:2:69: policies.0.overrides.0.client: found "nobody", expected an IP address or a network such as "10.0.0.0/8"',
-      "c.yaml:2:84: policies.0.overrides.0.limit: found 1, expected at least cost (5)",
+      "c.yaml:2:84: policies.0.overrides.0.limit: found 1, expected at least cost (5); raise it, or lower cost",
       "c.yaml:3:5: policies.1.name: found nothing, expected a name of at most 32 lower-case letters, digits and hyphens that begins with a letter",
       'c.yaml:3:7: policies.1.limt: unknown key; did you mean "policies.1.limit"?',
       'c.yaml:3:34: policies.1.key.0: found "ip", expected client',

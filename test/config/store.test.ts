@@ -116,8 +116,9 @@ test("sentinels and clusters have ports of their own, and all keys have variable
 describe("what contradicts itself is refused", () => {
   const at = "c.yaml:1:";
   const place =
-    "counters.redis.url: found nothing, expected where the store is (or counters.redis.sentinels or cluster), since counters.store is redis";
-  const unused = (key: string) => `counters.store: found "memory", expected redis, since counters.redis.${key} is set`;
+    "counters.redis.url: found nothing, expected where the store is, since counters.store is redis; set this, or counters.redis.sentinels or cluster";
+  const unused = (key: string) =>
+    `counters.store: found "memory", expected redis, since counters.redis.${key} is set; set it to redis, or remove counters.redis`;
   test.each([
     ["counters: { store: redis }", [`${at}20: ${place}`]],
     ["counters: { redis: { url: redis://127.0.0.1 } }", [`${at}27: ${unused("url")}`]],
@@ -127,7 +128,9 @@ describe("what contradicts itself is refused", () => {
       withRedis(`${local}, cluster: [a], sentinels: { name: a, addresses: [b] }`),
       ["cluster", "sentinels"].map((key) =>
         expect.stringMatching(
-          new RegExp(`counters\\.redis\\.${key}: found .*, expected none, since counters\\.redis\\.url is set$`),
+          new RegExp(
+            `counters\\.redis\\.${key}: found .*, expected none, since counters\\.redis\\.url is set; remove one of the two$`,
+          ),
         ),
       ),
     ],
@@ -159,7 +162,7 @@ describe("what contradicts itself is refused", () => {
       withRedis("url: redis://a, tls: { ca: c.pem }"),
       [
         expect.stringMatching(
-          /redis\.tls\.ca: found "c\.pem", expected none, since counters\.redis\.url is not rediss$/,
+          /redis\.tls\.ca: found "c\.pem", expected none, since counters\.redis\.url is not rediss; remove it, or begin counters\.redis\.url with rediss:\/\/$/,
         ),
       ],
     ],
@@ -167,7 +170,7 @@ describe("what contradicts itself is refused", () => {
       withRedis("cluster: [a], tls: { serverName: b }"),
       [
         expect.stringMatching(
-          /tls\.serverName: found "b", expected none, since counters\.redis\.tls\.enabled is false$/,
+          /tls\.serverName: found "b", expected none, since counters\.redis\.tls\.enabled is false; remove it, or set counters\.redis\.tls\.enabled to true$/,
         ),
       ],
     ],
@@ -175,7 +178,7 @@ describe("what contradicts itself is refused", () => {
       withRedis("url: rediss://a, tls: { enabled: true }"),
       [
         expect.stringMatching(
-          /tls\.enabled: found true, expected false, since the scheme of counters\.redis\.url says it$/,
+          /tls\.enabled: found true, expected false, since the scheme of counters\.redis\.url says it; remove it, and begin the URL with rediss:\/\/ for TLS$/,
         ),
       ],
     ],

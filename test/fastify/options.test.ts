@@ -63,7 +63,7 @@ test.each([
   ],
   [
     { auth: { mode: "tokens" } },
-    "options: auth.tokensFile: found nothing, expected the path of a file, since auth.mode is tokens",
+    "options: auth.tokensFile: found nothing, expected the path of a file, since auth.mode is tokens; name the file, or change auth.mode",
   ],
   [{ auth: null }, "options: auth: found null, expected an object of mode, realm and tokensFile"],
   [
@@ -93,7 +93,7 @@ test.each([
   ],
   [
     { upstream: { url: "http://a", tls: { insecureSkipVerify: true } } },
-    "options: upstream.tls.insecureSkipVerify: found true, expected false, since upstream.url is not https",
+    "options: upstream.tls.insecureSkipVerify: found true, expected false, since upstream.url is not https; remove it, or begin upstream.url with https://",
   ],
   [{ upstream: "http://a" }, /^options: upstream: found "http:\/\/a", expected a mapping of url, /],
 ])("%j is refused in these words", (options, message) => {
