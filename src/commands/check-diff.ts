@@ -1,7 +1,8 @@
 // `headgate check --diff old new`: what a reload from one configuration to the other would change, which policies would
 // start empty, what would need a restart, and what the reload would warn of. Fails if the reload would.
-import { type Difference, differences } from "../config/differences.ts";
+import { differences } from "../config/differences.ts";
 import { addedWarnings } from "../config/warnings.ts";
+import { describeChange } from "../core/reload.ts";
 import { emptyPolicies, withoutRestart } from "../core/restart-keys.ts";
 import type { DiffArguments } from "./arguments.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -15,10 +16,12 @@ export async function run({ files, overrides }: DiffArguments, io: CommandIo): P
   ];
   if (before === undefined || after === undefined) return exitCodes.config;
   const restart = new Set(withoutRestart(after.settings, before.settings).keys);
-  const found = differences(before.raw, after.raw);
+  const found = differences(before.raw, after.raw, new Set([...before.tokenNames, ...after.tokenNames]));
   const empty = emptyPolicies(after.settings.policies, before.settings.policies);
   const lines = [
-    ...found.map((difference) => `${describe(difference)}${restart.has(difference.key) ? " (needs a restart)" : ""}`),
+    ...found.map(
+      (difference) => `${describeChange(difference)}${restart.has(difference.key) ? " (needs a restart)" : ""}`,
+    ),
     ...empty.map((name) => `policies.${name}: starts empty, because its name, kind or key is new`),
     ...(found.length === 0 ? ["nothing would change"] : []),
   ];
@@ -26,10 +29,4 @@ export async function run({ files, overrides }: DiffArguments, io: CommandIo): P
   io.err(warnings.map((warning) => `warning: ${warning}\n`).join(""));
   io.out(lines.map((line) => `${line}\n`).join(""));
   return exitCodes.ok;
-}
-
-function describe({ key, from, to }: Difference): string {
-  if (from === null) return `${key}: added: ${to}`;
-  if (to === null) return `${key}: removed`;
-  return `${key}: ${from} → ${to}`;
 }

@@ -12,7 +12,7 @@ import { loadConfig } from "./load-config.ts";
 export async function run(args: ConfigArguments, io: CommandIo): Promise<number> {
   const loaded = await loadConfig(args, io);
   if (loaded === undefined) return exitCodes.config;
-  const lines = [`${loaded.file}: ok`, ...effectiveLines(loaded.raw)];
+  const lines = [`${loaded.file}: ok`, ...effectiveLines(loaded.raw, loaded.tokenNames)];
   const warnings = [...configurationWarnings(loaded.settings), ...(await snapshotWarnings(loaded.settings))];
   for (const warning of warnings) io.err(`warning: ${warning}\n`);
   io.out(lines.map((line) => `${line}\n`).join(""));

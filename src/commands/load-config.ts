@@ -11,7 +11,10 @@ import type { CommandIo } from "./io.ts";
 import { availableProcessors } from "./processors.ts";
 import { unlistedOverrides } from "./unlisted-overrides.ts";
 
-export type LoadedConfig = Extract<LoadedSettings, { ok: true }>;
+export type LoadedConfig = Extract<LoadedSettings, { ok: true }> & {
+  /** Those in `auth.tokensFile`. */
+  readonly tokenNames: ReadonlySet<string>;
+};
 
 /** Undefined if there were errors; they have been written then. */
 export async function loadConfig(
@@ -23,7 +26,8 @@ export async function loadConfig(
   const errors = [...(loaded.ok ? [] : loaded.errors.map(renderConfigError)), ...files.errors];
   const unlisted = loaded.ok ? unlistedOverrides(loaded.settings.policies, files.tokens, loaded.files.place) : [];
   io.err([...errors, ...files.warnings, ...unlisted].map((line) => `${line}\n`).join(""));
-  return loaded.ok && errors.length === 0 ? loaded : undefined;
+  if (!loaded.ok || errors.length > 0) return undefined;
+  return { ...loaded, tokenNames: files.tokens?.names() ?? new Set() };
 }
 
 /** Loads the same file, environment and arguments again; without a file of their own, the packaged one. */

@@ -27,6 +27,8 @@ export interface Leaf<T> {
   readonly isRequired?: true;
   /** Whether messages must not show the value. */
   readonly isSecret?: true;
+  /** Whether it is shown all the same if it is the name of a listed token. */
+  readonly mayBeTokenName?: true;
   /** The accepted values, in words. */
   readonly expected: string;
   readonly json: JsonSchema;

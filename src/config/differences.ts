@@ -1,51 +1,59 @@
 // The keys whose values two configurations have differently, with both values as they would be written. Values that mean
 // the same, such as 60s and 1m, are no difference. Policies are compared by name.
-import { defaultOf, type Item, type Leaf, type List, type Node, type Section } from "./definition.ts";
+import type { SettingChange } from "../core/reload.ts";
+import { defaultOf, type Item, type Keys, type Leaf, type List, type Node, type Section } from "./definition.ts";
 import { isListOfLeaves } from "./paths.ts";
 import { type Raw, rawAt, type Scalar } from "./raw.ts";
 import { schema } from "./schema.ts";
-import { effective, flow } from "./written.ts";
+import { effective, flow, type TokenNames } from "./written.ts";
 
-export interface Difference {
-  /** Dotted; a policy stands by its name, as in `policies.per-ip.limit`. */
-  readonly key: string;
-  /** Null: there is none. */
-  readonly from: string | null;
-  readonly to: string | null;
-}
-
-export function differences(from: Raw | undefined, to: Raw | undefined): Difference[] {
-  return differencesOf(schema, "", from, to);
+/** Secrets are masked. `tokenNames`: those that either has. */
+export function differences(from: Raw | undefined, to: Raw | undefined, tokenNames?: TokenNames): SettingChange[] {
+  return new Comparison(tokenNames).of(schema, "", from, to);
 }
 
 type Written = Raw | undefined;
 
-function differencesOf(node: Node, key: string, from: Written, to: Written): Difference[] {
-  if (node.kind === "section") return sectionDifferences(node, key, from, to);
-  const isNamed = node.kind === "list" && node.item.kind === "section" && "name" in node.item.keys;
-  if (isNamed) return namedDifferences(node, key, from, to);
-  return meaning(node, from) === meaning(node, to) ? [] : [{ key, from: shown(node, from), to: shown(node, to) }];
-}
+class Comparison {
+  readonly #tokenNames: TokenNames | undefined;
 
-function sectionDifferences({ keys }: Extract<Node, { kind: "section" }>, key: string, from: Written, to: Written) {
-  return Object.entries(keys).flatMap(([name, child]) =>
-    differencesOf(child, key === "" ? name : `${key}.${name}`, rawAt(from, [name]), rawAt(to, [name])),
-  );
-}
+  constructor(tokenNames?: TokenNames) {
+    this.#tokenNames = tokenNames;
+  }
 
-function namedDifferences(list: List<Item>, key: string, from: Written, to: Written): Difference[] {
-  const [before, after] = [itemsByName(list, from), itemsByName(list, to)];
-  const names = [...new Set([...before.keys(), ...after.keys()])];
-  const found = names.flatMap((name): Difference[] => {
-    const [old, now] = [before.get(name), after.get(name)];
-    const at = `${key}.${name}`;
-    if (old === undefined) return [{ key: at, from: null, to: shown(list.item, now) }];
-    if (now === undefined) return [{ key: at, from: shown(list.item, old), to: null }];
-    return differencesOf(list.item, at, old, now);
-  });
-  const [oldOrder, newOrder] = [before, after].map((items) => [...items.keys()].join(", "));
-  if (found.length > 0 || oldOrder === newOrder) return found;
-  return [{ key, from: oldOrder ?? "", to: newOrder ?? "" }];
+  of(node: Node, key: string, from: Written, to: Written): SettingChange[] {
+    if (node.kind === "section") return this.#ofSections(node, key, from, to);
+    const isNamed = node.kind === "list" && node.item.kind === "section" && "name" in node.item.keys;
+    if (isNamed) return this.#ofNamed(node, key, from, to);
+    if (meaning(node, from) === meaning(node, to)) return [];
+    return [{ key, from: this.#shown(node, from), to: this.#shown(node, to) }];
+  }
+
+  #ofSections({ keys }: Section<Keys>, key: string, from: Written, to: Written): SettingChange[] {
+    return Object.entries(keys).flatMap(([name, child]) =>
+      this.of(child, key === "" ? name : `${key}.${name}`, rawAt(from, [name]), rawAt(to, [name])),
+    );
+  }
+
+  #ofNamed(list: List<Item>, key: string, from: Written, to: Written): SettingChange[] {
+    const [before, after] = [itemsByName(list, from), itemsByName(list, to)];
+    const names = [...new Set([...before.keys(), ...after.keys()])];
+    const found = names.flatMap((name): SettingChange[] => {
+      const [old, now] = [before.get(name), after.get(name)];
+      const at = `${key}.${name}`;
+      if (old === undefined) return [{ key: at, from: null, to: this.#shown(list.item, now) }];
+      if (now === undefined) return [{ key: at, from: this.#shown(list.item, old), to: null }];
+      return this.of(list.item, at, old, now);
+    });
+    const [oldOrder, newOrder] = [before, after].map((items) => [...items.keys()].join(", "));
+    if (found.length > 0 || oldOrder === newOrder) return found;
+    return [{ key, from: oldOrder ?? "", to: newOrder ?? "" }];
+  }
+
+  #shown(node: Node, raw: Written): string {
+    const value = effective(node, raw, this.#tokenNames);
+    return flow(node.kind === "list" && isListOfLeaves(node) ? value : withoutNull(value));
+  }
 }
 
 function itemsByName(list: List<Item>, raw: Written): Map<string, Raw> {
@@ -75,11 +83,6 @@ function scalarOf(leaf: Leaf<unknown>, raw: Written): Scalar {
 
 function itemsOf(list: List<Item>, raw: Written): readonly Raw[] {
   return (raw?.kind === "list" ? raw : defaultOf(list)).items;
-}
-
-function shown(node: Node, raw: Written): string {
-  const value = effective(node, raw);
-  return flow(node.kind === "list" && isListOfLeaves(node) ? value : withoutNull(value));
 }
 
 /** Keys that are null say nothing. */

@@ -130,17 +130,20 @@ function isTimeZone(name: string): boolean {
   }
 }
 
-/** Somebody may have written the token itself, so it is never shown. */
-export const tokenReference = secret(
-  text(
-    "",
-    {
-      expected: "the name of a token in auth.tokensFile, or its SHA-256 digest (64 hex digits)",
-      pattern: "^([0-9a-fA-F]{64}|[A-Za-z0-9][A-Za-z0-9 ._@-]{0,63})$",
-    },
-    "Name of a token in auth.tokensFile, or its SHA-256 digest in hex, never the token itself.",
+/** Somebody may have written the token itself, so only what `auth.tokensFile` has as a name is shown. */
+export const tokenReference = {
+  ...secret(
+    text(
+      "",
+      {
+        expected: "the name of a token in auth.tokensFile, or its SHA-256 digest (64 hex digits)",
+        pattern: "^([0-9a-fA-F]{64}|[A-Za-z0-9][A-Za-z0-9 ._@-]{0,63})$",
+      },
+      "Name of a token in auth.tokensFile, or its SHA-256 digest in hex, never the token itself.",
+    ),
   ),
-);
+  mayBeTokenName: true,
+} as const;
 
 /** Whether it is a digest; otherwise it is a name. */
 export function isTokenDigest(reference: string): boolean {

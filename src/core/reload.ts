@@ -4,6 +4,21 @@ import type { Settings } from "./settings.ts";
 /** `signal`: SIGHUP. `file`: a watched file has changed. `call`: a program asked for it. */
 export type ReloadCause = "signal" | "file" | "call";
 
+/** A key whose value two configurations have differently, with both as they would be written and secrets masked. */
+export interface SettingChange {
+  /** Dotted; a policy stands by its name, as in `policies.per-ip.limit`. */
+  readonly key: string;
+  /** Null: there is none. */
+  readonly from: string | null;
+  readonly to: string | null;
+}
+
+export function describeChange({ key, from, to }: SettingChange): string {
+  if (from === null) return `${key}: added: ${to}`;
+  if (to === null) return `${key}: removed`;
+  return from === to ? `${key}: ${to} (a value that is not shown has changed)` : `${key}: ${from} → ${to}`;
+}
+
 /** Keys are those of the configuration, such as `upstream.url`. */
 export interface ReloadResult {
   readonly ok: boolean;

@@ -10,11 +10,12 @@ import { testIo } from "./test-io.ts";
 
 const cleanup = useCleanup();
 
-async function diff(from: string, to: string, env: Record<string, string> = {}) {
+async function diff(from: string, to: string, env: Record<string, string> = {}, tokens: string | null = null) {
   const folder = mkdtempSync(join(tmpdir(), "headgate-diff-"));
   cleanup(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, "old.yaml"), from);
   writeFileSync(join(folder, "new.yaml"), to);
+  if (tokens !== null) writeFileSync(join(folder, "tokens"), `${tokens}\n`);
   const io = testIo({ cwd: folder, env });
   const code = await run({ files: ["old.yaml", "new.yaml"], overrides: [] }, io);
   return { code, lines: io.outText().split("\n").slice(0, -1), errors: io.errText() };
@@ -103,6 +104,28 @@ test("what a reload would warn of, and not what was so before", async () => {
     errors:
       "warning: not all requests under /v1/ and /v2/ are limited: no enforcing policy without charge is about all of them\n",
   });
+});
+
+const listed = `${"ab".repeat(32)}  # acme`;
+const withToken = (token: string, limit = 5, header = ""): string =>
+  [
+    "auth: { mode: tokens, tokensFile: tokens }",
+    "policies:",
+    "  - { name: by-client, limit: 100, window: 60s }",
+    `  - { name: a, limit: 9, window: 1s, key: [token, "header:x-key"], overrides: [{ token: ${token}, limit: ${limit} }${header}] }`,
+  ].join("\n");
+
+test("names of tokens are shown; digests, values of headers and what is no listed name are not", async () => {
+  const from = withToken("acme", 5, ", { header: s3cret, limit: 5 }");
+  const to = withToken("acme", 6, ", { header: acme, limit: 5 }");
+  expect(await diff(from, to, {}, listed)).toMatchObject({
+    code: 0,
+    lines: [
+      'policies.a.overrides: [{token: acme, limit: 5}, {header: "***", limit: 5}] → [{token: acme, limit: 6}, {header: "***", limit: 5}]',
+    ],
+  });
+  const { lines } = await diff(withToken("ab".repeat(32)), withToken("acne"), {}, listed);
+  expect(lines).toEqual(['policies.a.overrides: [{token: "***", limit: 5}] (a value that is not shown has changed)']);
 });
 
 test("a value that the environment overrides does not change", async () => {

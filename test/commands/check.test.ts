@@ -415,6 +415,24 @@ test("a good configuration is named and shown with what is in effect", async () 
   expect(io.errText()).toBe("");
 });
 
+test("names of listed tokens are shown, and no other value that may be a secret", async () => {
+  const place = mkdtempSync(join(tmpdir(), "headgate-check-"));
+  writeFileSync(join(place, "tokens"), `${"ab".repeat(32)}  # acme\n`);
+  const overrides = ["token: acme", `token: ${"ab".repeat(32)}`, "token: acne", "header: acme"];
+  const yaml = [
+    "auth: { mode: tokens, tokensFile: tokens }",
+    'policies: [{ name: a, limit: 9, window: 1s, key: [token, "header:x-key"], overrides: [',
+    ...overrides.map((override) => `  { ${override}, limit: 5 },`),
+    "  ]}]",
+  ];
+  writeFileSync(join(place, "c.yaml"), yaml.join("\n"));
+  const io = testIo({ cwd: place });
+  expect(await run({ file: "c.yaml", overrides: [] }, io)).toBe(0);
+  const shown = ["token: acme", 'token: "***"', 'token: "***"', 'header: "***"'];
+  const expected = shown.map((override) => `{ ${override}, limit: 5 }`).join(", ");
+  expect(io.outText()).toContain(`overrides: [ ${expected} ]`);
+});
+
 test("a place where no snapshot can be written is a warning, since the gateway may run elsewhere", async () => {
   const place = mkdtempSync(join(tmpdir(), "headgate-check-"));
   const warningOf = async (path: string): Promise<string> => {
