@@ -2,6 +2,7 @@
 // Their preflights need no token, because a browser sends none with them, and they may read the gateway's own responses.
 import { type HeaderList, headerValues } from "./header-list.ts";
 import type { MessageHead, MessageReading } from "./message-check.ts";
+import { hasMethodOverride } from "./method-override.ts";
 
 export class AllowedOrigins {
   readonly #origins: ReadonlySet<string>;
@@ -21,11 +22,12 @@ export class AllowedOrigins {
 
   /**
    * Returns whether the request passes without a token. It must have nothing that a browser's preflight lacks: with a
-   * body or an Upgrade it could do more than ask, and an Authorization has to be checked.
+   * body, an Upgrade or another method in a header it could do more than ask, and an Authorization has to be checked.
    */
   isPreflight({ method, rawHeaders }: MessageHead, { contentLength, asksToUpgrade }: MessageReading): boolean {
     if (method !== "OPTIONS" || contentLength !== 0 || asksToUpgrade || this.find(rawHeaders) === null) return false;
     const asked = headerValues(rawHeaders, "access-control-request-method");
-    return asked.length === 1 && asked[0] !== "" && headerValues(rawHeaders, "authorization").length === 0;
+    if (asked.length !== 1 || asked[0] === "" || hasMethodOverride(rawHeaders)) return false;
+    return headerValues(rawHeaders, "authorization").length === 0;
   }
 }

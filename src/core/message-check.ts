@@ -169,7 +169,7 @@ function isBadName(name: string): boolean {
  * because the gateway vouches for none of those headers.
  */
 const disguisedName =
-  /^(?!x-forwarded-|x-real-ip|x-request-id)(?:x[^a-z0-9](?:forwarded[^a-z0-9]|real[^a-z0-9]ip$|request[^a-z0-9]id$)|content[^a-z0-9]length$|transfer[^a-z0-9]encoding$)/;
+  /^(?!x-forwarded-|x-real-ip|x-request-id)(?:x[^a-z0-9](?:forwarded[^a-z0-9]|real[^a-z0-9]ip$|request[^a-z0-9]id$|(?:original|rewrite)[^a-z0-9]url$|http[^a-z0-9]method(?:[^a-z0-9]override)?$|method[^a-z0-9]override$)|content[^a-z0-9]length$|transfer[^a-z0-9]encoding$)/;
 
 function findProblem(seen: Seen, message: MessageHead): LocalReply | null {
   const { hosts, lengths, encodings, expectations } = seen;

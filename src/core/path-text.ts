@@ -7,6 +7,7 @@ export interface PathText {
 }
 
 export const codes = {
+  blank: 0x20,
   hash: 0x23,
   percent: 0x25,
   dot: 0x2e,
@@ -14,6 +15,7 @@ export const codes = {
   semicolon: 0x3b,
   question: 0x3f,
   backslash: 0x5c,
+  u: 0x75,
   /** Stands for an encoded slash, at which only some backends split. It is larger than any byte. */
   encodedSlash: 0x100,
 } as const;
@@ -47,12 +49,14 @@ export function decodeAgain({ codes: from, length }: PathText): PathText {
 /**
  * Decodes until nothing changes; `depth` is the number of decodings that this takes. Does it in one pass: an escape is
  * replaced as soon as its last digit is read, and its replacement may complete another escape. `#depths` has the number
- * of decodings after which each character appears.
+ * of decodings after which each character appears. Also decodes `%uXXXX`, as IIS and JavaScript's `unescape` do.
  */
 export class FullDecoding implements PathText {
   codes = new Uint16Array(0);
   length = 0;
   depth = 0;
+  /** It had `%uXXXX`, which most backends do not decode. */
+  hasUnicodeEscape = false;
   #depths = new Uint8Array(0);
 
   /** Replaces the text by that of another path. */
@@ -65,11 +69,13 @@ export class FullDecoding implements PathText {
     const depths = this.#depths;
     let end = 0;
     this.depth = 0;
+    this.hasUnicodeEscape = false;
     for (let i = 0; i < path.length; i += 1) {
       into[end] = path.charCodeAt(i);
       depths[end] = 0;
       end += 1;
       if (end >= 3 && into[end - 3] === codes.percent) end = this.#replaceEscapes(end);
+      else if (end >= 6 && into[end - 6] === codes.percent) end = this.#replaceEscapes(end);
     }
     this.length = end;
   }
@@ -79,25 +85,55 @@ export class FullDecoding implements PathText {
     const { codes: into } = this;
     const depths = this.#depths;
     let last = end - 1;
-    for (; last >= 2 && into[last - 2] === codes.percent; last -= 2) {
-      const byte = escapedByte(into[last - 1] ?? 0, into[last] ?? 0);
-      if (byte === -1) break;
-      const depth = 1 + Math.max(depths[last - 2] ?? 0, depths[last - 1] ?? 0, depths[last] ?? 0);
-      into[last - 2] = byte;
-      depths[last - 2] = Math.min(depth, 0xfe);
-      if (depth > this.depth) this.depth = depth;
+    for (;;) {
+      const length = last >= 2 && into[last - 2] === codes.percent ? 3 : 6;
+      const start = last + 1 - length;
+      const code = length === 3 ? escapedByte(into[last - 1] ?? 0, into[last] ?? 0) : this.#unicodeAt(start);
+      if (code === -1) return last + 1;
+      let depth = 0;
+      for (let i = start; i <= last; i += 1) depth = Math.max(depth, depths[i] ?? 0);
+      into[start] = code;
+      depths[start] = Math.min(depth + 1, 0xfe);
+      if (depth + 1 > this.depth) this.depth = depth + 1;
+      last = start;
     }
-    return last + 1;
+  }
+
+  /** Returns the character of `%uXXXX`; -1 if something else begins there. */
+  #unicodeAt(start: number): number {
+    const { codes: into } = this;
+    if (start < 0 || into[start] !== codes.percent || ((into[start + 1] ?? 0) | 0x20) !== codes.u) return -1;
+    const high = hexByte(into[start + 2] ?? 0, into[start + 3] ?? 0);
+    const low = hexByte(into[start + 4] ?? 0, into[start + 5] ?? 0);
+    if (high === -1 || low === -1) return -1;
+    this.hasUnicodeEscape = true;
+    return asciiOf(high, low);
   }
 }
 
-/** Returns -1 if the two are not hexadecimal digits. */
+/**
+ * Returns what IIS makes of a UTF-16 unit: full-width forms and some slashes become the ASCII character that they look
+ * like. Returns a character that is in no name for all others.
+ */
+function asciiOf(high: number, low: number): number {
+  const isSlash = (high === 0x20 && low === 0x44) || (high === 0x22 && low === 0x15);
+  // ff01 to ff5e are 21 to 7e.
+  const isFullWidth = high === 0xff && low >= 0x01 && low <= 0x5e;
+  const code = isFullWidth ? low + 0x20 : high === 0 ? low : 0xff;
+  return isSlash || code === codes.slash ? codes.encodedSlash : code;
+}
+
+/** Returns the character of an escape; -1 if the two are not hexadecimal digits. */
 function escapedByte(high: number, low: number): number {
+  const byte = hexByte(high, low);
+  return byte === codes.slash ? codes.encodedSlash : byte;
+}
+
+/** Returns -1 if the two are not hexadecimal digits. */
+function hexByte(high: number, low: number): number {
   const upper = hexValues[high] ?? 16;
   const lower = hexValues[low] ?? 16;
-  if (upper === 16 || lower === 16) return -1;
-  const byte = upper * 16 + lower;
-  return byte === codes.slash ? codes.encodedSlash : byte;
+  return upper === 16 || lower === 16 ? -1 : upper * 16 + lower;
 }
 
 /** By character: what some backends do at it. A table is fast; each character of a path is looked up twice. */
@@ -118,6 +154,11 @@ export function isSeparator(code: number): boolean {
 /** Returns whether some backends end a segment at this character. */
 export function endsSegment(code: number): boolean {
   return kinds[code] === ending || kinds[code] === control;
+}
+
+/** Returns whether Windows drops this character at the end of a name. */
+export function isDroppedAtEnd(code: number): boolean {
+  return code === codes.dot || code === codes.blank;
 }
 
 /**

@@ -47,7 +47,7 @@ export function createPathReader(routes: readonly string[], basePath: string): P
   function readOdd(path: string): PathReading {
     if (plainPathWithDots.test(path)) return compare(dotPlaces(path, tree));
     decoded.decode(path);
-    const isOpen = decoded.depth <= maxDecodings && !isDeceptive(decoded);
+    const isOpen = decoded.depth <= maxDecodings && !decoded.hasUnicodeEscape && !isDeceptive(decoded);
     const beginnings = isOpen ? beginningsOf(path, tree.depth) : undefined;
     if (beginnings === undefined) return { kind: "ambiguous", route: tree.routeIn(decoded) };
     const places = new Set<Place>();

@@ -1,6 +1,6 @@
 // Finds names that occur in a path in order, possibly with others between them: in a path that backends may read in many
 // ways, such as one with `..`, each reading has some of the segments in this order.
-import { codes, endsSegment, isSeparator, type PathText } from "./path-text.ts";
+import { codes, endsSegment, isDroppedAtEnd, isSeparator, type PathText } from "./path-text.ts";
 import type { SegmentReader } from "./segment-names.ts";
 
 /** A sequence of names. `children`: the same with one more, by its number. */
@@ -28,21 +28,33 @@ export function searchNames<N extends NameNode<N>>(
       else nodes.push(child);
     }
   };
+  const findNext = (name: number): void => {
+    const nodes = awaited[name];
+    awaited[name] = undefined;
+    for (const node of nodes ?? []) find(node);
+  };
   find(root);
   let state = reader.start;
+  /** Before the dots and blanks at the end of the segment. */
+  let trimmed = reader.start;
   let isNameOver = false;
   for (let i = 0; i <= text.length; i += 1) {
     const code = i < text.length ? (text.codes[i] ?? 0) : codes.slash;
     if (isSeparator(code)) {
-      const name = reader.nameIn(state);
-      const nodes = awaited[name];
-      awaited[name] = undefined;
-      for (const node of nodes ?? []) find(node);
+      findNext(reader.nameIn(state));
+      if (trimmed !== state) findNext(reader.nameIn(trimmed));
       state = reader.start;
+      trimmed = reader.start;
       isNameOver = false;
-    } else if (!isNameOver && !reader.isMismatch(state)) {
-      if (endsSegment(code)) isNameOver = true;
-      else state = reader.advance(state, code);
+    } else if (!isNameOver) {
+      if (endsSegment(code)) {
+        isNameOver = true;
+        continue;
+      }
+      if (!reader.isMismatch(state)) state = reader.advance(state, code);
+      if (isDroppedAtEnd(code)) continue;
+      trimmed = state;
+      isNameOver = reader.isMismatch(state);
     }
   }
 }

@@ -1,5 +1,6 @@
 // Finds the policies that a request is about, by its path and its method. Reads both inclusively: a request that some
 // backend may take for a matching one matches.
+import { overridingMethods } from "../core/method-override.ts";
 import { PathPatterns } from "../core/path-patterns.ts";
 import type { Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
@@ -25,9 +26,16 @@ export function createPolicyMatcher(policies: readonly Policy[], basePath: strin
     for (const method of match.methods) byMethod.set(method, (byMethod.get(method) ?? ofAnyMethod) | mask);
   }
 
-  return ({ target }, { method }) => {
-    // Methods have case, but some backends ignore it.
-    const mask = byMethod.get(method) ?? byMethod.get(method.toUpperCase()) ?? ofAnyMethod;
+  // Methods have case, but some backends ignore it.
+  const ofMethod = (method: string): number =>
+    byMethod.get(method) ?? byMethod.get(method.toUpperCase()) ?? ofAnyMethod;
+
+  return ({ target }, { method, rawHeaders }) => {
+    let mask = ofMethod(method);
+    if (withMethods.length > 0) {
+      const query = target === undefined ? "" : target.original.slice(target.path.length + 1);
+      for (const other of overridingMethods(rawHeaders, query)) mask |= ofMethod(other);
+    }
     if ((mask & ofPaths) === 0 || target === undefined) return mask;
     return mask & (~ofPaths | patterns.match(target.path));
   };

@@ -7,9 +7,12 @@ import { type HeaderList, headerValue } from "../core/header-list.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import { connectionOptions, isHopByHop, noOptions } from "./hop-by-hop.ts";
 
-/** Fields that name a request's origin are kept from trusted peers only: the upstream believes what the gateway passes on. */
-const isOriginField = (lower: string): boolean =>
-  lower.startsWith("x-forwarded-") || lower === "forwarded" || lower === "x-real-ip";
+/**
+ * Fields that are kept from trusted peers only, because the upstream believes what the gateway passes on: those that name
+ * a request's origin, and those from which some frameworks take another target than the one that was judged.
+ */
+const isTrustedField = (lower: string): boolean => lower.startsWith("x-forwarded-") || trustedFields.has(lower);
+const trustedFields: ReadonlySet<string> = new Set(["forwarded", "x-real-ip", "x-original-url", "x-rewrite-url"]);
 
 export interface RequestFieldsOptions {
   /** The header in which trusted proxies name the client; the other one is not passed on. */
@@ -70,7 +73,7 @@ function readLines(exchange: Exchange, { forwardingHeader, upstreamHost }: Reque
     // Expect is answered by the gateway; Host comes first; the id is added below.
     if (lower === "host" || lower === "expect" || lower === "x-request-id") continue;
     if (isHopByHop(lower, options)) continue;
-    if (isOriginField(lower)) {
+    if (isTrustedField(lower)) {
       if (!peer.isTrusted || lower === otherHeader) continue;
       if (lower === "x-forwarded-for") {
         kept.forwardedFor.push(value);

@@ -57,6 +57,7 @@ describe("a preflight of a listed origin", () => {
   test.each([
     ["read by our own parser", ""],
     ["read by Node's", "Connection: keep-alive, x-a\r\n"],
+    ["that names its own headers in Connection", "Connection: origin, access-control-request-method\r\n"],
   ])("%s passes without a token, is charged, and is answered by the upstream alone", async (_, more) => {
     const { ask, gateway, upstream } = await start();
     const { status, rawHeaders } = await ask(options(preflight + more));
@@ -149,6 +150,8 @@ describe("needs its token, and is charged:", () => {
     ["a body", options(`${preflight}Content-Length: 2\r\n`, "OPTIONS", "hi"), page],
     ["a chunked body", options(`${preflight}Transfer-Encoding: chunked\r\n`, "OPTIONS", "0\r\n\r\n"), page],
     ["an Upgrade", options(`${preflight}Connection: Upgrade\r\nUpgrade: websocket\r\n`), page],
+    ["another method in a header", options(`${preflight}X-HTTP-Method-Override: DELETE\r\n`), page],
+    ["the same in another header", options(`${preflight}x-method-override: delete\r\n`), page],
     ["an Authorization that is no token", options(`${preflight}Authorization: Basic YTpi\r\n`), page],
   ])("%s", async (_, bytes, readableBy) => {
     const { ask, upstream } = await start();

@@ -118,6 +118,7 @@ export const spoofs: readonly Spoof[] = [
   other("X-Forwarded and Forwarded-For", ["X-Forwarded: for=6.6.6.6", "Forwarded-For: 6.6.6.6"]),
   other("names that only begin like the header", ["X-Forwarded-For2: 6.6.6.6", "X-Forwarded-Fo: 6.6.6.6"]),
   other("X-Forwarded-Host and -Proto", ["X-Forwarded-Host: evil.test", "X-Forwarded-Proto: https"]),
+  other("X-Original-URL and X-Rewrite-URL", ["X-Original-URL: /v1/other", "X-Rewrite-URL: /v1/other"]),
   other("both headers, which disagree", ["X-Forwarded-For: 1.2.3.4", "Forwarded: for=5.6.7.8", "X-Real-IP: 6.6.6.6"], {
     byXForwardedFor: "1.2.3.4",
     byForwarded: "5.6.7.8",

@@ -94,7 +94,9 @@ describe.each(trusts)("$claim", ({ trustedProxies, header, client: clientOf }) =
       const keptOr = (name: string, own: string): string[] => (kept(name).length > 0 ? kept(name) : [own]);
       expect(valuesOf(told, "X-Forwarded-For")).toEqual([[...kept("x-forwarded-for"), peer].join(", ")]);
       expect(valuesOf(told, "Forwarded")).toEqual(kept("forwarded"));
-      expect(valuesOf(told, "X-Real-IP")).toEqual(kept("x-real-ip"));
+      for (const name of ["X-Real-IP", "X-Original-URL", "X-Rewrite-URL"]) {
+        expect(valuesOf(told, name)).toEqual(kept(name.toLowerCase()));
+      }
       expect(valuesOf(told, "X-Forwarded-Proto")).toEqual(keptOr("x-forwarded-proto", "http"));
       expect(valuesOf(told, "X-Forwarded-Host")).toEqual(keptOr("x-forwarded-host", "api.test"));
     }

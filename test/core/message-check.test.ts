@@ -89,6 +89,9 @@ describe("what is refused", () => {
     ...["X.Forwarded.For", "X.FORWARDED-PROTO", "x-forwarded+host", "X~Forwarded-Any", "X.Real.IP", "X-Real.IP"].map(
       (name): [string, string[], LocalReply] => [name, [...host, name, "x"], localReplies.badFieldName],
     ),
+    ...["X.Original.URL", "X-Rewrite.URL", "X.HTTP-Method-Override", "X-HTTP.Method", "X+Method+Override"].map(
+      (name): [string, string[], LocalReply] => [name, [...host, name, "x"], localReplies.badFieldName],
+    ),
     ...["X-Request.Id", "X!Request!Id", "Content.Length", "Content+Length", "Transfer.Encoding"].map(
       (name): [string, string[], LocalReply] => [name, [...host, name, "x"], localReplies.badFieldName],
     ),

@@ -12,6 +12,16 @@ const decodeOnce = (text: string) =>
 
 const decodeAll = (text: string): string => (decodeOnce(text) === text ? text : decodeAll(decodeOnce(text)));
 
+/** JavaScript's `unescape`, and IIS: `%u` and four digits too, of which IIS takes some for the ASCII letters they look like. */
+const unescapeOnce = (text: string) =>
+  text.replace(/%u([0-9a-f]{4})|%([0-9a-f]{2})/gi, (_, unit: string | undefined, byte: string) =>
+    String.fromCharCode(asciiOf(Number.parseInt(unit ?? byte, 16))),
+  );
+const asciiOf = (unit: number) => {
+  if (unit >= 0xff01 && unit <= 0xff5e) return unit - 0xfee0;
+  return unit === 0x2215 || unit === 0x2044 ? 0x2f : unit;
+};
+
 /** RFC 3986, 5.2.4: an empty segment is a segment, and `..` takes it back. */
 function removeDotSegments(path: string): string {
   const kept: string[] = [];
@@ -56,6 +66,8 @@ export const pathReaders: readonly PathReader[] = [
     ),
   ),
   steps("resolves dots, decodes, resolves dots", removeDotSegments, decodeOnce, removeDotSegments),
+  steps("decodes %uXXXX, then resolves dots", unescapeOnce, toSlashes, collapse, removeDotSegments),
+  steps("decodes, then decodes %uXXXX", decodeOnce, unescapeOnce, removeDotSegments),
   steps("decodes twice", decodeOnce, decodeOnce, removeDotSegments),
   steps("decodes fully", decodeAll, collapse, removeDotSegments),
   steps("decodes fully and takes backslashes for slashes", decodeAll, toSlashes, collapse, removeDotSegments),

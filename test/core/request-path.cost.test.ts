@@ -23,6 +23,9 @@ const pieces = [
   "\\api",
   "%2fv1",
   "%c0%ae",
+  "%u0061",
+  "%u",
+  "%u%30%30%75",
   "%e4%b8%ad",
 ];
 const beginnings = ["/", "/%2f", "/\\", "/finance/api/v1/", "/%252525252541/", "/%2576%2531\\;?%2f"];
@@ -67,10 +70,26 @@ test("a longer target than is accepted is read in the same way", () => {
 });
 
 test("decoding in one pass equals decoding again and again", () => {
-  const parts = ["%", "25", "2", "5", "2f", "%25", "%2f", "%41", "e", "%e4", "/", "x", "%%", "%zz"];
+  const parts = ["%", "25", "2", "5", "2f", "%25", "%2f", "%41", "e", "%e4", "/", "x", "%%", "%zz"].concat([
+    "%u",
+    "u",
+    "00",
+    "%u0025",
+    "%u0032",
+    "%u002f",
+    "%uff0f",
+    "%uFF35",
+    "%U2215",
+    "%u0101",
+    "%75",
+  ]);
+  const unicode = (unit: number): number => {
+    const code = unit >= 0xff01 && unit <= 0xff5e ? unit - 0xfee0 : unit;
+    return code === 0x2215 || code === 0x2044 ? 0x2f : Math.min(code, 0xff);
+  };
   const decodeOnce = (text: string) =>
-    text.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => {
-      const code = Number.parseInt(hex, 16);
+    text.replace(/%u([0-9a-f]{4})|%([0-9a-f]{2})/gi, (_, unit: string | undefined, hex: string) => {
+      const code = unit === undefined ? Number.parseInt(hex, 16) : unicode(Number.parseInt(unit, 16));
       return code === 0x2f ? "\u0100" : String.fromCharCode(code);
     });
   const decoding = new FullDecoding();

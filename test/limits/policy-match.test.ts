@@ -60,6 +60,25 @@ test.each([
   ["/v2/crypto", "/v2/%2563rypto", true],
   ["/v2/crypto", "/v2/crypto%00.json", true],
   ["/v2/crypto", "/crypto//v2", false],
+  ["/v2/crypto", "/v2/%u0063rypto", true],
+  // Windows drops dots and blanks at the end of a name.
+  ["/v2/crypto", "/v2/crypto.", true],
+  ["/v2/crypto", "/v2/crypto%20", true],
+  ["/v2/crypto", "/v2/crypto.%20..", true],
+  ["/v2/crypto", "/v2./crypto", true],
+  ["/v2/crypto", "/v2%20/crypto./", true],
+  ["/v2/crypto", "/v2//crypto.", true],
+  ["/v2/crypto", "/v2//crypto%20..;x", true],
+  ["/v2/crypto", "/v2/crypto.x", false],
+  ["/v2/crypto", "/v2//crypto.x", false],
+  ["/v2/crypto", "/v2/crypto%20x", false],
+  ["/v2/crypto", "/v2/.crypto", false],
+  ["/v2/*/refresh", "/v2/a/refresh.", true],
+  ["/v2/*/refresh", "/v2/.../refresh", true],
+  ["/v2/*", "/v2/...", true],
+  ["/v2/crypto/", "/v2/crypto./x", true],
+  ["/v2/v2.1", "/v2/v2.1", true],
+  ["/v2/v2.1", "/v2/v2.", false],
   ["/v2/*/refresh", "/v2//refresh", true],
   ["/v2/a/a", "/v2//a", false],
   ["/v2/a/a", "/v2//a/a", true],
@@ -106,6 +125,30 @@ describe("methods", () => {
     ["PUT", "/v2/x", 0b0010],
   ])("%s %s", (method, target, expected) => {
     const { request, head } = limitedRequest({ method, target });
+    expect(matcher(request, head)).toBe(expected);
+  });
+});
+
+describe("a method that a framework may take instead of the request's", () => {
+  const matcher = createPolicyMatcher([policyOf([], ["DELETE"]), policyOf(["/v2/x"], ["POST"]), policyOf([])], "/");
+
+  test.each<[claim: string, target: string, rawHeaders: string[], expected: number]>([
+    ["none", "/v2/x", ["X-HTTP", "DELETE"], 0b110],
+    ["X-HTTP-Method-Override", "/v2/x", ["X-HTTP-Method-Override", "DELETE"], 0b111],
+    ["X-HTTP-Method", "/v2/x", ["x-http-method", "delete"], 0b111],
+    ["X-Method-Override", "/v2/x", ["X-METHOD-OVERRIDE", "Delete"], 0b111],
+    ["the second of two", "/v2/x", ["X-HTTP-Method", "PUT", "X-HTTP-Method", "DELETE"], 0b111],
+    ["one that no policy names", "/v2/x", ["X-HTTP-Method", "PURGE"], 0b110],
+    ["_method", "/v2/x?_method=DELETE", [], 0b111],
+    ["_method, not the first", "/v2/x?a=b&_method=delete&c", [], 0b111],
+    ["_method behind a semicolon", "/v2/x?a=b;_method=delete", [], 0b111],
+    ["_method in escapes", "/v2/x?%5F%6dethod=%44ELETE", [], 0b111],
+    ["what PHP reads as _method", "/v2/x?.method=DELETE", [], 0b111],
+    ["the same behind a blank", "/v2/x?+_method=DELETE", [], 0b111],
+    ["another parameter", "/v2/x?method=DELETE&x_method=DELETE", [], 0b110],
+    ["_method in the path", "/v2/x/_method=DELETE", [], 0b100],
+  ])("%s", (_, target, rawHeaders, expected) => {
+    const { request, head } = limitedRequest({ method: "POST", target, rawHeaders });
     expect(matcher(request, head)).toBe(expected);
   });
 });

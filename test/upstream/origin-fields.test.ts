@@ -9,7 +9,8 @@ const cleanup = useCleanup();
 
 const spoofed =
   "X-Forwarded-For: 6.6.6.6\r\nx-forwarded-for: 7.7.7.7\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil.test\r\n" +
-  "X-Forwarded-Port: 1\r\nX-Forwarded-Prefix: /x\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nX-Request-Id: spoofed\r\n";
+  "X-Forwarded-Port: 1\r\nX-Forwarded-Prefix: /x\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nX-Request-Id: spoofed\r\n" +
+  "X-Original-URL: /v1/y\r\nx-rewrite-url: /v1/y\r\n";
 
 async function forwarded(
   fields: string,
@@ -42,9 +43,15 @@ test.each(["x-forwarded-for", "forwarded"] as const)(
     expect(valuesOf(rawHeaders, "X-Forwarded-Proto")).toEqual(["http"]);
     expect(valuesOf(rawHeaders, "X-Forwarded-Host")).toEqual(["api.test"]);
     expect(valuesOf(rawHeaders, "X-Request-Id")).toEqual([expect.stringMatching(uuid)]);
-    for (const name of ["X-Forwarded-Port", "X-Forwarded-Prefix", "Forwarded", "X-Real-IP"]) {
-      expect(valuesOf(rawHeaders, name)).toEqual([]);
-    }
+    const dropped = [
+      "X-Forwarded-Port",
+      "X-Forwarded-Prefix",
+      "Forwarded",
+      "X-Real-IP",
+      "X-Original-URL",
+      "X-Rewrite-URL",
+    ];
+    for (const name of dropped) expect(valuesOf(rawHeaders, name)).toEqual([]);
   },
 );
 
@@ -59,6 +66,7 @@ test.each([
   expect(valuesOf(rawHeaders, "X-Forwarded-Host")).toEqual(["evil.test"]);
   expect(valuesOf(rawHeaders, "X-Forwarded-Port")).toEqual(["1"]);
   expect(valuesOf(rawHeaders, "X-Real-IP")).toEqual(["6.6.6.6"]);
+  for (const name of ["X-Original-URL", "X-Rewrite-URL"]) expect(valuesOf(rawHeaders, name)).toEqual(["/v1/y"]);
   expect(valuesOf(rawHeaders, "X-Request-Id")).toEqual(["spoofed"]);
 });
 

@@ -70,7 +70,9 @@ const ended = new Set(
     " ",
   ),
 );
-const replaced = new Set(["host", "expect", "forwarded", "x-real-ip", "x-request-id", "content-length"]);
+const replaced = new Set(
+  "host expect forwarded x-real-ip x-original-url x-rewrite-url x-request-id content-length".split(" "),
+);
 /** What the request was judged by, and what is for the upstream, goes on, whatever Connection says. */
 const kept = new Set(
   "content-length authorization cookie origin access-control-request-method max-forwards via traceparent tracestate".split(

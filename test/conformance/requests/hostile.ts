@@ -1,6 +1,16 @@
 // What has fooled proxies before and no section forbids in so many words: names that two servers read as one, paths
 // that two readers take for two places, and requests inside of requests.
-import { chunked, declined, forwarded, kept, message, post, type RequestCase, refused } from "./request-case.ts";
+import {
+  chunked,
+  declined,
+  dropped,
+  forwarded,
+  kept,
+  message,
+  post,
+  type RequestCase,
+  refused,
+} from "./request-case.ts";
 
 const get = (target: string): string => message("", `GET ${target} HTTP/1.1`);
 const counted = (name: string, target: string): RequestCase => forwarded("paths: counted", name, get(target));
@@ -18,7 +28,9 @@ const names: readonly RequestCase[] = [
   kept("look-alikes", "X-Transfer-Encoding", "X-Transfer-Encoding: chunked"),
   kept("look-alikes", "Content-Length in a value", "X: Content-Length: 5"),
   kept("overrides", "X-HTTP-Method-Override", "X-HTTP-Method-Override: DELETE"),
-  kept("overrides", "X-Original-URL", "X-Original-URL: /v1/x", "X-Rewrite-URL: /v1/x"),
+  kept("overrides", "its kin", "X-HTTP-Method: DELETE", "X-Method-Override: DELETE"),
+  dropped("overrides", "X-Original-URL and X-Rewrite-URL", "X-Original-URL: /v1/x", "x-rewrite-url: /v1/x"),
+  refused("overrides", "X.Original.URL", 400, message("X.Original.URL: /v1/x\r\n")),
 ];
 
 const smuggling: readonly RequestCase[] = [
@@ -76,6 +88,13 @@ const paths: readonly RequestCase[] = [
   ambiguous("a climb with parameters", "/v1/..;/v2/x"),
   ambiguous("an overlong slash", "/v2/..%c0%af"),
   ambiguous("an overlong dot", "/v2/%c0%ae%c0%ae/x"),
+  ambiguous("a letter of a name as %uXXXX", "/v2/%u006cogin"),
+  ambiguous("the route as %uXXXX", "/%u0076%u0032/x"),
+  ambiguous("a full-width letter as %uXXXX", "/v2/%uff4cogin"),
+  ambiguous("a climb as %UXXXX", "/v2/%U002e%U002e/v1/x"),
+  ambiguous("a slash as %uXXXX", "/v1/..%u2215v2/x"),
+  ambiguous("%uXXXX encoded again", "/v2/%25u006cogin"),
+  ambiguous("%uXXXX under no route", "/x/%u0061"),
   ambiguous("climbing out of the root", "/../v2/x"),
   ambiguous("climbing out of the route", "/v2/../x"),
   ambiguous("encoded five times", "/%252525252576%32/x"),

@@ -1,0 +1,43 @@
+// The methods that some frameworks take instead of that of the request line: from a header, or from `_method` in the query
+// (Rails, Laravel, Symfony, Slim, method-override for Express). `_method` in a body is not read.
+import { type HeaderList, isNamed } from "./header-list.ts";
+
+/** By their length. */
+const names: readonly (string | undefined)[] = Array.from({ length: 23 }, (_, length) =>
+  ["x-http-method-override", "x-http-method", "x-method-override"].find((name) => name.length === length),
+);
+
+/** Returns the methods in upper case; most requests have none. */
+export function overridingMethods(headers: HeaderList, query: string): readonly string[] {
+  const methods: string[] = [];
+  for (let i = 0; i < headers.length; i += 2) {
+    if (isOverride(headers[i] ?? "")) methods.push((headers[i + 1] ?? "").toUpperCase());
+  }
+  if (/method/i.test(decoded(query))) methods.push(...methodsInQuery(query));
+  return methods;
+}
+
+export function hasMethodOverride(headers: HeaderList): boolean {
+  return headers.some((name, i) => i % 2 === 0 && isOverride(name));
+}
+
+function isOverride(name: string): boolean {
+  const override = names[name.length];
+  return override !== undefined && isNamed(name, override);
+}
+
+/** PHP also reads some other characters as the underscore. */
+const parameterName = /^ *[_.[]method$/i;
+
+function methodsInQuery(query: string): string[] {
+  return query.split(/[&;]/).flatMap((pair) => {
+    const [name = "", value = ""] = pair.split("=", 2).map(decoded);
+    return parameterName.test(name) ? [value.toUpperCase()] : [];
+  });
+}
+
+function decoded(text: string): string {
+  if (!text.includes("%") && !text.includes("+")) return text;
+  const bytes = (_: string, hex: string): string => String.fromCharCode(Number.parseInt(hex, 16));
+  return text.replaceAll("+", " ").replace(/%([0-9a-f]{2})/gi, bytes);
+}
