@@ -23,6 +23,12 @@ export function untilEndMs({ endMs, lastMs }: PeriodEnd, wallMs: number, nowMs: 
   return Math.min(endMs - wallMs, lastMs - nowMs);
 }
 
+/** Returns the same as clients are told it: to a whole second of the wall clock, also where that does not show the end. */
+export function untilResetMs(end: PeriodEnd, wallMs: number, nowMs: number): number {
+  const leftMs = untilEndMs(end, wallMs, nowMs);
+  return leftMs === end.endMs - wallMs ? leftMs : Math.ceil((wallMs + leftMs) / 1000) * 1000 - wallMs;
+}
+
 /** Returns what the wall clock would show if it had not been set back since the period began; or what it shows, if later. */
 export function latestWallMs({ endMs, dueMs }: Omit<PeriodEnd, "lastMs">, { wallMs, nowMs }: ClockReading): number {
   return Math.max(wallMs, endMs - (dueMs - nowMs));
@@ -41,3 +47,5 @@ export function periodEndAt(
   const lateMs = latestMs - wallMs <= longestMs ? longestMs : 0;
   return { endMs, dueMs, lastMs: dueMs + lateMs };
 }
+
+export const noPeriod: PeriodEnd = { endMs: 0, dueMs: 0, lastMs: 0 };

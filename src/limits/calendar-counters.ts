@@ -2,7 +2,14 @@
 // period rises, and all keys start again at once. A clock that goes back refills nothing: see core/period-end.ts.
 import { createCalendar, longestPeriodMs, type NextBorder } from "../core/calendar.ts";
 import type { Clock } from "../core/clock.ts";
-import { type ClockReading, latestWallMs, periodEndAt, untilEndMs } from "../core/period-end.ts";
+import {
+  type ClockReading,
+  latestWallMs,
+  type PeriodEnd,
+  periodEndAt,
+  untilEndMs,
+  untilResetMs,
+} from "../core/period-end.ts";
 import type { CalendarPeriod as PeriodName } from "../core/policy.ts";
 import type { OwnCount } from "./counters.ts";
 import type { CalendarPeriod } from "./table/calendar-period.ts";
@@ -59,6 +66,10 @@ export class CalendarCounters extends TableCounters {
     this.#inForce = previous === null ? { calendar, nextBorder: this.#nextBorder } : previous.#inForce;
   }
 
+  get periodEnd(): PeriodEnd {
+    return this.#period;
+  }
+
   ask(limit: number, units: number, nowMs: number): boolean {
     this.resetMs = this.unspentResetMs(nowMs);
     this.#span.now = this.#period.number;
@@ -98,19 +109,17 @@ export class CalendarCounters extends TableCounters {
   }
 
   unspentResetMs(nowMs: number): number {
-    return nowMs + this.#untilEndMs(nowMs);
+    return nowMs + this.#untilResetMs(nowMs);
   }
 
   /** Reads the wall clock, begins the next period if it is time to, and returns how long the period still lasts. */
-  #untilEndMs(nowMs: number): number {
+  #untilResetMs(nowMs: number): number {
     const period = this.#period;
     const wallMs = this.#clock.wallMs();
     const seenEndMs = period.endMs;
     if (untilEndMs(period, wallMs, nowMs) <= 0) this.#setEnd({ wallMs, nowMs }, seenEndMs, true);
     if (!this.#isInForce) this.#comeIntoForce({ wallMs, nowMs });
-    const leftMs = untilEndMs(period, wallMs, nowMs);
-    // Where the wall clock does not show the end, the reset is a whole second, too.
-    return leftMs === period.endMs - wallMs ? leftMs : Math.ceil((wallMs + leftMs) / 1000) * 1000 - wallMs;
+    return untilResetMs(period, wallMs, nowMs);
   }
 
   #setEnd(reading: ClockReading, seenEndMs: number, begins: boolean): void {

@@ -3,6 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterFigures, Limiter, QuotaLimiter } from "../core/limiter.ts";
+import { noPeriod } from "../core/period-end.ts";
 import type { Policy } from "../core/policy.ts";
 import { needsIdentity } from "../core/policy-needs.ts";
 import { isContinued } from "../core/restart-keys.ts";
@@ -18,7 +19,6 @@ import { QuotaQuestions } from "./quota-questions.ts";
 import { TokenDigests } from "./request-parts.ts";
 import { SharedCounters } from "./shared/shared-counters.ts";
 import type { SharedStore } from "./shared/shared-store.ts";
-import { noPeriod } from "./table/calendar-period.ts";
 import { CounterTable, createTableMemory } from "./table/counter-table.ts";
 import { minTableBytes } from "./table/layout.ts";
 import { rulesOf } from "./table/slot-rules.ts";

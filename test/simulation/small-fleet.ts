@@ -63,6 +63,22 @@ export class SmallFleet {
     return stats?.find(({ policy: { name } }) => name === policy)?.outcomes;
   }
 
+  /** By the clock of a gateway. */
+  nowMs(place: number): number {
+    return this.#world.gateways[place]?.clock.monotonicMs() ?? Number.NaN;
+  }
+
+  /** Somebody sets the clocks of the store's servers. */
+  stepStore(ms: number): void {
+    for (const shard of this.#world.shards) shard.steppedMs += ms;
+  }
+
+  /** Another process takes the place of a gateway. */
+  restart(place: number): void {
+    this.#world.gateways[place]?.end();
+    this.#world.start(place);
+  }
+
   async pass(ms: number): Promise<void> {
     await this.#world.time.runUntil(this.#world.time.nowMs + ms);
   }

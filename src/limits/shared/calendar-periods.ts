@@ -1,38 +1,84 @@
 // The periods of a calendar policy by the clocks of the shards: one that is set forward must not begin a period for the
-// keys of the others. A clock that goes back begins none.
+// keys of the others. No period begins again: see core/period-end.ts. A thread that does not know a shard yet begins with
+// the period of the table, which other threads or a process before this one may have begun.
 import { createCalendar, type NextBorder } from "../../core/calendar.ts";
+import {
+  type ClockReading,
+  latestWallMs,
+  type PeriodEnd,
+  periodEndAt,
+  untilEndMs,
+  untilResetMs,
+} from "../../core/period-end.ts";
 import type { Policy, Rate } from "../../core/policy.ts";
+import { CalendarCounters } from "../calendar-counters.ts";
+import type { Counters } from "../counters.ts";
 import { longestCountMs } from "./policy-rules.ts";
 
+/** By shard, with the calendar that they are of. Outlives reloads. */
+export type ShardPeriods = Map<number, { readonly calendar: string; readonly end: PeriodEnd }>;
+
+export interface CalendarPeriodsParts {
+  readonly rate: Extract<Rate, { readonly kind: "calendar" }>;
+  readonly longestMs: number;
+  readonly byShard: ShardPeriods;
+  readonly ofTable: PeriodEnd;
+}
+
 export class CalendarPeriods {
+  readonly #calendar: string;
   readonly #nextBorder: NextBorder;
-  readonly #longestMs: number;
-  /** In milliseconds since 1970, by shard. */
-  readonly #endsMs = new Map<number, number>();
+  readonly #parts: CalendarPeriodsParts;
+  /** Until the period is over that `endMs` was asked for last. */
+  untilResetMs = 0;
 
   /** Throws a RangeError if the runtime does not know the time zone. */
-  constructor({ per, timezone }: Extract<Rate, { kind: "calendar" }>, longestMs: number) {
+  constructor(parts: CalendarPeriodsParts) {
+    const { per, timezone } = parts.rate;
+    this.#calendar = `${per} ${timezone}`;
     this.#nextBorder = createCalendar(per, timezone);
-    this.#longestMs = longestMs;
+    this.#parts = parts;
   }
 
-  /** Returns when the period ends that a shard's clock is in. */
-  endMs(shard: number, wallMs: number): number {
-    const endMs = this.#endsMs.get(shard) ?? 0;
-    if (wallMs < endMs && endMs - wallMs <= 2 * this.#longestMs) return endMs;
-    const nextMs = this.#nextBorder(wallMs);
-    this.#endsMs.set(shard, nextMs);
-    return nextMs;
+  /** Returns when the period ends that a shard is in. `wallMs`: its clock. */
+  endMs(shard: number, wallMs: number, nowMs: number): number {
+    const end = this.#endOf(shard, wallMs, nowMs);
+    this.untilResetMs = untilResetMs(end, wallMs, nowMs);
+    return end.endMs;
   }
 
-  /** A shard has said that this period is over. */
-  over(shard: number, endMs: number): void {
-    if (this.#endsMs.get(shard) === endMs) this.#endsMs.set(shard, this.#nextBorder(endMs));
+  /** A shard has said that the period which ends then is over. */
+  over(shard: number, endMs: number, nowMs: number): void {
+    const known = this.#parts.byShard.get(shard);
+    if (known?.calendar !== this.#calendar || known.end.endMs !== endMs) return;
+    this.#begin(shard, known.end, { wallMs: endMs, nowMs });
+  }
+
+  #endOf(shard: number, wallMs: number, nowMs: number): PeriodEnd {
+    const { byShard, ofTable, longestMs } = this.#parts;
+    const known = byShard.get(shard);
+    const before = known?.end ?? ofTable;
+    const isOfCalendar = known === undefined ? before.dueMs - nowMs <= longestMs : known.calendar === this.#calendar;
+    if (!isOfCalendar || untilEndMs(before, wallMs, nowMs) <= 0) return this.#begin(shard, before, { wallMs, nowMs });
+    return known === undefined ? this.#set(shard, before) : before;
+  }
+
+  #begin(shard: number, before: PeriodEnd, reading: ClockReading): PeriodEnd {
+    const latestMs = latestWallMs(before, reading);
+    return this.#set(shard, periodEndAt(this.#nextBorder, this.#parts.longestMs, latestMs, reading));
+  }
+
+  /** That of the table changes, so it is copied. */
+  #set(shard: number, { endMs, dueMs, lastMs }: PeriodEnd): PeriodEnd {
+    const end = { endMs, dueMs, lastMs };
+    this.#parts.byShard.set(shard, { calendar: this.#calendar, end });
+    return end;
   }
 }
 
-/** Null if the policy has no calendar. */
-export function calendarOf(policy: Policy): CalendarPeriods | null {
+/** `local`: the policy's counters in the table. Null if the policy has no calendar. */
+export function calendarOf(policy: Policy, local: Counters, byShard: ShardPeriods): CalendarPeriods | null {
   const { rate } = policy;
-  return rate.kind === "calendar" ? new CalendarPeriods(rate, longestCountMs(policy)) : null;
+  if (rate.kind !== "calendar" || !(local instanceof CalendarCounters)) return null;
+  return new CalendarPeriods({ rate, longestMs: longestCountMs(policy), byShard, ofTable: local.periodEnd });
 }

@@ -43,7 +43,7 @@ export type CounterRules = Pick<
 export interface KeyPolicy {
   readonly newKeys: NewKeys;
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
-  periodOver(shard: number, endMs: number): void;
+  periodOver(shard: number, endMs: number, nowMs: number): void;
 }
 
 /** While units may be given back at any time, a refusal is remembered for this long. */

@@ -76,14 +76,14 @@ export class SharedCounters implements Counters {
     this.#store = store;
     this.#isByRequest = isByRequest;
     this.#wallMs = wallMs;
-    this.#periods = calendarOf(policy);
     this.#rules = counterRulesOf(policy, { limit: policy.limit, isByRequest, untilMs: 0 }, store.settings);
     this.#source = {
       ...{ slot, limit: policy.limit, own: local.own.bind(local) },
       rules: (tag: string, nowMs: number) => this.#rulesFor(tag, policy.limit, nowMs),
-      periodOver: (shard: number, endMs: number) => this.#periods?.over(shard, endMs),
+      periodOver: (shard: number, endMs: number, nowMs: number) => this.#periods?.over(shard, endMs, nowMs),
     };
     this.#shared = store.book.policy(policyText(policy), this.#source, longestCountMs(policy));
+    this.#periods = calendarOf(policy, local, this.#shared.periods);
     this.#isInForce = !continues;
     if (!continues) this.#shared.continue(this.#source);
   }
@@ -225,7 +225,7 @@ export class SharedCounters implements Counters {
   /** When a request fits that the table refuses. */
   #resetInStore({ item, spendMs, windowUs }: CounterRules, credits: KeyCredits | undefined): number {
     // The store counts by a clock of its own, in a cluster by that of a shard. Nobody knows when a slot is given back.
-    if (item === "calendar") return Math.max(this.resetMs + borderErrorMs, credits?.fitsMs ?? 0);
+    if (this.#periods !== null) return this.#nowMs + this.#periods.untilResetMs + borderErrorMs;
     if (item === "concurrency") return this.resetMs;
     // With its last unit, the store has said when there is room again.
     if (credits !== undefined && credits.fitsMs > this.#nowMs) return Math.max(this.resetMs, credits.fitsMs);
@@ -286,7 +286,7 @@ export class SharedCounters implements Counters {
   #periodEndMs(tag: string, nowMs: number): number {
     if (this.#periods === null) return 0;
     const shard = this.#store.shards.of(tag);
-    return this.#periods.endMs(shard?.number ?? -1, shard?.watch.wallMs(nowMs) ?? this.#wallMs());
+    return this.#periods.endMs(shard?.number ?? -1, shard?.watch.wallMs(nowMs) ?? this.#wallMs(), nowMs);
   }
 }
 

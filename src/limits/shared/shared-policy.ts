@@ -3,6 +3,7 @@
 import type { CounterKey } from "../../core/counter-key.ts";
 import type { KeyPart, Policy } from "../../core/policy.ts";
 import type { OwnCount } from "../counters.ts";
+import type { ShardPeriods } from "./calendar-periods.ts";
 import type { CounterRules, KeyCredits } from "./key-credits.ts";
 import type { NewKeys } from "./new-keys.ts";
 
@@ -15,7 +16,7 @@ export interface PolicySource {
   /** As they are for a key with this tag now. */
   rules(tag: string, nowMs: number): CounterRules;
   /** A shard has said that a calendar's period is over, that was to end then. */
-  periodOver(shard: number, endMs: number): void;
+  periodOver(shard: number, endMs: number, nowMs: number): void;
   /** What this gateway has admitted of a key and still counts; null if nothing, or if slots are counted. */
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
 }
@@ -28,6 +29,8 @@ export class SharedPolicy {
   readonly newKeys: NewKeys;
   /** Networks that are counted as one, by tag, and until when: too many new keys were made. */
   readonly networks = new Map<string, number>();
+  /** Of a calendar. */
+  readonly periods: ShardPeriods = new Map();
   #source: PolicySource;
 
   constructor(text: string, source: PolicySource, newKeys: NewKeys) {
@@ -72,8 +75,8 @@ export class SharedPolicy {
     return this.#source.rules(tag, nowMs);
   }
 
-  periodOver(shard: number, endMs: number): void {
-    this.#source.periodOver(shard, endMs);
+  periodOver(shard: number, endMs: number, nowMs: number): void {
+    this.#source.periodOver(shard, endMs, nowMs);
   }
 
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {

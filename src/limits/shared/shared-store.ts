@@ -198,7 +198,7 @@ export class SharedStore {
   #answered({ credits, item, told }: SentItem, answer: CounterAnswer, sentMs: number, isUsable: boolean): void {
     const nowMs = this.#options.clock.monotonicMs();
     if (!answer.isInPeriod) {
-      credits.policy.periodOver(this.#options.link.shardOf(credits.tag), item.untilUs / 1000);
+      credits.policy.periodOver(this.#options.link.shardOf(credits.tag), item.untilUs / 1000, nowMs);
       return;
     }
     if (told !== null) {

@@ -49,6 +49,3 @@ export class CalendarPeriod implements PeriodEnd {
     Atomics.store(this.#w, this.#at + calendarWords.end, Math.ceil(endMs / 1000));
   }
 }
-
-/** Before the first period. */
-export const noPeriod: PeriodEnd = { endMs: 0, dueMs: 0, lastMs: 0 };
