@@ -1,5 +1,6 @@
 // What an operator should know about settings that are valid and probably not what is meant. `headgate check` prints the
 // warnings, the start logs them, and `check --diff` and a reload tell those that are new.
+import { anonymousWarnings } from "./anonymous-warnings.ts";
 import { policyWarnings } from "./policy-warnings.ts";
 import { storeWarnings } from "./store-warnings.ts";
 import { trustWarnings } from "./trust-warnings.ts";
@@ -9,6 +10,7 @@ export function configurationWarnings(settings: WarnedSettings): readonly string
   return [
     ...trustWarnings(settings),
     ...policyWarnings(settings),
+    ...anonymousWarnings(settings),
     ...storeWarnings(settings),
     ...(settings.upstream?.tls.insecureSkipVerify === true
       ? ["upstream.tls.insecureSkipVerify is true: anyone on the network path can impersonate the upstream"]

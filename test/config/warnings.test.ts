@@ -90,13 +90,18 @@ describe("requests that no enforcing policy covers", () => {
 describe("keys that a client can invent, without a policy by client", () => {
   const perHeader = 'name: per-plan, limit: 10, window: 1s, key: ["header:X-Plan"]';
   const perToken = "name: per-token, limit: 10, window: 1s, key: [token, route]";
+  const anonymous = expect.stringContaining("policy per-token: requests without a token are counted too");
   const tokens = "auth: { mode: tokens, tokensFile: tokens.txt }";
   writeFileSync(join(folder, "tokens.txt"), `${"ab".repeat(32)}\n`);
 
   test.each([
     ["a header", policies(perHeader), [invented("per-plan", "header:x-plan")]],
-    ["a token that is only present", policies(perToken), [invented("per-token", "token")]],
-    ["a token that is not checked", `auth: { mode: off }\n${policies(perToken)}`, [invented("per-token", "token")]],
+    ["a token that is only present", policies(perToken), [invented("per-token", "token"), anonymous]],
+    [
+      "a token that is not checked",
+      `auth: { mode: off }\n${policies(perToken)}`,
+      [invented("per-token", "token"), anonymous],
+    ],
     [
       "a header beside the client",
       policies(`${perHeader.replace("[", "[client, ")}`),
@@ -145,7 +150,7 @@ describe("keys that a client can invent, without a policy by client", () => {
   });
 
   test.each([
-    ["a policy by client over the same requests", policies(byClient, perHeader, perToken)],
+    ["a policy by client over the same requests", policies(byClient, perHeader)],
     ["a policy by client that admits 100 times as much", policies("name: c, limit: 60000, window: 60s", perHeader)],
     ["a policy by client over a longer time", `${kept}\n${policies("name: c, limit: 1000000, per: month", perHeader)}`],
     [
@@ -165,6 +170,29 @@ describe("keys that a client can invent, without a policy by client", () => {
     ],
   ])("none with %s", async (_, yaml) => {
     expect(await warnings(yaml)).toEqual([]);
+  });
+});
+
+describe("quotas by token, where requests may have none", () => {
+  const perToken = "name: monthly, limit: 10000, per: month, key: [token]";
+  const counted =
+    "warning: policy monthly: requests without a token are counted too: each address that sends none has 10000 requests per month";
+
+  test.each([
+    ["off", perToken],
+    ["presence", perToken],
+    ["off", perToken.replace("[token]", "[token, route]")],
+  ])("in mode %s, %s also counts addresses", async (mode, policy) => {
+    expect(await warnings(`${kept}\nauth: { mode: ${mode} }\n${policies(byClient, policy)}`)).toEqual([counted]);
+  });
+
+  test.each([
+    ["of verified tokens", "mode: tokens, tokensFile: tokens.txt", perToken],
+    ["that refuses nothing", "mode: off", `${perToken}, mode: shadow`],
+    ["of requests at once", "mode: off", "name: a, concurrency: 20, key: [token]"],
+    ["by client", "mode: off", perToken.replace("token", "client")],
+  ])("a policy %s does not", async (_, auth, policy) => {
+    expect(await warnings(`${kept}\nauth: { ${auth} }\n${policies(byClient, policy)}`)).toEqual([]);
   });
 });
 

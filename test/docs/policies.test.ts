@@ -30,9 +30,10 @@ test("there are recipes", () => {
 });
 
 test.each(recipes)("$want", ({ policy }) => {
-  // Beside a policy by client, as the page says of keys that a client can invent, and with what keeps long windows.
+  // Beside a policy by client, as the page says of keys that a client can invent, with verified tokens, as it says of
+  // requests that have none, and with what keeps long windows.
   const settings = settingsOf(
-    `counters: { snapshot: { path: c } }\npolicies:\n  - { name: by-client, limit: 100, window: 60s }\n  - ${policy}\n`,
+    `auth: { mode: tokens, tokensFile: t }\ncounters: { snapshot: { path: c } }\npolicies:\n  - { name: by-client, limit: 100, window: 60s }\n  - ${policy}\n`,
   );
   expect(configurationWarnings(settings)).toEqual([]);
 });
