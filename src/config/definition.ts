@@ -39,7 +39,7 @@ export interface Leaf<T> {
 }
 
 /** Parsed to milliseconds; the name of the parsed value ends in "Ms". */
-export interface Duration<T extends number | null = number> extends Leaf<T> {
+export interface Duration<T extends number | "auto" | null = number> extends Leaf<T> {
   readonly unit: "Ms";
 }
 

@@ -74,6 +74,19 @@ export function duration(byDefault: string, written: WrittenRange, description: 
   };
 }
 
+/** A duration or `auto`, which is the default. */
+export function durationOrAuto(written: WrittenRange, description: string): Duration<number | "auto"> {
+  const fixed = duration(written[1], written, description);
+  return {
+    ...fixed,
+    default: "auto",
+    expected: `${fixed.expected}, or auto`,
+    json: { anyOf: [fixed.json, { enum: ["auto"] }] },
+    parse: (value) => (value === "auto" ? value : fixed.parse(value)),
+    hint: (value) => `${fixed.hint?.(value)}, or auto`,
+  };
+}
+
 export function size(byDefault: string, written: WrittenRange, description: string): Leaf<number> {
   const expected = `a size from ${written[0]} to ${written[1]}`;
   const range = rangeOf(written, parseSize);

@@ -134,10 +134,11 @@ function toSettings(values: ParsedConfig, processors: () => number): Settings {
   const { listen, extAuth, counters } = values;
   const { path, everyMs } = counters.snapshot;
   const { cert, key } = listen.tls;
+  const policies = values.policies.map(toPolicy);
   return {
     ...values,
     listen: { ...listen, tls: cert === null || key === null ? null : { ...listen.tls, cert, key } },
-    policies: values.policies.map(toPolicy),
+    policies,
     extAuth: {
       ...extAuth,
       http: extAuth.http.enabled ? extAuth.http : null,
@@ -146,7 +147,7 @@ function toSettings(values: ParsedConfig, processors: () => number): Settings {
     counters: {
       memoryBytes: counters.memory,
       snapshot: path === null ? null : { path, everyMs },
-      redis: counters.store === "redis" ? toStore(counters.redis) : null,
+      redis: counters.store === "redis" ? toStore(counters.redis, policies) : null,
     },
     workers: values.workers === "auto" ? autoWorkers(values, processors()) : values.workers,
   };

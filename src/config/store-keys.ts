@@ -2,7 +2,7 @@
 import { onFailureModes } from "../core/shared-store.ts";
 import { parseHost, parseStoreUrl, parseUpstreamAddress, storeUrlPattern } from "./addresses.ts";
 import { listOf, section, shownIfWritten } from "./definition.ts";
-import { choice, duration, filePath, flag, numberOrAuto, orNull, text, wholeNumber } from "./leaves.ts";
+import { choice, duration, durationOrAuto, filePath, flag, numberOrAuto, orNull, text, wholeNumber } from "./leaves.ts";
 import { repeatedItems } from "./list-flaws.ts";
 import { wordsForStore } from "./words-of-others.ts";
 
@@ -77,7 +77,10 @@ const definition = section("Redis or Valkey, for store: redis. One of url, senti
     },
     "Begins the name of each key in the store. Gateways with the same prefix share their limits.",
   ),
-  wait: duration("10ms", ["1ms", "1s"], "Maximum time that a request waits for the store."),
+  wait: durationOrAuto(
+    ["1ms", "1s"],
+    "Maximum time that a request waits for the store; auto is 50ms, or a 50th of the shortest window, at least 10ms.",
+  ),
   lease: section("Limits of 1000 and more: quota that a gateway takes from the store ahead of requests.", {
     duration: duration(
       "1s",

@@ -1,5 +1,6 @@
 // From the values of `counters.redis` to the settings of the store.
 import type { HostPort } from "../core/host-port.ts";
+import type { Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
 import type { StoreConnectionSettings } from "../core/shared-store.ts";
 import { splitAddress } from "../core/upstream.ts";
@@ -12,8 +13,9 @@ const serverPort = 6379;
 const sentinelPort = 26_379;
 
 /** The values must not contradict each other. */
-export function toStore(values: StoreValues): NonNullable<Settings["counters"]["redis"]> {
-  const { url, username, passwordFile, tls, prefix, waitMs, lease, onFailure, replicas, maxKeys } = values;
+export function toStore(values: StoreValues, policies: readonly Policy[]): NonNullable<Settings["counters"]["redis"]> {
+  const { url, username, passwordFile, tls, prefix, lease, onFailure, replicas, maxKeys } = values;
+  const waitMs = values.waitMs === "auto" ? autoWaitMs(policies) : values.waitMs;
   const { ca: caFile, cert: certFile, key: keyFile, serverName } = tls;
   const isTls = url === null ? tls.enabled : isTlsUrl(url);
   return {
@@ -26,6 +28,12 @@ export function toStore(values: StoreValues): NonNullable<Settings["counters"]["
     },
     store: { prefix, waitMs, lease, onFailure, replicas, maxKeys },
   };
+}
+
+/** What is later than this is decided without the store: longer is more exact, but must be short beside each window. */
+function autoWaitMs(policies: readonly Policy[]): number {
+  const windows = policies.flatMap(({ rate }) => (rate.kind === "sliding" ? [rate.windowMs] : []));
+  return Math.max(10, Math.min(50, Math.floor(Math.min(...windows) / 50)));
 }
 
 function serversOf({ url, sentinels, cluster }: StoreValues): StoreConnectionSettings["servers"] {

@@ -129,6 +129,8 @@ export interface SharedStoreFigures extends StoreHealth {
   readonly waited: Readonly<Record<"answered" | "overdue", number>>;
   /** Requests that were decided without the store, because it was not there. */
   readonly alone: Readonly<Record<"local" | "open" | "closed", number>>;
+  /** Of these, the ones of a store that is there, but whose answer had not come in time. */
+  readonly late: number;
   /** Requests that were refused without asking, because the store had refused shortly before. */
   readonly refusedFromMemory: number;
   /** How often a store was found to have forgotten, and its clock to have stepped. */

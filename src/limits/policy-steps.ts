@@ -38,8 +38,6 @@ interface Selected {
   readonly nowMs: number;
 }
 
-const passAfter = { first: "answered", answered: "final", final: "final", alone: "final" } as const;
-
 /** Returns what is known when a request is decided again, that has waited since an instant. */
 export function nextPass(
   { waitMs, clock }: PolicySet,
@@ -47,9 +45,11 @@ export function nextPass(
   conclusion: Conclusion,
   sinceMs: number,
 ): AskingPass {
-  // An answer may come in the last moment, and what it has granted may be over when it is looked at.
+  if (conclusion === "alone") return "alone";
+  if (pass === "first") return "answered";
+  // What was granted may be over, because this thread has seen it too late.
   const isLate = clock !== null && waitMs !== null && clock.monotonicMs() - sinceMs >= waitMs;
-  return conclusion === "alone" || isLate ? "alone" : passAfter[pass];
+  return isLate ? "alone" : "final";
 }
 
 export class PolicySteps implements Limiter {

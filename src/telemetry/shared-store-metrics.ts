@@ -38,6 +38,7 @@ export const unusedStore: SharedStoreFigures = {
   heldLeases: 0,
   waited: { answered: 0, overdue: 0 },
   alone: { local: 0, open: 0, closed: 0 },
+  late: 0,
   refusedFromMemory: 0,
   forgot: 0,
   clockSteps: 0,
@@ -102,6 +103,8 @@ function callMetrics(families: Families, figures: () => SharedStoreFigures): voi
   families.total("headgate_store_waited_total", waited, () => figures().waited, { label: "result" });
   const alone = "Requests that were decided without the store, because it was not there, by how.";
   families.total("headgate_store_alone_total", alone, () => figures().alone, { label: "mode" });
+  const late = "Requests that were decided without the store's answer, because it was late.";
+  families.total("headgate_store_late_total", late, () => figures().late);
   const memory = "Requests that were refused without asking the store, because it had refused shortly before.";
   families.total("headgate_store_refused_from_memory_total", memory, () => figures().refusedFromMemory);
   const forgot = "Times a thread found that the store may have lost counts.";

@@ -40,7 +40,7 @@ async function check(yaml: string) {
 
 test("without a store there are no settings of one", () => {
   expect(load("")).toBeNull();
-  expect(load("counters: { store: memory, redis: { wait: 10ms, url: null } }")).toBeNull();
+  expect(load("counters: { store: memory, redis: { wait: auto, url: null } }")).toBeNull();
 });
 
 test("a URL is enough", () => {
@@ -54,13 +54,28 @@ test("a URL is enough", () => {
     },
     store: {
       prefix: "headgate:",
-      waitMs: 10,
+      waitMs: 50,
       lease: { durationMs: 1000, most: 1000 },
       onFailure: "local",
       replicas: "auto",
       maxKeys: 1_000_000,
     },
   });
+});
+
+test.each([
+  ["limit: 1, window: 60s", 50],
+  ["limit: 1, window: 2500ms", 50],
+  ["limit: 1, window: 2499ms", 49],
+  ["limit: 1, window: 500ms", 10],
+  ["limit: 1, window: 100ms", 10],
+  ["limit: 1, per: minute", 50],
+  ["concurrency: 1", 50],
+])("without wait, it is a 50th of the shortest window at most: %s", (rate, waitMs) => {
+  const policies = `policies: [{ name: a, ${rate} }, { name: b, limit: 1, window: 1h }]\n`;
+  expect(load(`${withRedis(local)}${policies}`)?.store.waitMs).toBe(waitMs);
+  expect(load(`${withRedis(`${local}, wait: auto`)}${policies}`)?.store.waitMs).toBe(waitMs);
+  expect(load(`${withRedis(`${local}, wait: 7ms`)}${policies}`)?.store.waitMs).toBe(7);
 });
 
 test.each([

@@ -1,6 +1,7 @@
 // A few gateways that a test asks itself, request by request, over a store that answers after two milliseconds.
 import type { PolicyStats } from "../../src/core/limiter.ts";
 import type { Decision, Policy } from "../../src/core/policy.ts";
+import type { SharedStoreFigures } from "../../src/core/shared-store.ts";
 import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
 import { limitedRequest } from "../support/limited-request.ts";
 import { type Plan, warmUpMs } from "./plan.ts";
@@ -55,6 +56,22 @@ export class SmallFleet {
         previous.replacedBy(thread.limiter);
       }
     }
+  }
+
+  /** How long messages take from now on, in each direction. */
+  delay(ms: number): void {
+    this.#world.network.delays = { leastMs: ms, mostMs: ms, lateShare: 0, lateMs: 0 };
+  }
+
+  /** A gateway stands still; what it gets meanwhile, it reads afterwards. */
+  standStill(place: number, forMs: number): void {
+    this.#world.gateways[place]?.pause(forMs);
+  }
+
+  figures(place: number): SharedStoreFigures {
+    const thread = this.#world.gateways[place]?.threads[0];
+    if (thread === undefined) throw new Error("there is no such gateway");
+    return thread.shared.figures();
   }
 
   /** What a gateway has counted of a policy. */

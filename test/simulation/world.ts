@@ -142,8 +142,8 @@ export class World {
         if (gateway.isDead) return;
         const waitedMs = gateway.clock.monotonicMs() - beginMs;
         const wasPaused = gateway.resumedMs >= this.time.nowMs - waitedMs / gateway.rate - 1e-6;
-        // The rest of the turn, in which the call leaves, is not waiting.
-        if (waitedMs > this.plan.settings.waitMs + 1 && !wasPaused) {
+        // The rest of the turn in which the call leaves, and of the one in which it is late, is not waiting.
+        if (waitedMs > this.plan.settings.waitMs + 1.1 && !wasPaused) {
           this.judge.violate(`a request has waited for ${waitedMs.toFixed(3)} ms`);
         }
         this.#answer(client, address, gateway, thread, decision, null, answered);

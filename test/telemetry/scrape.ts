@@ -21,6 +21,7 @@ export function storeFigures(changes: Partial<SharedStoreFigures> = {}): SharedS
     heldLeases: 23,
     waited: { answered: 24, overdue: 25 },
     alone: { local: 26, open: 27, closed: 28 },
+    late: 33,
     refusedFromMemory: 29,
     forgot: 30,
     clockSteps: 31,

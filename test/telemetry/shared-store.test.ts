@@ -51,6 +51,7 @@ test("each figure has its series", async () => {
     'headgate_store_alone_total{mode="local"}': 26,
     'headgate_store_alone_total{mode="open"}': 27,
     'headgate_store_alone_total{mode="closed"}': 28,
+    headgate_store_late_total: 33,
     headgate_store_refused_from_memory_total: 29,
     headgate_store_forgot_total: 30,
     headgate_store_clock_steps_total: 31,

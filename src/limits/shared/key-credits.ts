@@ -152,7 +152,9 @@ export class KeyCredits {
   }
 
   /** Until when a request is refused without asking. One that has asked is told what the store has said. */
-  refusedUntil(isFirst: boolean): number {
+  refusedUntil(isFirst: boolean, nowMs: number): number {
+    // Units that were not spent in time are given back with the next call.
+    if (this.#leases.some(({ endsMs }) => nowMs >= endsMs)) return 0;
     return isFirst ? this.refusedUntilMs : Math.max(this.refusedUntilMs, this.fitsMs);
   }
 

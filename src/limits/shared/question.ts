@@ -1,5 +1,7 @@
 // A request that waits for the store: for one call, or for several if its policies have counters in several places.
+import type { Clock } from "../../core/clock.ts";
 import type { Timers } from "../../core/shared-store.ts";
+import { afterStoreTime } from "./store-time.ts";
 
 /** `answered`: every call has its answer. `alone`: one has not, and the request is decided without the store. */
 export type Conclusion = "answered" | "alone";
@@ -32,9 +34,9 @@ export class Question {
     if (this.#open === 0) this.#end(this.#conclusion);
   }
 
-  /** Waits no longer than this: its calls may, because they were begun for others. */
-  endAfter(ms: number, timers: Timers): void {
-    this.#timer ??= timers.after(ms, () => this.#end("alone"));
+  /** Waits for the store no longer than this: its calls may, because they were begun for others. */
+  endAfter(ms: number, parts: { readonly clock: Clock; readonly timers: Timers }): void {
+    this.#timer ??= afterStoreTime(parts, ms, () => this.#end("alone"));
   }
 
   /** There is nobody to ask. Concluded in another turn. */

@@ -5,6 +5,7 @@
 //   up, slow, away ── the store has forgotten ──► returned, for two heartbeats at least
 import type { Clock } from "../../core/clock.ts";
 import type { CallFailure, StateCause, StateChange, StoreState, Timers } from "../../core/shared-store.ts";
+import { afterStoreTime } from "./store-time.ts";
 
 /** A gateway tells a shard this often that it is there. */
 export const heartbeatMs = 1000;
@@ -17,6 +18,11 @@ const longestPauseMs = 1000;
 const tellingMs = 2 * heartbeatMs;
 /** Errors of single calls, one after the other, that mean that the shard cannot do what it is asked. */
 const mostFailed = 3;
+
+export interface StateParts {
+  readonly clock: Clock;
+  readonly timers: Timers;
+}
 
 /** What the state makes happen. */
 export interface ShardActions {
@@ -32,8 +38,7 @@ export interface ShardActions {
 
 export class ShardState {
   readonly shard: number;
-  readonly #clock: Clock;
-  readonly #timers: Timers;
+  readonly #parts: StateParts;
   readonly #actions: ShardActions;
   #state: StoreState = "away";
   #sinceMs: number;
@@ -49,12 +54,11 @@ export class ShardState {
   #failed = 0;
   #isClosed = false;
 
-  constructor(shard: number, { clock, timers }: { clock: Clock; timers: Timers }, actions: ShardActions) {
+  constructor(shard: number, parts: StateParts, actions: ShardActions) {
     this.shard = shard;
-    this.#clock = clock;
-    this.#timers = timers;
+    this.#parts = parts;
     this.#actions = actions;
-    this.#sinceMs = clock.monotonicMs();
+    this.#sinceMs = parts.clock.monotonicMs();
     this.#leftMs = this.#sinceMs;
   }
 
@@ -88,7 +92,7 @@ export class ShardState {
   overdue(): void {
     if (this.#state !== "up") return;
     this.#become("slow", "overdue");
-    this.#after(giveUpMs, () => {
+    this.#giveUpAfter(() => {
       this.#leave("overdue", "no answer");
       this.#actions.reconnect();
     });
@@ -152,7 +156,7 @@ export class ShardState {
     // Without a connection there is nobody to ask; `connected` comes back here.
     if (!this.#isConnected) return;
     this.#isProbing = true;
-    this.#after(giveUpMs, () => {
+    this.#giveUpAfter(() => {
       this.#pause();
       this.#actions.reconnect();
     });
@@ -186,7 +190,7 @@ export class ShardState {
 
   #become(to: StoreState, cause: StateCause, detail = ""): void {
     const change = this.#changeTo(to, cause, detail);
-    const nowMs = this.#clock.monotonicMs();
+    const nowMs = this.#parts.clock.monotonicMs();
     this.#timer?.cancel();
     this.#timer = null;
     this.#failed = 0;
@@ -204,12 +208,17 @@ export class ShardState {
       to,
       cause,
       detail,
-      lastedMs: this.#clock.monotonicMs() - this.#sinceMs,
+      lastedMs: this.#parts.clock.monotonicMs() - this.#sinceMs,
     };
   }
 
   #after(ms: number, run: () => void): void {
     this.#timer?.cancel();
-    this.#timer = this.#isClosed ? null : this.#timers.after(ms, run);
+    this.#timer = this.#isClosed ? null : this.#parts.timers.after(ms, run);
+  }
+
+  #giveUpAfter(run: () => void): void {
+    this.#timer?.cancel();
+    this.#timer = this.#isClosed ? null : afterStoreTime(this.#parts, giveUpMs, run);
   }
 }

@@ -7,6 +7,7 @@ import type { Item, ScriptAnswer } from "./script-call.ts";
 import { heartbeatMs, ShardState } from "./shard-state.ts";
 import type { StoreCounts } from "./store-figures.ts";
 import type { StoreItems } from "./store-items.ts";
+import { afterStoreTime } from "./store-time.ts";
 
 /** A gateway that is silent for longer is not counted any more. */
 const silenceMs = 30_000;
@@ -115,10 +116,10 @@ export class Shard {
 
   /** Asks the server what it is, then whether this gateway is still in its list. */
   #ask(): void {
-    const { link, timers } = this.#parts;
+    const { link } = this.#parts;
     const connection = this.#connection;
     // Where no request asks for anything, nothing else shows that the server is silent.
-    this.#silence ??= timers.after(heartbeatMs, () => this.state.overdue());
+    this.#silence ??= afterStoreTime(this.#parts, heartbeatMs, () => this.state.overdue());
     link.identify(this.number, (identity, failure) => {
       this.#silence?.cancel();
       this.#silence = null;

@@ -108,10 +108,10 @@ export class SharedCounters implements Counters {
     this.#credits = credits;
     // What is held may be spent while the store is away: the store counts it.
     const held = credits === undefined ? 0 : credits.held(nowMs);
-    const isRefused = credits !== undefined && nowMs < credits.refusedUntil(this.pass === "first");
+    const isRefused = credits !== undefined && nowMs < credits.refusedUntil(this.pass === "first", nowMs);
     const mayAsk = this.pass !== "alone" && this.#store.mayAsk(credits?.tag ?? tag);
     const isOpen = this.#store.settings.onFailure === "open";
-    if (held < units && !mayAsk && (isOpen || !isRefused)) return this.#askAlone();
+    if (held < units && !mayAsk && (isOpen || !isRefused)) return this.#askAlone(tag);
 
     const fits = this.local.ask(limit, units, nowMs);
     this.#fitsLocally = fits;
@@ -210,10 +210,10 @@ export class SharedCounters implements Counters {
   }
 
   /** Decides by what this gateway has admitted itself. */
-  #askAlone(): boolean {
+  #askAlone(tag: string): boolean {
     const { onFailure } = this.#store.settings;
     this.#isAlone = true;
-    this.#store.counts.alone[onFailure] += 1;
+    this.#store.decidesAlone(tag);
     const fits = this.local.ask(this.#limitAlone(onFailure), this.#units, this.#nowMs);
     this.#fitsLocally = fits;
     this.remaining = this.local.remaining;

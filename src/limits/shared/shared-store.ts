@@ -117,10 +117,14 @@ export class SharedStore {
     return this.shards.of(tag)?.state.state === "up";
   }
 
-  /** Bounds the second wait of a request to what the first one has left of `wait`. */
+  /**
+   * Bounds the second wait of a request to what the first one has left of `wait`. If that is nothing, the store has answered
+   * in time, and this thread was late to see it.
+   */
   limitWait(question: Question, sinceMs: number): void {
-    const { clock, timers } = this.#options;
-    question.endAfter(Math.max(0, sinceMs + this.settings.waitMs - clock.monotonicMs()), timers);
+    const { waitMs } = this.settings;
+    const leftMs = sinceMs + waitMs - this.#options.clock.monotonicMs();
+    question.endAfter(leftMs > 0 ? leftMs : waitMs, this.#options);
   }
 
   /** Asks for units that a request waits for. Must not be called while the shard may not be asked. */
@@ -129,6 +133,14 @@ export class SharedStore {
     // A network that is counted as one may be in a slot that nobody has.
     if (shard === undefined) question.nobodyAnswers(this.#options.timers);
     else this.#calls.add(shard, credits, units, question);
+  }
+
+  /** A request is decided without the store. */
+  decidesAlone(tag: string): void {
+    const { settings, counts, shards } = this;
+    counts.alone[settings.onFailure] += 1;
+    const state = shards.of(tag)?.state.state;
+    if (state === "up" || state === "slow") counts.late += 1;
   }
 
   /** Spends units that are held. Returns the leases they are of. */
@@ -186,6 +198,7 @@ export class SharedStore {
     const { policy, key, client } = credits;
     const { incident } = shard.state;
     const { admittedAlone: alone } = credits;
+    this.counts.units.returned += credits.endLeases(nowMs);
     const mustTell = alone !== credits.toldAlone || (incident > 0 && credits.toldIncident !== incident);
     const own = mustTell ? policy.own(key, client, nowMs) : null;
     return {

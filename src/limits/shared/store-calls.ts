@@ -9,6 +9,7 @@ import { type CounterAnswer, type CounterItem, type Item, mostItems, type Script
 import { decodeAnswer, encodeCall } from "./script-codec.ts";
 import type { Shard } from "./shard.ts";
 import type { StoreCounts } from "./store-figures.ts";
+import { afterStoreTime } from "./store-time.ts";
 
 /** An item that was sent for a batch. */
 export interface SentItem {
@@ -52,9 +53,7 @@ export class StoreCalls {
     const place = link.isClustered ? credits.tag : shard.number;
     let open = this.#batches.get(place);
     if (open === undefined) {
-      const batch = new CallBatch(clock.monotonicMs());
-      batch.timer = this.#whenLate(() => this.#late(batch));
-      open = { shard, batch };
+      open = { shard, batch: new CallBatch(clock.monotonicMs()) };
       if (this.#batches.size === 0) timers.endOfTurn(() => this.#flush());
       this.#batches.set(place, open);
     }
@@ -67,27 +66,7 @@ export class StoreCalls {
       timer.cancel();
       answered(answer);
     });
-    const timer = this.#whenLate(() => call.late());
-  }
-
-  /**
-   * Calls `late` when the time to wait is over. If this thread was busy until then, answers that have arrived are still to
-   * be read in this turn: they are not late.
-   */
-  #whenLate(late: () => void): { cancel(): void } {
-    const { timers, waitMs } = this.#parts;
-    let isCancelled = false;
-    const timer = timers.after(waitMs, () => {
-      timers.endOfTurn(() => {
-        if (!isCancelled) late();
-      });
-    });
-    return {
-      cancel() {
-        isCancelled = true;
-        timer.cancel();
-      },
-    };
+    const timer = afterStoreTime(this.#parts, this.#parts.waitMs, () => call.late());
   }
 
   /** Resolves when every call has its answer; never if one fails. */
@@ -110,12 +89,9 @@ export class StoreCalls {
   }
 
   #send(shard: Shard, batch: CallBatch): void {
-    const { clock, prepare, answered } = this.#parts;
-    if (batch.waiting === 0) {
-      // This thread may have been long about sending it, which is not the store's fault.
-      batch.timer?.cancel();
-      batch.timer = this.#whenLate(() => this.#late(batch));
-    }
+    const { clock, waitMs, prepare, answered } = this.#parts;
+    // From now on, because this thread may have been long about sending it.
+    batch.timer = afterStoreTime(this.#parts, waitMs, () => this.#late(batch));
     let open = Math.ceil(batch.items.length / mostItems);
     let conclusion: Conclusion = "answered";
     for (let at = 0; at < batch.items.length; at += mostItems) {

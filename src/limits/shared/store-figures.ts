@@ -10,6 +10,7 @@ export class StoreCounts {
   readonly waited = { answered: 0, overdue: 0 };
   readonly alone: Record<OnFailure, number> = { local: 0, open: 0, closed: 0 };
   items = 0;
+  late = 0;
   refusedFromMemory = 0;
   forgot = 0;
   clockSteps = 0;

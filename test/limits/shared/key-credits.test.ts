@@ -100,7 +100,7 @@ test("a refusal is remembered for longer each time, until something is granted",
 test("a request that has asked is refused as long as the store has said, others until it makes sense to ask", () => {
   const credits = someCredits();
   credits.answered(answerOf({ granted: 0, fitsUs: 5_000_000 }), 1, 1_000, 1_004);
-  expect([credits.refusedUntil(true), credits.refusedUntil(false)]).toEqual([1_100, 6_004]);
+  expect([true, false].map((isFirst) => credits.refusedUntil(isFirst, 1_004))).toEqual([1_100, 6_004]);
 });
 
 describe("leasing ahead, with leases of 100 ms", () => {

@@ -31,9 +31,10 @@ test.each<[Conclusion, Conclusion]>([
 test("it ends alone after its time, and answers that come later change nothing", () => {
   const timers = new ManualTimers();
   const { concluded, question } = questionOf(1);
-  question.endAfter(10, timers);
-  question.endAfter(50, timers);
+  question.endAfter(10, { clock: timers.clock, timers });
+  question.endAfter(50, { clock: timers.clock, timers });
   timers.advance(10);
+  timers.endTurn();
   question.conclude("answered");
   expect(concluded.mock.calls).toEqual([["alone"]]);
   expect(timers.waiting).toBe(0);
@@ -52,7 +53,7 @@ test("it is alone, in another turn, if there is nobody to ask", () => {
 test("an answer in time stops the timer", () => {
   const timers = new ManualTimers();
   const { concluded, question } = questionOf(1);
-  question.endAfter(10, timers);
+  question.endAfter(10, { clock: timers.clock, timers });
   question.conclude("answered");
   expect(timers.waiting).toBe(0);
   expect(concluded.mock.calls).toEqual([["answered"]]);

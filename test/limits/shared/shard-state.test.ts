@@ -80,6 +80,7 @@ describe("a late answer", () => {
     const scene = new Scene().up();
     scene.state.overdue();
     scene.timers.advance(1_000);
+    scene.timers.endTurn();
     expect(scene.causes()).toEqual(["up slow overdue", "slow away overdue"]);
     expect(scene.done).toEqual(["reconnect"]);
     scene.state.caughtUp();
@@ -129,6 +130,7 @@ describe("while it is away", () => {
     const scene = new Scene();
     scene.state.connected();
     scene.timers.advance(1_000);
+    scene.timers.endTurn();
     expect(scene.done).toEqual(["probe", "reconnect"]);
   });
 
