@@ -63,6 +63,7 @@ test.each([
   [3, [2, 1]],
   [4, [2, 1, 1]],
   [5, [3, 1, 1]],
+  [6, [3, 2, 1]],
   [8, [4, 2, 1, 1]],
 ])("of %i places, clients that come one after the other get %j, and the next one none", (total, expected) => {
   const { held } = new Pool(total, expected.length + 1).takeInOrder();

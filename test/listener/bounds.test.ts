@@ -248,6 +248,23 @@ test("behind a PROXY header the bound is on whom it names, by prefix for IPv6, a
   expect(await shed(gateway, "idle")).toBe(1);
 });
 
+test("a peer without a connection is not refused for its share while one that waits can be closed for it", async () => {
+  const { gateway, upstream, connect } = await startHeld({ maxConnections: 2, proxyProtocol: true });
+  const named = (last: number): string => `PROXY TCP4 192.0.2.${last} 1.1.1.1 1 2\r\n`;
+  const first = connect();
+  expect(await exchange(first, named(1) + request("/elsewhere"))).toBe(404);
+  const [silent, late] = [connect(), connect()];
+  // As many as there may be, and one more, for which the idle one can be closed.
+  await eventually("three are open", async () => (await open(gateway)) === 3);
+  first.write(request("/v2/x"));
+  await eventually("the first is not idle any more", () => upstream.bytes() !== "");
+  const next = connect();
+  await within("the oldest that waits made room", silent.closed);
+  expect(await exchange(late, named(2) + request("/elsewhere"))).toBe(404);
+  await within("the next one made room", next.closed);
+  expect([await shed(gateway, "per_peer"), await shed(gateway, "total")]).toEqual([0, 0]);
+});
+
 test("a peer that opens too many connections in a short time has them closed unread; others and a trusted proxy do not", async () => {
   const clock = new FakeClock();
   const { gateway, connect } = await stageRaw(
