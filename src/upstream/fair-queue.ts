@@ -1,7 +1,7 @@
 // The queue for a shared resource. The next free place goes to the client that holds the fewest, if it has a share left;
 // clients that hold equally many take turns. So a client with many requests delays only itself. Requests of one client
-// are served in order of arrival. When the queue is full, the newest request of the client with the most waiting requests is removed
-// for a request of a client with fewer. Each step takes O(log n) for n waiting clients.
+// are served in order of arrival. When the queue is full, the newest request of the client with the most waiting requests
+// is removed for a request of a client with fewer. Each step takes O(log n) for n waiting clients.
 import type { ClientShare, ClientShares } from "./client-shares.ts";
 import { Heap } from "./heap.ts";
 

@@ -69,7 +69,7 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
     const refused = this.#queue.add(waiter);
     if (refused === waiter && !this.#queue.isAtShare(waiter.client)) this.#refuse(waiter);
     else if (refused !== null) this.#refuseForShare(refused, "queue");
-    // While the timer runs, it has just been looked.
+    // While the timer runs, idle places have just been looked for.
     if (refused !== waiter && this.#timer === null) this.#reclaim();
   }
 
