@@ -47,7 +47,9 @@ async function startUpstream(): Promise<string> {
 }
 
 async function start(): Promise<GatewayProcess> {
-  return startGatewayProcess(cleanup, await startUpstream(), ["maxBodyBytes=2GiB", "log.access=false"]);
+  // One client gets half of the connections to the upstream.
+  const settings = ["upstream.maxConnections=400", "maxBodyBytes=2GiB", "log.access=false"];
+  return startGatewayProcess(cleanup, await startUpstream(), settings);
 }
 
 function open(gateway: GatewayProcess): Socket {
