@@ -1,11 +1,12 @@
 // Starts the gateway: opens the engine that carries the traffic, and what there is once in a process: the admin listener
 // and reloads. Closes all in order. The parts do not import each other. pipeline.ts decides about requests.
 import { startAdmin } from "./admin/server.ts";
+import type { SettingsSource } from "./config/settings-source.ts";
 import { FileWatcher } from "./config/watched-files.ts";
 import { readPeer } from "./core/client-address.ts";
 import type { Health } from "./core/health.ts";
 import type { HostPort } from "./core/host-port.ts";
-import type { ReloadCause, ReloadResult, SettingsSource } from "./core/reload.ts";
+import type { ReloadCause, ReloadResult } from "./core/reload.ts";
 import type { Settings } from "./core/settings.ts";
 import type { Logger } from "./telemetry/log.ts";
 import {

@@ -11,7 +11,7 @@ export function createTokenListAuthenticator(file: Watched<TokenList>): Authenti
       if (credential.kind !== "token") return presence(credential);
       return file.value.find(credential.token) ?? "invalid";
     },
-    tokens: () => ({ listed: file.value.size, isCurrent: file.isCurrent }),
+    tokens: () => ({ listed: file.value.size, isCurrent: file.isCurrent, list: file.value }),
     close: () => file.close(),
   };
 }

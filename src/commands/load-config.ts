@@ -3,13 +3,13 @@
 import { resolve } from "node:path";
 import { renderConfigError } from "../config/config-error.ts";
 import { type LoadedSettings, loadSettings } from "../config/load.ts";
+import type { SettingsSource } from "../config/settings-source.ts";
+import { unlistedOverrides } from "../config/unlisted-overrides.ts";
 import { systemClock } from "../core/clock.ts";
-import type { SettingsSource } from "../core/reload.ts";
 import type { ConfigArguments } from "./arguments.ts";
 import { judgeFiles } from "./file-errors.ts";
 import type { CommandIo } from "./io.ts";
 import { availableProcessors } from "./processors.ts";
-import { unlistedOverrides } from "./unlisted-overrides.ts";
 
 export type LoadedConfig = Extract<LoadedSettings, { ok: true }> & {
   /** Those in `auth.tokensFile`. */
@@ -24,8 +24,9 @@ export async function loadConfig(
   const loaded = loadSettings({ file, env: io.env, cwd: io.cwd, overrides, processors: availableProcessors });
   const files = await judgeFiles(loaded.files, io.cwd, systemClock.wallMs());
   const errors = [...(loaded.ok ? [] : loaded.errors.map(renderConfigError)), ...files.errors];
-  const unlisted = loaded.ok ? unlistedOverrides(loaded.settings.policies, files.tokens, loaded.files.place) : [];
-  io.err([...errors, ...files.warnings, ...unlisted].map((line) => `${line}\n`).join(""));
+  const unlisted = loaded.ok ? unlistedOverrides(loaded.settings.policies, files.tokens) : [];
+  const warnings = unlisted.map(({ key, detail }) => `${loaded.files.place(key)}: warning: ${detail}`);
+  io.err([...errors, ...files.warnings, ...warnings].map((line) => `${line}\n`).join(""));
   if (!loaded.ok || errors.length > 0) return undefined;
   return { ...loaded, tokenNames: files.tokens?.names() ?? new Set() };
 }
@@ -40,7 +41,7 @@ export function settingsSource(
     file: resolve(cwd, named),
     load(isStart = false) {
       const loaded = loadSettings({ file, env, cwd, overrides, processors: availableProcessors, isReload: !isStart });
-      if (loaded.ok) return { ok: true, settings: loaded.settings, place: loaded.files.place };
+      if (loaded.ok) return { ok: true, settings: loaded.settings, place: loaded.files.place, raw: loaded.raw };
       return { ok: false, errors: loaded.errors.map(renderConfigError) };
     },
   };

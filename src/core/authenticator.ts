@@ -37,4 +37,11 @@ export interface TokensInUse {
   readonly listed: number;
   /** False while the file is missing or wrong, and an earlier list stays in use. */
   readonly isCurrent: boolean;
+  readonly list: ListedTokens;
+}
+
+/** What a list of tokens tells of them. */
+export interface ListedTokens {
+  names(): ReadonlySet<string>;
+  hasDigest(hex: string): boolean;
 }

@@ -1,5 +1,4 @@
 // What a reload is caused by, and what it comes to.
-import type { Settings } from "./settings.ts";
 
 /** `signal`: SIGHUP. `file`: a watched file has changed. `call`: a program asked for it. */
 export type ReloadCause = "signal" | "file" | "call";
@@ -26,6 +25,8 @@ export interface ReloadResult {
   readonly isConfigRead: boolean;
   /** The keys whose new values are in force, and those whose files have new contents in use. */
   readonly changed: readonly string[];
+  /** The values of those keys before and after, as far as it is known how both were written. */
+  readonly changes: readonly SettingChange[];
   /** The policies that have started empty, because their name, kind or key is new. */
   readonly reset: readonly string[];
   /** The keys whose new values need a restart; the old ones stay in force. */
@@ -45,20 +46,3 @@ export function reloadOutcome({ ok, changed }: ReloadResult): ReloadOutcome {
   if (!ok) return "failed";
   return changed.length > 0 ? "applied" : "unchanged";
 }
-
-/** Where the settings come from, so that they can be loaded again. */
-export interface SettingsSource {
-  /** The path of the configuration file, absolute. */
-  readonly file: string;
-  /** `isStart`: an empty file is one with all defaults; in a reload it is an error. */
-  load(isStart?: boolean): SettingsLoaded;
-}
-
-export type SettingsLoaded =
-  | {
-      readonly ok: true;
-      readonly settings: Settings;
-      /** The place of a key and the key, with which an error about its file begins. */
-      readonly place: (key: string) => string;
-    }
-  | { readonly ok: false; readonly errors: readonly string[] };

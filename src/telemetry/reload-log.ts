@@ -1,15 +1,39 @@
 // The log lines about a reload: what was wrong, what has changed and by what, and what an operator has to know of it.
-import type { ReloadCause, ReloadResult } from "../core/reload.ts";
+import { describeChange, type ReloadCause, type ReloadResult, type SettingChange } from "../core/reload.ts";
 import type { Logger } from "./log.ts";
 
 /** Files that are missing or wrong have a line of their own. */
 export function logReload(log: Logger, result: ReloadResult, by: ReloadCause): void {
-  const { isConfigRead, changed, reset, restart, errors, refused } = result;
+  const { isConfigRead, changed, changes, reset, restart, errors, refused } = result;
   for (const error of errors) log.error({ error }, "configuration error");
   if (errors.length > 0) log.error({ by, errors: errors.length }, "reload failed, the configuration is not changed");
-  if (changed.length > 0) log.info({ by, changed }, "reloaded");
+  if (changed.length > 0) log.info({ by, changed, ...valuesOf(changes) }, "reloaded");
   else if (errors.length + refused.length === 0) log.info({ by }, "reloaded, nothing has changed");
   if (reset.length > 0) log.warn({ policies: reset }, "policies start empty: their name, kind or key is new");
   if (isConfigRead && restart.length > 0)
     log.warn({ keys: restart }, "restart required: these keys keep their old values until then");
+}
+
+const maxChanges = 100;
+const maxShown = 200;
+
+/** Each key with its value before and after, as `headgate check --diff` prints it. */
+function valuesOf(changes: readonly SettingChange[]): { readonly values?: readonly string[] } {
+  if (changes.length === 0) return {};
+  const lines = changes.slice(0, maxChanges).map((change) => describeChange(shortened(change)));
+  return { values: changes.length > maxChanges ? [...lines, `${changes.length - maxChanges} more`] : lines };
+}
+
+/** Of two long values, shows where they begin to differ. */
+function shortened({ key, from, to }: SettingChange): SettingChange {
+  const [a, b] = [from ?? "", to ?? ""];
+  let same = 0;
+  while (same < a.length && a[same] === b[same]) same += 1;
+  const isLong = Math.max(a.length, b.length) > maxShown;
+  const start = isLong && from !== null && to !== null ? Math.max(0, same - maxShown / 4) : 0;
+  const show = (text: string): string => {
+    const shown = text.slice(start, start + maxShown);
+    return `${start > 0 ? "…" : ""}${shown}${start + maxShown < text.length ? "…" : ""}`;
+  };
+  return { key, from: from === null ? null : show(from), to: to === null ? null : show(to) };
 }

@@ -1,7 +1,7 @@
 // What carries the traffic in one thread: the parts made from the settings, the traffic listener and the listeners for
 // checks. What exists once in a process (admin listener, signals, reloads, the log's output) is not here.
 import type { FileChanges } from "../config/watched-files.ts";
-import type { Authenticator } from "../core/authenticator.ts";
+import type { Authenticator, ListedTokens } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import { ClientBytes } from "../core/client-bytes.ts";
 import type { Clock } from "../core/clock.ts";
@@ -172,6 +172,10 @@ export class Engine implements Carrier {
     return { traffic, extAuth: checks.http, grpc: checks.grpc };
   }
 
+  listedTokens(): ListedTokens | null {
+    return this.inForce.configuration.files.authenticator.tokens()?.list ?? null;
+  }
+
   announceStart(): void {
     this.#checks?.announceStart();
   }
@@ -284,11 +288,10 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   if (store !== null) await openStore(store);
   inForce = new InForce(configure(parts, base, null));
   const { runtime, traffic: trafficRef } = inForce;
-  const { proxyProtocol } = settings.listen;
   const reads = await opening;
   const traffic = await createTraffic({
     reads,
-    ...{ proxyProtocol, runtime, settings: trafficRef, telemetry, clock, textWrites },
+    ...{ proxyProtocol: settings.listen.proxyProtocol, runtime, settings: trafficRef, telemetry, clock, textWrites },
     http2LingerMs: options.http2LingerMs ?? defaultLingerMs,
     connectionCount: options.connectionCount ?? new LocalConnectionCount(),
     peerConnections: options.peerConnections ?? new LocalPeerConnections(),

@@ -1,11 +1,16 @@
 // Reloads: loads the settings again, makes the new configuration whole, and replaces the old one in one step, together
 // with the new contents of watched files. What is wrong is an answer, and changes nothing.
 import { isDeepStrictEqual } from "node:util";
+import { differences } from "../config/differences.ts";
+import type { Raw } from "../config/raw.ts";
 import { FilesError } from "../config/read-files.ts";
+import type { SettingsSource } from "../config/settings-source.ts";
+import { unlistedOverrides } from "../config/unlisted-overrides.ts";
 import type { FileChanges, FileWatcher, WatchedFile } from "../config/watched-files.ts";
+import type { ListedTokens } from "../core/authenticator.ts";
 import { failureCode } from "../core/failure.ts";
 import type { FileError } from "../core/file-group.ts";
-import type { ReloadCause, ReloadResult, SettingsSource } from "../core/reload.ts";
+import type { ReloadCause, ReloadResult, SettingChange } from "../core/reload.ts";
 import { emptyPolicies, withoutRestart } from "../core/restart-keys.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -15,10 +20,16 @@ import { Reloads } from "./reloads.ts";
 
 type Place = (key: string) => string;
 
-/** What a reload shall put into force. */
-interface Wanted {
+/** Settings, and where they were written, as far as that is known. */
+interface Written {
   readonly settings: Settings;
   readonly place: Place;
+  /** Null: not known. */
+  readonly raw: { readonly root: Raw | undefined } | null;
+}
+
+/** What a reload shall put into force. */
+interface Wanted extends Written {
   /** What is wrong with the configuration: then the settings are those from before. */
   readonly errors: readonly string[];
   /** False: only the contents of files may have changed. */
@@ -29,6 +40,8 @@ interface Wanted {
 export interface Reloadable {
   /** In force. */
   readonly settings: Settings;
+  /** In force. Null: there is no list. */
+  listedTokens(): ListedTokens | null;
   /**
    * Puts the settings into force (null: those that are), and the new contents of files with them. Rejects with a
    * FilesError or a NotPreparedError: then nothing has changed.
@@ -53,7 +66,9 @@ export class Reloader {
   readonly #source: SettingsSource | null;
   readonly #reloads = new Reloads();
   /** With the values that need a restart. */
-  #wanted: Settings;
+  #wanted: Written;
+  /** Overrides whose token or subject is not listed, by their ids: each is told once. */
+  #unlisted: ReadonlySet<string>;
   /** Null: the configuration file is not watched. */
   #configFile: WatchedFile | null = null;
   /** Files because of which the configuration that was read last is not in force. */
@@ -61,8 +76,10 @@ export class Reloader {
   #isClosed = false;
 
   constructor(settings: Settings, engine: Reloadable, options: ReloaderOptions) {
-    this.#wanted = settings;
+    this.#wanted = unwritten(settings);
     this.#engine = engine;
+    // The start has told of them.
+    this.#unlisted = new Set(unlistedOverrides(settings.policies, engine.listedTokens()).map(({ id }) => id));
     this.#base = options;
     this.#source = options.source;
   }
@@ -71,15 +88,19 @@ export class Reloader {
   async start(): Promise<void> {
     this.#base.files.onChange = () => void this.#ask("file", async () => this.#load(false));
     await this.#watchConfigFile([]);
-    if (this.#source === null || this.#configFile === null) return;
+    if (this.#source === null) return;
     const loaded = this.#source.load(true);
-    if (loaded.ok && isDeepStrictEqual(loaded.settings, this.#wanted)) return;
+    if (loaded.ok && isDeepStrictEqual(loaded.settings, this.#wanted.settings)) {
+      this.#wanted = { ...loaded, raw: { root: loaded.raw } };
+      return;
+    }
+    if (this.#configFile === null) return;
     this.#configFile.close();
     this.#configFile = await this.#base.files.openFile(this.#source.file, "changed");
   }
 
   to(settings: Settings): Promise<ReloadResult> {
-    return this.#ask("call", async () => ({ settings, place: (key) => key, errors: [], isConfigRead: true }));
+    return this.#ask("call", async () => ({ ...unwritten(settings), errors: [], isConfigRead: true }));
   }
 
   /** Loads everything again, now. */
@@ -115,11 +136,13 @@ export class Reloader {
 
   /** Loads the settings if their file has changed, or one that kept them from being put into force, or in any case. */
   #load(always: boolean): Wanted {
-    const now = { settings: this.#wanted, place: (key: string) => key, errors: [], isConfigRead: false };
+    const now = { ...this.#wanted, errors: [], isConfigRead: false };
     const isChanged = this.#watched.map((file) => file?.takeChange()).includes(true);
     if (this.#source === null || !(isChanged || always)) return now;
     const loaded = this.#source.load();
-    return { ...now, ...(loaded.ok ? { ...loaded, errors: [] } : { errors: loaded.errors }), isConfigRead: true };
+    if (!loaded.ok) return { ...now, errors: loaded.errors, isConfigRead: true };
+    const { settings, place, raw } = loaded;
+    return { settings, place, raw: { root: raw }, errors: [], isConfigRead: true };
   }
 
   /** A bug ends no process, and leaves the configuration as it is. */
@@ -136,24 +159,38 @@ export class Reloader {
     const { isConfigRead } = wanted;
     const { result, wrongFiles } = await this.#replace(wanted);
     if (isConfigRead) await this.#watchConfigFile(wrongFiles);
+    this.#tellUnlisted();
     const errors = [...wanted.errors, ...result.errors];
     return { ...result, isConfigRead, errors, ok: errors.length + result.refused.length === 0 };
   }
 
-  async #replace({ settings: wanted, place }: Wanted): Promise<Replaced> {
+  async #replace(wanted: Wanted): Promise<Replaced> {
     const before = this.#engine.settings;
-    const { settings, keys: restart } = withoutRestart(wanted, before);
+    const known = [...(this.#engine.listedTokens()?.names() ?? [])];
+    const { settings, keys: restart } = withoutRestart(wanted.settings, before);
     const changed = changedKeys(before, settings);
     try {
       const files = await this.#engine.replace(changed.length === 0 ? null : settings);
+      const tokenNames = new Set([...known, ...(this.#engine.listedTokens()?.names() ?? [])]);
+      const changes = changesAmong(changed, this.#wanted.raw, wanted.raw, tokenNames);
       this.#wanted = wanted;
       const reset = emptyPolicies(settings.policies, before.policies);
-      return { result: withFiles({ ...noChange, changed, reset, restart }, files), wrongFiles: [] };
+      return { result: withFiles({ ...noChange, changed, changes, reset, restart }, files), wrongFiles: [] };
     } catch (error) {
       if (!(error instanceof FilesError)) throw error;
-      const result = failed(...error.errors.map((each) => explain(each, place)));
+      const result = failed(...error.errors.map((each) => explain(each, wanted.place)));
       return { result: withFiles(result, await this.#engine.replace(null)), wrongFiles: error.errors };
     }
+  }
+
+  /** In the words of `headgate check`. */
+  #tellUnlisted(): void {
+    const found = unlistedOverrides(this.#engine.settings.policies, this.#engine.listedTokens());
+    for (const { key, detail, id } of found) {
+      if (this.#unlisted.has(id)) continue;
+      this.#base.log.warn({ detail: `${this.#wanted.place(key)}: ${detail}` }, "configuration warning");
+    }
+    this.#unlisted = new Set(found.map(({ id }) => id));
   }
 
   async #watchConfigFile(wrongFiles: readonly FileError[]): Promise<void> {
@@ -169,6 +206,24 @@ export class Reloader {
     const open = (error: FileError) => files.openFile(error.file, error.kind === "unreadable" ? error.cause : null);
     this.#wrongFiles = await Promise.all((isWatched ? wrongFiles : []).map(open));
   }
+}
+
+/** Of a caller who passes settings that are written nowhere. */
+function unwritten(settings: Settings): Written {
+  return { settings, place: (key) => key, raw: null };
+}
+
+/** The written differences that are about keys whose values have changed, and not about those that need a restart. */
+function changesAmong(
+  changed: readonly string[],
+  from: Written["raw"],
+  to: Written["raw"],
+  tokenNames: ReadonlySet<string>,
+): SettingChange[] {
+  if (changed.length === 0 || from === null || to === null) return [];
+  const isIn = (key: string, outer: string): boolean => `${key}.`.startsWith(`${outer}.`);
+  const found = differences(from.root, to.root, tokenNames);
+  return found.filter(({ key }) => changed.some((each) => isIn(key, each) || isIn(each, key)));
 }
 
 interface Replaced {
@@ -190,7 +245,7 @@ function isEmpty({ ok, isConfigRead, changed }: ReloadResult): boolean {
 
 const noChange: ReloadResult = {
   ...{ ok: true, isConfigRead: false },
-  ...{ changed: [], reset: [], restart: [], errors: [], refused: [] },
+  ...{ changed: [], changes: [], reset: [], restart: [], errors: [], refused: [] },
 };
 
 /** Paths and contents of files stay out of the log. */

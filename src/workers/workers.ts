@@ -2,6 +2,7 @@
 // that ends is replaced while the others go on. A reload is prepared by all of them, then put into force by all or by none.
 import { randomBytes } from "node:crypto";
 import type { FileWatcher, Offer } from "../config/watched-files.ts";
+import type { ListedTokens } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import { monotonicOffsetMs } from "../core/clock.ts";
 import { SharedConnectionCount } from "../core/connection-count.ts";
@@ -99,6 +100,10 @@ class Workers implements Carrier {
 
   get slots(): readonly PolicySlot[] {
     return this.#limiter.slots;
+  }
+
+  listedTokens(): ListedTokens | null {
+    return this.#opened.authenticator.tokens()?.list ?? null;
   }
 
   start(): Promise<void> {

@@ -115,7 +115,9 @@ test("SIGHUP reloads the file: each error with its line changes nothing, and req
 
   writeFileSync(file, "reload: { watch: false }\nroutes: [/v3/]\n");
   started.process.kill("SIGHUP");
-  await started.until(/"by":"signal","changed":\["routes"\],"msg":"reloaded"/);
+  await started.until(
+    /"by":"signal","changed":\["routes"\],"values":\["routes: \[\/v1\/, \/v2\/\] .* \[\/v3\/\]"\],"msg":"reloaded"/,
+  );
   expect([(await ask("/v2/x")).status, (await ask("/v3/x")).status]).toEqual([404, 200]);
   respond();
   expect(await answer).toBe("late");

@@ -330,9 +330,9 @@ describe("overrides of tokens that are not listed", () => {
     const token = "x".repeat(43);
     const yaml = withOverrides(`token: ${token}`, `token: ${"ef".repeat(32)}`, "subject: acne");
     expect(await warnings(yaml)).toEqual([
-      "c.yaml:9:18: policies.1.overrides.0.token: warning: auth.tokensFile has no token of this name or digest",
-      "c.yaml:10:18: policies.1.overrides.1.token: warning: auth.tokensFile has no token of this name or digest",
-      "c.yaml:11:20: policies.1.overrides.2.subject: warning: auth.tokensFile has no token of this name",
+      "c.yaml:9:18: policies.1.overrides.0.token: warning: auth.tokensFile has no token of this name or digest, so this override applies to nobody",
+      "c.yaml:10:18: policies.1.overrides.1.token: warning: auth.tokensFile has no token of this name or digest, so this override applies to nobody",
+      "c.yaml:11:20: policies.1.overrides.2.subject: warning: auth.tokensFile has no token of this name, so this override applies to nobody",
     ]);
   });
 

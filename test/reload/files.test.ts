@@ -2,17 +2,18 @@
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { settingsSource } from "../../src/commands/load-config.ts";
-import type { SettingsSource } from "../../src/core/reload.ts";
+import type { SettingsSource } from "../../src/config/settings-source.ts";
 import { digestOf } from "../auth/digest.ts";
 import { testIo } from "../commands/test-io.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
-import { startTestGateway, type TestGateway } from "../support/gateway.ts";
+import { startTestGateway, type TestGateway, testSettings } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { request } from "../support/stage.ts";
+import { deadUrl } from "../support/unavailable.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
@@ -283,4 +284,131 @@ test("a token that is revoked while the gateway drains is refused, and the confi
   expect(await statusOf("/v2/x")).toBe(401);
   await drained;
   expect(logged(gateway, "reloaded")).toEqual([]);
+});
+
+describe("what a reload has changed", () => {
+  const limitOf = (limit: number, more = ""): string => `policies: [{ name: a, limit: ${limit}, window: 60s${more} }]`;
+
+  test("is logged with the value before and the one after, as `check --diff` prints them", async () => {
+    const { gateway, write } = await stage(limitOf(100));
+    write(`${limitOf(50, ", exempt: [10.0.0.0/8]")}\nlog: { access: false }\nlisten: { maxConnections: 1000 }`);
+    await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+    write(limitOf(50, ", mode: shadow"));
+    await eventually("it is reloaded again", () => logged(gateway, "reloaded").length === 2);
+    expect(logged(gateway, "reloaded").map(({ values }) => values)).toEqual([
+      [
+        "listen.maxConnections: 10000 → 1000",
+        "policies.a.limit: 100 → 50",
+        "policies.a.exempt: [] → [10.0.0.0/8]",
+        "log.access: true → false",
+      ],
+      [
+        "listen.maxConnections: 1000 → 10000",
+        "policies.a.mode: enforce → shadow",
+        "policies.a.exempt: [10.0.0.0/8] → []",
+        "log.access: false → true",
+      ],
+    ]);
+  });
+
+  test("leaves out what needs a restart, also when the file no longer wants it", async () => {
+    const { gateway, write } = await stage(limitOf(100));
+    write(`${limitOf(50)}\nadmin: { host: 127.0.0.2 }`);
+    await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+    write(limitOf(40));
+    await eventually("it is reloaded again", () => logged(gateway, "reloaded").length === 2);
+    expect(logged(gateway, "reloaded").map(({ values }) => values)).toEqual([
+      ["policies.a.limit: 100 → 50"],
+      ["policies.a.limit: 50 → 40"],
+    ]);
+  });
+
+  test("shows no secret, and of long values the part that differs", async () => {
+    const keyed = (value: string, exempt: readonly string[]): string =>
+      limitOf(9, `, key: ["header:x"], overrides: [{ header: ${value}, limit: 5 }], exempt: [${exempt.join()}]`);
+    const networks = Array.from({ length: 500 }, (_, i) => `10.${i >> 8}.${i & 255}.0/24`);
+    const { gateway, write } = await stage(keyed("s3cret-one", networks));
+    write(keyed("s3cret-two", networks.with(250, "192.0.2.0/24")));
+    await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+    expect(JSON.stringify(gateway.logLines)).not.toContain("s3cret");
+    const [exempt = "", overrides] = logged(gateway, "reloaded").flatMap(({ values }) => values as string[]);
+    expect(overrides).toBe('policies.a.overrides: [{header: "***", limit: 5}] (a value that is not shown has changed)');
+    expect(exempt).toMatch(/^policies\.a\.exempt: ….*10\.0\.250\.0\/24.*… → ….*192\.0\.2\.0\/24.*…$/);
+    expect(exempt.length).toBeLessThan(500);
+  });
+
+  test("is known by its keys alone where a program passes the settings", async () => {
+    const { gateway } = await stage(limitOf(100));
+    await gateway.reload(testSettings(deadUrl, { maxBodyBytes: 1 }));
+    const changed = expect.arrayContaining(["maxBodyBytes"]);
+    expect(logged(gateway, "reloaded")).toMatchObject([{ by: "call", changed }]);
+    expect(logged(gateway, "reloaded")[0]).not.toHaveProperty("values");
+  });
+});
+
+describe("an override whose token is not listed", () => {
+  const acme = `${digestOf("secret-token")}  # acme\n`;
+  const other = `${digestOf("another")}\n`;
+  const told = ({ logLines }: TestGateway): unknown[] =>
+    logLines.filter(({ msg }) => msg === "configuration warning").map(({ detail }) => detail);
+  const ofAcme = (line: number): unknown =>
+    expect.stringMatching(
+      new RegExp(
+        `headgate\\.yaml:${line}:\\d+: policies\\.1\\.overrides\\.0\\.subject: auth\\.tokensFile has no token of this name, so this override applies to nobody$`,
+      ),
+    );
+
+  /** The configuration begins in the second line of its file. */
+  const yamlWith = (file: string, name: string, more = ""): string =>
+    [
+      `auth: { mode: tokens, tokensFile: ${file} }`,
+      "policies:",
+      "  - { name: by-client, limit: 100, window: 60s }",
+      `  - { name: a, limit: 9, window: 1s, key: [subject], overrides: [{ subject: ${name}, limit: 5 }] }`,
+      more,
+    ].join("\n");
+
+  const stageTokens = async (tokens: string, name: string, workers = 1) => {
+    const folder = mkdtempSync(join(tmpdir(), "headgate-unlisted-"));
+    cleanup(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, "tokens");
+    writeFileSync(file, tokens);
+    return { file, ...(await stage(yamlWith(file, name, `workers: ${workers}`))) };
+  };
+
+  test.each([1, 2])(
+    "is told once when its line goes, and again when it has come back and goes (%i workers)",
+    async (workers) => {
+      const { file, gateway, write } = await stageTokens(acme, "acme", workers);
+      const reloaded = (count: number) =>
+        eventually("it is reloaded", () => logged(gateway, "reloaded").length === count);
+      expect(told(gateway)).toEqual([]);
+      writeFileSync(file, other);
+      await reloaded(1);
+      expect(told(gateway)).toEqual([ofAcme(5)]);
+      write(yamlWith(file, "acme", `workers: ${workers}\nmaxBodyBytes: 1KiB`));
+      await reloaded(2);
+      writeFileSync(file, `# another comment\n${other}`);
+      await reloaded(3);
+      expect(told(gateway)).toHaveLength(1);
+      writeFileSync(file, acme);
+      await reloaded(4);
+      expect(told(gateway)).toHaveLength(1);
+      writeFileSync(file, other);
+      await reloaded(5);
+      expect(told(gateway)).toEqual([ofAcme(5), ofAcme(5)]);
+    },
+  );
+
+  test("is told when the configuration gets it, and at no reload if the start had it", async () => {
+    const { file, gateway, write } = await stageTokens(acme, "acne");
+    write(yamlWith(file, "acne", "maxBodyBytes: 1KiB"));
+    await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+    expect(told(gateway)).toEqual([]);
+    write(yamlWith(file, "acme"));
+    await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 2);
+    write(`# One line more\n${yamlWith(file, "acmo")}`);
+    await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 3);
+    expect(told(gateway)).toEqual([ofAcme(6)]);
+  });
 });

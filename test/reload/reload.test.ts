@@ -19,7 +19,7 @@ const cleanup = useCleanup();
 
 /** Sooner than an idle connection is closed by itself. */
 const soonMs = 2_000;
-const nothing = { isConfigRead: true, changed: [], reset: [], restart: [], errors: [], refused: [] };
+const nothing = { isConfigRead: true, changed: [], changes: [], reset: [], restart: [], errors: [], refused: [] };
 const drain = { timeoutMs: 0 };
 const settingsOf = (url: string, overrides: Overrides = {}) => testSettings(url, { drain, ...overrides });
 

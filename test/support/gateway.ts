@@ -1,8 +1,8 @@
 // The real gateway on free loopback ports, with the packaged defaults and whatever a test changes.
 import { loadSettings, packagedConfigFile } from "../../src/config/load.ts";
+import type { SettingsSource } from "../../src/config/settings-source.ts";
 import type { Authenticator } from "../../src/core/authenticator.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
-import type { SettingsSource } from "../../src/core/reload.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { type Gateway, startGateway } from "../../src/gateway.ts";
 import { minTableBytes } from "../../src/limits/table/layout.ts";

@@ -19,7 +19,7 @@ const traffic: TrafficSources = {
   }),
   clientConnections: () => 7,
   sharesReads: () => true,
-  tokens: () => ({ listed: 3, isCurrent: true }),
+  tokens: () => ({ listed: 3, isCurrent: true, list: { names: () => new Set(), hasDigest: () => false } }),
   certificate: () => null,
 };
 
