@@ -121,7 +121,8 @@ export class ScriptModel {
 
   #count(item: CounterItem, timeUs: number): CounterAnswer {
     if (item.item === "calendar" && (timeUs < item.fromUs || timeUs >= item.untilUs)) {
-      return { item: "counter", isInPeriod: false, granted: 0, free: 0, resetUs: -1, fitsUs: -1, isNew: false };
+      const nothing = { granted: 0, free: 0, resetUs: -1, fitsUs: -1, isNew: false } as const;
+      return { item: "counter", isInPeriod: false, isForeign: false, ...nothing };
     }
     let stored = this.#counters.get(item.key);
     if (stored !== undefined && stored.expiryUs <= timeUs) {
@@ -141,6 +142,7 @@ export class ScriptModel {
     return {
       item: "counter",
       isInPeriod: true,
+      isForeign: false,
       granted,
       free: Math.max(0, item.limit - counter.units),
       resetUs: turn.resetUs(),

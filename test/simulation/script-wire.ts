@@ -51,8 +51,8 @@ export function writeAnswer({ timeUs, items }: ScriptAnswer): unknown {
     if (item.item === "gateways") values.push(item.wasListed ? 1 : 0, item.gateways);
     else if (item.item === "secret") values.push(item.value);
     else {
-      const { isInPeriod, granted, free, resetUs, fitsUs, isNew } = item;
-      values.push(isInPeriod ? 1 : 0, granted, free, resetUs, fitsUs, isNew ? 1 : 0);
+      const { isInPeriod, isForeign, granted, free, resetUs, fitsUs, isNew } = item;
+      values.push(isForeign ? 2 : isInPeriod ? 1 : 0, granted, free, resetUs, fitsUs, isNew ? 1 : 0);
     }
   }
   return values;

@@ -1,4 +1,5 @@
-// The items that leave together: all that the requests of one turn of the event loop need of one shard.
+// The items that leave in one call: what requests of one turn of the event loop need of one shard. What a turn needs beyond
+// one call is in batches of its own, so that many requests are decided in portions.
 import type { KeyCredits } from "./key-credits.ts";
 import type { Conclusion, Question } from "./question.ts";
 
@@ -18,7 +19,7 @@ export class CallBatch {
   readonly sinceMs: number;
   timer: { cancel(): void } | null = null;
   /** Once it is sent. */
-  readonly calls: SentCall[] = [];
+  call: SentCall | null = null;
   readonly items: BatchItem[] = [];
   /** The items that more units of their key can join. */
   readonly #byKey = new Map<KeyCredits, BatchItem>();

@@ -1,4 +1,5 @@
 // What one thread holds of one counter of the store: the leases it may spend from, and what the store has said last.
+import type { Clock } from "../../core/clock.ts";
 import type { CounterKey } from "../../core/counter-key.ts";
 import type { OwnCount } from "../counters.ts";
 import { certainAgeUs, drift } from "./clock-watch.ts";
@@ -51,7 +52,11 @@ const heldRefusalMs = 20;
 /** How long the first refusal is remembered otherwise, and how much longer each that follows it. */
 const [firstRefusalMs, refusalGrowth] = [100, 4];
 
-const none: readonly never[] = [];
+/** A key with something else under it is asked for again after this time. */
+const foreignMs = 1_000;
+
+/** Nothing is ever added to it. */
+const none: never[] = [];
 
 export type CreditsOptions = Pick<KeyCredits, "policy" | "tag" | "storeKey" | "key" | "client" | "rules">;
 
@@ -80,11 +85,13 @@ export class KeyCredits {
   inFlight = 0;
   /** Units that requests wait for. */
   awaitedUnits = 0;
+  /** Until when the key is not asked for again, because something else was under it; 0: nothing was. */
+  #foreignUntilMs = 0;
   /** How long the next refusal is remembered at most. */
   #patienceMs = firstRefusalMs;
   // Most keys have none, and keep no list of their own.
   #leases: readonly Lease[] = none;
-  #ended: readonly EndedLease[] = none;
+  #ended: EndedLease[] = none;
   /** Units of leases that have ended, since `endLeases` was called. */
   #unspent = 0;
   /** Units that are spent a millisecond, and those that were spent since that was found out. */
@@ -124,12 +131,32 @@ export class KeyCredits {
     return units;
   }
 
+  foundForeign(nowMs: number): void {
+    this.#foreignUntilMs = nowMs + foreignMs;
+  }
+
+  /** Whether something else was under the key in the store a short while ago. */
+  isForeign(clock: Clock): boolean {
+    return this.#foreignUntilMs > 0 && clock.monotonicMs() < this.#foreignUntilMs;
+  }
+
+  /** Units of leases that have not been reported. */
+  get unspent(): number {
+    return this.#leases.reduce((units, { left }) => units + left, 0);
+  }
+
   get openLeases(): number {
     return this.#leases.length;
   }
 
-  get hasReports(): boolean {
-    return this.#ended.length > 0;
+  /** Leases that have to be reported. */
+  get reports(): number {
+    return this.#ended.length;
+  }
+
+  /** Whether the store can be told something that it does not know. */
+  get owes(): boolean {
+    return this.#ended.length > 0 || (this.admittedAlone !== this.toldAlone && this.inFlight === 0);
   }
 
   add(lease: Lease): void {
@@ -178,7 +205,7 @@ export class KeyCredits {
 
   /** Units of a request's own lease were not needed after all. */
   giveBack({ id, granted, spentMs }: Lease): void {
-    this.#ended = [...this.#ended, { id, granted, spent: 0, spentMs }];
+    this.#addEnded({ id, granted, spent: 0, spentMs });
   }
 
   /** Ends the leases whose time is over. Returns the units that were not spent. */
@@ -197,9 +224,7 @@ export class KeyCredits {
   /** What has to be reported, at most `most` leases; then they are forgotten. */
   takeReports(most: number, nowMs: number): readonly LeaseReport[] {
     if (this.#ended.length === 0) return none;
-    const ended = this.#ended;
-    this.#ended = ended.length <= most ? none : ended.slice(most);
-    return ended.slice(0, most).map(({ id, granted, spent, spentMs }) => ({
+    return this.#ended.splice(0, most).map(({ id, granted, spent, spentMs }) => ({
       id,
       granted,
       spent,
@@ -236,21 +261,24 @@ export class KeyCredits {
 
   /** Whether nothing is lost if it is forgotten. */
   isIdle(nowMs: number): boolean {
-    const isEmpty = this.#leases.length + this.#ended.length + this.inFlight === 0;
-    return isEmpty && nowMs >= this.refusedUntilMs && this.toldAlone === this.admittedAlone;
+    const isEmpty = this.#leases.length + this.inFlight === 0;
+    return isEmpty && nowMs >= this.refusedUntilMs && !this.owes;
   }
 
   #endLeases(nowMs: number): void {
     if (this.#leases.every(({ left, endsMs }) => left > 0 && nowMs < endsMs)) return;
-    const ended: EndedLease[] = [];
     for (const { id, granted, left, spentMs, endsMs } of this.#leases) {
       if (left > 0 && nowMs < endsMs) continue;
       this.#unspent += left;
       // Asked one by one, what was spent counts a little longer than it has to; a report would cost more than it brings.
-      if (left > 0 || this.rules.isAhead) ended.push({ id, granted, spent: granted - left, spentMs });
+      if (left > 0 || this.rules.isAhead) this.#addEnded({ id, granted, spent: granted - left, spentMs });
     }
     const open = this.#leases.filter(({ left, endsMs }) => left > 0 && nowMs < endsMs);
     this.#leases = open.length === 0 ? none : open;
-    if (ended.length > 0) this.#ended = this.#ended.length === 0 ? ended : [...this.#ended, ...ended];
+  }
+
+  #addEnded(ended: EndedLease): void {
+    if (this.#ended === none) this.#ended = [];
+    this.#ended.push(ended);
   }
 }

@@ -1,4 +1,4 @@
-// Ends leases whose time is over, and has what is left of them reported.
+// Ends leases whose time is over, and has what is left of them reported; and what was admitted without the store told.
 import type { Clock } from "../../core/clock.ts";
 import type { Timers } from "../../core/shared-store.ts";
 import type { KeyCredits } from "./key-credits.ts";
@@ -6,7 +6,7 @@ import type { KeyCredits } from "./key-credits.ts";
 export interface LeaseEndingsParts {
   readonly clock: Clock;
   readonly timers: Timers;
-  /** The next call reports what has ended. */
+  /** The next call reports what has ended, and tells what was admitted. */
   report(credits: KeyCredits): void;
   returned(units: number): void;
 }
@@ -26,7 +26,7 @@ export class LeaseEndings {
     this.#parts = parts;
   }
 
-  /** These have a lease, or something to report. */
+  /** These have a lease, or something to report or to tell. */
   add(credits: KeyCredits): void {
     this.#credits.add(credits);
     this.#timer ??= this.#parts.timers.after(intervalMs, () => this.#end());
@@ -57,8 +57,8 @@ export class LeaseEndings {
       returned(credits.endLeases(nowMs));
       // The next turn begins with those that were not looked at.
       this.#credits.delete(credits);
-      if (credits.hasReports) report(credits);
-      if (credits.hasReports || credits.openLeases > 0) this.#credits.add(credits);
+      if (credits.owes) report(credits);
+      if (credits.owes || credits.openLeases + credits.inFlight > 0) this.#credits.add(credits);
     }
     if (this.#credits.size > 0) this.#timer = timers.after(intervalMs, () => this.#end());
   }

@@ -74,6 +74,8 @@ export interface CounterAnswer {
   readonly item: "counter";
   /** Calendar: false if the store's clock is not within the period; then nothing else was done. */
   readonly isInPeriod: boolean;
+  /** Something else is under the key; then nothing was done. */
+  readonly isForeign: boolean;
   /** 0, or a multiple of the step. */
   readonly granted: number;
   /** What is left of the limit after it. */

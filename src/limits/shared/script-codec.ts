@@ -60,16 +60,19 @@ function readAnswer(values: Values, item: Item): ItemAnswer {
       return { item: "gateways", wasListed: values.flag(), gateways: values.number() } satisfies GatewaysAnswer;
     case "secret":
       return { item: "secret", value: values.secret() } satisfies SecretAnswer;
-    default:
+    default: {
+      const state = values.number();
       return {
         item: "counter",
-        isInPeriod: values.flag(),
+        isInPeriod: state !== 0,
+        isForeign: state === 2,
         granted: values.number(),
         free: values.number(),
         resetUs: values.number(),
         fitsUs: values.number(),
         isNew: values.flag(),
       };
+    }
   }
 }
 

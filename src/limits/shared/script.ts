@@ -63,9 +63,12 @@ local function readSecret(key)
   put(value)
 end
 
--- Reads what the key says of itself into the counter c.
+-- Reads what the key says of itself into the counter c. Returns false if the key is no sorted set: that is its own trouble,
+-- and not that of the other keys of the call.
 local function open(c)
-  local head = redis.call('ZRANGE', c.key, 0, 3, 'WITHSCORES')
+  local head = redis.pcall('ZRANGE', c.key, 0, 3, 'WITHSCORES')
+  if head.err and string.find(head.err, 'WRONGTYPE', 1, true) then return false end
+  if head.err then redis.call('ZRANGE', c.key, 0, 3, 'WITHSCORES') end
   c.isNew = head[1] == nil
   c.now, c.units, c.expiry = clock, 0, 0
   if head[1] == 'expiry' and head[3] == 'clock' and head[5] == 'units' then
@@ -89,6 +92,7 @@ local function open(c)
     redis.call('ZADD', c.key, -c.now - 1, 'expiry', -c.now, 'clock', -c.units, 'units')
     hasWritten = true
   end
+  return true
 end
 
 -- Must be called before the first write to the counter.
@@ -204,12 +208,13 @@ local function count(key, letter)
   if kind == 'c' then starts, c.untilEnd = number(), number() end
   local needed, wanted = step, step
   if not isPlain then needed, wanted = number(), number() end
-  if kind == 'c' and (clock < starts or clock >= c.untilEnd) then
+  local isOver = kind == 'c' and (clock < starts or clock >= c.untilEnd)
+  if isOver or not open(c) then
     if not isPlain then skipReports() end
-    for i = 0, 5 do put(i == 3 and -1 or i == 4 and -1 or 0) end
+    put(isOver and 0 or 2)
+    for i = 1, 5 do put((i == 3 or i == 4) and -1 or 0) end
     return
   end
-  open(c)
   dropExpired(c)
   if not isPlain then
     readReports(c)

@@ -57,7 +57,6 @@ export class SharedCounters implements Counters {
   #rules: CounterRules;
   #key: CounterKey = noKey;
   #client: CounterKey = noKey;
-  // What was asked last.
   #units = 0;
   #limit = 0;
   #nowMs = 0;
@@ -66,8 +65,9 @@ export class SharedCounters implements Counters {
   #isNewcomer = false;
   /** Whether the table has room for what was asked; `open` admits without it. */
   #fitsLocally = false;
-  /** Whether it is admitted without the store's units. */
+  /** Whether it is admitted without the store's units; because an answer is late. */
   #isAlone = false;
+  #isLate = false;
   #lastCharge = 0;
 
   constructor({ policy, slot, local, store, isByRequest, wallMs, continues }: SharedCountersOptions) {
@@ -109,7 +109,7 @@ export class SharedCounters implements Counters {
     // What is held may be spent while the store is away: the store counts it.
     const held = credits === undefined ? 0 : credits.held(nowMs);
     const isRefused = credits !== undefined && nowMs < credits.refusedUntil(this.pass === "first", nowMs);
-    const mayAsk = this.pass !== "alone" && this.#store.mayAsk(credits?.tag ?? tag);
+    const mayAsk = this.pass !== "alone" && this.#store.mayAsk(credits?.tag ?? tag, credits);
     const isOpen = this.#store.settings.onFailure === "open";
     if (held < units && !mayAsk && (isOpen || !isRefused)) return this.#askAlone(tag);
 
@@ -155,7 +155,7 @@ export class SharedCounters implements Counters {
     const local = this.#fitsLocally ? this.local.charge() : noCharge;
     let leases: readonly Lease[] = [];
     if (!this.#isAlone && credits !== undefined) leases = this.#store.spend(credits, this.#units, this.#nowMs);
-    else if (credits !== undefined) credits.admittedAlone += 1;
+    else if (credits !== undefined || this.#isLate) this.#store.admittedAlone(credits ?? this.#create());
     if (!this.#isByRequest) return 0;
     this.#lastCharge += 1;
     const charge = this.#lastCharge;
@@ -213,7 +213,7 @@ export class SharedCounters implements Counters {
   #askAlone(tag: string): boolean {
     const { onFailure } = this.#store.settings;
     this.#isAlone = true;
-    this.#store.decidesAlone(tag);
+    this.#isLate = this.#store.decidesAlone(tag, this.#credits);
     const fits = this.local.ask(this.#limitAlone(onFailure), this.#units, this.#nowMs);
     this.#fitsLocally = fits;
     this.remaining = this.local.remaining;

@@ -19,7 +19,7 @@ import { KeySecret } from "./key-secret.ts";
 import { LeaseEndings } from "./lease-endings.ts";
 import type { Question } from "./question.ts";
 import { ReplicaCount } from "./replica-count.ts";
-import type { CounterAnswer } from "./script-call.ts";
+import { type CounterAnswer, mostReports } from "./script-call.ts";
 import type { Shard } from "./shard.ts";
 import { ShardMap } from "./shard-map.ts";
 import { type SentItem, StoreCalls } from "./store-calls.ts";
@@ -113,8 +113,8 @@ export class SharedStore {
   }
 
   /** Whether requests may wait for the shard of a tag. */
-  mayAsk(tag: string): boolean {
-    return this.shards.of(tag)?.state.state === "up";
+  mayAsk(tag: string, credits: KeyCredits | undefined): boolean {
+    return this.shards.of(tag)?.state.state === "up" && credits?.isForeign(this.#options.clock) !== true;
   }
 
   /**
@@ -135,12 +135,14 @@ export class SharedStore {
     else this.#calls.add(shard, credits, units, question);
   }
 
-  /** A request is decided without the store. */
-  decidesAlone(tag: string): void {
+  /** A request is decided without the store. Returns whether it is because an answer is late. */
+  decidesAlone(tag: string, credits: KeyCredits | undefined): boolean {
     const { settings, counts, shards } = this;
     counts.alone[settings.onFailure] += 1;
     const state = shards.of(tag)?.state.state;
-    if (state === "up" || state === "slow") counts.late += 1;
+    const isLate = (state === "up" || state === "slow") && credits?.isForeign(this.#options.clock) !== true;
+    if (isLate) counts.late += 1;
+    return isLate;
   }
 
   /** Spends units that are held. Returns the leases they are of. */
@@ -153,6 +155,12 @@ export class SharedStore {
     return leases;
   }
 
+  /** The store is told as soon as it answers, because other gateways may ask it next. */
+  admittedAlone(credits: KeyCredits): void {
+    credits.admittedAlone += 1;
+    this.#endings.add(credits);
+  }
+
   /** Units of leases that were made for one request are not needed any more. */
   giveBack(leases: readonly Lease[]): void {
     for (const lease of leases) {
@@ -160,14 +168,15 @@ export class SharedStore {
       lease.credits.giveBack(lease);
       this.counts.units.returned += lease.granted;
       this.#endings.add(lease.credits);
-      this.#join(lease.credits);
+      // The others are reported by the same item.
+      if (lease.credits.reports % mostReports === 1) this.#join(lease.credits);
     }
   }
 
   /** Returns everything that is held of a key. */
   endAll(credits: KeyCredits): void {
     this.counts.units.returned += credits.endAll();
-    if (!credits.hasReports) return;
+    if (credits.reports === 0) return;
     this.#endings.add(credits);
     this.#join(credits);
   }
@@ -201,17 +210,25 @@ export class SharedStore {
     this.counts.units.returned += credits.endLeases(nowMs);
     const mustTell = alone !== credits.toldAlone || (incident > 0 && credits.toldIncident !== incident);
     const own = mustTell ? policy.own(key, client, nowMs) : null;
+    // What a call that is under way is granted may be taken for what is told.
+    const isCertain = mustTell && credits.inFlight === 0;
     return {
       credits,
       item: this.#items.asking(credits, needed, own, nowMs),
-      told: mustTell ? { incident, alone } : null,
+      told: isCertain ? { incident, alone } : null,
     };
   }
 
   #answered({ credits, item, told }: SentItem, answer: CounterAnswer, sentMs: number, isUsable: boolean): void {
     const nowMs = this.#options.clock.monotonicMs();
     if (!answer.isInPeriod) {
+      credits.toldAlone = credits.admittedAlone;
       credits.policy.periodOver(this.#options.link.shardOf(credits.tag), item.untilUs / 1000, nowMs);
+      return;
+    }
+    if (answer.isForeign) {
+      this.counts.calls.failed += 1;
+      credits.foundForeign(nowMs);
       return;
     }
     if (told !== null) {
@@ -235,7 +252,7 @@ export class SharedStore {
 
   /** Asks for more before what is held is spent. */
   #leaseAhead(credits: KeyCredits, nowMs: number): void {
-    if (nowMs < credits.refusedUntilMs || !credits.isShort(nowMs) || !this.mayAsk(credits.tag)) return;
+    if (nowMs < credits.refusedUntilMs || !credits.isShort(nowMs) || !this.mayAsk(credits.tag, credits)) return;
     this.#join(credits);
     // It is asked for, until the call leaves.
     credits.inFlight += 1;
@@ -247,7 +264,7 @@ export class SharedStore {
   /** Lets the next call report the leases of a key that have ended. */
   #join(credits: KeyCredits): void {
     const shard = this.shards.of(credits.tag);
-    if (shard !== undefined && shard.state.state === "up") this.#calls.add(shard, credits, 0, null);
+    if (shard !== undefined && this.mayAsk(credits.tag, credits)) this.#calls.add(shard, credits, 0, null);
   }
 
   /** In a cluster, of one key: else there is one shard. */

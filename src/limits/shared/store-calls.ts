@@ -2,7 +2,7 @@
 // long a request waits.
 import type { Clock } from "../../core/clock.ts";
 import type { CallFailure, StoreLink, Timers } from "../../core/shared-store.ts";
-import { type BatchItem, CallBatch, type SentCall } from "./call-batch.ts";
+import { CallBatch, type SentCall } from "./call-batch.ts";
 import type { KeyCredits } from "./key-credits.ts";
 import type { Conclusion, Question } from "./question.ts";
 import { type CounterAnswer, type CounterItem, type Item, mostItems, type ScriptAnswer } from "./script-call.ts";
@@ -34,10 +34,17 @@ export interface CallParts {
   onWaited(seconds: number): void;
 }
 
+interface UnsentBatch {
+  readonly shard: Shard;
+  readonly batch: CallBatch;
+}
+
 export class StoreCalls {
   readonly #parts: CallParts;
-  /** What leaves at the end of this turn: by shard, in a cluster by tag. */
-  #batches = new Map<number | string, { readonly shard: Shard; readonly batch: CallBatch }>();
+  /** What leaves at the end of this turn: by shard, in a cluster by tag. Each batch is a call. */
+  #batches = new Map<number | string, UnsentBatch>();
+  /** Those that are full. */
+  #full: UnsentBatch[] = [];
 
   /** Calls without an answer. */
   #open = 0;
@@ -54,10 +61,14 @@ export class StoreCalls {
     let open = this.#batches.get(place);
     if (open === undefined) {
       open = { shard, batch: new CallBatch(clock.monotonicMs()) };
-      if (this.#batches.size === 0) timers.endOfTurn(() => this.#flush());
+      if (this.#batches.size + this.#full.length === 0) timers.endOfTurn(() => this.#flush());
       this.#batches.set(place, open);
     }
-    open.batch.add(credits, needed, question);
+    const { batch } = open;
+    batch.add(credits, needed, question);
+    if (batch.items.length < mostItems) return;
+    this.#full.push(open);
+    this.#batches.delete(place);
   }
 
   /** Sends items at once, for which no request waits. */
@@ -71,59 +82,55 @@ export class StoreCalls {
 
   /** Resolves when every call has its answer; never if one fails. */
   settled(): Promise<void> {
-    if (this.#open === 0 && this.#batches.size === 0) return Promise.resolve();
+    if (this.#isIdle) return Promise.resolve();
     return new Promise((resolve) => {
       this.#onSettled = resolve;
     });
   }
 
+  get #isIdle(): boolean {
+    return this.#open + this.#batches.size + this.#full.length === 0;
+  }
+
   #flush(): void {
-    const batches = this.#batches;
+    const batches = [...this.#full, ...this.#batches.values()];
     // A map that is cleared refers to what it holds next. Once it is old garbage, it keeps all requests behind it from
     // being collected while they are young, so each flush leaves a map of its own behind.
     this.#batches = new Map();
-    for (const { shard, batch } of batches.values()) {
+    this.#full = [];
+    for (const { shard, batch } of batches) {
       if (shard.state.state === "up") this.#send(shard, batch);
       else this.#conclude(batch, "alone");
     }
   }
 
   #send(shard: Shard, batch: CallBatch): void {
-    const { clock, waitMs, prepare, answered } = this.#parts;
+    const { clock, waitMs, prepare, answered, counts } = this.#parts;
     // From now on, because this thread may have been long about sending it.
     batch.timer = afterStoreTime(this.#parts, waitMs, () => this.#late(batch));
-    let open = Math.ceil(batch.items.length / mostItems);
-    let conclusion: Conclusion = "answered";
-    for (let at = 0; at < batch.items.length; at += mostItems) {
-      const nowMs = clock.monotonicMs();
-      const sent: SentItem[] = [];
-      const items: CounterItem[] = [];
-      for (let i = at; i < batch.items.length && i < at + mostItems; i += 1) {
-        const { credits, needed } = batch.items[i] as BatchItem;
-        const each = prepare(shard, credits, needed, nowMs);
-        credits.inFlight += 1;
-        sent.push(each);
-        items.push(each.item);
-      }
-      const call = this.#call(shard, items, (answer, sentMs) => {
-        for (const [i, each] of sent.entries()) {
-          each.credits.inFlight -= 1;
-          const of = answer?.items[i];
-          if (of?.item === "counter") answered(each, of, sentMs, shard.state.state !== "returned");
-        }
-        if (answer === null) conclusion = "alone";
-        open -= 1;
-        if (open > 0) return;
-        if (conclusion === "answered") this.#parts.counts.waited.answered += batch.waiting;
-        this.#conclude(batch, conclusion);
-      });
-      batch.calls.push(call);
+    const nowMs = clock.monotonicMs();
+    const sent: SentItem[] = [];
+    const items: CounterItem[] = [];
+    for (const { credits, needed } of batch.items) {
+      const each = prepare(shard, credits, needed, nowMs);
+      credits.inFlight += 1;
+      sent.push(each);
+      items.push(each.item);
     }
+    batch.call = this.#call(shard, items, (answer, sentMs) => {
+      for (const [i, each] of sent.entries()) {
+        each.credits.inFlight -= 1;
+        const of = answer?.items[i];
+        if (of?.item === "counter") answered(each, of, sentMs, shard.state.state !== "returned");
+      }
+      if (answer !== null) counts.waited.answered += batch.waiting;
+      this.#conclude(batch, answer === null ? "alone" : "answered");
+    });
   }
 
-  /** Nobody waits for the answers to a batch any longer. */
+  /** Nobody waits for the answer to a batch any longer. */
   #late(batch: CallBatch): void {
-    for (const call of batch.calls) call.late();
+    batch.call?.late();
     this.#parts.counts.waited.overdue += batch.waiting;
     this.#conclude(batch, "alone");
   }
@@ -166,7 +173,7 @@ export class StoreCalls {
       shard.observe(sentMs, answer.timeUs);
       answered(answer, sentMs);
       if (shard.overdue === 0) shard.state.caughtUp();
-      if (this.#open === 0 && this.#batches.size === 0) this.#onSettled?.();
+      if (this.#isIdle) this.#onSettled?.();
     });
     return {
       late: () => {

@@ -40,12 +40,12 @@ export class StoreItems {
     const { isAhead } = credits.rules;
     const ahead = isAhead ? Math.max(0, credits.wantedAhead(nowMs) - credits.held(nowMs)) : 0;
     const wanted = Math.min(Math.max(needed, this.#options.settings.lease.most), needed + ahead);
-    return this.#item(credits, needed, wanted, credits.takeReports(mostReports, nowMs), toldOf(own));
+    return this.#item(credits, needed, wanted, credits.takeReports(mostReports, nowMs), toldOf(own, credits.unspent));
   }
 
   /** Asks for nothing. */
   telling(credits: KeyCredits, own: OwnCount, nowMs: number): CounterItem {
-    return this.#item(credits, 0, 0, credits.takeReports(mostReports, nowMs), toldOf(own));
+    return this.#item(credits, 0, 0, credits.takeReports(mostReports, nowMs), toldOf(own, credits.unspent));
   }
 
   reporting({ credits, reports }: Renewal): CounterItem {
@@ -86,6 +86,7 @@ export class StoreItems {
   }
 }
 
-function toldOf(own: OwnCount | null): Told | null {
-  return own === null ? null : { units: own.units, ageUs: certainAgeUs(own.ageMs) };
+/** The store has what is not spent too: it must not be taken for what was admitted. */
+function toldOf(own: OwnCount | null, unspent: number): Told | null {
+  return own === null ? null : { units: own.units + unspent, ageUs: certainAgeUs(own.ageMs) };
 }

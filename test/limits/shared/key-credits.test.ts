@@ -43,7 +43,7 @@ describe("reports", () => {
     credits.endAll();
     expect(credits.takeReports(2, 0).map(({ id }) => id)).toEqual(["x", "y"]);
     expect(credits.takeReports(2, 0).map(({ id }) => id)).toEqual(["z"]);
-    expect(credits.hasReports).toBe(false);
+    expect(credits.reports).toBe(0);
   });
 
   test.each([

@@ -34,6 +34,22 @@ test("each request that is decided while an answer is overdue is counted as late
   expect(fleet.figures(1).late).toBe(0);
 });
 
+test("what was admitted while an answer was overdue is known to the others once it has come", async () => {
+  const fleet = await start(4);
+  fleet.delay(20);
+  const other = { client: "192.0.2.2" };
+  const waited = fleet.ask(0, client, 2);
+  await fleet.pass(25);
+  // Nobody waits any more.
+  const alone = fleet.ask(0, other, 2);
+  expect([waited, alone].map(admitted)).toEqual([2, 2]);
+  fleet.delay(1);
+  await fleet.pass(100);
+  const later = [fleet.ask(1, client, 4), fleet.ask(1, other, 4)];
+  await fleet.pass(30);
+  expect(later.map(admitted)).toEqual([2, 2]);
+});
+
 test("requests that are decided while the store is away are not", async () => {
   const fleet = await start();
   fleet.delay(3_600_000);

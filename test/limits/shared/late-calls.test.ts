@@ -1,7 +1,8 @@
-// When a call is overdue.
+// When a call is overdue, and which requests wait for it.
 import { expect, test, vi } from "vitest";
 import type { OnAnswer, StoreLink } from "../../../src/core/shared-store.ts";
 import { Question } from "../../../src/limits/shared/question.ts";
+import { mostItems } from "../../../src/limits/shared/script-call.ts";
 import type { Shard } from "../../../src/limits/shared/shard.ts";
 import { type SentItem, StoreCalls } from "../../../src/limits/shared/store-calls.ts";
 import { StoreCounts } from "../../../src/limits/shared/store-figures.ts";
@@ -34,7 +35,8 @@ function callsOf() {
     answers,
     caughtUp,
     overdue,
-    add: (question: Question | null) => calls.add(shard, someCredits(), 0, question),
+    add: (question: Question | null, credits = someCredits()) =>
+      calls.add(shard, credits, question === null ? 0 : 1, question),
   };
 }
 
@@ -69,4 +71,23 @@ test("the shard is not slow any more when its last overdue call has failed", () 
   expect(caughtUp).not.toHaveBeenCalled();
   for (const answered of answers) answered(null, { kind: "failed", detail: "WRONGTYPE" });
   expect(caughtUp).toHaveBeenCalledOnce();
+});
+
+test("many requests of one key that arrive together are concluded in portions, call by call", () => {
+  const { timers, answers, add } = callsOf();
+  const credits = someCredits({ isByRequest: true });
+  let concluded = 0;
+  for (let i = 0; i < 2.5 * mostItems; i += 1) {
+    const question = new Question(() => {
+      concluded += 1;
+    });
+    add(question, credits);
+  }
+  timers.endTurn();
+  const failure = { kind: "failed", detail: "" } as const;
+  const after = answers.map((answered) => {
+    answered(null, failure);
+    return concluded;
+  });
+  expect(after).toEqual([mostItems, 2 * mostItems, 2.5 * mostItems]);
 });

@@ -13,7 +13,7 @@ const reply: readonly unknown[] = [1_800_000_000_000_000, 1, 2, 3, 4, -1, 0, 1, 
 const answer = {
   timeUs: 1_800_000_000_000_000,
   items: [
-    { item: "counter", isInPeriod: true, granted: 2, free: 3, resetUs: 4, fitsUs: -1, isNew: false },
+    { item: "counter", isInPeriod: true, isForeign: false, granted: 2, free: 3, resetUs: 4, fitsUs: -1, isNew: false },
     { item: "gateways", wasListed: true, gateways: 5 },
     { item: "secret", value: "ff" },
   ],

@@ -98,11 +98,19 @@ describe.skipIf(skipRedis)(`the script on a real server${redisNeeded}`, () => {
     }
   });
 
-  test("a key of another type fails its call, and no other", async () => {
+  test("a key of another type is said to be foreign, stays as it is, and the others of its call are counted", async () => {
     await ask("SET", one, "text");
-    await expect(script.call([itemOf({ key: one })])).rejects.toThrow(/WRONGTYPE/);
+    const reports = [{ id: "x", granted: 2, spent: 1, ageUs: 3 }];
+    const foreign = [
+      itemOf({ key: one }),
+      itemOf({ key: one, reports, told: { units: 3, ageUs: 0 } }),
+      itemOf({ item: "calendar", key: one, untilUs: Number.MAX_SAFE_INTEGER }),
+    ];
+    const { items } = await script.call([itemOf({ key: other }), ...foreign, itemOf({ key: other, id: "another" })]);
+    const nothing = { item: "counter", granted: 0, free: 0, resetUs: -1, fitsUs: -1, isNew: false };
+    expect(items.slice(1, -1)).toEqual(foreign.map(() => ({ ...nothing, isInPeriod: true, isForeign: true })));
+    expect([items[0], items.at(-1)]).toMatchObject([{ granted: 1 }, { granted: 1 }]);
     expect(await ask("GET", one)).toBe("text");
-    expect(counterOf(await script.call([itemOf({ key: other })])).granted).toBe(1);
   });
 
   test("a key is there until nothing in it counts, and goes then", async () => {

@@ -32,5 +32,15 @@ export function addLease(credits: KeyCredits, id: string, granted: number, endsM
 }
 
 export function answerOf(answer: Partial<CounterAnswer>): CounterAnswer {
-  return { item: "counter", isInPeriod: true, granted: 0, free: 0, resetUs: 0, fitsUs: 0, isNew: false, ...answer };
+  return {
+    item: "counter",
+    isInPeriod: true,
+    isForeign: false,
+    granted: 0,
+    free: 0,
+    resetUs: 0,
+    fitsUs: 0,
+    isNew: false,
+    ...answer,
+  };
 }
