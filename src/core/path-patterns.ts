@@ -1,9 +1,8 @@
 // Finds the patterns that a path matches in any way in which a backend may read it. A pattern is a path of names; "*" is
-// any one segment, and a slash at the end makes it a prefix. Dots and blanks at the end of a segment are also read as
-// dropped, as Windows does. Matching too much is safe, matching too little is not.
+// any one segment, and a slash at the end makes it a prefix. Matching too much is safe, matching too little is not.
 // Takes linear time in the length of the path.
-import { codes, FullDecoding, isDroppedAtEnd, type PathText } from "./path-text.ts";
-import { plainPath, plainWithEscapes } from "./plain-path.ts";
+import { codes, FullDecoding, type PathText } from "./path-text.ts";
+import { droppedEnd, plainPath, plainWithEscapes } from "./plain-path.ts";
 import { SegmentNames, segmentsOf } from "./segment-names.ts";
 import { searchNames } from "./segment-search.ts";
 
@@ -53,10 +52,12 @@ export class PathPatterns {
 
   /** Returns the bits of all patterns that the path matches. */
   match(path: string): number {
-    if (plainPath.test(path)) return this.#matchSegments(path);
+    const hasOneReading = !droppedEnd.test(path);
+    if (hasOneReading && plainPath.test(path)) return this.#matchSegments(path);
     this.#decoded.decode(path);
     const text = withAsciiLetters(this.#decoded);
-    return plainWithEscapes.test(path) ? this.#matchSegments(stringOf(text)) : this.#findNames(text);
+    const isPlain = hasOneReading && plainWithEscapes.test(path);
+    return isPlain ? this.#matchSegments(stringOf(text)) : this.#findNames(text);
   }
 
   /** Matches a path that has one reading. */
@@ -65,37 +66,30 @@ export class PathPatterns {
     this.#reached.push(this.#root);
     let mask = this.#root.contains;
     let state = this.#names.start;
-    /** Before the dots and blanks at the end of the segment. */
-    let trimmed = state;
     let segmentAt = 1;
     for (let i = 1; i <= path.length; i += 1) {
       const code = i < path.length ? path.charCodeAt(i) : codes.slash;
       if (code !== codes.slash) {
         state = this.#names.advance(state, code);
-        if (!isDroppedAtEnd(code)) trimmed = state;
         continue;
       }
-      const name = this.#names.nameIn(state);
       // A slash at the end makes no segment.
-      if (i > segmentAt) mask |= this.#step(name, trimmed === state ? name : this.#names.nameIn(trimmed));
+      if (i > segmentAt) mask |= this.#step(this.#names.nameIn(state));
       if (this.#reached.length === 0) return mask;
       state = this.#names.start;
-      trimmed = state;
       segmentAt = i + 1;
     }
     for (const { ends } of this.#reached) mask |= ends;
     return mask;
   }
 
-  /** Goes on to the nodes after a segment of either name. Returns the bits of their prefixes. */
-  #step(name: number, trimmedName: number): number {
+  /** Goes on to the nodes after a segment. Returns the bits of their prefixes. */
+  #step(name: number): number {
     let mask = 0;
     this.#next.length = 0;
     for (const { children, any } of this.#reached) {
       const child = children.get(name);
       if (child !== undefined) this.#next.push(child);
-      const trimmed = trimmedName === name ? undefined : children.get(trimmedName);
-      if (trimmed !== undefined) this.#next.push(trimmed);
       if (any !== null) this.#next.push(any);
     }
     for (const { contains } of this.#next) mask |= contains;

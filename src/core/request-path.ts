@@ -1,9 +1,9 @@
 // Finds the route of a path in every way in which a backend may read it (decode it, fold case, collapse slashes,
-// resolve dots, drop parameters): a path that may be under a route is charged, and one that may be in two places is
-// ambiguous. The path is forwarded unchanged. Reading takes linear time in the length of the path, whatever the number
+// resolve dots, drop parameters, drop dots and blanks at the end of names): a path that may be under a route is charged,
+// and one that may be in two places is ambiguous. The path is forwarded unchanged. Reading takes linear time in the length of the path, whatever the number
 // of routes, because a path under no route spends no quota.
 import { codes, decodeAgain, decodeOnce, FullDecoding, isDeceptive, type PathText } from "./path-text.ts";
-import { plainPath, plainPathWithDots, plainWithEscapes } from "./plain-path.ts";
+import { droppedEnd, plainPath, plainPathWithDots, plainWithEscapes } from "./plain-path.ts";
 import { type Place, type RouteNode, RouteTree } from "./route-tree.ts";
 
 export type PathReading =
@@ -37,7 +37,12 @@ export function createPathReader(routes: readonly string[], basePath: string): P
   const decoded = new FullDecoding();
 
   function readPlain(path: string): PathReading | undefined {
-    if (plainPath.test(path)) return readingOf(plainNode(path, tree).place);
+    if (plainPath.test(path)) {
+      const { place, children } = plainNode(path, tree);
+      // What is behind a route that contains no other does not matter.
+      const isSettled = (typeof place === "string" && children.size === 0) || !droppedEnd.test(path);
+      return isSettled ? readingOf(place) : undefined;
+    }
     const escapeAt = path.indexOf("%");
     if (escapeAt === -1 || !plainWithEscapes.test(path)) return undefined;
     const { place, children } = plainNode(path.slice(0, path.lastIndexOf("/", escapeAt) + 1), tree);
@@ -55,13 +60,19 @@ export function createPathReader(routes: readonly string[], basePath: string): P
     return compare(places);
   }
 
+  function readWithEnds(path: string): PathReading {
+    const reading = readPlain(path) ?? readOdd(path);
+    if (!twoSlashes.test(path)) return reading;
+    const rest = withoutAuthority(path);
+    return compareWithOther(reading, readPlain(rest) ?? readOdd(rest));
+  }
+
   function read(path: string): PathReading {
     const plain = readPlain(path);
     if (plain !== undefined) return plain;
-    const reading = readOdd(path);
-    if (!twoSlashes.test(path)) return reading;
-    const rest = withoutAuthority(path);
-    return compareWithAuthority(reading, readPlain(rest) ?? readOdd(rest));
+    const reading = readWithEnds(path);
+    const other = path.replace(trailingDotsAndBlanks, "");
+    return other === path ? reading : compareWithOther(reading, readWithEnds(other));
   }
 
   return { readPlain, read };
@@ -74,8 +85,14 @@ function withoutAuthority(path: string): string {
   return path.replace(/^(?:[/\\]|%2f|%5c)+.*?(?=[/\\]|%2f|%5c|$)/is, "") || "/";
 }
 
-/** Compares the reading as a path with the reading as a host and a path, which must not be under another route. */
-function compareWithAuthority(reading: PathReading, other: PathReading): PathReading {
+/**
+ * Dots and blanks at the end of a name, which Windows drops. Segments of dots alone stay. Takes linear time, because a match
+ * begins only where such characters begin.
+ */
+const trailingDotsAndBlanks = /(?<!^|[/\\.]|%2f|%5c|%2e|%20)(?:\.|%2e|%20)+(?=[/\\;]|%2f|%5c|$)/gi;
+
+/** Compares the reading as a path with one that few backends have, which must not be under another route. */
+function compareWithOther(reading: PathReading, other: PathReading): PathReading {
   const own = "route" in reading ? reading.route : null;
   const route = "route" in other ? other.route : null;
   return route === null || route === own ? reading : { kind: "ambiguous", route: own ?? route };

@@ -39,6 +39,8 @@ const decodeDots = (path: string) =>
 const collapse = (path: string) => path.replace(/\/+/g, "/");
 const dropParameters = (path: string) => path.replace(/;[^/]*/g, "");
 const cut = (path: string) => path.replace(/[?#\0].*$/s, "");
+/** Windows, for names of files. */
+const dropEnds = (path: string) => path.replace(/([^/. ])[. ]+(?=\/|$)/g, "$1");
 const toSlashes = (path: string) => path.replaceAll("\\", "/");
 
 const steps = (name: string, ...each: ((path: string) => string)[]): PathReader => ({
@@ -68,6 +70,8 @@ export const pathReaders: readonly PathReader[] = [
   steps("resolves dots, decodes, resolves dots", removeDotSegments, decodeOnce, removeDotSegments),
   steps("decodes %uXXXX, then resolves dots", unescapeOnce, toSlashes, collapse, removeDotSegments),
   steps("decodes, then decodes %uXXXX", decodeOnce, unescapeOnce, removeDotSegments),
+  steps("decodes, resolves dots, drops dots and blanks at the end of names", decodeOnce, removeDotSegments, dropEnds),
+  steps("the same after backslashes", decodeOnce, toSlashes, collapse, removeDotSegments, dropEnds),
   steps("decodes twice", decodeOnce, decodeOnce, removeDotSegments),
   steps("decodes fully", decodeAll, collapse, removeDotSegments),
   steps("decodes fully and takes backslashes for slashes", decodeAll, toSlashes, collapse, removeDotSegments),

@@ -70,6 +70,7 @@ test.each([
   ["/v2/crypto", "/v2//crypto.", true],
   ["/v2/crypto", "/v2//crypto%20..;x", true],
   ["/v2/crypto", "/v2/crypto.x", false],
+  ["/v2/crypto", "/v2/crypto.x/a%20b.c", false],
   ["/v2/crypto", "/v2//crypto.x", false],
   ["/v2/crypto", "/v2/crypto%20x", false],
   ["/v2/crypto", "/v2/.crypto", false],
