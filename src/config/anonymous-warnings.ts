@@ -1,6 +1,6 @@
 // Quotas by token that also count requests without one. A part of a key that a request lacks is replaced by the client, so
 // each address without a token has a quota of its own, as large as that of a token, and all behind it share it.
-import { describeRate } from "./policy-rates.ts";
+import { describeRate, rated } from "./policy-rates.ts";
 import type { WarnedSettings } from "./warned-settings.ts";
 
 export function anonymousWarnings({ policies, auth }: WarnedSettings): string[] {
@@ -11,6 +11,6 @@ export function anonymousWarnings({ policies, auth }: WarnedSettings): string[] 
   return byToken.map(
     (policy) =>
       `policy ${policy.name}: requests without a token are counted too: ` +
-      `each address that sends none has ${describeRate(policy)}`,
+      `each address that sends none has ${describeRate(rated(policy))}`,
   );
 }

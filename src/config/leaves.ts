@@ -143,11 +143,11 @@ export function orNull<T>({ parse, expected, json, ...leaf }: Leaf<T>): Leaf<T |
 
 /** The path of a file, or none. */
 export function filePath(description: string): Leaf<string | null> {
-  const parse = (path: string): string | undefined => (path === "" || path.includes("\0") ? undefined : path);
-  return {
-    ...orNull(text("", { expected: "the path of a file", json: { minLength: 1 }, parse }, description)),
-    isPath: true,
-  };
+  const parse = (path: string): string | undefined => (/^$|^~|\0/.test(path) ? undefined : path);
+  const leaf = orNull(text("", { expected: "the path of a file", json: { pattern: "^[^~]" }, parse }, description));
+  const hint = (value: Scalar): string | undefined =>
+    String(value).startsWith("~") ? "the path of a file without ~, which only shells read" : leaf.hint?.(value);
+  return { ...leaf, isPath: true, hint };
 }
 
 export function host(byDefault: string, description: string): Leaf<string> {

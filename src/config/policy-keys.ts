@@ -124,7 +124,11 @@ const definition = section("A rate limit: limit with window, limit with per, or 
   overrides: shownIfWritten(
     listOf(
       override,
-      { default: [], bounds: [0, 1024], items: "overrides" },
+      {
+        default: [],
+        bounds: [0, 1024],
+        expected: "a list of at most 1024 overrides, such as [{ client: 203.0.113.7, limit: 1000 }]",
+      },
       "Other limits for some keys, each with one of client, token, subject and header.",
     ),
   ),

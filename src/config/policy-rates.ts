@@ -10,13 +10,32 @@ export const mostPerSecond = 10_000;
 /** A policy by client bounds invented keys if a client gets at most so many times what a key may get. */
 export const mostTimes = 100;
 
+/** With what is worked out once, because lists of networks can be long. */
+export interface RatedPolicy extends Policy {
+  /** Null for a concurrency, which has no window. */
+  readonly windowMs: number | null;
+  /** The most that a key may get in a window. An override for a part of the internet speaks for everybody. */
+  readonly mostRequests: number;
+  /** How much of the internet is exempt; null: not much. */
+  readonly exemptShare: string | null;
+}
+
+export function rated(policy: Policy): RatedPolicy {
+  const wide = policy.overrides.filter(({ part, value }) => part === "client" && wideShare([value]) !== null);
+  return {
+    ...policy,
+    windowMs: windowMsOf(policy.rate),
+    mostRequests: requestsOf(policy, Math.max(policy.limit, ...wide.map(({ limit }) => limit))),
+    exemptShare: wideShare(policy.exempt),
+  };
+}
+
 const dayMs = 86_400_000;
 
 /** A month is as short as it can be. */
 const periodMs = { minute: 60_000, hour: 3_600_000, day: dayMs, month: 28 * dayMs } as const;
 
-/** Null for a concurrency, which has no window. */
-export function windowMsOf(rate: Rate): number | null {
+function windowMsOf(rate: Rate): number | null {
   switch (rate.kind) {
     case "sliding":
       return rate.windowMs;
@@ -27,11 +46,13 @@ export function windowMsOf(rate: Rate): number | null {
   }
 }
 
-/** Such as "100 in 60s", for messages. */
-export function describeRate(policy: Policy): string {
-  const { rate } = policy;
-  const most = mostRequests(policy);
-  const requests = `${most} request${most === 1 ? "" : "s"}`;
+function requestsOf({ cost }: Policy, limit: number): number {
+  return Math.floor(limit / cost);
+}
+
+/** Such as "100 requests in 1m", for messages. */
+export function describeRate({ rate, mostRequests }: RatedPolicy): string {
+  const requests = `${mostRequests} request${mostRequests === 1 ? "" : "s"}`;
   switch (rate.kind) {
     case "sliding":
       return `${requests} in ${formatDuration(rate.windowMs)}`;
@@ -43,26 +64,15 @@ export function describeRate(policy: Policy): string {
 }
 
 /** Whether the limit is one that a client reaches. */
-export function canRefuse(policy: Policy): boolean {
-  const windowMs = windowMsOf(policy.rate);
-  return mostRequests(policy) <= mostPerSecond * (windowMs === null ? 1 : windowMs / 1000);
+export function canRefuse({ windowMs, mostRequests }: RatedPolicy): boolean {
+  return mostRequests <= mostPerSecond * (windowMs === null ? 1 : windowMs / 1000);
 }
 
 /** Whether a key of `outer` gets at most `mostTimes` what a key of `inner` may get in the same time: a window of `outer`. */
-export function isComparable(outer: Policy, inner: Policy): boolean {
-  const [outerMs, innerMs] = [windowMsOf(outer.rate), windowMsOf(inner.rate)];
+export function isComparable(outer: RatedPolicy, inner: RatedPolicy): boolean {
   // What is under way at once says nothing of requests in a time.
-  if (outerMs !== null && innerMs === null) return true;
-  const windows = outerMs === null || innerMs === null ? 1 : Math.max(1, Math.ceil(outerMs / innerMs));
-  return mostRequests(outer) <= mostTimes * requestsOf(inner, inner.limit) * windows;
-}
-
-/** Of one key in a window. An override for a part of the internet speaks for everybody. */
-function mostRequests(policy: Policy): number {
-  const wide = policy.overrides.filter(({ part, value }) => part === "client" && wideShare([value]) !== null);
-  return requestsOf(policy, Math.max(policy.limit, ...wide.map(({ limit }) => limit)));
-}
-
-function requestsOf({ cost }: Policy, limit: number): number {
-  return Math.floor(limit / cost);
+  if (outer.windowMs !== null && inner.windowMs === null) return true;
+  const isTimed = outer.windowMs !== null && inner.windowMs !== null;
+  const windows = isTimed ? Math.max(1, Math.ceil(outer.windowMs / inner.windowMs)) : 1;
+  return outer.mostRequests <= mostTimes * requestsOf(inner, inner.limit) * windows;
 }

@@ -1,14 +1,24 @@
 // Finds policies that are valid and probably not what is meant: requests that nothing limits, keys that a client can
 // invent, limits that a decision port cannot hold.
-import type { KeyPart, Policy } from "../core/policy.ts";
+import type { KeyPart } from "../core/policy.ts";
 import { needsIdentity } from "../core/policy-needs.ts";
 import { enumerate } from "./config-error.ts";
 import { coversMethods, coversPath, regionOf } from "./match-regions.ts";
-import { canRefuse, describeRate, isComparable, mostPerSecond, mostTimes, windowMsOf } from "./policy-rates.ts";
+import {
+  canRefuse,
+  describeRate,
+  isComparable,
+  mostPerSecond,
+  mostTimes,
+  type RatedPolicy,
+  rated,
+} from "./policy-rates.ts";
 import type { WarnedSettings } from "./warned-settings.ts";
-import { wideShare } from "./wide-networks.ts";
 
-export function policyWarnings(settings: WarnedSettings): readonly string[] {
+type RatedSettings = Omit<WarnedSettings, "policies"> & { readonly policies: readonly RatedPolicy[] };
+
+export function policyWarnings(warned: WarnedSettings): readonly string[] {
+  const settings = { ...warned, policies: warned.policies.map(rated) };
   const unlimited =
     settings.enforcement === "on"
       ? [
@@ -16,6 +26,8 @@ export function policyWarnings(settings: WarnedSettings): readonly string[] {
           ...coverageWarnings(settings),
           ...guessWarnings(settings),
           ...inventedKeyWarnings(settings),
+          ...inventedGuessWarnings(settings),
+          ...sharedCounterWarnings(settings),
           ...restartWarnings(settings),
         ]
       : ["enforcement is shadow: no policy refuses a request"];
@@ -23,7 +35,7 @@ export function policyWarnings(settings: WarnedSettings): readonly string[] {
 }
 
 /** Where no path needs a token, nobody expects one. */
-function openPathWarnings({ unmatched, auth }: WarnedSettings): string[] {
+function openPathWarnings({ unmatched, auth }: RatedSettings): string[] {
   if (unmatched !== "proxy" || auth.mode === "off") return [];
   return [
     "unmatched is proxy: paths under no route are forwarded without a token and without a limit; " +
@@ -31,14 +43,13 @@ function openPathWarnings({ unmatched, auth }: WarnedSettings): string[] {
   ];
 }
 
-function exemptWarnings({ policies }: WarnedSettings): string[] {
-  return policies.flatMap(({ name, exempt }) => {
-    const share = wideShare(exempt);
-    return share === null ? [] : [`policy ${name}: exempt contains ${share}: clients there are not limited by it`];
-  });
+function exemptWarnings({ policies }: RatedSettings): string[] {
+  return policies.flatMap(({ name, exemptShare: share }) =>
+    share === null ? [] : [`policy ${name}: exempt contains ${share}: clients there are not limited by it`],
+  );
 }
 
-function highLimitWarnings({ policies }: WarnedSettings): string[] {
+function highLimitWarnings({ policies }: RatedSettings): string[] {
   return policies
     .filter((policy) => policy.mode === "enforce" && !canRefuse(policy))
     .map((policy) => {
@@ -49,16 +60,16 @@ function highLimitWarnings({ policies }: WarnedSettings): string[] {
 }
 
 /** Whether the policy refuses requests at some rate, whatever their responses are. */
-function limits(policy: Policy): boolean {
+function limits(policy: RatedPolicy): boolean {
   return isInForce(policy) && policy.chargeStatuses === null;
 }
 
-function isInForce(policy: Policy): boolean {
-  return policy.mode === "enforce" && wideShare(policy.exempt) === null && canRefuse(policy);
+function isInForce(policy: RatedPolicy): boolean {
+  return policy.mode === "enforce" && policy.exemptShare === null && canRefuse(policy);
 }
 
 /** A route is covered by policies that are about all of its paths: what narrower ones leave over is not computed. */
-function coverageWarnings({ policies, routes }: WarnedSettings): string[] {
+function coverageWarnings({ policies, routes }: RatedSettings): string[] {
   const limiting = policies.filter(limits);
   const bare: string[] = [];
   const byMethods = new Map<string, string[]>();
@@ -82,11 +93,11 @@ function coverageWarnings({ policies, routes }: WarnedSettings): string[] {
 }
 
 /** Refused tokens spend nothing of policies that are asked after the token check. */
-function guessWarnings({ policies, routes, auth }: WarnedSettings): string[] {
+function guessWarnings({ policies, routes, auth }: RatedSettings): string[] {
   if (auth.mode !== "tokens") return [];
-  const coversAll = (policy: Policy, route: string): boolean =>
+  const coversAll = (policy: RatedPolicy, route: string): boolean =>
     coversPath(policy.match.paths, route) && policy.match.methods.length === 0;
-  const stopsGuesses = (policy: Policy): boolean =>
+  const stopsGuesses = (policy: RatedPolicy): boolean =>
     isInForce(policy) && !needsIdentity(policy, true) && policy.chargeStatuses?.includes(401) !== false;
   // Of routes that nothing covers, there is a warning already.
   const open = routes
@@ -97,14 +108,14 @@ function guessWarnings({ policies, routes, auth }: WarnedSettings): string[] {
   return [`${requests}: all policies about them need a verified one, so add one by client`];
 }
 
-function inventedKeyWarnings({ policies, routes, auth }: WarnedSettings): string[] {
+function inventedKeyWarnings({ policies, routes, auth }: RatedSettings): string[] {
   const byClient = policies.filter((policy) => limits(policy) && policy.key.every(isBounded));
   return policies.flatMap((policy) => {
     const invented = policy.mode === "enforce" ? policy.key.filter((part) => canBeInvented(part, auth.mode)) : [];
     if (invented.length === 0) return [];
     const beside = byClient.filter(({ rate }) => rate.kind !== "concurrency" || policy.rate.kind === "concurrency");
     const region = regionOf(policy.match, routes);
-    const covers = (other: Policy, path: string): boolean =>
+    const covers = (other: RatedPolicy, path: string): boolean =>
       coversPath(other.match.paths, path) && coversMethods(other.match, policy.match);
     const open = region.filter((path) => !beside.some((other) => covers(other, path) && isComparable(other, policy)));
     if (open.length === 0) return [];
@@ -117,6 +128,38 @@ function inventedKeyWarnings({ policies, routes, auth }: WarnedSettings): string
           `over ${mostTimes} times as much as one key may get in that time`;
     return [`policy ${policy.name}: ${problem}; ${remedy}`];
   });
+}
+
+/** A policy that counts failed attempts is meant to stop whoever changes what is tried. */
+function inventedGuessWarnings({ policies, auth }: RatedSettings): string[] {
+  return policies.flatMap(({ name, mode, key, chargeStatuses }) => {
+    const invented = key.filter((part) => canBeInvented(part, auth.mode));
+    const isAboutGuesses = chargeStatuses?.some((status) => status === 401 || status === 403) ?? false;
+    if (mode !== "enforce" || !isAboutGuesses || invented.length === 0) return [];
+    const parts = enumerate(invented.map(nameOf), "and");
+    return [`policy ${name}: each guess with another ${parts} has a counter of its own; use key: [client]`];
+  });
+}
+
+/** One counter for all clients, which one of them can use up. */
+function sharedCounterWarnings({ policies, routes, auth }: RatedSettings): string[] {
+  const isOfOne = (part: KeyPart): boolean => !isShared(part) && !canBeInvented(part, auth.mode);
+  const own = policies.filter((policy) => limits(policy) && policy.key.some(isOfOne));
+  return policies
+    .filter((policy) => limits(policy) && policy.key.every(isShared))
+    .filter(({ match }) =>
+      regionOf(match, routes).some(
+        (path) => !own.some((other) => coversPath(other.match.paths, path) && coversMethods(other.match, match)),
+      ),
+    )
+    .map(({ name }) => {
+      const remedy = "add an enforcing policy by client over the same requests, with a lower limit";
+      return `policy ${name}: one client can use up its limit for all; ${remedy}`;
+    });
+}
+
+function isShared({ kind }: KeyPart): boolean {
+  return kind === "method" || kind === "route";
 }
 
 /** Whether one client has few values of the part: all unusual methods are one. */
@@ -135,18 +178,18 @@ function nameOf(part: KeyPart): string {
 /** What a restart gives back of a shorter window is back soon in any case. */
 const longWindowMs = 3_600_000;
 
-function restartWarnings({ policies, counters }: WarnedSettings): string[] {
+function restartWarnings({ policies, counters }: RatedSettings): string[] {
   if (counters !== null && (counters.snapshot !== null || counters.redis !== null)) return [];
   const remedy = counters === null ? "" : "; set counters.snapshot.path, or counters.store to redis";
   return policies
-    .filter(({ mode, rate }) => mode === "enforce" && (windowMsOf(rate) ?? 0) >= longWindowMs)
+    .filter(({ mode, windowMs }) => mode === "enforce" && (windowMs ?? 0) >= longWindowMs)
     .map((policy) => {
       const spent = `what clients have spent of its ${describeRate(policy)}`;
       return `policy ${policy.name}: a restart gives back ${spent}${remedy}`;
     });
 }
 
-function decisionPortWarnings({ policies, extAuth }: WarnedSettings): string[] {
+function decisionPortWarnings({ policies, extAuth }: RatedSettings): string[] {
   const ports = (["http", "grpc"] as const).filter((port) => extAuth?.[port]).map((port) => `extAuth.${port}`);
   if (ports.length === 0) return [];
   return policies.flatMap(({ name, rate, chargeStatuses }) => {

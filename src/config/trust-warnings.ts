@@ -1,9 +1,12 @@
-// Finds trust that lets anyone choose who is charged: networks of proxies or callers that are as wide as the internet, and
-// PROXY headers from whoever reaches the port.
+// Finds settings by which anyone can choose who is charged: proxies or callers as wide as the internet, PROXY headers from
+// whoever reaches the port, IPv6 clients that are less than what one client has.
 import { parseIpAddress } from "../core/ip-address.ts";
 import { isLoopback } from "./addresses.ts";
 import type { WarnedSettings } from "./warned-settings.ts";
 import { privateNetworks, wideShare } from "./wide-networks.ts";
+
+/** What providers give to a household or a server at least (RFC 6177). */
+const widestPrefix = 64;
 
 export function trustWarnings({ clientAddress, listen, extAuth }: WarnedSettings): readonly string[] {
   const proxies = wideShare(clientAddress.trustedProxies);
@@ -16,6 +19,14 @@ export function trustWarnings({ clientAddress, listen, extAuth }: WarnedSettings
   if (callers !== null) {
     const what = "anyone there can spend the quota of any client; list only the addresses of your ingresses";
     found.push(`extAuth.trustedCallers contains ${callers}: ${what}`);
+  }
+  if (clientAddress.ipv6Prefix > widestPrefix) {
+    const what = `a client has a whole /${widestPrefix} as a rule, so it can take a new quota for each address in it`;
+    found.push(`clientAddress.ipv6Prefix is ${clientAddress.ipv6Prefix}: ${what}; set it to ${widestPrefix} or less`);
+  }
+  if (clientAddress.header === "forwarded" && clientAddress.trustedProxies.length === 0) {
+    const what = "no header is read, because nobody is trusted to write it; list your proxies in trustedProxies";
+    found.push(`clientAddress.header is forwarded: ${what}`);
   }
   if (listen?.proxyProtocol && !isPrivate(listen.host)) {
     const what = "can choose who is charged; let only the load balancer reach it, or listen on a private address";

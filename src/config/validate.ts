@@ -1,6 +1,6 @@
 // Checks what was written against the definition and reports every error, not only the first. Keys that are missing or
 // wrong get their defaults. Types are not converted: "80" is not a number, and null is not text.
-import { type ConfigError, enumerate, type Origin, valueError } from "./config-error.ts";
+import { type ConfigError, didYouMean, enumerate, type Origin, valueError } from "./config-error.ts";
 import {
   defaultOf,
   type Item,
@@ -75,7 +75,7 @@ class Validation {
 
   #list(list: List<Item>, raw: Raw, path: readonly string[]): unknown {
     if (raw.kind !== "list") {
-      this.#refuse(raw, path, list.expected);
+      this.#refuse(raw, path, `${list.expected}${inBrackets(list, raw)}`);
       return this.validate(list, undefined, path);
     }
     const errorsBefore = this.errors.length;
@@ -121,7 +121,8 @@ class Validation {
     // A file that is not a configuration may contain anything, secrets too: its content is not shown.
     const found = !isRoot ? describe(raw) : raw.kind === "list" ? "a list" : "text";
     const keys = isRoot ? "keys to values" : enumerate(Object.keys(section.keys), "and");
-    this.errors.push(valueError(raw.at, joinPath(path), found, `a mapping of ${keys}`));
+    const expected = `a mapping of ${keys}${isRoot ? "" : meantKey(section, raw, path)}`;
+    this.errors.push(valueError(raw.at, joinPath(path), found, expected));
   }
 
   /** Returns the keys that were probably meant. */
@@ -142,4 +143,19 @@ class Validation {
   #refuse(raw: Raw, path: readonly string[], expected: string, isSecret = false): void {
     this.errors.push(valueError(raw.at, joinPath(path), describe(raw, isSecret), expected));
   }
+}
+
+/** The end of the message about a value that should be the only item of the list. */
+function inBrackets({ item }: List<Item>, raw: Raw): string {
+  const isItem = raw.kind === "scalar" && item.kind === "leaf" && item.parse(raw.value) !== undefined;
+  return isItem && !item.isSecret ? `; did you mean [${raw.value}]?` : "";
+}
+
+/** The end of the message about a value that stands for a section: the first key that may have it. */
+function meantKey({ keys }: Section<Keys>, raw: Raw, path: readonly string[]): string {
+  if (raw.kind !== "scalar") return "";
+  const meant = Object.entries(keys).find(
+    ([, child]) => child.kind === "leaf" && !child.isRequired && child.parse(raw.value) !== undefined,
+  );
+  return meant === undefined ? "" : `; ${didYouMean([joinPath([...path, meant[0]])], "")}`;
 }

@@ -59,4 +59,10 @@ export const wordsForOverride: WordsOfOthers = [
   { words: "bearer digest sha256", meant: ["token"] },
   { words: "key apiKey value", meant: ["token", "header"] },
   { words: "max requests quota rate concurrency", meant: ["limit"] },
+  {
+    words: "window per timezone cost",
+    meant: [],
+    instead:
+      "an override changes the limit alone; for another time, add a policy, and exempt these clients from this one",
+  },
 ];

@@ -23,6 +23,10 @@ const messages = new Map([
     "alias-without-anchor.yaml",
     "alias-without-anchor.yaml:2:9: found an alias (*name), expected its anchor (&name) before it",
   ],
+  [
+    "auth-is-a-mode.yaml",
+    'auth-is-a-mode.yaml:1:7: auth: found "tokens", expected a mapping of mode, realm and tokensFile; did you mean "auth.mode"?',
+  ],
   ["auth-mode-boolean.yaml", "auth-mode-boolean.yaml:2:9: auth.mode: found false, expected off, presence or tokens"],
   [
     "auth-mode-later.yaml",
@@ -195,7 +199,10 @@ const messages = new Map([
     'route-twice.yaml:1:22: routes.2: found "/V1/", expected no second "/v1/" (routes.0; case is ignored); remove one of the two',
   ],
   ["routes-empty.yaml", "routes-empty.yaml:1:9: routes: found an empty list, expected a list of 1 to 64 paths"],
-  ["routes-not-a-list.yaml", 'routes-not-a-list.yaml:1:9: routes: found "/v1/", expected a list of 1 to 64 paths'],
+  [
+    "routes-not-a-list.yaml",
+    'routes-not-a-list.yaml:1:9: routes: found "/v1/", expected a list of 1 to 64 paths; did you mean [/v1/]?',
+  ],
   [
     "section-is-a-list.yaml",
     "section-is-a-list.yaml:1:9: listen: found [8080], expected a mapping of host, port, proxyProtocol, maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer, maxRequestsPerConnection and tls",
@@ -227,6 +234,10 @@ const messages = new Map([
   [
     "tokens-file-empty.yaml",
     'no-digest.txt:1: found no digest in the file, expected a SHA-256 digest of 64 hex digits, as "headgate token" prints it',
+  ],
+  [
+    "tokens-file-home.yaml",
+    'tokens-file-home.yaml:3:15: auth.tokensFile: found "~/tokens.txt", expected the path of a file without ~, which only shells read',
   ],
   [
     "tokens-file-missing.yaml",

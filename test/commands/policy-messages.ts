@@ -102,7 +102,7 @@ export const policyMessages: readonly (readonly [file: string, message: string])
   ],
   [
     "policy-key-a-word.yaml",
-    'policy-key-a-word.yaml:5:10: policies.0.key: found "client", expected a list of at most 8 parts, such as [client] or [token, route]',
+    'policy-key-a-word.yaml:5:10: policies.0.key: found "client", expected a list of at most 8 parts, such as [client] or [token, route]; did you mean [client]?',
   ],
   ["policy-key-address.yaml", 'policy-key-address.yaml:5:11: policies.0.key.0: found "ip", expected client'],
   [
@@ -311,12 +311,16 @@ export const policyMessages: readonly (readonly [file: string, message: string])
     "policy-override-without-limit.yaml:5:17: policies.0.overrides.0.limit: found nothing, expected a whole number from 1 to 1000000000",
   ],
   [
+    "policy-override-window.yaml",
+    "policy-override-window.yaml:5:50: policies.0.overrides.0.window: unknown key; an override changes the limit alone; for another time, add a policy, and exempt these clients from this one",
+  ],
+  [
     "policy-override-without-part.yaml",
     "policy-override-without-part.yaml:5:17: policies.0.overrides.0: found a mapping, expected one of client, token, subject and header in it",
   ],
   [
     "policy-overrides-a-mapping.yaml",
-    "policy-overrides-a-mapping.yaml:5:16: policies.0.overrides: found a mapping, expected a list of at most 1024 overrides",
+    "policy-overrides-a-mapping.yaml:5:16: policies.0.overrides: found a mapping, expected a list of at most 1024 overrides, such as [{ client: 203.0.113.7, limit: 1000 }]",
   ],
   [
     "policy-per-second.yaml",

@@ -76,6 +76,22 @@ test.each(["127.0.0.1", "::1", "localhost", "10.1.2.3", "192.168.0.1", "fd00::1"
   },
 );
 
+test("IPv6 clients that are less than a /64", async () => {
+  const told = (prefix: number): string =>
+    `warning: clientAddress.ipv6Prefix is ${prefix}: a client has a whole /64 as a rule, so it can take a new quota for each address in it; set it to 64 or less`;
+  for (const prefix of [65, 128]) {
+    expect(await warnings(`clientAddress: { ipv6Prefix: ${prefix} }`)).toEqual([told(prefix)]);
+  }
+  for (const prefix of [32, 64]) expect(await warnings(`clientAddress: { ipv6Prefix: ${prefix} }`)).toEqual([]);
+});
+
+test("a forwarding header that nobody is trusted to write", async () => {
+  expect(await warnings("clientAddress: { header: forwarded }")).toEqual([
+    "warning: clientAddress.header is forwarded: no header is read, because nobody is trusted to write it; list your proxies in trustedProxies",
+  ]);
+  expect(await warnings("clientAddress: { header: forwarded, trustedProxies: [10.0.0.1] }")).toEqual([]);
+});
+
 const wide = { trustedProxies: ["0.0.0.0/1", "128.0.0.0/1"], header: "x-forwarded-for", ipv6Prefix: 64 } as const;
 const isWarning = ({ msg }: Record<string, unknown>): boolean => msg === "configuration warning";
 

@@ -169,6 +169,51 @@ describe("keys that a client can invent, without a policy by client", () => {
       ),
     ],
   ])("none with %s", async (_, yaml) => {
+    expect((await warnings(yaml)).filter((line) => line.includes("invents"))).toEqual([]);
+  });
+
+  test.each([
+    ["token", "charge: { statuses: [401] }, key: [token]", "token"],
+    ["header", 'charge: { statuses: [429, 403] }, key: [client, "header:x-user"]', "header:x-user"],
+  ])("a policy about failed attempts is told, also beside one by client: %s", async (_, rest, part) => {
+    const lines = await warnings(policies(byClient, `name: guesses, limit: 10, window: 15m, ${rest}`));
+    expect(lines).toContain(
+      `warning: policy guesses: each guess with another ${part} has a counter of its own; use key: [client]`,
+    );
+  });
+
+  test("none about attempts that are counted by client, by a verified token, or for another reason", async () => {
+    const guesses = "name: guesses, limit: 10, window: 15m";
+    const verified = `${tokens}\n${policies(byClient, `${guesses}, charge: { statuses: [403] }, key: [token]`)}`;
+    expect(await warnings(verified)).toEqual([]);
+    expect(await warnings(policies(byClient, `${guesses}, charge: { statuses: [401] }`))).toEqual([]);
+    expect(await warnings(policies(byClient, `${guesses}, charge: { statuses: [201] }, key: ["header:x"]`))).toEqual(
+      [],
+    );
+  });
+});
+
+describe("a counter that all clients share", () => {
+  const shared = (name: string): string =>
+    `warning: policy ${name}: one client can use up its limit for all; add an enforcing policy by client over the same requests, with a lower limit`;
+  const all = "name: all, limit: 5000, window: 1s";
+  const onV1 = `${byClient}, match: { paths: [/v1/] }`;
+
+  test.each<[claim: string, yaml: string, lines: string[]]>([
+    ["alone", policies(`${all}, key: []`), [shared("all")]],
+    ["of a route and a method", policies(`${all}, key: [route, method]`), [shared("all")]],
+    ["of requests at once", policies("name: all, concurrency: 100, key: []"), [shared("all")]],
+    ["beside a policy by client about other requests", policies(onV1, `${all}, key: []`), [shared("all")]],
+    ["beside a shadow by client", policies(`${byClient}, mode: shadow`, `${all}, key: []`), [shared("all")]],
+  ])("is told: %s", async (_, yaml, lines) => {
+    expect(await warnings(yaml)).toEqual(lines);
+  });
+
+  test.each([
+    ["beside a policy by client", policies(byClient, `${all}, key: []`)],
+    ["about the requests of a policy by client", policies(byClient, `${all}, key: [], match: { paths: [/v1/] }`)],
+    ["in a shadow", policies(byClient, `${all}, key: [], mode: shadow`)],
+  ])("is not told %s", async (_, yaml) => {
     expect(await warnings(yaml)).toEqual([]);
   });
 });

@@ -45,6 +45,8 @@ const unsound = [
   "auth: { mode: tokens, tokensFile: t }\npolicies: [{ name: a, limit: 1, window: 1s, key: [subject] }]",
   "policies: [{ name: a, limit: 1, window: 1s, match: { methods: [GET] } }]",
   "policies: [{ name: a, concurrency: 1 }]\nenforcement: shadow\nextAuth: { trustedCallers: [::/0], http: { enabled: true } }",
+  "policies: [{ name: a, limit: 1, window: 1s, key: [] }, { name: b, limit: 1, window: 1s, key: [token], charge: { statuses: [401] } }]",
+  "clientAddress: { ipv6Prefix: 65, header: forwarded }",
   "policies: [{ name: a, limit: 1000000000, window: 60s }, { name: b, limit: 1, per: month }]",
   "unmatched: proxy\nclientAddress: { trustedProxies: [0.0.0.0/1] }\nlisten: { proxyProtocol: true }",
   "upstream: { url: 'https://a', tls: { insecureSkipVerify: true } }",
