@@ -193,6 +193,12 @@ export class PolicySteps implements Limiter {
       if (state.isShadow || state.fits || state.isUnknown) continue;
       if (refusing === null || isMoreUrgentRefusal(state, refusing)) refusing = state;
     }
+    if (refusing === null || this.#set.waitMs === null) return refusing;
+    // The store is not asked then, and may have said before that a policy refuses for longer.
+    for (const state of this.#set.states) {
+      const isRefusedToo = state.isAsked && !state.isShadow && state.isUnknown && state.shared?.isProbablyRefused;
+      if (isRefusedToo && isMoreUrgentRefusal(state, refusing)) refusing = state;
+    }
     return refusing;
   }
 
@@ -200,7 +206,7 @@ export class PolicySteps implements Limiter {
   #refuse(refusing: PolicyState, first: Decision | null): Decision {
     for (const state of this.#set.states) {
       if (!state.isAsked) continue;
-      if (state.fits || state.isUnknown) state.outcomes.observed += 1;
+      if (state.fits || (state.isUnknown && state !== refusing)) state.outcomes.observed += 1;
       else if (state.isUnavailable) state.outcomes.unavailable += 1;
       else if (state.isShadow) state.outcomes.would_throttle += 1;
       else state.outcomes.throttled += 1;

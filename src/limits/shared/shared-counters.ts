@@ -101,7 +101,8 @@ export class SharedCounters implements Counters {
     this.#isAlone = false;
     if (this.pass === "first") this.sinceMs = nowMs;
     if (!this.#isInForce) this.#comeIntoForce();
-    const tag = this.#key.storeTag || this.#tagged();
+    this.#key.storeTag ||= storeTagOf(this.#key);
+    const tag = this.#key.storeTag;
     const rules = this.#rulesFor(tag, limit, nowMs);
     const credits = this.#find(tag, rules, nowMs);
     if (credits?.replaceRules(rules)) this.#store.endAll(credits);
@@ -131,11 +132,16 @@ export class SharedCounters implements Counters {
       if (credits.resetMs > nowMs && credits.rules.item === "sliding") this.resetMs = credits.resetMs;
       return this.#conclude("fits");
     }
-    if (canAsk && !isRefused) return this.#conclude("unknown");
-    if (this.pass === "first") this.#store.counts.refusedFromMemory += 1;
     this.remaining = Math.min(this.remaining + units, credits.free + held);
     this.resetMs = rules.item === "sliding" ? Math.max(nowMs + 1, credits.fitsMs) : this.#resetInStore(rules, credits);
+    if (canAsk && !isRefused) return this.#conclude("unknown");
+    if (this.pass === "first") this.#store.counts.refusedFromMemory += 1;
     return this.#conclude("refused");
+  }
+
+  /** Whether the store has said that what is unknown now will be refused until `resetMs`. */
+  get isProbablyRefused(): boolean {
+    return this.#credits !== undefined && !this.#isByRequest && this.#credits.fitsMs > this.#nowMs;
   }
 
   /** Whether requests that wait already may take all that the table has left for what was asked last. */
@@ -158,9 +164,8 @@ export class SharedCounters implements Counters {
     else if (credits !== undefined || this.#isLate) this.#store.admittedAlone(credits ?? this.#create());
     if (!this.#isByRequest) return 0;
     this.#lastCharge += 1;
-    const charge = this.#lastCharge;
-    this.#charges.set(charge, { local, leases });
-    return charge;
+    this.#charges.set(this.#lastCharge, { local, leases });
+    return this.#lastCharge;
   }
 
   peek(key: CounterKey, client: CounterKey, limit: number, nowMs: number, units = 1): void {
@@ -263,11 +268,6 @@ export class SharedCounters implements Counters {
     const tag = `n${storeTagOf(network)}`;
     const rules = this.#rulesFor(tag, this.#limit, this.#nowMs);
     return this.#shared.find(tag, rules) ?? this.#store.book.create(this.#shared, tag, network, network, rules);
-  }
-
-  #tagged(): string {
-    this.#key.storeTag = storeTagOf(this.#key);
-    return this.#key.storeTag;
   }
 
   #rulesFor(tag: string, limit: number, nowMs: number): CounterRules {

@@ -55,6 +55,24 @@ describe("a burst of a client that its own policy refuses", () => {
   });
 });
 
+test("a refusal tells the wait of a policy that was not asked then, if the store has said that it is longer", async () => {
+  const fleet = await SmallFleet.start([
+    slidingPolicy({ name: "long", limit: 5, windowMs: 10_000 }),
+    slidingPolicy({ name: "short", limit: 2, windowMs: 2_000 }),
+  ]);
+  const elsewhere = [fleet.ask(1, good)];
+  await fleet.pass(2_200);
+  elsewhere.push(fleet.ask(1, good, 2));
+  await fleet.pass(2_200);
+  const here = fleet.ask(0, good, 2);
+  await fleet.pass(300);
+  expect(admitted([...elsewhere.flat(), ...here])).toBe(5);
+  // The table of this gateway has two of both; that the long one is used up, the store has said with its last unit.
+  const refused = fleet.ask(0, good);
+  expect(refused).toMatchObject([{ outcome: "throttled", policy: { name: "long" } }]);
+  expect(fleet.outcomes(0, "long")).toMatchObject({ throttled: 1, observed: 0 });
+});
+
 test("requests that wait for others are admitted if those leave room", async () => {
   const fleet = await SmallFleet.start([
     slidingPolicy({ name: "route", limit: 1, windowMs: 60_000, key: [{ kind: "route" }, { kind: "client" }] }),
