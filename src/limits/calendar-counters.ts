@@ -101,7 +101,7 @@ export class CalendarCounters extends TableCounters {
   protected lookAtOwn(): OwnCount | null {
     this.#span.now = this.#period.number;
     const units = this.table.peek(this.cursor, this.#span);
-    return units === 0 || !this.table.isOwn(this.cursor) ? null : { units, ageMs: 0 };
+    return units === 0 || !this.table.isOwn(this.cursor) ? null : { units, ageMs: 0, periodEndMs: this.#period.endMs };
   }
 
   protected remove(_limit: number, units: number, period: number): void {

@@ -7,6 +7,8 @@ export interface OwnCount {
   readonly units: number;
   /** How long ago the newest of them was spent, in milliseconds. */
   readonly ageMs: number;
+  /** When the period ends that they count in, by the wall clock; 0 if they count in none. */
+  readonly periodEndMs: number;
 }
 
 export interface Counters {

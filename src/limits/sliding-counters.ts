@@ -88,7 +88,7 @@ export class SlidingCounters extends TableCounters {
     const units = this.table.peek(this.cursor, span);
     const newest = this.table.newest(this.cursor);
     if (units === 0 || newest === undefined || !this.table.isOwn(this.cursor)) return null;
-    return { units, ageMs: Math.max(0, ageOf(newest, span.now)) };
+    return { units, ageMs: Math.max(0, ageOf(newest, span.now)), periodEndMs: 0 };
   }
 
   protected remove(limit: number, units: number, instant: number): void {

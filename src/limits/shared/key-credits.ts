@@ -97,6 +97,8 @@ export class KeyCredits {
   /** Units that are spent a millisecond, and those that were spent since that was found out. */
   #rate = 0;
   #spentSince = 0;
+  /** When the last unit was spent. */
+  #spentMs = 0;
   #rateMs = 0;
 
   constructor({ policy, tag, storeKey, key, client, rules }: CreditsOptions) {
@@ -199,6 +201,7 @@ export class KeyCredits {
       of.push(lease);
     }
     this.#spentSince += units;
+    this.#spentMs = nowMs;
     this.#endLeases(nowMs);
     return of;
   }
@@ -239,15 +242,15 @@ export class KeyCredits {
     // Over less time than a lease, a single request would look like many.
     const rate = this.#spentSince / Math.max(elapsedMs, spendMs);
     if (elapsedMs >= spendMs) {
-      // A client that has stopped asking must not hold anything.
-      const isIdle = this.#spentSince === 0;
-      this.#rate = isIdle ? 0 : Math.max(rate, (this.#rate + rate) / 2);
+      this.#rate = Math.max(rate, (this.#rate + rate) / 2);
       this.#spentSince = 0;
       this.#rateMs = nowMs;
     } else if (rate > this.#rate) {
       // A rise is followed at once, because requests would wait.
       this.#rate = rate;
     }
+    // A client that has stopped asking must not hold anything.
+    if (nowMs - this.#spentMs >= spendMs) this.#rate = 0;
     const wanted = Math.ceil(this.#rate * spendMs);
     // For fewer requests, a lease and its report are more calls than asking.
     return wanted < 3 * step ? 0 : wanted;

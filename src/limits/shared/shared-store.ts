@@ -24,7 +24,7 @@ import type { Shard } from "./shard.ts";
 import { ShardMap } from "./shard-map.ts";
 import { type SentItem, StoreCalls } from "./store-calls.ts";
 import { StoreCounts } from "./store-figures.ts";
-import { StoreItems, secretTag } from "./store-items.ts";
+import { isOfPeriod, StoreItems, secretTag } from "./store-items.ts";
 import { StoreTelling } from "./store-telling.ts";
 
 export interface SharedStoreOptions {
@@ -211,7 +211,7 @@ export class SharedStore {
     const mustTell = alone !== credits.toldAlone || (incident > 0 && credits.toldIncident !== incident);
     const own = mustTell ? policy.own(key, client, nowMs) : null;
     // What a call that is under way is granted may be taken for what is told.
-    const isCertain = mustTell && credits.inFlight === 0;
+    const isCertain = mustTell && credits.inFlight === 0 && (own === null || isOfPeriod(own, credits));
     return {
       credits,
       item: this.#items.asking(credits, needed, own, nowMs),

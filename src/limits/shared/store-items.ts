@@ -40,12 +40,12 @@ export class StoreItems {
     const { isAhead } = credits.rules;
     const ahead = isAhead ? Math.max(0, credits.wantedAhead(nowMs) - credits.held(nowMs)) : 0;
     const wanted = Math.min(Math.max(needed, this.#options.settings.lease.most), needed + ahead);
-    return this.#item(credits, needed, wanted, credits.takeReports(mostReports, nowMs), toldOf(own, credits.unspent));
+    return this.#item(credits, needed, wanted, credits.takeReports(mostReports, nowMs), toldOf(own, credits));
   }
 
   /** Asks for nothing. */
   telling(credits: KeyCredits, own: OwnCount, nowMs: number): CounterItem {
-    return this.#item(credits, 0, 0, credits.takeReports(mostReports, nowMs), toldOf(own, credits.unspent));
+    return this.#item(credits, 0, 0, credits.takeReports(mostReports, nowMs), toldOf(own, credits));
   }
 
   reporting({ credits, reports }: Renewal): CounterItem {
@@ -86,7 +86,13 @@ export class StoreItems {
   }
 }
 
+/** Whether what this gateway counts is of the same period: in a cluster, shards begin it at different times. */
+export function isOfPeriod({ periodEndMs }: OwnCount, { rules }: KeyCredits): boolean {
+  return periodEndMs * 1000 === rules.untilUs;
+}
+
 /** The store has what is not spent too: it must not be taken for what was admitted. */
-function toldOf(own: OwnCount | null, unspent: number): Told | null {
-  return own === null ? null : { units: own.units + unspent, ageUs: certainAgeUs(own.ageMs) };
+function toldOf(own: OwnCount | null, credits: KeyCredits): Told | null {
+  if (own === null || !isOfPeriod(own, credits)) return null;
+  return { units: own.units + credits.unspent, ageUs: certainAgeUs(own.ageMs) };
 }
