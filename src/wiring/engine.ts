@@ -241,8 +241,7 @@ export class Engine implements Carrier {
 
 /** Opens no listener. Rejects with a FilesError, with everything closed. */
 export async function openEngine(settings: Settings, files: EngineFiles, options: EngineOptions): Promise<Engine> {
-  const { clock, log, names, authenticator, counters, slots } = options;
-  const { notices = { configuration: log, files: log } } = options;
+  const { clock, log, names, authenticator, counters, slots, notices = { configuration: log, files: log } } = options;
   const textWrites = new TextWrites();
   // Beside the rest, because it waits for a connection.
   const isSecure = settings.listen.tls !== null;
