@@ -4,6 +4,7 @@
 import { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { ignoreError } from "../core/failure.ts";
 import type { FrameBudget } from "../core/frame-budget.ts";
 import type { Http2CloseReason } from "../core/http2-bounds.ts";
 import { FrameGuard } from "./http2-frame-guard.ts";
@@ -134,5 +135,9 @@ export class GuardedSocket extends EventEmitter {
     this.writable = false;
     this.#held = [];
     this.emit("close");
+    // Node keeps what it calls at the ACK of its SETTINGS until its session is collected. This leads from there to the
+    // session's error, which keeps the session: neither would ever be collected, if the client has not sent the ACK.
+    // A late write may still fail.
+    this.removeAllListeners().on("error", ignoreError);
   }
 }
