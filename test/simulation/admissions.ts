@@ -14,6 +14,8 @@ export interface Admission {
   readonly steadyMs: number;
   readonly wallMs: number;
   readonly alone: Alone;
+  /** The share of its gateway at that time, which a gateway that has just started may believe to be the whole limit. */
+  readonly share: number;
   readonly units: number;
   /** Given back: does not count any more. */
   isGone: boolean;
@@ -60,14 +62,14 @@ export class Admissions {
     this.windowMs = rate.kind === "sliding" ? rate.windowMs * shrunk : Number.POSITIVE_INFINITY;
   }
 
-  add(gateway: string, atMs: number, alone: Alone): Admission {
+  add(gateway: string, atMs: number, alone: Alone, share: number): Admission {
     const { shard } = this;
     const steadyMs = shard.steadyMs();
     const last = this.list.at(-1);
     const isStored = last !== undefined && steadyMs - last.steadyMs < this.windowMs;
     // A counter's clock does not go back while the store has it.
     const wallMs = isStored ? Math.max(shard.wallMs(), last.wallMs) : shard.wallMs();
-    const admission = { gateway, atMs, steadyMs, wallMs, alone, units: this.policy.cost, isGone: false };
+    const admission = { gateway, atMs, steadyMs, wallMs, alone, share, units: this.policy.cost, isGone: false };
     this.list.push(admission);
     return admission;
   }

@@ -55,24 +55,25 @@ export class Judge {
   }
 
   admitted(counter: Admissions, { id }: SimulatedGateway, { shared }: Thread, alone: Alone): Admission {
-    const admission = counter.add(id, this.#time.nowMs, alone);
-    this.#checkLater(counter);
     const { limit } = counter.policy;
     const { onFailure } = this.#plan.settings;
     // At least one request, whatever it costs.
     const share = Math.max(counter.policy.cost, Math.floor(limit / shared.replicas.value));
+    const admission = counter.add(id, this.#time.nowMs, alone, share);
+    this.#checkLater(counter);
     const hasShadow = this.#plan.policies.some(({ mode }) => mode === "shadow");
     if (alone === "alone" && onFailure === "closed" && !hasShadow)
       this.violate(`${counter.policy.name}: admitted alone although closed`);
-    const byGateway = new Map<string, { units: number; alone: number }>();
+    const byGateway = new Map<string, { alone: number; share: number }>();
     let units = 0;
     let own = 0;
     for (const each of counter.inWindow()) {
       units += each.units;
       if (each.gateway === id) own += each.units;
       if (each.alone !== "together") {
-        const of = byGateway.get(each.gateway) ?? { units: 0, alone: 0 };
+        const of = byGateway.get(each.gateway) ?? { alone: 0, share: 0 };
         of.alone += each.units;
+        of.share = Math.max(of.share, each.share);
         byGateway.set(each.gateway, of);
       }
     }
@@ -85,7 +86,7 @@ export class Judge {
     }
     if (units <= limit || (onFailure === "open" && byGateway.size > 0)) return admission;
     let excess = this.#lost(counter);
-    for (const { alone } of byGateway.values()) excess += Math.min(alone, share);
+    for (const of of byGateway.values()) excess += Math.min(of.alone, of.share);
     if (counter.policy.rate.kind === "concurrency") excess += this.#silent(counter);
     if (units > limit + excess) {
       this.violate(`${counter.policy.name} of ${counter.client}: ${units} in a window, ${limit} + ${excess} allowed`);

@@ -26,6 +26,7 @@ import { type SentItem, StoreCalls } from "./store-calls.ts";
 import { StoreCounts } from "./store-figures.ts";
 import { isOfPeriod, StoreItems, secretTag } from "./store-items.ts";
 import { StoreTelling } from "./store-telling.ts";
+import { lateMs } from "./store-time.ts";
 
 export interface SharedStoreOptions {
   readonly link: StoreLink;
@@ -118,13 +119,13 @@ export class SharedStore {
   }
 
   /**
-   * Bounds the second wait of a request to what the first one has left of `wait`. If that is nothing, the store has answered
-   * in time, and this thread was late to see it.
+   * Bounds the second wait of a request to what the first one has left of `wait`. If that was over when the answer was seen,
+   * the store has answered in time, and this thread was late.
    */
   limitWait(question: Question, sinceMs: number): void {
     const { waitMs } = this.settings;
     const leftMs = sinceMs + waitMs - this.#options.clock.monotonicMs();
-    question.endAfter(leftMs > 0 ? leftMs : waitMs, this.#options);
+    question.endAfter(leftMs < -lateMs ? waitMs : Math.max(0, leftMs), this.#options);
   }
 
   /** Asks for units that a request waits for. Must not be called while the shard may not be asked. */

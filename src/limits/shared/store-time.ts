@@ -6,7 +6,7 @@ import type { Timers } from "../../core/shared-store.ts";
 /** A wait has so many steps; a step in which this thread stood still counts as if it had ended in time. */
 const steps = 4;
 /** A timer of a thread that is well is late by less. */
-const lateMs = 2;
+export const lateMs = 2;
 /** Timers are not more exact. */
 const leastMs = 1;
 
