@@ -40,5 +40,7 @@ export default defineConfig({
     expect: { poll: { timeout: 5_000 } },
     // One at a time: some measure.
     maxWorkers: 1,
+    // Of those tests of a file that say that they can run at the same time: mostly they wait.
+    maxConcurrency: 2,
   },
 });
