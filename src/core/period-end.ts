@@ -29,9 +29,12 @@ export function untilResetMs(end: PeriodEnd, wallMs: number, nowMs: number): num
   return leftMs === end.endMs - wallMs ? leftMs : Math.ceil((wallMs + leftMs) / 1000) * 1000 - wallMs;
 }
 
-/** Returns what the wall clock would show if it had not been set back since the period began; or what it shows, if later. */
+/**
+ * Returns what the wall clock would show if it had not been set back since the period began. A clock that has reached the
+ * border is believed, because the next period is a later one.
+ */
 export function latestWallMs({ endMs, dueMs }: Omit<PeriodEnd, "lastMs">, { wallMs, nowMs }: ClockReading): number {
-  return Math.max(wallMs, endMs - (dueMs - nowMs));
+  return wallMs >= endMs ? wallMs : Math.max(wallMs, endMs - (dueMs - nowMs));
 }
 
 /** Returns the end of the period at `latestMs`, which `latestWallMs` has returned. `longestMs`: how long one may last. */

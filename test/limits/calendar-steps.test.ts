@@ -91,7 +91,8 @@ class NaiveCalendar {
   /** Returns whether a request fits; if not, when it does. */
   take(client: string, wallMs: number, nowMs: number): number | null {
     if (wallMs >= this.#endMs || nowMs >= this.#lastMs) {
-      const endMs = this.#begin(Math.max(wallMs, this.shown(nowMs)), wallMs, nowMs, this.#nextBorder);
+      const shownMs = wallMs >= this.#endMs ? wallMs : this.shown(nowMs);
+      const endMs = this.#begin(shownMs, wallMs, nowMs, this.#nextBorder);
       if (endMs <= this.#endMs) throw new Error("a period came again");
       this.#endMs = endMs;
       this.#used.clear();

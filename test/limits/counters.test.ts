@@ -100,6 +100,17 @@ describe("a calendar quota", () => {
     }
   });
 
+  test("a period that begins just before a border ends there, whatever the fraction of a second at which the table began", () => {
+    for (const startMs of [0, 300, 499, 501, 700, 999]) {
+      const { clock, counters } = calendar("hour", midnight + startMs);
+      take(counters, "a", 3, clock.nowMs);
+      clock.advance(2 * dayMs - startMs - 250);
+      expect(take(counters, "a", 3, clock.nowMs), `${startMs}`).toMatchObject({ remaining: 2, untilResetMs: 250 });
+      clock.advance(250);
+      expect(take(counters, "a", 3, clock.nowMs), `${startMs}`).toMatchObject({ remaining: 2, untilResetMs: hourMs });
+    }
+  });
+
   test("a look charges nothing and shows the end of the period, also for a key that is not stored", () => {
     const { clock, table, counters } = calendar();
     take(counters, "a", 3, clock.nowMs, 2);

@@ -24,7 +24,7 @@ export class CalendarPeriod implements PeriodEnd {
     return (Atomics.load(this.#w, this.#at + calendarWords.end) >>> 0) * 1000;
   }
 
-  /** By the table's time, to half a second. */
+  /** By the table's time, rounded up to a second. */
   get dueMs(): number {
     return Atomics.load(this.#w, this.#at + calendarWords.due) * 1000;
   }
@@ -44,8 +44,9 @@ export class CalendarPeriod implements PeriodEnd {
   /** Before traffic, or when the policy of the slot is gone. */
   restore(number: number, { endMs, dueMs, lastMs }: PeriodEnd): void {
     Atomics.store(this.#w, this.#at + calendarWords.number, number);
-    Atomics.store(this.#w, this.#at + calendarWords.due, Math.round(dueMs / 1000));
-    Atomics.store(this.#w, this.#at + calendarWords.last, Math.round(lastMs / 1000));
+    // What was a whole second stays one, whatever sums of fractions have added to it.
+    Atomics.store(this.#w, this.#at + calendarWords.due, Math.ceil(Math.round(dueMs) / 1000));
+    Atomics.store(this.#w, this.#at + calendarWords.last, Math.ceil(Math.round(lastMs) / 1000));
     Atomics.store(this.#w, this.#at + calendarWords.end, Math.ceil(endMs / 1000));
   }
 }
