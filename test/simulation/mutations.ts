@@ -29,7 +29,8 @@ const store = "src/limits/shared/shared-store.ts";
 const shard = "src/limits/shared/shard.ts";
 // Two safeguards are not here, since taking them out only makes units count for too long, or is made up for by another
 // one: that a report never raises a score, and that the clock of a counter does not go back, whose steps forward are
-// watched. The script's own tests hold them.
+// watched. The script's own tests fail without them: script.test.ts without either, script-scenarios.test.ts without the
+// second.
 const model = "test/simulation/script-model.ts";
 const gateway = "test/simulation/simulated-gateway.ts";
 
@@ -100,13 +101,35 @@ export const mutations: readonly Mutation[] = [
     replacements: [
       {
         file: "src/limits/shared/key-credits.ts",
-        from: "return ended.slice(0, most).map(",
-        to: "return [...ended, ...ended].map(",
+        from: "return this.#ended.splice(0, most).map(",
+        to: "const ended = this.#ended.splice(0, most); return [...ended, ...ended].map(",
       },
       {
         file: model,
         from: "if (reported === undefined || endsUs >= reported.endsUs) return;",
         to: "if (reported === undefined) { this.#counter.units -= granted - spent; return; }",
+      },
+    ],
+  },
+  {
+    name: "told what counts in another period",
+    concerns: ({ policies, shards }) => shards.length > 1 && policies.some(({ rate }) => rate.kind === "calendar"),
+    replacements: [
+      {
+        file: "src/limits/shared/store-items.ts",
+        from: "return periodEndMs * 1000 === rules.untilUs;",
+        to: "return periodEndMs * 1000 !== rules.untilUs || true;",
+      },
+    ],
+  },
+  {
+    name: "the wait of a policy that was not asked is not told",
+    concerns: ({ policies, clients }) => policies.length > 1 && clients.some(({ kind }) => kind === "waiter"),
+    replacements: [
+      {
+        file: "src/limits/policy-steps.ts",
+        from: "if (refusing === null || this.#set.waitMs === null) return refusing;",
+        to: "if (refusing !== undefined) return refusing;",
       },
     ],
   },
