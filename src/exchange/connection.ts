@@ -17,6 +17,7 @@ export interface AcceptedSocket {
 export interface ClientConnection {
   readonly socket: Socket;
   readonly tcp: Socket;
+  readonly peer: Peer;
   /** Maximum time without a request. */
   readonly idleTimeoutMs: number;
   /** Requests in progress. */
@@ -41,8 +42,13 @@ export interface ConnectionRegistry {
 
 /** The place of a connection among the open ones. */
 export interface ConnectionPlace {
-  /** False when the first request begins, true when the last one has ended. `nowMs`: the clock, if it was just read. */
-  setIdle(isIdle: boolean, nowMs?: number): void;
+  /**
+   * A request begins. Returns false if the connection was idle and stays so, because its peer has as many others with a
+   * request as it may have.
+   */
+  begin(): boolean;
+  /** The last request has ended. `nowMs`: the clock, if it was just read. */
+  end(nowMs?: number): void;
   /** The connection is closed, or another one takes its socket over. */
   leave(): void;
 }

@@ -1,5 +1,9 @@
 // The open connections of clients, and the idle ones in the order of their idle time. A connection leaves the table when
 // its socket closes. Idle connections are a linked list, because each request takes its connection out and puts it back.
+// One peer gets no more busy ones than are free, however many it has opened while they were idle.
+import type { Peer } from "../core/client-address.ts";
+import { clientShare } from "../core/client-share.ts";
+import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import type { ClientConnection, ConnectionPlace, ConnectionRegistry } from "../exchange/connection.ts";
 import { inPortions } from "../exchange/portions.ts";
 
@@ -9,13 +13,15 @@ const forgetAfterMs = 5_000;
 export class ConnectionTable implements ConnectionRegistry {
   readonly #places = new Set<Place>();
   readonly #idle: IdleList;
+  readonly #busy: BusyConnections;
   readonly #nowMs: () => number;
   #isEnding = false;
   #isSweeping = false;
 
-  constructor(nowMs: () => number) {
+  constructor(settings: Replaceable<Pick<TrafficSettings, "streams">>, nowMs: () => number) {
     this.#nowMs = nowMs;
     this.#idle = new IdleList(nowMs);
+    this.#busy = new BusyConnections(settings);
   }
 
   get idleCount(): number {
@@ -23,7 +29,7 @@ export class ConnectionTable implements ConnectionRegistry {
   }
 
   add(connection: ClientConnection): void {
-    const place = new Place(connection, this.#places, this.#idle);
+    const place = new Place(connection, this.#places, this.#idle, this.#busy);
     connection.place = place;
     this.#places.add(place);
     this.#idle.append(place);
@@ -86,27 +92,98 @@ class Place implements ConnectionPlace {
   readonly connection: ClientConnection;
   readonly #places: Set<Place>;
   readonly #idle: IdleList;
+  readonly #busy: BusyConnections;
+  readonly #peer: PeerCount;
+  /** False after `takeIdle` too. */
   isIdle = false;
+  #isBusy = false;
   /** The start of its idle time. */
   sinceMs = 0;
   before: Place | null = null;
   after: Place | null = null;
 
-  constructor(connection: ClientConnection, places: Set<Place>, idle: IdleList) {
+  constructor(connection: ClientConnection, places: Set<Place>, idle: IdleList, busy: BusyConnections) {
     this.connection = connection;
     this.#places = places;
     this.#idle = idle;
+    this.#busy = busy;
+    this.#peer = busy.join(connection.peer);
   }
 
-  setIdle(isIdle: boolean, nowMs?: number): void {
+  begin(): boolean {
+    if (this.#isBusy) return true;
+    if (!this.#busy.add(this.#peer)) return false;
+    this.#isBusy = true;
     if (this.isIdle) this.#idle.remove(this);
-    if (isIdle && !this.connection.socket.destroyed) this.#idle.append(this, nowMs);
+    return true;
+  }
+
+  end(nowMs?: number): void {
+    this.#endBusy();
+    if (this.isIdle) this.#idle.remove(this);
+    if (!this.connection.socket.destroyed) this.#idle.append(this, nowMs);
   }
 
   leave(): void {
     this.connection.place = null;
     this.#places.delete(this);
+    this.#endBusy();
     if (this.isIdle) this.#idle.remove(this);
+    this.#busy.leave(this.#peer);
+  }
+
+  #endBusy(): void {
+    if (this.#isBusy) this.#busy.remove(this.#peer);
+    this.#isBusy = false;
+  }
+}
+
+interface PeerCount {
+  readonly key: string;
+  /** A trusted proxy has connections for many clients. */
+  readonly isTrusted: boolean;
+  open: number;
+  busy: number;
+}
+
+/** Counts the connections of this thread with a request, so that what was idle when it was opened does not exceed the share. */
+class BusyConnections {
+  readonly #settings: Replaceable<Pick<TrafficSettings, "streams">>;
+  readonly #peers = new Map<string, PeerCount>();
+  #count = 0;
+
+  constructor(settings: Replaceable<Pick<TrafficSettings, "streams">>) {
+    this.#settings = settings;
+  }
+
+  join({ key, isTrusted }: Peer): PeerCount {
+    // A reload changes whether a peer is trusted.
+    const id = `${key} ${isTrusted}`;
+    const peer = this.#peers.get(id) ?? { key: id, isTrusted, open: 0, busy: 0 };
+    this.#peers.set(id, peer);
+    peer.open += 1;
+    return peer;
+  }
+
+  leave(peer: PeerCount): void {
+    peer.open -= 1;
+    if (peer.open === 0) this.#peers.delete(peer.key);
+  }
+
+  /** Returns false, and counts nothing, if the peer has used up its share. Its first one always has a place. */
+  add(peer: PeerCount): boolean {
+    // Connections have the bounds of streams; these are of this thread.
+    const { max } = this.#settings.current.streams;
+    const isWithin = peer.isTrusted || peer.busy === 0 || peer.busy < clientShare(max - this.#count, max);
+    if (!isWithin) return false;
+    peer.busy += 1;
+    this.#count += 1;
+    return true;
+  }
+
+  remove(peer: PeerCount): void {
+    peer.busy -= 1;
+    this.#count -= 1;
   }
 }
 

@@ -119,6 +119,26 @@ test("a peer has no more connections with a request than are left for others", a
   expect([await shed(gateway, "per_peer"), await shed(gateway, "total")]).toEqual([17, 15]);
 });
 
+test.each([
+  ["simple requests", request("/v2/x")],
+  ["requests that Node parses", request("/v2/x", { fields: "Transfer-Encoding: chunked\r\n", body: "0\r\n\r\n" })],
+])("also if they were idle when they were opened: %s", async (_, bytes) => {
+  const { gateway, upstream, connect } = await startHeld({ maxConnections: 8, maxConnectionsPerPeer: 8 });
+  const sent = () => upstream.bytes().split(" /v2/x").length - 1;
+  const clients = Array.from({ length: 8 }, () => connect({ localAddress: "127.0.0.2" }));
+  await eventually("idle ones count as free", async () => (await open(gateway)) === 8);
+  const refused = () => gateway.logLines.filter(({ problem }) => problem === "client_share");
+  for (const [i, client] of clients.entries()) {
+    client.write(bytes);
+    await eventually("it is at the upstream, or refused", () => sent() + refused().length === i + 1);
+  }
+  expect([sent(), refused().length]).toEqual([4, 4]);
+  expect((await clients[7]?.read())?.status).toBe(503);
+  const other = connect({ localAddress: "127.0.0.3" });
+  expect(await exchange(other, request("/elsewhere")), "has a place").toBe(404);
+  expect(refused()[0]).toMatchObject({ status: 503, client: "127.0.0.2" });
+});
+
 test("a full house of connections without a request makes room, the one longest without one first", async () => {
   const { gateway, connect } = await stageHttp(cleanup, undefined, { listen: { ...bounds, maxConnectionsPerPeer: 4 } });
   const kept = connect();

@@ -1,7 +1,12 @@
 import type { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
+import { type Peer, readPeer } from "../../src/core/client-address.ts";
+import { NetworkSet } from "../../src/core/network-set.ts";
 import type { ClientConnection, ConnectionPlace } from "../../src/exchange/connection.ts";
 import { ConnectionTable } from "../../src/listener/connection-table.ts";
+import { seededRandom } from "../support/random.ts";
+
+const rules = { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 } as const;
 
 class FakeConnection implements ClientConnection {
   readonly events: string[] = [];
@@ -10,8 +15,10 @@ class FakeConnection implements ClientConnection {
   place: ConnectionPlace | null = null;
   readonly socket: Socket;
   readonly tcp: Socket;
+  readonly peer: Peer;
 
-  constructor(idleTimeoutMs = 60_000) {
+  constructor(idleTimeoutMs = 60_000, address = "127.0.0.1") {
+    this.peer = readPeer(address, rules);
     this.idleTimeoutMs = idleTimeoutMs;
     const socket = {
       destroyed: false,
@@ -36,13 +43,13 @@ class FakeConnection implements ClientConnection {
 
 function setUp(count: number, idleTimeoutMs?: number) {
   const clock = { nowMs: 0 };
-  const table = new ConnectionTable(() => clock.nowMs);
+  const table = new ConnectionTable({ current: { streams: { max: 100, maxPerPeer: 100 } } }, () => clock.nowMs);
   const connections = Array.from({ length: count }, () => new FakeConnection(idleTimeoutMs));
   for (const connection of connections) table.add(connection);
   const at = (i: number): FakeConnection => connections[i] as FakeConnection;
   const request = (i: number): void => {
-    at(i).place?.setIdle(false);
-    at(i).place?.setIdle(true);
+    at(i).place?.begin();
+    at(i).place?.end();
   };
   return { clock, table, connections, at, request };
 }
@@ -51,7 +58,7 @@ describe("the connection that has been idle longest", () => {
   test("is the first whose last request is over, busy ones left out, each once", () => {
     const { table, at, request } = setUp(5);
     request(1);
-    at(2).place?.setIdle(false);
+    at(2).place?.begin();
     request(0);
     at(3).place?.leave();
     expect(table.idleCount).toBe(3);
@@ -59,7 +66,7 @@ describe("the connection that has been idle longest", () => {
       ...[at(4), at(1), at(0)],
       undefined,
     ]);
-    at(4).place?.setIdle(true);
+    at(4).place?.end();
     expect(table.takeIdle()).toBe(at(4));
   });
 
@@ -77,7 +84,8 @@ describe("the connection that has been idle longest", () => {
       } else {
         remove(one);
         if (act > 1) idle.push(one);
-        one.place?.setIdle(act > 1);
+        if (act > 1) one.place?.end();
+        else one.place?.begin();
       }
       expect(table.idleCount).toBe(idle.length);
     }
@@ -85,9 +93,9 @@ describe("the connection that has been idle longest", () => {
 
   test("is not one whose socket is closed", () => {
     const { table, at } = setUp(1);
-    at(0).place?.setIdle(false);
+    at(0).place?.begin();
     at(0).socket.destroy();
-    at(0).place?.setIdle(true);
+    at(0).place?.end();
     expect(table.takeIdle()).toBeUndefined();
   });
 });
@@ -96,7 +104,7 @@ test("a sweep closes what was idle for its time, has what was idle for 5 s forge
   const { clock, table, at, request } = setUp(4, 10_000);
   clock.nowMs = 4_000;
   request(1);
-  at(2).place?.setIdle(false);
+  at(2).place?.begin();
   clock.nowMs = 6_000;
   request(3);
   clock.nowMs = 10_000;
@@ -105,4 +113,34 @@ test("a sweep closes what was idle for its time, has what was idle for 5 s forge
   clock.nowMs = 10_999;
   await table.sweep();
   expect(at(3).events).toEqual([]);
+});
+
+test("after any begins, ends and closes, a peer alone has a half of the connections busy, and its others stay idle", () => {
+  const { table } = setUp(0);
+  const random = seededRandom(7);
+  const open = new Set<FakeConnection>();
+  for (let step = 0; step < 100_000; step += 1) {
+    const [one = new FakeConnection(60_000, `127.0.0.${1 + Math.floor(random() * 8)}`)] =
+      random() < 0.1 ? [] : [...open].slice(Math.floor(random() * open.size));
+    const act = random();
+    if (!open.has(one)) {
+      if (open.size < 100) table.add(one);
+      if (open.size < 100) open.add(one);
+    } else if (act < 0.5) one.place?.begin();
+    else if (act < 0.8) one.place?.end();
+    else if (act < 0.9) table.takeIdle();
+    else {
+      one.place?.leave();
+      open.delete(one);
+    }
+  }
+  for (const one of open) one.place?.leave();
+  expect(table.idleCount).toBe(0);
+  const own = Array.from({ length: 100 }, () => new FakeConnection());
+  for (const one of own) table.add(one);
+  expect(own.filter((one) => one.place?.begin())).toHaveLength(50);
+  expect(table.idleCount).toBe(50);
+  const other = new FakeConnection(60_000, "127.0.0.2");
+  table.add(other);
+  expect(other.place?.begin()).toBe(true);
 });

@@ -18,6 +18,7 @@ import { Exchange } from "../../exchange/exchange.ts";
 import { clearForgottenTimeout } from "../../exchange/forgotten-timeout.ts";
 import { GuardedSocket } from "../../exchange/http2-guarded-socket.ts";
 import { Http2Lifetime } from "../../exchange/http2-lifetime.ts";
+import { startOn } from "../../exchange/start-on.ts";
 import type { TransportOptions } from "../transport-options.ts";
 import { Http2Transport, isAnswered, ResponseAbortedError } from "./http2-transport.ts";
 import { ResetAllowance } from "./reset-allowance.ts";
@@ -146,7 +147,7 @@ export class Http2Connection implements ClientConnection {
     transport.exchange = exchange;
     this.#begin(stream, transport);
     if (isTooLarge) exchange.reject(localReplies.headTooLarge);
-    else exchange.start();
+    else startOn(this.place, exchange);
   }
 
   #takesStream(): boolean {
@@ -159,7 +160,6 @@ export class Http2Connection implements ClientConnection {
     this.#open.set(stream, transport);
     this.#requests += 1;
     this.#lifetime.streamOpened();
-    if (this.activeCount === 1) this.place?.setIdle(false);
     this.#unread.watch();
     stream.setTimeout(this.#settings.stallTimeoutMs);
     stream.on("timeout", cancelStream).on("aborted", destroyStream);
@@ -184,7 +184,7 @@ export class Http2Connection implements ClientConnection {
     const isReset = !isAnswered(stream) && !(stream.errored instanceof ResponseAbortedError);
     if (isReset && !this.#session.destroyed && !this.#isOver && !this.#resets.take()) this.#breakOff("resets");
     this.#lifetime.streamClosed();
-    if (this.activeCount === 0 && !this.#isOver) this.place?.setIdle(true);
+    if (this.activeCount === 0 && !this.#isOver) this.place?.end();
   }
 
   #breakOff(reason: Http2CloseReason): void {

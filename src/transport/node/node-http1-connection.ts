@@ -157,7 +157,6 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
     this.#parsed = queued.req;
     if (!this.#isBusy) {
       this.#isBusy = true;
-      this.place?.setIdle(false);
       this.#start(queued);
     } else if (!this.#isFull && this.#waiting.length < maxPipelined) {
       this.#waiting.push(queued);
@@ -191,7 +190,7 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
     } else {
       this.#isBusy = false;
       this.#bytesAtRest = this.socket.bytesRead;
-      this.place?.setIdle(true);
+      this.place?.end();
       if (this.#endsWhenIdle && this.socket.writable) endAndLinger(this.socket);
     }
   }

@@ -12,6 +12,7 @@ import { Exchange } from "../../exchange/exchange.ts";
 import { acceptMinorVersions } from "../../exchange/minor-versions.ts";
 import { createServer } from "../../exchange/node-http.ts";
 import { Portions } from "../../exchange/portions.ts";
+import { startOn } from "../../exchange/start-on.ts";
 import { stopParsingWhen } from "../../exchange/stop-parsing.ts";
 import { stopReading } from "../http1-socket.ts";
 import { rejectOnSocket } from "../socket-transport.ts";
@@ -127,7 +128,7 @@ export class NodeHttp1Server {
     const exchange = new Exchange(head, transport, runtime);
     transport.exchange = exchange;
     connection.exchange = exchange;
-    exchange.start();
+    startOn(connection.place, exchange);
   };
 
   /** Sends the last response on a connection, unless it has been sent. */

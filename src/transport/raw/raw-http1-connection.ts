@@ -10,6 +10,7 @@ import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../ex
 import { Exchange } from "../../exchange/exchange.ts";
 import { lingerMs } from "../../exchange/http1-bounds.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";
+import { startOn } from "../../exchange/start-on.ts";
 import { maxCopiedBytes } from "../../exchange/write-buffer.ts";
 import { afterReading, firstRequestMs } from "../http1-socket.ts";
 import type { PeerTurn } from "../peer-turns.ts";
@@ -102,7 +103,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   }
 
   endRequest(nowMs: number): void {
-    this.place?.setIdle(true, nowMs);
+    this.place?.end(nowMs);
     if (this.isClosing) this.#end();
     else if (!this.#isReading) this.#readOn();
   }
@@ -146,7 +147,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   /** Reads and ignores what the client still sends (see `endAndLinger`), until it closes or `lingerMs` have passed. */
   #end(): void {
     this.isClosing = true;
-    this.place?.setIdle(true);
+    this.place?.end();
     this.#stopTimer();
     const { socket } = this;
     if (this.#mayCloseAtOnce()) {
@@ -233,8 +234,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
       if (isShared && bodyBytes > maxCopiedBytes) body = copyOf(body);
     }
     transport.begin(exchange, body, end < bytes.length);
-    this.place?.setIdle(false);
-    exchange.start();
+    startOn(this.place, exchange);
     if (isShared && !exchange.isBodySent && !transport.isEnded) transport.keepBody();
     return isSplit ? bytes.length : end;
   }
