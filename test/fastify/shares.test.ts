@@ -111,3 +111,28 @@ test("a response that goes on for longer than ten seconds gives its connection u
   await Promise.race(streams.map(({ closed }) => closed));
   expect(await metrics()).toContain('headgate_client_share_exceeded_total{resource="connections"} 1\n');
 });
+
+test("a client that has left while the app had its request is not proxied, and holds no connection", async () => {
+  const upstream = await startRawUpstream((socket) => void socket.write(response("ok")));
+  cleanup(() => upstream.close());
+  const goOn: (() => void)[] = [];
+  const { connect, lines } = await startTestApp(cleanup, {
+    before: (app) => {
+      app.addHook("preHandler", (request, _reply, done) => {
+        if (request.url === "/v2/last") done();
+        else goOn.push(done);
+      });
+    },
+    options: { routes: ["/v2/"], upstream: { url: upstream.url, maxConnections } },
+  });
+  const client = connect();
+  client.write(request("/v2/gone"));
+  await eventually("the app has it", () => goOn.length === 1);
+  client.destroy();
+  await eventually("it has ended", () => lines.some(({ complete }) => complete === false));
+  goOn[0]?.();
+  const last = connect();
+  last.write(request("/v2/last"));
+  expect((await last.read()).status).toBe(200);
+  expect(upstream.bytes()).not.toContain("/v2/gone");
+});

@@ -61,6 +61,8 @@ export class ProxiedRequest implements ExchangeListener, SlotWaiter {
 
   /** `onResponse` is called when there is a head, unless the client is answered otherwise. */
   start(onResponse: (statusCode: number, body: Readable) => void): void {
+    // The client has left while the app had the request.
+    if (this.#exchange.isEnded) return;
     this.#onResponse = onResponse;
     this.#exchange.listener = this;
     this.#options.slots.acquire(this);
