@@ -77,7 +77,7 @@ const definition = section("The configuration of Headgate.", {
     maxConnectionsPerPeer: wholeNumber(
       1000,
       [1, 1_000_000],
-      "Open connections of one address or IPv6 network, and no more than are free (else 503), except trusted proxies.",
+      "Open connections of one address or IPv6 network (more get 503), except trusted proxies; at most maxConnections.",
     ),
     newConnectionsPerPeer: wholeNumber(
       200,

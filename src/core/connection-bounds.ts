@@ -3,7 +3,7 @@
 export interface ConnectionBounds {
   /** Open at once, from the moment they are accepted. */
   readonly maxConnections: number;
-  /** Of one peer, which gets no more than are free, either; IPv6 peers are grouped as clients are. Trusted proxies are exempt. */
+  /** Of one peer; IPv6 peers are grouped as clients are. Trusted proxies are exempt. */
   readonly maxConnectionsPerPeer: number;
   /** Of one peer in a second, and `maxConnectionsPerPeer` more at once. Trusted proxies are exempt. */
   readonly newConnectionsPerPeer: number;

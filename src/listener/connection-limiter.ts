@@ -3,8 +3,7 @@
 // refusals use bounded memory.
 import type { Socket } from "node:net";
 import { type Peer, readPeer } from "../core/client-address.ts";
-import { clientShare } from "../core/client-share.ts";
-import type { ConnectionBounds, ConnectionShedReason } from "../core/connection-bounds.ts";
+import type { ConnectionShedReason } from "../core/connection-bounds.ts";
 import type { ConnectionCount, PeerConnections } from "../core/connection-count.ts";
 import { FairPlaces } from "../core/fair-places.ts";
 import type { TokenRate } from "../core/token-bucket.ts";
@@ -71,7 +70,6 @@ export class ConnectionLimiter {
     const max = bounds.maxConnections + Math.min(connections.idleCount, maxUnknown);
     this.#admitted.set(socket, null);
     count.enter();
-    count.noteIdle(connections.idleCount);
     if (count.total > max && !this.#makeRoom(this.#waiting.evict())) {
       this.#refuse(socket, readPeer(socket.remoteAddress, clientAddress), "total");
       return false;
@@ -94,7 +92,7 @@ export class ConnectionLimiter {
     // It may be closed already.
     if (this.#admitted.has(socket)) {
       // A trusted proxy has connections for many clients.
-      if (!peer.isTrusted && !peers.enter(peer, this.#boundOfPeer(bounds))) {
+      if (!peer.isTrusted && !peers.enter(peer, bounds.maxConnectionsPerPeer)) {
         this.#refuse(socket, peer, "per_peer");
         return false;
       }
@@ -129,14 +127,6 @@ export class ConnectionLimiter {
 
   destroyRefused(): void {
     for (const socket of this.#refused.connections()) socket.destroy();
-  }
-
-  /** Idle connections count as free, since they are closed for new ones. */
-  #boundOfPeer({ maxConnections, maxConnectionsPerPeer }: ConnectionBounds): number {
-    const { count } = this.#options;
-    const othersInUse = count.total - 1 - count.idle;
-    // One at least: a place may be taken from an idle connection.
-    return Math.max(1, Math.min(maxConnectionsPerPeer, clientShare(maxConnections - othersInUse, maxConnections)));
   }
 
   #takeNewConnection(peer: Peer): boolean {

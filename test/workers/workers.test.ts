@@ -133,13 +133,6 @@ test("both threads serve one port, a reload reaches both, and one that ends is r
   expect(await statusesOf(connect(gateway, 1), "/v5/x")).toEqual([503]);
 });
 
-test("idle connections count as free for their peer, whichever thread has them", async () => {
-  const { gateway } = await start({ listen: { maxConnections: 16, maxConnectionsPerPeer: 16 } });
-  // In use, no more than half of the connections could be those of one peer.
-  for (let i = 0; i < 13; i += 1) expect(await statusesOf(connect(gateway, 1))).toEqual([200]);
-  expect(await metric(gateway, "headgate_client_connections")).toBe(13);
-});
-
 test("one limit over both threads; the bound on connections, too; a drain lets both finish their requests", async () => {
   const held: (() => void)[] = [];
   const { gateway } = await start(
