@@ -6,7 +6,7 @@ import type { Counters, LocalCounters, OwnCount } from "../counters.ts";
 import { networkKey } from "../table/neighbours.ts";
 import { type CalendarPeriods, calendarOf } from "./calendar-periods.ts";
 import type { CounterRules, KeyCredits, Lease } from "./key-credits.ts";
-import { counterRulesOf, longestCountMs } from "./policy-rules.ts";
+import { borderErrorMs, clockError, counterRulesOf, longestCountMs } from "./policy-rules.ts";
 import type { AskingPass, Question } from "./question.ts";
 import { type PolicySource, policyText, type SharedPolicy } from "./shared-policy.ts";
 import type { SharedStore } from "./shared-store.ts";
@@ -291,10 +291,6 @@ export class SharedCounters implements Counters {
   }
 }
 
-/** A thousandth of the window, in milliseconds a microsecond: clocks that are disciplined differ by less. */
-const clockError = 1e-6;
-/** What is known of the store's clock differs by less from one answer to the next. */
-const borderErrorMs = 20;
 /** What `charge` of the table returns where nothing was charged. */
 const noCharge = Number.NaN;
 const noKey = new CounterKey(-1, -1, -1, -1, false);
