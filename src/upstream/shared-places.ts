@@ -22,8 +22,6 @@ export interface SharedPlacesOptions<W> {
 const minIdleMs = 500;
 /** How often idle places are looked for while requests wait. */
 const reclaimEveryMs = 100;
-/** Each costs a local reply. */
-const maxReclaimedAtOnce = 16;
 
 export class SharedPlaces<W extends Waiter & Reclaimable> {
   readonly #options: SharedPlacesOptions<W>;
@@ -103,14 +101,15 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
 
   readonly #onTimeout = (waiter: W): void => this.#refuse(waiter);
 
-  /** Takes idle places from clients that hold much as long as the next client that waits holds none. */
+  /**
+   * Takes an idle place from a client that holds much if the next client that waits holds none. The search takes a
+   * millisecond with thousands of clients, so the next one is left to another turn of the event loop.
+   */
   #reclaim(): void {
-    for (let i = 0; i < maxReclaimedAtOnce && this.#queue.isNextWithout; i += 1) {
-      const { size } = this.#queue;
-      // A place that is given back is given to the next one at once.
-      if (!this.#shares.reclaim(minIdleMs) || this.#queue.size >= size) break;
-    }
-    if (this.#queue.size > 0) this.#timer ??= setTimeout(this.#onTimer, reclaimEveryMs);
+    const { size } = this.#queue;
+    // A place that is given back is given to the next one at once.
+    const isGiven = this.#queue.isNextWithout && this.#shares.reclaim(minIdleMs) && this.#queue.size < size;
+    if (isGiven || this.#queue.size > 0) this.#timer ??= setTimeout(this.#onTimer, isGiven ? 0 : reclaimEveryMs);
   }
 
   readonly #onTimer = (): void => {

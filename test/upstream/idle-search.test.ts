@@ -1,7 +1,9 @@
 // What is taken back from a client that holds much: the search for it is short however much the client holds, and finds it
 // in the end.
 import { expect, test } from "vitest";
-import { ClientShares, type Reclaimable } from "../../src/upstream/client-shares.ts";
+import { type ClientShare, ClientShares, type Reclaimable } from "../../src/upstream/client-shares.ts";
+import { SharedPlaces } from "../../src/upstream/shared-places.ts";
+import { eventually } from "../support/eventually.ts";
 
 class Place implements Reclaimable {
   looks = 0;
@@ -59,4 +61,46 @@ test("the client that holds most loses first, each down to the equal share, and 
   expect(exceeded.slice(0, 2)).toEqual(["b", "b"]);
   const reclaimed = ["a", "b", "c"].map((client) => of(client).filter(({ isReclaimed }) => isReclaimed).length);
   expect(reclaimed).toEqual([1, 3, 0]);
+});
+
+test("one turn of the event loop makes one search, also while thousands wait and much can be taken back", async () => {
+  const clients = 200;
+  let looks = 0;
+  let taken = 0;
+  class Waiter implements Reclaimable {
+    readonly client: string;
+    share: ClientShare | null = null;
+
+    constructor(client: string) {
+      this.client = client;
+    }
+
+    idleMs(): number {
+      looks += 1;
+      return 1_000;
+    }
+
+    onShareExceeded(): void {
+      taken += 1;
+      if (this.share !== null) places.release(this.share, this);
+      serve();
+    }
+  }
+  const options = { total: 2 * clients, timeoutMs: 60_000, onRefused: () => {}, onShareExceeded: () => {} };
+  const places = new SharedPlaces<Waiter>(options);
+  const give = (waiter: Waiter): void => {
+    waiter.share = places.hold(waiter.client);
+    places.mayReclaim(waiter.share, waiter);
+  };
+  const serve = (): void => {
+    const next = places.next();
+    if (next !== undefined) give(next);
+  };
+  for (let i = 0; i < 2 * clients; i += 1) give(new Waiter(`held ${i % clients}`));
+  for (let i = 0; i < clients; i += 1) places.wait(new Waiter(`waits ${i}`));
+  expect(taken).toBe(1);
+  const looksOfOne = looks;
+  await eventually("all are served", () => places.waiting === 0);
+  expect([taken, looks], "each in a turn of its own").toEqual([clients, clients * looksOfOne]);
+  places.close();
 });
