@@ -134,9 +134,11 @@ test("both threads serve one port, a reload reaches both, and one that ends is r
 });
 
 test("one limit over both threads; the bound on connections, too; a drain lets both finish their requests", async () => {
+  // A client alone may use 8 of the 16 of a thread, so also all of its connections on one thread.
+  const maxConnections = 32;
   const held: (() => void)[] = [];
   const { gateway } = await start(
-    { listen: { maxConnections: 16 }, drain: { delayMs: 0, timeoutMs: 5_000 } },
+    { listen: { maxConnections }, drain: { delayMs: 0, timeoutMs: 5_000 } },
     ({ url }, res) => void (url === "/v2/slow" ? held.push(() => res.end("late")) : res.end("ok")),
   );
   // Exactly 100 of 160 requests of one client, at once over 8 connections.
@@ -150,16 +152,16 @@ test("one limit over both threads; the bound on connections, too; a drain lets b
   for (const client of quick) client.destroy();
   await poll(() => metric(gateway, "headgate_client_connections")).toBe(0);
 
-  const clients = Array.from({ length: 16 }, (_, i) => connect(gateway, 1, `127.0.1.${i}`)).flat();
+  const clients = Array.from({ length: maxConnections }, (_, i) => connect(gateway, 1, `127.0.1.${i}`)).flat();
   const admitted = statusesOf(clients, "/v2/slow");
-  await poll(() => held.length).toBe(16);
+  await poll(() => held.length).toBe(maxConnections);
   expect(await statusesOf(connect(gateway, 8))).toEqual(Array(8).fill(503));
   expect(await metric(gateway, 'headgate_connections_shed_total{reason="total"}')).toBe(8);
 
   const drained = gateway.drain();
   expect((await fetch(`${gateway.adminUrl}/readyz`)).status).toBe(503);
   for (const respond of held) respond();
-  expect(await admitted).toEqual(Array(16).fill(200));
+  expect(await admitted).toEqual(Array(maxConnections).fill(200));
   await drained;
   expect(messages(gateway, "drain timeout over, requests broken off")).toEqual([]);
 });
