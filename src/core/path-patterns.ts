@@ -1,7 +1,7 @@
 // Finds the patterns that a path matches in any way in which a backend may read it. A pattern is a path of names; "*" is
 // any one segment, and a slash at the end makes it a prefix. Matching too much is safe, matching too little is not.
 // Takes linear time in the length of the path.
-import { codes, FullDecoding, type PathText } from "./path-text.ts";
+import { codes, FullDecoding, type PathText, withAsciiLetters } from "./path-text.ts";
 import { droppedEnd, plainPath, plainWithEscapes } from "./plain-path.ts";
 import { SegmentNames, segmentsOf } from "./segment-names.ts";
 import { searchNames } from "./segment-search.ts";
@@ -135,34 +135,4 @@ function stringOf({ codes: text, length }: PathText): string {
   let string = "";
   for (let i = 0; i < length; i += 1) string += String.fromCharCode(text[i] ?? 0);
   return string;
-}
-
-/**
- * Replaces the letters whose other case is an ASCII letter (long s, Kelvin sign, capital I with a dot, small i without
- * one), because some backends compare paths without regard to case in all of Unicode.
- */
-function withAsciiLetters(text: PathText): PathText {
-  const { codes: from, length } = text;
-  let hasLetter = false;
-  for (let i = 0; i < length && !hasLetter; i += 1)
-    hasLetter = from[i] === 0xc4 || from[i] === 0xc5 || from[i] === 0xe2;
-  if (!hasLetter) return text;
-  const into = new Uint16Array(length);
-  let end = 0;
-  for (let i = 0; i < length; end += 1) {
-    const letter =
-      i + 1 < length ? asciiLetter(from[i] ?? 0, from[i + 1] ?? 0, i + 2 < length ? (from[i + 2] ?? 0) : 0) : 0;
-    into[end] = letter === 0 ? (from[i] ?? 0) : letter;
-    i += letter === 0 ? 1 : letter === letters.k ? 3 : 2;
-  }
-  return { codes: into, length: end };
-}
-
-const letters = { i: 0x69, k: 0x6b, s: 0x73 } as const;
-
-/** Returns 0 for any other bytes. */
-function asciiLetter(first: number, second: number, third: number): number {
-  if (first === 0xc5 && second === 0xbf) return letters.s;
-  if (first === 0xc4 && (second === 0xb0 || second === 0xb1)) return letters.i;
-  return first === 0xe2 && second === 0x84 && third === 0xaa ? letters.k : 0;
 }

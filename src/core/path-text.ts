@@ -156,9 +156,14 @@ export function endsSegment(code: number): boolean {
   return kinds[code] === ending || kinds[code] === control;
 }
 
-/** Returns whether Windows drops this character at the end of a name. */
+/** Returns whether Windows drops this character at the end of a name, or Python's http.server at the end of a target. */
 export function isDroppedAtEnd(code: number): boolean {
-  return code === codes.dot || code === codes.blank;
+  return code === codes.dot || code === codes.blank || code === 0x85 || code === 0xa0;
+}
+
+/** Returns whether a segment that begins with this character is one in every reading: it neither vanishes nor splits. */
+export function beginsName(code: number): boolean {
+  return kinds[code] === ordinary && !isDroppedAtEnd(code) && code !== codes.percent;
 }
 
 /**
@@ -197,4 +202,34 @@ function isOverlong(text: Uint16Array, at: number, length: number): boolean {
 
 function continues(code: number): boolean {
   return code >= 0x80 && code <= 0xbf;
+}
+
+/**
+ * Replaces the letters whose other case is an ASCII letter (long s, Kelvin sign, capital I with a dot, small i without
+ * one), because some backends compare paths without regard to case in all of Unicode.
+ */
+export function withAsciiLetters(text: PathText): PathText {
+  const { codes: from, length } = text;
+  let hasLetter = false;
+  for (let i = 0; i < length && !hasLetter; i += 1)
+    hasLetter = from[i] === 0xc4 || from[i] === 0xc5 || from[i] === 0xe2;
+  if (!hasLetter) return text;
+  const into = new Uint16Array(length);
+  let end = 0;
+  for (let i = 0; i < length; end += 1) {
+    const letter =
+      i + 1 < length ? asciiLetter(from[i] ?? 0, from[i + 1] ?? 0, i + 2 < length ? (from[i + 2] ?? 0) : 0) : 0;
+    into[end] = letter === 0 ? (from[i] ?? 0) : letter;
+    i += letter === 0 ? 1 : letter === letters.k ? 3 : 2;
+  }
+  return { codes: into, length: end };
+}
+
+const letters = { i: 0x69, k: 0x6b, s: 0x73 } as const;
+
+/** Returns 0 for any other bytes. */
+function asciiLetter(first: number, second: number, third: number): number {
+  if (first === 0xc5 && second === 0xbf) return letters.s;
+  if (first === 0xc4 && (second === 0xb0 || second === 0xb1)) return letters.i;
+  return first === 0xe2 && second === 0x84 && third === 0xaa ? letters.k : 0;
 }

@@ -1,8 +1,17 @@
 // Finds the route of a path in every way in which a backend may read it (decode it, fold case, collapse slashes,
 // resolve dots, drop parameters, drop dots and blanks at the end of names): a path that may be under a route is charged,
-// and one that may be in two places is ambiguous. The path is forwarded unchanged. Reading takes linear time in the length of the path, whatever the number
-// of routes, because a path under no route spends no quota.
-import { codes, decodeAgain, decodeOnce, FullDecoding, isDeceptive, type PathText } from "./path-text.ts";
+// and one that may be in two places is ambiguous. The path is forwarded unchanged. Reading takes linear time in the
+// length of the path, whatever the number of routes, because a path under no route spends no quota.
+import {
+  beginsName,
+  codes,
+  decodeAgain,
+  decodeOnce,
+  FullDecoding,
+  isDeceptive,
+  type PathText,
+  withAsciiLetters,
+} from "./path-text.ts";
 import { droppedEnd, plainPath, plainPathWithDots, plainWithEscapes } from "./plain-path.ts";
 import { type Place, type RouteNode, RouteTree } from "./route-tree.ts";
 
@@ -53,10 +62,14 @@ export function createPathReader(routes: readonly string[], basePath: string): P
     if (plainPathWithDots.test(path)) return compare(dotPlaces(path, tree));
     decoded.decode(path);
     const isOpen = decoded.depth <= maxDecodings && !decoded.hasUnicodeEscape && !isDeceptive(decoded);
-    const beginnings = isOpen ? beginningsOf(path, tree.depth) : undefined;
-    if (beginnings === undefined) return { kind: "ambiguous", route: tree.routeIn(decoded) };
+    const beginnings = isOpen && !rawBlank.test(path) ? beginningsOf(path, tree.depth) : undefined;
+    if (beginnings === undefined) return { kind: "ambiguous", route: tree.routeIn(withAsciiLetters(decoded)) };
     const places = new Set<Place>();
-    for (const beginning of beginnings) addPlaces(places, beginning, tree);
+    for (const beginning of beginnings) {
+      addPlaces(places, beginning, tree);
+      const folded = withAsciiLetters(beginning);
+      if (folded !== beginning) addPlaces(places, folded, tree);
+    }
     return compare(places);
   }
 
@@ -77,6 +90,12 @@ export function createPathReader(routes: readonly string[], basePath: string): P
 
   return { readPlain, read };
 }
+
+/**
+ * Two bytes that are blanks in Latin-1, and in UTF-8 only stand behind others. Python's http.server (Django's runserver,
+ * Flask) ends the target there. Only checks have them: our parsers refuse raw bytes in a target.
+ */
+const rawBlank = /(?:^|[\0-\x7f])[\x85\xa0]/;
 
 const twoSlashes = /^(?:[/\\]|%2f|%5c){2}/i;
 
@@ -201,10 +220,6 @@ function beginningOf({ codes: text, length }: PathText, depth: number): PathText
     start = end + 1;
   }
   return undefined;
-}
-
-function beginsName(code: number): boolean {
-  return /[A-Za-z0-9_~-]/.test(String.fromCharCode(code));
 }
 
 /** What backends do with the beginning of a path. Case, empty segments and single dots are always folded. */

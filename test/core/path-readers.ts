@@ -88,6 +88,12 @@ export const pathReaders: readonly PathReader[] = [
     collapse,
     removeDotSegments,
   ),
+  // Python's http.server (Django's runserver, Flask) splits the request line at every blank of Latin-1.
+  steps("ends the target at a blank of Latin-1, then decodes", (path) => path.replace(/[\s\x85].*$/s, ""), decodeOnce),
+  // As Python's `re.IGNORECASE` does.
+  steps("decodes, and knows the case of all letters", decodeOnce, (path) =>
+    Buffer.from(path, "latin1").toString("utf8").replace(/[ıİ]/g, "i").replaceAll("ſ", "s").replaceAll("\u212a", "k"),
+  ),
   steps("decodes, then cuts at what ends a path", decodeOnce, cut, removeDotSegments),
 ];
 

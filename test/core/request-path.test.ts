@@ -79,6 +79,10 @@ describe("ambiguous, and still charged to a route it may be under", () => {
     ["/..\\../v1/.%2e"],
     ["/x/%c0%ae%c0%ae/v1/y"],
     ["/;%2fx%2fv1/v1%2fy/z"],
+    // Bytes that Python's http.server takes for blanks, at which it ends the target.
+    ["/v1\xa0"],
+    ["/v1/a\x85"],
+    ["/v1/a\xa0\xa0"],
   ])("%s", (path) => {
     const reading = read(path);
     expect(reading.kind).toBe("ambiguous");
@@ -118,6 +122,29 @@ test("a base path stands before the routes", () => {
   expect(readFinance("/finance%2f..%2ffinance/v2/x")).toEqual({ kind: "ambiguous", route: "/v2/" });
   expect(readFinance("/v2/../finance/%2e%2e/x")).toEqual({ kind: "ambiguous", route: null });
   expect(readFinance("/v2%00")).toEqual({ kind: "ambiguous", route: null });
+});
+
+test.each([
+  ["/api/", "/ap%c4%b1/x"],
+  ["/api/", "/AP\xc4\xb0"],
+  ["/api/", "/ap%25c4%25b1//x"],
+  ["/sky/", "/%c5%bf%e2%84%aay/x"],
+  ["/sky/", "/x/../%c5%bf%e2%84%aay%2fx"],
+])("%s may be meant by letters whose other case is ASCII: %s", (route, path) => {
+  expect(createPathReader([route], "/").read(path)).toEqual({ kind: "ambiguous", route });
+});
+
+test("letters of other languages are read as they are, however many segments have them", () => {
+  const { read: readOpen } = createPathReader(["/", "/v2/admin/"], "/");
+  for (const text of [
+    "/%e6%97%a5%e6%9c%ac".repeat(100),
+    "/\xe6\x97\xa5".repeat(200),
+    "/voil\xc3\xa0/\xc2\xa0",
+    "/k%c4%b1z",
+  ]) {
+    expect(readOpen(text)).toEqual({ kind: "route", route: "/" });
+    expect(readOpen(`/v2${text}`)).toEqual({ kind: "route", route: "/" });
+  }
 });
 
 test("a prefix of several segments is one route", () => {
