@@ -7,7 +7,6 @@ import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler } from "
 import { wantsOpenMetrics } from "../admin/accept.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { Clock } from "../core/clock.ts";
-import { acceptMinorVersions } from "../exchange/minor-versions.ts";
 import { createAppLog } from "./app-log.ts";
 import { gates } from "./gates.ts";
 import type { HeadgateOptions } from "./options.ts";
@@ -38,8 +37,6 @@ export function createPlugin(environment: PluginEnvironment): FastifyPluginAsync
         throw new Error(`config.headgate of the route ${url}: expected true or false`);
       }
     });
-    const onConnection = (socket: Socket): void => acceptMinorVersions(app.server, socket);
-    app.server.on("connection", onConnection).on("secureConnection", onConnection);
     app.addHook("onReady", async () => hearWhatNodeAnswers(app));
     app.addHook("preClose", async () => {
       gate.isClosing = true;
