@@ -132,14 +132,14 @@ test.concurrent.for(groups)(
     if (chosen.length === 0) return;
     const own = await options?.(cleanup);
     const stage = await startStage(cleanup, { bound, authority, certificate, ...own });
-    await run(stage, chosen, 2);
-    let { counts } = await stage.rest();
     const problems: string[] = [];
+    await run(stage, chosen, 2, problems);
+    let { counts } = await stage.rest();
     for (const part of each > 0 ? chosen.map((ending) => [ending]) : [chosen]) {
       const begin = Math.ceil((each || mixedEach) * firstPart);
-      await run(stage, part, begin);
+      await run(stage, part, begin, problems);
       const before = await stage.rest(counts);
-      const clients = await run(stage, part, (each || mixedEach) - begin);
+      const clients = await run(stage, part, (each || mixedEach) - begin, problems);
       const after = await stage.rest(counts);
       const what = `${name} | ${part.length === 1 ? part[0]?.name : `${part.length} endings`} | ${clients}`;
       process.stdout.write(
@@ -161,8 +161,11 @@ function grownTooMuch(before: Memory, after: Memory, clients: number): string[] 
   return kinds.filter(isTooMuch).map((kind) => `${after[kind] - before[kind]} bytes of ${kind}`);
 }
 
-/** Runs each ending for so many clients, in turn. Returns the number of clients. */
-async function run(stage: GatewayStage, table: readonly Ending[], times: number): Promise<number> {
+/**
+ * Runs each ending for so many clients, in turn. Returns the number of clients. Adds a problem if too many did not come
+ * so far.
+ */
+async function run(stage: GatewayStage, table: readonly Ending[], times: number, problems: string[]): Promise<number> {
   const order: Ending[] = [];
   for (let done = 0; done < times; done += 1) {
     order.push(...table.filter(({ clients = 1 }) => done % clients === 0));
@@ -176,7 +179,8 @@ async function run(stage: GatewayStage, table: readonly Ending[], times: number)
     }
   };
   await Promise.all(Array.from({ length: isAlone ? 1 : atOnce }, runSome));
-  expect(failures.length, failures.slice(0, 5).join("\n")).toBeLessThanOrEqual(order.length * missed);
+  if (failures.length > order.length * missed)
+    problems.push(`${failures.length} missed: ${failures.slice(0, 5).join("\n")}`);
   return order.reduce((sum, { clients = 1 }) => sum + clients, 0);
 }
 
