@@ -1,5 +1,6 @@
 // The methods that some frameworks take instead of that of the request line: from a header, or from `_method` in the query
 // (Rails, Laravel, Symfony, Slim, method-override for Express). `_method` in a body is not read.
+import { trimBlanks } from "./blanks.ts";
 import { type HeaderList, isNamed } from "./header-list.ts";
 
 /** By their length. */
@@ -11,7 +12,10 @@ const names: readonly (string | undefined)[] = Array.from({ length: 23 }, (_, le
 export function overridingMethods(headers: HeaderList, query: string): readonly string[] {
   const methods: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {
-    if (isOverride(headers[i] ?? "")) methods.push((headers[i + 1] ?? "").toUpperCase());
+    if (!isOverride(headers[i] ?? "")) continue;
+    // Of a list, method-override for Express takes the first.
+    const [method = ""] = (headers[i + 1] ?? "").split(",", 1);
+    methods.push(trimBlanks(method).toUpperCase());
   }
   if (/method/i.test(decoded(query))) methods.push(...methodsInQuery(query));
   return methods;
@@ -26,8 +30,8 @@ function isOverride(name: string): boolean {
   return override !== undefined && isNamed(name, override);
 }
 
-/** PHP also reads some other characters as the underscore. */
-const parameterName = /^ *[_.[]method$/i;
+/** PHP also reads some other characters as the underscore, and ends a name at NUL; qs reads `[_method]` as `_method`. */
+const parameterName = /^[ []*[_.[]method(?:[\]\0]|$)/i;
 
 function methodsInQuery(query: string): string[] {
   return query.split(/[&;]/).flatMap((pair) => {
