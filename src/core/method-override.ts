@@ -30,8 +30,8 @@ function isOverride(name: string): boolean {
   return override !== undefined && isNamed(name, override);
 }
 
-/** PHP also reads some other characters as the underscore, and ends a name at NUL; qs reads `[_method]` as `_method`. */
-const parameterName = /^[ []*[_.[]method(?:[\]\0]|$)/i;
+/** PHP also reads some other characters as the underscore, and ends a name at NUL. */
+const parameterName = /^ *[_.[]method(?:\0|$)/i;
 
 function methodsInQuery(query: string): string[] {
   return query.split(/[&;]/).flatMap((pair) => {
