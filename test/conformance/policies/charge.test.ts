@@ -210,7 +210,7 @@ test.skipIf(skipRedis)(
 );
 
 test("a refusal by one thread beside units that requests of another one hold says Retry-After 1", async () => {
-  const { hold, ask, eventuallyGets } = await stageHeld(guesses({ limit: 16 }), { workers: 2 });
+  const { hold, ask, eventuallyGets } = await stageHeld(guesses({ limit: 16 }), { workers: 2 }, systemClock);
   const answerAll = await hold(16);
   for (let i = 0; i < 16; i += 1) expect(await ask()).toEqual([429, "1"]);
   await answerAll(accepted);
