@@ -40,7 +40,7 @@ export class CalendarCounters extends TableCounters {
   readonly #inForce: CalendarInForce;
   #isInForce: boolean;
   // What was asked last.
-  counted = 0;
+  #counted = 0;
   #limit = 0;
   #units = 0;
   #nowMs = 0;
@@ -74,7 +74,7 @@ export class CalendarCounters extends TableCounters {
     this.resetMs = this.unspentResetMs(nowMs);
     this.#span.now = this.#period.number;
     const counted = this.table.count(this.cursor, this.#span, nowMs);
-    this.counted = counted;
+    this.#counted = counted;
     this.#limit = limit;
     this.#units = units;
     this.#nowMs = nowMs;
@@ -88,7 +88,7 @@ export class CalendarCounters extends TableCounters {
     const table = this.table;
     const period = this.#span.now;
     table.add(this.cursor, period, this.#units, table.newest(this.cursor) === period, this.#nowMs);
-    table.markExhausted(this.cursor, this.counted + 2 * this.#units > this.#limit);
+    table.markExhausted(this.cursor, this.#counted + 2 * this.#units > this.#limit);
     return period;
   }
 

@@ -11,9 +11,6 @@ const retryAfterMs = 1000;
 const span: Span = { now: 0, window: Number.POSITIVE_INFINITY };
 
 export class ConcurrencyCounters extends TableCounters {
-  override readonly mayEndSoon = true;
-  /** What was in use when it was asked last; -1 if there is no room for the key. */
-  taken = 0;
   #units = 0;
   #nowMs = 0;
 
@@ -24,7 +21,6 @@ export class ConcurrencyCounters extends TableCounters {
 
   ask(limit: number, units: number, nowMs: number): boolean {
     const taken = this.table.count(this.cursor, span, nowMs);
-    this.taken = taken;
     const fits = taken >= 0 && taken + units <= limit;
     this.#units = units;
     this.#nowMs = nowMs;

@@ -25,7 +25,7 @@ export class SlidingCounters extends TableCounters {
   readonly #own: Readonly<WindowInForce>;
   readonly #inForce: WindowInForce;
   // What was asked last.
-  counted = 0;
+  #counted = 0;
   #limit = 0;
   #units = 0;
   #nowMs = 0;
@@ -41,7 +41,7 @@ export class SlidingCounters extends TableCounters {
   ask(limit: number, units: number, nowMs: number): boolean {
     const cursor = this.cursor;
     const counted = this.table.count(cursor, this.#spanAt(nowMs), nowMs);
-    this.counted = counted;
+    this.#counted = counted;
     this.#limit = limit;
     this.#units = units;
     this.#nowMs = nowMs;
@@ -71,7 +71,7 @@ export class SlidingCounters extends TableCounters {
     const instant = newest === undefined ? tick : later(newest, tick);
     const joins = newest !== undefined && this.#cellOf(newest) === this.#cellOf(instant);
     table.add(cursor, instant, this.#units, joins, this.#nowMs);
-    table.markExhausted(cursor, this.counted + 2 * this.#units > this.#limit);
+    table.markExhausted(cursor, this.#counted + 2 * this.#units > this.#limit);
     return instant;
   }
 

@@ -1,14 +1,13 @@
 // What the counters of all kinds have in common: a slot of the table, and the locks around a look and a return. What a kind
 // adds is how it counts.
 import type { CounterKey } from "../core/counter-key.ts";
-import type { LocalCounters, OwnCount } from "./counters.ts";
+import type { Counters, OwnCount } from "./counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import { Cursor } from "./table/cursor.ts";
 
-export abstract class TableCounters implements LocalCounters {
+export abstract class TableCounters implements Counters {
   remaining = 0;
   resetMs = 0;
-  readonly mayEndSoon: boolean = false;
   protected readonly table: CounterTable;
   protected readonly slot: number;
   protected readonly cursor = new Cursor();

@@ -7,7 +7,6 @@ import type { KeyCredits } from "./key-credits.ts";
 import {
   type CounterItem,
   type GatewaysItem,
-  heldMark,
   type LeaseReport,
   mostReports,
   scriptVersion,
@@ -69,7 +68,6 @@ export class StoreItems {
   ): CounterItem {
     const { gateway, thread } = this.#options;
     this.#lastId += 1;
-    const isHeld = rules.isByRequest && rules.item !== "concurrency";
     return {
       item: rules.item,
       key: storeKey,
@@ -81,7 +79,7 @@ export class StoreItems {
       step: rules.step,
       needed,
       wanted,
-      id: gateway + thread + this.#lastId.toString(36) + (isHeld ? heldMark : ""),
+      id: gateway + thread + this.#lastId.toString(36),
       reports,
       told,
     };

@@ -15,14 +15,12 @@ import {
   type Geometry,
   geometryOf,
   header,
-  heldSlotOf,
   isMarkedExhausted,
   keyLine,
   kindOf,
   kinds,
   lineAt,
   lineOfEntry,
-  policySlots,
   shardAt,
   withExhausted,
 } from "./layout.ts";
@@ -31,7 +29,7 @@ import { Locks } from "./locks.ts";
 import { Maintenance, type TableFigures } from "./maintenance.ts";
 import { countUnits, removeUnits } from "./pair-removal.ts";
 import { Places } from "./places.ts";
-import { heldRules, keep, RulesBySlot, type SlotRules } from "./slot-rules.ts";
+import { keep, RulesBySlot, type SlotRules } from "./slot-rules.ts";
 import type { Span } from "./ticks.ts";
 
 export interface TableOptions {
@@ -89,13 +87,11 @@ export class CounterTable {
   /** Says what a slot counts. Each thread has to know it. */
   configure(slot: number, rules: SlotRules): void {
     this.#rules.set(slot, rules);
-    if (slot < policySlots) this.#rules.set(heldSlotOf(slot), heldRules);
   }
 
   /** The policy of a slot is gone: the sweep removes its keys. Each thread has to know it. */
   retire(slot: number): void {
     this.#rules.set(slot, null);
-    this.#rules.set(heldSlotOf(slot), null);
   }
 
   /** How many policies had a slot before. */
@@ -106,12 +102,9 @@ export class CounterTable {
   /** Whether a slot has no policy and no key. */
   isSlotFree(slot: number): boolean {
     const w = this.#w;
-    const counted = [slot, heldSlotOf(slot)].flatMap((each) => [
-      figureAt(each, figures.keys),
-      figureAt(each, figures.coarse),
-    ]);
     // As in the figures, they may be too low.
-    return !this.#rules.has(slot) && counted.every((at) => (w[at] as number) <= 0);
+    const [keys, coarse] = [w[figureAt(slot, figures.keys)] as number, w[figureAt(slot, figures.coarse)] as number];
+    return !this.#rules.has(slot) && keys <= 0 && coarse <= 0;
   }
 
   /** The period of a calendar policy. */

@@ -55,13 +55,6 @@ const linesPerReserved = 8;
 export const slots = 256;
 /** No policy has this one: the connections of peers are counted under it. */
 export const connectionSlot = slots - 1;
-/** Policies have the slots below this one. */
-export const policySlots = slots / 2 - 1;
-
-/** Returns the slot under which the units are counted that requests hold of a policy with `charge`. */
-export function heldSlotOf(slot: number): number {
-  return policySlots + slot;
-}
 
 /** Words of the table header. */
 export const header = {

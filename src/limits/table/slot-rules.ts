@@ -14,9 +14,6 @@ export interface SlotRules {
   readonly cost: number;
 }
 
-/** Of units that requests hold until their status is known. */
-export const heldRules: SlotRules = { kind: "concurrency", windowMs: 0, limit: 0, cost: 1 };
-
 /** Returned for a key that must not be forgotten. */
 export const keep = Number.POSITIVE_INFINITY;
 

@@ -117,8 +117,8 @@ function overridesOf({ bound, overrides = {}, authority }: StageOptions): Overri
     maxBodyBytes: 20_000,
     log: { level: "error", access: false },
     extAuth: {
-      http: { host: "127.0.0.1", port: 0, maxConnections: bound },
-      grpc: { host: "127.0.0.1", port: 0, maxConnections: bound },
+      http: { host: "127.0.0.1", port: 0, maxConnections: 2 * bound },
+      grpc: { host: "127.0.0.1", port: 0, maxConnections: 2 * bound },
       trustedCallers: ["127.0.0.1"],
     },
     ...overrides,
