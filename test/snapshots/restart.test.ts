@@ -130,6 +130,16 @@ test("a month's quota is not refilled by a snapshot that was written while the c
   expect(await after.ask()).toMatchObject({ status: 429, reset: Date.UTC(2026, 11, 1) / 1000 });
 });
 
+test("a month's quota is not refilled by a start while the clock is ahead, if it is right before the first request", async () => {
+  const before = await start({ policies: [perMonth], clock: processClock(wallMs, 5_000) });
+  await before.askTimes(3);
+  await before.close();
+  const clock = processClock(wallMs + 366 * dayMs, 9_000);
+  const after = await start({ policies: [perMonth], clock });
+  clock.stepWall(-366 * dayMs);
+  expect(await after.ask()).toMatchObject({ status: 429, reset: Date.UTC(2026, 11, 1) / 1000 });
+});
+
 test("a refused file has one line with the reason, and the gateway counts", async () => {
   writeFileSync(path, "not a snapshot");
   const after = await start();

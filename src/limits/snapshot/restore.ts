@@ -3,7 +3,7 @@
 // more than its limit, and no period ends because a clock was set back before the snapshot or after it. Records of policies
 // that are no longer there are left out.
 import { createCalendar, longestPeriodMs } from "../../core/calendar.ts";
-import { latestWallMs, type PeriodEnd, periodEndAt } from "../../core/period-end.ts";
+import { type PeriodEnd, periodEndAt } from "../../core/period-end.ts";
 import { isContinued } from "../../core/restart-keys.ts";
 import type { PolicySlot } from "../policy-slots.ts";
 import type { CounterRecord } from "../table/records.ts";
@@ -84,14 +84,16 @@ function continuedSlot(
   if (rate.kind === "sliding") return [[before.slot, { slot, windowMs: rate.windowMs, period: null }]];
   if (rate.kind !== "calendar" || before.rate.kind !== "calendar") return [];
   const { per, timezone, period, endWallMs } = before.rate;
-  if (now.wallMs >= endWallMs) return [];
   const { dueTableMs = written.tableMs + endWallMs - written.wallMs } = before.rate;
-  const endBefore = { endMs: endWallMs, dueMs: dueTableMs };
-  const latestMs = latestWallMs(endBefore, { wallMs: now.wallMs, nowMs: written.tableMs });
   const isSame = per === rate.per && timezone === rate.timezone;
+  const isOver = now.wallMs >= endWallMs;
+  if (isOver && !isSame) return [];
+  // What the calendar showed. The first request ends the period that is over, unless the clock was wrong and is right then.
+  const shownMs = endWallMs - (dueTableMs - written.tableMs);
+  const latestMs = isOver ? shownMs : Math.max(shownMs, now.wallMs);
   // As by a reload, a new calendar decides when the period that is under way ends.
   const nextBorder = isSame ? () => endWallMs : createCalendar(rate.per, rate.timezone);
-  const reading = { wallMs: now.wallMs, nowMs: now.tableMs };
+  const reading = { wallMs: Math.min(latestMs, now.wallMs), nowMs: now.tableMs };
   const end = periodEndAt(nextBorder, longestPeriodMs[rate.per], latestMs, reading);
   return [[before.slot, { slot, windowMs: 0, period: { period, end } }]];
 }

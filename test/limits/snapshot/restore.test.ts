@@ -124,8 +124,16 @@ group("a period of the calendar", () => {
     expect(endOf(later)).toEqual({ endMs: end, dueMs: 60_005.25, lastMs: 60_005.25 + longestPeriodMs.month });
   });
 
-  test("is over at its end", () => {
-    expect(restored(end - writtenWallMs, month)).toEqual({ record: null, periods: [] });
+  test("that is over at the start is known, in case that the clock is wrong, but not by another calendar", () => {
+    const { record: after, periods } = restored(end - writtenWallMs + 1_000, month);
+    expect(after).toEqual(record({ slot: 11, entries }));
+    const dueMs = 5.25 + end - writtenWallMs;
+    expect(periods).toEqual([
+      { slot: 11, period: 7, end: { endMs: end, dueMs, lastMs: dueMs + longestPeriodMs.month } },
+    ]);
+    const rate = { kind: "calendar", per: "day", timezone: "UTC" } as const;
+    const others = { policies: [perIp, { ...perMonth, rate }] };
+    expect(restored(end - writtenWallMs, month, others)).toEqual({ record: null, periods: [] });
   });
 
   test("that was over when the snapshot was written does not count", () => {
