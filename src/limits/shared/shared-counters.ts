@@ -230,8 +230,7 @@ export class SharedCounters implements Counters {
   /** When a request fits that the table refuses. */
   #resetInStore({ item, spendMs, windowUs }: CounterRules, credits: KeyCredits | undefined): number {
     // The store counts by a clock of its own, in a cluster by that of a shard. Nobody knows when a slot is given back.
-    if (this.#periods !== null)
-      return Math.max(this.resetMs, this.#nowMs + this.#periods.untilResetMs) + borderErrorMs;
+    if (this.#periods !== null) return Math.max(this.resetMs, this.#nowMs + this.#periods.untilResetMs) + borderErrorMs;
     if (item === "concurrency") return this.resetMs;
     // With its last unit, the store has said when there is room again.
     if (credits !== undefined && credits.fitsMs > this.#nowMs) return Math.max(this.resetMs, credits.fitsMs);
