@@ -28,6 +28,8 @@ export interface Attack {
   /** For the table. */
   readonly what: string;
   readonly keys?: Keys;
+  /** Until all that it opens is open. Comes on top of the bench's seconds; the others' latencies are taken after it. */
+  readonly openingSeconds?: number;
   /** By default, what is usual for the carrier. */
   readonly others?: OthersKind;
   /** Sends the attack. Resolves no later than when `sender.isOver`. */

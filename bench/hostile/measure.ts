@@ -71,8 +71,7 @@ export async function measure(
     const restBytes = memoryOf(pid).nowBytes;
     forgetPeak(pid);
     const attackedFrom = threadsCpuUs(pid);
-    const counters = await run(bench, gateway, attack);
-    const beside = await bench.others.ask<OthersReply>(endOthers);
+    const { counters, beside } = await runBesideOthers(bench, gateway, attack);
     const totalUs = threadsCpuUs(pid) - attackedFrom;
     const { peakBytes } = memoryOf(pid);
     const otherUs = aloneUs / Math.max(1, countOf(alone));
@@ -88,6 +87,28 @@ export async function measure(
     await gateway.child.stop();
     throw error;
   }
+}
+
+/** What others lose while the attack opens what it holds counts; how long they take is told from then on. */
+async function runBesideOthers(
+  bench: Bench,
+  gateway: Gateway,
+  attack: Attack,
+): Promise<{ readonly counters: Counters; readonly beside: OthersReply }> {
+  const { openingSeconds = 0 } = attack;
+  const running = run({ ...bench, seconds: bench.seconds + openingSeconds }, gateway, attack);
+  // A failure is told by the await below.
+  running.catch(() => {});
+  await sleep(openingSeconds * 1000);
+  const opening = openingSeconds === 0 ? null : await bench.others.ask<OthersReply>(readOthers);
+  const counters = await running;
+  const { latenciesMs, failed, answered } = await bench.others.ask<OthersReply>(endOthers);
+  const beside = {
+    latenciesMs,
+    failed: failed + (opening?.failed ?? 0),
+    answered: answered + (opening?.answered ?? 0),
+  };
+  return { counters, beside };
 }
 
 const countOf = ({ answered, failed }: OthersReply): number => answered + failed;

@@ -1,8 +1,6 @@
 // `node bench/store/late.ts`: how many decisions are made without the store's answer, because it was late: three gateways
 // and a Redis behind a proxy that delays, on a machine that is idle, whose gateways collect garbage, or whose processors
 // others use. Prints Markdown.
-import { spawn } from "node:child_process";
-import { cpus } from "node:os";
 import { parseArgs } from "node:util";
 import { startFleet } from "../../test/shared-store/fleet.ts";
 import { startRecordingUpstream } from "../../test/shared-store/recording-upstream.ts";
@@ -10,6 +8,7 @@ import { clientsOf, shared, total } from "../../test/shared-store/stage.ts";
 import { startStoreProxy } from "../../test/shared-store/store-proxy.ts";
 import type { Cleanup } from "../../test/support/cleanup.ts";
 import { startRedis } from "../../test/support/redis-servers.ts";
+import { startNeighbours } from "./neighbours.ts";
 
 const { values } = parseArgs({
   options: {
@@ -46,7 +45,7 @@ async function measure(condition: string, waitMs: number, roundTripMs: number): 
     const fleet = await startFleet(cleanup, upstream.url, gateways, settings, env);
     await proxy.fault({ delayMs: roundTripMs / 2 });
     await shared(fleet.gateways, gateways);
-    if (condition === "neighbours") for (const _ of cpus()) cleanup(startNeighbour());
+    if (condition === "neighbours") cleanup(startNeighbours());
     const client = clientsOf(cleanup, fleet);
     const load = async (count: number): Promise<void> => {
       let left = count;
@@ -66,12 +65,6 @@ async function measure(condition: string, waitMs: number, roundTripMs: number): 
   } finally {
     for (const run of undo) await run();
   }
-}
-
-/** Uses a processor until it is ended. */
-function startNeighbour(): Undo {
-  const child = spawn(process.execPath, ["-e", "for (;;);"], { stdio: "ignore" });
-  return () => child.kill("SIGKILL");
 }
 
 const roundTrips = values.roundTrips.split(",").map(Number);

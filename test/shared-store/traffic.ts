@@ -106,7 +106,7 @@ export interface Outcome {
 type Visits = ReadonlyMap<number, Visit>;
 
 /** Which of the requests arrived at the upstream, whatever came back. */
-function admissionsOf(asked: readonly Asked[], visits: Visits): Admission[] {
+export function admissionsOf(asked: readonly Asked[], visits: Visits): Admission[] {
   return asked.flatMap(({ number, sentMs }) => {
     const visit = visits.get(number);
     return visit === undefined ? [] : [{ fromMs: sentMs, untilMs: visit.arrivedMs }];

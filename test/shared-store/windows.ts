@@ -11,18 +11,28 @@ export interface Admission {
 
 /** The largest number of admissions that are certainly in one half-open window, wherever in time it is. */
 export function worstWindow(admissions: readonly Admission[], windowMs: number): number {
+  return windowsAbove(admissions, windowMs, 0).reduce((worst, { count }) => Math.max(worst, count), 0);
+}
+
+/** The half-open windows that certainly have more admissions than `limit`, by their start; each starts with an admission. */
+export function windowsAbove(
+  admissions: readonly Admission[],
+  windowMs: number,
+  limit: number,
+): { readonly startMs: number; readonly count: number }[] {
   const byStart = [...admissions].sort((a, b) => a.fromMs - b.fromMs);
   const ends = admissions.map(({ untilMs }) => untilMs).sort((a, b) => a - b);
   const counts = new RankCounts(ends.length);
-  let worst = 0;
+  const above: { startMs: number; count: number }[] = [];
   // Before each step, the counts hold what begins later: the window begins at the start of this one.
   for (let i = byStart.length - 1; i >= 0; i -= 1) {
     const { fromMs, untilMs } = byStart[i] as Admission;
     counts.add(lowerBound(ends, untilMs));
     if (byStart[i - 1]?.fromMs === fromMs) continue;
-    worst = Math.max(worst, counts.below(lowerBound(ends, fromMs + windowMs)));
+    const count = counts.below(lowerBound(ends, fromMs + windowMs));
+    if (count > limit) above.push({ startMs: fromMs, count });
   }
-  return worst;
+  return above.reverse();
 }
 
 /** The largest number that were under way at the same instant; what ends at an instant has ended at it. */

@@ -19,6 +19,7 @@ function held(pool: number, addresses: number, isInTurn: boolean): Attack {
   return {
     name: `held-${addresses}-of-${pool}${isInTurn ? "-in-turn" : ""}`,
     carrier: "http1",
+    openingSeconds: pool > 1000 ? 10 : 1,
     what: `${addresses} addresses hold what they get of ${pool} connections to the upstream${isInTurn ? ", one after the other" : ""}`,
     keys: {
       ...unlimited,

@@ -12,7 +12,7 @@ const timeoutMs = 60_000;
 
 test("HTTP/2 clients that do anything at any moment leave nothing behind", { timeout: timeoutMs }, async () => {
   const { run, isOver, gateway } = await startChaos(cleanup, withTls());
-  await run(1, 100);
+  await run(1, 50);
   await isOver();
   expect(gateway.logLines.filter(({ level }) => level === "error")).toEqual([]);
 });
