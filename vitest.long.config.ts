@@ -9,6 +9,7 @@ const properties = [
   "test/core/request-path.property.test.ts",
   "test/finance-backend/pagination.test.ts",
   "test/limits/calendar-steps.test.ts",
+  "test/limits/charged-model.test.ts",
   "test/limits/eviction.test.ts",
   "test/limits/naive-log.test.ts",
   "test/limits/policy-model.test.ts",

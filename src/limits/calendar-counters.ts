@@ -32,15 +32,14 @@ interface CalendarInForce {
 export class CalendarCounters extends TableCounters {
   readonly #rules: SlotRules;
   readonly #period: CalendarPeriod;
-  /** Units count in their own period only. */
-  readonly #span: Span = { now: 0, window: 1 };
   readonly #clock: Clock;
   readonly #calendar: Calendar;
   readonly #nextBorder: NextBorder;
   readonly #inForce: CalendarInForce;
   #isInForce: boolean;
-  // What was asked last.
-  #counted = 0;
+  /** What was counted when it was asked last, -1 if there is no room for the key; and by what: only its own period counts. */
+  counted = 0;
+  readonly span: Span = { now: 0, window: 1 };
   #limit = 0;
   #units = 0;
   #nowMs = 0;
@@ -72,9 +71,9 @@ export class CalendarCounters extends TableCounters {
 
   ask(limit: number, units: number, nowMs: number): boolean {
     this.resetMs = this.unspentResetMs(nowMs);
-    this.#span.now = this.#period.number;
-    const counted = this.table.count(this.cursor, this.#span, nowMs);
-    this.#counted = counted;
+    this.span.now = this.#period.number;
+    const counted = this.table.count(this.cursor, this.span, nowMs);
+    this.counted = counted;
     this.#limit = limit;
     this.#units = units;
     this.#nowMs = nowMs;
@@ -86,21 +85,26 @@ export class CalendarCounters extends TableCounters {
 
   charge(): number {
     const table = this.table;
-    const period = this.#span.now;
+    const period = this.span.now;
     table.add(this.cursor, period, this.#units, table.newest(this.cursor) === period, this.#nowMs);
-    table.markExhausted(this.cursor, this.#counted + 2 * this.#units > this.#limit);
+    table.markExhausted(this.cursor, this.counted + 2 * this.#units > this.#limit);
     return period;
+  }
+
+  /** As of a window: instants are the numbers of periods. */
+  cellTicks(_limit: number): number {
+    return 1;
   }
 
   protected look(limit: number, nowMs: number): void {
     this.resetMs = this.unspentResetMs(nowMs);
-    this.#span.now = this.#period.number;
-    this.remaining = Math.max(0, limit - this.table.peek(this.cursor, this.#span));
+    this.span.now = this.#period.number;
+    this.remaining = Math.max(0, limit - this.table.peek(this.cursor, this.span));
   }
 
   protected lookAtOwn(): OwnCount | null {
-    this.#span.now = this.#period.number;
-    const units = this.table.peek(this.cursor, this.#span);
+    this.span.now = this.#period.number;
+    const units = this.table.peek(this.cursor, this.span);
     return units === 0 || !this.table.isOwn(this.cursor) ? null : { units, ageMs: 0, periodEndMs: this.#period.endMs };
   }
 

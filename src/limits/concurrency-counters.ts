@@ -11,6 +11,7 @@ const retryAfterMs = 1000;
 const span: Span = { now: 0, window: Number.POSITIVE_INFINITY };
 
 export class ConcurrencyCounters extends TableCounters {
+  override readonly mayEndSoon = true;
   #units = 0;
   #nowMs = 0;
 

@@ -32,10 +32,16 @@ export interface Counters {
   peek(key: CounterKey, client: CounterKey, limit: number, nowMs: number, units?: number): void;
   /** Gives units back, if they are still counted; takes and frees the locks. `charged`: what `charge` has returned. */
   giveBack(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void;
-  /** What was charged stays charged: `giveBack` will not be called. */
-  keep(charged: number): void;
+  /** What was charged stays charged: `giveBack` will not be called. Takes and frees the locks. */
+  keep(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void;
   /** What counts of a key; null if nothing does, or if it is not counted by itself. Takes and frees the locks. */
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
   /** Returns the reset of a key with nothing stored. */
   unspentResetMs(nowMs: number): number;
+}
+
+/** Those of this process. */
+export interface LocalCounters extends Counters {
+  /** Whether a request under way may end the refusal. Nobody knows when, so `resetMs` promises nothing. */
+  readonly mayEndSoon: boolean;
 }

@@ -2,8 +2,9 @@
 import type { Clock } from "../core/clock.ts";
 import type { Policy } from "../core/policy.ts";
 import { CalendarCounters } from "./calendar-counters.ts";
+import { allUnits, ChargedCounters } from "./charged-counters.ts";
 import { ConcurrencyCounters } from "./concurrency-counters.ts";
-import type { Counters } from "./counters.ts";
+import type { Counters, LocalCounters } from "./counters.ts";
 import { SlidingCounters } from "./sliding-counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import { rulesOf } from "./table/slot-rules.ts";
@@ -15,22 +16,14 @@ export function createCounters(
   slot: number,
   clock: Clock,
   previous: Counters | null,
-): Counters {
-  const { rate } = policy;
+): LocalCounters {
+  const { rate, chargeStatuses } = policy;
   const rules = rulesOf(policy);
-  switch (rate.kind) {
-    case "sliding":
-      return new SlidingCounters(table, slot, rules, previous instanceof SlidingCounters ? previous : null);
-    case "calendar":
-      return new CalendarCounters(
-        table,
-        slot,
-        rules,
-        rate,
-        clock,
-        previous instanceof CalendarCounters ? previous : null,
-      );
-    case "concurrency":
-      return new ConcurrencyCounters(table, slot, rules);
-  }
+  if (rate.kind === "concurrency") return new ConcurrencyCounters(table, slot, rules);
+  const before = allUnits(previous);
+  const all =
+    rate.kind === "sliding"
+      ? new SlidingCounters(table, slot, rules, before instanceof SlidingCounters ? before : null)
+      : new CalendarCounters(table, slot, rules, rate, clock, before instanceof CalendarCounters ? before : null);
+  return chargeStatuses === null ? all : new ChargedCounters(all, table, slot);
 }

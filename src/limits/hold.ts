@@ -45,7 +45,7 @@ export class Hold implements Held {
     const { counters, key, client, limit, units, charged, keptStatuses } = this.#held;
     // Without a response nobody knows what it would have been, so a client gains nothing by leaving early.
     const isKept = keptStatuses !== null && (status === 0 || keptStatuses.includes(status));
-    if (isKept) counters.keep(charged);
+    if (isKept) counters.keep(key, client, limit, units, charged);
     else counters.giveBack(key, client, limit, units, charged);
   }
 }

@@ -2,7 +2,7 @@
 // that is gone is not used again before its keys have been removed.
 import type { Policy } from "../core/policy.ts";
 import { isContinued } from "../core/restart-keys.ts";
-import { connectionSlot } from "./table/layout.ts";
+import { policySlots } from "./table/layout.ts";
 
 export interface PolicySlot {
   readonly policy: Policy;
@@ -24,8 +24,8 @@ export function assignSlots(
   const taken = new Set(before.map(({ slot }) => slot));
   let next = 0;
   const freeSlot = (): number => {
-    while (next < connectionSlot && (taken.has(next) || !isFree(next))) next += 1;
-    if (next === connectionSlot) throw new NoSlotError("the table of counters has no slot left for a new policy");
+    while (next < policySlots && (taken.has(next) || !isFree(next))) next += 1;
+    if (next === policySlots) throw new NoSlotError("the table of counters has no slot left for a new policy");
     taken.add(next);
     return next;
   };

@@ -21,11 +21,11 @@ interface WindowInForce {
 
 export class SlidingCounters extends TableCounters {
   readonly #rules: SlotRules;
-  readonly #span: Span = { now: 0, window: 0 };
   readonly #own: Readonly<WindowInForce>;
   readonly #inForce: WindowInForce;
-  // What was asked last.
-  #counted = 0;
+  /** What was counted when it was asked last, -1 if there is no room for the key; and by what. */
+  counted = 0;
+  readonly span: Span = { now: 0, window: 0 };
   #limit = 0;
   #units = 0;
   #nowMs = 0;
@@ -41,13 +41,13 @@ export class SlidingCounters extends TableCounters {
   ask(limit: number, units: number, nowMs: number): boolean {
     const cursor = this.cursor;
     const counted = this.table.count(cursor, this.#spanAt(nowMs), nowMs);
-    this.#counted = counted;
+    this.counted = counted;
     this.#limit = limit;
     this.#units = units;
     this.#nowMs = nowMs;
     if (counted >= 0 && counted + units <= limit) {
       this.remaining = limit - counted - units;
-      this.resetMs = counted === 0 ? Math.ceil(nowMs) + this.#span.window : this.#expiryOf(1, nowMs);
+      this.resetMs = counted === 0 ? Math.ceil(nowMs) + this.span.window : this.#expiryOf(1, nowMs);
       return true;
     }
     // Without room for a key nobody knows its units. After a window, keys that are stored now have gone.
@@ -55,7 +55,7 @@ export class SlidingCounters extends TableCounters {
     const excess = counted + units - limit;
     // With none or too few that could expire, a higher limit has to be configured first.
     if (counted < 0 || excess > counted) {
-      this.resetMs = nowMs + this.#span.window;
+      this.resetMs = nowMs + this.span.window;
       return false;
     }
     this.resetMs = this.#expiryOf(excess, nowMs);
@@ -71,7 +71,7 @@ export class SlidingCounters extends TableCounters {
     const instant = newest === undefined ? tick : later(newest, tick);
     const joins = newest !== undefined && this.#cellOf(newest) === this.#cellOf(instant);
     table.add(cursor, instant, this.#units, joins, this.#nowMs);
-    table.markExhausted(cursor, this.#counted + 2 * this.#units > this.#limit);
+    table.markExhausted(cursor, this.counted + 2 * this.#units > this.#limit);
     return instant;
   }
 
@@ -80,7 +80,7 @@ export class SlidingCounters extends TableCounters {
     this.remaining = Math.max(0, limit - counted);
     // After the limit was lowered, several have to expire before a request fits.
     const first = Math.max(1, counted + units - limit);
-    this.resetMs = counted === 0 ? nowMs + this.#span.window : this.#expiryOf(Math.min(first, counted), nowMs);
+    this.resetMs = counted === 0 ? nowMs + this.span.window : this.#expiryOf(Math.min(first, counted), nowMs);
   }
 
   protected lookAtOwn(nowMs: number): OwnCount | null {
@@ -92,7 +92,7 @@ export class SlidingCounters extends TableCounters {
   }
 
   protected remove(limit: number, units: number, instant: number): void {
-    this.table.remove(this.cursor, instant, units, this.#cellTicks(limit));
+    this.table.remove(this.cursor, instant, units, this.cellTicks(limit));
   }
 
   unspentResetMs(nowMs: number): number {
@@ -102,20 +102,21 @@ export class SlidingCounters extends TableCounters {
   /** The monotonic instant at which a unit expires. */
   #expiryOf(unit: number, nowMs: number): number {
     const tick = this.table.instantOf(this.cursor, unit);
-    return Math.floor(nowMs) - ageOf(tick, this.#span.now) + this.#span.window;
+    return Math.floor(nowMs) - ageOf(tick, this.span.now) + this.span.window;
   }
 
   #spanAt(nowMs: number): Span {
-    this.#span.now = tickNow(nowMs);
-    this.#span.window = this.#comeIntoForce();
-    return this.#span;
+    this.span.now = tickNow(nowMs);
+    this.span.window = this.#comeIntoForce();
+    return this.span;
   }
 
   #cellOf(instant: number): number {
-    return this.#limit > exactLimit ? Math.floor((instant >>> 0) / this.#cellTicks(this.#limit)) : instant;
+    return this.#limit > exactLimit ? Math.floor((instant >>> 0) / this.cellTicks(this.#limit)) : instant;
   }
 
-  #cellTicks(limit: number): number {
+  /** Instants that are in the same so many ticks are one pair, with this limit. */
+  cellTicks(limit: number): number {
     return limit > exactLimit ? Math.max(1, Math.floor(this.#inForce.windowMs / cells)) : 1;
   }
 

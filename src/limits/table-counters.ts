@@ -1,16 +1,18 @@
 // What the counters of all kinds have in common: a slot of the table, and the locks around a look and a return. What a kind
 // adds is how it counts.
 import type { CounterKey } from "../core/counter-key.ts";
-import type { Counters, OwnCount } from "./counters.ts";
+import type { LocalCounters, OwnCount } from "./counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import { Cursor } from "./table/cursor.ts";
 
-export abstract class TableCounters implements Counters {
+export abstract class TableCounters implements LocalCounters {
   remaining = 0;
   resetMs = 0;
+  readonly mayEndSoon: boolean = false;
   protected readonly table: CounterTable;
   protected readonly slot: number;
-  protected readonly cursor = new Cursor();
+  /** Of what was looked at last. */
+  readonly cursor = new Cursor();
   readonly #retirements: number;
 
   constructor(table: CounterTable, slot: number) {

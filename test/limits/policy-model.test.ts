@@ -206,9 +206,9 @@ class Trial {
   }
 
   /** Waits as long as the refusal has told, if one policy alone has refused. */
-  waitFor(request: ModelRequest, { refusing, shown }: Answer): void {
+  waitFor(request: ModelRequest, { refusing, shown, mayEndSoon }: Answer): void {
     const [policy] = refusing;
-    if (policy === undefined || refusing.length > 1 || policy.rate.kind === "concurrency") return;
+    if (policy === undefined || refusing.length > 1 || policy.rate.kind === "concurrency" || mayEndSoon) return;
     this.waits += 1;
     // Sums with the wall clock are exact in steps of 1/64 ms only.
     this.clock.nowMs = policy.rate.kind === "sliding" ? justBefore(shown.resetMs) : shown.resetMs - 1 / 64;

@@ -38,6 +38,8 @@ export interface Answer {
   readonly all: readonly Told[];
   /** The enforcing policies that refused. */
   readonly refusing: readonly Policy[];
+  /** Whether the refusal that is shown may end at any time, because of units that are only held. */
+  readonly mayEndSoon: boolean;
 }
 
 /** What one policy says of a request. */
@@ -48,6 +50,7 @@ interface Opinion {
   readonly fits: boolean;
   readonly left: number;
   readonly resetMs: number;
+  readonly mayEndSoon: boolean;
 }
 
 interface Now {
@@ -91,8 +94,10 @@ export class PolicyModel {
         }
         const all = enforcing.map((each) => told(each.fits ? "observed" : "throttled", each));
         const latest = Math.max(...refusing.map(({ resetMs }) => resetMs));
-        const shown = told("throttled", refusing.find(({ resetMs }) => resetMs === latest) ?? never());
-        return { shown, all: [...admitted, ...all], refusing: refusing.map(({ policy }) => policy), exchange };
+        const last = refusing.find(({ resetMs }) => resetMs === latest) ?? never();
+        const { mayEndSoon } = last;
+        const policies = refusing.map(({ policy }) => policy);
+        return { shown: told("throttled", last), all: [...admitted, ...all], refusing: policies, mayEndSoon, exchange };
       }
       for (const opinion of opinions) {
         this.#count(opinion.policy, opinion.fits ? "admitted" : "would_throttle");
@@ -100,7 +105,8 @@ export class PolicyModel {
       }
       for (const each of enforcing) admitted.push(told("admitted", { ...each, left: each.left - each.policy.cost }));
     }
-    return { shown: this.#tightest(admitted) ?? this.#unspent(isExempt, now), all: admitted, refusing: [], exchange };
+    const shown = this.#tightest(admitted) ?? this.#unspent(isExempt, now);
+    return { shown, all: admitted, refusing: [], mayEndSoon: false, exchange };
   }
 
   end(exchange: number, status: number): void {
@@ -126,7 +132,11 @@ export class PolicyModel {
     const counted = this.counted(policy, key, now);
     const used = unitsIn(counted);
     const fits = used + policy.cost <= limit;
-    return { policy, key, limit, fits, left: Math.max(0, limit - used), resetMs: resetOf(policy, counted, limit, now) };
+    const certainMs = resetOf(policy, counted, limit, now);
+    const held = policy.chargeStatuses === null ? [] : counted.filter(({ hasEnded }) => !hasEnded);
+    const mayEndSoon = !fits && used - unitsIn(held) + policy.cost <= limit && now.nowMs + 1000 < certainMs;
+    const resetMs = mayEndSoon ? now.nowMs + 1000 : certainMs;
+    return { policy, key, limit, fits, left: Math.max(0, limit - used), resetMs, mayEndSoon };
   }
 
   #charge({ policy, key }: Opinion, now: Now, exchange: number): void {

@@ -60,7 +60,7 @@ class Waiter {
     );
   }
 
-  #next({ outcome, retryMs }: Answer): void {
+  #next({ outcome, retryMs, mayEndSoon }: Answer): void {
     const { plan, time, judge } = this.#world;
     if (outcome === "admitted") {
       this.#hasWaited = false;
@@ -71,7 +71,7 @@ class Waiter {
       const sinceMs = (time.nowMs - this.#refusedMs).toFixed(3);
       judge.violate(`a client was refused that had waited for ${sinceMs} ms, as it was told`);
     }
-    this.#hasWaited = outcome === "throttled";
+    this.#hasWaited = outcome === "throttled" && !mayEndSoon;
     this.#refusedMs = time.nowMs;
     // Where clocks drift, what was told is right by a clock that may have drifted for a window.
     const rates = [1, ...[...plan.gateways, ...plan.shards].map(({ rate }) => rate)];

@@ -9,7 +9,7 @@ import type {
   ScriptAnswer,
   Told,
 } from "../../src/limits/shared/script-call.ts";
-import { gatewayLength } from "../../src/limits/shared/script-call.ts";
+import { gatewayLength, heldMark, heldRetryUs } from "../../src/limits/shared/script-call.ts";
 import { type Entry, SortedEntries } from "./sorted-entries.ts";
 
 const second = 1_000_000;
@@ -197,7 +197,8 @@ class Turn {
     let free = limit - this.#counter.units;
     if (free >= step) return 0;
     if (step > limit) return -1;
-    if (this.#item.item === "calendar") return this.#item.untilUs - this.#timeUs;
+    const latestUs = free + this.#unitsHeld() >= step ? heldRetryUs : Number.POSITIVE_INFINITY;
+    if (this.#item.item === "calendar") return Math.min(latestUs, this.#item.untilUs - this.#timeUs);
     let fitsUs = 1;
     for (let i = 0; i < mostWalked && free < step; i += 1) {
       const entry = this.#counter.entries.at(i);
@@ -205,7 +206,15 @@ class Turn {
       free += entry.units;
       fitsUs = Math.max(1, entry.endsUs - this.#timeUs);
     }
-    return fitsUs;
+    return Math.min(latestUs, fitsUs);
+  }
+
+  /** Asked for by a request that would hold units too. */
+  #unitsHeld(): number {
+    let held = 0;
+    if (!this.#item.id.endsWith(heldMark)) return held;
+    for (const { id, units } of this.#counter.entries.latest(mostWalked)) if (id.endsWith(heldMark)) held += units;
+    return held;
   }
 
   #dropExpired(): void {
@@ -237,10 +246,10 @@ class Turn {
     } else if (lease !== undefined) {
       const endsUs = Math.min(lease.endsUs, this.#rounded(this.#endOfSpent(report.ageUs)));
       this.#remove(lease);
-      if (spent > 0 && endsUs > this.#nowUs) this.#keepSpent({ id, units: spent, endsUs });
+      if (spent > 0 && endsUs > this.#nowUs) this.#keepSpent({ id: keptId(id), units: spent, endsUs });
     } else {
       // It was reported before: it may only end earlier.
-      const reported = spent > 0 ? this.#counted(id, spent) : undefined;
+      const reported = spent > 0 ? this.#counted(keptId(id), spent) : undefined;
       const endsUs = this.#rounded(this.#endOfSpent(report.ageUs));
       if (reported === undefined || endsUs >= reported.endsUs) return;
       this.#remove(reported);
@@ -329,6 +338,11 @@ class Turn {
   #spend(gateway: string, units: number): void {
     if (units > 0) this.#counter.spent.set(gateway, (this.#counter.spent.get(gateway) ?? 0) + units);
   }
+}
+
+/** Of units that are not held any more. */
+function keptId(id: string): string {
+  return id.endsWith(heldMark) ? id.slice(0, -heldMark.length) : id;
 }
 
 function gatewayOf(id: string): string {

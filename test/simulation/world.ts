@@ -18,10 +18,14 @@ export interface Answer {
   readonly outcome: Decision["outcome"] | "unavailable";
   /** For how long the client was told to wait, by the gateway's clock. */
   readonly retryMs: number;
+  /** Whether that promises nothing, because units of the client are held, or were until just now. */
+  readonly mayEndSoon: boolean;
   readonly gateway: SimulatedGateway;
 }
 
 const memory = new TableMemory();
+/** What has become of units is told to the store within this time. */
+const heldLateMs = 60;
 
 export class World {
   readonly plan: Plan;
@@ -38,6 +42,8 @@ export class World {
   admitted = 0;
   /** Requests that have no answer, by the gateway that has them. */
   readonly open = new Map<object, SimulatedGateway>();
+  /** Until when the store may take units of a client for held, by address. */
+  readonly #heldUntilMs = new Map<string, number>();
   readonly #chance: Chance;
   readonly #log: ((line: string) => void) | null;
 
@@ -174,13 +180,14 @@ export class World {
       const admissions = this.judge
         .countersOf(address, (tag) => this.shardOf(tag))
         .map((counter) => [counter, this.judge.admitted(counter, gateway, thread, alone)] as const);
-      this.#hold(client, gateway, decision, admissions);
+      this.#hold(client, address, gateway, decision, admissions);
     } else if (outcome !== "throttled") {
       if (outcome !== "unavailable" || this.plan.settings.onFailure !== "closed") {
         this.judge.violate(`a limited request is ${outcome}`);
       }
     }
-    answered({ outcome, retryMs: decision.resetMs - gateway.clock.monotonicMs(), gateway });
+    const mayEndSoon = (this.#heldUntilMs.get(address) ?? 0) >= this.time.nowMs;
+    answered({ outcome, retryMs: decision.resetMs - gateway.clock.monotonicMs(), mayEndSoon, gateway });
   }
 
   /** Whether a decision was made without the store. Of those that waited, only the instant is known. */
@@ -196,6 +203,7 @@ export class World {
   /** The exchange lasts for a while, and ends with a status. */
   #hold(
     client: ClientPlan,
+    address: string,
     gateway: SimulatedGateway,
     { held }: Decision,
     admissions: readonly (readonly [Admissions, Admission])[],
@@ -209,7 +217,10 @@ export class World {
           admission.isGone = true;
       }
     };
-    this.time.after(client.lastsMs * this.#chance.between(0.1, 2), () => gateway.enter(end));
+    const lastsMs = client.lastsMs * this.#chance.between(0.1, 2);
+    const knownMs = this.time.nowMs + lastsMs + heldLateMs;
+    this.#heldUntilMs.set(address, Math.max(knownMs, this.#heldUntilMs.get(address) ?? 0));
+    this.time.after(lastsMs, () => gateway.enter(end));
   }
 }
 

@@ -12,6 +12,7 @@ import {
 } from "../../core/period-end.ts";
 import type { Policy, Rate } from "../../core/policy.ts";
 import { CalendarCounters } from "../calendar-counters.ts";
+import { allUnits } from "../charged-counters.ts";
 import type { Counters } from "../counters.ts";
 import { longestCountMs } from "./policy-rules.ts";
 
@@ -79,6 +80,7 @@ export class CalendarPeriods {
 /** `local`: the policy's counters in the table. Null if the policy has no calendar. */
 export function calendarOf(policy: Policy, local: Counters, byShard: ShardPeriods): CalendarPeriods | null {
   const { rate } = policy;
-  if (rate.kind !== "calendar" || !(local instanceof CalendarCounters)) return null;
-  return new CalendarPeriods({ rate, longestMs: longestCountMs(policy), byShard, ofTable: local.periodEnd });
+  const all = allUnits(local);
+  if (rate.kind !== "calendar" || !(all instanceof CalendarCounters)) return null;
+  return new CalendarPeriods({ rate, longestMs: longestCountMs(policy), byShard, ofTable: all.periodEnd });
 }

@@ -211,6 +211,12 @@ export class KeyCredits {
     this.#addEnded({ id, granted, spent: 0, spentMs });
   }
 
+  /** Units of a request's own lease stay spent, which the store does not know while they are held. */
+  keep({ id, granted, spentMs }: Lease): void {
+    // Not earlier than in the table: a client that waits as the store has said may ask another gateway.
+    this.#addEnded({ id, granted, spent: granted, spentMs: Math.ceil(spentMs) });
+  }
+
   /** Ends the leases whose time is over. Returns the units that were not spent. */
   endLeases(nowMs: number): number {
     this.#endLeases(nowMs);

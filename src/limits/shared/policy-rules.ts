@@ -14,6 +14,10 @@ const longestPauseMs = 100;
 const pausesInWindow = 200;
 /** A slot is counted for this long after the gateway that holds it was heard last. */
 export const slotLeaseMs = 10_000;
+/** A thousandth of the window, in milliseconds a microsecond: clocks that are disciplined differ by less. */
+export const clockError = 1e-6;
+/** What is known of the store's clock differs by less from one answer to the next. */
+export const borderErrorMs = 20;
 /** Units of a calendar can be given back for this long. Then they are spent, for the rest of the period. */
 const returnMs = 60_000;
 

@@ -25,7 +25,10 @@ export interface CounterItem {
   readonly needed: number;
   /** Units that are wanted, those too; above `needed`, at most a quarter of what is free. */
   readonly wanted: number;
-  /** Of the lease that a grant makes, never used again: the gateway's id, the thread's, and a number. */
+  /**
+   * Of the lease that a grant makes, never used again: the gateway's id, the thread's, and a number. With `heldMark` at its
+   * end, the units are held until they are reported, and a refusal beside them may end soon.
+   */
   readonly id: string;
   /** What became of units that were granted before. Done before anything is granted; may be repeated. */
   readonly reports: readonly LeaseReport[];
@@ -82,7 +85,10 @@ export interface CounterAnswer {
   readonly free: number;
   /** After this time by the store's clock as it runs, something that counts now no longer does; -1 if nothing counts. */
   readonly resetUs: number;
-  /** After this time, `step` units are free, if nobody else takes them; 0: they are now; -1: never, by this limit. */
+  /**
+   * After this time, `step` units are free, if nobody else takes them; 0: they are now; -1: never, by this limit. At most
+   * `heldRetryUs` if units that are held could make room.
+   */
   readonly fitsUs: number;
   /** Whether the counter was not in the store before. */
   readonly isNew: boolean;
@@ -112,6 +118,10 @@ export interface ScriptAnswer {
 /** Characters of the id of a gateway (one start of a process), of a thread in it, and of a lease. */
 export const gatewayLength = 12;
 export const threadLength = 10;
+
+/** At the end of the id of a lease whose units may still be given back. */
+export const heldMark = "~";
+export const heldRetryUs = 1_000_000;
 
 /** The items of one call; more would keep the store from others for too long. */
 export const mostItems = 64;

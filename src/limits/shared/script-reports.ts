@@ -17,13 +17,13 @@ local function merge(c, gateway, units, ends)
 end
 
 local function reportSliding(c, id, granted, spent, age)
-  local old, new = id .. '/' .. granted, id .. '/' .. spent
+  local old, new = id .. '/' .. granted, string.gsub(id, '~$', '') .. '/' .. spent
   local score = scoreOf(c, old)
   local ends = roundedUp(c, c.now - age + c.window)
   if score then
     change(c)
     ends = math.min(score, ends)
-    if spent < granted or ends <= c.now or c.grain > 1 then
+    if new ~= old or ends <= c.now or c.grain > 1 then
       redis.call('ZREM', c.key, old)
       c.units = c.units - granted
       if spent > 0 and ends > c.now then
@@ -31,7 +31,7 @@ local function reportSliding(c, id, granted, spent, age)
         c.units = c.units + spent * added
       end
     elseif ends < score then redis.call('ZADD', c.key, ends, new) end
-  elseif spent > 0 and spent < granted then
+  elseif spent > 0 and new ~= old then
     score = scoreOf(c, new)
     if score and ends < score then
       change(c)

@@ -9,7 +9,8 @@
 //   clock                -(instant)           of the last change; the script's clock for this key never goes back behind it
 //   units                -(number)            what counts now
 //   <lease id>/<units>   instant              units that were granted, and the last instant at which they count (sliding
-//                                             window, concurrency) or can be given back (calendar)
+//                                             window, concurrency) or can be given back (calendar). An id with ~ at its
+//                                             end: of units that are held until they are reported
 //   <id>.told/<units>    instant              the same, of units that a gateway had admitted without the store
 //   <gateway>!<instant>/<units>  instant      units that a gateway has spent, of several leases (see below)
 //   =<gateway>           4e15 + number        calendar: units that this gateway has spent in the period
@@ -26,6 +27,7 @@
 // The first write of a call is a ZADD or a SET: if memory is full, Redis refuses those, and refuses nothing any more after
 // a script has written. So a call is refused as a whole. A call that changes nothing writes nothing.
 
+import { heldRetryUs } from "./script-call.ts";
 import { reportsOfScript } from "./script-reports.ts";
 
 export const storeScript = `
@@ -33,6 +35,7 @@ local time = redis.call('TIME')
 local clock = time[1] * 1000000 + time[2]
 local spentBase = 4e15
 local mostExpired, mostWalked, mostMerged, pages, pageSize = 1000, 200, 200, 10, 1000
+local heldRetry = ${heldRetryUs}
 
 local answer, answers, at, hasWritten = {clock}, 1, 0, false
 
@@ -163,13 +166,25 @@ local function grant(c, id, step, needed, wanted)
   return granted
 end
 
+-- Units of requests whose status is not known yet: of the newest leases, those whose ids end with ~.
+local function unitsHeld(c)
+  local newest = redis.call('ZREVRANGEBYSCORE', c.key, '(' .. spentBase, '(0', 'LIMIT', 0, mostWalked)
+  local held = 0
+  for i = 1, #newest do
+    if string.find(newest[i], '~/', 1, true) then held = held + unitsOf(newest[i]) end
+  end
+  return held
+end
+
 -- After which time something no longer counts, and after which time a step is free. What has expired and is not dropped
 -- yet is at the beginning: it goes with the next call.
 local function putTimes(c, step, granted)
   local free = c.limit - c.units
+  local isRefused = free < step and step <= c.limit
+  local latest = isRefused and c.isHeld and free + unitsHeld(c) >= step and heldRetry or math.huge
   if c.kind == 'c' then
     put(c.untilEnd - clock)
-    put(free >= step and 0 or step > c.limit and -1 or c.untilEnd - clock)
+    put(free >= step and 0 or step > c.limit and -1 or math.min(latest, c.untilEnd - clock))
     return
   end
   if free >= step and not c.isChanged then
@@ -178,7 +193,6 @@ local function putTimes(c, step, granted)
     put(0)
     return
   end
-  local isRefused = free < step and step <= c.limit
   -- Each of them frees one unit at least.
   local walked = isRefused and math.min(mostWalked, step - free) or 1
   local lowest = redis.call('ZRANGE', c.key, 3, 2 + walked, 'WITHSCORES')
@@ -190,7 +204,7 @@ local function putTimes(c, step, granted)
     free = free + unitsOf(lowest[i])
     if free >= step then break end
   end
-  put(fits)
+  put(math.min(latest, fits))
 end
 
 -- A capital letter asks for one step, and nothing else.
@@ -199,6 +213,7 @@ local function count(key, letter)
   local isPlain = kind ~= letter
   local c = {key = key, kind = kind, limit = number(), lease = number(), window = 0, grain = 1}
   local id, step = text(), number()
+  c.isHeld = string.sub(id, -1) == '~'
   local starts
   if kind == 's' then
     c.window = number()

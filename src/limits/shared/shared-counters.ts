@@ -2,12 +2,11 @@
 // the table, where this gateway counts its own. While the store is not there, the table decides alone.
 import { CounterKey } from "../../core/counter-key.ts";
 import type { Policy } from "../../core/policy.ts";
-import type { OnFailure } from "../../core/shared-store.ts";
-import type { Counters, OwnCount } from "../counters.ts";
+import type { Counters, LocalCounters, OwnCount } from "../counters.ts";
 import { networkKey } from "../table/neighbours.ts";
 import { type CalendarPeriods, calendarOf } from "./calendar-periods.ts";
 import type { CounterRules, KeyCredits, Lease } from "./key-credits.ts";
-import { counterRulesOf, longestCountMs } from "./policy-rules.ts";
+import { borderErrorMs, clockError, counterRulesOf, longestCountMs } from "./policy-rules.ts";
 import type { AskingPass, Question } from "./question.ts";
 import { type PolicySource, policyText, type SharedPolicy } from "./shared-policy.ts";
 import type { SharedStore } from "./shared-store.ts";
@@ -26,7 +25,7 @@ export interface SharedCountersOptions {
   readonly policy: Policy;
   /** In the table. */
   readonly slot: number;
-  readonly local: Counters;
+  readonly local: LocalCounters;
   readonly store: SharedStore;
   /** Whether units are given back when requests end. */
   readonly isByRequest: boolean;
@@ -44,7 +43,7 @@ export class SharedCounters implements Counters {
   sinceMs = 0;
   verdict: CounterVerdict = "refused";
   /** What this gateway has admitted. */
-  readonly local: Counters;
+  readonly local: LocalCounters;
   readonly #policy: Policy;
   readonly #store: SharedStore;
   readonly #shared: SharedPolicy;
@@ -133,7 +132,9 @@ export class SharedCounters implements Counters {
       return this.#conclude("fits");
     }
     this.remaining = Math.min(this.remaining + units, credits.free + held);
-    this.resetMs = rules.item === "sliding" ? Math.max(nowMs + 1, credits.fitsMs) : this.#resetInStore(rules, credits);
+    const fitsMs = Math.max(nowMs + 1, credits.fitsMs);
+    this.resetMs = rules.item === "sliding" ? fitsMs : this.#resetInStore(rules, credits);
+    if (rules.item === "calendar" && this.#isByRequest) this.resetMs = Math.min(this.resetMs, fitsMs);
     if (canAsk && !isRefused) return this.#conclude("unknown");
     if (this.pass === "first") this.#store.counts.refusedFromMemory += 1;
     return this.#conclude("refused");
@@ -186,8 +187,12 @@ export class SharedCounters implements Counters {
     this.#store.giveBack(charge.leases);
   }
 
-  keep(charged: number): void {
+  keep(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void {
+    const charge = this.#charges.get(charged);
+    if (charge === undefined) return;
     this.#charges.delete(charged);
+    if (!Number.isNaN(charge.local)) this.local.keep(key, client, limit, units, charge.local);
+    this.#store.keep(charge.leases);
   }
 
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {
@@ -219,7 +224,9 @@ export class SharedCounters implements Counters {
     const { onFailure } = this.#store.settings;
     this.#isAlone = true;
     this.#isLate = this.#store.decidesAlone(tag, this.#credits);
-    const fits = this.local.ask(this.#limitAlone(onFailure), this.#units, this.#nowMs);
+    // At least one request, whatever it costs.
+    const share = Math.max(this.#units, Math.floor(this.#limit / this.#store.replicas.value));
+    const fits = this.local.ask(onFailure === "local" ? share : this.#limit, this.#units, this.#nowMs);
     this.#fitsLocally = fits;
     this.remaining = this.local.remaining;
     this.resetMs = this.local.resetMs;
@@ -228,19 +235,13 @@ export class SharedCounters implements Counters {
   }
 
   /** When a request fits that the table refuses. */
-  #resetInStore({ item, spendMs, windowUs }: CounterRules, credits: KeyCredits | undefined): number {
-    // The store counts by a clock of its own, in a cluster by that of a shard. Nobody knows when a slot is given back.
+  #resetInStore({ spendMs, windowUs }: CounterRules, credits: KeyCredits | undefined): number {
+    if (this.local.mayEndSoon) return this.resetMs;
+    // The store counts by a clock of its own, in a cluster by that of a shard.
     if (this.#periods !== null) return Math.max(this.resetMs, this.#nowMs + this.#periods.untilResetMs) + borderErrorMs;
-    if (item === "concurrency") return this.resetMs;
     // With its last unit, the store has said when there is room again.
     if (credits !== undefined && credits.fitsMs > this.#nowMs) return Math.max(this.resetMs, credits.fitsMs);
     return this.resetMs + spendMs + windowUs * clockError;
-  }
-
-  #limitAlone(onFailure: OnFailure): number {
-    if (onFailure !== "local") return this.#limit;
-    // At least one request, whatever it costs.
-    return Math.max(this.#units, Math.floor(this.#limit / this.#store.replicas.value));
   }
 
   #find(tag: string, rules: CounterRules, nowMs: number): KeyCredits | undefined {
@@ -290,10 +291,6 @@ export class SharedCounters implements Counters {
   }
 }
 
-/** A thousandth of the window, in milliseconds a microsecond: clocks that are disciplined differ by less. */
-const clockError = 1e-6;
-/** What is known of the store's clock differs by less from one answer to the next. */
-const borderErrorMs = 20;
 /** What `charge` of the table returns where nothing was charged. */
 const noCharge = Number.NaN;
 const noKey = new CounterKey(-1, -1, -1, -1, false);

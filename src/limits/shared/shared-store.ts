@@ -182,6 +182,14 @@ export class SharedStore {
     this.#join(credits);
   }
 
+  /** Units of leases that were made for one request stay spent. */
+  keep(leases: readonly Lease[]): void {
+    for (const lease of leases) {
+      lease.credits.keep(lease);
+      this.#endings.add(lease.credits);
+    }
+  }
+
   figures(): SharedStoreFigures {
     const shards = this.shards.states();
     const { units: heldUnits, leases: heldLeases } = this.#endings.held();

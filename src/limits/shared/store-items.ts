@@ -7,6 +7,7 @@ import type { KeyCredits } from "./key-credits.ts";
 import {
   type CounterItem,
   type GatewaysItem,
+  heldMark,
   type LeaseReport,
   mostReports,
   scriptVersion,
@@ -68,6 +69,7 @@ export class StoreItems {
   ): CounterItem {
     const { gateway, thread } = this.#options;
     this.#lastId += 1;
+    const isHeld = rules.isByRequest && rules.item !== "concurrency";
     return {
       item: rules.item,
       key: storeKey,
@@ -79,7 +81,7 @@ export class StoreItems {
       step: rules.step,
       needed,
       wanted,
-      id: gateway + thread + this.#lastId.toString(36),
+      id: gateway + thread + this.#lastId.toString(36) + (isHeld ? heldMark : ""),
       reports,
       told,
     };

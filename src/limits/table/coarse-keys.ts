@@ -76,7 +76,7 @@ export class CoarseKeys {
     let looked = 0;
     for (let at = begin; at < begin + bucketEntries && w[at] !== 0 && looked < candidates; at += 1) {
       const line = lineAt(shard, lineOfEntry(w[at] as number));
-      if (!isOwnAddress(w[line + keyLine.about] as number) || rules.isConcurrency(line)) continue;
+      if (!isOwnAddress(w[line + keyLine.about] as number) || rules.isConcurrency(line) || rules.isHeld(line)) continue;
       looked += 1;
       const network = networkKey(this.#addressAt(line));
       if (!holdsTooMuch(w, shard, firstBucket, network, geometry) || !this.#absorb(shard, line, network)) continue;

@@ -15,12 +15,14 @@ import {
   type Geometry,
   geometryOf,
   header,
+  heldSlotOf,
   isMarkedExhausted,
   keyLine,
   kindOf,
   kinds,
   lineAt,
   lineOfEntry,
+  policySlots,
   shardAt,
   withExhausted,
 } from "./layout.ts";
@@ -87,11 +89,13 @@ export class CounterTable {
   /** Says what a slot counts. Each thread has to know it. */
   configure(slot: number, rules: SlotRules): void {
     this.#rules.set(slot, rules);
+    if (slot < policySlots) this.#rules.set(heldSlotOf(slot), rules);
   }
 
   /** The policy of a slot is gone: the sweep removes its keys. Each thread has to know it. */
   retire(slot: number): void {
     this.#rules.set(slot, null);
+    this.#rules.set(heldSlotOf(slot), null);
   }
 
   /** How many policies had a slot before. */
@@ -102,9 +106,12 @@ export class CounterTable {
   /** Whether a slot has no policy and no key. */
   isSlotFree(slot: number): boolean {
     const w = this.#w;
+    const counted = [slot, heldSlotOf(slot)].flatMap((each) => [
+      figureAt(each, figures.keys),
+      figureAt(each, figures.coarse),
+    ]);
     // As in the figures, they may be too low.
-    const [keys, coarse] = [w[figureAt(slot, figures.keys)] as number, w[figureAt(slot, figures.coarse)] as number];
-    return !this.#rules.has(slot) && keys <= 0 && coarse <= 0;
+    return !this.#rules.has(slot) && counted.every((at) => (w[at] as number) <= 0);
   }
 
   /** The period of a calendar policy. */
@@ -152,17 +159,21 @@ export class CounterTable {
 
   /**
    * Adds units to the key that was counted. `instant` must not be earlier than the newest. `joins`: whether they join the
-   * newest pair, which then gets this instant.
+   * newest pair, which then gets this instant. Returns whether the units have their instant: false if there was no memory.
    */
-  add(cursor: Cursor, instant: number, units: number, joins: boolean, nowMs: number): void {
+  add(cursor: Cursor, instant: number, units: number, joins: boolean, nowMs: number): boolean {
     const w = this.#w;
     // Another key that was added in the meantime may have replaced this one.
     if (cursor.line === 0 || !isKeyAt(w, cursor.line, cursor)) this.#addKey(cursor, nowMs);
     const { shard, line } = cursor;
-    if (line === 0) return;
+    if (line === 0) return false;
     const newest = joins ? newestPairAt(w, shard, line) : 0;
     if (newest !== 0) joinNewest(w, shard, line, newest, instant, units);
-    else if (!addPair(w, shard, line, instant, units)) this.#addTo(figureAt(cursor.slot, figures.merged), 1);
+    else if (!addPair(w, shard, line, instant, units)) {
+      this.#addTo(figureAt(cursor.slot, figures.merged), 1);
+      return false;
+    }
+    return true;
   }
 
   /** Adds units to the pair of an instant, or makes one: for keys whose pairs have no order. */
@@ -198,6 +209,14 @@ export class CounterTable {
     }
   }
 
+  /** Forgets all units of the key that was counted. */
+  forget(cursor: Cursor): void {
+    if (cursor.line === 0) return;
+    const entryAt = entryOfLine(this.#w, cursor);
+    if (entryAt !== 0) this.#eviction.forget(cursor.shard, entryAt);
+    cursor.line = 0;
+  }
+
   /** Remembers whether the key is exhausted: such a key is not forgotten. */
   markExhausted({ line }: Cursor, isExhausted: boolean): void {
     if (line === 0) return;
@@ -216,10 +235,7 @@ export class CounterTable {
 
   /** Removes units of a pair, and the key if it has no other. */
   #removeUnits(cursor: Cursor, at: number, units: number): void {
-    if (removeUnits(this.#w, cursor.shard, cursor.line, at, units) > 0) return;
-    const entryAt = entryOfLine(this.#w, cursor);
-    if (entryAt !== 0) this.#eviction.forget(cursor.shard, entryAt);
-    cursor.line = 0;
+    if (removeUnits(this.#w, cursor.shard, cursor.line, at, units) === 0) this.forget(cursor);
   }
 
   #pointToOwn(cursor: Cursor): void {

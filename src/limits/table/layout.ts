@@ -55,6 +55,17 @@ const linesPerReserved = 8;
 export const slots = 256;
 /** No policy has this one: the connections of peers are counted under it. */
 export const connectionSlot = slots - 1;
+/** Policies have the slots below this one. */
+export const policySlots = slots / 2 - 1;
+
+/** Returns the slot under which the units are counted that requests hold of a policy with `charge`. */
+export function heldSlotOf(slot: number): number {
+  return policySlots + slot;
+}
+
+export function isHeldSlot(slot: number): boolean {
+  return slot >= policySlots && slot < 2 * policySlots;
+}
 
 /** Words of the table header. */
 export const header = {
@@ -135,9 +146,9 @@ export function shardAt(index: number, { shardWords }: Geometry): number {
   return headerLines * lineWords + index * shardWords;
 }
 
-/** Returns the word at which the calendar of a slot begins. */
+/** Returns the word at which the calendar of a slot begins. What is held has that of its policy. */
 export function calendarAt(slot: number): number {
-  return header.calendars + slot * calendarWords.words;
+  return header.calendars + (isHeldSlot(slot) ? slot - policySlots : slot) * calendarWords.words;
 }
 
 /** Returns the word of a figure of a slot. */

@@ -169,7 +169,10 @@ export class Maintenance {
     return keys;
   }
 
-  /** Removes the units under `concurrency` of threads that are gone, in a portion of the shards that are not busy. */
+  /**
+   * Removes the units under `concurrency` of threads that are gone, and what is known of units that are held, in a portion
+   * of the shards that are not busy.
+   */
   #giveBack(): void {
     if (this.#unsearched.length === 0) return;
     let lines = 0;
@@ -181,12 +184,18 @@ export class Maintenance {
   }
 
   #giveBackOf(shard: number, thread: number): void {
-    const { w, geometry, rules } = this.#parts;
+    const { w, geometry, rules, eviction } = this.#parts;
     for (let bucket = 0; bucket < geometry.buckets; bucket += 1) {
       const begin = bucketAt(shard, bucket) + 1;
-      for (let at = begin; at < begin + bucketEntries && w[at] !== 0; at += 1) {
+      for (let at = begin; at < begin + bucketEntries && w[at] !== 0; ) {
         const line = lineAt(shard, lineOfEntry(w[at] as number));
+        // Nobody knows which thread holds them. Units that nobody gives back must not count as held, so all count as kept.
+        if (rules.isHeld(line)) {
+          eviction.forget(shard, at);
+          continue;
+        }
         if (rules.isConcurrency(line)) this.#giveBackIn(shard, line, thread);
+        at += 1;
       }
     }
   }

@@ -1,7 +1,7 @@
 // What the table knows of each policy: enough to say which keys have expired, and which are exhausted.
 import type { Policy } from "../../core/policy.ts";
 import { newestPairAt } from "./key-log.ts";
-import { calendarAt, calendarWords, isMarkedExhausted, keyLine, slotOf, slots } from "./layout.ts";
+import { calendarAt, calendarWords, isHeldSlot, isMarkedExhausted, keyLine, slotOf, slots } from "./layout.ts";
 import { countUnits } from "./pair-removal.ts";
 import { ageOf, type Span, tickNow } from "./ticks.ts";
 
@@ -64,7 +64,8 @@ export class RulesBySlot {
     if (rules === null || before === 0) return 0;
     if (rules.kind === "concurrency") return keep;
     const units = countUnits(w, shard, line, this.#spanOf(slotOf(about), rules));
-    if (units === 0) return 0;
+    // What is held is counted under its policy too, and may be forgotten.
+    if (units === 0 || isHeldSlot(slotOf(about))) return units;
     const isExhausted = (units === before && isMarkedExhausted(about)) || units + rules.cost > rules.limit;
     return isExhausted ? keep : units;
   }
@@ -77,6 +78,10 @@ export class RulesBySlot {
 
   isConcurrency(line: number): boolean {
     return this.#rules[slotOf(this.#w[line + keyLine.about] as number)]?.kind === "concurrency";
+  }
+
+  isHeld(line: number): boolean {
+    return isHeldSlot(slotOf(this.#w[line + keyLine.about] as number));
   }
 
   limitOf(line: number): number {

@@ -2,7 +2,6 @@
 // after the other and rounded.
 import { describe, expect, test } from "vitest";
 import type { Policy } from "../../../src/core/policy.ts";
-import type { Settings } from "../../../src/core/settings.ts";
 import { call, openClient } from "../../ext-auth/grpc/client.ts";
 import { shouldRateLimit } from "../../ext-auth/grpc/protocol.ts";
 import { rateLimitRequest } from "../../ext-auth/grpc/requests.ts";
@@ -17,6 +16,7 @@ import { slidingPolicy } from "../../support/policy.ts";
 import { valuesOf } from "../../support/raw-client.ts";
 import type { RawConnection } from "../../support/raw-connection.ts";
 import { redisNeeded, skipRedis, startRedis } from "../../support/redis-servers.ts";
+import { sharedCounters } from "../../support/shared-settings.ts";
 import { request, response, stageHttp, stageRaw } from "../../support/stage.ts";
 import { useTls } from "../../support/tls-listener.ts";
 import { startUpstream } from "../../support/upstream.ts";
@@ -131,18 +131,3 @@ describe("Reset and t name the border of a calendar quota", () => {
     await expectBorders(asking(connect()));
   });
 });
-
-function sharedCounters(port: number): Settings["counters"] {
-  const servers = { kind: "one" as const, address: { host: "127.0.0.1", port } };
-  return {
-    memoryBytes: 2 ** 20,
-    snapshot: null,
-    redis: {
-      connection: { servers, database: 0, username: null, passwordFile: null, tls: null },
-      store: {
-        ...{ prefix: "headgate:", waitMs: 1_000, lease: { durationMs: 1_000, most: 1_000 } },
-        ...{ onFailure: "local", replicas: "auto", maxKeys: 1_000 },
-      },
-    },
-  };
-}

@@ -2,7 +2,13 @@
 // gateways tell, limits that change, and a clock that steps.
 import fc from "fast-check";
 import { expect } from "vitest";
-import type { CounterItem, Item, LeaseReport, ScriptAnswer } from "../../../src/limits/shared/script-call.ts";
+import {
+  type CounterItem,
+  heldMark,
+  type Item,
+  type LeaseReport,
+  type ScriptAnswer,
+} from "../../../src/limits/shared/script-call.ts";
 import { ScriptModel } from "../../simulation/script-model.ts";
 import type { RealScript } from "./real-script.ts";
 
@@ -27,6 +33,7 @@ interface DrawnItem {
   readonly needed: number;
   readonly wanted: number;
   readonly reusesId: boolean;
+  readonly isHeld: boolean;
   readonly reports: readonly { readonly which: number; readonly spent: number; readonly ageUs: number }[];
   readonly told: { readonly units: number; readonly ageUs: number } | null;
 }
@@ -59,6 +66,7 @@ const drawnItem: fc.Arbitrary<DrawnItem> = fc.record({
   needed: fc.nat({ max: 4 }),
   wanted: fc.constantFrom(0, 0, 3, 10, 1_000),
   reusesId: fc.nat({ max: 19 }).map((drawn) => drawn === 0),
+  isHeld: fc.boolean(),
   reports: fc.array(fc.record({ which: fc.nat({ max: 9 }), spent: fc.nat({ max: 11 }), ageUs }), { maxLength: 3 }),
   told: fc.option(fc.record({ units: fc.nat({ max: 25 }), ageUs }), { freq: 6 }),
 });
@@ -94,7 +102,8 @@ function callsOf(draws: readonly Draw[]): { calls: CallAt[]; model: ScriptModel 
   for (const draw of draws) {
     timeUs += draw.passedUs;
     const items = draw.items.map((drawn) => {
-      const lease = `${gateways[drawn.gateway]}thread-aaa${drawn.reusesId ? 1 : ++ids}`;
+      const mark = drawn.isHeld && drawn.kind !== "concurrency" ? heldMark : "";
+      const lease = `${gateways[drawn.gateway]}thread-aaa${drawn.reusesId ? 1 : ++ids}${mark}`;
       return itemOf(drawn, lease, granted);
     });
     const expected = model.call(items);
