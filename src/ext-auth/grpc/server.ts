@@ -29,10 +29,9 @@ export interface GrpcConnections {
   setBusy(socket: Socket, isBusy: boolean): void;
   /** The number of calls in progress at once; more are refused. */
   maxCalls(socket: Socket): number;
-  /**
-   * Peers with the same key share a budget for frames that carry nothing. Null: a trusted caller, which shares none.
-   */
-  peerKey(socket: Socket): string | null;
+  /** Peers with the same key share the memory of messages and, unless they are trusted, a budget of frames. */
+  peerKey(socket: Socket): string;
+  isTrusted(socket: Socket): boolean;
   /** Called when a connection is closed because it costs too much. */
   onClosed(reason: Http2CloseReason, socket: Socket): void;
 }
@@ -109,7 +108,7 @@ export class GrpcServer {
       socket.destroy();
       return;
     }
-    const budget = this.#budgets.open(connections.peerKey(socket));
+    const budget = this.#budgets.open(connections.isTrusted(socket) ? null : connections.peerKey(socket));
     const guarded = new GuardedSocket(socket, budget, (reason) => {
       connections.onClosed(reason, socket);
       lifetime.breakOff(http2CloseCode(reason));
@@ -166,9 +165,9 @@ export class GrpcServer {
       call.fail(refused ?? failures.tooManyCalls);
       return;
     }
-    const { settings, onFailure } = this.#options;
+    const { connections, settings, onFailure } = this.#options;
     const { headTimeoutMs } = settings.current;
-    const reader = new MessageReader(method.maxMessageBytes, this.#held, call.socket.remoteAddress ?? "");
+    const reader = new MessageReader(method.maxMessageBytes, this.#held, connections.peerKey(call.socket));
     // Where the caller waits longer than the message may take, the answer may be late: a watcher waits for a change.
     const endsInTime = timeoutMs <= headTimeoutMs;
     const timer = setTimeout(failLate, Math.min(timeoutMs, headTimeoutMs), call);

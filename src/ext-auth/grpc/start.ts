@@ -84,7 +84,8 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
     connections: {
       admit: (socket) => connections.add(socket),
       setBusy: (socket, isBusy) => connections.setBusy(socket, isBusy),
-      peerKey: (socket) => (connections.isTrusted(socket) ? null : peerKey(settings.current, socket.remoteAddress)),
+      peerKey: (socket) => peerKey(settings.current, socket.remoteAddress),
+      isTrusted: (socket) => connections.isTrusted(socket),
       onClosed: (reason, socket) => options.onHttp2Closed(reason, socket.remoteAddress ?? ""),
       maxCalls: (socket) => (connections.isTrusted(socket) ? Number.POSITIVE_INFINITY : maxUnverifiedCalls),
     },

@@ -36,6 +36,7 @@ async function start() {
     setBusy: () => {},
     maxCalls: () => 100,
     peerKey: () => "a",
+    isTrusted: () => false,
     onClosed: (reason) => void closed.push(reason),
   };
   const server = new GrpcServer({

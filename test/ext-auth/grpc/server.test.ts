@@ -28,7 +28,8 @@ const unbounded: GrpcConnections = {
   admit: () => true,
   setBusy: () => {},
   maxCalls: () => Number.POSITIVE_INFINITY,
-  peerKey: () => null,
+  peerKey: ({ remoteAddress = "" }) => remoteAddress,
+  isTrusted: () => true,
   onClosed: () => {},
 };
 
@@ -129,6 +130,29 @@ test("what all calls hold is bounded, for one caller by what is free, and given 
     session.destroy();
     await eventually("it is given back", async () => (await ask(next)) === "0");
   }
+});
+
+test("callers of one network hold no more than one of them", async () => {
+  const most = frame(Buffer.alloc(5 * 1024 * 1024));
+  const large: GrpcMethod = {
+    maxMessageBytes: most.length,
+    admits: () => null,
+    handle: (_message, call) => call.reply(serving),
+  };
+  const peerKey = ({ remoteAddress }: Socket): string => (remoteAddress === "127.0.0.3" ? "another" : "network");
+  const { port } = await startServer(undefined, {
+    methods: new Map([[path, large]]),
+    connections: { ...unbounded, peerKey },
+    headTimeoutMs: 60_000,
+  });
+  const holder = await openSession(cleanup, port, "127.0.0.1");
+  const incomplete = holder.request({ ":method": "POST", ":path": path, "content-type": "application/grpc" });
+  incomplete.on("error", () => {});
+  await new Promise((resolve) => incomplete.write(most.subarray(0, -1), resolve));
+  await new Promise((resolve) => holder.ping(resolve));
+  const ask = async (localAddress: string) =>
+    (await callRaw(await openSession(cleanup, port, localAddress), path, [most])).grpcStatus;
+  expect([await ask("127.0.0.2"), await ask("127.0.0.3")]).toEqual(["8", "0"]);
 });
 
 test("a call beyond the bound of its connection is refused, and those before it go on", async () => {
