@@ -6,11 +6,12 @@ export const sharedResources = [
   "connections", // to the upstream
   "queue", // places of requests that wait for such a connection
   "tunnels",
+  "client_connections", // of clients to the gateway, with a request
 ] as const;
 
 export type SharedResource = (typeof sharedResources)[number];
 
-/** Called for each request or tunnel that is refused or ended because its client has used up its share. */
+/** Called for each request or tunnel that is refused or ended because its client, or peer, has used up its share. */
 export type OnShareExceeded = (resource: SharedResource, client: string) => void;
 
 /**

@@ -1,5 +1,6 @@
 // The responses of the gateway itself, mostly refusals. Their text is for the client and contains no address, file
 // path, token or stack; what an operator needs is in the log.
+import type { SharedResource } from "./client-share.ts";
 import type { HeaderLines } from "./header-lines.ts";
 
 export interface LocalReply {
@@ -88,6 +89,19 @@ export const localReplies = {
   overloaded: refusal(503, "overloaded", "The service is overloaded, please try again later."),
   internal: refusal(500, "internal", "The gateway failed to handle the request."),
 } as const;
+
+export function shareReply(resource: SharedResource): LocalReply {
+  switch (resource) {
+    case "connections":
+      return localReplies.overConnectionShare;
+    case "queue":
+      return localReplies.overQueueShare;
+    case "tunnels":
+      return localReplies.overTunnelShare;
+    case "client_connections":
+      return localReplies.overClientConnectionShare;
+  }
+}
 
 /** The reply to `OPTIONS *`, which is about the server as a whole (RFC 9110, 9.3.7). Refuses nothing. */
 export const serverOptions: LocalReply = Object.freeze({

@@ -2,7 +2,7 @@
 // its socket closes. Idle connections are a linked list, because each request takes its connection out and puts it back.
 // One peer gets no more busy ones than are free, however many it has opened while they were idle.
 import type { Peer } from "../core/client-address.ts";
-import { clientShare } from "../core/client-share.ts";
+import { clientShare, type OnShareExceeded } from "../core/client-share.ts";
 import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import type { ClientConnection, ConnectionPlace, ConnectionRegistry } from "../exchange/connection.ts";
 import { inPortions } from "../exchange/portions.ts";
@@ -18,10 +18,14 @@ export class ConnectionTable implements ConnectionRegistry {
   #isEnding = false;
   #isSweeping = false;
 
-  constructor(settings: Replaceable<Pick<TrafficSettings, "streams">>, nowMs: () => number) {
+  constructor(
+    settings: Replaceable<Pick<TrafficSettings, "streams">>,
+    nowMs: () => number,
+    onShareExceeded: OnShareExceeded,
+  ) {
     this.#nowMs = nowMs;
     this.#idle = new IdleList(nowMs);
-    this.#busy = new BusyConnections(settings);
+    this.#busy = new BusyConnections(settings, onShareExceeded);
   }
 
   get idleCount(): number {
@@ -139,7 +143,9 @@ class Place implements ConnectionPlace {
 }
 
 interface PeerCount {
-  readonly key: string;
+  readonly id: string;
+  /** As the metrics and the log know it. */
+  readonly client: string;
   /** A trusted proxy has connections for many clients. */
   readonly isTrusted: boolean;
   open: number;
@@ -150,16 +156,18 @@ interface PeerCount {
 class BusyConnections {
   readonly #settings: Replaceable<Pick<TrafficSettings, "streams">>;
   readonly #peers = new Map<string, PeerCount>();
+  readonly #onShareExceeded: OnShareExceeded;
   #count = 0;
 
-  constructor(settings: Replaceable<Pick<TrafficSettings, "streams">>) {
+  constructor(settings: Replaceable<Pick<TrafficSettings, "streams">>, onShareExceeded: OnShareExceeded) {
     this.#settings = settings;
+    this.#onShareExceeded = onShareExceeded;
   }
 
   join({ key, isTrusted }: Peer): PeerCount {
     // A reload changes whether a peer is trusted.
     const id = `${key} ${isTrusted}`;
-    const peer = this.#peers.get(id) ?? { key: id, isTrusted, open: 0, busy: 0 };
+    const peer = this.#peers.get(id) ?? { id, client: key, isTrusted, open: 0, busy: 0 };
     this.#peers.set(id, peer);
     peer.open += 1;
     return peer;
@@ -167,7 +175,7 @@ class BusyConnections {
 
   leave(peer: PeerCount): void {
     peer.open -= 1;
-    if (peer.open === 0) this.#peers.delete(peer.key);
+    if (peer.open === 0) this.#peers.delete(peer.id);
   }
 
   /** Returns false, and counts nothing, if the peer has used up its share. Its first one always has a place. */
@@ -175,7 +183,10 @@ class BusyConnections {
     // Connections have the bounds of streams; these are of this thread.
     const { max } = this.#settings.current.streams;
     const isWithin = peer.isTrusted || peer.busy === 0 || peer.busy < clientShare(max - this.#count, max);
-    if (!isWithin) return false;
+    if (!isWithin) {
+      this.#onShareExceeded("client_connections", peer.client);
+      return false;
+    }
     peer.busy += 1;
     this.#count += 1;
     return true;

@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import type { SharedResource } from "../core/client-share.ts";
 import { ignoreError } from "../core/failure.ts";
-import type { LocalReply } from "../core/local-reply.ts";
+import { type LocalReply, shareReply } from "../core/local-reply.ts";
 import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
 import type { Exchange } from "../exchange/exchange.ts";
@@ -22,7 +22,7 @@ import { type BodyWaiter, RequestBody } from "./request-body.ts";
 import { upstreamRequestStart } from "./request-fields.ts";
 import type { ResponseHead } from "./response-head.ts";
 import type { Connections, PoolWaiter, UpstreamConnection } from "./upstream-connection.ts";
-import { shareReply, upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
+import { upstreamErrorCode, upstreamErrorReason, upstreamReply } from "./upstream-error.ts";
 import { UpstreamFailure } from "./upstream-failure.ts";
 
 /** A body up to this length is written in one piece with its head, which costs less than two writes. */

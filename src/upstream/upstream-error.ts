@@ -1,6 +1,5 @@
 // Turns errors of the connection and of the system into the closed set of reasons. Turns a reason, or an exceeded
 // share, into the reply to the client.
-import type { SharedResource } from "../core/client-share.ts";
 import { failureCode } from "../core/failure.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
@@ -43,16 +42,5 @@ export function upstreamReply(reason: UpstreamErrorReason): LocalReply {
       return localReplies.overloaded;
     default:
       return localReplies.upstreamFailed;
-  }
-}
-
-export function shareReply(resource: SharedResource): LocalReply {
-  switch (resource) {
-    case "connections":
-      return localReplies.overConnectionShare;
-    case "queue":
-      return localReplies.overQueueShare;
-    case "tunnels":
-      return localReplies.overTunnelShare;
   }
 }

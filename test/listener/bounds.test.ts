@@ -137,6 +137,10 @@ test.each([
   const other = connect({ localAddress: "127.0.0.3" });
   expect(await exchange(other, request("/elsewhere")), "has a place").toBe(404);
   expect(refused()[0]).toMatchObject({ status: 503, client: "127.0.0.2" });
+  const exceeded = 'headgate_client_share_exceeded_total{resource="client_connections"}';
+  expect(await metric(gateway, exceeded)).toBe(4);
+  const [line] = gateway.logLines.filter(({ msg }) => msg === "client over its share");
+  expect(line).toMatchObject({ resource: "client_connections", client: "127.0.0.2" });
 });
 
 test("a full house of connections without a request makes room, the one longest without one first", async () => {

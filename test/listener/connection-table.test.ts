@@ -43,7 +43,12 @@ class FakeConnection implements ClientConnection {
 
 function setUp(count: number, idleTimeoutMs?: number) {
   const clock = { nowMs: 0 };
-  const table = new ConnectionTable({ current: { streams: { max: 100, maxPerPeer: 100 } } }, () => clock.nowMs);
+  const settings = { current: { streams: { max: 100, maxPerPeer: 100 } } };
+  const table = new ConnectionTable(
+    settings,
+    () => clock.nowMs,
+    () => {},
+  );
   const connections = Array.from({ length: count }, () => new FakeConnection(idleTimeoutMs));
   for (const connection of connections) table.add(connection);
   const at = (i: number): FakeConnection => connections[i] as FakeConnection;

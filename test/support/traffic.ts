@@ -81,7 +81,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     textWrites: testTextWrites,
     http2: { lingerMs: 250, onClosed: () => {}, onReset: () => {} },
   };
-  const connections = new ConnectionTable(settings, clock.monotonicMs);
+  const connections = new ConnectionTable(settings, clock.monotonicMs, () => {});
   const opener = new Transports(options, connections);
   const shares = new Http2Shares(options);
   const listener: TrafficListener = new TrafficListener(

@@ -167,7 +167,12 @@ export const addressColors: Colors<"available" | "ejected"> = { available: succe
 export const connectionColors: Colors<"active" | "idle" | "waiting"> = { active: "#a4c2dd", idle, waiting: "#b95115" };
 
 /** What a client had more than its share of. */
-export const shareColors: Colors<SharedResource> = { connections: "#960037", queue: "#96788c", tunnels: "#ffdc87" };
+export const shareColors: Colors<SharedResource> = {
+  connections: "#960037",
+  queue: "#96788c",
+  tunnels: "#ffdc87",
+  client_connections: "#ffeaf0",
+};
 
 export const tunnelColors: Colors<"opening" | "open"> = { opening: "#726e9c", open: "#7baafd" };
 

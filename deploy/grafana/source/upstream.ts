@@ -120,7 +120,7 @@ export const upstream: readonly AnyPanelSpec[] = [
     kind: "chart",
     title: "Clients over their share",
     description:
-      "Requests and tunnels per second that were refused or ended because their client had more than its share and others waited. `connections`: slow requests that held a connection to the upstream. `queue`: requests that waited for a connection. `tunnels`: tunnels that were closed, or not opened.",
+      "Requests and tunnels per second that were refused or ended because their client had used up its share. `connections`: requests that waited for a connection to the upstream, and slow ones that held one. `queue`: requests that lost their place in the queue for a connection. `tunnels`: tunnels that were closed, or not opened. `client_connections`: requests on a connection of a client that has too many connections with a request.",
     unit: "cps",
     width: 8,
     queries: [
