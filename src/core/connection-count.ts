@@ -1,4 +1,4 @@
-// Counts the open connections of clients, over all threads where there are several. Each thread has a place of its own in
+// Counts the open connections of clients, over all threads where there are several. Each thread has a part of its own in
 // shared memory, so that what a thread had can be given back when it has ended.
 import type { Peer } from "./client-address.ts";
 import { maxThreads } from "./thread-share.ts";
@@ -6,56 +6,117 @@ import { maxThreads } from "./thread-share.ts";
 export interface ConnectionCount {
   /** Open connections of all threads. */
   readonly total: number;
+  /** Those among them whose peer is known, and may have a place. */
+  readonly admitted: number;
+  /** Those of the other threads that are idle. */
+  readonly idleElsewhere: number;
+  /** Since when the one of them is idle that is so longest; infinite if there is none. */
+  readonly idleElsewhereSinceMs: number;
   enter(): void;
-  leave(): void;
+  /** The peer of a connection that has entered is known. */
+  admit(): void;
+  leave(wasAdmitted: boolean): void;
+  /** Tells the other threads how many connections of this one are idle, and since when. Each request changes it. */
+  setIdle(count: number, sinceMs: number): void;
 }
 
 export class LocalConnectionCount implements ConnectionCount {
   total = 0;
+  admitted = 0;
+  readonly idleElsewhere = 0;
+  readonly idleElsewhereSinceMs = Number.POSITIVE_INFINITY;
 
   enter(): void {
     this.total += 1;
   }
 
-  leave(): void {
-    this.total -= 1;
+  admit(): void {
+    this.admitted += 1;
   }
+
+  leave(wasAdmitted: boolean): void {
+    this.total -= 1;
+    if (wasAdmitted) this.admitted -= 1;
+  }
+
+  /** There is no other thread. */
+  setIdle(): void {}
 }
+
+/** What a thread has in the memory. */
+const words = { open: 0, admitted: 1, idle: 2, idleSince: 3 } as const;
+/** A cache line, so that what changes with each request of one thread does not slow down the others. */
+const wordsOfThread = 64 / Int32Array.BYTES_PER_ELEMENT;
+/** So the words have room for years. */
+const sinceUnitMs = 100;
 
 /**
  * A thread enters before it reads the total. Two threads that enter at once may so both see one too many, and neither
  * sees one too few.
  */
 export class SharedConnectionCount implements ConnectionCount {
-  readonly #byThread: Int32Array;
-  readonly #thread: number;
+  readonly #memory: Int32Array;
+  readonly #own: number;
 
   constructor(memory: SharedArrayBuffer, thread: number) {
-    this.#byThread = new Int32Array(memory);
-    this.#thread = thread;
+    this.#memory = new Int32Array(memory);
+    this.#own = thread * wordsOfThread;
   }
 
   static createMemory(): SharedArrayBuffer {
-    return new SharedArrayBuffer((maxThreads + 1) * Int32Array.BYTES_PER_ELEMENT);
+    return new SharedArrayBuffer((maxThreads + 1) * wordsOfThread * Int32Array.BYTES_PER_ELEMENT);
   }
 
   get total(): number {
-    let total = 0;
-    for (let thread = 1; thread <= maxThreads; thread += 1) total += Atomics.load(this.#byThread, thread);
-    return total;
+    return this.#sum(words.open);
+  }
+
+  get admitted(): number {
+    return this.#sum(words.admitted);
+  }
+
+  get idleElsewhere(): number {
+    return this.#sum(words.idle) - Atomics.load(this.#memory, this.#own + words.idle);
+  }
+
+  get idleElsewhereSinceMs(): number {
+    let earliest = Number.POSITIVE_INFINITY;
+    for (let at = wordsOfThread; at < this.#memory.length; at += wordsOfThread) {
+      if (at === this.#own || Atomics.load(this.#memory, at + words.idle) === 0) continue;
+      earliest = Math.min(earliest, Atomics.load(this.#memory, at + words.idleSince) * sinceUnitMs);
+    }
+    return earliest;
   }
 
   enter(): void {
-    Atomics.add(this.#byThread, this.#thread, 1);
+    Atomics.add(this.#memory, this.#own + words.open, 1);
   }
 
-  leave(): void {
-    Atomics.sub(this.#byThread, this.#thread, 1);
+  admit(): void {
+    Atomics.add(this.#memory, this.#own + words.admitted, 1);
+  }
+
+  leave(wasAdmitted: boolean): void {
+    Atomics.sub(this.#memory, this.#own + words.open, 1);
+    if (wasAdmitted) Atomics.sub(this.#memory, this.#own + words.admitted, 1);
+  }
+
+  setIdle(count: number, sinceMs: number): void {
+    if (count > 0) Atomics.store(this.#memory, this.#own + words.idleSince, sinceMs / sinceUnitMs);
+    Atomics.store(this.#memory, this.#own + words.idle, count);
   }
 
   /** The thread has ended, and its connections with it. */
   static forget(memory: SharedArrayBuffer, thread: number): void {
-    Atomics.store(new Int32Array(memory), thread, 0);
+    new Int32Array(memory).fill(0, thread * wordsOfThread, (thread + 1) * wordsOfThread);
+  }
+
+  #sum(word: number): number {
+    let sum = 0;
+    for (let at = wordsOfThread; at < this.#memory.length; at += wordsOfThread) {
+      sum += Atomics.load(this.#memory, at + word);
+    }
+    return sum;
   }
 }
 

@@ -9,6 +9,7 @@ import { FairPlaces } from "../core/fair-places.ts";
 import type { TokenRate } from "../core/token-bucket.ts";
 import { TokenBuckets } from "../core/token-buckets.ts";
 import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
+import { inPortions } from "../exchange/portions.ts";
 import type { ConnectionTable } from "./connection-table.ts";
 
 export interface ConnectionLimiterOptions {
@@ -28,9 +29,13 @@ export interface ConnectionLimiterOptions {
 const maxRefused = 64;
 
 /**
- * Connections over the total that are accepted until their peer is known, as long as idle ones can be closed for them.
+ * Connections over the total, of all threads together, as long as idle ones can be closed for them: those whose peer is not
+ * known yet, and those for which another thread closes one.
  */
-const maxUnknown = 64;
+const maxOver = 64;
+
+/** Threads that differ by less close their own. */
+const clearlyMs = 1_000;
 
 /**
  * Connections whose PROXY header or TLS handshake is not complete. A core does 1,000 handshakes a second, so legitimate
@@ -45,6 +50,7 @@ export class ConnectionLimiter {
   #newConnections: { readonly rate: TokenRate; readonly buckets: TokenBuckets };
   readonly #waiting = new FairPlaces<Socket>(maxWaiting);
   readonly #refused = new FairPlaces<Socket>(maxRefused);
+  #isMakingRoom = false;
   /** One function for all sockets. */
   readonly #onClose: (this: Socket) => void;
 
@@ -67,12 +73,16 @@ export class ConnectionLimiter {
   accept(socket: Socket): boolean {
     const { settings, connections, count } = this.#options;
     const { bounds, clientAddress } = settings.current;
-    const max = bounds.maxConnections + Math.min(connections.idleCount, maxUnknown);
     this.#admitted.set(socket, null);
     count.enter();
-    if (count.total > max && !this.#makeRoom(this.#waiting.evict())) {
-      this.#refuse(socket, readPeer(socket.remoteAddress, clientAddress), "total");
-      return false;
+    if (count.total > bounds.maxConnections) {
+      void this.makeRoomForOthers();
+      const over = count.total - bounds.maxConnections;
+      const mayBeOver = Math.min(connections.idleCount + count.idleElsewhere, maxOver);
+      if (over > mayBeOver && !this.#makeRoom(this.#waiting.evict()) && !this.#closeLongestIdle()) {
+        this.#refuse(socket, readPeer(socket.remoteAddress, clientAddress), "total");
+        return false;
+      }
     }
     socket.on("close", this.#onClose);
     return true;
@@ -97,12 +107,25 @@ export class ConnectionLimiter {
         return false;
       }
       this.#admitted.set(socket, peer);
+      count.admit();
     }
-    if (count.total > bounds.maxConnections && !this.#makeRoomFromIdle()) {
+    const over = count.total - bounds.maxConnections;
+    if (over > 0 && !this.#makeRoomFor(over)) {
       this.#refuse(socket, peer, "total");
       return false;
     }
     return true;
+  }
+
+  /**
+   * Closes, in portions, idle connections for those over the total that other threads have admitted, or because a reload has
+   * lowered it. Called regularly.
+   */
+  async makeRoomForOthers(): Promise<void> {
+    if (this.#isMakingRoom) return;
+    this.#isMakingRoom = true;
+    await inPortions(this.#whileOver(), () => this.#closeLongestIdle());
+    this.#isMakingRoom = false;
   }
 
   /**
@@ -139,10 +162,31 @@ export class ConnectionLimiter {
     return this.#newConnections.buckets.take(peer.key, nowMs());
   }
 
-  /** Closes the connection that has been idle longest: idle connections must not keep new clients out. */
-  #makeRoomFromIdle(): boolean {
+  /** Idle connections must not keep new clients out: closes the one that has been idle longest, or leaves that to its thread. */
+  #makeRoomFor(over: number): boolean {
+    if (this.#hasOlderElsewhere && over <= this.#options.count.idleElsewhere) return true;
+    return this.#closeLongestIdle() || this.#makeRoom(this.#waiting.evict());
+  }
+
+  /**
+   * Whether a connection of another thread has clearly been idle for longer than all of this one, which may be new and about
+   * to get their first request.
+   */
+  get #hasOlderElsewhere(): boolean {
+    const { connections, count } = this.#options;
+    return count.idleElsewhereSinceMs < connections.idleSinceMs - clearlyMs;
+  }
+
+  /** Takes no connection: it might get a request between two portions. */
+  *#whileOver(): Generator<null> {
+    const { settings, connections, count } = this.#options;
+    const isOver = (): boolean => count.admitted > settings.current.bounds.maxConnections;
+    while (isOver() && connections.idleCount > 0 && !this.#hasOlderElsewhere) yield null;
+  }
+
+  #closeLongestIdle(): boolean {
     const longest = this.#options.connections.takeIdle();
-    if (longest === undefined) return this.#makeRoom(this.#waiting.evict());
+    if (longest === undefined) return false;
     this.#makeRoom(longest.tcp);
     longest.socket.destroy();
     return true;
@@ -161,7 +205,7 @@ export class ConnectionLimiter {
     const peer = this.#admitted.get(socket);
     if (peer === undefined) return;
     this.#admitted.delete(socket);
-    this.#options.count.leave();
+    this.#options.count.leave(peer !== null);
     this.#waiting.leave(socket);
     if (peer !== null && !peer.isTrusted) this.#options.peers.leave(peer);
   }

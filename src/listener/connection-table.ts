@@ -3,6 +3,7 @@
 // One peer gets no more busy ones than are free, however many it has opened while they were idle.
 import type { Peer } from "../core/client-address.ts";
 import { clientShare, type OnShareExceeded } from "../core/client-share.ts";
+import type { ConnectionCount } from "../core/connection-count.ts";
 import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import type { ClientConnection, ConnectionPlace, ConnectionRegistry } from "../exchange/connection.ts";
 import { inPortions } from "../exchange/portions.ts";
@@ -20,16 +21,22 @@ export class ConnectionTable implements ConnectionRegistry {
 
   constructor(
     settings: Replaceable<Pick<TrafficSettings, "streams">>,
+    count: Pick<ConnectionCount, "setIdle">,
     nowMs: () => number,
     onShareExceeded: OnShareExceeded,
   ) {
     this.#nowMs = nowMs;
-    this.#idle = new IdleList(nowMs);
+    this.#idle = new IdleList(nowMs, count);
     this.#busy = new BusyConnections(settings, onShareExceeded);
   }
 
   get idleCount(): number {
     return this.#idle.count;
+  }
+
+  /** Since when the connection is idle that is so longest; infinite if there is none. */
+  get idleSinceMs(): number {
+    return this.#idle.first?.sinceMs ?? Number.POSITIVE_INFINITY;
   }
 
   add(connection: ClientConnection): void {
@@ -200,12 +207,14 @@ class BusyConnections {
 
 class IdleList {
   readonly #nowMs: () => number;
+  readonly #allThreads: Pick<ConnectionCount, "setIdle">;
   first: Place | null = null;
   #last: Place | null = null;
   count = 0;
 
-  constructor(nowMs: () => number) {
+  constructor(nowMs: () => number, allThreads: Pick<ConnectionCount, "setIdle">) {
     this.#nowMs = nowMs;
+    this.#allThreads = allThreads;
   }
 
   append(place: Place, nowMs = this.#nowMs()): void {
@@ -215,7 +224,7 @@ class IdleList {
     if (this.#last === null) this.first = place;
     else this.#last.after = place;
     this.#last = place;
-    this.count += 1;
+    this.#setCount(this.count + 1);
   }
 
   remove(place: Place): void {
@@ -227,6 +236,11 @@ class IdleList {
     place.before = null;
     place.after = null;
     place.isIdle = false;
-    this.count -= 1;
+    this.#setCount(this.count - 1);
+  }
+
+  #setCount(count: number): void {
+    this.count = count;
+    this.#allThreads.setIdle(count, this.first?.sinceMs ?? 0);
   }
 }

@@ -54,7 +54,7 @@ export class TrafficListener {
   /** Resolves when listening. Rejects with the system's error. */
   async listen(address: ListenAddress): Promise<HostPort> {
     const opened = await openListener(this.#opener.server, address, this.#options.onFailure);
-    this.#sweepTimer = setInterval(() => void this.#connections.sweep(), checkIntervalMs).unref();
+    this.#sweepTimer = setInterval(() => this.#sweep(), checkIntervalMs).unref();
     return opened;
   }
 
@@ -90,5 +90,10 @@ export class TrafficListener {
     // Only stops the timer of node:http.
     server.close();
     return aborted;
+  }
+
+  #sweep(): void {
+    void this.#limiter.makeRoomForOthers();
+    void this.#connections.sweep();
   }
 }

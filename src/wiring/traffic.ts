@@ -32,7 +32,7 @@ export interface TrafficParts {
 export async function createTraffic(parts: TrafficParts): Promise<TrafficListener> {
   const { proxyProtocol, runtime, settings, telemetry, clock, http2LingerMs: lingerMs } = parts;
   const { metrics } = telemetry;
-  const connections = new ConnectionTable(settings, clock.monotonicMs, telemetry.shareExceeded);
+  const connections = new ConnectionTable(settings, parts.connectionCount, clock.monotonicMs, telemetry.shareExceeded);
   const options: TransportOptions = {
     runtime,
     settings,

@@ -5,6 +5,7 @@ import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
 import { eventually, within } from "../support/eventually.ts";
+import { testSettings } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { binaryHeader, ipv6Block } from "../support/proxy-headers.ts";
 import { valuesOf } from "../support/raw-client.ts";
@@ -166,6 +167,21 @@ test("a full house of connections without a request makes room, the one longest 
   expect(kept.ending).toBeNull();
   expect([await shed(gateway, "idle"), await shed(gateway, "total")]).toEqual([3, 0]);
   expect(await open(gateway)).toBe(4);
+});
+
+test("a reload that lowers the bound by hundreds closes idle connections only, and refuses nobody", async () => {
+  const listen = { ...bounds, maxConnections: 200, maxConnectionsPerPeer: 200 };
+  const { gateway, upstream, connect } = await stageHttp(cleanup, undefined, { listen });
+  const kept = connect();
+  for (let i = 0; i < 190; i += 1) await isOpen(connect());
+  await eventually("all are open", async () => (await open(gateway)) === 191);
+  expect(await exchange(kept)).toBe(200);
+  const lowered = testSettings(upstream.url, { listen: { ...listen, maxConnections: 4, maxConnectionsPerPeer: 4 } });
+  expect(await gateway.reload(lowered)).toMatchObject({ ok: true });
+  expect(await exchange(connect({ localAddress: "127.0.0.2" }))).toBe(200);
+  await eventually("no more are open than may be", async () => (await open(gateway)) === 4);
+  expect(await exchange(kept)).toBe(200);
+  expect(await shed(gateway, "total")).toBe(0);
 });
 
 test("a peer that has too many connections takes nobody's place in a full house", async () => {

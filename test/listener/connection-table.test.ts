@@ -1,51 +1,15 @@
-import type { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
-import { type Peer, readPeer } from "../../src/core/client-address.ts";
-import { NetworkSet } from "../../src/core/network-set.ts";
-import type { ClientConnection, ConnectionPlace } from "../../src/exchange/connection.ts";
+import { LocalConnectionCount } from "../../src/core/connection-count.ts";
 import { ConnectionTable } from "../../src/listener/connection-table.ts";
+import { FakeConnection } from "../support/fake-connection.ts";
 import { seededRandom } from "../support/random.ts";
-
-const rules = { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 } as const;
-
-class FakeConnection implements ClientConnection {
-  readonly events: string[] = [];
-  readonly idleTimeoutMs: number;
-  activeCount = 0;
-  place: ConnectionPlace | null = null;
-  readonly socket: Socket;
-  readonly tcp: Socket;
-  readonly peer: Peer;
-
-  constructor(idleTimeoutMs = 60_000, address = "127.0.0.1") {
-    this.peer = readPeer(address, rules);
-    this.idleTimeoutMs = idleTimeoutMs;
-    const socket = {
-      destroyed: false,
-      destroy: () => {
-        socket.destroyed = true;
-        this.#note("closed");
-      },
-    };
-    this.socket = socket as unknown as Socket;
-    this.tcp = this.socket;
-  }
-
-  endWhenIdle = (): void => this.#note("ends");
-  endStalled = (nowMs: number): void => this.#note(`asked at ${nowMs}`);
-  forgetHead = (): void => this.#note("forgets");
-  abort = (): void => this.#note("aborted");
-
-  #note(event: string): void {
-    this.events.push(event);
-  }
-}
 
 function setUp(count: number, idleTimeoutMs?: number) {
   const clock = { nowMs: 0 };
   const settings = { current: { streams: { max: 100, maxPerPeer: 100 } } };
   const table = new ConnectionTable(
     settings,
+    new LocalConnectionCount(),
     () => clock.nowMs,
     () => {},
   );

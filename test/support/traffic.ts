@@ -81,7 +81,8 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     textWrites: testTextWrites,
     http2: { lingerMs: 250, onClosed: () => {}, onReset: () => {} },
   };
-  const connections = new ConnectionTable(settings, clock.monotonicMs, () => {});
+  const count = new LocalConnectionCount();
+  const connections = new ConnectionTable(settings, count, clock.monotonicMs, () => {});
   const opener = new Transports(options, connections);
   const shares = new Http2Shares(options);
   const listener: TrafficListener = new TrafficListener(
@@ -91,7 +92,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
       onProxyHeaderRefused: () => {},
       onConnectionShed: () => {},
       handshakes: null,
-      count: new LocalConnectionCount(),
+      count,
       peers: new LocalPeerConnections(),
       nowMs: clock.monotonicMs,
       onFailure: ref.current.onFailure,

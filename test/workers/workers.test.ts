@@ -166,6 +166,45 @@ test("one limit over both threads; the bound on connections, too; a drain lets b
   expect(messages(gateway, "drain timeout over, requests broken off")).toEqual([]);
 });
 
+test("no connection is refused while another thread has an idle one", async () => {
+  const count = 16;
+  const held: (() => void)[] = [];
+  const upstreamPorts: (number | undefined)[] = [];
+  const { gateway } = await start({ listen: { maxConnections: count } }, ({ url, socket }, res) => {
+    if (url === "/v2/slow") {
+      held.push(() => res.end("late"));
+    } else {
+      upstreamPorts.push(socket.remotePort);
+      res.end("ok");
+    }
+  });
+  const clients = Array.from({ length: count }, (_, i) => connect(gateway, 1, `127.0.1.${i}`)).flat();
+  // One after the other: each thread needs one connection to the upstream, which tells whose client it is.
+  for (const client of clients) expect(await statusesOf([client])).toEqual([200]);
+  // Of 16 connections, all to one thread would be a chance of 2^-15.
+  const busy = clients.filter((_, i) => upstreamPorts[i] === upstreamPorts[0]);
+  const idle = clients.filter((_, i) => upstreamPorts[i] !== upstreamPorts[0]);
+  expect(new Set(upstreamPorts).size).toBe(2);
+  for (const client of busy) client.write(request("/v2/slow"));
+  await poll(() => held.length).toBe(busy.length);
+
+  // Each goes to any of the threads, and keeps its place.
+  const added: RawConnection[] = [];
+  for (const i of idle.keys()) {
+    const client = connect(gateway, 1, `127.0.2.${i}`)[0] as RawConnection;
+    added.push(client);
+    client.write(request("/v2/slow"));
+    await poll(() => held.length + (client.ending === null ? 0 : count)).toBe(busy.length + i + 1);
+  }
+  await poll(() => idle.every(({ ending }) => ending !== null)).toBe(true);
+  await poll(() => metric(gateway, "headgate_client_connections")).toBe(count);
+  expect(await metric(gateway, 'headgate_connections_shed_total{reason="total"}')).toBe(0);
+  expect(await statusesOf(connect(gateway, 4, "127.0.3.1"))).toEqual(Array(4).fill(503));
+  for (const respond of held) respond();
+  const answers = await Promise.all([...busy, ...added].map((client) => client.read()));
+  expect(answers.map(({ status }) => status)).toEqual(Array(count).fill(200));
+});
+
 test("TLS sessions are resumed with any thread; checks of an ingress are answered by both, from the same counters", async () => {
   const listener = { host: "127.0.0.1", port: 0, maxConnections: 100 };
   const extAuth = { http: listener, grpc: listener, trustedCallers: ["127.0.0.1"] };
