@@ -77,3 +77,23 @@ test("what is admitted while a new key's first answer is overdue is told to the 
   expect(requests).toBeGreaterThan(100);
   expect(admitted).toBe(20);
 });
+
+test("a thread that is asked for a key for the first time tells nothing that the store has granted to another one", async () => {
+  // The clock of the first gateway is slow: it counts its own units for longer than the store does.
+  const gateways = [
+    gatewayPlan({ rate: 0.9971181989021366, skewMs: 37.5, threads: 2 }),
+    gatewayPlan({ rate: 1.0046452920614974, skewMs: 23 }),
+    gatewayPlan({ skewMs: 20.5, threads: 2 }),
+  ];
+  const clients = [clientPlan({ kind: "waiter", gapMs: 50 })];
+  const delays = { leastMs: 1, mostMs: 4, lateShare: 0, lateMs: 0 };
+  const policies = [slidingPolicy({ limit: 6, windowMs: 1000 })];
+  const settings = { ...smallPlan({}).settings, waitMs: 100 };
+  const wrong: string[] = [];
+  for (let seed = 104_400; seed < 104_700; seed += 1) {
+    wrong.push(
+      ...(await run(smallPlan({ seed, settings, policies, gateways, clients, delays, loadMs: 1500 }))).violations,
+    );
+  }
+  expect(wrong).toEqual([]);
+});

@@ -165,6 +165,15 @@ export class KeyCredits {
     this.#leases = this.#leases.length === 0 ? [lease] : [...this.#leases, lease];
   }
 
+  /**
+   * Whether something that was admitted before an instant may still count. To tell what was admitted later would count it
+   * twice: the store counts a unit by its own clock, and for a moment less or more than the table does.
+   */
+  countsSince(earlierMs: number, nowMs: number): boolean {
+    const { item, windowUs } = this.rules;
+    return item !== "sliding" || nowMs < earlierMs + windowUs / 1000;
+  }
+
   /** The store has said when the next request fits. `needed`: units that requests waited for. */
   answered({ granted, fitsUs }: CounterAnswer, needed: number, sentMs: number, nowMs: number): void {
     const { isAhead, isByRequest, spendMs, windowUs } = this.rules;

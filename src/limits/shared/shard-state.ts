@@ -43,6 +43,7 @@ export class ShardState {
   #state: StoreState = "away";
   #sinceMs: number;
   #leftMs: number;
+  #toldMs = Number.POSITIVE_INFINITY;
   /** Number of the incident: whatever was found out in an earlier one is void. */
   #incident = 0;
   #timer: { cancel(): void } | null = null;
@@ -74,6 +75,11 @@ export class ShardState {
   /** When the shard was up last; at the start, the start. */
   get leftMs(): number {
     return this.#leftMs;
+  }
+
+  /** When the shard was told what it may not know, and came up. What was admitted later is known there, or to its thread. */
+  get toldMs(): number {
+    return this.#toldMs;
   }
 
   connected(): void {
@@ -174,6 +180,7 @@ export class ShardState {
     const conclude = (): void => {
       if (!isTold || !isOver || this.#incident !== incident || this.#state !== "returned") return;
       this.#owesAll = false;
+      this.#toldMs = this.#parts.clock.monotonicMs();
       this.#become("up", "told");
     };
     this.#after(tellingMs, () => {

@@ -217,7 +217,8 @@ export class SharedStore {
     const { incident } = shard.state;
     const { admittedAlone: alone } = credits;
     this.counts.units.returned += credits.endLeases(nowMs);
-    const mustTell = alone !== credits.toldAlone || (incident > 0 && credits.toldIncident !== incident);
+    const isTold = incident === 0 || credits.toldIncident === incident;
+    const mustTell = alone !== credits.toldAlone || (!isTold && credits.countsSince(shard.state.toldMs, nowMs));
     const own = mustTell ? policy.own(key, client, nowMs) : null;
     // What a call that is under way is granted may be taken for what is told.
     const isCertain = mustTell && credits.inFlight === 0 && (own === null || isOfPeriod(own, credits));
