@@ -58,6 +58,17 @@ test.each([
 });
 
 test.each([
+  { total: 256, clients: 66 },
+  { total: 64, clients: 18 },
+  { total: 4096, clients: 1026 },
+])(
+  "of $total, $clients clients can take all, and one less cannot, as docs/threat-model.md says",
+  ({ total, clients }) => {
+    expect([clients - 1, clients].map((each) => new Pool(total, each).takeInOrder().free)).toEqual([1, 0]);
+  },
+);
+
+test.each([
   [1, [1]],
   [2, [1, 1]],
   [3, [2, 1]],
