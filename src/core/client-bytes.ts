@@ -1,4 +1,4 @@
-// Bounds memory that clients share: of all clients together, and of each client by its share of what is free.
+// Bounds memory that clients share: a total for all clients, and for each client a share that shrinks with what is free.
 import { clientShare } from "./client-share.ts";
 
 export class ClientBytes {
@@ -15,7 +15,10 @@ export class ClientBytes {
     return this.#bytes;
   }
 
-  /** Adds to the bytes that a client keeps; negative to subtract. Returns false if a bound is exceeded, and adds all the same. */
+  /**
+   * Counts bytes that a client now keeps; a negative number counts bytes that it keeps no longer. Returns false if a bound
+   * is exceeded. The bytes are counted in that case too, and the caller subtracts them when it drops them.
+   */
   add(client: string, bytes: number): boolean {
     const keptBytes = this.#byClient.get(client) ?? 0;
     const hasShareLeft = keptBytes < clientShare(this.#maxBytes - this.#bytes, this.#maxBytes);

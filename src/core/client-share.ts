@@ -1,6 +1,6 @@
 // How much of a shared resource one client may hold. The bound shrinks with what is free (dynamic thresholds, as switches
 // share their buffers: Choudhury and Hahne, 1998), because what is held cannot always be taken back. So a client alone
-// gets a half, three get a quarter each, n get one part in n + 1, and as much stays free for the next one.
+// gets a half, and n clients that take together get three quarters among them; the last quarter stays free for others.
 
 export const sharedResources = [
   "connections", // to the upstream
@@ -16,8 +16,8 @@ export type OnShareExceeded = (resource: SharedResource, client: string) => void
 
 /**
  * Returns the bound on what a client may hold when `free` of `total` are free: a client that holds less gets one more. The
- * last quarter is for clients that hold nothing: without it, clients that come one after the other and each take a half of
- * what is free would leave nothing to the ninth in a pool of 256.
+ * last quarter is for clients that hold nothing. Without it, clients that come one after the other would each take a half
+ * of what is free, and a pool of 256 would have nothing left for the tenth.
  */
 export function clientShare(free: number, total: number): number {
   return free > Math.floor(total / 4) ? free : Math.min(free, 1);

@@ -1,6 +1,6 @@
-// A bounded number of places that peers share. A new connection always gets a place. A peer that has used up its share,
-// which shrinks with what is free, loses a place for it. If none is free for a peer that has none, the peer with the most
-// loses one. So a peer with many connections cannot evict a peer with few.
+// A bounded number of places that peers share. A new connection always gets a place. If its peer has used up its share,
+// which shrinks with what is free, the peer loses one of its own places. If the peer has no place and none is free, the
+// peer with the most places loses one. So a peer with many connections cannot evict a peer with few.
 import { clientShare } from "./client-share.ts";
 
 /** One connection in its place; `order` grows with each change between idle and busy. */
@@ -60,29 +60,9 @@ export class FairPlaces<Connection extends object> {
     return true;
   }
 
-  /** Frees the place that `take` would free for a peer without a place. Returns the evicted connection, or null. */
+  /** Frees the place that `take` frees for a peer without a place while none is free. Returns its connection, or null. */
   evict(): Connection | null {
-    return this.#leaveFirst(this.#peers.values());
-  }
-
-  #evictFor(peerKey: string): Connection | null {
-    const peer = this.#peers.get(peerKey);
-    return peer === undefined ? this.evict() : this.#leaveFirst([peer]);
-  }
-
-  #hasShareLeft(peerKey: string): boolean {
-    const peer = this.#peers.get(peerKey);
-    return (peer === undefined ? 0 : sizeOf(peer)) < clientShare(this.#max - this.count, this.#max);
-  }
-
-  #add(connection: Connection, peerKey: string): void {
-    let peer = this.#peers.get(peerKey);
-    if (peer === undefined) {
-      peer = { key: peerKey, idle: new Set(), busy: new Set() };
-      this.#peers.set(peerKey, peer);
-    }
-    peer.idle.add(connection);
-    this.#places.set(connection, { peer, isBusy: false, order: this.#nextOrder() });
+    return this.#evictFrom(this.#peers.values());
   }
 
   /** Notes whether something is in progress on the connection. Does nothing if it has no place. */
@@ -106,8 +86,28 @@ export class FairPlaces<Connection extends object> {
     return true;
   }
 
+  #evictFor(peerKey: string): Connection | null {
+    const peer = this.#peers.get(peerKey);
+    return peer === undefined ? this.evict() : this.#evictFrom([peer]);
+  }
+
+  #hasShareLeft(peerKey: string): boolean {
+    const peer = this.#peers.get(peerKey);
+    return (peer === undefined ? 0 : sizeOf(peer)) < clientShare(this.#max - this.count, this.#max);
+  }
+
+  #add(connection: Connection, peerKey: string): void {
+    let peer = this.#peers.get(peerKey);
+    if (peer === undefined) {
+      peer = { key: peerKey, idle: new Set(), busy: new Set() };
+      this.#peers.set(peerKey, peer);
+    }
+    peer.idle.add(connection);
+    this.#places.set(connection, { peer, isBusy: false, order: this.#nextOrder() });
+  }
+
   /** Evicts a connection of the peer with the most. Looks at each peer once; there are at most `max` peers. */
-  #leaveFirst(peers: Iterable<PeerPlaces<Connection>>): Connection | null {
+  #evictFrom(peers: Iterable<PeerPlaces<Connection>>): Connection | null {
     let found: { connection: Connection; held: number; place: Place<Connection> } | null = null;
     for (const peer of peers) {
       const [connection = first(peer.busy)] = peer.idle;

@@ -169,8 +169,8 @@ export class ResponseFields {
 }
 
 /**
- * A border of the calendar is a whole second of the wall clock. What is known of it is up to so much later: clocks are
- * read one after the other, and that of a shared store is known by its answers only.
+ * A border of the calendar is a whole second of the wall clock, but a computed reset can be up to this much after it: the
+ * two clocks are read one after the other, and the clock of a shared store is known from its answers only.
  */
 const lateBorderMs = 100;
 

@@ -6,7 +6,7 @@ import type { Http2ResetReason } from "./http2-bounds.ts";
 
 export interface StreamBounds {
   readonly max: number;
-  /** A peer gets no more than are free, either. */
+  /** In addition, a peer gets at most as many as are free. */
   readonly maxPerPeer: number;
 }
 

@@ -112,8 +112,8 @@ export class FullDecoding implements PathText {
 }
 
 /**
- * Returns what IIS makes of a UTF-16 unit: full-width forms and some slashes become the ASCII character that they look
- * like. Returns a character that is in no name for all others.
+ * Returns what IIS makes of a UTF-16 unit: full-width forms and some slashes become the ASCII characters that they
+ * resemble. For all other units above 0xff, returns 0xff, which no name contains.
  */
 function asciiOf(high: number, low: number): number {
   const isSlash = (high === 0x20 && low === 0x44) || (high === 0x22 && low === 0x15);

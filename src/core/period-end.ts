@@ -1,6 +1,6 @@
-// When a period of the calendar ends that is under way: when the wall clock reaches its border. No step of that clock back
-// brings the end nearer. It delays the end, by the longest length of a period at most: then the calendar goes on from where
-// it was, by the monotonic clock, so that a clock which was far ahead locks nobody out.
+// Computes when the current period of the calendar ends: when the wall clock reaches its border. Setting that clock back
+// never brings the end nearer. It delays the end, by the longest length of a period at most; after that, the calendar goes
+// on by the monotonic clock, so that clients are not locked out after a wall clock was far ahead.
 import type { NextBorder } from "./calendar.ts";
 
 export interface PeriodEnd {
@@ -23,7 +23,10 @@ export function untilEndMs({ endMs, lastMs }: PeriodEnd, wallMs: number, nowMs: 
   return Math.min(endMs - wallMs, lastMs - nowMs);
 }
 
-/** Returns the same as clients are told it: to a whole second of the wall clock, also where that does not show the end. */
+/**
+ * Returns the wait that clients are told. It ends at a whole second of the wall clock; if the monotonic clock ends the
+ * period, the wait is rounded up to one.
+ */
 export function untilResetMs(end: PeriodEnd, wallMs: number, nowMs: number): number {
   const leftMs = untilEndMs(end, wallMs, nowMs);
   return leftMs === end.endMs - wallMs ? leftMs : Math.ceil((wallMs + leftMs) / 1000) * 1000 - wallMs;

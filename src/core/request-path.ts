@@ -48,7 +48,7 @@ export function createPathReader(routes: readonly string[], basePath: string): P
   function readPlain(path: string): PathReading | undefined {
     if (plainPath.test(path)) {
       const { place, children } = plainNode(path, tree);
-      // What is behind a route that contains no other does not matter.
+      // Behind a route that contains no other, nothing changes which route it is.
       const isSettled = (typeof place === "string" && children.size === 0) || !droppedEnd.test(path);
       return isSettled ? readingOf(place) : undefined;
     }
@@ -73,7 +73,7 @@ export function createPathReader(routes: readonly string[], basePath: string): P
     return compare(places);
   }
 
-  function readWithEnds(path: string): PathReading {
+  function readKeepingEnds(path: string): PathReading {
     const reading = readPlain(path) ?? readOdd(path);
     if (!twoSlashes.test(path)) return reading;
     const rest = withoutAuthority(path);
@@ -83,9 +83,9 @@ export function createPathReader(routes: readonly string[], basePath: string): P
   function read(path: string): PathReading {
     const plain = readPlain(path);
     if (plain !== undefined) return plain;
-    const reading = readWithEnds(path);
+    const reading = readKeepingEnds(path);
     const other = path.replace(trailingDotsAndBlanks, "");
-    return other === path ? reading : compareWithOther(reading, readWithEnds(other));
+    return other === path ? reading : compareWithOther(reading, readKeepingEnds(other));
   }
 
   return { readPlain, read };

@@ -60,10 +60,6 @@ export interface Settings {
   readonly cors: { readonly origins: readonly string[] };
   readonly fields: readonly FieldKind[];
   readonly maxBodyBytes: number;
-  /**
-   * The part of the connections to the upstream, and of the tunnels, that a client may hold while others wait; 1 to
-   * 100.
-   */
   readonly timeouts: { readonly headMs: number; readonly bodyMs: number; readonly keepAliveMs: number };
   readonly reload: {
     /** Whether a change of the configuration file reloads it. */

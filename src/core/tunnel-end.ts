@@ -6,7 +6,7 @@ export type TunnelEndReason =
   | "upstream_closed"
   | "upstream_broken"
   | "idle" // the idle timeout expired
-  | "over_share" // its client had more than its share, and another client needed a tunnel
+  | "over_share" // its client had the most tunnels, and a client without one needed it
   | "drain"; // the gateway is stopping
 
 export interface TunnelEnd {

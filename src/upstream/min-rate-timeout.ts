@@ -14,9 +14,9 @@ export interface MinRateOptions {
 const minBytesPerSecond = 16 * 1024;
 
 /**
- * A transfer at this rate is not idle. Only transfers of a client that holds more than its share have to be as fast,
- * and only while others wait. At this rate, a client that uploads the largest bodies at its default quota holds a
- * quarter of the default connections.
+ * A transfer at this rate is not idle. Transfers have to be as fast only while a client without a connection waits, and
+ * only those of a client that holds more than an equal share. At this rate, a client that uploads the largest bodies at
+ * its default quota holds a quarter of the default connections.
  */
 const busyBytesPerSecond = 256 * 1024;
 
