@@ -1,6 +1,6 @@
-// How much each client holds of a shared resource: connections to the upstream, or tunnels. A client gets one more while it
-// holds less than its share, which shrinks with what is free. If nothing is free for a client that holds nothing, what is
-// idle because of a client that holds much is taken back.
+// Counts how much each client holds of a shared resource: connections to the upstream, or tunnels. A client gets one more
+// while it holds less than its share, which shrinks with what is free. If nothing is free for a client that holds nothing,
+// something idle is taken back from a client that holds more than an equal share.
 import { clientShare, type OnShareExceeded, type SharedResource } from "../core/client-share.ts";
 
 /** Something that is held for a client and can be taken back. */
@@ -27,21 +27,18 @@ export interface ClientSharesOptions {
   readonly onExceeded: OnShareExceeded;
 }
 
-/**
- * How many are looked at in one search, for each client that holds much. A search must be short whatever a client holds.
- */
+/** How many things of one client a search looks at. A search must be short, however many a client holds. */
 const maxLookedAt = 64;
 
 export class ClientShares {
   readonly #options: ClientSharesOptions;
   /** The clients that hold something or wait. */
   readonly #byClient = new Map<string, ClientShare>();
-  /** What is held by no client. */
-  free: number;
+  #free: number;
 
   constructor(options: ClientSharesOptions) {
     this.#options = options;
-    this.free = options.total;
+    this.#free = options.total;
   }
 
   /** The clients that hold something or wait. */
@@ -49,7 +46,14 @@ export class ClientShares {
     return this.#byClient.size;
   }
 
-  /** What each client would hold if those that hold something or wait held equally much, and as much were free. At least 1. */
+  get hasFree(): boolean {
+    return this.#free > 0;
+  }
+
+  /**
+   * What each client would hold if all that hold something or wait held the same amount, and one more part of that size
+   * were free. At least 1.
+   */
   get equalShare(): number {
     return Math.max(1, Math.floor(this.#options.total / (this.size + 1)));
   }
@@ -77,13 +81,13 @@ export class ClientShares {
   hold(client: string): ClientShare {
     const share = this.of(client);
     share.held += 1;
-    this.free -= 1;
+    this.#free -= 1;
     return share;
   }
 
   release(share: ClientShare): void {
     share.held -= 1;
-    this.free += 1;
+    this.#free += 1;
     this.forget(share);
   }
 
@@ -94,19 +98,19 @@ export class ClientShares {
 
   /** Returns whether a client that holds `held` may hold one more. */
   hasShareLeft(held: number): boolean {
-    return held < clientShare(this.free, this.#options.total);
+    return held < clientShare(this.#free, this.#options.total);
   }
 
   /**
-   * Takes back what has been idle longest, and for at least `minIdleMs`, from the client that holds most, of those that
-   * hold more than the equal share. Returns false if there is nothing to take back. If a client holds much, a call looks
-   * at a part of it, and the next call at another part.
+   * Takes back the thing that has been idle longest, and for at least `minIdleMs`, from the client that holds the most.
+   * Clients that hold no more than an equal share lose nothing. Returns false if there is nothing to take back. If a client
+   * holds more than `maxLookedAt`, a call looks at a part of it, and the next call at another part.
    */
   reclaim(minIdleMs: number): boolean {
     const { resource, onExceeded } = this.#options;
     const { equalShare } = this;
     const greediestFirst = [...this.#byClient.values()]
-      .filter(({ held, reclaimable }) => held > equalShare && reclaimable !== null)
+      .filter(({ held }) => held > equalShare)
       .sort((a, b) => b.held - a.held);
     for (const { client, reclaimable } of greediestFirst) {
       const found = reclaimable === null ? null : longestIdle(reclaimable, minIdleMs);

@@ -73,14 +73,14 @@ export class FairQueue<W extends Waiter> {
     return this.#lines.size > 1 && (this.#shares.find(client)?.waiting ?? 0) >= this.#shares.equalShare;
   }
 
-  /** Whether the next request is that of a client that holds nothing. */
-  get isNextWithout(): boolean {
+  /** Whether a request waits, and the client of the next one holds no place. */
+  get doesNextHoldNone(): boolean {
     return this.#next.first?.share.held === 0;
   }
 
   /**
-   * Removes and returns the next request, unless its client has no share left: then the others, which hold no less, have
-   * none either. The caller counts the place that it gets with `hold`.
+   * Removes and returns the next request. Returns undefined if its client has no share left, because then the other
+   * clients, which hold no less, have none left either. The caller counts the place that the request gets with `hold`.
    */
   take(): W | undefined {
     const line = this.#next.first;

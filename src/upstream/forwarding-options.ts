@@ -7,13 +7,13 @@ import type { Tunnels } from "./tunnels.ts";
 import type { UpstreamConnections } from "./upstream-connections.ts";
 
 /**
- * Of the process, for bodies that wait for a connection to the upstream. By default, 256 requests wait. Together they use
- * half of this if each of them keeps 64 KiB.
+ * Bounds the memory of bodies that wait for a connection to the upstream, in the whole process. By default, at most 256
+ * requests wait. Together they use half of this if each of them keeps 64 KiB.
  */
 export const maxWaitingBodyBytes = 32 * 1024 * 1024;
 
 export interface ForwardingOptions extends BodyOptions, RequestFieldsOptions {
-  /** Of bodies that wait for a connection. A body beyond a bound is not refused: it asks for a connection at once. */
+  /** The memory of bodies that wait for a connection. A body over a bound is not refused: it asks for a connection at once. */
   readonly waitingBodies: ClientBytes;
   readonly connections: UpstreamConnections;
   readonly tunnels: Tunnels;

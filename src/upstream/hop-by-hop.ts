@@ -17,8 +17,8 @@ export const hopByHopNames: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Fields that are for the upstream even if Connection names them, which RFC 9110, 7.6.1 forbids: what the request was
- * judged and logged by, what identifies its client, and the route that it took.
+ * Fields that stay even if Connection names them: those by which the request was judged and logged, those that identify
+ * its client, and those that trace its route. A sender must not name fields for all recipients (RFC 9110, 7.6.1).
  */
 const endToEndNames: ReadonlySet<string> = new Set([
   ...["content-length", "authorization", "cookie", "origin", "access-control-request-method"],

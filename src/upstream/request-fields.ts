@@ -62,7 +62,7 @@ function readLines(exchange: Exchange, { forwardingHeader, upstreamHost }: Reque
   const host = target?.authority ?? message.host;
   // A trusted peer writes the header that is configured, and may pass the other one on as a client wrote it.
   const otherHeader = forwardingHeader === "forwarded" ? "x-forwarded-for" : "forwarded";
-  // Some proxies pass the Connection of their clients on, as HAProxy does. It must not remove what a trusted one tells.
+  // Some proxies, such as HAProxy, pass on the Connection of their clients, which must not remove what the proxy itself adds.
   const options = peer.isTrusted ? noOptions : connectionOptions(rawHeaders);
   let lines = `Host: ${host === "" ? upstreamHost : host}\r\n`;
   const kept = { forwardedFor: [] as string[], proto: false, host: false };

@@ -1,6 +1,6 @@
 // Places that requests share, such as connections to the upstream: who holds how many, and who waits for one. A request
-// waits while none is free, or while its client has no share left. While a client that holds none waits, idle places of
-// clients that hold much are taken back.
+// waits while none is free, or while its client has no share left. While a client that holds none waits, idle places are
+// taken back from clients that hold more than an equal share.
 import type { OnShareExceeded, SharedResource } from "../core/client-share.ts";
 import { type ClientShare, ClientShares, type Reclaimable } from "./client-shares.ts";
 import { FairQueue, type Waiter } from "./fair-queue.ts";
@@ -10,7 +10,10 @@ export interface SharedPlacesOptions<W> {
   readonly total: number;
   /** The longest wait. */
   readonly timeoutMs: number;
-  /** No place became free in time, or too many wait. Where it is for the client's share, `onShareExceeded` is called. */
+  /**
+   * Called when no place became free in time, or too many wait. If the reason is the client's share, `onShareExceeded` is
+   * called instead, here and on the waiter.
+   */
   readonly onRefused: (waiter: W) => void;
   readonly onShareExceeded: OnShareExceeded;
 }
@@ -33,7 +36,10 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
     this.#options = options;
     const { total, timeoutMs, onShareExceeded: onExceeded } = options;
     this.#shares = new ClientShares({ resource: "connections", total, onExceeded });
-    this.#queue = new FairQueue({ maxWaiting: total, timeoutMs, onTimeout: this.#onTimeout }, this.#shares);
+    this.#queue = new FairQueue(
+      { maxWaiting: total, timeoutMs, onTimeout: (waiter) => this.#refuse(waiter) },
+      this.#shares,
+    );
   }
 
   /** Requests that wait. */
@@ -67,7 +73,7 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
     const refused = this.#queue.add(waiter);
     if (refused === waiter && !this.#queue.isAtShare(waiter.client)) this.#refuse(waiter);
     else if (refused !== null) this.#refuseForShare(refused, "queue");
-    // While the timer runs, idle places have just been looked for.
+    // While the timer is set, the last search was less than `reclaimEveryMs` ago.
     if (refused !== waiter && this.#timer === null) this.#reclaim();
   }
 
@@ -90,7 +96,7 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
 
   /** If places are free, only the client's share can be the reason. */
   #refuse(waiter: W): void {
-    if (this.#shares.free > 0) this.#refuseForShare(waiter, "connections");
+    if (this.#shares.hasFree) this.#refuseForShare(waiter, "connections");
     else this.#options.onRefused(waiter);
   }
 
@@ -99,16 +105,14 @@ export class SharedPlaces<W extends Waiter & Reclaimable> {
     waiter.onShareExceeded(resource);
   }
 
-  readonly #onTimeout = (waiter: W): void => this.#refuse(waiter);
-
   /**
-   * Takes an idle place from a client that holds much if the next client that waits holds none. The search takes a
-   * millisecond with thousands of clients, so the next one is left to another turn of the event loop.
+   * If the next client that waits holds no place, takes back an idle one for it. Takes back one place only, because the
+   * search takes a millisecond with thousands of clients: the next search is in another turn of the event loop.
    */
   #reclaim(): void {
     const { size } = this.#queue;
-    // A place that is given back is given to the next one at once.
-    const isGiven = this.#queue.isNextWithout && this.#shares.reclaim(minIdleMs) && this.#queue.size < size;
+    // A place that is taken back goes to the next waiter before `reclaim` returns.
+    const isGiven = this.#queue.doesNextHoldNone && this.#shares.reclaim(minIdleMs) && this.#queue.size < size;
     if (isGiven || this.#queue.size > 0) this.#timer ??= setTimeout(this.#onTimer, isGiven ? 0 : reclaimEveryMs);
   }
 

@@ -1,7 +1,7 @@
 // The connections that leave HTTP: each tunnel has a connection to the upstream of its own, opened for it and used for
 // nothing else. At most `maxTunnels` at once, including those that wait for the upstream's response. One client gets at
-// most as many as are free. If none is free for a client that has none, the longest idle tunnel of the client with the
-// most is closed; otherwise one more is refused at once.
+// most as many as are free. If none is free for a client without a tunnel, the longest idle tunnel of the client with the
+// most is closed for it. Every other tunnel beyond these bounds is refused at once.
 import type { Socket } from "node:net";
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";
