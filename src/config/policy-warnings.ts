@@ -1,5 +1,5 @@
 // Finds policies that are valid and probably not what is meant: requests that nothing limits, keys that a client can
-// invent, limits that a decision port cannot hold.
+// invent, limits that an ext-auth listener cannot hold.
 import type { KeyPart } from "../core/policy.ts";
 import { needsIdentity } from "../core/policy-needs.ts";
 import { enumerate } from "./config-error.ts";
@@ -31,7 +31,7 @@ export function policyWarnings(warned: WarnedSettings): readonly string[] {
           ...restartWarnings(settings),
         ]
       : ["enforcement is shadow: no policy refuses a request"];
-  return [...exemptWarnings(settings), ...unlimited, ...openPathWarnings(settings), ...decisionPortWarnings(settings)];
+  return [...exemptWarnings(settings), ...unlimited, ...openPathWarnings(settings), ...extAuthWarnings(settings)];
 }
 
 /** Where no path needs a token, nobody expects one. */
@@ -189,7 +189,7 @@ function restartWarnings({ policies, counters }: RatedSettings): string[] {
     });
 }
 
-function decisionPortWarnings({ policies, extAuth }: RatedSettings): string[] {
+function extAuthWarnings({ policies, extAuth }: RatedSettings): string[] {
   const ports = (["http", "grpc"] as const).filter((port) => extAuth?.[port]).map((port) => `extAuth.${port}`);
   if (ports.length === 0) return [];
   return policies.flatMap(({ name, rate, chargeStatuses }) => {

@@ -7,7 +7,7 @@ export interface WarnedSettings extends Pick<Settings, "policies" | "enforcement
   readonly unmatched: Settings["unmatched"] | "leave";
   /** Null: the app listens. */
   readonly listen: Pick<Settings["listen"], "host" | "port" | "proxyProtocol"> | null;
-  /** Null: there are no decision ports. */
+  /** Null: there are no ext-auth listeners. */
   readonly extAuth:
     | ({ readonly [port in "http" | "grpc"]: object | null } & Pick<Settings["extAuth"], "trustedCallers">)
     | null;

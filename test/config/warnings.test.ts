@@ -339,7 +339,7 @@ describe("refused tokens that no policy counts", () => {
   });
 });
 
-describe("policies that a decision port leaves out", () => {
+describe("policies that an ext-auth listener leaves out", () => {
   const held = ["name: at-once, concurrency: 5", "name: guesses, limit: 10, window: 15m, charge: { statuses: [401] }"];
 
   test("each is named, with the ports and the reason", async () => {

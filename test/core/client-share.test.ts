@@ -50,6 +50,7 @@ test.each([
   { clients: 3, together: [64, 64], inOrder: [128, 64, 1], free: 63 },
   { clients: 10, together: [19, 20], inOrder: [128, 64, ...Array<number>(8).fill(1)], free: 56 },
   { clients: 65, together: [2, 3], inOrder: [128, 64, ...Array<number>(63).fill(1)], free: 1 },
+  { clients: 66, together: [2, 3], inOrder: [128, 64, ...Array<number>(64).fill(1)], free: 0 },
 ])("$clients of 256 get as much as docs/threat-model.md says", ({ clients, together, inOrder, free }) => {
   const { held } = new Pool(256, clients).takeTogether();
   expect([Math.min(...held), Math.max(...held)]).toEqual(together);

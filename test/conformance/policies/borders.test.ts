@@ -72,7 +72,7 @@ describe("Reset and t name the border of a calendar quota", () => {
     await expectBorders(async () => (await client.ask()).rawHeaders);
   });
 
-  test("on the decision port", async () => {
+  test("on the ext-auth listener over HTTP", async () => {
     const { ask } = await stageDecision(cleanup, {}, overrides);
     const asked = `X-Forwarded-For: 192.0.2.1\r\n${token}`;
     await expectBorders(async () => (await ask("/ext-authz/v2/x", asked)).rawHeaders);
