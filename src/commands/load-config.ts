@@ -12,7 +12,7 @@ import type { CommandIo } from "./io.ts";
 import { availableProcessors } from "./processors.ts";
 
 export type LoadedConfig = Extract<LoadedSettings, { ok: true }> & {
-  /** Those in `auth.tokensFile`. */
+  /** The names in `auth.tokensFile`. */
   readonly tokenNames: ReadonlySet<string>;
 };
 

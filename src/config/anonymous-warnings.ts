@@ -1,10 +1,10 @@
-// Quotas by token that also count requests without one. A part of a key that a request lacks is replaced by the client, so
-// each address without a token has a quota of its own, as large as that of a token, and all behind it share it.
+// Finds quotas by token that also count requests without a token. A part of a key that a request lacks is replaced by the
+// client. So each address that sends no token has a quota as large as that of a token, shared by all clients behind it.
 import { describeRate, rated } from "./policy-rates.ts";
 import type { WarnedSettings } from "./warned-settings.ts";
 
 export function anonymousWarnings({ policies, auth }: WarnedSettings): string[] {
-  // Policies by verified tokens are asked when requests without one have been refused.
+  // In mode `tokens`, these policies are asked after the token check, which refuses requests without a token.
   if (auth.mode !== "off" && auth.mode !== "presence") return [];
   const quotas = policies.filter(({ mode, rate }) => mode === "enforce" && rate.kind !== "concurrency");
   const byToken = quotas.filter(({ key }) => key.some(({ kind }) => kind === "token"));

@@ -27,7 +27,7 @@ export interface Leaf<T> {
   readonly isRequired?: true;
   /** Whether messages must not show the value. */
   readonly isSecret?: true;
-  /** Whether it is shown all the same if it is the name of a listed token. */
+  /** Whether a secret value is shown if it is the name of a listed token. */
   readonly mayBeTokenName?: true;
   /** The accepted values, in words. */
   readonly expected: string;

@@ -7,7 +7,7 @@ import { type Raw, rawAt, type Scalar } from "./raw.ts";
 import { schema } from "./schema.ts";
 import { effective, flow, type TokenNames } from "./written.ts";
 
-/** Secrets are masked. `tokenNames`: those that either has. */
+/** Secrets are masked. `tokenNames`: names in `auth.tokensFile` of either configuration, which are shown. */
 export function differences(from: Raw | undefined, to: Raw | undefined, tokenNames?: TokenNames): SettingChange[] {
   return new Comparison(tokenNames).of(schema, "", from, to);
 }

@@ -12,7 +12,7 @@ export const extAuth = section(
       wholeNumber(
         1000,
         [1, 65535],
-        "Open connections of trusted callers, besides 128 of unverified ones; one caller gets no more than are free.",
+        "Open connections of trusted callers; one caller gets at most as many as are free. Other peers share 128 more.",
       ),
     ),
     grpc: listener(
@@ -21,7 +21,7 @@ export const extAuth = section(
       wholeNumber(
         256,
         [1, 65535],
-        "Open connections, bounded as those of extAuth.http; a trusted caller has up to 100 calls at once on each.",
+        "As extAuth.http.maxConnections. Each connection of a trusted caller has at most 100 calls at once.",
       ),
     ),
     trustedCallers: listOf(

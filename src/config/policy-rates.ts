@@ -1,5 +1,5 @@
-// How many requests a policy admits, as far as warnings compare policies: whether its limit can refuse anybody, and whether
-// it keeps a client that invents keys near the limit of another policy.
+// Computes how many requests a policy admits, for warnings: whether its limit can refuse anybody, and whether it bounds a
+// client that invents keys of another policy.
 import type { Policy, Rate } from "../core/policy.ts";
 import { formatDuration } from "./units.ts";
 import { wideShare } from "./wide-networks.ts";
@@ -10,13 +10,13 @@ export const mostPerSecond = 10_000;
 /** A policy by client bounds invented keys if a client gets at most so many times what a key may get. */
 export const mostTimes = 100;
 
-/** With what is worked out once, because lists of networks can be long. */
+/** A policy with values that are computed once, because lists of networks can be long. */
 export interface RatedPolicy extends Policy {
   /** Null for a concurrency, which has no window. */
   readonly windowMs: number | null;
   /** The most that a key may get in a window. An override for a part of the internet speaks for everybody. */
   readonly mostRequests: number;
-  /** How much of the internet is exempt; null: not much. */
+  /** How much of the internet is exempt, in words; null: a 64th at most. */
   readonly exemptShare: string | null;
 }
 
@@ -63,14 +63,14 @@ export function describeRate({ rate, mostRequests }: RatedPolicy): string {
   }
 }
 
-/** Whether the limit is one that a client reaches. */
+/** Returns whether clients ever send more than the limit. */
 export function canRefuse({ windowMs, mostRequests }: RatedPolicy): boolean {
   return mostRequests <= mostPerSecond * (windowMs === null ? 1 : windowMs / 1000);
 }
 
-/** Whether a key of `outer` gets at most `mostTimes` what a key of `inner` may get in the same time: a window of `outer`. */
+/** Returns whether a key of `outer` gets, in a window of `outer`, at most `mostTimes` what a key of `inner` gets in it. */
 export function isComparable(outer: RatedPolicy, inner: RatedPolicy): boolean {
-  // What is under way at once says nothing of requests in a time.
+  // A concurrency has no number of requests in a time to compare with.
   if (outer.windowMs !== null && inner.windowMs === null) return true;
   const isTimed = outer.windowMs !== null && inner.windowMs !== null;
   const windows = isTimed ? Math.max(1, Math.ceil(outer.windowMs / inner.windowMs)) : 1;

@@ -34,7 +34,7 @@ export function policyWarnings(warned: WarnedSettings): readonly string[] {
   return [...exemptWarnings(settings), ...unlimited, ...openPathWarnings(settings), ...extAuthWarnings(settings)];
 }
 
-/** Where no path needs a token, nobody expects one. */
+/** With `auth.mode: off` there is no warning, because nobody then expects a token check anywhere. */
 function openPathWarnings({ unmatched, auth }: RatedSettings): string[] {
   if (unmatched !== "proxy" || auth.mode === "off") return [];
   return [
@@ -130,7 +130,7 @@ function inventedKeyWarnings({ policies, routes, auth }: RatedSettings): string[
   });
 }
 
-/** A policy that counts failed attempts is meant to stop whoever changes what is tried. */
+/** A policy that counts failed attempts must stop a client that changes the guess with each attempt. */
 function inventedGuessWarnings({ policies, auth }: RatedSettings): string[] {
   return policies.flatMap(({ name, mode, key, chargeStatuses }) => {
     const invented = key.filter((part) => canBeInvented(part, auth.mode));
@@ -175,7 +175,7 @@ function nameOf(part: KeyPart): string {
   return "name" in part ? `${part.kind}:${part.name}` : part.kind;
 }
 
-/** What a restart gives back of a shorter window is back soon in any case. */
+/** A shorter window ends soon anyway, so a restart gives back little. */
 const longWindowMs = 3_600_000;
 
 function restartWarnings({ policies, counters }: RatedSettings): string[] {

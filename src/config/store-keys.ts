@@ -79,7 +79,7 @@ const definition = section("Redis or Valkey, for store: redis. One of url, senti
   ),
   wait: durationOrAuto(
     ["1ms", "1s"],
-    "Maximum time that a request waits for the store; auto is 50ms, or a 50th of the shortest window, at least 10ms.",
+    "Maximum time that a request waits for the store; auto is a 50th of the shortest window, from 10ms to 50ms.",
   ),
   lease: section("Limits of 1000 and more: quota that a gateway takes from the store ahead of requests.", {
     duration: duration(
@@ -97,7 +97,7 @@ const definition = section("Redis or Valkey, for store: redis. One of url, senti
   replicas: numberOrAuto(
     "auto",
     [1, 10_000],
-    "Gateways that share the store, for onFailure: local; auto counts those that it has seen.",
+    "Gateways that share the store, for onFailure: local; auto counts those in the store's list.",
   ),
   maxKeys: wholeNumber(
     1_000_000,

@@ -30,7 +30,7 @@ export function toStore(values: StoreValues, policies: readonly Policy[]): NonNu
   };
 }
 
-/** What is later than this is decided without the store: longer is more exact, but must be short beside each window. */
+/** A longer wait is more exact, because later answers are not used; but it must be short beside each window. */
 function autoWaitMs(policies: readonly Policy[]): number {
   const windows = policies.flatMap(({ rate }) => (rate.kind === "sliding" ? [rate.windowMs] : []));
   return Math.max(10, Math.min(50, Math.floor(Math.min(...windows) / 50)));

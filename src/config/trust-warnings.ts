@@ -1,11 +1,11 @@
-// Finds settings by which anyone can choose who is charged: proxies or callers as wide as the internet, PROXY headers from
-// whoever reaches the port, IPv6 clients that are less than what one client has.
+// Finds settings by which anyone can choose who is charged: trusted networks as wide as the internet, PROXY headers from
+// whoever reaches the port, an IPv6 prefix longer than that of a household.
 import { parseIpAddress } from "../core/ip-address.ts";
 import { isLoopback } from "./addresses.ts";
 import type { WarnedSettings } from "./warned-settings.ts";
 import { privateNetworks, wideShare } from "./wide-networks.ts";
 
-/** What providers give to a household or a server at least (RFC 6177). */
+/** Providers give each household or server at least a network of this size (RFC 6177). */
 const widestPrefix = 64;
 
 export function trustWarnings({ clientAddress, listen, extAuth }: WarnedSettings): readonly string[] {

@@ -7,7 +7,7 @@ export interface UnlistedOverride {
   /** Dotted. */
   readonly key: string;
   readonly detail: string;
-  /** The same while the override stands in the policy, wherever that is. */
+  /** Stays the same when a reload moves the override or its policy to another place of the list. */
   readonly id: string;
 }
 

@@ -1,5 +1,5 @@
-// What an operator should know about settings that are valid and probably not what is meant. `headgate check` prints the
-// warnings, the start logs them, and `check --diff` and a reload tell those that are new.
+// Finds settings that are valid and probably not what is meant. `headgate check` prints these warnings, the start logs
+// them, and `check --diff` and a reload show those that are new.
 import { anonymousWarnings } from "./anonymous-warnings.ts";
 import { policyWarnings } from "./policy-warnings.ts";
 import { storeWarnings } from "./store-warnings.ts";
@@ -18,7 +18,7 @@ export function configurationWarnings(settings: WarnedSettings): readonly string
   ];
 }
 
-/** The warnings that are true of `settings` and were not of `before`. */
+/** Returns the warnings about `settings` that there were not about `before`. */
 export function addedWarnings(before: WarnedSettings | null, settings: WarnedSettings): readonly string[] {
   const known = new Set(before === null ? [] : configurationWarnings(before));
   return configurationWarnings(settings).filter((warning) => !known.has(warning));

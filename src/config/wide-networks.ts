@@ -1,4 +1,4 @@
-// Tells whether a list of networks is as wide as the internet, in one network or in many.
+// Finds lists of networks that contain a large part of the internet, in one network or in many.
 import { NetworkSet } from "../core/network-set.ts";
 import { networkOf } from "./addresses.ts";
 

@@ -5,7 +5,7 @@ import { defaultOf, type Leaf, type Node } from "./definition.ts";
 import { type Raw, rawAt, type Scalar } from "./raw.ts";
 import { schema } from "./schema.ts";
 
-/** Those that the list of tokens has. */
+/** The names in `auth.tokensFile`. */
 export type TokenNames = ReadonlySet<string>;
 
 const noNames: TokenNames = new Set();
