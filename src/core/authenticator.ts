@@ -40,7 +40,7 @@ export interface TokensInUse {
   readonly list: ListedTokens;
 }
 
-/** What a list of tokens tells of them. */
+/** What the list of tokens shows to the configuration: no token can be read from it. */
 export interface ListedTokens {
   names(): ReadonlySet<string>;
   hasDigest(hex: string): boolean;

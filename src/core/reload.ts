@@ -3,11 +3,11 @@
 /** `signal`: SIGHUP. `file`: a watched file has changed. `call`: a program asked for it. */
 export type ReloadCause = "signal" | "file" | "call";
 
-/** A key whose value two configurations have differently, with both as they would be written and secrets masked. */
+/** A key with its values in two configurations, as they would be written. Secrets are masked. */
 export interface SettingChange {
   /** Dotted; a policy stands by its name, as in `policies.per-ip.limit`. */
   readonly key: string;
-  /** Null: there is none. */
+  /** Null: the key, or the policy, is not there. */
   readonly from: string | null;
   readonly to: string | null;
 }
@@ -25,7 +25,7 @@ export interface ReloadResult {
   readonly isConfigRead: boolean;
   /** The keys whose new values are in force, and those whose files have new contents in use. */
   readonly changed: readonly string[];
-  /** The values of those keys before and after, as far as it is known how both were written. */
+  /** The values of those keys before and after. Empty if a program passed settings that were not written anywhere. */
   readonly changes: readonly SettingChange[];
   /** The policies that have started empty, because their name, kind or key is new. */
   readonly reset: readonly string[];

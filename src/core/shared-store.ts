@@ -129,7 +129,7 @@ export interface SharedStoreFigures extends StoreHealth {
   readonly waited: Readonly<Record<"answered" | "overdue", number>>;
   /** Requests that were decided without the store, because it was not there. */
   readonly alone: Readonly<Record<"local" | "open" | "closed", number>>;
-  /** Of these, the ones of a store that is there, but whose answer had not come in time. */
+  /** Requests among those of `alone` that were decided so because an answer was late: the store was `up` or `slow`. */
   readonly late: number;
   /** Requests that were refused without asking, because the store had refused shortly before. */
   readonly refusedFromMemory: number;

@@ -135,9 +135,9 @@ export class GuardedSocket extends EventEmitter {
     this.writable = false;
     this.#held = [];
     this.emit("close");
-    // Node keeps what it calls at the ACK of its SETTINGS until its session is collected. This leads from there to the
-    // session's error, which keeps the session: neither would ever be collected, if the client has not sent the ACK.
-    // A late write may still fail.
+    // Until the client acknowledges SETTINGS, Node keeps a callback for that. Through these listeners, the callback refers
+    // to the session's error, and the error refers to the session. Without an ACK, nothing of it would ever be collected.
+    // The last listener is for a late write that fails.
     this.removeAllListeners().on("error", ignoreError);
   }
 }

@@ -1,16 +1,16 @@
 // Has Node's HTTP parser accept HTTP/1.2 to HTTP/1.9, which are processed as HTTP/1.1 (RFC 9110, 2.5). By itself it
 // refuses every version that it does not know, and Node has no option for this flag alone. So the parser of a connection
-// is initialized a second time with the flag, as Node does when it uses a parser again. Major versions that are not known
-// also pass it; whoever gets the request refuses them. This is for our own servers only: it replaces the flags and the
-// asynchronous resource of the parser, so on the server of somebody else's app `insecureHTTPParser` would be lost.
+// is initialized a second time with the flag, as Node does when it uses a parser again. Unknown major versions pass it too;
+// the code that gets the request refuses them. This is for our own servers only: it replaces the flags and the asynchronous
+// resource of the parser, so the server of an app that uses the plugin would lose its `insecureHTTPParser`.
 import type { IncomingMessage, Server } from "node:http";
 import type { Socket } from "node:net";
 
 interface Parser {
   readonly constructor: { readonly REQUEST: number; readonly kLenientVersion: number };
-  /** Takes it out of the list of connections whose timeouts Node checks. */
+  /** Removes the parser from the list of connections whose timeouts Node checks. */
   remove(): void;
-  /** Also adds it to the list. */
+  /** Also adds the parser to that list. */
   initialize(type: number, resource: object, maxHeadBytes: number, lenient: number, connections: object): void;
   onIncoming: (request: IncomingMessage, shouldKeepAlive: boolean) => number;
 }

@@ -1,13 +1,13 @@
 // Bounds the connections to a listener for checks. Trusted callers have a bound of their own, so that unverified peers
 // cannot keep them out; one caller gets at most as many as are free. Unverified peers share a number of places. However
-// many of them one peer holds, another one gets a place, so that the health checks of an orchestrator are answered.
+// many of them one peer holds, a peer without one gets a place, so that health checks of an orchestrator are answered.
 import type { Socket } from "node:net";
 import { clientShare } from "../core/client-share.ts";
 import { FairPlaces } from "../core/fair-places.ts";
 import type { Replaceable } from "../core/traffic-settings.ts";
 import { type CheckSettings, peerKey } from "./check-settings.ts";
 
-/** Half of them are enough for a caller that opens many connections at once before it shows its secret on each of them. */
+/** One caller gets half of them: enough to open many connections at once before it shows its secret on each. */
 const maxUnverified = 128;
 
 export interface CallerConnectionsOptions {

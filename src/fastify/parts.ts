@@ -122,7 +122,7 @@ const noAddresses: AddressFigures = {
   areCurrent: true,
 };
 
-/** What the app does itself is nothing to warn of here. */
+/** Leaves out what the app does itself, of which the plugin does not warn. */
 function warnedOf(settings: PluginSettings): WarnedSettings {
   return { ...settings, unmatched: "leave", listen: null, extAuth: null, counters: null };
 }

@@ -24,7 +24,7 @@ function valuesOf(changes: readonly SettingChange[]): { readonly values?: readon
   return { values: changes.length > maxChanges ? [...lines, `${changes.length - maxChanges} more`] : lines };
 }
 
-/** Of two long values, shows where they begin to differ. */
+/** Shortens long values. Of two, shows the part where they begin to differ. */
 function shortened({ key, from, to }: SettingChange): SettingChange {
   const [a, b] = [from ?? "", to ?? ""];
   let same = 0;

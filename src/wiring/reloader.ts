@@ -20,16 +20,16 @@ import { Reloads } from "./reloads.ts";
 
 type Place = (key: string) => string;
 
-/** Settings, and where they were written, as far as that is known. */
-interface Written {
+/** Settings, with where and how they were written. */
+interface WrittenSettings {
   readonly settings: Settings;
   readonly place: Place;
-  /** Null: not known. */
+  /** Null: a program passed the settings, and nothing is written. */
   readonly raw: { readonly root: Raw | undefined } | null;
 }
 
 /** What a reload shall put into force. */
-interface Wanted extends Written {
+interface Wanted extends WrittenSettings {
   /** What is wrong with the configuration: then the settings are those from before. */
   readonly errors: readonly string[];
   /** False: only the contents of files may have changed. */
@@ -66,8 +66,8 @@ export class Reloader {
   readonly #source: SettingsSource | null;
   readonly #reloads = new Reloads();
   /** With the values that need a restart. */
-  #wanted: Written;
-  /** Overrides whose token or subject is not listed, by their ids: each is told once. */
+  #wanted: WrittenSettings;
+  /** The ids of overrides whose token or subject is not listed: the log has a warning for each, once. */
   #unlisted: ReadonlySet<string>;
   /** Null: the configuration file is not watched. */
   #configFile: WatchedFile | null = null;
@@ -78,7 +78,7 @@ export class Reloader {
   constructor(settings: Settings, engine: Reloadable, options: ReloaderOptions) {
     this.#wanted = unwritten(settings);
     this.#engine = engine;
-    // The start has told of them.
+    // The start has logged these.
     this.#unlisted = new Set(unlistedOverrides(settings.policies, engine.listedTokens()).map(({ id }) => id));
     this.#base = options;
     this.#source = options.source;
@@ -159,7 +159,7 @@ export class Reloader {
     const { isConfigRead } = wanted;
     const { result, wrongFiles } = await this.#replace(wanted);
     if (isConfigRead) await this.#watchConfigFile(wrongFiles);
-    this.#tellUnlisted();
+    this.#warnOfUnlisted();
     const errors = [...wanted.errors, ...result.errors];
     return { ...result, isConfigRead, errors, ok: errors.length + result.refused.length === 0 };
   }
@@ -183,8 +183,8 @@ export class Reloader {
     }
   }
 
-  /** In the words of `headgate check`. */
-  #tellUnlisted(): void {
+  /** Warns of overrides that are not listed any more, in the words of `headgate check`. */
+  #warnOfUnlisted(): void {
     const found = unlistedOverrides(this.#engine.settings.policies, this.#engine.listedTokens());
     for (const { key, detail, id } of found) {
       if (this.#unlisted.has(id)) continue;
@@ -208,16 +208,16 @@ export class Reloader {
   }
 }
 
-/** Of a caller who passes settings that are written nowhere. */
-function unwritten(settings: Settings): Written {
+/** For settings that a program passes. */
+function unwritten(settings: Settings): WrittenSettings {
   return { settings, place: (key) => key, raw: null };
 }
 
-/** The written differences that are about keys whose values have changed, and not about those that need a restart. */
+/** Returns the differences between what was written that are about changed keys. Keys that need a restart are not changed. */
 function changesAmong(
   changed: readonly string[],
-  from: Written["raw"],
-  to: Written["raw"],
+  from: WrittenSettings["raw"],
+  to: WrittenSettings["raw"],
   tokenNames: ReadonlySet<string>,
 ): SettingChange[] {
   if (changed.length === 0 || from === null || to === null) return [];

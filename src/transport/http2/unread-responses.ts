@@ -43,7 +43,7 @@ export class UnreadResponses {
     this.#timer ??= setTimeout(() => this.#check(), checkMs).unref();
   }
 
-  /** Call it when the connection is closed, which the timer would keep in memory. */
+  /** Stops the checks. Call it when the connection is closed, because the timer would keep the connection in memory. */
   stop(): void {
     clearTimeout(this.#timer ?? undefined);
   }
