@@ -47,10 +47,16 @@ test.each<[share: string, networks: string[]]>([
   ["87 % of all IPv4 addresses", Array.from({ length: 224 }, (_, i) => `${i}.0.0.0/8`)],
   ["every global IPv6 address", ["2000::/3"]],
   ["75 % of all global IPv6 addresses", ["2000::/4", "3000::/5"]],
-])("%s as proxies, or as callers", async (share, networks) => {
+  ["1 % of all IPv4 addresses", ["4.0.0.0/6", "8.0.0.1"]],
+])("a list with %s is warned of as proxies and as callers", async (share, networks) => {
   const trusted = `clientAddress: { trustedProxies: ${JSON.stringify(networks)} }`;
   expect(await warnings(trusted)).toEqual([`warning: ${proxies(share)}`]);
   expect(await warnings(asPorts(...networks))).toEqual([`warning: ${callers(share)}`]);
+});
+
+test("a 64th of the internet is not warned of", async () => {
+  expect(await warnings("clientAddress: { trustedProxies: [4.0.0.0/6] }")).toEqual([]);
+  expect(await warnings(asPorts("4.0.0.0/6"))).toEqual([]);
 });
 
 test("private networks, and those of a content delivery network, are ordinary", async () => {
@@ -60,11 +66,11 @@ test("private networks, and those of a content delivery network, are ordinary", 
   expect(await warnings(asPorts(...all))).toEqual([]);
 });
 
-test("callers that nobody serves are not told", async () => {
+test("wide callers without an ext-auth listener are not warned of", async () => {
   expect(await warnings("extAuth: { trustedCallers: [0.0.0.0/0] }")).toEqual([]);
 });
 
-test.each(["0.0.0.0", "::", "203.0.113.1", "gateway.example"])("PROXY headers on %s", async (host) => {
+test.each(["0.0.0.0", "::", "203.0.113.1", "gateway.example"])("PROXY headers on %s are warned of", async (host) => {
   expect(await warnings(`listen: { host: "${host}", proxyProtocol: true }`)).toEqual([`warning: ${port(host)}`]);
   expect(await warnings(`listen: { host: "${host}" }`)).toEqual([]);
 });

@@ -38,7 +38,7 @@ async function startGateway({ port }: RedisServer) {
   return gateway;
 }
 
-test.skipIf(skipRedis)(`is the trouble of one key${redisNeeded}`, async () => {
+test.skipIf(skipRedis)(`something else under a key of the store affects this key alone${redisNeeded}`, async () => {
   const redis = await startRedis();
   cleanup(() => redis.stop());
   const gateway = await startGateway(redis);

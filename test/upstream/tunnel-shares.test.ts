@@ -86,6 +86,15 @@ test("a client alone has a half of the tunnels, is refused more, and gets them a
   expect(await tunnels(gateway)).toEqual({ opening: 0, open: 2 });
 });
 
+test("a client that has a tunnel is refused another one while none is free, and closes nobody's", async () => {
+  const { open, refused, gateway, clock } = await stage(4);
+  const all = [await open(a), await open(a), await open(b), await open(c)];
+  clock.advance(60_000);
+  expect(await refused(b)).toEqual([503, "This client has used up its share of the tunnels."]);
+  expect(await metric(gateway, exceeded)).toBe(1);
+  expect(all.every(({ readyState, OPEN }) => readyState === OPEN)).toBe(true);
+});
+
 test("where each client has one tunnel, one more client is refused as overloaded, and closes nobody's", async () => {
   const { open, refused, gateway, clock } = await stage(2);
   const all = [await open(a), await open(b)];
