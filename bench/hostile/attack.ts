@@ -28,7 +28,10 @@ export interface Attack {
   /** For the table. */
   readonly what: string;
   readonly keys?: Keys;
-  /** Until all that it opens is open. Comes on top of the bench's seconds; the others' latencies are taken after it. */
+  /**
+   * How long the attack takes to open what it holds. The bench runs for so much longer, and measures the latencies of the
+   * others only afterwards.
+   */
   readonly openingSeconds?: number;
   /** By default, what is usual for the carrier. */
   readonly others?: OthersKind;

@@ -89,7 +89,7 @@ export async function measure(
   }
 }
 
-/** What others lose while the attack opens what it holds counts; how long they take is told from then on. */
+/** Runs the attack beside the other clients. Their failures count from the start, their latencies after `openingSeconds`. */
 async function runBesideOthers(
   bench: Bench,
   gateway: Gateway,
@@ -97,7 +97,7 @@ async function runBesideOthers(
 ): Promise<{ readonly counters: Counters; readonly beside: OthersReply }> {
   const { openingSeconds = 0 } = attack;
   const running = run({ ...bench, seconds: bench.seconds + openingSeconds }, gateway, attack);
-  // A failure is told by the await below.
+  // A failure is thrown by the await below.
   running.catch(() => {});
   await sleep(openingSeconds * 1000);
   const opening = openingSeconds === 0 ? null : await bench.others.ask<OthersReply>(readOthers);

@@ -89,7 +89,7 @@ async function measure(cleanup: Cleanup): Promise<number> {
   const loads = policies.map((policy) => ({ policy, ...loadOf(client, policy, endMs) }));
   while (monotonicMs() < endMs) {
     await new Promise((resolve) => setTimeout(resolve, sampleMs));
-    // What was counted before the gateways were asked is in the answer; what came meanwhile may be.
+    // The answer has all that was counted before this instant, and perhaps some of what was counted after it.
     samples.push({ atMs: monotonicMs(), late: await late() });
   }
   await Promise.all(loads.map(({ done }) => done));
