@@ -1,6 +1,6 @@
 // Finds quotas by token that also count requests without a token. A part of a key that a request lacks is replaced by the
 // client. So each address that sends no token has a quota as large as that of a token, shared by all clients behind it.
-import { describeRate, rated } from "./policy-rates.ts";
+import { rated, rateInWords } from "./policy-rates.ts";
 import type { WarnedSettings } from "./warned-settings.ts";
 
 export function anonymousWarnings({ policies, auth }: WarnedSettings): string[] {
@@ -11,6 +11,6 @@ export function anonymousWarnings({ policies, auth }: WarnedSettings): string[] 
   return byToken.map(
     (policy) =>
       `policy ${policy.name}: requests without a token are counted too: ` +
-      `each address that sends none has ${describeRate(rated(policy))}`,
+      `each address that sends none has ${rateInWords(rated(policy))}`,
   );
 }

@@ -51,7 +51,7 @@ function requestsOf({ cost }: Policy, limit: number): number {
 }
 
 /** Such as "100 requests in 1m", for messages. */
-export function describeRate({ rate, mostRequests }: RatedPolicy): string {
+export function rateInWords({ rate, mostRequests }: RatedPolicy): string {
   const requests = `${mostRequests} request${mostRequests === 1 ? "" : "s"}`;
   switch (rate.kind) {
     case "sliding":

@@ -6,12 +6,12 @@ import { enumerate } from "./config-error.ts";
 import { coversMethods, coversPath, regionOf } from "./match-regions.ts";
 import {
   canRefuse,
-  describeRate,
   isComparable,
   mostPerSecond,
   mostTimes,
   type RatedPolicy,
   rated,
+  rateInWords,
 } from "./policy-rates.ts";
 import type { WarnedSettings } from "./warned-settings.ts";
 
@@ -54,7 +54,7 @@ function highLimitWarnings({ policies }: RatedSettings): string[] {
     .filter((policy) => policy.mode === "enforce" && !canRefuse(policy))
     .map((policy) => {
       const unit = policy.rate.kind === "concurrency" ? "at once" : "a second";
-      const rate = describeRate(policy);
+      const rate = rateInWords(policy);
       return `policy ${policy.name}: ${rate} is more than ${mostPerSecond} ${unit}, which limits nobody; lower the limit`;
     });
 }
@@ -124,7 +124,7 @@ function inventedKeyWarnings({ policies, routes, auth }: RatedSettings): string[
     const remedy =
       tooHigh === undefined
         ? "add an enforcing policy by client over the same requests"
-        : `lower the limit of policy ${tooHigh.name}, which admits ${describeRate(tooHigh)}, ` +
+        : `lower the limit of policy ${tooHigh.name}, which admits ${rateInWords(tooHigh)}, ` +
           `over ${mostTimes} times as much as one key may get in that time`;
     return [`policy ${policy.name}: ${problem}; ${remedy}`];
   });
@@ -184,7 +184,7 @@ function restartWarnings({ policies, counters }: RatedSettings): string[] {
   return policies
     .filter(({ mode, windowMs }) => mode === "enforce" && (windowMs ?? 0) >= longWindowMs)
     .map((policy) => {
-      const spent = `what clients have spent of its ${describeRate(policy)}`;
+      const spent = `what clients have spent of its ${rateInWords(policy)}`;
       return `policy ${policy.name}: a restart gives back ${spent}${remedy}`;
     });
 }
