@@ -1,5 +1,5 @@
-// Ten million clients, networks and tokens against 32 MiB of counters: memory does not grow, who is exhausted stays
-// refused, and a decision costs a small multiple of one before.
+// Ten million clients, networks and tokens against 32 MiB of counters: memory does not grow, and who is exhausted stays
+// refused. The report says what a decision costs before and during the flood; work.test.ts bounds the work of one.
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import type { CounterKey } from "../../../src/core/counter-key.ts";
@@ -55,8 +55,6 @@ for (const [name, create] of Object.entries(floods))
         `quiet ${quietNs.toFixed(0)} ns, flood ${floodNs.toFixed(0)} ns; RSS ${rssBefore.toFixed(0)} to ${most.toFixed(0)} MiB; ` +
           `used ${(usedBytes / 1024 ** 2).toFixed(1)} MiB; ${JSON.stringify(bySlot[0])}`,
       );
-      // The goal is 3 on a quiet machine; 4.2 was seen on a busy one.
-      expect(floodNs).toBeLessThan(6 * quietNs);
       expect(most - rssBefore).toBeLessThan(2 * (bytes / 1024 ** 2));
     },
     timeoutMs,
