@@ -28,6 +28,12 @@ const goals: readonly Goal[] = [
   { what: "CPU on a new connection, × nginx", goal: 1.8, found: cpuRatio("fresh", nginx) },
   { what: "CPU with the access log, × without", goal: 1.15, found: cpuRatio("get-64-logged", unlogged) },
   { what: "CPU over TLS, × nginx", goal: 1.6, found: cpuRatio("tls", nginx) },
+  { what: "CPU of a GET with a field of UTF-8, × nginx", goal: 1.4, beyond: 1.2, found: cpuRatio("get-utf8", nginx) },
+  { what: "… with an odd query, × nginx", goal: 1.4, beyond: 1.2, found: cpuRatio("get-odd-query", nginx) },
+  { what: "… after a POST in chunks, × nginx", goal: 1.4, beyond: 1.2, found: cpuRatio("get-after-chunks", nginx) },
+  { what: "CPU of a POST with 64 KiB, × nginx", goal: 1.2, beyond: 1, found: cpuRatio("post-64k", nginx) },
+  { what: "… in chunks of 8 KiB, × nginx", goal: 1.5, beyond: 1.2, found: cpuRatio("post-64k-chunks", nginx) },
+  { what: "CPU of a POST with Expect, × nginx", goal: 1.6, found: cpuRatio("post-expect", nginx) },
   { what: "CPU of a check over HTTP, × a 429's", goal: 1.3, found: askedRatio },
   { what: "p99 added at 500 requests/s, × HAProxy's", goal: 1.5, found: addedRatio },
   {

@@ -1,4 +1,5 @@
-// The load: wrk as fast as answers come, h2load at a constant rate. Both run on the load's core and end by themselves.
+// The load: wrk as fast as answers come, h2load at a constant rate, and a client of our own for requests that wait in
+// between. All run on the load's core and end by themselves.
 import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +12,15 @@ export interface Load {
   readonly connections: number;
   readonly seconds: number;
   readonly method?: "GET" | "POST";
+  /** Behind the path, as it is. */
+  readonly query?: string;
   readonly bodyBytes?: number;
+  /** The body is sent in chunks of so many bytes. */
+  readonly chunkBytes?: number;
+  /** The first request of each connection is a POST in chunks; the others are GETs. */
+  readonly beginsWithChunks?: boolean;
+  /** The head is sent with Expect: 100-continue, and the body when the 100 has come. */
+  readonly expects?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
   /** Each request on a connection of its own. */
   readonly fresh?: boolean;
@@ -42,20 +51,24 @@ done = function(summary, latency)
 end
 `;
 
+/** Sends requests as fast as answers come. */
+export function fullLoad(port: number, load: Load, folder: string, core: number): Promise<LoadResult> {
+  return load.expects === true ? expecting(port, load, core) : wrk(port, load, folder, core);
+}
+
+/** The fields that a body has besides its length. */
+export const bodyFields = { "Content-Type": "application/json" } as const;
+
+/** Sizes of the chunks of a body. */
+export function chunkSizes({ bodyBytes = 0, chunkBytes = 0 }: Pick<Load, "bodyBytes" | "chunkBytes">): number[] {
+  return Array.from({ length: Math.ceil(bodyBytes / chunkBytes) }, (_, i) =>
+    Math.min(chunkBytes, bodyBytes - i * chunkBytes),
+  );
+}
+
 export async function wrk(port: number, load: Load, folder: string, core: number): Promise<LoadResult> {
   const script = join(folder, "wrk.lua");
-  const { method = "GET", bodyBytes = 0, fresh = false, headers = {}, clients = 0 } = load;
-  writeFileSync(
-    script,
-    `wrk.method = "${method}"
-${bodyBytes > 0 ? `wrk.body = string.rep("x", ${bodyBytes})\nwrk.headers["Content-Type"] = "application/json"` : ""}
-${fresh ? 'wrk.headers["Connection"] = "close"' : ""}
-${Object.entries(headers)
-  .map(([name, value]) => `wrk.headers["${name}"] = "${value}"`)
-  .join("\n")}
-${clients > 0 ? `request = function() wrk.headers["X-Client"] = math.random(${clients}) return wrk.format() end` : ""}
-${report}`,
-  );
+  writeFileSync(script, luaOf(load));
   const url = `${load.isTls === true ? "https" : "http"}://127.0.0.1:${port}${load.path}`;
   const wrkArguments = ["wrk", "-t1", `-c${load.connections}`, `-d${load.seconds}s`, "-s", script, url];
   const { stdout } = await run("taskset", ["-c", String(core), ...wrkArguments]);
@@ -63,6 +76,48 @@ ${report}`,
   if (line === undefined) throw new Error(`wrk reported nothing: ${stdout}`);
   const { us, ...rest } = JSON.parse(line);
   return { ...rest, seconds: us / 1_000_000 };
+}
+
+function luaOf(load: Load): string {
+  const { path, query = "", method = "GET", bodyBytes = 0, fresh = false, headers = {}, clients = 0 } = load;
+  const isChunked = load.chunkBytes !== undefined;
+  const fields = { ...headers, ...(bodyBytes > 0 ? bodyFields : {}), ...(fresh ? { Connection: "close" } : {}) };
+  return `wrk.method = "${method}"
+wrk.path = "${path}${query}"
+${bodyBytes > 0 && !isChunked ? `wrk.body = string.rep("x", ${bodyBytes})` : ""}
+${Object.entries(fields)
+  .map(([name, value]) => `wrk.headers["${name}"] = "${value}"`)
+  .join("\n")}
+${clients > 0 ? `request = function() wrk.headers["X-Client"] = math.random(${clients}) return wrk.format() end` : ""}
+${isChunked ? luaOfChunks(load) : ""}
+${report}`;
+}
+
+/** wrk itself would announce a length. It asks once for a request that it does not send, and then for each connection. */
+function luaOfChunks(load: Load): string {
+  const chunks = chunkSizes(load).map(
+    (bytes) => `"${bytes.toString(16)}\\r\\n" .. string.rep("x", ${bytes}) .. "\\r\\n"`,
+  );
+  const rest = load.beginsWithChunks === true ? `asked > ${load.connections + 1}` : "false";
+  return `local asked, chunked, plain = 0, nil, nil
+init = function()
+  plain = wrk.format()
+  wrk.headers["Transfer-Encoding"] = "chunked"
+  chunked = wrk.format("POST") .. ${chunks.join(" .. ")} .. "0\\r\\n\\r\\n"
+end
+request = function()
+  asked = asked + 1
+  if ${rest} then return plain end
+  return chunked
+end`;
+}
+
+async function expecting(port: number, load: Load, core: number): Promise<LoadResult> {
+  const { path, connections, seconds, bodyBytes } = load;
+  const client = [process.execPath, join(import.meta.dirname, "expecting-client.ts")];
+  const asked = [port, path, connections, seconds, bodyBytes].map(String);
+  const { stdout } = await run("taskset", ["-c", String(core), ...client, ...asked]);
+  return JSON.parse(stdout) as LoadResult;
 }
 
 /** How requests come at a constant rate: at equal distances, or ten at the same moment. */

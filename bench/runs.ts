@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Certificate } from "./certificate.ts";
 import type { Contender, Mode, Started } from "./contenders.ts";
 import { type IdleResult, measureIdle } from "./idle.ts";
-import { type Arrival, constantRate, type LoadResult, wrk } from "./load.ts";
+import { type Arrival, constantRate, fullLoad, type LoadResult, wrk } from "./load.ts";
 import { cpuTime, installed, residentBytes } from "./processes.ts";
 import type { MachineWatch } from "./quiet.ts";
 import { type Scenario, verifyAnswers } from "./scenarios.ts";
@@ -97,7 +97,7 @@ export async function measureScenario(run: Run, scenario: Scenario): Promise<Mea
         say(`${scenario.id} round ${round + 1}: ${contender.name} ${cpuUs} µs CPU a request`);
         await sleep(200);
       }
-      if (scenario.mode === "open") {
+      if (scenario.mode === "open" && scenario.isShort !== true) {
         const result = await wrk(
           upstream.port,
           { ...scenario.load, seconds: Math.min(seconds, 1) },
@@ -119,17 +119,17 @@ export async function measureScenario(run: Run, scenario: Scenario): Promise<Mea
 async function warmUp({ folder, cores }: Run, { load }: Scenario, { port }: Started): Promise<void> {
   let requests = 0;
   for (let second = 0; second < 8 && (second < 2 || requests < 60_000); second += 2) {
-    requests += (await wrk(port, { ...load, seconds: 2 }, folder, cores.load)).requests;
+    requests += (await fullLoad(port, { ...load, seconds: 2 }, folder, cores.load)).requests;
   }
 }
 
 async function measureOnce(
   { seconds, cores, folder }: Run,
-  { mode, load }: Scenario,
+  { mode, load, isShort }: Scenario,
   { port, running }: Started,
 ): Promise<Omit<Measurement, "contender" | "scenario" | "round">> {
   const before = cpuTime(running.pid);
-  const result = await wrk(port, { ...load, seconds }, folder, cores.load);
+  const result = await fullLoad(port, { ...load, seconds: isShort === true ? 1 : seconds }, folder, cores.load);
   const after = cpuTime(running.pid);
   const wrong = mode === "throttled" ? result.requests - result.refused : result.refused;
   // On a machine that is far too busy there may be none.

@@ -4,13 +4,15 @@ import { request as http, type IncomingHttpHeaders, type IncomingMessage } from 
 import { request as https } from "node:https";
 import { text } from "node:stream/consumers";
 import type { Contender, Mode } from "./contenders.ts";
-import type { Load } from "./load.ts";
+import { chunkSizes, type Load } from "./load.ts";
 import { bodies, type UpstreamPath } from "./upstream.ts";
 
 export interface Scenario {
   readonly id: string;
   readonly title: string;
   readonly mode: Mode;
+  /** Measured for a second in each round, and not without a proxy. */
+  readonly isShort?: true;
   readonly load: Omit<Load, "seconds"> & { readonly path: UpstreamPath };
 }
 
@@ -42,6 +44,48 @@ export const scenarios: readonly Scenario[] = [
     mode: "tls",
     load: { path: "/v2/200b", connections: 64, isTls: true },
   },
+  {
+    id: "get-utf8",
+    title: "GET with a field of UTF-8 (`X-Name: Jürgen`), 64 connections",
+    mode: "open",
+    isShort: true,
+    load: { path: "/v2/200b", connections: 64, headers: { "X-Name": "Jürgen" } },
+  },
+  {
+    id: "get-odd-query",
+    title: "GET with `|`, `[` and `{` in the query, 64 connections",
+    mode: "open",
+    isShort: true,
+    load: { path: "/v2/200b", query: "?q=a|b[c]{d}", connections: 64 },
+  },
+  {
+    id: "post-64k",
+    title: "POST of 64 KiB by Content-Length, 16 connections",
+    mode: "open",
+    isShort: true,
+    load: { path: "/v2/read", connections: 16, method: "POST", bodyBytes: 64 * 1024 },
+  },
+  {
+    id: "post-64k-chunks",
+    title: "POST of 64 KiB in chunks of 8 KiB, 16 connections",
+    mode: "open",
+    isShort: true,
+    load: { path: "/v2/read", connections: 16, method: "POST", bodyBytes: 64 * 1024, chunkBytes: 8 * 1024 },
+  },
+  {
+    id: "get-after-chunks",
+    title: "GETs on connections that began with one POST in chunks, 64 connections",
+    mode: "open",
+    isShort: true,
+    load: { path: "/v2/200b", connections: 64, bodyBytes: 1024, chunkBytes: 1024, beginsWithChunks: true },
+  },
+  {
+    id: "post-expect",
+    title: "POST of 1 KiB with Expect: 100-continue, sent after the 100, 16 connections",
+    mode: "open",
+    isShort: true,
+    load: { path: "/v2/read", connections: 16, method: "POST", bodyBytes: 1024, expects: true },
+  },
 ];
 
 /** Throws what is wrong with the answers. Of a throttled contender the first request is admitted, as its quota says. */
@@ -68,13 +112,28 @@ interface Answer {
 }
 
 /** On a connection of its own. Whoever answers has the certificate of this run. */
-async function send(
-  port: number,
-  { path, method = "GET", bodyBytes = 0, isTls = false }: Scenario["load"],
-): Promise<Answer> {
-  const options = { host: "127.0.0.1", port, path, method, agent: false, rejectUnauthorized: false };
-  const request = isTls ? https(options) : http(options);
-  request.end("x".repeat(bodyBytes));
+async function send(port: number, load: Scenario["load"]): Promise<Answer> {
+  const { path, query = "", method = "GET", bodyBytes = 0, chunkBytes, isTls = false, expects = false } = load;
+  const isChunked = chunkBytes !== undefined;
+  const headers = {
+    ...Object.fromEntries(Object.entries(load.headers ?? {}).map(([name, value]) => [name, bytesOf(value)])),
+    ...(expects ? { Expect: "100-continue", "Content-Length": bodyBytes } : {}),
+    ...(isChunked ? { "Transfer-Encoding": "chunked" } : {}),
+  };
+  const asked = isChunked ? "POST" : method;
+  const options = { host: "127.0.0.1", port, path: path + query, method: asked, headers, agent: false };
+  const request = isTls ? https({ ...options, rejectUnauthorized: false }) : http(options);
+  if (expects) {
+    request.flushHeaders();
+    await once(request, "continue");
+  }
+  if (isChunked) for (const bytes of chunkSizes(load)) request.write("x".repeat(bytes));
+  request.end(isChunked ? "" : "x".repeat(bodyBytes));
   const [response] = (await once(request, "response")) as [IncomingMessage];
   return { status: response.statusCode, headers: response.headers, body: await text(response) };
+}
+
+/** Node sends each character of a header as one byte. */
+function bytesOf(value: string): string {
+  return Buffer.from(value).toString("latin1");
 }

@@ -3,11 +3,12 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { freePort, installed, type Running, start } from "./processes.ts";
 
-/** Paths and the bytes of their bodies. */
+/** Paths and the bytes of their bodies. The last one is answered when the request's body has been read. */
 export const bodies = {
   "/v2/200b": jsonOf(200),
   "/v2/20k": jsonOf(20 * 1024),
   "/v2/1m": jsonOf(1024 * 1024),
+  "/v2/read": jsonOf(200),
 } as const;
 
 export type UpstreamPath = keyof typeof bodies;
@@ -34,10 +35,20 @@ http {
   tcp_nopush on;
   keepalive_requests 1000000000;
   client_max_body_size 16m;
+  upstream itself { server 127.0.0.1:${port}; keepalive 128; keepalive_requests 1000000000; }
   server {
     listen 127.0.0.1:${port};
     root ${root};
     location = /v2/200b { default_type application/json; return 200 '${bodies["/v2/200b"]}'; }
+    location = /v2/read {
+      client_body_buffer_size 128k;
+      proxy_pass http://itself/v2/200b;
+      proxy_pass_request_body off;
+      proxy_method GET;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Content-Length "";
+    }
     location / { }
   }
 }
