@@ -1,6 +1,6 @@
-// Parses a head with a single interpretation: a known method, an origin-form target without doubtful characters, HTTP/1.1
-// or a higher minor version, which is processed as 1.1 (RFC 9110, 2.5), headers of visible ASCII, and a body of exactly
-// its one Content-Length. Any other head is not refused here but left to Node's parser.
+// Parses a head with a single interpretation: a known method, an origin-form target of visible ASCII, HTTP/1.1 or a higher
+// minor version, which is processed as 1.1 (RFC 9110, 2.5), headers without control characters, and a body of exactly its
+// one Content-Length. Any other head is not refused here but left to Node's parser.
 import { trimBlanks } from "./blanks.ts";
 import { maxFields, maxHeadBytes } from "./head-bounds.ts";
 import { isNamed } from "./header-list.ts";
@@ -17,8 +17,11 @@ export interface SimpleRequest extends Omit<SimpleHead, "bodyBytes"> {
 }
 
 const methods = "GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS";
-const target = "\\/[A-Za-z0-9\\-._~!$&'()*+,;=:@%/?]*";
-const field = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+:[\\t\\x20-\\x7e]*\\r\\n";
+const target = "\\/[\\x21-\\x7e]*";
+const name = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+";
+/** With obs-text (RFC 9110, 5.5), which is UTF-8 or Latin-1: each byte is one character here. */
+const value = "[\\t\\x20-\\x7e\\x80-\\xff]*";
+const field = `${name}:${value}\\r\\n`;
 
 // Each takes linear time: no character matches two adjacent parts.
 const wholeHead = new RegExp(`^(${methods}) (${target}) HTTP\\/1\\.[1-9]\\r\\n(?:${field})+\\r\\n$`);
@@ -26,7 +29,7 @@ const requestLine = new RegExp(`^(${methods}) (${target}) HTTP\\/1\\.[1-9]$`);
 /** What can become a simple head, and a few texts that cannot. */
 const begunHead = new RegExp(
   `^(?:${methods}) ${target}(?: H?T?T?P?\\/?1?\\.?[1-9]?\\r?|` +
-    ` HTTP\\/1\\.[1-9]\\r\\n(?:${field})*(?:[!#$%&'*+\\-.^_\`|~0-9A-Za-z]+(?::[\\t\\x20-\\x7e]*)?)?\\r?)?$`,
+    ` HTTP\\/1\\.[1-9]\\r\\n(?:${field})*(?:${name}(?::${value})?)?\\r?)?$`,
 );
 
 const requestLineEnd = " HTTP/1.1\r\n".length;

@@ -1,6 +1,7 @@
 // A connection stays raw however the network cuts its requests, and however many come at once. Node's server gets what is
 // not simple, and what does not go on in time.
 import { afterEach, beforeEach, describe, expect, type MockInstance, test, vi } from "vitest";
+import { headerValue } from "../../src/core/header-list.ts";
 import { maxWaitingBytes } from "../../src/exchange/http1-bounds.ts";
 import { NodeHttp1Server } from "../../src/transport/node/node-http1-server.ts";
 import { Transports } from "../../src/transport/transports.ts";
@@ -59,6 +60,22 @@ describe("stays raw", () => {
     for (let at = 5; at < text.length; at += 3) {
       await writePieces([text.slice(0, at), text.slice(at)]);
       expect((await connection.read()).body).toBe("/v2/x?a=1 0");
+    }
+    expect(handOff).not.toHaveBeenCalled();
+  });
+
+  test("a header of UTF-8 or of Latin-1, and every character that a target may have: each byte arrives as it was", async () => {
+    const { connection, writePieces, upstream } = await start();
+    stopTime();
+    const target = `/v2/x?${String.fromCharCode(...Array.from({ length: 0x7e - 0x20 }, (_, i) => 0x21 + i))}`;
+    const values = [Buffer.from("Jürgen 漢").toString("latin1"), "\x80\xe4\xa0\xff"];
+    const fields = values.map((value, i) => `X-${i}: ${value}\r\n`).join("");
+    const text = get(target).replace("\r\n\r\n", `\r\n${fields}\r\n`);
+    for (const pieces of [[text], [text.slice(0, -6), text.slice(-6)], [text]]) {
+      await writePieces(pieces);
+      expect((await connection.read()).body).toBe(`${target} 0`);
+      const { rawHeaders, target: seen } = upstream.received.at(-1) ?? { rawHeaders: [], target: "" };
+      expect([seen, ...["x-0", "x-1"].map((name) => headerValue(rawHeaders, name))]).toEqual([target, ...values]);
     }
     expect(handOff).not.toHaveBeenCalled();
   });
