@@ -106,7 +106,7 @@ function readFields(text: string, from: number, to: number) {
       case null:
         break;
       case "content-length":
-        bodyBytes = bodyBytes === -1 && /^\d{1,10}$/.test(value) ? Number(value) : Number.NaN;
+        bodyBytes = bodyBytes === -1 && /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
         break;
       case "connection":
         if (connection !== "" || (value !== "keep-alive" && value !== "close")) bodyBytes = Number.NaN;

@@ -14,6 +14,7 @@ import type { Decision, Held } from "../core/policy.ts";
 import { type RequestHead, unchargedVerdict, type Verdict } from "../core/request-head.ts";
 import type { ExchangeListener } from "./exchange-listener.ts";
 import { knownQuota } from "./known-quota.ts";
+import type { PushedBody } from "./pushed-body.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 import type { Transport, TunnelStart } from "./transport.ts";
 import { WaitingExchanges } from "./waiting-exchanges.ts";
@@ -203,7 +204,7 @@ export class Exchange extends RecordedExchange {
     return this.#state === "ended";
   }
 
-  get body(): Readable | Buffer {
+  get body(): Readable | PushedBody | Buffer {
     return this.transport.body;
   }
 

@@ -4,11 +4,12 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import type { HeaderLines } from "../core/header-lines.ts";
 import type { Held } from "../core/policy.ts";
+import type { PushedBody } from "./pushed-body.ts";
 
 export interface Transport {
   readonly scheme: "http" | "https";
-  /** The body of the request, as a stream or complete. */
-  readonly body: Readable | Buffer;
+  /** The body of the request, in pieces or complete. */
+  readonly body: Readable | PushedBody | Buffer;
   /** The request is an Upgrade that is allowed. */
   readonly isUpgrade: boolean;
   /** The client has left. */

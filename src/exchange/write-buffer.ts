@@ -1,5 +1,5 @@
-// Writes messages whose body is complete. A short one is put together in a buffer that is used again for every message: a
-// list of pieces takes longer to write, and a text of all of it would be made twice.
+// Writes messages and parts of them. A short one is put together in a buffer that is used again for every message: a list
+// of pieces takes longer to write, and a text of all of it would be made twice.
 import type { Socket } from "node:net";
 
 /** A message to a slow reader keeps its buffer. */
@@ -11,8 +11,12 @@ const bufferBytes = 32 * 1024;
  */
 export const maxCopiedBytes = 8 * 1024;
 
+/** Bytes that somebody may overwrite come in pieces of up to 64 KiB, with a head of the gateway before them or none. */
+const maxPartBytes = 96 * 1024;
+
 export class WriteBuffer {
   #buffer: Buffer | null = null;
+  #partBuffer: Buffer | null = null;
 
   /**
    * Writes a message with all of its body; one character of the head is one byte. `isPlain`: the socket has no TLS, which
@@ -29,6 +33,33 @@ export class WriteBuffer {
     } else {
       socket.write(head + body.toString("latin1"), "latin1");
     }
+  }
+
+  /**
+   * Writes a part of a message. The bytes may be overwritten afterwards, unless there are more than `maxPartBytes` in all.
+   * Returns whether more may be written before the socket has drained.
+   */
+  writePart(socket: Socket, before: string, bytes: Buffer, after: string, isPlain: boolean): boolean {
+    const length = before.length + bytes.length + after.length;
+    if (length > maxPartBytes) {
+      socket.cork();
+      if (before !== "") socket.write(before, "latin1");
+      socket.write(bytes);
+      if (after !== "") socket.write(after, "latin1");
+      socket.uncork();
+      return !socket.writableNeedDrain;
+    }
+    const isShared = isPlain && socket.writableLength === 0;
+    const buffer = isShared
+      ? (this.#partBuffer ?? Buffer.allocUnsafeSlow(maxPartBytes))
+      : Buffer.allocUnsafeSlow(length);
+    buffer.write(before, 0, "latin1");
+    buffer.set(bytes, before.length);
+    buffer.write(after, before.length + bytes.length, "latin1");
+    socket.write(buffer.subarray(0, length));
+    const isTaken = socket.writableLength === 0;
+    if (isShared) this.#partBuffer = isTaken ? buffer : null;
+    return isTaken || !socket.writableNeedDrain;
   }
 
   #writeCopy(socket: Socket, head: string, body: Buffer): void {

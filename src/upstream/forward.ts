@@ -11,6 +11,7 @@ import { answersOffer, upgradeProtocols } from "../core/upgrade.ts";
 import type { UpstreamErrorReason } from "../core/upstream.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { ExchangeListener } from "../exchange/exchange-listener.ts";
+import type { PushedBody } from "../exchange/pushed-body.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { ForwardingOptions } from "./forwarding-options.ts";
 import { connectionOptions } from "./hop-by-hop.ts";
@@ -68,7 +69,7 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
   }
 
   /** The time until the body is there counts as waiting: it is neither the gateway's nor the upstream's. */
-  #gather(body: Readable): void {
+  #gather(body: Readable | PushedBody): void {
     const exchange = this.#exchange;
     exchange.queuedMs = this.#options.nowMs();
     if (exchange.expectsContinue) exchange.transport.sendContinue();

@@ -40,7 +40,7 @@ export class Http1Connection implements BodySink, Ticked, DeferredWriter {
   /** The request in flight; null while the connection is idle. */
   #request: UpstreamRequest | null = null;
   #handler: ResponseHandler | null = null;
-  /** A request without a body until it is written. */
+  /** The head until it is written. */
   #unwritten = "";
   #isChunked = false;
   #isBodySent = false;
@@ -103,12 +103,9 @@ export class Http1Connection implements BodySink, Ticked, DeferredWriter {
       return;
     }
     // The head leaves in one packet with what has come of the body.
-    this.#socket.cork();
-    this.#socket.write(serializeHead(request, this.#isChunked), "latin1");
+    this.#unwritten = serializeHead(request, this.#isChunked);
     body.start(this);
-    // Usually all of the body has been received by now.
-    if (this.#isBodySent) this.#socket.uncork();
-    else setImmediate(uncork, this.#socket);
+    if (this.#unwritten !== "") setImmediate(writeHead, this);
   }
 
   writeDeferred(): void {
@@ -139,24 +136,32 @@ export class Http1Connection implements BodySink, Ticked, DeferredWriter {
     this.#socket.resume();
   }
 
+  /** Writes the head of a request whose body has not begun to come. */
+  writeHead(): void {
+    if (!this.isClosed && this.#unwritten !== "") this.#writeBody(nothing, "");
+  }
+
   sendPiece(body: BodySource, bytes: Buffer): boolean {
     // A body may go on after its request is over.
     if (this.#request?.body !== body || bytes.length === 0) return true;
-    this.#wait();
-    if (!this.#isChunked) return this.#socket.write(bytes);
-    this.#socket.cork();
-    this.#socket.write(`${bytes.length.toString(16)}\r\n`, "latin1");
-    this.#socket.write(bytes);
-    const mayGoOn = this.#socket.write("\r\n", "latin1");
-    process.nextTick(uncork, this.#socket);
-    return mayGoOn;
+    return this.#writeBody(bytes, "");
   }
 
-  endBody(body: BodySource): void {
+  endBody(body: BodySource, last: Buffer): void {
     if (this.#request?.body !== body) return;
     this.#isBodySent = true;
+    this.#writeBody(last, this.#isChunked ? lastChunk : "");
+  }
+
+  #writeBody(bytes: Buffer, end: string): boolean {
     this.#wait();
-    if (this.#isChunked) this.#socket.write(lastChunk, "latin1");
+    const head = this.#unwritten;
+    this.#unwritten = "";
+    const isChunk = this.#isChunked && bytes.length > 0;
+    const before = isChunk ? `${head}${bytes.length.toString(16)}\r\n` : head;
+    const after = isChunk ? `\r\n${end}` : end;
+    if (before === "" && after === "" && bytes.length === 0) return true;
+    return this.#options.writeBuffer.writePart(this.#socket, before, bytes, after, this.#reader.isPlain);
   }
 
   readonly #onDrain = (): void => {
@@ -290,6 +295,6 @@ export class Http1Connection implements BodySink, Ticked, DeferredWriter {
 
 const nothing = Buffer.alloc(0);
 
-function uncork(socket: Socket): void {
-  socket.uncork();
+function writeHead(connection: Http1Connection): void {
+  connection.writeHead();
 }

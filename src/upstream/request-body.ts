@@ -2,11 +2,12 @@
 // bounded. While connections to the upstream are scarce, `gather` reads the body until it is complete or 32 KiB are
 // there, and only then a connection is taken, so that a slow client does not hold one. Small pieces are copied and sent
 // together. `stop` leaves the client's message as it is, so that a response can still be sent.
-import type { Readable } from "node:stream";
+import { Readable } from "node:stream";
 import { localReplies } from "../core/local-reply.ts";
 import { freePieceBytes, PieceBudget } from "../core/piece-budget.ts";
 import type { ExchangeListener } from "../exchange/exchange-listener.ts";
 import { JoinedPieces } from "../exchange/joined-pieces.ts";
+import type { BodyReader, PushedBody } from "../exchange/pushed-body.ts";
 import { type MinRateOptions, MinRateTimeout } from "./min-rate-timeout.ts";
 import type { BodySink, BodySource } from "./upstream-request.ts";
 
@@ -24,7 +25,7 @@ export interface BodyWaiter {
 /** This much of a body is read before a connection is taken for it. */
 const maxGatheredBytes = 32 * 1024;
 
-/** A piece of this length or more is not copied. */
+/** A piece of this length or more is sent at once. */
 const wholePieceBytes = 4 * 1024;
 
 /** This many joined bytes are sent without waiting for more. */
@@ -33,8 +34,8 @@ const maxJoinedBytes = 64 * 1024;
 /** The bodies by the stream that they read. The listeners below serve all bodies, so no closure is made per request. */
 const bodies = new WeakMap<Readable, RequestBody>();
 
-export class RequestBody implements BodySource {
-  readonly #source: Readable;
+export class RequestBody implements BodySource, BodyReader {
+  readonly #source: Readable | PushedBody;
   readonly #maxBodyBytes: number;
   readonly #owner: Pick<ExchangeListener, "cancel">;
   readonly #minRate: MinRateTimeout;
@@ -52,14 +53,16 @@ export class RequestBody implements BodySource {
   #isOver = false;
 
   /** The owner is canceled before the body ends, so that the upstream sees a broken request, never a short one. */
-  constructor(source: Readable, options: BodyOptions, owner: Pick<ExchangeListener, "cancel">) {
+  constructor(source: Readable | PushedBody, options: BodyOptions, owner: Pick<ExchangeListener, "cancel">) {
     this.#source = source;
     this.#maxBodyBytes = options.maxBodyBytes;
     this.#owner = owner;
     this.#minRate = new MinRateTimeout(options, owner);
     this.#pieces = new PieceBudget(options.nowMs);
-    bodies.set(source, this);
-    source.on("data", onData).on("end", onEnd);
+    if (source instanceof Readable) {
+      bodies.set(source, this);
+      source.on("data", onData).on("end", onEnd);
+    } else source.reader = this;
     source.pause();
   }
 
@@ -80,7 +83,7 @@ export class RequestBody implements BodySource {
     this.#sink = sink;
     // Until now the body waited for its client without a connection.
     this.#minRate.endIdle();
-    if (this.#isWhole) this.#finish();
+    if (this.#isWhole) this.#finish(nothing);
     else if (this.#held.length === 0) this.resume();
     else if (this.#send(this.#takeHeld())) this.resume();
   }
@@ -102,27 +105,35 @@ export class RequestBody implements BodySource {
     this.#isOver = true;
     this.#takeHeld();
     this.#minRate.end();
-    this.#source.off("data", onData).off("end", onEnd);
-    this.#source.pause();
+    const source = this.#source;
+    if (source instanceof Readable) source.off("data", onData).off("end", onEnd);
+    else source.reader = null;
+    source.pause();
   }
 
-  onData(chunk: Buffer): void {
+  onData(chunk: Buffer, progressBytes: number, isLast: boolean): void {
     this.#bytes += chunk.length;
-    // The first bytes of each piece are no progress: they pay for what a piece costs whatever its length.
-    this.#minRate.moved(Math.max(0, chunk.length - freePieceBytes));
+    this.#minRate.moved(progressBytes);
     if (this.#bytes > this.#maxBodyBytes) this.#owner.cancel(localReplies.bodyTooLarge);
     else if (!this.#pieces.take(chunk.length)) this.#owner.cancel(localReplies.smallPieces);
+    else if (isLast) this.#end(chunk);
     else if (this.#sink === null) this.#keep(chunk);
     else this.#pass(chunk);
   }
 
   onEnd(): void {
     // A reset HTTP/2 stream emits "end" too, and its body is not complete.
-    if (this.#isOver || this.#source.destroyed) return;
+    if (!this.#isOver && !this.#source.destroyed) this.#end(nothing);
+  }
+
+  #end(last: Buffer): void {
     this.#isWhole = true;
     this.#minRate.end();
-    if (this.#sink === null) this.#ready();
-    else this.#finish();
+    if (this.#sink !== null) this.#finish(last);
+    else {
+      if (last.length > 0) this.#hold(last);
+      this.#ready();
+    }
   }
 
   /** Sends the pieces that were joined in this turn. */
@@ -132,12 +143,16 @@ export class RequestBody implements BodySource {
     this.#send(this.#takeHeld());
   }
 
-  #keep(chunk: Buffer): void {
+  /** Returns whether the body may wait for more. */
+  #hold(chunk: Buffer): boolean {
     this.#held.add(chunk);
     const grownBytes = this.#held.keptBytes - this.#toldBytes;
     this.#toldBytes += grownBytes;
-    const hasRoom = grownBytes === 0 || this.#waiter?.onBodyMemory(grownBytes) === true;
-    if (hasRoom && this.#held.length < maxGatheredBytes) return;
+    return grownBytes === 0 || this.#waiter?.onBodyMemory(grownBytes) === true;
+  }
+
+  #keep(chunk: Buffer): void {
+    if (this.#hold(chunk) && this.#held.length < maxGatheredBytes) return;
     // From here on the request waits for a connection, which has a timeout of its own.
     this.#minRate.pause();
     this.#source.pause();
@@ -173,11 +188,13 @@ export class RequestBody implements BodySource {
     return false;
   }
 
-  #finish(): void {
-    if (this.#held.length > 0) this.#sink?.sendPiece(this, this.#takeHeld());
+  #finish(last: Buffer): void {
+    const held = this.#takeHeld();
+    const isOne = held.length === 0 || last.length === 0;
+    if (!isOne) this.#sink?.sendPiece(this, held);
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#sink?.endBody(this);
+    this.#sink?.endBody(this, last.length === 0 ? held : last);
   }
 
   #takeHeld(): Buffer {
@@ -187,8 +204,11 @@ export class RequestBody implements BodySource {
   }
 }
 
+const nothing = Buffer.alloc(0);
+
 function onData(this: Readable, chunk: Buffer): void {
-  bodies.get(this)?.onData(chunk);
+  // The first bytes of each piece are no progress: they pay for what a piece costs whatever its length.
+  bodies.get(this)?.onData(chunk, Math.max(0, chunk.length - freePieceBytes), false);
 }
 
 function onEnd(this: Readable): void {

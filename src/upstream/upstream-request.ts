@@ -23,8 +23,10 @@ export interface BodySource {
 }
 
 export interface BodySink {
+  /** The bytes are overwritten after the call. */
   sendPiece(body: BodySource, bytes: Buffer): boolean;
-  endBody(body: BodySource): void;
+  /** `last` may be empty, and is overwritten after the call. */
+  endBody(body: BodySource, last: Buffer): void;
 }
 
 const keepAlive = "\r\nConnection: keep-alive\r\n\r\n";

@@ -191,6 +191,19 @@ test("a client that leaves within a body cancels the upstream's request", async 
   expect(upstream.received).toEqual([]);
 });
 
+test("a body that is announced as too long is refused before it comes, however many digits its length has", async () => {
+  const { connection, gateway } = await start();
+  const clients = [connection, ...Array.from({ length: 4 }, () => new RawConnection(gateway.traffic.port))];
+  for (const [i, length] of ["10485761", "9999999999", "10000000000", "999999999999999"].entries()) {
+    const client = clients[i] ?? connection;
+    cleanup(() => client.destroy());
+    client.write(post("/v2/x", "").replace("Length: 0", `Length: ${length}`));
+    expect((await client.read()).status).toBe(413);
+    expect(await within("the connection ends", client.closed)).toBe("end");
+  }
+  expect(handOff).not.toHaveBeenCalled();
+});
+
 test("a refusal comes before the body, and closes the connection; with the body it does not", async () => {
   const { connection, writePieces } = await start(throttling);
   connection.write(post("/v2/x", "hi"));

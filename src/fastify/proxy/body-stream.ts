@@ -41,7 +41,8 @@ export class BodyStream extends Readable implements BodySink {
     return this.push(bytes);
   }
 
-  endBody(): void {
+  endBody(_body: unknown, last: Buffer): void {
+    if (last.length > 0) this.push(last);
     this.push(null);
   }
 }

@@ -16,9 +16,9 @@ import { afterReading, firstRequestMs } from "../http1-socket.ts";
 import type { PeerTurn } from "../peer-turns.ts";
 import { StallWatch } from "../stall-watch.ts";
 import type { TransportOptions } from "../transport-options.ts";
+import { IncomingBody } from "./incoming-body.ts";
 import { type RawHttp1Owner, RawHttp1Transport, type RawWriting } from "./raw-http1-transport.ts";
 import { type ReadHead, RequestReader } from "./request-reader.ts";
-import { SplitBody } from "./split-body.ts";
 import { UnreadBytes } from "./unread-bytes.ts";
 
 export interface RawHttp1Options extends TransportOptions, RawWriting {
@@ -227,8 +227,8 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     if (this.#timer !== null) this.#stopTimer();
     // The rest of a body is to be read, and the body itself may stop that.
     if (isSplit) this.#unread.readOn();
-    let body: Buffer | SplitBody = nothing;
-    if (isSplit) body = new SplitBody(this.socket, bodyBytes, bytes.subarray(headBytes));
+    let body: Buffer | IncomingBody = nothing;
+    if (isSplit) body = new IncomingBody(this.socket, bodyBytes, bytes.subarray(headBytes));
     else if (bodyBytes > 0) {
       body = bytes.subarray(headBytes, end);
       if (isShared && bodyBytes > maxCopiedBytes) body = copyOf(body);

@@ -11,7 +11,7 @@ import { copyOf } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/text-writes.ts";
 import type { Transport } from "../../exchange/transport.ts";
 import type { Http1Owner } from "../http1-socket.ts";
-import { SplitBody } from "./split-body.ts";
+import { IncomingBody } from "./incoming-body.ts";
 
 /** What the responses of many connections have in common. */
 export interface RawWriting {
@@ -33,7 +33,7 @@ const noBody = Buffer.alloc(0);
 
 export class RawHttp1Transport implements Transport, DeferredWriter {
   readonly isUpgrade = false;
-  body: Buffer | SplitBody = noBody;
+  body: Buffer | IncomingBody = noBody;
   readonly #owner: RawHttp1Owner;
   readonly #writing: RawWriting;
   readonly #socket: Socket;
@@ -58,28 +58,29 @@ export class RawHttp1Transport implements Transport, DeferredWriter {
     this.#socket = owner.socket;
   }
 
-  begin(exchange: Exchange, body: Buffer | SplitBody, isPipelined: boolean): void {
+  begin(exchange: Exchange, body: Buffer | IncomingBody, isPipelined: boolean): void {
     this.exchange = exchange;
     this.body = body;
     this.#head = "";
     this.#isHeadWritten = false;
     this.#isEnded = false;
     this.#isPipelined = isPipelined;
-    this.bodyBytesReceived = body instanceof SplitBody ? body.receivedBytes : body.length;
+    this.bodyBytesReceived = body instanceof IncomingBody ? body.receivedBytes : body.length;
     this.bytesSent = 0;
   }
 
   /** Takes what belongs to the body of the current request. Returns how many bytes that are. */
   receive(bytes: Buffer): number {
-    if (!(this.body instanceof SplitBody)) return 0;
-    const received = this.body.receive(bytes);
-    this.bodyBytesReceived += received;
-    return received;
+    if (!(this.body instanceof IncomingBody)) return 0;
+    const taken = this.body.receive(bytes);
+    this.bodyBytesReceived = this.body.receivedBytes;
+    return taken;
   }
 
-  /** Copies the body, because its bytes are about to be overwritten. */
+  /** Copies what has not been sent of the body, because its bytes are about to be overwritten. */
   keepBody(): void {
-    if (this.body instanceof Buffer && this.body.length > 0) this.body = copyOf(this.body);
+    if (this.body instanceof IncomingBody) this.body.keep();
+    else if (this.body.length > 0) this.body = copyOf(this.body);
   }
 
   /** The client left before its response was complete. */
@@ -92,7 +93,7 @@ export class RawHttp1Transport implements Transport, DeferredWriter {
 
   /** Frees what is left of the body. */
   #dropBody(): void {
-    if (this.body instanceof SplitBody) this.body.destroy();
+    if (this.body instanceof IncomingBody) this.body.destroy();
     this.body = noBody;
   }
 
@@ -127,7 +128,7 @@ export class RawHttp1Transport implements Transport, DeferredWriter {
   sendHead(status: number, reason: string, lines: HeaderLines, hasLength: boolean, mustClose: boolean): void {
     this.#endsWithHead = this.exchange?.method === "HEAD" || status === 204 || status === 304;
     this.#isChunked = !this.#endsWithHead && !hasLength;
-    const isUnread = this.body instanceof SplitBody && !this.body.isComplete;
+    const isUnread = this.body instanceof IncomingBody && !this.body.isComplete;
     const isLast = mustClose || isUnread || this.#owner.isLastRequest;
     if (isLast) this.#owner.isClosing = true;
     const framed = this.#isChunked ? lines + chunkedLine : lines;
