@@ -16,29 +16,34 @@ export interface BelievedRequest {
   readonly timesSent: number;
 }
 
+/** The methods of a connection that may write a head. */
+const writers = ["send", "writeDeferred", "writeHead", "sendPiece", "endBody"] as const;
+
 /** Node tells of every socket that is opened here. */
 const channel = "net.client.socket";
 
 export class Believed {
   readonly requests = new Map<string, BelievedRequest>();
-  readonly #send = Http1Connection.prototype.send;
-  readonly #writeDeferred = Http1Connection.prototype.writeDeferred;
+  readonly #methods = writers.map((name) => Http1Connection.prototype[name]);
   readonly #writeText = TextWrites.prototype.write;
-  /** The first thing that is written while a request is sent is its head; the write may be deferred. */
-  #isHeadNext = false;
+  /** Connections whose request has been sent, but not its head: the next thing that is written is that. */
+  readonly #headless = new WeakSet<Http1Connection>();
+  /** The one of them whose method is running. */
+  #current: Http1Connection | null = null;
 
   constructor() {
-    const send = this.#send;
-    const writeDeferred = this.#writeDeferred;
     const writeText = this.#writeText;
     const whileHeadIsNext = this.#whileHeadIsNext;
     const onWrite = this.#onWrite;
-    Http1Connection.prototype.send = function (request, handler) {
-      whileHeadIsNext(() => send.call(this, request, handler));
-    };
-    Http1Connection.prototype.writeDeferred = function () {
-      whileHeadIsNext(() => writeDeferred.call(this));
-    };
+    const headless = this.#headless;
+    for (const name of writers) {
+      const method = Http1Connection.prototype[name] as (...args: unknown[]) => unknown;
+      const wrapped = function (this: Http1Connection, ...args: unknown[]): unknown {
+        if (name === "send") headless.add(this);
+        return whileHeadIsNext(this, () => Reflect.apply(method, this, args));
+      };
+      Object.assign(Http1Connection.prototype, { [name]: wrapped });
+    }
     TextWrites.prototype.write = function (socket, text) {
       onWrite(text, socket);
       return writeText.call(this, socket, text);
@@ -47,16 +52,16 @@ export class Believed {
   }
 
   close(): void {
-    Http1Connection.prototype.send = this.#send;
-    Http1Connection.prototype.writeDeferred = this.#writeDeferred;
+    for (const [i, name] of writers.entries()) Object.assign(Http1Connection.prototype, { [name]: this.#methods[i] });
     TextWrites.prototype.write = this.#writeText;
     unsubscribe(channel, this.#onSocket);
   }
 
-  readonly #whileHeadIsNext = (act: () => void): void => {
-    this.#isHeadNext = true;
-    act();
-    this.#isHeadNext = false;
+  readonly #whileHeadIsNext = (connection: Http1Connection, act: () => unknown): unknown => {
+    if (this.#headless.has(connection)) this.#current = connection;
+    const result = act();
+    this.#current = null;
+    return result;
   };
 
   readonly #onSocket = (message: unknown): void => {
@@ -72,8 +77,10 @@ export class Believed {
   };
 
   readonly #onWrite = (written: unknown, socket: Socket): void => {
-    if (this.#isHeadNext) this.#note(textOf(written), socket);
-    this.#isHeadNext = false;
+    if (this.#current === null) return;
+    this.#headless.delete(this.#current);
+    this.#current = null;
+    this.#note(textOf(written), socket);
   };
 
   /** A short body that is there already goes with its head. */
