@@ -1,13 +1,14 @@
 // Parses a head with a single interpretation: a known method, an origin-form target of visible ASCII, HTTP/1.1 or a higher
 // minor version, which is processed as 1.1 (RFC 9110, 2.5), headers without control characters, and a body of exactly its
-// one Content-Length. Any other head is not refused here but left to Node's parser.
+// one Content-Length, or in chunks. Any other head is not refused here but left to Node's parser.
 import { trimBlanks } from "./blanks.ts";
 import { maxFields, maxHeadBytes } from "./head-bounds.ts";
 import { isNamed } from "./header-list.ts";
 import type { MessageHead } from "./message-check.ts";
 
 export interface SimpleHead extends Pick<MessageHead, "method" | "target" | "rawHeaders"> {
-  readonly bodyBytes: number;
+  /** Null: in chunks. */
+  readonly bodyBytes: number | null;
   /** The client asks to close the connection after the response. */
   readonly isLast: boolean;
 }
@@ -51,9 +52,8 @@ export function readSimpleHead(text: string): SimpleHead | null {
     method.length + 1 + target.length + requestLineEnd,
     text.length - 2,
   );
-  return rawHeaders.length > 2 * maxFields || Number.isNaN(bodyBytes)
-    ? null
-    : { method, target, rawHeaders, bodyBytes, isLast };
+  if (rawHeaders.length > 2 * maxFields || Number.isNaN(bodyBytes)) return null;
+  return { method, target, rawHeaders, bodyBytes, isLast };
 }
 
 /** Parses the request line of a simple head, without its line end. Returns null for any other. */
@@ -67,7 +67,7 @@ export function mayBecomeSimple(text: string): boolean {
   return text.length < maxHeadBytes && begunHead.test(text);
 }
 
-/** Parses a packet as one complete request. Returns null if it is anything else. */
+/** Parses a packet as one complete request, not in chunks. Returns null if it is anything else. */
 export function readSimpleRequest(packet: Buffer): SimpleRequest | null {
   return (endsLikeHead(packet) ? readWhole(packet, packet.length) : null) ?? readWhole(packet, headLength(packet));
 }
@@ -80,7 +80,7 @@ function endsLikeHead(packet: Buffer): boolean {
 
 function readWhole(packet: Buffer, headBytes: number): SimpleRequest | null {
   const head = headBytes === -1 ? null : readSimpleHead(packet.toString("latin1", 0, headBytes));
-  if (head === null || headBytes + head.bodyBytes !== packet.length) return null;
+  if (head === null || head.bodyBytes === null || headBytes + head.bodyBytes !== packet.length) return null;
   const { method, target, rawHeaders, isLast } = head;
   return { method, target, rawHeaders, body: packet.subarray(headBytes), isLast };
 }
@@ -94,6 +94,7 @@ export function isEmptyLines(bytes: Buffer): boolean {
 function readFields(text: string, from: number, to: number) {
   const rawHeaders: string[] = [];
   let bodyBytes = -1;
+  let isChunked = false;
   let connection = "";
   for (let at = from; at < to; ) {
     const colon = text.indexOf(":", at);
@@ -112,11 +113,17 @@ function readFields(text: string, from: number, to: number) {
         if (connection !== "" || (value !== "keep-alive" && value !== "close")) bodyBytes = Number.NaN;
         connection = value;
         break;
+      case "transfer-encoding":
+        if (isChunked || value.toLowerCase() !== "chunked") bodyBytes = Number.NaN;
+        isChunked = true;
+        break;
       default:
         bodyBytes = Number.NaN;
     }
   }
-  return { rawHeaders, bodyBytes: Math.max(0, bodyBytes), isLast: connection === "close" };
+  // A length beside an encoding is refused.
+  const ofChunks = bodyBytes === -1 ? null : Number.NaN;
+  return { rawHeaders, bodyBytes: isChunked ? ofChunks : Math.max(0, bodyBytes), isLast: connection === "close" };
 }
 
 /** Returns the name of a header that Node's parser acts on, in lower case; null for others, mostly by their length. */

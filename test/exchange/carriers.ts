@@ -33,8 +33,8 @@ export interface Carrier {
 
 const fields = "Host: a\r\nAuthorization: Bearer t\r\n";
 const simple = `GET /v2/x HTTP/1.1\r\n${fields}\r\n`;
-// A body in chunks is nothing that the raw path takes.
-const chunked = `POST /v2/x HTTP/1.1\r\n${fields}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`;
+const inChunks = (more = ""): string =>
+  `POST /v2/x HTTP/1.1\r\n${fields}${more}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`;
 const question =
   "GET /auth-request HTTP/1.1\r\nHost: headgate\r\nX-Original-Method: GET\r\nX-Original-URI: /v2/x\r\n" +
   "X-Forwarded-For: 127.0.0.1\r\nAuthorization: Bearer t\r\n\r\n";
@@ -65,11 +65,21 @@ export const carriers: readonly Carrier[] = [
     send: (gateway, cleanup) => sendBytes(gateway.traffic.port, simple, cleanup),
   },
   {
+    name: "raw, with a body in chunks",
+    forwards: true,
+    source: "proxy",
+    overrides: () => ({}),
+    send: (gateway, cleanup) => sendBytes(gateway.traffic.port, inChunks(), cleanup),
+  },
+  {
     name: "node",
     forwards: true,
     source: "proxy",
     overrides: () => ({}),
-    send: (gateway, cleanup) => sendBytes(gateway.traffic.port, chunked, cleanup),
+    send: (
+      gateway,
+      cleanup, // The raw path takes no Connection with a name.
+    ) => sendBytes(gateway.traffic.port, inChunks("Connection: x\r\n"), cleanup),
   },
   {
     name: "http2",

@@ -135,7 +135,8 @@ describe("HTTP/1.1 over TLS", () => {
     client.write(post.slice(20, -3));
     expect(await figure(gateway, "headgate_client_connections")).toBe(1);
     // What follows in the same packet is for the other parser.
-    const chunked = request("/v2/4", { method: "POST", fields: "Transfer-Encoding: chunked\r\n", body: "2\r\nhi" });
+    const fields = "Connection: x\r\nTransfer-Encoding: chunked\r\n";
+    const chunked = request("/v2/4", { method: "POST", fields, body: "2\r\nhi" });
     client.write(post.slice(-3) + chunked);
     expect((await client.read()).body).toBe("/v2/3 pieces");
     client.write("\r\n0\r\n\r\n");

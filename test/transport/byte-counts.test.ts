@@ -53,12 +53,17 @@ const asked: readonly (readonly [request: string, method: string, framing: numbe
   [post("body"), "POST", 0],
   [post("x".repeat(100_000)), "POST", 0],
 ];
-const chunked = request("/v2/x", {
-  method: "POST",
-  fields: `${text}Transfer-Encoding: chunked\r\n`,
-  body: "4\r\nbody\r\n0\r\n\r\n",
-});
-const askedInChunks = [[chunked, "POST", "4\r\n\r\n0\r\n\r\n".length], ...asked] as const;
+const inChunks = (more = ""): string =>
+  request("/v2/x", {
+    method: "POST",
+    fields: `${text}${more}Transfer-Encoding: chunked\r\n`,
+    body: "4\r\nbody\r\n0\r\n\r\n",
+  });
+/** The raw path takes no Connection with a name. */
+const chunked = inChunks("Connection: x\r\n");
+const framing = "4\r\n\r\n0\r\n\r\n".length;
+const askedInChunks = [[chunked, "POST", framing], ...asked] as const;
+const askedRaw = [[inChunks(), "POST", framing], ...asked] as const;
 
 async function overGateway(limit: number, isTls = false): Promise<Carrier> {
   const overrides = { policies: [slidingPolicy({ limit, windowMs: 60_000 })] };
@@ -81,7 +86,7 @@ async function overFastify(limit: number): Promise<Carrier> {
 }
 
 test.each([
-  ["a raw connection", () => overGateway(asked.length), asked],
+  ["a raw connection", () => overGateway(askedRaw.length), askedRaw],
   ["a raw connection over TLS", () => overGateway(asked.length, true), asked],
   ["Node's parser", () => overGateway(askedInChunks.length), askedInChunks],
   ["an app of Fastify", () => overFastify(askedInChunks.length), askedInChunks],
@@ -104,6 +109,7 @@ test.each([
 
 test.each([
   ["a raw connection", () => overGateway(100), ""],
+  ["a raw connection that began with chunks", () => overGateway(100), inChunks()],
   ["Node's parser", () => overGateway(100), chunked],
   ["an app of Fastify", () => overFastify(100), chunked],
 ])("over %s pipelined exchanges have their own bytes", async (_, open, first) => {
@@ -129,6 +135,7 @@ test.each([
 
 test.each([
   ["a raw connection", ""],
+  ["a raw connection that began with chunks", inChunks()],
   ["Node's parser", chunked],
 ])("over %s interim heads count, and of a response that breaks off what was written of it", async (_, first) => {
   const full = response("0123456789");

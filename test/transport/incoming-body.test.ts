@@ -1,5 +1,6 @@
 import { Socket } from "node:net";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { ChunkReader } from "../../src/core/chunk-reader.ts";
 import { IncomingBody } from "../../src/transport/raw/incoming-body.ts";
 import { useCleanup } from "../support/cleanup.ts";
 
@@ -8,7 +9,8 @@ const cleanup = useCleanup();
 function start(bytes: number, received = "") {
   const socket = new Socket();
   cleanup(() => socket.destroy());
-  const body = new IncomingBody(socket, bytes, Buffer.from(received));
+  const body = new IncomingBody(socket, bytes, { cancel: () => {} });
+  body.begin(Buffer.from(received));
   const pieces: string[] = [];
   const read = { progressBytes: 0, isEnded: false };
   body.reader = {
@@ -52,7 +54,8 @@ test("what came with the head is passed on where it was received, or kept in a c
     const memory = Buffer.from("abc");
     const socket = new Socket();
     cleanup(() => socket.destroy());
-    const body = new IncomingBody(socket, 6, memory);
+    const body = new IncomingBody(socket, 6, { cancel: () => {} });
+    body.begin(memory);
     const pieces: string[] = [];
     body.reader = { onData: (bytes) => void pieces.push(`${bytes}`), onEnd: () => {} };
     if (isKept) {
@@ -94,4 +97,50 @@ test("takes no byte that belongs to the next request", () => {
   expect(body.receive(Buffer.from("deGET"))).toBe(2);
   expect(body.receive(Buffer.from("GET"))).toBe(0);
   expect(body.receivedBytes).toBe(5);
+});
+
+describe("in chunks", () => {
+  function startChunks(received: string) {
+    const socket = new Socket();
+    cleanup(() => socket.destroy());
+    const replies: number[] = [];
+    const body = new IncomingBody(socket, new ChunkReader(() => 0), {
+      cancel: ({ status }) => void replies.push(status),
+    });
+    const taken = body.begin(Buffer.from(received));
+    const read: (string | boolean)[] = [];
+    body.reader = {
+      onData: (bytes, _, isLast) => void read.push(`${bytes}`, isLast),
+      onEnd: () => void read.push("end"),
+    };
+    return { body, taken, replies, read };
+  }
+
+  test("all data of a read is one piece, and what follows the body is not its own", () => {
+    const { body, taken, read } = startChunks("2\r\nhi\r\n3\r\n yo\r\n");
+    expect(taken).toBe(15);
+    body.resume();
+    expect(body.receive(Buffer.from("1\r\nu\r\n0\r\n\r\nGET"))).toBe(11);
+    expect([read, body.isComplete, body.receivedBytes]).toEqual([["hi yo", false, "u", true], true, 6]);
+    expect(body.receive(Buffer.from("GET"))).toBe(0);
+  });
+
+  test.each([
+    ["before it is read", "1\r\na\r\n0\r\n\r\n", [], ["a", true]],
+    ["without any data", "0\r\n\r\n", [], ["end"]],
+    ["behind all data", "1\r\na\r\n", ["0\r\n", "\r\n"], ["a", false, "end"]],
+  ])("the end that comes %s is told once", (_, first, rest, expected) => {
+    const { body, read } = startChunks(first);
+    body.resume();
+    for (const piece of rest) body.receive(Buffer.from(piece));
+    expect(read).toEqual(expected);
+  });
+
+  test("nothing behind a malformed chunk is believed, and the body is never complete", () => {
+    const { body, replies, read } = startChunks("2\r\nhi\r\n");
+    body.resume();
+    expect(body.receive(Buffer.from("zz\r\nGET"))).toBe(7);
+    expect(body.receive(Buffer.from("0\r\n\r\nGET"))).toBe(8);
+    expect([replies, read, body.isComplete]).toEqual([[400], ["hi", false], false]);
+  });
 });

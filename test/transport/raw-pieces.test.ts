@@ -18,6 +18,8 @@ const lines = "Host: a\r\nAuthorization: Bearer t\r\n";
 const get = (target: string): string => `GET ${target} HTTP/1.1\r\n${lines}\r\n`;
 const post = (target: string, body: string): string =>
   `POST ${target} HTTP/1.1\r\n${lines}Content-Length: ${body.length}\r\n\r\n${body}`;
+const inChunks = (target: string, chunks: string): string =>
+  `POST ${target} HTTP/1.1\r\n${lines}Transfer-Encoding: chunked\r\n\r\n${chunks}`;
 const throttling = { policies: [slidingPolicy({ limit: 0, windowMs: 60_000 })] };
 
 let handOff: MockInstance<NodeHttp1Server["adopt"]>;
@@ -99,6 +101,38 @@ describe("stays raw", () => {
     expect(handOff).not.toHaveBeenCalled();
   });
 
+  test("a body in chunks, wherever it is cut, and what follows it", async () => {
+    const policies = [slidingPolicy({ limit: 1_000, windowMs: 60_000 })];
+    const { connection, writePieces, upstream } = await start({ policies });
+    stopTime();
+    const text = `${inChunks("/v2/x", "3\r\nabc\r\n2;e=f\r\nde\r\n0\r\nX-T: v\r\n\r\n")}${get("/v2/after")}`;
+    const headBytes = text.indexOf("3\r\nabc");
+    for (let at = headBytes; at < text.length; at += 1) {
+      await writePieces([text.slice(0, at), text.slice(at)]);
+      expect((await connection.read()).body).toBe("/v2/x 5");
+      expect((await connection.read()).body).toBe("/v2/after 0");
+      const [first] = upstream.received.slice(-2);
+      expect([first?.body.toString(), headerValue(first?.rawHeaders ?? [], "x-t")]).toEqual(["abcde", undefined]);
+    }
+    expect(handOff).not.toHaveBeenCalled();
+  });
+
+  test("a body of megabytes in chunks of 8 KiB, and one of chunks of 24 bytes", async () => {
+    const { connection, upstream } = await start();
+    for (const [bytes, count] of [
+      [8 * 1024, 500],
+      [24, 50_000],
+    ] as const) {
+      const chunk = "0123456789abcdef".repeat(bytes / 8).slice(0, bytes);
+      const body = `${bytes.toString(16)}\r\n${chunk}\r\n`.repeat(count);
+      connection.write(inChunks("/v2/x", `${body}0\r\n\r\n`) + get("/v2/after"));
+      expect((await connection.read()).body).toBe(`/v2/x ${bytes * count}`);
+      expect((await connection.read()).body).toBe("/v2/after 0");
+      expect(upstream.received.at(-2)?.body.toString() === chunk.repeat(count)).toBe(true);
+    }
+    expect(handOff).not.toHaveBeenCalled();
+  });
+
   test("a body of megabytes, which waits for an upstream that reads it slowly", async () => {
     const { connection, upstream } = await start();
     const body = "0123456789".repeat(500_000);
@@ -172,7 +206,7 @@ describe("is handed off", () => {
 
   test("a request behind simple ones that is not, with everything behind it", async () => {
     const { connection } = await start();
-    const chunked = `POST /v2/2 HTTP/1.1\r\n${lines}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`;
+    const chunked = `POST /v2/2 HTTP/1.1\r\n${lines}Connection: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`;
     connection.write(get("/v2/1") + chunked + get("/v2/3"));
     for (const body of ["/v2/1 0", "/v2/2 2", "/v2/3 0"]) expect((await connection.read()).body).toBe(body);
     expect(handOff).toHaveBeenCalledTimes(1);
@@ -211,6 +245,37 @@ test("a refusal comes before the body, and closes the connection; with the body 
   await writePieces([post("/v2/x", "hi").slice(0, -2)]);
   expect(valuesOf((await connection.read()).rawHeaders, "connection")).toEqual(["close"]);
   expect(await within("the connection ends", connection.closed)).toBe("end");
+});
+
+test("a body in chunks that turns out malformed is 400 and never whole at the upstream; nothing behind it is a request", async () => {
+  const { connection, gateway, upstream, writePieces } = await start();
+  const other = new RawConnection(gateway.traffic.port);
+  cleanup(() => other.destroy());
+  const behind = `zz\r\n0\r\n\r\n${get("/v2/behind")}`;
+  other.write(inChunks("/v2/at-once", `2\r\nhi\r\n${behind}`));
+  await writePieces([inChunks("/v2/later", "2\r\nhi\r\n")]);
+  await eventually("the second one is at the upstream", () => upstream.hits() > 0);
+  connection.write(behind);
+  for (const client of [other, connection]) {
+    const { status, rawHeaders } = await client.read();
+    expect([status, valuesOf(rawHeaders, "connection")]).toEqual([400, ["close"]]);
+    expect(await within("the connection ends", client.closed)).toBe("end");
+    expect(client.rest).toBe("");
+  }
+  expect(upstream.received).toEqual([]);
+  expect(handOff).not.toHaveBeenCalled();
+});
+
+test("a body in chunks over the limit is 413, also if it comes whole with its head", async () => {
+  const { connection, gateway, upstream } = await start({ maxBodyBytes: 10 });
+  const other = new RawConnection(gateway.traffic.port);
+  cleanup(() => other.destroy());
+  connection.write(inChunks("/v2/x", "b\r\nhello world\r\n0\r\n\r\n"));
+  other.write(inChunks("/v2/x", "a\r\nhello worl\r\n1\r\n"));
+  other.write("d\r\n0\r\n\r\n");
+  expect((await connection.read()).status).toBe(413);
+  expect((await other.read()).status).toBe(413);
+  expect(upstream.received).toEqual([]);
 });
 
 test("a client that closes its side within a head, or with requests unanswered, counts as gone", async () => {

@@ -1,38 +1,61 @@
-// The body of a request that does not come in one packet with its head. While it is read, its bytes are passed on where
-// they were received; what nobody reads yet is kept in one piece, because each small piece by itself would take a hundred
-// times its size. With much of it the socket is not read.
+// The body of a request that does not come in one packet with its head, or comes in chunks. While it is read, its bytes are
+// passed on where they were received; what nobody reads yet is kept in one piece, because each small piece by itself would
+// take a hundred times its size. With much of it the socket is not read.
 import type { Socket } from "node:net";
+import type { ChunkReader, ReadChunks } from "../../core/chunk-reader.ts";
+import type { LocalReply } from "../../core/local-reply.ts";
 import { freePieceBytes } from "../../core/piece-budget.ts";
 import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
 import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 import type { BodyReader, PushedBody } from "../../exchange/pushed-body.ts";
 
+export interface BodyOwner {
+  /** The body cannot be read to its end. */
+  cancel(reply: LocalReply): void;
+}
+
 export class IncomingBody implements PushedBody {
   readonly #socket: Socket;
+  readonly #owner: BodyOwner;
+  /** Null: the body has a length. */
+  readonly #chunks: ChunkReader | null;
+  /** Without chunks. */
   #leftBytes: number;
   reader: BodyReader | null = null;
   destroyed = false;
+  /** Without the framing of chunks. */
   receivedBytes = 0;
   #isFlowing = false;
-  /** The bytes that came with the head, until they are passed on or kept. */
+  /** What came with the head, until it is passed on or kept. */
   #first: Buffer = nothing;
-  /** Received behind them. */
+  /** Received behind it. */
   readonly #waiting = new JoinedPieces();
   /** Of all that waits. */
   #progressBytes = 0;
   #isPaused = false;
+  #isBroken = false;
 
-  /** `received`: the beginning of its `bytes`. Call `keep` before they are overwritten. */
-  constructor(socket: Socket, bytes: number, received: Buffer) {
+  constructor(socket: Socket, framing: number | ChunkReader, owner: BodyOwner) {
     this.#socket = socket;
-    this.#leftBytes = bytes;
-    this.#first = this.#take(received);
-    this.#progressBytes = progressOf(this.#first);
+    this.#owner = owner;
+    this.#chunks = typeof framing === "number" ? null : framing;
+    this.#leftBytes = typeof framing === "number" ? framing : 0;
   }
 
   /** All of it has been received. */
   get isComplete(): boolean {
-    return this.#leftBytes === 0;
+    return this.#chunks === null ? this.#leftBytes === 0 : this.#chunks.isComplete && !this.#isBroken;
+  }
+
+  /**
+   * Takes what belongs to the body of the bytes behind the head. Returns how many bytes that are. Call `keep` before they
+   * are overwritten.
+   */
+  begin(bytes: Buffer): number {
+    const { taken, data, progressBytes } = this.#take(bytes);
+    this.#first = data;
+    this.#progressBytes = progressBytes;
+    return taken;
   }
 
   /** Copies what came with the head and has not been passed on. */
@@ -44,15 +67,14 @@ export class IncomingBody implements PushedBody {
 
   /** Takes what belongs to the body. Returns how many bytes that are. */
   receive(bytes: Buffer): number {
-    const taken = this.#take(bytes);
-    if (taken.length === 0) return 0;
-    const progressBytes = progressOf(taken);
-    if (this.#isFlowing && this.#waiting.length === 0) this.#pass(taken, progressBytes);
+    if (this.isComplete) return 0;
+    const { taken, data, progressBytes } = this.#take(bytes);
+    if (this.#isFlowing && this.#waiting.length === 0) this.#pass(data, progressBytes);
     else {
       this.#progressBytes += progressBytes;
-      this.#wait(taken);
+      if (data.length > 0) this.#wait(data);
     }
-    return taken.length;
+    return taken;
   }
 
   pause(): void {
@@ -61,11 +83,9 @@ export class IncomingBody implements PushedBody {
 
   resume(): void {
     this.#isFlowing = true;
-    if (this.#first.length > 0) {
-      const first = this.#first;
-      this.#first = nothing;
-      this.#passWaiting(first);
-    }
+    const first = this.#first;
+    this.#first = nothing;
+    if (first.length > 0 || (this.isComplete && this.#waiting.length === 0)) this.#passWaiting(first);
     if (this.#isFlowing && this.#waiting.length > 0) this.#passWaiting(this.#waiting.take());
     if (!this.#isFlowing || !this.#isPaused) return;
     this.#isPaused = false;
@@ -80,11 +100,27 @@ export class IncomingBody implements PushedBody {
     this.#waiting.take();
   }
 
-  #take(bytes: Buffer): Buffer {
-    const length = Math.min(this.#leftBytes, bytes.length);
-    this.#leftBytes -= length;
-    this.receivedBytes += length;
-    return length === bytes.length ? bytes : bytes.subarray(0, length);
+  #take(bytes: Buffer): ReadChunks {
+    // Nothing behind it is believed.
+    if (this.#isBroken) return { taken: bytes.length, data: nothing, progressBytes: 0 };
+    if (this.#chunks === null) return this.#takeLength(bytes);
+    const read = this.#chunks.read(bytes);
+    if (!("status" in read)) {
+      this.receivedBytes += read.data.length;
+      return read;
+    }
+    this.#isBroken = true;
+    this.#owner.cancel(read);
+    return { taken: bytes.length, data: nothing, progressBytes: 0 };
+  }
+
+  #takeLength(bytes: Buffer): ReadChunks {
+    const taken = Math.min(this.#leftBytes, bytes.length);
+    this.#leftBytes -= taken;
+    this.receivedBytes += taken;
+    const data = taken === bytes.length ? bytes : bytes.subarray(0, taken);
+    // The first bytes of each piece are no progress: they pay for what a piece costs whatever its length.
+    return { taken, data, progressBytes: Math.max(0, taken - freePieceBytes) };
   }
 
   #wait(bytes: Buffer): void {
@@ -102,13 +138,10 @@ export class IncomingBody implements PushedBody {
   }
 
   #pass(bytes: Buffer, progressBytes: number): void {
-    this.reader?.onData(bytes, progressBytes, this.isComplete && this.#waiting.length === 0);
+    const isLast = this.isComplete && this.#waiting.length === 0;
+    if (bytes.length > 0) this.reader?.onData(bytes, progressBytes, isLast);
+    else if (isLast) this.reader?.onEnd();
   }
 }
 
 const nothing = Buffer.alloc(0);
-
-/** The first bytes of each piece are no progress: they pay for what a piece costs whatever its length. */
-function progressOf(piece: Buffer): number {
-  return Math.max(0, piece.length - freePieceBytes);
-}

@@ -2,6 +2,7 @@
 // sends simple requests. Pipelined requests are started one after the other, and a head or a body may come in pieces. The
 // first head that is anything else is handed off unchanged to Node's parser, together with the connection.
 import type { Socket } from "node:net";
+import { ChunkReader } from "../../core/chunk-reader.ts";
 import { type Peer, peerUnder } from "../../core/client-address.ts";
 import { ignoreError } from "../../core/failure.ts";
 import { isEmptyLines } from "../../core/simple-request.ts";
@@ -216,27 +217,28 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
 
   /** Begins the request whose head stands at the beginning of the bytes. Returns how many of them belong to it. */
   #begin({ head, headBytes, bodyBytes, isLast }: ReadHead, bytes: Buffer, isShared: boolean): number {
-    const end = headBytes + bodyBytes;
-    const isSplit = end > bytes.length;
     const transport = this.#transport;
     const exchange = new Exchange(head, transport, this.#options.runtime);
     this.#requests += 1;
     this.#headPieces = 0;
     this.#asksToClose = isLast;
-    this.#hasBody = bodyBytes > 0;
+    this.#hasBody = bodyBytes !== 0;
     if (this.#timer !== null) this.#stopTimer();
-    // The rest of a body is to be read, and the body itself may stop that.
-    if (isSplit) this.#unread.readOn();
     let body: Buffer | IncomingBody = nothing;
-    if (isSplit) body = new IncomingBody(this.socket, bodyBytes, bytes.subarray(headBytes));
-    else if (bodyBytes > 0) {
+    let end = headBytes + (bodyBytes ?? 0);
+    if (bodyBytes === null || end > bytes.length) {
+      body = new IncomingBody(this.socket, bodyBytes ?? new ChunkReader(this.#options.runtime.current.nowMs), exchange);
+      end = headBytes + body.begin(bytes.subarray(headBytes));
+      // The rest of the body is to be read; from here on the body itself may stop that.
+      if (!body.isComplete) this.#unread.readOn();
+    } else if (bodyBytes > 0) {
       body = bytes.subarray(headBytes, end);
       if (isShared && bodyBytes > maxCopiedBytes) body = copyOf(body);
     }
     transport.begin(exchange, body, end < bytes.length);
     startOn(this.place, exchange);
     if (isShared && !exchange.isBodySent && !transport.isEnded) transport.keepBody();
-    return isSplit ? bytes.length : end;
+    return end;
   }
 
   #handOff(unread: Buffer): void {

@@ -9,7 +9,8 @@ import { copyOf } from "../../exchange/shared-reads.ts";
 export interface ReadHead {
   readonly head: RequestHead;
   readonly headBytes: number;
-  readonly bodyBytes: number;
+  /** Null: in chunks. */
+  readonly bodyBytes: number | null;
   /** The client asks to close the connection after the response. */
   readonly isLast: boolean;
 }
