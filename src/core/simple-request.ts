@@ -9,11 +9,13 @@ import type { MessageHead } from "./message-check.ts";
 export interface SimpleHead extends Pick<MessageHead, "method" | "target" | "rawHeaders"> {
   /** Null: in chunks. */
   readonly bodyBytes: number | null;
+  /** The values of Expect; null without one. */
+  readonly expectation: string | null;
   /** The client asks to close the connection after the response. */
   readonly isLast: boolean;
 }
 
-export interface SimpleRequest extends Omit<SimpleHead, "bodyBytes"> {
+export interface SimpleRequest extends Omit<SimpleHead, "bodyBytes" | "expectation"> {
   readonly body: Buffer;
 }
 
@@ -47,13 +49,13 @@ export function readSimpleHead(text: string): SimpleHead | null {
   const match = text.length > maxHeadBytes ? null : wholeHead.exec(text);
   if (match === null) return null;
   const [, method, target] = match as unknown as [string, string, string];
-  const { rawHeaders, bodyBytes, isLast } = readFields(
+  const { rawHeaders, bodyBytes, expectation, isLast } = readFields(
     text,
     method.length + 1 + target.length + requestLineEnd,
     text.length - 2,
   );
   if (rawHeaders.length > 2 * maxFields || Number.isNaN(bodyBytes)) return null;
-  return { method, target, rawHeaders, bodyBytes, isLast };
+  return { method, target, rawHeaders, bodyBytes, expectation, isLast };
 }
 
 /** Parses the request line of a simple head, without its line end. Returns null for any other. */
@@ -67,7 +69,7 @@ export function mayBecomeSimple(text: string): boolean {
   return text.length < maxHeadBytes && begunHead.test(text);
 }
 
-/** Parses a packet as one complete request, not in chunks. Returns null if it is anything else. */
+/** Parses a packet as one complete request, not in chunks and without Expect. Returns null if it is anything else. */
 export function readSimpleRequest(packet: Buffer): SimpleRequest | null {
   return (endsLikeHead(packet) ? readWhole(packet, packet.length) : null) ?? readWhole(packet, headLength(packet));
 }
@@ -80,7 +82,8 @@ function endsLikeHead(packet: Buffer): boolean {
 
 function readWhole(packet: Buffer, headBytes: number): SimpleRequest | null {
   const head = headBytes === -1 ? null : readSimpleHead(packet.toString("latin1", 0, headBytes));
-  if (head === null || head.bodyBytes === null || headBytes + head.bodyBytes !== packet.length) return null;
+  if (head === null || head.bodyBytes === null || head.expectation !== null) return null;
+  if (headBytes + head.bodyBytes !== packet.length) return null;
   const { method, target, rawHeaders, isLast } = head;
   return { method, target, rawHeaders, body: packet.subarray(headBytes), isLast };
 }
@@ -95,6 +98,7 @@ function readFields(text: string, from: number, to: number) {
   const rawHeaders: string[] = [];
   let bodyBytes = -1;
   let isChunked = false;
+  let expectation: string | null = null;
   let connection = "";
   for (let at = from; at < to; ) {
     const colon = text.indexOf(":", at);
@@ -117,13 +121,17 @@ function readFields(text: string, from: number, to: number) {
         if (isChunked || value.toLowerCase() !== "chunked") bodyBytes = Number.NaN;
         isChunked = true;
         break;
+      case "expect":
+        expectation = expectation === null ? value : `${expectation}, ${value}`;
+        break;
       default:
         bodyBytes = Number.NaN;
     }
   }
   // A length beside an encoding is refused.
   const ofChunks = bodyBytes === -1 ? null : Number.NaN;
-  return { rawHeaders, bodyBytes: isChunked ? ofChunks : Math.max(0, bodyBytes), isLast: connection === "close" };
+  const framing = isChunked ? ofChunks : Math.max(0, bodyBytes);
+  return { rawHeaders, bodyBytes: framing, expectation, isLast: connection === "close" };
 }
 
 /** Returns the name of a header that Node's parser acts on, in lower case; null for others, mostly by their length. */

@@ -63,7 +63,8 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
 
   start(): void {
     this.#exchange.listener = this;
-    const { body, hasBody } = this.#exchange;
+    const { body, hasBody, expectsContinue, transport } = this.#exchange;
+    if (hasBody && expectsContinue) transport.sendContinue();
     if (!hasBody || Buffer.isBuffer(body)) this.onBodyReady();
     else this.#gather(body);
   }
@@ -72,7 +73,6 @@ export class Forwarding implements ResponseHandler, PoolWaiter, BodyWaiter, Exch
   #gather(body: Readable | PushedBody): void {
     const exchange = this.#exchange;
     exchange.queuedMs = this.#options.nowMs();
-    if (exchange.expectsContinue) exchange.transport.sendContinue();
     this.#body = new RequestBody(body, this.#options, this);
     // While there are plenty of connections, the upstream gets each piece of the body as it comes.
     if (this.#options.connections.isScarce) this.#body.gather(this);

@@ -117,6 +117,31 @@ describe("stays raw", () => {
     expect(handOff).not.toHaveBeenCalled();
   });
 
+  test("a request that expects a 100, with a length and in chunks: the client gets one and then sends its body", async () => {
+    const { connection } = await start();
+    const lines = "Expect: 100-continue\r\n";
+    const bodies = [
+      [post("/v2/x", "hello"), "hello"],
+      [inChunks("/v2/x", "5\r\nhello\r\n0\r\n\r\n"), "5\r\nhello\r\n0\r\n\r\n"],
+    ] as const;
+    for (const [text, body] of [...bodies, ...bodies]) {
+      const head = text.slice(0, -body.length).replace("\r\n\r\n", `\r\n${lines}\r\n`);
+      connection.write(head);
+      expect((await connection.read()).status).toBe(100);
+      connection.write(body);
+      expect((await connection.read()).body).toBe("/v2/x 5");
+      // Not waited for.
+      connection.write(head + body);
+      expect((await connection.read()).status).toBe(100);
+      expect((await connection.read()).body).toBe("/v2/x 5");
+    }
+    connection.write(get("/v2/x").replace("\r\n\r\n", `\r\n${lines}\r\n`));
+    const last = await connection.read();
+    // As Node's server does, though there is no body to wait for.
+    expect([last.body, valuesOf(last.rawHeaders, "connection")]).toEqual(["/v2/x 0", ["close"]]);
+    expect(handOff).not.toHaveBeenCalled();
+  });
+
   test("a body of megabytes in chunks of 8 KiB, and one of chunks of 24 bytes", async () => {
     const { connection, upstream } = await start();
     for (const [bytes, count] of [
@@ -245,6 +270,26 @@ test("a refusal comes before the body, and closes the connection; with the body 
   await writePieces([post("/v2/x", "hi").slice(0, -2)]);
   expect(valuesOf((await connection.read()).rawHeaders, "connection")).toEqual(["close"]);
   expect(await within("the connection ends", connection.closed)).toBe("end");
+});
+
+test("after a refusal without a 100 nothing is a request: the client may have sent its body or not", async () => {
+  const { connection, gateway, upstream } = await start(throttling);
+  const [other, odd] = [new RawConnection(gateway.traffic.port), new RawConnection(gateway.traffic.port)];
+  for (const [client, expectation] of [
+    [connection, "100-continue"],
+    [other, "100-Continue"],
+    [odd, "tea"],
+  ] as const) {
+    cleanup(() => client.destroy());
+    const text = post("/v2/x", "hi").replace("\r\n\r\n", `\r\nExpect: ${expectation}\r\n\r\n`);
+    client.write(`${text}${get("/v2/behind")}`);
+    const answer = await client.read();
+    expect([answer.status, valuesOf(answer.rawHeaders, "connection")]).toEqual([429, ["close"]]);
+    expect(await within("the connection ends", client.closed)).toBe("end");
+    expect(client.rest).toBe("");
+  }
+  expect(upstream.received).toEqual([]);
+  expect(handOff).not.toHaveBeenCalled();
 });
 
 test("a body in chunks that turns out malformed is 400 and never whole at the upstream; nothing behind it is a request", async () => {

@@ -20,9 +20,19 @@ const get = (target: string, lines = "Host: a\r\n"): string => `GET ${target} HT
 function readAs(reader: RequestReader, text: string) {
   const read = reader.read(bytesOf(text), peer);
   if (typeof read === "string") return read;
-  const { headBytes, bodyBytes, isLast } = read;
+  const { headBytes, bodyBytes, awaitsContinue, isLast } = read;
   const { method, target, httpVersion, rawHeaders } = read.head;
-  return { headBytes, bodyBytes, isLast, method, target, httpVersion, rawHeaders, isOfPeer: read.head.peer === peer };
+  return {
+    headBytes,
+    bodyBytes,
+    awaitsContinue,
+    isLast,
+    method,
+    target,
+    httpVersion,
+    rawHeaders,
+    isOfPeer: read.head.peer === peer,
+  };
 }
 
 /** Returns whether the second head was read from memory at least in part. */

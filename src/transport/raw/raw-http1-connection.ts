@@ -216,7 +216,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   }
 
   /** Begins the request whose head stands at the beginning of the bytes. Returns how many of them belong to it. */
-  #begin({ head, headBytes, bodyBytes, isLast }: ReadHead, bytes: Buffer, isShared: boolean): number {
+  #begin({ head, headBytes, bodyBytes, awaitsContinue, isLast }: ReadHead, bytes: Buffer, isShared: boolean): number {
     const transport = this.#transport;
     const exchange = new Exchange(head, transport, this.#options.runtime);
     this.#requests += 1;
@@ -235,7 +235,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
       body = bytes.subarray(headBytes, end);
       if (isShared && bodyBytes > maxCopiedBytes) body = copyOf(body);
     }
-    transport.begin(exchange, body, end < bytes.length);
+    transport.begin(exchange, body, end < bytes.length, awaitsContinue);
     startOn(this.place, exchange);
     if (isShared && !exchange.isBodySent && !transport.isEnded) transport.keepBody();
     return end;

@@ -29,6 +29,7 @@ export interface RawHttp1Owner extends Http1Owner {
 const closeEnd = "Connection: close\r\n\r\n";
 const chunkedLine: HeaderLines = "Transfer-Encoding: chunked\r\n";
 const lastChunk = "0\r\n\r\n";
+const continueHead = "HTTP/1.1 100 Continue\r\n\r\n";
 const noBody = Buffer.alloc(0);
 
 export class RawHttp1Transport implements Transport, DeferredWriter {
@@ -49,6 +50,8 @@ export class RawHttp1Transport implements Transport, DeferredWriter {
   #unwritten = "";
   /** Bytes behind the request came in the same read. */
   #isPipelined = false;
+  /** Without a 100, the client may send its body or not. */
+  #awaitsContinue = false;
   bodyBytesReceived = 0;
   bytesSent = 0;
 
@@ -58,13 +61,14 @@ export class RawHttp1Transport implements Transport, DeferredWriter {
     this.#socket = owner.socket;
   }
 
-  begin(exchange: Exchange, body: Buffer | IncomingBody, isPipelined: boolean): void {
+  begin(exchange: Exchange, body: Buffer | IncomingBody, isPipelined: boolean, awaitsContinue: boolean): void {
     this.exchange = exchange;
     this.body = body;
     this.#head = "";
     this.#isHeadWritten = false;
     this.#isEnded = false;
     this.#isPipelined = isPipelined;
+    this.#awaitsContinue = awaitsContinue;
     this.bodyBytesReceived = body instanceof IncomingBody ? body.receivedBytes : body.length;
     this.bytesSent = 0;
   }
@@ -117,8 +121,13 @@ export class RawHttp1Transport implements Transport, DeferredWriter {
     return this.#socket.writableLength === 0;
   }
 
-  /** Does nothing, because Node's parser reads the requests with Expect. */
-  sendContinue(): void {}
+  sendContinue(): void {
+    if (this.#head !== "" || this.#isHeadWritten || this.isGone) return;
+    this.#awaitsContinue = false;
+    this.bytesSent += continueHead.length;
+    // If it is not taken at once, the empty write learns of an error.
+    if (!this.#writing.textWrites.write(this.#socket, continueHead)) this.#socket.write("");
+  }
 
   sendInterim(status: number, lines: HeaderLines): void {
     if (this.#head !== "" || this.#isHeadWritten) return;
@@ -129,7 +138,7 @@ export class RawHttp1Transport implements Transport, DeferredWriter {
     this.#endsWithHead = this.exchange?.method === "HEAD" || status === 204 || status === 304;
     this.#isChunked = !this.#endsWithHead && !hasLength;
     const isUnread = this.body instanceof IncomingBody && !this.body.isComplete;
-    const isLast = mustClose || isUnread || this.#owner.isLastRequest;
+    const isLast = mustClose || isUnread || this.#awaitsContinue || this.#owner.isLastRequest;
     if (isLast) this.#owner.isClosing = true;
     const framed = this.#isChunked ? lines + chunkedLine : lines;
     this.#head = serializeHead(status, reason, framed, isLast ? closeEnd : this.#writing.keepAliveEnd);

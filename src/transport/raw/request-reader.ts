@@ -11,6 +11,8 @@ export interface ReadHead {
   readonly headBytes: number;
   /** Null: in chunks. */
   readonly bodyBytes: number | null;
+  /** The client may wait for a 100 and, if it gets none, send its body or not. */
+  readonly awaitsContinue: boolean;
   /** The client asks to close the connection after the response. */
   readonly isLast: boolean;
 }
@@ -26,6 +28,9 @@ const nothing = Buffer.alloc(0);
 
 /** With what is read from it, a remembered head takes about six times its size. */
 const maxRememberedBytes = 2 * 1024;
+
+/** As Node reads it. */
+const namesContinue = /(?:^|\W)100-continue(?:$|\W)/i;
 
 export class RequestReader {
   #last: Remembered | null = null;
@@ -57,13 +62,14 @@ export class RequestReader {
     }
     const simple = readSimpleHead(text);
     if (simple === null) return "other";
-    const { method, target, rawHeaders, bodyBytes, isLast } = simple;
+    const { method, target, rawHeaders, bodyBytes, expectation, isLast } = simple;
     const isKnown = this.#lastPeer === peer || this.#lastPeer === "any";
     const memory = isKnown && headBytes <= maxRememberedBytes ? new HeadersMemory() : null;
     this.#lastPeer = peer;
     const headMemory = memory === null ? null : new HeadMemory(memory);
     const head: RequestHead = { peer, method, target, httpVersion: "1.1", rawHeaders, memory: headMemory };
-    const read: ReadHead = { head, headBytes, bodyBytes, isLast };
+    const awaitsContinue = expectation !== null && (bodyBytes !== 0 || namesContinue.test(expectation));
+    const read: ReadHead = { head, headBytes, bodyBytes, awaitsContinue, isLast };
     if (memory !== null) {
       this.#last = { ...read, memory, bytes: this.#copyOf(bytes, headBytes), fields: text.slice(lineEnd) };
     }
@@ -91,12 +97,12 @@ function startsWith(bytes: Buffer, head: Buffer): boolean {
 
 /** Returns null unless only the target differs. */
 function withOtherTarget(last: Remembered, text: string, lineEnd: number): Omit<Remembered, "bytes"> | null {
-  const { head, memory, fields, bodyBytes, isLast } = last;
+  const { head, memory, fields, bodyBytes, awaitsContinue, isLast } = last;
   if (text.length > maxRememberedBytes || text.length - lineEnd !== fields.length) return null;
   if (!text.startsWith(fields, lineEnd)) return null;
   const line = readSimpleLine(text.slice(0, lineEnd));
   if (line === null || line.method !== head.method) return null;
   const { peer, method, httpVersion, rawHeaders } = head;
   const other = { peer, method, target: line.target, httpVersion, rawHeaders, memory: new HeadMemory(memory) };
-  return { head: other, headBytes: text.length, bodyBytes, isLast, fields, memory };
+  return { head: other, headBytes: text.length, bodyBytes, awaitsContinue, isLast, fields, memory };
 }
