@@ -1,5 +1,5 @@
-// The constant tables of HPACK (RFC 7541, appendices A and B), as far as they are needed to measure a header block: the
-// sizes of the entries in the static table and the lengths of the Huffman codes.
+// The constant tables of HPACK (RFC 7541, appendices A and B): the static table, with the sizes of its entries, and the
+// lengths of the Huffman codes, with a state machine that measures them.
 
 /** Appendix A, from index 1 on: the name and, if there is one, the value. */
 const staticFields = `\
@@ -65,6 +65,12 @@ vary
 via
 www-authenticate`;
 
+/** name, value, name, value…, from index 1 on. A value may be empty. */
+export const staticTable: readonly string[] = staticFields.split("\n").flatMap((field) => {
+  const name = /^\S+/.exec(field)?.[0] ?? "";
+  return [name, field.slice(name.length + 1)];
+});
+
 /** Lengths of name and value, as `packLengths` packs them. */
 export const staticLengths: readonly number[] = staticFields.split("\n").map((field) => {
   const nameLength = /^\S+/.exec(field)?.[0].length ?? 0;
@@ -78,7 +84,7 @@ export function packLengths(name: number, value: number): number {
 
 /** Appendix B: the length of each octet's code in bits; the last one is EOS. */
 // biome-ignore format: rows of sixteen
-const codeLengths: readonly number[] = [
+export const codeLengths: readonly number[] = [
   13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
   28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
   6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6,

@@ -1,0 +1,88 @@
+// What the fields of a request over HTTP/2 must look like (RFC 9113, 8.2 and 8.3). A request that breaks these rules is
+// malformed: it could be read as another one by whoever it is forwarded to.
+import type { HeaderList } from "../core/header-list.ts";
+
+/** What they ask for is a matter of HTTP/1 (RFC 9113, 8.2.2). */
+const connectionFields: ReadonlySet<string> = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+const requestPseudo: ReadonlySet<string> = new Set([":method", ":scheme", ":authority", ":path"]);
+
+/** Returns whether a request has these fields. */
+export function isRequest(fields: HeaderList): boolean {
+  const pseudo = new Map<string, string>();
+  let at = 0;
+  for (; at < fields.length && fields[at]?.[0] === ":"; at += 2) {
+    const name = fields[at] ?? "";
+    const value = fields[at + 1] ?? "";
+    if (!requestPseudo.has(name) || pseudo.has(name) || !isValue(value)) return false;
+    pseudo.set(name, value);
+  }
+  return hasTarget(pseudo) && areRegular(fields, at);
+}
+
+/** Returns whether trailers have these fields. */
+export function areTrailers(fields: HeaderList): boolean {
+  return areRegular(fields, 0);
+}
+
+/**
+ * Returns the announced length of the body; -1 without one, and undefined if it is no number, or there are several that
+ * differ.
+ */
+export function announcedBytes(fields: HeaderList): number | undefined {
+  let announced: string | null = null;
+  for (let i = 0; i < fields.length; i += 2) {
+    if (fields[i] !== "content-length") continue;
+    const value = fields[i + 1] ?? "";
+    if (!/^\d{1,15}$/.test(value) || (announced ?? value) !== value) return undefined;
+    announced = value;
+  }
+  return announced === null ? -1 : Number(announced);
+}
+
+/** RFC 9113, 8.3.1 and 8.5. */
+function hasTarget(pseudo: ReadonlyMap<string, string>): boolean {
+  const method = pseudo.get(":method") ?? "";
+  const path = pseudo.get(":path");
+  if (method === "CONNECT") return path === undefined && !pseudo.has(":scheme") && pseudo.has(":authority");
+  if (method === "" || (pseudo.get(":scheme") ?? "") === "" || path === undefined) return false;
+  return path.startsWith("/") || (path === "*" && method === "OPTIONS");
+}
+
+function areRegular(fields: HeaderList, from: number): boolean {
+  for (let i = from; i < fields.length; i += 2) {
+    const name = fields[i] ?? "";
+    const value = fields[i + 1] ?? "";
+    if (!isName(name) || !isValue(value) || connectionFields.has(name)) return false;
+    if (name === "te" && value !== "trailers") return false;
+  }
+  return true;
+}
+
+/** RFC 9113, 8.2.1: without capitals, and no pseudo-header behind the others. */
+function isName(name: string): boolean {
+  for (let i = 0; i < name.length; i += 1) {
+    const code = name.charCodeAt(i);
+    if (code <= 0x20 || code >= 0x7f || code === 0x3a || (code >= 0x41 && code <= 0x5a)) return false;
+  }
+  return name.length > 0;
+}
+
+function isValue(value: string): boolean {
+  if (isBlank(value.charCodeAt(0)) || isBlank(value.charCodeAt(value.length - 1))) return false;
+  for (let i = 0; i < value.length; i += 1) {
+    const code = value.charCodeAt(i);
+    if (code === 0x00 || code === 0x0a || code === 0x0d) return false;
+  }
+  return true;
+}
+
+function isBlank(code: number): boolean {
+  return code === 0x20 || code === 0x09;
+}

@@ -1,0 +1,375 @@
+// Cuts the bytes of a client into HTTP/2 frames, in whatever pieces they come, and checks each frame by itself: its size, its
+// stream, its padding, and the order of HEADERS and CONTINUATION (RFC 9113, 4 and 6). A frame is refused by its first nine
+// bytes where they show the error. Does no I/O. Keeps copies of frames that are incomplete, never of DATA.
+import { freePieceBytes } from "../core/piece-budget.ts";
+import { maxBlockBytes } from "./hpack-decoder.ts";
+import { errorCodes, flags, frameHeadBytes, frameTypes, maxFrameBytes, preface } from "./protocol.ts";
+
+/** `bytes` are valid until the next call of the reader. */
+export type Frame =
+  | DataPiece
+  /** A whole header block is in `bytes` from `from` to `to`. */
+  | ({ readonly kind: "headers"; readonly stream: number; readonly isEnd: boolean } & Slice)
+  | { readonly kind: "reset"; readonly stream: number }
+  /** Pairs of an identifier in two bytes and a value in four. */
+  | ({ readonly kind: "settings" } & Slice)
+  /** One that asks for its acknowledgement, which repeats the eight bytes. */
+  | ({ readonly kind: "ping" } & Slice)
+  | { readonly kind: "pingAck" }
+  | { readonly kind: "goaway" }
+  | { readonly kind: "windowUpdate"; readonly stream: number; readonly increment: number }
+  /** Stream 0: an error of the connection. Nothing more can be read. */
+  | FrameError;
+
+/** A piece of a DATA frame. The first may be empty, and has the lengths: of the frame, of its padding and of the rest. */
+export interface DataPiece {
+  readonly kind: "data";
+  readonly stream: number;
+  readonly isFirst: boolean;
+  readonly frameBytes: number;
+  readonly paddingBytes: number;
+  readonly dataBytes: number;
+  /** The frame ends the stream. */
+  readonly endsStream: boolean;
+  readonly bytes: Buffer;
+  /** The last piece of a frame that ends the stream. */
+  readonly isEnd: boolean;
+}
+
+export interface FrameError {
+  readonly kind: "error";
+  readonly stream: number;
+  readonly code: number;
+  /** Of a header block that is larger than any that is decoded. */
+  readonly isTooLarge: boolean;
+}
+
+interface Slice {
+  readonly bytes: Buffer;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Each time this many bytes move, in either direction, a point is given back. */
+export const bytesPerPoint = 256;
+/** Each SETTINGS frame makes the session visit every stream. */
+const settingsPoints = 10;
+const maxPaddingBytes = 256;
+
+/** Bounds the work in one turn of the event loop, in steps of at most 2 µs. */
+const maxSteps = 1_024;
+const requestSteps = 32;
+const streamSteps = 8;
+
+const smallestCopy = 64;
+
+export class FrameReader {
+  /** What the frames cost since the caller took it, less what their bytes gave back; see FrameBudget. */
+  points = 0;
+  #steps = 0;
+  #bytes: Buffer = nothing;
+  #at = 0;
+  #prefaceLeft = preface.length;
+  #isFirst = true;
+  #isOver = false;
+  readonly #head: Buffer = Buffer.allocUnsafeSlow(frameHeadBytes);
+  #headLength = 0;
+  /** The current frame. */
+  #isInFrame = false;
+  #type = 0;
+  #flags = 0;
+  #stream = 0;
+  #left = 0;
+  /** Of the current DATA frame. */
+  #isFirstPiece = false;
+  #dataLeft = 0;
+  /** The beginning of a payload whose end has not come. */
+  #copy: Buffer = nothing;
+  #copied = 0;
+  /** The stream whose header block is not complete, or 0. */
+  #blockStream = 0;
+  #isBlockEnd = false;
+  #block: Buffer = nothing;
+  #blockLength = 0;
+
+  /** Gives the next bytes, when all before have been read. They are not copied. */
+  feed(bytes: Buffer): void {
+    this.#bytes = bytes;
+    this.#at = 0;
+  }
+
+  /** Begins another turn of the event loop. */
+  beginTurn(): void {
+    this.#steps = 0;
+  }
+
+  /** Counts further work of this turn. */
+  addSteps(steps: number): void {
+    this.#steps += steps;
+  }
+
+  /** The bytes that have not been read because the turn is over. They are no copy. */
+  takeUnread(): Buffer {
+    const unread = this.#bytes.subarray(this.#at);
+    this.#bytes = nothing;
+    this.#at = 0;
+    return unread;
+  }
+
+  /** Whether the end of a head has not come yet. */
+  get isInHead(): boolean {
+    return this.#blockStream !== 0 || (this.#isInFrame && this.#type === frameTypes.headers);
+  }
+
+  /** Returns null when all bytes have been read, or enough for this turn. */
+  next(): Frame | null {
+    while (!this.#isOver && this.#steps < maxSteps) {
+      if (this.#prefaceLeft > 0 && !this.#readPreface()) return this.#error(errorCodes.protocol);
+      const frame = this.#isInFrame ? this.#readPayload() : this.#readHead();
+      if (frame === "more") break;
+      if (frame !== "none") return frame;
+    }
+    return null;
+  }
+
+  #readPreface(): boolean {
+    for (; this.#prefaceLeft > 0 && this.#at < this.#bytes.length; this.#at += 1) {
+      if (this.#bytes[this.#at] !== preface.charCodeAt(preface.length - this.#prefaceLeft)) return false;
+      this.#prefaceLeft -= 1;
+    }
+    return true;
+  }
+
+  #readHead(): Frame | "more" | "none" {
+    const available = this.#bytes.length - this.#at;
+    if (this.#headLength === 0 && available >= frameHeadBytes) {
+      this.#at += frameHeadBytes;
+      return this.#begin(this.#bytes, this.#at - frameHeadBytes);
+    }
+    const count = Math.min(frameHeadBytes - this.#headLength, available);
+    this.#bytes.copy(this.#head, this.#headLength, this.#at, this.#at + count);
+    this.#headLength += count;
+    this.#at += count;
+    if (this.#headLength < frameHeadBytes) return "more";
+    this.#headLength = 0;
+    return this.#begin(this.#head, 0);
+  }
+
+  /** Begins the frame whose head is in `bytes` at `at`. */
+  #begin(bytes: Buffer, at: number): Frame | "none" {
+    const length = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number);
+    const type = bytes[at + 3] as number;
+    this.#type = type;
+    this.#flags = bytes[at + 4] as number;
+    this.#stream = bytes.readUInt32BE(at + 5) & 0x7fff_ffff;
+    this.#left = length;
+    this.#isInFrame = true;
+    this.#copied = 0;
+    this.#charge();
+    const code = this.#findError();
+    if (code !== errorCodes.noError) return this.#error(code);
+    this.#isFirst = false;
+    if (type === frameTypes.priority && length !== 5) return this.#streamError(errorCodes.frameSize);
+    this.#isFirstPiece = true;
+    return "none";
+  }
+
+  #charge(): void {
+    const { data, settings, headers } = frameTypes;
+    if (this.#type === data) {
+      const carried = Math.max(0, this.#left - ((this.#flags & flags.padded) === 0 ? 0 : maxPaddingBytes));
+      this.points += (carried < freePieceBytes ? 1 : 0) - carried / bytesPerPoint;
+    } else this.points += this.#type === settings ? settingsPoints : 1;
+    if (this.#type === headers) this.#steps += requestSteps;
+    else
+      this.#steps +=
+        this.#type === data || this.#type === frameTypes.rstStream || this.#type === settings ? streamSteps : 1;
+  }
+
+  /** Returns the code of the connection error that the frame's head shows, or that of no error. */
+  #findError(): number {
+    const type = this.#type;
+    const { protocol, frameSize, noError } = errorCodes;
+    if (this.#isFirst && (type !== frameTypes.settings || (this.#flags & flags.ack) !== 0)) return protocol;
+    const isBlockOpen = this.#blockStream !== 0;
+    // Nothing may come between the frames of a header block, not even frames of unknown types (RFC 9113, 4.3 and 5.5).
+    if (isBlockOpen !== (type === frameTypes.continuation)) return protocol;
+    if (isBlockOpen && this.#stream !== this.#blockStream) return protocol;
+    if (type < ofStream.length && ofStream[type] !== null && ofStream[type] !== (this.#stream !== 0)) return protocol;
+    // Also for frames of one stream, where an error of the stream would do (RFC 9113, 4.2 and 5.4.1).
+    if (this.#left > maxFrameBytes) return frameSize;
+    return this.#hasWrongLength() ? frameSize : type === frameTypes.pushPromise ? protocol : noError;
+  }
+
+  #hasWrongLength(): boolean {
+    const { rstStream, settings, ping, goaway, windowUpdate } = frameTypes;
+    switch (this.#type) {
+      case rstStream:
+      case windowUpdate:
+        return this.#left !== 4;
+      case settings:
+        return (this.#flags & flags.ack) === 0 ? this.#left % 6 !== 0 : this.#left !== 0;
+      case ping:
+        return this.#left !== 8;
+      case goaway:
+        return this.#left < 8;
+      case frameTypes.headers: {
+        const isPadded = (this.#flags & flags.padded) !== 0;
+        return this.#left < (isPadded ? 1 : 0) + ((this.#flags & flags.priority) === 0 ? 0 : 5);
+      }
+      default:
+        return this.#type === frameTypes.data && (this.#flags & flags.padded) !== 0 && this.#left === 0;
+    }
+  }
+
+  #readPayload(): Frame | "more" | "none" {
+    switch (this.#type) {
+      case frameTypes.data:
+        return this.#readData();
+      case frameTypes.goaway:
+        // Its debug data is skipped.
+        return this.#skip() ? { kind: "goaway" } : "more";
+      case frameTypes.headers:
+      case frameTypes.rstStream:
+      case frameTypes.settings:
+      case frameTypes.ping:
+      case frameTypes.windowUpdate:
+      case frameTypes.continuation:
+        return this.#readWhole();
+      default:
+        return this.#skip() ? "none" : "more";
+    }
+  }
+
+  #skip(): boolean {
+    const count = Math.min(this.#left, this.#bytes.length - this.#at);
+    this.#at += count;
+    this.#left -= count;
+    this.#isInFrame = this.#left > 0;
+    return !this.#isInFrame;
+  }
+
+  #readData(): Frame | "more" {
+    const isFirst = this.#isFirstPiece;
+    const frameBytes = isFirst ? this.#left : 0;
+    let paddingBytes = 0;
+    if (isFirst && (this.#flags & flags.padded) !== 0) {
+      if (this.#at === this.#bytes.length) return "more";
+      paddingBytes = 1 + (this.#bytes[this.#at] as number);
+      this.#at += 1;
+      this.#left -= 1;
+      if (paddingBytes > frameBytes) return this.#error(errorCodes.protocol);
+    }
+    if (isFirst) this.#dataLeft = frameBytes - paddingBytes;
+    this.#isFirstPiece = false;
+    const dataBytes = isFirst ? this.#dataLeft : 0;
+    const count = Math.min(this.#dataLeft, this.#bytes.length - this.#at);
+    const bytes = this.#bytes.subarray(this.#at, this.#at + count);
+    this.#at += count;
+    this.#dataLeft -= count;
+    this.#left -= count;
+    const isWhole = this.#dataLeft === 0 && this.#skip();
+    if (count === 0 && !isWhole && !isFirst) return "more";
+    const endsStream = (this.#flags & flags.endStream) !== 0;
+    const lengths = { isFirst, frameBytes, paddingBytes, dataBytes, endsStream };
+    return { kind: "data", stream: this.#stream, ...lengths, bytes, isEnd: isWhole && endsStream };
+  }
+
+  /** Reads a payload that is needed in one piece. */
+  #readWhole(): Frame | "more" | "none" {
+    const available = this.#bytes.length - this.#at;
+    if (this.#copied === 0 && available >= this.#left) {
+      const from = this.#at;
+      this.#at += this.#left;
+      return this.#take({ bytes: this.#bytes, from, to: this.#at });
+    }
+    const count = Math.min(this.#left - this.#copied, available);
+    this.#copy = grown(this.#copy, this.#copied, count);
+    this.#bytes.copy(this.#copy, this.#copied, this.#at, this.#at + count);
+    this.#copied += count;
+    this.#at += count;
+    if (this.#copied < this.#left) return "more";
+    const bytes = this.#copy;
+    this.#copy = nothing;
+    return this.#take({ bytes, from: 0, to: this.#copied });
+  }
+
+  #take(payload: Slice): Frame | "none" {
+    this.#isInFrame = false;
+    const { bytes, from } = payload;
+    switch (this.#type) {
+      case frameTypes.headers:
+        return this.#takeHeaders(payload);
+      case frameTypes.continuation:
+        return this.#addToBlock(payload);
+      case frameTypes.rstStream:
+        return { kind: "reset", stream: this.#stream };
+      case frameTypes.settings:
+        return (this.#flags & flags.ack) === 0 ? { kind: "settings", ...payload } : "none";
+      case frameTypes.ping:
+        return (this.#flags & flags.ack) === 0 ? { kind: "ping", ...payload } : { kind: "pingAck" };
+      default:
+        return this.#windowUpdate(bytes.readUInt32BE(from) & 0x7fff_ffff);
+    }
+  }
+
+  #windowUpdate(increment: number): Frame {
+    if (increment > 0) return { kind: "windowUpdate", stream: this.#stream, increment };
+    return this.#stream === 0 ? this.#error(errorCodes.protocol) : this.#streamError(errorCodes.protocol);
+  }
+
+  #takeHeaders({ bytes, from, to }: Slice): Frame | "none" {
+    const isPadded = (this.#flags & flags.padded) !== 0;
+    // Priorities are read and dropped (RFC 9113, 5.3.2).
+    const begin = from + (isPadded ? 1 : 0) + ((this.#flags & flags.priority) === 0 ? 0 : 5);
+    const end = to - (isPadded ? (bytes[from] as number) : 0);
+    if (end < begin) return this.#error(errorCodes.protocol);
+    this.#isBlockEnd = (this.#flags & flags.endStream) !== 0;
+    if ((this.#flags & flags.endHeaders) !== 0) return this.#headers({ bytes, from: begin, to: end });
+    this.#blockStream = this.#stream;
+    this.#blockLength = 0;
+    return this.#addToBlock({ bytes, from: begin, to: end });
+  }
+
+  #headers(block: Slice): Frame {
+    return { kind: "headers", stream: this.#stream, isEnd: this.#isBlockEnd, ...block };
+  }
+
+  #addToBlock({ bytes, from, to }: Slice): Frame | "none" {
+    const length = this.#blockLength + to - from;
+    if (length > maxBlockBytes) {
+      this.#isOver = true;
+      return { kind: "error", stream: 0, code: errorCodes.enhanceYourCalm, isTooLarge: true };
+    }
+    this.#block = grown(this.#block, this.#blockLength, to - from);
+    bytes.copy(this.#block, this.#blockLength, from, to);
+    this.#blockLength = length;
+    if ((this.#flags & flags.endHeaders) === 0) return "none";
+    const block = this.#block;
+    this.#block = nothing;
+    this.#blockStream = 0;
+    return this.#headers({ bytes: block, from: 0, to: length });
+  }
+
+  #error(code: number): FrameError {
+    this.#isOver = true;
+    return { kind: "error", stream: 0, code, isTooLarge: false };
+  }
+
+  #streamError(code: number): FrameError {
+    return { kind: "error", stream: this.#stream, code, isTooLarge: false };
+  }
+}
+
+const nothing: Buffer = Buffer.alloc(0);
+
+/** By type: whether the frame belongs to a stream and not to the connection. Null: to either. */
+const ofStream: readonly (boolean | null)[] = [true, true, true, true, false, true, false, false, null, true];
+
+/** Returns memory with the same first `length` bytes and room for `more`: at most twice as much as is used. */
+function grown(memory: Buffer, length: number, more: number): Buffer {
+  if (length + more <= memory.length) return memory;
+  const larger = Buffer.allocUnsafeSlow(Math.max(smallestCopy, length + more, 2 * memory.length));
+  memory.copy(larger, 0, 0, length);
+  return larger;
+}

@@ -1,0 +1,145 @@
+// Sends the responses of one HTTP/2 connection within the client's windows (RFC 9113, 5.2 and 6.9). Streams that wait for the
+// window of the connection take turns. Finds responses that are complete but that nobody reads.
+import { FrameWriter, type Piece } from "./frame-writer.ts";
+import { noDynamicTable } from "./hpack-encoder.ts";
+import { defaultWindowBytes, maxFrameBytes, maxWindowBytes } from "./protocol.ts";
+import type { Http2Stream } from "./stream.ts";
+
+/** Checks without progress. Ten seconds are enough for a client that loses its network for a moment. */
+const maxChecks = 5;
+/** If this much leaves between two checks, the connection is read: 4 KiB a second, slower than any line in use. */
+const readBytes = 8 * 1024;
+
+export class Responses<Owner> {
+  readonly writer = new FrameWriter();
+  /** Of a stream that is opened now. */
+  initialWindow = defaultWindowBytes;
+  readonly #streams: ReadonlyMap<number, Http2Stream<Owner>>;
+  readonly #onSent: (stream: Http2Stream<Owner>) => void;
+  #window = defaultWindowBytes;
+  /** Those that could send if the connection's window allowed it. */
+  readonly #waiting = new Set<Http2Stream<Owner>>();
+  #isFirstBlock = true;
+  #sentBefore = 0;
+
+  /** `onSent` is called when the last frame of a response has been given to the writer. */
+  constructor(streams: ReadonlyMap<number, Http2Stream<Owner>>, onSent: (stream: Http2Stream<Owner>) => void) {
+    this.#streams = streams;
+    this.#onSent = onSent;
+  }
+
+  head(stream: Http2Stream<Owner>, block: string, isEnd: boolean): void {
+    if (stream.isClosed || stream.isWriteEnded) return;
+    stream.isHeadSent = true;
+    this.#block(stream, block, isEnd);
+    if (!isEnd) return;
+    stream.isWriteEnded = true;
+    this.#onSent(stream);
+  }
+
+  /** Returns false if the piece, or a part of it, waits for a window. */
+  write(stream: Http2Stream<Owner>, piece: Piece): boolean {
+    if (stream.isClosed || stream.isWriteEnded || piece.length === 0) return stream.queuedBytes === 0;
+    stream.queue.push(piece);
+    stream.queuedBytes += piece.length;
+    this.#send(stream);
+    return stream.queuedBytes === 0;
+  }
+
+  end(stream: Http2Stream<Owner>, trailers: string): void {
+    if (stream.isClosed || stream.isWriteEnded) return;
+    stream.isWriteEnded = true;
+    stream.trailers = trailers;
+    if (stream.queuedBytes === 0) this.#sendEnd(stream);
+  }
+
+  forget(stream: Http2Stream<Owner>): void {
+    this.#waiting.delete(stream);
+    stream.queue.length = 0;
+    stream.queuedBytes = 0;
+  }
+
+  /** Returns false if the window would be larger than a window may be, as below. */
+  addTo(stream: Http2Stream<Owner>, bytes: number): boolean {
+    if (stream.sendWindow + bytes > maxWindowBytes) return false;
+    stream.sendWindow += bytes;
+    this.#send(stream);
+    return true;
+  }
+
+  addToConnection(bytes: number): boolean {
+    if (this.#window + bytes > maxWindowBytes) return false;
+    this.#window += bytes;
+    // One that waits again comes behind the others, and is reached again.
+    for (const stream of this.#waiting) {
+      if (this.#window === 0) break;
+      this.#waiting.delete(stream);
+      this.#sendFrame(stream);
+      if (stream.queuedBytes > 0 && stream.sendWindow > 0) this.#waiting.add(stream);
+    }
+    return true;
+  }
+
+  /** A change applies to all open streams, and may make windows negative (RFC 9113, 6.9.2). Null: no change. */
+  setInitialWindow(bytes: number | null): boolean {
+    const change = (bytes ?? this.initialWindow) - this.initialWindow;
+    if (change === 0) return true;
+    this.initialWindow += change;
+    for (const stream of [...this.#streams.values()]) if (!this.addTo(stream, change)) return false;
+    return true;
+  }
+
+  /** Returns the streams whose whole response has waited through too many checks in which nothing moved. */
+  findUnread(isInHurry: boolean): readonly Http2Stream<Owner>[] {
+    const { sentBytes } = this.writer;
+    const isRead = sentBytes - this.#sentBefore >= readBytes;
+    this.#sentBefore = sentBytes;
+    const unread: Http2Stream<Owner>[] = [];
+    for (const stream of this.#streams.values()) {
+      if (!stream.isWriteEnded) continue;
+      const isStuck = !isRead && stream.checkedBytes === stream.queuedBytes;
+      stream.checks = isStuck ? stream.checks + 1 : 0;
+      stream.checkedBytes = stream.queuedBytes;
+      if (stream.checks >= (isInHurry ? 1 : maxChecks)) unread.push(stream);
+    }
+    return unread;
+  }
+
+  #block(stream: Http2Stream<Owner>, block: string, isEnd: boolean): void {
+    this.writer.headers(stream.id, this.#isFirstBlock ? noDynamicTable + block : block, isEnd);
+    this.#isFirstBlock = false;
+  }
+
+  /** Sends as much as both windows allow. */
+  #send(stream: Http2Stream<Owner>): void {
+    while (stream.queuedBytes > 0 && stream.sendWindow > 0 && this.#window > 0) this.#sendFrame(stream);
+    if (stream.queuedBytes > 0 && stream.sendWindow > 0) this.#waiting.add(stream);
+  }
+
+  /** Sends one DATA frame, if the stream's window allows any. The connection's does. */
+  #sendFrame(stream: Http2Stream<Owner>): void {
+    const [piece] = stream.queue;
+    const room = Math.min(stream.sendWindow, this.#window, maxFrameBytes);
+    if (piece === undefined || room <= 0) return;
+    const part =
+      piece.length <= room ? piece : typeof piece === "string" ? piece.slice(0, room) : piece.subarray(0, room);
+    if (part === piece) stream.queue.shift();
+    else stream.queue[0] = typeof piece === "string" ? piece.slice(room) : piece.subarray(room);
+    stream.queuedBytes -= part.length;
+    stream.sendWindow -= part.length;
+    this.#window -= part.length;
+    const isEnd = stream.isWriteEnded && stream.queuedBytes === 0;
+    this.writer.data(stream.id, part, isEnd && stream.trailers === "");
+    if (isEnd) this.#endWith(stream, stream.trailers);
+  }
+
+  #sendEnd(stream: Http2Stream<Owner>): void {
+    if (stream.trailers === "") this.writer.data(stream.id, "", true);
+    this.#endWith(stream, stream.trailers);
+  }
+
+  #endWith(stream: Http2Stream<Owner>, trailers: string): void {
+    if (trailers !== "") this.#block(stream, trailers, true);
+    this.#onSent(stream);
+  }
+}

@@ -1,0 +1,475 @@
+// The server's side of one HTTP/2 connection (RFC 9113): bytes in, events and frames out. It keeps the states and the windows
+// of streams and enforces every bound on what a client may cost, before anything is built for it. Does no I/O and starts no
+// timers; whoever drives it reads and writes the socket, and asks it at intervals what has stalled.
+import type { FrameBudget } from "../core/frame-budget.ts";
+import { maxFields, maxHeadBytes } from "../core/head-bounds.ts";
+import type { HeaderList } from "../core/header-list.ts";
+import { type Http2CloseReason, http2CloseCode } from "../core/http2-bounds.ts";
+import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
+import { ClosedStreams } from "./closed-streams.ts";
+import { announcedBytes, areTrailers, isRequest } from "./field-rules.ts";
+import { bytesPerPoint, type DataPiece, type Frame, type FrameError, FrameReader } from "./frame-reader.ts";
+import type { Piece } from "./frame-writer.ts";
+import { HpackDecoder } from "./hpack-decoder.ts";
+import { defaultWindowBytes, errorCodes, maxStreamId, settingIds } from "./protocol.ts";
+import { Responses } from "./responses.ts";
+import { readSettings } from "./settings.ts";
+import { Http2Stream } from "./stream.ts";
+
+export type Http2Event<Owner> =
+  /** `fields` is the same list as before if the client sent the same block. `isTooLarge`: over the bounds of heads. */
+  | {
+      readonly kind: "request";
+      readonly stream: Http2Stream<Owner>;
+      readonly fields: HeaderList;
+      readonly isEnd: boolean;
+      readonly isTooLarge: boolean;
+    }
+  /** `bytes` are valid until the next event. Call `used` when they no longer take memory. */
+  | { readonly kind: "data"; readonly stream: Http2Stream<Owner>; readonly bytes: Buffer; readonly isEnd: boolean }
+  /** The connection is over, and its GOAWAY waits to be sent. `reason`: the client has cost too much. */
+  | { readonly kind: "over"; readonly code: number; readonly reason: Http2CloseReason | null };
+
+export interface SessionOptions {
+  readonly budget: FrameBudget;
+  readonly nowMs: () => number;
+  readonly maxStreams: number;
+}
+
+/** A request gives back its own point, and four for other frames that clients send with it. */
+const requestPoints = 5;
+const decodedBytesPerStep = 128;
+/** Half of a window is given back at once, so that a client sends seldom less than that. */
+const givenBackBytes = defaultWindowBytes / 2;
+
+/**
+ * Streams that end before their response (CVE-2023-44487), by the client's reset or by an error that it provokes: each costs
+ * the gateway more than the client, which never waits for a response. A browser that leaves a page resets many streams at
+ * once, but not continuously. A response that is sent whole makes up for one.
+ */
+const resetRate: TokenRate = { burst: 200, perSecond: 20 };
+
+/** Of our own PING behind a first GOAWAY. Nothing else asks for an acknowledgement. */
+const drainPing = "headgate";
+
+const noBytes: Buffer = Buffer.alloc(0);
+
+export class Http2Session<Owner> {
+  readonly streams = new Map<number, Http2Stream<Owner>>();
+  readonly #options: SessionOptions;
+  readonly #reader = new FrameReader();
+  readonly #decoder = new HpackDecoder();
+  readonly #responses: Responses<Owner>;
+  readonly #endings = new ClosedStreams();
+  readonly #resets: TokenBucket;
+  /** The last list of fields that was found well-formed. */
+  #checkedFields: HeaderList | null = null;
+  #checkedBytesToCome = -1;
+  #lastStream = 0;
+  #receiveWindow = defaultWindowBytes;
+  #usedBytes = 0;
+  /** Of the current DATA frame, which nobody was given yet. */
+  #untakenBytes = 0;
+  #chargedBytes = 0;
+  #over: Extract<Http2Event<Owner>, { kind: "over" }> | null = null;
+  #isOverTold = false;
+  /** `announced`: the first GOAWAY is out, and the client may not have read it. `final`: no stream is opened any more. */
+  #end: "open" | "announced" | "final" = "open";
+  #closed: Http2Stream<Owner>[] = [];
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+    this.#resets = new TokenBucket(resetRate, options.nowMs());
+    this.#responses = new Responses(this.streams, (stream) => this.#onSent(stream));
+    this.#responses.writer.settings([
+      ...[settingIds.maxConcurrentStreams, options.maxStreams],
+      ...[settingIds.maxHeaderListSize, maxHeadBytes],
+    ]);
+  }
+
+  /** Whether the connection failed. */
+  get isOver(): boolean {
+    return this.#over !== null;
+  }
+
+  /** Whether an end was asked for, no stream is open, and none will be. */
+  get isFinished(): boolean {
+    return this.#over !== null || (this.#end === "final" && this.streams.size === 0);
+  }
+
+  get isEnding(): boolean {
+    return this.#end !== "open";
+  }
+
+  /** Whether the client has not said yet that it has read the first GOAWAY. */
+  get isAwaitingAck(): boolean {
+    return this.#end === "announced" && this.#over === null;
+  }
+
+  /** Whether the client has begun a head and not ended it. */
+  get isInHead(): boolean {
+    return this.#reader.isInHead;
+  }
+
+  /** Gives the next bytes, when all events of those before have been taken. They are not copied. */
+  feed(bytes: Buffer): void {
+    this.#reader.feed(bytes);
+  }
+
+  beginTurn(): void {
+    this.#reader.beginTurn();
+  }
+
+  /** The bytes that have not been read because the turn is over. They are no copy. */
+  takeUnread(): Buffer {
+    return this.#reader.takeUnread();
+  }
+
+  /** Returns null when all bytes have been read, or enough for this turn. */
+  next(): Http2Event<Owner> | null {
+    while (this.#over === null) {
+      const frame = this.#reader.next();
+      const event = frame === null ? null : this.#onFrame(frame);
+      if (event !== null) return event;
+      if (frame === null) break;
+    }
+    this.#settle();
+    if (this.#over === null || this.#isOverTold) return null;
+    this.#isOverTold = true;
+    return this.#over;
+  }
+
+  /** Returns what is to be written, in order: all frames since the last call. */
+  takeOutput(): readonly Piece[] {
+    return this.#responses.writer.take();
+  }
+
+  get hasOutput(): boolean {
+    return !this.#responses.writer.isEmpty;
+  }
+
+  /** Returns the streams that have been closed since the last call, in this order. */
+  takeClosed(): readonly Http2Stream<Owner>[] {
+    const closed = this.#closed;
+    if (closed.length > 0) this.#closed = [];
+    return closed;
+  }
+
+  /** Sends the head of a response, or an interim one. With `isEnd` there is no body. */
+  respond(stream: Http2Stream<Owner>, block: string, isEnd: boolean): void {
+    this.#responses.head(stream, block, isEnd);
+  }
+
+  /** Returns whether the body may go on: false while the client's windows allow no more. */
+  write(stream: Http2Stream<Owner>, piece: Piece): boolean {
+    return this.#responses.write(stream, piece);
+  }
+
+  /** Ends the response, with trailers or without (""). */
+  end(stream: Http2Stream<Owner>, trailers = ""): void {
+    this.#responses.end(stream, trailers);
+  }
+
+  /** Breaks the stream off. */
+  reset(stream: Http2Stream<Owner>, code: number): void {
+    if (stream.isClosed) return;
+    this.#responses.writer.reset(stream.id, code);
+    stream.isBrokenOff = true;
+    this.#close(stream, stream.isReadEnded ? "ended" : "reset");
+  }
+
+  /** Gives bytes of a request back to the client's windows. */
+  used(stream: Http2Stream<Owner>, bytes: number): void {
+    this.#usedByConnection(bytes);
+    stream.usedBytes += bytes;
+    if (stream.usedBytes < givenBackBytes || stream.isReadEnded || stream.isClosed) return;
+    this.#responses.writer.windowUpdate(stream.id, stream.usedBytes);
+    stream.receiveWindow += stream.usedBytes;
+    stream.usedBytes = 0;
+  }
+
+  /**
+   * Asks the client to open no more streams (RFC 9113, 6.8). Those that it opens before it has read this are still served; an
+   * acknowledgement of our PING says that it has, and ends that.
+   */
+  beginEnd(): void {
+    if (this.#end !== "open" || this.#over !== null) return;
+    this.#end = "announced";
+    this.#responses.writer.goaway(maxStreamId);
+    this.#responses.writer.ping(drainPing, false);
+  }
+
+  /** Opens no more streams, even if the client may not have read the first GOAWAY. */
+  finishEnd(): void {
+    if (this.#end === "final" || this.#over !== null) return;
+    this.#end = "final";
+    this.#responses.writer.goaway(this.#lastStream);
+  }
+
+  /** Ends the connection and all its streams with an error. */
+  fail(code: number, reason: Http2CloseReason | null = null): void {
+    if (this.#over !== null) return;
+    this.#over = { kind: "over", code, reason };
+    this.#responses.writer.goaway(this.#lastStream, code);
+    for (const stream of [...this.streams.values()]) {
+      stream.isBrokenOff = true;
+      this.#close(stream, "reset");
+    }
+  }
+
+  /** The connection is lost: closes all streams. */
+  close(): void {
+    this.fail(errorCodes.noError);
+    this.#isOverTold = true;
+    this.#responses.writer.take();
+  }
+
+  /**
+   * Resets the streams whose response is complete but is not read: call it every two seconds. While `isInHurry`, once without
+   * progress is enough. Returns how many were reset.
+   */
+  resetUnread(isInHurry: boolean): number {
+    const unread = this.#responses.findUnread(isInHurry);
+    for (const stream of unread) this.reset(stream, errorCodes.cancel);
+    return unread.length;
+  }
+
+  #onFrame(frame: Frame): Http2Event<Owner> | null {
+    const { writer } = this.#responses;
+    switch (frame.kind) {
+      case "headers":
+        return this.#onHeaders(frame);
+      case "data":
+        return this.#onData(frame);
+      case "windowUpdate":
+        this.#onWindowUpdate(frame.stream, frame.increment);
+        return null;
+      case "reset":
+        this.#onReset(frame.stream);
+        return null;
+      case "settings":
+        this.#onSettings(frame);
+        return null;
+      case "ping":
+        writer.ping(frame.bytes.toString("latin1", frame.from, frame.to), true);
+        return null;
+      case "pingAck":
+        if (this.#end === "announced") this.finishEnd();
+        return null;
+      case "goaway":
+        // The client opens no more streams.
+        this.finishEnd();
+        return null;
+      case "error":
+        this.#onFrameError(frame);
+        return null;
+    }
+  }
+
+  #onFrameError({ stream, code, isTooLarge }: FrameError): void {
+    if (stream === 0) this.fail(code, isTooLarge ? "head_too_large" : null);
+    else if (this.#isIdle(stream)) this.fail(code);
+    else this.#streamError(stream, code);
+  }
+
+  #onHeaders({ stream: id, isEnd, bytes, from, to }: Extract<Frame, { kind: "headers" }>): Http2Event<Owner> | null {
+    // Whatever becomes of the stream, the block changes the table.
+    const fields = this.#decoder.decode(bytes, from, to);
+    this.#reader.addSteps(this.#decoder.decodedBytes / decodedBytesPerStep);
+    if (typeof fields === "string") {
+      this.fail(http2CloseCode(fields), fields);
+      return null;
+    }
+    const stream = this.streams.get(id);
+    if (stream !== undefined) return this.#onTrailers(stream, fields, isEnd);
+    if (this.#isIdle(id)) return this.#open(id, fields, isEnd);
+    this.#onFrameOfClosed(id, isEnd, errorCodes.protocol);
+    return null;
+  }
+
+  #open(id: number, fields: HeaderList, isEnd: boolean): Http2Event<Owner> | null {
+    if (id % 2 === 0) {
+      this.fail(errorCodes.protocol);
+      return null;
+    }
+    if (this.#end === "final") {
+      // It may be sent again elsewhere, so nothing is said about it.
+      this.#endings.add(id, isEnd ? "ended" : "reset");
+      return null;
+    }
+    this.#lastStream = id;
+    if (fields !== this.#checkedFields && !this.#check(fields)) return this.#refuse(id, isEnd, errorCodes.protocol);
+    const bytesToCome = this.#checkedBytesToCome;
+    if (isEnd && bytesToCome > 0) return this.#refuse(id, isEnd, errorCodes.protocol);
+    // Not counted as a reset: a client may not know the bound yet, and nothing was begun.
+    if (this.streams.size >= this.#options.maxStreams) return this.#refuse(id, isEnd, errorCodes.refusedStream);
+    this.#reader.points -= requestPoints;
+    const stream = new Http2Stream<Owner>(id, isEnd, bytesToCome, this.#responses.initialWindow, defaultWindowBytes);
+    this.streams.set(id, stream);
+    const isTooLarge = this.#decoder.decodedBytes > maxHeadBytes || fields.length > 2 * maxFields;
+    return { kind: "request", stream, fields, isEnd, isTooLarge };
+  }
+
+  #check(fields: HeaderList): boolean {
+    const bytes = announcedBytes(fields);
+    if (bytes === undefined || !isRequest(fields)) return false;
+    this.#checkedFields = fields;
+    this.#checkedBytesToCome = bytes;
+    return true;
+  }
+
+  /** Resets a stream that was never opened. */
+  #refuse(id: number, isEnd: boolean, code: number): null {
+    this.#responses.writer.reset(id, code);
+    this.#endings.add(id, isEnd ? "ended" : "reset");
+    if (code !== errorCodes.refusedStream) this.#countReset();
+    return null;
+  }
+
+  /** A second head is that of the trailers (RFC 9113, 8.1), which are dropped. */
+  #onTrailers(stream: Http2Stream<Owner>, fields: HeaderList, isEnd: boolean): Http2Event<Owner> | null {
+    if (stream.isReadEnded) this.#streamError(stream.id, errorCodes.streamClosed);
+    else if (!isEnd || !areTrailers(fields) || stream.bytesToCome > 0)
+      this.#streamError(stream.id, errorCodes.protocol);
+    else {
+      stream.isReadEnded = true;
+      return { kind: "data", stream, bytes: noBytes, isEnd: true };
+    }
+    return null;
+  }
+
+  #onData(piece: DataPiece): Http2Event<Owner> | null {
+    const { stream: id, bytes, paddingBytes, isEnd } = piece;
+    const stream = this.streams.get(id);
+    if (piece.isFirst) this.#beginData(piece, stream);
+    if (this.#over !== null) return null;
+    if (stream === undefined || stream.isClosed) {
+      if (isEnd && this.#endings.endingOf(id) === "reset") this.#endings.add(id, "ended");
+      // All that comes counts for the connection's window, even if nobody takes it (RFC 9113, 6.9).
+      this.#usedByConnection(this.#untakenBytes);
+      this.#untakenBytes = 0;
+      return null;
+    }
+    this.#untakenBytes -= bytes.length + paddingBytes;
+    if (paddingBytes > 0) this.used(stream, paddingBytes);
+    if (isEnd) stream.isReadEnded = true;
+    return bytes.length > 0 || isEnd ? { kind: "data", stream, bytes, isEnd } : null;
+  }
+
+  #beginData(piece: DataPiece, stream: Http2Stream<Owner> | undefined): void {
+    const { stream: id, frameBytes, isEnd } = piece;
+    this.#receiveWindow -= frameBytes;
+    this.#untakenBytes = frameBytes;
+    if (this.#isIdle(id)) this.fail(errorCodes.protocol);
+    else if (this.#receiveWindow < 0) this.fail(errorCodes.flowControl);
+    else if (stream === undefined) this.#onFrameOfClosed(id, isEnd, errorCodes.streamClosed);
+    else this.#findDataError(stream, piece);
+  }
+
+  /** Finds what the frame's lengths show, before any of it is given away. */
+  #findDataError(stream: Http2Stream<Owner>, { frameBytes, dataBytes, endsStream }: DataPiece): void {
+    stream.receiveWindow -= frameBytes;
+    const { bytesToCome } = stream;
+    if (stream.isReadEnded) this.#streamError(stream.id, errorCodes.streamClosed);
+    else if (stream.receiveWindow < 0) this.#streamError(stream.id, errorCodes.flowControl);
+    else if (bytesToCome < 0) return;
+    else if (dataBytes > bytesToCome || (endsStream && dataBytes < bytesToCome)) {
+      this.#streamError(stream.id, errorCodes.protocol);
+    } else stream.bytesToCome -= dataBytes;
+  }
+
+  /** `unknown`: the code for a stream of which nothing is remembered, or that was never opened. */
+  #onFrameOfClosed(id: number, isEnd: boolean, unknown: number): void {
+    const ending = this.#endings.endingOf(id);
+    if (ending === null) this.fail(unknown);
+    else if (ending === "ended") this.fail(errorCodes.streamClosed);
+    else if (ending === "gone") this.#streamError(id, errorCodes.streamClosed);
+    // Else it was under way when the gateway reset the stream.
+    else if (isEnd) this.#endings.add(id, "ended");
+  }
+
+  #onWindowUpdate(id: number, increment: number): void {
+    if (id === 0) {
+      if (!this.#responses.addToConnection(increment)) this.fail(errorCodes.flowControl);
+      return;
+    }
+    const stream = this.streams.get(id);
+    if (stream !== undefined) {
+      if (!this.#responses.addTo(stream, increment)) this.#streamError(id, errorCodes.flowControl);
+    } else if (this.#isIdle(id)) this.fail(errorCodes.protocol);
+  }
+
+  #onReset(id: number): void {
+    if (this.#isIdle(id)) {
+      this.fail(errorCodes.protocol);
+      return;
+    }
+    const stream = this.streams.get(id);
+    if (stream === undefined) {
+      if (this.#endings.endingOf(id) !== null) this.#endings.add(id, "gone");
+      return;
+    }
+    stream.isBrokenOff = true;
+    this.#close(stream, "gone");
+    this.#countReset();
+  }
+
+  #onSettings({ bytes, from, to }: Extract<Frame, { kind: "settings" }>): void {
+    const settings = readSettings(bytes, from, to);
+    if (typeof settings === "number") this.fail(settings);
+    else if (!this.#responses.setInitialWindow(settings.initialWindowBytes)) this.fail(errorCodes.flowControl);
+    else this.#responses.writer.settingsAck();
+  }
+
+  /** Streams of even numbers are never opened, because nothing is pushed. */
+  #isIdle(id: number): boolean {
+    return id > this.#lastStream ? this.#endings.endingOf(id) === null : id % 2 === 0;
+  }
+
+  #streamError(id: number, code: number): void {
+    const stream = this.streams.get(id);
+    if (stream !== undefined) this.reset(stream, code);
+    else this.#responses.writer.reset(id, code);
+    this.#countReset();
+  }
+
+  #countReset(): void {
+    this.#resets.refill(this.#options.nowMs());
+    this.#resets.take(1);
+    if (this.#resets.left < 0) this.fail(errorCodes.enhanceYourCalm, "resets");
+  }
+
+  /** The whole response has been sent. Whoever still sends a body is told to stop (RFC 9113, 8.1). */
+  #onSent(stream: Http2Stream<Owner>): void {
+    this.#resets.take(-1);
+    if (!stream.isReadEnded) this.#responses.writer.reset(stream.id, errorCodes.noError);
+    this.#close(stream, stream.isReadEnded ? "ended" : "reset");
+  }
+
+  #close(stream: Http2Stream<Owner>, ending: "reset" | "gone" | "ended"): void {
+    stream.isClosed = true;
+    this.streams.delete(stream.id);
+    this.#responses.forget(stream);
+    this.#endings.add(stream.id, ending);
+    this.#closed.push(stream);
+  }
+
+  #usedByConnection(bytes: number): void {
+    this.#usedBytes += bytes;
+    if (this.#usedBytes < givenBackBytes) return;
+    this.#responses.writer.windowUpdate(0, this.#usedBytes);
+    this.#receiveWindow += this.#usedBytes;
+    this.#usedBytes = 0;
+  }
+
+  /** Charges what was read since the last time, less what was sent. */
+  #settle(): void {
+    const { sentBytes } = this.#responses.writer;
+    const points = this.#reader.points - (sentBytes - this.#chargedBytes) / bytesPerPoint;
+    this.#chargedBytes = sentBytes;
+    this.#reader.points = 0;
+    const { budget } = this.#options;
+    if (points <= 0) budget.earn(-points);
+    else if (!budget.spend(points)) this.fail(errorCodes.enhanceYourCalm, "frames");
+  }
+}
