@@ -66,6 +66,7 @@ const smallestCopy = 64;
 export class FrameReader {
   /** What the frames cost since the caller took it, less what their bytes gave back; see FrameBudget. */
   points = 0;
+  endedHeads = 0;
   #steps = 0;
   #bytes: Buffer = nothing;
   #at = 0;
@@ -332,6 +333,7 @@ export class FrameReader {
   }
 
   #headers(block: Slice): Frame {
+    this.endedHeads += 1;
     return { kind: "headers", stream: this.#stream, isEnd: this.#isBlockEnd, ...block };
   }
 

@@ -111,6 +111,11 @@ export class Http2Session<Owner> {
     return this.#reader.isInHead;
   }
 
+  /** How many heads have ended, which tells a slow one from many. */
+  get endedHeads(): number {
+    return this.#reader.endedHeads;
+  }
+
   /** Gives the next bytes, when all events of those before have been taken. They are not copied. */
   feed(bytes: Buffer): void {
     this.#reader.feed(bytes);

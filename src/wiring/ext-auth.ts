@@ -60,6 +60,7 @@ export async function openExtAuth(
     nowMs: clock.monotonicMs,
     onRefused: telemetry.checkRefused,
     onHttp2Closed: telemetry.http2Closed,
+    onHttp2Reset: telemetry.metrics.http2Reset,
     onFailure: (error: unknown) => log.error({ err: error }, "internal error"),
   };
   const http =

@@ -1,105 +1,127 @@
 // One gRPC call on one HTTP/2 stream. It ends once, with a status. A caller that has left gets no answer, and once the answer
 // is complete the rest of the request is not read.
-import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import type { HeaderList } from "../../core/header-list.ts";
-import { framed } from "./message-frame.ts";
+import { encodeFields } from "../../http2/hpack-encoder.ts";
+import type { Http2Stream } from "../../http2/stream.ts";
+import { framed, type MessageReader } from "./message-frame.ts";
 import { type GrpcStatus, grpcCodes, statusFields } from "./status.ts";
 
-const head = { ":status": 200, "content-type": "application/grpc", "grpc-accept-encoding": "identity" };
+const headFields = [
+  ...[":status", "200"],
+  ...["content-type", "application/grpc"],
+  ...["grpc-accept-encoding", "identity"],
+];
 const ok: GrpcStatus = { code: grpcCodes.ok, message: "" };
+const head = encodeFields(headFields);
+const okTrailers = encodeFields(statusFields(ok));
 
-export interface CallParts {
-  readonly stream: ServerHttp2Stream;
-  readonly socket: Socket;
-  /** Pseudo-header fields included. */
-  readonly rawHeaders: HeaderList;
+export interface GrpcMethod {
+  readonly maxMessageBytes: number;
+  /** Returns why the caller is refused, or null. It runs before the message is read. */
+  admits(call: GrpcCall): GrpcStatus | null;
+  /** Answers the call, at once or later. The message may be overwritten when this returns. */
+  handle(message: Buffer, call: GrpcCall): void;
 }
 
-/** So that one listener serves all calls, and none is made for a call. */
-const calls = new WeakMap<ServerHttp2Stream, GrpcCall>();
-
-function sendTrailers(this: ServerHttp2Stream): void {
-  calls.get(this)?.sendTrailers();
+/** The connection of a call. What a call sends leaves at the end of the turn. */
+export interface CallCarrier {
+  readonly socket: Socket;
+  /** The IP address of the caller. */
+  readonly address: string;
+  respond(stream: Http2Stream<GrpcCall>, block: string, isEnd: boolean): void;
+  write(stream: Http2Stream<GrpcCall>, piece: string): void;
+  finish(stream: Http2Stream<GrpcCall>, trailers: string): void;
 }
 
 export class GrpcCall {
-  readonly socket: Socket;
   /** Pseudo-header fields included. */
   readonly rawHeaders: HeaderList;
-  readonly #stream: ServerHttp2Stream;
+  /** Null: there is none, or it does not admit the caller, so nothing of the request is read. */
+  method: GrpcMethod | null = null;
+  /** Of a message that comes in several pieces. */
+  reader: MessageReader | null = null;
+  timer: NodeJS.Timeout | null = null;
+  /** For the whole call, as the caller says. */
+  timeoutMs = 0;
+  /** All of the message has come. */
+  isWhole = false;
+  readonly #carrier: CallCarrier;
+  readonly #stream: Http2Stream<GrpcCall>;
   readonly #onFail: (call: GrpcCall, status: GrpcStatus) => void;
-  #status: GrpcStatus | null = null;
+  #hasStatus = false;
+  #onClose: (() => void) | null = null;
 
-  constructor(parts: CallParts, onFail: (call: GrpcCall, status: GrpcStatus) => void) {
-    this.#stream = parts.stream;
-    this.rawHeaders = parts.rawHeaders;
-    this.socket = parts.socket;
+  constructor(
+    carrier: CallCarrier,
+    stream: Http2Stream<GrpcCall>,
+    rawHeaders: HeaderList,
+    onFail: (call: GrpcCall, status: GrpcStatus) => void,
+  ) {
+    this.#carrier = carrier;
+    this.#stream = stream;
+    this.rawHeaders = rawHeaders;
     this.#onFail = onFail;
-    calls.set(parts.stream, this);
+  }
+
+  get socket(): Socket {
+    return this.#carrier.socket;
+  }
+
+  get address(): string {
+    return this.#carrier.address;
   }
 
   /** The call has its status, or the caller has left. */
   get isOver(): boolean {
-    return this.#status !== null || this.#stream.destroyed || this.#stream.closed;
+    return this.#hasStatus || this.#stream.isClosed;
   }
 
   onClose(listener: () => void): void {
-    if (this.#stream.destroyed) listener();
-    else this.#stream.once("close", listener);
+    if (this.#stream.isClosed) listener();
+    else this.#onClose = listener;
+  }
+
+  /** The stream of the call is closed. */
+  closed(): void {
+    if (this.timer !== null) clearTimeout(this.timer);
+    this.reader?.release();
+    this.#onClose?.();
+    this.#onClose = null;
   }
 
   /** Sends one of several messages. */
   send(message: string): void {
     if (this.isOver) return;
     this.#begin();
-    this.#stream.write(framed(message), "latin1");
+    this.#carrier.write(this.#stream, framed(message));
   }
 
   /** Sends the only message, and ends the call. */
   reply(message: string): void {
     if (this.isOver) return;
-    this.#begin();
-    this.#end(ok, framed(message));
+    this.send(message);
+    this.#end(okTrailers);
   }
 
   fail(status: GrpcStatus): void {
     if (this.isOver) return;
     this.#onFail(this, status);
-    if (this.#stream.headersSent) {
-      this.#end(status, "");
+    const fields = statusFields(status);
+    if (this.#stream.isHeadSent) {
+      this.#end(encodeFields(fields));
       return;
     }
-    this.#status = status;
-    refuseStream(this.#stream, { ...head, ...statusFields(status) });
+    this.#hasStatus = true;
+    this.#carrier.respond(this.#stream, encodeFields([...headFields, ...fields]), true);
   }
 
   #begin(): void {
-    if (this.#stream.headersSent) return;
-    this.#stream.respond(head, { waitForTrailers: true });
-    this.#stream.once("wantTrailers", sendTrailers);
+    if (!this.#stream.isHeadSent) this.#carrier.respond(this.#stream, head, false);
   }
 
-  sendTrailers(): void {
-    this.#stream.sendTrailers(statusFields(this.#status ?? ok));
+  #end(trailers: string): void {
+    this.#hasStatus = true;
+    this.#carrier.finish(this.#stream, trailers);
   }
-
-  #end(status: GrpcStatus, lastMessage: string): void {
-    this.#status = status;
-    this.#stream.end(lastMessage, "latin1");
-  }
-}
-
-/** Sends a head without a body. The rest of the request is not read. */
-export function refuseStream(stream: ServerHttp2Stream, head: OutgoingHttpHeaders): void {
-  // If the stream was reset in the packet of its head, Node throws when it is answered.
-  if (stream.destroyed || stream.closed) return;
-  stream.respond(head, { endStream: true });
-  if (stream.readableEnded) return;
-  // A reset that is queued in the same turn as the head would replace it.
-  setImmediate(closeStream, stream);
-}
-
-function closeStream(stream: ServerHttp2Stream): void {
-  stream.close(constants.NGHTTP2_NO_ERROR);
 }

@@ -12,6 +12,13 @@ export function framed(message: string): string {
   return String.fromCharCode(0, length >>> 24, (length >>> 16) & 255, (length >>> 8) & 255, length & 255) + message;
 }
 
+/** Returns the message, without a copy, if these bytes are its frame and nothing else; null if not. */
+export function onlyMessage(bytes: Buffer, maxBytes: number): Buffer | null {
+  const length = bytes.length - prefixBytes;
+  if (length < 0 || length > maxBytes || bytes[0] !== 0 || bytes.readUInt32BE(1) !== length) return null;
+  return bytes.subarray(prefixBytes);
+}
+
 const smallestBuffer = 64;
 
 /**

@@ -1,18 +1,19 @@
 // The gRPC listener: Envoy's two services and the health check. Loaded only if the listener is configured.
 import type { CheckRefusal } from "../../core/check-refusal.ts";
 import { headerValues } from "../../core/header-list.ts";
-import type { Http2CloseReason } from "../../core/http2-bounds.ts";
+import type { Http2CloseReason, Http2ResetReason } from "../../core/http2-bounds.ts";
 import type { Replaceable } from "../../core/traffic-settings.ts";
-import { defaultLingerMs } from "../../exchange/http2-lifetime.ts";
+import type { SharedReads } from "../../exchange/shared-reads.ts";
+import type { TextWrites } from "../../exchange/text-writes.ts";
 import { CallerConnections } from "../caller-connections.ts";
 import type { Checks } from "../check.ts";
 import { checkProblems } from "../check-problems.ts";
 import { type CheckSettings, peerKey } from "../check-settings.ts";
 import { authorization } from "./authorization.ts";
-import type { GrpcCall } from "./call.ts";
+import type { GrpcCall, GrpcMethod } from "./call.ts";
 import { HealthService } from "./health.ts";
 import { rateLimit } from "./rate-limit.ts";
-import { type GrpcMethod, GrpcServer } from "./server.ts";
+import { GrpcServer } from "./server.ts";
 import { type GrpcStatus, grpcCodes, statuses } from "./status.ts";
 
 export interface ExtAuthGrpcOptions {
@@ -24,10 +25,15 @@ export interface ExtAuthGrpcOptions {
   readonly settings: Replaceable<CheckSettings>;
   readonly checks: Checks;
   readonly nowMs: () => number;
+  /** Null: sockets are read as streams. */
+  readonly reads: SharedReads | null;
+  readonly textWrites: TextWrites;
   /** `caller` is an address. */
   readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
   /** Called when a connection is closed because it costs too much. `caller` is an address. */
   readonly onHttp2Closed: (reason: Http2CloseReason, caller: string) => void;
+  /** Called when a stream is reset because of a limit. */
+  readonly onHttp2Reset: (reason: Http2ResetReason) => void;
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -52,6 +58,9 @@ const maxHealthBytes = 1024;
 /** A probe has one call at a time. A caller with a secret is trusted from its first call on. */
 const maxUnverifiedCalls = 16;
 
+/** How long a caller may keep its connection open after the GOAWAY and its last call. */
+const lingerMs = 2_000;
+
 /** Rejects with the system's error if it cannot listen. */
 export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<ExtAuthGrpc> {
   const { settings, checks, nowMs, onRefused, onFailure } = options;
@@ -63,8 +72,8 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
   });
   const forTrusted = (maxMessageBytes: number, handle: GrpcMethod["handle"]): GrpcMethod => ({
     maxMessageBytes,
-    admits({ socket, rawHeaders }) {
-      if (!settings.current.callers.admits(socket.remoteAddress, rawHeaders)) return statuses.untrusted;
+    admits({ socket, address, rawHeaders }) {
+      if (!settings.current.callers.admits(address, rawHeaders)) return statuses.untrusted;
       connections.promote(socket);
       return null;
     },
@@ -72,8 +81,8 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
   });
   // The probe of an orchestrator has no secret, and learns only whether to send calls.
   const probe: GrpcMethod = { maxMessageBytes: maxHealthBytes, admits: () => null, handle: health.check };
-  const onTooManyHeaders = ({ socket }: GrpcCall): void =>
-    onRefused("malformed", socket.remoteAddress ?? "", checkProblems.headTooLarge.errMsg);
+  const onTooManyHeaders = ({ address }: GrpcCall): void =>
+    onRefused("malformed", address, checkProblems.headTooLarge.errMsg);
   const server = new GrpcServer({
     methods: new Map([
       [`/${services.authorization}/Check`, forTrusted(maxCheckBytes, authorization(checks, onTooManyHeaders))],
@@ -91,7 +100,10 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
     },
     nowMs,
     settings,
-    lingerMs: defaultLingerMs,
+    reads: options.reads,
+    textWrites: options.textWrites,
+    lingerMs,
+    onReset: options.onHttp2Reset,
     onCallFailed: (call, status) => countFailedCheck(call, status, onRefused),
     onFailure,
   });
@@ -109,11 +121,11 @@ export async function startExtAuthGrpc(options: ExtAuthGrpcOptions): Promise<Ext
 
 /** Health calls are no checks, and a bug or the end of the gateway is no fault of the caller. */
 function countFailedCheck(
-  { socket, rawHeaders }: GrpcCall,
+  { address, rawHeaders }: GrpcCall,
   { code, message }: GrpcStatus,
   onRefused: ExtAuthGrpcOptions["onRefused"],
 ): void {
   const [path = ""] = headerValues(rawHeaders, ":path");
   if (path.startsWith(`/${services.health}/`) || code === grpcCodes.internal || code === grpcCodes.unavailable) return;
-  onRefused(code === grpcCodes.permissionDenied ? "untrusted" : "malformed", socket.remoteAddress ?? "", message);
+  onRefused(code === grpcCodes.permissionDenied ? "untrusted" : "malformed", address, message);
 }

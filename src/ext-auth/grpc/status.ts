@@ -29,9 +29,9 @@ export const statuses = {
 } as const;
 
 /** `grpc-status` and, unless the message is empty, `grpc-message`, in which anything but printable ASCII is encoded. */
-export function statusFields({ code, message }: GrpcStatus): Record<string, string> {
-  const status = { "grpc-status": `${code}` };
-  return message === "" ? status : { ...status, "grpc-message": message.replace(/[^ -$&-~]/g, encodeURIComponent) };
+export function statusFields({ code, message }: GrpcStatus): string[] {
+  const status = ["grpc-status", `${code}`];
+  return message === "" ? status : [...status, "grpc-message", message.replace(/[^ -$&-~]/g, encodeURIComponent)];
 }
 
 /** Parses `grpc-timeout`: at most eight digits and a unit. Undefined if it is malformed. */

@@ -1,7 +1,9 @@
 // What the frames of one caller may cost on the gRPC port, where anyone may ask for the health.
 import { expect, test } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
-import { type GrpcConnections, GrpcServer } from "../../../src/ext-auth/grpc/server.ts";
+import { TextWrites } from "../../../src/exchange/text-writes.ts";
+import { GrpcServer } from "../../../src/ext-auth/grpc/server.ts";
+import type { GrpcConnections } from "../../../src/ext-auth/grpc/server-options.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
@@ -43,8 +45,11 @@ async function start() {
     methods: new Map([[path, { maxMessageBytes: 100, admits: () => null, handle: (_, call) => call.reply("") }]]),
     connections,
     nowMs: systemClock.monotonicMs,
+    reads: null,
+    textWrites: new TextWrites(),
     settings: { current: { headTimeoutMs: 5_000, keepAliveTimeoutMs: 60_000 } },
     lingerMs: 250,
+    onReset: () => {},
     onCallFailed: () => {},
     onFailure: () => {},
   });

@@ -4,14 +4,10 @@ import type { ClientHttp2Session } from "node:http2";
 import { connect, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
-import type { GrpcCall } from "../../../src/ext-auth/grpc/call.ts";
-import {
-  type GrpcConnections,
-  type GrpcMethod,
-  GrpcServer,
-  type GrpcServerOptions,
-  type GrpcTimes,
-} from "../../../src/ext-auth/grpc/server.ts";
+import { TextWrites } from "../../../src/exchange/text-writes.ts";
+import type { GrpcCall, GrpcMethod } from "../../../src/ext-auth/grpc/call.ts";
+import { GrpcServer } from "../../../src/ext-auth/grpc/server.ts";
+import type { GrpcConnections, GrpcServerOptions, GrpcTimes } from "../../../src/ext-auth/grpc/server-options.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { eventually, stallMs, within } from "../../support/eventually.ts";
 import { code, endHeaders, endStream, frameTypes, frame as http2Frame, literals } from "../../support/http2-frames.ts";
@@ -42,8 +38,11 @@ async function startServer(
     methods: new Map([[path, { maxMessageBytes, admits: () => null, handle }]]),
     connections: unbounded,
     nowMs: systemClock.monotonicMs,
+    reads: null,
+    textWrites: new TextWrites(),
     settings: { current: { headTimeoutMs, keepAliveTimeoutMs } },
     lingerMs: 250,
+    onReset: () => {},
     onCallFailed: () => {},
     onFailure: (error) => failures.push(error),
     ...options,

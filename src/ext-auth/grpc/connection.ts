@@ -1,0 +1,385 @@
+// One connection to the gRPC port: reads its socket into an HTTP/2 session, hands calls to their methods, and writes all that
+// a turn of the event loop has for it at once. While the system does not take what was written, nothing more is read. Ends
+// connections that are idle, that stall, or that are asked to end.
+import type { Socket } from "node:net";
+import { ignoreError } from "../../core/failure.ts";
+import type { FrameBudget } from "../../core/frame-budget.ts";
+import { type HeaderList, headerValue } from "../../core/header-list.ts";
+import { copyOf } from "../../exchange/shared-reads.ts";
+import { encodeFields } from "../../http2/hpack-encoder.ts";
+import { errorCodes } from "../../http2/protocol.ts";
+import { type Http2Event, Http2Session } from "../../http2/session.ts";
+import type { Http2Stream } from "../../http2/stream.ts";
+import { type CallCarrier, GrpcCall, type GrpcMethod } from "./call.ts";
+import { MessageReader, onlyMessage } from "./message-frame.ts";
+import type { GrpcShares, GrpcTimes } from "./server-options.ts";
+import { grpcCodes, readTimeoutMs, statuses } from "./status.ts";
+
+/** Envoy opens another connection for more. */
+const maxCallsPerConnection = 100;
+
+const checkUnreadMs = 2_000;
+/** How long the system may not take what was written. */
+const maxFlushMs = 10_000;
+
+const notGrpc = encodeFields([":status", "415"]);
+const headTooLarge = encodeFields([":status", "431"]);
+
+/** What a head asks for, read once for all calls with the same head. */
+interface ReadHead {
+  readonly fields: HeaderList;
+  /** Not gRPC, so the answer is a status of HTTP. */
+  readonly refusal: string | null;
+  readonly method: GrpcMethod | undefined;
+  readonly timeoutMs: number | undefined;
+}
+
+/** What a connection waits for, which bounds how long it may take. `ack`: that the client has read the first GOAWAY. */
+type Waiting = "first-call" | "calls" | "next-call" | "ack" | "close";
+
+export class GrpcConnection implements CallCarrier {
+  readonly socket: Socket;
+  readonly address: string;
+  readonly #shares: GrpcShares;
+  /** Those that were current when the connection was accepted. */
+  readonly #times: GrpcTimes;
+  readonly #budget: FrameBudget;
+  readonly #peerKey: string;
+  readonly #session: Http2Session<GrpcCall>;
+  /** It is read into a buffer that all connections share. */
+  readonly #isShared: boolean;
+  #lastHead: ReadHead | null = null;
+  /** The calls that were begun in this turn. */
+  #begun: GrpcCall[] = [];
+  #isInTurn = false;
+  #isSettlingLater = false;
+  #isBusy = false;
+  #isFlushing = false;
+  /** Read, but left for the next turn. */
+  #held: Buffer | null = null;
+  #waitsFor: Waiting = "first-call";
+  /** Sweeps since it began to wait, since a head began, since a write began, and since unread responses were looked for. */
+  #sweeps = 0;
+  #headSweeps = 0;
+  #endedHeads = 0;
+  #flushSweeps = 0;
+  #unreadSweeps = 0;
+
+  constructor(socket: Socket, budget: FrameBudget, shares: GrpcShares) {
+    this.socket = socket;
+    this.address = socket.remoteAddress ?? "";
+    this.#shares = shares;
+    this.#budget = budget;
+    const { settings, nowMs, reads, connections } = shares.options;
+    this.#peerKey = connections.peerKey(socket);
+    this.#times = settings.current;
+    this.#session = new Http2Session({ budget, nowMs, maxStreams: maxCallsPerConnection });
+    socket.on("error", ignoreError).on("close", () => this.#onClose());
+    this.#isShared = reads?.take(socket, this.#onBytes) ?? false;
+    if (!this.#isShared) socket.on("data", this.#onBytes);
+    this.#settle();
+  }
+
+  get openCalls(): number {
+    return this.#session.streams.size;
+  }
+
+  /** Takes no new calls, and closes the connection after its last call. */
+  end(): void {
+    this.#session.beginEnd();
+    this.#settle();
+  }
+
+  respond(stream: Http2Stream<GrpcCall>, block: string, isEnd: boolean): void {
+    this.#session.respond(stream, block, isEnd);
+    this.#settleLater();
+  }
+
+  write(stream: Http2Stream<GrpcCall>, piece: string): void {
+    this.#session.write(stream, piece);
+    this.#settleLater();
+  }
+
+  finish(stream: Http2Stream<GrpcCall>, trailers: string): void {
+    this.#session.end(stream, trailers);
+    this.#settleLater();
+  }
+
+  /** Call it at intervals. */
+  sweep(sweepMs: number): void {
+    const { headTimeoutMs, keepAliveTimeoutMs } = this.#times;
+    const { lingerMs } = this.#shares.options;
+    const session = this.#session;
+    // The first sweep may have come at once.
+    const hasLasted = (sweeps: number, ms: number): boolean => (sweeps - 1) * sweepMs >= ms;
+    this.#sweeps += 1;
+    this.#headSweeps = session.isInHead && session.endedHeads === this.#endedHeads ? this.#headSweeps + 1 : 0;
+    this.#endedHeads = session.endedHeads;
+    this.#flushSweeps = this.#isFlushing ? this.#flushSweeps + 1 : 0;
+    this.#unreadSweeps = session.streams.size > 0 ? this.#unreadSweeps + 1 : 0;
+    if (hasLasted(this.#flushSweeps, maxFlushMs)) this.socket.destroy();
+    if (hasLasted(this.#headSweeps, headTimeoutMs)) session.fail(errorCodes.enhanceYourCalm);
+    if (hasLasted(this.#unreadSweeps, checkUnreadMs)) {
+      this.#unreadSweeps = 1;
+      const unread = session.resetUnread(false);
+      for (let i = 0; i < unread; i += 1) this.#shares.options.onReset("unread");
+    }
+    const lasts = (ms: number): boolean => hasLasted(this.#sweeps, ms);
+    switch (this.#waitsFor) {
+      case "first-call":
+        if (lasts(headTimeoutMs)) session.beginEnd();
+        break;
+      case "next-call":
+        if (lasts(keepAliveTimeoutMs)) session.beginEnd();
+        break;
+      case "ack":
+        if (lasts(lingerMs)) session.finishEnd();
+        break;
+      case "calls":
+        // A Watch may be silent for hours, but not on a connection that is ending: the caller calls again elsewhere.
+        if (session.isEnding && lasts(keepAliveTimeoutMs)) this.socket.destroy();
+        break;
+      case "close":
+        if (lasts(lingerMs)) this.socket.destroy();
+    }
+    this.#settle();
+  }
+
+  readonly #onBytes = (bytes: Buffer): void => {
+    if (this.#waitsFor === "close") return;
+    if (this.#held === null) this.#read(bytes);
+    else this.#held = Buffer.concat([this.#held, bytes]);
+  };
+
+  #read(bytes: Buffer): void {
+    const session = this.#session;
+    this.#isInTurn = true;
+    session.beginTurn();
+    session.feed(bytes);
+    for (let event = session.next(); event !== null; event = session.next()) this.#onEvent(event);
+    this.#isInTurn = false;
+    const unread = session.takeUnread();
+    if (unread.length > 0 && !session.isOver) {
+      this.#held = this.#isShared ? copyOf(unread) : unread;
+      this.socket.pause();
+      setImmediate(readOn, this);
+    }
+    this.#settle();
+  }
+
+  /** Reads what was left for this turn, and then from the socket again. */
+  readOn(): void {
+    if (this.#isFlushing || this.socket.destroyed) return;
+    const held = this.#held;
+    this.#held = null;
+    if (held !== null && this.#waitsFor !== "close") this.#read(held);
+    if (this.#held === null && !this.#isFlushing && !this.#session.isOver) this.socket.resume();
+  }
+
+  #onEvent(event: Http2Event<GrpcCall>): void {
+    switch (event.kind) {
+      case "request":
+        this.#onRequest(event);
+        return;
+      case "data":
+        this.#onData(event);
+        return;
+      case "over":
+        if (event.reason !== null) this.#shares.options.connections.onClosed(event.reason, this.socket);
+    }
+  }
+
+  #onRequest({ stream, fields, isEnd, isTooLarge }: Extract<Http2Event<GrpcCall>, { kind: "request" }>): void {
+    const { connections, onCallFailed } = this.#shares.options;
+    if (!this.#isBusy) connections.setBusy(this.socket, true);
+    this.#isBusy = true;
+    if (!this.#session.isEnding) this.#wait("calls");
+    const last = this.#lastHead;
+    const head = last !== null && last.fields === fields ? last : this.#readHead(fields, isTooLarge);
+    if (head.refusal !== null) {
+      this.#session.respond(stream, head.refusal, true);
+      return;
+    }
+    const call = new GrpcCall(this, stream, fields, onCallFailed);
+    stream.owner = call;
+    const { method, timeoutMs } = head;
+    if (method === undefined) call.fail(failures.unknownMethod);
+    else if (timeoutMs === undefined) call.fail(failures.noTimeout);
+    else this.#take(call, method, timeoutMs);
+    if (isEnd && !call.isOver) this.#onMessage(call);
+  }
+
+  #readHead(fields: HeaderList, isTooLarge: boolean): ReadHead {
+    const { methods } = this.#shares.options;
+    const isGrpc =
+      headerValue(fields, ":method") === "POST" &&
+      /^application\/grpc(?:\+proto)?(?:;|$)/.test(headerValue(fields, "content-type") ?? "");
+    this.#lastHead = {
+      fields,
+      refusal: isTooLarge ? headTooLarge : isGrpc ? null : notGrpc,
+      method: methods.get(headerValue(fields, ":path") ?? ""),
+      timeoutMs: readTimeoutMs(headerValue(fields, "grpc-timeout") ?? "8H"),
+    };
+    return this.#lastHead;
+  }
+
+  #take(call: GrpcCall, method: GrpcMethod, timeoutMs: number): void {
+    // First, because a secret in the call raises the bound.
+    const refused = method.admits(call);
+    const isOneTooMany = this.openCalls > this.#shares.options.connections.maxCalls(this.socket);
+    if (refused !== null || isOneTooMany) {
+      call.fail(refused ?? failures.tooManyCalls);
+      return;
+    }
+    call.method = method;
+    call.timeoutMs = timeoutMs;
+    this.#begun.push(call);
+  }
+
+  #onData({ stream, bytes, isEnd }: Extract<Http2Event<GrpcCall>, { kind: "data" }>): void {
+    this.#session.used(stream, bytes.length);
+    const call = stream.owner;
+    if (call === null || call.method === null || call.isOver) return;
+    const message = isEnd && call.reader === null ? onlyMessage(bytes, call.method.maxMessageBytes) : null;
+    if (message !== null) {
+      this.#handle(call, call.method, message);
+      return;
+    }
+    call.reader ??= new MessageReader(call.method.maxMessageBytes, this.#shares.held, this.#peerKey);
+    const flaw = call.reader.push(bytes);
+    if (flaw !== null) call.fail(flaw);
+    else if (isEnd) this.#onMessage(call);
+  }
+
+  /** The request has ended. */
+  #onMessage(call: GrpcCall): void {
+    const { method } = call;
+    if (method === null) return;
+    const reader = call.reader ?? new MessageReader(method.maxMessageBytes, this.#shares.held, this.#peerKey);
+    const message = reader.whole();
+    reader.release();
+    if (Buffer.isBuffer(message)) this.#handle(call, method, message);
+    else call.fail(message);
+  }
+
+  #handle(call: GrpcCall, method: GrpcMethod, message: Buffer): void {
+    call.isWhole = true;
+    if (call.timer !== null && call.timeoutMs > this.#times.headTimeoutMs) clearTimeout(call.timer);
+    try {
+      method.handle(message, call);
+    } catch (error) {
+      this.#shares.options.onFailure(error);
+      call.fail(statuses.internal);
+    }
+  }
+
+  #settleLater(): void {
+    if (this.#isInTurn || this.#isSettlingLater) return;
+    this.#isSettlingLater = true;
+    setImmediate(settleNow, this);
+  }
+
+  settleNow(): void {
+    this.#isSettlingLater = false;
+    this.#settle();
+  }
+
+  /** Call it after whatever may have ended streams, or has something to write. */
+  #settle(): void {
+    const session = this.#session;
+    for (const { owner } of session.takeClosed()) owner?.closed();
+    if (this.#isBusy && session.streams.size === 0) {
+      this.#isBusy = false;
+      this.#shares.options.connections.setBusy(this.socket, false);
+    }
+    if (this.#begun.length > 0) this.#startTimers();
+    this.#flush();
+    if (session.isFinished && !this.#isFlushing) this.#close();
+    else this.#wait(this.#nextWait());
+  }
+
+  #nextWait(): Waiting {
+    const session = this.#session;
+    if (this.#waitsFor === "close") return "close";
+    if (session.isAwaitingAck) return "ack";
+    if (session.streams.size > 0) return "calls";
+    return this.#waitsFor === "first-call" ? "first-call" : "next-call";
+  }
+
+  #wait(waitsFor: Waiting): void {
+    if (this.#waitsFor === waitsFor) return;
+    this.#waitsFor = waitsFor;
+    this.#sweeps = 0;
+  }
+
+  /**
+   * Most calls are answered in the turn in which they come, and need no timer. Where the caller waits longer than the message
+   * may take, the answer may be late: a watcher waits for a change.
+   */
+  #startTimers(): void {
+    const { headTimeoutMs } = this.#times;
+    for (const call of this.#begun.splice(0)) {
+      if (call.isOver || (call.isWhole && call.timeoutMs > headTimeoutMs)) continue;
+      call.timer = setTimeout(failLate, Math.min(call.timeoutMs, headTimeoutMs), call);
+    }
+  }
+
+  #flush(): void {
+    const { socket } = this;
+    if (this.#isFlushing || !this.#session.hasOutput) return;
+    const pieces = this.#session.takeOutput();
+    if (socket.destroyed || socket.writableEnded) return;
+    const [text] = pieces;
+    if (pieces.length === 1 && typeof text === "string") {
+      if (this.#shares.options.textWrites.write(socket, text)) return;
+    } else {
+      socket.cork();
+      for (const piece of pieces) socket.write(piece, "latin1");
+      socket.uncork();
+    }
+    this.#isFlushing = true;
+    socket.pause();
+    socket.write("", "latin1", this.#onFlushed);
+  }
+
+  readonly #onFlushed = (error?: Error | null): void => {
+    if (error !== undefined && error !== null) return;
+    this.#isFlushing = false;
+    this.#settle();
+    this.readOn();
+  };
+
+  /** The client may still read what was written. After an error nothing more is read from it. */
+  #close(): void {
+    if (this.#waitsFor === "close") return;
+    this.#wait("close");
+    if (this.#session.isOver) this.socket.pause();
+    if (!this.socket.destroyed) this.socket.end();
+  }
+
+  #onClose(): void {
+    this.#session.close();
+    this.#settle();
+    this.#budget.close();
+    this.#shares.closed(this.socket);
+  }
+}
+
+function readOn(connection: GrpcConnection): void {
+  connection.readOn();
+}
+
+function settleNow(connection: GrpcConnection): void {
+  connection.settleNow();
+}
+
+function failLate(call: GrpcCall): void {
+  call.fail(failures.late);
+}
+
+const failures = {
+  unknownMethod: { code: grpcCodes.unimplemented, message: "there is no such method here" },
+  noTimeout: { code: grpcCodes.invalidArgument, message: "grpc-timeout is not well-formed" },
+  tooManyCalls: { code: grpcCodes.resourceExhausted, message: "too many calls at once" },
+  late: { code: grpcCodes.deadlineExceeded, message: "the call took too long" },
+} as const;
