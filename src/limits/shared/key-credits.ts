@@ -111,11 +111,16 @@ export class KeyCredits {
   }
 
   /** Whether something that was asked for by these rules is granted or refused by those in force. */
-  isBy({ limit, windowUs }: Pick<CounterRules, "limit" | "windowUs">): boolean {
-    return limit === this.rules.limit && windowUs === this.rules.windowUs;
+  isBy({ limit, windowUs, step, isByRequest }: CounterRules): boolean {
+    const { rules } = this;
+    const isSameLimit = limit === rules.limit && windowUs === rules.windowUs;
+    return isSameLimit && step === rules.step && isByRequest === rules.isByRequest;
   }
 
-  /** Returns whether what is held was granted by a limit or window that is not in force now, and must be given back. */
+  /**
+   * Returns whether what is held was granted by rules that are not in force now, and must be given back: by another limit
+   * or window, or for several requests, where now each has a lease of its own.
+   */
   replaceRules(rules: CounterRules): boolean {
     const isChanged = !this.isBy(rules);
     this.rules = rules;

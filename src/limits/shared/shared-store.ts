@@ -223,13 +223,13 @@ export class SharedStore {
     // What a call that is under way is granted may be taken for what is told.
     const isCertain = mustTell && credits.inFlight === 0 && (own === null || isOfPeriod(own, credits));
     return {
-      credits,
+      ...{ credits, rules: credits.rules },
       item: this.#items.asking(credits, needed, own, nowMs),
       told: isCertain ? { incident, alone } : null,
     };
   }
 
-  #answered({ credits, item, told }: SentItem, answer: CounterAnswer, sentMs: number, isUsable: boolean): void {
+  #answered({ credits, item, rules, told }: SentItem, answer: CounterAnswer, sentMs: number, isUsable: boolean): void {
     const nowMs = this.#options.clock.monotonicMs();
     if (!answer.isInPeriod) {
       credits.toldAlone = credits.admittedAlone;
@@ -247,8 +247,8 @@ export class SharedStore {
       credits.toldAlone = told.alone;
     }
     if (answer.isNew && item.wanted > 0) credits.policy.newKeys.add(nowMs);
-    // A reload may have changed the limit since it was asked for.
-    const isInForce = credits.isBy(item);
+    // A reload may have changed the policy since it was asked for.
+    const isInForce = credits.isBy(rules);
     credits.free = answer.free;
     credits.resetMs = answer.resetUs < 0 ? nowMs : nowMs + answer.resetUs / 1000;
     if (answer.granted > 0) {

@@ -3,7 +3,7 @@
 import type { Clock } from "../../core/clock.ts";
 import type { CallFailure, StoreLink, Timers } from "../../core/shared-store.ts";
 import { CallBatch, type SentCall } from "./call-batch.ts";
-import type { KeyCredits } from "./key-credits.ts";
+import type { CounterRules, KeyCredits } from "./key-credits.ts";
 import type { Conclusion, Question } from "./question.ts";
 import { type CounterAnswer, type CounterItem, type Item, mostItems, type ScriptAnswer } from "./script-call.ts";
 import { decodeAnswer, encodeCall } from "./script-codec.ts";
@@ -15,6 +15,8 @@ import { afterStoreTime } from "./store-time.ts";
 export interface SentItem {
   readonly credits: KeyCredits;
   readonly item: CounterItem;
+  /** By which it was asked. */
+  readonly rules: CounterRules;
   /** In which incident of the shard, and of how many requests, the store is told by this item; null: it is not told. */
   readonly told: { readonly incident: number; readonly alone: number } | null;
 }

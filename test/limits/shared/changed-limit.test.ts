@@ -1,6 +1,6 @@
-// A reload that changes a limit while gateways hold units which they have leased by the one before.
+// A reload that changes a limit, or what a request costs, while gateways hold units that they were granted before it.
 import { describe, expect, test } from "vitest";
-import type { Policy } from "../../../src/core/policy.ts";
+import type { Decision, Policy } from "../../../src/core/policy.ts";
 import type { Plan } from "../../simulation/plan.ts";
 import { admitted, SmallFleet } from "../../simulation/small-fleet.ts";
 import { slidingPolicy } from "../../support/policy.ts";
@@ -77,4 +77,59 @@ test("a refusal by the limit before, after the reload, refuses nobody by the one
   const later = fleet.ask(0, client, 20);
   await fleet.pass(30);
   expect(admitted([...waiting, ...later])).toBe(21);
+});
+
+describe("after a reload that gives a policy a `charge`", () => {
+  const charging = policyOf(5000, { chargeStatuses: [401] });
+
+  /** The first of the requests gives its unit back. Then a client uses up at another gateway what is left. */
+  async function totalOf(fleet: SmallFleet, before: number, decisions: readonly Decision[]): Promise<number> {
+    for (const [i, { held }] of decisions.entries()) held?.end(i === 0 ? 200 : 401);
+    await fleet.pass(15_000);
+    let total = before + admitted(decisions) - 1;
+    for (let i = 0; i < 45; i += 1) {
+      const more = fleet.ask(1, client, 100);
+      await fleet.pass(200);
+      for (const { held } of more) held?.end(401);
+      total += admitted(more);
+    }
+    return total;
+  }
+
+  test("what was leased ahead is not given back with the unit of one request", async () => {
+    const fleet = await SmallFleet.start([policyOf(5000)], leasing(10_000));
+    expect(await used(fleet, 1200)).toBe(1200);
+    fleet.reload([charging]);
+    const decisions = fleet.ask(0, client, 100);
+    await fleet.pass(50);
+    expect(await totalOf(fleet, 1200, decisions)).toBe(5000);
+  });
+
+  test("what is leased ahead by a call that was under way is not either", async () => {
+    const fleet = await SmallFleet.start([policyOf(5000)], leasing(10_000));
+    await used(fleet, 1200);
+    fleet.delay(3);
+    // Little is left, so a call asks for more, and no request waits for it.
+    const first = fleet.ask(0, client, fleet.figures(0).heldUnits - 40);
+    await fleet.pass(1);
+    fleet.reload([charging]);
+    const decisions = fleet.ask(0, client, 100);
+    await fleet.pass(50);
+    expect(await totalOf(fleet, 1200 + admitted(first), decisions)).toBe(5000);
+  });
+});
+
+test("a refusal of what a request has cost before refuses nobody whose requests cost less", async () => {
+  const dear = policyOf(95, { cost: 10 });
+  const fleet = await SmallFleet.start([dear]);
+  // What is refused again and again is remembered for longer and longer.
+  for (let i = 0; i < 100; i += 1) {
+    fleet.ask(0, client);
+    fleet.ask(1, client);
+    await fleet.pass(100);
+  }
+  fleet.reload([{ ...dear, cost: 1 }]);
+  const decisions = [0, 1].map((place) => fleet.ask(place, client, 10));
+  await fleet.pass(50);
+  expect(admitted(decisions.flat())).toBe(5);
 });
