@@ -105,7 +105,10 @@ export class ScriptModel {
         const list = this.#gateways.get(item.key) ?? new Map<string, number>();
         const wasListed = list.has(item.gateway);
         list.set(item.gateway, timeUs - item.ageUs);
-        for (const [gateway, seenUs] of list) if (seenUs < timeUs - item.silenceUs) list.delete(gateway);
+        for (const [gateway, seenUs] of list) {
+          if (seenUs > timeUs) list.set(gateway, timeUs);
+          if (seenUs < timeUs - item.silenceUs) list.delete(gateway);
+        }
         this.#gateways.set(item.key, list);
         return { item: "gateways", wasListed, gateways: list.size };
       }

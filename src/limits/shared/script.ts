@@ -48,6 +48,9 @@ local function gatewayOf(id) return string.sub(id, 1, 12) end
 local function listGateways(key)
   local gateway, silence, age = text(), number(), number()
   local added = redis.call('ZADD', key, clock - age, gateway)
+  -- Those that were heard later, because the clock was set back, are heard again or gone.
+  local later = redis.call('ZRANGEBYSCORE', key, '(' .. string.format('%.0f', clock), '+inf')
+  for i = 1, #later do redis.call('ZADD', key, clock, later[i]) end
   redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', clock - silence))
   redis.call('PEXPIRE', key, 3600000)
   hasWritten = true

@@ -47,6 +47,16 @@ test("a gateway that died is not counted any more after a minute", async () => {
   expect(counted(world).slice(0, 2)).toEqual([2, 2]);
 });
 
+test("a gateway that died before the store's clock was set back is not counted any more after a minute", async () => {
+  const world = await threeGateways();
+  world.gateways[2]?.end();
+  for (const shard of world.shards) shard.steppedMs -= 3_600_000;
+  await pass(world, 60_000);
+  const alive = world.gateways.slice(0, 2).flatMap(({ threads }) => threads);
+  expect(alive.map(({ shared }) => shared.figures().replicas)).toEqual([2, 2]);
+  expect(alive.map(({ shared }) => shared.counts.forgot)).toEqual([0, 0]);
+});
+
 test("gateways that were away with the store for an hour are still counted when it comes back", async () => {
   const world = await threeGateways();
   // They come back one after the other.
