@@ -117,14 +117,15 @@ export class SharedCounters implements Counters {
     this.#fitsLocally = fits;
     this.remaining = this.local.remaining;
     this.resetMs = this.local.resetMs;
-    if (!fits) {
-      this.resetMs = this.#resetInStore(rules, credits);
-      return this.#conclude("refused");
-    }
-    this.#isNewcomer = this.remaining + units >= limit;
     // What was granted may be spent by another request before all calls of this one are answered, or be of a period that
     // is over: then it asks once more.
     const canAsk = mayAsk && (this.pass === "first" || this.pass === "answered");
+    this.#isNewcomer = fits && this.remaining + units >= limit;
+    if (!fits) {
+      if (canAsk && held < units && this.#mayRefuseForLonger(credits)) return this.#conclude("unknown");
+      this.resetMs = this.#resetInStore(rules, credits);
+      return this.#conclude("refused");
+    }
     if (credits === undefined) return this.#conclude(canAsk ? "unknown" : "refused");
     this.remaining = Math.min(this.remaining, Math.max(0, credits.free + held - units));
     if (held >= units) {
@@ -232,6 +233,12 @@ export class SharedCounters implements Counters {
     this.resetMs = this.local.resetMs;
     if (onFailure === "closed") return this.#conclude("unavailable");
     return this.#conclude(fits || onFailure === "open" ? "fits" : "refused");
+  }
+
+  /** Whether only the store can say how long a request waits that the table refuses: a reload has lowered the limit. */
+  #mayRefuseForLonger(credits: KeyCredits | undefined): boolean {
+    if (this.#policy.rate.kind !== "sliding" || this.local.mayEndSoon) return false;
+    return credits === undefined || credits.fitsMs <= this.#nowMs;
   }
 
   /** When a request fits that the table refuses. */

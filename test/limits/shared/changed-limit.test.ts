@@ -133,3 +133,23 @@ test("a refusal of what a request has cost before refuses nobody whose requests 
   await fleet.pass(50);
   expect(admitted(decisions.flat())).toBe(5);
 });
+
+test.each<[string, Partial<Policy>]>([
+  ["lowers the limit", { limit: 5 }],
+  ["raises the cost", { cost: 6 }],
+])("after a reload that %s, a refusal knows what other gateways have used", async (_, changed) => {
+  const fleet = await SmallFleet.start([policyOf(10)]);
+  fleet.ask(0, client, 5);
+  await fleet.pass(10_000);
+  fleet.ask(1, client, 5);
+  await fleet.pass(10_000);
+  fleet.reload([policyOf(10, changed)]);
+  const refused = fleet.ask(0, client);
+  await fleet.pass(50);
+  const retryMs = (refused[0]?.resetMs ?? 0) - fleet.nowMs(0);
+  expect(admitted(refused)).toBe(0);
+  await fleet.pass(retryMs);
+  const again = fleet.ask(0, client);
+  await fleet.pass(50);
+  expect(admitted(again)).toBe(1);
+});
