@@ -31,9 +31,11 @@ export interface DataPiece {
   readonly dataBytes: number;
   /** The frame ends the stream. */
   readonly endsStream: boolean;
-  readonly bytes: Buffer;
   /** The last piece of a frame that ends the stream. */
   readonly isEnd: boolean;
+  readonly bytes: Buffer;
+  readonly from: number;
+  readonly to: number;
 }
 
 export interface FrameError {
@@ -265,15 +267,26 @@ export class FrameReader {
     this.#isFirstPiece = false;
     const dataBytes = isFirst ? this.#dataLeft : 0;
     const count = Math.min(this.#dataLeft, this.#bytes.length - this.#at);
-    const bytes = this.#bytes.subarray(this.#at, this.#at + count);
     this.#at += count;
     this.#dataLeft -= count;
     this.#left -= count;
+    const to = this.#at;
     const isWhole = this.#dataLeft === 0 && this.#skip();
     if (count === 0 && !isWhole && !isFirst) return "more";
     const endsStream = (this.#flags & flags.endStream) !== 0;
-    const lengths = { isFirst, frameBytes, paddingBytes, dataBytes, endsStream };
-    return { kind: "data", stream: this.#stream, ...lengths, bytes, isEnd: isWhole && endsStream };
+    return {
+      kind: "data",
+      stream: this.#stream,
+      isFirst,
+      frameBytes,
+      paddingBytes,
+      dataBytes,
+      endsStream,
+      isEnd: isWhole && endsStream,
+      bytes: this.#bytes,
+      from: to - count,
+      to,
+    };
   }
 
   /** Reads a payload that is needed in one piece. */

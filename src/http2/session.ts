@@ -344,7 +344,7 @@ export class Http2Session<Owner> {
   }
 
   #onData(piece: DataPiece): Http2Event<Owner> | null {
-    const { stream: id, bytes, paddingBytes, isEnd } = piece;
+    const { stream: id, from, to, paddingBytes, isEnd } = piece;
     const stream = this.streams.get(id);
     if (piece.isFirst) this.#beginData(piece, stream);
     if (this.#over !== null) return null;
@@ -355,10 +355,11 @@ export class Http2Session<Owner> {
       this.#untakenBytes = 0;
       return null;
     }
-    this.#untakenBytes -= bytes.length + paddingBytes;
+    this.#untakenBytes -= to - from + paddingBytes;
     if (paddingBytes > 0) this.used(stream, paddingBytes);
     if (isEnd) stream.isReadEnded = true;
-    return bytes.length > 0 || isEnd ? { kind: "data", stream, bytes, isEnd } : null;
+    if (from === to && !isEnd) return null;
+    return { kind: "data", stream, bytes: piece.bytes.subarray(from, to), isEnd };
   }
 
   #beginData(piece: DataPiece, stream: Http2Stream<Owner> | undefined): void {
