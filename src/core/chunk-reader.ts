@@ -1,7 +1,7 @@
 // Reads the body of a request in chunks (RFC 9112, 7.1). Extensions and trailers are dropped. It accepts what llhttp
 // accepts, Node's parser, and refuses the rest: a body whose end others could see elsewhere is never read to an end.
-import { trimBlanks } from "./blanks.ts";
-import { maxHeadBytes } from "./head-bounds.ts";
+import { isBlank } from "./blanks.ts";
+import { maxFields, maxHeadBytes } from "./head-bounds.ts";
 import { type LocalReply, localReplies } from "./local-reply.ts";
 import { freePieceBytes, PieceBudget } from "./piece-budget.ts";
 
@@ -40,6 +40,8 @@ export class ChunkReader {
   #leftBytes = 0;
   /** The beginning of a line. */
   #pending = "";
+  #trailers = 0;
+  /** Of their names and values. */
   #trailerBytes = 0;
   /** Made for the first small piece: larger ones leave it full. */
   #pieces: PieceBudget | null = null;
@@ -146,13 +148,16 @@ export class ChunkReader {
     return null;
   }
 
-  /** Names and values together may be as long as a head may. */
+  /** They may be as many and as long as the headers of a head. */
   #dropTrailer(line: string): LocalReply | null {
     const name = trailer.exec(line)?.[1]?.toLowerCase();
     // Others might take the length of another message from there.
     if (name === undefined || name === "content-length" || name === "transfer-encoding") return localReplies.malformed;
-    this.#trailerBytes += name.length + trimBlanks(line, name.length + 1).length;
-    return this.#trailerBytes < maxHeadBytes ? null : localReplies.headTooLarge;
+    let start = name.length + 1;
+    while (isBlank(line.charCodeAt(start))) start += 1;
+    this.#trailers += 1;
+    this.#trailerBytes += name.length + line.length - start;
+    return this.#trailers <= maxFields && this.#trailerBytes < maxHeadBytes ? null : localReplies.headTooLarge;
   }
 }
 

@@ -4,6 +4,7 @@ import { createServer, IncomingMessage } from "node:http";
 import { duplexPair } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { ChunkReader } from "../../src/core/chunk-reader.ts";
+import { maxFields } from "../../src/core/head-bounds.ts";
 import { mutateBytes, mutateLineEnd } from "../conformance/fuzz/byte-mutations.ts";
 import { chunksOf } from "../conformance/fuzz/chunk-mutations.ts";
 import { Random } from "../conformance/fuzz/random.ts";
@@ -29,6 +30,7 @@ async function readByNode(bytes: string): Promise<readonly string[]> {
     req.on("error", () => {}).resume();
     res.end();
   });
+  server.maxHeadersCount = maxFields;
   server.on("clientError", (_error, socket) => socket.destroy());
   const [client, gateway] = duplexPair();
   server.emit("connection", gateway);
@@ -181,6 +183,20 @@ test.each([
 ])("%s are %d, at once and in pieces", (_, status, body) => {
   expect(readPieces([body])).toMatchObject({ status, rest: null });
   expect(readPieces([...body])).toMatchObject({ status, rest: null });
+});
+
+test.each([
+  ["200 trailers", "X-Name: value\r\n".repeat(200), true],
+  ["201 trailers", "a: b\r\n".repeat(201), false],
+  ["names and values of 16,383 bytes", `X:${"y".repeat(16_382)}\r\n`, true],
+  ["names and values of 16,384 bytes", `X:${"y".repeat(16_383)}\r\n`, false],
+  ["the same with blanks before them", `X: \t ${"y".repeat(16_370)}  \r\nX: ${"y".repeat(8)}\r\n`, true],
+  ["one byte more", `X: \t ${"y".repeat(16_370)}  \r\nX: ${"y".repeat(9)}\r\n`, true],
+  ["two bytes more", `X: \t ${"y".repeat(16_370)}  \r\nX: ${"y".repeat(10)}\r\n`, false],
+])("%s are read as Node's parser reads them, which has the same bounds", async (_, trailers, isComplete) => {
+  const body = `2\r\nhi\r\n0\r\n${trailers}\r\n`;
+  expect(await expectSameAsNode(body + after)).toBe(isComplete);
+  if (!isComplete) expect(readPieces([body])).toMatchObject({ status: 431 });
 });
 
 test("what can become no line is refused before its end", () => {
