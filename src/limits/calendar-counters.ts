@@ -2,14 +2,7 @@
 // period rises, and all keys start again at once. A clock that goes back refills nothing: see core/period-end.ts.
 import { createCalendar, longestPeriodMs, type NextBorder } from "../core/calendar.ts";
 import type { Clock } from "../core/clock.ts";
-import {
-  type ClockReading,
-  latestWallMs,
-  type PeriodEnd,
-  periodEndAt,
-  untilEndMs,
-  untilResetMs,
-} from "../core/period-end.ts";
+import { type ClockReading, latestWallMs, periodEndAt, untilEndMs, untilResetMs } from "../core/period-end.ts";
 import type { CalendarPeriod as PeriodName } from "../core/policy.ts";
 import type { OwnCount } from "./counters.ts";
 import type { CalendarPeriod } from "./table/calendar-period.ts";
@@ -23,6 +16,11 @@ export interface Calendar {
   readonly timezone: string;
 }
 
+/** The clock of a store; that of this machine for as long as no server of the store has said what its clock shows. */
+export interface PeriodClock extends Clock {
+  readonly isGuess?: () => boolean;
+}
+
 /** What the policies before and after a reload share. */
 interface CalendarInForce {
   calendar: Calendar;
@@ -32,7 +30,7 @@ interface CalendarInForce {
 export class CalendarCounters extends TableCounters {
   readonly #rules: SlotRules;
   readonly #period: CalendarPeriod;
-  readonly #clock: Clock;
+  readonly #clock: PeriodClock;
   readonly #calendar: Calendar;
   readonly #nextBorder: NextBorder;
   readonly #inForce: CalendarInForce;
@@ -50,7 +48,7 @@ export class CalendarCounters extends TableCounters {
     slot: number,
     rules: SlotRules,
     calendar: Calendar,
-    clock: Clock,
+    clock: PeriodClock,
     previous: CalendarCounters | null = null,
   ) {
     super(table, slot);
@@ -65,7 +63,7 @@ export class CalendarCounters extends TableCounters {
     this.#inForce = previous === null ? { calendar, nextBorder: this.#nextBorder } : previous.#inForce;
   }
 
-  get periodEnd(): PeriodEnd {
+  get periodEnd(): CalendarPeriod {
     return this.#period;
   }
 
@@ -122,14 +120,22 @@ export class CalendarCounters extends TableCounters {
     const wallMs = this.#clock.wallMs();
     const seenEndMs = period.endMs;
     if (untilEndMs(period, wallMs, nowMs) <= 0) this.#setEnd({ wallMs, nowMs }, seenEndMs, true);
+    else if (period.isGuess && !this.#isGuess) this.#setEnd({ wallMs, nowMs }, seenEndMs, false);
     if (!this.#isInForce) this.#comeIntoForce({ wallMs, nowMs });
     return untilResetMs(period, wallMs, nowMs);
   }
 
+  get #isGuess(): boolean {
+    return this.#clock.isGuess?.() === true;
+  }
+
   #setEnd(reading: ClockReading, seenEndMs: number, begins: boolean): void {
     const { nextBorder, calendar } = this.#inForce;
-    const latestMs = latestWallMs(this.#period, reading);
-    this.#period.setEnd(periodEndAt(nextBorder, longestPeriodMs[calendar.per], latestMs, reading), seenEndMs, begins);
+    const isGuess = this.#isGuess;
+    // A clock that is known now has not gone back.
+    const latestMs = this.#period.isGuess && !isGuess ? reading.wallMs : latestWallMs(this.#period, reading);
+    const end = periodEndAt(nextBorder, longestPeriodMs[calendar.per], latestMs, reading);
+    this.#period.setEnd(end, seenEndMs, begins, isGuess);
   }
 
   /** With the first request after a reload, because a limiter that is never used must change nothing. */

@@ -1,7 +1,6 @@
 // Makes the counters of a policy, or continues those of the same policy before a reload.
-import type { Clock } from "../core/clock.ts";
 import type { Policy } from "../core/policy.ts";
-import { CalendarCounters } from "./calendar-counters.ts";
+import { CalendarCounters, type PeriodClock } from "./calendar-counters.ts";
 import { allUnits, ChargedCounters } from "./charged-counters.ts";
 import { ConcurrencyCounters } from "./concurrency-counters.ts";
 import type { Counters, LocalCounters } from "./counters.ts";
@@ -14,7 +13,7 @@ export function createCounters(
   policy: Policy,
   table: CounterTable,
   slot: number,
-  clock: Clock,
+  clock: PeriodClock,
   previous: Counters | null,
 ): LocalCounters {
   const { rate, chargeStatuses } = policy;

@@ -170,8 +170,10 @@ function createState(
   before: readonly PolicyState[],
 ): PolicyState {
   // The store's clock says for all gateways when a period of the calendar is over.
-  const wallMs = (): number => store?.shards.wallMs(clock.monotonicMs()) ?? clock.wallMs();
-  const counted = store === null ? clock : { ...clock, monotonicMs: () => clock.monotonicMs(), wallMs };
+  const storeMs = (): number | null => store?.shards.wallMs(clock.monotonicMs()) ?? null;
+  const wallMs = (): number => storeMs() ?? clock.wallMs();
+  const isGuess = (): boolean => storeMs() === null;
+  const counted = store === null ? clock : { ...clock, monotonicMs: () => clock.monotonicMs(), wallMs, isGuess };
   const continued = before.find((state) => isContinued(policy, state.policy));
   // Metrics know a policy by its name.
   const named = before.find((state) => state.policy.name === policy.name);

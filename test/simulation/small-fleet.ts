@@ -4,6 +4,7 @@ import type { Decision, Policy } from "../../src/core/policy.ts";
 import type { SharedStoreFigures } from "../../src/core/shared-store.ts";
 import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
 import { limitedRequest } from "../support/limited-request.ts";
+import { play } from "./failures.ts";
 import { type Plan, warmUpMs } from "./plan.ts";
 import { gatewayPlan, smallPlan } from "./small-plan.ts";
 import { World } from "./world.ts";
@@ -88,6 +89,16 @@ export class SmallFleet {
   /** Somebody sets the clocks of the store's servers. */
   stepStore(ms: number): void {
     for (const shard of this.#world.shards) shard.steppedMs += ms;
+  }
+
+  /** Another server takes the place of the store's, with all that it had. */
+  replaceStore(): void {
+    play(this.#world, { kind: "restart", atMs: 0, shard: 0, keepsData: true, forMs: 500 });
+  }
+
+  /** A gateway and the store do not hear of each other for a while. */
+  part(place: number, forMs: number): void {
+    this.#world.network.part(place, 0, forMs);
   }
 
   /** Another process takes the place of a gateway. */

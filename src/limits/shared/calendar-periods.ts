@@ -5,6 +5,7 @@ import { createCalendar, type NextBorder } from "../../core/calendar.ts";
 import {
   type ClockReading,
   latestWallMs,
+  noPeriod,
   type PeriodEnd,
   periodEndAt,
   untilEndMs,
@@ -14,6 +15,7 @@ import type { Policy, Rate } from "../../core/policy.ts";
 import { CalendarCounters } from "../calendar-counters.ts";
 import { allUnits } from "../charged-counters.ts";
 import type { Counters } from "../counters.ts";
+import type { CalendarPeriod } from "../table/calendar-period.ts";
 import { longestCountMs } from "./policy-rules.ts";
 
 /** By shard, with the calendar that they are of. Outlives reloads. */
@@ -23,7 +25,9 @@ export interface CalendarPeriodsParts {
   readonly rate: Extract<Rate, { readonly kind: "calendar" }>;
   readonly longestMs: number;
   readonly byShard: ShardPeriods;
-  readonly ofTable: PeriodEnd;
+  readonly ofTable: PeriodEnd & Partial<Pick<CalendarPeriod, "isGuess">>;
+  /** The clock of other shards, or that of this machine. */
+  readonly wallMs: () => number;
 }
 
 export class CalendarPeriods {
@@ -41,9 +45,14 @@ export class CalendarPeriods {
     this.#parts = parts;
   }
 
-  /** Returns when the period ends that a shard is in. `wallMs`: its clock. */
-  endMs(shard: number, wallMs: number, nowMs: number): number {
+  /** Returns when the period ends that a shard is in. `shardMs`: its clock; null if that is not known. */
+  endMs(shard: number, shardMs: number | null, nowMs: number): number {
+    const before = this.#parts.byShard.get(shard)?.end;
+    // Of a server that has not answered yet, the clock is supposed to be that of the one before.
+    const wallMs = shardMs ?? (before === undefined ? this.#parts.wallMs() : before.endMs - (before.dueMs - nowMs));
     const end = this.#endOf(shard, wallMs, nowMs);
+    // By another clock, the shard would be in a period of its own from now on.
+    if (shardMs === null && before === undefined) this.#parts.byShard.delete(shard);
     this.untilResetMs = untilResetMs(end, wallMs, nowMs);
     return end.endMs;
   }
@@ -58,7 +67,7 @@ export class CalendarPeriods {
   #endOf(shard: number, wallMs: number, nowMs: number): PeriodEnd {
     const { byShard, ofTable, longestMs } = this.#parts;
     const known = byShard.get(shard);
-    const before = known?.end ?? ofTable;
+    const before = known?.end ?? (ofTable.isGuess === true ? noPeriod : ofTable);
     const isOfCalendar = known === undefined ? before.dueMs - nowMs <= longestMs : known.calendar === this.#calendar;
     if (!isOfCalendar || untilEndMs(before, wallMs, nowMs) <= 0) return this.#begin(shard, before, { wallMs, nowMs });
     return known === undefined ? this.#set(shard, before) : before;
@@ -78,9 +87,14 @@ export class CalendarPeriods {
 }
 
 /** `local`: the policy's counters in the table. Null if the policy has no calendar. */
-export function calendarOf(policy: Policy, local: Counters, byShard: ShardPeriods): CalendarPeriods | null {
+export function calendarOf(
+  policy: Policy,
+  local: Counters,
+  byShard: ShardPeriods,
+  wallMs: () => number,
+): CalendarPeriods | null {
   const { rate } = policy;
   const all = allUnits(local);
   if (rate.kind !== "calendar" || !(all instanceof CalendarCounters)) return null;
-  return new CalendarPeriods({ rate, longestMs: longestCountMs(policy), byShard, ofTable: all.periodEnd });
+  return new CalendarPeriods({ rate, longestMs: longestCountMs(policy), byShard, ofTable: all.periodEnd, wallMs });
 }

@@ -51,7 +51,6 @@ export class SharedCounters implements Counters {
   /** What `charge` has returned, until it is given back or kept. */
   readonly #charges = new Map<number, Charged>();
   readonly #source: PolicySource;
-  readonly #wallMs: () => number;
   readonly #periods: CalendarPeriods | null;
   #rules: CounterRules;
   #key: CounterKey = noKey;
@@ -74,7 +73,6 @@ export class SharedCounters implements Counters {
     this.local = local;
     this.#store = store;
     this.#isByRequest = isByRequest;
-    this.#wallMs = wallMs;
     this.#rules = counterRulesOf(policy, { limit: policy.limit, isByRequest, untilMs: 0 }, store.settings);
     this.#source = {
       ...{ slot, limit: policy.limit, own: local.own.bind(local) },
@@ -82,7 +80,7 @@ export class SharedCounters implements Counters {
       periodOver: (shard: number, endMs: number, nowMs: number) => this.#periods?.over(shard, endMs, nowMs),
     };
     this.#shared = store.book.policy(policyText(policy), this.#source, longestCountMs(policy));
-    this.#periods = calendarOf(policy, local, this.#shared.periods);
+    this.#periods = calendarOf(policy, local, this.#shared.periods, wallMs);
     this.#isInForce = !continues;
     if (!continues) this.#shared.continue(this.#source);
   }
@@ -294,7 +292,7 @@ export class SharedCounters implements Counters {
   #periodEndMs(tag: string, nowMs: number): number {
     if (this.#periods === null) return 0;
     const shard = this.#store.shards.of(tag);
-    return this.#periods.endMs(shard?.number ?? -1, shard?.watch.wallMs(nowMs) ?? this.#wallMs(), nowMs);
+    return this.#periods.endMs(shard?.number ?? -1, shard?.watch.wallMs(nowMs) ?? null, nowMs);
   }
 }
 

@@ -34,15 +34,21 @@ export class CalendarPeriod implements PeriodEnd {
     return Atomics.load(this.#w, this.#at + calendarWords.last) * 1000;
   }
 
+  /** Whether the end was computed by a clock that may not be the right one. */
+  get isGuess(): boolean {
+    return Atomics.load(this.#w, this.#at + calendarWords.guess) !== 0;
+  }
+
   /** Sets the end, unless another thread has done so since `seenEndMs` was read. `begins`: the next period. */
-  setEnd(end: PeriodEnd, seenEndMs: number, begins: boolean): void {
+  setEnd(end: PeriodEnd, seenEndMs: number, begins: boolean, isGuess = false): void {
     this.#locks.takeAlone(header.calendarLock);
-    if (this.endMs === seenEndMs) this.restore(begins ? this.number + 1 : this.number, end);
+    if (this.endMs === seenEndMs) this.restore(begins ? this.number + 1 : this.number, end, isGuess);
     this.#locks.free(header.calendarLock);
   }
 
   /** Before traffic, or when the policy of the slot is gone. */
-  restore(number: number, { endMs, dueMs, lastMs }: PeriodEnd): void {
+  restore(number: number, { endMs, dueMs, lastMs }: PeriodEnd, isGuess = false): void {
+    Atomics.store(this.#w, this.#at + calendarWords.guess, isGuess ? 1 : 0);
     Atomics.store(this.#w, this.#at + calendarWords.number, number);
     // What was a whole second stays one, whatever sums of fractions have added to it.
     Atomics.store(this.#w, this.#at + calendarWords.due, Math.ceil(Math.round(dueMs) / 1000));

@@ -71,7 +71,7 @@ export function isHeldSlot(slot: number): boolean {
 export const header = {
   coarseKeys: 0,
   calendarLock: lineWords,
-  /** `calendarWords` for each slot. */
+  /** `calendarWords` for each slot of a policy. */
   calendars: 2 * lineWords,
   /** `figures` for each slot. */
   figures: 2 * lineWords + 4 * slots,
@@ -79,9 +79,9 @@ export const header = {
 
 /**
  * Words of the calendar of a slot: the number of the period, its end in Unix seconds, when that is due, and when it is
- * over at the latest, in seconds of the table's time.
+ * over at the latest, in seconds of the table's time; and whether the clock was a guess by which it began.
  */
-export const calendarWords = { number: 0, end: 1, due: 2, last: 3, words: 4 } as const;
+export const calendarWords = { number: 0, end: 1, due: 2, last: 3, guess: 4, words: 5 } as const;
 
 /** Words of the figures of a slot. */
 export const figures = { keys: 0, evictedExpired: 1, evictedLive: 2, merged: 3, coarse: 4, words: 8 } as const;

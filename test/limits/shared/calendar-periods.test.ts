@@ -9,7 +9,8 @@ const t = 1_800_000_000_000;
 
 function periods(byShard: ShardPeriods = new Map(), ofTable: PeriodEnd = noPeriod, per: "minute" | "hour" = "minute") {
   const rate = { kind: "calendar", per, timezone: "UTC" } as const;
-  return new CalendarPeriods({ rate, longestMs: per === "minute" ? minute : 60 * minute, byShard, ofTable });
+  const longestMs = per === "minute" ? minute : 60 * minute;
+  return new CalendarPeriods({ rate, longestMs, byShard, ofTable, wallMs: () => t + 10 * minute });
 }
 
 test("a period ends at the next border, which belongs to the next period", () => {
@@ -64,4 +65,17 @@ test("a thread begins with the period of the table, and a reload with another ca
   // That of another calendar, before the table has been asked.
   const ofMonth = { endMs: t + 1_000 * minute, dueMs: 1_000 * minute, lastMs: 2_000 * minute };
   expect(periods(new Map(), ofMonth).endMs(0, t + 1, 1)).toBe(t + minute);
+});
+
+test("as long as a shard's clock is not known, another one says when its period ends, and is forgotten then", () => {
+  const minutes = periods();
+  expect(minutes.endMs(0, null, 0)).toBe(t + 11 * minute);
+  expect(minutes.endMs(0, t, 0)).toBe(t + minute);
+});
+
+test("while a shard's clock is not known any more, it is supposed to run on", () => {
+  const minutes = periods();
+  minutes.endMs(0, t, 0);
+  expect(minutes.endMs(0, null, minute - 1)).toBe(t + minute);
+  expect(minutes.endMs(0, null, minute)).toBe(t + 2 * minute);
 });

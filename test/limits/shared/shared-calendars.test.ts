@@ -1,6 +1,7 @@
 // Calendar quotas that gateways share, while somebody sets the clock of the store.
 import { expect, test } from "vitest";
 import { admitted, SmallFleet } from "../../simulation/small-fleet.ts";
+import { gatewayPlan } from "../../simulation/small-plan.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 
 const limit = 5;
@@ -50,4 +51,42 @@ test("while a store's clock is behind, the next period begins when a refusal has
   expect(admitted(await ask(0)) + admitted(await ask(1))).toBe(limit);
   await step(1_000 * minute);
   expect(admitted(await ask(0)) + admitted(await ask(1))).toBe(0);
+});
+
+test.each([-1_000, -5, 5, 1_000])(
+  "a gateway whose own clock is %d minutes off counts with the others, after the store was away at its start too",
+  async (minutes) => {
+    const gateways = [gatewayPlan({}), gatewayPlan({ skewMs: minutes * minute })];
+    const fleet = await SmallFleet.start([{ ...slidingPolicy({ limit, windowMs: 1 }), rate }], { gateways });
+    fleet.restart(1);
+    fleet.part(1, 3_000);
+    await fleet.pass(1_500);
+    expect(admitted(fleet.ask(1, {}))).toBe(1);
+    await fleet.pass(1_000);
+    expect(fleet.figures(1).state).toBe("away");
+    await fleet.pass(3 * minute);
+    for (let i = 0; i < 6; i += 1) {
+      const decisions = [1, 0, 1].map((place) => fleet.ask(place, {}, limit));
+      await fleet.pass(minute);
+      expect(admitted(decisions.flat())).toBe(limit);
+    }
+  },
+);
+
+test("a gateway whose own clock is ahead counts with the others after another server has taken the store's place", async () => {
+  const gateways = [gatewayPlan({}), gatewayPlan({ skewMs: 5 * minute })];
+  const fleet = await SmallFleet.start([{ ...slidingPolicy({ limit, windowMs: 1 }), rate }], { gateways });
+  await fleet.pass(5_000);
+  fleet.replaceStore();
+  // As long as it has not answered, nobody knows its clock.
+  for (let i = 0; i < 200; i += 1) {
+    fleet.ask(1, {});
+    await fleet.pass(10);
+  }
+  await fleet.pass(3 * minute);
+  for (let i = 0; i < 6; i += 1) {
+    const decisions = [1, 0, 1].map((place) => fleet.ask(place, {}, limit));
+    await fleet.pass(minute);
+    expect(admitted(decisions.flat())).toBe(limit);
+  }
 });
