@@ -1,6 +1,7 @@
 // The limiter of the configured policies, with counters in a table of this process. A reload makes another one from
 // it, which goes on with the counters of the policies that it continues.
 import { randomBytes } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterFigures, Limiter, QuotaLimiter } from "../core/limiter.ts";
 import { noPeriod } from "../core/period-end.ts";
@@ -91,10 +92,15 @@ export class PolicyLimiter extends PolicySteps {
   }
 
   /**
-   * Must be called when `next` has replaced this one: gives up the slots of policies that it does not continue. Only the
-   * thread that chooses the slots ends their periods, since another one may be so late that a slot has a new policy.
+   * Must be called when `next` has replaced this one: gives back what changed policies have leased, because another reload
+   * may bring their rules back, and gives up the slots of policies that it does not continue. Only the thread that chooses
+   * the slots ends their periods, since another one may be so late that a slot has a new policy.
    */
   replacedBy(next: PolicyLimiter): void {
+    for (const { policy, shared } of this.#set.states) {
+      const continued = next.slots.find((each) => isContinued(each.policy, policy));
+      if (continued !== undefined && !isDeepStrictEqual(continued.policy, policy)) shared?.endLeases();
+    }
     const gone = this.slots.filter(({ slot }) => !next.slots.some((each) => each.slot === slot));
     for (const { slot, policy } of gone) {
       this.#set.states.find((state) => state.policy === policy)?.shared?.retire();

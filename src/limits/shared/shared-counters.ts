@@ -202,6 +202,11 @@ export class SharedCounters implements Counters {
     return this.local.unspentResetMs(nowMs);
   }
 
+  /** Gives back what is held of all keys. */
+  endLeases(): void {
+    this.#store.endLeases(this.#shared.credits.values());
+  }
+
   /** The policy is gone. */
   retire(): void {
     this.#store.book.retire(this.#shared);

@@ -182,6 +182,15 @@ export class SharedStore {
     this.#join(credits);
   }
 
+  /** The same of many keys: calls report it, a part of them at a time. */
+  endLeases(of: Iterable<KeyCredits>): void {
+    for (const credits of of) {
+      if (credits.openLeases === 0) continue;
+      this.counts.units.returned += credits.endAll();
+      this.#endings.add(credits);
+    }
+  }
+
   /** Units of leases that were made for one request stay spent. */
   keep(leases: readonly Lease[]): void {
     for (const lease of leases) {

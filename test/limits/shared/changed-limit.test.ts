@@ -45,6 +45,24 @@ describe.each([200, 1000, 10_000])("with leases of %d ms", (durationMs) => {
   });
 });
 
+test("what was leased before two reloads is not spent when the second brings the lower limit back", async () => {
+  const fleet = await SmallFleet.start([policyOf(2000)], leasing(10_000));
+  expect(await used(fleet, 800)).toBe(800);
+  fleet.reload([policyOf(5000)]);
+  // The other gateway gets none meanwhile, and does not see the higher limit.
+  let more = 0;
+  for (let i = 0; i < 10; i += 1) {
+    const decisions = fleet.ask(0, client, 200);
+    await fleet.pass(60);
+    more += admitted(decisions);
+  }
+  expect(more).toBe(2000);
+  fleet.reload([policyOf(2000)]);
+  const later = fleet.ask(1, client, 500);
+  await fleet.pass(60);
+  expect([later.length, admitted(later)]).toEqual([500, 0]);
+});
+
 test("a quota of the calendar is judged by the limit in force too", async () => {
   const rate = { kind: "calendar", per: "hour", timezone: "UTC" } as const;
   const fleet = await SmallFleet.start([policyOf(5000, { rate })], leasing(1000));
