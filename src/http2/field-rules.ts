@@ -60,7 +60,7 @@ function areRegular(fields: HeaderList, from: number): boolean {
     const name = fields[i] ?? "";
     const value = fields[i + 1] ?? "";
     if (!isName(name) || !isValue(value) || connectionFields.has(name)) return false;
-    if (name === "te" && value !== "trailers") return false;
+    if (name === "te" && value.toLowerCase() !== "trailers") return false;
   }
   return true;
 }

@@ -262,8 +262,7 @@ export class Http2Session<Owner> {
         if (this.#end === "announced") this.finishEnd();
         return null;
       case "goaway":
-        // The client opens no more streams.
-        this.finishEnd();
+        this.beginEnd();
         return null;
       case "error":
         this.#onFrameError(frame);
@@ -295,11 +294,6 @@ export class Http2Session<Owner> {
   #open(id: number, fields: HeaderList, isEnd: boolean): Http2Event<Owner> | null {
     if (id % 2 === 0) {
       this.fail(errorCodes.protocol);
-      return null;
-    }
-    if (this.#end === "final") {
-      // It may be sent again elsewhere, so nothing is said about it.
-      this.#endings.add(id, isEnd ? "ended" : "reset");
       return null;
     }
     this.#lastStream = id;
@@ -387,6 +381,7 @@ export class Http2Session<Owner> {
   /** `unknown`: the code for a stream of which nothing is remembered, or that was never opened. */
   #onFrameOfClosed(id: number, isEnd: boolean, unknown: number): void {
     const ending = this.#endings.endingOf(id);
+    if (id > this.#lastStream) return;
     if (ending === null) this.fail(unknown);
     else if (ending === "ended") this.fail(errorCodes.streamClosed);
     else if (ending === "gone") this.#streamError(id, errorCodes.streamClosed);
@@ -427,9 +422,12 @@ export class Http2Session<Owner> {
     else this.#responses.writer.settingsAck();
   }
 
-  /** Streams of even numbers are never opened, because nothing is pushed. */
+  /**
+   * Streams of even numbers are never opened, because nothing is pushed. Those above the last one that the final GOAWAY names
+   * are not served, and may be sent again elsewhere.
+   */
   #isIdle(id: number): boolean {
-    return id > this.#lastStream ? this.#endings.endingOf(id) === null : id % 2 === 0;
+    return id % 2 === 0 || (id > this.#lastStream && this.#end !== "final");
   }
 
   #streamError(id: number, code: number): void {

@@ -219,6 +219,7 @@ const fieldRules: readonly Rule[] = [
   ),
   fieldRow("TE of gzip", withField("te", "gzip"), false, "8.2.2"),
   fieldRow("TE of trailers and more", withField("te", "trailers, gzip"), false, "8.2.2"),
+  fieldRow("TE of Trailers", withField("te", "Trailers"), true, "8.2.2"),
   fieldRow("TE of trailers", withField("te", "trailers"), true, "8.2.2"),
   fieldRow("a pseudo-header of responses", [...get, [":status", "200"]], false, "8.3"),
   fieldRow("a pseudo-header that nobody knows", [[":x", "y"], ...get], false, "8.3"),

@@ -298,12 +298,26 @@ describe("an end that was asked for", () => {
     );
   });
 
-  test("by the client lets streams finish", () => {
+  test("by the client's own GOAWAY lets streams finish, and serves those that it opens meanwhile", () => {
     const conversation = start(whole(1));
-    expect(sentBy(conversation, () => conversation.send(frame(frameTypes.goaway, 0, 0, Buffer.alloc(8))))).toEqual([
-      "goaway 0",
-    ]);
-    expect(conversation.session.isFinished).toBe(false);
+    const { session } = conversation;
+    const goaway = frame(frameTypes.goaway, 0, 0, Buffer.alloc(8));
+    expect(sentBy(conversation, () => conversation.send(goaway))).toEqual(["goaway 0", "ping 0"]);
+    conversation.send(Buffer.concat([whole(3), ping("headgate", 1)]));
+    expect(conversation.events).toContain("request 3");
+    for (const id of [1, 3]) {
+      expect(session.isFinished).toBe(false);
+      session.respond(conversation.stream(id), ok, true);
+    }
+    expect(session.isFinished).toBe(true);
+  });
+
+  test("ignores any number of streams that come too late, and goes on with those that it serves", () => {
+    const conversation = start(whole(1));
+    conversation.session.finishEnd();
+    for (let id = 3; id < 1_000; id += 2) conversation.send(open(id));
+    for (let id = 3; id < 1_000; id += 2) conversation.send(Buffer.concat([data(id, 50), reset(id), data(id, 50)]));
+    expect(conversation.outcome).toBe("none");
     conversation.session.respond(conversation.stream(1), ok, true);
     expect(conversation.session.isFinished).toBe(true);
   });
