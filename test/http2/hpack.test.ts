@@ -246,6 +246,14 @@ describe("a block that comes again", () => {
     expect(decode(decoder, newest)).toBe("malformed");
   });
 
+  test("is decoded each time if it adds to the table, because it adds again", () => {
+    const decoder = new HpackDecoder();
+    const add = Buffer.concat([Buffer.of(0x40), text("x"), text("a")]);
+    for (let i = 0; i < 3; i += 1) expect(decode(decoder, add)).toEqual(["x", "a"]);
+    expect(decode(decoder, Buffer.of(0x80 + 64))).toEqual(["x", "a"]);
+    expect(decode(decoder, Buffer.of(0x80 + 65))).toBe("malformed");
+  });
+
   test("is not compared with the memory that it was read from", () => {
     const decoder = new HpackDecoder();
     const memory = Buffer.from(block);

@@ -86,6 +86,12 @@ const streamStates: readonly Rule[] = [
     all(open(1, "/answer"), data(1, 9, endStream), data(1, 9)),
     "connection streamClosed",
   ],
+  [
+    "5.1",
+    "DATA behind trailers that were under way when the gateway reset",
+    all(open(1, "/answer"), block(none), data(1, 9)),
+    "connection streamClosed",
+  ],
   ["5.1.1", "a stream of an even number", whole(2), "connection protocol"],
   ["5.1.1", "DATA on a stream of an even number", all(whole(3), data(2, 1)), "connection protocol"],
   ["5.1.1", "a request on stream 0", whole(0), "connection protocol"],

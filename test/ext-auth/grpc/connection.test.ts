@@ -40,10 +40,10 @@ class CountedWrites extends TextWrites {
   }
 }
 
-/** A client's socket and the connection at its other end. The client reads only if it `reads`. */
+/** A client's socket and the connection at its other end. The client reads only if it is a reader. */
 async function stage(
   handle: (message: Buffer, call: GrpcCall) => void = (_, call) => call.reply("ok"),
-  { isShared = false, reads = true } = {},
+  { isShared = false, isReader = true } = {},
 ) {
   const textWrites = new CountedWrites();
   const resets: string[] = [];
@@ -58,6 +58,7 @@ async function stage(
   client.on("error", () => {});
   cleanup(() => client.destroy());
   const [socket] = (await once(server, "connection")) as [Socket];
+  const reads = isShared ? SocketReads.of(socket) : null;
   const options: GrpcServerOptions = {
     methods: new Map([[path, { maxMessageBytes: 100_000, admits: () => null, handle }]]),
     connections: {
@@ -69,7 +70,7 @@ async function stage(
       onClosed: (reason) => void told.closedFor.push(reason),
     },
     nowMs: systemClock.monotonicMs,
-    reads: isShared ? SocketReads.of(socket) : null,
+    reads,
     textWrites,
     settings: { current: { headTimeoutMs: 10_000, keepAliveTimeoutMs: 60_000 } },
     lingerMs: 2_000,
@@ -86,11 +87,11 @@ async function stage(
   };
   const connection = new GrpcConnection(socket, new FrameBudgets(options.nowMs).open(null), shares);
   const received: Buffer[] = [];
-  if (reads) client.on("data", (bytes: Buffer) => received.push(bytes));
+  if (isReader) client.on("data", (bytes: Buffer) => received.push(bytes));
   const frames = () => new FrameReader().read(Buffer.concat(received));
   const ended = (): number =>
     frames().filter(({ type, flags }) => type === frameTypes.headers && (flags & 1) !== 0).length;
-  return { client, socket, connection, textWrites, resets, told, frames, ended };
+  return { client, socket, connection, reads, textWrites, resets, told, frames, ended };
 }
 
 describe.each([false, true])("read by shared memory: %s", (isShared) => {
@@ -102,10 +103,19 @@ describe.each([false, true])("read by shared memory: %s", (isShared) => {
     expect(textWrites.texts.length).toBe(2);
   });
 
-  test("more calls than fit in a turn are answered in the next ones", async () => {
-    const { client, ended, textWrites } = await stage(undefined, { isShared });
-    client.write(Buffer.concat([preface, settings, ...Array.from({ length: 500 }, (_, i) => ask(2 * i + 1))]));
-    await eventually("all are answered", () => ended() === 500);
+  test("more calls than fit in a turn are answered in the next ones, whatever others read meanwhile", async () => {
+    const staged = await stage(
+      (_, call) => {
+        call.reply("ok");
+        process.nextTick(() => staged.reads?.memory.fill(0xee));
+      },
+      { isShared },
+    );
+    const { client, ended, textWrites, told } = staged;
+    client.write(Buffer.concat([preface, settings]));
+    client.write(Buffer.concat(Array.from({ length: 500 }, (_, i) => ask(2 * i + 1))));
+    await eventually("all are answered", () => ended() === 500 || told.isClosed);
+    expect(ended()).toBe(500);
     expect(textWrites.texts.length).toBeGreaterThan(10);
   });
 
@@ -139,7 +149,7 @@ describe.each([false, true])("read by shared memory: %s", (isShared) => {
       handled += 1;
       call.reply("r".repeat(60_000));
     };
-    const { client } = await stage(answer, { isShared, reads: false });
+    const { client } = await stage(answer, { isShared, isReader: false });
     const windows = frame(frameTypes.settings, 0, 0, Buffer.concat([Buffer.of(0, 4), code(2 ** 31 - 1)]));
     const window = frame(frameTypes.windowUpdate, 0, 0, code(2 ** 30));
     client.write(Buffer.concat([preface, windows, window, ...Array.from({ length: 600 }, (_, i) => ask(2 * i + 1))]));
@@ -151,6 +161,19 @@ describe.each([false, true])("read by shared memory: %s", (isShared) => {
     expect(handled).toBeLessThan(400);
     client.resume();
     await eventually("all are handled", () => handled === 600);
+  });
+
+  test("while the system does not take what was written, the socket is paused", async () => {
+    const { client, socket } = await stage((_, call) => call.reply("r".repeat(1_200_000)), {
+      isShared,
+      isReader: false,
+    });
+    const windows = frame(frameTypes.settings, 0, 0, Buffer.concat([Buffer.of(0, 4), code(2 ** 31 - 1)]));
+    const window = frame(frameTypes.windowUpdate, 0, 0, code(2 ** 30));
+    client.write(Buffer.concat([preface, windows, window, ...Array.from({ length: 10 }, (_, i) => ask(2 * i + 1))]));
+    await eventually("it is paused", () => socket.isPaused());
+    client.resume();
+    await eventually("it is read again", () => !socket.isPaused());
   });
 });
 
@@ -167,12 +190,14 @@ test("answers that are given later in one turn leave as one write", async () => 
 
 describe("in time", () => {
   test("a head that takes longer than heads may ends its connection, and many heads do not", async () => {
-    const { client, connection, frames, ended } = await stage();
+    const { client, socket, connection, frames, ended } = await stage();
     client.write(Buffer.concat([preface, settings]));
+    await eventually("it is read", () => frames().length > 1);
     for (let i = 0; i < 30; i += 1) {
-      const next = Buffer.concat([headers(2 * i + 1), frame(frameTypes.data, 1, 2 * i + 1, Buffer.alloc(5))]);
+      const next = ask(2 * i + 1);
+      const before = socket.bytesRead;
       client.write(next.subarray(0, 12));
-      await eventually("it is read", () => ended() === i);
+      await eventually("it is read", () => socket.bytesRead >= before + 12);
       connection.sweep(1_000);
       client.write(next.subarray(12));
       await eventually("it is answered", () => ended() === i + 1);
