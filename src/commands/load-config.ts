@@ -39,8 +39,8 @@ export function settingsSource(
 ): SettingsSource {
   return {
     file: resolve(cwd, named),
-    load(isStart = false) {
-      const loaded = loadSettings({ file, env, cwd, overrides, processors: availableProcessors, isReload: !isStart });
+    load() {
+      const loaded = loadSettings({ file, env, cwd, overrides, processors: availableProcessors });
       if (loaded.ok) return { ok: true, settings: loaded.settings, place: loaded.files.place, raw: loaded.raw };
       return { ok: false, errors: loaded.errors.map(renderConfigError) };
     },

@@ -29,8 +29,6 @@ export interface ConfigSources {
   readonly overrides: readonly Override[];
   /** How many processors the container may use, for `workers: auto`. Default: one. */
   readonly processors?: () => number;
-  /** Refuses an empty file: it may be one that is just being written. At a start it is one with all defaults. */
-  readonly isReload?: boolean;
 }
 
 /** The files that a configuration names, even if it has errors, so that all errors are reported at once. */
@@ -56,10 +54,10 @@ export type LoadedSettings = {
 );
 
 export function loadSettings(sources: ConfigSources): LoadedSettings {
-  const { file: named, env, cwd, overrides, processors = () => 1, isReload = false } = sources;
+  const { file: named, env, cwd, overrides, processors = () => 1 } = sources;
   // Compose files and shells set HEADGATE_CONFIG to an empty text if it has no value.
   const file = named ?? (env.HEADGATE_CONFIG || packagedConfigFile);
-  const written = readConfigFile(file, cwd, isReload);
+  const written = readConfigFile(file, cwd);
   const environment = readEnvironment(env);
   const errors = [...written.errors, ...environment.errors];
 
@@ -109,7 +107,7 @@ function firstOf(errors: readonly ConfigError[]): readonly ConfigError[] {
 
 const maxFileBytes = 256 * 1024;
 
-function readConfigFile(file: string, cwd: string, isReload: boolean): YamlReading {
+function readConfigFile(file: string, cwd: string): YamlReading {
   const refuse = (message: string): YamlReading => ({
     raw: undefined,
     errors: [{ at: { kind: "whole file", file }, key: "", message, about: [""] }],
@@ -120,14 +118,22 @@ function readConfigFile(file: string, cwd: string, isReload: boolean): YamlReadi
   } catch (cause) {
     return refuse(`cannot be read: ${explainReadFailure(cause)}`);
   }
-  if (isReload && bytes.length === 0) return refuse("found an empty file, expected a configuration");
   if (bytes.length > maxFileBytes) return refuse("found more than 256 KiB, expected a configuration");
   try {
-    return readYaml(new TextDecoder("utf-8", { fatal: true }).decode(bytes), file);
+    const reading = readYaml(new TextDecoder("utf-8", { fatal: true }).decode(bytes), file);
+    return saysNothing(reading) ? refuse(withoutKeys) : reading;
   } catch (cause) {
     if (cause instanceof TypeError) return refuse("found bytes that are not UTF-8, expected text");
     throw cause;
   }
+}
+
+/** A file that lost its contents must not stand for the defaults: a reload would remove all policies. */
+const withoutKeys = "found no key, expected a configuration; write {} for one with all defaults";
+
+/** Of an empty file, and of one with blanks or comments alone. */
+function saysNothing({ raw, errors }: YamlReading): boolean {
+  return errors.length === 0 && (raw === undefined || (raw.kind === "scalar" && raw.value === null));
 }
 
 function toSettings(values: ParsedConfig, processors: () => number): Settings {

@@ -5,7 +5,7 @@ import type { Raw } from "./raw.ts";
 export interface SettingsSource {
   /** The path of the configuration file, absolute. */
   readonly file: string;
-  /** `isStart`: an empty file is one with all defaults; in a reload it is an error. */
+  /** `isStart`: the start has loaded them, and logged what it made of them. */
   load(isStart?: boolean): SettingsLoaded;
 }
 

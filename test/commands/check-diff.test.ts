@@ -94,6 +94,18 @@ test("errors of either file are listed, and the exit code is 78", async () => {
   });
 });
 
+test.each(["", "\n", "# no policy any more\n"])("a second file without a key (%j) would be refused", async (to) => {
+  expect(await diff("routes: [/v2/]", to)).toMatchObject({
+    code: 78,
+    lines: [],
+    errors: "new.yaml: found no key, expected a configuration; write {} for one with all defaults\n",
+  });
+});
+
+test("a second file that is {} stands for all defaults", async () => {
+  expect(await diff("routes: [/v2/]", "{}")).toMatchObject({ code: 0, lines: ["routes: [/v2/] → [/v1/, /v2/]"] });
+});
+
 test("what a reload would warn of, and not what was so before", async () => {
   const policy = (name: string, rest: string): string => `{ name: ${name}, limit: 5, window: 1s${rest} }`;
   const from = `policies: [${policy("a", "")}, ${policy("b", ", exempt: [0.0.0.0/0]")}]`;

@@ -155,6 +155,11 @@ const messages = new Map([
   ["log-level.yaml", 'log-level.yaml:2:10: log.level: found "verbose", expected debug, info, warn, error or silent'],
   ["not-a-mapping.yaml", "not-a-mapping.yaml:1:1: found text, expected a mapping of keys to values"],
   ["not-utf-8.yaml", "not-utf-8.yaml: found bytes that are not UTF-8, expected text"],
+  [
+    "only-comments.yaml",
+    "only-comments.yaml: found no key, expected a configuration; write {} for one with all defaults",
+  ],
+  ["zero-bytes.yaml", "zero-bytes.yaml: found no key, expected a configuration; write {} for one with all defaults"],
   ["port-empty.yaml", "port-empty.yaml:2:8: listen.port: found nothing, expected a whole number from 0 to 65535"],
   ["port-fraction.yaml", "port-fraction.yaml:1:16: admin.port: found 9464.5, expected a whole number from 0 to 65535"],
   [

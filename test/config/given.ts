@@ -14,7 +14,7 @@ export interface Given {
 /** Loads it from the file `c.yaml` of `folder`. */
 export function loadGiven(
   folder: string,
-  { yaml = "", env = {}, flags = [] }: Given,
+  { yaml = "{}", env = {}, flags = [] }: Given,
   processors: () => number = () => 1,
 ): LoadedSettings {
   writeFileSync(join(folder, "c.yaml"), yaml);

@@ -127,6 +127,7 @@ describe("the JSON Schema", () => {
       ],
       ...["fields-twice.yaml", "host-mistyped-address.yaml", "host-with-brackets.yaml", "host-with-port.yaml"],
       "listeners-collide.yaml",
+      "only-comments.yaml",
       ...unmarkedPolicies,
       ...["proxy-name.yaml", "proxy-prefix.yaml"],
       ...["route-inside-another.yaml", "route-twice.yaml", "tls-without-cert.yaml", "tls-without-key.yaml"],
@@ -140,6 +141,7 @@ describe("the JSON Schema", () => {
         "upstream-tls-server-name.yaml",
         "upstream-tls-without-https.yaml",
       ],
+      "zero-bytes.yaml",
     ]);
   });
 });

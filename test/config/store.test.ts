@@ -39,7 +39,7 @@ async function check(yaml: string) {
 }
 
 test("without a store there are no settings of one", () => {
-  expect(load("")).toBeNull();
+  expect(load("{}")).toBeNull();
   expect(load("counters: { store: memory, redis: { wait: auto, url: null } }")).toBeNull();
 });
 
@@ -103,7 +103,7 @@ test("sentinels and clusters have ports of their own, and all keys have variable
     HEADGATE_COUNTERS_REDIS_TLS_ENABLED: "true",
     HEADGATE_COUNTERS_REDIS_TLS_CA: "ca.pem",
   };
-  expect(load("", env)).toMatchObject({
+  expect(load("{}", env)).toMatchObject({
     connection: {
       servers: {
         kind: "sentinels",

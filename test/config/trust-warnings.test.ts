@@ -19,8 +19,8 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 /** What `headgate check` and `headgate check --diff` from the defaults print on standard error: the same. */
 async function warnings(yaml: string): Promise<string[]> {
-  writeFileSync(join(folder, "old.yaml"), "");
-  writeFileSync(join(folder, "new.yaml"), yaml);
+  writeFileSync(join(folder, "old.yaml"), "{}");
+  writeFileSync(join(folder, "new.yaml"), yaml === "" ? "{}" : yaml);
   const [checked, compared] = [testIo({ cwd: folder }), testIo({ cwd: folder })];
   expect(await run({ file: "new.yaml", overrides: [] }, checked)).toBe(0);
   expect(await runDiff({ files: ["old.yaml", "new.yaml"], overrides: [] }, compared)).toBe(0);

@@ -19,7 +19,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 /** What `headgate check` prints on standard error for these lines. */
 async function warnings(yaml: string): Promise<string[]> {
-  writeFileSync(join(folder, "c.yaml"), yaml);
+  writeFileSync(join(folder, "c.yaml"), yaml === "" ? "{}" : yaml);
   const io = testIo({ cwd: folder });
   expect([await run({ file: "c.yaml", overrides: [] }, io), io.errText()]).toEqual([0, io.errText()]);
   return io.errText().split("\n").slice(0, -1);
