@@ -18,11 +18,17 @@ export async function run({ files, overrides }: DiffArguments, io: CommandIo): P
   const restart = new Set(withoutRestart(after.settings, before.settings).keys);
   const found = differences(before.raw, after.raw, new Set([...before.tokenNames, ...after.tokenNames]));
   const empty = emptyPolicies(after.settings.policies, before.settings.policies);
+  // Whether there is a store does not change without a restart.
+  const hasStore = before.settings.counters.redis !== null;
+  const start = hasStore
+    ? "starts with what the store still has of its name, kind and key, because one of them is new"
+    : "starts empty, because its name, kind or key is new";
   const lines = [
     ...found.map(
-      (difference) => `${describeChange(difference)}${restart.has(difference.key) ? " (needs a restart)" : ""}`,
+      (difference) =>
+        `${describeChange(difference, hasStore)}${restart.has(difference.key) ? " (needs a restart)" : ""}`,
     ),
-    ...empty.map((name) => `policies.${name}: starts empty, because its name, kind or key is new`),
+    ...empty.map((name) => `policies.${name}: ${start}`),
     ...(found.length === 0 ? ["nothing would change"] : []),
   ];
   const warnings = addedWarnings(before.settings, after.settings);

@@ -12,11 +12,14 @@ export interface SettingChange {
   readonly to: string | null;
 }
 
-export function describeChange({ key, from, to }: SettingChange): string {
+/** `hasStore`: what was counted is in a shared store. Of all lists, policies alone have names. */
+export function describeChange({ key, from, to }: SettingChange, hasStore: boolean): string {
   if (from === null) return `${key}: added: ${to}`;
-  if (to === null) return `${key}: removed`;
+  if (to === null) return `${key}: removed; ${hasStore ? keptInStore : "what it has counted is forgotten"}`;
   return from === to ? `${key}: ${to} (a value that is not shown has changed)` : `${key}: ${from} → ${to}`;
 }
+
+const keptInStore = "what it has counted stays in the store until it expires, and counts if the policy comes back";
 
 /** Keys are those of the configuration, such as `upstream.url`. */
 export interface ReloadResult {
@@ -27,8 +30,12 @@ export interface ReloadResult {
   readonly changed: readonly string[];
   /** The values of those keys before and after. Empty if a program passed settings that were not written anywhere. */
   readonly changes: readonly SettingChange[];
-  /** The policies that have started empty, because their name, kind or key is new. */
+  /** The policies with a new name, kind or key. They have started empty, or with what a shared store still has of them. */
   readonly reset: readonly string[];
+  /** Whether what was counted is in a shared store. */
+  readonly hasStore: boolean;
+  /** The changed keys by which protection was given up. */
+  readonly loosened: readonly string[];
   /** The keys whose new values need a restart; the old ones stay in force. */
   readonly restart: readonly string[];
   /** What is wrong with the configuration, one line for each error: then none of its values has changed. */

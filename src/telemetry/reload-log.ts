@@ -4,23 +4,38 @@ import type { Logger } from "./log.ts";
 
 /** Files that are missing or wrong have a line of their own. */
 export function logReload(log: Logger, result: ReloadResult, by: ReloadCause): void {
-  const { isConfigRead, changed, changes, reset, restart, errors, refused } = result;
+  const { isConfigRead, changed, reset, restart, errors, refused } = result;
   for (const error of errors) log.error({ error }, "configuration error");
   if (errors.length > 0) log.error({ by, errors: errors.length }, "reload failed, the configuration is not changed");
-  if (changed.length > 0) log.info({ by, changed, ...valuesOf(changes) }, "reloaded");
-  else if (errors.length + refused.length === 0) log.info({ by }, "reloaded, nothing has changed");
-  if (reset.length > 0) log.warn({ policies: reset }, "policies start empty: their name, kind or key is new");
-  if (isConfigRead && restart.length > 0)
-    log.warn({ keys: restart }, "restart required: these keys keep their old values until then");
+  const needsRestart = isConfigRead && restart.length > 0;
+  if (changed.length > 0) logChanges(log, result, by);
+  else if (errors.length + refused.length === 0) {
+    if (needsRestart) log.info({ by }, "reloaded, all changes need a restart");
+    else log.info({ by }, "reloaded, nothing has changed");
+  }
+  if (reset.length > 0) logReset(log, result);
+  if (needsRestart) log.warn({ keys: restart }, "restart required: these keys keep their old values until then");
+}
+
+function logChanges(log: Logger, { changed, changes, hasStore, loosened }: ReloadResult, by: ReloadCause): void {
+  const fields = { by, changed, ...valuesOf(changes, hasStore) };
+  if (loosened.length === 0) log.info(fields, "reloaded");
+  else log.warn({ ...fields, loosened }, "reloaded");
+}
+
+function logReset(log: Logger, { reset: policies, hasStore }: ReloadResult): void {
+  if (hasStore)
+    log.warn({ policies }, "policies start with what the store has of them: their name, kind or key is new");
+  else log.warn({ policies }, "policies start empty: their name, kind or key is new");
 }
 
 const maxChanges = 100;
 const maxShown = 200;
 
 /** Each key with its value before and after, as `headgate check --diff` prints it. */
-function valuesOf(changes: readonly SettingChange[]): { readonly values?: readonly string[] } {
+function valuesOf(changes: readonly SettingChange[], hasStore: boolean): { readonly values?: readonly string[] } {
   if (changes.length === 0) return {};
-  const lines = changes.slice(0, maxChanges).map((change) => describeChange(shortened(change)));
+  const lines = changes.slice(0, maxChanges).map((change) => describeChange(shortened(change), hasStore));
   return { values: changes.length > maxChanges ? [...lines, `${changes.length - maxChanges} more`] : lines };
 }
 

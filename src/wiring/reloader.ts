@@ -16,6 +16,7 @@ import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { changedKeys } from "./changed-keys.ts";
+import { loosenedKeys } from "./loosened-keys.ts";
 import { Reloads } from "./reloads.ts";
 
 type Place = (key: string) => string;
@@ -173,9 +174,12 @@ export class Reloader {
       const files = await this.#engine.replace(changed.length === 0 ? null : settings);
       const tokenNames = new Set([...known, ...(this.#engine.listedTokens()?.names() ?? [])]);
       const changes = changesAmong(changed, this.#wanted.raw, wanted.raw, tokenNames);
+      const loosened = loosenedKeys({ settings: before, raw: this.#wanted.raw }, { settings, raw: wanted.raw });
       this.#wanted = wanted;
       const reset = emptyPolicies(settings.policies, before.policies);
-      return { result: withFiles({ ...noChange, changed, changes, reset, restart }, files), wrongFiles: [] };
+      const hasStore = before.counters.redis !== null;
+      const result = { ...noChange, changed, changes, loosened, reset, hasStore, restart };
+      return { result: withFiles(result, files), wrongFiles: [] };
     } catch (error) {
       if (!(error instanceof FilesError)) throw error;
       const result = failed(...error.errors.map((each) => explain(each, wanted.place)));
@@ -245,7 +249,7 @@ function isEmpty({ ok, isConfigRead, changed }: ReloadResult): boolean {
 
 const noChange: ReloadResult = {
   ...{ ok: true, isConfigRead: false },
-  ...{ changed: [], changes: [], reset: [], restart: [], errors: [], refused: [] },
+  ...{ changed: [], changes: [], loosened: [], reset: [], hasStore: false, restart: [], errors: [], refused: [] },
 };
 
 /** Paths and contents of files stay out of the log. */

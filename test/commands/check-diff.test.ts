@@ -51,10 +51,20 @@ test.each<[claim: string, from: string, to: string, lines: string[]]>([
     "policies: [{ name: a, limit: 1, window: 1s }, { name: b, limit: 2, window: 1s }]",
     "policies: [{ name: c, limit: 3, window: 1s }, { name: b, limit: 5, window: 1s }]",
     [
-      "policies.a: removed",
+      "policies.a: removed; what it has counted is forgotten",
       "policies.b.limit: 2 → 5",
       "policies.c: added: {name: c, limit: 3, window: 1s}",
       "policies.c: starts empty, because its name, kind or key is new",
+    ],
+  ],
+  [
+    "a policy that is removed, and one that is new, with a shared store, which goes on counting",
+    "counters: { store: redis, redis: { url: rediss://store } }\npolicies: [{ name: a, limit: 1, window: 1s }]",
+    "counters: { store: redis, redis: { url: rediss://store } }\npolicies: [{ name: b, limit: 1, window: 1s }]",
+    [
+      "policies.a: removed; what it has counted stays in the store until it expires, and counts if the policy comes back",
+      "policies.b: added: {name: b, limit: 1, window: 1s}",
+      "policies.b: starts with what the store still has of its name, kind and key, because one of them is new",
     ],
   ],
   [

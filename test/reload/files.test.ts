@@ -12,6 +12,7 @@ import { eventually } from "../support/eventually.ts";
 import { startTestGateway, type TestGateway, testSettings } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { RawConnection } from "../support/raw-connection.ts";
+import { redisNeeded, skipRedis, startRedis } from "../support/redis-servers.ts";
 import { request } from "../support/stage.ts";
 import { deadUrl } from "../support/unavailable.ts";
 import { startUpstream } from "../support/upstream.ts";
@@ -89,6 +90,71 @@ test("a changed file is reloaded, and the log says by what and which keys", asyn
   expect(await metric(gateway, "headgate_config_loaded_timestamp_seconds")).toBeGreaterThan(loadedAt);
   expect(await metric(gateway, 'headgate_requests_total{route="/v3/",method="GET",status_class="2xx"}')).toBe(1);
   expect(await metric(gateway, 'headgate_requests_total{route="/v2/",method="GET",status_class="2xx"}')).toBe(1);
+});
+
+test("changes that all need a restart are not called no change", async () => {
+  const { gateway, write } = await stage();
+  write("counters: { memory: 64MiB }");
+  const required = () => logged(gateway, "restart required: these keys keep their old values until then");
+  await eventually("it is reported", () => required().length === 1);
+  expect(required()).toMatchObject([{ level: "warn", keys: ["counters.memory"] }]);
+  expect(logged(gateway, "reloaded, all changes need a restart")).toMatchObject([{ level: "info", by: "file" }]);
+  expect(logged(gateway, "reloaded, nothing has changed")).toEqual([]);
+});
+
+const onePolicy = "policies: [{ name: a, limit: 5, window: 60s }]";
+
+test.each([
+  ["auth: { mode: presence }", "auth: { mode: off }", ["auth.mode"]],
+  [`${onePolicy}\nroutes: [/v3/]`, "routes: [/v3/]", ["policies"]],
+])("a reload from %j to %j gives up protection, which is a warning", async (from, to, loosened) => {
+  const { gateway, write } = await stage(from);
+  write(to);
+  await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+  expect(logged(gateway, "reloaded")).toMatchObject([{ level: "warn", loosened }]);
+});
+
+test.each([
+  ["auth: { mode: off }", "auth: { mode: presence }"],
+  [onePolicy, onePolicy.replace("name: a", "name: b")],
+])("a reload from %j to %j is no warning", async (from, to) => {
+  const { gateway, write } = await stage(from);
+  write(to);
+  await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+  expect(logged(gateway, "reloaded")).toMatchObject([{ level: "info" }]);
+});
+
+test("a policy that is removed loses its counts, and the log says so", async () => {
+  const { gateway, write, statusOf } = await stage(onePolicy.replace("limit: 5", "limit: 1"));
+  expect([await statusOf("/v2/x"), await statusOf("/v2/x")]).toEqual([200, 429]);
+  write(onePolicy.replace("name: a", "name: b"));
+  await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+  const values = ["policies.a: removed; what it has counted is forgotten"];
+  expect(logged(gateway, "reloaded")).toMatchObject([{ values: expect.arrayContaining(values) }]);
+  write(onePolicy.replace("limit: 5", "limit: 1"));
+  await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 2);
+  expect(await statusOf("/v2/x")).toBe(200);
+});
+
+test.skipIf(skipRedis)(`with a store, a policy that comes back still counts there${redisNeeded}`, async () => {
+  const redis = await startRedis();
+  cleanup(() => redis.stop());
+  const store = `counters: { store: redis, redis: { url: "redis://127.0.0.1:${redis.port}", wait: 1s } }`;
+  const a = `${store}\n${onePolicy.replace("limit: 5", "limit: 1")}`;
+  const { gateway, write, statusOf } = await stage(a);
+  await eventually("the store is up", async () => (await metric(gateway, 'headgate_store_state{state="up"}')) === 1);
+  expect([await statusOf("/v2/x"), await statusOf("/v2/x")]).toEqual([200, 429]);
+  write(a.replace("name: a", "name: b"));
+  await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 1);
+  const kept = /^policies\.a: removed; what it has counted stays in the store until it expires/;
+  expect(logged(gateway, "reloaded")).toMatchObject([
+    { values: expect.arrayContaining([expect.stringMatching(kept)]) },
+  ]);
+  write(a);
+  await eventually("it is reloaded", () => logged(gateway, "reloaded").length === 2);
+  expect(await statusOf("/v2/x")).toBe(429);
+  const begins = "policies start with what the store has of them: their name, kind or key is new";
+  expect(logged(gateway, begins)).toMatchObject([{ policies: ["b"] }, { policies: ["a"] }]);
 });
 
 test("a file that has changed since it was loaded for the start is reloaded, whatever it has become", async () => {

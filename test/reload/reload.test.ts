@@ -19,7 +19,10 @@ const cleanup = useCleanup();
 
 /** Sooner than an idle connection is closed by itself. */
 const soonMs = 2_000;
-const nothing = { isConfigRead: true, changed: [], changes: [], reset: [], restart: [], errors: [], refused: [] };
+const nothing = {
+  ...{ isConfigRead: true, changed: [], changes: [], loosened: [] },
+  ...{ reset: [], hasStore: false, restart: [], errors: [], refused: [] },
+};
 const drain = { timeoutMs: 0 };
 const settingsOf = (url: string, overrides: Overrides = {}) => testSettings(url, { drain, ...overrides });
 
@@ -49,6 +52,7 @@ test("the next request on an open connection sees other routes, fields and check
     ok: true,
     ...nothing,
     changed: ["routes", "auth.mode", "fields"],
+    loosened: ["auth.mode"],
   });
   for (const client of [simple, node]) {
     expect(await statusOf(client, "/v2/x")).toBe(404);
