@@ -73,10 +73,16 @@ function judgeListenTls({ listen }: ParsedConfig, refuse: Refuse): void {
   const { cert, key, clientCa } = listen.tls;
   if (cert === null && (key !== null || clientCa !== null)) {
     const other = key !== null ? "listen.tls.key" : "listen.tls.clientCa";
-    refuse("listen.tls.cert", `the path of a file, since ${other} is set`, other);
+    refuse(
+      "listen.tls.cert",
+      `the path of a file, since ${other} is set; name the certificate, or remove ${other}`,
+      other,
+    );
   }
   if (key === null && cert !== null) {
-    refuse("listen.tls.key", "the path of a file, since listen.tls.cert is set", "listen.tls.cert");
+    const expected =
+      "the path of a file, since listen.tls.cert is set; name its private key, or remove listen.tls.cert";
+    refuse("listen.tls.key", expected, "listen.tls.cert");
   }
 }
 
@@ -95,7 +101,7 @@ function judgeAuth({ auth: { mode, tokensFile } }: SharedValues, refuse: Refuse)
 function judgeSnapshot({ counters: { snapshot } }: ParsedConfig, refuse: Refuse): void {
   if (snapshot.path !== null || snapshot.everyMs === parseDuration(defaultSnapshotEvery)) return;
   const every = "counters.snapshot.every";
-  refuse("counters.snapshot.path", `the path of a file, since ${every} is set`, every);
+  refuse("counters.snapshot.path", `the path of a file, since ${every} is set; name one, or remove ${every}`, every);
 }
 
 /** What protects the upstream is divided among the workers. */
@@ -118,7 +124,7 @@ function judgeUpstreamTls({ upstream: { url, tls } }: SharedValues, refuse: Refu
   }
   for (const [missing, given] of [["cert", "key"] as const, ["key", "cert"] as const]) {
     if (tls[missing] !== null || tls[given] === null) continue;
-    const expected = `the path of a file, since upstream.tls.${given} has one`;
+    const expected = `the path of a file, since upstream.tls.${given} has one; name it, or remove upstream.tls.${given}`;
     refuse(`upstream.tls.${missing}`, expected, `upstream.tls.${given}`);
   }
 }

@@ -68,7 +68,11 @@ function judgeSentinels({ sentinels: { name, addresses } }: StoreValues, refuse:
 function judgeUser({ username, passwordFile }: StoreValues, refuse: Refuse): void {
   const userKey = `${section}.username`;
   if (username === null || passwordFile !== null) return;
-  refuse(`${section}.passwordFile`, `the path of a file, since ${userKey} is set`, userKey);
+  refuse(
+    `${section}.passwordFile`,
+    `the path of a file, since ${userKey} is set; name it, or remove ${userKey}`,
+    userKey,
+  );
 }
 
 function judgeTls({ url, tls }: StoreValues, refuse: Refuse): void {
@@ -90,7 +94,11 @@ function judgeTls({ url, tls }: StoreValues, refuse: Refuse): void {
   }
   for (const [missing, given] of [["cert", "key"] as const, ["key", "cert"] as const]) {
     if (tls[missing] !== null || tls[given] === null) continue;
-    refuse(key(missing), `the path of a file, since ${key(given)} has one`, key(given));
+    refuse(
+      key(missing),
+      `the path of a file, since ${key(given)} has one; name it, or remove ${key(given)}`,
+      key(given),
+    );
   }
 }
 

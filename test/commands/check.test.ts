@@ -321,7 +321,7 @@ const messages = new Map([
   ],
   [
     "upstream-tls-cert-without-key.yaml",
-    "upstream-tls-cert-without-key.yaml:4:11: upstream.tls.key: found nothing, expected the path of a file, since upstream.tls.cert has one\n" +
+    "upstream-tls-cert-without-key.yaml:4:11: upstream.tls.key: found nothing, expected the path of a file, since upstream.tls.cert has one; name it, or remove upstream.tls.cert\n" +
       "upstream-tls-cert-without-key.yaml:4:11: upstream.tls.cert: cert.pem: cannot be read: no such file",
   ],
   [
@@ -342,12 +342,12 @@ const messages = new Map([
   ],
   [
     "tls-without-cert.yaml",
-    "tls-without-cert.yaml:2:20: listen.tls.cert: found nothing, expected the path of a file, since listen.tls.clientCa is set\n" +
+    "tls-without-cert.yaml:2:20: listen.tls.cert: found nothing, expected the path of a file, since listen.tls.clientCa is set; name the certificate, or remove listen.tls.clientCa\n" +
       "tls-without-cert.yaml:2:20: listen.tls.clientCa: ca.pem: cannot be read: no such file",
   ],
   [
     "tls-without-key.yaml",
-    "tls-without-key.yaml:2:16: listen.tls.key: found nothing, expected the path of a file, since listen.tls.cert is set\n" +
+    "tls-without-key.yaml:2:16: listen.tls.key: found nothing, expected the path of a file, since listen.tls.cert is set; name its private key, or remove listen.tls.cert\n" +
       "tls-without-key.yaml:2:16: listen.tls.cert: cert.pem: cannot be read: no such file",
   ],
 ]);
@@ -372,7 +372,7 @@ test("no line repeats a password, a key in a query or a token", () => {
 
 test("a line about values that contradict each other says what to change", () => {
   const contradictions = [...messages.values()].filter((message) =>
-    /expected (none|false,|no second|another|at (most|least) [a-z])/.test(message),
+    /expected (none|false,|the path of a file, since|no second|another|at (most|least) [a-z])/.test(message),
   );
   expect(contradictions.length).toBeGreaterThan(30);
   for (const message of contradictions) expect(message).toMatch(/expected .*; \w+/);
@@ -409,8 +409,8 @@ test("mistakes of one kind hide none of another: types, pairs and files are told
   expect(io.errText().trim().split("\n")).toEqual([
     messages.get("port-text.yaml"),
     "command line --set listen.maxConnections: listen.maxConnectionsPerPeer: found 1000, expected at most listen.maxConnections (5); lower it, or raise listen.maxConnections",
-    "command line --set listen.tls.cert: listen.tls.key: found nothing, expected the path of a file, since listen.tls.cert is set",
-    "command line --set upstream.tls.key: upstream.tls.cert: found nothing, expected the path of a file, since upstream.tls.key has one",
+    "command line --set listen.tls.cert: listen.tls.key: found nothing, expected the path of a file, since listen.tls.cert is set; name its private key, or remove listen.tls.cert",
+    "command line --set upstream.tls.key: upstream.tls.cert: found nothing, expected the path of a file, since upstream.tls.key has one; name it, or remove upstream.tls.key",
     messages.get("tokens-file-bad-line.yaml"),
     "command line --set listen.tls.cert: listen.tls.cert: nowhere.pem: cannot be read: no such file",
     "command line --set upstream.tls.ca: upstream.tls.ca: no-digest.txt: found no certificate, expected one or more in PEM",

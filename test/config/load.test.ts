@@ -292,7 +292,7 @@ describe("counters", () => {
   test("say how often only with a path, except for the default", () => {
     expect(errors({ yaml: "counters: { snapshot: { path: null, every: 30s } }" })).toEqual([]);
     expect(errors({ yaml: "counters: { snapshot: { path: null, every: 10s } }" })).toEqual([
-      "c.yaml:1:31: counters.snapshot.path: found nothing, expected the path of a file, since counters.snapshot.every is set",
+      "c.yaml:1:31: counters.snapshot.path: found nothing, expected the path of a file, since counters.snapshot.every is set; name one, or remove counters.snapshot.every",
     ]);
   });
 });

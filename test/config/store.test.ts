@@ -161,7 +161,7 @@ describe("what contradicts itself is refused", () => {
       withRedis("url: redis://a, username: gate"),
       [
         expect.stringMatching(
-          /passwordFile: found nothing, expected the path of a file, since counters\.redis\.username is set$/,
+          /passwordFile: found nothing, expected the path of a file, since counters\.redis\.username is set; name it, or remove counters\.redis\.username$/,
         ),
       ],
     ],
