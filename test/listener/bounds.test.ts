@@ -134,7 +134,9 @@ test.each([
     await eventually("it is at the upstream, or refused", () => sent() + refused().length === i + 1);
   }
   expect([sent(), refused().length]).toEqual([4, 4]);
-  expect((await clients[7]?.read())?.status).toBe(503);
+  const last = await clients[7]?.read();
+  expect(last?.status).toBe(503);
+  expect(valuesOf(last?.rawHeaders ?? [], "RateLimit-Remaining"), "the refused ones cost nothing").toEqual(["96"]);
   const other = connect({ localAddress: "127.0.0.3" });
   expect(await exchange(other, request("/elsewhere")), "has a place").toBe(404);
   expect(refused()[0]).toMatchObject({ status: 503, client: "127.0.0.2" });

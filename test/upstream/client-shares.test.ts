@@ -9,6 +9,7 @@ import { eventually, stallMs } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { metric, upstreamConnections } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 
@@ -121,6 +122,9 @@ test("a client alone has a half, its other requests wait for that half and are t
   expect([answer.status, errMsg(answer)]).toEqual([
     503,
     "This client has used up its share of the connections to the upstream.",
+  ]);
+  expect(valuesOf(answer.rawHeaders, "RateLimit-Remaining"), "it is charged, as all that are admitted").toEqual([
+    "9997",
   ]);
   expect(upstream.bytes()).not.toContain("/v2/3");
   expect(await exceeded(gateway, "connections")).toBe(1);
