@@ -171,7 +171,7 @@ const definition = section("The configuration of Headgate.", {
     maxConnections: wholeNumber(
       256,
       [1, 65535],
-      "Open connections to the upstream; one client gets at most as many as are free. As many requests may wait.",
+      "Open connections to the upstream; one client alone gets half of them. As many more requests may wait for one.",
     ),
   }),
   upgrade: section("Tunnels: connections that an Upgrade turns to another protocol, such as WebSocket.", {
@@ -183,7 +183,7 @@ const definition = section("The configuration of Headgate.", {
     maxTunnels: wholeNumber(
       1000,
       [1, 65535],
-      "Open tunnels, in addition to upstream.maxConnections; one client gets at most as many as are free. More get 503.",
+      "Open tunnels, in addition to upstream.maxConnections; one client alone gets half of them. More get 503.",
     ),
     idleTimeout: duration("5m", ["1ms", "1d"], "Maximum time without a byte in either direction."),
   }),
