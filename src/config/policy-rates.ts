@@ -46,7 +46,8 @@ function windowMsOf(rate: Rate): number | null {
   }
 }
 
-function requestsOf({ cost }: Policy, limit: number): number {
+/** How many requests fit into the limit. */
+export function requestsOf({ cost }: Policy, limit: number): number {
   return Math.floor(limit / cost);
 }
 

@@ -3,6 +3,7 @@
 import type { KeyPart } from "../core/policy.ts";
 import { needsIdentity } from "../core/policy-needs.ts";
 import { enumerate } from "./config-error.ts";
+import { idleOverrideWarnings } from "./idle-overrides.ts";
 import { coversMethods, coversPath, regionOf } from "./match-regions.ts";
 import {
   canRefuse,
@@ -28,6 +29,7 @@ export function policyWarnings(warned: WarnedSettings): readonly string[] {
           ...inventedKeyWarnings(settings),
           ...inventedGuessWarnings(settings),
           ...sharedCounterWarnings(settings),
+          ...idleOverrideWarnings(settings.policies.filter(isInForce), settings.routes),
           ...restartWarnings(settings),
         ]
       : ["enforcement is shadow: no policy refuses a request"];

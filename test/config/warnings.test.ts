@@ -46,6 +46,42 @@ const tooLoose = (name: string, parts: string, rate: string): string =>
 const invented = (name: string, parts: string): string =>
   `warning: policy ${name}: a client that invents values of its key (${parts}) is not limited; add an enforcing policy by client over the same requests`;
 
+describe("overrides that can have no effect", () => {
+  const idle = (i: number, rate = "100 requests in 1m"): string =>
+    `warning: policy partners: overrides.${i} has no effect: policy by-client admits only ${rate} of the same requests; remove the override, or that policy`;
+  const tokens = `auth: { mode: tokens, tokensFile: tokens.txt }`;
+  const partners = (override: string, more = "", key = "client"): string =>
+    `name: partners, limit: 100, window: 60s, key: [${key}], overrides: [{ ${override} }]${more}`;
+  const one = "client: 192.0.2.1, limit: 1000";
+
+  test.each([
+    ["the same key and window", byClient, partners(one), [idle(0)]],
+    ["a longer window", "name: by-client, limit: 100, window: 1h", partners(one), [idle(0, "100 requests in 1h")]],
+    ["a cost", "name: by-client, limit: 500, window: 60s, cost: 5", partners(one), [idle(0)]],
+    ["a part of the requests", byClient, partners(one, ", match: { paths: [/v2/me] }"), [idle(0)]],
+    ["a key with a part more", byClient, partners(one, "", "client, method"), [idle(0)]],
+    ["a pair of client and token", byClient, partners("token: acme, limit: 1000", "", "client, token"), [idle(0)]],
+  ])("%s", async (_, other, policy, expected) => {
+    writeFileSync(join(folder, "tokens.txt"), `${"ab".repeat(32)}  # acme\n`);
+    expect(await warnings([kept, tokens, policies(other, policy)].join("\n"))).toEqual(expected);
+  });
+
+  test.each([
+    ["a token that comes from many clients", byClient, partners("token: acme, limit: 1000", "", "token")],
+    ["a limit between the two", "name: by-client, limit: 500, window: 60s", partners(one)],
+    ["an override that lowers the limit", byClient, partners("client: 192.0.2.1, limit: 5")],
+    ["a shorter window", "name: by-client, limit: 100, window: 1s", partners(one)],
+    ["other requests", `${byClient}, match: { paths: [/v1/] }`, `${partners(one)}`],
+    ["a shadow", `${byClient}, mode: shadow`, partners(one)],
+    ["an exempt network", `${byClient}, exempt: [192.0.2.0/24]`, partners(one)],
+    ["an override of its own", `${byClient}, overrides: [{ ${one} }]`, partners(one)],
+    ["another kind", "name: by-client, concurrency: 5", partners(one)],
+  ])("%s is no reason for a warning", async (_, other, policy) => {
+    writeFileSync(join(folder, "tokens.txt"), `${"ab".repeat(32)}  # acme\n`);
+    expect(await warnings([kept, tokens, policies(other, policy)].join("\n"))).toEqual([]);
+  });
+});
+
 describe("requests that no enforcing policy covers", () => {
   test.each([
     ["a shadow alone", policies(`${byClient}, mode: shadow`), [notAll("/v1/ and /v2/")]],
@@ -269,7 +305,7 @@ describe("limits that refuse nobody", () => {
     ["limit: 1000000000, window: 60s, mode: shadow"],
     ["limit: 100, window: 60s, overrides: [{ client: 203.0.113.0/24, limit: 1000000000 }]"],
   ])("%s is not", async (rate) => {
-    const beside = "name: beside, limit: 100, window: 60s";
+    const beside = "name: beside, limit: 101, window: 60s";
     expect(await warnings(`${kept}\n${policies(`name: a, ${rate}`, beside)}`)).toEqual([]);
   });
 

@@ -33,7 +33,7 @@ test.each(recipes)("$want", ({ policy }) => {
   // Beside a policy by client, as the page says of keys that a client can invent, with verified tokens, as it says of
   // requests that have none, and with what keeps long windows.
   const settings = settingsOf(
-    `auth: { mode: tokens, tokensFile: t }\ncounters: { snapshot: { path: c } }\npolicies:\n  - { name: by-client, limit: 100, window: 60s }\n  - ${policy}\n`,
+    `auth: { mode: tokens, tokensFile: t }\ncounters: { snapshot: { path: c } }\npolicies:\n  - { name: by-client, limit: 1000, window: 60s }\n  - ${policy}\n`,
   );
   expect(configurationWarnings(settings)).toEqual([]);
 });
@@ -46,6 +46,7 @@ const unsound = [
   "policies: [{ name: a, limit: 1, window: 1s, match: { methods: [GET] } }]",
   "policies: [{ name: a, concurrency: 1 }]\nenforcement: shadow\nextAuth: { trustedCallers: [::/0], http: { enabled: true } }",
   "policies: [{ name: a, limit: 1, window: 1s, key: [] }, { name: b, limit: 1, window: 1s, key: [token], charge: { statuses: [401] } }]",
+  "policies: [{ name: a, limit: 1, window: 1s }, { name: b, limit: 1, window: 1s, overrides: [{ client: 192.0.2.1, limit: 2 }] }]",
   "clientAddress: { ipv6Prefix: 65, header: forwarded }",
   "policies: [{ name: a, limit: 1000000000, window: 60s }, { name: b, limit: 1, per: month }]",
   "unmatched: proxy\nclientAddress: { trustedProxies: [0.0.0.0/1] }\nlisten: { proxyProtocol: true }",
