@@ -97,3 +97,27 @@ test("a thread that is asked for a key for the first time tells nothing that the
   }
   expect(wrong).toEqual([]);
 });
+
+test("a client is told to wait for a policy that counts some statuses too, when another one refuses it", async () => {
+  const policies = [
+    slidingPolicy({ name: "short", limit: 1, windowMs: 1000 }),
+    slidingPolicy({ name: "failed", limit: 3, windowMs: 6000, chargeStatuses: [401] }),
+  ];
+  const clients = [clientPlan({ kind: "waiter", gapMs: 300 })];
+  const gateways = [gatewayPlan({}), gatewayPlan({})];
+  expect(await wrongIn({ policies, gateways, clients, loadMs: 12_000 })).toEqual([]);
+});
+
+test("a client that has used up two policies elsewhere is told to wait for the later one", async () => {
+  const policies = [
+    slidingPolicy({ name: "large", limit: 1000, cost: 10, windowMs: 3000 }),
+    slidingPolicy({ name: "small", limit: 100, windowMs: 6000 }),
+  ];
+  const clients = [clientPlan({ kind: "waiter", gapMs: 10 })];
+  const gateways = [gatewayPlan({}), gatewayPlan({})];
+  const wrong: string[] = [];
+  for (let seed = 0; seed < 10; seed += 1) {
+    wrong.push(...(await run(smallPlan({ seed, policies, gateways, clients, loadMs: 5000 }))).violations);
+  }
+  expect(wrong).toEqual([]);
+});

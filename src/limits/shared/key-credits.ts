@@ -87,6 +87,8 @@ export class KeyCredits {
   awaitedUnits = 0;
   /** Until when the key is not asked for again, because something else was under it; 0: nothing was. */
   #foreignUntilMs = 0;
+  /** Whether the refusal was the answer to a request, about whose other policies the store was asked with it. */
+  #isToRequest = false;
   /** How long the next refusal is remembered at most. */
   #patienceMs = firstRefusalMs;
   // Most keys have none, and keep no list of their own.
@@ -192,13 +194,19 @@ export class KeyCredits {
     const latestMs = isByRequest ? heldRefusalMs : isAhead ? spendMs : this.#patienceMs;
     // By the earliest that the clocks allow: the client may come with the Retry-After of another gateway.
     this.refusedUntilMs = isRefused ? sentMs + Math.min(fitsMs / (1 + drift), latestMs) : 0;
+    // What other gateways have leased ahead they may spend after the last unit was granted.
+    this.#isToRequest = granted < needed || (needed > 0 && !isAhead);
   }
 
-  /** Until when a request is refused without asking. One that has asked is told what the store has said. */
+  /**
+   * Until when a request is refused without asking. One that has asked is told what the store has said. The first that
+   * would be refused because of a report asks too: its other policies may refuse it for longer.
+   */
   refusedUntil(isFirst: boolean, nowMs: number): number {
     // Units that were not spent in time are given back with the next call.
     if (this.#leases.some(({ endsMs }) => nowMs >= endsMs)) return 0;
-    return isFirst ? this.refusedUntilMs : Math.max(this.refusedUntilMs, this.fitsMs);
+    if (!isFirst) return Math.max(this.refusedUntilMs, this.fitsMs);
+    return this.#isToRequest ? this.refusedUntilMs : 0;
   }
 
   /** Spends units that are held. Returns the leases that they are of. */

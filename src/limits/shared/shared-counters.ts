@@ -120,9 +120,9 @@ export class SharedCounters implements Counters {
     const canAsk = mayAsk && (this.pass === "first" || this.pass === "answered");
     this.#isNewcomer = fits && this.remaining + units >= limit;
     if (!fits) {
-      if (canAsk && held < units && this.#mayRefuseForLonger(credits)) return this.#conclude("unknown");
       this.resetMs = this.#resetInStore(rules, credits);
-      return this.#conclude("refused");
+      const isUnknown = canAsk && held < units && this.#mayRefuseForLonger(credits);
+      return this.#conclude(isUnknown ? "unknown" : "refused");
     }
     if (credits === undefined) return this.#conclude(canAsk ? "unknown" : "refused");
     this.remaining = Math.min(this.remaining, Math.max(0, credits.free + held - units));
@@ -139,9 +139,10 @@ export class SharedCounters implements Counters {
     return this.#conclude("refused");
   }
 
-  /** Whether the store has said that what is unknown now will be refused until `resetMs`. */
+  /** Whether what is unknown now will be refused until `resetMs` at least: the table or the store has said so. */
   get isProbablyRefused(): boolean {
-    return this.#credits !== undefined && !this.#isByRequest && this.#credits.fitsMs > this.#nowMs;
+    if (!this.#fitsLocally) return true;
+    return this.#policy.rate.kind !== "concurrency" && (this.#credits?.fitsMs ?? 0) > this.#nowMs;
   }
 
   /** Whether requests that wait already may take all that the table has left for what was asked last. */

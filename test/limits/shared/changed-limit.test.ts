@@ -171,3 +171,18 @@ test.each<[string, Partial<Policy>]>([
   await fleet.pass(50);
   expect(admitted(again)).toBe(1);
 });
+
+test("a client is told to wait for a policy whose limit was lowered, also when another one refuses it", async () => {
+  const short = slidingPolicy({ name: "short", limit: 3, windowMs: 10_000 });
+  const fleet = await SmallFleet.start([short, policyOf(10)]);
+  for (let i = 0; i < 3; i += 1) {
+    fleet.ask(0, client);
+    await fleet.pass(50);
+  }
+  const changedMs = fleet.nowMs(0);
+  fleet.reload([short, policyOf(2)]);
+  const refused = fleet.ask(0, client);
+  await fleet.pass(10);
+  expect(refused[0]?.policy.name).toBe("per-ip");
+  expect(refused[0]?.resetMs).toBeGreaterThan(changedMs + 599_000);
+});

@@ -103,6 +103,19 @@ test("a request that has asked is refused as long as the store has said, others 
   expect([true, false].map((isFirst) => credits.refusedUntil(isFirst, 1_004))).toEqual([1_100, 6_004]);
 });
 
+test.each<[string, object, number, number, number]>([
+  ["one that a request was told is remembered", oneByOne, 1, 0, 1_100],
+  ["so is one with the last unit", oneByOne, 1, 1, 1_100],
+  ["one that came with a report lets the first request ask", oneByOne, 0, 0, 0],
+  ["leased ahead: one that a request was told is remembered", {}, 1, 0, 1_100],
+  ["leased ahead: one with the last unit lets the first request ask", {}, 1, 1, 0],
+])("of refusals, %s", (_, rules, needed, granted, untilMs) => {
+  const credits = someCredits(rules);
+  credits.answered(answerOf({ granted, fitsUs: 5_000_000 }), needed, 1_000, 1_004);
+  expect(credits.refusedUntil(true, 1_004)).toBe(untilMs);
+  expect(credits.refusedUntil(false, 1_004)).toBe(6_004);
+});
+
 describe("leasing ahead, with leases of 100 ms", () => {
   /** Spends a unit every `everyMs` until an instant. */
   function spendUntil(credits: KeyCredits, endMs: number, everyMs: number): void {
