@@ -35,6 +35,8 @@ const begunHead = new RegExp(
     ` HTTP\\/1\\.[1-9]\\r\\n(?:${field})*(?:${name}(?::${value})?)?\\r?)?$`,
 );
 
+const namesClose = /(?:^|,)[\t ]*close[\t ]*(?:,|$)/i;
+
 const requestLineEnd = " HTTP/1.1\r\n".length;
 const headEnd = Buffer.of(0x0d, 0x0a, 0x0d, 0x0a);
 
@@ -88,9 +90,16 @@ function readWhole(packet: Buffer, headBytes: number): SimpleRequest | null {
   return { method, target, rawHeaders, body: packet.subarray(headBytes), isLast };
 }
 
+/** Returns how many bytes the empty lines in front of a request take (RFC 9112, 2.2). */
+export function emptyLineBytes(bytes: Buffer): number {
+  let at = 0;
+  while (bytes[at] === 0x0d && bytes[at + 1] === 0x0a) at += 2;
+  return at;
+}
+
 /** Returns whether there is nothing but empty lines, which some clients send after a body (RFC 9112, 2.2). */
 export function isEmptyLines(bytes: Buffer): boolean {
-  return bytes[0] === 0x0d && /^(?:\r\n)+$/.test(bytes.toString("latin1"));
+  return bytes[0] === 0x0d && emptyLineBytes(bytes) === bytes.length;
 }
 
 /** `bodyBytes` is NaN if a header makes the request other than simple. */
@@ -99,7 +108,7 @@ function readFields(text: string, from: number, to: number) {
   let bodyBytes = -1;
   let isChunked = false;
   let expectation: string | null = null;
-  let connection = "";
+  let isLast = false;
   for (let at = from; at < to; ) {
     const colon = text.indexOf(":", at);
     const end = text.indexOf("\r\n", colon);
@@ -114,8 +123,9 @@ function readFields(text: string, from: number, to: number) {
         bodyBytes = bodyBytes === -1 && /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
         break;
       case "connection":
-        if (connection !== "" || (value !== "keep-alive" && value !== "close")) bodyBytes = Number.NaN;
-        connection = value;
+      // RFC 9110 knows none, but clients send it, and Node obeys it.
+      case "proxy-connection":
+        isLast ||= value === "close" || namesClose.test(value);
         break;
       case "transfer-encoding":
         if (isChunked || value.toLowerCase() !== "chunked") bodyBytes = Number.NaN;
@@ -131,7 +141,7 @@ function readFields(text: string, from: number, to: number) {
   // A length beside an encoding is refused.
   const ofChunks = bodyBytes === -1 ? null : Number.NaN;
   const framing = isChunked ? ofChunks : Math.max(0, bodyBytes);
-  return { rawHeaders, bodyBytes: framing, expectation, isLast: connection === "close" };
+  return { rawHeaders, bodyBytes: framing, expectation, isLast };
 }
 
 /** Returns the name of a header that Node's parser acts on, in lower case; null for others, mostly by their length. */

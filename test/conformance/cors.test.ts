@@ -56,11 +56,12 @@ const hidden = { "Access-Control-Allow-Origin": [], "Access-Control-Expose-Heade
 describe("a preflight of a listed origin", () => {
   test.each([
     ["read by our own parser", ""],
-    ["read by Node's", "Connection: keep-alive, x-a\r\n"],
+    // Our own parser takes fewer empty lines.
+    ["read by Node's", "", "\r\n".repeat(33)],
     ["that names its own headers in Connection", "Connection: origin, access-control-request-method\r\n"],
-  ])("%s passes without a token, is charged, and is answered by the upstream alone", async (_, more) => {
+  ])("%s passes without a token, is charged, and is answered by the upstream alone", async (_, more, before = "") => {
     const { ask, gateway, upstream } = await start();
-    const { status, rawHeaders } = await ask(options(preflight + more));
+    const { status, rawHeaders } = await ask(before + options(preflight + more));
     expect(status).toBe(200);
     expect(valuesOf(rawHeaders, "RateLimit-Remaining")).toEqual(["99"]);
     expect(corsFields(rawHeaders)).toEqual({ ...hidden, "Access-Control-Allow-Origin": ["*"] });

@@ -44,7 +44,7 @@ test.each(minors)("HTTP/1.%i keeps its connection, as HTTP/1.1 does", async (min
   const client = new RawConnection(serving.traffic.port);
   cleanup(() => client.destroy());
   // Simple requests, and others, which Node's parser reads.
-  for (const fields of ["", "Connection: x\r\n", ""]) {
+  for (const fields of ["", "Upgrade: x\r\n", ""]) {
     client.write(request("/v2/x", { fields }).replace("HTTP/1.1", `HTTP/1.${minor}`));
     expect([fields, (await client.read()).status]).toEqual([fields, 200]);
   }
@@ -88,7 +88,7 @@ test.each([
 ])("a check over HTTP/%s is answered %i on both ways", async (version, status) => {
   const { connect } = await stageDecision(cleanup);
   const asked = "X-Original-Method: GET\r\nX-Original-URI: /v2/x\r\nX-Forwarded-For: 192.0.2.1\r\n";
-  for (const fields of ["", "Connection: x\r\n"]) {
+  for (const fields of ["", "Upgrade: x\r\n"]) {
     const caller = connect();
     caller.write(`GET /auth-request HTTP/${version}\r\nHost: a\r\n${fields}${asked}${bearer}\r\n`);
     expect([fields, (await caller.read()).status]).toEqual([fields, status]);

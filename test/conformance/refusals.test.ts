@@ -24,7 +24,7 @@ const served = (socket: { write(bytes: string): unknown }): void => void socket.
 
 /** What Node's parser reads, and the raw one does not. */
 const chunked = (target: string): string =>
-  `POST ${target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\nConnection: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`;
+  `POST ${target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\nUpgrade: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`;
 
 describe("HTTP/1.1", () => {
   test.each([

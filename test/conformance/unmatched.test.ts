@@ -55,7 +55,7 @@ const ways: readonly Way[] = [
     ask: ({ traffic }, path, authorization) =>
       askBytes(
         traffic.port,
-        `POST ${path} HTTP/1.1\r\nHost: a\r\n${authorization}Connection: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+        `POST ${path} HTTP/1.1\r\nHost: a\r\n${authorization}Upgrade: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
       ),
   },
   {

@@ -78,8 +78,8 @@ export const carriers: readonly Carrier[] = [
     overrides: () => ({}),
     send: (
       gateway,
-      cleanup, // The raw path takes no Connection with a name.
-    ) => sendBytes(gateway.traffic.port, inChunks("Connection: x\r\n"), cleanup),
+      cleanup, // The raw path takes no Upgrade.
+    ) => sendBytes(gateway.traffic.port, inChunks("Upgrade: x\r\n"), cleanup),
   },
   {
     name: "http2",

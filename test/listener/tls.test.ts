@@ -135,7 +135,7 @@ describe("HTTP/1.1 over TLS", () => {
     client.write(post.slice(20, -3));
     expect(await figure(gateway, "headgate_client_connections")).toBe(1);
     // What follows in the same packet is for the other parser.
-    const fields = "Connection: x\r\nTransfer-Encoding: chunked\r\n";
+    const fields = "Upgrade: x\r\nTransfer-Encoding: chunked\r\n";
     const chunked = request("/v2/4", { method: "POST", fields, body: "2\r\nhi" });
     client.write(post.slice(-3) + chunked);
     expect((await client.read()).body).toBe("/v2/3 pieces");

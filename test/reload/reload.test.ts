@@ -43,7 +43,7 @@ test("the next request on an open connection sees other routes, fields and check
   const { upstream, gateway, connect } = await stageHttp(cleanup);
   const [simple, node] = [connect(), connect()];
   // The second connection is read by Node's parser from here on.
-  const fields = "Connection: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n";
+  const fields = "Upgrade: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n";
   node.write(`${request("/v2/x", { method: "POST", fields })}0\r\n\r\n`);
   for (let status = 0; status !== 200; ) ({ status } = await node.read());
   for (const client of [simple, node]) expect(await statusOf(client, "/v3/x")).toBe(404);

@@ -59,8 +59,8 @@ const inChunks = (more = ""): string =>
     fields: `${text}${more}Transfer-Encoding: chunked\r\n`,
     body: "4\r\nbody\r\n0\r\n\r\n",
   });
-/** The raw path takes no Connection with a name. */
-const chunked = inChunks("Connection: x\r\n");
+/** The raw path takes no Upgrade. */
+const chunked = inChunks("Upgrade: x\r\n");
 const framing = "4\r\n\r\n0\r\n\r\n".length;
 const askedInChunks = [[chunked, "POST", framing], ...asked] as const;
 const askedRaw = [[inChunks(), "POST", framing], ...asked] as const;

@@ -21,8 +21,8 @@ const fields = "Host: a\r\nAuthorization: Bearer t\r\n";
 const request = (target: string, method = "GET", more = ""): string =>
   `${method} ${target} HTTP/1.1\r\n${fields}${more}\r\n`;
 
-/** An empty line before the first request: only Node's parser, which hands requests out all at once, reads on then. */
-const throughNode = (target: string): string => `\r\n${request(target)}`;
+/** More empty lines than our own parser takes: Node's, which hands requests out all at once, reads on then. */
+const throughNode = (target: string): string => `${"\r\n".repeat(33)}${request(target)}`;
 
 /** An upstream that answers each target with its name when the test says so. */
 async function start(overrides: Overrides = {}, respond?: Parameters<typeof startUpstream>[0]) {

@@ -75,7 +75,7 @@ test("a connection goes on with Node's parser where a request is not simple, and
   });
   connection.write(get("/v2/1"));
   expect((await connection.read()).body).toBe("/v2/1 ");
-  connection.write(inChunks("/v2/2", "Connection: x\r\n"));
+  connection.write(inChunks("/v2/2", "Upgrade: x\r\n"));
   expect((await connection.read()).body).toBe("/v2/2 hi");
   connection.write(get("/v2/3"));
   expect((await connection.read()).body).toBe("/v2/3 ");

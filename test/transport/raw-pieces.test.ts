@@ -82,6 +82,19 @@ describe("stays raw", () => {
     expect(handOff).not.toHaveBeenCalled();
   });
 
+  test("a Connection with names, and empty lines before any request, however they are cut", async () => {
+    const { connection, writePieces, upstream } = await start();
+    stopTime();
+    const named = get("/v2/named").replace("\r\n\r\n", "\r\nConnection: Keep-Alive, X-A\r\nX-A: 1\r\n\r\n");
+    for (const pieces of [["\r\n", named], ["\r", `\n${named}`], [`\r\n\r\n${named}`], ["\r\n", "\r", `\n${named}`]]) {
+      await writePieces(pieces);
+      const { body, rawHeaders } = await connection.read();
+      expect([body, valuesOf(rawHeaders, "connection")]).toEqual(["/v2/named 0", ["keep-alive"]]);
+      expect(headerValue(upstream.received.at(-1)?.rawHeaders ?? [], "x-a")).toBeUndefined();
+    }
+    expect(handOff).not.toHaveBeenCalled();
+  });
+
   test("a body behind its head, whole and in pieces", async () => {
     const { connection, writePieces, upstream } = await start();
     stopTime();
@@ -231,7 +244,7 @@ describe("is handed off", () => {
 
   test("a request behind simple ones that is not, with everything behind it", async () => {
     const { connection } = await start();
-    const chunked = `POST /v2/2 HTTP/1.1\r\n${lines}Connection: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`;
+    const chunked = `POST /v2/2 HTTP/1.1\r\n${lines}Upgrade: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`;
     connection.write(get("/v2/1") + chunked + get("/v2/3"));
     for (const body of ["/v2/1 0", "/v2/2 2", "/v2/3 0"]) expect((await connection.read()).body).toBe(body);
     expect(handOff).toHaveBeenCalledTimes(1);

@@ -147,6 +147,18 @@ test("so is each of 10,000 mutations of a head behind that head", () => {
   expect(remembered).toBeGreaterThan(500);
 });
 
+test("a head behind empty lines is read as without them, but for its length, also from memory", () => {
+  for (const text of [get("/v2/x"), get("/v2/y", "Host: a\r\nConnection: Close, x\r\n")]) {
+    const reader = new RequestReader("any");
+    for (const lines of [1, 0, 2, 32, 0]) {
+      const before = "\r\n".repeat(lines);
+      const expected = { ...(readAs(new RequestReader(), text) as object), headBytes: before.length + text.length };
+      expect(readAs(reader, before + text)).toEqual(expected);
+      for (let at = 0; at < before.length; at += 1) expect(readAs(reader, before.slice(0, at + 1))).toBe("begun");
+    }
+  }
+});
+
 describe("a head that is not complete", () => {
   const whole = get("/v2/x?a=1", "Host: a\r\nX-Empty:\r\nAccept: */*\r\n");
 
@@ -168,7 +180,9 @@ describe("a head that is not complete", () => {
     "GET /v2/x HTTP/1.1\r\nHost: a\r\n\r",
     "GET /v2/x HTTP/1.1\r\nHost: \x7f",
     "GET /v2/x HTTP/1.1\r\nX\xe4",
-    "\r\n",
+    "\n",
+    "\r\r",
+    "\r\n".repeat(33),
     `GET /v2/${"x".repeat(16 * 1024)}`,
   ])("%j is none, or about to end", (text) => {
     const expected = text.endsWith("\r\n\r") ? "begun" : "other";

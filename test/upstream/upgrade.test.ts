@@ -217,7 +217,7 @@ test("an offer pipelined behind a simple request has its turn after it", async (
 test("an offer pipelined behind a request that Node's parser reads is served as ordinary HTTP, after it", async () => {
   const { connect, upstream } = await stageRaw(cleanup, (socket) => void socket.write(response("ok")));
   const client = connect();
-  client.write(request("/v2/first", { fields: "Connection: x\r\n" }) + offer());
+  client.write(request("/v2/first", { fields: "Upgrade: x\r\n" }) + offer());
   expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
   expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
   expect(upstream.bytes()).not.toMatch(/upgrade/i);

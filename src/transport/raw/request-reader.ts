@@ -3,7 +3,13 @@
 // It is compared byte by byte, and belongs to the same peer, so the result is the same.
 import type { Peer } from "../../core/client-address.ts";
 import { HeadersMemory, HeadMemory, type RequestHead } from "../../core/request-head.ts";
-import { headLength, mayBecomeSimple, readSimpleHead, readSimpleLine } from "../../core/simple-request.ts";
+import {
+  emptyLineBytes,
+  headLength,
+  mayBecomeSimple,
+  readSimpleHead,
+  readSimpleLine,
+} from "../../core/simple-request.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";
 
 export interface ReadHead {
@@ -24,7 +30,11 @@ interface Remembered extends ReadHead {
   readonly memory: HeadersMemory;
 }
 
+const cr = 0x0d;
 const nothing = Buffer.alloc(0);
+
+/** Of empty lines in front of a head: they are kept until it comes. */
+const maxEmptyBytes = 64;
 
 /** With what is read from it, a remembered head takes about six times its size. */
 const maxRememberedBytes = 2 * 1024;
@@ -45,10 +55,20 @@ export class RequestReader {
   }
 
   /**
-   * Reads the head at the beginning of the bytes. `begun`: it is not complete, and may become a simple one. `other`: it
-   * is not simple.
+   * Reads the head at the beginning of the bytes, or behind empty lines. `begun`: it is not complete, and may become a
+   * simple one. `other`: it is not simple.
    */
   read(bytes: Buffer, peer: Peer): ReadHead | "begun" | "other" {
+    if (bytes[0] !== cr) return this.#read(bytes, peer);
+    const emptyBytes = emptyLineBytes(bytes);
+    const rest = bytes.subarray(emptyBytes);
+    if (emptyBytes > maxEmptyBytes) return "other";
+    if (rest.length === 0 || (rest.length === 1 && rest[0] === cr)) return "begun";
+    const read = this.#read(rest, peer);
+    return typeof read === "string" ? read : { ...read, headBytes: read.headBytes + emptyBytes };
+  }
+
+  #read(bytes: Buffer, peer: Peer): ReadHead | "begun" | "other" {
     const last = this.#last?.head.peer === peer ? this.#last : null;
     if (last !== null && startsWith(bytes, last.bytes)) return last;
     const headBytes = headLength(bytes);

@@ -19,11 +19,11 @@ export const raw: Carrier = {
   finish: (peer) => peer.closed(),
 };
 
-/** After a Connection with a name, Node's parser keeps the connection. */
+/** After an Upgrade to nothing known, Node's parser keeps the connection. */
 export const node: Carrier = {
   ...raw,
   prelude: async (peer) => {
-    peer.send(post("/v2/ok", `Connection: x\r\n${chunked}`, "2\r\nhi\r\n0\r\n\r\n"));
+    peer.send(post("/v2/ok", `Upgrade: x\r\n${chunked}`, "2\r\nhi\r\n0\r\n\r\n"));
     await peer.gets("ok!");
   },
   upload: (target) => post(target, chunked, "4\r\npart\r\n"),

@@ -58,10 +58,7 @@ const syntax: readonly RequestCase[] = [
   refused("RFC 9112 2.2", "a byte order mark before the request", 400, `\xef\xbb\xbf${message()}`),
   refused("RFC 9112 2.2", "the preface of HTTP/2", 400, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
   higherMinor("HTTP/1.2", get("GET /v2/x HTTP/1.2")),
-  higherMinor(
-    "HTTP/1.9 with a field that only Node's parser reads",
-    message("Connection: x\r\n", "GET /v2/x HTTP/1.9"),
-  ),
+  higherMinor("HTTP/1.9 with a field that only Node's parser reads", message("Upgrade: x\r\n", "GET /v2/x HTTP/1.9")),
   higherMinor(
     "HTTP/1.2 in chunks",
     message("Transfer-Encoding: chunked\r\n", "POST /v2/x HTTP/1.2", `2\r\nhi\r\n${end}`),
@@ -70,7 +67,7 @@ const syntax: readonly RequestCase[] = [
   higherMinor("absolute form in HTTP/1.2", get("GET http://b/v2/x HTTP/1.2"), { host: "b" }),
   {
     ...forwarded("RFC 9110 2.5", "HTTP/1.2, 1.1 and 1.3 on one connection", ""),
-    bytes: `${message("Connection: x\r\n", "GET /v2/x HTTP/1.2")}${message()}${get("GET /v2/x HTTP/1.3")}`,
+    bytes: `${message("Upgrade: x\r\n", "GET /v2/x HTTP/1.2")}${message()}${get("GET /v2/x HTTP/1.3")}`,
     expected: { kind: "forwarded", requests: [plain, plain, plain], closes: false },
   },
   refused("RFC 9110 2.5", "no Host in HTTP/1.2", 400, `GET /v2/x HTTP/1.2\r\n${token}\r\n\r\n`),
