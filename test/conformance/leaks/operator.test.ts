@@ -112,7 +112,7 @@ test.each(["check", "start"])("%s names the place of every mistake and never the
     const cwd = folder();
     const file = join(cwd, "my.yaml");
     const withTokens = tokens === undefined ? "" : "auth: {mode: tokens, tokensFile: tokens.txt}\n";
-    writeFileSync(file, `${yaml}${withTokens}`);
+    writeFileSync(file, `${yaml}${withTokens}` || "{}");
     writeFileSync(join(cwd, "tokens.txt"), tokens ?? "");
     const io = testIo({ env, cwd });
     const set = overrides.flatMap((text) => ["--set", text]);
