@@ -13,6 +13,8 @@ export interface Admission {
   /** By the clock of the store without its steps, and with them. */
   readonly steadyMs: number;
   readonly wallMs: number;
+  /** The latter as the store counts it: another one if it was told of it again, after a step. */
+  countedMs: number;
   readonly alone: Alone;
   /** The share of its gateway at that time, which a gateway that has just started may believe to be the whole limit. */
   readonly share: number;
@@ -69,9 +71,20 @@ export class Admissions {
     const isStored = last !== undefined && steadyMs - last.steadyMs < this.windowMs;
     // A counter's clock does not go back while the store has it.
     const wallMs = isStored ? Math.max(shard.wallMs(), last.wallMs) : shard.wallMs();
-    const admission = { gateway, atMs, steadyMs, wallMs, alone, share, units: this.policy.cost, isGone: false };
+    const clocks = { atMs, steadyMs, wallMs, countedMs: wallMs };
+    const admission = { ...clocks, gateway, alone, share, units: this.policy.cost, isGone: false };
     this.list.push(admission);
     return admission;
+  }
+
+  /** A gateway tells the store of all its admissions: what has expired there counts again, for the rest of its window. */
+  tellAgain(gateway: string): void {
+    const wallMs = this.shard.wallMs();
+    const steadyMs = this.shard.steadyMs();
+    for (const each of this.inWindow()) {
+      if (each.gateway !== gateway || wallMs - each.countedMs < this.windowMs) continue;
+      each.countedMs = wallMs - (steadyMs - each.steadyMs);
+    }
   }
 
   /** Those of the trailing window, or of the period that the store's clock shows, or that are held. */

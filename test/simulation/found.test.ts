@@ -121,3 +121,15 @@ test("a client that has used up two policies elsewhere is told to wait for the l
   }
   expect(wrong).toEqual([]);
 });
+
+test("what was told after a step of the store's clock may expire early by the next one", async () => {
+  const policies = [slidingPolicy({ limit: 20, windowMs: 8000 })];
+  const settings = { ...smallPlan({}).settings, onFailure: "closed" } as const;
+  const gateways = [gatewayPlan({}), gatewayPlan({})];
+  const clients = [clientPlan({ gapMs: 150 })];
+  const failures = [
+    { kind: "step", atMs: 1400, shard: 0, byMs: 9000 },
+    { kind: "step", atMs: 2200, shard: 0, byMs: 1500 },
+  ] as const;
+  expect(await wrongIn({ policies, settings, gateways, clients, failures, loadMs: 14_000 })).toEqual([]);
+});

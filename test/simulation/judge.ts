@@ -124,9 +124,11 @@ export class Judge {
     if (to === "returned") {
       this.#returnedMs.set(key, nowMs);
       // Then it is told, by and by.
-      for (const { losses, shard: at } of this.counters.values()) {
+      for (const counter of this.counters.values()) {
+        const { losses, shard: at } = counter;
         if (at.number !== shard) continue;
         for (const loss of losses) if (loss.gateway === id) loss.tellingWallMs = at.wallMs();
+        if (cause === "forgot") counter.tellAgain(id);
       }
       this.#forgotMs.set(key, cause === "forgot" ? nowMs : -1);
     }
@@ -157,6 +159,8 @@ export class Judge {
     const nowMs = this.#time.nowMs;
     let units = 0;
     let granted = 0;
+    // By a clock that was set, perhaps several times.
+    const expired = new Set<Admission>();
     for (const loss of counter.losses) {
       const isKnown = nowMs >= this.#endOf(counter, loss);
       // A flush, or a step of the clock, is noticed late: what was granted since then counts as told, although it is not spent.
@@ -170,12 +174,15 @@ export class Judge {
       for (const each of counter.inWindow()) {
         if (each.gateway !== loss.gateway || each.atMs > loss.atMs + this.#heldMs(counter)) continue;
         const isEarly = counter.shard.highestMs - each.wallMs >= windowMs;
-        // What had expired when the store was told has been told.
-        const isTold = isKnown && loss.toldWallMs - each.wallMs >= windowMs;
-        if (!loss.isStep || (isEarly && !isTold) || counter.policy.rate.kind !== "sliding") of += each.units;
+        // What had expired when the store was told has been told, but another step may have made it expire again.
+        const isCounted = counter.shard.highestMs - each.countedMs < windowMs;
+        const isTold = isKnown && loss.toldWallMs - each.wallMs >= windowMs && isCounted;
+        if (!loss.isStep) of += each.units;
+        else if ((isEarly && !isTold) || counter.policy.rate.kind !== "sliding") expired.add(each);
       }
-      units += loss.isStep ? of : Math.min(of, loss.units);
+      units += Math.min(of, loss.units);
     }
+    for (const each of expired) units += each.units;
     return units + granted;
   }
 
