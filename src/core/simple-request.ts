@@ -1,6 +1,6 @@
-// Parses a head with a single interpretation: a known method, an origin-form target of visible ASCII, HTTP/1.1 or a higher
-// minor version, which is processed as 1.1 (RFC 9110, 2.5), headers without control characters, and a body of exactly its
-// one Content-Length, or in chunks. Any other head is not refused here but left to Node's parser.
+// Parses a head with a single interpretation: a known method, a target of visible ASCII, HTTP/1.1 or a higher minor
+// version, which is processed as 1.1 (RFC 9110, 2.5), headers without control characters, and a body of exactly its one
+// Content-Length, or in chunks. Any other head is not refused here but left to Node's parser.
 import { trimBlanks } from "./blanks.ts";
 import { maxFields, maxHeadBytes } from "./head-bounds.ts";
 import { isNamed } from "./header-list.ts";
@@ -19,8 +19,15 @@ export interface SimpleRequest extends Omit<SimpleHead, "bodyBytes" | "expectati
   readonly body: Buffer;
 }
 
-const methods = "GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS";
-const target = "\\/[\\x21-\\x7e]*";
+/** All that Node knows, but for those that are refused: behind a CONNECT, and the body of a TRACE, no request is read. */
+const methods = [
+  "GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|ACL|BIND|CHECKOUT|COPY|LINK|LOCK|M-SEARCH|MERGE|MKACTIVITY|MKCALENDAR|MKCOL",
+  "MOVE|NOTIFY|PROPFIND|PROPPATCH|PURGE|QUERY|REBIND|REPORT|SEARCH|SOURCE|SUBSCRIBE|UNBIND|UNLINK|UNLOCK",
+  "UNSUBSCRIBE",
+].join("|");
+const originForm = "\\/[\\x21-\\x7e]*";
+const absoluteForm = "https?:\\/\\/[!$%&'()*+,\\-.0-9:;=A-Z_a-z~[\\]]+(?:[/?][\\x21-\\x7e]*)?";
+const target = `(?:${originForm}|${absoluteForm}|\\*)`;
 const name = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+";
 /** With obs-text (RFC 9110, 5.5), which is UTF-8 or Latin-1: each byte is one character here. */
 const value = "[\\t\\x20-\\x7e\\x80-\\xff]*";
@@ -28,11 +35,11 @@ const field = `${name}:${value}\\r\\n`;
 
 // Each takes linear time: no character matches two adjacent parts.
 const wholeHead = new RegExp(`^(${methods}) (${target}) HTTP\\/1\\.[1-9]\\r\\n(?:${field})+\\r\\n$`);
-const requestLine = new RegExp(`^(${methods}) (${target}) HTTP\\/1\\.[1-9]$`);
+const originLine = new RegExp(`^(${methods}) (${originForm}) HTTP\\/1\\.[1-9]$`);
 /** What can become a simple head, and a few texts that cannot. */
 const begunHead = new RegExp(
-  `^(?:${methods}) ${target}(?: H?T?T?P?\\/?1?\\.?[1-9]?\\r?|` +
-    ` HTTP\\/1\\.[1-9]\\r\\n(?:${field})*(?:${name}(?::${value})?)?\\r?)?$`,
+  `^(?:${methods}) (?:h?t?t?p?s?:?\\/?\\/?|${target}(?: H?T?T?P?\\/?1?\\.?[1-9]?\\r?|` +
+    ` HTTP\\/1\\.[1-9]\\r\\n(?:${field})*(?:${name}(?::${value})?)?\\r?)?)$`,
 );
 
 const namesClose = /(?:^|,)[\t ]*close[\t ]*(?:,|$)/i;
@@ -60,9 +67,9 @@ export function readSimpleHead(text: string): SimpleHead | null {
   return { method, target, rawHeaders, bodyBytes, expectation, isLast };
 }
 
-/** Parses the request line of a simple head, without its line end. Returns null for any other. */
-export function readSimpleLine(line: string): { readonly method: string; readonly target: string } | null {
-  const match = requestLine.exec(line);
+/** Parses the request line of a simple head with a target in origin form, without its line end. Returns null for others. */
+export function readOriginLine(line: string): { readonly method: string; readonly target: string } | null {
+  const match = originLine.exec(line);
   return match === null ? null : { method: match[1] as string, target: match[2] as string };
 }
 

@@ -1,6 +1,6 @@
 // The fast lane's parser beside Node's: what it takes for one simple request, Node's reads as the same request and as
 // nothing else. What it does not take, Node's parser decides alone.
-import { createServer, type IncomingMessage } from "node:http";
+import { createServer, type IncomingMessage, METHODS } from "node:http";
 import { duplexPair } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { readSimpleRequest } from "../../src/core/simple-request.ts";
@@ -78,6 +78,26 @@ test("a head, a head with a body, white space around values", () => {
   expect(read(`${head}Connection: keep-alive\r\n\r\n`)).toMatchObject({ isLast: false });
 });
 
+test("every method that Node knows is read as by Node, but for those that are refused", async () => {
+  for (const method of METHODS) {
+    const line = `${method} /v2/x HTTP/1.1\r\nHost: a\r\n`;
+    const isExpected = method !== "CONNECT" && method !== "TRACE";
+    expect([method, await expectSameAsNode(Buffer.from(`${line}\r\n`))]).toEqual([method, isExpected]);
+    await expectSameAsNode(Buffer.from(`${line}Content-Length: 2\r\n\r\nhi`));
+  }
+});
+
+test.each([
+  ["OPTIONS", "*"],
+  ["GET", "*"],
+  ["GET", "http://a"],
+  ["GET", "https://a:80/v2/x"],
+  ["GET", "http://a?x=http://b/#c"],
+  ["POST", "http://[::1]:80/v2/../x?a#b#c"],
+])("%s %s is read as by Node", async (method, target) => {
+  expect(await expectSameAsNode(Buffer.from(`${method} ${target} HTTP/1.1\r\nHost: a\r\n\r\n`))).toBe(true);
+});
+
 test("Connection and Proxy-Connection, in any case and as lists, end what Node ends", async () => {
   const values = [
     "Close",
@@ -121,10 +141,15 @@ describe("left to Node's parser", () => {
     "HTTP/1.0": "GET /v2/x HTTP/1.0\r\nHost: a\r\n\r\n",
     "HTTP/1.10": "GET /v2/x HTTP/1.10\r\nHost: a\r\n\r\n",
     "HTTP/2.1": "GET /v2/x HTTP/2.1\r\nHost: a\r\n\r\n",
-    "an unusual method": "PROPFIND /v2/x HTTP/1.1\r\nHost: a\r\n\r\n",
+    CONNECT: "CONNECT /v2/x HTTP/1.1\r\nHost: a\r\n\r\n",
+    TRACE: "TRACE /v2/x HTTP/1.1\r\nHost: a\r\n\r\n",
+    "an unknown method": "BREW /v2/x HTTP/1.1\r\nHost: a\r\n\r\n",
     "a method in lower case": "get /v2/x HTTP/1.1\r\nHost: a\r\n\r\n",
-    "the absolute form": "GET http://a/v2/x HTTP/1.1\r\nHost: a\r\n\r\n",
-    "the asterisk": "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+    "the absolute form without a host": "GET http:///v2/x HTTP/1.1\r\nHost: a\r\n\r\n",
+    "the absolute form with a user": "GET http://u@a/v2/x HTTP/1.1\r\nHost: a\r\n\r\n",
+    "the absolute form of another scheme": "GET ftp://a/v2/x HTTP/1.1\r\nHost: a\r\n\r\n",
+    "a host and a port": "GET a:80 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "something behind the asterisk": "OPTIONS *x HTTP/1.1\r\nHost: a\r\n\r\n",
     "two spaces": "GET  /v2/x HTTP/1.1\r\nHost: a\r\n\r\n",
     "white space before a colon": `${head}X : y\r\n\r\n`,
     "a folded line": `${head}X: y\r\n z\r\n\r\n`,
@@ -147,6 +172,11 @@ const isInValue = (code: number): boolean => isVisible(code) || code === 0x20 ||
 test.each([
   ["a value: all but control characters", isInValue, (byte: string) => `${head}X: a${byte}b${byte}\r\n\r\n`],
   ["a path: visible ASCII", isVisible, (byte: string) => `GET /v2/${byte}x HTTP/1.1\r\nHost: a\r\n\r\n`],
+  [
+    "the path of the absolute form: visible ASCII",
+    isVisible,
+    (byte: string) => `GET http://a/${byte}x?${byte} HTTP/1.1\r\nHost: a\r\n\r\n`,
+  ],
   ["a query: visible ASCII", isVisible, (byte: string) => `GET /v2/x?a${byte}b HTTP/1.1\r\nHost: a\r\n\r\n`],
 ] as const)(
   "of all bytes it takes those that Node takes, and reads them the same, in %s",
@@ -158,6 +188,18 @@ test.each([
     }
   },
 );
+
+test("of all bytes in the host of the absolute form it takes none that Node refuses", async () => {
+  let taken = 0;
+  for (let code = 0; code < 256; code += 1) {
+    const byte = String.fromCharCode(code);
+    for (const host of [`${byte}a`, `a${byte}`, `a${byte}${byte}b`]) {
+      const bytes = Buffer.from(`GET http://${host}/v2/x HTTP/1.1\r\nHost: a\r\n\r\n`, "latin1");
+      if (await expectSameAsNode(bytes)) taken += 1;
+    }
+  }
+  expect(taken).toBeGreaterThan(200);
+});
 
 test("a hostile line costs no more than its length", () => {
   // Would take minutes if a character could be taken by more than one part of the pattern.

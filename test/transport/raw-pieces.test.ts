@@ -95,6 +95,27 @@ describe("stays raw", () => {
     expect(handOff).not.toHaveBeenCalled();
   });
 
+  test("the absolute form, whose host replaces that of the headers also if they come again, the asterisk, and rare methods", async () => {
+    const { connection, writePieces, upstream } = await start();
+    stopTime();
+    for (const host of ["b", "a", "b", "c", "a", "a"]) {
+      await writePieces([host === "a" ? get("/v2/x") : get(`http://${host}/v2/x`)]);
+      expect((await connection.read()).body).toBe("/v2/x 0");
+      const { rawHeaders } = upstream.received.at(-1) ?? { rawHeaders: [] };
+      expect(["host", "x-forwarded-host"].map((name) => headerValue(rawHeaders, name))).toEqual([host, host]);
+    }
+    const rare = get("/v2/x").replace("GET", "PROPFIND");
+    for (const [text, status] of [
+      [get("*").replace("GET", "OPTIONS"), 204],
+      [rare, 200],
+      [get("http://b,c/v2/x"), 400],
+    ] as const) {
+      await writePieces([text.slice(0, 12), text.slice(12)]);
+      expect([text, (await connection.read()).status]).toEqual([text, status]);
+    }
+    expect(handOff).not.toHaveBeenCalled();
+  });
+
   test("a body behind its head, whole and in pieces", async () => {
     const { connection, writePieces, upstream } = await start();
     stopTime();

@@ -120,6 +120,8 @@ describe("the same head", () => {
 
 test.each([
   ["a target that is not simple", get("/v2/x"), get("/v2/\xe4")],
+  ["the absolute form", get("/v2/x"), get("http://b/v2/x")],
+  ["the absolute form of another host", get("http://b/v2/x"), get("http://c/v2/x")],
   ["another method", get("/v2/x"), get("/v2/x").replace("GET", "DELETE")],
   ["another version", get("/v2/x"), get("/v2/x").replace("1.1", "1.0")],
   ["one byte less", get("/v2/x"), get("/v2/x").slice(0, -1)],
@@ -160,11 +162,12 @@ test("a head behind empty lines is read as without them, but for its length, als
 });
 
 describe("a head that is not complete", () => {
-  const whole = get("/v2/x?a=1", "Host: a\r\nX-Empty:\r\nAccept: */*\r\n");
+  const fields = "Host: a\r\nX-Empty:\r\nAccept: */*\r\n";
 
-  test("may become a simple one from its method on, wherever it is cut", () => {
+  test.each(["/v2/x?a=1", "https://a:80/v2/x?a=1", "*"])("may become a simple one, wherever %s is cut", (target) => {
+    const whole = get(target, fields);
     for (let at = 4; at < whole.length; at += 1) {
-      const expected = at < "GET /".length ? "other" : "begun";
+      const expected = at < "GET ".length ? "other" : "begun";
       expect(new RequestReader().read(bytesOf(whole.slice(0, at)), peer), whole.slice(0, at)).toBe(expected);
     }
   });
@@ -172,7 +175,9 @@ describe("a head that is not complete", () => {
   test.each([
     "GE",
     "get /",
-    "GET http://a/",
+    "GET httq",
+    "GET http:/a",
+    "GET http://a b",
     "GET /v2/x HTTP/1.0\r\n",
     "GET /v2/x HTTP/1.1\r\nHost : a",
     "GET /v2/x HTTP/1.1\r\n folded",

@@ -7,8 +7,8 @@ import {
   emptyLineBytes,
   headLength,
   mayBecomeSimple,
+  readOriginLine,
   readSimpleHead,
-  readSimpleLine,
 } from "../../core/simple-request.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";
 
@@ -84,7 +84,9 @@ export class RequestReader {
     if (simple === null) return "other";
     const { method, target, rawHeaders, bodyBytes, expectation, isLast } = simple;
     const isKnown = this.#lastPeer === peer || this.#lastPeer === "any";
-    const memory = isKnown && headBytes <= maxRememberedBytes ? new HeadersMemory() : null;
+    // The host of the absolute form replaces that of the headers, so they could not be shared.
+    const mayRemember = isKnown && target.startsWith("/") && headBytes <= maxRememberedBytes;
+    const memory = mayRemember ? new HeadersMemory() : null;
     this.#lastPeer = peer;
     const headMemory = memory === null ? null : new HeadMemory(memory);
     const head: RequestHead = { peer, method, target, httpVersion: "1.1", rawHeaders, memory: headMemory };
@@ -120,7 +122,7 @@ function withOtherTarget(last: Remembered, text: string, lineEnd: number): Omit<
   const { head, memory, fields, bodyBytes, awaitsContinue, isLast } = last;
   if (text.length > maxRememberedBytes || text.length - lineEnd !== fields.length) return null;
   if (!text.startsWith(fields, lineEnd)) return null;
-  const line = readSimpleLine(text.slice(0, lineEnd));
+  const line = readOriginLine(text.slice(0, lineEnd));
   if (line === null || line.method !== head.method) return null;
   const { peer, method, httpVersion, rawHeaders } = head;
   const other = { peer, method, target: line.target, httpVersion, rawHeaders, memory: new HeadMemory(memory) };
