@@ -1,5 +1,5 @@
-// Parses a head with a single interpretation: a known method, a target of visible ASCII, HTTP/1.1 or a higher minor
-// version, which is processed as 1.1 (RFC 9110, 2.5), headers without control characters, and a body of exactly its one
+// Parses a head with a single interpretation: a known method, a target of visible ASCII, HTTP/1.0, 1.1 or a
+// higher minor version, which is processed as 1.1 (RFC 9110, 2.5), headers without control characters, and a body of exactly its one
 // Content-Length, or in chunks. Any other head is not refused here but left to Node's parser.
 import { trimBlanks } from "./blanks.ts";
 import { maxFields, maxHeadBytes } from "./head-bounds.ts";
@@ -7,6 +7,7 @@ import { isNamed } from "./header-list.ts";
 import type { MessageHead } from "./message-check.ts";
 
 export interface SimpleHead extends Pick<MessageHead, "method" | "target" | "rawHeaders"> {
+  readonly httpVersion: "1.0" | "1.1";
   /** Null: in chunks. */
   readonly bodyBytes: number | null;
   /** The values of Expect; null without one. */
@@ -34,15 +35,16 @@ const value = "[\\t\\x20-\\x7e\\x80-\\xff]*";
 const field = `${name}:${value}\\r\\n`;
 
 // Each takes linear time: no character matches two adjacent parts.
-const wholeHead = new RegExp(`^(${methods}) (${target}) HTTP\\/1\\.[1-9]\\r\\n(?:${field})+\\r\\n$`);
+const wholeHead = new RegExp(`^(${methods}) (${target}) HTTP\\/1\\.[0-9]\\r\\n(?:${field})+\\r\\n$`);
 const originLine = new RegExp(`^(${methods}) (${originForm}) HTTP\\/1\\.[1-9]$`);
 /** What can become a simple head, and a few texts that cannot. */
 const begunHead = new RegExp(
-  `^(?:${methods}) (?:h?t?t?p?s?:?\\/?\\/?|${target}(?: H?T?T?P?\\/?1?\\.?[1-9]?\\r?|` +
-    ` HTTP\\/1\\.[1-9]\\r\\n(?:${field})*(?:${name}(?::${value})?)?\\r?)?)$`,
+  `^(?:${methods}) (?:h?t?t?p?s?:?\\/?\\/?|${target}(?: H?T?T?P?\\/?1?\\.?[0-9]?\\r?|` +
+    ` HTTP\\/1\\.[0-9]\\r\\n(?:${field})*(?:${name}(?::${value})?)?\\r?)?)$`,
 );
 
 const namesClose = /(?:^|,)[\t ]*close[\t ]*(?:,|$)/i;
+const namesKeepAlive = /(?:^|,)[\t ]*keep-alive[\t ]*(?:,|$)/i;
 
 const requestLineEnd = " HTTP/1.1\r\n".length;
 const headEnd = Buffer.of(0x0d, 0x0a, 0x0d, 0x0a);
@@ -58,16 +60,14 @@ export function readSimpleHead(text: string): SimpleHead | null {
   const match = text.length > maxHeadBytes ? null : wholeHead.exec(text);
   if (match === null) return null;
   const [, method, target] = match as unknown as [string, string, string];
-  const { rawHeaders, bodyBytes, expectation, isLast } = readFields(
-    text,
-    method.length + 1 + target.length + requestLineEnd,
-    text.length - 2,
-  );
+  const from = method.length + 1 + target.length + requestLineEnd;
+  const httpVersion = text[from - "0\r\n".length] === "0" ? "1.0" : "1.1";
+  const { rawHeaders, bodyBytes, expectation, isLast } = readFields(text, from, text.length - 2, httpVersion === "1.0");
   if (rawHeaders.length > 2 * maxFields || Number.isNaN(bodyBytes)) return null;
-  return { method, target, rawHeaders, bodyBytes, expectation, isLast };
+  return { method, target, httpVersion, rawHeaders, bodyBytes, expectation, isLast };
 }
 
-/** Parses the request line of a simple head with a target in origin form, without its line end. Returns null for others. */
+/** Parses the request line of a simple head of HTTP/1.1 with a target in origin form, without its line end. Returns null for others. */
 export function readOriginLine(line: string): { readonly method: string; readonly target: string } | null {
   const match = originLine.exec(line);
   return match === null ? null : { method: match[1] as string, target: match[2] as string };
@@ -93,8 +93,8 @@ function readWhole(packet: Buffer, headBytes: number): SimpleRequest | null {
   const head = headBytes === -1 ? null : readSimpleHead(packet.toString("latin1", 0, headBytes));
   if (head === null || head.bodyBytes === null || head.expectation !== null) return null;
   if (headBytes + head.bodyBytes !== packet.length) return null;
-  const { method, target, rawHeaders, isLast } = head;
-  return { method, target, rawHeaders, body: packet.subarray(headBytes), isLast };
+  const { method, target, httpVersion, rawHeaders, isLast } = head;
+  return { method, target, httpVersion, rawHeaders, body: packet.subarray(headBytes), isLast };
 }
 
 /** Returns how many bytes the empty lines in front of a request take (RFC 9112, 2.2). */
@@ -110,12 +110,13 @@ export function isEmptyLines(bytes: Buffer): boolean {
 }
 
 /** `bodyBytes` is NaN if a header makes the request other than simple. */
-function readFields(text: string, from: number, to: number) {
+function readFields(text: string, from: number, to: number, isVersion0: boolean) {
   const rawHeaders: string[] = [];
   let bodyBytes = -1;
   let isChunked = false;
   let expectation: string | null = null;
   let isLast = false;
+  let keepsAlive = !isVersion0;
   for (let at = from; at < to; ) {
     const colon = text.indexOf(":", at);
     const end = text.indexOf("\r\n", colon);
@@ -133,6 +134,7 @@ function readFields(text: string, from: number, to: number) {
       // RFC 9110 knows none, but clients send it, and Node obeys it.
       case "proxy-connection":
         isLast ||= value === "close" || namesClose.test(value);
+        keepsAlive ||= namesKeepAlive.test(value);
         break;
       case "transfer-encoding":
         if (isChunked || value.toLowerCase() !== "chunked") bodyBytes = Number.NaN;
@@ -145,10 +147,11 @@ function readFields(text: string, from: number, to: number) {
         bodyBytes = Number.NaN;
     }
   }
-  // A length beside an encoding is refused.
-  const ofChunks = bodyBytes === -1 ? null : Number.NaN;
+  // A length beside an encoding is refused, and HTTP/1.0 has neither chunks nor a status 100.
+  const ofChunks = bodyBytes === -1 && !isVersion0 ? null : Number.NaN;
+  if (isVersion0 && expectation !== null) bodyBytes = Number.NaN;
   const framing = isChunked ? ofChunks : Math.max(0, bodyBytes);
-  return { rawHeaders, bodyBytes: framing, expectation, isLast };
+  return { rawHeaders, bodyBytes: framing, expectation, isLast: isLast || !keepsAlive };
 }
 
 /** Returns the name of a header that Node's parser acts on, in lower case; null for others, mostly by their length. */

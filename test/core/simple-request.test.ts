@@ -53,8 +53,8 @@ async function readByNode(bytes: Buffer): Promise<readonly Seen[]> {
 async function expectSameAsNode(bytes: Buffer): Promise<boolean> {
   const simple = readSimpleRequest(bytes);
   if (simple === null) return false;
-  const { method, target, rawHeaders, body, isLast } = simple;
-  const own = { method, target, rawHeaders, body: body.toString("latin1"), version: "1.1", keepsAlive: !isLast };
+  const { method, target, httpVersion: version, rawHeaders, body, isLast } = simple;
+  const own = { method, target, rawHeaders, body: body.toString("latin1"), version, keepsAlive: !isLast };
   expect(await readByNode(bytes), JSON.stringify(bytes.toString("latin1"))).toEqual([own]);
   return true;
 }
@@ -63,6 +63,7 @@ test("a head, a head with a body, white space around values", () => {
   expect(read(`${head}\r\n`)).toEqual({
     method: "GET",
     target: "/v2/x",
+    httpVersion: "1.1",
     rawHeaders: ["Host", "a"],
     body: Buffer.alloc(0),
     isLast: false,
@@ -70,12 +71,27 @@ test("a head, a head with a body, white space around values", () => {
   expect(read("POST /v2/x?a=1 HTTP/1.1\r\nHost:\t a b \t\r\nContent-Length: 2\r\nX:\r\n\r\nhi")).toEqual({
     method: "POST",
     target: "/v2/x?a=1",
+    httpVersion: "1.1",
     rawHeaders: ["Host", "a b", "Content-Length", "2", "X", ""],
     body: Buffer.from("hi"),
     isLast: false,
   });
   expect(read(`${head}Connection: close\r\n\r\n`)).toMatchObject({ isLast: true });
   expect(read(`${head}Connection: keep-alive\r\n\r\n`)).toMatchObject({ isLast: false });
+});
+
+test("HTTP/1.0, with and without a host and a body, ends its connection unless it asks to keep it, as for Node", async () => {
+  const values = ["close", "Keep-Alive", "x", "x, keep-alive ,y", "keep-alivex", "", "closed,keep-alive"];
+  const lines = ["Host: a\r\n", "X: y\r\n", ...values.map((value) => `Connection: ${value}\r\n`)];
+  for (const line of [...lines, "Proxy-Connection: keep-alive\r\n"]) {
+    for (const body of ["\r\n", "Content-Length: 2\r\n\r\nhi"]) {
+      expect([line, await expectSameAsNode(Buffer.from(`POST /v2/x HTTP/1.0\r\n${line}${body}`))]).toEqual([
+        line,
+        true,
+      ]);
+    }
+  }
+  expect(read("GET /v2/x HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n")).toMatchObject({ isLast: true });
 });
 
 test("every method that Node knows is read as by Node, but for those that are refused", async () => {
@@ -138,7 +154,9 @@ describe("left to Node's parser", () => {
     "an encoding in another spelling": `${head}tRANSFER-eNCODING: identity\r\n\r\n`,
     "an expectation": `${head}Expect: 100-continue\r\n\r\n`,
     "an upgrade": `${head}Upgrade: websocket\r\n\r\n`,
-    "HTTP/1.0": "GET /v2/x HTTP/1.0\r\nHost: a\r\n\r\n",
+    "HTTP/1.0 with an encoding": "GET /v2/x HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "HTTP/1.0 with an expectation": "GET /v2/x HTTP/1.0\r\nExpect: 100-continue\r\n\r\n",
+    "HTTP/0.9": "GET /v2/x HTTP/0.9\r\nHost: a\r\n\r\n",
     "HTTP/1.10": "GET /v2/x HTTP/1.10\r\nHost: a\r\n\r\n",
     "HTTP/2.1": "GET /v2/x HTTP/2.1\r\nHost: a\r\n\r\n",
     CONNECT: "CONNECT /v2/x HTTP/1.1\r\nHost: a\r\n\r\n",

@@ -247,6 +247,28 @@ describe("stays raw", () => {
   });
 });
 
+test("HTTP/1.0 keeps a connection that it asks to keep where the length is known; without a length the end is that of the connection", async () => {
+  const { connection, writePieces } = await start({}, (req, res, body) => {
+    if (req.url === "/v2/length") res.setHeader("Content-Length", 4);
+    res.write("so");
+    res.end(req.url === "/v2/length" ? "me" : `me ${body}`);
+  });
+  const version0 = (text: string): string =>
+    text.replace("HTTP/1.1", "HTTP/1.0").replace("Host: a", "Connection: keep-alive");
+  for (const cut of [20, 24, 40]) {
+    const text = version0(get("/v2/length"));
+    await writePieces([text.slice(0, cut), text.slice(cut)]);
+    const { body, rawHeaders } = await connection.read();
+    expect([body, valuesOf(rawHeaders, "connection")]).toEqual(["some", ["keep-alive"]]);
+  }
+  connection.write(version0(post("/v2/none", "hi")) + get("/v2/behind"));
+  const { body, rawHeaders } = await connection.read();
+  expect([body, valuesOf(rawHeaders, "connection")]).toEqual(["some hi", ["close"]]);
+  expect(valuesOf(rawHeaders, "transfer-encoding")).toEqual([]);
+  expect(await within("the connection ends", connection.closed)).toBe("end");
+  expect(handOff).not.toHaveBeenCalled();
+});
+
 describe("is handed off", () => {
   test("a head that does not go on", async () => {
     const { connection } = await start();

@@ -54,6 +54,19 @@ test("an HTTP/1.0 client is reset where a plain end would pass half a body off a
   expect(await within("the connection ends", client.closed)).toBe("ECONNRESET");
 });
 
+test("so it is where the drain breaks its response off", async () => {
+  const { connect, gateway } = await stageRaw(
+    cleanup,
+    (socket) => void socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
+    { drain: { timeoutMs: 0 } },
+  );
+  const client = connect();
+  client.write("GET /v2/x HTTP/1.0\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n");
+  await eventually("half of the body is there", () => client.rest.endsWith("hello"));
+  await gateway.close();
+  expect(await within("the connection ends", client.closed)).toBe("ECONNRESET");
+});
+
 test.each([
   ["GET", "close"],
   ["DELETE", "close"],

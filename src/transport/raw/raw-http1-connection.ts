@@ -62,7 +62,8 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   #judgedPeer: Peer;
   #requests = 0;
   #asksToClose = false;
-  #hasBody = false;
+  /** A line end may follow the current request, or what an old client sends. */
+  #maySendMore = false;
   #endsWhenIdle = false;
   /** `#read` is running, and goes on by itself. */
   #isReading = false;
@@ -128,8 +129,12 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   }
 
   abort(): void {
-    this.socket.destroy();
+    this.#transport.abort();
     this.#transport.exchange?.abort();
+  }
+
+  reset(): void {
+    this.tcp.resetAndDestroy();
   }
 
   #isBusy(): boolean {
@@ -164,7 +169,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
    * line may come behind a body. TLS has an end of its own to send.
    */
   #mayCloseAtOnce(): boolean {
-    return this.#asksToClose && !this.#hasBody && this.#unread.isEmpty && this.scheme === "http";
+    return this.#asksToClose && !this.#maySendMore && this.#unread.isEmpty && this.scheme === "http";
   }
 
   /** Goes on with what has been received meanwhile. */
@@ -222,7 +227,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     this.#requests += 1;
     this.#headPieces = 0;
     this.#asksToClose = isLast;
-    this.#hasBody = bodyBytes !== 0;
+    this.#maySendMore = bodyBytes !== 0 || head.httpVersion === "1.0";
     if (this.#timer !== null) this.#stopTimer();
     let body: Buffer | IncomingBody = nothing;
     let end = headBytes + (bodyBytes ?? 0);

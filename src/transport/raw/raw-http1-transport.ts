@@ -24,6 +24,8 @@ export interface RawWriting {
 export interface RawHttp1Owner extends Http1Owner {
   /** Set when a head has announced that the connection closes. */
   isClosing: boolean;
+  /** Resets the connection: a normal close could be the end of the response. */
+  reset(): void;
 }
 
 const closeEnd = "Connection: close\r\n\r\n";
@@ -129,16 +131,19 @@ export class RawHttp1Transport implements Transport, DeferredWriter {
     if (!this.#writing.textWrites.write(this.#socket, continueHead)) this.#socket.write("");
   }
 
+  /** HTTP/1.0 has no interim responses (RFC 9110, 15.2). */
   sendInterim(status: number, lines: HeaderLines): void {
-    if (this.#head !== "" || this.#isHeadWritten) return;
+    if (this.#isVersion0() || this.#head !== "" || this.#isHeadWritten) return;
     this.#writeText(serializeHead(status, reasonPhrase(status), lines));
   }
 
   sendHead(status: number, reason: string, lines: HeaderLines, hasLength: boolean, mustClose: boolean): void {
     this.#endsWithHead = this.exchange?.method === "HEAD" || status === 204 || status === 304;
-    this.#isChunked = !this.#endsWithHead && !hasLength;
+    // Without chunks, the end of the connection is that of the body.
+    const endsConnection = !hasLength && this.#isVersion0();
+    this.#isChunked = !this.#endsWithHead && !hasLength && !endsConnection;
     const isUnread = this.body instanceof IncomingBody && !this.body.isComplete;
-    const isLast = mustClose || isUnread || this.#awaitsContinue || this.#owner.isLastRequest;
+    const isLast = mustClose || isUnread || endsConnection || this.#awaitsContinue || this.#owner.isLastRequest;
     if (isLast) this.#owner.isClosing = true;
     const framed = this.#isChunked ? lines + chunkedLine : lines;
     this.#head = serializeHead(status, reason, framed, isLast ? closeEnd : this.#writing.keepAliveEnd);
@@ -207,7 +212,12 @@ export class RawHttp1Transport implements Transport, DeferredWriter {
   }
 
   abort(): void {
+    if (this.#isVersion0()) this.#owner.reset();
     this.#socket.destroy();
+  }
+
+  #isVersion0(): boolean {
+    return this.exchange?.head.httpVersion === "1.0";
   }
 
   switchProtocols(): null {

@@ -82,14 +82,14 @@ export class RequestReader {
     }
     const simple = readSimpleHead(text);
     if (simple === null) return "other";
-    const { method, target, rawHeaders, bodyBytes, expectation, isLast } = simple;
+    const { method, target, httpVersion, rawHeaders, bodyBytes, expectation, isLast } = simple;
     const isKnown = this.#lastPeer === peer || this.#lastPeer === "any";
-    // The host of the absolute form replaces that of the headers, so they could not be shared.
-    const mayRemember = isKnown && target.startsWith("/") && headBytes <= maxRememberedBytes;
+    // The host of the absolute form replaces that of the headers, so they could not be shared. HTTP/1.0 may have no host.
+    const mayRemember = isKnown && httpVersion === "1.1" && target.startsWith("/") && headBytes <= maxRememberedBytes;
     const memory = mayRemember ? new HeadersMemory() : null;
     this.#lastPeer = peer;
     const headMemory = memory === null ? null : new HeadMemory(memory);
-    const head: RequestHead = { peer, method, target, httpVersion: "1.1", rawHeaders, memory: headMemory };
+    const head: RequestHead = { peer, method, target, httpVersion, rawHeaders, memory: headMemory };
     const awaitsContinue = expectation !== null && (bodyBytes !== 0 || namesContinue.test(expectation));
     const read: ReadHead = { head, headBytes, bodyBytes, awaitsContinue, isLast };
     if (memory !== null) {
