@@ -31,7 +31,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   "ext-auth": ["core", "exchange", "http2"],
   exchange: ["core"],
   http2: ["core"],
-  transport: ["core", "exchange"],
+  transport: ["core", "exchange", "http2"],
   listener: ["core", "exchange"],
   "pipeline.ts": ["core"],
   wiring: ["core", "pipeline.ts", "exchange", "transport", "listener", ...middle],

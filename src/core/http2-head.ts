@@ -4,9 +4,6 @@
 import type { HeaderList } from "./header-list.ts";
 import { hasBlankAround, type MessageHead } from "./message-check.ts";
 
-/** HTTP/2 counts 32 bytes for each header on top of its name and value (RFC 9113, 6.5.2). */
-const bytesOnTop = 32;
-
 /** Converts a head with pseudo-headers, which come first (RFC 9113, 8.3). */
 export function readHttp2Head(rawHead: HeaderList): Pick<MessageHead, "method" | "target" | "rawHeaders"> {
   let method = "";
@@ -33,10 +30,4 @@ export function readHttp2Head(rawHead: HeaderList): Pick<MessageHead, "method" |
     }
   }
   return { method, target, rawHeaders };
-}
-
-export function http2HeadBytes(rawHead: HeaderList): number {
-  let bytes = 0;
-  for (const text of rawHead) bytes += text.length;
-  return bytes + (rawHead.length / 2) * bytesOnTop;
 }

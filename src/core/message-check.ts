@@ -196,15 +196,22 @@ function isHostValid(hosts: readonly string[], httpVersion: string): boolean {
 }
 
 /**
- * RFC 9113, 8.2.1 to 8.3.1 forbids blanks around a value, headers about the connection, a target that is not a path,
+ * RFC 9113, 8.2.1 to 8.3.1 forbids blanks around a value, control bytes in it, headers about the connection, a target that is not a path,
  * and a length that contradicts the framing. CONNECT has no path and is refused by its method.
  */
 function isMalformedHttp2({ hasConnectionHeader, lengths }: Seen, message: MessageHead): boolean {
   const { method, target, rawHeaders, endsWithHead = false } = message;
-  for (let i = 1; i < rawHeaders.length; i += 2) if (hasBlankAround(rawHeaders[i] ?? "")) return true;
+  for (let i = 1; i < rawHeaders.length; i += 2) {
+    const value = rawHeaders[i] ?? "";
+    if (hasBlankAround(value) || controlByte.test(value)) return true;
+  }
   const hasPath = target.startsWith("/") || (target === "*" && method === "OPTIONS") || method === "CONNECT";
   return hasConnectionHeader || !hasPath || (endsWithHead && Number(lengths[0] ?? 0) !== 0);
 }
+
+/** No value may have one in HTTP/1.1 (RFC 9110, 5.5), except for a tab. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control bytes
+const controlByte = /[\0-\x08\x0a-\x1f\x7f]/;
 
 /** In HTTP/1.1 such a blank is not part of the value, but in HTTP/2 it would be. */
 export function hasBlankAround(value: string): boolean {

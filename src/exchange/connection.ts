@@ -26,6 +26,8 @@ export interface ClientConnection {
   place: ConnectionPlace | null;
   /** Closes the connection after the requests in progress. */
   endWhenIdle(): void;
+  /** Closes the connection, which has been idle for its maximum time. */
+  endIdle(): void;
   /** Called regularly. Closes the connection if a request makes no progress, unless timers of its own do that. */
   endStalled(nowMs: number): void;
   /** Called regularly after some idle time. Gives up memory that only makes the next request cheaper. */

@@ -4,9 +4,8 @@ import { constants, Http2ServerResponse, type ServerHttp2Stream } from "node:htt
 import type { TLSSocket } from "node:tls";
 import type { HeaderLines } from "../core/header-lines.ts";
 import { serializeHead } from "../core/response-head.ts";
-import { countBody, countedBytes } from "../exchange/counted-body.ts";
 import type { Transport } from "../exchange/transport.ts";
-import { isAnswered } from "../transport/http2/http2-transport.ts";
+import { countBody, countedBytes } from "./counted-body.ts";
 
 const nothing = Buffer.alloc(0);
 
@@ -117,4 +116,29 @@ export abstract class RawResponse implements Transport {
   switchProtocols(): null {
     return null;
   }
+}
+
+/**
+ * Returns whether the whole response has been given to the session, which is all that can be known. The writing side of
+ * a HEAD ends before there is a response.
+ */
+function isAnswered(stream: ServerHttp2Stream): boolean {
+  const { rstCode } = stream;
+  const isOurs = rstCode === constants.NGHTTP2_NO_ERROR || rstCode === constants.NGHTTP2_ENHANCE_YOUR_CALM;
+  return stream.headersSent && isOurs && (stream.writableFinished || isClosedEarly(stream));
+}
+
+/**
+ * Node destroys a stream whose request with a body has been read to its end as soon as the last frame of the response is in
+ * the session, and then never reports its end. A connection that breaks off resets its streams with another code.
+ */
+function isClosedEarly(stream: ServerHttp2Stream): boolean {
+  return (
+    !stream.endAfterHeaders &&
+    stream.readableEnded &&
+    stream.writableEnded &&
+    // Node ends the writing side of a stream that a client resets without an error.
+    !stream.aborted &&
+    stream.rstCode === constants.NGHTTP2_NO_ERROR
+  );
 }

@@ -13,8 +13,11 @@ const connectionFields: ReadonlySet<string> = new Set([
 
 const requestPseudo: ReadonlySet<string> = new Set([":method", ":scheme", ":authority", ":path"]);
 
-/** Returns whether a request has these fields. */
-export function isRequest(fields: HeaderList): boolean {
+/**
+ * Returns whether a request has these fields. `mayHaveBlanks`: a blank around the value of a field is left to the caller, who
+ * refuses it with a response.
+ */
+export function isRequest(fields: HeaderList, mayHaveBlanks = false): boolean {
   const pseudo = new Map<string, string>();
   let at = 0;
   for (; at < fields.length && fields[at]?.[0] === ":"; at += 2) {
@@ -23,24 +26,21 @@ export function isRequest(fields: HeaderList): boolean {
     if (!requestPseudo.has(name) || pseudo.has(name) || !isValue(value)) return false;
     pseudo.set(name, value);
   }
-  return hasTarget(pseudo) && areRegular(fields, at);
+  return hasTarget(pseudo) && areRegular(fields, at, mayHaveBlanks);
 }
 
 /** Returns whether trailers have these fields. */
 export function areTrailers(fields: HeaderList): boolean {
-  return areRegular(fields, 0);
+  return areRegular(fields, 0, false);
 }
 
-/**
- * Returns the announced length of the body; -1 without one, and undefined if it is no number, or there are several that
- * differ.
- */
+/** Returns the announced length of the body; -1 without one, and undefined if it is no number, or there are several. */
 export function announcedBytes(fields: HeaderList): number | undefined {
   let announced: string | null = null;
   for (let i = 0; i < fields.length; i += 2) {
     if (fields[i] !== "content-length") continue;
     const value = fields[i + 1] ?? "";
-    if (!/^\d{1,15}$/.test(value) || (announced ?? value) !== value) return undefined;
+    if (!/^\d{1,15}$/.test(value) || announced !== null) return undefined;
     announced = value;
   }
   return announced === null ? -1 : Number(announced);
@@ -51,15 +51,17 @@ function hasTarget(pseudo: ReadonlyMap<string, string>): boolean {
   const method = pseudo.get(":method") ?? "";
   const path = pseudo.get(":path");
   if (method === "CONNECT") return path === undefined && !pseudo.has(":scheme") && pseudo.has(":authority");
-  if (method === "" || (pseudo.get(":scheme") ?? "") === "" || path === undefined) return false;
+  const scheme = pseudo.get(":scheme") ?? "";
+  if (!isToken(method) || scheme === "" || path === undefined || !isVisible(path)) return false;
+  if (scheme !== "http" && scheme !== "https") return path !== "";
   return path.startsWith("/") || (path === "*" && method === "OPTIONS");
 }
 
-function areRegular(fields: HeaderList, from: number): boolean {
+function areRegular(fields: HeaderList, from: number, mayHaveBlanks: boolean): boolean {
   for (let i = from; i < fields.length; i += 2) {
     const name = fields[i] ?? "";
     const value = fields[i + 1] ?? "";
-    if (!isName(name) || !isValue(value) || connectionFields.has(name)) return false;
+    if (!isName(name) || !isValue(value, mayHaveBlanks) || connectionFields.has(name)) return false;
     if (name === "te" && value.toLowerCase() !== "trailers") return false;
   }
   return true;
@@ -69,13 +71,33 @@ function areRegular(fields: HeaderList, from: number): boolean {
 function isName(name: string): boolean {
   for (let i = 0; i < name.length; i += 1) {
     const code = name.charCodeAt(i);
-    if (code <= 0x20 || code >= 0x7f || code === 0x3a || (code >= 0x41 && code <= 0x5a)) return false;
+    if (!isTokenCode(code) || (code >= 0x41 && code <= 0x5a)) return false;
   }
   return name.length > 0;
 }
 
-function isValue(value: string): boolean {
-  if (isBlank(value.charCodeAt(0)) || isBlank(value.charCodeAt(value.length - 1))) return false;
+function isToken(text: string): boolean {
+  for (let i = 0; i < text.length; i += 1) if (!isTokenCode(text.charCodeAt(i))) return false;
+  return text.length > 0;
+}
+
+/** RFC 9110, 5.6.2. */
+const tokenCodes = new Set(
+  [...Array(0x7f).keys()].filter((code) => /[!#$%&'*+\-.^_`|~0-9A-Za-z]/.test(String.fromCharCode(code))),
+);
+const isTokenCode = (code: number): boolean => tokenCodes.has(code);
+
+/** No blank or control byte, either of which would end a target in a request line of HTTP/1. */
+function isVisible(text: string): boolean {
+  for (let i = 0; i < text.length; i += 1) {
+    const code = text.charCodeAt(i);
+    if (code <= 0x20 || code === 0x7f) return false;
+  }
+  return true;
+}
+
+function isValue(value: string, mayHaveBlanks = false): boolean {
+  if (!mayHaveBlanks && (isBlank(value.charCodeAt(0)) || isBlank(value.charCodeAt(value.length - 1)))) return false;
   for (let i = 0; i < value.length; i += 1) {
     const code = value.charCodeAt(i);
     if (code === 0x00 || code === 0x0a || code === 0x0d) return false;

@@ -7,6 +7,8 @@ export type Piece = string | Buffer;
 export class FrameWriter {
   /** Since the connection began. */
   sentBytes = 0;
+  /** Of those, the ones that were taken. */
+  #takenBytes = 0;
   #pieces: Piece[] = [];
   #text = "";
 
@@ -14,8 +16,14 @@ export class FrameWriter {
     return this.#text === "" && this.#pieces.length === 0;
   }
 
+  /** Bytes that wait to be taken. */
+  get waitingBytes(): number {
+    return this.sentBytes - this.#takenBytes;
+  }
+
   /** Returns what is to be written, in order, and forgets it. */
   take(): readonly Piece[] {
+    this.#takenBytes = this.sentBytes;
     this.#endText();
     const pieces = this.#pieces;
     this.#pieces = [];

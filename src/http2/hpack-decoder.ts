@@ -3,7 +3,7 @@
 // last such block decodes to the same list: the bytes are compared, not decoded.
 import { maxFields, maxHeadBytes } from "../core/head-bounds.ts";
 import type { HeaderList } from "../core/header-list.ts";
-import { staticTable } from "../core/hpack-tables.ts";
+import { staticTable } from "./hpack-tables.ts";
 import { decodeHuffman } from "./huffman.ts";
 
 /** SETTINGS_HEADER_TABLE_SIZE, which stays at its default. */
@@ -62,6 +62,17 @@ export class HpackDecoder {
     if (this.#changesTable) this.#last = null;
     else if (to - from <= maxKeptBytes) this.#keep(bytes, from, to, fields);
     return fields;
+  }
+
+  /** The fields that `decode` returns again for the same bytes. */
+  get keptFields(): HeaderList | null {
+    return this.#last?.fields ?? null;
+  }
+
+  /** Gives the memory back that only makes the next block cheaper. */
+  forget(): void {
+    this.#last = null;
+    this.#lastBytes = noBytes;
   }
 
   #keep(bytes: Buffer, from: number, to: number, fields: HeaderList): void {

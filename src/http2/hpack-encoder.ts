@@ -1,7 +1,8 @@
 // Encodes header blocks with the static table and literals without indexing (RFC 7541, 6.1 and 6.2.2). There is no dynamic
 // table, so a block is a text that can be prepared once for all connections, and no peer makes the gateway keep anything.
+import type { HeaderLines } from "../core/header-lines.ts";
 import type { HeaderList } from "../core/header-list.ts";
-import { staticTable } from "../core/hpack-tables.ts";
+import { staticTable } from "./hpack-tables.ts";
 
 /**
  * Sets the size of the dynamic table to 0. A connection sends it before its first block, so that it need not answer a peer
@@ -22,6 +23,44 @@ export function encodeFields(fields: HeaderList): string {
   let block = "";
   for (let i = 0; i < fields.length; i += 2) block += encodeField((fields[i] ?? "").toLowerCase(), fields[i + 1] ?? "");
   return block;
+}
+
+/** The beginning of a field up to its value, by its name as it was given. */
+const begins = new Map<string, string>();
+const maxBegins = 500;
+
+/** By status. */
+const statusBlocks = new Map<number, string>();
+
+/** Returns the block of a response's head. Values are not looked for in the static table, which has none of them. */
+export function encodeHead(status: number, lines: HeaderLines): string {
+  let block = statusBlocks.get(status);
+  if (block === undefined) {
+    block = encodeField(":status", `${status}`);
+    statusBlocks.set(status, block);
+  }
+  for (let at = 0; at < lines.length; ) {
+    const colon = lines.indexOf(": ", at);
+    const end = lines.indexOf("\r\n", colon);
+    const length = end - colon - 2;
+    const begin = beginOf(lines.slice(at, colon));
+    // Most values are shorter than 127 bytes.
+    block +=
+      begin + (length < 0x7f ? String.fromCharCode(length) : integer(length, 0x7f, 0)) + lines.slice(colon + 2, end);
+    at = end + 2;
+  }
+  return block;
+}
+
+function beginOf(name: string): string {
+  const known = begins.get(name);
+  if (known !== undefined) return known;
+  const lower = name.toLowerCase();
+  const index = nameIndexes.get(lower) ?? 0;
+  const begin = integer(index, 0x0f, 0) + (index === 0 ? text(lower) : "");
+  // The upstream chooses names, too.
+  if (begins.size < maxBegins) begins.set(name, begin);
+  return begin;
 }
 
 function encodeField(name: string, value: string): string {

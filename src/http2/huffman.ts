@@ -1,5 +1,5 @@
 // Decodes the Huffman code of HPACK (RFC 7541, 5.2 and appendix B), four bits at a time.
-import { codeLengths } from "../core/hpack-tables.ts";
+import { codeLengths } from "./hpack-tables.ts";
 
 /** The last symbol of the code, which no text may contain. */
 const eos = 256;

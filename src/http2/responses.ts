@@ -1,5 +1,5 @@
 // Sends the responses of one HTTP/2 connection within the client's windows (RFC 9113, 5.2 and 6.9). Streams that wait for the
-// window of the connection take turns. Finds responses that are complete but that nobody reads.
+// window of the connection, or for the system to take what was written, take turns. Finds responses that are complete but that nobody reads.
 import { FrameWriter, type Piece } from "./frame-writer.ts";
 import { noDynamicTable } from "./hpack-encoder.ts";
 import { defaultWindowBytes, maxFrameBytes, maxWindowBytes } from "./protocol.ts";
@@ -10,6 +10,9 @@ const maxChecks = 5;
 /** If this much leaves between two checks, the connection is read: 4 KiB a second, slower than any line in use. */
 const readBytes = 8 * 1024;
 
+/** With more to be written, bodies wait. */
+const maxWaitingBytes = 64 * 1024;
+
 export class Responses<Owner> {
   readonly writer = new FrameWriter();
   /** Of a stream that is opened now. */
@@ -19,6 +22,8 @@ export class Responses<Owner> {
   #window = defaultWindowBytes;
   /** Those that could send if the connection's window allowed it. */
   readonly #waiting = new Set<Http2Stream<Owner>>();
+  /** Those whose writer was told to wait, and need not wait any more. */
+  readonly #drained = new Set<Http2Stream<Owner>>();
   #isFirstBlock = true;
   #sentBefore = 0;
 
@@ -26,6 +31,27 @@ export class Responses<Owner> {
   constructor(streams: ReadonlyMap<number, Http2Stream<Owner>>, onSent: (stream: Http2Stream<Owner>) => void) {
     this.#streams = streams;
     this.#onSent = onSent;
+  }
+
+  get hasOutput(): boolean {
+    return !this.writer.isEmpty || (this.#waiting.size > 0 && this.#window > 0);
+  }
+
+  /** Returns what is to be written, in order, and forgets it. */
+  take(): readonly Piece[] {
+    this.#sendWaiting();
+    return this.writer.take();
+  }
+
+  get hasDrained(): boolean {
+    return this.#drained.size > 0;
+  }
+
+  /** Returns the streams that may be written to again, and forgets them. */
+  takeDrained(): readonly Http2Stream<Owner>[] {
+    const drained = [...this.#drained];
+    this.#drained.clear();
+    return drained;
   }
 
   head(stream: Http2Stream<Owner>, block: string, isEnd: boolean): void {
@@ -43,18 +69,23 @@ export class Responses<Owner> {
     stream.queue.push(piece);
     stream.queuedBytes += piece.length;
     this.#send(stream);
-    return stream.queuedBytes === 0;
+    stream.isBlocked = stream.queuedBytes > 0;
+    return !stream.isBlocked;
   }
 
-  end(stream: Http2Stream<Owner>, trailers: string): void {
+  end(stream: Http2Stream<Owner>, trailers: string, last: Piece): void {
     if (stream.isClosed || stream.isWriteEnded) return;
     stream.isWriteEnded = true;
     stream.trailers = trailers;
+    if (last.length > 0) stream.queue.push(last);
+    stream.queuedBytes += last.length;
     if (stream.queuedBytes === 0) this.#sendEnd(stream);
+    else if (last.length > 0) this.#send(stream);
   }
 
   forget(stream: Http2Stream<Owner>): void {
     this.#waiting.delete(stream);
+    this.#drained.delete(stream);
     stream.queue.length = 0;
     stream.queuedBytes = 0;
   }
@@ -70,14 +101,22 @@ export class Responses<Owner> {
   addToConnection(bytes: number): boolean {
     if (this.#window + bytes > maxWindowBytes) return false;
     this.#window += bytes;
+    this.#sendWaiting();
+    return true;
+  }
+
+  #sendWaiting(): void {
     // One that waits again comes behind the others, and is reached again.
     for (const stream of this.#waiting) {
-      if (this.#window === 0) break;
+      if (!this.#hasRoom()) break;
       this.#waiting.delete(stream);
       this.#sendFrame(stream);
       if (stream.queuedBytes > 0 && stream.sendWindow > 0) this.#waiting.add(stream);
     }
-    return true;
+  }
+
+  #hasRoom(): boolean {
+    return this.#window > 0 && this.writer.waitingBytes < maxWaitingBytes;
   }
 
   /** A change applies to all open streams, and may make windows negative (RFC 9113, 6.9.2). Null: no change. */
@@ -110,9 +149,9 @@ export class Responses<Owner> {
     this.#isFirstBlock = false;
   }
 
-  /** Sends as much as both windows allow. */
+  /** Sends as much as both windows allow, unless much waits to be written. */
   #send(stream: Http2Stream<Owner>): void {
-    while (stream.queuedBytes > 0 && stream.sendWindow > 0 && this.#window > 0) this.#sendFrame(stream);
+    while (stream.queuedBytes > 0 && stream.sendWindow > 0 && this.#hasRoom()) this.#sendFrame(stream);
     if (stream.queuedBytes > 0 && stream.sendWindow > 0) this.#waiting.add(stream);
   }
 
@@ -131,6 +170,10 @@ export class Responses<Owner> {
     const isEnd = stream.isWriteEnded && stream.queuedBytes === 0;
     this.writer.data(stream.id, part, isEnd && stream.trailers === "");
     if (isEnd) this.#endWith(stream, stream.trailers);
+    else if (stream.isBlocked && stream.queuedBytes === 0) {
+      stream.isBlocked = false;
+      this.#drained.add(stream);
+    }
   }
 
   #sendEnd(stream: Http2Stream<Owner>): void {

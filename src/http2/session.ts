@@ -34,6 +34,10 @@ export interface SessionOptions {
   readonly budget: FrameBudget;
   readonly nowMs: () => number;
   readonly maxStreams: number;
+  /**
+   * Whoever drives the session refuses a request with a blank around a value, with a response. Otherwise its stream is reset.
+   */
+  readonly refusesBlanks?: boolean;
 }
 
 /** A request gives back its own point, and four for other frames that clients send with it. */
@@ -41,6 +45,11 @@ const requestPoints = 5;
 const decodedBytesPerStep = 128;
 /** Half of a window is given back at once, so that a client sends seldom less than that. */
 const givenBackBytes = defaultWindowBytes / 2;
+/**
+ * Bytes of requests that nobody has used yet do not count for the window of the connection, up to this many: one body that
+ * has to wait does not hold up the others. Together with the window, this bounds what a connection keeps of bodies.
+ */
+const maxUncountedBytes = 128 * 1024;
 
 /**
  * Streams that end before their response (CVE-2023-44487), by the client's reset or by an error that it provokes: each costs
@@ -68,6 +77,8 @@ export class Http2Session<Owner> {
   #lastStream = 0;
   #receiveWindow = defaultWindowBytes;
   #usedBytes = 0;
+  /** Given away by "data", and not used yet. */
+  #heldBytes = 0;
   /** Of the current DATA frame, which nobody was given yet. */
   #untakenBytes = 0;
   #chargedBytes = 0;
@@ -146,11 +157,40 @@ export class Http2Session<Owner> {
 
   /** Returns what is to be written, in order: all frames since the last call. */
   takeOutput(): readonly Piece[] {
-    return this.#responses.writer.take();
+    return this.#responses.take();
+  }
+
+  /** Bytes that `takeOutput` would return, at least. */
+  get waitingBytes(): number {
+    return this.#responses.writer.waitingBytes;
   }
 
   get hasOutput(): boolean {
-    return !this.#responses.writer.isEmpty;
+    return this.#responses.hasOutput;
+  }
+
+  get hasDrained(): boolean {
+    return this.#responses.hasDrained;
+  }
+
+  /** Returns the streams whose body may go on after `write` has returned false, and forgets them. */
+  takeDrained(): readonly Http2Stream<Owner>[] {
+    return this.#responses.takeDrained();
+  }
+
+  /** The fields that the next request has too, if the client sends the same block. */
+  get keptFields(): HeaderList | null {
+    return this.#decoder.keptFields;
+  }
+
+  /** Gives the memory back that only makes the next request cheaper. */
+  forgetHead(): void {
+    this.#decoder.forget();
+    this.#checkedFields = null;
+  }
+
+  get hasClosed(): boolean {
+    return this.#closed.length > 0;
   }
 
   /** Returns the streams that have been closed since the last call, in this order. */
@@ -170,9 +210,15 @@ export class Http2Session<Owner> {
     return this.#responses.write(stream, piece);
   }
 
-  /** Ends the response, with trailers or without (""). */
-  end(stream: Http2Stream<Owner>, trailers = ""): void {
-    this.#responses.end(stream, trailers);
+  /** Ends the response, with trailers or without (""), behind a last piece unless that is empty. */
+  end(stream: Http2Stream<Owner>, trailers = "", last: Piece = ""): void {
+    this.#responses.end(stream, trailers, last);
+  }
+
+  /** Resets a stream that the client may open again later (RFC 9113, 8.7): nothing was done for its request. */
+  refuse(stream: Http2Stream<Owner>): void {
+    this.#reader.points += requestPoints;
+    this.reset(stream, errorCodes.refusedStream);
   }
 
   /** Breaks the stream off. */
@@ -185,7 +231,11 @@ export class Http2Session<Owner> {
 
   /** Gives bytes of a request back to the client's windows. */
   used(stream: Http2Stream<Owner>, bytes: number): void {
-    this.#usedByConnection(bytes);
+    this.#hold(-bytes);
+    this.#give(stream, bytes);
+  }
+
+  #give(stream: Http2Stream<Owner>, bytes: number): void {
     stream.usedBytes += bytes;
     if (stream.usedBytes < givenBackBytes || stream.isReadEnded || stream.isClosed) return;
     this.#responses.writer.windowUpdate(stream.id, stream.usedBytes);
@@ -311,7 +361,7 @@ export class Http2Session<Owner> {
 
   #check(fields: HeaderList): boolean {
     const bytes = announcedBytes(fields);
-    if (bytes === undefined || !isRequest(fields)) return false;
+    if (bytes === undefined || !isRequest(fields, this.#options.refusesBlanks)) return false;
     this.#checkedFields = fields;
     this.#checkedBytesToCome = bytes;
     return true;
@@ -349,10 +399,14 @@ export class Http2Session<Owner> {
       this.#untakenBytes = 0;
       return null;
     }
-    this.#untakenBytes -= to - from + paddingBytes;
-    if (paddingBytes > 0) this.used(stream, paddingBytes);
+    const bytes = to - from;
+    this.#untakenBytes -= bytes + paddingBytes;
     if (isEnd) stream.isReadEnded = true;
-    if (from === to && !isEnd) return null;
+    this.#usedByConnection(paddingBytes);
+    if (paddingBytes > 0) this.#give(stream, paddingBytes);
+    this.#hold(bytes);
+    this.#usedByConnection(bytes);
+    if (bytes === 0 && !isEnd) return null;
     return { kind: "data", stream, bytes: piece.bytes.subarray(from, to), isEnd };
   }
 
@@ -446,7 +500,7 @@ export class Http2Session<Owner> {
   /** The whole response has been sent. Whoever still sends a body is told to stop (RFC 9113, 8.1). */
   #onSent(stream: Http2Stream<Owner>): void {
     this.#resets.take(-1);
-    if (!stream.isReadEnded) this.#responses.writer.reset(stream.id, errorCodes.noError);
+    if (!stream.isReadEnded) this.#responses.writer.reset(stream.id, stream.unreadCode);
     this.#close(stream, stream.isReadEnded ? "ended" : "reset");
   }
 
@@ -458,6 +512,14 @@ export class Http2Session<Owner> {
     this.#closed.push(stream);
   }
 
+  /** More bytes are kept, or less. */
+  #hold(bytes: number): void {
+    const countedBefore = Math.max(0, this.#heldBytes - maxUncountedBytes);
+    this.#heldBytes += bytes;
+    this.#usedByConnection(countedBefore - Math.max(0, this.#heldBytes - maxUncountedBytes));
+  }
+
+  /** Negative: what was used is not after all. */
   #usedByConnection(bytes: number): void {
     this.#usedBytes += bytes;
     if (this.#usedBytes < givenBackBytes) return;

@@ -1,5 +1,6 @@
 // One stream of HTTP/2, which is one request and its response: what is left of its two windows, and what waits to be sent.
 import type { Piece } from "./frame-writer.ts";
+import { errorCodes } from "./protocol.ts";
 
 export class Http2Stream<Owner> {
   readonly id: number;
@@ -14,6 +15,10 @@ export class Http2Stream<Owner> {
   isHeadSent = false;
   /** The whole response is in `queue`, or sent. */
   isWriteEnded = false;
+  /** Of the reset that tells a client to stop sending a request whose response is complete. */
+  unreadCode: number = errorCodes.noError;
+  /** The last piece did not leave at once. */
+  isBlocked = false;
   /** A block that is sent behind the last piece, or "". */
   trailers = "";
   /** What the windows do not allow to send yet. */

@@ -69,7 +69,7 @@ export class ConnectionTable implements ConnectionRegistry {
         connection.endStalled(nowMs);
       } else if (nowMs - sinceMs >= connection.idleTimeoutMs) {
         this.#idle.remove(place);
-        connection.socket.destroy();
+        connection.endIdle();
       } else if (nowMs - sinceMs >= forgetAfterMs) {
         connection.forgetHead();
       }

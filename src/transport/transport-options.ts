@@ -5,6 +5,8 @@ import type { RuntimeRef } from "../exchange/exchange.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
 import type { TextWrites } from "../exchange/text-writes.ts";
 
+export const defaultHttp2LingerMs = 2_000;
+
 export interface TransportOptions {
   readonly runtime: RuntimeRef;
   readonly settings: Replaceable<TrafficSettings>;
@@ -17,7 +19,7 @@ export interface TransportOptions {
 }
 
 export interface Http2Options {
-  /** How long a client may keep its connection open after the GOAWAY and its last stream. */
+  /** How long a client may leave the first GOAWAY unacknowledged, and keep its connection open after its last stream. */
   readonly lingerMs: number;
   /** Called when a connection is closed because it costs too much. `peer` is an address. */
   readonly onClosed: (reason: Http2CloseReason, peer: string) => void;

@@ -13,8 +13,8 @@ import { RequestReader } from "./raw/request-reader.ts";
 import { rejectOnSocket } from "./socket-transport.ts";
 import type { TransportOptions } from "./transport-options.ts";
 
-/** Opens connections of HTTP/2. */
-export type OpenHttp2 = (accepted: AcceptedSocket) => ClientConnection;
+/** Opens connections of HTTP/2. `turn`: null if the peer may have all its connections read. */
+export type OpenHttp2 = (accepted: AcceptedSocket, turn: PeerTurn | null) => ClientConnection;
 
 export class Transports implements ConnectionOpener {
   readonly #options: TransportOptions;
@@ -47,8 +47,7 @@ export class Transports implements ConnectionOpener {
 
   openHttp2(accepted: AcceptedSocket): void {
     if (this.#openHttp2 === null) throw new Error("a listener without TLS negotiates no HTTP/2");
-    this.#turnOf(accepted)?.follow();
-    this.#connections.add(this.#openHttp2(accepted));
+    this.#connections.add(this.#openHttp2(accepted, this.#turnOf(accepted)));
   }
 
   reject(socket: Socket, peer: Peer, reply: LocalReply): void {

@@ -16,7 +16,6 @@ import type { Health } from "../core/health.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
 import { shareOf } from "../core/thread-share.ts";
-import { defaultLingerMs } from "../exchange/http2-lifetime.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
 import { TextWrites } from "../exchange/text-writes.ts";
 import type { PolicySlot } from "../limits/policy-slots.ts";
@@ -25,6 +24,7 @@ import type { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { StoreSightings } from "../telemetry/store-sightings.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
+import { defaultHttp2LingerMs } from "../transport/transport-options.ts";
 import { maxWaitingBodyBytes } from "../upstream/forwarding-options.ts";
 import type { NameOptions } from "../upstream/name-lookup.ts";
 import { type ConfigurationBase, closeParts, configure, prepareParts } from "./configuration.ts";
@@ -291,7 +291,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   const traffic = await createTraffic({
     reads,
     ...{ proxyProtocol: settings.listen.proxyProtocol, runtime, settings: trafficRef, telemetry, clock, textWrites },
-    http2LingerMs: options.http2LingerMs ?? defaultLingerMs,
+    http2LingerMs: options.http2LingerMs ?? defaultHttp2LingerMs,
     connectionCount: options.connectionCount ?? new LocalConnectionCount(),
     peerConnections: options.peerConnections ?? new LocalPeerConnections(),
   });

@@ -4,9 +4,10 @@ import { connect as connectHttp2 } from "node:http2";
 import { type AddressInfo, createServer } from "node:net";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { codeLengths, staticTable } from "../../src/core/hpack-tables.ts";
+import { linesOf } from "../../src/core/header-lines.ts";
 import { HpackDecoder } from "../../src/http2/hpack-decoder.ts";
-import { encodeFields, noDynamicTable } from "../../src/http2/hpack-encoder.ts";
+import { encodeFields, encodeHead, noDynamicTable } from "../../src/http2/hpack-encoder.ts";
+import { codeLengths, staticTable } from "../../src/http2/hpack-tables.ts";
 import { decodeHuffman } from "../../src/http2/huffman.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { within } from "../support/eventually.ts";
@@ -172,6 +173,20 @@ test("blocks that no library makes are decoded as nghttp2 decodes them, whatever
     }
   });
   await fc.assert(property, cases);
+});
+
+test("the head of a response is encoded from its lines, each name and value as it is, names in lower case", () => {
+  const name = fc.stringMatching(/^[A-Za-z-]{1,20}$/);
+  const value = fc.oneof(fc.stringMatching(/^[!-~]{0,20}$/), fc.stringMatching(/^[!-~]{120,300}$/));
+  fc.assert(
+    fc.property(fc.integer({ min: 100, max: 599 }), fc.array(fc.tuple(name, value)), (status, fields) => {
+      const block = encodeHead(status, linesOf(fields.flat()));
+      const expected = fields.flatMap(([name, value]) => [name.toLowerCase(), value]);
+      const decoded = decode(new HpackDecoder(), Buffer.from(block, "latin1"));
+      expect(decoded).toEqual([":status", `${status}`, ...expected]);
+    }),
+    cases,
+  );
 });
 
 test("what is encoded is decoded by nghttp2, in HEADERS and CONTINUATION", async () => {

@@ -310,7 +310,12 @@ const messageRules: readonly Rule[] = [
     ],
   ),
   ["8.1.1", "two lengths that differ", open(1, "/", [...withLength("1"), ...withLength("2")]), "stream 1 protocol"],
-  ["8.1.1", "two lengths that are the same", open(1, "/", [...withLength("1"), ...withLength("1")]), "none"],
+  [
+    "8.1.1",
+    "two lengths that are the same",
+    open(1, "/", [...withLength("1"), ...withLength("1")]),
+    "stream 1 protocol",
+  ],
   ["8.4", "a push by the client", all(open(1), frame(pushPromise, 4, 1, code(2))), "connection protocol"],
 ];
 

@@ -101,6 +101,37 @@ describe("a response", () => {
     expect(conversation.send(Buffer.concat([data(1, 9), data(1, 9, endStream)])).outcome).toBe("none");
   });
 
+  test("may end with a last piece, in one frame", () => {
+    const conversation = start(whole(1));
+    const sent = sentBy(conversation, () => {
+      conversation.session.respond(conversation.stream(1), ok, false);
+      conversation.session.end(conversation.stream(1), "", "hello");
+    });
+    expect(sent).toEqual(["headers 1", "data 1 5 end"]);
+  });
+
+  test("waits while 64 KiB are to be written, in turn with others, and says when it may go on", () => {
+    const conversation = start(settings([4, 2 ** 20]), windowOf(0, 2 ** 20), open(1), open(3));
+    const { session } = conversation;
+    const [one, other] = [conversation.stream(1), conversation.stream(3)];
+    expect([one, other].map((stream) => session.write(stream, "x".repeat(100_000)))).toEqual([false, false]);
+    expect(session.takeDrained()).toEqual([]);
+    /** The streams of the DATA frames that leave at once. */
+    const take = (): number[] => {
+      const from = conversation.frames.length;
+      conversation.collect();
+      return conversation.frames.slice(from).map(({ stream }) => stream);
+    };
+    expect(take()).toEqual([1, 1, 1, 1]);
+    expect(take()).toEqual([1, 3, 1, 3]);
+    expect(session.takeDrained()).toEqual([]);
+    expect(take()).toEqual([1, 3, 3, 3, 3]);
+    expect(session.takeDrained()).toEqual([one]);
+    expect(take()).toEqual([3]);
+    expect(session.takeDrained()).toEqual([other]);
+    expect([session.hasOutput, session.hasDrained]).toEqual([false, false]);
+  });
+
   test("with a head of 40,000 bytes continues in other frames", () => {
     const conversation = start(whole(1));
     const block = encodeFields([":status", "200", "x", "y".repeat(40_000)]);
@@ -206,6 +237,13 @@ describe("the client's windows", () => {
   });
 });
 
+const windowOf = (stream: number, bytes: number): Buffer => frame(frameTypes.windowUpdate, 0, stream, code(bytes));
+
+/** Sends as much as the window of a new stream allows. */
+function fill(conversation: Conversation, stream: number): void {
+  for (const bytes of [16_384, 16_384, 16_384, 16_383]) conversation.send(data(stream, bytes));
+}
+
 describe("the gateway's windows", () => {
   test("are opened again when half of them has been used", () => {
     const conversation = start(open(1));
@@ -224,13 +262,30 @@ describe("the gateway's windows", () => {
     ]);
   });
 
-  test("a stream that sends beyond its window is reset, and the bytes count for the connection", () => {
-    const conversation = start(open(1), open(3));
+  test("a stream that sends beyond its window is reset", () => {
+    const conversation = start(open(1));
     conversation.usesData = false;
-    for (let i = 0; i < 3; i += 1) conversation.send(data(1, 16_384));
-    conversation.session.used(conversation.stream(1), 0);
-    expect(conversation.send(data(1, 16_383)).outcome).toBe("none");
-    expect(conversation.send(data(3, 1)).outcome).toBe("connection flowControl");
+    fill(conversation, 1);
+    expect(conversation.send(data(1, 1)).outcome).toBe("stream 1 flowControl");
+  });
+
+  test("the connection's is opened while at most 128 KiB of bodies wait, and not beyond", () => {
+    const conversation = start(open(1), open(3), open(5), open(7));
+    conversation.usesData = false;
+    for (const stream of [1, 3]) fill(conversation, stream);
+    for (let i = 0; i < 2; i += 1) conversation.send(data(5, 16_384));
+    expect(conversation.outcome).toBe("none");
+    for (let i = 0; i < 3; i += 1) conversation.send(data(7, 16_384));
+    expect(conversation.outcome).toBe("connection flowControl");
+  });
+
+  test("the connection's is opened again when the bodies are used", () => {
+    const conversation = start(open(1), open(3), open(5), open(7));
+    conversation.usesData = false;
+    for (const stream of [1, 3]) fill(conversation, stream);
+    for (let i = 0; i < 2; i += 1) conversation.send(data(5, 16_384));
+    conversation.session.used(conversation.stream(1), 65_535);
+    expect(conversation.send(data(7, 16_384)).outcome).toBe("none");
   });
 
   test("a stream's window is enforced where the connection's is larger", () => {

@@ -34,6 +34,7 @@ export class FakeConnection implements ClientConnection {
   }
 
   endWhenIdle = (): void => this.#note("ends");
+  endIdle = (): void => void this.socket.destroy();
   endStalled = (nowMs: number): void => this.#note(`asked at ${nowMs}`);
   forgetHead = (): void => this.#note("forgets");
   abort = (): void => this.#note("aborted");

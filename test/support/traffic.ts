@@ -108,7 +108,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     ended,
     openHttp2(socket) {
       const accepted = { socket, tcp: socket, peer: readPeer(socket.remoteAddress, clientAddress), headerBytes: 0 };
-      connections.add(new Http2Connection(accepted, options, shares));
+      connections.add(new Http2Connection(accepted, options, shares, null));
     },
   };
 }

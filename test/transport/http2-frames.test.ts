@@ -46,9 +46,6 @@ async function startRaw(onData: (socket: Socket) => void, options: Overrides = {
   return { ...staged, client };
 }
 
-/** Each request has an id of its own. */
-const withoutId = (rawHeaders: readonly string[]): string[] =>
-  rawHeaders.filter((_, i) => rawHeaders[i - (i % 2)] !== "X-Request-Id");
 const pick = (fields: Fields, ...without: string[]): Fields => fields.filter(([name]) => !without.includes(name));
 
 describe("heads that are no request of HTTP/2 never reach the upstream", () => {
@@ -74,10 +71,10 @@ describe("heads that are no request of HTTP/2 never reach the upstream", () => {
     ["extended CONNECT", [[":protocol", "websocket"], [":method", "CONNECT"], ...pick(get(), ":method")], "reset"],
     ["a length without a body", get("/v2/x", ["content-length", "5"]), "reset"],
     ["two lengths", get("/v2/x", ["content-length", "0"], ["content-length", "0"]), "reset"],
-    ["no authority and no Host", pick(get(), ":authority"), "reset"],
+    ["no authority and no Host", pick(get(), ":authority"), 400],
     ["an authority and another Host", get("/v2/x", ["host", "other.test"]), 400],
-    ["two Hosts", [...pick(get(), ":authority"), ["host", "a"], ["host", "b"]], "reset"],
-    ["an authority with a user", [[":authority", "me@api.test"], ...pick(get(), ":authority")], "reset"],
+    ["two Hosts", [...pick(get(), ":authority"), ["host", "a"], ["host", "b"]], 400],
+    ["an authority with a user", [[":authority", "me@api.test"], ...pick(get(), ":authority")], 400],
     ["a value with a blank at its end", get("/v2/x", ["x-odd", "a "]), 400],
     ["a value with a tab before it", get("/v2/x", ["x-odd", "\ta"]), 400],
     ["a value that is a blank", get("/v2/x", ["x-odd", " "]), 400],
@@ -86,7 +83,17 @@ describe("heads that are no request of HTTP/2 never reach the upstream", () => {
     ["a token with a blank at its end", [...pick(get(), "authorization"), ["authorization", "Bearer t "]], 400],
     ["a length with a blank at its end", post(["content-length", "0 "]), "reset"],
     ["a length with a NUL at its end", post(["content-length", "0\0"]), "reset"],
-    ["a token with a NUL", [...pick(get(), "authorization"), ["authorization", "Bearer t\0"]], 401],
+    ["a token with a NUL", [...pick(get(), "authorization"), ["authorization", "Bearer t\0"]], "reset"],
+    ["a value with a line break", get("/v2/x", ["x-odd", "a\r\nx-smuggled: 1"]), "reset"],
+    ["a value with a NUL", get("/v2/x", ["x-odd", "a\0b"]), "reset"],
+    ["a value with a control byte", get("/v2/x", ["x-odd", "a\x01b"]), 400],
+    ["a cookie with a NUL", get("/v2/x", ["cookie", "a=1\0"]), "reset"],
+    ["a name with a blank", get("/v2/x", ["x odd", "a"]), "reset"],
+    ["a name that is no token", get("/v2/x", ["x(odd)", "a"]), "reset"],
+    ["a name with a line break", get("/v2/x", ["x-odd: 1\r\nx-smuggled", "a"]), "reset"],
+    ["no name", get("/v2/x", ["", "a"]), "reset"],
+    ["a method that is no token", [[":method", "GET /v2/y"], ...pick(get(), ":method")], "reset"],
+    ["a path with a blank", get("/v2/x HTTP/1.1"), "reset"],
     ["a Host with a NUL and no authority", [...pick(get(), ":authority"), ["host", "api.test\0"]], "reset"],
     ["a path with a line break", get("/v2/x\r\nx-smuggled: 1"), "reset"],
     ["an underscore in a name", get("/v2/x", ["x_forwarded_for", "1.2.3.4"]), 400],
@@ -139,26 +146,6 @@ describe("heads that are no request of HTTP/2 never reach the upstream", () => {
     next.headers(1, get("/v2/next"));
     expect(await next.ended(1)).toBe("whole");
     expect(upstream.received.map(({ target }) => target)).toEqual(["/v2/next"]);
-  });
-
-  test.each([
-    ["a value with a line break", "x-odd", "a\r\nx-smuggled: 1"],
-    ["a value with a NUL", "x-odd", "a\0b"],
-    ["a value with a control byte", "x-odd", "a\x01b"],
-    ["a cookie with a NUL", "cookie", "a=1\0"],
-    ["a name with a blank", "x odd", "a"],
-    ["a name with a line break", "x-odd: 1\r\nx-smuggled", "a"],
-    ["no name", "", "a"],
-  ])("%s is dropped by the parser, and the rest forwarded as it was decided", async (_, name, value) => {
-    const { client, upstream } = await start();
-    const one = client();
-    const clean = client();
-    clean.headers(1, get());
-    expect(await clean.ended(1)).toBe("whole");
-    one.headers(1, get("/v2/x", [name, value]));
-    expect(await one.ended(1)).toBe("whole");
-    const [expected = [], seen = []] = upstream.received.map(({ rawHeaders }) => withoutId(rawHeaders));
-    expect(seen).toEqual(expected);
   });
 });
 
@@ -301,9 +288,8 @@ describe("bounds", () => {
     one.headers(1, get());
     await eventually("the response waits for the window", () => one.of(frameTypes.headers, 1).length === 1);
     one.send(frameTypes.goaway, 0, 0, Buffer.alloc(8));
-    // Its stream has ended already.
-    one.send(frameTypes.data, 0, 1, "more");
-    await eventually("the error is told", () => one.goaways.includes(5));
+    one.send(frameTypes.ping, 0, 1, Buffer.alloc(8));
+    await eventually("the error is told", () => one.goaways.includes(protocolError));
     one.socket.destroy();
     await eventually("the request is over", () => statuses().length === 1, 15_000);
     await eventually("its connection is gone", async () => {

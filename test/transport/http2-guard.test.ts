@@ -1,7 +1,7 @@
 // What one HTTP/2 client may cost, at the port: both sides of each bound, and that the next client is served.
 import type { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
-import { defaultLingerMs } from "../../src/exchange/http2-lifetime.ts";
+import { defaultHttp2LingerMs } from "../../src/transport/transport-options.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { eventually } from "../support/eventually.ts";
@@ -53,7 +53,7 @@ const closed = (gateway: TestGateway, reason: string) =>
 const reset = (gateway: TestGateway, reason: string) =>
   metric(gateway, `headgate_http2_streams_reset_total{reason="${reason}"}`);
 
-/** Not all at once, because nghttp2 itself closes a connection with 1,000 answers in its queue. */
+/** Not all at once, so that the client reads meanwhile. */
 async function flood(client: FrameClient, one: Buffer): Promise<void> {
   // What is written before waits for the handshake, and then comes at once.
   await eventually("it is connected", () => client.of(frameTypes.settings).length > 0);
@@ -63,7 +63,7 @@ async function flood(client: FrameClient, one: Buffer): Promise<void> {
   }
 }
 
-const badEntry = Buffer.concat([Buffer.of(0x40), text("x"), text("\0".repeat(4_000))]);
+const largeEntry = Buffer.concat([Buffer.of(0x40), text("x"), text("y".repeat(4_000))]);
 const references = (count: number): Buffer => Buffer.alloc(count, integer(62, 7, 0x80));
 
 describe("heads", () => {
@@ -72,7 +72,7 @@ describe("heads", () => {
     const one = client();
     one.headers(1, get("/v2/before"));
     expect(await one.ended(1)).toBe("whole");
-    const block = Buffer.concat([literals(get("/v2/attack")), badEntry, references(12_000)]);
+    const block = Buffer.concat([literals(get("/v2/attack")), largeEntry, references(12_000)]);
     one.send(frameTypes.headers, endHeaders | 1, 3, block);
     await eventually("the connection ends", () => one.isClosed);
     expect(one.goaways).toEqual([enhanceYourCalm]);
@@ -85,10 +85,10 @@ describe("heads", () => {
     expect(upstream.bytes()).not.toContain("attack");
   });
 
-  test("one within twice the bounds is answered, however much of it nghttp2 drops", async () => {
+  test("one within twice the bounds is answered", async () => {
     const { client, gateway } = await start();
     const one = client();
-    one.send(frameTypes.headers, endHeaders | 1, 1, Buffer.concat([literals(get()), badEntry, references(6)]));
+    one.send(frameTypes.headers, endHeaders | 1, 1, Buffer.concat([literals(get()), largeEntry, references(6)]));
     expect(await one.ended(1)).toBe("whole");
     one.headers(3, get("/v2/x", ["x", "y".repeat(20_000)]).slice(0, 5));
     expect(await one.ended(3)).toBe("whole");
@@ -133,7 +133,7 @@ describe("frames that carry nothing", () => {
     const one = client({ acknowledges: false });
     for (let i = 0; i < 4_000 && !one.isClosed; i += 1) one.headers(2 * i + 1, get());
     await eventually("the connection ends", () => one.isClosed);
-    expect(one.of(frameTypes.rstStream).length).toBeLessThan(3_200);
+    expect(one.of(frameTypes.rstStream).length).toBeLessThan(3_600);
   });
 
   test("the end comes two seconds after the GOAWAY, even if streams end one by one until then", async () => {
@@ -141,7 +141,11 @@ describe("frames that carry nothing", () => {
     const upstream = await startRawUpstream((socket) => void pending.push(() => socket.write(response("late"))));
     cleanup(() => upstream.close());
     const { ca, overrides } = withTls({ drain: { timeoutMs: 0 } });
-    const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides, http2LingerMs: defaultLingerMs });
+    const gateway = await startTestGateway({
+      upstreamUrl: upstream.url,
+      overrides,
+      http2LingerMs: defaultHttp2LingerMs,
+    });
     cleanup(() => gateway.close());
     const one = new FrameClient(gateway.traffic.port, { ca }, cleanup);
     for (let id = 1; id < 40; id += 2) one.headers(id, get());

@@ -9,7 +9,7 @@ import { expectContractFields } from "../support/contract-fields.ts";
 import { eventually, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { answerOf, Http2Client } from "../support/http2-client.ts";
-import { endHeaders, FrameClient, frameTypes, get, post } from "../support/http2-frames.ts";
+import { endHeaders, FrameClient, frameTypes, get, literals, post } from "../support/http2-frames.ts";
 import { upstreamConnections } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
@@ -321,7 +321,7 @@ describe("time, and the end", () => {
     const one = frames();
     // Long before the default configuration's time is over.
     await eventually("it is closed", () => one.isClosed);
-    expect(one.goaways).toEqual([constants.NGHTTP2_NO_ERROR]);
+    expect(one.goaways).toEqual([constants.NGHTTP2_NO_ERROR, constants.NGHTTP2_NO_ERROR]);
     await eventually("it is gone", async () => (await connections(gateway)) === 0);
   });
 
@@ -330,8 +330,19 @@ describe("time, and the end", () => {
     const one = frames();
     one.socket.allowHalfOpen = true;
     one.headers(1, get());
-    await eventually("it is told", () => one.goaways.length === 1);
-    expect(one.goaways).toEqual([constants.NGHTTP2_NO_ERROR]);
+    await eventually("it is told", () => one.goaways.length === 2);
+    expect(one.goaways).toEqual([constants.NGHTTP2_NO_ERROR, constants.NGHTTP2_NO_ERROR]);
+    await eventually("it is gone", async () => (await connections(gateway)) === 0);
+  });
+
+  test("a head that is not complete after the head's time ends the connection, even while another request waits", async () => {
+    const { frames, gateway } = await startRaw(() => {}, { timeouts: { headMs: 300 } });
+    const one = frames();
+    await eventually("it is connected", () => one.of(frameTypes.settings).length > 1);
+    one.headers(1, get());
+    one.send(frameTypes.headers, 1, 3, literals(get()).subarray(0, 20));
+    await eventually("it is closed", () => one.isClosed);
+    expect(one.goaways).toEqual([constants.NGHTTP2_ENHANCE_YOUR_CALM]);
     await eventually("it is gone", async () => (await connections(gateway)) === 0);
   });
 
@@ -356,9 +367,9 @@ describe("time, and the end", () => {
     await eventually("the other is connected", () => idle.of(frameTypes.settings).length > 1);
     const drained = gateway.drain();
     await eventually("the idle one ends", () => idle.isClosed);
-    expect(idle.goaways).toEqual([constants.NGHTTP2_NO_ERROR]);
-    await eventually("the other is told", () => busy.goaways.length === 1);
-    expect(busy.of(frameTypes.goaway).map(({ payload }) => payload.readUInt32BE(0))).toEqual([1]);
+    expect(idle.goaways).toEqual([constants.NGHTTP2_NO_ERROR, constants.NGHTTP2_NO_ERROR]);
+    await eventually("the other is told", () => busy.goaways.length === 2);
+    expect(busy.of(frameTypes.goaway).map(({ payload }) => payload.readUInt32BE(0))).toEqual([2 ** 31 - 1, 1]);
     busy.headers(3, get("/v2/crossing"));
     release[0]?.();
     expect(await busy.ended(1)).toBe("whole");

@@ -6,7 +6,7 @@ import { grpcCall } from "./other-classes.ts";
 const fields = "HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n";
 const whole = (...parts: readonly Part[]): Input => ({ parts, pieceBytes: 0 });
 
-/** 4,000 bytes of the dynamic table that nghttp2 copies and drops for each reference, because one is forbidden. */
+/** 4,000 bytes of the dynamic table that each reference repeats, with one that is forbidden. */
 const droppedField: ContentPart = sized("hpack", "\x40\x01a", [text("x", 4000), text("\0")]);
 const getHead: readonly ContentPart[] = [text("\x82\x87\x41\x01a"), sized("hpack", "\x04", "/v1/x")];
 const postHead: readonly ContentPart[] = [text("\x83\x87\x41\x01a"), sized("hpack", "\x04", "/v1/x")];

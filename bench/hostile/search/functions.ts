@@ -5,7 +5,6 @@ import { wantsOpenMetrics } from "../../../src/admin/accept.ts";
 import { readBearer } from "../../../src/core/bearer.ts";
 import { type ClientAddressRules, readClient, readPeer } from "../../../src/core/client-address.ts";
 import { maxFields } from "../../../src/core/head-bounds.ts";
-import { HeaderBlock, headersType } from "../../../src/core/header-block.ts";
 import { parseCidr } from "../../../src/core/ip-address.ts";
 import { readMessage } from "../../../src/core/message-check.ts";
 import { NetworkSet } from "../../../src/core/network-set.ts";
@@ -18,6 +17,7 @@ import { readCheckRequest } from "../../../src/ext-auth/grpc/check-messages.ts";
 import { readRateLimitRequest } from "../../../src/ext-auth/grpc/rate-limit-messages.ts";
 import { readQuestions } from "../../../src/ext-auth/grpc/rate-limit-question.ts";
 import { readHttpCheck } from "../../../src/ext-auth/http/http-check.ts";
+import { HpackDecoder } from "../../../src/http2/hpack-decoder.ts";
 import { loggedPath, redactLine } from "../../../src/telemetry/redaction.ts";
 import { connectionOptions } from "../../../src/upstream/hop-by-hop.ts";
 import { RememberedHeads } from "../../../src/upstream/remembered-heads.ts";
@@ -160,9 +160,7 @@ function blockOf(seed: readonly Part[]): readonly ContentPart[] {
 
 function readBlock(block: string): unknown {
   const bytes = Buffer.from(block, "latin1");
-  const reader = new HeaderBlock();
-  reader.beginFrame(headersType, 0x4, bytes.length);
-  return reader.read(bytes, 0, bytes.length);
+  return new HpackDecoder().decode(bytes, 0, bytes.length);
 }
 
 /** The dictionaries, by the end of the function's name. All other functions use the tokens of HTTP/1. */

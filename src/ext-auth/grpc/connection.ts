@@ -6,6 +6,7 @@ import { ignoreError } from "../../core/failure.ts";
 import type { FrameBudget } from "../../core/frame-budget.ts";
 import { type HeaderList, headerValue } from "../../core/header-list.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";
+import type { Piece } from "../../http2/frame-writer.ts";
 import { encodeFields } from "../../http2/hpack-encoder.ts";
 import { errorCodes } from "../../http2/protocol.ts";
 import { type Http2Event, Http2Session } from "../../http2/session.ts";
@@ -326,20 +327,25 @@ export class GrpcConnection implements CallCarrier {
 
   #flush(): void {
     const { socket } = this;
-    if (this.#isFlushing || !this.#session.hasOutput) return;
-    const pieces = this.#session.takeOutput();
-    if (socket.destroyed || socket.writableEnded) return;
-    const [text] = pieces;
-    if (pieces.length === 1 && typeof text === "string") {
-      if (this.#shares.options.textWrites.write(socket, text)) return;
-    } else {
-      socket.cork();
-      for (const piece of pieces) socket.write(piece, "latin1");
-      socket.uncork();
+    while (!this.#isFlushing && this.#session.hasOutput) {
+      const pieces = this.#session.takeOutput();
+      if (socket.destroyed || socket.writableEnded) return;
+      if (this.#write(pieces)) continue;
+      this.#isFlushing = true;
+      socket.pause();
+      socket.write("", "latin1", this.#onFlushed);
     }
-    this.#isFlushing = true;
-    socket.pause();
-    socket.write("", "latin1", this.#onFlushed);
+  }
+
+  /** Returns whether the system has taken all. */
+  #write(pieces: readonly Piece[]): boolean {
+    const { socket } = this;
+    const [text] = pieces;
+    if (pieces.length === 1 && typeof text === "string") return this.#shares.options.textWrites.write(socket, text);
+    socket.cork();
+    for (const piece of pieces) socket.write(piece, "latin1");
+    socket.uncork();
+    return false;
   }
 
   readonly #onFlushed = (error?: Error | null): void => {

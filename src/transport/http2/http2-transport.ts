@@ -1,164 +1,165 @@
-// Sends a response on a stream of HTTP/2. An incomplete response resets the stream and never ends well-formed. Node
-// does not check headers here: those of the upstream have been checked by the response parser.
-import { constants, type ServerHttp2Stream } from "node:http2";
+// Sends a response on a stream of HTTP/2. An incomplete response resets the stream and never ends well-formed. Headers are
+// not checked here: those of the upstream have been checked by the response parser.
 import { type HeaderLines, linesOf, listOf } from "../../core/header-lines.ts";
-import type { HeaderList } from "../../core/header-list.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { reasonPhrase } from "../../core/reason-phrases.ts";
 import { serializeHead } from "../../core/response-head.ts";
-import { countBody, countedBytes } from "../../exchange/counted-body.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Transport } from "../../exchange/transport.ts";
+import { encodeHead } from "../../http2/hpack-encoder.ts";
+import { errorCodes } from "../../http2/protocol.ts";
+import type { Http2Session } from "../../http2/session.ts";
+import type { Http2Stream } from "../../http2/stream.ts";
+import { StreamBody, type StreamBodyOwner } from "./stream-body.ts";
 
-/** The gateway aborted the response, so its reset does not count as one by the client. */
-export class ResponseAbortedError extends Error {
-  constructor() {
-    super("The response broke off.");
-  }
+/** The connection of a stream. What a stream sends leaves at the end of the turn. */
+export interface Http2Owner {
+  readonly session: Http2Session<Http2Transport>;
+  /** The system has taken everything that was written. */
+  readonly isFlushed: boolean;
+  /** The session may have something to write. */
+  settleLater(): void;
 }
 
-export class Http2Transport implements Transport {
-  readonly body: ServerHttp2Stream;
+const noBody = Buffer.alloc(0);
+
+export class Http2Transport implements Transport, StreamBodyOwner {
   readonly scheme = "https";
   /** HTTP/2 has no Upgrade, and extended CONNECT (RFC 8441) is not offered. */
   readonly isUpgrade = false;
+  readonly body: Buffer | StreamBody;
   exchange: Exchange | null = null;
-  readonly #stream: ServerHttp2Stream;
+  readonly #owner: Http2Owner;
+  readonly #stream: Http2Stream<Http2Transport>;
+  /** The block of the head until it is sent, and its bytes as HTTP/1 would send it. */
+  #head = "";
+  #headBytes = 0;
+  isHeadSent = false;
+  /** The response to a HEAD, and one with status 204, 205 or 304, has no body. */
+  #endsWithHead = false;
+  isEnded = false;
   bytesSent = 0;
+  /** Received and sent, when they were last seen to have grown. */
+  #movedBytes = -1;
+  #movedMs = 0;
 
-  constructor(stream: ServerHttp2Stream) {
-    this.body = stream;
+  constructor(owner: Http2Owner, stream: Http2Stream<Http2Transport>, nowMs: () => number) {
+    this.#owner = owner;
     this.#stream = stream;
-    if (!stream.endAfterHeaders) countBody(stream);
+    this.body = stream.isReadEnded ? noBody : new StreamBody(this, nowMs);
   }
 
   get bodyBytesReceived(): number {
-    return countedBytes(this.#stream);
-  }
-
-  get isHeadSent(): boolean {
-    return this.#stream.headersSent;
+    return this.body instanceof StreamBody ? this.body.receivedBytes : 0;
   }
 
   get isGone(): boolean {
-    return this.#stream.destroyed || this.#stream.closed;
+    return this.#stream.isClosed;
   }
 
-  get isEnded(): boolean {
-    return this.#stream.writableEnded;
-  }
-
-  /** The session keeps written bytes until the stream's window allows to send them. */
   get isFlushed(): boolean {
-    return false;
+    return this.#stream.queuedBytes === 0 && this.#owner.isFlushed;
   }
 
   sendContinue(): void {
-    if (this.isGone) return;
-    this.#stream.additionalHeaders({ ":status": 100 });
-    this.#countHead(100, "");
+    this.sendInterim(100, "");
   }
 
   sendInterim(status: number, lines: HeaderLines): void {
-    if (this.isGone || this.#stream.headersSent) return;
-    const headers = listOf(lines);
-    const byName: Record<string, string[]> = Object.create(null);
-    for (let i = 0; i < headers.length; i += 2) {
-      const name = (headers[i] ?? "").toLowerCase();
-      byName[name] ??= [];
-      byName[name].push(headers[i + 1] ?? "");
-    }
-    this.#stream.additionalHeaders({ ":status": status, ...byName });
-    this.#countHead(status, lines);
-  }
-
-  /** As HTTP/1 would send it. */
-  #countHead(status: number, lines: HeaderLines): void {
+    if (this.isGone || this.isHeadSent || this.#head !== "") return;
+    this.#owner.session.respond(this.#stream, encodeHead(status, lines), false);
     this.bytesSent += serializeHead(status, reasonPhrase(status), lines).length;
+    this.#owner.settleLater();
   }
 
   sendHead(status: number, _reason: string, lines: HeaderLines): void {
-    if (this.isGone) return;
-    const headers = listOf(lines);
+    this.#endsWithHead = this.exchange?.method === "HEAD" || status === 204 || status === 205 || status === 304;
     // A 205 has no body, so no length may be announced (RFC 9110, 15.3.6).
-    const head = status === 205 ? withoutLength(headers) : headers;
-    this.#stream.respond([":status", `${status}`, ...head]);
-    this.#countHead(status, head === headers ? lines : linesOf(head));
-    // A response without a body has finished with its head, before a listener for its end could exist.
-    if (this.#stream.writableFinished) this.refuseBody();
+    const sent = status === 205 ? withoutLength(lines) : lines;
+    this.#head = encodeHead(status, sent);
+    this.#headBytes = serializeHead(status, reasonPhrase(status), sent).length;
+    if (this.exchange?.problem === localReplies.smallPieces.reason) {
+      this.#stream.unreadCode = errorCodes.enhanceYourCalm;
+    }
   }
 
-  /** Does nothing, because heads are sent at once. */
-  flushHead(): void {}
+  flushHead(): void {
+    if (this.#head !== "") this.#sendHead(this.#endsWithHead);
+  }
 
   write(piece: Buffer | string): boolean {
+    this.flushHead();
+    if (piece.length === 0 || this.#endsWithHead) return true;
     this.bytesSent += piece.length;
-    return this.#stream.write(piece, "latin1");
+    this.#owner.settleLater();
+    return this.#owner.session.write(this.#stream, piece);
   }
 
-  /**
-   * Without an empty piece: Node never reports one that waits for the client's window as sent, and the stream stays
-   * open.
-   */
   end(last: string): void {
+    if (this.isEnded) return;
+    const isWithoutBody = this.#endsWithHead || last === "";
+    if (this.#head !== "" && isWithoutBody) {
+      this.#sendHead(true);
+      return;
+    }
+    this.flushHead();
+    this.isEnded = true;
     this.bytesSent += last.length;
-    if (last === "") this.#stream.end();
-    else this.#stream.end(last, "latin1");
+    this.#owner.session.end(this.#stream, "", last);
+    this.#owner.settleLater();
   }
 
   abort(): void {
-    this.#stream.destroy(new ResponseAbortedError());
+    this.#owner.session.reset(this.#stream, errorCodes.internal);
+    this.#owner.settleLater();
   }
 
   switchProtocols(): null {
     return null;
   }
 
-  /**
-   * After the response: tells a client that is still sending to stop (RFC 9113, 8.1). A reset that is queued in the
-   * same turn as a head without a body would replace the head.
-   */
-  refuseBody(): void {
-    const isUnread = !this.body.endAfterHeaders && !this.body.readableEnded;
-    if (!this.#stream.headersSent || !isUnread) return;
-    const isCostly = this.exchange?.problem === localReplies.smallPieces.reason;
-    setImmediate(isCostly ? calmStream : closeStream, this.#stream);
+  cancel(reply: Parameters<Exchange["cancel"]>[0]): void {
+    this.exchange?.cancel(reply);
+  }
+
+  used(bytes: number): void {
+    if (bytes === 0) return;
+    this.#owner.session.used(this.#stream, bytes);
+    this.#owner.settleLater();
+  }
+
+  /** Takes a piece of the request's body. */
+  receive(bytes: Buffer, isEnd: boolean): void {
+    if (this.body instanceof StreamBody) this.body.receive(bytes, isEnd);
+  }
+
+  /** The stream is closed: the whole response has been sent, or never will be. */
+  closed(): void {
+    if (this.body instanceof StreamBody) this.body.destroy();
+    if (this.#stream.isBrokenOff) this.exchange?.clientGone();
+    else this.exchange?.finished();
+  }
+
+  /** Returns whether nothing has moved on the stream for as long. */
+  isStalled(nowMs: number, timeoutMs: number): boolean {
+    const bytes = this.bodyBytesReceived + this.bytesSent - this.#stream.queuedBytes;
+    if (bytes === this.#movedBytes) return nowMs - this.#movedMs >= timeoutMs;
+    this.#movedBytes = bytes;
+    this.#movedMs = nowMs;
+    return false;
+  }
+
+  #sendHead(isEnd: boolean): void {
+    this.isHeadSent = true;
+    if (isEnd) this.isEnded = true;
+    this.bytesSent += this.#headBytes;
+    this.#owner.session.respond(this.#stream, this.#head, isEnd);
+    this.#head = "";
+    this.#owner.settleLater();
   }
 }
 
-/**
- * Returns whether the whole response has been given to the session, which is all that can be known. The writing side of
- * a HEAD ends before there is a response.
- */
-export function isAnswered(stream: ServerHttp2Stream): boolean {
-  const { rstCode } = stream;
-  const isOurs = rstCode === constants.NGHTTP2_NO_ERROR || rstCode === constants.NGHTTP2_ENHANCE_YOUR_CALM;
-  return stream.headersSent && isOurs && (stream.writableFinished || isClosedEarly(stream));
-}
-
-/**
- * Node destroys a stream whose request with a body has been read to its end as soon as the last frame of the response is in
- * the session, and then never reports its end. A connection that breaks off resets its streams with another code.
- */
-function isClosedEarly(stream: ServerHttp2Stream): boolean {
-  return (
-    !stream.endAfterHeaders &&
-    stream.readableEnded &&
-    stream.writableEnded &&
-    // Node ends the writing side of a stream that a client resets without an error.
-    !stream.aborted &&
-    stream.rstCode === constants.NGHTTP2_NO_ERROR
-  );
-}
-
-function closeStream(stream: ServerHttp2Stream): void {
-  stream.close(constants.NGHTTP2_NO_ERROR);
-}
-
-function calmStream(stream: ServerHttp2Stream): void {
-  stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-}
-
-function withoutLength(headers: HeaderList): string[] {
-  return headers.filter((_, i) => headers[i - (i % 2)]?.toLowerCase() !== "content-length");
+function withoutLength(lines: HeaderLines): HeaderLines {
+  const headers = listOf(lines);
+  return linesOf(headers.filter((_, i) => headers[i - (i % 2)]?.toLowerCase() !== "content-length"));
 }

@@ -203,6 +203,10 @@ export class NodeHttp1Connection implements ClientConnection, NodeHttp1Owner, Fe
     else this.#endIdle();
   }
 
+  endIdle(): void {
+    this.socket.destroy();
+  }
+
   /** Node's server has a timer for each socket. */
   endStalled(): void {}
 

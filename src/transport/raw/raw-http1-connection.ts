@@ -118,6 +118,10 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     else this.#timer = afterReading(firstRequestMs, () => this.#timer === null || this.#isAwaited() || this.#end());
   }
 
+  endIdle(): void {
+    this.socket.destroy();
+  }
+
   endStalled(nowMs: number): void {
     if (!this.#isBusy()) return;
     this.#stall ??= new StallWatch(this.socket, this.#options.accepted.stallTimeoutMs);
