@@ -17,13 +17,23 @@ export class Arrivals {
     return arrival;
   }
 
-  /** What an exact window would have admitted of each client, and what was admitted, in requests. */
-  *compare({ limit, cost, key }: Policy, windowMs: number): Generator<[string, { ideal: number; admitted: number }]> {
+  /**
+   * What an exact window would have admitted of each client, and what was admitted, in requests. After an admission, others
+   * may hold units for `leasedMs`: who was refused in that time is not missed.
+   */
+  *compare(
+    { limit, cost, key }: Policy,
+    windowMs: number,
+    leasedMs: number,
+  ): Generator<[string, { ideal: number; admitted: number }]> {
     const lists = key.length === 0 ? [["all", this.#all()] as const] : this.#byClient;
     for (const [client, list] of lists) {
       const ideal: number[] = [];
       let first = 0;
-      for (const { atMs } of list) {
+      let lastMs = Number.NEGATIVE_INFINITY;
+      for (const { atMs, isAdmitted } of list) {
+        if (isAdmitted) lastMs = atMs;
+        else if (atMs - lastMs < leasedMs) continue;
         while (first < ideal.length && atMs - (ideal[first] ?? 0) >= windowMs) first += 1;
         if ((ideal.length - first + 1) * cost <= limit) ideal.push(atMs);
       }
