@@ -3,7 +3,7 @@
 import { isBlank } from "./blanks.ts";
 import { maxFields, maxHeadBytes } from "./head-bounds.ts";
 import { type LocalReply, localReplies } from "./local-reply.ts";
-import { freePieceBytes, PieceBudget } from "./piece-budget.ts";
+import { freePieceBytes, PieceBudget, progressOf } from "./piece-budget.ts";
 
 export interface ReadChunks {
   /** Bytes that belong to the body with its framing. */
@@ -72,7 +72,7 @@ export class ChunkReader {
       else bytes.copyWithin(to, at, at + length);
       to += length;
       at += length;
-      progressBytes += Math.max(0, length - freePieceBytes);
+      progressBytes += progressOf(length);
       this.#leftBytes -= length;
       if (this.#leftBytes === 0) this.#state = "end";
     }

@@ -17,6 +17,14 @@ const rate: TokenRate = { burst: 600, perSecond: 100 };
  */
 export const freePieceBytes = 24;
 
+/**
+ * Returns what a piece counts for the minimum rate of a body. Its first bytes are no progress: they pay for what a piece costs
+ * whatever its length.
+ */
+export function progressOf(bytes: number): number {
+  return Math.max(0, bytes - freePieceBytes);
+}
+
 export class PieceBudget {
   readonly #nowMs: () => number;
   readonly #bucket: TokenBucket;

@@ -1,5 +1,5 @@
-// Parses a head with a single interpretation: a known method, a target of visible ASCII, HTTP/1.0, 1.1 or a
-// higher minor version, which is processed as 1.1 (RFC 9110, 2.5), headers without control characters, and a body of exactly its one
+// Parses a head with a single interpretation: a known method, a target of visible ASCII, HTTP/1.0, 1.1 or a higher minor
+// version, which is processed as 1.1 (RFC 9110, 2.5), headers without control characters, and a body of exactly its one
 // Content-Length, or in chunks. Any other head is not refused here but left to Node's parser.
 import { trimBlanks } from "./blanks.ts";
 import { maxFields, maxHeadBytes } from "./head-bounds.ts";
@@ -67,7 +67,10 @@ export function readSimpleHead(text: string): SimpleHead | null {
   return { method, target, httpVersion, rawHeaders, bodyBytes, expectation, isLast };
 }
 
-/** Parses the request line of a simple head of HTTP/1.1 with a target in origin form, without its line end. Returns null for others. */
+/**
+ * Parses the request line of a simple head of HTTP/1.1 with a target in origin form, without its line end. Returns null for
+ * others.
+ */
 export function readOriginLine(line: string): { readonly method: string; readonly target: string } | null {
   const match = originLine.exec(line);
   return match === null ? null : { method: match[1] as string, target: match[2] as string };

@@ -1,5 +1,6 @@
 // What the fields of a request over HTTP/2 must look like (RFC 9113, 8.2 and 8.3). A request that breaks these rules is
 // malformed: it could be read as another one by whoever it is forwarded to.
+import { isBlank } from "../core/blanks.ts";
 import type { HeaderList } from "../core/header-list.ts";
 
 /** What they ask for is a matter of HTTP/1 (RFC 9113, 8.2.2). */
@@ -103,8 +104,4 @@ function isValue(value: string, mayHaveBlanks = false): boolean {
     if (code === 0x00 || code === 0x0a || code === 0x0d) return false;
   }
   return true;
-}
-
-function isBlank(code: number): boolean {
-  return code === 0x20 || code === 0x09;
 }

@@ -1,5 +1,6 @@
-// Sends the responses of one HTTP/2 connection within the client's windows (RFC 9113, 5.2 and 6.9). Streams that wait for the
-// window of the connection, or for the system to take what was written, take turns. Finds responses that are complete but that nobody reads.
+// Sends the responses of one HTTP/2 connection within the client's windows (RFC 9113, 5.2 and 6.9). Streams that wait for
+// the window of the connection, or for the system to take what was written, take turns. Finds responses that are complete
+// but that nobody reads.
 import { FrameWriter, type Piece } from "./frame-writer.ts";
 import { noDynamicTable } from "./hpack-encoder.ts";
 import { defaultWindowBytes, maxFrameBytes, maxWindowBytes } from "./protocol.ts";

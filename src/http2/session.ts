@@ -35,9 +35,10 @@ export interface SessionOptions {
   readonly nowMs: () => number;
   readonly maxStreams: number;
   /**
-   * Whoever drives the session refuses a request with a blank around a value, with a response. Otherwise its stream is reset.
+   * A request with a blank around a value is left to whoever drives the session, to refuse it with a response. Otherwise its
+   * stream is reset.
    */
-  readonly refusesBlanks?: boolean;
+  readonly mayHaveBlanks?: boolean;
 }
 
 /** A request gives back its own point, and four for other frames that clients send with it. */
@@ -361,7 +362,7 @@ export class Http2Session<Owner> {
 
   #check(fields: HeaderList): boolean {
     const bytes = announcedBytes(fields);
-    if (bytes === undefined || !isRequest(fields, this.#options.refusesBlanks)) return false;
+    if (bytes === undefined || !isRequest(fields, this.#options.mayHaveBlanks)) return false;
     this.#checkedFields = fields;
     this.#checkedBytesToCome = bytes;
     return true;

@@ -3,14 +3,11 @@
 // what is kept, which decides whether a refusal lasts. Where the table has no memory for both, they count as kept.
 import type { CounterKey } from "../core/counter-key.ts";
 import type { CalendarCounters } from "./calendar-counters.ts";
-import type { Counters, LocalCounters, OwnCount } from "./counters.ts";
+import { type Counters, heldRetryMs, type LocalCounters, type OwnCount } from "./counters.ts";
 import type { SlidingCounters } from "./sliding-counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import { Cursor } from "./table/cursor.ts";
 import { heldSlotOf, kindOf } from "./table/layout.ts";
-
-/** Nobody knows when an exchange ends, so a client that may be admitted then is told to ask again after this time. */
-const retryAfterMs = 1000;
 
 export class ChargedCounters implements LocalCounters {
   remaining = 0;
@@ -50,8 +47,8 @@ export class ChargedCounters implements LocalCounters {
     this.resetMs = all.resetMs;
     const held = this.#countHeld(fits);
     const fitsWithoutHeld = all.counted >= 0 && all.counted - held + units <= limit;
-    this.mayEndSoon = !fits && fitsWithoutHeld && nowMs + retryAfterMs < this.resetMs;
-    if (this.mayEndSoon) this.resetMs = nowMs + retryAfterMs;
+    this.mayEndSoon = !fits && fitsWithoutHeld && nowMs + heldRetryMs < this.resetMs;
+    if (this.mayEndSoon) this.resetMs = nowMs + heldRetryMs;
     return fits;
   }
 

@@ -1,12 +1,11 @@
 // The units that the exchanges under way hold, by key. They are counted by thread, so that those of a thread that has
 // ended can be given back.
+import { heldRetryMs } from "./counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import type { SlotRules } from "./table/slot-rules.ts";
 import type { Span } from "./table/ticks.ts";
 import { TableCounters } from "./table-counters.ts";
 
-/** Nobody knows when an exchange ends, so a refused client is told to ask again after this time. */
-const retryAfterMs = 1000;
 /** Units that are held do not expire. */
 const span: Span = { now: 0, window: Number.POSITIVE_INFINITY };
 
@@ -50,6 +49,6 @@ export class ConcurrencyCounters extends TableCounters {
   }
 
   unspentResetMs(nowMs: number): number {
-    return nowMs + retryAfterMs;
+    return nowMs + heldRetryMs;
   }
 }

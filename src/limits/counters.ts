@@ -40,6 +40,9 @@ export interface Counters {
   unspentResetMs(nowMs: number): number;
 }
 
+/** Nobody knows when an exchange ends, so a client that may be admitted then is told to ask again after this time. */
+export const heldRetryMs = 1000;
+
 /** Those of this process. */
 export interface LocalCounters extends Counters {
   /** Whether a request under way may end the refusal. Nobody knows when, so `resetMs` promises nothing. */

@@ -4,7 +4,7 @@
 // together. `stop` leaves the client's message as it is, so that a response can still be sent.
 import { Readable } from "node:stream";
 import { localReplies } from "../core/local-reply.ts";
-import { freePieceBytes, PieceBudget } from "../core/piece-budget.ts";
+import { PieceBudget, progressOf } from "../core/piece-budget.ts";
 import type { ExchangeListener } from "../exchange/exchange-listener.ts";
 import { JoinedPieces } from "../exchange/joined-pieces.ts";
 import type { BodyReader, PushedBody } from "../exchange/pushed-body.ts";
@@ -207,8 +207,7 @@ export class RequestBody implements BodySource, BodyReader {
 const nothing = Buffer.alloc(0);
 
 function onData(this: Readable, chunk: Buffer): void {
-  // The first bytes of each piece are no progress: they pay for what a piece costs whatever its length.
-  bodies.get(this)?.onData(chunk, Math.max(0, chunk.length - freePieceBytes), false);
+  bodies.get(this)?.onData(chunk, progressOf(chunk.length), false);
 }
 
 function onEnd(this: Readable): void {

@@ -1,5 +1,6 @@
 // What a call of the store's script asks and answers. A call is about several counters, whose items do not depend on each
 // other. All instants of a call are of the store's clock; what the gateway says of time are ages.
+import { heldRetryMs } from "../counters.ts";
 
 /** Another number in the keys: gateways whose scripts differ count apart, and do not misread each other. */
 export const scriptVersion = 1;
@@ -121,7 +122,7 @@ export const threadLength = 10;
 
 /** At the end of the id of a lease whose units may still be given back. */
 export const heldMark = "~";
-export const heldRetryUs = 1_000_000;
+export const heldRetryUs = heldRetryMs * 1000;
 
 /** The items of one call; more would keep the store from others for too long. */
 export const mostItems = 64;

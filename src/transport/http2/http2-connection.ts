@@ -97,7 +97,7 @@ export class Http2Connection implements ClientConnection, Http2Owner {
     this.#turn = turn;
     this.#budget = shares.budgets.open(peer.isTrusted ? null : peer.key);
     const { nowMs } = options.runtime.current;
-    this.session = new Http2Session({ budget: this.#budget, nowMs, maxStreams, refusesBlanks: true });
+    this.session = new Http2Session({ budget: this.#budget, nowMs, maxStreams, mayHaveBlanks: true });
     socket.on("end", this.#onEnd).on("error", ignoreError).on("close", this.#onClose);
     if (tcp !== socket) tcp.once("close", this.#onTcpClose);
     this.#isShared = options.reads?.take(socket, this.#onBytes) ?? false;

@@ -3,7 +3,7 @@
 // holds.
 import type { LocalReply } from "../../core/local-reply.ts";
 import { localReplies } from "../../core/local-reply.ts";
-import { freePieceBytes, PieceBudget } from "../../core/piece-budget.ts";
+import { PieceBudget, progressOf } from "../../core/piece-budget.ts";
 import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 import type { BodyReader, PushedBody } from "../../exchange/pushed-body.ts";
 
@@ -42,8 +42,7 @@ export class StreamBody implements PushedBody {
       this.#owner.used(bytes.length);
       return;
     }
-    // The first bytes of each piece are no progress: they pay for what a piece costs whatever its length.
-    const progressBytes = Math.max(0, bytes.length - freePieceBytes);
+    const progressBytes = progressOf(bytes.length);
     if (this.#isFlowing && this.#waiting.length === 0) {
       this.#pass(bytes, progressBytes);
       this.#owner.used(bytes.length);

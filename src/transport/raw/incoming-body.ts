@@ -4,7 +4,7 @@
 import type { Socket } from "node:net";
 import type { ChunkReader, ReadChunks } from "../../core/chunk-reader.ts";
 import type { LocalReply } from "../../core/local-reply.ts";
-import { freePieceBytes } from "../../core/piece-budget.ts";
+import { progressOf } from "../../core/piece-budget.ts";
 import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
 import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 import type { BodyReader, PushedBody } from "../../exchange/pushed-body.ts";
@@ -119,8 +119,7 @@ export class IncomingBody implements PushedBody {
     this.#leftBytes -= taken;
     this.receivedBytes += taken;
     const data = taken === bytes.length ? bytes : bytes.subarray(0, taken);
-    // The first bytes of each piece are no progress: they pay for what a piece costs whatever its length.
-    return { taken, data, progressBytes: Math.max(0, taken - freePieceBytes) };
+    return { taken, data, progressBytes: progressOf(taken) };
   }
 
   #wait(bytes: Buffer): void {
