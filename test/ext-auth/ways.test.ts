@@ -1,7 +1,7 @@
 // The two ways of reading calls, the listener's own and Node's: what a caller gets does not depend on the way, and a
 // connection that changes from one to the other loses nothing.
 import { describe, expect, test } from "vitest";
-import { readSimpleRequest } from "../../src/core/simple-request.ts";
+import { readSimpleRequest } from "../../src/http1/simple-request.ts";
 import { createTokenCheck } from "../exchange/verdicts.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";

@@ -1,6 +1,6 @@
 import { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
-import { ChunkReader } from "../../src/core/chunk-reader.ts";
+import { ChunkReader } from "../../src/http1/chunk-reader.ts";
 import { IncomingBody } from "../../src/transport/raw/incoming-body.ts";
 import { useCleanup } from "../support/cleanup.ts";
 

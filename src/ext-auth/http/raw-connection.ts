@@ -3,11 +3,11 @@
 import type { Socket } from "node:net";
 import { ignoreError } from "../../core/failure.ts";
 import { serializeHead } from "../../core/response-head.ts";
-import { isEmptyLines, readSimpleRequest } from "../../core/simple-request.ts";
 import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
 import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/text-writes.ts";
+import { isEmptyLines, readSimpleRequest } from "../../http1/simple-request.ts";
 import { type CheckAnswer, CheckTransport } from "../check.ts";
 import { CallMemory, type ReadCall } from "./call-memory.ts";
 import type { HttpCaller, HttpCalls } from "./http-calls.ts";

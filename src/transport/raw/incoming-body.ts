@@ -2,12 +2,12 @@
 // passed on where they were received; what nobody reads yet is kept in one piece, because each small piece by itself would
 // take a hundred times its size. With much of it the socket is not read.
 import type { Socket } from "node:net";
-import type { ChunkReader, ReadChunks } from "../../core/chunk-reader.ts";
 import type { LocalReply } from "../../core/local-reply.ts";
 import { progressOf } from "../../core/piece-budget.ts";
 import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
 import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 import type { BodyReader, PushedBody } from "../../exchange/pushed-body.ts";
+import type { ChunkReader, ReadChunks } from "../../http1/chunk-reader.ts";
 
 export interface BodyOwner {
   /** The body cannot be read to its end. */

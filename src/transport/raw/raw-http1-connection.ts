@@ -2,10 +2,8 @@
 // sends simple requests. Pipelined requests are started one after the other, and a head or a body may come in pieces. The
 // first head that is anything else is handed off unchanged to Node's parser, together with the connection.
 import type { Socket } from "node:net";
-import { ChunkReader } from "../../core/chunk-reader.ts";
 import { type Peer, peerUnder } from "../../core/client-address.ts";
 import { ignoreError } from "../../core/failure.ts";
-import { isEmptyLines } from "../../core/simple-request.ts";
 import type { TrafficSettings } from "../../core/traffic-settings.ts";
 import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
@@ -13,6 +11,8 @@ import { lingerMs } from "../../exchange/http1-bounds.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";
 import { startOn } from "../../exchange/start-on.ts";
 import { maxCopiedBytes } from "../../exchange/write-buffer.ts";
+import { ChunkReader } from "../../http1/chunk-reader.ts";
+import { isEmptyLines } from "../../http1/simple-request.ts";
 import { afterReading, firstRequestMs } from "../http1-socket.ts";
 import type { PeerTurn } from "../peer-turns.ts";
 import { StallWatch } from "../stall-watch.ts";

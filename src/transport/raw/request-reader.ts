@@ -3,14 +3,14 @@
 // It is compared byte by byte, and belongs to the same peer, so the result is the same.
 import type { Peer } from "../../core/client-address.ts";
 import { HeadersMemory, HeadMemory, type RequestHead } from "../../core/request-head.ts";
+import { copyOf } from "../../exchange/shared-reads.ts";
 import {
   emptyLineBytes,
   headLength,
   mayBecomeSimple,
   readOriginLine,
   readSimpleHead,
-} from "../../core/simple-request.ts";
-import { copyOf } from "../../exchange/shared-reads.ts";
+} from "../../http1/simple-request.ts";
 
 export interface ReadHead {
   readonly head: RequestHead;

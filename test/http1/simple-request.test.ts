@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage, METHODS } from "node:http";
 import { duplexPair } from "node:stream";
 import { describe, expect, test } from "vitest";
-import { readSimpleRequest } from "../../src/core/simple-request.ts";
+import { readSimpleRequest } from "../../src/http1/simple-request.ts";
 import { mutateBytes, mutateLineEnd } from "../conformance/fuzz/byte-mutations.ts";
 import { Random } from "../conformance/fuzz/random.ts";
 import { serialize, validRequest } from "../conformance/fuzz/request-parts.ts";

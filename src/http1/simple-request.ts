@@ -1,10 +1,10 @@
 // Parses a head with a single interpretation: a known method, a target of visible ASCII, HTTP/1.0, 1.1 or a higher minor
 // version, which is processed as 1.1 (RFC 9110, 2.5), headers without control characters, and a body of exactly its one
 // Content-Length, or in chunks. Any other head is not refused here but left to Node's parser.
-import { trimBlanks } from "./blanks.ts";
-import { maxFields, maxHeadBytes } from "./head-bounds.ts";
-import { isNamed } from "./header-list.ts";
-import type { MessageHead } from "./message-check.ts";
+import { trimBlanks } from "../core/blanks.ts";
+import { maxFields, maxHeadBytes } from "../core/head-bounds.ts";
+import { isNamed } from "../core/header-list.ts";
+import type { MessageHead } from "../core/message-check.ts";
 
 export interface SimpleHead extends Pick<MessageHead, "method" | "target" | "rawHeaders"> {
   readonly httpVersion: "1.0" | "1.1";

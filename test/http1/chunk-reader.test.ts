@@ -3,8 +3,8 @@
 import { createServer, IncomingMessage } from "node:http";
 import { duplexPair } from "node:stream";
 import { describe, expect, test } from "vitest";
-import { ChunkReader } from "../../src/core/chunk-reader.ts";
 import { maxFields } from "../../src/core/head-bounds.ts";
+import { ChunkReader } from "../../src/http1/chunk-reader.ts";
 import { mutateBytes, mutateLineEnd } from "../conformance/fuzz/byte-mutations.ts";
 import { chunksOf } from "../conformance/fuzz/chunk-mutations.ts";
 import { Random } from "../conformance/fuzz/random.ts";

@@ -1,9 +1,9 @@
 // Reads the body of a request in chunks (RFC 9112, 7.1). Extensions and trailers are dropped. It accepts what llhttp
 // accepts, Node's parser, and refuses the rest: a body whose end others could see elsewhere is never read to an end.
-import { isBlank } from "./blanks.ts";
-import { maxFields, maxHeadBytes } from "./head-bounds.ts";
-import { type LocalReply, localReplies } from "./local-reply.ts";
-import { freePieceBytes, PieceBudget, progressOf } from "./piece-budget.ts";
+import { isBlank } from "../core/blanks.ts";
+import { maxFields, maxHeadBytes } from "../core/head-bounds.ts";
+import { type LocalReply, localReplies } from "../core/local-reply.ts";
+import { freePieceBytes, PieceBudget, progressOf } from "../core/piece-budget.ts";
 
 export interface ReadChunks {
   /** Bytes that belong to the body with its framing. */
