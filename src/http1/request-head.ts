@@ -1,0 +1,199 @@
+// Reads request heads of HTTP/1 (RFC 9112): bytes in, a head or a refusal out. Usual heads are checked by one regular
+// expression. What it does not take is looked at byte by byte (head-scan.ts), which also says how it is refused. What a
+// server must refuse although it can be read, such as a wrong Host, is left to core/message-check.ts.
+import { trimBlanks } from "../core/blanks.ts";
+import { isNamed } from "../core/header-list.ts";
+import { type LocalReply, localReplies } from "../core/local-reply.ts";
+import type { MessageHead } from "../core/message-check.ts";
+import { type HeadBounds, HeadScan, methods, requestBounds } from "./head-scan.ts";
+
+export interface Http1Head extends Pick<MessageHead, "method" | "target" | "rawHeaders" | "httpVersion"> {
+  /** With the empty line. */
+  readonly headBytes: number;
+  /**
+   * Null: in chunks. Infinite: the framing must not be believed, so all that follows belongs to the body; the message check
+   * refuses such a request.
+   */
+  readonly bodyBytes: number | null;
+  /** The values of Expect; null without one, and in HTTP/1.0, which has no status 100. */
+  readonly expectation: string | null;
+  /** The client asks to close the connection after the response. */
+  readonly isLast: boolean;
+  /** It is an Upgrade, allowed or not, and has no body. */
+  readonly asksToUpgrade: boolean;
+}
+
+const originForm = "\\/[\\x21-\\x7e]*";
+const absoluteForm = "https?:\\/\\/[!$%&'()*+,\\-.0-9:;=A-Z_a-z~[\\]]+(?:[/?][\\x21-\\x7e]*)?";
+const name = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+";
+/** With obs-text (RFC 9110, 5.5), which is UTF-8 or Latin-1: each byte is one character here. */
+const value = "[\\t\\x20-\\x7e\\x80-\\xff]*";
+const method = methods.filter((name) => name !== "CONNECT").join("|");
+
+// Each takes linear time: no character matches two adjacent parts.
+const usualHead = new RegExp(
+  `^(${method}) (${originForm}|${absoluteForm}|\\*) HTTP\\/1\\.[0-9]\\r\\n(?:${name}:${value}\\r\\n)+\\r\\n$`,
+);
+const originLine = new RegExp(`^(${method}) (${originForm}) HTTP\\/1\\.[1-9]$`);
+
+const namesClose = /(?:^|,)[\t ]*close[\t ]*(?:,|$)/i;
+const namesKeepAlive = /(?:^|,)[\t ]*keep-alive[\t ]*(?:,|$)/i;
+const offersUpgrade = /(?:^|,)[\t ]*upgrade[\t ]*(?:,|$)/i;
+/** Such a list could be read to end elsewhere. */
+const goesOnBehindChunked = /(?:^|,)[\t ]*chunked[\t ]*,/i;
+
+const requestLineEnd = " HTTP/1.1\r\n".length;
+const headEnd = Buffer.of(0x0d, 0x0a, 0x0d, 0x0a);
+
+/** Returns the length of the head at the beginning of the bytes, with its empty line; -1 if its end is not among them. */
+export function headLength(bytes: Buffer): number {
+  const end = bytes.indexOf(headEnd);
+  return end === -1 ? -1 : end + headEnd.length;
+}
+
+/**
+ * Reads the head at the beginning of the bytes; nothing stands before it. `incomplete`: it may still become one. Of a head
+ * in many pieces, ask a `HeadScan` first, which looks at each byte once.
+ */
+export function readHead(bytes: Buffer, bounds: HeadBounds = requestBounds): Http1Head | "incomplete" | LocalReply {
+  const headBytes = headLength(bytes);
+  if (headBytes !== -1 && headBytes <= bounds.maxBytes) {
+    const head = readUsualHead(bytes.toString("latin1", 0, headBytes), bounds);
+    if (head !== null) return head;
+  }
+  const end = new HeadScan(bounds).next(bytes);
+  if (typeof end !== "number") return end;
+  const text = bytes.toString("latin1", 0, end);
+  const lineEnd = text.indexOf("\r\n");
+  const [method = "", target = "", version = "HTTP/0.9"] = text.slice(0, lineEnd).split(/ +/);
+  if (method === "CONNECT") return localReplies.unsupportedMethod;
+  return readFields(method, target, versionOf(version), text, lineEnd + 2);
+}
+
+/** Parses a head with its empty line and nothing behind it. Returns null if it is unusual, malformed or too large. */
+export function readUsualHead(text: string, { maxBytes, maxFields }: HeadBounds = requestBounds): Http1Head | null {
+  const match = text.length > maxBytes ? null : usualHead.exec(text);
+  if (match === null) return null;
+  const [, method, target] = match as unknown as [string, string, string];
+  const from = method.length + 1 + target.length + requestLineEnd;
+  const head = readFields(method, target, text[from - "0\r\n".length] === "0" ? "1.0" : "1.1", text, from);
+  return "status" in head || head.rawHeaders.length > 2 * maxFields ? null : head;
+}
+
+/**
+ * Parses the request line of a usual head of HTTP/1.1 with a target in origin form, without its line end. Returns null for
+ * others.
+ */
+export function readOriginLine(line: string): { readonly method: string; readonly target: string } | null {
+  const match = originLine.exec(line);
+  return match === null ? null : { method: match[1] as string, target: match[2] as string };
+}
+
+/** A higher minor version is processed as 1.1 (RFC 9110, 2.5). Others are refused by the message check. */
+function versionOf(text: string): string {
+  const version = text.slice("HTTP/".length);
+  return version > "1.1" && version <= "1.9" ? "1.1" : version;
+}
+
+/** The text is a head without a syntax error, whose fields begin at `from`. */
+function readFields(
+  method: string,
+  target: string,
+  httpVersion: string,
+  text: string,
+  from: number,
+): Http1Head | LocalReply {
+  const rawHeaders: string[] = [];
+  const isVersion0 = httpVersion === "1.0";
+  let length: string | null = null;
+  let encoding: string | null = null;
+  let encodings = 0;
+  let expectation: string | null = null;
+  let hasUpgrade = false;
+  let namesUpgrade = false;
+  let isLast = false;
+  let keepsAlive = !isVersion0;
+  for (let at = from; at < text.length - 2; ) {
+    const colon = text.indexOf(":", at);
+    const end = text.indexOf("\r\n", colon);
+    const name = text.slice(at, colon);
+    const value = trimBlanks(text, colon + 1, end);
+    rawHeaders.push(name, value);
+    at = end + 2;
+    const special = specialName(name);
+    switch (special) {
+      case null:
+        break;
+      case "content-length":
+        if (length !== null || encoding !== null || !isLength(value)) return localReplies.malformed;
+        length = value;
+        break;
+      case "transfer-encoding":
+        // Nothing may follow the coding chunked (RFC 9112, 6.1).
+        if (length !== null || value === "" || goesOnBehindChunked.test(`${encoding ?? ""},${value}`))
+          return localReplies.malformed;
+        encodings += 1;
+        encoding = value;
+        break;
+      case "expect":
+        expectation = expectation === null ? value : `${expectation}, ${value}`;
+        break;
+      case "upgrade":
+        hasUpgrade = true;
+        break;
+      default:
+        // RFC 9110 knows no Proxy-Connection, but clients send it, and Node obeys it.
+        isLast ||= value === "close" || namesClose.test(value);
+        keepsAlive ||= namesKeepAlive.test(value);
+        namesUpgrade ||= special === "connection" && offersUpgrade.test(value);
+    }
+  }
+  const isChunked = encodings === 1 && encoding?.toLowerCase() === "chunked" && !isVersion0;
+  const bodyBytes = isChunked ? null : encodings === 0 ? bytesOf(length) : Number.POSITIVE_INFINITY;
+  return {
+    method,
+    target,
+    httpVersion,
+    rawHeaders,
+    headBytes: text.length,
+    bodyBytes,
+    expectation: isVersion0 ? null : expectation,
+    isLast: isLast || !keepsAlive,
+    asksToUpgrade: hasUpgrade && namesUpgrade && bodyBytes === 0,
+  };
+}
+
+/** As for Node: at most 64 bits. */
+function isLength(value: string): boolean {
+  const digits = /^0*(\d{1,20})$/.exec(value)?.[1];
+  return digits !== undefined && BigInt(digits) < 2n ** 64n;
+}
+
+/** The message check refuses a length of more digits. */
+function bytesOf(length: string | null): number {
+  if (length === null) return 0;
+  return length.length <= 15 ? Number(length) : Number.POSITIVE_INFINITY;
+}
+
+/** Returns the name of a header that says something about the connection, in lower case; null for others. */
+function specialName(name: string): string | null {
+  const special = specialNames[name.length];
+  return special !== undefined && isNamed(name, special) ? special : null;
+}
+
+/** By their length. */
+const specialNames: readonly (string | undefined)[] = Array.from({ length: 18 }, (_, length) =>
+  ["expect", "upgrade", "connection", "content-length", "proxy-connection", "transfer-encoding"].find(
+    (name) => name.length === length,
+  ),
+);
+
+/**
+ * Returns how many bytes the empty lines in front of a request take (RFC 9112, 2.2). As for Node, each CR and LF is one by
+ * itself: none of them means anything there.
+ */
+export function emptyLineBytes(bytes: Buffer): number {
+  let at = 0;
+  while (bytes[at] === 0x0d || bytes[at] === 0x0a) at += 1;
+  return at;
+}
