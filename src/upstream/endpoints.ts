@@ -28,7 +28,7 @@ export interface Opened {
 
 /** One of the callbacks is called, once. */
 export interface OpenOptions {
-  readonly allowHalfOpen?: boolean;
+  readonly isStream?: boolean;
   readonly onOpened: (opened: Opened) => void;
   readonly onFailed: (error: Error, at: Endpoint) => void;
 }
@@ -121,13 +121,13 @@ export class Endpoints {
   }
 
   #attempt(endpoint: Endpoint, options: OpenOptions, onFailed: (error: Error) => void): () => void {
-    const { allowHalfOpen = false, onOpened } = options;
+    const { isStream = false, onOpened } = options;
     const { tls, connectTimeoutMs: timeoutMs, nowMs } = this.#options;
     const attempt = { endpoint, isProbe: endpoint.beginProbe(nowMs) };
     endpoint.pending += 1;
     const { host, port } = endpoint;
     const { buffers } = this.shared;
-    const cancel = openSocket({ host, port, tls, timeoutMs, allowHalfOpen, buffers }, (error, reader) => {
+    const cancel = openSocket({ host, port, tls, timeoutMs, isStream, buffers }, (error, reader) => {
       if (reader !== null) {
         onOpened({ reader, ...attempt });
         return;

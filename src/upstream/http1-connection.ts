@@ -111,8 +111,10 @@ export class Http1Connection implements BodySink, Ticked, DeferredWriter {
   writeDeferred(): void {
     const text = this.#unwritten;
     this.#unwritten = "";
+    if (this.isClosed) return;
+    if (!this.#reader.isPlain) this.#socket.write(text, "latin1");
     // If it is not taken at once, the empty write learns of an error.
-    if (!this.isClosed && !this.#options.textWrites.write(this.#socket, text)) this.#socket.write("");
+    else if (!this.#options.textWrites.write(this.#socket, text)) this.#socket.write("");
   }
 
   /** Closes the connection. The handler is not called any more. */

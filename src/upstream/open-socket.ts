@@ -1,5 +1,5 @@
 // Opens a connection to the upstream, TCP and TLS, within a timeout.
-import { connect, type Socket } from "node:net";
+import { connect, type OnReadOpts, type Socket } from "node:net";
 import { ignoreError } from "../core/failure.ts";
 import type { ReadBuffers } from "./read-buffers.ts";
 import { SocketReader } from "./socket-reader.ts";
@@ -14,7 +14,8 @@ export interface OpenSocketOptions {
   readonly tls: UpstreamTls | null;
   /** For TCP and the TLS handshake together. */
   readonly timeoutMs: number;
-  readonly allowHalfOpen?: boolean;
+  /** The socket is half-open and a stream, as a tunnel needs it. */
+  readonly isStream?: boolean;
   /** For connections that are read without streams. */
   readonly buffers?: ReadBuffers;
 }
@@ -23,20 +24,19 @@ type Ready = (error: Error | null, reader: SocketReader | null) => void;
 
 /** Calls `ready` once. Returns a function that cancels the opening; `ready` is not called after it. */
 export function openSocket(options: OpenSocketOptions, ready: Ready): () => void {
-  const { host, port, tls, timeoutMs, allowHalfOpen = false, buffers } = options;
-  const address = { host, port, allowHalfOpen, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 };
-  // TLS and tunnels, which are half-open, read the socket as a stream.
-  const reader = tls === null && !allowHalfOpen ? SocketReader.connect(address, buffers) : null;
-  const raw = reader?.socket ?? connect(address);
-  let socket: Socket = raw;
+  const { tls, timeoutMs, isStream = false, buffers } = options;
+  const open = (onread?: OnReadOpts): Socket => begin(options, onread);
+  const isPlain = tls === null;
+  const reader = isStream ? SocketReader.over(open(), isPlain) : SocketReader.open(open, isPlain, buffers);
+  const { socket } = reader;
+  const opened = isPlain ? "connect" : "secureConnect";
   const stop = (): void => {
     clearTimeout(timer);
-    raw.off("connect", onConnect).off("error", fail);
-    socket.off("secureConnect", succeed).off("error", fail);
+    socket.off(opened, succeed).off("error", fail);
   };
   const cancel = (): void => {
     stop();
-    for (const each of [socket, raw]) each.on("error", ignoreError).destroy();
+    socket.on("error", ignoreError).destroy();
   };
   const fail = (error: Error): void => {
     cancel();
@@ -45,13 +45,15 @@ export function openSocket(options: OpenSocketOptions, ready: Ready): () => void
   };
   const succeed = (): void => {
     stop();
-    ready(null, reader ?? SocketReader.over(socket));
-  };
-  const onConnect = (): void => {
-    if (tls === null) succeed();
-    else socket = tls.over(raw).once("secureConnect", succeed).once("error", fail);
+    ready(null, reader);
   };
   const timer = setTimeout(() => fail(new UpstreamFailure("UPSTREAM_CONNECT_TIMEOUT")), timeoutMs);
-  raw.once("connect", onConnect).once("error", fail);
+  socket.once(opened, succeed).once("error", fail);
   return cancel;
+}
+
+function begin({ host, port, tls, isStream = false }: OpenSocketOptions, onread?: OnReadOpts): Socket {
+  const address = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 };
+  const how = { ...address, allowHalfOpen: isStream, ...(onread === undefined ? {} : { onread }) };
+  return tls === null ? connect(how) : tls.connect(how);
 }

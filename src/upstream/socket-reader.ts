@@ -1,7 +1,7 @@
-// Reads a socket to the upstream. A plain socket is read without Node's streams, which allocate 64 KiB for each read: here
-// the same buffer is read into again, unless the reader keeps its bytes, and a larger one as long as there is much to
+// Reads a socket to the upstream, plain or over TLS, without Node's streams, which allocate 64 KiB for each read: here the
+// same buffer is read into again, unless the reader keeps its bytes, and a larger one as long as there is much to
 // read. Bytes that are kept hold at most twice their size in memory.
-import { connect, type Socket, type TcpNetConnectOpts } from "node:net";
+import type { OnReadOpts, Socket } from "node:net";
 import { largeBytes, ReadBuffers } from "./read-buffers.ts";
 
 /** Says when the memory of the bytes may be read into again: `read` at once, `kept` never, `lent` after `reclaim`. */
@@ -14,8 +14,9 @@ const minBufferBytes = bufferBytes / 2;
 
 export class SocketReader {
   readonly socket: Socket;
-  /** It is a connection without TLS, and read into a buffer of ours, not as a stream. */
+  /** It is a connection without TLS. */
   readonly isPlain: boolean;
+  readonly #isStream: boolean;
   readonly #buffers: ReadBuffers;
   #buffer: Uint8Array | null = null;
   /** The buffer of its own while a large one is in use. */
@@ -28,26 +29,27 @@ export class SocketReader {
   /** The buffer for the next read. */
   #spare: Uint8Array | null = null;
 
-  private constructor(socket: Socket | ((reader: SocketReader) => Socket), buffers: ReadBuffers) {
-    this.isPlain = typeof socket === "function";
+  private constructor(socket: Socket | ((onread: OnReadOpts) => Socket), isPlain: boolean, buffers: ReadBuffers) {
+    this.isPlain = isPlain;
+    this.#isStream = typeof socket !== "function";
     this.#buffers = buffers;
-    this.socket = typeof socket === "function" ? socket(this) : socket;
+    this.socket = typeof socket === "function" ? socket(this.#memory()) : socket;
   }
 
-  /** Opens a connection. Its socket cannot be read as a stream later. */
-  static connect(options: TcpNetConnectOpts, buffers = new ReadBuffers()): SocketReader {
-    return new SocketReader((reader) => connect({ ...options, onread: reader.#memory() }), buffers);
+  /** Calls `open`, which opens a connection. Its socket cannot be read as a stream later. */
+  static open(open: (onread: OnReadOpts) => Socket, isPlain: boolean, buffers = new ReadBuffers()): SocketReader {
+    return new SocketReader(open, isPlain, buffers);
   }
 
   /** Reads a socket as a stream. */
-  static over(socket: Socket): SocketReader {
-    return new SocketReader(socket, new ReadBuffers());
+  static over(socket: Socket, isPlain: boolean): SocketReader {
+    return new SocketReader(socket, isPlain, new ReadBuffers());
   }
 
   start(onBytes: OnBytes): void {
     this.#onBytes = onBytes;
-    if (this.isPlain) this.socket.resume();
-    else this.socket.on("data", this.#onData);
+    if (this.#isStream) this.socket.on("data", this.#onData);
+    else this.socket.resume();
   }
 
   stop(): void {
@@ -70,7 +72,7 @@ export class SocketReader {
 
   readonly #onData = (bytes: Buffer): void => void this.#onBytes?.(bytes);
 
-  #memory() {
+  #memory(): OnReadOpts {
     return {
       buffer: (): Uint8Array => {
         if (this.#buffer !== null) return this.#buffer;

@@ -51,7 +51,7 @@ export class Tunnels implements Connections {
     const share = this.#shares.hold(waiter.client);
     const cancelOpening = endpoints.open(endpoint, {
       // The tunnel passes the end of one direction on and keeps the other.
-      allowHalfOpen: true,
+      isStream: true,
       onOpened: (opened) => {
         this.#opening.delete(waiter);
         const connection = new UpstreamConnection(opened, share, { ...endpoints.shared, responseTimeoutMs });

@@ -1,10 +1,10 @@
 // TLS to the upstream: the authorities that are trusted, the name that is expected, and the gateway's own certificate. A
 // change of the files applies to new connections.
-import { isIP, type Socket } from "node:net";
-import type { SecureContext, TLSSocket } from "node:tls";
+import { isIP, type TcpNetConnectOpts } from "node:net";
+import { checkServerIdentity, connect, type SecureContext, type TLSSocket } from "node:tls";
 import type { Watched } from "../core/file-group.ts";
 import type { UpstreamTlsSettings } from "../core/upstream.ts";
-import { connectTls } from "./tls-carrier.ts";
+import { failIfTruncated } from "./tls-truncation.ts";
 
 export class UpstreamTls {
   readonly #files: Watched<SecureContext>;
@@ -24,12 +24,13 @@ export class UpstreamTls {
     };
   }
 
-  /** Returns a TLS socket over `raw`; its handshake has not taken place yet. */
-  over(raw: Socket): TLSSocket {
+  /** Opens a connection; it can be used from "secureConnect" on. */
+  connect(options: TcpNetConnectOpts): TLSSocket {
     const context = this.#files.value;
-    const socket = connectTls(raw, {
+    const socket = connect({
+      ...options,
       secureContext: context,
-      host: this.#name,
+      checkServerIdentity: (_host, certificate) => checkServerIdentity(this.#name, certificate),
       // RFC 6066, 3: an address is no server name. The certificate is checked against it all the same.
       ...(isIP(this.#name) === 0 ? { servername: this.#name } : {}),
       rejectUnauthorized: this.#isVerified,
@@ -37,6 +38,7 @@ export class UpstreamTls {
       // Resuming a session saves both sides most of the handshake.
       ...(this.#session === null ? {} : { session: this.#session }),
     });
+    failIfTruncated(socket);
     socket.on("session", (session) => {
       // A session of an earlier context was never checked against the authorities in use now.
       if (context === this.#files.value) this.#session = session;

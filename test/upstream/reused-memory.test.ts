@@ -123,7 +123,8 @@ async function connectToCounting(): Promise<Http1Connection> {
   });
   cleanup(() => void server.close());
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const reader = SocketReader.connect({ host: "127.0.0.1", port: (server.address() as AddressInfo).port });
+  const { port } = server.address() as AddressInfo;
+  const reader = SocketReader.open((onread) => connect({ host: "127.0.0.1", port, onread }), true);
   cleanup(() => void reader.socket.destroy());
   return new Http1Connection(reader, {
     ...createSharedParts(),

@@ -1,6 +1,6 @@
 // What is kept of a read is not read over, and takes about as much memory as it has bytes.
 import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { SocketReader } from "../../src/upstream/socket-reader.ts";
 import { useCleanup } from "../support/cleanup.ts";
@@ -16,7 +16,7 @@ async function connectPair(): Promise<{ reader: SocketReader; writer: Socket }> 
   await once(server, "listening");
   const accepted = once(server, "connection");
   const { port } = server.address() as AddressInfo;
-  const reader = SocketReader.connect({ host: "127.0.0.1", port });
+  const reader = SocketReader.open((onread) => connect({ host: "127.0.0.1", port, onread }), true);
   cleanup(() => void reader.socket.destroy());
   const [writer] = (await accepted) as [Socket];
   cleanup(() => void writer.destroy());

@@ -50,8 +50,8 @@ async function openTls(upstream: PluginUpstream, { files, log }: FilesAndLog): P
 function connector(upstream: PluginUpstream, tls: UpstreamTls | null): buildConnector.connector {
   const [target] = upstreamTargets({ url: upstream.url, addresses: [] }).targets;
   if (target === undefined) throw new Error("a URL without a target");
-  // Half-open, a plain socket is read as a stream, as undici does.
-  const options = { ...target, tls, timeoutMs: upstream.connectTimeoutMs, allowHalfOpen: tls === null };
+  // Undici reads streams.
+  const options = { ...target, tls, timeoutMs: upstream.connectTimeoutMs, isStream: true };
   return (_options, done) => {
     openSocket(options, (error, reader) => {
       if (reader === null) {

@@ -1,0 +1,72 @@
+// The end of TLS is told from an end of the TCP connection below it, however the socket is read.
+import type { AddressInfo, OnReadOpts } from "node:net";
+import { connect, createServer, type TLSSocket } from "node:tls";
+import { afterAll, expect, test } from "vitest";
+import { failIfTruncated } from "../../src/upstream/tls-truncation.ts";
+import { Authority } from "../support/certificates.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { within } from "../support/eventually.ts";
+
+const cleanup = useCleanup();
+const folders: (() => unknown)[] = [];
+afterAll(() => {
+  for (const remove of folders) remove();
+});
+const certificate = new Authority((remove) => void folders.push(remove)).issue();
+
+/** Connects to a server that calls `act` with each of its sockets. */
+async function open(act: (socket: TLSSocket) => void, onread?: OnReadOpts): Promise<TLSSocket> {
+  const server = createServer(certificate, act);
+  cleanup(() => void server.close());
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const how = { host: "127.0.0.1", port, rejectUnauthorized: false, ...(onread === undefined ? {} : { onread }) };
+  const socket = connect(how);
+  cleanup(() => void socket.destroy());
+  failIfTruncated(socket);
+  return socket;
+}
+
+/** Resolves with "end" or the code of the error. */
+function lastOf(socket: TLSSocket): Promise<string> {
+  const last = new Promise<string>((resolve) => {
+    socket.once("end", () => resolve("end")).once("error", (error) => resolve(String(Reflect.get(error, "code"))));
+  });
+  return within("the connection ends", last);
+}
+
+const endings = [
+  ["an end of TLS", (socket: TLSSocket) => void socket.end("bytes"), "end"],
+  ["an end of TCP", (socket: TLSSocket) => void socket.write("bytes", () => void socket.destroy()), "TLS_TRUNCATED"],
+] as const;
+
+test.each(endings)("%s behind bytes that are read at once", async (_, act, expected) => {
+  let read = "";
+  const callback = (count: number, bytes: Uint8Array): boolean => {
+    read += Buffer.from(bytes.subarray(0, count)).toString();
+    return true;
+  };
+  const socket = await open(act, { buffer: new Uint8Array(1_000), callback });
+  expect(await lastOf(socket)).toBe(expected);
+  expect(read).toBe("bytes");
+});
+
+test.each(endings)("%s behind bytes at which the reader pauses", async (_, act, expected) => {
+  const callback = (): boolean => {
+    socket.pause();
+    setTimeout(() => socket.resume(), 50);
+    return true;
+  };
+  const socket = await open(act, { buffer: new Uint8Array(1_000), callback });
+  expect(await lastOf(socket)).toBe(expected);
+});
+
+test("an end of TLS that a stream reads when that of TCP has come, too", async () => {
+  const socket = await open((accepted) => void accepted.end("bytes"));
+  socket.pause();
+  const last = lastOf(socket);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  expect(socket.readableLength).toBe("bytes".length);
+  socket.resume();
+  expect(await last).toBe("end");
+});
