@@ -1,14 +1,11 @@
 // What a check that an ingress asks for costs, over HTTP and over gRPC, beside the proxying that it stands in for.
-import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { connect } from "node:http2";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { gatewayFrame } from "./gateway-config.ts";
-import { wrk } from "./load.ts";
+import { h2load, wrk } from "./load.ts";
 import { cpuTimeUs, freePort, installed, start } from "./processes.ts";
 
-const run = promisify(execFile);
 const checkPath = "/envoy.service.auth.v3.Authorization/Check";
 const client = "192.0.2.7";
 
@@ -26,7 +23,6 @@ interface Place {
   readonly seconds: number;
   readonly cores: { readonly contender: number; readonly load: number };
   readonly upstreamPort: number;
-  readonly withGrpc: boolean;
 }
 
 const connections = 64;
@@ -34,7 +30,7 @@ const connections = 64;
 /** A 429 of the proxy itself is measured in the same rounds: it does the same but for the question. */
 export async function measureAsked(place: Place): Promise<AskedResult[]> {
   const { folder, rounds, seconds, cores } = place;
-  const withGrpc = place.withGrpc && installed("h2load");
+  const withGrpc = installed("h2load");
   const asked = await startGateway(place, "limit: 100000000, window: 60s");
   const refusing = await startGateway(place, "limit: 1, window: 1h");
   const results: AskedResult[] = [];
@@ -60,7 +56,13 @@ export async function measureAsked(place: Place): Promise<AskedResult[]> {
     if (refused < requests) throw new Error(`${requests - refused} of ${requests} requests were not refused`);
     return requests;
   };
-  const calls = () => overGrpc(asked.grpc, { folder, seconds, core: cores.load });
+  const calls = async (): Promise<number> => {
+    const headers = { "content-type": "application/grpc", te: "trailers" };
+    const options = { connections: 4, streams: 16, path: checkPath, seconds, headers };
+    const { requests, refused } = await h2load(asked.grpc, options, folder, cores.load, checkRequest());
+    if (requests === 0 || refused > 0) throw new Error(`${refused} of ${requests} calls over gRPC did not succeed`);
+    return requests;
+  };
   try {
     await verifyGrpc(asked.grpc);
     await overHttp();
@@ -106,18 +108,6 @@ async function verifyRefusal(port: number): Promise<void> {
   await (await ask()).arrayBuffer();
   const { status } = await ask();
   if (status !== 429) throw new Error(`a request above the limit was answered with ${status}`);
-}
-
-async function overGrpc(port: number, place: { folder: string; seconds: number; core: number }): Promise<number> {
-  const message = join(place.folder, "check-request.bin");
-  writeFileSync(message, checkRequest());
-  const fields = ["-H", "content-type: application/grpc", "-H", "te: trailers"];
-  const load = ["-c4", "-m16", "-t1", `-D${place.seconds}`, "-d", message, ...fields];
-  const command = ["h2load", ...load, `http://127.0.0.1:${port}${checkPath}`];
-  const { stdout } = await run("taskset", ["-c", String(place.core), ...command]);
-  const succeeded = Number(/(\d+) succeeded/.exec(stdout)?.[1] ?? 0);
-  if (succeeded === 0) throw new Error(`no call over gRPC succeeded: ${stdout}`);
-  return succeeded;
 }
 
 /** One call whose answer is read: status OK and a message that admits (`status` with code 0 is the first field). */

@@ -21,7 +21,7 @@ export function makeCertificate(folder: string): Certificate | undefined {
     string,
   ];
   const keyOptions = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key];
-  const subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"];
+  const subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", "2"];
   execFileSync("openssl", ["req", "-x509", ...keyOptions, ...subject, "-out", cert], { stdio: "ignore" });
   writeFileSync(both, readFileSync(cert, "utf8") + readFileSync(key, "utf8"));
   return { cert, key, both };

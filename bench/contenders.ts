@@ -5,15 +5,19 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { Certificate } from "./certificate.ts";
 import { gatewayFrame } from "./gateway-config.ts";
-import { idleConnections } from "./idle.ts";
+import { mostIdleConnections } from "./idle.ts";
 import { freePort, installed, type Running, start, versionOf } from "./processes.ts";
 import { nginxFrame } from "./upstream.ts";
 
 /**
  * `open` admits everything that is measured, `throttled` nothing but the first. `logged` is open with an access log, `tls`
- * is open over TLS, `crowded` is open with room for the idle connections.
+ * is open over TLS with HTTP/1.1 and HTTP/2, `tls-upstream` is open before an upstream over TLS, `crowded` and `tls-crowded`
+ * are `open` and `tls` with room for the idle connections.
  */
-export type Mode = "open" | "throttled" | "logged" | "tls" | "crowded";
+export type Mode = "open" | "throttled" | "logged" | "tls" | "tls-upstream" | "crowded" | "tls-crowded";
+
+const hasTls = (mode: Mode): boolean => mode === "tls" || mode === "tls-crowded";
+const isCrowded = (mode: Mode): boolean => mode === "crowded" || mode === "tls-crowded";
 
 export interface Contender {
   readonly name: string;
@@ -29,7 +33,7 @@ export interface Contender {
 export interface Place {
   readonly mode: Mode;
   readonly upstreamPort: number;
-  /** Of mode `tls`. */
+  /** Of the modes with TLS, also that of the upstream. */
   readonly certificate: Certificate | undefined;
   /** Empty, and its own. */
   readonly folder: string;
@@ -53,8 +57,8 @@ const openLimit = 1_000_000;
 const openWindowMs = 1000;
 const hourMs = 3_600_000;
 /** The idle ones and those to the upstream. */
-const crowd = idleConnections + 2000;
-const allModes: readonly Mode[] = ["open", "throttled", "logged", "tls", "crowded"];
+const crowd = mostIdleConnections + 2000;
+const allModes: readonly Mode[] = ["open", "throttled", "logged", "tls", "tls-upstream", "crowded", "tls-crowded"];
 
 /** Whether it has the key of the configuration, as another checkout may not. */
 function knows(checkout: string, key: string): boolean {
@@ -75,13 +79,14 @@ export const headgateOf = (checkout: string, name: string, workers = 1): Contend
     const policy = mode === "throttled" ? "limit: 1, window: 1h" : `limit: ${100 * openLimit}, window: 60s`;
     const more = [
       ...(knows(checkout, "newConnectionsPerPeer") ? ["newConnectionsPerPeer: 1000000"] : []),
-      ...(mode === "crowded" ? [`maxConnections: ${crowd}, maxConnectionsPerPeer: ${crowd}`] : []),
-      ...(mode === "tls" ? [`tls: { cert: ${certificate?.cert}, key: ${certificate?.key} }`] : []),
+      ...(isCrowded(mode) ? [`maxConnections: ${crowd}, maxConnectionsPerPeer: ${crowd}`] : []),
+      ...(hasTls(mode) ? [`tls: { cert: ${certificate?.cert}, key: ${certificate?.key} }`] : []),
     ];
+    const upstreamCa = mode === "tls-upstream" ? certificate?.cert : undefined;
     const config = join(folder, "headgate.yaml");
     writeFileSync(
       config,
-      `${gatewayFrame({ port, admin, upstreamPort }, more)}
+      `${gatewayFrame({ port, admin, upstreamPort, upstreamCa }, more)}
 policies: [{ name: bench, ${policy}${knows(checkout, "maxClients") ? ", maxClients: 1000" : ""} }]
 log: { access: ${mode === "logged"} }
 ${workers === 1 ? "" : `workers: ${workers}\n`}`,
@@ -114,10 +119,11 @@ const nginx: Contender = {
   async start({ mode, upstreamPort, certificate, folder, core }) {
     const port = await freePort();
     const config = join(folder, "nginx.conf");
-    const tls = `ssl_certificate ${certificate?.cert}; ssl_certificate_key ${certificate?.key};`;
+    const tls = `ssl http2; ssl_certificate ${certificate?.cert}; ssl_certificate_key ${certificate?.key};`;
+    const verified = `proxy_ssl_trusted_certificate ${certificate?.cert}; proxy_ssl_verify on; proxy_ssl_name localhost;`;
     writeFileSync(
       config,
-      `${nginxFrame(folder, mode === "crowded" ? crowd : 4096)}
+      `${nginxFrame(folder, isCrowded(mode) ? crowd : 4096)}
 http {
   ${mode === "logged" ? `access_log ${folder}/access.log combined;` : "access_log off;"}
   keepalive_requests 1000000000;
@@ -126,10 +132,10 @@ http {
   limit_req_status 429;
   upstream backend { server 127.0.0.1:${upstreamPort}; keepalive 512; keepalive_requests 1000000000; }
   server {
-    listen 127.0.0.1:${port} backlog=4096 ${mode === "tls" ? `ssl; ${tls}` : ";"}
+    listen 127.0.0.1:${port} backlog=4096 ${hasTls(mode) ? tls : ";"}
     location / {
       limit_req zone=per_ip ${mode === "throttled" ? "" : "burst=100000 nodelay"};
-      proxy_pass http://backend;
+      ${mode === "tls-upstream" ? `proxy_pass https://backend; ${verified}` : "proxy_pass http://backend;"}
       proxy_http_version 1.1;
       proxy_set_header Connection "";
       proxy_set_header Host $host;
@@ -165,7 +171,7 @@ const haproxy: Contender = {
     writeFileSync(
       config,
       `global
-  maxconn ${mode === "crowded" ? crowd : 4096}
+  maxconn ${isCrowded(mode) ? crowd : 4096}
   nbthread 1
   no strict-limits
 defaults
@@ -175,7 +181,7 @@ defaults
   timeout server 30s
   http-reuse always
 frontend clients
-  bind 127.0.0.1:${port} backlog 4096 ${mode === "tls" ? `ssl crt ${certificate?.both}` : ""}
+  bind 127.0.0.1:${port} backlog 4096 ${hasTls(mode) ? `ssl crt ${certificate?.both} alpn h2,http/1.1` : ""}
   stick-table type ipv6 size 100k expire 2h store http_req_rate(${window})
   http-request track-sc0 src
   http-request set-var(txn.rate) sc_http_req_rate(0)
@@ -187,10 +193,24 @@ frontend clients
 ${fields.map((field) => `  http-response set-header ${field}`).join("\n")}
   default_backend api
 backend api
-  server api 127.0.0.1:${upstreamPort}
+  server api 127.0.0.1:${upstreamPort} ${mode === "tls-upstream" ? `ssl verify required ca-file ${certificate?.cert}` : ""}
 `,
     );
     return { port, running: await start(["haproxy", "-db", "-f", config], { core, port }) };
+  },
+};
+
+/** Node's TLS with nothing behind it: what an idle connection over TLS costs any server that runs on Node. */
+export const bareTls: Contender = {
+  name: "bare node:tls",
+  version: process.versions.node,
+  lacks: "everything but TLS",
+  hasFields: false,
+  modes: ["tls-crowded"],
+  async start({ certificate, core }) {
+    const port = await freePort();
+    const command = [node, join(bench, "peers/bare-tls.js"), port, certificate?.cert, certificate?.key].map(String);
+    return { port, running: await start(command, { core, port }) };
   },
 };
 

@@ -6,6 +6,11 @@ export function median(values: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
+/** NaN if there is none. */
+export function quantile(sorted: readonly number[], share: number): number {
+  return sorted[Math.floor(sorted.length * share)] ?? Number.NaN;
+}
+
 export function isPresent(value: number): boolean {
   return !Number.isNaN(value);
 }

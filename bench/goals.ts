@@ -1,5 +1,8 @@
 // The goals and what a run found: ratios are taken within each round, and the median of the rounds is shown.
+import type { AskedResult } from "./asked.ts";
+import { bareTls } from "./contenders.ts";
 import { isPresent, median, shown } from "./figures.ts";
+import { bytesOfOne } from "./idle.ts";
 import type { Results } from "./results.ts";
 import { unlogged } from "./runs.ts";
 
@@ -34,7 +37,13 @@ const goals: readonly Goal[] = [
   { what: "CPU of a POST with 64 KiB, × nginx", goal: 1.2, beyond: 1, found: cpuRatio("post-64k", nginx) },
   { what: "… in chunks of 8 KiB, × nginx", goal: 1.5, beyond: 1.2, found: cpuRatio("post-64k-chunks", nginx) },
   { what: "CPU of a POST with Expect, × nginx", goal: 1.6, found: cpuRatio("post-expect", nginx) },
-  { what: "CPU of a check over HTTP, × a 429's", goal: 1.3, found: askedRatio },
+  { what: "CPU over HTTP/2, one stream, × nginx", goal: 1.3, beyond: 1.1, found: cpuRatio("h2", nginx) },
+  { what: "… ten streams, × nginx", goal: 1, beyond: 0.6, found: cpuRatio("h2-10", nginx) },
+  { what: "… 1 MiB to the client, × nginx", goal: 1.2, found: cpuRatio("h2-get-1m", nginx) },
+  { what: "… 1 MiB from the client, × nginx", goal: 1.2, found: cpuRatio("h2-post-1m", nginx) },
+  { what: "CPU to an upstream over TLS, × nginx", goal: 1.4, found: cpuRatio("tls-upstream", nginx) },
+  { what: "CPU of a check over HTTP, × a 429's", goal: 1.3, found: askedRatio("http", "429") },
+  { what: "… over gRPC, × over HTTP", goal: 1.5, found: askedRatio("grpc", "http") },
   { what: "p99 added at 500 requests/s, × HAProxy's", goal: 1.5, found: addedRatio },
   {
     what: "start to first answer",
@@ -50,6 +59,13 @@ const goals: readonly Goal[] = [
     unit: " MiB",
     digits: 0,
     found: ({ footprints }) => median(footprints.filter(isHeadgate).map(({ idleBytes }) => idleBytes)) / 2 ** 20,
+  },
+  {
+    what: "an idle connection of HTTP/2, above one of node:tls",
+    goal: 8_000,
+    unit: " bytes",
+    digits: 0,
+    found: aboveBareTls,
   },
   {
     what: `allocated for a proxied GET (a third of ${bytesBefore})`,
@@ -110,10 +126,23 @@ function cpuRatio(scenario: string, peer: string): (results: Results) => number 
   };
 }
 
-function askedRatio(results: Results): number {
-  const cpuUs = (id: string, round: number): number =>
-    results.asked.find((one) => one.id === id && one.round === round)?.cpuUs ?? Number.NaN;
-  return medianOverRounds(results, (round) => cpuUs("http", round) / cpuUs("429", round));
+function askedRatio(asked: AskedResult["id"], peer: AskedResult["id"]): (results: Results) => number {
+  return (results) => {
+    const cpuUs = (id: AskedResult["id"], round: number): number =>
+      results.asked.find((one) => one.id === id && one.round === round)?.cpuUs ?? Number.NaN;
+    return medianOverRounds(results, (round) => cpuUs(asked, round) / cpuUs(peer, round));
+  };
+}
+
+/** Of an idle connection of HTTP/2, in bytes. */
+function aboveBareTls(results: Results): number {
+  const bytes = (name: string, round: number): number => {
+    const one = results.idle.find(
+      ({ kind, contender, round: its }) => kind === "h2" && contender === name && its === round,
+    );
+    return one === undefined ? Number.NaN : bytesOfOne(one);
+  };
+  return medianOverRounds(results, (round) => bytes("Headgate", round) - bytes(bareTls.name, round));
 }
 
 function addedRatio(results: Results): number {

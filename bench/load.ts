@@ -1,9 +1,10 @@
-// The load: wrk as fast as answers come, h2load at a constant rate, and a client of our own for requests that wait in
-// between. All run on the load's core and end by themselves.
+// The load: wrk as fast as answers come, h2load over HTTP/2 and at a constant rate, and a client of our own for requests that
+// wait in between. All run on the load's core and end by themselves.
 import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { quantile } from "./figures.ts";
 
 const run = promisify(execFile);
 
@@ -25,6 +26,8 @@ export interface Load {
   /** Each request on a connection of its own. */
   readonly fresh?: boolean;
   readonly isTls?: boolean;
+  /** Over HTTP/2, with so many requests at once on each connection. */
+  readonly streams?: number;
   /** Each request with a header X-Client that has one of so many values. */
   readonly clients?: number;
 }
@@ -53,7 +56,9 @@ end
 
 /** Sends requests as fast as answers come. */
 export function fullLoad(port: number, load: Load, folder: string, core: number): Promise<LoadResult> {
-  return load.expects === true ? expecting(port, load, core) : wrk(port, load, folder, core);
+  if (load.expects === true) return expecting(port, load, core);
+  if (load.streams !== undefined) return h2load(port, load, folder, core);
+  return wrk(port, load, folder, core);
 }
 
 /** The fields that a body has besides its length. */
@@ -120,6 +125,49 @@ async function expecting(port: number, load: Load, core: number): Promise<LoadRe
   return JSON.parse(stdout) as LoadResult;
 }
 
+/** `body`: of each request, if it has one. */
+export async function h2load(
+  port: number,
+  load: Load,
+  folder: string,
+  core: number,
+  body: Buffer = Buffer.alloc(load.bodyBytes ?? 0, "x"),
+): Promise<LoadResult> {
+  const { path, connections, seconds, streams = 1, isTls = false } = load;
+  const [log, data] = [join(folder, "h2load.log"), join(folder, "h2load.body")];
+  writeFileSync(log, "");
+  writeFileSync(data, body);
+  const headers = { ...load.headers, ...(load.bodyBytes === undefined ? {} : bodyFields) };
+  const options = [
+    ...["-t1", `-c${connections}`, `-m${streams}`, `-D${seconds}`, `--log-file=${log}`],
+    ...Object.entries(headers).map(([name, value]) => `--header=${name}: ${value}`),
+    ...(body.length > 0 ? [`--data=${data}`] : []),
+  ];
+  const url = `${isTls ? "https" : "http"}://127.0.0.1:${port}${path}`;
+  const { stdout } = await run("taskset", ["-c", String(core), "h2load", ...options, url]);
+  const count = (what: string): number => Number(new RegExp(`(\\d+) ${what}\\b`).exec(stdout)?.[1]);
+  const times = latenciesIn(log, () => true);
+  return {
+    requests: count("succeeded") + count("4xx") + count("5xx"),
+    seconds,
+    p50Us: quantile(times, 0.5),
+    p99Us: quantile(times, 0.99),
+    p999Us: quantile(times, 0.999),
+    errors: count("errored") + count("timeout"),
+    refused: count("4xx") + count("5xx"),
+  };
+}
+
+/** Microseconds, ascending, of the answers in a log of h2load that are counted. */
+function latenciesIn(log: string, isCounted: (startUs: number, status: number) => boolean): number[] {
+  const answers = readFileSync(log, "utf8").trim().split("\n");
+  const rows = answers.map((row) => row.split("\t").map(Number));
+  return rows
+    .filter(([startUs = 0, status = 0]) => isCounted(startUs, status))
+    .map(([, , us = 0]) => us)
+    .sort((a, b) => a - b);
+}
+
 /** How requests come at a constant rate: at equal distances, or ten at the same moment. */
 export type Arrival = "one by one" | "ten at the same moment";
 
@@ -141,10 +189,7 @@ export async function constantRate(
   const turns = arrival === "ten at the same moment" ? [] : ["-r1", `--rate-period=${Math.round(1000 / perSecond)}ms`];
   const rate = ["-c10", "-t1", ...turns, `--rps=${perSecond / 10}`, `-n${perSecond * seconds}`, `--log-file=${log}`];
   await run("taskset", ["-c", String(core), "h2load", "--h1", ...rate, `http://127.0.0.1:${port}${path}`]);
-  const rows = readFileSync(log, "utf8").trim().split("\n");
-  const answers = rows.map((row) => row.split("\t").map(Number));
   // The first second opens connections and warms code up.
-  const beginUs = (answers[0]?.[0] ?? 0) + 1_000_000;
-  const counted = answers.filter(([startUs = 0, status]) => startUs >= beginUs && status === 200);
-  return counted.map(([, , us = 0]) => us).sort((a, b) => a - b);
+  const beginUs = Number.parseInt(readFileSync(log, "utf8"), 10) + 1_000_000;
+  return latenciesIn(log, (startUs, status) => startUs >= beginUs && status === 200);
 }

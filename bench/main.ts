@@ -64,9 +64,7 @@ async function measure(run: Run, results: Results): Promise<void> {
     run.watch.look("during the decisions");
   }
   if (parts.has("asked")) {
-    results.asked.push(
-      ...(await measureAsked({ folder, rounds, seconds, cores, upstreamPort: upstream.port, withGrpc: !values.goals })),
-    );
+    results.asked.push(...(await measureAsked({ folder, rounds, seconds, cores, upstreamPort: upstream.port })));
     run.watch.look("during the checks that an ingress asks for");
   }
   if (parts.has("allocations")) {
@@ -92,8 +90,8 @@ async function main(): Promise<void> {
   const folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "headgate-bench-"));
   const watch = new MachineWatch(say);
   await watch.begin();
-  const upstream = await startUpstream(folder, cores.load);
   const certificate = makeCertificate(folder);
+  const upstream = await startUpstream(folder, cores.load, certificate);
   const run: Run = { present, rounds, seconds, perSecond: 500, cores, upstream, certificate, folder, watch, say };
   const results: Results = {
     versions: present.map(({ name, version, lacks }) => ({ name, version: version ?? "", lacks })),

@@ -6,6 +6,7 @@ import { allocationTable, topAllocations } from "./allocations/report.ts";
 import { chart } from "./chart.ts";
 import { mebibytes, median, namesOf, shown, table } from "./figures.ts";
 import { goalsTable } from "./goals.ts";
+import { bytesOfOne, idleKinds } from "./idle.ts";
 import type { Arrival } from "./load.ts";
 import type { Results } from "./results.ts";
 import type { Measurement } from "./runs.ts";
@@ -121,15 +122,17 @@ function otherTables({ latencies, footprints, idle, asked, allocations, decision
       ),
     (of) => mebibytes(of(({ idleBytes }) => idleBytes)),
   );
-  const idleRows = rowsOf(
-    idle,
-    (of) => mebibytes(of(({ emptyBytes }) => emptyBytes)),
-    (of) => mebibytes(of(({ fullBytes }) => fullBytes)),
-    (of) =>
-      shown(
-        of(({ fullBytes, emptyBytes, connections }) => (fullBytes - emptyBytes) / connections),
-        0,
+  const idleTables = idleKinds.flatMap(({ kind, title }) =>
+    table(
+      title,
+      "| contender | resident before | with them | bytes each |",
+      rowsOf(
+        idle.filter((one) => one.kind === kind),
+        (of) => mebibytes(of(({ emptyBytes }) => emptyBytes)),
+        (of) => mebibytes(of(({ fullBytes }) => fullBytes)),
+        (of) => shown(of(bytesOfOne), 0),
       ),
+    ),
   );
   const askedRows = rowsOf(
     asked.map((one) => ({ ...one, contender: one.how })),
@@ -148,12 +151,11 @@ function otherTables({ latencies, footprints, idle, asked, allocations, decision
     ({ store, clients, decisionNs, bytesPerClient }) =>
       `| ${clients} | ${store} | ${decisionNs.toFixed(0)} | ${shown(clients < 10_000 ? Number.NaN : bytesPerClient, 0)} |`,
   );
-  const count = idle[0]?.connections.toLocaleString("en");
   return [
     ...latencyTable("one by one"),
     ...latencyTable("ten at the same moment"),
     ...table("Start and idle", "| contender | first answer ms | resident |", footprintRows),
-    ...table(`${count} idle connections`, "| contender | resident before | with them | bytes each |", idleRows),
+    ...idleTables,
     ...table("Checks that an ingress asks for", "| request | CPU µs | a second |", askedRows),
     ...allocationTable(allocations),
     ...table("Decisions", "| clients | store | ns | bytes a client |", decisionRows),

@@ -4,8 +4,9 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Certificate } from "./certificate.ts";
-import type { Contender, Mode, Started } from "./contenders.ts";
-import { type IdleResult, measureIdle } from "./idle.ts";
+import { bareTls, type Contender, type Mode, type Started } from "./contenders.ts";
+import { quantile } from "./figures.ts";
+import { bytesOfOne, type IdleResult, idleKinds, measureIdle } from "./idle.ts";
 import { type Arrival, constantRate, fullLoad, type LoadResult, wrk } from "./load.ts";
 import { cpuTime, installed, residentBytes } from "./processes.ts";
 import type { MachineWatch } from "./quiet.ts";
@@ -61,15 +62,23 @@ async function startContender(run: Run, contender: Contender, mode: Mode): Promi
   const folder = join(run.folder, `${contender.name}-${mode}`.replaceAll(/\W+/g, "-"));
   mkdirSync(folder, { recursive: true });
   const allCores = `${cores.load},${cores.contender}`;
-  const place = { mode, upstreamPort: upstream.port, certificate, folder, core: cores.contender, allCores };
+  const upstreamPort = mode === "tls-upstream" ? upstream.tlsPort : upstream.port;
+  const place = { mode, upstreamPort, certificate, folder, core: cores.contender, allCores };
   return contender.start(place);
 }
 
 /** All contenders run at once and idle but for the one whose turn it is; then the next round begins. */
 export async function measureScenario(run: Run, scenario: Scenario): Promise<Measurement[]> {
   const { rounds, seconds, cores, upstream, folder, say } = run;
-  if (scenario.mode === "tls" && run.certificate === undefined) {
-    say(`left out: ${scenario.title}, openssl is not installed`);
+  const { mode, load } = scenario;
+  const tool =
+    (mode === "tls" || mode === "tls-upstream") && run.certificate === undefined
+      ? "openssl"
+      : load.streams !== undefined && !installed("h2load")
+        ? "h2load"
+        : null;
+  if (tool !== null) {
+    say(`left out: ${scenario.title}, ${tool} is not installed`);
     return [];
   }
   const able = run.present
@@ -163,9 +172,9 @@ export async function measureLatency(run: Run): Promise<AddedLatency[]> {
       for (const arrival of ["one by one", "ten at the same moment"] as const) {
         for (const { name, port } of all) {
           const sorted = await constantRate(port, { ...load, arrival }, folder, cores.load);
-          const at = (share: number): number => sorted[Math.floor(sorted.length * share)] ?? Number.NaN;
-          results.push({ arrival, contender: name, round, p50Us: at(0.5), p99Us: at(0.99), requests: sorted.length });
-          say(`latency ${arrival}, round ${round + 1}: ${name} p50 ${at(0.5)} µs, p99 ${at(0.99)} µs`);
+          const [p50Us, p99Us] = [quantile(sorted, 0.5), quantile(sorted, 0.99)];
+          results.push({ arrival, contender: name, round, p50Us, p99Us, requests: sorted.length });
+          say(`latency ${arrival}, round ${round + 1}: ${name} p50 ${p50Us} µs, p99 ${p99Us} µs`);
         }
       }
       run.watch.look(`in round ${round + 1} of the latency`);
@@ -198,16 +207,17 @@ export async function measureFootprints(run: Run): Promise<Footprint[]> {
 /** Each in a process of its own, so that memory which the last round left behind is not used again. */
 export async function measureIdleConnections(run: Run): Promise<IdleResult[]> {
   const results: IdleResult[] = [];
-  for (let round = 0; round < Math.min(run.rounds, 3); round += 1) {
-    for (const contender of run.present.filter(({ modes }) => modes.includes("crowded"))) {
-      const place = await startContender(run, contender, "crowded");
-      try {
-        const result = await measureIdle(contender.name, round, place);
-        results.push(result);
-        const bytes = (result.fullBytes - result.emptyBytes) / result.connections;
-        run.say(`idle connections round ${round + 1}: ${contender.name} ${bytes.toFixed(0)} bytes each`);
-      } finally {
-        await place.running.stop();
+  for (const kind of idleKinds.filter(({ isTls }) => !isTls || run.certificate !== undefined)) {
+    for (let round = 0; round < Math.min(run.rounds, 3); round += 1) {
+      for (const contender of [...run.present, bareTls].filter(({ modes }) => modes.includes(kind.mode))) {
+        const place = await startContender(run, contender, kind.mode);
+        try {
+          const result = await measureIdle(kind, contender.name, round, place);
+          results.push(result);
+          run.say(`${kind.title} round ${round + 1}: ${contender.name} ${bytesOfOne(result).toFixed(0)} bytes each`);
+        } finally {
+          await place.running.stop();
+        }
       }
     }
   }

@@ -1,6 +1,7 @@
 // What is measured, and that a contender answers it rightly before a clock starts: a fast wrong answer is no result.
 import { once } from "node:events";
 import { request as http, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import { connect } from "node:http2";
 import { request as https } from "node:https";
 import { text } from "node:stream/consumers";
 import type { Contender, Mode } from "./contenders.ts";
@@ -86,6 +87,41 @@ export const scenarios: readonly Scenario[] = [
     isShort: true,
     load: { path: "/v2/read", connections: 16, method: "POST", bodyBytes: 1024, expects: true },
   },
+  {
+    id: "h2",
+    title: "GET, 200 bytes, over HTTP/2, 10 connections with one stream at a time",
+    mode: "tls",
+    isShort: true,
+    load: { path: "/v2/200b", connections: 10, isTls: true, streams: 1 },
+  },
+  {
+    id: "h2-10",
+    title: "GET, 200 bytes, over HTTP/2, 10 connections with ten streams at a time",
+    mode: "tls",
+    isShort: true,
+    load: { path: "/v2/200b", connections: 10, isTls: true, streams: 10 },
+  },
+  {
+    id: "h2-get-1m",
+    title: "GET, 1 MiB, over HTTP/2, 8 connections",
+    mode: "tls",
+    isShort: true,
+    load: { path: "/v2/1m", connections: 8, isTls: true, streams: 1 },
+  },
+  {
+    id: "h2-post-1m",
+    title: "POST of 1 MiB over HTTP/2, 8 connections",
+    mode: "tls",
+    isShort: true,
+    load: { path: "/v2/read", connections: 8, isTls: true, streams: 1, method: "POST", bodyBytes: 1024 * 1024 },
+  },
+  {
+    id: "tls-upstream",
+    title: "GET, 200 bytes, to an upstream over TLS, 64 connections",
+    mode: "tls-upstream",
+    isShort: true,
+    load: get("/v2/200b", 64),
+  },
 ];
 
 /** Throws what is wrong with the answers. Of a throttled contender the first request is admitted, as its quota says. */
@@ -111,8 +147,22 @@ interface Answer {
   readonly body: string;
 }
 
+/** Over HTTP/2, on a connection of its own. */
+async function sendHttp2(port: number, { path, method = "GET", bodyBytes = 0 }: Scenario["load"]): Promise<Answer> {
+  const session = connect(`https://127.0.0.1:${port}`, { rejectUnauthorized: false });
+  try {
+    const stream = session.request({ ":method": method, ":path": path }, { endStream: bodyBytes === 0 });
+    if (bodyBytes > 0) stream.end("x".repeat(bodyBytes));
+    const [headers] = (await once(stream, "response")) as [IncomingHttpHeaders & { readonly ":status": number }];
+    return { status: headers[":status"], headers, body: await text(stream) };
+  } finally {
+    session.destroy();
+  }
+}
+
 /** On a connection of its own. Whoever answers has the certificate of this run. */
 async function send(port: number, load: Scenario["load"]): Promise<Answer> {
+  if (load.streams !== undefined) return sendHttp2(port, load);
   const { path, query = "", method = "GET", bodyBytes = 0, chunkBytes, isTls = false, expects = false } = load;
   const isChunked = chunkBytes !== undefined;
   const headers = {

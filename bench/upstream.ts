@@ -1,6 +1,7 @@
-// The upstream everybody is measured before: nginx with answers of three sizes, on the load's core.
+// The upstream everybody is measured before: nginx with answers of three sizes, on the load's core, plain and over TLS.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Certificate } from "./certificate.ts";
 import { freePort, installed, type Running, start } from "./processes.ts";
 
 /** Paths and the bytes of their bodies. The last one is answered when the request's body has been read. */
@@ -15,15 +16,18 @@ export type UpstreamPath = keyof typeof bodies;
 
 export interface Upstream {
   readonly port: number;
+  /** Closed without a certificate. */
+  readonly tlsPort: number;
   readonly running: Running;
 }
 
-export async function startUpstream(folder: string, core: number): Promise<Upstream> {
+export async function startUpstream(folder: string, core: number, certificate?: Certificate): Promise<Upstream> {
   if (!installed("nginx")) throw new Error("the upstream is nginx: install it (Debian: nginx-light)");
   const root = join(folder, "upstream");
   mkdirSync(join(root, "v2"), { recursive: true });
   for (const [path, body] of Object.entries(bodies)) writeFileSync(join(root, path), body);
-  const port = await freePort();
+  const [port, tlsPort] = [await freePort(), await freePort()];
+  const { cert, key } = certificate ?? {};
   const config = join(root, "nginx.conf");
   writeFileSync(
     config,
@@ -38,10 +42,11 @@ http {
   upstream itself { server 127.0.0.1:${port}; keepalive 128; keepalive_requests 1000000000; }
   server {
     listen 127.0.0.1:${port};
+    ${cert === undefined ? "" : `listen 127.0.0.1:${tlsPort} ssl; ssl_certificate ${cert}; ssl_certificate_key ${key};`}
     root ${root};
     location = /v2/200b { default_type application/json; return 200 '${bodies["/v2/200b"]}'; }
     location = /v2/read {
-      client_body_buffer_size 128k;
+      client_body_buffer_size 1m;
       proxy_pass http://itself/v2/200b;
       proxy_pass_request_body off;
       proxy_method GET;
@@ -54,7 +59,7 @@ http {
 }
 `,
   );
-  return { port, running: await start(["nginx", "-c", config, "-e", "stderr"], { core, port }) };
+  return { port, tlsPort, running: await start(["nginx", "-c", config, "-e", "stderr"], { core, port }) };
 }
 
 /** What stands around `http` in a configuration whose files all lie in `folder`; as root it stays root. */

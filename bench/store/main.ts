@@ -6,6 +6,7 @@ import { cpus, release, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { quantile } from "../figures.ts";
 import { constantRate, wrk } from "../load.ts";
 import { cpuTimeUs, freePort, installed, type Running, start } from "../processes.ts";
 import { startUpstream, type Upstream } from "../upstream.ts";
@@ -170,9 +171,9 @@ async function measureLatency(stage: Stage): Promise<void> {
     for (let round = 0; round < rounds; round += 1) {
       for (const { name, port } of started) {
         const sorted = await constantRate(port, { ...load, seconds: seconds + 1 }, stage.folder, cores.others);
-        const at = (share: number): number => sorted[Math.floor(sorted.length * share)] ?? Number.NaN;
-        measured.push({ name, p50Us: at(0.5), p99Us: at(0.99) });
-        say(`latency round ${round + 1}: ${name} p50 ${at(0.5)} µs, p99 ${at(0.99)} µs`);
+        const [p50Us, p99Us] = [quantile(sorted, 0.5), quantile(sorted, 0.99)];
+        measured.push({ name, p50Us, p99Us });
+        say(`latency round ${round + 1}: ${name} p50 ${p50Us} µs, p99 ${p99Us} µs`);
       }
     }
   } finally {
