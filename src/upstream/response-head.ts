@@ -37,12 +37,11 @@ export interface VariablePositions {
 }
 
 /** Bytes that are not allowed in fields and the reason, and line ends other than CRLF. */
-export const badBytes = /[^\t\x20-\x7e\x80-\xff\r\n]|\r(?!\n)|(?<!\r)\n/;
+const badBytes = /[^\t\x20-\x7e\x80-\xff\r\n]|\r(?!\n)|(?<!\r)\n/;
 // Takes linear time, here and below: no character matches two adjacent parts. Statuses beyond 599 have no meaning (RFC
 // 9110, 15), and Node's HTTP/2 refuses to send them.
 const wholeHead =
   /^HTTP\/1\.\d [1-5]\d\d(?: [\t\x20-\x7e\x80-\xff]*)?\r\n(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*$/;
-const field = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*$/;
 const start = "HTTP/1.";
 
 /** Returns false if the bytes cannot become a valid head. The first `before` bytes have been checked already. */
@@ -54,11 +53,6 @@ export function mayBecomeHead(head: Buffer, before: number): boolean {
 }
 
 export const malformed = (): UpstreamFailure => new UpstreamFailure("ERR_MALFORMED_RESPONSE");
-
-/** Throws if the line of a trailer is no field. */
-export function checkField(line: string): void {
-  if (!field.test(line)) throw malformed();
-}
 
 /** `text` is everything before the empty line, with the line end before it. */
 export function parseHead(text: string): ResponseHead {

@@ -1,6 +1,6 @@
 import { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
-import { ChunkReader } from "../../src/http1/chunk-reader.ts";
+import { ChunkDecoder, LengthDecoder, requestChunks } from "../../src/http1/body-decoder.ts";
 import { IncomingBody } from "../../src/transport/raw/incoming-body.ts";
 import { useCleanup } from "../support/cleanup.ts";
 
@@ -9,7 +9,7 @@ const cleanup = useCleanup();
 function start(bytes: number, received = "") {
   const socket = new Socket();
   cleanup(() => socket.destroy());
-  const body = new IncomingBody(socket, bytes, { cancel: () => {} });
+  const body = new IncomingBody(socket, new LengthDecoder(bytes), { cancel: () => {} });
   body.begin(Buffer.from(received));
   const pieces: string[] = [];
   const read = { progressBytes: 0, isEnded: false };
@@ -54,7 +54,7 @@ test("what came with the head is passed on where it was received, or kept in a c
     const memory = Buffer.from("abc");
     const socket = new Socket();
     cleanup(() => socket.destroy());
-    const body = new IncomingBody(socket, 6, { cancel: () => {} });
+    const body = new IncomingBody(socket, new LengthDecoder(6), { cancel: () => {} });
     body.begin(memory);
     const pieces: string[] = [];
     body.reader = { onData: (bytes) => void pieces.push(`${bytes}`), onEnd: () => {} };
@@ -104,7 +104,7 @@ describe("in chunks", () => {
     const socket = new Socket();
     cleanup(() => socket.destroy());
     const replies: number[] = [];
-    const body = new IncomingBody(socket, new ChunkReader(() => 0), {
+    const body = new IncomingBody(socket, new ChunkDecoder(requestChunks, () => 0), {
       cancel: ({ status }) => void replies.push(status),
     });
     const taken = body.begin(Buffer.from(received));

@@ -2,12 +2,11 @@
 // passed on where they were received; what nobody reads yet is kept in one piece, because each small piece by itself would
 // take a hundred times its size. With much of it the socket is not read.
 import type { Socket } from "node:net";
-import type { LocalReply } from "../../core/local-reply.ts";
-import { progressOf } from "../../core/piece-budget.ts";
+import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
 import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 import type { BodyReader, PushedBody } from "../../exchange/pushed-body.ts";
-import type { ChunkReader, ReadChunks } from "../../http1/chunk-reader.ts";
+import type { BodyDecoder, BodyProblem, DecodedPiece } from "../../http1/body-decoder.ts";
 
 export interface BodyOwner {
   /** The body cannot be read to its end. */
@@ -17,10 +16,7 @@ export interface BodyOwner {
 export class IncomingBody implements PushedBody {
   readonly #socket: Socket;
   readonly #owner: BodyOwner;
-  /** Null: the body has a length. */
-  readonly #chunks: ChunkReader | null;
-  /** Without chunks. */
-  #leftBytes: number;
+  readonly #decoder: BodyDecoder;
   reader: BodyReader | null = null;
   destroyed = false;
   /** Without the framing of chunks. */
@@ -35,16 +31,15 @@ export class IncomingBody implements PushedBody {
   #isPaused = false;
   #isBroken = false;
 
-  constructor(socket: Socket, framing: number | ChunkReader, owner: BodyOwner) {
+  constructor(socket: Socket, decoder: BodyDecoder, owner: BodyOwner) {
     this.#socket = socket;
+    this.#decoder = decoder;
     this.#owner = owner;
-    this.#chunks = typeof framing === "number" ? null : framing;
-    this.#leftBytes = typeof framing === "number" ? framing : 0;
   }
 
   /** All of it has been received. */
   get isComplete(): boolean {
-    return this.#chunks === null ? this.#leftBytes === 0 : this.#chunks.isComplete && !this.#isBroken;
+    return this.#decoder.isComplete && !this.#isBroken;
   }
 
   /**
@@ -100,26 +95,18 @@ export class IncomingBody implements PushedBody {
     this.#waiting.take();
   }
 
-  #take(bytes: Buffer): ReadChunks {
-    // Nothing behind it is believed.
-    if (this.#isBroken) return { taken: bytes.length, data: nothing, progressBytes: 0 };
-    if (this.#chunks === null) return this.#takeLength(bytes);
-    const read = this.#chunks.read(bytes);
-    if (!("status" in read)) {
-      this.receivedBytes += read.data.length;
-      return read;
+  #take(bytes: Buffer): Omit<DecodedPiece, "problem"> {
+    if (!this.#isBroken) {
+      const decoded = this.#decoder.decode(bytes);
+      if (decoded.problem === null) {
+        this.receivedBytes += decoded.data.length;
+        return decoded;
+      }
+      this.#isBroken = true;
+      this.#owner.cancel(problemReplies[decoded.problem]);
     }
-    this.#isBroken = true;
-    this.#owner.cancel(read);
+    // Nothing behind it is believed.
     return { taken: bytes.length, data: nothing, progressBytes: 0 };
-  }
-
-  #takeLength(bytes: Buffer): ReadChunks {
-    const taken = Math.min(this.#leftBytes, bytes.length);
-    this.#leftBytes -= taken;
-    this.receivedBytes += taken;
-    const data = taken === bytes.length ? bytes : bytes.subarray(0, taken);
-    return { taken, data, progressBytes: progressOf(taken) };
   }
 
   #wait(bytes: Buffer): void {
@@ -144,3 +131,9 @@ export class IncomingBody implements PushedBody {
 }
 
 const nothing = Buffer.alloc(0);
+
+export const problemReplies: Readonly<Record<BodyProblem, LocalReply>> = {
+  malformed: localReplies.malformed,
+  trailers_too_large: localReplies.headTooLarge,
+  small_pieces: localReplies.smallPieces,
+};

@@ -11,7 +11,7 @@ import { lingerMs } from "../../exchange/http1-bounds.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";
 import { startOn } from "../../exchange/start-on.ts";
 import { maxCopiedBytes } from "../../exchange/write-buffer.ts";
-import { ChunkReader } from "../../http1/chunk-reader.ts";
+import { ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
 import { isEmptyLines } from "../../http1/simple-request.ts";
 import { afterReading, firstRequestMs } from "../http1-socket.ts";
 import type { PeerTurn } from "../peer-turns.ts";
@@ -236,7 +236,9 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     let body: Buffer | IncomingBody = nothing;
     let end = headBytes + (bodyBytes ?? 0);
     if (bodyBytes === null || end > bytes.length) {
-      body = new IncomingBody(this.socket, bodyBytes ?? new ChunkReader(this.#options.runtime.current.nowMs), exchange);
+      const { nowMs } = this.#options.runtime.current;
+      const decoder = bodyBytes === null ? new ChunkDecoder(requestChunks, nowMs) : new LengthDecoder(bodyBytes);
+      body = new IncomingBody(this.socket, decoder, exchange);
       end = headBytes + body.begin(bytes.subarray(headBytes));
       // The rest of the body is to be read; from here on the body itself may stop that.
       if (!body.isComplete) this.#unread.readOn();

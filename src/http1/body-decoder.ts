@@ -1,40 +1,87 @@
-// Reads the body of a request in chunks (RFC 9112, 7.1). Extensions and trailers are dropped. It accepts what llhttp
-// accepts, Node's parser, and refuses the rest: a body whose end others could see elsewhere is never read to an end.
+// Decodes the body of a message, of a request or a response: by its length, or in chunks (RFC 9112, 7.1), whose extensions and
+// trailers are dropped. A body whose end others could see elsewhere is never read to an end.
 import { isBlank } from "../core/blanks.ts";
 import { maxFields, maxHeadBytes } from "../core/head-bounds.ts";
-import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import { freePieceBytes, PieceBudget, progressOf } from "../core/piece-budget.ts";
 
-export interface ReadChunks {
-  /** Bytes that belong to the body with its framing. */
-  readonly taken: number;
-  /** The data of all chunks, in one piece. */
-  readonly data: Buffer;
-  /** Of the data, what counts for the minimum rate. */
-  readonly progressBytes: number;
+export interface BodyDecoder {
+  readonly isComplete: boolean;
+  /** Takes what belongs to the body. After a problem it must not be called again. */
+  decode(bytes: Buffer): DecodedPiece;
 }
 
-/** Of a line with an extension or a trailer. */
-const maxLineBytes = maxHeadBytes + 2;
+export interface DecodedPiece {
+  /** Bytes that belong to the body with its framing. */
+  readonly taken: number;
+  /** Without the framing, in one piece. */
+  readonly data: Buffer;
+  /** Of the data, what counts for the minimum rate of a request. */
+  readonly progressBytes: number;
+  /** Why nothing behind the data can be read. */
+  readonly problem: BodyProblem | null;
+}
+
+export type BodyProblem = "malformed" | "trailers_too_large" | "small_pieces";
+
+/** In which chunks of requests and of responses differ. */
+export interface ChunkRules {
+  /** Matches the line in front of a chunk. The first group is its size without zeros in front; none of the last chunk. */
+  readonly sizeLine: RegExp;
+  /** A Content-Length among the trailers makes the body malformed: others might take another message's length from there. */
+  readonly refusesFraming: boolean;
+}
 
 const token = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]";
 const text = "\\t\\x20-\\x7e\\x80-\\xff";
 const quoted = `"(?:[\\t\\x20\\x21\\x23-\\x5b\\x5d-\\x7e\\x80-\\xff]|\\\\[${text}])*"`;
 
-// Each takes linear time: no character matches two adjacent parts.
-/** The digits do not begin with a zero. At most 64 bits. */
-const sizeLine = new RegExp(
-  `^(?:0*([1-9a-f][0-9a-f]{0,15})|0+)(?:;(?! |$)${token}*(?:=${token}*(?:${quoted})?)?)*$`,
-  "i",
-);
+// Each expression takes linear time: no character matches two adjacent parts. So the digits do not begin with a zero.
+
+/** What llhttp accepts, Node's parser. A size has at most 64 bits. */
+export const requestChunks: ChunkRules = {
+  sizeLine: new RegExp(`^(?:0*([1-9a-f][0-9a-f]{0,15})|0+)(?:;(?! |$)${token}*(?:=${token}*(?:${quoted})?)?)*$`, "i"),
+  refusesFraming: true,
+};
+
+/** Some servers send blanks behind a size. It has at most 52 bits, which a number holds exactly. */
+export const responseChunks: ChunkRules = {
+  sizeLine: new RegExp(`^(?:0*([1-9a-f][0-9a-f]{0,12})|0+)[\\t ]*(?:;[${text}]*)?$`, "i"),
+  refusesFraming: false,
+};
+
 const trailer = new RegExp(`^(${token}+):[${text}]*$`);
 /** A piece of a line without its end. */
 const inLine = new RegExp(`^[${text}]*\\r?$`);
 /** What a line may begin with, if it is not empty. */
 const beginnings = { size: /^[0-9a-f]/i, end: /^\r/, trailers: new RegExp(`^(?:${token}|\\r)`) };
 
-export class ChunkReader {
-  readonly #nowMs: () => number;
+/** Of a line with an extension or a trailer. */
+const maxLineBytes = maxHeadBytes + 2;
+
+export class LengthDecoder implements BodyDecoder {
+  #leftBytes: number;
+
+  /** Infinity: the body ends with the connection. */
+  constructor(bytes: number) {
+    this.#leftBytes = bytes;
+  }
+
+  get isComplete(): boolean {
+    return this.#leftBytes === 0;
+  }
+
+  decode(bytes: Buffer): DecodedPiece {
+    const taken = Math.min(this.#leftBytes, bytes.length);
+    this.#leftBytes -= taken;
+    const data = taken === bytes.length ? bytes : bytes.subarray(0, taken);
+    return { taken, data, progressBytes: progressOf(taken), problem: null };
+  }
+}
+
+export class ChunkDecoder implements BodyDecoder {
+  readonly #rules: ChunkRules;
+  /** Null: small pieces are free. */
+  readonly #nowMs: (() => number) | null;
   #state: "size" | "data" | "end" | "trailers" | "over" = "size";
   /** Of the current chunk. */
   #leftBytes = 0;
@@ -46,7 +93,8 @@ export class ChunkReader {
   /** Made for the first small piece: larger ones leave it full. */
   #pieces: PieceBudget | null = null;
 
-  constructor(nowMs: () => number) {
+  constructor(rules: ChunkRules, nowMs: (() => number) | null) {
+    this.#rules = rules;
     this.#nowMs = nowMs;
   }
 
@@ -54,21 +102,29 @@ export class ChunkReader {
     return this.#state === "over";
   }
 
-  /** Moves the data of all chunks in the bytes together. Returns a reply if the body is malformed, or costs too much. */
-  read(bytes: Buffer): ReadChunks | LocalReply {
+  /** Moves the data of all chunks in the bytes together. */
+  decode(bytes: Buffer): DecodedPiece {
+    let problem: BodyProblem | null = null;
     let at = 0;
-    let [from, to] = [0, 0];
+    let from = 0;
+    let to = 0;
     let progressBytes = 0;
     while (at < bytes.length && this.#state !== "over") {
       if (this.#state !== "data") {
         const next = this.#readLine(bytes, at, this.#state);
-        if (typeof next !== "number") return next;
+        if (typeof next !== "number") {
+          problem = next;
+          break;
+        }
         at = next;
         continue;
       }
       const length = Math.min(this.#leftBytes, bytes.length - at);
-      if (!this.#mayTake(length)) return localReplies.smallPieces;
-      if (from === to) [from, to] = [at, at];
+      if (!this.#mayTake(length)) {
+        problem = "small_pieces";
+        break;
+      }
+      if (from === to) from = to = at;
       else bytes.copyWithin(to, at, at + length);
       to += length;
       at += length;
@@ -76,10 +132,11 @@ export class ChunkReader {
       this.#leftBytes -= length;
       if (this.#leftBytes === 0) this.#state = "end";
     }
-    return { taken: at, data: bytes.subarray(from, to), progressBytes };
+    return { taken: at, data: bytes.subarray(from, to), progressBytes, problem };
   }
 
   #mayTake(bytes: number): boolean {
+    if (this.#nowMs === null) return true;
     if (this.#pieces === null) {
       if (bytes >= freePieceBytes) return true;
       this.#pieces = new PieceBudget(this.#nowMs);
@@ -88,7 +145,7 @@ export class ChunkReader {
   }
 
   /** Returns where the next line or the data begins. */
-  #readLine(bytes: Buffer, at: number, state: keyof typeof beginnings): number | LocalReply {
+  #readLine(bytes: Buffer, at: number, state: keyof typeof beginnings): number | BodyProblem {
     if (this.#pending === "") {
       const next = state === "size" ? this.#readShortSize(bytes, at) : this.#readEmptyLine(bytes, at, state);
       if (next !== null) return next;
@@ -96,17 +153,16 @@ export class ChunkReader {
     const end = bytes.indexOf(lf, at);
     const piece = bytes.toString("latin1", at, end === -1 ? bytes.length : end);
     const line = this.#pending + piece;
-    if (line.length > maxLineBytes) return state === "trailers" ? localReplies.headTooLarge : localReplies.malformed;
+    if (line.length > maxLineBytes) return state === "trailers" ? "trailers_too_large" : "malformed";
     if (end === -1) {
       // Behind a CR comes nothing but the LF.
-      if (this.#pending.endsWith("\r") || !inLine.test(piece) || !beginnings[state].test(line)) {
-        return localReplies.malformed;
-      }
+      const isSound = this.#pending === "" ? beginnings[state].test(piece) : !this.#pending.endsWith("\r");
+      if (!isSound || !inLine.test(piece)) return "malformed";
       this.#pending = line;
       return bytes.length;
     }
     this.#pending = "";
-    const problem = line.endsWith("\r") ? this.#takeLine(line.slice(0, -1), state) : localReplies.malformed;
+    const problem = line.endsWith("\r") ? this.#takeLine(line.slice(0, -1), state) : "malformed";
     return problem ?? end + 1;
   }
 
@@ -134,12 +190,12 @@ export class ChunkReader {
     this.#state = size === 0 ? "trailers" : "data";
   }
 
-  #takeLine(line: string, state: keyof typeof beginnings): LocalReply | null {
+  #takeLine(line: string, state: keyof typeof beginnings): BodyProblem | null {
     if (state === "trailers") return line === "" ? this.#end() : this.#dropTrailer(line);
-    const match = state === "size" ? sizeLine.exec(line) : null;
+    const match = state === "size" ? this.#rules.sizeLine.exec(line) : null;
     if (match !== null) this.#beginChunk(Number.parseInt(match[1] ?? "0", 16));
     else if (state === "end" && line === "") this.#state = "size";
-    else return localReplies.malformed;
+    else return "malformed";
     return null;
   }
 
@@ -149,15 +205,15 @@ export class ChunkReader {
   }
 
   /** They may be as many and as long as the headers of a head. */
-  #dropTrailer(line: string): LocalReply | null {
+  #dropTrailer(line: string): BodyProblem | null {
     const name = trailer.exec(line)?.[1]?.toLowerCase();
-    // Others might take the length of another message from there.
-    if (name === undefined || name === "content-length" || name === "transfer-encoding") return localReplies.malformed;
+    const isFraming = name === "content-length" || name === "transfer-encoding";
+    if (name === undefined || (isFraming && this.#rules.refusesFraming)) return "malformed";
     let start = name.length + 1;
     while (isBlank(line.charCodeAt(start))) start += 1;
     this.#trailers += 1;
     this.#trailerBytes += name.length + line.length - start;
-    return this.#trailers <= maxFields && this.#trailerBytes < maxHeadBytes ? null : localReplies.headTooLarge;
+    return this.#trailers <= maxFields && this.#trailerBytes < maxHeadBytes ? null : "trailers_too_large";
   }
 }
 

@@ -4,7 +4,8 @@ import { createServer, IncomingMessage } from "node:http";
 import { duplexPair } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { maxFields } from "../../src/core/head-bounds.ts";
-import { ChunkReader } from "../../src/http1/chunk-reader.ts";
+import { ChunkDecoder, requestChunks } from "../../src/http1/body-decoder.ts";
+import { problemReplies } from "../../src/transport/raw/incoming-body.ts";
 import { mutateBytes, mutateLineEnd } from "../conformance/fuzz/byte-mutations.ts";
 import { chunksOf } from "../conformance/fuzz/chunk-mutations.ts";
 import { Random } from "../conformance/fuzz/random.ts";
@@ -44,13 +45,13 @@ async function readByNode(bytes: string): Promise<readonly string[]> {
 
 /** `rest`: what follows the body. Null: refused. */
 function readPieces(pieces: readonly string[]) {
-  const reader = new ChunkReader(() => 0);
+  const decoder = new ChunkDecoder(requestChunks, () => 0);
   let data = "";
   for (const [i, piece] of pieces.entries()) {
-    const read = reader.read(Buffer.from(piece, "latin1"));
-    if ("status" in read) return { status: read.status, data, rest: null };
+    const read = decoder.decode(Buffer.from(piece, "latin1"));
+    if (read.problem !== null) return { status: problemReplies[read.problem].status, data, rest: null };
     data += read.data.toString("latin1");
-    if (reader.isComplete) return { status: 200, data, rest: piece.slice(read.taken) + pieces.slice(i + 1).join("") };
+    if (decoder.isComplete) return { status: 200, data, rest: piece.slice(read.taken) + pieces.slice(i + 1).join("") };
     expect(read.taken).toBe(piece.length);
   }
   return { status: null, data, rest: null };
@@ -74,8 +75,8 @@ test("the data of all chunks is one piece, wherever the bytes are cut", () => {
 });
 
 test("what counts as progress is the same however the chunks are cut into reads", () => {
-  const reader = new ChunkReader(() => 0);
-  const read = reader.read(Buffer.from(`${`1\r\nx\r\n`.repeat(100)}7c\r\n${"y".repeat(124)}\r\n`));
+  const decoder = new ChunkDecoder(requestChunks, () => 0);
+  const read = decoder.decode(Buffer.from(`${`1\r\nx\r\n`.repeat(100)}7c\r\n${"y".repeat(124)}\r\n`));
   expect(read).toMatchObject({ progressBytes: 100, data: { length: 224 } });
 });
 
