@@ -2,7 +2,8 @@
 import { expect, test } from "vitest";
 import { readMutated } from "./mutated.ts";
 
-test("2,000 mutated conversations become the same wherever they are cut, and leave no stream", () => {
-  const { connection, stream, none } = readMutated(2_000, 1);
+test("2,000 mutated conversations become the same wherever they are cut, leave no stream, and keep the table in step", () => {
+  const { connection, stream, none, inStep } = readMutated(2_000, 1);
   for (const count of [connection, stream, none]) expect(count).toBeGreaterThan(50);
+  expect(inStep).toBeGreaterThan(250);
 });

@@ -1,14 +1,47 @@
 // Conversations of a client with a few things wrong: bytes changed, frames left out, repeated and exchanged, their types, flags,
-// streams and lengths made others. Each is read several times, cut in other places, and must become the same.
+// streams and lengths made others. Each is read several times, cut in other places, and must become the same; behind it, the
+// session's dynamic table must be the one that the blocks in those bytes make.
 import { expect } from "vitest";
-import { maxWindowBytes } from "../../src/http2/protocol.ts";
-import { code, endHeaders, endStream, frame, frameTypes, integer, literals, text } from "../support/http2-frames.ts";
+import { announcedBytes, isRequest } from "../../src/http2/field-rules.ts";
+import { HpackDecoder } from "../../src/http2/hpack-decoder.ts";
+import { maxStreamId, maxWindowBytes } from "../../src/http2/protocol.ts";
+import {
+  code,
+  endHeaders,
+  endStream,
+  FrameReader,
+  frame,
+  frameTypes,
+  integer,
+  literals,
+  text,
+} from "../support/http2-frames.ts";
 import { seededRandom } from "../support/random.ts";
-import { begin, Conversation, data, open, requestFields, settings, whole } from "./conversation.ts";
+import { begin, Conversation, data, open, preface, requestFields, settings, whole } from "./conversation.ts";
 
 type Below = (max: number) => number;
 
-const indexed = Buffer.concat([literals(requestFields("/answer", "GET")), Buffer.of(0x40), text("x"), text("y")]);
+const head = literals(requestFields("/answer", "GET"));
+
+/** Fields that add to the dynamic table, refer to it or change its size, mostly as they may. */
+function tableFields(below: Below): Buffer {
+  const update = below(4) === 0 ? integer(below(below(3) === 0 ? 200 : 4_098), 5, 0x20) : Buffer.alloc(0);
+  const newest = below(30) === 0 ? 65 : 62;
+  const fields = Array.from({ length: 1 + below(4) }, (_, i) => {
+    const value = text("v".repeat(below(below(9) === 0 ? 3_000 : 30)));
+    switch (i === 0 ? 2 : below(4)) {
+      case 0:
+        return Buffer.concat([integer(newest, 6, 0x40), value]);
+      case 1:
+        return integer(newest + below(i), 7, 0x80);
+      default:
+        return Buffer.concat([Buffer.of(0x40), text(`x${below(9)}`), value]);
+    }
+  });
+  return Buffer.concat([update, head, ...fields]);
+}
+
+const addsField = Buffer.concat([head, Buffer.of(0x40), text("x"), text("y")]);
 
 /** Makes a frame as clients send it, mostly. */
 const frames: readonly ((stream: number, below: Below) => Buffer)[] = [
@@ -16,7 +49,8 @@ const frames: readonly ((stream: number, below: Below) => Buffer)[] = [
   (stream) => open(stream, "/answer", [["content-length", "5"]]),
   (stream) => whole(stream, "/answer"),
   (stream) => whole(stream),
-  (stream) => frame(frameTypes.headers, endHeaders | endStream, stream, indexed),
+  (stream, below) => frame(frameTypes.headers, endHeaders | below(2), stream, tableFields(below)),
+  (stream) => frame(frameTypes.headers, endHeaders | endStream, stream, addsField),
   (stream, below) =>
     frame(frameTypes.headers, 5, stream, Buffer.concat([literals(requestFields()), integer(62 + below(3), 7, 0x80)])),
   (stream, below) => {
@@ -38,12 +72,17 @@ const frames: readonly ((stream: number, below: Below) => Buffer)[] = [
   (_, below) => frame(frameTypes.goaway, 0, 0, Buffer.alloc(8 + below(9))),
 ];
 
+/** How many of the first frames open a stream, or are taken on any: half of the conversations have no others, or few. */
+const kindFrames = 9;
+
 function conversationOf(below: Below): Buffer {
   let stream = 1;
+  const isKind = below(2) === 0;
   const parts = Array.from({ length: 3 + below(14) }, () => {
-    if (below(3) === 0) stream += 2;
-    const make = frames[below(frames.length)] as (typeof frames)[number];
-    return mutateFrame(make(Math.max(1, stream - 2 * below(3)), below), below);
+    if (isKind || below(3) === 0) stream += 2;
+    const make = frames[below(isKind && below(20) > 0 ? kindFrames : frames.length)] as (typeof frames)[number];
+    const bytes = make(isKind ? stream : Math.max(1, stream - 2 * below(3)), below);
+    return isKind && below(6) > 0 ? bytes : mutateFrame(bytes, below);
   });
   const bytes = Buffer.concat([begin, ...parts]);
   if (below(4) === 0) bytes[below(bytes.length)] = below(256);
@@ -95,11 +134,68 @@ function outcomeOf(bytes: Buffer, below: Below | null): { events: readonly strin
   return { events, sent: sent.filter((one) => !one.startsWith("windowUpdate")) };
 }
 
-/** Returns how many ended with an error of the connection, of a stream, and without one. */
-export function readMutated(count: number, seed: number): Record<"connection" | "stream" | "none", number> {
+/** Probes have higher numbers. */
+const highestStream = maxStreamId - 2 * 130;
+
+/** Returns the header blocks of the frames; null if the bytes end within a frame or a block, or leave no stream for probes. */
+function blocksOf(bytes: Buffer): Buffer[] | null {
+  const blocks: Buffer[] = [];
+  const frames = new FrameReader().read(bytes);
+  let block: Buffer | null = null;
+  for (const { type, flags, stream, payload } of frames) {
+    if (stream >= highestStream) return null;
+    if (type === frameTypes.headers) {
+      const padding = (flags & 8) === 0 ? 0 : 1 + (payload[0] ?? 0);
+      const from = Math.min(1, padding) + ((flags & 0x20) === 0 ? 0 : 5);
+      block = payload.subarray(from, payload.length - Math.max(0, padding - 1));
+    } else if (type === frameTypes.continuation && block !== null) block = Buffer.concat([block, payload]);
+    else continue;
+    if ((flags & endHeaders) !== 0) blocks.push(block);
+    if ((flags & endHeaders) !== 0) block = null;
+  }
+  const frameBytes = frames.reduce((sum, { payload }) => sum + 9 + payload.length, 0);
+  return block === null && frameBytes === bytes.length ? blocks : null;
+}
+
+/**
+ * Refers to each entry of the session's dynamic table, behind a conversation that has not ended. Returns false if that cannot
+ * be done.
+ */
+function expectTableInStep(bytes: Buffer): boolean {
+  const conversation = new Conversation(4).send(bytes);
+  const { session } = conversation;
+  const blocks = blocksOf(bytes.subarray(preface.length));
+  const isOpen = (): boolean => !session.isOver && !session.isEnding;
+  if (!isOpen() || blocks === null) return false;
+  const model = new HpackDecoder();
+  const resetAll = (): void => {
+    for (const stream of [...session.streams.values()]) session.reset(stream, 8);
+  };
+  resetAll();
+  for (const block of blocks) expect(model.decode(block, 0, block.length)).toBeInstanceOf(Array);
+  for (let id = highestStream, index = 62; ; id += 2, index += 1) {
+    const block = Buffer.concat([head, integer(index, 7, 0x80)]);
+    const expected = model.decode(block, 0, block.length);
+    conversation.send(frame(frameTypes.headers, endHeaders, id, block));
+    resetAll();
+    if (expected === "malformed") {
+      expect(conversation.events.at(-1)).toBe("over compression");
+      return true;
+    }
+    // An entry may be one that no request may have.
+    if (Array.isArray(expected) && isRequest(expected) && announcedBytes(expected) !== undefined) {
+      expect(conversation.fields.at(-1)?.join("\n")).toBe(expected.join("\n"));
+    }
+  }
+}
+
+type Count = "connection" | "stream" | "none" | "inStep";
+
+/** Returns how many ended with an error of the connection, of a stream, and without one, and how many tables were compared. */
+export function readMutated(count: number, seed: number): Record<Count, number> {
   const random = seededRandom(seed);
   const below: Below = (max) => Math.floor(random() * max);
-  const ended = { connection: 0, stream: 0, none: 0 };
+  const ended = { connection: 0, stream: 0, none: 0, inStep: 0 };
   for (let i = 0; i < count; i += 1) {
     const bytes = conversationOf(below);
     const uncut = outcomeOf(bytes, null);
@@ -107,6 +203,7 @@ export function readMutated(count: number, seed: number): Record<"connection" | 
     for (let cuts = 0; cuts < 2; cuts += 1) expect(outcomeOf(bytes, below), about).toEqual(uncut);
     const outcome = new Conversation(4).send(bytes).outcome.split(" ")[0];
     ended[outcome as keyof typeof ended] += 1;
+    if (expectTableInStep(bytes)) ended.inStep += 1;
   }
   return ended;
 }

@@ -37,6 +37,19 @@ export const beginnings: readonly Rule[] = [
   ["3.4", "a preface, SETTINGS and a request", all(preface, settings([4, 1]), whole(1)), "none"],
 ];
 
+const newField = all(Buffer.of(0x40), text("x"), text("y"));
+const longField = all(Buffer.of(0x40), text("x"), text("y".repeat(4_096)));
+/** A head with the newest entry of the dynamic table, which has one. */
+const asIndexed = all(head, Buffer.of(0x80 + 62));
+/** Behind these, a request that is refused adds an entry, to which the trailers of another then refer. */
+const inStep = (...before: Buffer[]): Buffer =>
+  all(...before, block(all(head, newField), 5, 5), reset(1), block(asIndexed, 5, 7));
+const malformedInStep = all(
+  block(all(literals([["x", "y"]]), newField), 5, 5),
+  block(asIndexed, 5, 7),
+  block(asIndexed, 5, 9),
+);
+
 const frameRules: readonly Rule[] = [
   ["4.1", "a frame of an unknown type", all(frame(unknown, 0xff, 0, "x"), frame(unknown, 0, 7, zeros(99))), "none"],
   ["4.1", "flags that a type does not have", frame(ping, 0xfe, 0, zeros(8)), "none"],
@@ -49,6 +62,32 @@ const frameRules: readonly Rule[] = [
   ["4.2", "an unknown frame of 16,385 bytes", announced(unknown, 0, 0, 16_385), "connection frameSize"],
   ["4.3", "a header block that cannot be decoded", block(Buffer.of(0x80)), "connection compression"],
   ["4.3", "a header block that is cut", block(Buffer.of(0x40, 0x05, 0x61)), "connection compression"],
+  [
+    "4.3",
+    "the block of a refused stream, which changes the table",
+    inStep(whole(1), whole(3)),
+    "stream 5 refusedStream",
+  ],
+  ["4.3", "the block of a malformed request, which changes the table", malformedInStep, "stream 5 protocol"],
+  ["4.3", "trailers, which change the table", all(open(1), block(newField), block(asIndexed, 5, 3)), "none"],
+  [
+    "4.3",
+    "trailers under way when the gateway reset, which change the table",
+    all(open(1, "/answer"), block(newField), block(asIndexed, 5, 3)),
+    "none",
+  ],
+  [
+    "4.3",
+    "a second block behind the end of a request, which changes the table",
+    all(whole(1), block(newField), block(asIndexed, 5, 3)),
+    "stream 1 streamClosed",
+  ],
+  [
+    "4.3",
+    "a block behind its RST_STREAM, which changes the table",
+    all(open(1), reset(1), block(newField), block(asIndexed, 5, 3)),
+    "stream 1 streamClosed",
+  ],
 ];
 
 const streamStates: readonly Rule[] = [
@@ -61,6 +100,8 @@ const streamStates: readonly Rule[] = [
   ["5.1", "WINDOW_UPDATE of 0 on an idle stream", update(1, 0), "connection protocol"],
   ["5.1", "DATA behind the end of a request", all(whole(1), data(1, 1)), "stream 1 streamClosed"],
   ["5.1", "HEADERS behind the end of a request", all(whole(1), whole(1)), "stream 1 streamClosed"],
+  ["5.1", "DATA behind trailers", all(open(1), block(none), data(1, 1)), "stream 1 streamClosed"],
+  ["5.1", "DATA without a byte behind the end of a request", all(whole(1), data(1, 0)), "stream 1 streamClosed"],
   ["5.1", "trailers twice", all(open(1), block(none), block(none)), "stream 1 streamClosed"],
   ["5.1", "WINDOW_UPDATE behind the end of a request", all(whole(1), update(1, 1)), "none"],
   ["5.1", "PRIORITY behind the end of a request", all(whole(1), frame(priority, 0, 1, zeros(5))), "none"],
@@ -106,6 +147,14 @@ const streamStates: readonly Rule[] = [
     all(whole(1), whole(3), open(5), data(5, 9)),
     "stream 5 refusedStream",
   ],
+  ["5.1.2", "a third stream behind one that the client has reset", all(whole(1), whole(3), reset(1), whole(5)), "none"],
+  [
+    "5.4.2",
+    "RST_STREAM of a stream that is reset for its error",
+    all(open(1), update(1, 0), reset(1)),
+    "stream 1 protocol",
+  ],
+  ["5.5", "an unknown frame on a stream that is open", all(open(1), frame(unknown, 0xff, 1, "x"), data(1, 1)), "none"],
   ["5.5", "an unknown frame within a header block", all(block(head, 0), frame(unknown, 0, 1)), "connection protocol"],
 ];
 
@@ -113,6 +162,9 @@ const frameTypeRules: readonly Rule[] = [
   ["6.1", "DATA on stream 0", data(0, 1), "connection protocol"],
   ["6.1", "padding as long as the frame", all(open(1), frame(0, padded, 1, Buffer.of(2, 0))), "connection protocol"],
   ["6.1", "padding that fills the frame", all(open(1), frame(0, padded, 1, Buffer.of(2, 0, 0))), "none"],
+  ["6.1", "padding that is not zero", all(open(1), frame(0, padded, 1, Buffer.of(2, 0, 1, 1))), "none"],
+  ["6.1", "the longest padding", all(open(1), frame(0, padded, 1, all(Buffer.of(255), zeros(255)))), "none"],
+  ["6.1", "DATA without a byte that ends the request", all(open(1), data(1, 0, endStream)), "none"],
   ["6.1", "padding of no bytes", all(open(1), frame(0, padded, 1, Buffer.of(0, 0, 0))), "none"],
   ["6.1", "padded DATA without the length of its padding", all(open(1), frame(0, padded, 1)), "connection frameSize"],
   ["6.2", "HEADERS padded by more than they have", block(Buffer.of(9, 0x82), 0xd), "connection protocol"],
@@ -125,6 +177,16 @@ const frameTypeRules: readonly Rule[] = [
   ["6.2", "padding that reaches into the priority", block(all(Buffer.of(3), zeros(7)), 0x2d), "connection protocol"],
   ["6.2", "HEADERS within another stream's block", all(block(head, 0), whole(3)), "connection protocol"],
   ["6.2", "HEADERS within their own block", all(block(head, 0), whole(1)), "connection protocol"],
+  ["6.2", "HEADERS with a priority of the stream itself", block(all(code(1), zeros(1), head), 0x25), "none"],
+  ["6.2", "HEADERS without END_HEADERS, and DATA", all(block(head, endStream), data(1, 1)), "connection protocol"],
+  ["6.2", "HEADERS without END_HEADERS, and RST_STREAM", all(block(head, 1), reset(1)), "connection protocol"],
+  ["6.2", "HEADERS without END_HEADERS, and WINDOW_UPDATE", all(block(head, 1), update(0, 1)), "connection protocol"],
+  [
+    "6.2",
+    "HEADERS without END_HEADERS, and GOAWAY",
+    all(block(head, 1), frame(goaway, 0, 0, zeros(8))),
+    "connection protocol",
+  ],
   ["6.3", "PRIORITY on stream 0", frame(priority, 0, 0, zeros(5)), "connection protocol"],
   ["6.3", "PRIORITY of 4 bytes", all(open(1), frame(priority, 0, 1, zeros(4))), "stream 1 frameSize"],
   ["6.3", "PRIORITY of 6 bytes", all(open(1), frame(priority, 0, 1, zeros(6))), "stream 1 frameSize"],
@@ -137,6 +199,8 @@ const frameTypeRules: readonly Rule[] = [
   ["6.5", "SETTINGS of 5 bytes", frame(4, 0, 0, zeros(5)), "connection frameSize"],
   ["6.5", "SETTINGS of 7 bytes", frame(4, 0, 0, zeros(7)), "connection frameSize"],
   ["6.5", "an acknowledgement with a setting", frame(4, 1, 0, zeros(6)), "connection frameSize"],
+  ["6.5", "SETTINGS of one byte", frame(4, 0, 0, zeros(1)), "connection frameSize"],
+  ["6.5", "SETTINGS without a setting", settings(), "none"],
   ["6.5", "an acknowledgement on a stream", frame(4, 1, 1), "connection protocol"],
   ["6.5", "an acknowledgement", frame(4, 1, 0), "none"],
   ["6.5.2", "ENABLE_PUSH of 2", settings([2, 2]), "connection protocol"],
@@ -150,6 +214,20 @@ const frameTypeRules: readonly Rule[] = [
   ["6.5.2", "MAX_FRAME_SIZE of 2^24", settings([5, 2 ** 24]), "connection protocol"],
   ["6.5.2", "a setting that nobody knows", settings([0xabcd, 0xffff_ffff]), "none"],
   ["6.5.2", "HEADER_TABLE_SIZE of 0 and more", settings([1, 0], [1, 2 ** 32 - 1]), "none"],
+  ["6.5.2", "MAX_FRAME_SIZE of 0", settings([5, 0]), "connection protocol"],
+  ["6.5.2", "ENABLE_PUSH of 2^32 - 1", settings([2, 2 ** 32 - 1]), "connection protocol"],
+  [
+    "6.5.2",
+    "MAX_CONCURRENT_STREAMS and MAX_HEADER_LIST_SIZE of 0 and more",
+    settings([3, 0], [6, 0], [3, 2 ** 32 - 1]),
+    "none",
+  ],
+  [
+    "6.5.3",
+    "a wrong value before a right one of the same setting",
+    settings([5, 1], [5, 16_384]),
+    "connection protocol",
+  ],
   ["6.5.2", "a wrong value behind a right one", settings([4, 5], [4, 2 ** 31]), "connection flowControl"],
   ["6.6", "PUSH_PROMISE", frame(pushPromise, 4, 1, all(code(2), head)), "connection protocol"],
   ["6.6", "PUSH_PROMISE on an open stream", all(open(1), frame(pushPromise, 4, 1, code(2))), "connection protocol"],
@@ -162,10 +240,15 @@ const frameTypeRules: readonly Rule[] = [
   ["6.8", "GOAWAY of 7 bytes", frame(goaway, 0, 0, zeros(7)), "connection frameSize"],
   ["6.8", "GOAWAY with debug data", frame(goaway, 0, 0, zeros(99)), "none"],
   ["6.8", "a stream opened behind the client's own GOAWAY", all(frame(goaway, 0, 0, zeros(8)), whole(1)), "none"],
+  ["6.8", "GOAWAY of an unknown code", frame(goaway, 0, 0, all(code(0), code(0xdead))), "none"],
+  ["6.8", "GOAWAY twice", all(frame(goaway, 0, 0, zeros(8)), frame(goaway, 0, 0, zeros(8))), "none"],
+  ["6.8", "GOAWAY of an even and of an unknown stream", frame(goaway, 0, 0, all(code(98), code(0))), "none"],
   ["6.9", "WINDOW_UPDATE of 3 bytes", frame(windowUpdate, 0, 0, zeros(3)), "connection frameSize"],
   ["6.9", "WINDOW_UPDATE of 5 bytes", all(open(1), frame(windowUpdate, 0, 1, zeros(5))), "connection frameSize"],
   ["6.9", "WINDOW_UPDATE of 0 for the connection", update(0, 0), "connection protocol"],
   ["6.9", "WINDOW_UPDATE of 0 for a stream", all(open(1), update(1, 0)), "stream 1 protocol"],
+  ["6.9", "WINDOW_UPDATE of 0 behind the end of a request", all(whole(1), update(1, 0)), "stream 1 protocol"],
+  ["6.9", "the reserved bit of an increment", update(0, 0x8000_0001), "none"],
   ["6.9", "WINDOW_UPDATE with the reserved bit and 0", update(0, 0x8000_0000), "connection protocol"],
   ["6.9.1", "a window of 2^31 - 1 for the connection", update(0, 2 ** 31 - 1 - 65_535), "none"],
   ["6.9.1", "a larger window for the connection", update(0, 2 ** 31 - 65_535), "connection flowControl"],
@@ -236,6 +319,28 @@ const fieldRules: readonly Rule[] = [
   ...[":method", ":scheme", ":path"].map((name) =>
     fieldRow(`an empty ${name}`, [[name, ""], ...without(name)], false, "8.3.1"),
   ),
+  ...get.flatMap(([name]) =>
+    ["\0", "\r", "\n"].map((octet) =>
+      fieldRow(`${name} with ${JSON.stringify(octet)}`, [[name, `/a${octet}b`], ...without(name)], false, "8.2.1"),
+    ),
+  ),
+  ...[":Method", "method:", ":", ": method"].map((name) =>
+    fieldRow(`a pseudo-header named ${JSON.stringify(name)}`, [[name, "GET"], ...get], false, "8.3"),
+  ),
+  fieldRow("a pseudo-header of responses alone", [[":status", "200"]], false, "8.3"),
+  fieldRow("no field at all", [], false, "8.3.1"),
+  fieldRow("a method that is no token", [[":method", "GE T"], ...without(":method")], false, "8.3.1"),
+  fieldRow("a method with a colon", [[":method", "GET:"], ...without(":method")], false, "8.3.1"),
+  fieldRow("an absolute path", [[":path", "http://a/"], ...without(":path")], false, "8.3.1"),
+  fieldRow("a path that is a query", [[":path", "?x"], ...without(":path")], false, "8.3.1"),
+  fieldRow("a path with a tab", [[":path", "/a\tb"], ...without(":path")], false, "8.3.1"),
+  fieldRow("a method that nobody knows", [[":method", "FROB"], ...without(":method")], true, "8.3.1"),
+  fieldRow(
+    "CONNECT with a :protocol, which was not offered",
+    [[":method", "CONNECT"], [":protocol", "websocket"], ...get.slice(1)],
+    false,
+    "8.5",
+  ),
   fieldRow("no :authority", without(":authority"), true, "8.3.1"),
   fieldRow("a path without a slash", [[":path", "x"], ...without(":path")], false, "8.3.1"),
   fieldRow("the path * of a GET", [[":path", "*"], ...without(":path")], false, "8.3.1"),
@@ -269,6 +374,10 @@ const withLength = (length: string): Fields => [["content-length", length]];
 const messageRules: readonly Rule[] = [
   ["8.1", "a second head that does not end the request", all(open(1), block(none, endHeaders)), "stream 1 protocol"],
   ["8.1", "trailers", all(open(1), data(1, 9), block(literals([["x", "y"]]))), "none"],
+  ["8.1", "trailers without a field", all(open(1), block(none)), "none"],
+  ["8.1", "trailers with :status", all(open(1), block(literals([[":status", "200"]]))), "stream 1 protocol"],
+  ["8.1", "trailers with a NUL", all(open(1), block(literals([["x", "a\0"]]))), "stream 1 protocol"],
+  ["8.1", "trailers with an empty name", all(open(1), block(literals([["", "y"]]))), "stream 1 protocol"],
   ["8.1", "trailers with a pseudo-header", all(open(1), block(literals([[":path", "/"]]))), "stream 1 protocol"],
   ["8.1", "trailers with a capital", all(open(1), block(literals([["X", "y"]]))), "stream 1 protocol"],
   ["8.1", "trailers with a connection field", all(open(1), block(literals([["upgrade", "x"]]))), "stream 1 protocol"],
@@ -326,8 +435,6 @@ const hpackRow = (section: string, claim: string, bytes: Buffer, isGood = false)
   block(isGood ? all(bytes, head) : bytes),
   isGood ? "none" : "connection compression",
 ];
-const newField = all(octets(0x40), text("x"), text("y"));
-
 const hpackRules: readonly Rule[] = [
   hpackRow("2.3.3", "index 62 of an empty table", integer(62, 7, 0x80)),
   hpackRow("2.3.3", "index 63 of a table with one entry", all(head, newField, integer(63, 7, 0x80))),
@@ -341,6 +448,20 @@ const hpackRules: readonly Rule[] = [
   hpackRow("4.2", "an update of the size behind a field", all(head, octets(0x20))),
   hpackRow("4.2", "an update of the size alone behind a field of the table", octets(0x82, 0x20)),
   hpackRow("4.3", "a name of the table whose entry is evicted", all(newField, octets(0x20))),
+  [
+    "4.3",
+    "an update of the size to 0, and back",
+    block(all(octets(0x20), integer(4096, 5, 0x20), head, newField, octets(0x80 + 62))),
+    "none",
+  ],
+  hpackRow("4.4", "an entry larger than the table, which empties it", all(newField, longField, octets(0xbe))),
+  [
+    "4.4",
+    "a new entry with the name of one that it evicts",
+    block(all(integer(34, 5, 0x20), head, newField, octets(0x7e), text("z"), octets(0x80 + 62))),
+    "none",
+  ],
+  hpackRow("5.1", "an integer with octets of zeros", octets(0x3f, 0x80, 0x80, 0x00), true),
   hpackRow("5.1", "an integer that does not end", octets(0xff, 0x80, 0x80)),
   hpackRow("5.1", "an integer of five octets", octets(0x7f, 0x80, 0x80, 0x80, 0x80, 0x01, 0x00)),
   hpackRow("5.1", "an integer beyond 32 bits", octets(0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f)),

@@ -1,0 +1,20 @@
+// The same as hpack-sequences.test.ts, with 20,000 connections, or as many as HEADGATE_FUZZ_CASES says.
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { compareSequences, hasJudges } from "./hpack-sequences.ts";
+
+const cleanup = useCleanup();
+const { HEADGATE_FUZZ_CASES = "20000", HEADGATE_REQUIRE } = process.env;
+const count = Number(HEADGATE_FUZZ_CASES);
+const skip = !hasJudges() && HEADGATE_REQUIRE !== "all";
+
+test.skipIf(skip)(
+  `${count} connections decode to the same fields as by nghttp2 and python3-hpack (needs python3-hpack and nghttp2-client)`,
+  async ({ annotate }) => {
+    const { figures, differences } = await compareSequences(cleanup, count, 2);
+    await annotate(JSON.stringify(figures));
+    expect(differences.slice(0, 3).join("\n")).toBe("");
+    expect(figures.sequences).toBe(count);
+  },
+  1_200_000,
+);
