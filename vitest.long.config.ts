@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 
 const properties = [
-  "test/core/calendar.test.ts",
+  "test/limits/calendar.test.ts",
   "test/core/ip-address.test.ts",
   "test/core/network-set.test.ts",
   "test/core/proxy-header.test.ts",
@@ -23,7 +23,7 @@ const properties = [
   "test/limits/table/hash-flood.test.ts",
   "test/limits/units.test.ts",
   "test/limits/work.test.ts",
-  "test/redis/reply-guard.test.ts",
+  "test/limits/store/redis/reply-guard.test.ts",
   "test/upstream/fair-queue.test.ts",
   "test/upstream/response-parser.test.ts",
 ];

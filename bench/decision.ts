@@ -3,11 +3,11 @@
 // connection knows, or the text of an address, which it reads within the measured time.
 import { randomBytes } from "node:crypto";
 import { type Client, readPeer } from "../src/core/client-address.ts";
-import { KeyPlacer } from "../src/core/key-placer.ts";
 import { NetworkSet } from "../src/core/network-set.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../src/core/request-head.ts";
 import { PolicyLimiter } from "../src/limits/policy-limiter.ts";
 import { CounterTable, createTableMemory } from "../src/limits/table/counter-table.ts";
+import { KeyPlacer } from "../src/limits/table/sip-hash.ts";
 import { slidingPolicy } from "../test/support/policy.ts";
 
 interface Store {

@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Health } from "../core/health.ts";
 import { errorBody } from "../core/local-reply.ts";
-import type { StoreHealth } from "../core/shared-store.ts";
+import type { StoreHealth } from "../core/store-link.ts";
 import { createServer } from "../exchange/node-http.ts";
 import { stopParsingWhen } from "../exchange/stop-parsing.ts";
 import { wantsOpenMetrics } from "./accept.ts";

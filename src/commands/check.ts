@@ -3,7 +3,7 @@
 import { configurationWarnings } from "../config/warnings.ts";
 import { effectiveLines } from "../config/written.ts";
 import type { Settings } from "../core/settings.ts";
-import { flawOfPath } from "../limits/snapshot/snapshot-paths.ts";
+import { flawOfPath } from "../limits/snapshot/file.ts";
 import type { ConfigArguments } from "./arguments.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";

@@ -1,7 +1,7 @@
 // Finds policies that are valid and probably not what is meant: requests that nothing limits, keys that a client can
 // invent, limits that an ext-auth listener cannot hold.
 import type { KeyPart } from "../core/policy.ts";
-import { needsIdentity } from "../core/policy-needs.ts";
+import { needsIdentity } from "../core/policy.ts";
 import { enumerate } from "./config-error.ts";
 import { idleOverrideWarnings } from "./idle-overrides.ts";
 import { coversMethods, coversPath, regionOf } from "./match-regions.ts";

@@ -1,5 +1,5 @@
 // The keys of a store that several gateways share: where it is, and how it is used.
-import { onFailureModes } from "../core/shared-store.ts";
+import { onFailureModes } from "../core/store-link.ts";
 import { parseHost, parseStoreUrl, parseUpstreamAddress, storeUrlPattern } from "./addresses.ts";
 import { listOf, section, shownIfWritten } from "./definition.ts";
 import { choice, duration, durationOrAuto, filePath, flag, numberOrAuto, orNull, text, wholeNumber } from "./leaves.ts";

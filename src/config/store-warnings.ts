@@ -1,7 +1,7 @@
 // What an operator should know about a shared store whose settings are valid.
 import type { HostPort } from "../core/host-port.ts";
 import type { Policy } from "../core/policy.ts";
-import { leasedAheadFrom, type StoreConnectionSettings } from "../core/shared-store.ts";
+import { leasedAheadFrom, type StoreConnectionSettings } from "../core/store-link.ts";
 import { isLoopback } from "./addresses.ts";
 import { enumerate } from "./config-error.ts";
 import type { WarnedSettings } from "./warned-settings.ts";

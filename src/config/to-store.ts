@@ -2,7 +2,7 @@
 import type { HostPort } from "../core/host-port.ts";
 import type { Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
-import type { StoreConnectionSettings } from "../core/shared-store.ts";
+import type { StoreConnectionSettings } from "../core/store-link.ts";
 import { splitAddress } from "../core/upstream.ts";
 import type { ParsedConfig } from "./schema.ts";
 import { isTlsUrl } from "./store-pairs.ts";

@@ -124,3 +124,14 @@ const urgency: Readonly<Record<Outcome, number>> = {
 function requestsLeft({ remaining, policy }: Quota): number {
   return Math.floor(remaining / policy.cost);
 }
+
+// Says which policies are asked after the token check.
+
+/**
+ * Returns whether a policy needs a verified identity. `tokensAreVerified`: the authenticator verifies tokens; otherwise
+ * the token is read before the check, because any well-formed one passes it.
+ */
+export function needsIdentity({ key, overrides }: Policy, tokensAreVerified: boolean): boolean {
+  const kinds = [...key.map(({ kind }) => kind), ...overrides.map(({ part }) => part)];
+  return kinds.some((kind) => kind === "subject" || kind === "claim" || (kind === "token" && tokensAreVerified));
+}

@@ -4,7 +4,7 @@ import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { FieldKind } from "./fields.ts";
 import type { HostPort } from "./host-port.ts";
 import type { Policy } from "./policy.ts";
-import type { SharedStoreSettings, StoreConnectionSettings } from "./shared-store.ts";
+import type { SharedStoreSettings, StoreConnectionSettings } from "./store-link.ts";
 import type { ListenerTls } from "./tls.ts";
 import type { TokenRate } from "./token-bucket.ts";
 import type { UpstreamSettings } from "./upstream.ts";

@@ -3,7 +3,7 @@ import type { CounterKey } from "../core/counter-key.ts";
 import type { Held } from "../core/policy.ts";
 import type { Counters } from "./counters.ts";
 
-export interface HeldUnits {
+interface HeldUnits {
   /** Those that were charged, which other policies continue after a reload. */
   readonly counters: Counters;
   readonly key: CounterKey;

@@ -2,10 +2,10 @@
 // that those of a thread that has ended can be given back.
 import type { Peer } from "../core/client-address.ts";
 import type { PeerConnections } from "../core/connection-count.ts";
-import { ConcurrencyCounters } from "./concurrency-counters.ts";
+import { ConcurrencyCounters } from "./counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
+import type { SlotRules } from "./table/eviction.ts";
 import { connectionSlot } from "./table/layout.ts";
-import type { SlotRules } from "./table/slot-rules.ts";
 
 /** The table need not know the limit, because keys of this kind are never forgotten. */
 const rules: SlotRules = { kind: "concurrency", windowMs: 0, limit: 1, cost: 1 };

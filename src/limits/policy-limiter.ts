@@ -4,25 +4,22 @@ import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterFigures, Limiter, QuotaLimiter } from "../core/limiter.ts";
-import { noPeriod } from "../core/period-end.ts";
 import type { Policy } from "../core/policy.ts";
-import { needsIdentity } from "../core/policy-needs.ts";
+import { needsIdentity } from "../core/policy.ts";
 import { isContinued } from "../core/restart-keys.ts";
-import { SipHash } from "../core/sip-hash.ts";
-import { createCounters } from "./create-counters.ts";
-import { createKeyLimits } from "./key-limits.ts";
-import { createKeyReader } from "./policy-key.ts";
-import { createPolicyMatcher } from "./policy-match.ts";
+import { noPeriod } from "./calendar.ts";
+import { createCounters } from "./counters.ts";
 import { assignSlots, type PolicySlot } from "./policy-slots.ts";
 import { holdsUntilEnd, type OutcomeCounts, PolicyState } from "./policy-state.ts";
 import { type PolicySet, PolicySteps } from "./policy-steps.ts";
 import { QuotaQuestions } from "./quota-questions.ts";
-import { TokenDigests } from "./request-parts.ts";
-import { SharedCounters } from "./shared/shared-counters.ts";
-import type { SharedStore } from "./shared/shared-store.ts";
+import { createKeyLimits, createKeyReader, createPolicyMatcher, TokenDigests } from "./request-keys.ts";
+import type { SharedStore } from "./store/store.ts";
+import { SharedCounters } from "./store/store-counters.ts";
 import { CounterTable, createTableMemory } from "./table/counter-table.ts";
+import { rulesOf } from "./table/eviction.ts";
 import { minTableBytes } from "./table/layout.ts";
-import { rulesOf } from "./table/slot-rules.ts";
+import { SipHash } from "./table/sip-hash.ts";
 
 /** Each has a default that suits a gateway without a base path, verified tokens and structured fields. */
 export interface PolicyLimiterOptions {

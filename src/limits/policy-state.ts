@@ -6,14 +6,13 @@ import type { Decision, Held, Outcome, Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
 import type { Counters } from "./counters.ts";
 import { Hold } from "./hold.ts";
-import type { KeyLimits } from "./key-limits.ts";
 import { chargedAt, type LockedTable } from "./locked-table.ts";
-import type { KeyReader } from "./policy-key.ts";
-import type { AskingPass } from "./shared/question.ts";
-import type { SharedCounters } from "./shared/shared-counters.ts";
+import type { KeyLimits, KeyReader } from "./request-keys.ts";
+import type { AskingPass } from "./store/calls.ts";
+import type { SharedCounters } from "./store/store-counters.ts";
 
 /** The key of a request, and its limit. */
-export interface Selection {
+interface Selection {
   readonly key: CounterKey;
   readonly client: CounterKey;
   readonly limit: number;
@@ -23,7 +22,7 @@ export interface Selection {
 
 export type OutcomeCounts = Record<Outcome, number>;
 
-export interface PolicyParts {
+interface PolicyParts {
   readonly policy: Policy;
   readonly isShadow: boolean;
   readonly counters: Counters;

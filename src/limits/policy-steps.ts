@@ -11,8 +11,8 @@ import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/re
 import { chargedAt, type LockedTable } from "./locked-table.ts";
 import type { PolicyState } from "./policy-state.ts";
 import { isCrowdedOut, mustWait } from "./policy-waits.ts";
-import type { TokenDigests } from "./request-parts.ts";
-import { type AskingPass, type Conclusion, Question } from "./shared/question.ts";
+import type { TokenDigests } from "./request-keys.ts";
+import { type AskingPass, type Conclusion, Question } from "./store/calls.ts";
 
 /** Sets of policies are masks: bit i stands for the policy at index i. */
 export interface PolicySet extends LockedTable {

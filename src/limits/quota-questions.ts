@@ -7,7 +7,7 @@ import { type Decision, isMoreUrgent, type Outcome } from "../core/policy.ts";
 import { chargedAt } from "./locked-table.ts";
 import type { PolicyState } from "./policy-state.ts";
 import { nextPass, type PolicySet, type PolicySteps } from "./policy-steps.ts";
-import { type AskingPass, type Conclusion, Question } from "./shared/question.ts";
+import { type AskingPass, type Conclusion, Question } from "./store/calls.ts";
 
 /** What a call charges to one key. */
 interface Charge {

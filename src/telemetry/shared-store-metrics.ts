@@ -4,7 +4,7 @@ import {
   callFailureKinds,
   type SharedStoreFigures,
   type StoreHealth,
-} from "../core/shared-store.ts";
+} from "../core/store-link.ts";
 import { type Families, ofProcess } from "./families.ts";
 
 export interface StoreSources {

@@ -1,7 +1,7 @@
 // Log lines about the store that gateways share: one for each change of a shard's state, and what its server is. What all
 // threads of a process see is logged once. A store that keeps changing is logged a few times a minute.
 import type { Clock } from "../core/clock.ts";
-import { type CallFailure, type StateChange, type StoreIdentity, storeStates } from "../core/shared-store.ts";
+import { type CallFailure, type StateChange, type StoreIdentity, storeStates } from "../core/store-link.ts";
 import type { Logger } from "./log.ts";
 import { Sampler } from "./sampler.ts";
 import type { StoreSightings } from "./store-sightings.ts";

@@ -1,6 +1,6 @@
 // What each thread of a process sees of the shards of the store, in shared memory, so that what all of them see is logged
 // once. A shard whose number another thread gives to another place is at worst logged once more, or not.
-import { badnessOf, type StoreState } from "../core/shared-store.ts";
+import { badnessOf, type StoreState } from "../core/store-link.ts";
 import { maxThreads } from "../core/thread-share.ts";
 
 /** Shards with higher numbers share their places with others. */

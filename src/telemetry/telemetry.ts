@@ -2,7 +2,7 @@
 // and the upstream's health as the traffic shows it. A request is observed once, when it is over.
 import type { Clock } from "../core/clock.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
-import type { SharedStoreFigures, StoreHealth } from "../core/shared-store.ts";
+import type { SharedStoreFigures, StoreHealth } from "../core/store-link.ts";
 import { shareOf } from "../core/thread-share.ts";
 import type { TlsFailure } from "../core/tls.ts";
 import type { TunnelEnd } from "../core/tunnel-end.ts";

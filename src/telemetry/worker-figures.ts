@@ -1,6 +1,6 @@
 // The figures of the worker threads in the main thread: asks each for its own, and merges them with the main thread's. No
 // counter goes back: what a thread that is gone had counted when it was last read stays in the sums. Its gauges go.
-import { badnessOf, type StoreHealth } from "../core/shared-store.ts";
+import { badnessOf, type StoreHealth } from "../core/store-link.ts";
 import type { AddressFigures, UpstreamHealth } from "../core/upstream.ts";
 import { type ClientShare, ratioOf } from "./busiest-client.ts";
 import { type FamilyFigures, type FamilyLookup, mergeFamilies, mergeFamily } from "./figures.ts";

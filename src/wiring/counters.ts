@@ -2,9 +2,9 @@
 import { randomBytes, randomInt } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
-import { SipHash } from "../core/sip-hash.ts";
-import { gatewayLength } from "../limits/shared/script-call.ts";
+import { gatewayLength } from "../limits/store/script-call.ts";
 import { CounterTable, createTableMemory, type TableOptions } from "../limits/table/counter-table.ts";
+import { SipHash } from "../limits/table/sip-hash.ts";
 
 /** What all threads of a process share. Can be sent to another thread. */
 export interface CounterMemory {

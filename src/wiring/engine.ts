@@ -19,7 +19,7 @@ import { shareOf } from "../core/thread-share.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
 import { TextWrites } from "../exchange/text-writes.ts";
 import type { PolicySlot } from "../limits/policy-slots.ts";
-import type { SharedStore } from "../limits/shared/shared-store.ts";
+import type { SharedStore } from "../limits/store/store.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { StoreSightings } from "../telemetry/store-sightings.ts";
@@ -33,9 +33,9 @@ import { type ExtAuthListeners, openExtAuth } from "./ext-auth.ts";
 import { InForce } from "./in-force.ts";
 import { createLimiter } from "./limiter.ts";
 import { ListenError } from "./listen-error.ts";
+import { createSharedStore, openStore } from "./open-store.ts";
 import type { Reloadable } from "./reloader.ts";
 import { chooseReads } from "./shared-reads.ts";
-import { createSharedStore, openStore } from "./shared-store.ts";
 import { createTraffic } from "./traffic.ts";
 
 /** What reads the files, and puts their new contents into use all in one turn. */

@@ -3,7 +3,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import { PolicyLimiter } from "../limits/policy-limiter.ts";
 import { NoSlotError, type PolicySlot } from "../limits/policy-slots.ts";
-import type { SharedStore } from "../limits/shared/shared-store.ts";
+import type { SharedStore } from "../limits/store/store.ts";
 import type { ThreadCounters } from "./counters.ts";
 import { NotPreparedError } from "./reloader.ts";
 

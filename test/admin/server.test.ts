@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { type Admin, type AdminOptions, startAdmin } from "../../src/admin/server.ts";
 import type { Health } from "../../src/core/health.ts";
-import { storeStates } from "../../src/core/shared-store.ts";
+import { storeStates } from "../../src/core/store-link.ts";
 
 const open: Admin[] = [];
 afterEach(async () => {

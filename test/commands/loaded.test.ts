@@ -41,7 +41,7 @@ const notNeeded = [
   ...["internal/deps/undici/undici", "tls", "http2", "https", "zlib"],
   ...["undici", "ioredis", "@fastify/http-proxy", "typescript"],
   ...["config/tls-files", "listener/tls-handshakes", "transport/http2/http2-connection", "upstream/tls-carrier"],
-  ...["ext-auth/http/http-listener", "ext-auth/grpc/start", "limits/shared/shared-store", "redis/link"],
+  ...["ext-auth/http/http-listener", "ext-auth/grpc/start", "limits/store/store", "limits/store/redis/link"],
   ...[
     "wiring/snapshots",
     "workers/workers",

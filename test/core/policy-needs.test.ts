@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { KeyPart, LimitOverride } from "../../src/core/policy.ts";
-import { needsIdentity } from "../../src/core/policy-needs.ts";
+import { needsIdentity } from "../../src/core/policy.ts";
 import { slidingPolicy } from "../support/policy.ts";
 
 const policy = (key: readonly KeyPart[], overrides: readonly LimitOverride[] = []) =>

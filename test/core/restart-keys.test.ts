@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
 import { emptyPolicies, withoutRestart } from "../../src/core/restart-keys.ts";
 import type { Settings } from "../../src/core/settings.ts";
-import type { StoreConnectionSettings } from "../../src/core/shared-store.ts";
+import type { StoreConnectionSettings } from "../../src/core/store-link.ts";
 import { type Overrides, testSettings } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { deadUrl } from "../support/unavailable.ts";

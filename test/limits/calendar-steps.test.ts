@@ -2,13 +2,13 @@
 // model of the calendar, and against what is left of it if nothing is known but the wall clock.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createCalendar, longestPeriodMs, type NextBorder } from "../../src/core/calendar.ts";
 import { type CalendarPeriod, calendarPeriods, type Decision, type Policy } from "../../src/core/policy.ts";
+import { createCalendar, longestPeriodMs, type NextBorder } from "../../src/limits/calendar.ts";
 import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
-import { decodeDescription, encodeDescription } from "../../src/limits/snapshot/description.ts";
+import { decodeDescription, encodeDescription } from "../../src/limits/snapshot/format.ts";
 import { Restore } from "../../src/limits/snapshot/restore.ts";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
-import { recordsOf } from "../../src/limits/table/records.ts";
+import { recordsOf } from "../../src/limits/table/maintenance.ts";
 import { describeRate } from "../../src/wiring/snapshots.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decided } from "../support/decided.ts";

@@ -1,14 +1,12 @@
 // What a refusal says beside units that are only held, and who gives them back.
 import { describe, expect, test } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
-import { CalendarCounters } from "../../src/limits/calendar-counters.ts";
-import { ChargedCounters } from "../../src/limits/charged-counters.ts";
+import { CalendarCounters, ChargedCounters, SlidingCounters } from "../../src/limits/counters.ts";
 import { assignSlots } from "../../src/limits/policy-slots.ts";
-import { SlidingCounters } from "../../src/limits/sliding-counters.ts";
 import { CounterTable, createTableMemory } from "../../src/limits/table/counter-table.ts";
+import { takeLine } from "../../src/limits/table/directory.ts";
+import type { SlotRules } from "../../src/limits/table/eviction.ts";
 import { geometryOf, minTableBytes, shardAt } from "../../src/limits/table/layout.ts";
-import { takeLine } from "../../src/limits/table/lines.ts";
-import type { SlotRules } from "../../src/limits/table/slot-rules.ts";
 import { FakeClock } from "../support/clock.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { keyOf, placeSecret, smallTable } from "./small-table.ts";

@@ -2,9 +2,7 @@
 // then a request is admitted when all are given back; otherwise it stands, whatever becomes of them.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CalendarCounters } from "../../src/limits/calendar-counters.ts";
-import { ChargedCounters } from "../../src/limits/charged-counters.ts";
-import { SlidingCounters } from "../../src/limits/sliding-counters.ts";
+import { CalendarCounters, ChargedCounters, SlidingCounters } from "../../src/limits/counters.ts";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
 import { FakeClock } from "../support/clock.ts";
 import { runs, scaled } from "../support/runs.ts";

@@ -1,11 +1,9 @@
 // What policies of each kind count, as timelines.
 import { describe, expect, test } from "vitest";
-import { CalendarCounters } from "../../src/limits/calendar-counters.ts";
-import { ConcurrencyCounters } from "../../src/limits/concurrency-counters.ts";
 import type { Counters } from "../../src/limits/counters.ts";
-import { SlidingCounters } from "../../src/limits/sliding-counters.ts";
+import { CalendarCounters, ConcurrencyCounters, SlidingCounters } from "../../src/limits/counters.ts";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
-import type { SlotRules } from "../../src/limits/table/slot-rules.ts";
+import type { SlotRules } from "../../src/limits/table/eviction.ts";
 import { FakeClock } from "../support/clock.ts";
 import { keyOf, smallTable } from "./small-table.ts";
 

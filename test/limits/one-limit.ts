@@ -1,9 +1,9 @@
 // A table under one limit and one window, as the tests of the window ask it.
 import type { CounterKey } from "../../src/core/counter-key.ts";
-import { SlidingCounters } from "../../src/limits/sliding-counters.ts";
+import { SlidingCounters } from "../../src/limits/counters.ts";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
+import { rulesOf } from "../../src/limits/table/eviction.ts";
 import type { SlotFigures } from "../../src/limits/table/maintenance.ts";
-import { rulesOf } from "../../src/limits/table/slot-rules.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { keyOf, reusedTable, smallTable } from "./small-table.ts";
 

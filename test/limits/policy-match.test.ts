@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { ParsedRequest, RequestHead } from "../../src/core/request-head.ts";
-import { createPolicyMatcher } from "../../src/limits/policy-match.ts";
+import { createPolicyMatcher } from "../../src/limits/request-keys.ts";
 import { spellingsOf } from "../conformance/paths/spellings.ts";
 import { pathReaders } from "../core/path-readers.ts";
 import { limitedRequest } from "../support/limited-request.ts";

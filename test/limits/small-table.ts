@@ -1,10 +1,10 @@
 // A table of the smallest size, and keys by any text, for tests of what counts in it.
 import { addressKey, type CounterKey } from "../../src/core/counter-key.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
-import { SipHash } from "../../src/core/sip-hash.ts";
 import { CounterTable, createTableMemory, type TableOptions } from "../../src/limits/table/counter-table.ts";
+import { formatShard } from "../../src/limits/table/directory.ts";
 import { geometryOf, minTableBytes, shardAt } from "../../src/limits/table/layout.ts";
-import { formatShard } from "../../src/limits/table/lines.ts";
+import { SipHash } from "../../src/limits/table/sip-hash.ts";
 
 /** Places keys in the same way in each run. */
 export const placeSecret = Buffer.alloc(16, 9);

@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Counters } from "../../src/limits/counters.ts";
-import { SlidingCounters } from "../../src/limits/sliding-counters.ts";
+import { SlidingCounters } from "../../src/limits/counters.ts";
 import { runs, scaled } from "../support/runs.ts";
 import { justBefore } from "./float.ts";
 import { keyOf, reusedTable, smallTable } from "./small-table.ts";

@@ -25,8 +25,8 @@ function leasesAhead({ policies }: Plan): boolean {
   return policies.some(({ limit, rate }) => limit >= 1000 && rate.kind === "sliding");
 }
 
-const store = "src/limits/shared/shared-store.ts";
-const shard = "src/limits/shared/shard.ts";
+const store = "src/limits/store/store.ts";
+const shard = "src/limits/store/shard.ts";
 // Two safeguards are not here, since taking them out only makes units count for too long, or is made up for by another
 // one: that a report never raises a score, and that the clock of a counter does not go back, whose steps forward are
 // watched. The script's own tests fail without them: script.test.ts without either, script-scenarios.test.ts without the
@@ -100,7 +100,7 @@ export const mutations: readonly Mutation[] = [
     concerns: leasesAhead,
     replacements: [
       {
-        file: "src/limits/shared/key-credits.ts",
+        file: "src/limits/store/credits.ts",
         from: "return this.#ended.splice(0, most).map(",
         to: "const ended = this.#ended.splice(0, most); return [...ended, ...ended].map(",
       },
@@ -116,7 +116,7 @@ export const mutations: readonly Mutation[] = [
     concerns: ({ policies, shards }) => shards.length > 1 && policies.some(({ rate }) => rate.kind === "calendar"),
     replacements: [
       {
-        file: "src/limits/shared/store-items.ts",
+        file: "src/limits/store/items.ts",
         from: "return periodEndMs * 1000 === rules.untilUs;",
         to: "return periodEndMs * 1000 !== rules.untilUs || true;",
       },

@@ -2,8 +2,8 @@
 // plain data, so that a failing run can be tried with less of it.
 
 import type { Policy } from "../../src/core/policy.ts";
-import type { SharedStoreSettings } from "../../src/core/shared-store.ts";
-import { counterRulesOf } from "../../src/limits/shared/policy-rules.ts";
+import type { SharedStoreSettings } from "../../src/core/store-link.ts";
+import { counterRulesOf } from "../../src/limits/store/credits.ts";
 import { Chance } from "./chance.ts";
 import { drawClients } from "./draw-clients.ts";
 import { drawFailures } from "./draw-failures.ts";

@@ -1,5 +1,5 @@
 // A stand-in for a store that runs the script, in memory and with a clock of the caller's: a simulation calls it millions of
-// times. Written from what the script is to mean, and compared with the real one in test/limits/shared/script.test.ts.
+// times. Written from what the script is to mean, and compared with the real one in test/limits/store/script.test.ts.
 import type {
   CounterAnswer,
   CounterItem,
@@ -8,8 +8,8 @@ import type {
   LeaseReport,
   ScriptAnswer,
   Told,
-} from "../../src/limits/shared/script-call.ts";
-import { gatewayLength, heldMark, heldRetryUs } from "../../src/limits/shared/script-call.ts";
+} from "../../src/limits/store/script-call.ts";
+import { gatewayLength, heldMark, heldRetryUs } from "../../src/limits/store/script-call.ts";
 import { type Entry, SortedEntries } from "./sorted-entries.ts";
 
 const second = 1_000_000;

@@ -1,5 +1,5 @@
 // The store's side of the script's codec: reads what a gateway has sent, and writes what the script returns.
-import type { CounterItem, Item, LeaseReport, ScriptAnswer } from "../../src/limits/shared/script-call.ts";
+import type { CounterItem, Item, LeaseReport, ScriptAnswer } from "../../src/limits/store/script-call.ts";
 
 const kinds = { s: "sliding", c: "calendar", n: "concurrency" } as const;
 

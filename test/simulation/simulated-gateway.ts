@@ -1,12 +1,12 @@
 // A gateway: one process with a clock of its own, a table, and threads that each have a limiter and a connection to the
 // store. It may pause, while its clock runs on, and end at any instant. A start after an end is another gateway.
 import type { Clock } from "../../src/core/clock.ts";
-import type { StateChange, Timers } from "../../src/core/shared-store.ts";
-import { SipHash } from "../../src/core/sip-hash.ts";
+import type { StateChange, Timers } from "../../src/core/store-link.ts";
 import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
-import { gatewayLength, threadLength } from "../../src/limits/shared/script-call.ts";
-import { SharedStore } from "../../src/limits/shared/shared-store.ts";
+import { gatewayLength, threadLength } from "../../src/limits/store/script-call.ts";
+import { SharedStore } from "../../src/limits/store/store.ts";
 import { CounterTable } from "../../src/limits/table/counter-table.ts";
+import { SipHash } from "../../src/limits/table/sip-hash.ts";
 import { clockOf } from "../support/clock.ts";
 import type { Chance } from "./chance.ts";
 import type { Network } from "./network.ts";

@@ -1,5 +1,5 @@
 // The connection of one thread of a gateway to the store, as `StoreLink` promises it.
-import type { CallFailure, OnAnswer, StoreEvents, StoreIdentity, StoreLink } from "../../src/core/shared-store.ts";
+import type { CallFailure, OnAnswer, StoreEvents, StoreIdentity, StoreLink } from "../../src/core/store-link.ts";
 import type { Connection, Network } from "./network.ts";
 import type { SimulatedShard } from "./simulated-store.ts";
 

@@ -1,7 +1,7 @@
 // The servers of the store. A shard has a place, a wall clock of its own, and data that it may lose: in a failover the last
 // writes, in a restart everything. Its script is the model that a differential test holds against a real Redis.
 import type { Policy } from "../../src/core/policy.ts";
-import type { CallFailureKind } from "../../src/core/shared-store.ts";
+import type { CallFailureKind } from "../../src/core/store-link.ts";
 import { ScriptModel } from "./script-model.ts";
 import { readCall, writeAnswer } from "./script-wire.ts";
 import type { VirtualTime } from "./virtual-time.ts";

@@ -1,7 +1,7 @@
 // A few gateways that a test asks itself, request by request, over a store that answers after two milliseconds.
 import type { PolicyStats } from "../../src/core/limiter.ts";
 import type { Decision, Policy } from "../../src/core/policy.ts";
-import type { SharedStoreFigures } from "../../src/core/shared-store.ts";
+import type { SharedStoreFigures } from "../../src/core/store-link.ts";
 import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
 import { limitedRequest } from "../support/limited-request.ts";
 import { play } from "./failures.ts";

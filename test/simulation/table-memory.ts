@@ -1,8 +1,8 @@
 // Memory for the tables of gateways. Runs use it one after the other, because a buffer for each of thousands of gateways
 // keeps the garbage collector busy.
 import { createTableMemory } from "../../src/limits/table/counter-table.ts";
+import { formatShard } from "../../src/limits/table/directory.ts";
 import { geometryOf, minTableBytes, shardAt } from "../../src/limits/table/layout.ts";
-import { formatShard } from "../../src/limits/table/lines.ts";
 
 const geometry = geometryOf(minTableBytes);
 

@@ -1,6 +1,6 @@
 // Whether as much was admitted as the limit allows: compares a run without failures with a window that one gateway counts
 // exactly, fed with the same requests.
-import { leasedAheadFrom } from "../../src/core/shared-store.ts";
+import { leasedAheadFrom } from "../../src/core/store-link.ts";
 import { spendMsOf, windowMsOf } from "./plan.ts";
 import type { World } from "./world.ts";
 

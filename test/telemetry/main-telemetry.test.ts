@@ -1,6 +1,6 @@
 // The telemetry of a main thread and of its workers together: one scrape, as of one thread.
 import { expect, test } from "vitest";
-import type { SharedStoreFigures } from "../../src/core/shared-store.ts";
+import type { SharedStoreFigures } from "../../src/core/store-link.ts";
 import { createMainTelemetry } from "../../src/telemetry/main-telemetry.ts";
 import type { TrafficSources } from "../../src/telemetry/scraped-metrics.ts";
 import { createTelemetry } from "../../src/telemetry/telemetry.ts";

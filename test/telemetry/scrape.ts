@@ -1,7 +1,7 @@
 // Metrics with everything around them made up, and a scrape as a map from series to value.
 import type { ExchangeRecord } from "../../src/core/exchange-record.ts";
 import type { Policy } from "../../src/core/policy.ts";
-import type { SharedStoreFigures } from "../../src/core/shared-store.ts";
+import type { SharedStoreFigures } from "../../src/core/store-link.ts";
 import { createMetrics, type Metrics, type MetricsRole, type MetricsSources } from "../../src/telemetry/metrics.ts";
 import type { StoreSources } from "../../src/telemetry/shared-store-metrics.ts";
 import { decisionOf, figuresOf, slidingPolicy, statsOf } from "../support/policy.ts";

@@ -6,7 +6,7 @@ import {
   type StoreState,
   storeStates,
   worstState,
-} from "../../src/core/shared-store.ts";
+} from "../../src/core/store-link.ts";
 import { createStoreLog } from "../../src/telemetry/store-log.ts";
 import { StoreSightings } from "../../src/telemetry/store-sightings.ts";
 import { FakeClock, keptLog } from "./lines.ts";

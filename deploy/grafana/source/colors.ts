@@ -10,7 +10,7 @@ import type { RefusalReason } from "../../../src/core/local-reply.ts";
 import type { Outcome } from "../../../src/core/policy.ts";
 import type { ProxyHeaderRefusal } from "../../../src/core/proxy-header.ts";
 import type { ReloadOutcome } from "../../../src/core/reload.ts";
-import type { CallResult, OnFailure, SharedStoreFigures, StoreState } from "../../../src/core/shared-store.ts";
+import type { CallResult, OnFailure, SharedStoreFigures, StoreState } from "../../../src/core/store-link.ts";
 import type { TlsFailure } from "../../../src/core/tls.ts";
 import type { UpstreamErrorReason, UpstreamHealth } from "../../../src/core/upstream.ts";
 import type { checkOutcomes, methods, StatusClass } from "../../../src/telemetry/labels.ts";

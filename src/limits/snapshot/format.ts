@@ -12,24 +12,29 @@
 //
 // The checksum of a section is the CRC-32 of its kind, its length and its content. The description follows the records
 // because it tells the instant to which they all belong, which is after the last of them was copied.
-import { crc32 } from "node:zlib";
 
-export const magic = Buffer.from("HGCOUNTS", "latin1");
-export const version = 1;
-export const fileHeaderBytes = magic.length + 4;
+import { createHash, type Hash } from "node:crypto";
+import { crc32 } from "node:zlib";
+import { type CalendarPeriod, calendarPeriods, type KeyPart } from "../../core/policy.ts";
+import { connectionSlot } from "../table/layout.ts";
+import type { CounterRecord } from "../table/maintenance.ts";
+
+const magic = Buffer.from("HGCOUNTS", "latin1");
+const version = 1;
+const fileHeaderBytes = magic.length + 4;
 
 export const sections = { records: 1, description: 2, end: 3 } as const;
 export const sectionHeaderBytes = 12;
 /** A longer one is no section. */
-export const maxContentBytes = 1024 * 1024;
-export const endBytes = 40;
+const maxContentBytes = 1024 * 1024;
+const endBytes = 40;
 
-export const recordHeaderBytes = 24;
-export const pairBytes = 8;
-export const recordKinds = ["own", "client", "network"] as const;
-export const addressBit = 0x80;
+const recordHeaderBytes = 24;
+const pairBytes = 8;
+const recordKinds = ["own", "client", "network"] as const;
+const addressBit = 0x80;
 
-export function fileHeader(): Buffer {
+function fileHeader(): Buffer {
   const header = Buffer.alloc(fileHeaderBytes);
   magic.copy(header);
   header.writeUInt32LE(version, magic.length);
@@ -46,6 +51,341 @@ export function finishSection(section: Buffer, kind: number): Buffer {
 }
 
 /** The checksum that the section must have. */
-export function checksumOf(section: Buffer): number {
+function checksumOf(section: Buffer): number {
   return crc32(section.subarray(sectionHeaderBytes), crc32(section.subarray(0, 8)));
+}
+
+// What a snapshot says about its records: when they were written, by which secrets their keys were made, and to which
+// policy each slot belonged.
+
+export interface SnapshotDescription {
+  /** The wall clock and the table's time at one instant, to which all records belong. */
+  readonly wallMs: number;
+  readonly tableMs: number;
+  /** 16 bytes: where keys are in the table. */
+  readonly placeSecret: Uint8Array;
+  /** 16 bytes: with which keys that are no addresses were hashed. */
+  readonly keySecret: Uint8Array;
+  /** What a store that gateways share calls the one that has counted. Null: a snapshot from before there was a store. */
+  readonly owner: string | null;
+  readonly policies: readonly DescribedPolicy[];
+}
+
+/** Name, kind and key say whether a policy of today is the same one. */
+export interface DescribedPolicy {
+  readonly slot: number;
+  readonly name: string;
+  readonly key: readonly KeyPart[];
+  readonly rate: DescribedRate;
+}
+
+export type DescribedRate = { readonly kind: "sliding" } | ({ readonly kind: "calendar" } & DescribedPeriod);
+
+/** The period that was under way, and the instant of the wall clock at which it ends. */
+interface DescribedPeriod {
+  readonly per: CalendarPeriod;
+  readonly timezone: string;
+  readonly period: number;
+  readonly endWallMs: number;
+  /** When the wall clock was to show that, by the table's time. Missing in older snapshots: then by `wallMs`. */
+  readonly dueTableMs?: number;
+}
+
+export function encodeDescription({ placeSecret, keySecret, ...others }: SnapshotDescription): Buffer {
+  const hex = (secret: Uint8Array): string => Buffer.from(secret).toString("hex");
+  return Buffer.from(JSON.stringify({ ...others, placeSecret: hex(placeSecret), keySecret: hex(keySecret) }));
+}
+
+/** Null if it is not the description of a snapshot. */
+export function decodeDescription(content: Buffer): SnapshotDescription | null {
+  const value = objectIn(content);
+  if (value === null) return null;
+  const { wallMs, tableMs, placeSecret: place, keySecret: key, owner = null, policies } = value;
+  const [placeSecret, keySecret] = [secretIn(place), secretIn(key)];
+  if (!isNumber(wallMs) || !isNumber(tableMs) || placeSecret === null || keySecret === null) return null;
+  if (!isOwner(owner)) return null;
+  if (!Array.isArray(policies) || !policies.every(isPolicy)) return null;
+  if (new Set(policies.map(({ slot }) => slot)).size < policies.length) return null;
+  return { wallMs, tableMs, placeSecret, keySecret, owner, policies };
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function objectIn(content: Buffer): Fields | null {
+  try {
+    const value: unknown = JSON.parse(content.toString("utf8"));
+    return isObject(value) ? value : null;
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isNumber(value: unknown): value is number {
+  return typeof value === "number" && Number.isFinite(value);
+}
+
+function secretIn(value: unknown): Uint8Array | null {
+  return typeof value === "string" && /^[0-9a-f]{32}$/.test(value) ? Uint8Array.from(Buffer.from(value, "hex")) : null;
+}
+
+function isOwner(value: unknown): value is string | null {
+  return value === null || (typeof value === "string" && /^[A-Za-z0-9]{12}$/.test(value));
+}
+
+function isPolicy(value: unknown): value is DescribedPolicy {
+  if (!isObject(value)) return false;
+  const { slot, name, key, rate } = value;
+  return (
+    isWithin(slot, connectionSlot) &&
+    typeof name === "string" &&
+    Array.isArray(key) &&
+    key.every(isKeyPart) &&
+    isRate(rate)
+  );
+}
+
+function isKeyPart(value: unknown): value is KeyPart {
+  if (!isObject(value)) return false;
+  const { kind, name } = value;
+  return typeof kind === "string" && (name === undefined || typeof name === "string");
+}
+
+function isRate(value: unknown): value is DescribedRate {
+  if (!isObject(value)) return false;
+  const { kind, per, timezone, period, endWallMs, dueTableMs = 0 } = value;
+  if (kind === "sliding") return true;
+  const isPeriod = calendarPeriods.some((each) => each === per) && typeof timezone === "string";
+  const isEnd = isNumber(endWallMs) && isNumber(dueTableMs);
+  return kind === "calendar" && isPeriod && isWithin(period, 2 ** 32) && isEnd;
+}
+
+function isWithin(value: unknown, end: number): boolean {
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) < end;
+}
+
+// Encodes a snapshot. Its memory is one section; each finished section goes to `write`, which must take it at once.
+
+export class SnapshotEncoder {
+  readonly #write: (bytes: Buffer) => void;
+  readonly #hash = createHash("sha256");
+  readonly #section = Buffer.alloc(sectionHeaderBytes + maxContentBytes);
+  #end = sectionHeaderBytes;
+  #records = 0;
+
+  constructor(write: (bytes: Buffer) => void) {
+    this.#write = write;
+    this.#put(fileHeader());
+  }
+
+  get records(): number {
+    return this.#records;
+  }
+
+  /** Throws a RangeError for a record that no section can hold, with more than 100,000 pairs. */
+  add({ slot, kind, key, isAddress, entries }: CounterRecord): void {
+    const length = recordHeaderBytes + pairBytes * entries.length;
+    if (this.#end + length > this.#section.length) this.#flush();
+    if (this.#end + length > this.#section.length) throw new RangeError("a key has too many instants");
+    const section = this.#section;
+    let at = this.#end;
+    section[at] = slot;
+    section[at + 1] = recordKinds.indexOf(kind) | (isAddress ? addressBit : 0);
+    section.writeUInt16LE(0, at + 2);
+    section.writeUInt32LE(entries.length, at + 4);
+    at += 8;
+    for (const word of key) at = section.writeInt32LE(word, at);
+    for (const [instant, units] of entries) {
+      at = section.writeUInt32LE(instant >>> 0, at);
+      at = section.writeUInt32LE(units, at);
+    }
+    this.#end = at;
+    this.#records += 1;
+  }
+
+  finish(description: SnapshotDescription): void {
+    this.#flush();
+    const content = encodeDescription(description);
+    this.#put(finishSection(Buffer.concat([Buffer.alloc(sectionHeaderBytes), content]), sections.description));
+    const end = Buffer.alloc(sectionHeaderBytes + endBytes);
+    end.writeBigUInt64LE(BigInt(this.#records), sectionHeaderBytes);
+    this.#hash.digest().copy(end, sectionHeaderBytes + 8);
+    this.#write(finishSection(end, sections.end));
+  }
+
+  #flush(): void {
+    if (this.#end === sectionHeaderBytes) return;
+    this.#put(finishSection(this.#section.subarray(0, this.#end), sections.records));
+    this.#end = sectionHeaderBytes;
+  }
+
+  #put(bytes: Buffer): void {
+    this.#hash.update(bytes);
+    this.#write(bytes);
+  }
+}
+
+// Reads a snapshot: first all of it, to check it, then its records. Never holds more than one section. Whatever the
+// bytes are, the answer is a snapshot or the reason why they are none, in linear time.
+
+/** Reads up to `target.length` bytes from a position; resolves with how many there were, 0 at the end. */
+type ReadAt = (target: Buffer, position: number) => Promise<number>;
+
+export type SnapshotReading =
+  | { readonly ok: true; readonly snapshot: Snapshot }
+  /** `reason`: a sentence's end, after "the snapshot". */
+  | { readonly ok: false; readonly reason: string };
+
+export interface Snapshot {
+  readonly description: SnapshotDescription;
+  readonly records: number;
+  /** Reads the file again. Rejects if it is no longer what was checked. */
+  eachRecord(visit: (record: CounterRecord) => void): Promise<void>;
+}
+
+/** The reason for a refusal; never leaves this file. */
+class Refusal extends Error {}
+
+/** Enough for the description of a few policies. */
+const firstBytes = 4096;
+
+const foreign = "is not one of this program";
+const cut = "is cut short";
+const damaged = "is damaged";
+
+export async function readSnapshot(readAt: ReadAt): Promise<SnapshotReading> {
+  try {
+    const { description, records } = await check(readAt);
+    const eachRecord: Snapshot["eachRecord"] = async (visit) => {
+      for await (const { kind, content } of sectionsOf(readAt, null)) {
+        if (kind === sections.records) for (const record of recordsIn(content)) visit(record);
+      }
+    };
+    return { ok: true, snapshot: { description, records, eachRecord } };
+  } catch (error) {
+    if (error instanceof Refusal) return { ok: false, reason: error.message };
+    throw error;
+  }
+}
+
+async function check(readAt: ReadAt): Promise<{ description: SnapshotDescription; records: number }> {
+  const hash = createHash("sha256");
+  const slots = new Set<number>();
+  let records = 0;
+  let description: SnapshotDescription | null = null;
+  for await (const { kind, content } of sectionsOf(readAt, hash)) {
+    if (kind === sections.records && description === null) records += countRecords(content, slots);
+    else if (kind === sections.description && description === null) description = decodeDescription(content);
+    else if (kind !== sections.end || !isEnd(content, records, hash)) throw new Refusal(damaged);
+  }
+  if (description === null) throw new Refusal(damaged);
+  for (const { slot } of description.policies) slots.delete(slot);
+  if (slots.size > 0) throw new Refusal(damaged);
+  return { description, records };
+}
+
+interface SectionRead {
+  readonly kind: number;
+  /** Until the next section is read. */
+  readonly content: Buffer;
+}
+
+/** The sections up to the end, which is one too. `hash`: gets everything before the end. */
+async function* sectionsOf(readAt: ReadAt, hash: Hash | null): AsyncGenerator<SectionRead> {
+  let buffer = Buffer.allocUnsafe(firstBytes);
+  let position = await readFileHeader(readAt, buffer);
+  hash?.update(buffer.subarray(0, position));
+  for (let kind = 0; kind !== sections.end; ) {
+    const header = buffer.subarray(0, sectionHeaderBytes);
+    if ((await fill(readAt, header, position)) < header.length) throw new Refusal(cut);
+    const length = header.readUInt32LE(4);
+    if (length > maxContentBytes) throw new Refusal(damaged);
+    if (sectionHeaderBytes + length > buffer.length) buffer = grown(header, sectionHeaderBytes + maxContentBytes);
+    const section = buffer.subarray(0, sectionHeaderBytes + length);
+    const content = section.subarray(sectionHeaderBytes);
+    if ((await fill(readAt, content, position + sectionHeaderBytes)) < length) throw new Refusal(cut);
+    if (section.readUInt32LE(8) !== checksumOf(section)) throw new Refusal(damaged);
+    position += section.length;
+    kind = section.readUInt32LE(0);
+    if (kind !== sections.end) hash?.update(section);
+    yield { kind, content };
+  }
+  if ((await fill(readAt, buffer.subarray(0, 1), position)) > 0) throw new Refusal(damaged);
+}
+
+function grown(begin: Buffer, length: number): Buffer<ArrayBuffer> {
+  const buffer = Buffer.allocUnsafe(length);
+  begin.copy(buffer);
+  return buffer;
+}
+
+async function readFileHeader(readAt: ReadAt, buffer: Buffer): Promise<number> {
+  const header = buffer.subarray(0, fileHeaderBytes);
+  const length = await fill(readAt, header, 0);
+  const begun = header.subarray(0, Math.min(length, magic.length));
+  if (!magic.subarray(0, begun.length).equals(begun)) throw new Refusal(foreign);
+  if (length < fileHeaderBytes) throw new Refusal(cut);
+  const found = header.readUInt32LE(magic.length);
+  if (found !== version) throw new Refusal(`is of version ${found}, and this program reads version ${version}`);
+  return fileHeaderBytes;
+}
+
+async function fill(readAt: ReadAt, target: Buffer, position: number): Promise<number> {
+  let length = 0;
+  while (length < target.length) {
+    const read = await readAt(target.subarray(length), position + length);
+    if (read === 0) break;
+    length += read;
+  }
+  return length;
+}
+
+function isEnd(content: Buffer, records: number, hash: Hash): boolean {
+  if (content.length !== endBytes || content.readBigUInt64LE(0) !== BigInt(records)) return false;
+  return content.subarray(8).equals(hash.digest());
+}
+
+/** Adds the slots of the records to `slots`. */
+function countRecords(content: Buffer, slots: Set<number>): number {
+  let records = 0;
+  for (let at = 0; at < content.length; at += recordLength(content, at)) {
+    slots.add(content[at] as number);
+    records += 1;
+  }
+  return records;
+}
+
+/** Throws a Refusal if there is no record. */
+function recordLength(content: Buffer, at: number): number {
+  if (content.length - at < recordHeaderBytes) throw new Refusal(damaged);
+  const about = content[at + 1] as number;
+  const pairs = content.readUInt32LE(at + 4);
+  const length = recordHeaderBytes + pairBytes * pairs;
+  const isRecord = (about & ~addressBit) < recordKinds.length && content.readUInt16LE(at + 2) === 0 && pairs > 0;
+  if (!isRecord || content.length - at < length) throw new Refusal(damaged);
+  return length;
+}
+
+function* recordsIn(content: Buffer): Generator<CounterRecord> {
+  let length = 0;
+  for (let at = 0; at < content.length; at += length) {
+    length = recordLength(content, at);
+    const about = content[at + 1] as number;
+    const word = (i: number): number => content.readInt32LE(at + 8 + 4 * i);
+    const entries: [number, number][] = [];
+    for (let pair = at + recordHeaderBytes; pair < at + length; pair += pairBytes) {
+      entries.push([content.readUInt32LE(pair), content.readUInt32LE(pair + 4)]);
+    }
+    yield {
+      slot: content[at] as number,
+      kind: recordKinds[about & ~addressBit] as CounterRecord["kind"],
+      key: [word(0), word(1), word(2), word(3)],
+      isAddress: (about & addressBit) !== 0,
+      entries,
+    };
+  }
 }

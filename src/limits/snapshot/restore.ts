@@ -2,22 +2,22 @@
 // them, by the wall clock; if that went back, none has. An instant is never moved to an earlier one, so no window admits
 // more than its limit, and no period ends because a clock was set back before the snapshot or after it. Records of policies
 // that are no longer there are left out.
-import { createCalendar, longestPeriodMs } from "../../core/calendar.ts";
-import { type PeriodEnd, periodEndAt } from "../../core/period-end.ts";
+
 import { isContinued } from "../../core/restart-keys.ts";
+import { createCalendar, longestPeriodMs, type PeriodEnd, periodEndAt } from "../calendar.ts";
 import type { PolicySlot } from "../policy-slots.ts";
-import type { CounterRecord } from "../table/records.ts";
-import { ageOf, tickNow, tickOf } from "../table/ticks.ts";
-import type { DescribedPolicy, SnapshotDescription } from "./description.ts";
+import { ageOf, tickNow, tickOf } from "../table/key-log.ts";
+import type { CounterRecord } from "../table/maintenance.ts";
+import type { DescribedPolicy, SnapshotDescription } from "./format.ts";
 
 /** The instant of the restart, by the wall clock and in the table's time. */
-export interface RestoreTime {
+interface RestoreTime {
   readonly wallMs: number;
   readonly tableMs: number;
 }
 
 /** A period of the calendar that goes on. */
-export interface ContinuedPeriod {
+interface ContinuedPeriod {
   readonly slot: number;
   readonly period: number;
   readonly end: PeriodEnd;

@@ -2,11 +2,11 @@
 // ends by itself when the snapshot is written, or has failed.
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { asError, failureCode } from "../../core/failure.ts";
-import { type CounterRecord, recordsOf } from "../table/records.ts";
-import { ageOf, tickNow } from "../table/ticks.ts";
-import { SnapshotEncoder } from "./encoder.ts";
+import { ageOf, tickNow } from "../table/key-log.ts";
+import { type CounterRecord, recordsOf } from "../table/maintenance.ts";
 import { SnapshotFile } from "./file.ts";
-import type { FromWriter, ToWriter, WriterData } from "./thread-messages.ts";
+import { SnapshotEncoder } from "./format.ts";
+import type { FromWriter, ToWriter, WriterData } from "./write.ts";
 
 if (parentPort !== null) serve(parentPort, workerData as WriterData);
 

@@ -2,14 +2,36 @@
 // key with a cursor, takes the locks, asks for the units that count, charges, and frees the locks. Where there is no
 // room for a key and none may go, its client is counted instead, or the client's network.
 import type { CounterKey } from "../../core/counter-key.ts";
-import { CalendarPeriod } from "./calendar-period.ts";
-import { CoarseKeys } from "./coarse-keys.ts";
-import type { Cursor } from "./cursor.ts";
-import { addKey, entryOfLine, findKey, freeEntry, isKeyAt } from "./directory.ts";
-import { Eviction, type TableParts } from "./eviction.ts";
-import { addPair, addUnits, instantOfUnit, joinNewest, newestPairAt, oldestPairAt, pairOf } from "./key-log.ts";
+import type { PeriodEnd } from "../calendar.ts";
+import {
+  addKey,
+  type Cursor,
+  entryOfLine,
+  findKey,
+  formatShard,
+  freeEntry,
+  freeLines,
+  isKeyAt,
+  Places,
+  takeLine,
+} from "./directory.ts";
+import { CoarseKeys, Eviction, keep, RulesBySlot, type SlotRules, type TableParts } from "./eviction.ts";
+import {
+  addPair,
+  addUnits,
+  countUnits,
+  instantOfUnit,
+  joinNewest,
+  newestPairAt,
+  oldestPairAt,
+  pairOf,
+  removeUnits,
+  type Span,
+} from "./key-log.ts";
 import {
   bytesPerWord,
+  calendarAt,
+  calendarWords,
   figureAt,
   figures,
   type Geometry,
@@ -26,13 +48,8 @@ import {
   shardAt,
   withExhausted,
 } from "./layout.ts";
-import { formatShard, freeLines, takeLine } from "./lines.ts";
 import { Locks } from "./locks.ts";
 import { Maintenance, type TableFigures } from "./maintenance.ts";
-import { countUnits, removeUnits } from "./pair-removal.ts";
-import { Places } from "./places.ts";
-import { keep, RulesBySlot, type SlotRules } from "./slot-rules.ts";
-import type { Span } from "./ticks.ts";
 
 export interface TableOptions {
   /** 16 bytes: decides where keys go. The same in all threads. */
@@ -303,5 +320,61 @@ export class CounterTable {
   #addTo(word: number, count: number): void {
     if (this.isShared) Atomics.add(this.#w, word, count);
     else this.#w[word] = (this.#w[word] as number) + count;
+  }
+}
+
+// The period of a calendar policy that all threads count in: its number, and its end. The number rises before the end is
+// written, so a thread that reads the new end finds the new number; and the border is written last, so that a thread which
+// still reads the old one does not begin the next period again.
+
+export class CalendarPeriod implements PeriodEnd {
+  readonly #w: Int32Array;
+  readonly #at: number;
+  readonly #locks: Locks;
+
+  constructor(w: Int32Array, slot: number, locks: Locks) {
+    this.#w = w;
+    this.#at = calendarAt(slot);
+    this.#locks = locks;
+  }
+
+  get number(): number {
+    return Atomics.load(this.#w, this.#at + calendarWords.number);
+  }
+
+  get endMs(): number {
+    return (Atomics.load(this.#w, this.#at + calendarWords.end) >>> 0) * 1000;
+  }
+
+  /** By the table's time, rounded up to a second. */
+  get dueMs(): number {
+    return Atomics.load(this.#w, this.#at + calendarWords.due) * 1000;
+  }
+
+  /** The same. */
+  get lastMs(): number {
+    return Atomics.load(this.#w, this.#at + calendarWords.last) * 1000;
+  }
+
+  /** Whether the end was computed by a clock that may not be the right one. */
+  get isGuess(): boolean {
+    return Atomics.load(this.#w, this.#at + calendarWords.guess) !== 0;
+  }
+
+  /** Sets the end, unless another thread has done so since `seenEndMs` was read. `begins`: the next period. */
+  setEnd(end: PeriodEnd, seenEndMs: number, begins: boolean, isGuess = false): void {
+    this.#locks.takeAlone(header.calendarLock);
+    if (this.endMs === seenEndMs) this.restore(begins ? this.number + 1 : this.number, end, isGuess);
+    this.#locks.free(header.calendarLock);
+  }
+
+  /** Before traffic, or when the policy of the slot is gone. */
+  restore(number: number, { endMs, dueMs, lastMs }: PeriodEnd, isGuess = false): void {
+    Atomics.store(this.#w, this.#at + calendarWords.guess, isGuess ? 1 : 0);
+    Atomics.store(this.#w, this.#at + calendarWords.number, number);
+    // What was a whole second stays one, whatever sums of fractions have added to it.
+    Atomics.store(this.#w, this.#at + calendarWords.due, Math.ceil(Math.round(dueMs) / 1000));
+    Atomics.store(this.#w, this.#at + calendarWords.last, Math.ceil(Math.round(lastMs) / 1000));
+    Atomics.store(this.#w, this.#at + calendarWords.end, Math.ceil(endMs / 1000));
   }
 }

@@ -1,21 +1,29 @@
 // The directory of a shard: finds the line of a key, adds keys and removes them. A key stands in its first bucket, or,
 // if that was full, in its second. The first bucket then says so, so that most keys that are not stored cost one look.
-import type { Cursor } from "./cursor.ts";
+
+import { CounterKey } from "../../core/counter-key.ts";
 import {
+  bitmapLine,
   bucketAt,
   bucketEntries,
   entryOf,
   fingerprintOf,
   firstBucketOf,
+  firstDataLine,
+  type Geometry,
   identityMask,
+  identityOf,
   keyLine,
+  kinds,
   lineAt,
   lineOfEntry,
   lineWords,
+  shardAt,
   shardHeader,
+  slots,
   withFirstBucket,
 } from "./layout.ts";
-import { freeLine } from "./lines.ts";
+import { KeyPlacer } from "./sip-hash.ts";
 
 /** Returns the word of the key's line; 0 if it is not stored. */
 export function findKey(w: Int32Array, cursor: Cursor): number {
@@ -120,4 +128,164 @@ export function entryOfLine(w: Int32Array, cursor: Cursor): number {
     }
   }
   return 0;
+}
+
+// Where a key is, or would be, in the table. Used again for each request, because an object for each would cost more.
+
+const noKey = new CounterKey(0, 0, 0, 0, false);
+
+export class Cursor {
+  slot = 0;
+  /** The key that was asked for, and the client that is counted if there is no room for it. */
+  key = noKey;
+  client = noKey;
+  /** The word at which the shard begins. The fields from here on may be about the client or its network instead. */
+  shard = 0;
+  firstBucket = 0;
+  secondBucket = 0;
+  fingerprint = 0;
+  /** The number of the line that follows from the hash. */
+  homeLine = 0;
+  /** Slot, kind and whether it is an address, as in `about`. */
+  identity = 0;
+  a = 0;
+  b = 0;
+  c = 0;
+  d = 0;
+  /** The word of the key's line; 0 if it is not stored. */
+  line = 0;
+  /** The entry of the key that goes if this one is added; 0 if none has to. */
+  victimAt = 0;
+  victimEntry = 0;
+
+  setKey({ a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">): void {
+    this.a = a;
+    this.b = b;
+    this.c = c;
+    this.d = d;
+  }
+}
+
+// Says where a key is in the table, by a hash with a secret key: nobody outside can find keys that meet in one bucket.
+// A client's hash is calculated once; each policy mixes it with two words of its own.
+
+export class Places {
+  readonly #geometry: Geometry;
+  readonly #firstLine: number;
+  readonly #placer: KeyPlacer;
+  /** Two words for each slot. */
+  readonly #salts = new Int32Array(2 * slots);
+
+  /** `secret`: 16 bytes. */
+  constructor(geometry: Geometry, secret: Uint8Array) {
+    this.#geometry = geometry;
+    this.#firstLine = firstDataLine(geometry);
+    this.#placer = new KeyPlacer(secret);
+    for (let slot = 0; slot < slots; slot += 1) {
+      const salt = new CounterKey(0, 0, 1, slot, true);
+      this.#placer.place(salt);
+      this.#salts[2 * slot] = salt.place;
+      this.#salts[2 * slot + 1] = salt.tag;
+    }
+  }
+
+  /** Points a cursor to where a key of its slot is, or would be. `kind`: other than `own`, among the coarse keys. */
+  point(cursor: Cursor, kind: number, key: CounterKey): void {
+    if (!key.isPlaced) this.#placer.place(key);
+    const { slot } = cursor;
+    const place = key.place ^ (this.#salts[2 * slot] as number);
+    const tag = key.tag ^ (this.#salts[2 * slot + 1] as number);
+    const { shards, ownShards, buckets, homeLines } = this.#geometry;
+    const index =
+      kind === kinds.own ? part(place >>> 16, ownShards) : ownShards + part(place >>> 16, shards - ownShards);
+    cursor.shard = shardAt(index, this.#geometry);
+    // A free entry has none.
+    cursor.fingerprint = place & 0xffff || 1;
+    cursor.firstBucket = part(tag >>> 16, buckets);
+    cursor.secondBucket = part(tag & 0xffff, buckets);
+    // Bits of both words, because each is used on its own above.
+    cursor.homeLine = this.#firstLine + part((Math.imul(place, 0x9e3779b1) ^ tag) >>> 16, homeLines);
+    cursor.identity = identityOf(slot, kind, key.isAddress);
+    cursor.setKey(key);
+    cursor.line = 0;
+    cursor.victimAt = 0;
+  }
+}
+
+/** Spreads 16 bits over `count` places. */
+function part(bits: number, count: number): number {
+  return (bits * count) >>> 16;
+}
+
+// The lines of a shard that are in use, as a bitmap. A key gets a line that follows from its hash, so that it is usually
+// found at the first look. Blocks and keys whose own line is taken get one from the end of the shard, where the lines of
+// no hash are.
+
+const bitsPerWord = 32;
+
+/** Makes the bitmap of an empty shard: what is no line for keys and blocks is in use. */
+export function formatShard(w: Int32Array, shard: number, geometry: Geometry): void {
+  const bitmap = bitmapLine(geometry) * lineWords;
+  w[shard + shardHeader.bitmap] = bitmap;
+  clearLines(w, shard, geometry);
+}
+
+/** Makes all lines for keys and blocks free. */
+export function clearLines(w: Int32Array, shard: number, geometry: Geometry): void {
+  const bitmap = shard + (w[shard + shardHeader.bitmap] as number);
+  const words = Math.ceil(geometry.shardLines / bitsPerWord);
+  const top = words - 1;
+  const first = firstDataLine(geometry);
+  w.fill(0, bitmap, bitmap + words);
+  for (let word = 0; word * bitsPerWord < first; word += 1) w[bitmap + word] = lowBits(first - word * bitsPerWord);
+  w[bitmap + top] = (w[bitmap + top] as number) | ~lowBits(geometry.shardLines - top * bitsPerWord);
+  w[shard + shardHeader.top] = top;
+  w[shard + shardHeader.free] = geometry.shardLines - first;
+}
+
+export function freeLines(w: Int32Array, shard: number): number {
+  return w[shard + shardHeader.free] as number;
+}
+
+/** Returns the number of a line that nobody uses, `wanted` if that is free; 0 if there is none. */
+export function takeLine(w: Int32Array, shard: number, wanted = 0): number {
+  if (freeLines(w, shard) === 0) return 0;
+  if (wanted !== 0 && isFree(w, shard, wanted)) {
+    useLine(w, shard, wanted);
+    return wanted;
+  }
+  const bitmap = shard + (w[shard + shardHeader.bitmap] as number);
+  let word = w[shard + shardHeader.top] as number;
+  while (w[bitmap + word] === -1) word -= 1;
+  w[shard + shardHeader.top] = word;
+  const line = word * bitsPerWord + 31 - Math.clz32(~(w[bitmap + word] as number));
+  useLine(w, shard, line);
+  return line;
+}
+
+export function isFree(w: Int32Array, shard: number, line: number): boolean {
+  const bitmap = shard + (w[shard + shardHeader.bitmap] as number);
+  return (((w[bitmap + (line >>> 5)] as number) >>> (line & 31)) & 1) === 0;
+}
+
+export function useLine(w: Int32Array, shard: number, line: number): void {
+  const at = shard + (w[shard + shardHeader.bitmap] as number) + (line >>> 5);
+  w[at] = (w[at] as number) | (1 << (line & 31));
+  w[shard + shardHeader.free] = freeLines(w, shard) - 1;
+}
+
+export function freeLine(w: Int32Array, shard: number, line: number): void {
+  // No key is found in it any more.
+  w[lineAt(shard, line) + keyLine.about] = 0;
+  const word = line >>> 5;
+  const at = shard + (w[shard + shardHeader.bitmap] as number) + word;
+  w[at] = (w[at] as number) & ~(1 << (line & 31));
+  w[shard + shardHeader.free] = freeLines(w, shard) + 1;
+  if (word > (w[shard + shardHeader.top] as number)) w[shard + shardHeader.top] = word;
+}
+
+/** Returns a word whose lowest bits are set. `count`: negative counts as 0, more than 32 as 32. */
+function lowBits(count: number): number {
+  if (count <= 0) return 0;
+  return count >= bitsPerWord ? -1 : (1 << count) - 1;
 }

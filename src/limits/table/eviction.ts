@@ -1,27 +1,44 @@
 // Chooses the key that makes room for a new one. Of a few keys of its buckets, one that has expired goes first, then the
 // one whose going gives back the least: the fewest units, of equals the one that has been idle longest. An exhausted key
 // is not forgotten: if all are, more are looked at.
-import type { Cursor } from "./cursor.ts";
-import { removeKey } from "./directory.ts";
+
+import { CounterKey } from "../../core/counter-key.ts";
+import type { Policy } from "../../core/policy.ts";
+import { addKey, Cursor, findKey, freeEntry, freeLines, type Places, removeKey, takeLine } from "./directory.ts";
+import {
+  addPair,
+  ageOf,
+  countUnits,
+  eachPair,
+  freePairs,
+  joinNewest,
+  newestPairAt,
+  type Span,
+  tickNow,
+} from "./key-log.ts";
 import {
   bucketAt,
   bucketEntries,
+  calendarAt,
+  calendarWords,
   figureAt,
   figures,
   type Geometry,
   header,
+  isAddressKey,
+  isHeldSlot,
+  isMarkedExhausted,
   keyLine,
   kindOf,
   kinds,
   lineAt,
   lineOfEntry,
+  shardAt,
   shardHeader,
   slotOf,
+  slots,
 } from "./layout.ts";
 import type { Locks } from "./locks.ts";
-import { freePairs } from "./pair-removal.ts";
-import type { Places } from "./places.ts";
-import { keep, type RulesBySlot } from "./slot-rules.ts";
 
 /** Keys that are looked at if one of them may go. */
 const looked = 5;
@@ -137,5 +154,290 @@ export class Eviction {
       this.#worth = worth;
       this.#idleTime = idleTime;
     }
+  }
+}
+
+// The coarse keys: a client in place of its keys, or a network in place of its clients, in shards of their own. They are
+// used when a shard is full of keys that must not be forgotten. A network that holds more than its share is counted as
+// one; if none does, the network of the new key is. All coarse shards have one lock, the last in the order.
+
+/** Keys of the buckets whose networks are looked at. */
+const candidates = 8;
+/** The pairs that a network takes over from a key; with more, neighbours become one. */
+const maxPairs = 64;
+
+export class CoarseKeys {
+  readonly #parts: EvictingParts;
+  readonly #lockAt: number;
+  readonly #network = new Cursor();
+
+  constructor(parts: EvictingParts) {
+    this.#parts = parts;
+    this.#lockAt = shardAt(parts.geometry.ownShards, parts.geometry);
+  }
+
+  /** Points the cursor to the key of its client or of the client's network, if there is one. */
+  find(cursor: Cursor): boolean {
+    const { w, locks, places } = this.#parts;
+    locks.acquireLast(this.#lockAt);
+    if (this.#replacesByClient(cursor)) {
+      places.point(cursor, kinds.client, cursor.client);
+      cursor.line = findKey(w, cursor);
+      if (cursor.line !== 0) return true;
+    }
+    places.point(cursor, kinds.network, networkKey(cursor.client));
+    cursor.line = findKey(w, cursor);
+    return cursor.line !== 0;
+  }
+
+  /** Points the cursor to its client's key or its network's, and adds it. Returns false if there is no room. */
+  add(cursor: Cursor): boolean {
+    const { locks, places } = this.#parts;
+    locks.acquireLast(this.#lockAt);
+    if (this.#replacesByClient(cursor)) {
+      places.point(cursor, kinds.client, cursor.client);
+      if (this.#add(cursor)) return true;
+    }
+    places.point(cursor, kinds.network, networkKey(cursor.client));
+    return this.#add(cursor);
+  }
+
+  /**
+   * Counts a key of a network with more than its share by its network, so that its line becomes free. Returns whether
+   * the cursor's key can be added. False if its own network has more than its share.
+   */
+  makeRoom(cursor: Cursor): boolean {
+    const { w, geometry, eviction, locks, rules } = this.#parts;
+    const { shard, firstBucket } = cursor;
+    if (cursor.key.isAddress && holdsTooMuch(w, shard, firstBucket, networkKey(cursor.key), geometry)) return false;
+    locks.acquireLast(this.#lockAt);
+    const begin = bucketAt(shard, firstBucket) + 1;
+    let looked = 0;
+    for (let at = begin; at < begin + bucketEntries && w[at] !== 0 && looked < candidates; at += 1) {
+      const line = lineAt(shard, lineOfEntry(w[at] as number));
+      if (!isOwnAddress(w[line + keyLine.about] as number) || rules.isConcurrency(line) || rules.isHeld(line)) continue;
+      looked += 1;
+      const network = networkKey(this.#addressAt(line));
+      if (!holdsTooMuch(w, shard, firstBucket, network, geometry) || !this.#absorb(shard, line, network)) continue;
+      eviction.forget(shard, at);
+      return freeEntry(w, cursor) !== 0;
+    }
+    return false;
+  }
+
+  /** Whether the key of a cursor is more than its client. */
+  #replacesByClient({ key, client }: Cursor): boolean {
+    return key !== client;
+  }
+
+  #add(cursor: Cursor): boolean {
+    const { w, eviction, addTo } = this.#parts;
+    cursor.line = findKey(w, cursor);
+    if (cursor.line !== 0) return true;
+    const { shard } = cursor;
+    if (freeEntry(w, cursor) === 0 || freeLines(w, shard) === 0) {
+      const victimAt = eviction.choose(cursor, freeEntry(w, cursor) !== 0);
+      if (victimAt === 0) return false;
+      eviction.remove(shard, victimAt);
+    }
+    // Nobody looks for coarse keys while this is 0.
+    addTo(header.coarseKeys, 1);
+    addKey(w, cursor, takeLine(w, shard, cursor.homeLine), freeEntry(w, cursor));
+    addTo(figureAt(cursor.slot, figures.coarse), 1);
+    return true;
+  }
+
+  #addressAt(line: number) {
+    const { w } = this.#parts;
+    const at = (i: number): number => w[line + i] as number;
+    return { a: at(0), b: at(1), c: at(2), d: at(3) };
+  }
+
+  /** Adds the units of a key to those of its network. Returns false if there is no room for the network. */
+  #absorb(shard: number, line: number, network: CounterKey): boolean {
+    const { w, rules, places } = this.#parts;
+    const cursor = this.#network;
+    cursor.slot = slotOf(w[line + keyLine.about] as number);
+    places.point(cursor, kinds.network, network);
+    if (!this.#add(cursor)) return false;
+    // What has expired is not added.
+    rules.worth(shard, line);
+    rules.worth(cursor.shard, cursor.line);
+    // A client with an override may have more than the limit of the policy.
+    const limit = Math.max(rules.limitOf(line), w[line + keyLine.units] as number);
+    for (const [instant, units] of grouped(this.#pairsOf(shard, line))) {
+      this.#addUnits(cursor, instant, units, limit);
+    }
+    return true;
+  }
+
+  /** Units that are older than the newest of the network count as long as those. More than the limit are not needed. */
+  #addUnits({ shard, line }: Cursor, instant: number, units: number, limit: number): void {
+    const { w } = this.#parts;
+    const newestAt = newestPairAt(w, shard, line);
+    const isLater = newestAt === 0 || ((instant - (w[newestAt] as number)) | 0) > 0;
+    if (isLater && (w[line + keyLine.units] as number) < limit) {
+      addPair(w, shard, line, instant, units);
+      return;
+    }
+    const later = isLater ? instant : (w[newestAt] as number);
+    joinNewest(w, shard, line, newestAt, later, Math.max(0, Math.min(units, limit - (w[newestAt + 1] as number))));
+  }
+
+  #pairsOf(shard: number, line: number): [instant: number, units: number][] {
+    const { w } = this.#parts;
+    const pairs: [number, number][] = [];
+    eachPair(w, shard, line, (at) => {
+      pairs.push([w[at] as number, w[at + 1] as number]);
+      return true;
+    });
+    return pairs;
+  }
+}
+
+/** Returns at most `maxPairs`: of neighbours, the older ones join the newest. */
+function grouped(pairs: readonly [number, number][]): readonly [number, number][] {
+  const group = Math.ceil(pairs.length / maxPairs);
+  if (group <= 1) return pairs;
+  const groups: [number, number][] = [];
+  for (let i = 0; i < pairs.length; i += group) {
+    const part = pairs.slice(i, i + group);
+    const [instant] = part.at(-1) as [number, number];
+    groups.push([instant, part.reduce((sum, [, units]) => sum + units, 0)]);
+  }
+  return groups;
+}
+
+// Networks in the table: /24 of IPv4, /48 of IPv6. Where a key goes is random, so the keys of a few buckets show what
+// part of a shard, and of the table, a network holds.
+
+/** A network with more than one key in so many is counted as one. */
+const keysPerShare = 64;
+/** Keys that are looked at. */
+const sample = 2 * keysPerShare;
+
+/** The network of an address key. */
+export function networkKey({ a, b, c, d }: Pick<CounterKey, "a" | "b" | "c" | "d">): CounterKey {
+  if (a === 0 && b === 0 && c === 0xffff) return new CounterKey(a, b, c, d & ~0xff, true);
+  return new CounterKey(a, b & ~0xffff, 0, 0, true);
+}
+
+function isWithin(w: Int32Array, line: number, network: CounterKey): boolean {
+  const { a, b, c, d } = network;
+  if (w[line] !== a) return false;
+  if (a === 0 && b === 0 && c === 0xffff) {
+    return w[line + 1] === b && w[line + 2] === c && ((w[line + 3] as number) & ~0xff) === d;
+  }
+  return ((w[line + 1] as number) & ~0xffff) === b;
+}
+
+function isOwnAddress(about: number): boolean {
+  return isAddressKey(about) && kindOf(about) === kinds.own;
+}
+
+/** Returns whether a network holds more than its share, judged by the keys from a bucket on. */
+function holdsTooMuch(w: Int32Array, shard: number, from: number, network: CounterKey, geometry: Geometry): boolean {
+  let seen = 0;
+  let own = 0;
+  for (let i = 0; i < geometry.buckets && seen < sample; i += 1) {
+    const begin = bucketAt(shard, (from + i) % geometry.buckets) + 1;
+    for (let at = begin; at < begin + bucketEntries && w[at] !== 0; at += 1) {
+      const line = lineAt(shard, lineOfEntry(w[at] as number));
+      seen += 1;
+      if (isOwnAddress(w[line + keyLine.about] as number) && isWithin(w, line, network)) own += 1;
+    }
+  }
+  return own * keysPerShare > seen;
+}
+
+// What the table knows of each policy: enough to say which keys have expired, and which are exhausted.
+
+export interface SlotRules {
+  readonly kind: "sliding" | "calendar" | "concurrency";
+  /** Of a sliding policy. */
+  readonly windowMs: number;
+  /** Of keys without an override. */
+  readonly limit: number;
+  readonly cost: number;
+}
+
+/** Returned for a key that must not be forgotten. */
+export const keep = Number.POSITIVE_INFINITY;
+
+/** Returns the rules of a policy. */
+export function rulesOf({ rate, limit, cost }: Policy): SlotRules {
+  return { kind: rate.kind, windowMs: rate.kind === "sliding" ? Math.ceil(rate.windowMs) : 0, limit, cost };
+}
+
+export class RulesBySlot {
+  readonly #w: Int32Array;
+  readonly #rules: (SlotRules | null)[] = new Array(slots).fill(null);
+  readonly #retirements = new Int32Array(slots);
+  readonly #span: Span = { now: 0, window: 0 };
+  #nowTick = 0;
+
+  constructor(w: Int32Array) {
+    this.#w = w;
+  }
+
+  set(slot: number, rules: SlotRules | null): void {
+    this.#rules[slot] = rules;
+    if (rules === null) this.#retirements[slot] = this.retirementsOf(slot) + 1;
+  }
+
+  /** How many policies have had this slot and are gone. */
+  retirementsOf(slot: number): number {
+    return this.#retirements[slot] as number;
+  }
+
+  has(slot: number): boolean {
+    return this.#rules[slot] !== null;
+  }
+
+  /** The instant that the other calls are about. */
+  setNow(nowMs: number): void {
+    this.#nowTick = tickNow(nowMs);
+  }
+
+  /**
+   * Returns how much is lost if a key goes: its units that count, 0 if none does; `keep` for an exhausted key, and for
+   * one of `concurrency`. Removes what has expired. `before`: its units as they are stored.
+   */
+  worth(shard: number, line: number, before = this.#w[line + keyLine.units] as number): number {
+    const w = this.#w;
+    const about = w[line + keyLine.about] as number;
+    const rules = this.#rules[slotOf(about)] ?? null;
+    // A key whose pairs are about to be written is new.
+    if (rules === null || before === 0) return 0;
+    if (rules.kind === "concurrency") return keep;
+    const units = countUnits(w, shard, line, this.#spanOf(slotOf(about), rules));
+    // What is held is counted under its policy too, and may be forgotten.
+    if (units === 0 || isHeldSlot(slotOf(about))) return units;
+    const isExhausted = (units === before && isMarkedExhausted(about)) || units + rules.cost > rules.limit;
+    return isExhausted ? keep : units;
+  }
+
+  /** Returns how long the key has been idle, to compare keys of the same worth. */
+  idleTime(shard: number, line: number): number {
+    const at = newestPairAt(this.#w, shard, line);
+    return at === 0 ? 0 : ageOf(this.#w[at] as number, this.#nowTick);
+  }
+
+  isConcurrency(line: number): boolean {
+    return this.#rules[slotOf(this.#w[line + keyLine.about] as number)]?.kind === "concurrency";
+  }
+
+  isHeld(line: number): boolean {
+    return isHeldSlot(slotOf(this.#w[line + keyLine.about] as number));
+  }
+
+  limitOf(line: number): number {
+    return this.#rules[slotOf(this.#w[line + keyLine.about] as number)]?.limit ?? 0;
+  }
+
+  #spanOf(slot: number, { kind, windowMs }: SlotRules): Span {
+    this.#span.now = kind === "calendar" ? (this.#w[calendarAt(slot) + calendarWords.number] as number) : this.#nowTick;
+    this.#span.window = kind === "calendar" ? 1 : windowMs;
+    return this.#span;
   }
 }

@@ -2,6 +2,8 @@
 // the key. With more of them, the older ones are in a chain of blocks, and the last three in the line, so that most
 // admissions touch no block. When no block is free, the two pairs of the line that are closest in time become one, with
 // the later instant: units may count for longer then, never shorter.
+
+import { freeLine, takeLine } from "./directory.ts";
 import {
   blockOfRef,
   blockPairAt,
@@ -22,7 +24,6 @@ import {
   setNextBlock,
   withRing,
 } from "./layout.ts";
-import { takeLine } from "./lines.ts";
 
 /** The key must have a pair. */
 export function oldestInstant(w: Int32Array, line: number): number {
@@ -207,7 +208,181 @@ function writePair(w: Int32Array, at: number, instant: number, units: number): v
   w[at + 1] = units;
 }
 
-export function copyPair(w: Int32Array, from: number, to: number): void {
+function copyPair(w: Int32Array, from: number, to: number): void {
   w[to + 1] = w[from + 1] as number;
   w[to] = w[from] as number;
+}
+
+// Removes pairs of a key: what has expired, and what is given back. A pair without units is removed at once, so that a
+// key never has more pairs than units.
+
+/** Removes the pairs that have expired, and returns the units that are left. */
+export function countUnits(w: Int32Array, shard: number, line: number, { now, window }: Span): number {
+  const units = w[line + keyLine.units] as number;
+  if (units === 0) return 0;
+  return isExpired(oldestInstant(w, line), now, window) ? dropExpired(w, shard, line, now, window) : units;
+}
+
+/** Removes units from a pair. Returns the units of the key that are left. */
+export function removeUnits(w: Int32Array, shard: number, line: number, at: number, units: number): number {
+  const removed = Math.min(units, w[at + 1] as number);
+  w[at + 1] = (w[at + 1] as number) - removed;
+  const left = (w[line + keyLine.units] as number) - removed;
+  w[line + keyLine.units] = left;
+  if (w[at + 1] !== 0) return left;
+  // The oldest pair tells the reset, so it must have units.
+  if (at === oldestPairAt(w, shard, line)) dropExpired(w, shard, line, 0, Number.POSITIVE_INFINITY);
+  else if (at === newestPairAt(w, shard, line)) dropNewest(w, shard, line);
+  else closeGap(w, shard, line, at);
+  return left;
+}
+
+/** Frees what the pairs of a line take beside it, when it is no key any more. */
+export function freePairs(w: Int32Array, shard: number, line: number): void {
+  const oldest = w[line + keyLine.oldest] as number;
+  if (oldest !== 0) freeChain(w, shard, blockOfRef(oldest), blockOfRef(w[line + keyLine.newest] as number));
+}
+
+/** Moves the pairs after one that has no units. Each is copied before its place is used: until then it counts twice. */
+function closeGap(w: Int32Array, shard: number, line: number, gapAt: number): void {
+  let to = 0;
+  eachPair(w, shard, line, (at) => {
+    if (to !== 0) copyPair(w, at, to);
+    if (to !== 0 || at === gapAt) to = at;
+    return true;
+  });
+  dropNewest(w, shard, line);
+}
+
+/** The key must have two pairs. */
+function dropNewest(w: Int32Array, shard: number, line: number): void {
+  const oldest = w[line + keyLine.oldest] as number;
+  if (oldest === 0) {
+    const about = w[line + keyLine.about] as number;
+    w[line + keyLine.about] = withRing(about, ringFirst(about), ringPairs(about) - 1);
+    return;
+  }
+  const newest = w[line + keyLine.newest] as number;
+  const last = blockOfRef(newest);
+  const buffered = pairsInBuffer(newest);
+  const inBlock = pairsInBlock(newest);
+  if (buffered > 0) w[line + keyLine.newest] = newestRef(last, buffered - 1, inBlock);
+  else if (inBlock > 1) w[line + keyLine.newest] = newestRef(last, 0, inBlock - 1);
+  else {
+    let before = blockOfRef(oldest);
+    while (nextBlock(w, shard, before) !== last) before = nextBlock(w, shard, before);
+    w[line + keyLine.newest] = newestRef(before, 0, blockPairs);
+    freeLine(w, shard, last);
+  }
+}
+
+/** Removes the oldest pairs that have expired or have no units. Returns the units that are left. */
+function dropExpired(w: Int32Array, shard: number, line: number, now: number, window: number): number {
+  if (w[line + keyLine.oldest] !== 0 && dropFromChain(w, shard, line, now, window)) {
+    return w[line + keyLine.units] as number;
+  }
+  const about = w[line + keyLine.about] as number;
+  let units = w[line + keyLine.units] as number;
+  let first = ringFirst(about);
+  let pairs = ringPairs(about);
+  for (; pairs > 0; pairs -= 1) {
+    const at = ringPairAt(line, first, 0);
+    const count = w[at + 1] as number;
+    if (count > 0 && !isExpired(w[at] as number, now, window)) break;
+    units -= count;
+    first = (first + 1) & 3;
+  }
+  w[line + keyLine.about] = withRing(about, first, pairs);
+  w[line + keyLine.units] = units;
+  return units;
+}
+
+/** Returns false if no pair of the chain is left: then the pairs of the buffer are those of the ring. */
+function dropFromChain(w: Int32Array, shard: number, line: number, now: number, window: number): boolean {
+  const oldest = w[line + keyLine.oldest] as number;
+  const newest = w[line + keyLine.newest] as number;
+  const last = blockOfRef(newest);
+  let units = w[line + keyLine.units] as number;
+  let blockLine = blockOfRef(oldest);
+  let index = indexOfRef(oldest);
+  for (;;) {
+    if (index === (blockLine === last ? pairsInBlock(newest) : blockPairs)) {
+      if (blockLine === last) {
+        // A pair of the buffer stands where the ring has its second.
+        w[line + keyLine.about] = withRing(w[line + keyLine.about] as number, 1, pairsInBuffer(newest));
+        w[line + keyLine.oldest] = 0;
+        w[line + keyLine.units] = units;
+        freeChain(w, shard, blockOfRef(oldest), last);
+        return false;
+      }
+      blockLine = nextBlock(w, shard, blockLine);
+      index = 0;
+      continue;
+    }
+    const at = blockPairAt(shard, blockLine, index);
+    const count = w[at + 1] as number;
+    if (count > 0 && !isExpired(w[at] as number, now, window)) break;
+    units -= count;
+    index += 1;
+  }
+  w[line + keyLine.oldest] = oldestRef(blockLine, index);
+  w[line + keyLine.pairs] = w[blockPairAt(shard, blockLine, index)] as number;
+  w[line + keyLine.units] = units;
+  if (blockLine !== blockOfRef(oldest)) freeBlocks(w, shard, blockOfRef(oldest), blockLine);
+  return true;
+}
+
+/** Frees the blocks from one to the last. */
+function freeChain(w: Int32Array, shard: number, from: number, last: number): void {
+  freeBlocks(w, shard, from, last);
+  freeLine(w, shard, last);
+}
+
+/** Frees the blocks from one to another, without the latter. */
+function freeBlocks(w: Int32Array, shard: number, from: number, to: number): void {
+  for (let blockLine = from; blockLine !== to; ) {
+    const next = nextBlock(w, shard, blockLine);
+    freeLine(w, shard, blockLine);
+    blockLine = next;
+  }
+}
+
+// Instants of 32 bits. A tick is a millisecond, modulo 2^32: about 50 days, of which the longest window takes 31. What is
+// older than its window is removed long before it could look young again. Instants of the next three days count as in
+// the future: a tick is rounded up, and another thread may have read the clock later.
+
+/** Ages from here on are instants in the future. */
+const futureAge = 0xf000_0000;
+const range = 2 ** 32;
+
+/** What decides whether a pair still counts. For a calendar, instants are periods and the window is 1. */
+export interface Span {
+  now: number;
+  window: number;
+}
+
+/** The tick that has begun. What is younger than this may expire. */
+export function tickNow(nowMs: number): number {
+  return Math.floor(nowMs) | 0;
+}
+
+/** The tick of an admission: never earlier than its instant. */
+export function tickOf(nowMs: number): number {
+  return Math.ceil(nowMs) | 0;
+}
+
+function isExpired(tick: number, nowTick: number, windowTicks: number): boolean {
+  const age = (nowTick - tick) >>> 0;
+  return age >= windowTicks && age < futureAge;
+}
+
+/** Returns the later of two instants. `tick` may be long past. */
+export function later(tick: number, nowTick: number): number {
+  return (nowTick - tick) >>> 0 >= futureAge ? tick : nowTick;
+}
+
+/** In milliseconds; negative in the future. */
+export function ageOf(tick: number, nowTick: number): number {
+  const age = (nowTick - tick) >>> 0;
+  return age >= futureAge ? age - range : age;
 }

@@ -1,30 +1,36 @@
 // What the thread that owns the table does for it: removes what has expired, copies shards for a snapshot, and repairs
 // what a thread was changing when it ended. It never waits for a lock, because it has to notice threads that end.
 import { CounterKey } from "../../core/counter-key.ts";
-import { Cursor } from "./cursor.ts";
-import { addKey, findKey, freeEntry } from "./directory.ts";
+import { addKey, Cursor, clearLines, findKey, freeEntry, freeLines, takeLine, useLine } from "./directory.ts";
 import type { EvictingParts } from "./eviction.ts";
-import { addPair, eachPair } from "./key-log.ts";
+import { addPair, eachPair, removeUnits } from "./key-log.ts";
 import {
+  blockOfRef,
+  blockPairAt,
   bucketAt,
   bucketEntries,
   bytesPerWord,
   figureAt,
   figures,
+  firstBucketOf,
   firstDataLine,
+  type Geometry,
   header,
+  indexOfRef,
+  isAddressKey,
+  keyLine,
+  kindOf,
   kinds,
   lineAt,
   lineOfEntry,
+  linesPerBucket,
   lineWords,
+  nextBlock,
   shardAt,
   shardHeader,
+  slotOf,
   slots,
 } from "./layout.ts";
-import { freeLines, takeLine } from "./lines.ts";
-import { removeUnits } from "./pair-removal.ts";
-import type { CounterRecord } from "./records.ts";
-import { repairShard } from "./repair.ts";
 
 export interface TableFigures {
   /** Of lines in use. */
@@ -227,4 +233,113 @@ export class Maintenance {
     locks.free(lockAt);
     return true;
   }
+}
+
+// Makes a shard sound again after a thread has ended while it was changing it. Every change shows by the store of one
+// word, so the directory leads to nothing but whole keys; what is calculated from them may be wrong: which lines are
+// free, the sums of units, the keys that are in their second bucket.
+
+/** `shard`: the word at which it begins. Nobody else may use it. */
+export function repairShard(w: Int32Array, shard: number, geometry: Geometry): void {
+  const isUsed = new Uint8Array(geometry.shardLines);
+  const away = new Int32Array(geometry.buckets);
+  let keys = 0;
+  for (let bucket = 0; bucket < geometry.buckets; bucket += 1) {
+    keys += repairBucket(w, shard, bucket, isUsed, away);
+  }
+  for (let bucket = 0; bucket < geometry.buckets; bucket += 1) w[bucketAt(shard, bucket)] = away[bucket] as number;
+  w[shard + shardHeader.keys] = keys;
+  freeUnused(w, shard, geometry, isUsed);
+}
+
+/** Returns the keys of the bucket. */
+function repairBucket(w: Int32Array, shard: number, bucket: number, isUsed: Uint8Array, away: Int32Array): number {
+  const begin = bucketAt(shard, bucket) + 1;
+  let keys = 0;
+  for (let at = begin; at < begin + bucketEntries; at += 1) {
+    const entry = w[at] as number;
+    const number = lineOfEntry(entry);
+    w[at] = 0;
+    // An entry that was being moved stands twice.
+    if (entry === 0 || isUsed[number] !== 0) continue;
+    w[begin + keys] = entry;
+    keys += 1;
+    isUsed[number] = 1;
+    const line = lineAt(shard, number);
+    repairKey(w, shard, line, isUsed);
+    const first = firstBucketOf(w[line + keyLine.about] as number);
+    if (first >= 0) away[first] = (away[first] as number) + 1;
+  }
+  return keys;
+}
+
+function repairKey(w: Int32Array, shard: number, line: number, isUsed: Uint8Array): void {
+  let units = 0;
+  eachPair(w, shard, line, (at) => {
+    units += w[at + 1] as number;
+    return true;
+  });
+  w[line + keyLine.units] = units;
+  const oldest = w[line + keyLine.oldest] as number;
+  if (oldest === 0) return;
+  w[line + keyLine.pairs] = w[blockPairAt(shard, blockOfRef(oldest), indexOfRef(oldest))] as number;
+  const last = blockOfRef(w[line + keyLine.newest] as number);
+  for (let number = blockOfRef(oldest); ; number = nextBlock(w, shard, number)) {
+    isUsed[number] = 1;
+    if (number === last) return;
+  }
+}
+
+function freeUnused(w: Int32Array, shard: number, geometry: Geometry, isUsed: Uint8Array): void {
+  clearLines(w, shard, geometry);
+  for (let number = firstDataLine(geometry); number < geometry.shardLines; number += 1) {
+    if (isUsed[number] !== 0) useLine(w, shard, number);
+    else w[lineAt(shard, number) + keyLine.about] = 0;
+  }
+}
+
+// The keys of a shard as records that do not depend on its layout, for a snapshot.
+
+export interface CounterRecord {
+  readonly slot: number;
+  /** Of the key: its own, or the client or the network that is counted in its place. */
+  readonly kind: keyof typeof kinds;
+  readonly key: readonly [number, number, number, number];
+  readonly isAddress: boolean;
+  /**
+   * The oldest first. `at`: of a sliding policy a tick, of a calendar the number of a period, of concurrency that of a
+   * thread.
+   */
+  readonly entries: readonly (readonly [at: number, units: number])[];
+}
+
+const kindNames = [undefined, "own", "client", "network"] as const;
+
+/** `shard`: a copy of one whole shard. */
+export function* recordsOf(shard: Int32Array): Iterable<CounterRecord> {
+  const buckets = Math.floor(shard.length / lineWords / linesPerBucket);
+  for (let bucket = 0; bucket < buckets; bucket += 1) {
+    const begin = bucketAt(0, bucket) + 1;
+    for (let at = begin; at < begin + bucketEntries && shard[at] !== 0; at += 1) {
+      yield recordAt(shard, lineAt(0, lineOfEntry(shard[at] as number)));
+    }
+  }
+}
+
+function recordAt(shard: Int32Array, line: number): CounterRecord {
+  const word = (i: number): number => shard[line + i] as number;
+  const about = word(keyLine.about);
+  const entries: [number, number][] = [];
+  eachPair(shard, 0, line, (at) => {
+    const units = shard[at + 1] as number;
+    if (units > 0) entries.push([(shard[at] as number) >>> 0, units]);
+    return true;
+  });
+  return {
+    slot: slotOf(about),
+    kind: kindNames[kindOf(about)] ?? "own",
+    key: [word(0), word(1), word(2), word(3)],
+    isAddress: isAddressKey(about),
+    entries,
+  };
 }

@@ -2,9 +2,14 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, describe as group, test } from "vitest";
-import { decodeDescription, type SnapshotDescription } from "../../../src/limits/snapshot/description.ts";
-import { finishSection, sectionHeaderBytes, sections } from "../../../src/limits/snapshot/format.ts";
-import type { CounterRecord } from "../../../src/limits/table/records.ts";
+import {
+  decodeDescription,
+  finishSection,
+  type SnapshotDescription,
+  sectionHeaderBytes,
+  sections,
+} from "../../../src/limits/snapshot/format.ts";
+import type { CounterRecord } from "../../../src/limits/table/maintenance.ts";
 import { describe, encode, monthly, read, record, sampleRecords, sliding } from "./sample.ts";
 
 async function recordsIn(bytes: Buffer, most?: number) {

@@ -1,10 +1,10 @@
 // What counts of a snapshot after a restart: the same instants by the wall clock, never earlier ones.
 import { expect, describe as group, test } from "vitest";
-import { longestPeriodMs } from "../../../src/core/calendar.ts";
 import type { Policy } from "../../../src/core/policy.ts";
-import type { SnapshotDescription } from "../../../src/limits/snapshot/description.ts";
+import { longestPeriodMs } from "../../../src/limits/calendar.ts";
+import type { SnapshotDescription } from "../../../src/limits/snapshot/format.ts";
 import { Restore } from "../../../src/limits/snapshot/restore.ts";
-import type { CounterRecord } from "../../../src/limits/table/records.ts";
+import type { CounterRecord } from "../../../src/limits/table/maintenance.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { describe, monthly, record, sliding } from "./sample.ts";
 

@@ -1,8 +1,8 @@
 // A snapshot in memory, as tests write, damage and read it.
-import { readSnapshot, type SnapshotReading } from "../../../src/limits/snapshot/decoder.ts";
-import type { DescribedPolicy, SnapshotDescription } from "../../../src/limits/snapshot/description.ts";
-import { SnapshotEncoder } from "../../../src/limits/snapshot/encoder.ts";
-import type { CounterRecord } from "../../../src/limits/table/records.ts";
+
+import type { DescribedPolicy, SnapshotDescription } from "../../../src/limits/snapshot/format.ts";
+import { readSnapshot, SnapshotEncoder, type SnapshotReading } from "../../../src/limits/snapshot/format.ts";
+import type { CounterRecord } from "../../../src/limits/table/maintenance.ts";
 
 export const sliding: DescribedPolicy = {
   slot: 0,

@@ -2,12 +2,11 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, describe as group, test } from "vitest";
-import type { SnapshotDescription } from "../../../src/limits/snapshot/description.ts";
-import { openSnapshot } from "../../../src/limits/snapshot/open-snapshot.ts";
-import { type SnapshotSource, writeSnapshot } from "../../../src/limits/snapshot/write-snapshot.ts";
-import { WriterThread } from "../../../src/limits/snapshot/writer.ts";
+import { openSnapshot } from "../../../src/limits/snapshot/file.ts";
+import type { SnapshotDescription } from "../../../src/limits/snapshot/format.ts";
+import { type SnapshotSource, WriterThread, writeSnapshot } from "../../../src/limits/snapshot/write.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
-import type { CounterRecord } from "../../../src/limits/table/records.ts";
+import type { CounterRecord } from "../../../src/limits/table/maintenance.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { scratchFolder } from "../../support/scratch.ts";
 import { describe, encode, monthly, record, sliding } from "./sample.ts";

@@ -1,6 +1,6 @@
 // The period of a calendar that threads share.
 import { expect, test } from "vitest";
-import type { CalendarPeriod } from "../../../src/limits/table/calendar-period.ts";
+import type { CalendarPeriod } from "../../../src/limits/table/counter-table.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import { minTableBytes } from "../../../src/limits/table/layout.ts";
 import { placeSecret } from "../small-table.ts";

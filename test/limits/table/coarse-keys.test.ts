@@ -2,7 +2,7 @@
 // unlimited, and nobody is limited with a network that is not its own.
 import { describe, expect, test } from "vitest";
 import type { CounterKey } from "../../../src/core/counter-key.ts";
-import { SlidingCounters } from "../../../src/limits/sliding-counters.ts";
+import { SlidingCounters } from "../../../src/limits/counters.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import { header, minTableBytes } from "../../../src/limits/table/layout.ts";
 import { keyOf, placeSecret } from "../small-table.ts";

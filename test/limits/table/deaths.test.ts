@@ -3,13 +3,13 @@
 
 import { describe, expect, test } from "vitest";
 import type { Held, Policy } from "../../../src/core/policy.ts";
-import { SipHash } from "../../../src/core/sip-hash.ts";
 import { PolicyLimiter } from "../../../src/limits/policy-limiter.ts";
 import { assignSlots } from "../../../src/limits/policy-slots.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
+import { Places } from "../../../src/limits/table/directory.ts";
 import { geometryOf } from "../../../src/limits/table/layout.ts";
-import { Places } from "../../../src/limits/table/places.ts";
-import type { CounterRecord } from "../../../src/limits/table/records.ts";
+import type { CounterRecord } from "../../../src/limits/table/maintenance.ts";
+import { SipHash } from "../../../src/limits/table/sip-hash.ts";
 import { clockOf } from "../../support/clock.ts";
 import { decided } from "../../support/decided.ts";
 import { limitedRequest } from "../../support/limited-request.ts";

@@ -2,10 +2,10 @@
 // that all threads share. Started by `Fleet`.
 
 import { workerData } from "node:worker_threads";
-import { SipHash } from "../../../src/core/sip-hash.ts";
 import { PolicyLimiter } from "../../../src/limits/policy-limiter.ts";
 import { assignSlots } from "../../../src/limits/policy-slots.ts";
 import { CounterTable } from "../../../src/limits/table/counter-table.ts";
+import { SipHash } from "../../../src/limits/table/sip-hash.ts";
 import { clockOf } from "../../support/clock.ts";
 import { decided } from "../../support/decided.ts";
 import { limitedRequest } from "../../support/limited-request.ts";

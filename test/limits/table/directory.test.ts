@@ -1,8 +1,16 @@
 // The directory of one shard, against a Map: keys in two buckets, whose own line is free or taken.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { Cursor } from "../../../src/limits/table/cursor.ts";
-import { addKey, entryOfLine, findKey, freeEntry, removeKey } from "../../../src/limits/table/directory.ts";
+import {
+  addKey,
+  Cursor,
+  entryOfLine,
+  findKey,
+  freeEntry,
+  freeLines,
+  removeKey,
+  takeLine,
+} from "../../../src/limits/table/directory.ts";
 import {
   bucketAt,
   bucketEntries,
@@ -11,7 +19,6 @@ import {
   kinds,
   shardHeader,
 } from "../../../src/limits/table/layout.ts";
-import { freeLines, takeLine } from "../../../src/limits/table/lines.ts";
 import { runs, scaled } from "../../support/runs.ts";
 import { createShard, freeLinesOf, type RawShard, shard } from "./raw-shard.ts";
 

@@ -1,7 +1,8 @@
 // What a table says about clients: the units that are counted for each, wherever they are counted.
+
+import { networkKey } from "../../../src/limits/table/eviction.ts";
 import { geometryOf, shardAt } from "../../../src/limits/table/layout.ts";
-import { networkKey } from "../../../src/limits/table/neighbours.ts";
-import { type CounterRecord, recordsOf } from "../../../src/limits/table/records.ts";
+import { type CounterRecord, recordsOf } from "../../../src/limits/table/maintenance.ts";
 
 type Key = CounterRecord["key"];
 

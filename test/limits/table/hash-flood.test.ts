@@ -2,9 +2,8 @@
 // not push out who is exhausted; not have strangers limited with a network.
 import { expect, test } from "vitest";
 import { CounterKey } from "../../../src/core/counter-key.ts";
-import { Cursor } from "../../../src/limits/table/cursor.ts";
+import { Cursor, Places } from "../../../src/limits/table/directory.ts";
 import { geometryOf, kinds, shardAt } from "../../../src/limits/table/layout.ts";
-import { Places } from "../../../src/limits/table/places.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { scaled } from "../../support/runs.ts";
 import { FloodedLimiter } from "./flood.ts";

@@ -3,14 +3,16 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   addPair,
+  countUnits,
   eachPair,
+  freePairs,
   instantOfUnit,
   joinNewest,
   newestPairAt,
   oldestInstant,
+  removeUnits,
 } from "../../../src/limits/table/key-log.ts";
 import { keyLine } from "../../../src/limits/table/layout.ts";
-import { countUnits, freePairs, removeUnits } from "../../../src/limits/table/pair-removal.ts";
 import { runs, scaled } from "../../support/runs.ts";
 import { createKey, createShard, freeLinesOf, type Pair, pairsOf, type RawShard, shard } from "./raw-shard.ts";
 

@@ -1,13 +1,11 @@
 // What the thread that owns the table does for it.
 import { describe, expect, test } from "vitest";
-import { CalendarCounters } from "../../../src/limits/calendar-counters.ts";
-import { ConcurrencyCounters } from "../../../src/limits/concurrency-counters.ts";
 import type { Counters } from "../../../src/limits/counters.ts";
-import { SlidingCounters } from "../../../src/limits/sliding-counters.ts";
+import { CalendarCounters, ConcurrencyCounters, SlidingCounters } from "../../../src/limits/counters.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
+import type { SlotRules } from "../../../src/limits/table/eviction.ts";
 import { geometryOf, header, shardAt, shardHeader } from "../../../src/limits/table/layout.ts";
-import { recordsOf } from "../../../src/limits/table/records.ts";
-import type { SlotRules } from "../../../src/limits/table/slot-rules.ts";
+import { recordsOf } from "../../../src/limits/table/maintenance.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { seededRandom } from "../../support/random.ts";
 import { addressAt, keyOf, placeSecret } from "../small-table.ts";

@@ -3,8 +3,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
+import { Places } from "../../../src/limits/table/directory.ts";
 import { geometryOf } from "../../../src/limits/table/layout.ts";
-import { Places } from "../../../src/limits/table/places.ts";
 import { runs, scaled } from "../../support/runs.ts";
 import { LimitedTable } from "../one-limit.ts";
 import { addressAt, placeSecret } from "../small-table.ts";

@@ -1,8 +1,8 @@
 // One shard without a table, for tests of its parts.
 
+import { formatShard, freeLines, isFree, takeLine } from "../../../src/limits/table/directory.ts";
 import { eachPair } from "../../../src/limits/table/key-log.ts";
 import { type Geometry, keyLine, lineAt, lineWords } from "../../../src/limits/table/layout.ts";
-import { formatShard, freeLines, isFree, takeLine } from "../../../src/limits/table/lines.ts";
 
 export type Pair = readonly [instant: number, units: number];
 

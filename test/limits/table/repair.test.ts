@@ -3,10 +3,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
+import { Places } from "../../../src/limits/table/directory.ts";
 import { geometryOf, shardAt } from "../../../src/limits/table/layout.ts";
-import { Places } from "../../../src/limits/table/places.ts";
-import type { CounterRecord } from "../../../src/limits/table/records.ts";
-import { repairShard } from "../../../src/limits/table/repair.ts";
+import type { CounterRecord } from "../../../src/limits/table/maintenance.ts";
+import { repairShard } from "../../../src/limits/table/maintenance.ts";
 import { runs, scaled } from "../../support/runs.ts";
 import { LimitedTable, type WindowLimit } from "../one-limit.ts";
 import { addressAt, placeSecret } from "../small-table.ts";

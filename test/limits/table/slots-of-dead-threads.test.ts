@@ -1,9 +1,9 @@
 // The slots of a thread that has ended come back, and those of the others are neither lost nor counted twice.
 import { expect, test } from "vitest";
 import { CounterKey } from "../../../src/core/counter-key.ts";
-import { ConcurrencyCounters } from "../../../src/limits/concurrency-counters.ts";
+import { ConcurrencyCounters } from "../../../src/limits/counters.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
-import type { SlotRules } from "../../../src/limits/table/slot-rules.ts";
+import type { SlotRules } from "../../../src/limits/table/eviction.ts";
 import { MortalThread } from "./mortal-thread.ts";
 
 const secret = new Uint8Array(16).fill(7);

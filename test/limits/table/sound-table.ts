@@ -1,8 +1,7 @@
 // What must hold in the memory of a table whenever nobody is changing it: each line is free or used once, each key is
 // where its hash says, and all sums are those of what they are about.
 import { CounterKey } from "../../../src/core/counter-key.ts";
-import { Cursor } from "../../../src/limits/table/cursor.ts";
-import { findKey } from "../../../src/limits/table/directory.ts";
+import { Cursor, findKey, isFree, Places } from "../../../src/limits/table/directory.ts";
 import { eachPair, oldestInstant } from "../../../src/limits/table/key-log.ts";
 import {
   blockOfRef,
@@ -23,8 +22,6 @@ import {
   shardHeader,
   slotOf,
 } from "../../../src/limits/table/layout.ts";
-import { isFree } from "../../../src/limits/table/lines.ts";
-import { Places } from "../../../src/limits/table/places.ts";
 
 /** Returns what is wrong with the shards of a table, which no thread may use. */
 export function flawsOf(

@@ -1,0 +1,298 @@
+// Reads the parts of a request that a client chooses, for keys and for the limits of some keys. A part that is missing,
+// or that the upstream could read in another way, is "": the client is charged instead.
+import { hash } from "node:crypto";
+import type { Identity } from "../core/authenticator.ts";
+import { readBearer } from "../core/bearer.ts";
+import { trimBlanks } from "../core/blanks.ts";
+import { CounterKey } from "../core/counter-key.ts";
+import { type HeaderList, onlyHeaderValue } from "../core/header-list.ts";
+import { type Cidr, parseCidr } from "../core/ip-address.ts";
+import { overridingMethods } from "../core/method-override.ts";
+import { NetworkMap } from "../core/network-map.ts";
+import { PathPatterns } from "../core/path-patterns.ts";
+import type { KeyPart, LimitOverride, Policy } from "../core/policy.ts";
+import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
+import type { SipHash } from "./table/sip-hash.ts";
+
+/** Longer values would cost more to hash than their client spends on them. */
+const maxValueLength = 1024;
+
+/** Returns the value of a header that the request has exactly once. `name` is in lower case. */
+function headerPart(rawHeaders: HeaderList, name: string): string {
+  return bounded(trimBlanks(onlyHeaderValue(rawHeaders, name) ?? ""));
+}
+
+/** Hashes the token of a request once, however many policies ask for it: a token may have 8 KiB. */
+export class TokenDigests {
+  #rawHeaders: HeaderList | null = null;
+  #digest = "";
+
+  /**
+   * Returns the SHA-256 digest of the bearer token, in hex. Without a verified identity, it is that of any well-formed
+   * token. The digest is the same in all modes, so that a key outlives a change of the mode.
+   */
+  of(rawHeaders: HeaderList, identity: Identity | null): string {
+    if (identity !== null) return identity.tokenDigest;
+    if (rawHeaders === this.#rawHeaders) return this.#digest;
+    const credential = readBearer(rawHeaders);
+    this.#rawHeaders = rawHeaders;
+    this.#digest = credential.kind === "token" ? hash("sha256", credential.token, "hex") : "";
+    return this.#digest;
+  }
+
+  /** Must be called when all policies have been asked: nothing of a request stays in memory. */
+  forget(): void {
+    this.#rawHeaders = null;
+    this.#digest = "";
+  }
+}
+
+function subjectPart(identity: Identity | null): string {
+  return bounded(identity?.subject ?? "");
+}
+
+function claimPart(identity: Identity | null, name: string): string {
+  return bounded(identity?.claims.get(name) ?? "");
+}
+
+function bounded(value: string): string {
+  return value.length > maxValueLength ? "" : value;
+}
+
+// Reads the key under which a policy charges a request. The key has a fixed size, and a value that a client has chosen
+// cannot be found in it. Each part is tagged with its kind and preceded by its length, so that no value passes for
+// another one, and a part that the request lacks is replaced by its client, so that leaving it out gains nothing.
+
+export type KeyReader = (request: ParsedRequest, head: RequestHead, identity: Identity | null) => CounterKey;
+
+/** `hash`: with a random key, the same as long as what is counted by the keys is in use. */
+export function createKeyReader({ key }: Policy, hash: SipHash, tokens: TokenDigests): KeyReader {
+  if (key.length === 0) return () => oneForAll;
+  if (key.length === 1 && key[0]?.kind === "client") return ({ counterKey }) => counterKey;
+  const text = new TaggedText();
+  return (request, head, identity) => {
+    for (const part of key) {
+      const value = partOf(part, request, head, identity, tokens);
+      if (value === "") text.add(tags.client, request.client);
+      else text.add(tags[part.kind], value);
+    }
+    const hashed = hash.key(text.bytes, text.length);
+    text.erase();
+    return hashed;
+  };
+}
+
+/** No hash is likely to be the same, and a policy has keys of one kind only. */
+const oneForAll = new CounterKey(0, 0, 0, 0, false);
+
+const tags: Readonly<Record<KeyPart["kind"], number>> = {
+  client: 1,
+  token: 2,
+  subject: 3,
+  claim: 4,
+  header: 5,
+  method: 6,
+  route: 7,
+};
+
+/** Returns "" if the request lacks the part. */
+function partOf(
+  part: KeyPart,
+  request: ParsedRequest,
+  head: RequestHead,
+  identity: Identity | null,
+  tokens: TokenDigests,
+): string {
+  switch (part.kind) {
+    case "client":
+      return request.client;
+    case "token":
+      return tokens.of(head.rawHeaders, identity);
+    case "subject":
+      return subjectPart(identity);
+    case "claim":
+      return claimPart(identity, part.name);
+    case "header":
+      return headerPart(head.rawHeaders, part.name);
+    case "method":
+      return usualMethods.has(head.method) ? head.method : "other";
+    case "route":
+      return request.route ?? "";
+  }
+}
+
+/** All other methods have one key, because a client can invent them. */
+const usualMethods: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+
+/** Tagged texts one after the other, in one buffer that is used again for each request. */
+class TaggedText {
+  bytes = new Uint8Array(256);
+  length = 0;
+
+  add(tag: number, text: string): void {
+    this.#reserve(5 + text.length * 2);
+    const start = this.length + 5;
+    let seen = 0;
+    for (let i = 0; i < text.length; i += 1) {
+      const code = text.charCodeAt(i);
+      this.bytes[start + i] = code;
+      seen |= code;
+    }
+    // Headers have one byte for each character. A text with others, such as a name, has two, and another tag.
+    const isWide = seen > 0xff;
+    if (isWide) this.#writeWide(start, text);
+    const size = isWide ? text.length * 2 : text.length;
+    this.bytes[this.length] = isWide ? tag | 0x80 : tag;
+    for (let i = 0; i < 4; i += 1) this.bytes[this.length + 1 + i] = size >>> (i * 8);
+    this.length = start + size;
+  }
+
+  /** No value of a request stays in memory. */
+  erase(): void {
+    this.bytes.fill(0, 0, this.length);
+    this.length = 0;
+  }
+
+  #writeWide(start: number, text: string): void {
+    for (let i = 0; i < text.length; i += 1) {
+      this.bytes[start + i * 2] = text.charCodeAt(i);
+      this.bytes[start + i * 2 + 1] = text.charCodeAt(i) >>> 8;
+    }
+  }
+
+  #reserve(more: number): void {
+    if (this.length + more <= this.bytes.length) return;
+    const larger = new Uint8Array((this.length + more) * 2);
+    larger.set(this.bytes);
+    this.bytes.fill(0);
+    this.bytes = larger;
+  }
+}
+
+// Finds the limit of a key: that of the policy, or that of an override for its subject, token, header or client, in this
+// order. A client of an exempt network has none.
+
+/** Returns the limit; 0 if the client is exempt. */
+export type KeyLimits = (request: ParsedRequest, head: RequestHead, identity: Identity | null) => number;
+
+/** Returns null for a policy that has one limit for all keys. */
+export function createKeyLimits(policy: Policy, tokens: TokenDigests): KeyLimits | null {
+  const { exempt, overrides } = policy;
+  if (exempt.length + overrides.length === 0) return null;
+  const ofClient = createClientLimits(exempt, overrides);
+  const subjects = limitsBy(overrides, "subject");
+  const ofToken = createTokenLimits(overrides, tokens);
+  const ofHeaders = createHeaderLimits(policy);
+  return (request, head, identity) => {
+    const client = ofClient(request.client);
+    if (client === exempted) return exempted;
+    const subject = subjects.size === 0 ? undefined : subjects.get(subjectPart(identity));
+    return subject ?? ofToken(head, identity) ?? ofHeaders(head) ?? client ?? policy.limit;
+  };
+}
+
+const exempted = 0;
+
+function limitsBy(overrides: readonly LimitOverride[], part: LimitOverride["part"]): ReadonlyMap<string, number> {
+  return new Map(overrides.flatMap((override) => (override.part === part ? [[override.value, override.limit]] : [])));
+}
+
+/** A token is known by its digest or, if it is verified, by its name. */
+function createTokenLimits(overrides: readonly LimitOverride[], tokens: TokenDigests) {
+  const digests = new Map<string, number>();
+  const names = new Map<string, number>();
+  for (const [value, limit] of limitsBy(overrides, "token")) {
+    if (/^[0-9a-f]{64}$/i.test(value)) digests.set(value.toLowerCase(), limit);
+    else names.set(value, limit);
+  }
+  return ({ rawHeaders }: RequestHead, identity: Identity | null): number | undefined => {
+    const byDigest = digests.size === 0 ? undefined : digests.get(tokens.of(rawHeaders, identity));
+    return byDigest ?? (names.size === 0 ? undefined : names.get(identity?.tokenName ?? ""));
+  };
+}
+
+/** An override by header is about any header of the key. */
+function createHeaderLimits({ key, overrides }: Policy) {
+  const limits = limitsBy(overrides, "header");
+  const names = key.flatMap((part) => (part.kind === "header" && limits.size > 0 ? [part.name] : []));
+  return ({ rawHeaders }: RequestHead): number | undefined => {
+    for (const name of names) {
+      const limit = limits.get(headerPart(rawHeaders, name));
+      if (limit !== undefined) return limit;
+    }
+    return undefined;
+  };
+}
+
+/** The clients whose limits are remembered, because parsing an address costs more than finding its text. */
+const maxKnownClients = 4096;
+
+/** The limit of the smallest network that contains the client; that of an exempt network comes first. */
+function createClientLimits(exempt: readonly string[], overrides: readonly LimitOverride[]) {
+  const exemptNetworks = new NetworkMap(exempt.map((text) => [cidrOf(text), exempted] as const));
+  const limits = new NetworkMap(
+    [...limitsBy(overrides, "client")].map(([text, limit]) => [cidrOf(text), limit] as const),
+  );
+  if (exemptNetworks.size + limits.size === 0) return () => undefined;
+  const known = new Map<string, number | undefined>();
+  return (client: string): number | undefined => {
+    const remembered = known.get(client);
+    if (remembered !== undefined || known.has(client)) return remembered;
+    const cidr = cidrOf(client);
+    const limit = exemptNetworks.get(cidr) ?? limits.get(cidr);
+    // An LRU cache would allocate for all of them, in each policy and with each reload.
+    if (known.size >= maxKnownClients) known.clear();
+    known.set(client, limit);
+    return limit;
+  };
+}
+
+/** The configuration and the client's address have been checked before. */
+function cidrOf(text: string): Cidr {
+  const cidr = parseCidr(text);
+  if (cidr === undefined) throw new Error(`${text} is neither an address nor a network`);
+  return cidr;
+}
+
+// Finds the policies that a request is about, by its path and its method. Reads both inclusively: a request that some
+// backend may take for a matching one matches.
+
+/** Returns one bit for each policy: 1 for the first, 2 for the second, and so on. With 32 policies it may be negative. */
+type PolicyMatcher = (request: ParsedRequest, head: RequestHead) => number;
+
+export function createPolicyMatcher(policies: readonly Policy[], basePath: string): PolicyMatcher {
+  const bits = policies.map(({ match }, i) => ({ match, mask: 1 << i }));
+  const withPaths = bits.filter(({ match }) => match.paths.length > 0);
+  const withMethods = bits.filter(({ match }) => match.methods.length > 0);
+  const all = union(bits);
+  if (withPaths.length + withMethods.length === 0) return () => all;
+
+  const ofPaths = union(withPaths);
+  const patterns = new PathPatterns(
+    withPaths.flatMap(({ match, mask }) => match.paths.map((path) => ({ path, mask }))),
+    basePath,
+  );
+  const ofAnyMethod = all & ~union(withMethods);
+  const byMethod = new Map<string, number>();
+  for (const { match, mask } of withMethods) {
+    for (const method of match.methods) byMethod.set(method, (byMethod.get(method) ?? ofAnyMethod) | mask);
+  }
+
+  // Methods have case, but some backends ignore it.
+  const ofMethod = (method: string): number =>
+    byMethod.get(method) ?? byMethod.get(method.toUpperCase()) ?? ofAnyMethod;
+
+  return ({ target }, { method, rawHeaders }) => {
+    let mask = ofMethod(method);
+    if (withMethods.length > 0) {
+      const query = target === undefined ? "" : target.original.slice(target.path.length + 1);
+      for (const other of overridingMethods(rawHeaders, query)) mask |= ofMethod(other);
+    }
+    if ((mask & ofPaths) === 0 || target === undefined) return mask;
+    return mask & (~ofPaths | patterns.match(target.path));
+  };
+}
+
+function union(bits: readonly { readonly mask: number }[]): number {
+  return bits.reduce((mask, bit) => mask | bit.mask, 0);
+}

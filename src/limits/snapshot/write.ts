@@ -1,0 +1,193 @@
+// Writes a snapshot of a table that is in use. The thread that owns the table only copies it, one shard at a time with
+// the event loop in between. A thread that lives as long as this takes does the rest; at most a few copies wait for it.
+import { rm } from "node:fs/promises";
+import { extname } from "node:path";
+import { setImmediate, setTimeout as sleep } from "node:timers/promises";
+import { Worker } from "node:worker_threads";
+import { asError, failureCode, ignoreError } from "../../core/failure.ts";
+import type { SnapshotResult } from "../../core/snapshot-result.ts";
+import { temporaryPath } from "./file.ts";
+import type { DescribedPolicy, SnapshotDescription } from "./format.ts";
+
+export interface SnapshotSource {
+  readonly shardCount: number;
+  /** A copy of a shard as it is at one instant; null while another thread changes it. */
+  copyShard(index: number): Int32Array | null;
+  /** The table's time, now. */
+  tableMs(): number;
+  /** The instant is now. Concurrency is left out. */
+  describe(): SnapshotDescription;
+  /** The same policies. */
+  slots(): readonly WrittenSlot[];
+}
+
+/** A thread locks a shard for microseconds, unless it died meanwhile and has not been missed yet. */
+const busyRetryMs = 2;
+const maxBusyMs = 10_000;
+
+/** Longer only if the thread waits for the disk. */
+const maxEndMs = 1000;
+
+/** Replaces the file at `path`, or leaves it as it is. Never rejects. */
+export async function writeSnapshot(path: string, source: SnapshotSource): Promise<SnapshotResult> {
+  const temporary = temporaryPath(path);
+  let thread: WriterThread | null = null;
+  try {
+    const before = source.describe();
+    thread = new WriterThread({ path, temporary, slots: source.slots() });
+    await copyShards(source, thread);
+    return { ok: true, ...(await thread.finish(unchanged(source.describe(), before))) };
+  } catch (error) {
+    if (thread !== null) await Promise.race([thread.end(), sleep(maxEndMs, undefined, { ref: false })]);
+    // What keeps it from being removed is what the failure is about.
+    await rm(temporary, { force: true }).catch(ignoreError);
+    return { ok: false, code: failureCode(asError(error)) };
+  }
+}
+
+async function copyShards(source: SnapshotSource, thread: WriterThread): Promise<void> {
+  let left = Array.from({ length: source.shardCount }, (_, i) => i);
+  for (let waitedMs = 0; ; waitedMs += busyRetryMs) {
+    const busy: number[] = [];
+    for (const index of left) {
+      const shard = source.copyShard(index);
+      if (shard === null) busy.push(index);
+      else await thread.take(shard, source.tableMs());
+      await setImmediate();
+    }
+    if (busy.length === 0) return;
+    if (waitedMs >= maxBusyMs) throw new BusyError();
+    left = busy;
+    await sleep(busyRetryMs);
+  }
+}
+
+/** A reload in between may have given a slot to another policy: keys of both would look like its own. */
+function unchanged(now: SnapshotDescription, before: SnapshotDescription): SnapshotDescription {
+  const identity = ({ slot, name, key, rate }: DescribedPolicy): string => JSON.stringify([slot, name, rate.kind, key]);
+  const known = new Set(before.policies.map(identity));
+  return { ...now, policies: now.policies.filter((policy) => known.has(identity(policy))) };
+}
+
+class BusyError extends Error {
+  readonly code = "BUSY";
+}
+
+// The thread that writes one snapshot, as the thread that owns the table sees it.
+
+/** Copies that wait for the thread; a shard has at most 1 MiB. */
+const maxWaiting = 4;
+
+/** A thread that says nothing for this time waits for a disk that may never answer, and a drain must end. */
+const maxSilenceMs = 10_000;
+
+/** Node runs the sources as they are; a build has them as JavaScript. */
+const program = new URL(`./writer-thread${extname(import.meta.url)}`, import.meta.url);
+
+/** It holds a section of the file, the copies and the records of one of them. */
+const resourceLimits = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16 };
+
+export class WriterThread {
+  readonly #worker: Worker;
+  readonly #silenceMs: number;
+  #waiting = 0;
+  #end: Exclude<FromWriter, { kind: "taken" }> | null = null;
+  #changed = Promise.withResolvers<void>();
+
+  /** Another thread, and how long it may say nothing: for tests. */
+  constructor(workerData: WriterData, { entry = program, silenceMs = maxSilenceMs } = {}) {
+    this.#silenceMs = silenceMs;
+    this.#worker = new Worker(entry, { workerData, resourceLimits, name: "snapshot", execArgv: [] });
+    this.#worker.on("message", (message: FromWriter) => {
+      if (message.kind === "taken") this.#waiting -= 1;
+      else this.#end ??= message;
+      this.#wake();
+    });
+    this.#worker.on("error", (error) => this.#fail(failureCode(asError(error))));
+    this.#worker.on("exit", () => this.#fail("ended"));
+  }
+
+  /** Resolves when there is room for another one. The copy must not be used any more. Rejects if the thread has failed. */
+  async take(shard: Int32Array, tableMs: number): Promise<void> {
+    this.#waiting += 1;
+    this.#post({ kind: "shard", shard, tableMs }, [shard.buffer as ArrayBuffer]);
+    while (this.#waiting >= maxWaiting && this.#end === null) await this.#change();
+    if (this.#end?.kind === "failed") throw new WriterError(this.#end.code);
+  }
+
+  /** Rejects if the file was not replaced. */
+  async finish(description: SnapshotDescription): Promise<WrittenSnapshot> {
+    this.#post({ kind: "finish", description });
+    while (this.#end === null) await this.#change();
+    if (this.#end.kind === "failed") throw new WriterError(this.#end.code);
+    const { bytes, records } = this.#end;
+    return { bytes, records };
+  }
+
+  /** Resolves when the thread has ended. One that waits for the disk cannot be ended before that. */
+  async end(): Promise<void> {
+    await this.#worker.terminate();
+  }
+
+  async #change(): Promise<void> {
+    const timer = setTimeout(() => this.#fail("TIMEOUT"), this.#silenceMs);
+    await this.#changed.promise;
+    clearTimeout(timer);
+  }
+
+  #post(message: ToWriter, transfer: readonly ArrayBuffer[] = []): void {
+    this.#worker.postMessage(message, transfer);
+  }
+
+  #fail(code: string): void {
+    this.#end ??= { kind: "failed", code };
+    this.#wake();
+  }
+
+  #wake(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+}
+
+class WriterError extends Error {
+  readonly code: string;
+
+  constructor(code: string) {
+    super("The snapshot was not written.");
+    this.code = code;
+  }
+}
+
+// What the thread that owns the table and the thread that writes a snapshot tell each other.
+
+export interface WriterData {
+  readonly path: string;
+  /** A file beside it, which becomes it. */
+  readonly temporary: string;
+  /** The policies whose keys are written. */
+  readonly slots: readonly WrittenSlot[];
+}
+
+interface WrittenSlot {
+  readonly slot: number;
+  /** Null: a policy of the calendar. What is older than the window is left out. */
+  readonly windowMs: number | null;
+}
+
+export type ToWriter =
+  /** `tableMs`: when it was copied. */
+  | { readonly kind: "shard"; readonly shard: Int32Array; readonly tableMs: number }
+  | { readonly kind: "finish"; readonly description: SnapshotDescription };
+
+export type FromWriter =
+  /** A shard has been written. */
+  | { readonly kind: "taken" }
+  | ({ readonly kind: "written" } & WrittenSnapshot)
+  /** `code`: of the system, or the name of the error. */
+  | { readonly kind: "failed"; readonly code: string };
+
+interface WrittenSnapshot {
+  readonly bytes: number;
+  readonly records: number;
+}

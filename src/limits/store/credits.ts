@@ -1,0 +1,405 @@
+// What one thread holds of one counter of the store: the leases it may spend from, and what the store has said last.
+import type { Clock } from "../../core/clock.ts";
+import type { CounterKey } from "../../core/counter-key.ts";
+import type { Policy } from "../../core/policy.ts";
+import { leasedAheadFrom, type SharedStoreSettings } from "../../core/store-link.ts";
+import { longestPeriodMs } from "../calendar.ts";
+import type { OwnCount } from "../counters.ts";
+import type { CounterAnswer, CounterItem, LeaseReport } from "./script-call.ts";
+import { certainAgeUs, drift } from "./store-clock.ts";
+
+/** Units that the store has granted and counts. */
+export interface Lease {
+  readonly id: string;
+  readonly credits: KeyCredits;
+  readonly granted: number;
+  /** Not spent yet. */
+  left: number;
+  /** When the last unit was spent. */
+  spentMs: number;
+  /** The monotonic instant from which it must not be spent. */
+  readonly endsMs: number;
+}
+
+/** A lease that has ended, and what became of it. */
+interface EndedLease {
+  readonly id: string;
+  readonly granted: number;
+  readonly spent: number;
+  readonly spentMs: number;
+}
+
+/** How the units of a counter are counted, as the policy says now. */
+export type CounterRules = Pick<
+  CounterItem,
+  "item" | "limit" | "windowUs" | "fromUs" | "untilUs" | "leaseUs" | "step"
+> & {
+  /** For how long a grant may be spent after it was asked for. */
+  readonly spendMs: number;
+  /** Whether units are leased before a request needs them. */
+  readonly isAhead: boolean;
+  /** Whether each request has a lease of its own, because its units may be given back when it ends. */
+  readonly isByRequest: boolean;
+};
+
+/** What a key needs of its policy. */
+interface KeyPolicy {
+  readonly newKeys: NewKeys;
+  own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
+  periodOver(shard: number, endMs: number, nowMs: number): void;
+}
+
+/** While units may be given back at any time, a refusal is remembered for this long. */
+const heldRefusalMs = 20;
+/** How long the first refusal is remembered otherwise, and how much longer each that follows it. */
+const [firstRefusalMs, refusalGrowth] = [100, 4];
+
+/** A key with something else under it is asked for again after this time. */
+const foreignMs = 1_000;
+
+/** Nothing is ever added to it. */
+const none: never[] = [];
+
+type CreditsOptions = Pick<KeyCredits, "policy" | "tag" | "storeKey" | "key" | "client" | "rules">;
+
+export class KeyCredits {
+  readonly policy: KeyPolicy;
+  readonly tag: string;
+  /** In the store. */
+  readonly storeKey: string;
+  /** In the table, with its client. */
+  readonly key: CounterKey;
+  readonly client: CounterKey;
+  rules: CounterRules;
+  /** What the store had left for all gateways when it answered last. */
+  free = 0;
+  /** The monotonic instant at which something that counted then no longer does. */
+  resetMs = 0;
+  /** Until then, asking is in vain; a request fits from `fitsMs` on. */
+  refusedUntilMs = 0;
+  fitsMs = 0;
+  /** The incident of the shard in which the store was told about this key last. */
+  toldIncident = -1;
+  /** Requests that were admitted without the store's units, and how many of them it knows of. */
+  admittedAlone = 0;
+  toldAlone = 0;
+  /** Calls that are under way. */
+  inFlight = 0;
+  /** Units that requests wait for. */
+  awaitedUnits = 0;
+  /** Until when the key is not asked for again, because something else was under it; 0: nothing was. */
+  #foreignUntilMs = 0;
+  /** Whether the refusal was the answer to a request, about whose other policies the store was asked with it. */
+  #isToRequest = false;
+  /** How long the next refusal is remembered at most. */
+  #patienceMs = firstRefusalMs;
+  // Most keys have none, and keep no list of their own.
+  #leases: readonly Lease[] = none;
+  #ended: EndedLease[] = none;
+  /** Units of leases that have ended, since `endLeases` was called. */
+  #unspent = 0;
+  /** Units that are spent a millisecond, and those that were spent since that was found out. */
+  #rate = 0;
+  #spentSince = 0;
+  /** When the last unit was spent. */
+  #spentMs = 0;
+  #rateMs = 0;
+
+  constructor({ policy, tag, storeKey, key, client, rules }: CreditsOptions) {
+    this.policy = policy;
+    this.tag = tag;
+    this.storeKey = storeKey;
+    this.key = key;
+    this.client = client;
+    this.rules = rules;
+  }
+
+  /** Whether something that was asked for by these rules is granted or refused by those in force. */
+  isBy({ limit, windowUs, step, isByRequest }: CounterRules): boolean {
+    const { rules } = this;
+    const isSameLimit = limit === rules.limit && windowUs === rules.windowUs;
+    return isSameLimit && step === rules.step && isByRequest === rules.isByRequest;
+  }
+
+  /**
+   * Returns whether what is held was granted by rules that are not in force now, and must be given back: by another limit
+   * or window, or for several requests, where now each has a lease of its own.
+   */
+  replaceRules(rules: CounterRules): boolean {
+    const isChanged = !this.isBy(rules);
+    this.rules = rules;
+    if (!isChanged) return false;
+    this.refusedUntilMs = 0;
+    this.fitsMs = 0;
+    this.#patienceMs = firstRefusalMs;
+    return true;
+  }
+
+  /** Units that may be spent at an instant. */
+  held(nowMs: number): number {
+    let units = 0;
+    for (const { left, endsMs } of this.#leases) if (nowMs < endsMs) units += left;
+    return units;
+  }
+
+  foundForeign(nowMs: number): void {
+    this.#foreignUntilMs = nowMs + foreignMs;
+  }
+
+  /** Whether something else was under the key in the store a short while ago. */
+  isForeign(clock: Clock): boolean {
+    return this.#foreignUntilMs > 0 && clock.monotonicMs() < this.#foreignUntilMs;
+  }
+
+  /** Units of leases that have not been reported. */
+  get unspent(): number {
+    return this.#leases.reduce((units, { left }) => units + left, 0);
+  }
+
+  get openLeases(): number {
+    return this.#leases.length;
+  }
+
+  /** Leases that have to be reported. */
+  get reports(): number {
+    return this.#ended.length;
+  }
+
+  /** Whether the store can be told something that it does not know. */
+  get owes(): boolean {
+    return this.#ended.length > 0 || (this.admittedAlone !== this.toldAlone && this.inFlight === 0);
+  }
+
+  add(lease: Lease): void {
+    this.#leases = this.#leases.length === 0 ? [lease] : [...this.#leases, lease];
+  }
+
+  /**
+   * Whether something that was admitted before an instant may still count. To tell what was admitted later would count it
+   * twice: the store counts a unit by its own clock, and for a moment less or more than the table does.
+   */
+  countsSince(earlierMs: number, nowMs: number): boolean {
+    const { item, windowUs } = this.rules;
+    return item !== "sliding" || nowMs < earlierMs + windowUs / 1000;
+  }
+
+  /** The store has said when the next request fits. `needed`: units that requests waited for. */
+  answered({ granted, fitsUs }: CounterAnswer, needed: number, sentMs: number, nowMs: number): void {
+    const { isAhead, isByRequest, spendMs, windowUs } = this.rules;
+    const fitsMs = (fitsUs < 0 ? windowUs : fitsUs) / 1000;
+    this.fitsMs = fitsUs === 0 ? 0 : nowMs + fitsMs;
+    const isRefused = granted < needed || (fitsUs !== 0 && !isByRequest);
+    // Requests may give units back at any time, and gateways return what they leased ahead when the lease ends: a refusal
+    // is remembered no longer than that. Other units are rarely returned, because another policy has refused the request.
+    if (!isRefused) this.#patienceMs = firstRefusalMs;
+    else if (this.refusedUntilMs > 0 && sentMs >= this.refusedUntilMs) this.#patienceMs *= refusalGrowth;
+    const latestMs = isByRequest ? heldRefusalMs : isAhead ? spendMs : this.#patienceMs;
+    // By the earliest that the clocks allow: the client may come with the Retry-After of another gateway.
+    this.refusedUntilMs = isRefused ? sentMs + Math.min(fitsMs / (1 + drift), latestMs) : 0;
+    // What other gateways have leased ahead they may spend after the last unit was granted.
+    this.#isToRequest = granted < needed || (needed > 0 && !isAhead);
+  }
+
+  /**
+   * Until when a request is refused without asking. One that has asked is told what the store has said. The first that
+   * would be refused because of a report asks too: its other policies may refuse it for longer.
+   */
+  refusedUntil(isFirst: boolean, nowMs: number): number {
+    // Units that were not spent in time are given back with the next call.
+    if (this.#leases.some(({ endsMs }) => nowMs >= endsMs)) return 0;
+    if (!isFirst) return Math.max(this.refusedUntilMs, this.fitsMs);
+    return this.#isToRequest ? this.refusedUntilMs : 0;
+  }
+
+  /** Spends units that are held. Returns the leases that they are of. */
+  spend(units: number, nowMs: number): readonly Lease[] {
+    const of: Lease[] = [];
+    let missing = units;
+    for (const lease of this.#leases) {
+      if (missing === 0) break;
+      if (lease.left === 0 || nowMs >= lease.endsMs) continue;
+      const taken = Math.min(missing, lease.left);
+      lease.left -= taken;
+      lease.spentMs = nowMs;
+      missing -= taken;
+      of.push(lease);
+    }
+    this.#spentSince += units;
+    this.#spentMs = nowMs;
+    this.#endLeases(nowMs);
+    return of;
+  }
+
+  /** Units of a request's own lease were not needed after all. */
+  giveBack({ id, granted, spentMs }: Lease): void {
+    this.#addEnded({ id, granted, spent: 0, spentMs });
+  }
+
+  /** Units of a request's own lease stay spent, which the store does not know while they are held. */
+  keep({ id, granted, spentMs }: Lease): void {
+    // Not earlier than in the table: a client that waits as the store has said may ask another gateway.
+    this.#addEnded({ id, granted, spent: granted, spentMs: Math.ceil(spentMs) });
+  }
+
+  /** Ends the leases whose time is over. Returns the units that were not spent. */
+  endLeases(nowMs: number): number {
+    this.#endLeases(nowMs);
+    const unspent = this.#unspent;
+    this.#unspent = 0;
+    return unspent;
+  }
+
+  /** Ends all leases: what is left of them is not spent. Returns the units. */
+  endAll(): number {
+    return this.endLeases(Number.POSITIVE_INFINITY);
+  }
+
+  /** What has to be reported, at most `most` leases; then they are forgotten. */
+  takeReports(most: number, nowMs: number): readonly LeaseReport[] {
+    if (this.#ended.length === 0) return none;
+    return this.#ended.splice(0, most).map(({ id, granted, spent, spentMs }) => ({
+      id,
+      granted,
+      spent,
+      ageUs: certainAgeUs(nowMs - spentMs),
+    }));
+  }
+
+  /** How many units to hold for the time of a lease, judged by what was spent lately; 0 if few requests would share it. */
+  wantedAhead(nowMs: number): number {
+    const { spendMs, step } = this.rules;
+    const elapsedMs = nowMs - this.#rateMs;
+    // Over less time than a lease, a single request would look like many.
+    const rate = this.#spentSince / Math.max(elapsedMs, spendMs);
+    if (elapsedMs >= spendMs) {
+      this.#rate = Math.max(rate, (this.#rate + rate) / 2);
+      this.#spentSince = 0;
+      this.#rateMs = nowMs;
+    } else if (rate > this.#rate) {
+      // A rise is followed at once, because requests would wait.
+      this.#rate = rate;
+    }
+    // A client that has stopped asking must not hold anything.
+    if (nowMs - this.#spentMs >= spendMs) this.#rate = 0;
+    const wanted = Math.ceil(this.#rate * spendMs);
+    // For fewer requests, a lease and its report are more calls than asking.
+    return wanted < 3 * step ? 0 : wanted;
+  }
+
+  /** Whether what is held will soon be spent. */
+  isShort(nowMs: number): boolean {
+    const wanted = this.wantedAhead(nowMs);
+    return wanted > 0 && this.held(nowMs) <= wanted / 4;
+  }
+
+  /** Whether nothing is lost if it is forgotten. */
+  isIdle(nowMs: number): boolean {
+    const isEmpty = this.#leases.length + this.inFlight === 0;
+    return isEmpty && nowMs >= this.refusedUntilMs && !this.owes;
+  }
+
+  #endLeases(nowMs: number): void {
+    if (this.#leases.every(({ left, endsMs }) => left > 0 && nowMs < endsMs)) return;
+    for (const { id, granted, left, spentMs, endsMs } of this.#leases) {
+      if (left > 0 && nowMs < endsMs) continue;
+      this.#unspent += left;
+      // Asked one by one, what was spent counts a little longer than it has to; a report would cost more than it brings.
+      if (left > 0 || this.rules.isAhead) this.#addEnded({ id, granted, spent: granted - left, spentMs });
+    }
+    const open = this.#leases.filter(({ left, endsMs }) => left > 0 && nowMs < endsMs);
+    this.#leases = open.length === 0 ? none : open;
+  }
+
+  #addEnded(ended: EndedLease): void {
+    if (this.#ended === none) this.#ended = [];
+    this.#ended.push(ended);
+  }
+}
+
+// How the units of a policy are counted in the store.
+
+/** A lease is this part of a window at most, because what was spent early counts as if it was spent last. */
+const leasesInWindow = 50;
+/**
+ * A thread may be busy for this long between asking and charging, as long as that is a small part of the window: a unit
+ * counts as if it was spent then.
+ */
+const longestPauseMs = 100;
+const pausesInWindow = 200;
+/** A slot is counted for this long after the gateway that holds it was heard last. */
+export const slotLeaseMs = 10_000;
+/** A thousandth of the window, in milliseconds a microsecond: clocks that are disciplined differ by less. */
+export const clockError = 1e-6;
+/** What is known of the store's clock differs by less from one answer to the next. */
+export const borderErrorMs = 20;
+/** Units of a calendar can be given back for this long. Then they are spent, for the rest of the period. */
+const returnMs = 60_000;
+
+/** `isByRequest`: units may be given back when the request ends. `untilMs`: the end of a calendar's period. */
+export function counterRulesOf(
+  { rate, cost }: Policy,
+  { limit, isByRequest, untilMs }: { limit: number; isByRequest: boolean; untilMs: number },
+  { waitMs, lease }: SharedStoreSettings,
+): CounterRules {
+  const isAhead = limit >= leasedAheadFrom && !isByRequest;
+  const windowMs = rate.kind === "sliding" ? rate.windowMs : Number.POSITIVE_INFINITY;
+  // An answer that comes in time leaves the request some time to be charged, even if this thread is busy meanwhile.
+  const shortestMs = Math.max(1.5 * waitMs, Math.min(longestPauseMs, windowMs / pausesInWindow));
+  const aheadMs = Math.max(shortestMs, Math.min(lease.durationMs, windowMs / leasesInWindow));
+  const spendMs = isAhead ? aheadMs : shortestMs;
+  const leaseMs = rate.kind === "concurrency" ? slotLeaseMs : rate.kind === "calendar" ? returnMs : spendMs;
+  return {
+    ...{ item: rate.kind, limit, step: cost, spendMs, isAhead, isByRequest },
+    windowUs: rate.kind === "sliding" ? Math.ceil(rate.windowMs * 1000) : 0,
+    // The beginning is not checked: a clock that is set back to before it must not end the period.
+    fromUs: 0,
+    untilUs: rate.kind === "calendar" ? untilMs * 1000 : 0,
+    leaseUs: Math.ceil(leaseMs * 1000),
+  };
+}
+
+/** How long a request counts at most. */
+export function longestCountMs({ rate }: Policy): number {
+  switch (rate.kind) {
+    case "sliding":
+      return rate.windowMs;
+    case "calendar":
+      return longestPeriodMs[rate.per];
+    case "concurrency":
+      return slotLeaseMs;
+  }
+}
+
+// Bounds the keys that one gateway makes in the store, because a store without memory serves nobody.
+
+export class NewKeys {
+  readonly #most: number;
+  readonly #windowMs: number;
+  #endsMs = 0;
+  #made = 0;
+  #before = 0;
+
+  /** `windowMs`: how long a key stays in the store at most. */
+  constructor(most: number, windowMs: number) {
+    this.#most = most;
+    this.#windowMs = windowMs;
+  }
+
+  add(nowMs: number): void {
+    this.#turn(nowMs);
+    this.#made += 1;
+  }
+
+  /** Whether another one may be made. Two intervals count, so none is forgotten before its window. */
+  hasRoom(nowMs: number): boolean {
+    this.#turn(nowMs);
+    return this.#made + this.#before < this.#most;
+  }
+
+  #turn(nowMs: number): void {
+    if (nowMs < this.#endsMs) return;
+    this.#before = nowMs < this.#endsMs + this.#windowMs ? this.#made : 0;
+    this.#made = 0;
+    this.#endsMs = nowMs + this.#windowMs;
+  }
+}

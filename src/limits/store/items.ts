@@ -1,0 +1,118 @@
+// Makes the items that a thread asks the store with.
+import { type CallResult, callResults, type OnFailure, type SharedStoreSettings } from "../../core/store-link.ts";
+import type { OwnCount } from "../counters.ts";
+import type { KeyCredits } from "./credits.ts";
+import type { Renewal } from "./leases.ts";
+import {
+  type CounterItem,
+  type GatewaysItem,
+  heldMark,
+  type LeaseReport,
+  mostReports,
+  scriptVersion,
+  type Told,
+} from "./script-call.ts";
+import { certainAgeUs } from "./store-clock.ts";
+
+interface StoreItemsOptions {
+  readonly settings: Pick<SharedStoreSettings, "prefix" | "lease">;
+  readonly gateway: string;
+  readonly thread: string;
+}
+
+/** The tag of the secret that hashes keys. */
+export const secretTag = "secret";
+
+export class StoreItems {
+  readonly #options: StoreItemsOptions;
+  #lastId = 0;
+
+  constructor(options: StoreItemsOptions) {
+    this.#options = options;
+  }
+
+  /** Where something is in the store. Gateways with another script have other keys. */
+  key(tag: string, text: string): string {
+    return `${this.#options.settings.prefix}${scriptVersion}:{${tag}}:${text}`;
+  }
+
+  /** `own`: what the store has to be told; null if nothing. */
+  asking(credits: KeyCredits, needed: number, own: OwnCount | null, nowMs: number): CounterItem {
+    const { isAhead } = credits.rules;
+    const ahead = isAhead ? Math.max(0, credits.wantedAhead(nowMs) - credits.held(nowMs)) : 0;
+    const wanted = Math.min(Math.max(needed, this.#options.settings.lease.most), needed + ahead);
+    return this.#item(credits, needed, wanted, credits.takeReports(mostReports, nowMs), toldOf(own, credits));
+  }
+
+  /** Asks for nothing. */
+  telling(credits: KeyCredits, own: OwnCount, nowMs: number): CounterItem {
+    return this.#item(credits, 0, 0, credits.takeReports(mostReports, nowMs), toldOf(own, credits));
+  }
+
+  reporting({ credits, reports }: Renewal): CounterItem {
+    return this.#item(credits, 0, 0, reports, null);
+  }
+
+  listing(tag: string, silenceMs: number, ageMs: number): GatewaysItem {
+    const { gateway } = this.#options;
+    const [silenceUs, ageUs] = [silenceMs * 1000, ageMs * 1000];
+    return { item: "gateways", key: this.key(tag, "gateways"), gateway, silenceUs, ageUs };
+  }
+
+  /** In one literal, because one is made for each request. */
+  #item(
+    { storeKey, rules }: KeyCredits,
+    needed: number,
+    wanted: number,
+    reports: readonly LeaseReport[],
+    told: Told | null,
+  ): CounterItem {
+    const { gateway, thread } = this.#options;
+    this.#lastId += 1;
+    const isHeld = rules.isByRequest && rules.item !== "concurrency";
+    return {
+      item: rules.item,
+      key: storeKey,
+      limit: rules.limit,
+      windowUs: rules.windowUs,
+      fromUs: rules.fromUs,
+      untilUs: rules.untilUs,
+      leaseUs: rules.leaseUs,
+      step: rules.step,
+      needed,
+      wanted,
+      id: gateway + thread + this.#lastId.toString(36) + (isHeld ? heldMark : ""),
+      reports,
+      told,
+    };
+  }
+}
+
+/** Whether what this gateway counts is of the same period: in a cluster, shards begin it at different times. */
+export function isOfPeriod({ periodEndMs }: OwnCount, { rules }: KeyCredits): boolean {
+  return periodEndMs * 1000 === rules.untilUs;
+}
+
+/** The store has what is not spent too: it must not be taken for what was admitted. */
+function toldOf(own: OwnCount | null, credits: KeyCredits): Told | null {
+  if (own === null || !isOfPeriod(own, credits)) return null;
+  return { units: own.units + credits.unspent, ageUs: certainAgeUs(own.ageMs) };
+}
+
+// What a thread has done with the store, as numbers.
+
+export class StoreCounts {
+  readonly calls: Record<CallResult, number> = Object.fromEntries(callResults.map((result) => [result, 0])) as Record<
+    CallResult,
+    number
+  >;
+  readonly units = { granted: 0, spent: 0, returned: 0 };
+  readonly waited = { answered: 0, overdue: 0 };
+  readonly alone: Record<OnFailure, number> = { local: 0, open: 0, closed: 0 };
+  items = 0;
+  late = 0;
+  refusedFromMemory = 0;
+  forgot = 0;
+  clockSteps = 0;
+  coarse = 0;
+}

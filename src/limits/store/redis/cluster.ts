@@ -1,0 +1,347 @@
+// The link to a cluster: one shard for each primary that has slots. It follows the slots as they move and primaries as
+// they are replaced, and follows a redirection of a call once.
+import type { HostPort } from "../../../core/host-port.ts";
+import type { CallFailure, OnAnswer, StoreEvents, StoreIdentity, StoreLink } from "../../../core/store-link.ts";
+import { type Connection, type OnReply, type Opener, openAny, openPrimary } from "./connection.ts";
+import { StoreError, unreachable } from "./replies.ts";
+import { failureOf, type Script, ShardLink } from "./shard-link.ts";
+
+const calmMs = 5_000;
+const firstDelayMs = 50;
+const longestDelayMs = 1_000;
+/** A shard with one slot of 16,384 is missed by one search in ten million. */
+const mostTags = 262_144;
+const mostShards = 1_024;
+
+interface Place {
+  readonly shard: ShardLink;
+  readonly address: HostPort;
+  isConnected: boolean;
+}
+
+export class ClusterLink implements StoreLink {
+  readonly isClustered = true;
+  events: StoreEvents = { onConnected() {}, onDisconnected() {}, onGone() {} };
+  readonly #opener: Opener;
+  readonly #script: Script;
+  readonly #map: ClusterMap;
+  readonly #places = new Map<number, Place>();
+  readonly #byAddress = new Map<string, Place>();
+  /** The shard of each slot; -1 if nobody knows. */
+  readonly #slots = new Int32Array(slotCount).fill(-1);
+  readonly #tags = new Map<number, string>();
+  readonly #closed = new AbortController();
+  readonly #closing = new Set<Promise<void>>();
+  #shards: readonly number[] = [];
+  #nextNumber = 0;
+  #failure: CallFailure = unreachable("the cluster was not found yet");
+  #timer: NodeJS.Timeout | null = null;
+  #delayMs = firstDelayMs;
+  #isSoon = false;
+  #refreshing: Promise<void> | null = null;
+
+  constructor(opener: Opener, script: Script, addresses: readonly HostPort[]) {
+    this.#opener = opener;
+    this.#script = script;
+    this.#map = new ClusterMap(opener, addresses);
+  }
+
+  get shards(): readonly number[] {
+    return this.#shards;
+  }
+
+  shardOf(tag: string): number {
+    return this.#slots[slotOf(tag)] ?? -1;
+  }
+
+  anyTagOf(shard: number): string | null {
+    const known = this.#tags.get(shard);
+    if (known !== undefined && this.shardOf(known) === shard) return known;
+    this.#tags.delete(shard);
+    if (!this.#slots.includes(shard)) return null;
+    for (let i = 0; i < mostTags; i += 1) {
+      const tag = String(i);
+      if (this.shardOf(tag) !== shard) continue;
+      this.#tags.set(shard, tag);
+      return tag;
+    }
+    return null;
+  }
+
+  call(shard: number, keys: readonly string[], args: readonly string[], answered: OnAnswer): void {
+    const place = this.#placeOr(shard, (failure) => answered(null, failure));
+    place?.shard.call(keys, args, false, (reply, failure, errorReply = "") => {
+      if (failure?.kind === "unready") this.#refreshSoon();
+      const redirection = failure && parseRedirection(errorReply, place.address.host);
+      if (!redirection) return answered(reply, failure);
+      const target = this.#byAddress.get(keyOf(redirection.address));
+      // It is followed to a server that the cluster's own list names, not to any address.
+      if (target === undefined) return answered(null, failure);
+      const onReply: OnReply = (later, laterFailure) => answered(later, laterFailure);
+      target.shard.call(keys, args, redirection.isAsk, onReply);
+    });
+  }
+
+  identify(shard: number, identified: (identity: StoreIdentity | null, failure: CallFailure | null) => void): void {
+    this.#placeOr(shard, (failure) => identified(null, failure))?.shard.identify(identified);
+  }
+
+  reconnect(shard: number): void {
+    this.#places.get(shard)?.shard.reconnect();
+  }
+
+  open(): void {
+    this.#refresh();
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort();
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    for (const { shard } of this.#places.values()) this.#closeLater(shard);
+    await this.#refreshing;
+    while (this.#closing.size > 0) await Promise.all(this.#closing);
+  }
+
+  #placeOr(shard: number, onFailure: (failure: CallFailure) => void): Place | undefined {
+    const place = this.#places.get(shard);
+    if (place !== undefined) return place;
+    const isKnown = this.#places.size > 0;
+    const failure: CallFailure = isKnown ? { kind: "unready", detail: "the slot has no server" } : this.#failure;
+    queueMicrotask(() => onFailure(failure));
+    this.#refreshSoon();
+    return undefined;
+  }
+
+  #refresh(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    if (this.#refreshing !== null || this.#closed.signal.aborted) return;
+    this.#refreshing = this.#readMap().finally(() => {
+      this.#refreshing = null;
+      if (this.#closed.signal.aborted) return;
+      if (this.#isCalm()) this.#delayMs = firstDelayMs;
+      this.#scheduleIn(this.#isCalm() ? calmMs : this.#delayMs);
+      this.#delayMs = Math.min(this.#delayMs * 2, longestDelayMs);
+    });
+  }
+
+  /** Something shows that the map is old. */
+  #refreshSoon(): void {
+    if (this.#timer === null || this.#isSoon) return;
+    clearTimeout(this.#timer);
+    this.#scheduleIn(firstDelayMs);
+  }
+
+  #scheduleIn(ms: number): void {
+    this.#isSoon = ms <= longestDelayMs;
+    this.#timer = setTimeout(() => this.#refresh(), ms * (0.5 + Math.random() / 2));
+  }
+
+  #isCalm(): boolean {
+    const places = [...this.#places.values()];
+    return places.length > 0 && places.every(({ isConnected }) => isConnected);
+  }
+
+  async #readMap(): Promise<void> {
+    const connected = [...this.#places.values()].map(({ shard }) => shard.connection).filter((used) => used !== null);
+    try {
+      const ranges = await this.#map.read(connected, this.#closed.signal);
+      if (ranges !== null && !this.#closed.signal.aborted) this.#apply(ranges);
+    } catch (error) {
+      this.#failure = failureOf(error);
+      if (this.#places.size === 0 && !this.#closed.signal.aborted) this.events.onConnectFailed?.(null, this.#failure);
+    }
+  }
+
+  #apply(ranges: readonly SlotRange[]): void {
+    const keys = new Set(ranges.map(({ primary }) => keyOf(primary)));
+    if (keys.size > mostShards) {
+      this.#failure = { kind: "failed", detail: `the cluster has more than ${mostShards} primaries` };
+      return;
+    }
+    const opened: ShardLink[] = [];
+    this.#slots.fill(-1);
+    for (const { first, last, primary } of ranges) {
+      this.#slots.fill(this.#placeAt(primary, opened).shard.number, first, last + 1);
+    }
+    const gone = [...this.#byAddress].filter(([key]) => !keys.has(key));
+    for (const [key, { shard }] of gone) {
+      this.#byAddress.delete(key);
+      this.#places.delete(shard.number);
+      this.#tags.delete(shard.number);
+      this.#closeLater(shard);
+    }
+    this.#shards = [...this.#places.keys()];
+    for (const shard of opened) shard.open();
+    for (const [, { shard }] of gone) this.events.onGone(shard.number);
+  }
+
+  #placeAt(address: HostPort, opened: ShardLink[]): Place {
+    const known = this.#byAddress.get(keyOf(address));
+    if (known !== undefined) return known;
+    const number = this.#nextNumber++;
+    const shard = new ShardLink(number, (signal) => openPrimary(this.#opener, () => address, signal), this.#script, {
+      onConnected: () => this.#onConnected(place),
+      onDisconnected: (_, failure) => this.#onDisconnected(place, failure),
+      onConnectFailed: (shard, failure) => this.events.onConnectFailed?.(shard, failure),
+    });
+    const place: Place = { shard, address, isConnected: false };
+    this.#byAddress.set(keyOf(address), place);
+    this.#places.set(number, place);
+    opened.push(shard);
+    return place;
+  }
+
+  #onConnected(place: Place): void {
+    place.isConnected = true;
+    this.events.onConnected(place.shard.number);
+  }
+
+  #onDisconnected(place: Place, failure: CallFailure): void {
+    this.#refreshSoon();
+    place.isConnected = false;
+    this.events.onDisconnected(place.shard.number, failure);
+  }
+
+  #closeLater(shard: ShardLink): void {
+    const closing = shard.close().finally(() => this.#closing.delete(closing));
+    this.#closing.add(closing);
+  }
+}
+
+function keyOf({ host, port }: HostPort): string {
+  return `${host} ${port}`;
+}
+
+// Reads from the nodes of a cluster who has which slots. A node that is cut off from the others names what was; its map
+// is not used while newer ones are known.
+
+/** So many old maps in a row: the cluster was made anew. */
+const mostOld = 20;
+const mostNodes = 4_096;
+
+class ClusterMap {
+  readonly #opener: Opener;
+  readonly #configured: readonly HostPort[];
+  /** Nodes that the last map named, replicas too. */
+  #known: readonly HostPort[] = [];
+  #turn = 0;
+  /** Grows with each change in the cluster. */
+  #epoch = 0;
+  #old = 0;
+
+  constructor(opener: Opener, configured: readonly HostPort[]) {
+    this.#opener = opener;
+    this.#configured = configured;
+  }
+
+  /** Asks one node, another one each time. Resolves with null if its map is old; rejects with a StoreError. */
+  async read(connected: readonly Connection[], signal: AbortSignal): Promise<SlotRange[] | null> {
+    const turn = this.#turn++;
+    const used = connected[turn % Math.max(1, connected.length)];
+    // Now and then another node is asked: all that is connected may be on the wrong side of a partition.
+    if (used !== undefined && turn % 4 !== 3) return this.#readFrom(used);
+    const nodes = [...this.#configured, ...this.#known];
+    const address = nodes[Math.floor(used === undefined ? turn : turn / 4) % nodes.length];
+    if (address === undefined) throw new StoreError(unreachable("no node of the cluster is configured"));
+    const connection = await openAny(this.#opener, address, signal);
+    try {
+      return await this.#readFrom(connection);
+    } finally {
+      connection.drop(unreachable("not needed any more"));
+    }
+  }
+
+  async #readFrom(connection: Connection): Promise<SlotRange[] | null> {
+    const ask = (section: string) => connection.askWithin(this.#opener.connectTimeoutMs, "cluster", section);
+    const [about, reply] = await Promise.all([ask("INFO"), ask("SLOTS")]);
+    const ranges = parseSlots(reply, connection.address.host);
+    if (ranges === null) throw new StoreError({ kind: "failed", detail: "CLUSTER SLOTS was answered with no list" });
+    if (ranges.length === 0) throw new StoreError({ kind: "unready", detail: "no slot has a server" });
+    const epoch = Number(/cluster_current_epoch:(\d+)/.exec(String(about))?.[1] ?? 0);
+    if (epoch < this.#epoch && this.#old < mostOld) {
+      this.#old += 1;
+      return null;
+    }
+    this.#epoch = epoch;
+    this.#old = 0;
+    this.#known = ranges.flatMap(({ primary, replicas }) => [primary, ...replicas]).slice(0, mostNodes);
+    return ranges;
+  }
+}
+
+// The slots of a cluster: which one a tag is in, and who has which slots by CLUSTER SLOTS.
+
+const slotCount = 16_384;
+
+const table = Uint16Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte << 8;
+  for (let bit = 0; bit < 8; bit += 1) crc = ((crc << 1) ^ (crc & 0x8000 ? 0x1021 : 0)) & 0xffff;
+  return crc;
+});
+
+/** CRC-16/XMODEM of the tag's bytes, as the specification of Redis Cluster has it. The tag is ASCII. */
+export function slotOf(tag: string): number {
+  let crc = 0;
+  for (let i = 0; i < tag.length; i += 1) {
+    crc = ((crc << 8) & 0xffff) ^ (table[((crc >> 8) ^ tag.charCodeAt(i)) & 0xff] ?? 0);
+  }
+  return crc % slotCount;
+}
+
+/** A primary has the slots from `first` until `last`, both inclusive. */
+interface SlotRange {
+  readonly first: number;
+  readonly last: number;
+  readonly primary: HostPort;
+  readonly replicas: readonly HostPort[];
+}
+
+/** A cluster has at most so many primaries that make sense; what says more is no cluster. */
+const mostRanges = slotCount;
+
+/** Parses the reply of CLUSTER SLOTS; null if it is none. A node without a host is at the host that was asked. */
+export function parseSlots(reply: unknown, askedHost: string): SlotRange[] | null {
+  if (!Array.isArray(reply) || reply.length > mostRanges) return null;
+  const ranges: SlotRange[] = [];
+  for (const entry of reply) {
+    const range = parseRange(entry, askedHost);
+    if (range === null) return null;
+    if (range !== "unknown") ranges.push(range);
+  }
+  return ranges;
+}
+
+function parseRange(entry: unknown, askedHost: string): SlotRange | "unknown" | null {
+  if (!Array.isArray(entry)) return null;
+  const [first, last, ...nodes]: unknown[] = entry;
+  if (!isSlot(first) || !isSlot(last)) return null;
+  const [primary, ...replicas] = nodes.map((node) => parseNode(node, askedHost));
+  // A node that the others do not know how to reach.
+  if (primary === null || primary === undefined) return "unknown";
+  return { first, last, primary, replicas: replicas.filter((replica) => replica !== null) };
+}
+
+function isSlot(value: unknown): value is number {
+  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value < slotCount;
+}
+
+function parseNode(node: unknown, askedHost: string): HostPort | null {
+  if (!Array.isArray(node)) return null;
+  const [named, port]: unknown[] = node;
+  const host = named === null || named === "" ? askedHost : named;
+  if (typeof host !== "string" || host === "?" || typeof port !== "number" || port < 1 || port > 65_535) return null;
+  return { host, port };
+}
+
+interface Redirection {
+  readonly isAsk: boolean;
+  readonly address: HostPort;
+}
+
+/** Parses "MOVED 3999 127.0.0.1:6381" and "ASK 3999 127.0.0.1:6381"; null for other errors. */
+export function parseRedirection(errorReply: string, askedHost: string): Redirection | null {
+  const [, code, host, port] = /^(MOVED|ASK) \d+ (\S*):(\d+)$/.exec(errorReply) ?? [];
+  if (code === undefined || host === undefined) return null;
+  return { isAsk: code === "ASK", address: { host: host === "" ? askedHost : host, port: Number(port) } };
+}

@@ -1,0 +1,412 @@
+// One connection to one server, from its first byte to its end: it never connects again, sends nothing twice, and keeps
+// no command that it cannot send. The library (ioredis) writes the commands, reads the replies and matches the two.
+import { connect, isIP, type Socket } from "node:net";
+import { checkServerIdentity, connect as connectTls, type SecureContextOptions } from "node:tls";
+import { AbstractConnector, Command, Redis } from "ioredis";
+import { errorCode, ignoreError } from "../../../core/failure.ts";
+import type { HostPort } from "../../../core/host-port.ts";
+import { passwordIn } from "../../../core/password.ts";
+import type { CallFailure, StoreConnectionSettings } from "../../../core/store-link.ts";
+import { errorReplyFailure, ReplyGuard, StoreError, unreachable } from "./replies.ts";
+
+/** Called once, never within the call that it was given to. `errorReply` is the whole message of the server. */
+export type OnReply = (reply: unknown, failure: CallFailure | null, errorReply?: string) => void;
+
+const mostOutstanding = 1_024;
+/** What the system has not taken yet. */
+const mostUnsentBytes = 8 * 1024 * 1024;
+
+const closed = unreachable("the server closed the connection");
+
+export class Connection {
+  readonly address: HostPort;
+  /** Called once, when the connection is lost or dropped. */
+  onLost: (failure: CallFailure) => void = ignoreError;
+  readonly #socket: Socket;
+  readonly #redis: Redis;
+  readonly #guard: ReplyGuard;
+  #outstanding = 0;
+  #isCorked = false;
+  #lost: CallFailure | null = null;
+
+  /** Resolves when commands can be sent; rejects with a StoreError. */
+  static async open(options: Omit<SocketOptions, "onBytes">): Promise<Connection> {
+    const guard = new ReplyGuard();
+    let connection: Connection | null = null;
+    let early: CallFailure | null = null;
+    const onBytes = (bytes: Uint8Array): void => {
+      if (connection === null || early !== null) early ??= refusalOf(bytes);
+      else connection.#receive(bytes);
+    };
+    const socket = await openSocket({ ...options, onBytes });
+    const redis = libraryOn(socket);
+    connection = new Connection(options.address, socket, redis, guard);
+    await redis.connect().catch(ignoreError);
+    if (early !== null || redis.status !== "ready") {
+      connection.drop(early ?? closed);
+      throw new StoreError(early ?? connection.#lost ?? closed);
+    }
+    return connection;
+  }
+
+  private constructor(address: HostPort, socket: Socket, redis: Redis, guard: ReplyGuard) {
+    this.address = address;
+    this.#socket = socket;
+    this.#redis = redis;
+    this.#guard = guard;
+    redis.on("error", () => this.drop(unreachable("the server's replies cannot be read")));
+    socket.once("error", (error) => {
+      this.#lost ??= unreachable(errorCode(error) ?? closed.detail);
+    });
+    socket.once("close", () => {
+      this.#lost ??= closed;
+      this.onLost(this.#lost);
+    });
+  }
+
+  /** Commands of one turn of the event loop leave in one write. */
+  send(name: string, args: string[], onReply: OnReply): void {
+    const failure = this.#refusal();
+    if (failure !== null) {
+      queueMicrotask(() => onReply(null, failure));
+      return;
+    }
+    this.#cork();
+    this.#outstanding += 1;
+    this.#guard.expected += 1;
+    const command = new Command(name, args, { replyEncoding: "utf8" }, (error, reply) => {
+      this.#outstanding -= 1;
+      if (!error) onReply(reply ?? null, null);
+      else if (error.name !== "ReplyError") onReply(null, this.#lost ?? closed);
+      else onReply(null, errorReplyFailure(error.message), error.message);
+    });
+    this.#redis.sendCommand(command);
+  }
+
+  /** Resolves with the reply; rejects with a StoreError. */
+  ask(name: string, ...args: string[]): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.send(name, args, (reply, failure) => (failure ? reject(new StoreError(failure)) : resolve(reply)));
+    });
+  }
+
+  /** The same of a server that may never answer: waits so long, and keeps the connection for answers to others. */
+  askWithin(ms: number, name: string, ...args: string[]): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const late = (): void => reject(new StoreError(unreachable("the server does not answer")));
+      const timer = setTimeout(late, ms);
+      this.ask(name, ...args)
+        .then(resolve, reject)
+        .finally(() => clearTimeout(timer));
+    });
+  }
+
+  /** Ends the connection without waiting for the server. Calls that have no answer fail with this. */
+  drop(failure: CallFailure): void {
+    this.#lost ??= failure;
+    this.#socket.destroy();
+  }
+
+  get lost(): CallFailure | null {
+    return this.#lost;
+  }
+
+  #refusal(): CallFailure | null {
+    if (this.#lost !== null) return this.#lost;
+    if (this.#outstanding >= mostOutstanding) return unreachable(`${mostOutstanding} calls have no answer`);
+    return this.#socket.writableLength > mostUnsentBytes ? unreachable("the server does not read") : null;
+  }
+
+  #cork(): void {
+    if (this.#isCorked) return;
+    this.#isCorked = true;
+    this.#socket.cork();
+    process.nextTick(() => {
+      this.#isCorked = false;
+      this.#socket.uncork();
+    });
+  }
+
+  #receive(bytes: Uint8Array): void {
+    if (this.#lost !== null) return;
+    if (this.#guard.admits(bytes)) this.#socket.emit("data", Buffer.from(bytes));
+    else this.drop(unreachable("the server sends what was not asked for"));
+  }
+}
+
+/** A server says why it does not want a client, such as one too many, and closes. Nothing else comes unasked. */
+function refusalOf(bytes: Uint8Array): CallFailure {
+  const [, message] = /^-([^\r\n]+)\r\n/.exec(Buffer.from(bytes.subarray(0, 1_024)).toString("latin1")) ?? [];
+  return message === undefined ? unreachable("the server speaks before it is asked") : errorReplyFailure(message);
+}
+
+/** Everything that the library would do by itself is off: connecting, authenticating, queuing, sending again. */
+function libraryOn(socket: Socket): Redis {
+  class Opened extends AbstractConnector {
+    constructor() {
+      super(0);
+    }
+
+    connect(): Promise<Socket> {
+      return Promise.resolve(socket);
+    }
+
+    override disconnect(): void {
+      socket.destroy();
+    }
+  }
+  return new Redis({
+    Connector: Opened,
+    lazyConnect: true,
+    protocol: 2,
+    disableClientInfo: true,
+    enableReadyCheck: false,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: null,
+    retryStrategy: () => null,
+  });
+}
+
+// Opens a TCP or TLS socket to a server of the store. What arrives is given to `onBytes`, without an event that the
+// library could see first. The server's certificate is always verified.
+
+const receiveBytes = 16 * 1024;
+
+interface SocketOptions {
+  readonly address: HostPort;
+  /** Null: plain. */
+  readonly tls: SecureContextOptions | null;
+  /** The name in the server's certificate. */
+  readonly serverName: string;
+  /** Aborts the attempt; the socket that has been opened does not know it any more. */
+  readonly signal: AbortSignal;
+  /** The bytes are used for others afterwards. */
+  readonly onBytes: (bytes: Uint8Array) => void;
+}
+
+/** Rejects with a StoreError. */
+function openSocket(options: SocketOptions): Promise<Socket> {
+  const { signal } = options;
+  return new Promise((resolve, reject) => {
+    const socket = begin(options);
+    // Errors that come later are followed by "close".
+    socket.on("error", ignoreError);
+    const fail = (detail: string): void => {
+      signal.removeEventListener("abort", onAbort);
+      socket.destroy();
+      reject(new StoreError(unreachable(detail)));
+    };
+    const onAbort = (): void => fail("no connection within the time for it");
+    const onError = (error: Error): void => fail(explain(error));
+    const onClose = (): void => fail("the server closed the connection");
+    signal.addEventListener("abort", onAbort);
+    socket.once("error", onError).once("close", onClose);
+    socket.once(options.tls === null ? "connect" : "secureConnect", () => {
+      socket.off("error", onError).off("close", onClose);
+      signal.removeEventListener("abort", onAbort);
+      resolve(socket);
+    });
+    if (signal.aborted) onAbort();
+  });
+}
+
+function begin({ address: { host, port }, tls, serverName, onBytes }: SocketOptions): Socket {
+  const onread = {
+    buffer: new Uint8Array(receiveBytes),
+    callback: (length: number, buffer: Uint8Array): boolean => {
+      onBytes(buffer.subarray(0, length));
+      return true;
+    },
+  };
+  const shared = { host, port, onread, noDelay: true, keepAlive: true, keepAliveInitialDelay: 10_000 };
+  if (tls === null) return connect(shared);
+  return connectTls({
+    ...shared,
+    ...tls,
+    // An address is no server name in TLS.
+    ...(isIP(serverName) === 0 && { servername: serverName }),
+    rejectUnauthorized: true,
+    checkServerIdentity: (_, certificate) => checkServerIdentity(serverName, certificate),
+  });
+}
+
+function explain(error: Error): string {
+  // Messages of the system repeat the address, those of TLS say in words what the code says.
+  return errorCode(error) ?? "the connection failed";
+}
+
+// The files that a connection needs: password, authority, own certificate. They are read again at each connection, so
+// that what is rotated is used at the next one. The password never leaves this object but to the server.
+
+/** Rejects with the system's error. What it reads has a bounded size, and it never waits for a pipe. */
+export type ReadFile = (path: string) => Promise<string>;
+
+interface Credentials {
+  readonly username: string | null;
+  readonly password: string | null;
+  /** Null: plain. */
+  readonly tls: SecureContextOptions | null;
+}
+
+/** Rejects with a StoreError. */
+async function readCredentials(settings: StoreConnectionSettings, readFile: ReadFile): Promise<Credentials> {
+  const read = async (path: string | null, what: string): Promise<string | null> => {
+    if (path === null) return null;
+    try {
+      return await readFile(path);
+    } catch (error) {
+      const code = errorCode(error) ?? "not readable";
+      throw new StoreError({ kind: "refused", detail: `the ${what} cannot be read: ${code}` });
+    }
+  };
+  const { tls } = settings;
+  const [password, ca, cert, key] = await Promise.all([
+    read(settings.passwordFile, "password file"),
+    read(tls?.caFile ?? null, "file of authorities"),
+    read(tls?.certFile ?? null, "certificate file"),
+    read(tls?.keyFile ?? null, "key file"),
+  ]);
+  return {
+    username: settings.username,
+    password: password === null ? null : onlyLine(password),
+    tls: tls && { ...(ca !== null && { ca }), ...(cert !== null && { cert }), ...(key !== null && { key }) },
+  };
+}
+
+function onlyLine(text: string): string {
+  const password = passwordIn(text);
+  if (password !== null) return password;
+  throw new StoreError({ kind: "refused", detail: "the password file has no password in one line" });
+}
+
+// Makes a connection usable: the password is accepted, the database chosen, and the server is a primary that has loaded
+// its data.
+
+export interface Opener {
+  readonly settings: StoreConnectionSettings;
+  readonly readFile: ReadFile;
+  readonly connectTimeoutMs: number;
+}
+
+/** Connects to a server that holds keys. Rejects with a StoreError. */
+export function openPrimary(
+  opener: Opener,
+  locate: () => HostPort | Promise<HostPort>,
+  signal: AbortSignal,
+): Promise<Connection> {
+  return open(opener, locate, signal, async (connection, credentials) => {
+    const { database } = opener.settings;
+    const steps = [authenticate(connection, credentials)];
+    if (database !== 0) steps.push(connection.ask("select", String(database)).then(() => undefined));
+    steps.push(requirePrimary(connection), requireLoaded(connection));
+    await first(steps);
+  });
+}
+
+/** Connects to a server that is only asked where others are. Rejects with a StoreError. */
+export function openAny(opener: Opener, address: HostPort, signal: AbortSignal): Promise<Connection> {
+  return open(opener, () => address, signal, authenticate);
+}
+
+/** Connects to a sentinel, which has a password of its own or none. Rejects with a StoreError. */
+export function openSentinel(opener: Opener, address: HostPort, signal: AbortSignal): Promise<Connection> {
+  return open(
+    opener,
+    () => address,
+    signal,
+    async (connection, credentials) => {
+      try {
+        await connection.ask("ping");
+      } catch (error) {
+        if (!isRefused(error)) throw error;
+        await authenticate(connection, credentials);
+      }
+    },
+  );
+}
+
+/** All of it is done within the time for it: a server that is stopped still accepts connections. */
+async function open(
+  { settings, readFile, connectTimeoutMs }: Opener,
+  locate: () => HostPort | Promise<HostPort>,
+  cancelled: AbortSignal,
+  shakeHands: (connection: Connection, credentials: Credentials) => Promise<void>,
+): Promise<Connection> {
+  const address = await locate();
+  const attempt = new AbortController();
+  const abort = (): void => attempt.abort();
+  const timer = setTimeout(abort, connectTimeoutMs);
+  cancelled.addEventListener("abort", abort);
+  if (cancelled.aborted) abort();
+  let connection: Connection | null = null;
+  const { signal } = attempt;
+  try {
+    const credentials = await Promise.race([readCredentials(settings, readFile), tooLate(signal)]);
+    const serverName = settings.tls?.serverName ?? address.host;
+    connection = await Connection.open({ address, tls: credentials.tls, serverName, signal });
+    const opened = connection;
+    const drop = (): void => opened.drop({ kind: "unreachable", detail: "the server does not answer" });
+    signal.addEventListener("abort", drop);
+    if (signal.aborted) drop();
+    await shakeHands(connection, credentials);
+    if (connection.lost !== null) throw new StoreError(connection.lost);
+    return connection;
+  } catch (error) {
+    connection?.drop({ kind: "unreachable", detail: "not usable" });
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    cancelled.removeEventListener("abort", abort);
+  }
+}
+
+function tooLate(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const detail = "no connection within the time for it";
+    signal.addEventListener("abort", () => reject(new StoreError({ kind: "unreachable", detail })));
+  });
+}
+
+/** Rejects with the failure of the first step that fails: a wrong password is why the later ones fail. */
+async function first(steps: readonly Promise<void>[]): Promise<void> {
+  for (const step of await Promise.allSettled(steps)) if (step.status === "rejected") throw step.reason;
+}
+
+async function authenticate(connection: Connection, { username, password }: Credentials): Promise<void> {
+  if (password === null) return;
+  try {
+    await connection.ask("auth", ...(username === null ? [] : [username]), password);
+  } catch (error) {
+    throw error instanceof StoreError ? withoutPassword(error, password) : error;
+  }
+}
+
+function withoutPassword({ failure }: StoreError, password: string): StoreError {
+  const detail = password === "" ? failure.detail : failure.detail.replaceAll(password, "(password)");
+  return new StoreError({ ...failure, detail });
+}
+
+/** Who may not ask for the role learns it from the first call. */
+async function requirePrimary(connection: Connection): Promise<void> {
+  const role = await unlessForbidden(connection.ask("role"));
+  if (!Array.isArray(role) || role[0] === "master") return;
+  throw new StoreError({ kind: "unready", detail: "the server is a replica" });
+}
+
+async function requireLoaded(connection: Connection): Promise<void> {
+  await unlessForbidden(connection.ask("ping"));
+}
+
+async function unlessForbidden(asked: Promise<unknown>): Promise<unknown> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (error instanceof StoreError && error.failure.detail.startsWith("NOPERM")) return null;
+    throw error;
+  }
+}
+
+function isRefused(error: unknown): boolean {
+  return error instanceof StoreError && error.failure.kind === "refused";
+}

@@ -1,0 +1,255 @@
+// What a call of the store's script asks and answers. A call is about several counters, whose items do not depend on each
+// other. All instants of a call are of the store's clock; what the gateway says of time are ages.
+
+import type { CounterKey } from "../../core/counter-key.ts";
+import { heldRetryMs } from "../counters.ts";
+
+/** Another number in the keys: gateways whose scripts differ count apart, and do not misread each other. */
+export const scriptVersion = 1;
+
+/**
+ * What is asked of one counter. `sliding`: a unit counts for a window after it was spent. `calendar`: until the end of a
+ * period. `concurrency`: until it is given back, or `leaseUs` after it was renewed last.
+ */
+export interface CounterItem {
+  readonly item: "sliding" | "calendar" | "concurrency";
+  /** The whole key, with its tag in braces. */
+  readonly key: string;
+  readonly limit: number;
+  /** Sliding: the window. Others: 0. */
+  readonly windowUs: number;
+  /** Calendar: the period, from inclusive until exclusive, in microseconds since 1970. Others: 0. */
+  readonly fromUs: number;
+  readonly untilUs: number;
+  readonly leaseUs: number;
+  /** Units are granted in multiples of this: the cost of a request. */
+  readonly step: number;
+  /** Units that requests wait for now. */
+  readonly needed: number;
+  /** Units that are wanted, those too; above `needed`, at most a quarter of what is free. */
+  readonly wanted: number;
+  /**
+   * Of the lease that a grant makes, never used again: the gateway's id, the thread's, and a number. With `heldMark` at its
+   * end, the units are held until they are reported, and a refusal beside them may end soon.
+   */
+  readonly id: string;
+  /** What became of units that were granted before. Done before anything is granted; may be repeated. */
+  readonly reports: readonly LeaseReport[];
+  /** What this gateway has admitted and what still counts; null: nothing has to be told. Done after the reports. */
+  readonly told: Told | null;
+}
+
+/** `spent` of the `granted` units of a lease were spent, the last of them `ageUs` before the call was sent. */
+export interface LeaseReport {
+  readonly id: string;
+  readonly granted: number;
+  /** Concurrency: all of them is a renewal. */
+  readonly spent: number;
+  readonly ageUs: number;
+}
+
+/** At least so many units of this gateway count, the newest spent `ageUs` before the call was sent. */
+export interface Told {
+  readonly units: number;
+  readonly ageUs: number;
+}
+
+/** The list of the gateways that share the store, which shows too whether the store has forgotten. */
+export interface GatewaysItem {
+  readonly item: "gateways";
+  readonly key: string;
+  /** `gatewayLength` characters. */
+  readonly gateway: string;
+  /** A gateway that is silent for longer is gone. */
+  readonly silenceUs: number;
+  /** So long ago it was heard last: more than 0 if it leaves, so that it is gone soon. */
+  readonly ageUs: number;
+}
+
+/** A value that the first gateway sets and all use. */
+export interface SecretItem {
+  readonly item: "secret";
+  readonly key: string;
+  /** Set if there is none. Hexadecimal. */
+  readonly proposed: string;
+}
+
+export type Item = CounterItem | GatewaysItem | SecretItem;
+
+export interface CounterAnswer {
+  readonly item: "counter";
+  /** Calendar: false if the store's clock is not within the period; then nothing else was done. */
+  readonly isInPeriod: boolean;
+  /** Something else is under the key; then nothing was done. */
+  readonly isForeign: boolean;
+  /** 0, or a multiple of the step. */
+  readonly granted: number;
+  /** What is left of the limit after it. */
+  readonly free: number;
+  /** After this time by the store's clock as it runs, something that counts now no longer does; -1 if nothing counts. */
+  readonly resetUs: number;
+  /**
+   * After this time, `step` units are free, if nobody else takes them; 0: they are now; -1: never, by this limit. At most
+   * `heldRetryUs` if units that are held could make room.
+   */
+  readonly fitsUs: number;
+  /** Whether the counter was not in the store before. */
+  readonly isNew: boolean;
+}
+
+export interface GatewaysAnswer {
+  readonly item: "gateways";
+  /** Whether this gateway was in the list. */
+  readonly wasListed: boolean;
+  readonly gateways: number;
+}
+
+interface SecretAnswer {
+  readonly item: "secret";
+  readonly value: string;
+}
+
+export type ItemAnswer = CounterAnswer | GatewaysAnswer | SecretAnswer;
+
+export interface ScriptAnswer {
+  /** The store's clock, as it is, at the call. */
+  readonly timeUs: number;
+  /** In the order of the items. */
+  readonly items: readonly ItemAnswer[];
+}
+
+/** Characters of the id of a gateway (one start of a process), of a thread in it, and of a lease. */
+export const gatewayLength = 12;
+export const threadLength = 10;
+
+/** At the end of the id of a lease whose units may still be given back. */
+export const heldMark = "~";
+export const heldRetryUs = heldRetryMs * 1000;
+
+/** The items of one call; more would keep the store from others for too long. */
+export const mostItems = 64;
+/** The reports of one item, for the same reason. */
+export const mostReports = 32;
+
+// How a call of the store's script is written, and how its answer is read. Arguments are flat: for each item a letter, and
+// what its kind needs. So is the answer: the store's time, and for each item as many values as its kind has.
+
+const letters = { sliding: "s", calendar: "c", concurrency: "n", gateways: "g", secret: "v" } as const;
+/** The same counters, asked for one step and told nothing: most items, so they are written in half as many arguments. */
+const plainLetters = { sliding: "S", calendar: "C", concurrency: "N" } as const;
+const secretPattern = /^[0-9a-f]+$/;
+
+export function encodeCall(items: readonly Item[]): { keys: string[]; args: string[] } {
+  const keys: string[] = [];
+  const args: string[] = [];
+  for (const item of items) {
+    keys.push(item.key);
+    if (item.item === "gateways")
+      args.push(letters.gateways, item.gateway, upwards(item.silenceUs), upwards(item.ageUs));
+    else if (item.item === "secret") args.push(letters.secret, item.proposed);
+    else pushCounter(args, item);
+  }
+  return { keys, args };
+}
+
+function pushCounter(args: string[], item: CounterItem): void {
+  const { limit, leaseUs, step, needed, wanted, id, reports, told } = item;
+  const isPlain = needed === step && wanted === step && reports.length === 0 && told === null;
+  args.push((isPlain ? plainLetters : letters)[item.item], String(limit), upwards(leaseUs), id, String(step));
+  if (item.item === "sliding") args.push(upwards(item.windowUs));
+  if (item.item === "calendar") args.push(String(item.fromUs), String(item.untilUs));
+  if (isPlain) return;
+  args.push(String(needed), String(wanted), String(reports.length));
+  for (const report of reports) {
+    args.push(report.id, String(report.granted), String(report.spent), downwards(report.ageUs));
+  }
+  if (told === null) args.push("-1");
+  else args.push(String(told.units), downwards(told.ageUs));
+}
+
+/** What counts for longer than it must is right, what counts for too short a time is not. */
+function upwards(us: number): string {
+  return String(Math.ceil(us));
+}
+
+function downwards(us: number): string {
+  return String(Math.floor(us));
+}
+
+/** Throws if the reply is not one to these items. */
+export function decodeAnswer(reply: unknown, items: readonly Item[]): ScriptAnswer {
+  if (!Array.isArray(reply)) throw new Error("the script's reply is not a list");
+  const values = new Values(reply);
+  const timeUs = values.number();
+  const answers = items.map((item) => readAnswer(values, item));
+  values.end();
+  return { timeUs, items: answers };
+}
+
+function readAnswer(values: Values, item: Item): ItemAnswer {
+  switch (item.item) {
+    case "gateways":
+      return { item: "gateways", wasListed: values.flag(), gateways: values.number() } satisfies GatewaysAnswer;
+    case "secret":
+      return { item: "secret", value: values.secret() } satisfies SecretAnswer;
+    default: {
+      const state = values.number();
+      return {
+        item: "counter",
+        isInPeriod: state !== 0,
+        isForeign: state === 2,
+        granted: values.number(),
+        free: values.number(),
+        resetUs: values.number(),
+        fitsUs: values.number(),
+        isNew: values.flag(),
+      };
+    }
+  }
+}
+
+class Values {
+  readonly #values: readonly unknown[];
+  #at = 0;
+
+  constructor(values: readonly unknown[]) {
+    this.#values = values;
+  }
+
+  number(): number {
+    const value = this.#values[this.#at++];
+    const number = typeof value === "string" && value !== "" ? Number(value) : value;
+    if (typeof number !== "number" || !Number.isSafeInteger(number))
+      throw new Error("a number is missing in the script's reply");
+    return number;
+  }
+
+  flag(): boolean {
+    return this.number() !== 0;
+  }
+
+  secret(): string {
+    const value = this.#values[this.#at++];
+    if (typeof value !== "string" || !secretPattern.test(value))
+      throw new Error("the secret is missing in the script's reply");
+    return value;
+  }
+
+  end(): void {
+    if (this.#at !== this.#values.length) throw new Error("the script's reply is too long");
+  }
+}
+
+// What the store calls the key of a counter: the same for all gateways.
+
+/** Of each byte, since tags are made for each request. */
+const hexOf = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
+/** Returns the tag of a key: an address, or a hash. */
+export function storeTagOf({ a, b, c, d, isAddress }: Pick<CounterKey, "a" | "b" | "c" | "d" | "isAddress">): string {
+  return `${isAddress ? "a" : "h"}${hex(a)}${hex(b)}${hex(c)}${hex(d)}`;
+}
+
+function hex(word: number): string {
+  return `${hexOf[word >>> 24]}${hexOf[(word >>> 16) & 0xff]}${hexOf[(word >>> 8) & 0xff]}${hexOf[word & 0xff]}`;
+}

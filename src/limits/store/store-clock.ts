@@ -1,0 +1,89 @@
+// Watches the store's clock, which is a wall clock, by the monotonic clock of this thread. Each answer says that the
+// store's clock had a reading at some instant between sending and receiving.
+import type { Clock } from "../../core/clock.ts";
+import type { Timers } from "../../core/store-link.ts";
+
+/** No clock is supposed to run faster or slower than this. */
+export const drift = 0.01;
+/** Returns an age in microseconds that is certain: a clock that runs fast makes it look older than it is. */
+export function certainAgeUs(ageMs: number): number {
+  return Math.max(0, Math.floor((ageMs * 1000) / (1 + drift)));
+}
+
+/** What is below cannot be told from delays in this process. */
+const toleranceMs = 20;
+
+export class ClockWatch {
+  // The store's clock minus ours: at `#atMs` it was within these bounds.
+  #leastMs = Number.NEGATIVE_INFINITY;
+  #mostMs = Number.POSITIVE_INFINITY;
+  #atMs = 0;
+
+  /**
+   * Compares an answer with those before. `forward`: the clock was set forward, so that something has expired too early.
+   * `back`: it was set back.
+   */
+  observe(sentMs: number, receivedMs: number, timeUs: number): "steady" | "forward" | "back" {
+    const timeMs = timeUs / 1000;
+    const leastMs = timeMs - receivedMs;
+    const mostMs = timeMs - sentMs;
+    const widerMs = drift * Math.max(0, receivedMs - this.#atMs) + toleranceMs;
+    const step = leastMs > this.#mostMs + widerMs ? "forward" : mostMs < this.#leastMs - widerMs ? "back" : "steady";
+    // What was known before narrows what an answer says that took long.
+    const age = drift * Math.max(0, receivedMs - this.#atMs);
+    this.#leastMs = step === "steady" ? Math.max(leastMs, Math.min(this.#leastMs - age, mostMs)) : leastMs;
+    this.#mostMs = step === "steady" ? Math.min(mostMs, Math.max(this.#mostMs + age, leastMs)) : mostMs;
+    this.#atMs = receivedMs;
+    return step;
+  }
+
+  /** What the store's clock shows at least, in milliseconds since 1970; null if it has not been seen. */
+  wallMs(nowMs: number): number | null {
+    return Number.isFinite(this.#leastMs) ? nowMs + this.#leastMs : null;
+  }
+
+  /** Another server has another clock. */
+  forget(): void {
+    this.#leastMs = Number.NEGATIVE_INFINITY;
+    this.#mostMs = Number.POSITIVE_INFINITY;
+  }
+}
+
+// Waits for the store, and not for this thread: time in which the thread stood still (a collection, a long turn, a machine
+// that is busy with others) is not the store's, which may have stood still with it.
+
+/** A wait has so many steps; a step in which this thread stood still counts as if it had ended in time. */
+const steps = 4;
+/** A timer of a thread that is well is late by less. */
+export const lateMs = 2;
+/** Timers are not more exact. */
+const leastMs = 1;
+
+/** Calls `over` when the store has had `ms`, and what has arrived by then was read. */
+export function afterStoreTime(
+  { clock, timers }: { readonly clock: Clock; readonly timers: Timers },
+  ms: number,
+  over: () => void,
+): { cancel(): void } {
+  const stepMs = ms / steps;
+  let leftMs = ms;
+  let isCancelled = false;
+  const step = (): { cancel(): void } => {
+    const startMs = clock.monotonicMs();
+    const stepEndMs = Math.min(stepMs, leftMs);
+    return timers.after(stepEndMs, () => {
+      const passedMs = clock.monotonicMs() - startMs;
+      // A timer may also be early by the time that its turn had lasted when it was set.
+      leftMs -= passedMs > stepEndMs + lateMs ? stepEndMs : passedMs;
+      if (leftMs >= leastMs) timer = step();
+      else timers.endOfTurn(() => !isCancelled && over());
+    });
+  };
+  let timer = step();
+  return {
+    cancel() {
+      isCancelled = true;
+      timer.cancel();
+    },
+  };
+}

@@ -1,0 +1,371 @@
+// The counters of all gateways in one store, as one thread uses them. Units are asked for, spent from memory, reported
+// and given back. What the store counts is never less than what was admitted, as long as it keeps what it acknowledged.
+import type { Clock } from "../../core/clock.ts";
+import {
+  type SharedStoreFigures,
+  type SharedStoreSettings,
+  type StateChange,
+  type StoreIdentity,
+  type StoreLink,
+  type Timers,
+  worstState,
+} from "../../core/store-link.ts";
+import type { CounterTable } from "../table/counter-table.ts";
+import { type Question, type SentItem, StoreCalls } from "./calls.ts";
+import type { KeyCredits, Lease } from "./credits.ts";
+import { isOfPeriod, StoreCounts, StoreItems, secretTag } from "./items.ts";
+import { HeldSlots, LeaseEndings, type Renewal } from "./leases.ts";
+import { type CounterAnswer, type ItemAnswer, mostReports, type SecretItem } from "./script-call.ts";
+import { type Shard, ShardMap } from "./shard.ts";
+import { drift, lateMs } from "./store-clock.ts";
+import { CreditBook } from "./store-policy.ts";
+import { StoreTelling } from "./telling.ts";
+
+export interface SharedStoreOptions {
+  readonly link: StoreLink;
+  readonly settings: SharedStoreSettings;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly table: CounterTable;
+  /** Random characters: `gatewayLength` for this start of the process, `threadLength` for this thread. */
+  readonly gateway: string;
+  readonly thread: string;
+  /** 16 bytes that hash keys, if the store has none yet. */
+  readonly secret: Uint8Array;
+  /** The secret that all gateways use. Called before the store is asked for a counter. */
+  onSecret(secret: Uint8Array): void;
+  onChange(change: StateChange): void;
+  onGone(shard: number): void;
+  onIdentity(shard: number, identity: StoreIdentity): void;
+  /** A call was answered. */
+  onAnswered(seconds: number): void;
+  /** A request has waited so long. */
+  onWaited(seconds: number): void;
+}
+
+/** How long `close` waits for the store to have heard of what is given back. */
+const closingMs = 100;
+
+export class SharedStore {
+  readonly settings: SharedStoreSettings;
+  readonly counts = new StoreCounts();
+  readonly book: CreditBook;
+  /** How many gateways share the store. */
+  readonly replicas: ReplicaCount;
+  readonly #options: SharedStoreOptions;
+  readonly #items: StoreItems;
+  readonly #calls: StoreCalls;
+  readonly shards: ShardMap;
+  readonly #endings: LeaseEndings;
+  readonly #slots: HeldSlots;
+  readonly #secret: KeySecret;
+
+  constructor(options: SharedStoreOptions) {
+    const { link, clock, timers, settings, gateway, thread } = options;
+    this.#options = options;
+    this.#secret = new KeySecret(options.secret, options.onSecret);
+    this.settings = settings;
+    this.replicas = new ReplicaCount(settings.replicas === "auto" ? null : settings.replicas);
+    this.#items = new StoreItems({ settings, gateway, thread });
+    this.book = new CreditBook({
+      ...{ clock, items: this.#items, maxKeys: settings.maxKeys },
+      ended: (credits) => this.endAll(credits),
+    });
+    this.#calls = new StoreCalls({
+      ...{ link, clock, timers, counts: this.counts, waitMs: settings.waitMs },
+      prepare: (shard, credits, needed, nowMs) => this.#prepare(shard, credits, needed, nowMs),
+      answered: (sent, answer, sentMs, isUsable) => this.#answered(sent, answer, sentMs, isUsable),
+      ...{ onAnswered: options.onAnswered, onWaited: options.onWaited },
+    });
+    this.#endings = new LeaseEndings({
+      ...{ clock, timers },
+      report: (credits) => this.#join(credits),
+      returned: (units) => {
+        this.counts.units.returned += units;
+      },
+    });
+    this.#slots = new HeldSlots({ timers, isClustered: link.isClustered, renew: this.#renew.bind(this) });
+    const send = this.#calls.send.bind(this.#calls);
+    const telling = new StoreTelling({
+      ...{ link, clock, timers, send, table: options.table, items: this.#items, book: this.book },
+      shardOf: (tag) => this.shards.of(tag),
+    });
+    this.shards = new ShardMap({
+      ...{ link, clock, timers, counts: this.counts, items: this.#items },
+      send,
+      readSecret: (done) => this.#readSecret(done),
+      tell: (shard, all, told) => telling.tell(shard, all, told),
+      dropLeases: (shard) => this.#dropLeases(shard),
+      seen: (gateways) => this.replicas.seen(gateways, clock.monotonicMs()),
+      ...{ onChange: options.onChange, onGone: options.onGone, onIdentity: options.onIdentity },
+    });
+  }
+
+  /** Begins to connect. */
+  open(): void {
+    this.#options.link.open();
+  }
+
+  /** Whether requests may wait for the shard of a tag. */
+  mayAsk(tag: string, credits: KeyCredits | undefined): boolean {
+    return this.shards.of(tag)?.state.state === "up" && credits?.isForeign(this.#options.clock) !== true;
+  }
+
+  /**
+   * Bounds the second wait of a request to what the first one has left of `wait`. If that was over when the answer was seen,
+   * the store has answered in time, and this thread was late.
+   */
+  limitWait(question: Question, sinceMs: number): void {
+    const { waitMs } = this.settings;
+    const leftMs = sinceMs + waitMs - this.#options.clock.monotonicMs();
+    question.endAfter(leftMs < -lateMs ? waitMs : Math.max(0, leftMs), this.#options);
+  }
+
+  /** Asks for units that a request waits for. Must not be called while the shard may not be asked. */
+  request(credits: KeyCredits, units: number, question: Question): void {
+    const shard = this.shards.of(credits.tag);
+    // A network that is counted as one may be in a slot that nobody has.
+    if (shard === undefined) question.nobodyAnswers(this.#options.timers);
+    else this.#calls.add(shard, credits, units, question);
+  }
+
+  /** A request is decided without the store. Returns whether it is because an answer is late. */
+  decidesAlone(tag: string, credits: KeyCredits | undefined): boolean {
+    const { settings, counts, shards } = this;
+    counts.alone[settings.onFailure] += 1;
+    const state = shards.of(tag)?.state.state;
+    const isLate = (state === "up" || state === "slow") && credits?.isForeign(this.#options.clock) !== true;
+    if (isLate) counts.late += 1;
+    return isLate;
+  }
+
+  /** Spends units that are held. Returns the leases they are of. */
+  spend(credits: KeyCredits, units: number, nowMs: number): readonly Lease[] {
+    const leases = credits.spend(units, nowMs);
+    this.counts.units.spent += units;
+    const { rules } = credits;
+    if (rules.item === "concurrency") for (const lease of leases) this.#slots.add(lease);
+    if (rules.isAhead && credits.inFlight === 0) this.#leaseAhead(credits, nowMs);
+    return leases;
+  }
+
+  /** The store is told as soon as it answers, because other gateways may ask it next. */
+  admittedAlone(credits: KeyCredits): void {
+    credits.admittedAlone += 1;
+    this.#endings.add(credits);
+  }
+
+  /** Units of leases that were made for one request are not needed any more. */
+  giveBack(leases: readonly Lease[]): void {
+    for (const lease of leases) {
+      this.#slots.delete(lease);
+      lease.credits.giveBack(lease);
+      this.counts.units.returned += lease.granted;
+      this.#endings.add(lease.credits);
+      // The others are reported by the same item.
+      if (lease.credits.reports % mostReports === 1) this.#join(lease.credits);
+    }
+  }
+
+  /** Returns everything that is held of a key. */
+  endAll(credits: KeyCredits): void {
+    this.counts.units.returned += credits.endAll();
+    if (credits.reports === 0) return;
+    this.#endings.add(credits);
+    this.#join(credits);
+  }
+
+  /** The same of many keys: calls report it, a part of them at a time. */
+  endLeases(of: Iterable<KeyCredits>): void {
+    for (const credits of of) {
+      if (credits.openLeases === 0) continue;
+      this.counts.units.returned += credits.endAll();
+      this.#endings.add(credits);
+    }
+  }
+
+  /** Units of leases that were made for one request stay spent. */
+  keep(leases: readonly Lease[]): void {
+    for (const lease of leases) {
+      lease.credits.keep(lease);
+      this.#endings.add(lease.credits);
+    }
+  }
+
+  figures(): SharedStoreFigures {
+    const shards = this.shards.states();
+    const { units: heldUnits, leases: heldLeases } = this.#endings.held();
+    const state = worstState(shards);
+    return { ...this.counts, state, shards, replicas: this.replicas.value, heldUnits, heldLeases };
+  }
+
+  /** Gives back what is held and says good-bye, then closes the connections. */
+  async close(): Promise<void> {
+    const { timers, link } = this.#options;
+    for (const credits of this.book.all()) this.endAll(credits);
+    this.shards.leave();
+    if (this.shards.states().up > 0) {
+      const late = new Promise<void>((resolve) => timers.after(closingMs, resolve));
+      await Promise.race([this.#calls.settled(), late]);
+    }
+    this.#endings.close();
+    this.#slots.close();
+    this.shards.close();
+    await link.close();
+  }
+
+  #prepare(shard: Shard, credits: KeyCredits, needed: number, nowMs: number): SentItem {
+    const { policy, key, client } = credits;
+    const { incident } = shard.state;
+    const { admittedAlone: alone } = credits;
+    this.counts.units.returned += credits.endLeases(nowMs);
+    const isTold = incident === 0 || credits.toldIncident === incident;
+    const mustTell = alone !== credits.toldAlone || (!isTold && credits.countsSince(shard.state.toldMs, nowMs));
+    const own = mustTell ? policy.own(key, client, nowMs) : null;
+    // What a call that is under way is granted may be taken for what is told.
+    const isCertain = mustTell && credits.inFlight === 0 && (own === null || isOfPeriod(own, credits));
+    return {
+      ...{ credits, rules: credits.rules },
+      item: this.#items.asking(credits, needed, own, nowMs),
+      told: isCertain ? { incident, alone } : null,
+    };
+  }
+
+  #answered({ credits, item, rules, told }: SentItem, answer: CounterAnswer, sentMs: number, isUsable: boolean): void {
+    const nowMs = this.#options.clock.monotonicMs();
+    if (!answer.isInPeriod) {
+      credits.toldAlone = credits.admittedAlone;
+      credits.policy.periodOver(this.#options.link.shardOf(credits.tag), item.untilUs / 1000, nowMs);
+      return;
+    }
+    if (answer.isForeign) {
+      this.counts.calls.failed += 1;
+      credits.foundForeign(nowMs);
+      return;
+    }
+    if (told !== null) {
+      credits.toldIncident = told.incident;
+      // Not those that were admitted while the answer was overdue.
+      credits.toldAlone = told.alone;
+    }
+    if (answer.isNew && item.wanted > 0) credits.policy.newKeys.add(nowMs);
+    // A reload may have changed the policy since it was asked for.
+    const isInForce = credits.isBy(rules);
+    credits.free = answer.free;
+    credits.resetMs = answer.resetUs < 0 ? nowMs : nowMs + answer.resetUs / 1000;
+    if (answer.granted > 0) {
+      this.counts.units.granted += answer.granted;
+      const endsMs = isUsable && isInForce ? sentMs + credits.rules.spendMs / (1 + drift) : nowMs;
+      credits.add({ id: item.id, credits, granted: answer.granted, left: answer.granted, spentMs: nowMs, endsMs });
+      this.#endings.add(credits);
+    }
+    if (isInForce) credits.answered(answer, item.needed, sentMs, nowMs);
+  }
+
+  /** Asks for more before what is held is spent. */
+  #leaseAhead(credits: KeyCredits, nowMs: number): void {
+    if (nowMs < credits.refusedUntilMs || !credits.isShort(nowMs) || !this.mayAsk(credits.tag, credits)) return;
+    this.#join(credits);
+    // It is asked for, until the call leaves.
+    credits.inFlight += 1;
+    this.#options.timers.endOfTurn(() => {
+      credits.inFlight -= 1;
+    });
+  }
+
+  /** Lets the next call report the leases of a key that have ended. */
+  #join(credits: KeyCredits): void {
+    const shard = this.shards.of(credits.tag);
+    if (shard !== undefined && this.mayAsk(credits.tag, credits)) this.#calls.add(shard, credits, 0, null);
+  }
+
+  /** In a cluster, of one key: else there is one shard. */
+  #renew(renewals: readonly Renewal[], done: () => void): boolean {
+    const shard = renewals[0] && this.shards.of(renewals[0].credits.tag);
+    if (shard === undefined || shard.state.state !== "up") return false;
+    this.#calls.send(shard, renewals.map(this.#items.reporting, this.#items), done);
+    return true;
+  }
+
+  #readSecret(done: () => void): void {
+    const shard = this.shards.of(secretTag);
+    if (this.#secret.isKnown || shard === undefined) {
+      done();
+      return;
+    }
+    this.#calls.send(shard, [this.#secret.item(this.#items.key(secretTag, "secret"))], (answer) => {
+      if (this.#secret.answered(answer?.items[0])) done();
+    });
+  }
+
+  /** What the store has granted may be lost. */
+  #dropLeases(shard: Shard): void {
+    for (const credits of this.book.all()) {
+      if (this.shards.of(credits.tag) !== shard) continue;
+      this.counts.units.returned += credits.endAll();
+      credits.refusedUntilMs = 0;
+    }
+  }
+}
+
+// The secret that hashes keys, which lives in the store: gateways that hash with different ones would share nothing.
+
+export class KeySecret {
+  readonly #proposed: Uint8Array;
+  readonly #onKnown: (secret: Uint8Array) => void;
+  #isKnown = false;
+
+  /** `proposed`: used if the store has none. `onKnown` is called with the one that all gateways use. */
+  constructor(proposed: Uint8Array, onKnown: (secret: Uint8Array) => void) {
+    this.#proposed = proposed;
+    this.#onKnown = onKnown;
+  }
+
+  get isKnown(): boolean {
+    return this.#isKnown;
+  }
+
+  item(key: string): SecretItem {
+    return { item: "secret", key, proposed: Buffer.from(this.#proposed).toString("hex") };
+  }
+
+  /** Returns whether it is known now. */
+  answered(answer: ItemAnswer | undefined): boolean {
+    if (answer?.item !== "secret") return false;
+    this.#isKnown = true;
+    this.#onKnown(Uint8Array.from(Buffer.from(answer.value, "hex")));
+    return true;
+  }
+}
+
+// How many gateways share the store: the largest number that was seen lately. After an absence of the store its list is
+// empty, until the gateways have come back one after the other.
+
+/** By then every gateway has found back. Time without an answer does not count. */
+export const memoryMs = 10_000;
+
+export class ReplicaCount {
+  readonly #fixed: number | null;
+  #endsMs = 0;
+  #before = 1;
+  #largest = 1;
+
+  /** `fixed`: null if they are counted. */
+  constructor(fixed: number | null) {
+    this.#fixed = fixed;
+  }
+
+  get value(): number {
+    return this.#fixed ?? Math.max(this.#before, this.#largest);
+  }
+
+  seen(gateways: number, nowMs: number): void {
+    if (nowMs >= this.#endsMs) {
+      // Two intervals, so that a number is remembered for at least one.
+      this.#before = this.#endsMs === 0 ? gateways : this.#largest;
+      this.#largest = 1;
+      this.#endsMs = nowMs + memoryMs;
+    }
+    this.#largest = Math.max(this.#largest, gateways);
+  }
+}

@@ -1,0 +1,74 @@
+// Opens the store that gateways share, for one thread.
+import { setTimeout as sleep } from "node:timers/promises";
+import { readRegularFile } from "../config/regular-file.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Settings } from "../core/settings.ts";
+import type { Timers } from "../core/store-link.ts";
+import { threadLength } from "../limits/store/script-call.ts";
+import type { SharedStore } from "../limits/store/store.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { randomText, type ThreadCounters } from "./counters.ts";
+
+const systemTimers: Timers = {
+  after(ms, run) {
+    const timer = setTimeout(run, ms).unref();
+    return { cancel: () => clearTimeout(timer) };
+  },
+  endOfTurn(run) {
+    setImmediate(run);
+  },
+};
+
+export interface StoreParts {
+  readonly clock: Clock;
+  readonly counters: ThreadCounters;
+  /** Asked for once the store is open. */
+  readonly telemetry: () => Pick<
+    Telemetry,
+    "storeChanged" | "storeConnectFailed" | "storeIdentified" | "storeShardGone" | "storeAnswered" | "storeWaited"
+  >;
+}
+
+/** Null if the counters are not shared. What it needs is loaded here, because a gateway without a store does not need it. */
+export async function createSharedStore(
+  { counters: { redis } }: Pick<Settings, "counters">,
+  { clock, counters, telemetry }: StoreParts,
+): Promise<SharedStore | null> {
+  if (redis === null) return null;
+  const [{ openRedisLink }, { SharedStore }, { storeScript }] = await Promise.all([
+    import("../limits/store/redis/link.ts"),
+    import("../limits/store/store.ts"),
+    import("../limits/store/script.ts"),
+  ]);
+  const { table, owner: gateway, keySecret, keyHash } = counters;
+  const link = openRedisLink(redis.connection, { script: storeScript, readFile: readRegularFile });
+  const store = new SharedStore({
+    ...{ link, clock, table, gateway, timers: systemTimers, settings: redis.store },
+    thread: randomText(threadLength),
+    secret: keySecret,
+    onSecret(secret) {
+      // Keys that were counted with another secret are not found again.
+      keySecret.set(secret);
+      keyHash.replaceKey(secret);
+    },
+    onChange: (change) => telemetry().storeChanged(change),
+    onGone: (shard) => telemetry().storeShardGone(shard),
+    onIdentity: (shard, identity) => telemetry().storeIdentified(shard, identity),
+    onAnswered: (seconds) => telemetry().storeAnswered(seconds),
+    onWaited: (seconds) => telemetry().storeWaited(seconds),
+  });
+  // For the log and the metrics alone: for the limiter, the shard stays away.
+  link.events.onConnectFailed = (shard, failure) => telemetry().storeConnectFailed(shard, failure);
+  return store;
+}
+
+/** A store that is away delays the start by so much. */
+const reachedTimeoutMs = 1_000;
+
+/** Connects, and waits a little for the store, so that the first requests are not decided without it. */
+export async function openStore(store: SharedStore): Promise<void> {
+  store.open();
+  const late = new AbortController();
+  await Promise.race([store.shards.reached(), sleep(reachedTimeoutMs, undefined, { signal: late.signal })]);
+  late.abort();
+}

@@ -1,0 +1,78 @@
+// When the leases of a thread are ended and reported.
+import { expect, test, vi } from "vitest";
+import type { KeyCredits } from "../../../src/limits/store/credits.ts";
+import { LeaseEndings } from "../../../src/limits/store/leases.ts";
+import { ManualTimers } from "./manual-timers.ts";
+import { addLease, someCredits } from "./some-credits.ts";
+
+function endingsOf(report: (credits: KeyCredits) => void) {
+  const timers = new ManualTimers();
+  const returned = vi.fn<(units: number) => void>();
+  const endings = new LeaseEndings({ clock: timers.clock, timers, report, returned });
+  return { timers, returned, endings };
+}
+
+test("what is left of a lease is returned shortly after its end, and the key is then left alone", () => {
+  const report = vi.fn((credits: KeyCredits) => void credits.takeReports(9, 0));
+  const { timers, returned, endings } = endingsOf(report);
+  const credits = someCredits();
+  addLease(credits, "x", 5, timers.clock.nowMs + 100);
+  endings.add(credits);
+  timers.advance(99);
+  expect(report).not.toHaveBeenCalled();
+  timers.advance(1);
+  expect(report).toHaveBeenCalledOnce();
+  expect(returned).toHaveBeenLastCalledWith(5);
+  timers.advance(20);
+  expect(timers.waiting).toBe(0);
+});
+
+test("what could not be reported is tried again", () => {
+  const report = vi.fn();
+  const { timers, endings } = endingsOf(report);
+  const credits = someCredits();
+  addLease(credits, "x", 1, timers.clock.nowMs);
+  endings.add(credits);
+  timers.advance(60);
+  expect(report).toHaveBeenCalledTimes(3);
+  endings.close();
+  expect(timers.waiting).toBe(0);
+});
+
+test("it says what is held of all keys", () => {
+  const { timers, endings } = endingsOf(() => undefined);
+  const [one, two] = [someCredits(), someCredits()];
+  addLease(one, "x", 5, timers.clock.nowMs + 100);
+  addLease(one, "y", 1, timers.clock.nowMs + 100);
+  addLease(two, "z", 2, timers.clock.nowMs);
+  for (const credits of [one, two, one]) endings.add(credits);
+  expect(endings.held()).toEqual({ units: 6, leases: 3 });
+});
+
+test("one turn looks at a bounded number of keys, and the next ones at the others", () => {
+  const report = vi.fn((credits: KeyCredits) => void credits.takeReports(9, 0));
+  const { timers, endings } = endingsOf(report);
+  for (let i = 0; i < 5_000; i += 1) {
+    const credits = someCredits();
+    addLease(credits, "x", 1, timers.clock.nowMs);
+    endings.add(credits);
+  }
+  timers.advance(20);
+  expect(report).toHaveBeenCalledTimes(2_048);
+  timers.advance(40);
+  expect(report).toHaveBeenCalledTimes(5_000);
+});
+
+test("many keys are looked at in several turns, each once", () => {
+  const report = vi.fn((credits: KeyCredits) => void credits.takeReports(9, 0));
+  const { timers, endings } = endingsOf(report);
+  const all = Array.from({ length: 3_000 }, () => someCredits());
+  for (const credits of all) {
+    addLease(credits, "x", 1, timers.clock.nowMs);
+    endings.add(credits);
+  }
+  timers.advance(20);
+  expect(report).toHaveBeenCalledTimes(2_048);
+  timers.advance(20);
+  expect(new Set(report.mock.calls.map(([credits]) => credits)).size).toBe(3_000);
+});

@@ -1,0 +1,86 @@
+// Who the gateway is to the store, and the store to the gateway: users with few permissions, and certificates.
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { StoreConnectionSettings } from "../../../../src/core/store-link.ts";
+import { Authority } from "../../../support/certificates.ts";
+import { useCleanup } from "../../../support/cleanup.ts";
+import { eventually } from "../../../support/eventually.ts";
+import { freePort } from "../../../support/free-port.ts";
+import { type RedisServer, redisNeeded, skipRedis, startRedis } from "../../../support/redis-servers.ts";
+import { scratchFolder } from "../../../support/scratch.ts";
+import { openWatched, settingsOf } from "./watched-link.ts";
+
+const cleanup = useCleanup();
+
+async function start(...config: string[]): Promise<RedisServer> {
+  const server = await startRedis({ config });
+  cleanup(() => server.stop());
+  return server;
+}
+
+describe.skipIf(skipRedis)(`users${redisNeeded}`, () => {
+  test("one who may only run the script does, and is not identified", async () => {
+    const server = await start("user gate on >secret ~{0}* +evalsha +script|load +incr +lpush");
+    const passwordFile = join(scratchFolder(cleanup), "password");
+    await writeFile(passwordFile, "secret\r\n");
+    const watched = openWatched(cleanup, settingsOf(server.port, { username: "gate", passwordFile, database: 0 }));
+    await watched.connected();
+    expect((await watched.call("count")).reply).toBe(1);
+    expect((await watched.callOn(0, "other", "count")).failure?.kind).toBe("refused");
+    expect((await watched.identify()).failure?.kind).toBe("refused");
+    server.cli("ACL", "SETUSER", "gate", "+info");
+    expect((await watched.identify()).identity?.server).toContain(" ");
+  });
+
+  test("a database that is none is said, and no password file is too", async () => {
+    const server = await start();
+    const watched = openWatched(cleanup, settingsOf(server.port, { database: 99 }));
+    await eventually("it is told", () => watched.seen.length > 0);
+    expect((await watched.call("1")).failure).toEqual({ kind: "failed", detail: "ERR DB index is out of range" });
+    const other = openWatched(cleanup, settingsOf(server.port, { passwordFile: "/nowhere/password" }));
+    await eventually("it is told", () => other.seen.length > 0);
+    expect((await other.call("1")).failure?.detail).toBe("the password file cannot be read: ENOENT");
+  });
+
+  test("a database is chosen", async () => {
+    const server = await start();
+    const watched = openWatched(cleanup, settingsOf(server.port, { database: 3 }));
+    await watched.connected();
+    await watched.call("count");
+    expect(server.cli("-n", "3", "GET", "{0}k")).toBe("1");
+  });
+});
+
+describe.skipIf(skipRedis)(`TLS${redisNeeded}`, () => {
+  const lines = (tlsPort: number, { certFile, keyFile }: { certFile: string; keyFile: string }, caFile: string) => [
+    `tls-port ${tlsPort}`,
+    `tls-cert-file ${certFile}`,
+    `tls-key-file ${keyFile}`,
+    `tls-ca-cert-file ${caFile}`,
+  ];
+  type Tls = NonNullable<StoreConnectionSettings["tls"]>;
+
+  test("both sides show a certificate, and the server's is verified", async () => {
+    const authority = new Authority(cleanup);
+    const port = await freePort();
+    const server = authority.issue({ names: ["DNS:store.example"] });
+    await start(...lines(port, server, authority.certFile));
+    const own = authority.issue();
+    const shown: Tls = { caFile: authority.certFile, certFile: own.certFile, keyFile: own.keyFile, serverName: null };
+
+    const good = openWatched(cleanup, settingsOf(port, { tls: { ...shown, serverName: "store.example" } }));
+    await good.connected();
+    expect((await good.call("count")).reply).toBe(1);
+
+    const failure = async (tls: Tls): Promise<unknown> => {
+      const watched = openWatched(cleanup, settingsOf(port, { tls }));
+      await eventually("it is told", () => watched.seen.length > 0);
+      expect(watched.seen[0]).toBe("unreachable 0");
+      return (await watched.call("1")).failure?.detail;
+    };
+    expect(await failure(shown)).toBe("ERR_TLS_CERT_ALTNAME_INVALID");
+    expect(await failure({ ...shown, caFile: null, serverName: "store.example" })).toMatch(/SELF_SIGNED|UNABLE_TO/);
+    expect(await failure({ ...shown, certFile: null, keyFile: null, serverName: "store.example" })).toBeTruthy();
+  });
+});

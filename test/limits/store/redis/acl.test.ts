@@ -1,0 +1,101 @@
+// The user of the store in docs/shared-counters.md, on a real server: it may do all that the gateway does, and no command
+// is on its list without need.
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { StoreIdentity, StoreLink } from "../../../../src/core/store-link.ts";
+import { openRedisLink } from "../../../../src/limits/store/redis/link.ts";
+import { errorReplyFailure } from "../../../../src/limits/store/redis/replies.ts";
+import { storeScript } from "../../../../src/limits/store/script.ts";
+import type { CounterAnswer, Item, ItemAnswer } from "../../../../src/limits/store/script-call.ts";
+import { decodeAnswer, encodeCall } from "../../../../src/limits/store/script-call.ts";
+import { read } from "../../../docs/markdown.ts";
+import { useCleanup } from "../../../support/cleanup.ts";
+import { eventually } from "../../../support/eventually.ts";
+import { redisNeeded, skipRedis, startRedis } from "../../../support/redis-servers.ts";
+import { scratchFolder } from "../../../support/scratch.ts";
+import { itemOf, leaseId } from "../real-script.ts";
+
+const cleanup = useCleanup();
+const [, rules = ""] = /^user headgate (on .*)$/m.exec(read("docs/shared-counters.md")) ?? [];
+const listed = [...rules.matchAll(/ \+(\S+)/g)].map(([, command = ""]) => command);
+const gateway = "gateway-aaaa";
+
+describe.skipIf(skipRedis)(`the user in the docs${redisNeeded}`, () => {
+  test("may do what the gateway does, and nothing more", async () => {
+    const server = await startRedis({ config: [`user headgate ${rules}`] });
+    cleanup(() => server.stop());
+    const passwordFile = join(scratchFolder(cleanup), "password");
+    await writeFile(passwordFile, "change-me\n");
+    const servers = { kind: "one" as const, address: { host: "127.0.0.1", port: server.port } };
+    const settings = { servers, database: 1, username: "headgate", passwordFile, tls: null };
+    const link = openRedisLink(settings, { script: storeScript, readFile: (path) => readFile(path, "utf8") });
+    cleanup(() => link.close());
+    let isConnected = false;
+    link.events = { onConnected: () => (isConnected = true), onDisconnected() {}, onGone() {} };
+    server.cli("CONFIG", "RESETSTAT");
+    link.open();
+    await eventually("it is connected", () => isConnected);
+    expect(await identify(link)).toMatchObject({ server: expect.stringMatching(/^(Redis|Valkey) \d/) });
+    await askEverything(link);
+    const ran = server
+      .cli("INFO", "commandstats")
+      .split(/\r?\n/)
+      .flatMap((line) => /^cmdstat_([^:]+):/.exec(line)?.[1] ?? [])
+      .filter((command) => !["auth", "config|resetstat"].includes(command));
+    expect(listed.toSorted()).toEqual(ran.toSorted());
+    await expect(call(link, [itemOf({ key: "other:1:{a0}:s/one/client" })])).rejects.toThrow("refused NOPERM");
+  });
+});
+
+test("a command that the user lacks within the script is a missing permission, as every version says it", () => {
+  for (const text of [
+    "ERR The user executing the script can't run this command or subcommand script: 59f8, on @user_script:81.",
+    "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments",
+    "ERR ACL failure in script: User headgate has no permissions to run the 'zscore' command script: 59f8",
+  ]) {
+    expect(errorReplyFailure(text).kind).toBe("refused");
+  }
+  expect(errorReplyFailure("ERR value is not a valid float script: 59f8").kind).toBe("failed");
+});
+
+/** Each kind of item, and what becomes of a lease: spent, given back, run out, told. */
+async function askEverything(link: StoreLink): Promise<void> {
+  const key = "headgate:1:{a0}:s/one/client";
+  const ask = async (given: Parameters<typeof itemOf>[0]): Promise<CounterAnswer> => {
+    const [answer] = await call(link, [itemOf({ key, limit: 4, ...given })]);
+    if (answer?.item !== "counter") throw new Error("not the answer of a counter");
+    return answer;
+  };
+  const id = leaseId(gateway);
+  expect(await ask({ id, needed: 4 })).toMatchObject({ granted: 4 });
+  const reports = [{ id, granted: 4, spent: 3, ageUs: 1_000 }];
+  expect(await ask({ reports })).toMatchObject({ granted: 1 });
+  expect(await ask({ needed: 0, told: { units: 6, ageUs: 1_000 } })).toMatchObject({ granted: 0, free: 0 });
+  expect(await ask({})).toMatchObject({ granted: 0 });
+  // Another key, because nothing of the first one may run out before it has been reported.
+  const short = { key: "headgate:1:{a0}:s/short/client", limit: 1, windowUs: 1_000, leaseUs: 1_000 };
+  expect(await ask(short)).toMatchObject({ granted: 1 });
+  await eventually("the unit has run out", async () => (await ask(short)).granted === 1);
+  const list: Item = { item: "gateways", key: "headgate:1:{g}:gateways", gateway, silenceUs: 30_000_000, ageUs: 0 };
+  const secret: Item = { item: "secret", key: "headgate:1:{secret}:secret", proposed: "abcd" };
+  expect(await call(link, [list, secret])).toEqual([
+    { item: "gateways", wasListed: false, gateways: 1 },
+    { item: "secret", value: "abcd" },
+  ]);
+}
+
+function identify(link: StoreLink): Promise<StoreIdentity> {
+  return new Promise((resolve, reject) =>
+    link.identify(0, (identity, failure) => (identity ? resolve(identity) : reject(new Error(failure?.detail)))),
+  );
+}
+
+function call(link: StoreLink, items: readonly Item[]): Promise<readonly ItemAnswer[]> {
+  const { keys, args } = encodeCall(items);
+  return new Promise((resolve, reject) =>
+    link.call(0, keys, args, (reply, failure) =>
+      failure ? reject(new Error(`${failure.kind} ${failure.detail}`)) : resolve(decodeAnswer(reply, items).items),
+    ),
+  );
+}

@@ -1,0 +1,153 @@
+// Servers that are none, and connections that break: the call fails, the link comes back, and nothing else happens.
+import { createServer, type Socket } from "node:net";
+import { describe, expect, test } from "vitest";
+import { useCleanup } from "../../../support/cleanup.ts";
+import { eventually } from "../../../support/eventually.ts";
+import { openWatched, settingsOf } from "./watched-link.ts";
+
+const cleanup = useCleanup();
+
+/** Answers ROLE and PING, by which a connection begins; `onCall` does the rest. */
+async function startFake(onCall: (socket: Socket, text: string) => void, onAccept?: (socket: Socket) => void) {
+  const pieces: string[] = [];
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => {}).on("close", () => sockets.delete(socket));
+    onAccept?.(socket);
+    socket.on("data", (piece: Buffer) => {
+      const text = String(piece);
+      if (text.includes("\r\nrole\r\n")) socket.write("*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n+PONG\r\n");
+      else {
+        pieces.push(text);
+        onCall(socket, text);
+      }
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  cleanup(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const address = server.address();
+  return { port: typeof address === "object" ? (address?.port ?? 0) : 0, pieces, sockets };
+}
+
+describe("a reply", () => {
+  test("is read in pieces of one byte", async () => {
+    const { port } = await startFake(async (socket) => {
+      for (const byte of "*2\r\n:7\r\n$3\r\nabc\r\n") {
+        socket.write(byte);
+        await new Promise(setImmediate);
+      }
+    });
+    const watched = openWatched(cleanup, settingsOf(port));
+    await watched.connected();
+    expect((await watched.call("1")).reply).toEqual([7, "abc"]);
+  });
+
+  test("that is cut fails its call, which is not sent again", async () => {
+    const { port, pieces } = await startFake((socket) => socket.end("*2\r\n:7\r\n$3\r\na"));
+    const watched = openWatched(cleanup, settingsOf(port));
+    await watched.connected();
+    expect((await watched.call("1")).failure?.kind).toBe("unreachable");
+    await watched.connected(2);
+    expect(watched.seen).toEqual(["connected 0", "unreachable 0", "connected 0"]);
+    expect(pieces).toHaveLength(1);
+  });
+
+  test.each([
+    ["no protocol", "HTTP/1.1 400 Bad Request\r\n\r\n"],
+    ["more than was asked for", "$-1\r\n$-1\r\n"],
+    ["a list of four million", "*4000000\r\n"],
+    ["a push", ">1\r\n$-1\r\n"],
+    ["lists in lists", "*1\r\n".repeat(20_000)],
+  ])("that is %s ends the connection", async (_, bytes) => {
+    const { port } = await startFake((socket) => socket.write(bytes));
+    const watched = openWatched(cleanup, settingsOf(port));
+    await watched.connected();
+    const { failure, reply } = await watched.call("1");
+    // What came before the second reply was one.
+    if (failure === null) expect(reply).toBeNull();
+    else expect(failure.kind).toBe("unreachable");
+    await watched.connected(2);
+    expect(watched.seen[1]).toBe("unreachable 0");
+  });
+
+  test("without an end takes a bounded part of the memory", async () => {
+    let written = 0;
+    const { port } = await startFake((socket) => {
+      const piece = Buffer.alloc(65_536, "x");
+      const write = (): void => {
+        while (!socket.destroyed && written < 1e9) {
+          written += piece.length;
+          if (!socket.write(piece)) return void socket.once("drain", write);
+        }
+      };
+      socket.write("+");
+      write();
+    });
+    const watched = openWatched(cleanup, settingsOf(port));
+    await watched.connected();
+    expect((await watched.call("1")).failure?.kind).toBe("unreachable");
+    await eventually("the loss is told", () => watched.seen.includes("unreachable 0"));
+    expect(written).toBeLessThan(64 * 1024 * 1024);
+  });
+});
+
+test.each([
+  ["220 mail.example ESMTP\r\n", "unreachable"],
+  ["-DENIED Redis is running in protected mode because\r\n", "refused"],
+  ["-ERR max number of clients reached\r\n", "unready"],
+])("a server that says %j before it is asked is left", async (said, kind) => {
+  const { port } = await startFake(
+    () => {},
+    (socket) => socket.end(said),
+  );
+  const watched = openWatched(cleanup, settingsOf(port));
+  await eventually("it is told", () => watched.seen.length > 0);
+  expect(watched.seen).toEqual([`${kind} 0`]);
+});
+
+test("the calls of one turn leave in one write", async () => {
+  const { port, pieces } = await startFake((socket, text) =>
+    socket.write(":1\r\n".repeat(text.split("evalsha").length - 1)),
+  );
+  const watched = openWatched(cleanup, settingsOf(port));
+  await watched.connected();
+  const answers = await Promise.all(Array.from({ length: 16 }, () => watched.call("1")));
+  expect(answers.every(({ reply }) => reply === 1)).toBe(true);
+  expect(pieces).toHaveLength(1);
+});
+
+test("calls that have no answer are bounded", async () => {
+  const { port } = await startFake(() => {});
+  const watched = openWatched(cleanup, settingsOf(port));
+  await watched.connected();
+  const outcomes: (string | undefined)[] = [];
+  for (let i = 0; i < 1_030; i += 1) {
+    watched.link.call(0, ["{0}k"], [], (_, failure) => outcomes.push(failure?.detail));
+  }
+  expect(outcomes).toEqual([]);
+  await eventually("the last ones fail", () => outcomes.length === 6);
+  expect(outcomes[0]).toBe("1024 calls have no answer");
+  watched.link.reconnect(0);
+  await eventually("the others fail", () => outcomes.length === 1_030);
+});
+
+test("nothing is left after close", async () => {
+  const { port } = await startFake(() => {});
+  const open = (kind: string): number => process.getActiveResourcesInfo().filter((other) => other === kind).length;
+  // Those of other tests may still be closing.
+  const sockets = open("TCPSocketWrap");
+  const timers = open("Timeout");
+  for (const wait of ["none", "connected", "stopped"]) {
+    const watched = openWatched(cleanup, settingsOf(wait === "stopped" ? 1 : port));
+    if (wait === "connected") await watched.connected();
+    if (wait === "stopped") await eventually("a try has failed", () => watched.seen.length > 0);
+    const lost = watched.call("1");
+    await watched.link.close();
+    expect((await lost).failure?.kind).toBe("unreachable");
+    await eventually("nothing is left", () => open("TCPSocketWrap") <= sockets && open("Timeout") <= timers);
+  }
+});

@@ -1,0 +1,193 @@
+// The script where it is at its bounds, and where a key is not as the script has left it. Answers are those of the model too,
+// except where the key was changed by somebody else.
+import { beforeEach, describe, expect, test } from "vitest";
+import { type CounterItem, mostItems, type ScriptAnswer } from "../../../src/limits/store/script-call.ts";
+import { ScriptModel } from "../../simulation/script-model.ts";
+import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
+import { counterOf, itemOf, type RealScript, useRealScript } from "./real-script.ts";
+
+const startUs = 1_800_000_000_000_000;
+const key = "headgate:1:{a0}:s/default/address";
+const [a, b, c] = ["gateway-aaaa", "gateway-bbbb", "gateway-cccc"];
+const lease = (gateway: string, number: number): string => `${gateway}thread-aaa${number}`;
+/** A window of a second, and a limit that does not matter. */
+const wide = { key, windowUs: 1_000_000, limit: 1_000_000, leaseUs: 15_000 };
+
+describe.skipIf(skipRedis)(`the script at its bounds${redisNeeded}`, () => {
+  let script: RealScript;
+  let model: ScriptModel;
+  let timeUs: number;
+
+  useRealScript((opened) => {
+    script = opened;
+  });
+  beforeEach(async () => {
+    await script.client.ask("FLUSHALL");
+    timeUs = startUs;
+    model = new ScriptModel(() => timeUs);
+  });
+
+  /** The answers of the script and of its model are the same. */
+  async function bothAt(ms: number, ...items: Partial<CounterItem>[]) {
+    timeUs = startUs + ms * 1000;
+    const asked = items.map((item) => itemOf(item));
+    const answer = await script.callAt(timeUs, asked);
+    expect(answer).toEqual(model.call(asked));
+    return counterOf(answer, items.length - 1);
+  }
+
+  /** One unit of each of many leases. */
+  async function grantMany(count: number, gateway: string, given: Partial<CounterItem>, ms = 0) {
+    timeUs = startUs + ms * 1000;
+    const calls = Array.from({ length: Math.ceil(count / mostItems) }, (_, i) =>
+      Array.from({ length: Math.min(mostItems, count - i * mostItems) }, (_, j) =>
+        itemOf({ ...given, id: lease(gateway, i * mostItems + j) }),
+      ),
+    );
+    const answers = await Promise.all(calls.map((items) => script.callAt(timeUs, items)));
+    expect(answers).toEqual(calls.map((items) => model.call(items)));
+  }
+
+  test("a call drops 1,000 entries, and says that more will go", async () => {
+    await grantMany(2_500, a, wide);
+    const asked = { ...wide, limit: 1_000 };
+    expect(await bothAt(1_015, asked)).toMatchObject({ granted: 0, free: 0, fitsUs: 1, resetUs: 1 });
+    // A lease that has expired and is not dropped yet is one that has gone. By its name, this one is the last.
+    const last = lease(a, 999);
+    const reports = [{ id: last, granted: 1, spent: 0, ageUs: 0 }];
+    expect(await bothAt(1_016, { ...asked, limit: 501, needed: 0, reports })).toMatchObject({ free: 1, fitsUs: 0 });
+    expect(await bothAt(1_017, asked)).toMatchObject({ granted: 1, free: 999, fitsUs: 0 });
+    expect(await script.unitsOf(key)).toBe(1);
+  });
+
+  test("a refusal looks at 200 entries, and says when to ask again", async () => {
+    await grantMany(150, a, wide);
+    await grantMany(150, b, wide, 100);
+    expect(await bothAt(200, { ...wide, limit: 400, step: 220, needed: 220 })).toMatchObject({ fitsUs: 815_000 });
+    expect(await bothAt(200, { ...wide, limit: 400, step: 390, needed: 390 })).toMatchObject({ fitsUs: 915_000 });
+    await grantMany(100, c, wide, 300);
+    expect(await bothAt(400, { ...wide, limit: 400, step: 350, needed: 350 })).toMatchObject({ fitsUs: 715_000 });
+  });
+
+  test("what a gateway tells is compared with all that it has, behind that of others too", async () => {
+    await grantMany(500, a, wide);
+    await grantMany(2_000, b, wide, 100);
+    const told = { units: 501, ageUs: 0 };
+    expect(await bothAt(200, { ...wide, needed: 0, id: lease(a, 900), told })).toMatchObject({
+      free: 1_000_000 - 2_501,
+    });
+    expect(await bothAt(200, { ...wide, needed: 0, id: lease(a, 901), told })).toMatchObject({
+      free: 1_000_000 - 2_501,
+    });
+  });
+
+  test("a long window has about a thousand entries of a gateway, however many leases it had", async () => {
+    const day = { key, windowUs: 86_400_000_000, limit: 10_000, leaseUs: 1_000_000, needed: 2 };
+    let [lastMs, atMs] = [0, 0];
+    const calls: { timeUs: number; items: CounterItem[] }[] = [];
+    for (let i = 0; i < 3_000; i += 1) {
+      const reports = i === 0 ? [] : [{ id: lease(a, i - 1), granted: 2, spent: 1, ageUs: (atMs - lastMs) * 1000 }];
+      calls.push({ timeUs: startUs + atMs * 1000, items: [itemOf({ ...day, id: lease(a, i), reports })] });
+      [lastMs, atMs] = [atMs, atMs + 28_000];
+    }
+    const answers = await Promise.all(calls.map((call) => script.callAt(call.timeUs, call.items)));
+    const expected = calls.map((call) => {
+      timeUs = call.timeUs;
+      return model.call(call.items);
+    });
+    expect(answers).toEqual(expected);
+    expect(counterOf(answers.at(-1) as ScriptAnswer)).toMatchObject({ granted: 2, free: 10_000 - 3_001 });
+    expect(await script.unitsOf(key)).toBe(3_001);
+    expect(await script.client.ask("ZCARD", key)).toBeLessThan(1_010);
+    // The first counts until the end of its thousandth of the window.
+    const thousandthMs = 86_400;
+    expect((await bothAt(86_400_000, { ...day, needed: 0 })).free).toBe(6_999);
+    expect((await bothAt(86_400_000 + thousandthMs, { ...day, needed: 0 })).free).toBeGreaterThan(6_999);
+  });
+
+  test("an id that was used before is granted nothing, and its lease stays", async () => {
+    const used = { ...wide, limit: 3, id: lease(a, 1) };
+    await bothAt(0, { ...used, leaseUs: 500_000 });
+    expect(await bothAt(1, used)).toMatchObject({ granted: 0, free: 2, resetUs: 1_499_000 });
+    expect(await bothAt(2, { ...used, needed: 2 })).toMatchObject({ granted: 2, free: 0 });
+    expect(await bothAt(3, { ...used, id: lease(a, 2) })).toMatchObject({ granted: 0 });
+    expect(await bothAt(1_499, used)).toMatchObject({ granted: 0, free: 2, resetUs: 1_000 });
+    expect(await bothAt(1_500, used)).toMatchObject({ granted: 1, free: 2, resetUs: 1_015_000 });
+  });
+
+  test("a call has 64 items, of one counter or of as many", async () => {
+    const items = Array.from({ length: 64 }, (_, i) => ({ ...wide, limit: 60, id: lease(a, i) }));
+    expect(await bothAt(0, ...items)).toMatchObject({ granted: 0, free: 0, fitsUs: 1_015_000 });
+    await bothAt(1, ...items.map((item, i) => ({ ...item, key: `${key}/${i}` })));
+    expect(await script.client.ask("DBSIZE")).toBe(65);
+  });
+
+  test("units are exact up to a thousand millions and beyond", async () => {
+    const huge = { ...wide, limit: 2 ** 40, needed: 999_999_999 };
+    for (let i = 0; i < 5; i += 1) await bothAt(i, { ...huge, id: lease(a, i) });
+    const reports = [{ id: lease(a, 0), granted: 999_999_999, spent: 999_999_998, ageUs: 5_000 }];
+    expect(await bothAt(5, { ...huge, needed: 0, reports })).toMatchObject({ free: 2 ** 40 - 4_999_999_994 });
+    const period = { item: "calendar", fromUs: startUs, untilUs: startUs + 1_000_000, windowUs: 0 } as const;
+    const told = { units: 2 ** 39 + 1, ageUs: 0 };
+    expect(await bothAt(5, { ...huge, ...period, key: `${key}/c`, id: lease(a, 9), told })).toMatchObject({
+      free: 2 ** 39 - 1 - 999_999_999,
+    });
+  });
+
+  test("a period begins and ends at its instants by the store's clock, and a lease may end behind it", async () => {
+    const period = { item: "calendar", key, windowUs: 0, leaseUs: 100_000 } as const;
+    const day = { ...period, fromUs: startUs, untilUs: startUs + 1_000_000 };
+    const isIn = async (ms: number) => (await bothAt(ms, day, { ...wide, key: `${key}/beside` }, day)).isInPeriod;
+    expect(await isIn(-0.001)).toBe(false);
+    expect(await script.client.ask("EXISTS", key)).toBe(0);
+    expect(await isIn(0)).toBe(true);
+    expect(await bothAt(999.999, { ...day, id: lease(b, 1) })).toMatchObject({ granted: 1, resetUs: 1 });
+    expect(await isIn(1_000)).toBe(false);
+    const late = {
+      ...day,
+      reports: [{ id: lease(b, 1), granted: 1, spent: 0, ageUs: 0 }],
+      told: { units: 3, ageUs: 0 },
+    };
+    expect(await bothAt(1_000, late)).toMatchObject({ isInPeriod: false, granted: 0 });
+    // The clock goes back into the period: what was granted is as it was.
+    expect(await bothAt(900, { ...day, needed: 0, reports: late.reports })).toMatchObject({
+      isInPeriod: true,
+      free: 1,
+    });
+  });
+
+  test("reports, what is told and a grant of one call are done in this order", async () => {
+    const shared = { ...wide, limit: 10, leaseUs: 200_000 };
+    await bothAt(0, { ...shared, needed: 10, id: lease(a, 1) });
+    const answer = await bothAt(100, {
+      ...shared,
+      needed: 10,
+      id: lease(a, 2),
+      // Six come back, then four of eight are missing.
+      reports: [{ id: lease(a, 1), granted: 10, spent: 4, ageUs: 0 }],
+      told: { units: 8, ageUs: 0 },
+    });
+    expect(answer).toMatchObject({ granted: 2, free: 0 });
+    expect(await script.unitsOf(key)).toBe(10);
+  });
+
+  test("a key that somebody has changed is counted again", async () => {
+    for (let i = 0; i < 3; i += 1) await bothAt(i, { ...wide, limit: 5, id: lease(a, i) });
+    await script.client.ask("ZREM", key, "units", "clock");
+    const asked = itemOf({ ...wide, limit: 5 });
+    expect(counterOf(await script.callAt(startUs + 10_000, [asked]))).toMatchObject({
+      granted: 1,
+      free: 1,
+      isNew: false,
+    });
+    await script.client.ask("ZREM", key, "expiry");
+    expect(counterOf(await script.callAt(startUs + 11_000, [{ ...asked, id: lease(b, 1) }])).free).toBe(0);
+    expect(await script.unitsOf(key)).toBe(5);
+    await script.client.ask("ZREM", key, "clock");
+    const last = counterOf(await script.callAt(startUs + 1_100_000, [{ ...asked, id: lease(b, 3) }]));
+    expect(last).toMatchObject({ granted: 1, free: 4 });
+    await script.client.ask("ZREMRANGEBYRANK", key, 3, -1);
+    const next = counterOf(await script.callAt(startUs + 1_101_000, [{ ...asked, id: lease(b, 2) }]));
+    expect(next).toMatchObject({ granted: 1, free: 4 });
+  });
+});

@@ -1,0 +1,230 @@
+// The states of a shard: when it is asked, when it is probed, and what it is told before it is asked again.
+import { describe, expect, test } from "vitest";
+import type { CallFailure, StateChange } from "../../../src/core/store-link.ts";
+import { ShardState } from "../../../src/limits/store/shard.ts";
+import { ManualTimers } from "./manual-timers.ts";
+
+const lost: CallFailure = { kind: "unreachable", detail: "lost" };
+const failed: CallFailure = { kind: "failed", detail: "WRONGTYPE" };
+
+class Scene {
+  readonly timers = new ManualTimers();
+  readonly changes: StateChange[] = [];
+  /** What the state has made happen, in order. */
+  readonly done: string[] = [];
+  /** Must be called when a telling is complete. */
+  told: () => void = () => undefined;
+  readonly state = new ShardState(
+    7,
+    { clock: this.timers.clock, timers: this.timers },
+    {
+      probe: () => void this.done.push("probe"),
+      tell: (all, told) => {
+        this.done.push(all ? "tell all" : "tell");
+        this.told = told;
+      },
+      reconnect: () => void this.done.push("reconnect"),
+      changed: (change) => void this.changes.push(change),
+    },
+  );
+
+  /** Connects, answers the probe, and is told. */
+  up(): this {
+    this.state.connected();
+    this.state.probed();
+    this.told();
+    expect(this.state.state).toBe("up");
+    this.done.length = 0;
+    this.changes.length = 0;
+    return this;
+  }
+
+  causes(): string[] {
+    return this.changes.map(({ from, to, cause }) => `${from} ${to} ${cause}`);
+  }
+}
+
+test("a store that is reached is probed at once, told, and then asked", () => {
+  const scene = new Scene();
+  expect(scene.state.state).toBe("away");
+  scene.state.connected();
+  scene.timers.advance(5);
+  scene.state.probed();
+  scene.told();
+  expect(scene.done).toEqual(["probe", "tell"]);
+  expect(scene.causes()).toEqual(["away returned answered", "returned up told"]);
+  expect(scene.changes[0]).toMatchObject({ shard: 7, lastedMs: 5 });
+});
+
+test("why a store refuses its first probe is said", () => {
+  const scene = new Scene();
+  scene.state.connected();
+  scene.state.failed({ kind: "refused", detail: "NOPERM" });
+  expect(scene.state.state).toBe("away");
+  expect(scene.causes()).toEqual(["away away refused"]);
+  expect(scene.changes[0]).toMatchObject({ shard: 7, detail: "NOPERM" });
+});
+
+describe("a late answer", () => {
+  test("makes the shard slow until it comes", () => {
+    const scene = new Scene().up();
+    scene.state.overdue();
+    scene.state.overdue();
+    scene.timers.advance(999);
+    scene.state.caughtUp();
+    scene.timers.advance(5_000);
+    expect(scene.causes()).toEqual(["up slow overdue", "slow up answered"]);
+  });
+
+  test("is given up after a second, and the connection with it", () => {
+    const scene = new Scene().up();
+    scene.state.overdue();
+    scene.timers.advance(1_000);
+    scene.timers.endTurn();
+    expect(scene.causes()).toEqual(["up slow overdue", "slow away overdue"]);
+    expect(scene.done).toEqual(["reconnect"]);
+    scene.state.caughtUp();
+    expect(scene.state.state).toBe("away");
+  });
+});
+
+describe("errors of calls", () => {
+  test("one that concerns the server ends the asking", () => {
+    const scene = new Scene().up();
+    scene.state.failed({ kind: "full", detail: "OOM" });
+    expect(scene.causes()).toEqual(["up away full"]);
+  });
+
+  test("one that may concern a single key does so only three times in a row", () => {
+    const scene = new Scene().up();
+    scene.state.failed(failed);
+    scene.state.failed(failed);
+    scene.state.answered();
+    scene.state.failed(failed);
+    scene.state.failed(failed);
+    expect(scene.state.state).toBe("up");
+    scene.state.failed(failed);
+    expect(scene.causes()).toEqual(["up away failed"]);
+  });
+});
+
+describe("while it is away", () => {
+  test("one probe at a time is sent, after pauses of 50 ms to 1 s", () => {
+    const scene = new Scene().up();
+    scene.state.failed({ kind: "full", detail: "OOM" });
+    const pausesMs: number[] = [];
+    let beforeMs = scene.timers.clock.nowMs;
+    for (let i = 0; i < 71; i += 1) {
+      scene.timers.advance(50);
+      if (scene.done.length === pausesMs.length) continue;
+      pausesMs.push(scene.timers.clock.nowMs - beforeMs);
+      beforeMs = scene.timers.clock.nowMs;
+      // Calls that were sent before fail too; only the probe counts.
+      scene.state.failed(failed);
+      scene.state.failed(failed);
+    }
+    expect(pausesMs).toEqual([50, 100, 200, 400, 800, 1_000, 1_000]);
+  });
+
+  test("a probe without an answer is given up after a second, and the connection with it", () => {
+    const scene = new Scene();
+    scene.state.connected();
+    scene.timers.advance(1_000);
+    scene.timers.endTurn();
+    expect(scene.done).toEqual(["probe", "reconnect"]);
+  });
+
+  test("nobody is probed without a connection", () => {
+    const scene = new Scene().up();
+    scene.state.disconnected(lost);
+    scene.timers.advance(10_000);
+    expect(scene.done).toEqual([]);
+    scene.state.connected();
+    expect(scene.done).toEqual(["probe"]);
+  });
+});
+
+describe("what has to be told", () => {
+  test("after an absence: what was admitted since the shard was up", () => {
+    const scene = new Scene().up();
+    scene.timers.advance(100);
+    const leftMs = scene.timers.clock.nowMs;
+    scene.state.disconnected(lost);
+    scene.timers.advance(100);
+    scene.state.connected();
+    scene.state.probed();
+    expect(scene.state.leftMs).toBe(leftMs);
+    scene.told();
+    expect(scene.done).toEqual(["probe", "tell"]);
+    expect(scene.state.state).toBe("up");
+  });
+
+  test("after a loss: everything, and for two seconds at least", () => {
+    const scene = new Scene().up();
+    scene.state.forgot("another server answers");
+    scene.told();
+    scene.timers.advance(1_999);
+    expect(scene.state.state).toBe("returned");
+    scene.timers.advance(1);
+    expect(scene.causes()).toEqual(["up returned forgot", "returned up told"]);
+    expect(scene.done).toEqual(["tell all"]);
+  });
+
+  test("after a loss that was not told of before the shard was lost again: everything", () => {
+    const scene = new Scene().up();
+    scene.state.forgot("another server answers");
+    scene.state.disconnected(lost);
+    scene.state.connected();
+    scene.state.probed();
+    expect(scene.done).toEqual(["tell all", "probe", "tell all"]);
+  });
+
+  test("for two seconds at most: then the shard is asked, and told key by key", () => {
+    const scene = new Scene().up();
+    scene.state.disconnected(lost);
+    scene.state.connected();
+    scene.state.probed();
+    scene.timers.advance(2_000);
+    expect(scene.state.state).toBe("up");
+  });
+
+  test("a telling that ends after the shard was lost again counts for nothing", () => {
+    const scene = new Scene().up();
+    scene.state.disconnected(lost);
+    scene.state.connected();
+    scene.state.probed();
+    const { told } = scene;
+    scene.state.disconnected(lost);
+    scene.state.connected();
+    scene.state.probed();
+    told();
+    expect(scene.state.state).toBe("returned");
+    scene.told();
+    expect(scene.state.state).toBe("up");
+  });
+});
+
+test("each absence and each loss is another incident", () => {
+  const scene = new Scene().up();
+  const seen = new Set([scene.state.incident]);
+  for (const happen of [
+    () => scene.state.disconnected(lost),
+    () => scene.up(),
+    () => scene.state.forgot(""),
+    () => scene.state.forgot(""),
+  ]) {
+    happen();
+    seen.add(scene.state.incident);
+  }
+  expect(seen.size).toBe(5);
+});
+
+test("after the end nothing happens", () => {
+  const scene = new Scene().up();
+  scene.state.overdue();
+  scene.state.close();
+  scene.state.disconnected(lost);
+  scene.state.forgot("");
+  expect(scene.causes()).toEqual(["up slow overdue"]);
+  expect(scene.timers.waiting).toBe(0);
+});

@@ -1,0 +1,45 @@
+// Counters of one key, and leases, for tests of what a thread holds.
+import { CounterKey } from "../../../src/core/counter-key.ts";
+import { type CounterRules, KeyCredits, type Lease, NewKeys } from "../../../src/limits/store/credits.ts";
+import type { CounterAnswer } from "../../../src/limits/store/script-call.ts";
+
+const key = new CounterKey(0, 0, 0xffff, 0xc0000201, true);
+const policy = { newKeys: new NewKeys(1, 1), own: () => null, periodOver() {} };
+
+/** Leased ahead for 100 ms. */
+export const rulesAhead: CounterRules = {
+  item: "sliding",
+  limit: 1_000,
+  windowUs: 10_000_000,
+  fromUs: 0,
+  untilUs: 0,
+  leaseUs: 100_000,
+  step: 1,
+  spendMs: 100,
+  isAhead: true,
+  isByRequest: false,
+};
+
+export function someCredits(rules: Partial<CounterRules> = {}): KeyCredits {
+  return new KeyCredits({ policy, tag: "a", storeKey: "{a}:k", key, client: key, rules: { ...rulesAhead, ...rules } });
+}
+
+export function addLease(credits: KeyCredits, id: string, granted: number, endsMs: number): Lease {
+  const lease = { id, credits, granted, left: granted, spentMs: 0, endsMs };
+  credits.add(lease);
+  return lease;
+}
+
+export function answerOf(answer: Partial<CounterAnswer>): CounterAnswer {
+  return {
+    item: "counter",
+    isInPeriod: true,
+    isForeign: false,
+    granted: 0,
+    free: 0,
+    resetUs: 0,
+    fitsUs: 0,
+    isNew: false,
+    ...answer,
+  };
+}
