@@ -1,8 +1,8 @@
 // Makes a JSON Schema (draft 2020-12) from the definition, with which an editor completes keys and marks errors. It never
 // refuses what the gateway accepts. Some errors, such as overlapping routes, only `headgate check` finds.
 import type { Item, JsonSchema, Keys, Node, Section } from "../../src/config/definition.ts";
+import { effective } from "../../src/config/effective.ts";
 import { schema } from "../../src/config/schema.ts";
-import { effective } from "../../src/config/written.ts";
 
 export function jsonSchema(): JsonSchema {
   return {

@@ -1,10 +1,9 @@
 // Generates the reference of all keys in docs/configuration.md: a table for each section with the environment variable,
 // the default, the accepted values and the meaning of each key.
-import type { Item, Leaf, List, Node } from "../../src/config/definition.ts";
-import { variableName } from "../../src/config/environment.ts";
-import { isListOfLeaves } from "../../src/config/paths.ts";
+import { type Item, isListOfLeaves, type Leaf, type List, type Node } from "../../src/config/definition.ts";
+import { effective, flow } from "../../src/config/effective.ts";
+import { variableName } from "../../src/config/overrides.ts";
 import { schema } from "../../src/config/schema.ts";
-import { effective, flow } from "../../src/config/written.ts";
 
 export function configReference(): string {
   const nodes = Object.entries(schema.keys);

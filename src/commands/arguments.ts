@@ -1,9 +1,9 @@
 // Parses the command line into a command and its options. An unknown word is an error that suggests the nearest known
 // one. Values of settings are checked later, with the rest of the configuration.
 import { parseArgs } from "node:util";
-import { nearest } from "../config/nearest.ts";
 import type { Override } from "../config/overrides.ts";
-import { splitPath } from "../config/paths.ts";
+import { nearest } from "../config/validate.ts";
+import { splitPath } from "../config/written.ts";
 import { type CommandName, commandNames, type Option, optionsOf } from "./options.ts";
 
 /** For `start` and `check`. */

@@ -1,6 +1,7 @@
 // `headgate check --diff old new`: what a reload from one configuration to the other would change, which policies would
 // start empty, what would need a restart, and what the reload would warn of. Fails if the reload would.
-import { differences } from "../config/differences.ts";
+import { differences } from "../config/effective.ts";
+import { schema } from "../config/schema.ts";
 import { addedWarnings } from "../config/warnings.ts";
 import { describeChange } from "../core/reload.ts";
 import { emptyPolicies, withoutRestart } from "../core/restart-keys.ts";
@@ -16,7 +17,7 @@ export async function run({ files, overrides }: DiffArguments, io: CommandIo): P
   ];
   if (before === undefined || after === undefined) return exitCodes.config;
   const restart = new Set(withoutRestart(after.settings, before.settings).keys);
-  const found = differences(before.raw, after.raw, new Set([...before.tokenNames, ...after.tokenNames]));
+  const found = differences(schema, before.raw, after.raw, new Set([...before.tokenNames, ...after.tokenNames]));
   const empty = emptyPolicies(after.settings.policies, before.settings.policies);
   // Whether there is a store does not change without a restart.
   const hasStore = before.settings.counters.redis !== null;

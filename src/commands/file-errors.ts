@@ -2,11 +2,10 @@
 // style of the configuration's own.
 import type { TokenList } from "../auth/token-list.ts";
 import { tokensFile } from "../auth/tokens-file.ts";
+import { explainReadFailure, readFiles } from "../config/files.ts";
 import type { NamedFiles } from "../config/load.ts";
-import { passwordFile } from "../config/password-file.ts";
-import { readFiles } from "../config/read-files.ts";
-import { explainReadFailure } from "../config/regular-file.ts";
 import type { FileError, FileGroup } from "../core/file-group.ts";
+import { passwordIn } from "../core/password.ts";
 import { nameFrom } from "./name-from.ts";
 
 export interface FilesJudged {
@@ -80,4 +79,19 @@ function render(error: FileError, place: string, file: string): string {
   const { line, found, expected } = error;
   const at = line === undefined ? `${place}: ${file}` : `${file}:${line}`;
   return `${at}: found ${found}, expected ${expected}`;
+}
+
+/** Quotes nothing from the file. */
+function passwordFile(key: string, path: string | null): FileGroup<string | null> {
+  return {
+    paths: { [key]: path },
+    parse({ [key]: text }) {
+      if (path === null) return { ok: true, value: null };
+      if (text === undefined) return { ok: false, flaws: [] };
+      const value = passwordIn(text);
+      if (value !== null) return { ok: true, value };
+      const found = text.trim() === "" ? "an empty file" : "several lines";
+      return { ok: false, flaws: [{ key, found, expected: "one line with the password" }] };
+    },
+  };
 }

@@ -1,10 +1,9 @@
 // Loads the configuration for the commands that need one, and checks the files that it names. Writes all errors to
 // standard error, one line each.
 import { resolve } from "node:path";
-import { renderConfigError } from "../config/config-error.ts";
-import { type LoadedSettings, loadSettings } from "../config/load.ts";
-import type { SettingsSource } from "../config/settings-source.ts";
-import { unlistedOverrides } from "../config/unlisted-overrides.ts";
+import { unlistedOverrides } from "../config/auth.ts";
+import { type LoadedSettings, loadSettings, type SettingsSource } from "../config/load.ts";
+import { renderConfigError } from "../config/written.ts";
 import { systemClock } from "../core/clock.ts";
 import type { ConfigArguments } from "./arguments.ts";
 import { judgeFiles } from "./file-errors.ts";

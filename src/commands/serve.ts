@@ -1,7 +1,7 @@
 // Runs a gateway from start to drain. A start that fails prints the reason in one line and leaves nothing open. SIGHUP
 // reloads. Of the other signals the first drains, the second ends the process at once.
-import { FilesError } from "../config/read-files.ts";
-import type { SettingsSource } from "../config/settings-source.ts";
+import { FilesError } from "../config/files.ts";
+import type { SettingsSource } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
 import { asError, errorCode } from "../core/failure.ts";
 import { fitOpenFiles } from "../core/open-files.ts";

@@ -1,6 +1,7 @@
-// Parses hosts, networks, URLs and paths. Only text that every parser reads in the same way is accepted, so that the
-// gateway, the upstream and a person cannot disagree about what a value means.
-import { type Cidr, parseCidr, parseIpAddress } from "../core/ip-address.ts";
+// Hosts, addresses and networks: which text is accepted, and what it means. Only text that every parser reads in the same
+// way is accepted, so that the gateway, the upstream and a person cannot disagree about what a value means.
+import { type Cidr, isIpv4, parseCidr, parseIpAddress } from "../core/ip-address.ts";
+import { NetworkSet } from "../core/network-set.ts";
 import { splitAddress } from "../core/upstream.ts";
 
 /** A host to listen on: an address without brackets, or a name. */
@@ -23,6 +24,14 @@ export function isLoopback(host: string): boolean {
   return ["localhost", canonicalHost("::1")].includes(canonicalHost(host)) || /^127\.[\d.]+$/.test(host);
 }
 
+/** `host` or `host:port`, with an IPv6 address in brackets; unchanged. */
+export function parseAddress(text: string): string | undefined {
+  const { host, port } = splitAddress(text);
+  if (parseHost(host) === undefined || (host.includes(":") && !text.startsWith("["))) return undefined;
+  if (text.startsWith("[") && !host.includes(":")) return undefined;
+  return port === null || (port >= 1 && port <= 65535) ? text : undefined;
+}
+
 export function parseNetwork(text: string): string | undefined {
   return parseCidr(text) === undefined ? undefined : text;
 }
@@ -34,55 +43,42 @@ export function networkOf(text: string): Cidr {
   return cidr;
 }
 
-/** An http or https URL, unchanged. */
-export function parseUpstreamUrl(text: string): string | undefined {
-  // The parser of the URL standard repairs blanks, backslashes and missing slashes. Such text is refused instead.
-  if (!/^https?:\/\/[^\s\\/@?#]+(\/[^\s\\?#]*)?$/i.test(text)) return undefined;
-  return URL.canParse(text) ? text : undefined;
+/** Whether the network is only a part of what counts as one client. */
+export function isNarrower({ network, prefixBits }: Cidr, ipv6Prefix: number): boolean {
+  return !isIpv4(network) && prefixBits > ipv6Prefix;
 }
 
-/** An origin of web pages as browsers send it: in lower case, without the port that the scheme implies. */
-export function parseOrigin(text: string): string | undefined {
-  const [, authority = ""] = new RegExp(originPattern).exec(text) ?? [];
-  return parseUpstreamAddress(authority) !== undefined && URL.canParse(text) ? new URL(text).origin : undefined;
+/** What is expected in place of a narrower network. */
+export function wideEnough(ipv6Prefix: number): string {
+  return (
+    `at most /${ipv6Prefix}, because clientAddress.ipv6Prefix makes it one client; ` +
+    "name the whole network, or raise clientAddress.ipv6Prefix"
+  );
 }
 
-/** Without a wildcard: a page of any name below a domain could then be one that somebody else has put there. */
-export const originPattern = "^[hH][tT][tT][pP][sS]?://([^\\s\\\\/@?#*]+)$";
+/** Four networks of /8: more than all private IPv4 networks together. */
+const mostShare = 1 / 64;
 
-/** `host` or `host:port`, with an IPv6 address in brackets; unchanged. */
-export function parseUpstreamAddress(text: string): string | undefined {
-  const { host, port } = splitAddress(text);
-  if (parseHost(host) === undefined || (host.includes(":") && !text.startsWith("["))) return undefined;
-  if (text.startsWith("[") && !host.includes(":")) return undefined;
-  return port === null || (port >= 1 && port <= 65535) ? text : undefined;
-}
+const regions = [
+  { name: "IPv4", region: networkOf("0.0.0.0/0") },
+  // All that is assigned for use on the internet (RFC 4291, 2.4; IANA).
+  { name: "global IPv6", region: networkOf("2000::/3") },
+];
 
-export const storeUrlPattern = "^[rR][eE][dD][iI][sS]{1,2}://([^\\s\\\\/@?#]+)(/([0-9]{1,5})?)?$";
+/** Networks that nobody reaches from the internet (RFC 1918, 6598, 3927, 4193, 4291). */
+export const privateNetworks = new NetworkSet(
+  ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "fc00::/7", "fe80::/10"].map(
+    networkOf,
+  ),
+);
 
-/** A redis or rediss URL, unchanged: host, port and number of the database, without user and password. */
-export function parseStoreUrl(text: string): string | undefined {
-  const [, authority = ""] = new RegExp(storeUrlPattern).exec(text) ?? [];
-  return parseUpstreamAddress(authority) === undefined ? undefined : text;
-}
-
-// Characters that are read in one way only (RFC 3986's pchar without percent-encoding and `;`).
-const segment = "[A-Za-z0-9._~!$&'()*+,=:@-]+";
-
-export const routePattern = `^/(${segment}/)*$`;
-export const basePathPattern = `^/(${segment}/)*(${segment})?$`;
-
-/** A prefix that begins and ends with a slash. */
-export function parseRoute(text: string): string | undefined {
-  return new RegExp(routePattern).test(text) && !hasDotSegment(text) ? text : undefined;
-}
-
-/** Removes a slash at the end, except from "/" itself. */
-export function parseBasePath(text: string): string | undefined {
-  if (!new RegExp(basePathPattern).test(text) || hasDotSegment(text)) return undefined;
-  return text.length > 1 && text.endsWith("/") ? text.slice(0, -1) : text;
-}
-
-function hasDotSegment(path: string): boolean {
-  return path.split("/").some((part) => part === "." || part === "..");
+/** Says how much of the internet is in the networks; null if it is not more than a 64th. */
+export function wideShare(networks: readonly string[]): string | null {
+  const set = new NetworkSet(networks.map(networkOf));
+  for (const { name, region } of regions) {
+    const share = set.shareOf(region);
+    if (share === 1) return `every ${name} address`;
+    if (share > mostShare) return `${Math.floor(100 * share)} % of all ${name} addresses`;
+  }
+  return null;
 }

@@ -1,11 +1,12 @@
-// The parts of a definition of the configuration: leaves (one scalar each), lists and sections. The validation, the names
-// of environment variables, the JSON Schema and docs/configuration.md are derived from it.
-import type { Raw, RawList, Scalar } from "./raw.ts";
+// The parts of a definition of the configuration: leaves (one scalar each), lists and sections, and how one is found by its
+// path. The validation, the names of environment variables, the JSON Schema and docs/configuration.md are derived from it.
+import type { Raw, RawList, Scalar } from "./written.ts";
 
 export type Node = (Leaf<unknown> | List<Item> | Section<Keys>) & {
   /** Left out where the configuration in effect is shown, unless it was written. */
   readonly isShownIfWritten?: true;
 };
+
 export type Item = Leaf<unknown> | Section<Keys>;
 
 /** Look keys up with `isKnown`: inherited names such as `constructor` are not keys. */
@@ -69,7 +70,7 @@ export interface Section<K extends Keys> {
   readonly kind: "section";
   readonly description: string;
   readonly keys: K;
-  readonly wordsOfOthers?: WordsOfOthers;
+  readonly wordsOfOthers: WordsOfOthers;
 }
 
 /** Keys of other programs, separated by blanks, and which keys of the section are meant by them. */
@@ -96,8 +97,12 @@ export type Parsed<N> =
         ? { readonly [P in keyof K as K[P] extends { readonly unit: "Ms" } ? `${P & string}Ms` : P]: Parsed<K[P]> }
         : never;
 
-export function section<const K extends Keys>(description: string, keys: K): Section<K> {
-  return { kind: "section", description, keys };
+export function section<const K extends Keys>(
+  description: string,
+  keys: K,
+  wordsOfOthers: WordsOfOthers = [],
+): Section<K> {
+  return { kind: "section", description, keys, wordsOfOthers };
 }
 
 export function shownIfWritten<N extends Node>(node: N): N {
@@ -177,4 +182,40 @@ export function valueName(key: string, node: Node): string {
 
 export function isKnown(node: Section<Keys>, key: string): boolean {
   return Object.hasOwn(node.keys, key);
+}
+
+export function childOf(node: Node, key: string): Node | undefined {
+  switch (node.kind) {
+    case "section":
+      return isKnown(node, key) ? node.keys[key] : undefined;
+    case "list":
+      return /^(0|[1-9]\d{0,3})$/.test(key) ? node.item : undefined;
+    case "leaf":
+      return undefined;
+  }
+}
+
+export function nodeAt(root: Node | undefined, path: readonly string[]): Node | undefined {
+  return path.reduce<Node | undefined>((node, key) => (node === undefined ? node : childOf(node, key)), root);
+}
+
+export interface Entry {
+  readonly path: readonly string[];
+  readonly node: Leaf<unknown> | List<Leaf<unknown>>;
+}
+
+/** Every key that has a value, in the order of the definition. A list of sections is represented by its first item. */
+export function allEntries(node: Node, path: readonly string[] = []): Entry[] {
+  switch (node.kind) {
+    case "leaf":
+      return [{ path, node }];
+    case "list":
+      return isListOfLeaves(node) ? [{ path, node }] : allEntries(node.item, [...path, "0"]);
+    case "section":
+      return Object.entries(node.keys).flatMap(([key, child]) => allEntries(child, [...path, key]));
+  }
+}
+
+export function isListOfLeaves(list: List<Leaf<unknown> | Section<Keys>>): list is List<Leaf<unknown>> {
+  return list.item.kind === "leaf";
 }

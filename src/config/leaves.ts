@@ -1,12 +1,11 @@
 // The kinds of values a key can have. Each says what it accepts once for a person (`expected`) and once for an editor
 // (`json`). `parse` decides; the JSON Schema may accept more, but never less.
-import { parseHost, parseNetwork } from "./addresses.ts";
-import { enumerate } from "./config-error.ts";
-import { type Duration, type JsonSchema, type Leaf, nullable } from "./definition.ts";
-import type { Scalar } from "./raw.ts";
-import { durationPattern, durationUnits, parseDuration, parseSize, sizePattern, sizeUnits } from "./units.ts";
+import { parseAddress, parseHost, parseNetwork } from "./addresses.ts";
+import { type Duration, type Flaw, type JsonSchema, type Leaf, type List, listOf, nullable } from "./definition.ts";
+import { enumerate, type Scalar } from "./written.ts";
 
 type Range = readonly [from: number, to: number];
+
 /** With units, as in the file. */
 type WrittenRange = readonly [from: string, to: string];
 
@@ -161,6 +160,22 @@ export const network = text(
   "An IPv4 or IPv6 address, or a network in CIDR notation.",
 );
 
+/** Empty by default. `flaws`: see `listOf`. */
+export function networkList(description: string, flaws: List<Leaf<string>>["flaws"] = () => []): List<Leaf<string>> {
+  return listOf(network, { default: [], bounds: [0, 1024], items: "addresses or networks", flaws }, description);
+}
+
+/** Hosts with or without a port; none by default. `items`: the word for them. `port`: that of the examples. */
+export function addressList(items: string, port: number, description: string): List<Leaf<string>> {
+  const examples = `"10.0.0.1:${port}" or "[::1]:${port}"`;
+  const address = text(
+    "",
+    { expected: `a host name or an IP address, with a port or without, such as ${examples}`, parse: parseAddress },
+    'A host, or a host and a port joined by ":".',
+  );
+  return listOf(address, { default: [], bounds: [0, 64], items, flaws: repeatedItems }, description);
+}
+
 function leaf(byDefault: Scalar, expected: string, json: JsonSchema, description: string) {
   const kinds = { kind: "leaf", form: "plain", isNullable: false, isPath: false } as const;
   return { ...kinds, default: byDefault, expected, json, description };
@@ -176,3 +191,59 @@ const rangeOf = ([from, to]: WrittenRange, parse: (text: string) => number | und
 
 const wholeWithin = (value: number | undefined, [from, to]: Range): number | undefined =>
   Number.isInteger(value) && Number(value) >= from && Number(value) <= to ? value : undefined;
+
+/** An upstream address that is repeated would get twice the requests. */
+export function repeatedItems(items: readonly (string | number)[]): Flaw[] {
+  return items.flatMap((item, index) =>
+    items.indexOf(item) < index ? [{ index, expected: `no second ${JSON.stringify(item)}; remove it` }] : [],
+  );
+}
+
+const msPerUnit = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+const bytesPerUnit = {
+  B: 1,
+  kB: 1000,
+  KB: 1000,
+  MB: 1000 ** 2,
+  GB: 1000 ** 3,
+  TB: 1000 ** 4,
+  KiB: 1024,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+  TiB: 1024 ** 4,
+} as const;
+
+export const durationUnits: readonly string[] = Object.keys(msPerUnit);
+
+/** Those that a size of this program is written with; the others are accepted. */
+export const sizeUnits: readonly string[] = ["KiB", "MiB", "GiB"];
+
+/** What `parseDuration` and `parseSize` accept, for the JSON Schema. */
+export const durationPattern = "^[0-9]{1,12}(ms|s|m|h|d)$";
+
+export const sizePattern = "^[0-9]{1,15}(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$";
+
+/** Milliseconds; undefined if the text is not a duration. "0" needs no unit. */
+export function parseDuration(text: string): number | undefined {
+  return text === "0" ? 0 : parseQuantity(text, durationPattern, msPerUnit);
+}
+
+/** Bytes; undefined if the text is not a size. */
+export function parseSize(text: string): number | undefined {
+  return parseQuantity(text, sizePattern, bytesPerUnit);
+}
+
+/** In the largest unit of which it is a whole number. */
+export function formatDuration(ms: number): string {
+  const units = Object.entries(msPerUnit).filter(([, each]) => ms % each === 0);
+  const [unit, each] = units.at(-1) ?? ["ms", 1];
+  return `${ms / each}${unit}`;
+}
+
+function parseQuantity(text: string, pattern: string, units: Readonly<Record<string, number>>): number | undefined {
+  if (!new RegExp(pattern).test(text)) return undefined;
+  const digits = /^[0-9]+/.exec(text)?.[0] ?? "";
+  const quantity = Number(digits) * (units[text.slice(digits.length)] ?? Number.NaN);
+  return Number.isSafeInteger(quantity) ? quantity : undefined;
+}

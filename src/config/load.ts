@@ -1,20 +1,33 @@
 // Loads the settings: the file, then the environment, then the command line, each of which overrides the one before and
 // is checked by itself. Returns the settings or all errors. Opens no port and changes nothing.
+
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Settings } from "../core/settings.ts";
-import { maxThreads } from "../core/thread-share.ts";
-import { type ConfigError, renderConfigError, renderPlace, soundness } from "./config-error.ts";
-import { type Environment, readEnvironment } from "./environment.ts";
-import { applyOverrides, type Override } from "./overrides.ts";
-import { pairErrors } from "./pairs.ts";
-import { originOf, type Raw, rawAt } from "./raw.ts";
-import { explainReadFailure, readRegularFileSync } from "./regular-file.ts";
-import type { ParsedConfig } from "./schema.ts";
-import { toPolicy } from "./to-policy.ts";
-import { toStore } from "./to-store.ts";
-import { type ResolvePath, validateConfig } from "./validate.ts";
+import { explainReadFailure, readRegularFileSync } from "./files.ts";
+import { applyOverrides, type Environment, type Override, readEnvironment } from "./overrides.ts";
+import { pairErrors, schema, toSettings } from "./schema.ts";
+import { type ResolvePath, validate } from "./validate.ts";
+import { type ConfigError, originOf, type Raw, rawAt, renderConfigError, renderPlace, soundness } from "./written.ts";
 import { readYaml, type YamlReading } from "./yaml-source.ts";
+
+export interface SettingsSource {
+  /** The path of the configuration file, absolute. */
+  readonly file: string;
+  /** `isStart`: the start has loaded them, and logged what it made of them. */
+  load(isStart?: boolean): SettingsLoaded;
+}
+
+export type SettingsLoaded =
+  | {
+      readonly ok: true;
+      readonly settings: Settings;
+      /** The place of a key and the key, with which an error about its file begins. */
+      readonly place: (key: string) => string;
+      /** As they were written. */
+      readonly raw: Raw | undefined;
+    }
+  | { readonly ok: false; readonly errors: readonly string[] };
 
 /** The same relative path from src/config and from dist/config. */
 export const packagedConfigFile = fileURLToPath(new URL("../../config/headgate.yaml", import.meta.url));
@@ -65,12 +78,12 @@ export function loadSettings(sources: ConfigSources): LoadedSettings {
   const raw = applyOverrides(withEnvironment, overrides, errors);
   const folder = dirname(resolve(cwd, file));
   const resolvePath: ResolvePath = (path, at) => resolve(at.kind === "file" ? folder : cwd, path);
-  const { values, errors: lastErrors } = validateConfig(raw, resolvePath);
+  const { values, errors: lastErrors } = validate(schema, raw, resolvePath);
   errors.push(...lastErrors);
   errors.push(...pairErrors(values, raw, soundness(errors)));
   // Each source is checked by itself: an error stays an error if another source overrides the value.
   for (const layer of new Set([written.raw, withEnvironment])) {
-    if (layer !== raw) errors.push(...validateConfig(layer).errors);
+    if (layer !== raw) errors.push(...validate(schema, layer).errors);
   }
   const isSound = soundness(errors);
   const files: NamedFiles = {
@@ -134,32 +147,4 @@ const withoutKeys = "found no key, expected a configuration; write {} for one wi
 /** Of an empty file, and of one with blanks or comments alone. */
 function saysNothing({ raw, errors }: YamlReading): boolean {
   return errors.length === 0 && (raw === undefined || (raw.kind === "scalar" && raw.value === null));
-}
-
-function toSettings(values: ParsedConfig, processors: () => number): Settings {
-  const { listen, extAuth, counters } = values;
-  const { path, everyMs } = counters.snapshot;
-  const { cert, key } = listen.tls;
-  const policies = values.policies.map(toPolicy);
-  return {
-    ...values,
-    listen: { ...listen, tls: cert === null || key === null ? null : { ...listen.tls, cert, key } },
-    policies,
-    extAuth: {
-      ...extAuth,
-      http: extAuth.http.enabled ? extAuth.http : null,
-      grpc: extAuth.grpc.enabled ? extAuth.grpc : null,
-    },
-    counters: {
-      memoryBytes: counters.memory,
-      snapshot: path === null ? null : { path, everyMs },
-      redis: counters.store === "redis" ? toStore(counters.redis, policies) : null,
-    },
-    workers: values.workers === "auto" ? autoWorkers(values, processors()) : values.workers,
-  };
-}
-
-/** No more than can have a connection to the upstream and a tunnel each. */
-function autoWorkers({ upstream, upgrade }: ParsedConfig, processors: number): number {
-  return Math.max(1, Math.min(processors, maxThreads, upstream.maxConnections, upgrade.maxTunnels));
 }

@@ -1,7 +1,8 @@
-// Checks what was written against the definition and reports every error, not only the first. Keys that are missing or
-// wrong get their defaults. Types are not converted: "80" is not a number, and null is not text.
-import { type ConfigError, didYouMean, enumerate, type Origin, valueError } from "./config-error.ts";
+// Checks written values against a definition: every error is found, not only the first. Keys that are missing or wrong get
+// their defaults. Types are not converted: "80" is not a number, and null is not text. For an unknown key it suggests the one
+// that was probably meant.
 import {
+  allEntries,
   defaultOf,
   type Item,
   isKnown,
@@ -9,13 +10,22 @@ import {
   type Leaf,
   type List,
   type Node,
+  nodeAt,
   type Parsed,
   type Section,
   valueName,
 } from "./definition.ts";
-import { joinPath, unknownKey } from "./paths.ts";
-import { describe, type Raw, type RawEntry } from "./raw.ts";
-import { type ParsedConfig, schema } from "./schema.ts";
+import {
+  type ConfigError,
+  describe,
+  didYouMean,
+  enumerate,
+  joinPath,
+  type Origin,
+  type Raw,
+  type RawEntry,
+  valueError,
+} from "./written.ts";
 
 /** Unknown keys of one section that are reported one by one; the others are counted. Suggestions take time. */
 const maxUnknownKeys = 20;
@@ -24,18 +34,10 @@ const maxUnknownKeys = 20;
 export type ResolvePath = (path: string, at: Origin) => string;
 
 /** The values are always complete, but may be used only if there are no errors. */
-export function validateConfig(
-  raw: Raw | undefined,
-  resolvePath: ResolvePath = (path) => path,
-): { readonly values: ParsedConfig; readonly errors: readonly ConfigError[] } {
-  return validateSection(schema, raw, resolvePath);
-}
-
-/** The same for another definition than that of the configuration file. */
-export function validateSection<K extends Keys>(
+export function validate<K extends Keys>(
   section: Section<K>,
   raw: Raw | undefined,
-  resolvePath: ResolvePath,
+  resolvePath: ResolvePath = (path) => path,
 ): { readonly values: Parsed<Section<K>>; readonly errors: readonly ConfigError[] } {
   const validation = new Validation(section, resolvePath);
   // The values are derived from the type of the definition. The validation treats all nodes alike and cannot infer it.
@@ -130,7 +132,7 @@ class Validation {
     const unknown = entries.filter(({ key }) => !isKnown(section, key));
     const errors = unknown
       .slice(0, maxUnknownKeys)
-      .map(({ key, keyAt }) => unknownKey(keyAt, [...path, key], undefined, this.#root));
+      .map(({ key, keyAt }) => unknownKey(this.#root, keyAt, [...path, key]));
     this.errors.push(...errors);
     const next = unknown[maxUnknownKeys];
     if (next !== undefined) {
@@ -158,4 +160,106 @@ function meantKey({ keys }: Section<Keys>, raw: Raw, path: readonly string[]): s
     ([, child]) => child.kind === "leaf" && !child.isRequired && child.parse(raw.value) !== undefined,
   );
   return meant === undefined ? "" : `; ${didYouMean([joinPath([...path, meant[0]])], "")}`;
+}
+
+/** `meantPath`: what was meant, if it is known. */
+export function unknownKey(
+  root: Node,
+  at: Origin,
+  path: readonly string[],
+  meantPath?: readonly string[],
+): ConfigError {
+  const known = path.findIndex((_, i) => nodeAt(root, path.slice(0, i + 1)) === undefined);
+  const parent = nodeAt(root, path.slice(0, known));
+  const instead = wordsFor(parent, path[known] ?? "")?.instead;
+  const keys = parent?.kind === "section" ? Object.keys(parent.keys) : [];
+  const meant = meantPath === undefined ? suggestPaths(path, known, keys, root) : [joinPath(meantPath)];
+  const expected = parent?.kind === "list" ? "an index" : parent?.kind === "section" ? enumerate(keys) : "none";
+  return {
+    at,
+    key: joinPath(path),
+    message: `unknown key; ${instead ?? didYouMean(meant, `expected ${expected}`)}`,
+    about: meant,
+  };
+}
+
+/**
+ * What was probably meant by a path whose part at `known` is unknown: a similar key of the same section, or the same key in
+ * another section.
+ */
+function suggestPaths(path: readonly string[], known: number, keys: readonly string[], root: Node): string[] {
+  const before = path.slice(0, known);
+  const [key = "", ...after] = path.slice(known);
+  const siblings = wordsFor(nodeAt(root, before), key)?.meant ?? suggestions(key, keys);
+  if (siblings.length > 0) {
+    return siblings.map((sibling) => {
+      const corrected = [...before, ...sibling.split("."), ...after];
+      return joinPath(nodeAt(root, corrected) === undefined ? [...before, ...sibling.split(".")] : corrected);
+    });
+  }
+  const last = path.at(-1)?.toLowerCase();
+  const namesakes = allEntries(root).filter((entry) => entry.path.at(-1)?.toLowerCase() === last);
+  const below = namesakes.find((entry) => before.every((key, i) => entry.path[i] === key));
+  // If several other sections have the key, none is suggested, because it would be a guess.
+  const meant = below ?? (namesakes.length === 1 ? namesakes[0] : undefined);
+  return meant === undefined ? [] : [joinPath(meant.path)];
+}
+
+function wordsFor(section: Node | undefined, key: string) {
+  const fold = (word: string): string => word.toLowerCase().replaceAll(/[_-]/g, "");
+  const known = section?.kind === "section" ? (section.wordsOfOthers ?? []) : [];
+  return known.find(({ words }) => words.split(" ").map(fold).includes(fold(key)));
+}
+
+/** The candidate with the smallest distance, at most a third of the name's length; otherwise null. */
+export function nearest(name: string, candidates: Iterable<string>): string | null {
+  const folded = fold(name);
+  if (folded.length === 0 || folded.length > 100) return null;
+  let best: string | null = null;
+  let bestDistance = Math.max(1, Math.floor(folded.length / 3)) + 1;
+  for (const candidate of candidates) {
+    const distance = editDistance(folded, fold(candidate));
+    if (distance < bestDistance) {
+      best = candidate;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+/** The nearest; otherwise up to three that have all words of the name, such as `responseTimeout` for `timeout`. */
+export function suggestions(name: string, candidates: readonly string[]): string[] {
+  const best = nearest(name, candidates);
+  if (best !== null) return [best];
+  const words = wordsOf(name);
+  const longer = candidates.filter((candidate) => words.every((word) => wordsOf(candidate).includes(word)));
+  return words.length > 0 && longer.length <= 3 ? longer : [];
+}
+
+const wordsOf = (name: string): string[] =>
+  name
+    .replaceAll(/(?<=[a-z])[A-Z]/g, "_$&")
+    .toLowerCase()
+    .split(/[_-]+/)
+    .filter((word) => word !== "");
+
+const fold = (name: string): string => name.toLowerCase().replaceAll(/[_-]/g, "");
+
+function editDistance(a: string, b: string): number {
+  let beforePrevious: number[] = [];
+  let previous = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i += 1) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const substituted = (previous[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      let distance = Math.min(substituted, (previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
+        distance = Math.min(distance, (beforePrevious[j - 2] ?? 0) + 1);
+      }
+      row.push(distance);
+    }
+    beforePrevious = previous;
+    previous = row;
+  }
+  return previous[b.length] ?? 0;
 }

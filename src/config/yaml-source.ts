@@ -1,5 +1,6 @@
 // Parses YAML text into values with their places. All syntax errors are returned. Aliases are followed within bounds, so
 // that no document grows far beyond what was written. Messages never quote the text, because it may contain a secret.
+
 import {
   type Alias,
   isAlias,
@@ -12,9 +13,15 @@ import {
   type YAMLError,
   type YAMLMap,
 } from "yaml";
-import { type ConfigError, type Origin, valueError } from "./config-error.ts";
-import { joinPath } from "./paths.ts";
-import type { Raw, RawEntry, Scalar } from "./raw.ts";
+import {
+  type ConfigError,
+  joinPath,
+  type Origin,
+  type Raw,
+  type RawEntry,
+  type Scalar,
+  valueError,
+} from "./written.ts";
 
 export interface YamlReading {
   /** Undefined for an empty document, and when the text is not YAML. */
@@ -24,7 +31,9 @@ export interface YamlReading {
 
 // A whole configuration has fewer than 100 values. The bounds leave room for any list, and none for a bomb.
 const maxDepth = 32;
+
 const maxNodes = 20_000;
+
 const maxAliases = 100;
 
 /** `name` is the file as it is shown. What is given `within` a variable or an option stands there, under that path. */

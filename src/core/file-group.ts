@@ -1,5 +1,5 @@
 // Files that the gateway reads at the start and again when they change. Each user of such files defines how to parse
-// them; config/watched-files.ts reads and watches them.
+// them; config/files.ts reads and watches them.
 
 /** Files that are used together, such as a certificate and its key. */
 export interface FileGroup<T> {

@@ -1,10 +1,8 @@
 // The wiring of the plugin: the gateway's own parts, made from the options.
 
 import type { FastifyInstance } from "fastify";
-import { FilesError } from "../config/read-files.ts";
-import type { WarnedSettings } from "../config/warned-settings.ts";
-import { configurationWarnings } from "../config/warnings.ts";
-import { FileWatcher } from "../config/watched-files.ts";
+import { FilesError, FileWatcher } from "../config/files.ts";
+import { configurationWarnings, type WarnedSettings } from "../config/warnings.ts";
 import type { Authenticator } from "../core/authenticator.ts";
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";

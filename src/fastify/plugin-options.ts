@@ -1,15 +1,22 @@
 // The options of the Fastify plugin: keys of the configuration file with the same names, rules and messages. Reports every
 // error, not only the first.
 import { resolve } from "node:path";
-import { type ConfigError, enumerate, renderConfigError, soundness, valueError } from "../config/config-error.ts";
-import { type Parsed, section } from "../config/definition.ts";
-import { pluginPairErrors } from "../config/pairs.ts";
-import { joinPath } from "../config/paths.ts";
-import { originOf, type Raw, type RawEntry, rawAt } from "../config/raw.ts";
-import { schema } from "../config/schema.ts";
-import { toPolicy } from "../config/to-policy.ts";
-import { validateSection } from "../config/validate.ts";
-import { wordsForPluginCounters } from "../config/words-of-others.ts";
+import { type Parsed, section, type WordsOfOthers } from "../config/definition.ts";
+import { toPolicy } from "../config/policies.ts";
+import { pluginPairErrors, schema } from "../config/schema.ts";
+import { validate } from "../config/validate.ts";
+import {
+  type ConfigError,
+  enumerate,
+  joinPath,
+  originOf,
+  type Raw,
+  type RawEntry,
+  rawAt,
+  renderConfigError,
+  soundness,
+  valueError,
+} from "../config/written.ts";
 import type { FieldKind } from "../core/fields.ts";
 import type { Policy } from "../core/policy.ts";
 import type { Settings } from "../core/settings.ts";
@@ -19,13 +26,19 @@ const { policies, enforcement, refusals, auth, clientAddress, cors, fields, rout
 const { counters, timeouts, upstream, log } = schema.keys;
 const { url, tls, connectTimeout, responseTimeout, maxConnections } = upstream.keys;
 
+const wordsForCounters: WordsOfOthers = [
+  {
+    words: "store redis",
+    meant: [],
+    instead: "the plugin counts in its own process; a limit over several processes needs the gateway in front of them",
+  },
+  { words: "snapshot", meant: [], instead: "the plugin keeps no counters over a restart" },
+];
+
 export const pluginOptions = section("The options of the Fastify plugin.", {
   policies,
   enforcement,
-  counters: {
-    ...section(counters.description, { memory: counters.keys.memory }),
-    wordsOfOthers: wordsForPluginCounters,
-  },
+  counters: section(counters.description, { memory: counters.keys.memory }, wordsForCounters),
   refusals,
   auth,
   clientAddress,
@@ -63,7 +76,7 @@ export class OptionsError extends Error {
 export function parsePluginOptions(options: unknown): PluginSettings {
   const errors: ConfigError[] = [];
   const raw = rawOf(options, [], errors);
-  const { values, errors: invalid } = validateSection(pluginOptions, raw, (path) => resolve(path));
+  const { values, errors: invalid } = validate(pluginOptions, raw, (path) => resolve(path));
   const known = new Set(errors.map(({ key }) => key));
   errors.push(...[...invalid, ...nullErrors(raw)].filter(({ key }) => !known.has(key)), ...upstreamErrors(raw));
   errors.push(...pluginPairErrors(values, raw, soundness(errors)));

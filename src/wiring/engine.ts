@@ -1,6 +1,6 @@
 // What carries the traffic in one thread: the parts made from the settings, the traffic listener and the listeners for
 // checks. What exists once in a process (admin listener, signals, reloads, the log's output) is not here.
-import type { FileChanges } from "../config/watched-files.ts";
+import type { FileChanges } from "../config/files.ts";
 import type { Authenticator, ListedTokens } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import { ClientBytes } from "../core/client-bytes.ts";

@@ -1,6 +1,6 @@
 // The keys by which a reload gives up protection: the log says so as a warning, because a mistake in a file may be the
 // reason.
-import { type Raw, rawAt } from "../config/raw.ts";
+import { type Raw, rawAt } from "../config/written.ts";
 import type { Settings } from "../core/settings.ts";
 
 /** Settings, with the values as they were written; null: a program passed them. */

@@ -1,6 +1,6 @@
 // Opens the store that gateways share, for one thread.
 import { setTimeout as sleep } from "node:timers/promises";
-import { readRegularFile } from "../config/regular-file.ts";
+import { readRegularFile } from "../config/files.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Timers } from "../core/store-link.ts";

@@ -1,12 +1,12 @@
 // Reloads: loads the settings again, makes the new configuration whole, and replaces the old one in one step, together
 // with the new contents of watched files. What is wrong is an answer, and changes nothing.
 import { isDeepStrictEqual } from "node:util";
-import { differences } from "../config/differences.ts";
-import type { Raw } from "../config/raw.ts";
-import { FilesError } from "../config/read-files.ts";
-import type { SettingsSource } from "../config/settings-source.ts";
-import { unlistedOverrides } from "../config/unlisted-overrides.ts";
-import type { FileChanges, FileWatcher, WatchedFile } from "../config/watched-files.ts";
+import { unlistedOverrides } from "../config/auth.ts";
+import { differences } from "../config/effective.ts";
+import { type FileChanges, FilesError, type FileWatcher, type WatchedFile } from "../config/files.ts";
+import type { SettingsSource } from "../config/load.ts";
+import { schema } from "../config/schema.ts";
+import type { Raw } from "../config/written.ts";
 import type { ListedTokens } from "../core/authenticator.ts";
 import { failureCode } from "../core/failure.ts";
 import type { FileError } from "../core/file-group.ts";
@@ -226,7 +226,7 @@ function changesAmong(
 ): SettingChange[] {
   if (changed.length === 0 || from === null || to === null) return [];
   const isIn = (key: string, outer: string): boolean => `${key}.`.startsWith(`${outer}.`);
-  const found = differences(from.root, to.root, tokenNames);
+  const found = differences(schema, from.root, to.root, tokenNames);
   return found.filter(({ key }) => changed.some((each) => isIn(key, each) || isIn(each, key)));
 }
 

@@ -1,7 +1,7 @@
 // What the main thread and the threads that carry traffic tell each other. The main thread asks, and a thread answers each
 // request. Lines of the log go through a port of their own.
 import type { MessagePort } from "node:worker_threads";
-import type { FileContents } from "../config/watched-files.ts";
+import type { FileContents } from "../config/files.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
 import type { PolicySlot } from "../limits/policy-slots.ts";

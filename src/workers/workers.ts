@@ -1,7 +1,7 @@
 // Threads that carry traffic, as one engine for the main thread: they share the ports, are asked all together, and a thread
 // that ends is replaced while the others go on. A reload is prepared by all of them, then put into force by all or by none.
 import { randomBytes } from "node:crypto";
-import type { FileWatcher, Offer } from "../config/watched-files.ts";
+import type { FileWatcher, Offer } from "../config/files.ts";
 import type { ListedTokens } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import { monotonicOffsetMs } from "../core/clock.ts";

@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { parseArguments } from "../../src/commands/arguments.ts";
 import { commandNames, helpText, optionsOf } from "../../src/commands/options.ts";
-import { nodeAt, splitPath } from "../../src/config/paths.ts";
+import { nodeAt } from "../../src/config/definition.ts";
+import { schema } from "../../src/config/schema.ts";
+import { splitPath } from "../../src/config/written.ts";
 
 const parse = (line: string) => parseArguments(line.split(" ").filter((word) => word !== ""));
 const invocation = (line: string) => {
@@ -41,7 +43,7 @@ describe("start and check", () => {
   test("have shorthands for keys that exist", () => {
     const keys = Object.values(optionsOf("start")).flatMap(({ key }) => (key === undefined ? [] : [key]));
     expect(keys).toEqual(["upstream.url", "listen.host", "listen.port", "admin.host", "admin.port"]);
-    for (const key of keys) expect(nodeAt(splitPath(key))?.kind).toBe("leaf");
+    for (const key of keys) expect(nodeAt(schema, splitPath(key))?.kind).toBe("leaf");
   });
 });
 

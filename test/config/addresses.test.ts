@@ -1,14 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  parseBasePath,
-  parseHost,
-  parseNetwork,
-  parseOrigin,
-  parseRoute,
-  parseUpstreamAddress,
-  parseUpstreamUrl,
-} from "../../src/config/addresses.ts";
+import { parseHost, parseNetwork } from "../../src/config/addresses.ts";
+import { basePath, cors, routes } from "../../src/config/requests.ts";
+import { upstream } from "../../src/config/upstream.ts";
 
 describe("a host to listen on", () => {
   test.each(["0.0.0.0", "127.0.0.1", "::", "::1", "2001:db8::1", "localhost", "gateway-1.internal"])(
@@ -46,7 +40,7 @@ describe("an origin of web pages", () => {
     ["http://127.0.0.1:5173", "http://127.0.0.1:5173"],
     ["http://[::1]:5173", "http://[::1]:5173"],
   ])("%s is %s, as browsers send it", (text, origin) => {
-    expect(parseOrigin(text)).toBe(origin);
+    expect(cors.keys.origins.item.parse(text)).toBe(origin);
   });
 
   test.each([
@@ -68,7 +62,7 @@ describe("an origin of web pages", () => {
     "file://app.example",
     "chrome-extension://abc",
   ])("%j is refused", (text) => {
-    expect(parseOrigin(text)).toBeUndefined();
+    expect(cors.keys.origins.item.parse(text)).toBeUndefined();
   });
 });
 
@@ -76,7 +70,7 @@ describe("an upstream", () => {
   test.each(["http://127.0.0.1:3000", "http://api.internal/base/", "HTTP://api", "http://[::1]:3000/x"])(
     "%s is taken as it is",
     (text) => {
-      expect(parseUpstreamUrl(text)).toBe(text);
+      expect(upstream.keys.url.parse(text)).toBe(text);
     },
   );
 
@@ -96,13 +90,13 @@ describe("an upstream", () => {
     "http://api:65536",
     "ftp://api",
   ])("%j is refused", (text) => {
-    expect(parseUpstreamUrl(text)).toBeUndefined();
+    expect(upstream.keys.url.parse(text)).toBeUndefined();
   });
 });
 
 describe("a route", () => {
   test.each(["/", "/v1/", "/a/b.c/", "/.well-known/", "/a/.../", "/v1:x@y/"])("%s is taken", (text) => {
-    expect(parseRoute(text)).toBe(text);
+    expect(routes.item.parse(text)).toBe(text);
   });
 
   test.each([
@@ -122,13 +116,13 @@ describe("a route", () => {
     "/é/",
     "/a\n/",
   ])("%j is refused", (text) => {
-    expect(parseRoute(text)).toBeUndefined();
+    expect(routes.item.parse(text)).toBeUndefined();
   });
 
   test("never holds what two readers could take for two paths", () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
-        const route = parseRoute(`/${text}/`);
+        const route = routes.item.parse(`/${text}/`);
         if (route === undefined) return;
         expect(new URL(route, "http://h").pathname).toBe(route);
         expect(decodeURIComponent(route)).toBe(route);
@@ -138,8 +132,8 @@ describe("a route", () => {
 });
 
 test("a base path loses its slash at the end, and nothing else", () => {
-  expect(["/", "/x", "/x/", "/x/y/"].map(parseBasePath)).toEqual(["/", "/x", "/x", "/x/y"]);
-  for (const text of ["", "x", "//", "/x//", "/..", "/x/../y", "/x%20"]) expect(parseBasePath(text)).toBeUndefined();
+  expect(["/", "/x", "/x/", "/x/y/"].map((text) => basePath.parse(text))).toEqual(["/", "/x", "/x", "/x/y"]);
+  for (const text of ["", "x", "//", "/x//", "/..", "/x/../y", "/x%20"]) expect(basePath.parse(text)).toBeUndefined();
 });
 
 test("a trusted proxy is an address or a network of either family", () => {
@@ -155,21 +149,21 @@ describe("an address of the upstream", () => {
   test.each(["10.0.0.1", "10.0.0.1:3000", "backend-b", "backend.internal:65535", "[::1]", "[2001:db8::1]:3000"])(
     "%s is taken as it is",
     (text) => {
-      expect(parseUpstreamAddress(text)).toBe(text);
+      expect(upstream.keys.addresses.item.parse(text)).toBe(text);
     },
   );
 
   test.each(["", ":3000", "backend:", "backend:0", "backend:65536", "backend:http", "::1", "::1:3000", "[backend]:80"])(
     "%j is refused",
     (text) => {
-      expect(parseUpstreamAddress(text)).toBeUndefined();
+      expect(upstream.keys.addresses.item.parse(text)).toBeUndefined();
     },
   );
 
   test.each(["10.0.0.1:3000/x", "http://backend", "user@backend", "[::1", "[::1]3000", "10.0.0.256", "a b"])(
     "%j is refused",
     (text) => {
-      expect(parseUpstreamAddress(text)).toBeUndefined();
+      expect(upstream.keys.addresses.item.parse(text)).toBeUndefined();
     },
   );
 });

@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { renderConfigError } from "../../src/config/config-error.ts";
 import { loadSettings } from "../../src/config/load.ts";
+import { renderConfigError } from "../../src/config/written.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { type Given, loadGiven } from "./given.ts";
 

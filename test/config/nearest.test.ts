@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { nearest } from "../../src/config/nearest.ts";
+import { nearest } from "../../src/config/validate.ts";
 
 const names = ["host", "port", "connectTimeout", "responseTimeout", "maxConnections"];
 

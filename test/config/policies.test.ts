@@ -4,8 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fastify } from "fastify";
 import { afterAll, expect, test } from "vitest";
-import { renderConfigError } from "../../src/config/config-error.ts";
-import { effectiveLines } from "../../src/config/written.ts";
+import { effectiveLines } from "../../src/config/effective.ts";
+import { schema } from "../../src/config/schema.ts";
+import { renderConfigError } from "../../src/config/written.ts";
 import type { Policy } from "../../src/core/policy.ts";
 import { headgate } from "../../src/fastify/index.ts";
 import { parsePluginOptions } from "../../src/fastify/plugin-options.ts";
@@ -161,7 +162,7 @@ test.each<[string, Given, object]>([
 
 test("what is in effect shows what was written, and no value of a header", () => {
   const line = (given: Given): string =>
-    effectiveLines(load(given).raw).find((each) => each.startsWith("policies")) ?? "";
+    effectiveLines(schema, load(given).raw).find((each) => each.startsWith("policies")) ?? "";
   expect(line({})).toBe("policies: [ { name: per-ip, limit: 100, window: 60s } ]");
   const yaml =
     "policies: [{ name: a, limit: 5, per: day, key: ['header:x-key'], overrides: [{ header: secret, limit: 9 }] }]";

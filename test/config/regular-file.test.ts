@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { explainReadFailure, readRegularFile, readRegularFileSync } from "../../src/config/regular-file.ts";
+import { explainReadFailure, readRegularFile, readRegularFileSync } from "../../src/config/files.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-file-"));
 afterAll(() => rmSync(folder, { recursive: true }));

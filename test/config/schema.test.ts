@@ -5,13 +5,13 @@ import { parse } from "yaml";
 import * as z from "zod";
 import { jsonSchema, jsonSchemaText } from "../../config/source/json-schema.ts";
 import { configReference } from "../../config/source/reference.ts";
-import { variableName } from "../../src/config/environment.ts";
+import { allEntries } from "../../src/config/definition.ts";
+import { effective } from "../../src/config/effective.ts";
 import { loadSettings, packagedConfigFile } from "../../src/config/load.ts";
-import { allEntries } from "../../src/config/paths.ts";
-import { type Raw, rawAt } from "../../src/config/raw.ts";
+import { variableName } from "../../src/config/overrides.ts";
 import { schema } from "../../src/config/schema.ts";
-import { validateConfig } from "../../src/config/validate.ts";
-import { effective } from "../../src/config/written.ts";
+import { validate } from "../../src/config/validate.ts";
+import { type Raw, rawAt } from "../../src/config/written.ts";
 import { readYaml } from "../../src/config/yaml-source.ts";
 
 const packagedText = readFileSync(packagedConfigFile, "utf8");
@@ -20,14 +20,14 @@ const packaged = readYaml(packagedText, "headgate.yaml");
 describe("the packaged headgate.yaml", () => {
   test("is exactly the defaults", () => {
     expect(packaged.errors).toEqual([]);
-    const { values, errors } = validateConfig(packaged.raw);
+    const { values, errors } = validate(schema, packaged.raw);
     expect(errors).toEqual([]);
-    expect(values).toEqual(validateConfig(undefined).values);
+    expect(values).toEqual(validate(schema, undefined).values);
   });
 
   test("shows every key, as it is written in the definition", () => {
     const shown = effective(schema);
-    for (const { path } of allEntries()) {
+    for (const { path } of allEntries(schema)) {
       expect([path.join("."), written(rawAt(packaged.raw, path))]).toEqual([
         path.join("."),
         path.reduce(valueIn, shown),
@@ -97,7 +97,7 @@ describe("the JSON Schema", () => {
       { counters: { memory: 1_048_576, snapshot: { path: "counters", every: "1s" } }, workers: "auto" },
       { counters: { memory: "4GiB", snapshot: { path: null } }, workers: 64 },
     ]) {
-      expect(validateConfig(readYaml(JSON.stringify(value), "f.json").raw).errors).toEqual([]);
+      expect(validate(schema, readYaml(JSON.stringify(value), "f.json").raw).errors).toEqual([]);
       expect([value, editor.safeParse(value).success]).toEqual([value, true]);
     }
   });
@@ -200,7 +200,7 @@ const unmarkedPolicies = [
 ];
 
 test("no two keys share a variable", () => {
-  const names = allEntries().map(({ path }) => variableName(path));
+  const names = allEntries(schema).map(({ path }) => variableName(path));
   expect(new Set(names).size).toBe(names.length);
   expect(names).toContain("HEADGATE_UPSTREAM_CONNECT_TIMEOUT");
   expect(names).toContain("HEADGATE_CLIENT_ADDRESS_IPV6_PREFIX");
@@ -208,7 +208,7 @@ test("no two keys share a variable", () => {
 });
 
 test("every default is one its own key accepts", () => {
-  for (const { path, node } of allEntries()) {
+  for (const { path, node } of allEntries(schema)) {
     if (node.kind === "leaf") expect([path, node.parse(node.default)]).not.toEqual([path, undefined]);
     else
       for (const value of [node.default].flat())
@@ -220,7 +220,7 @@ test("the reference has a row for every key, with variable, default, bounds and 
   const rows = configReference()
     .split("\n")
     .filter((line) => line.startsWith("| `"));
-  for (const { path, node } of allEntries()) {
+  for (const { path, node } of allEntries(schema)) {
     const row = rows.find((line) => line.includes(`<br>\`${variableName(path)}\` |`));
     expect(row?.split(/(?<!\\) \| /).slice(1)).toEqual([
       expect.stringMatching(/^`.+`$/),
@@ -236,6 +236,6 @@ test("the reference has a row for every key, with variable, default, bounds and 
 });
 
 test("every key has a sentence", () => {
-  for (const { node } of allEntries()) expect(node.description).toMatch(/^\S.{8,110}\.$/);
+  for (const { node } of allEntries(schema)) expect(node.description).toMatch(/^\S.{8,110}\.$/);
   expect(schema.description).toMatch(/\.$/);
 });

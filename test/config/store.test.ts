@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { run } from "../../src/commands/check.ts";
 import { run as runDiff } from "../../src/commands/check-diff.ts";
-import { renderConfigError } from "../../src/config/config-error.ts";
+import { renderConfigError } from "../../src/config/written.ts";
 import { testIo } from "../commands/test-io.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";

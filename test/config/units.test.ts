@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { durationPattern, parseDuration, parseSize, sizePattern } from "../../src/config/units.ts";
+import { durationPattern, parseDuration, parseSize, sizePattern } from "../../src/config/leaves.ts";
 
 test("a duration is its quantity times its unit, in milliseconds", () => {
   const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };

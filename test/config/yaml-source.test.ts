@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { renderConfigError } from "../../src/config/config-error.ts";
+import { renderConfigError } from "../../src/config/written.ts";
 import { readYaml } from "../../src/config/yaml-source.ts";
 
 const errorsOf = (text: string) => readYaml(text, "f.yaml").errors.map(renderConfigError);

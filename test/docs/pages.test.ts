@@ -3,9 +3,9 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { renderConfigError } from "../../src/config/config-error.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { schema } from "../../src/config/schema.ts";
+import { renderConfigError } from "../../src/config/written.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
 import { createAccessLog } from "../../src/telemetry/access-log.ts";
 import { FakeClock, keptLog } from "../telemetry/lines.ts";

@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { renderConfigError } from "../../src/config/config-error.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { configurationWarnings } from "../../src/config/warnings.ts";
+import { renderConfigError } from "../../src/config/written.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { read } from "./markdown.ts";
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { settingsSource } from "../../src/commands/load-config.ts";
-import type { SettingsSource } from "../../src/config/settings-source.ts";
+import type { SettingsSource } from "../../src/config/load.ts";
 import { digestOf } from "../auth/digest.ts";
 import { testIo } from "../commands/test-io.ts";
 import { useCleanup } from "../support/cleanup.ts";

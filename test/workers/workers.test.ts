@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { BroadcastChannel } from "node:worker_threads";
 import { expect, test } from "vitest";
-import { FilesError } from "../../src/config/read-files.ts";
+import { FilesError } from "../../src/config/files.ts";
 import { ListenError } from "../../src/gateway.ts";
 import { call, openClient } from "../ext-auth/grpc/client.ts";
 import { healthCheck } from "../ext-auth/grpc/protocol.ts";

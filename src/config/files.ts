@@ -1,9 +1,148 @@
-// Rereads all groups of files while the gateway runs. A new version is taken when its files have not changed for a
-// moment, and replaces the one in use as a whole. While the files are missing or wrong, the last good version stays in
-// use and the error is reported once.
-import { ignoreError } from "../core/failure.ts";
-import type { FileGroup, Files, WatchEvents, Watched } from "../core/file-group.ts";
-import { areSame, FilesError, isSame, keysOf, parseFiles, pathsOf, readTexts, type Texts } from "./read-files.ts";
+// Reads groups of files, and rereads them while the gateway runs. A new version is taken when its files have not changed for
+// a moment, and replaces the one in use as a whole. While the files are missing or wrong, the last good version stays in use
+// and the error is reported once. Only regular files are read: a pipe or a terminal could wait forever, a device may never
+// end, and a file may be too large for the memory of the process.
+
+import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
+import { open } from "node:fs/promises";
+import { asError, errorCode, ignoreError } from "../core/failure.ts";
+import type { FileError, FileGroup, Files, WatchEvents, Watched } from "../core/file-group.ts";
+
+export class NotRegularFileError extends Error {
+  readonly code = "ENOTREGULAR";
+
+  constructor() {
+    super("It is no regular file.");
+  }
+}
+
+export class FileTooLargeError extends Error {
+  readonly code = "EFBIG";
+
+  constructor() {
+    super("It is too large.");
+  }
+}
+
+/** Several hundred thousand tokens. */
+const maxMebibytes = 64;
+
+/** Without O_NONBLOCK, opening a pipe waits for a writer. */
+const flags = constants.O_RDONLY | constants.O_NONBLOCK;
+
+/** Rejects with NotRegularFileError, with FileTooLargeError or with the system's error. */
+export async function readRegularFile(path: string): Promise<string> {
+  const file = await open(path, flags);
+  try {
+    refuseOthers(await file.stat());
+    return await file.readFile("utf8");
+  } finally {
+    await file.close();
+  }
+}
+
+/** For the start, when nothing else can be done meanwhile. */
+export function readRegularFileSync(path: string): Buffer {
+  const fd = openSync(path, flags);
+  try {
+    refuseOthers(fstatSync(fd));
+    return readFileSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** A folder is not refused here, because reading it fails with a better message. */
+function refuseOthers(kind: Stats): void {
+  if (!kind.isFile() && !kind.isDirectory()) throw new NotRegularFileError();
+  if (kind.size > maxMebibytes * 1024 * 1024) throw new FileTooLargeError();
+}
+
+/** Explains to an operator why a file cannot be read. */
+export function explainReadFailure(cause: unknown): string {
+  const code = errorCode(cause);
+  switch (code) {
+    case "ENOENT":
+      return "no such file";
+    case "EISDIR":
+      return "it is a folder";
+    case "ENOTREGULAR":
+      return "it is no regular file";
+    case "EFBIG":
+      return `it is larger than ${maxMebibytes} MiB`;
+    case "EACCES":
+    case "EPERM":
+      return "permission denied";
+    default:
+      return code ?? String(cause);
+  }
+}
+
+export type FilesRead<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly errors: readonly FileError[] };
+
+/** The files cannot be used at the start, or by a reload that names them. */
+export class FilesError extends Error {
+  readonly errors: readonly FileError[];
+
+  constructor(errors: readonly FileError[]) {
+    super("Files that the configuration names cannot be used.");
+    this.errors = errors;
+  }
+}
+
+/** By path; an Error where the file cannot be read. */
+export type Texts = ReadonlyMap<string, string | Error>;
+
+/** All errors, in the order of the group's settings. */
+export async function readFiles<T>(group: FileGroup<T>): Promise<FilesRead<T>> {
+  return parseFiles(group, await readTexts(pathsOf(group)), true);
+}
+
+export async function readTexts(paths: readonly string[]): Promise<Texts> {
+  const texts = new Map<string, string | Error>();
+  for (const path of new Set(paths)) texts.set(path, await readRegularFile(path).catch(asError));
+  return texts;
+}
+
+export function parseFiles<T>({ paths, parse }: FileGroup<T>, texts: Texts, isStart: boolean): FilesRead<T> {
+  const named = Object.entries(paths).flatMap(([key, path]) => (path === null ? [] : [{ key, file: path }]));
+  const fileOf = (key: string): string => paths[key] ?? "";
+  const readable = named.map(({ key, file }) => [key, texts.get(file)] as const).filter(isReadable);
+  const reading = parse(Object.fromEntries(readable), isStart);
+  const errors: FileError[] = named.flatMap(({ key, file }) => {
+    const cause = texts.get(file);
+    return cause instanceof Error ? [{ kind: "unreadable", key, file, cause }] : [];
+  });
+  if (!reading.ok) {
+    errors.push(...reading.flaws.map((flaw) => ({ kind: "invalid" as const, file: fileOf(flaw.key), ...flaw })));
+  }
+  if (reading.ok && errors.length === 0) return reading;
+  const order = Object.keys(paths);
+  return { ok: false, errors: errors.toSorted((a, b) => order.indexOf(a.key) - order.indexOf(b.key)) };
+}
+
+function isReadable(entry: readonly [string, string | Error | undefined]): entry is readonly [string, string] {
+  return typeof entry[1] === "string";
+}
+
+export function keysOf({ paths }: FileGroup<unknown>): string[] {
+  return Object.keys(paths).filter((key) => paths[key] !== null);
+}
+
+export function pathsOf({ paths }: FileGroup<unknown>): string[] {
+  return Object.values(paths).filter((path) => path !== null);
+}
+
+export function areSame(paths: readonly string[], a: Texts, b: Texts): boolean {
+  return paths.every((path) => isSame(a.get(path), b.get(path)));
+}
+
+/** Files that cannot be read are the same, whatever the reason. */
+export function isSame(a: string | Error | undefined, b: string | Error | undefined): boolean {
+  return a === b || (a instanceof Error && b instanceof Error);
+}
 
 /**
  * How often files are reread. Reading sees a file that was written in place, replaced, or swapped with the volume it is

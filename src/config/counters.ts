@@ -1,0 +1,276 @@
+// The counters, which all policies share: their memory, their snapshot, and the store that several gateways share.
+import type { HostPort } from "../core/host-port.ts";
+import type { Policy } from "../core/policy.ts";
+import type { Settings } from "../core/settings.ts";
+import { onFailureModes, type StoreConnectionSettings } from "../core/store-link.ts";
+import { splitAddress } from "../core/upstream.ts";
+import { parseAddress } from "./addresses.ts";
+import { clientTls, judgeClientTls } from "./client-tls.ts";
+import { type Parsed, section, shownIfWritten, type WordsOfOthers } from "./definition.ts";
+import { differences } from "./effective.ts";
+import {
+  addressList,
+  choice,
+  duration,
+  durationOrAuto,
+  filePath,
+  flag,
+  numberOrAuto,
+  orNull,
+  parseDuration,
+  size,
+  text,
+  wholeNumber,
+} from "./leaves.ts";
+import { type Raw, type Refuse, rawAt } from "./written.ts";
+
+const wordsForStore: WordsOfOthers = [
+  { words: "host port hostname address addr endpoint uri nodes server servers", meant: ["url", "cluster"] },
+  { words: "sentinel master masterName sentinelMaster", meant: ["sentinels.name"] },
+  { words: "clusterNodes clusterAddresses", meant: ["cluster"] },
+  { words: "user login", meant: ["username"] },
+  { words: "password pass auth secret credentials", meant: ["passwordFile"] },
+  { words: "database db", meant: ["url"] },
+  { words: "ssl", meant: ["tls"] },
+  { words: "namespace keyPrefix", meant: ["prefix"] },
+  { words: "timeout commandTimeout socketTimeout", meant: ["wait"] },
+  { words: "failOpen failClosed faultTolerant failureMode failureModeDeny skipOnError", meant: ["onFailure"] },
+  { words: "gateways instances", meant: ["replicas"] },
+];
+
+const withoutPassword = "without user, password and query: username and passwordFile are keys of their own";
+
+const url = text(
+  "redis://127.0.0.1:6379",
+  {
+    expected:
+      'a redis:// or rediss:// URL such as "redis://127.0.0.1:6379/0", with host, port and number of the database',
+    json: { format: "uri" },
+    pattern: "^[rR][eE][dD][iI][sS]{1,2}://([^\\s\\\\/@?#]+)(/([0-9]{1,5})?)?$",
+    parse: (url) => (parseAddress(authorityOf(url)) === undefined ? undefined : url),
+  },
+  "URL of the only server, or of the primary; rediss:// is TLS. Without a port, 6379; without a database, 0.",
+);
+
+const redis = section(
+  "Redis or Valkey, for store: redis. One of url, sentinels and cluster says where it is.",
+  {
+    url: orNull({
+      ...url,
+      hint: (value) =>
+        typeof value === "string" && /[@?]/.test(value) ? `a URL ${withoutPassword}` : url.hint?.(value),
+    }),
+    sentinels: section("Sentinels, which know the primary.", {
+      name: orNull(
+        text(
+          "",
+          { expected: "the name of a primary, of letters, digits, ., _ and -", pattern: "^[A-Za-z0-9._-]{1,128}$" },
+          'Name of the primary, as the sentinels know it, such as "mymaster".',
+        ),
+      ),
+      addresses: addressList("sentinels", 6379, "Addresses of sentinels; without a port, 26379."),
+    }),
+    cluster: addressList(
+      "servers",
+      6379,
+      "Addresses of some servers of a cluster, which name the others; without a port, 6379.",
+    ),
+    username: orNull(
+      text(
+        "",
+        { expected: "the name of a user, without blanks", pattern: "^[!-~]{1,128}$" },
+        "User of the store (ACL); null is the default user.",
+      ),
+    ),
+    passwordFile: filePath("File with the password in one line; it is read again at each connection."),
+    tls: section("TLS to the store.", {
+      enabled: flag(false, "Use TLS to sentinels or a cluster and what they name; a URL says it by its scheme."),
+      ...clientTls("store", "the host of each address"),
+    }),
+    prefix: text(
+      "headgate:",
+      {
+        expected: "1 to 64 printable ASCII characters without braces and blanks",
+        pattern: "^[!-z|~]{1,64}$",
+      },
+      "Begins the name of each key in the store. Gateways with the same prefix share their limits.",
+    ),
+    wait: durationOrAuto(
+      ["1ms", "1s"],
+      "Maximum time that a request waits for the store; auto is a 50th of the shortest window, from 10ms to 50ms.",
+    ),
+    lease: section("Limits of 1000 and more: quota that a gateway takes from the store ahead of requests.", {
+      duration: duration(
+        "1s",
+        ["100ms", "10s"],
+        "Maximum time for which a gateway keeps it; a 50th of the window if that is shorter.",
+      ),
+      most: wholeNumber(1000, [1, 100_000], "Maximum quota that a thread takes of one key at once."),
+    }),
+    onFailure: choice(
+      "local",
+      onFailureModes,
+      "While the store is away, local divides the limit by replicas, open admits all, closed responds 503.",
+    ),
+    replicas: numberOrAuto(
+      "auto",
+      [1, 10_000],
+      "Gateways that share the store, for onFailure: local; auto counts those in the store's list.",
+    ),
+    maxKeys: wholeNumber(
+      1_000_000,
+      [1000, 100_000_000],
+      "New keys of each policy that a gateway makes in a window; beyond it, new clients are counted with their network.",
+    ),
+  },
+  wordsForStore,
+);
+
+const defaultSnapshotEvery = "30s";
+
+export const counters = section("The counters of all policies, in one table.", {
+  memory: size(
+    "32MiB",
+    ["1MiB", "4GiB"],
+    "Memory of the table. When it is full, keys that have used the least are forgotten, exhausted ones never.",
+  ),
+  snapshot: section("A file from which a restart takes over the counters.", {
+    path: filePath("The file, in a folder where the gateway may create and rename files; null keeps no snapshot."),
+    every: duration(
+      defaultSnapshotEvery,
+      ["1s", "1h"],
+      "Time between two snapshots; a crash loses what was counted since the last one. A drain writes one, too.",
+    ),
+  }),
+  store: choice(
+    "memory",
+    ["memory", "redis"],
+    "memory: each gateway counts for itself. redis: gateways share one limit through Redis or Valkey.",
+  ),
+  redis: shownIfWritten(redis),
+});
+
+type CountersValues = Parsed<typeof counters>;
+type StoreValues = Parsed<typeof redis>;
+
+/** An interval without a path is a mistake. The default interval cannot be told from none. */
+export function judgeSnapshot({ snapshot }: CountersValues, refuse: Refuse): void {
+  if (snapshot.path !== null || snapshot.everyMs === parseDuration(defaultSnapshotEvery)) return;
+  const every = "counters.snapshot.every";
+  refuse("counters.snapshot.path", `the path of a file, since ${every} is set; name one, or remove ${every}`, every);
+}
+
+const at = "counters.redis";
+
+export function judgeStore({ store, redis }: CountersValues, raw: Raw | undefined, refuse: Refuse): void {
+  if (store === "memory") {
+    judgeUnused(rawAt(raw, at.split(".")), refuse);
+    return;
+  }
+  judgePlace(redis, refuse);
+  judgeSentinels(redis, refuse);
+  judgeUser(redis, refuse);
+  judgeStoreTls(redis, refuse);
+}
+
+/** Values other than the defaults, without a store. The defaults cannot be told from nothing. */
+function judgeUnused(written: Raw | undefined, refuse: Refuse): void {
+  const [first] = written === undefined ? [] : differences(redis, undefined, written);
+  if (first === undefined) return;
+  const key = `${at}.${first.key}`;
+  refuse("counters.store", `redis, since ${key} is set; set it to redis, or remove ${at}`, key);
+}
+
+/** One of three keys says where the store is. */
+function judgePlace({ url, sentinels, cluster }: StoreValues, refuse: Refuse): void {
+  const places = {
+    url: url !== null,
+    sentinels: sentinels.name !== null || sentinels.addresses.length > 0,
+    cluster: cluster.length > 0,
+  };
+  const keys = Object.keys(places).map((name) => `${at}.${name}`);
+  const [first, ...others] = Object.entries(places).flatMap(([name, isGiven]) => (isGiven ? [`${at}.${name}`] : []));
+  if (first === undefined) {
+    const expected =
+      "where the store is, since counters.store is redis; set this, or counters.redis.sentinels or cluster";
+    refuse(`${at}.url`, expected, "counters.store", ...keys);
+  }
+  for (const other of others) refuse(other, `none, since ${first} is set; remove one of the two`, ...keys);
+}
+
+function judgeSentinels({ sentinels: { name, addresses } }: StoreValues, refuse: Refuse): void {
+  const [nameKey, addressesKey] = [`${at}.sentinels.name`, `${at}.sentinels.addresses`];
+  if (name === null && addresses.length > 0) {
+    refuse(nameKey, `the name of the primary, since ${addressesKey} is set`, addressesKey);
+  }
+  if (name !== null && addresses.length === 0) {
+    refuse(addressesKey, `at least one address, since ${nameKey} is set`, nameKey);
+  }
+}
+
+/** Without a password the gateway would be the default user. */
+function judgeUser({ username, passwordFile }: StoreValues, refuse: Refuse): void {
+  const userKey = `${at}.username`;
+  if (username === null || passwordFile !== null) return;
+  refuse(`${at}.passwordFile`, `the path of a file, since ${userKey} is set; name it, or remove ${userKey}`, userKey);
+}
+
+function judgeStoreTls({ url, tls }: StoreValues, refuse: Refuse): void {
+  const [urlKey, enabledKey] = [`${at}.url`, `${at}.tls.enabled`];
+  if (url !== null && tls.enabled) {
+    const expected = `false, since the scheme of ${urlKey} says it; remove it, and begin the URL with rediss:// for TLS`;
+    refuse(enabledKey, expected, urlKey);
+  }
+  const reason =
+    url === null
+      ? `${enabledKey} is false; remove it, or set ${enabledKey} to true`
+      : `${urlKey} is not rediss; remove it, or begin ${urlKey} with rediss://`;
+  judgeClientTls(`${at}.tls`, tls, hasTls(url, tls) ? null : reason, [urlKey, enabledKey], refuse);
+}
+
+/** A URL says it by its scheme. */
+function hasTls(url: string | null, { enabled }: StoreValues["tls"]): boolean {
+  return url === null ? enabled : /^rediss:/i.test(url);
+}
+
+const serverPort = 6379;
+const sentinelPort = 26_379;
+
+/** The values must not contradict each other. */
+export function toStore(values: StoreValues, policies: readonly Policy[]): NonNullable<Settings["counters"]["redis"]> {
+  const { url, username, passwordFile, tls, prefix, lease, onFailure, replicas, maxKeys } = values;
+  const waitMs = values.waitMs === "auto" ? autoWaitMs(policies) : values.waitMs;
+  const { ca: caFile, cert: certFile, key: keyFile, serverName } = tls;
+  return {
+    connection: {
+      servers: serversOf(values),
+      database: url === null ? 0 : Number(/\/(\d+)$/.exec(url)?.[1] ?? 0),
+      username,
+      passwordFile,
+      tls: hasTls(url, tls) ? { caFile, certFile, keyFile, serverName } : null,
+    },
+    store: { prefix, waitMs, lease, onFailure, replicas, maxKeys },
+  };
+}
+
+/** A longer wait is more exact, because later answers are not used; but it must be short beside each window. */
+function autoWaitMs(policies: readonly Policy[]): number {
+  const windows = policies.flatMap(({ rate }) => (rate.kind === "sliding" ? [rate.windowMs] : []));
+  return Math.max(10, Math.min(50, Math.floor(Math.min(...windows) / 50)));
+}
+
+function serversOf({ url, sentinels, cluster }: StoreValues): StoreConnectionSettings["servers"] {
+  if (url !== null) return { kind: "one", address: placeOf(authorityOf(url), serverPort) };
+  if (sentinels.name === null) return { kind: "cluster", addresses: cluster.map((one) => placeOf(one, serverPort)) };
+  const addresses = sentinels.addresses.map((address) => placeOf(address, sentinelPort));
+  return { kind: "sentinels", name: sentinels.name, addresses };
+}
+
+function authorityOf(url: string): string {
+  return url.split("/")[2] ?? "";
+}
+
+function placeOf(address: string, defaultPort: number): HostPort {
+  const { host, port } = splitAddress(address);
+  return { host, port: port ?? defaultPort };
+}

@@ -1,0 +1,144 @@
+// Which requests are handled, for which client, and how: paths, headers of responses, bodies, timeouts, refusals.
+import { parseAddress } from "./addresses.ts";
+import { type Flaw, listOf, section } from "./definition.ts";
+import { choice, duration, networkList, repeatedItems, size, text, wholeNumber } from "./leaves.ts";
+
+// Characters that are read in one way only (RFC 3986's pchar without percent-encoding and `;`).
+const segment = "[A-Za-z0-9._~!$&'()*+,=:@-]+";
+
+/** Undefined for a path with one. */
+export const withoutDotSegment = (path: string): string | undefined =>
+  path.split("/").some((part) => part === "." || part === "..") ? undefined : path;
+
+export const pathPattern = `^/(${segment}/)*(${segment})?$`;
+
+/** A path without a slash at its end, except "/" itself. */
+export const basePath = text(
+  "/",
+  {
+    expected: 'a path that begins with "/", without empty or dot segments and without %, ?, #, \\ or ;',
+    pattern: pathPattern,
+    parse: (path) => withoutDotSegment(path.length > 1 ? path.replace(/\/$/, "") : path),
+  },
+  "Prefix of all routes for clients; removed before a request is forwarded. Paths outside of it get 404.",
+);
+
+/** A prefix that begins and ends with a slash. */
+const route = text(
+  "/",
+  {
+    expected: 'a path that begins and ends with "/", without empty or dot segments and without %, ?, #, \\ or ;',
+    pattern: `^/(${segment}/)*$`,
+    parse: withoutDotSegment,
+  },
+  "A path prefix.",
+);
+
+export const routes = listOf(
+  route,
+  { default: ["/v1/", "/v2/"], bounds: [1, 64], items: "paths", flaws: routeFlaws },
+  "Path prefixes that are rate limited and forwarded.",
+);
+
+/** A path must be under one route only. Case is ignored, because a backend may ignore it. */
+function routeFlaws(routes: readonly string[]): Flaw[] {
+  const folded = routes.map((route) => route.toLowerCase());
+  return folded.flatMap((route, index) => {
+    const other = folded.findIndex((candidate, i) => i < index && overlaps(candidate, route));
+    if (other === -1) return [];
+    const relation = folded[other] === route ? "no second" : "none that overlaps";
+    return [
+      { index, expected: `${relation} "${routes[other]}" (routes.${other}; case is ignored); remove one of the two` },
+    ];
+  });
+}
+
+function overlaps(a: string, b: string): boolean {
+  return a.startsWith(b) || b.startsWith(a);
+}
+
+export const unmatched = choice(
+  "reject",
+  ["reject", "proxy"],
+  "Paths outside of all routes: reject responds 404, proxy forwards them without a limit and without a token check.",
+);
+
+export const clientAddress = section("How the address of a client, which is charged, is found.", {
+  trustedProxies: networkList("Addresses and networks of the proxies whose forwarding header is trusted."),
+  header: choice(
+    "x-forwarded-for",
+    ["x-forwarded-for", "forwarded"],
+    "The header in which trusted proxies name the client; forwarded is that of RFC 7239. The other is ignored.",
+  ),
+  // Wider than /32 is wider than what one provider gets (RIPE-738), so unrelated clients would share a quota.
+  ipv6Prefix: wholeNumber(64, [32, 128], "Bits of an IPv6 address that identify a client."),
+});
+
+// Generous: a monitor that asks for a missing page, or a broken client behind a large NAT, stays within it.
+export const refusals = section(
+  "The budget of each client for refusals that spend no quota (400, 404); over it, 429.",
+  {
+    perSecond: wholeNumber(50, [1, 1_000_000], "Refusals per second."),
+    burst: wholeNumber(500, [1, 1_000_000], "Refusals in a burst."),
+  },
+);
+
+/** Without a wildcard: a page of any name below a domain could then be one that somebody else has put there. */
+const originPattern = "^[hH][tT][tT][pP][sS]?://([^\\s\\\\/@?#*]+)$";
+
+const origin = text(
+  "",
+  {
+    expected: 'an origin such as "https://app.example" or "http://localhost:5173", without a path and without *',
+    pattern: originPattern,
+    parse: parseOrigin,
+  },
+  "A scheme and a host, with a port or without.",
+);
+
+export const cors = section("Browsers: pages of other origins that may call the API.", {
+  origins: listOf(
+    origin,
+    { default: [], bounds: [0, 64], items: "origins", flaws: repeatedItems },
+    "Origins whose preflights need no token, and whose pages may read the gateway's own responses.",
+  ),
+});
+
+/** An origin of web pages as browsers send it: in lower case, without the port that the scheme implies. */
+function parseOrigin(text: string): string | undefined {
+  const [, authority = ""] = new RegExp(originPattern).exec(text) ?? [];
+  return parseAddress(authority) !== undefined && URL.canParse(text) ? new URL(text).origin : undefined;
+}
+
+export const fields = listOf(
+  choice("standard", ["standard", "legacy", "structured"], "A family of headers."),
+  {
+    default: ["standard", "legacy"],
+    bounds: [1, 3],
+    expected: "a list of standard, legacy and structured, with at least one of the first two",
+    flaws: fieldFlaws,
+  },
+  "Rate limit headers: RateLimit-* (standard), X-RateLimit-* (legacy), the newer draft's RateLimit (structured).",
+);
+
+/** A client that knows none of the draft's headers must still find its quota. */
+function fieldFlaws(fields: readonly string[]): Flaw[] {
+  const hasPlain = fields.includes("standard") || fields.includes("legacy");
+  return [
+    ...repeatedItems(fields),
+    ...(hasPlain ? [] : [{ index: null, expected: "standard or legacy among them; add one of the two" }]),
+  ];
+}
+
+// 0 is refused, since some take it for "nothing" and some for "no bound".
+export const maxBodyBytes = size("10MiB", ["1B", "1TiB"], "Maximum size of a request body; larger ones get 413.");
+
+export const timeouts = section("Timeouts of client connections.", {
+  head: duration("10s", ["1ms", "1d"], "Maximum time until a request head is complete (else 408)."),
+  body: duration(
+    "60s",
+    ["1ms", "1d"],
+    "Minimum rate of a body, both ways: at most this long without progress; each 16 KiB earns one second.",
+  ),
+  keepAlive: duration("65s", ["1ms", "1d"], "Maximum idle time of a connection between two requests."),
+});

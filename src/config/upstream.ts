@@ -1,0 +1,122 @@
+// The API behind the gateway: its addresses and TLS, the bounds of connections to it, and tunnels.
+import { upstreamTargets } from "../core/upstream.ts";
+import { isLoopback } from "./addresses.ts";
+import { clientTls, judgeClientTls } from "./client-tls.ts";
+import { listOf, type Parsed, section } from "./definition.ts";
+import { addressList, duration, flag, orNull, text, wholeNumber } from "./leaves.ts";
+import { collide, type Listeners, openListeners } from "./listeners.ts";
+import type { IsSound, Refuse } from "./written.ts";
+
+export const upstream = section("The API behind the gateway.", {
+  url: text(
+    "http://127.0.0.1:3000",
+    {
+      expected: "an absolute http:// or https:// URL without credentials, query or fragment",
+      json: { format: "uri" },
+      pattern: "^[hH][tT][tT][pP][sS]?://[^\\s\\\\/@?#]+(/[^\\s\\\\?#]*)?$",
+      // The parser of the URL standard repairs blanks, backslashes and missing slashes. Such text is refused instead.
+      parse: (url) => (URL.canParse(url) ? url : undefined),
+    },
+    "URL that requests are forwarded to; its path is put before the path of each request.",
+  ),
+  addresses: addressList(
+    "addresses",
+    3000,
+    "Addresses to connect to instead of the URL's host; one without a port uses the URL's port.",
+  ),
+  tls: section("TLS to an upstream whose URL is https.", {
+    ...clientTls("upstream", "the URL's host"),
+    insecureSkipVerify: flag(
+      false,
+      "Accept any certificate of the upstream: anyone on the network path can impersonate it.",
+    ),
+  }),
+  healthCheck: section("Health checks of the upstream's addresses, in addition to what traffic shows.", {
+    path: orNull(
+      text(
+        "",
+        {
+          expected: 'a path that begins with "/", without blanks, fragment and control characters',
+          pattern: '^/[!"$-~]*$',
+        },
+        "Path of the GET request, without the URL's path; 2xx and 3xx mean healthy. null turns health checks off.",
+      ),
+    ),
+    interval: duration("5s", ["100ms", "1d"], "Time between two checks of an address."),
+    timeout: duration("2s", ["1ms", "1d"], "Maximum time to connect, and again for the response."),
+  }),
+  connectTimeout: duration(
+    "2s",
+    ["1ms", "1d"],
+    "Maximum time to open a connection to the upstream (else 504), or to wait for a free one (else 503).",
+  ),
+  responseTimeout: duration(
+    "30s",
+    ["1ms", "1d"],
+    "Maximum time until the upstream's response begins (else 504), and between two pieces of its body.",
+  ),
+  maxConnections: wholeNumber(
+    256,
+    [1, 65535],
+    "Open connections to the upstream; one client alone gets half of them. As many more requests may wait for one.",
+  ),
+});
+
+// Requests inside of these would be neither counted nor checked.
+const carriesHttp = /^(h[23]|s?http|tls|ssl)/i;
+
+const protocol = text(
+  "websocket",
+  {
+    expected: "the name of a protocol such as websocket, and none that carries HTTP (h2c, TLS/1.0)",
+    pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+(/[!#$%&'*+.^_`|~0-9A-Za-z-]+)?$",
+    parse: (name) => (carriesHttp.test(name) ? undefined : name.toLowerCase()),
+  },
+  "The name of a protocol, as in the Upgrade header.",
+);
+
+export const upgrade = section("Tunnels: connections that an Upgrade turns to another protocol, such as WebSocket.", {
+  protocols: listOf(
+    protocol,
+    { default: ["websocket"], bounds: [0, 16], items: "names of protocols" },
+    "Protocols whose Upgrade is forwarded; with any other, the request is handled as ordinary HTTP.",
+  ),
+  maxTunnels: wholeNumber(
+    1000,
+    [1, 65535],
+    "Open tunnels, in addition to upstream.maxConnections; one client alone gets half of them. More get 503.",
+  ),
+  idleTimeout: duration("5m", ["1ms", "1d"], "Maximum time without a byte in either direction."),
+});
+
+type Upstream = Parsed<typeof upstream>;
+
+export function judgeUpstreamTls({ url, tls }: Pick<Upstream, "url" | "tls">, refuse: Refuse): void {
+  const { isTls } = upstreamTargets({ url, addresses: [] });
+  const unused = isTls ? null : "upstream.url is not https; remove it, or begin upstream.url with https://";
+  judgeClientTls("upstream.tls", tls, unused, ["upstream.url"], refuse);
+  if (unused !== null && tls.insecureSkipVerify) {
+    refuse("upstream.tls.insecureSkipVerify", `false, since ${unused}`, "upstream.url");
+  }
+}
+
+/** A gateway that is its own upstream would receive each request again, until the quota is spent. */
+export function judgeUpstreamAddresses(
+  { upstream, ...listeners }: Listeners & { readonly upstream: Upstream },
+  refuse: Refuse,
+  isSound: IsSound,
+): void {
+  const { url, addresses } = upstream;
+  const places =
+    addresses.length === 0
+      ? [{ key: "upstream.url", addresses }]
+      : addresses.map((address, index) => ({ key: `upstream.addresses.${index}`, addresses: [address] }));
+  for (const [name, listener] of openListeners(listeners)) {
+    for (const { key, addresses } of places.filter(({ key }) => isSound(key))) {
+      const [target] = upstreamTargets({ url, addresses }).targets;
+      if (target === undefined || !isLoopback(target.host) || !collide(listener, target)) continue;
+      const expected = `another address than the gateway's own (${name}); name the API behind it, or change ${name}.port`;
+      refuse(key, expected, "upstream.url", `${name}.port`, `${name}.host`, "upstream.addresses");
+    }
+  }
+}
