@@ -16,7 +16,7 @@ import { installed } from "../processes.ts";
 import { allAtOnce } from "./all-at-once.ts";
 import type { Attack } from "./attack.ts";
 import { attacks } from "./attacks.ts";
-import { type Child, startChild } from "./children.ts";
+import { type Child, startChild, withoutCollections } from "./children.ts";
 import type { GatewayPlace } from "./gateway-process.ts";
 import { quantile } from "./goals.ts";
 import { type Figures, longestTurn, measure, type Turn } from "./measure.ts";
@@ -113,7 +113,7 @@ async function main(): Promise<void> {
   const folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "headgate-hostile-"));
   const cleanups: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })];
   const start = (file: string): Child => {
-    const child = startChild([join(import.meta.dirname, file)], { core: cores.load });
+    const child = startChild([...withoutCollections, join(import.meta.dirname, file)], { core: cores.load });
     cleanups.push(() => child.stop());
     return child;
   };

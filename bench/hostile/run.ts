@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Attack, Counters } from "./attack.ts";
 import type { AttackOrder } from "./attacker-process.ts";
-import { type Child, startChild } from "./children.ts";
+import { type Child, startChild, withoutCollections } from "./children.ts";
 import { busyUs, type Gateway } from "./gateway-process.ts";
 import type { UpstreamOrder, UpstreamReply } from "./upstream-process.ts";
 
@@ -35,7 +35,7 @@ export async function runAll(
 ): Promise<Counters> {
   const names = attacks.map(({ name }) => name);
   await upstream.ask<UpstreamReply>({ kind: "begin", names } satisfies UpstreamOrder);
-  const attacker = startChild([`${import.meta.dirname}/attacker-process.ts`], { core, nice });
+  const attacker = startChild([...withoutCollections, `${import.meta.dirname}/attacker-process.ts`], { core, nice });
   try {
     const timeout = new AbortController();
     const late = sleep((seconds + startSeconds) * 1000, null, { signal: timeout.signal }).catch(() => null);
