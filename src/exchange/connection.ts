@@ -10,8 +10,6 @@ export interface AcceptedSocket {
   /** The TCP connection beneath it; the same one without TLS. */
   readonly tcp: Socket;
   readonly peer: Peer;
-  /** Bytes that were read from `socket` before the first byte of HTTP. */
-  readonly headerBytes: number;
 }
 
 export interface ClientConnection {

@@ -1,4 +1,4 @@
-// One request and its response, on every transport (raw sockets, Node's HTTP/1, HTTP/2, an ingress' checks, Fastify).
+// One request and its response, on every transport (HTTP/1, HTTP/2, an ingress' checks, Fastify).
 // Every response gets its headers here, and every exchange ends here once: charged, logged and counted once.
 //
 //   start() ─► deciding ──verdict──► forwarding ──respond(), localReply()──► responding ──finished()──► ended

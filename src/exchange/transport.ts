@@ -1,5 +1,5 @@
-// The differences between what carries a request: a raw socket, Node's HTTP/1, a stream of HTTP/2, an ingress' check,
-// or Fastify. A transport reads and writes; exchange.ts decides what happens to a request.
+// The differences between what carries a request: a connection of HTTP/1, a stream of HTTP/2, an ingress' check, or
+// Fastify. A transport reads and writes; exchange.ts decides what happens to a request.
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import type { HeaderLines } from "../core/header-lines.ts";

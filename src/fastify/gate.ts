@@ -10,9 +10,9 @@ import { readHttp2Head } from "../core/http2-head.ts";
 import { type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { RequestHead } from "../core/request-head.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
-import { parsedSoFar, replyToParseError } from "../transport/node/parse-error.ts";
 import { ClientSocket } from "./client-socket.ts";
 import { FastifyTransport, type TransportOwner } from "./fastify-transport.ts";
+import { replyToParseError } from "./parse-error.ts";
 
 export interface GateOptions {
   readonly runtime: RuntimeRef;
@@ -55,7 +55,7 @@ export class Gate implements TransportOwner {
 
   /** Answers bytes that Node's parser refused, or breaks the connection. */
   refuseBytes(error: Error, socket: Socket): void {
-    const reply = replyToParseError(error, parsedSoFar(error, socket.bytesRead));
+    const reply = replyToParseError(error, socket.bytesRead);
     if (reply === null) socket.destroy();
     else this.#clientOf(socket).refuseBytes(reply);
   }

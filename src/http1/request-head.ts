@@ -149,7 +149,9 @@ function readFields(
     }
   }
   const isChunked = encodings === 1 && encoding?.toLowerCase() === "chunked" && !isVersion0;
-  const bodyBytes = isChunked ? null : encodings === 0 ? bytesOf(length) : Number.POSITIVE_INFINITY;
+  let bodyBytes = isChunked ? null : encodings === 0 ? bytesOf(length) : Number.POSITIVE_INFINITY;
+  // A TRACE has no body (RFC 9110, 9.3.8).
+  if (method === "TRACE" && bodyBytes !== 0) bodyBytes = Number.POSITIVE_INFINITY;
   return {
     method,
     target,

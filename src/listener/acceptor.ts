@@ -63,20 +63,20 @@ export class Acceptor {
     takeProxyHeader(tcp, settings.current.headTimeoutMs, { onHeader, onRefused });
   }
 
-  #begin(tcp: Socket, { source, byteCount }: ProxiedPeer): void {
+  #begin(tcp: Socket, { source }: ProxiedPeer): void {
     const peer = this.#readPeer(source ?? tcp.remoteAddress);
     this.#limiter.waited(tcp);
     if (!this.#limiter.admit(tcp, peer)) return;
     const { handshakes } = this.#options;
     if (handshakes === null) {
-      this.#opener.openHttp1({ socket: tcp, tcp, peer, headerBytes: byteCount });
+      this.#opener.openHttp1({ socket: tcp, tcp, peer });
       return;
     }
     this.#limiter.wait(tcp, peer.key);
     handshakes.begin(tcp, peer.key, {
       onSecure: (socket) => {
         this.#limiter.waited(tcp);
-        const accepted = { socket, tcp, peer, headerBytes: 0 };
+        const accepted = { socket, tcp, peer };
         if (socket.alpnProtocol === "h2") this.#opener.openHttp2(accepted);
         else this.#opener.openHttp1(accepted);
       },
@@ -102,6 +102,6 @@ function hasLeft({ remoteAddress }: Socket): boolean {
   return remoteAddress === undefined;
 }
 
-type ProxiedPeer = Pick<CompleteProxyHeader, "source" | "byteCount">;
+type ProxiedPeer = Pick<CompleteProxyHeader, "source">;
 
-const noHeader: ProxiedPeer = { source: null, byteCount: 0 };
+const noHeader: ProxiedPeer = { source: null };

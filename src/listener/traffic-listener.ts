@@ -1,6 +1,5 @@
 // The listener for traffic: accepts connections within bounds, completes the PROXY header and TLS, opens connections,
 // and drains them.
-import { Server as NetServer } from "node:net";
 import type { HostPort } from "../core/host-port.ts";
 import { localReplies } from "../core/local-reply.ts";
 import type { ConnectionOpener } from "../exchange/connection.ts";
@@ -75,8 +74,7 @@ export class TrafficListener {
     const { server } = this.#opener;
     if (!server.listening) return 0;
     let aborted: Promise<number> = Promise.resolve(0);
-    // The close of node:http would break responses that are being written and stop the timeouts of heads.
-    const closed = new Promise<void>((resolve) => void NetServer.prototype.close.call(server, () => resolve()));
+    const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
     const timer = setTimeout(() => {
       this.#acceptor.destroyAll();
       this.#limiter.destroyRefused();
@@ -87,8 +85,6 @@ export class TrafficListener {
     clearInterval(this.#sweepTimer);
     // The server closes before the last socket emits "close". Without this, that connection's exchanges end after the drain.
     await this.#connections.abortAll();
-    // Only stops the timer of node:http.
-    server.close();
     return aborted;
   }
 

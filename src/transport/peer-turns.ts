@@ -86,11 +86,6 @@ export class PeerTurn {
   leave(): void {
     this.#turns.leave(this.#reader, this.#socket);
   }
-
-  /** Counts the reads of a socket that is read as a stream, until it closes. */
-  follow(): void {
-    this.#socket.on("data", () => this.onRead()).once("close", () => this.leave());
-  }
 }
 
 /**

@@ -7,7 +7,7 @@ import type { LocalReply } from "../core/local-reply.ts";
 import { serializeHead } from "../core/response-head.ts";
 import { Exchange, type RuntimeRef } from "../exchange/exchange.ts";
 import { WholeReplyTransport } from "../exchange/whole-reply-transport.ts";
-import { endAndLinger } from "./http1-socket.ts";
+import { endAndLinger } from "./end-and-linger.ts";
 
 /**
  * Replies and closes the connection. Returns the exchange, which may still wait for the quota; null: the socket is

@@ -2,7 +2,7 @@
 // asked regularly, so that no connection needs a timer that each of its reads and writes would restart. Without it, a
 // client that stops reading would hold its connection to the upstream forever.
 import type { Socket } from "node:net";
-import { unsentBytes } from "./http1-socket.ts";
+import { handleOf } from "./socket-handle.ts";
 
 export class StallWatch {
   readonly #socket: Socket;
@@ -18,7 +18,9 @@ export class StallWatch {
 
   check(nowMs: number): void {
     const socket = this.#socket;
-    const bytes = socket.bytesRead + socket.bytesWritten - unsentBytes(socket);
+    // What has left the stream, and the kernel has not taken yet.
+    const unsentBytes = handleOf(socket)?.writeQueueSize ?? 0;
+    const bytes = socket.bytesRead + socket.bytesWritten - unsentBytes;
     if (bytes !== this.#bytes) {
       this.#bytes = bytes;
       this.#sinceMs = nowMs;

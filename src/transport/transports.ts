@@ -1,15 +1,14 @@
-// Opens connections with their transports: a connection of HTTP/1 begins raw, and its first head that is not simple
-// hands it off to Node's parser; a connection that negotiated HTTP/2 in its TLS handshake uses that.
-import type { Server, Socket } from "node:net";
+// Opens connections with their transports: HTTP/1, or HTTP/2 if the TLS handshake negotiated it.
+import { createServer, type Server, type Socket } from "node:net";
 import type { Peer } from "../core/client-address.ts";
 import { inOnePiece } from "../core/header-lines.ts";
 import type { LocalReply } from "../core/local-reply.ts";
 import type { AcceptedSocket, ClientConnection, ConnectionOpener, ConnectionRegistry } from "../exchange/connection.ts";
 import { DeferredWrites } from "../exchange/deferred-writes.ts";
-import { NodeHttp1Server } from "./node/node-http1-server.ts";
+import { Portions } from "../exchange/portions.ts";
+import { Http1Connection, type Http1Options } from "./http1/http1-connection.ts";
+import { RequestReader } from "./http1/request-reader.ts";
 import { type PeerTurn, PeerTurns } from "./peer-turns.ts";
-import { RawHttp1Connection, type RawHttp1Options } from "./raw/raw-http1-connection.ts";
-import { RequestReader } from "./raw/request-reader.ts";
 import { rejectOnSocket } from "./socket-transport.ts";
 import type { TransportOptions } from "./transport-options.ts";
 
@@ -17,32 +16,30 @@ import type { TransportOptions } from "./transport-options.ts";
 export type OpenHttp2 = (accepted: AcceptedSocket, turn: PeerTurn | null) => ClientConnection;
 
 export class Transports implements ConnectionOpener {
+  /** A connection itself says what the end of the client's side means. */
+  readonly server: Server = createServer({ allowHalfOpen: true, noDelay: true });
   readonly #options: TransportOptions;
-  #rawOptions: RawHttp1Options;
+  #http1Options: Http1Options;
   readonly #connections: ConnectionRegistry;
-  readonly #node: NodeHttp1Server;
   readonly #openHttp2: OpenHttp2 | null;
   readonly #turns = new PeerTurns();
   readonly #deferredWrites = new DeferredWrites();
   /** Reads the first head of each connection: clients often open one connection after the other. */
   readonly #firstReader = new RequestReader();
+  /** Connections whose head took too long: thousands may be late in one turn. */
+  readonly #lateHeads = new Portions<Http1Connection>((connection) => connection.refuseLateHead());
 
   /** `openHttp2` is null without TLS, which negotiates it: what it needs is loaded only with TLS. */
   constructor(options: TransportOptions, connections: ConnectionRegistry, openHttp2: OpenHttp2 | null = null) {
     this.#options = options;
     this.#connections = connections;
-    this.#node = new NodeHttp1Server(options);
     this.#openHttp2 = openHttp2;
-    this.#rawOptions = this.#makeRawOptions();
-  }
-
-  get server(): Server {
-    return this.#node.server;
+    this.#http1Options = this.#makeHttp1Options();
   }
 
   openHttp1(accepted: AcceptedSocket): void {
-    if (this.#rawOptions.accepted !== this.#options.settings.current) this.#rawOptions = this.#makeRawOptions();
-    this.#connections.add(new RawHttp1Connection(accepted, this.#rawOptions, this.#turnOf(accepted)));
+    if (this.#http1Options.accepted !== this.#options.settings.current) this.#http1Options = this.#makeHttp1Options();
+    this.#connections.add(new Http1Connection(accepted, this.#http1Options, this.#turnOf(accepted)));
   }
 
   openHttp2(accepted: AcceptedSocket): void {
@@ -59,7 +56,7 @@ export class Transports implements ConnectionOpener {
     return peer.isTrusted ? null : this.#turns.add(socket, peer.key);
   }
 
-  #makeRawOptions(): RawHttp1Options {
+  #makeHttp1Options(): Http1Options {
     const accepted = this.#options.settings.current;
     return {
       ...this.#options,
@@ -67,15 +64,12 @@ export class Transports implements ConnectionOpener {
       firstReader: this.#firstReader,
       deferredWrites: this.#deferredWrites,
       keepAliveEnd: keepAliveEnd(accepted.keepAliveTimeoutMs),
-      handOff: (connection, socket, requests) => {
-        connection.place?.leave();
-        this.#connections.add(this.#node.adopt(socket, requests));
-      },
+      lateHeads: this.#lateHeads,
     };
   }
 }
 
-/** The same headers as in Node's own responses, and the empty line. */
+/** With the empty line. */
 function keepAliveEnd(timeoutMs: number): string {
   const seconds = Math.floor(timeoutMs / 1000);
   return inOnePiece(`Connection: keep-alive\r\n${seconds > 0 ? `Keep-Alive: timeout=${seconds}\r\n` : ""}\r\n`);

@@ -2,7 +2,7 @@
 // given.
 import { connect as connectSocket } from "node:net";
 import { expect, test } from "vitest";
-import { firstRequestMs } from "../../src/transport/http1-socket.ts";
+import { firstRequestMs } from "../../src/transport/http1/http1-connection.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, soonMs, stallMs, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";

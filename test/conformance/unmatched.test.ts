@@ -46,17 +46,9 @@ const question = (path: string, authorization: string): string =>
 
 const ways: readonly Way[] = [
   {
-    name: "the raw path",
+    name: "HTTP/1.1",
     ask: ({ traffic }, path, authorization) =>
       askBytes(traffic.port, `GET ${path} HTTP/1.1\r\nHost: a\r\n${authorization}\r\n`),
-  },
-  {
-    name: "Node's HTTP/1",
-    ask: ({ traffic }, path, authorization) =>
-      askBytes(
-        traffic.port,
-        `POST ${path} HTTP/1.1\r\nHost: a\r\n${authorization}Upgrade: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
-      ),
   },
   {
     name: "HTTP/2",

@@ -33,8 +33,7 @@ export interface Carrier {
 
 const fields = "Host: a\r\nAuthorization: Bearer t\r\n";
 const simple = `GET /v2/x HTTP/1.1\r\n${fields}\r\n`;
-const inChunks = (more = ""): string =>
-  `POST /v2/x HTTP/1.1\r\n${fields}${more}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`;
+const inChunks = `POST /v2/x HTTP/1.1\r\n${fields}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`;
 const question =
   "GET /auth-request HTTP/1.1\r\nHost: headgate\r\nX-Original-Method: GET\r\nX-Original-URI: /v2/x\r\n" +
   "X-Forwarded-For: 127.0.0.1\r\nAuthorization: Bearer t\r\n\r\n";
@@ -58,28 +57,18 @@ function sendBytes(port: number, bytes: string, cleanup: Cleanup): Sent {
 
 export const carriers: readonly Carrier[] = [
   {
-    name: "raw",
+    name: "http1",
     forwards: true,
     source: "proxy",
     overrides: () => ({}),
     send: (gateway, cleanup) => sendBytes(gateway.traffic.port, simple, cleanup),
   },
   {
-    name: "raw, with a body in chunks",
+    name: "http1, with a body in chunks",
     forwards: true,
     source: "proxy",
     overrides: () => ({}),
-    send: (gateway, cleanup) => sendBytes(gateway.traffic.port, inChunks(), cleanup),
-  },
-  {
-    name: "node",
-    forwards: true,
-    source: "proxy",
-    overrides: () => ({}),
-    send: (
-      gateway,
-      cleanup, // The raw path takes no Upgrade.
-    ) => sendBytes(gateway.traffic.port, inChunks("Upgrade: x\r\n"), cleanup),
+    send: (gateway, cleanup) => sendBytes(gateway.traffic.port, inChunks, cleanup),
   },
   {
     name: "http2",

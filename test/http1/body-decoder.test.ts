@@ -5,7 +5,7 @@ import { duplexPair } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { maxFields } from "../../src/core/head-bounds.ts";
 import { ChunkDecoder, requestChunks } from "../../src/http1/body-decoder.ts";
-import { problemReplies } from "../../src/transport/raw/incoming-body.ts";
+import { problemReplies } from "../../src/transport/http1/incoming-body.ts";
 import { mutateBytes, mutateLineEnd } from "../conformance/fuzz/byte-mutations.ts";
 import { chunksOf } from "../conformance/fuzz/chunk-mutations.ts";
 import { Random } from "../conformance/fuzz/random.ts";

@@ -304,22 +304,22 @@ function expectSameInPieces(text: string, random: Random): void {
   else if (!("status" in Object(own))) expect(own, label).toMatchObject({ headBytes: whole });
 }
 
-test("every case of the request corpus, and 20,000 mutated requests, whole and in pieces", async () => {
+test("every case of the request corpus, and 5,000 mutated requests, whole and in pieces", async () => {
   const kinds: Record<Kind, number> = { read: 0, refused: 0, incomplete: 0 };
   for (const { bytes } of requestCases) {
     if (emptyLineBytes(Buffer.from(bytes, "latin1")) === bytes.length) continue;
     kinds[await expectSameAsNode(bytes)] += 1;
     expectSameInPieces(bytes, new Random(bytes.length));
   }
-  for (let seed = 0; seed < 20_000; seed += 1) {
+  for (let seed = 0; seed < 5_000; seed += 1) {
     const random = new Random(seed);
     const valid = serialize(validRequest(random, `m${seed}`));
     const mutated = random.oneIn(3) ? mutateLineEnd(random, valid) : mutateBytes(random, valid);
     kinds[await expectSameAsNode(mutated)] += 1;
     expectSameInPieces(mutated, random);
   }
-  expect(Math.min(kinds.read, kinds.refused)).toBeGreaterThan(2_000);
-});
+  expect(Math.min(kinds.read, kinds.refused)).toBeGreaterThan(500);
+}, 60_000);
 
 test("a hostile head costs no more than its length, however it is cut", () => {
   // Would take minutes if a character could be taken by more than one part of a pattern, or each piece looked at all others.

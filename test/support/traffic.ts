@@ -107,7 +107,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
     failures,
     ended,
     openHttp2(socket) {
-      const accepted = { socket, tcp: socket, peer: readPeer(socket.remoteAddress, clientAddress), headerBytes: 0 };
+      const accepted = { socket, tcp: socket, peer: readPeer(socket.remoteAddress, clientAddress) };
       connections.add(new Http2Connection(accepted, options, shares, null));
     },
   };

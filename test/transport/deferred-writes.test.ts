@@ -1,7 +1,7 @@
 // What may happen between the end of a request or a response and its write at the end of the batch. The test ends batches.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { type DeferredWriter, DeferredWrites } from "../../src/exchange/deferred-writes.ts";
-import type { RawHttp1Transport } from "../../src/transport/raw/raw-http1-transport.ts";
+import type { Http1Transport } from "../../src/transport/http1/http1-transport.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import type { TestGateway } from "../support/gateway.ts";
@@ -145,7 +145,7 @@ test("a response whose connection is aborted in the same batch is not complete",
   const { connect, gateway } = await stage();
   connect().write(unknown);
   await isWaiting();
-  (waiting[0] as RawHttp1Transport).abort();
+  (waiting[0] as Http1Transport).abort();
   // Before the socket says that it is closed.
   endBatch();
   await eventually("it is logged", () => requestLines(gateway).length > 0);

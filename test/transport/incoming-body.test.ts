@@ -1,7 +1,7 @@
 import { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
 import { ChunkDecoder, LengthDecoder, requestChunks } from "../../src/http1/body-decoder.ts";
-import { IncomingBody } from "../../src/transport/raw/incoming-body.ts";
+import { IncomingBody } from "../../src/transport/http1/incoming-body.ts";
 import { useCleanup } from "../support/cleanup.ts";
 
 const cleanup = useCleanup();

@@ -30,7 +30,8 @@ class FakeSocket extends EventEmitter {
 function add(turns: PeerTurns, peer: string, count: number): FakeSocket[] {
   return Array.from({ length: count }, () => {
     const socket = new FakeSocket();
-    turns.add(socket as unknown as Socket, peer).follow();
+    const turn = turns.add(socket as unknown as Socket, peer);
+    socket.on("data", () => turn.onRead()).once("close", () => turn.leave());
     return socket;
   });
 }

@@ -3,8 +3,9 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import { readPeer } from "../../src/core/client-address.ts";
+import type { LocalReply } from "../../src/core/local-reply.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
-import { type ReadHead, RequestReader } from "../../src/transport/raw/request-reader.ts";
+import { type ReadHead, RequestReader } from "../../src/transport/http1/request-reader.ts";
 import { mutateBytes, mutateLineEnd } from "../conformance/fuzz/byte-mutations.ts";
 import { Random } from "../conformance/fuzz/random.ts";
 import { serialize, validRequest } from "../conformance/fuzz/request-parts.ts";
@@ -19,7 +20,7 @@ const get = (target: string, lines = "Host: a\r\n"): string => `GET ${target} HT
 /** Without what is remembered. */
 function readAs(reader: RequestReader, text: string) {
   const read = reader.read(bytesOf(text), peer);
-  if (typeof read === "string") return read;
+  if (!isRead(read)) return read;
   const { headBytes, bodyBytes, awaitsContinue, isLast } = read;
   const { method, target, httpVersion, rawHeaders } = read.head;
   return {
@@ -45,7 +46,8 @@ function expectSameBehind(first: string, second: string): boolean {
   return isRead(before) && isRead(after) && before.head.rawHeaders === after.head.rawHeaders;
 }
 
-const isRead = (read: ReadHead | string): read is ReadHead => typeof read !== "string";
+const isRead = (read: ReadHead | LocalReply | "incomplete"): read is ReadHead =>
+  typeof read !== "string" && "head" in read;
 
 test("a remembered head keeps no memory that is shared with other bytes", async () => {
   setFlagsFromString("--expose-gc");
@@ -119,7 +121,7 @@ describe("the same head", () => {
 });
 
 test.each([
-  ["a target that is not simple", get("/v2/x"), get("/v2/\xe4")],
+  ["a target that is refused", get("/v2/x"), get("/v2/\xe4")],
   ["the absolute form", get("/v2/x"), get("http://b/v2/x")],
   ["the absolute form of another host", get("http://b/v2/x"), get("http://c/v2/x")],
   ["another method", get("/v2/x"), get("/v2/x").replace("GET", "DELETE")],
@@ -148,57 +150,4 @@ test("so is each of 10,000 mutations of a head behind that head", () => {
     if (expectSameBehind(valid, mutated)) remembered += 1;
   }
   expect(remembered).toBeGreaterThan(500);
-});
-
-test("a head behind empty lines is read as without them, but for its length, also from memory", () => {
-  for (const text of [get("/v2/x"), get("/v2/y", "Host: a\r\nConnection: Close, x\r\n")]) {
-    const reader = new RequestReader("any");
-    for (const lines of [1, 0, 2, 32, 0]) {
-      const before = "\r\n".repeat(lines);
-      const expected = { ...(readAs(new RequestReader(), text) as object), headBytes: before.length + text.length };
-      expect(readAs(reader, before + text)).toEqual(expected);
-      for (let at = 0; at < before.length; at += 1) expect(readAs(reader, before.slice(0, at + 1))).toBe("begun");
-    }
-  }
-});
-
-describe("a head that is not complete", () => {
-  const fields = "Host: a\r\nX-Empty:\r\nAccept: */*\r\n";
-
-  test.each(["/v2/x?a=1", "https://a:80/v2/x?a=1", "*"])("may become a simple one, wherever %s is cut", (target) => {
-    const whole = get(target, fields);
-    for (let at = 4; at < whole.length; at += 1) {
-      const expected = at < "GET ".length ? "other" : "begun";
-      expect(new RequestReader().read(bytesOf(whole.slice(0, at)), peer), whole.slice(0, at)).toBe(expected);
-    }
-  });
-
-  test.each([
-    "GE",
-    "get /",
-    "GET httq",
-    "GET http:/a",
-    "GET http://a b",
-    "GET /v2/x HTTP/0.9\r\n",
-    "GET /v2/x HTTP/1.1\r\nHost : a",
-    "GET /v2/x HTTP/1.1\r\n folded",
-    "GET /v2/x HTTP/1.1\r\nHost: a\n",
-    "GET /v2/x HTTP/1.1\r\nHost: a\r\n\r",
-    "GET /v2/x HTTP/1.1\r\nHost: \x7f",
-    "GET /v2/x HTTP/1.1\r\nX\xe4",
-    "\n",
-    "\r\r",
-    "\r\n".repeat(33),
-    `GET /v2/${"x".repeat(16 * 1024)}`,
-  ])("%j is none, or about to end", (text) => {
-    const expected = text.endsWith("\r\n\r") ? "begun" : "other";
-    expect(new RequestReader().read(bytesOf(text), peer)).toBe(expected);
-  });
-
-  test("of any length costs no more than its length", () => {
-    const line = `X:${" ".repeat(8_000)}`;
-    for (let i = 0; i < 200; i += 1) {
-      expect(new RequestReader().read(bytesOf(`GET / HTTP/1.1\r\n${line}\0`), peer)).toBe("other");
-    }
-  });
 });

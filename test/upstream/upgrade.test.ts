@@ -205,22 +205,13 @@ test.each(["Content-Length: %\r\n", "Transfer-Encoding: chunked\r\n"])(
   },
 );
 
-test("an offer pipelined behind a simple request has its turn after it", async () => {
+test("an offer pipelined behind a request has its turn after it", async () => {
   const { connect, upstream } = await stageRaw(cleanup, (socket) => void socket.write(response("ok")));
   const client = connect();
   client.write(request("/v2/first") + offer());
   expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
   expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
   expect(upstream.bytes()).toMatch(/first[\s\S]*Upgrade: websocket/);
-});
-
-test("an offer pipelined behind a request that Node's parser reads is served as ordinary HTTP, after it", async () => {
-  const { connect, upstream } = await stageRaw(cleanup, (socket) => void socket.write(response("ok")));
-  const client = connect();
-  client.write(request("/v2/first", { fields: "Upgrade: x\r\n" }) + offer());
-  expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
-  expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
-  expect(upstream.bytes()).not.toMatch(/upgrade/i);
 });
 
 test("an offer on a connection that has carried requests is tunnelled; another protocol too, if it is allowed", async () => {

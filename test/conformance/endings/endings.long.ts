@@ -55,18 +55,11 @@ interface Group {
 const overTls = (): Partial<StageOptions> => ({ overrides: tls() });
 
 const groups: readonly Group[] = [
-  { name: "HTTP/1.1, our parser", table: endings.raw, occupant: occupants.raw },
-  { name: "HTTP/1.1, Node's parser", table: endings.node, occupant: occupants.node },
+  { name: "HTTP/1.1", table: endings.http1, occupant: occupants.http1 },
   {
-    name: "HTTP/1.1 over TLS, our parser",
-    table: endings.rawOverTls,
-    occupant: occupants.rawOverTls,
-    options: overTls,
-  },
-  {
-    name: "HTTP/1.1 over TLS, Node's parser",
-    table: endings.nodeOverTls,
-    occupant: occupants.nodeOverTls,
+    name: "HTTP/1.1 over TLS",
+    table: endings.http1OverTls,
+    occupant: occupants.http1OverTls,
     options: overTls,
   },
   { name: "HTTP/2", table: endings.http2, occupant: occupants.http2, options: overTls },
@@ -78,7 +71,7 @@ const groups: readonly Group[] = [
   { name: "checks over gRPC", table: endings.calls, occupant: occupants.calls },
   { name: "checks over gRPC against the protocol", table: endings.callViolations, occupant: occupants.calls },
   { name: "the admin listener", table: endings.admin },
-  { name: "TLS handshakes", table: endings.handshakes, occupant: occupants.rawOverTls, options: overTls },
+  { name: "TLS handshakes", table: endings.handshakes, occupant: occupants.http1OverTls, options: overTls },
   {
     name: "PROXY headers",
     table: endings.proxyHeaders,
@@ -94,7 +87,7 @@ const groups: readonly Group[] = [
   {
     name: "an upstream over TLS",
     table: endings.upstreamOverTls,
-    occupant: occupants.raw,
+    occupant: occupants.http1,
     options: () => ({ isUpstreamTls: true }),
   },
   { name: "an upstream that refuses", table: endings.unavailable, options: () => ({ upstreamUrl: () => deadUrl }) },
@@ -116,7 +109,7 @@ const groups: readonly Group[] = [
     table: endings.unavailable,
     options: (cleanup) => ({ isUpstreamTls: true, authority: new Authority(cleanup) }),
   },
-  { name: "reloads", table: endings.reloads, occupant: occupants.raw },
+  { name: "reloads", table: endings.reloads, occupant: occupants.http1 },
   { name: "drains", table: endings.drains, options: () => drainingSoon() },
   { name: "drains over TLS", table: endings.drainsOverTls, options: () => drainingSoon(tls()) },
 ];

@@ -2,7 +2,7 @@
 // and what ends it.
 import type { Carrier } from "./carrier.ts";
 import type { Ports } from "./gateway-child.ts";
-import { adminRefusals, checkRefusals, node, nodeCheck, raw, rawCheck, refusals, upgrade } from "./http1.ts";
+import { adminRefusals, checkRefusals, http1, nodeCheck, rawCheck, refusals, upgrade } from "./http1.ts";
 import { grpc, grpcRefusals, http2, http2Ways, openCall, upload, violations } from "./http2.ts";
 import {
   asked,
@@ -171,7 +171,7 @@ const hellos: Table<string | Buffer> = {
   nothing: "",
   "a byte": "\x16",
   "half a ClientHello": "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-  HTTP: raw.request("/v2/ok"),
+  HTTP: http1.request("/v2/ok"),
   "what is no protocol": "what?\r\n\r\n",
   "an alert": "\x15\x03\x01\x00\x02\x02\x28",
   "a record too large": `\x16\x03\x01\xff\xff${"x".repeat(1_000)}`,
@@ -179,7 +179,7 @@ const hellos: Table<string | Buffer> = {
 const proxyHeaders: Table<string | Buffer> = {
   nothing: "",
   "a part of it": "PROXY TCP4 127.0",
-  "HTTP without it": raw.request("/v2/ok"),
+  "HTTP without it": http1.request("/v2/ok"),
   garbage: "PROXY WHAT\r\n",
   "one too long": `PROXY TCP4 ${"1".repeat(200)}`,
   "a part of a binary one": "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f",
@@ -191,27 +191,27 @@ const firstBytes = (table: Table<string | Buffer>): Table<Moment> =>
   Object.fromEntries(Object.entries(table).map(([name, bytes]) => [`after ${name}`, (peer: Peer) => peer.send(bytes)]));
 
 export const endings = {
-  raw: [...left(port, raw, http1Moments), ...sent(port, raw, "refused", refusals), ...responded(port, raw, responses)],
-  node: [
-    ...left(port, node, http1Moments),
-    ...sent(port, node, "refused", refusals),
-    ...responded(port, node, responses),
+  http1: [
+    ...left(port, http1, http1Moments),
+    ...sent(port, http1, "refused", refusals),
+    ...responded(port, http1, responses),
   ],
-  rawOverTls: left(tls, raw, { ...overTls, ...nothing }),
-  nodeOverTls: left(tls, node, overTls),
+  http1OverTls: left(tls, http1, { ...overTls, ...nothing }),
   http2: [
     ...left(h2, { ...http2, prelude: async () => {} }, nothing),
     ...left(h2, http2, { "after its preface": () => {}, ...heads, ...forwarded }, http2Ways),
-    ...sent(h2, { ...http2, prelude: async () => {} }, "against the protocol", { "no preface": raw.request("/v2/ok") }),
+    ...sent(h2, { ...http2, prelude: async () => {} }, "against the protocol", {
+      "no preface": http1.request("/v2/ok"),
+    }),
     ...responded(h2, http2, responses),
   ],
   /** By themselves, because they take all streams that a client may have. */
   http2Violations: sent(h2, http2, "against the protocol", violations(upload)),
-  tunnels: [...left(port, raw, tunnelled), ...responded(port, { ...raw, last: upgrade }, tunnelEnds)],
-  tunnelsOverTls: left(tls, raw, tunnelled),
+  tunnels: [...left(port, http1, tunnelled), ...responded(port, { ...http1, last: upgrade }, tunnelEnds)],
+  tunnelsOverTls: left(tls, http1, tunnelled),
   checks: [
     ...left(checks, rawCheck, { ...nothing, ...heads, ...checked }),
-    ...sent(checks, raw, "refused", checkRefusals),
+    ...sent(checks, http1, "refused", checkRefusals),
   ],
   nodeChecks: [
     ...left(checks, nodeCheck, { ...heads, ...checked }),
@@ -224,53 +224,50 @@ export const endings = {
   ],
   callViolations: sent(calls, grpc, "against the protocol", violations(openCall)),
   admin: [
-    ...left(admin, raw, { ...nothing, ...heads, ...scraped }, leavesFirst),
-    ...left(admin, raw, heads, { stays }),
-    ...sent(admin, raw, "refused", adminRefusals),
+    ...left(admin, http1, { ...nothing, ...heads, ...scraped }, leavesFirst),
+    ...left(admin, http1, heads, { stays }),
+    ...sent(admin, http1, "refused", adminRefusals),
   ],
   handshakes: [
-    ...left(port, raw, firstBytes(hellos)),
-    ...left(otherProtocol, raw, nothing, { "asks for an unknown protocol": stays }),
+    ...left(port, http1, firstBytes(hellos)),
+    ...left(otherProtocol, http1, nothing, { "asks for an unknown protocol": stays }),
   ],
   proxyHeaders: [
-    ...left(port, raw, firstBytes(proxyHeaders)),
-    ...left(proxied, raw, { ...nothing, ...heads, ...forwarded }),
+    ...left(port, http1, firstBytes(proxyHeaders)),
+    ...left(proxied, http1, { ...nothing, ...heads, ...forwarded }),
   ],
   bounds: [
-    ...left(anyone, raw, { ...nothing, ...heads, ...asked }, { "stays, with more than may be": stays }),
-    ...left(port, raw, asked, { "stays, with more than one may have": stays }),
-    ...sent(port, raw, "more requests than a connection may carry", {
-      "3 at once": `${raw.request("/v2/ok")}`.repeat(3),
+    ...left(anyone, http1, { ...nothing, ...heads, ...asked }, { "stays, with more than may be": stays }),
+    ...left(port, http1, asked, { "stays, with more than one may have": stays }),
+    ...sent(port, http1, "more requests than a connection may carry", {
+      "3 at once": `${http1.request("/v2/ok")}`.repeat(3),
     }),
   ],
-  boundsOverTls: left(anyoneByTls, raw, { ...nothing, ...heads }, { "stays, with more than may be": stays }),
-  upstreamOverTls: [...left(port, raw, forwarded), ...responded(port, raw, responses)],
+  boundsOverTls: left(anyoneByTls, http1, { ...nothing, ...heads }, { "stays, with more than may be": stays }),
+  upstreamOverTls: [...left(port, http1, forwarded), ...responded(port, http1, responses)],
   unavailable: [
-    ...responded(port, raw, ["whole"]),
-    ...sent(port, raw, "refused", { "an upload": raw.upload("/v2/ok") }),
+    ...responded(port, http1, ["whole"]),
+    ...sent(port, http1, "refused", { "an upload": http1.upload("/v2/ok") }),
   ],
-  reloads: [reloaded(port, raw, { ...forwarded, ...tunnelled })],
+  reloads: [reloaded(port, http1, { ...forwarded, ...tunnelled })],
   drains: [
-    drained(port, raw, { ...http1Moments, ...tunnelled }),
-    drained(port, node, http1Moments),
+    drained(port, http1, { ...http1Moments, ...tunnelled }),
     drained(checks, rawCheck, checked),
     drained(calls, grpc, called),
   ],
-  drainsOverTls: [drained(tls, raw, overTls), drained(h2, http2, { ...heads, ...forwarded })],
+  drainsOverTls: [drained(tls, http1, overTls), drained(h2, http2, { ...heads, ...forwarded })],
 } satisfies Readonly<Record<string, readonly Ending[]>>;
 
 const silent = forwarded["while the upstream is silent"];
 
 export const occupants = {
-  raw: { connect: port, carrier: raw, moment: silent },
-  node: { connect: port, carrier: node, moment: silent },
-  rawOverTls: { connect: tls, carrier: raw, moment: silent },
-  nodeOverTls: { connect: tls, carrier: node, moment: silent },
+  http1: { connect: port, carrier: http1, moment: silent },
+  http1OverTls: { connect: tls, carrier: http1, moment: silent },
   http2: { connect: h2, carrier: http2, moment: silent },
-  tunnels: { connect: port, carrier: raw, moment: tunnelled["in a tunnel"] },
-  tunnelsOverTls: { connect: tls, carrier: raw, moment: tunnelled["in a tunnel"] },
+  tunnels: { connect: port, carrier: http1, moment: tunnelled["in a tunnel"] },
+  tunnelsOverTls: { connect: tls, carrier: http1, moment: tunnelled["in a tunnel"] },
   checks: { connect: checks, carrier: rawCheck, moment: checked["after an answer"] },
   nodeChecks: { connect: checks, carrier: nodeCheck, moment: checked["after an answer"] },
   calls: { connect: calls, carrier: grpc, moment: called["after an answer"] },
-  proxied: { connect: proxied, carrier: raw, moment: silent },
+  proxied: { connect: proxied, carrier: http1, moment: silent },
 } satisfies Readonly<Record<string, Occupant>>;

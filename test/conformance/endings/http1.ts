@@ -9,24 +9,13 @@ const close = "Connection: close\r\n";
 const length = "Content-Length: 5000\r\n";
 const chunked = "Transfer-Encoding: chunked\r\n";
 
-/** Our own parser, as long as each request is a simple one. */
-export const raw: Carrier = {
+export const http1: Carrier = {
   prelude: async () => {},
   request: get,
   upload: (target) => post(target, length, "part"),
   partOfHead: "GET /v2/ok HTTP/1.1\r\nHost: a\r\nX: ",
   last: (target) => get(target, close),
   finish: (peer) => peer.closed(),
-};
-
-/** After an Upgrade to nothing known, Node's parser keeps the connection. */
-export const node: Carrier = {
-  ...raw,
-  prelude: async (peer) => {
-    peer.send(post("/v2/ok", `Upgrade: x\r\n${chunked}`, "2\r\nhi\r\n0\r\n\r\n"));
-    await peer.gets("ok!");
-  },
-  upload: (target) => post(target, chunked, "4\r\npart\r\n"),
 };
 
 /** Each closes its connection. */
@@ -59,7 +48,7 @@ const question = (target: string, more = ""): string =>
   `GET /auth-request HTTP/1.1\r\n${fields}X-Original-Method: GET\r\nX-Original-URI: ${target}\r\nX-Forwarded-For: 127.0.0.1\r\n${more}\r\n`;
 
 export const rawCheck: Carrier = {
-  ...raw,
+  ...http1,
   request: question,
   upload: (target) => question(target, length),
   partOfHead: "GET /auth-request HTTP/1.1\r\nHost: a\r\nX: ",

@@ -28,8 +28,7 @@ export function readStrictRequests(bytes: string): StrictRequest[] {
 
 // RFC 9112, 3 allows several spaces to be read as one; only one goes upstream.
 // RFC 9110, 2.5: a higher minor version is processed as 1.1.
-// Node's parser takes RTSP and ICE for HTTP and does not tell; upstream it is HTTP/1.1 and nothing else.
-const requestLine = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+) +([\x21-\x7e\x80-\xff]+) +(?:HTTP|RTSP|ICE)\/1\.\d$/;
+const requestLine = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+) +([\x21-\x7e\x80-\xff]+) +HTTP\/1\.\d$/;
 
 function parseRequest(bytes: string, start: number): StrictRequest | null {
   const head = readHead(bytes, start);

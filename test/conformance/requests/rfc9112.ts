@@ -58,7 +58,7 @@ const syntax: readonly RequestCase[] = [
   refused("RFC 9112 2.2", "a byte order mark before the request", 400, `\xef\xbb\xbf${message()}`),
   refused("RFC 9112 2.2", "the preface of HTTP/2", 400, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
   higherMinor("HTTP/1.2", get("GET /v2/x HTTP/1.2")),
-  higherMinor("HTTP/1.9 with a field that only Node's parser reads", message("Upgrade: x\r\n", "GET /v2/x HTTP/1.9")),
+  higherMinor("HTTP/1.9 with an Upgrade that nobody asks for", message("Upgrade: x\r\n", "GET /v2/x HTTP/1.9")),
   higherMinor(
     "HTTP/1.2 in chunks",
     message("Transfer-Encoding: chunked\r\n", "POST /v2/x HTTP/1.2", `2\r\nhi\r\n${end}`),
@@ -78,11 +78,8 @@ const syntax: readonly RequestCase[] = [
   refused("RFC 9112 2.3", "HTTP/11", 400, get("GET /v2/x HTTP/11")),
   refused("RFC 9112 2.3", "HTTP/1.10", 400, get("GET /v2/x HTTP/1.10")),
   refused("RFC 9112 2.3", "the version in lower case", 400, get("GET /v2/x http/1.1")),
-  // Node's parser takes RTSP for HTTP; what goes on is HTTP either way.
-  forwarded("RFC 9112 2.3", "RTSP is served as the HTTP of its version", get("GET /v2/x RTSP/1.0"), {
-    line: "GET /v2/x HTTP/1.1",
-    closes: true,
-  }),
+  refused("RFC 9112 2.3", "RTSP", 400, get("GET /v2/x RTSP/1.0")),
+  refused("RFC 9112 2.3", "ICE", 400, get("SOURCE /v2/x ICE/1.0")),
   refused("RFC 9112 2.3", "another protocol", 400, get("GET /v2/x SIP/2.0")),
   refused("RFC 9112 2.3", "a version of letters", 400, get("GET /v2/x HTTP/x.y")),
 ];

@@ -2,25 +2,15 @@
 // the same but for the target: then what was read from the last one is used again, which is much cheaper than reading it.
 // It is compared byte by byte, and belongs to the same peer, so the result is the same.
 import type { Peer } from "../../core/client-address.ts";
+import type { LocalReply } from "../../core/local-reply.ts";
 import { HeadersMemory, HeadMemory, type RequestHead } from "../../core/request-head.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";
-import {
-  emptyLineBytes,
-  headLength,
-  mayBecomeSimple,
-  readOriginLine,
-  readSimpleHead,
-} from "../../http1/simple-request.ts";
+import { type Http1Head, headLength, readHead, readOriginLine, readUsualHead } from "../../http1/request-head.ts";
 
-export interface ReadHead {
+export interface ReadHead extends Pick<Http1Head, "headBytes" | "bodyBytes" | "isLast" | "asksToUpgrade"> {
   readonly head: RequestHead;
-  readonly headBytes: number;
-  /** Null: in chunks. */
-  readonly bodyBytes: number | null;
   /** The client may wait for a 100 and, if it gets none, send its body or not. */
   readonly awaitsContinue: boolean;
-  /** The client asks to close the connection after the response. */
-  readonly isLast: boolean;
 }
 
 interface Remembered extends ReadHead {
@@ -30,11 +20,7 @@ interface Remembered extends ReadHead {
   readonly memory: HeadersMemory;
 }
 
-const cr = 0x0d;
 const nothing = Buffer.alloc(0);
-
-/** Of empty lines in front of a head: they are kept until it comes. */
-const maxEmptyBytes = 64;
 
 /** With what is read from it, a remembered head takes about six times its size. */
 const maxRememberedBytes = 2 * 1024;
@@ -54,35 +40,21 @@ export class RequestReader {
     this.#lastPeer = lastPeer;
   }
 
-  /**
-   * Reads the head at the beginning of the bytes, or behind empty lines. `begun`: it is not complete, and may become a
-   * simple one. `other`: it is not simple.
-   */
-  read(bytes: Buffer, peer: Peer): ReadHead | "begun" | "other" {
-    if (bytes[0] !== cr) return this.#read(bytes, peer);
-    const emptyBytes = emptyLineBytes(bytes);
-    const rest = bytes.subarray(emptyBytes);
-    if (emptyBytes > maxEmptyBytes) return "other";
-    if (rest.length === 0 || (rest.length === 1 && rest[0] === cr)) return "begun";
-    const read = this.#read(rest, peer);
-    return typeof read === "string" ? read : { ...read, headBytes: read.headBytes + emptyBytes };
-  }
-
-  #read(bytes: Buffer, peer: Peer): ReadHead | "begun" | "other" {
+  /** Reads the head at the beginning of the bytes, as `readHead`. */
+  read(bytes: Buffer, peer: Peer): ReadHead | "incomplete" | LocalReply {
     const last = this.#last?.head.peer === peer ? this.#last : null;
     if (last !== null && startsWith(bytes, last.bytes)) return last;
-    const headBytes = headLength(bytes);
-    if (headBytes === -1) return mayBecomeSimple(bytes.toString("latin1")) ? "begun" : "other";
-    const text = bytes.toString("latin1", 0, headBytes);
+    const length = headLength(bytes);
+    const text = length === -1 ? "" : bytes.toString("latin1", 0, length);
     const lineEnd = text.indexOf("\r\n");
-    const known = last === null ? null : withOtherTarget(last, text, lineEnd);
-    if (known !== null) {
-      this.#last = { ...known, bytes: this.#copyOf(bytes, headBytes) };
+    const other = last === null ? null : withOtherTarget(last, text, lineEnd);
+    if (last !== null && other !== null) {
+      this.#last = { ...last, head: other, headBytes: length, bytes: this.#copyOf(bytes, length) };
       return this.#last;
     }
-    const simple = readSimpleHead(text);
-    if (simple === null) return "other";
-    const { method, target, httpVersion, rawHeaders, bodyBytes, expectation, isLast } = simple;
+    const own = readUsualHead(text) ?? readHead(bytes);
+    if (own === "incomplete" || "status" in own) return own;
+    const { method, target, httpVersion, rawHeaders, headBytes, bodyBytes, expectation, isLast, asksToUpgrade } = own;
     const isKnown = this.#lastPeer === peer || this.#lastPeer === "any";
     // The host of the absolute form replaces that of the headers, so they could not be shared. HTTP/1.0 may have no host.
     const mayRemember = isKnown && httpVersion === "1.1" && target.startsWith("/") && headBytes <= maxRememberedBytes;
@@ -91,7 +63,7 @@ export class RequestReader {
     const headMemory = memory === null ? null : new HeadMemory(memory);
     const head: RequestHead = { peer, method, target, httpVersion, rawHeaders, memory: headMemory };
     const awaitsContinue = expectation !== null && (bodyBytes !== 0 || namesContinue.test(expectation));
-    const read: ReadHead = { head, headBytes, bodyBytes, awaitsContinue, isLast };
+    const read: ReadHead = { head, headBytes, bodyBytes, awaitsContinue, isLast, asksToUpgrade };
     if (memory !== null) {
       this.#last = { ...read, memory, bytes: this.#copyOf(bytes, headBytes), fields: text.slice(lineEnd) };
     }
@@ -118,13 +90,11 @@ function startsWith(bytes: Buffer, head: Buffer): boolean {
 }
 
 /** Returns null unless only the target differs. */
-function withOtherTarget(last: Remembered, text: string, lineEnd: number): Omit<Remembered, "bytes"> | null {
-  const { head, memory, fields, bodyBytes, awaitsContinue, isLast } = last;
+function withOtherTarget({ head, memory, fields }: Remembered, text: string, lineEnd: number): RequestHead | null {
   if (text.length > maxRememberedBytes || text.length - lineEnd !== fields.length) return null;
   if (!text.startsWith(fields, lineEnd)) return null;
   const line = readOriginLine(text.slice(0, lineEnd));
   if (line === null || line.method !== head.method) return null;
   const { peer, method, httpVersion, rawHeaders } = head;
-  const other = { peer, method, target: line.target, httpVersion, rawHeaders, memory: new HeadMemory(memory) };
-  return { head: other, headBytes: text.length, bodyBytes, awaitsContinue, isLast, fields, memory };
+  return { peer, method, target: line.target, httpVersion, rawHeaders, memory: new HeadMemory(memory) };
 }

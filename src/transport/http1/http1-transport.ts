@@ -1,6 +1,6 @@
-// Writes the responses of a raw HTTP/1.1 connection, one after the other. Head, framing and body are written as text.
-// The checks of Node's response are not needed, because the response parser has checked the upstream's headers. One
-// object serves all requests of a connection, so that a request allocates none.
+// Writes the responses of a connection of HTTP/1, one after the other. Head, framing and body are written as text; the
+// response parser has checked the upstream's headers. One object serves all requests of a connection, so that a request
+// allocates none.
 import type { Socket } from "node:net";
 import type { HeaderLines } from "../../core/header-lines.ts";
 import { reasonPhrase } from "../../core/reason-phrases.ts";
@@ -9,21 +9,32 @@ import type { DeferredWriter, DeferredWrites } from "../../exchange/deferred-wri
 import type { Exchange } from "../../exchange/exchange.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/text-writes.ts";
-import type { Transport } from "../../exchange/transport.ts";
-import type { Http1Owner } from "../http1-socket.ts";
+import type { SwitchedConnection, Transport } from "../../exchange/transport.ts";
 import { IncomingBody } from "./incoming-body.ts";
 
 /** What the responses of many connections have in common. */
-export interface RawWriting {
+export interface Http1Writing {
   readonly deferredWrites: DeferredWrites;
   readonly textWrites: TextWrites;
   /** The end of the head of each response that is not the last one. */
   readonly keepAliveEnd: string;
 }
 
-export interface RawHttp1Owner extends Http1Owner {
+/** The connection that a transport writes to. */
+export interface Http1Owner {
+  readonly socket: Socket;
+  readonly scheme: "http" | "https";
+  /** Whether the response to the current request is the last on this connection. */
+  readonly isLastRequest: boolean;
   /** Set when a head has announced that the connection closes. */
   isClosing: boolean;
+  /** Is called when the response is complete and sent. `nowMs`: the clock when it ended. */
+  endRequest(nowMs: number): void;
+  /**
+   * Reads no more requests. Returns what the client has sent behind the current one, and its socket is a stream from now on;
+   * null if the client has ended its side.
+   */
+  releaseSocket(): readonly Buffer[] | null;
   /** Resets the connection: a normal close could be the end of the response. */
   reset(): void;
 }
@@ -34,11 +45,11 @@ const lastChunk = "0\r\n\r\n";
 const continueHead = "HTTP/1.1 100 Continue\r\n\r\n";
 const noBody = Buffer.alloc(0);
 
-export class RawHttp1Transport implements Transport, DeferredWriter {
-  readonly isUpgrade = false;
+export class Http1Transport implements Transport, DeferredWriter {
+  isUpgrade = false;
   body: Buffer | IncomingBody = noBody;
-  readonly #owner: RawHttp1Owner;
-  readonly #writing: RawWriting;
+  readonly #owner: Http1Owner;
+  readonly #writing: Http1Writing;
   readonly #socket: Socket;
   exchange: Exchange | null = null;
   /** The head until it is written. */
@@ -57,15 +68,22 @@ export class RawHttp1Transport implements Transport, DeferredWriter {
   bodyBytesReceived = 0;
   bytesSent = 0;
 
-  constructor(owner: RawHttp1Owner, writing: RawWriting) {
+  constructor(owner: Http1Owner, writing: Http1Writing) {
     this.#owner = owner;
     this.#writing = writing;
     this.#socket = owner.socket;
   }
 
-  begin(exchange: Exchange, body: Buffer | IncomingBody, isPipelined: boolean, awaitsContinue: boolean): void {
+  begin(
+    exchange: Exchange,
+    body: Buffer | IncomingBody,
+    isPipelined: boolean,
+    awaitsContinue: boolean,
+    isUpgrade: boolean,
+  ): void {
     this.exchange = exchange;
     this.body = body;
+    this.isUpgrade = isUpgrade;
     this.#head = "";
     this.#isHeadWritten = false;
     this.#isEnded = false;
@@ -220,8 +238,13 @@ export class RawHttp1Transport implements Transport, DeferredWriter {
     return this.exchange?.head.httpVersion === "1.0";
   }
 
-  switchProtocols(): null {
-    return null;
+  switchProtocols(lines: HeaderLines): SwitchedConnection | null {
+    const early = this.#owner.releaseSocket();
+    if (early === null) return null;
+    this.#isHeadWritten = true;
+    this.#isEnded = true;
+    this.#writeText(serializeHead(101, "Switching Protocols", lines));
+    return { socket: this.#socket, early };
   }
 
   #writeText(text: string, onFlushed?: (error?: Error | null) => void): boolean {

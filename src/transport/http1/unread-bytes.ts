@@ -1,4 +1,4 @@
-// The bytes of a raw connection that have been received and not read: the beginning of a head, or pipelined requests. With
+// The bytes of a connection of HTTP/1 that have been received and not read: the beginning of a head, or pipelined requests. With
 // very many of them the socket is not read.
 import type { Socket } from "node:net";
 import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
@@ -33,14 +33,24 @@ export class UnreadBytes {
     this.#socket.pause();
   }
 
-  /** Removes all and returns them; null if there are none. Call `readOn` when those that are not needed are put back. */
-  take(): Buffer | null {
-    if (this.isEmpty) return null;
-    const [first, next] = [this.#first, this.#next];
+  /** Returns all in one piece without removing them. Bytes that were put back are copied once, however many follow. */
+  peek(): Buffer {
+    const first = this.#first;
+    if (first === null || this.#next === null) return first ?? this.#next?.peek() ?? nothing;
+    const all = new JoinedPieces();
+    all.add(first);
+    all.add(this.#next.peek());
+    this.#first = null;
+    this.#next = all;
+    return all.peek();
+  }
+
+  /** Removes all and returns them. Call `readOn` when those that are not needed are put back. */
+  take(): Buffer {
+    const bytes = this.peek();
     this.#first = null;
     this.#next = null;
-    if (next === null) return first;
-    return first === null ? next.take() : Buffer.concat([first, next.take()]);
+    return bytes;
   }
 
   /** Reads the socket again if few enough bytes are left. */
@@ -54,3 +64,5 @@ export class UnreadBytes {
     return (this.#first?.length ?? 0) + (this.#next?.length ?? 0) < maxWaitingBytes;
   }
 }
+
+const nothing = Buffer.alloc(0);

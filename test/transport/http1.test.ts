@@ -1,5 +1,5 @@
-// The fast lane over real sockets: it answers as Node's server would, gives a connection to Node's parser with every
-// byte in its place, and keeps the bounds of all connections.
+// Connections of HTTP/1 over real sockets: how responses are framed, in which order requests have their turn, and when a
+// connection ends.
 import { createServer } from "node:http";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
@@ -14,9 +14,6 @@ const fields = "Host: a\r\nAuthorization: Bearer t\r\n";
 const get = (target: string, method = "GET"): string => `${method} ${target} HTTP/1.1\r\n${fields}\r\n`;
 const post = (target: string, body: string): string =>
   `POST ${target} HTTP/1.1\r\n${fields}Content-Length: ${body.length}\r\n\r\n${body}`;
-const inChunks = (target: string, more = ""): string =>
-  `POST ${target} HTTP/1.1\r\n${fields}${more}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`;
-
 async function start(respond: Parameters<typeof startUpstream>[0], overrides: Overrides = {}) {
   const upstream = await startUpstream(respond);
   cleanup(() => upstream.close());
@@ -27,7 +24,7 @@ async function start(respond: Parameters<typeof startUpstream>[0], overrides: Ov
   return { upstream, gateway, connection };
 }
 
-test("answers are framed as Node's own are: by length, in chunks, by the head alone", async () => {
+test("answers are framed by length, in chunks, by the head alone", async () => {
   const { connection } = await start((req, res, body) => {
     if (req.url === "/v2/chunks") {
       res.flushHeaders();
@@ -69,24 +66,6 @@ test("answers are framed as Node's own are: by length, in chunks, by the head al
   expect(connection.rest).toBe("");
 });
 
-test("a connection goes on with Node's parser where a request is not simple, and counts on", async () => {
-  const { connection, upstream } = await start((req, res, body) => void res.end(`${req.url} ${body}`), {
-    listen: { maxRequestsPerConnection: 4 },
-  });
-  connection.write(get("/v2/1"));
-  expect((await connection.read()).body).toBe("/v2/1 ");
-  connection.write(inChunks("/v2/2", "Upgrade: x\r\n"));
-  expect((await connection.read()).body).toBe("/v2/2 hi");
-  connection.write(get("/v2/3"));
-  expect((await connection.read()).body).toBe("/v2/3 ");
-  connection.write(get("/v2/4"));
-  const last = await connection.read();
-  expect(last.body).toBe("/v2/4 ");
-  expect(valuesOf(last.rawHeaders, "connection")).toEqual(["close"]);
-  expect(await within("the connection ends", connection.closed)).toBe("end");
-  expect(upstream.received.map(({ target }) => target)).toEqual(["/v2/1", "/v2/2", "/v2/3", "/v2/4"]);
-});
-
 test("a client that says that it is the last request is told so, and what comes behind is no request", async () => {
   const { connection, upstream } = await start((_req, res) => void res.end("ok"));
   // In one packet: what comes after the response meets a closed connection, and is reset.
@@ -97,7 +76,7 @@ test("a client that says that it is the last request is told so, and what comes 
   expect([connection.rest, upstream.received.length]).toEqual(["", 1]);
 });
 
-test("the last request that a connection may have says so in the fast lane too", async () => {
+test("the last request that a connection may have says so ", async () => {
   const { connection } = await start((_req, res) => void res.end(), { listen: { maxRequestsPerConnection: 2 } });
   connection.write(get("/v2/1"));
   expect(valuesOf((await connection.read()).rawHeaders, "connection")).toEqual(["keep-alive"]);

@@ -1,62 +1,61 @@
-// One client connection of HTTP/1 without Node's HTTP server, which would cost several times as much, for as long as it
-// sends simple requests. Pipelined requests are started one after the other, and a head or a body may come in pieces. The
-// first head that is anything else is handed off unchanged to Node's parser, together with the connection.
+// One client connection of HTTP/1. Requests are started one after the other (RFC 9112, 9.3.2). Heads, bodies and pipelined
+// requests may come in any pieces. Bytes that are no request get a last response.
 import type { Socket } from "node:net";
 import { type Peer, peerUnder } from "../../core/client-address.ts";
 import { ignoreError } from "../../core/failure.ts";
+import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import type { TrafficSettings } from "../../core/traffic-settings.ts";
+import { mayUpgrade } from "../../core/upgrade.ts";
 import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
 import { lingerMs } from "../../exchange/http1-bounds.ts";
+import type { Portions } from "../../exchange/portions.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";
 import { startOn } from "../../exchange/start-on.ts";
 import { maxCopiedBytes } from "../../exchange/write-buffer.ts";
 import { ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
-import { isEmptyLines } from "../../http1/simple-request.ts";
-import { afterReading, firstRequestMs } from "../http1-socket.ts";
+import { HeadScan, requestBounds } from "../../http1/head-scan.ts";
+import { emptyLineBytes } from "../../http1/request-head.ts";
 import type { PeerTurn } from "../peer-turns.ts";
+import { rejectOnSocket } from "../socket-transport.ts";
 import { StallWatch } from "../stall-watch.ts";
 import type { TransportOptions } from "../transport-options.ts";
+import { type Http1Owner, Http1Transport, type Http1Writing } from "./http1-transport.ts";
 import { IncomingBody } from "./incoming-body.ts";
-import { type RawHttp1Owner, RawHttp1Transport, type RawWriting } from "./raw-http1-transport.ts";
 import { type ReadHead, RequestReader } from "./request-reader.ts";
 import { UnreadBytes } from "./unread-bytes.ts";
 
-export interface RawHttp1Options extends TransportOptions, RawWriting {
+export interface Http1Options extends TransportOptions, Http1Writing {
   /** The settings that were current when the connection was accepted. */
   readonly accepted: TrafficSettings;
   /** Reads the first head of each connection. */
   readonly firstReader: RequestReader;
-  /** Takes the socket over with all unhandled bytes in it; `requests` have been answered on it. */
-  readonly handOff: (connection: RawHttp1Connection, accepted: AcceptedSocket, requests: number) => void;
+  /** Calls `refuseLateHead` of those that are added. */
+  readonly lateHeads: Portions<Http1Connection>;
 }
 
 /** The announced timeout is shorter by this, so that no request is sent while the connection is closed. */
 const keepAliveGraceMs = 1_000;
 
-/**
- * The rest of a head that the network has split comes within milliseconds. What takes longer, or comes in more pieces, is
- * left to Node's server, which enforces the timeout of heads.
- */
-const splitHeadMs = 200;
-const maxHeadPieces = 8;
+/** How long a new connection is kept during a drain: its client is about to send a request. */
+export const firstRequestMs = 300;
 
 /** Pipelined requests that are answered at once; more wait for the next turn of the event loop. */
 const maxRequestsInTurn = 32;
 
-export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
+export class Http1Connection implements ClientConnection, Http1Owner {
   readonly socket: Socket;
   readonly tcp: Socket;
   readonly peer: Peer;
   readonly scheme: "http" | "https";
   place: ConnectionPlace | null = null;
   isClosing = false;
-  readonly #options: RawHttp1Options;
+  readonly #options: Http1Options;
   /** Null: the peer may have all its connections read. */
   readonly #turn: PeerTurn | null;
   /** The socket is read into the buffer that all connections share: bytes that are kept have to be copied. */
   readonly #isShared: boolean;
-  readonly #transport: RawHttp1Transport;
+  readonly #transport: Http1Transport;
   readonly #reader = new RequestReader("any");
   /** The peer under the current rules. */
   #judgedPeer: Peer;
@@ -67,14 +66,19 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   #endsWhenIdle = false;
   /** `#read` is running, and goes on by itself. */
   #isReading = false;
+  /** The socket belongs to a tunnel. */
+  #isTunnel = false;
   readonly #unread: UnreadBytes;
-  /** Pieces that have come of a head that is not complete. */
-  #headPieces = 0;
-  #timer: NodeJS.Timeout | null = null;
+  /** Of a head that is not complete, whose beginning is all that is unread. */
+  #scan: HeadScan | null = null;
+  /** Set while a head is awaited that has begun. */
+  #headTimer: NodeJS.Timeout | null = null;
+  /** The reply to bytes that are no request. */
+  #refusal: Exchange | null = null;
   /** Made when a request takes so long that it is asked. */
   #stall: StallWatch | null = null;
 
-  constructor({ socket, tcp, peer }: AcceptedSocket, options: RawHttp1Options, turn: PeerTurn | null) {
+  constructor({ socket, tcp, peer }: AcceptedSocket, options: Http1Options, turn: PeerTurn | null) {
     this.socket = socket;
     this.tcp = tcp;
     this.peer = peer;
@@ -82,7 +86,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     this.scheme = socket === tcp ? "http" : "https";
     this.#options = options;
     this.#turn = turn;
-    this.#transport = new RawHttp1Transport(this, options);
+    this.#transport = new Http1Transport(this, options);
     this.#unread = new UnreadBytes(socket);
     socket.on("drain", this.#onDrain).on("end", this.#onEnd).on("error", ignoreError).on("close", this.#onClose);
     this.#isShared = options.reads?.take(socket, this.#onBytes) ?? false;
@@ -90,11 +94,12 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   }
 
   get activeCount(): number {
-    return this.#isBusy() ? 1 : 0;
+    return this.#isBusy() || this.#refusal?.isEnded === false ? 1 : 0;
   }
 
   get idleTimeoutMs(): number {
     if (this.isClosing) return lingerMs;
+    if (this.#headTimer !== null) return Number.POSITIVE_INFINITY;
     const { headTimeoutMs, keepAliveTimeoutMs } = this.#options.accepted;
     return this.#requests === 0 ? headTimeoutMs : keepAliveTimeoutMs + keepAliveGraceMs;
   }
@@ -113,9 +118,10 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   endWhenIdle(): void {
     this.#endsWhenIdle = true;
     if (this.#isAwaited()) return;
-    // A new client is about to send a request, and would treat the close as a failure. The timer is null once it has sent one.
+    // A new client is about to send a request, and would treat the close as a failure. The event loop runs timers before it
+    // reads: after it has stood still for a moment, a request may have arrived.
     if (this.#requests > 0) this.#end();
-    else this.#timer = afterReading(firstRequestMs, () => this.#timer === null || this.#isAwaited() || this.#end());
+    else setTimeout(() => setImmediate(this.#onNoRequest), firstRequestMs);
   }
 
   endIdle(): void {
@@ -123,7 +129,7 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   }
 
   endStalled(nowMs: number): void {
-    if (!this.#isBusy()) return;
+    if (!this.#isBusy() || this.#isTunnel) return;
     this.#stall ??= new StallWatch(this.socket, this.#options.accepted.stallTimeoutMs);
     this.#stall.check(nowMs);
   }
@@ -135,10 +141,30 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   abort(): void {
     this.#transport.abort();
     this.#transport.exchange?.abort();
+    this.#refusal?.abort();
   }
 
   reset(): void {
     this.tcp.resetAndDestroy();
+  }
+
+  releaseSocket(): readonly Buffer[] | null {
+    const { socket } = this;
+    const turn = this.#turn;
+    if (socket.readableEnded || !socket.writable) return null;
+    this.#isTunnel = true;
+    socket.off("drain", this.#onDrain).off("end", this.#onEnd);
+    // The socket is paused until the tunnel begins.
+    if (this.#isShared) this.#options.reads?.release(socket, nothing);
+    else socket.off("data", this.#onBytes).pause();
+    if (turn !== null) socket.on("data", () => turn.onRead());
+    const early = this.#unread.take();
+    return early.length === 0 ? [] : [early];
+  }
+
+  /** The head that has begun did not come in time. */
+  refuseLateHead(): void {
+    if (this.#headTimer !== null && !this.#isOver()) this.#refuse(localReplies.slowRequest);
   }
 
   #isBusy(): boolean {
@@ -158,7 +184,6 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   #end(): void {
     this.isClosing = true;
     this.place?.end();
-    this.#stopTimer();
     const { socket } = this;
     if (this.#mayCloseAtOnce()) {
       socket.destroy();
@@ -179,25 +204,27 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   /** Goes on with what has been received meanwhile. */
   #readOn(): void {
     const unread = this.#unread.take();
-    if (unread !== null) this.#read(unread, false);
+    if (unread.length > 0) this.#read(unread, false);
     else if (this.#endsWhenIdle) this.#end();
   }
 
   /** Reads requests one after the other until one is not answered at once. `isShared`: bytes that are kept are copied. */
   #read(bytes: Buffer, isShared: boolean): void {
     let rest = bytes;
-    let isBegun = false;
     this.#isReading = true;
-    for (let left = maxRequestsInTurn; left > 0 && rest.length > 0 && !this.#isBusy() && !this.#isOver(); left -= 1) {
+    for (let left = maxRequestsInTurn; left > 0 && !this.#isBusy() && !this.#isOver(); left -= 1) {
+      const emptyBytes = emptyLineBytes(rest);
+      if (emptyBytes > 0) rest = rest.subarray(emptyBytes);
+      if (rest.length === 0) break;
       const read = (this.#requests === 0 ? this.#options.firstReader : this.#reader).read(rest, this.#peerNow());
-      if (read === "begun") {
-        isBegun = true;
+      if (read === "incomplete") {
+        this.#scan = new HeadScan(requestBounds);
+        this.#scan.next(rest);
         break;
       }
-      if (read === "other") {
-        this.#isReading = false;
-        this.#handOff(rest);
-        return;
+      if ("status" in read) {
+        this.#refuse(read);
+        break;
       }
       const taken = this.#begin(read, rest, isShared);
       rest = taken === rest.length ? nothing : rest.subarray(taken);
@@ -206,16 +233,33 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     if (this.#isOver()) return;
     if (rest.length > 0) this.#unread.putBack(isShared ? copyOf(rest) : rest);
     this.#unread.readOn();
-    if (isBegun) this.#awaitHead();
+    // On a new connection, nothing but empty lines is a late head as well.
+    if (this.#scan !== null || this.#requests === 0) this.#awaitHead();
     else if (rest.length > 0 && !this.#isBusy()) setImmediate(this.#onTurn);
     else if (!this.#isAwaited() && this.#endsWhenIdle) this.#end();
   }
 
-  /** Waits for the rest of a head. */
+  /** Goes on with a head. */
+  #readHead(scan: HeadScan, bytes: Buffer): void {
+    this.#unread.add(bytes);
+    const end = scan.next(this.#unread.peek());
+    if (end === "incomplete") return;
+    this.#scan = null;
+    if (typeof end === "number") this.#readOn();
+    else this.#refuse(end);
+  }
+
   #awaitHead(): void {
-    this.#headPieces += 1;
-    if (this.#headPieces > maxHeadPieces) this.#onLateHead();
-    else this.#timer ??= setTimeout(this.#onLateHead, splitHeadMs);
+    this.#headTimer ??= setTimeout(this.#onLateHead, this.#options.accepted.headTimeoutMs);
+  }
+
+  /** Sends a last response to bytes that are no request. */
+  #refuse(reply: LocalReply): void {
+    this.isClosing = true;
+    this.#stopTimer();
+    this.#unread.take();
+    this.place?.end();
+    this.#refusal = rejectOnSocket(this.socket, this.#peerNow(), reply, this.#options.runtime);
   }
 
   #peerNow(): Peer {
@@ -225,18 +269,20 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
   }
 
   /** Begins the request whose head stands at the beginning of the bytes. Returns how many of them belong to it. */
-  #begin({ head, headBytes, bodyBytes, awaitsContinue, isLast }: ReadHead, bytes: Buffer, isShared: boolean): number {
+  #begin(read: ReadHead, bytes: Buffer, isShared: boolean): number {
+    const { head, headBytes, bodyBytes, awaitsContinue, isLast, asksToUpgrade } = read;
     const transport = this.#transport;
-    const exchange = new Exchange(head, transport, this.#options.runtime);
+    const { runtime, settings } = this.#options;
+    const exchange = new Exchange(head, transport, runtime);
     this.#requests += 1;
-    this.#headPieces = 0;
-    this.#asksToClose = isLast;
-    this.#maySendMore = bodyBytes !== 0 || head.httpVersion === "1.0";
-    if (this.#timer !== null) this.#stopTimer();
+    // Behind an Upgrade, allowed or not, nothing is read as a request.
+    this.#asksToClose = isLast || asksToUpgrade;
+    this.#maySendMore = bodyBytes !== 0 || asksToUpgrade || head.httpVersion === "1.0";
+    if (this.#headTimer !== null) this.#stopTimer();
     let body: Buffer | IncomingBody = nothing;
     let end = headBytes + (bodyBytes ?? 0);
     if (bodyBytes === null || end > bytes.length) {
-      const { nowMs } = this.#options.runtime.current;
+      const { nowMs } = runtime.current;
       const decoder = bodyBytes === null ? new ChunkDecoder(requestChunks, nowMs) : new LengthDecoder(bodyBytes);
       body = new IncomingBody(this.socket, decoder, exchange);
       end = headBytes + body.begin(bytes.subarray(headBytes));
@@ -246,28 +292,16 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
       body = bytes.subarray(headBytes, end);
       if (isShared && bodyBytes > maxCopiedBytes) body = copyOf(body);
     }
-    transport.begin(exchange, body, end < bytes.length, awaitsContinue);
+    const isUpgrade = asksToUpgrade && mayUpgrade(head, settings.current.upgradeProtocols);
+    transport.begin(exchange, body, end < bytes.length, awaitsContinue, isUpgrade);
     startOn(this.place, exchange);
     if (isShared && !exchange.isBodySent && !transport.isEnded) transport.keepBody();
     return end;
   }
 
-  #handOff(unread: Buffer): void {
-    const { socket, tcp, peer } = this;
-    this.#stopTimer();
-    socket.off("drain", this.#onDrain).off("end", this.#onEnd).off("error", ignoreError).off("close", this.#onClose);
-    // The socket is paused meanwhile, because without a listener flowing data would be lost.
-    if (this.#isShared) this.#options.reads?.release(socket, unread);
-    else socket.off("data", this.#onBytes).pause().unshift(unread);
-    this.#turn?.follow();
-    const accepted = { socket, tcp, peer, headerBytes: socket.bytesRead - unread.length };
-    this.#options.handOff(this, accepted, this.#requests);
-    socket.resume();
-  }
-
   #stopTimer(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#timer = null;
+    if (this.#headTimer !== null) clearTimeout(this.#headTimer);
+    this.#headTimer = null;
   }
 
   readonly #onBytes = (bytes: Buffer): void => {
@@ -276,11 +310,9 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     // Bytes after a last request are ignored.
     if (bodyBytes === bytes.length || this.isClosing) return;
     const rest = bodyBytes === 0 ? bytes : bytes.subarray(bodyBytes);
-    // While a head is awaited, nothing else is: it goes on with these bytes.
-    if (this.#isBusy() || (!this.#unread.isEmpty && this.#headPieces === 0)) this.#unread.add(rest);
-    else if (!this.#unread.isEmpty) this.#read(Buffer.concat([this.#unread.take() ?? nothing, rest]), false);
-    // Empty lines must not start the timeout of a head.
-    else if (this.#requests === 0 || !isEmptyLines(rest)) this.#read(rest, this.#isShared);
+    if (this.#scan !== null) this.#readHead(this.#scan, rest);
+    else if (this.#isAwaited()) this.#unread.add(rest);
+    else this.#read(rest, this.#isShared);
   };
 
   /** The next turn of the event loop: more pipelined requests. */
@@ -288,9 +320,10 @@ export class RawHttp1Connection implements ClientConnection, RawHttp1Owner {
     if (!this.#isBusy() && !this.#isOver()) this.#readOn();
   };
 
-  readonly #onLateHead = (): void => {
-    const begun = this.#unread.take();
-    if (begun !== null && !this.#isOver()) this.#handOff(begun);
+  readonly #onLateHead = (): void => this.#options.lateHeads.add(this);
+
+  readonly #onNoRequest = (): void => {
+    if (this.#requests === 0 && !this.#isAwaited() && !this.#isOver()) this.#end();
   };
 
   /** As in all transports, a client that closes its sending side before the response has left. */
