@@ -1,10 +1,10 @@
 // `headgate check --diff old new`: what a reload from one configuration to the other would change, which policies would
 // start empty, what would need a restart, and what the reload would warn of. Fails if the reload would.
+import { emptyPolicies, withoutRestart } from "../config/changes.ts";
 import { differences } from "../config/effective.ts";
 import { schema } from "../config/schema.ts";
 import { addedWarnings } from "../config/warnings.ts";
 import { describeChange } from "../core/reload.ts";
-import { emptyPolicies, withoutRestart } from "../core/restart-keys.ts";
 import type { DiffArguments } from "./arguments.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";

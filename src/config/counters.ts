@@ -12,10 +12,9 @@ import {
   addressList,
   choice,
   duration,
-  durationOrAuto,
   filePath,
   flag,
-  numberOrAuto,
+  orAuto,
   orNull,
   parseDuration,
   size,
@@ -24,19 +23,19 @@ import {
 } from "./leaves.ts";
 import { type Raw, type Refuse, rawAt } from "./written.ts";
 
-const wordsForStore: WordsOfOthers = [
-  { words: "host port hostname address addr endpoint uri nodes server servers", meant: ["url", "cluster"] },
-  { words: "sentinel master masterName sentinelMaster", meant: ["sentinels.name"] },
-  { words: "clusterNodes clusterAddresses", meant: ["cluster"] },
-  { words: "user login", meant: ["username"] },
-  { words: "password pass auth secret credentials", meant: ["passwordFile"] },
-  { words: "database db", meant: ["url"] },
-  { words: "ssl", meant: ["tls"] },
-  { words: "namespace keyPrefix", meant: ["prefix"] },
-  { words: "timeout commandTimeout socketTimeout", meant: ["wait"] },
-  { words: "failOpen failClosed faultTolerant failureMode failureModeDeny skipOnError", meant: ["onFailure"] },
-  { words: "gateways instances", meant: ["replicas"] },
-];
+const wordsForStore: WordsOfOthers = {
+  "host port hostname address addr endpoint uri nodes server servers": ["url", "cluster"],
+  "sentinel master masterName sentinelMaster": ["sentinels.name"],
+  "clusterNodes clusterAddresses": ["cluster"],
+  "user login": ["username"],
+  "password pass auth secret credentials": ["passwordFile"],
+  "database db": ["url"],
+  ssl: ["tls"],
+  "namespace keyPrefix": ["prefix"],
+  "timeout commandTimeout socketTimeout": ["wait"],
+  "failOpen failClosed faultTolerant failureMode failureModeDeny skipOnError": ["onFailure"],
+  "gateways instances": ["replicas"],
+};
 
 const withoutPassword = "without user, password and query: username and passwordFile are keys of their own";
 
@@ -95,9 +94,12 @@ const redis = section(
       },
       "Begins the name of each key in the store. Gateways with the same prefix share their limits.",
     ),
-    wait: durationOrAuto(
-      ["1ms", "1s"],
-      "Maximum time that a request waits for the store; auto is a 50th of the shortest window, from 10ms to 50ms.",
+    wait: orAuto(
+      duration(
+        "1s",
+        ["1ms", "1s"],
+        "Maximum time that a request waits for the store; auto is a 50th of the shortest window, from 10ms to 50ms.",
+      ),
     ),
     lease: section("Limits of 1000 and more: quota that a gateway takes from the store ahead of requests.", {
       duration: duration(
@@ -112,10 +114,12 @@ const redis = section(
       onFailureModes,
       "While the store is away, local divides the limit by replicas, open admits all, closed responds 503.",
     ),
-    replicas: numberOrAuto(
-      "auto",
-      [1, 10_000],
-      "Gateways that share the store, for onFailure: local; auto counts those in the store's list.",
+    replicas: orAuto(
+      wholeNumber(
+        1,
+        [1, 10_000],
+        "Gateways that share the store, for onFailure: local; auto counts those in the store's list.",
+      ),
     ),
     maxKeys: wholeNumber(
       1_000_000,

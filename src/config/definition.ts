@@ -73,15 +73,8 @@ export interface Section<K extends Keys> {
   readonly wordsOfOthers: WordsOfOthers;
 }
 
-/** Keys of other programs, separated by blanks, and which keys of the section are meant by them. */
-export type WordsOfOthers = readonly OtherWords[];
-
-interface OtherWords {
-  readonly words: string;
-  readonly meant: readonly string[];
-  /** What to say if no key of the section is meant. */
-  readonly instead?: string;
-}
+/** Keys of other programs, separated by blanks: the keys of the section that are meant by them, or what to say instead. */
+export type WordsOfOthers = Readonly<Record<string, readonly string[] | string>>;
 
 export interface JsonSchema {
   readonly [keyword: string]: unknown;
@@ -100,7 +93,7 @@ export type Parsed<N> =
 export function section<const K extends Keys>(
   description: string,
   keys: K,
-  wordsOfOthers: WordsOfOthers = [],
+  wordsOfOthers: WordsOfOthers = {},
 ): Section<K> {
   return { kind: "section", description, keys, wordsOfOthers };
 }
@@ -119,35 +112,13 @@ export function secret<T>(leaf: Leaf<T>): Leaf<T> {
   return { ...leaf, isSecret: true };
 }
 
-/** May be left out; the value is null then. */
-export function optional(leaf: Duration): Duration<number | null>;
-export function optional<T>(leaf: Leaf<T>): Leaf<T | null>;
-export function optional<T>({ parse, json, ...leaf }: Leaf<T>): Leaf<T | null> {
-  return {
-    ...shownIfWritten({ ...leaf, json: nullable(json), parse: (value) => (value === null ? null : parse(value)) }),
-    default: null,
-    isNullable: true,
-  };
-}
-
-export function nullable({ type, enum: words, ...json }: JsonSchema): JsonSchema {
-  return {
-    ...json,
-    ...(type === undefined ? {} : { type: [type, "null"] }),
-    ...(Array.isArray(words) ? { enum: [...words, null] } : {}),
-  };
-}
-
 /** The default of the item itself is not used. */
 export function listOf<N extends Item>(
   item: N,
-  {
-    bounds: [minItems, maxItems],
-    items,
-    ...list
-  }: {
-    readonly default: readonly DefaultItem[];
-    readonly bounds: readonly [from: number, to: number];
+  maxItems: number,
+  rule: {
+    readonly default?: readonly DefaultItem[];
+    readonly minItems?: number;
     /** The word for the items, from which `expected` is made if it is absent. */
     readonly items?: string;
     readonly expected?: string;
@@ -155,8 +126,9 @@ export function listOf<N extends Item>(
   },
   description: string,
 ): List<N> {
+  const { items, minItems = 0, ...list } = rule;
   const expected = `a list of ${minItems === 0 ? "at most" : `${minItems} to`} ${maxItems} ${items}`;
-  return { kind: "list", item, minItems, maxItems, expected, description, ...list };
+  return { kind: "list", item, default: [], minItems, maxItems, expected, description, ...list };
 }
 
 /** The default in the form of a written value. */

@@ -1,7 +1,15 @@
 // The kinds of values a key can have. Each says what it accepts once for a person (`expected`) and once for an editor
 // (`json`). `parse` decides; the JSON Schema may accept more, but never less.
 import { parseAddress, parseHost, parseNetwork } from "./addresses.ts";
-import { type Duration, type Flaw, type JsonSchema, type Leaf, type List, listOf, nullable } from "./definition.ts";
+import {
+  type Duration,
+  type Flaw,
+  type JsonSchema,
+  type Leaf,
+  type List,
+  listOf,
+  shownIfWritten,
+} from "./definition.ts";
 import { enumerate, type Scalar } from "./written.ts";
 
 type Range = readonly [from: number, to: number];
@@ -18,17 +26,18 @@ export function wholeNumber(byDefault: number, [from, to]: Range, description: s
   };
 }
 
-/** A number or `auto`. `byDefault` may be either. */
-export function numberOrAuto(byDefault: number | "auto", range: Range, description: string): Leaf<number | "auto"> {
-  const number = wholeNumber(range[0], range, description);
+/** The same, or `auto`. */
+export function orAuto(leaf: Duration, byDefault?: Scalar): Duration<number | "auto">;
+export function orAuto<T>(leaf: Leaf<T>, byDefault?: Scalar): Leaf<T | "auto">;
+export function orAuto<T>(leaf: Leaf<T>, byDefault: Scalar = "auto"): Leaf<T | "auto"> {
   return {
-    ...number,
+    ...leaf,
     default: byDefault,
-    expected: `${number.expected}, or auto`,
-    json: { anyOf: [number.json, { enum: ["auto"] }] },
-    parse: (value) => (value === "auto" ? value : number.parse(value)),
+    expected: `${leaf.expected}, or auto`,
+    json: { anyOf: [leaf.json, { enum: ["auto"] }] },
+    parse: (value) => (value === "auto" ? value : leaf.parse(value)),
     hint: (value) => {
-      const hint = number.hint?.(value);
+      const hint = leaf.hint?.(value);
       return hint === undefined ? undefined : `${hint}, or auto`;
     },
   };
@@ -70,19 +79,6 @@ export function duration(byDefault: string, written: WrittenRange, description: 
       typeof value === "number" && value !== 0
         ? `a duration with its unit, such as "${value > 0 ? Math.ceil(value) : 1}s"`
         : `${expected}${howWritten(value, parseDuration, durationUnits)}, such as "${byDefault}"`,
-  };
-}
-
-/** A duration or `auto`, which is the default. */
-export function durationOrAuto(written: WrittenRange, description: string): Duration<number | "auto"> {
-  const fixed = duration(written[1], written, description);
-  return {
-    ...fixed,
-    default: "auto",
-    expected: `${fixed.expected}, or auto`,
-    json: { anyOf: [fixed.json, { enum: ["auto"] }] },
-    parse: (value) => (value === "auto" ? value : fixed.parse(value)),
-    hint: (value) => `${fixed.hint?.(value)}, or auto`,
   };
 }
 
@@ -129,15 +125,28 @@ export function text(
 }
 
 /** The same, or null, which is the default. */
-export function orNull<T>({ parse, expected, json, ...leaf }: Leaf<T>): Leaf<T | null> {
+export function orNull(leaf: Duration): Duration<number | null>;
+export function orNull<T>(leaf: Leaf<T>): Leaf<T | null>;
+export function orNull<T>({ parse, expected, json: { type, enum: words, ...json }, ...leaf }: Leaf<T>): Leaf<T | null> {
   return {
     ...leaf,
     default: null,
     isNullable: true,
     expected: `${expected}, or null`,
-    json: nullable(json),
+    json: {
+      ...json,
+      ...(type === undefined ? {} : { type: [type, "null"] }),
+      ...(Array.isArray(words) ? { enum: [...words, null] } : {}),
+    },
     parse: (value) => (value === null ? null : parse(value)),
   };
+}
+
+/** May be left out; the value is null then. */
+export function optional(leaf: Duration): Duration<number | null>;
+export function optional<T>(leaf: Leaf<T>): Leaf<T | null>;
+export function optional<T>(leaf: Leaf<T>): Leaf<T | null> {
+  return shownIfWritten({ ...orNull(leaf), expected: leaf.expected });
 }
 
 /** The path of a file, or none. */
@@ -162,7 +171,7 @@ export const network = text(
 
 /** Empty by default. `flaws`: see `listOf`. */
 export function networkList(description: string, flaws: List<Leaf<string>>["flaws"] = () => []): List<Leaf<string>> {
-  return listOf(network, { default: [], bounds: [0, 1024], items: "addresses or networks", flaws }, description);
+  return listOf(network, 1024, { items: "addresses or networks", flaws }, description);
 }
 
 /** Hosts with or without a port; none by default. `items`: the word for them. `port`: that of the examples. */
@@ -173,7 +182,7 @@ export function addressList(items: string, port: number, description: string): L
     { expected: `a host name or an IP address, with a port or without, such as ${examples}`, parse: parseAddress },
     'A host, or a host and a port joined by ":".',
   );
-  return listOf(address, { default: [], bounds: [0, 64], items, flaws: repeatedItems }, description);
+  return listOf(address, 64, { items, flaws: repeatedItems }, description);
 }
 
 function leaf(byDefault: Scalar, expected: string, json: JsonSchema, description: string) {

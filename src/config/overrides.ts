@@ -152,21 +152,14 @@ const pathsByVariable = new Map(
   ),
 );
 
+/** Any indices may stand in place of 0, and one more at the end, which is that of a scalar in a list. */
 function pathOf(variable: string): readonly string[] | undefined {
-  const exact = pathsByVariable.get(variable);
-  if (exact !== undefined) return exact;
-  // Items of lists: a known name with other indices, and perhaps the index of a scalar at its end.
+  const find = (name: string) => pathsByVariable.get(name.replaceAll(indexPattern, "_0"));
+  const [, list = "", last = ""] = /^(.*)_(\d{1,4})$/.exec(variable) ?? [];
+  const whole = find(variable);
   const indices = [...variable.matchAll(indexPattern)].map(([, index = ""]) => index);
-  const withIndices = (path: readonly string[]): string[] => {
-    let i = 0;
-    return path.map((key) => (key === "0" ? (indices[i++] ?? "0") : key));
-  };
-  const first = pathsByVariable.get(variable.replaceAll(indexPattern, "_0"));
-  if (first !== undefined) return withIndices(first);
-  const last = indices.at(-1);
-  if (last === undefined || !variable.endsWith(`_${last}`)) return undefined;
-  const list = pathsByVariable.get(variable.slice(0, -last.length - 1).replaceAll(indexPattern, "_0"));
-  return list === undefined ? undefined : [...withIndices(list), last];
+  const path = (whole ?? find(list))?.map((key) => (key === "0" ? (indices.shift() ?? "0") : key));
+  return path === undefined || whole !== undefined ? path : [...path, last];
 }
 
 const indexPattern = /_(\d{1,4})(?=_|$)/g;

@@ -1,54 +1,41 @@
 // The keys of a policy, and the policy that they become. Most of them may be left out. Words that people know from other
 // gateways are answered with the key or the value that is meant.
 import type { KeyPart, LimitOverride, Policy, PolicyMatch, Rate } from "../core/policy.ts";
-import {
-  listOf,
-  optional,
-  type Parsed,
-  required,
-  secret,
-  section,
-  shownIfWritten,
-  type WordsOfOthers,
-} from "./definition.ts";
-import { choice, duration, network, networkList, repeatedItems, text, wholeNumber } from "./leaves.ts";
+import { listOf, type Parsed, required, secret, section, shownIfWritten, type WordsOfOthers } from "./definition.ts";
+import { choice, duration, network, networkList, optional, repeatedItems, text, wholeNumber } from "./leaves.ts";
 import { pathPattern, withoutDotSegment } from "./requests.ts";
 import type { Scalar } from "./written.ts";
 
-const wordsForPolicy: WordsOfOthers = [
-  { words: "rate rateLimit rps rpm average burst tokenBucket second", meant: ["limit", "window"] },
-  { words: "requests requestsPerUnit max maxTokens maxRequests quota", meant: ["limit"] },
-  { words: "duration fillInterval windowSize timeWindow expire", meant: ["window"] },
-  { words: "period unit interval", meant: ["window", "per"] },
-  { words: "minute hour day month", meant: ["limit", "per"] },
-  { words: "tz", meant: ["timezone"] },
-  { words: "zone id", meant: ["name"] },
-  { words: "maxConcurrent connections limitConn inFlight amount", meant: ["concurrency"] },
-  { words: "by limitBy keys descriptors actions sourceCriterion keyGenerator", meant: ["key"] },
-  { words: "path paths routes location prefix", meant: ["match.paths"] },
-  { words: "method methods verbs", meant: ["match.methods"] },
-  { words: "when rules if", meant: ["match"] },
-  { words: "weight hitsAddend", meant: ["cost"] },
-  { words: "status statuses", meant: ["charge.statuses"] },
-  { words: "shadow shadowMode dryRun enforce enabled", meant: ["mode"] },
-  { words: "allow allowList whitelist skip except", meant: ["exempt"] },
-  { words: "tiers limits clients", meant: ["overrides"] },
-  { words: "maxClients maxKeys", meant: [], instead: "counters.memory bounds the memory of all policies together" },
-];
+const wordsForPolicy: WordsOfOthers = {
+  "rate rateLimit rps rpm average burst tokenBucket second": ["limit", "window"],
+  "requests requestsPerUnit max maxTokens maxRequests quota": ["limit"],
+  "duration fillInterval windowSize timeWindow expire": ["window"],
+  "period unit interval": ["window", "per"],
+  "minute hour day month": ["limit", "per"],
+  tz: ["timezone"],
+  "zone id": ["name"],
+  "maxConcurrent connections limitConn inFlight amount": ["concurrency"],
+  "by limitBy keys descriptors actions sourceCriterion keyGenerator": ["key"],
+  "path paths routes location prefix": ["match.paths"],
+  "method methods verbs": ["match.methods"],
+  "when rules if": ["match"],
+  "weight hitsAddend": ["cost"],
+  "status statuses": ["charge.statuses"],
+  "shadow shadowMode dryRun enforce enabled": ["mode"],
+  "allow allowList whitelist skip except": ["exempt"],
+  "tiers limits clients": ["overrides"],
+  "maxClients maxKeys": "counters.memory bounds the memory of all policies together",
+};
 
-const wordsForOverride: WordsOfOthers = [
-  { words: "ip ips address cidr network host source remoteAddr", meant: ["client"] },
-  { words: "user name consumer sub", meant: ["token", "subject"] },
-  { words: "bearer digest sha256", meant: ["token"] },
-  { words: "key apiKey value", meant: ["token", "header"] },
-  { words: "max requests quota rate concurrency", meant: ["limit"] },
-  {
-    words: "window per timezone cost",
-    meant: [],
-    instead:
-      "an override changes the limit alone; for another time, add a policy, and exempt these clients from this one",
-  },
-];
+const wordsForOverride: WordsOfOthers = {
+  "ip ips address cidr network host source remoteAddr": ["client"],
+  "user name consumer sub": ["token", "subject"],
+  "bearer digest sha256": ["token"],
+  "key apiKey value": ["token", "header"],
+  "max requests quota rate concurrency": ["limit"],
+  "window per timezone cost":
+    "an override changes the limit alone; for another time, add a policy, and exempt these clients from this one",
+};
 
 /** As many as a slot can hold, which is far more than an upstream answers at once. */
 export const maxConcurrency = 65_535;
@@ -225,25 +212,21 @@ export function isTokenDigest(reference: string): boolean {
 const match = section("The limited requests that the policy is about; without it, all of them.", {
   paths: listOf(
     path,
+    64,
     {
-      default: [],
-      bounds: [0, 64],
       items: "paths",
       flaws: (paths) => repeatedItems(paths.map((path) => path.toLowerCase())),
     },
     'Paths below basePath: one that ends in "/" is a prefix, "*" is one segment of any name; [] means all.',
   ),
-  methods: listOf(
-    method,
-    { default: [], bounds: [0, 16], items: "methods", flaws: repeatedItems },
-    "Methods in upper case; [] means all.",
-  ),
+  methods: listOf(method, 16, { items: "methods", flaws: repeatedItems }, "Methods in upper case; [] means all."),
 });
 
 const charge = section("What is charged, if it depends on the response.", {
   statuses: listOf(
     wholeNumber(401, [100, 599], "A status."),
-    { default: [], bounds: [0, 100], items: "statuses", flaws: repeatedItems },
+    100,
+    { items: "statuses", flaws: repeatedItems },
     "Only a request whose response has one of these statuses is charged; the unit is held until then.",
   ),
 });
@@ -311,9 +294,9 @@ const policy = section(
     key: shownIfWritten(
       listOf(
         keyPart,
+        8,
         {
           default: ["client"],
-          bounds: [0, 8],
           expected: "a list of at most 8 parts, such as [client] or [token, route]",
           flaws: repeatedItems,
         },
@@ -329,9 +312,8 @@ const policy = section(
     overrides: shownIfWritten(
       listOf(
         override,
+        1024,
         {
-          default: [],
-          bounds: [0, 1024],
           expected: "a list of at most 1024 overrides, such as [{ client: 203.0.113.7, limit: 1000 }]",
         },
         "Other limits for some keys, each with one of client, token, subject and header.",
@@ -343,9 +325,10 @@ const policy = section(
 
 export const policies = listOf(
   policy,
+  32,
   {
     default: [{ name: "per-ip", limit: 100, window: "60s" }],
-    bounds: [1, 32],
+    minItems: 1,
     expected: "a list of 1 to 32 policies",
   },
   "The rate limits. A list of your own replaces the default one, whose name, limit and window are shown here.",

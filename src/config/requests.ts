@@ -36,7 +36,8 @@ const route = text(
 
 export const routes = listOf(
   route,
-  { default: ["/v1/", "/v2/"], bounds: [1, 64], items: "paths", flaws: routeFlaws },
+  64,
+  { default: ["/v1/", "/v2/"], minItems: 1, items: "paths", flaws: routeFlaws },
   "Path prefixes that are rate limited and forwarded.",
 );
 
@@ -99,7 +100,8 @@ const origin = text(
 export const cors = section("Browsers: pages of other origins that may call the API.", {
   origins: listOf(
     origin,
-    { default: [], bounds: [0, 64], items: "origins", flaws: repeatedItems },
+    64,
+    { items: "origins", flaws: repeatedItems },
     "Origins whose preflights need no token, and whose pages may read the gateway's own responses.",
   ),
 });
@@ -112,9 +114,10 @@ function parseOrigin(text: string): string | undefined {
 
 export const fields = listOf(
   choice("standard", ["standard", "legacy", "structured"], "A family of headers."),
+  3,
   {
     default: ["standard", "legacy"],
-    bounds: [1, 3],
+    minItems: 1,
     expected: "a list of standard, legacy and structured, with at least one of the first two",
     flaws: fieldFlaws,
   },

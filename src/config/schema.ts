@@ -5,7 +5,7 @@ import { maxThreads } from "../core/thread-share.ts";
 import { auth, judgeAuth } from "./auth.ts";
 import { counters, judgeSnapshot, judgeStore, toStore } from "./counters.ts";
 import { defaultOf, nodeAt, type Parsed, section, type WordsOfOthers } from "./definition.ts";
-import { choice, duration, flag, numberOrAuto } from "./leaves.ts";
+import { choice, duration, flag, orAuto, wholeNumber } from "./leaves.ts";
 import { admin, extAuth, judgeConnections, judgeExtAuth, judgeListenTls, judgePorts, listen } from "./listeners.ts";
 import { enforcement, policies, toPolicy } from "./policies.ts";
 import { judgePolicies, type PoliciesInContext } from "./policy-contradictions.ts";
@@ -32,18 +32,17 @@ import {
   valueError,
 } from "./written.ts";
 
-const workers = numberOrAuto(
+const workers = orAuto(
+  wholeNumber(1, [1, maxThreads], "Threads that carry traffic; auto uses as many as the container may use processors."),
   1,
-  [1, maxThreads],
-  "Threads that carry traffic; auto uses as many as the container may use processors.",
 );
 
-const wordsForConfiguration: WordsOfOthers = [
-  { words: "policy limit limits rateLimit rateLimits rateLimiting quotas", meant: ["policies"] },
-  { words: "shadow dryRun enforce", meant: ["enforcement"] },
-  { words: "threads nbthread workerProcesses workerThreads", meant: ["workers"] },
-  { words: "zoneSize tableSize stickTable", meant: ["counters.memory"] },
-];
+const wordsForConfiguration: WordsOfOthers = {
+  "policy limit limits rateLimit rateLimits rateLimiting quotas": ["policies"],
+  "shadow dryRun enforce": ["enforcement"],
+  "threads nbthread workerProcesses workerThreads": ["workers"],
+  "zoneSize tableSize stickTable": ["counters.memory"],
+};
 
 export const schema = section(
   "The configuration of Headgate.",

@@ -1,5 +1,6 @@
-// The PEM files of `listen.tls`, `upstream.tls` and `counters.redis.tls`, judged before they are used: whether each can be parsed, and whether
-// certificate and key belong together. Quotes nothing from a file, because any may be a secret in the wrong place.
+// The PEM files of `listen.tls`, `upstream.tls` and `counters.redis.tls`, judged before they are used: whether each can be
+// parsed, and whether certificate and key belong together. Quotes nothing from a file, because any may be a secret in the
+// wrong place.
 
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { createSecureContext, type SecureContext } from "node:tls";

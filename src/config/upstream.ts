@@ -78,7 +78,8 @@ const protocol = text(
 export const upgrade = section("Tunnels: connections that an Upgrade turns to another protocol, such as WebSocket.", {
   protocols: listOf(
     protocol,
-    { default: ["websocket"], bounds: [0, 16], items: "names of protocols" },
+    16,
+    { default: ["websocket"], items: "names of protocols" },
     "Protocols whose Upgrade is forwarded; with any other, the request is handled as ordinary HTTP.",
   ),
   maxTunnels: wholeNumber(

@@ -171,14 +171,14 @@ export function unknownKey(
 ): ConfigError {
   const known = path.findIndex((_, i) => nodeAt(root, path.slice(0, i + 1)) === undefined);
   const parent = nodeAt(root, path.slice(0, known));
-  const instead = wordsFor(parent, path[known] ?? "")?.instead;
+  const words = wordsFor(parent, path[known] ?? "");
   const keys = parent?.kind === "section" ? Object.keys(parent.keys) : [];
   const meant = meantPath === undefined ? suggestPaths(path, known, keys, root) : [joinPath(meantPath)];
   const expected = parent?.kind === "list" ? "an index" : parent?.kind === "section" ? enumerate(keys) : "none";
   return {
     at,
     key: joinPath(path),
-    message: `unknown key; ${instead ?? didYouMean(meant, `expected ${expected}`)}`,
+    message: `unknown key; ${typeof words === "string" ? words : didYouMean(meant, `expected ${expected}`)}`,
     about: meant,
   };
 }
@@ -190,7 +190,8 @@ export function unknownKey(
 function suggestPaths(path: readonly string[], known: number, keys: readonly string[], root: Node): string[] {
   const before = path.slice(0, known);
   const [key = "", ...after] = path.slice(known);
-  const siblings = wordsFor(nodeAt(root, before), key)?.meant ?? suggestions(key, keys);
+  const words = wordsFor(nodeAt(root, before), key);
+  const siblings = typeof words === "string" ? [] : (words ?? suggestions(key, keys));
   if (siblings.length > 0) {
     return siblings.map((sibling) => {
       const corrected = [...before, ...sibling.split("."), ...after];
@@ -206,9 +207,8 @@ function suggestPaths(path: readonly string[], known: number, keys: readonly str
 }
 
 function wordsFor(section: Node | undefined, key: string) {
-  const fold = (word: string): string => word.toLowerCase().replaceAll(/[_-]/g, "");
-  const known = section?.kind === "section" ? (section.wordsOfOthers ?? []) : [];
-  return known.find(({ words }) => words.split(" ").map(fold).includes(fold(key)));
+  const known = section?.kind === "section" ? Object.entries(section.wordsOfOthers) : [];
+  return known.find(([words]) => words.split(" ").map(fold).includes(fold(key)))?.[1];
 }
 
 /** The candidate with the smallest distance, at most a third of the name's length; otherwise null. */

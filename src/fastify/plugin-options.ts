@@ -26,14 +26,11 @@ const { policies, enforcement, refusals, auth, clientAddress, cors, fields, rout
 const { counters, timeouts, upstream, log } = schema.keys;
 const { url, tls, connectTimeout, responseTimeout, maxConnections } = upstream.keys;
 
-const wordsForCounters: WordsOfOthers = [
-  {
-    words: "store redis",
-    meant: [],
-    instead: "the plugin counts in its own process; a limit over several processes needs the gateway in front of them",
-  },
-  { words: "snapshot", meant: [], instead: "the plugin keeps no counters over a restart" },
-];
+const wordsForCounters: WordsOfOthers = {
+  "store redis":
+    "the plugin counts in its own process; a limit over several processes needs the gateway in front of them",
+  snapshot: "the plugin keeps no counters over a restart",
+};
 
 export const pluginOptions = section("The options of the Fastify plugin.", {
   policies,

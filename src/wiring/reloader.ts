@@ -2,6 +2,7 @@
 // with the new contents of watched files. What is wrong is an answer, and changes nothing.
 import { isDeepStrictEqual } from "node:util";
 import { unlistedOverrides } from "../config/auth.ts";
+import { changedKeys, emptyPolicies, loosenedKeys, withoutRestart } from "../config/changes.ts";
 import { differences } from "../config/effective.ts";
 import { type FileChanges, FilesError, type FileWatcher, type WatchedFile } from "../config/files.ts";
 import type { SettingsSource } from "../config/load.ts";
@@ -11,12 +12,9 @@ import type { ListedTokens } from "../core/authenticator.ts";
 import { failureCode } from "../core/failure.ts";
 import type { FileError } from "../core/file-group.ts";
 import type { ReloadCause, ReloadResult, SettingChange } from "../core/reload.ts";
-import { emptyPolicies, withoutRestart } from "../core/restart-keys.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import { changedKeys } from "./changed-keys.ts";
-import { loosenedKeys } from "./loosened-keys.ts";
 import { Reloads } from "./reloads.ts";
 
 type Place = (key: string) => string;

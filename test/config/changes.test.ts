@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { emptyPolicies, withoutRestart } from "../../src/config/changes.ts";
 import type { Policy } from "../../src/core/policy.ts";
-import { emptyPolicies, withoutRestart } from "../../src/core/restart-keys.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import type { StoreConnectionSettings } from "../../src/core/store-link.ts";
 import { type Overrides, testSettings } from "../support/gateway.ts";
