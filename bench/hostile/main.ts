@@ -6,7 +6,7 @@
 //   npm run bench:hostile -- --only chunks-1-byte,http2          attacks by name, or all of a carrier
 //   npm run bench:hostile -- --against ../before --only http2    the same attacks against another checkout, too
 //   npm run bench:hostile -- --all-at-once --seconds 120         all attacks at the same time
-//   npm run bench:hostile -- --write                             writes the tables into docs/hostile-costs.md
+//   npm run bench:hostile -- --write                             writes the tables into bench/hostile/results.md
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -107,7 +107,7 @@ function steps(figures: readonly Figures[]): string[] {
 
 const mebibytes = (bytes: number): string => (bytes / 1024 / 1024).toFixed(0);
 
-const page = join(import.meta.dirname, "../../docs/hostile-costs.md");
+const page = join(import.meta.dirname, "results.md");
 
 /** Puts the text between two marks of the page. */
 export function writePage(text: string, part: "one-by-one" | "all-at-once"): void {

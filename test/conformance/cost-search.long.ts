@@ -1,4 +1,4 @@
-// A short search for inputs that cost much CPU (docs/hostile-costs.md): HTTP/1, TLS, HTTP/2, PROXY headers, checks over
+// A short search for inputs that cost much CPU (bench/hostile/README.md): HTTP/1, TLS, HTTP/2, PROXY headers, checks over
 // HTTP and gRPC, the admin port, and answers of the upstream. It begins with all inputs that once cost too much. A seed
 // of its own may be given: HEADGATE_SEARCH_SEED, and HEADGATE_SEARCH_SECONDS for each class.
 import { fileURLToPath } from "node:url";
