@@ -41,7 +41,7 @@ export async function readRegularFile(path: string): Promise<string> {
   }
 }
 
-/** For the start, when nothing else can be done meanwhile. */
+/** For the start, when there is nothing else to do. */
 export function readRegularFileSync(path: string): Buffer {
   const fd = openSync(path, flags);
   try {
@@ -150,7 +150,7 @@ export function isSame(a: string | Error | undefined, b: string | Error | undefi
  */
 const defaultRereadMs = 1000;
 
-/** What has become of files since the last call: the settings that name them. */
+/** The settings whose files have changed since the last call. */
 export interface FileChanges {
   /** In use from now on. */
   readonly taken: readonly string[];
@@ -189,7 +189,7 @@ export class FileWatcher implements Files {
   readonly #single = new Set<Group>();
   /** What the last reading found. */
   #seen: Texts = new Map();
-  /** News was left for this reading, because other files had just changed. */
+  /** A change was left for the next reading, because other files had just changed. */
   #hasWaited = false;
   #timer: NodeJS.Timeout | undefined;
   /** One reading after the other, so that an older content never follows a newer one. */
@@ -294,8 +294,8 @@ export class FileWatcher implements Files {
     this.#seen = await readTexts(this.#paths());
     const isStable = (path: string): boolean => isSame(before.get(path), this.#seen.get(path));
     const stable = this.#all.filter(({ paths }) => paths.every(isStable));
-    // Files that are changed one after the other are taken together. One that changes all the time delays the others
-    // by one reading.
+    // Files that are changed one after the other are taken together. A file that keeps changing delays the others by
+    // one reading.
     const isNews = stable.some((files) => files.isNews(this.#seen));
     this.#hasWaited = isNews && !this.#hasWaited && !this.#paths().every(isStable);
     if (this.#hasWaited) return;

@@ -66,7 +66,7 @@ function period() {
 
 const token = "[!#$%&'*+.^`|~0-9A-Za-z-]{1,128}";
 
-/** Headers whose value is found by another part, which reads it as it must be read. */
+/** Headers whose value another part of the key reads, in the right way. */
 const readElsewhere = new Map([
   ["authorization", "token"],
   ["proxy-authorization", "token"],
@@ -77,7 +77,7 @@ const readElsewhere = new Map([
   ["true-client-ip", "client"],
 ]);
 
-/** What the parts are called elsewhere. */
+/** The names of the parts in other gateways. */
 const partsOfOthers: readonly (readonly [pattern: RegExp, part: string])[] = [
   [
     /^\$?(binary_)?remote_addr(ess)?$|^(source\.?|client\.?|remote_?)?ip$|^(peer|address|source|clientaddress)$/i,

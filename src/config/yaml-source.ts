@@ -111,7 +111,7 @@ class Walk {
     this.#refuse = refuse;
   }
 
-  /** `offset`: where the value would stand, if there is none. */
+  /** `offset`: the place of a value that is absent. */
   read(node: Node | null, { path, aliasAt }: Place, offset: number): Raw {
     const start = node?.range?.[0] ?? offset;
     const at = aliasAt ?? this.#originAt(start);

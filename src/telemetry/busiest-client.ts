@@ -4,7 +4,7 @@
 
 const intervalMs = 60_000;
 
-/** A share of fewer requests says nothing. */
+/** With fewer requests, a share says nothing. */
 const minRequests = 100;
 
 /** What a client sent of the requests of the last complete minute. */
@@ -16,8 +16,8 @@ export interface ClientShare {
 }
 
 /**
- * Returns the share that one client has of all requests; 0 if none has more than half, or there were few. Each share is of
- * another thread. A client counts where it won the vote of a thread, so its share is never said to be more than it is.
+ * Returns the share that one client has of all requests; 0 if none has more than half, or there were few. Each of `shares`
+ * is of one thread. A client is counted only in threads where it won the vote, so the result is never too high.
  */
 export function ratioOf(shares: readonly ClientShare[]): number {
   const ofAll = shares.reduce((sum, share) => sum + share.ofAll, 0);

@@ -1,17 +1,17 @@
-// What the metrics of a thread come to at one moment, as a value that can be posted to another thread, and how those of
-// several threads become one. Everything here is pure.
+// The values of a thread's metrics at one moment, which can be posted to another thread, and how those of several threads
+// are merged. Everything here is pure.
 import { escaped } from "./series-text.ts";
 
 /**
- * How a family becomes one of several threads: the sum, the largest or the smallest value of each series. `process`: it is
- * about the process as a whole, and only the main thread has it.
+ * How a family is merged over several threads: by the sum, the largest or the smallest value of each series. `process`: it
+ * is about the process as a whole, and only the main thread has it.
  */
 export type Merge = "sum" | "max" | "min" | "process";
 
 export type FamilyType = "counter" | "gauge" | "histogram";
 
 export interface Samples {
-  /** The part of each sample's line before its value, one in each line. As one text it is copied fast. */
+  /** What stands before the value in each sample's line, one in each line: one text is copied faster than many. */
   readonly series: string;
   readonly values: Float64Array;
 }
@@ -64,8 +64,8 @@ function unescaped(text: string): string {
 }
 
 /**
- * Merges one family of several threads, in their order. A series that only some have is merged of those. Sums of fractions
- * depend on the order by their last bit, so a caller that keeps the order sees no counter go back.
+ * Merges one family of several threads, in their order. A series that only some threads have is merged from these. The
+ * order matters: a sum of fractions is rounded differently in another order, and a counter could seem to go back.
  */
 export function mergeFamily([first, ...others]: readonly [FamilyFigures, ...FamilyFigures[]]): FamilyFigures {
   const combine = combinations[first.merge];

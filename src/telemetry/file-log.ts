@@ -1,4 +1,4 @@
-// What rereading a group of files comes to, in the log. Paths and contents stay out of it.
+// Logs the results of rereading a group of files, without their paths and contents.
 import { failureCode } from "../core/failure.ts";
 import type { FileError, WatchEvents } from "../core/file-group.ts";
 import type { Logger } from "./log.ts";

@@ -1,5 +1,5 @@
-// The registry of a gateway's metrics, which are counted from the start. prom-client, which it belongs to, is loaded by the
-// first scrape: it takes 16 MiB and 40 ms, and a gateway that nobody scrapes does not need it.
+// The registry of a gateway's metrics, which are counted from the start. prom-client is loaded by the first scrape, because
+// it takes 16 MiB and 40 ms, which a gateway that is never scraped does not need.
 import type { Metric, Registry } from "prom-client";
 import type { Merge } from "./figures.ts";
 

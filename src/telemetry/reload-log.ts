@@ -1,4 +1,4 @@
-// The log lines about a reload: what was wrong, what has changed and by what, and what an operator has to know of it.
+// The log lines about a reload: its cause, what was wrong or has changed, and what an operator has to know about it.
 import { describeChange, type ReloadCause, type ReloadResult, type SettingChange } from "../core/reload.ts";
 import type { Logger } from "./log.ts";
 

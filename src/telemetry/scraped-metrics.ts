@@ -29,7 +29,7 @@ export interface TrafficSources {
   readonly certificate: () => CertificateInUse | null;
 }
 
-/** What one thread says for the whole process. */
+/** What one thread reports for the whole process. */
 export interface ProcessSources {
   readonly limiter: Pick<Limiter, "stats">;
   /** Of the table of counters. */
@@ -41,7 +41,7 @@ export interface ProcessSources {
   readonly activeSeconds: () => readonly number[];
   /** Running totals of log lines of this thread that were not written. */
   readonly logLines: () => LostLines;
-  /** Default: one, which serves. */
+  /** Default: one thread, which accepts connections. */
   readonly threads?: () => ThreadFigures;
   readonly version: string;
   readonly nodeVersion: string;

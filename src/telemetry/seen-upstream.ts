@@ -31,7 +31,7 @@ export class SeenUpstream {
     this.#atMs = nowMs;
   }
 
-  /** A reload has put another upstream in its place. */
+  /** A reload has replaced the upstream. */
   replaced(): void {
     this.health = unknown;
     this.#atMs = neverSeen.atMs;

@@ -14,11 +14,11 @@ export interface StoreSources {
   readonly health: () => StoreHealth;
 }
 
-/** What is counted each time. */
+/** The events that are counted. */
 export interface StoreEventCounts {
   /** A call of the script was answered after this time, in time or late. */
   storeAnswered(seconds: number): void;
-  /** A request has waited so long, whatever came of it. */
+  /** A request has waited so long for the store, with or without an answer. */
   storeWaited(seconds: number): void;
   /** An attempt to connect has failed. */
   storeConnectFailed(reason: CallFailureKind): void;
@@ -45,7 +45,7 @@ export const unusedStore: SharedStoreFigures = {
   coarse: 0,
 };
 
-/** Leaves out the rest, which is copied between threads. */
+/** Returns only these values, because they are copied between threads. */
 export function healthOf({ state, shards, replicas }: StoreHealth): StoreHealth {
   return { state, shards, replicas };
 }

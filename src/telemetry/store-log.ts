@@ -1,5 +1,5 @@
-// Log lines about the store that gateways share: one for each change of a shard's state, and what its server is. What all
-// threads of a process see is logged once. A store that keeps changing is logged a few times a minute.
+// Log lines about the store that gateways share: one for each change of a shard's state, and one about its server. A change
+// that all threads of a process see is logged once. A store whose state keeps changing is logged a few times a minute.
 import type { Clock } from "../core/clock.ts";
 import { type CallFailure, type StateChange, type StoreIdentity, storeStates } from "../core/store-link.ts";
 import type { Logger } from "./log.ts";
@@ -8,11 +8,11 @@ import type { StoreSightings } from "./store-sightings.ts";
 
 export interface StoreLog {
   storeChanged(change: StateChange): void;
-  /** May be told of each attempt: a line is written if the reason is another one. */
+  /** May be called for each attempt: a line is written if the reason has changed. */
   storeConnectFailed(shard: number | null, failure: CallFailure): void;
-  /** May be told at each heartbeat: a line is written if something is new. */
+  /** May be called at each heartbeat: a line is written if something has changed. */
   storeIdentified(shard: number, identity: StoreIdentity): void;
-  /** The shard exists no more. */
+  /** The shard no longer exists. */
   storeShardGone(shard: number): void;
 }
 
@@ -38,7 +38,7 @@ export function createStoreLog(
   });
   const known = new Set<string>();
   const isNew = (text: string): boolean => !known.has(text) && known.size < maxKnown && known.add(text).has(text);
-  /** Why a shard was not reached when it was tried last; the log has said so. */
+  /** Why the last attempt to reach a shard failed, as logged. */
   const reasons = new Map<number | null, string>();
   const isNewReason = (shard: number | null, cause: StateChange["cause"]): boolean => {
     if (reasons.get(shard) === cause) return false;

@@ -1,5 +1,5 @@
-// What each thread of a process sees of the shards of the store, in shared memory, so that what all of them see is logged
-// once. A shard whose number another thread gives to another place is at worst logged once more, or not.
+// The state in which each thread of a process sees the shards of the store, in shared memory, so that a change that all
+// threads see is logged once. If threads number the shards differently, a change may be logged twice, or not at all.
 import { badnessOf, type StoreState } from "../core/store-link.ts";
 import { maxThreads } from "../core/thread-share.ts";
 
@@ -54,7 +54,7 @@ export class StoreSightings {
     return worst === seen && before !== worst && !(before === 0 && state === "up");
   }
 
-  /** The shard exists no more. */
+  /** The shard no longer exists. */
   gone(shard: number): void {
     Atomics.store(this.#cells, at(this.#thread, shard % places), 0);
   }

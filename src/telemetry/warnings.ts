@@ -1,4 +1,4 @@
-// Warnings about what clients and ingresses do: counted each time, and logged some of the times.
+// Warnings about what clients and ingresses do: each is counted, and some are logged.
 import type { CheckRefusal } from "../core/check-refusal.ts";
 import { type SharedResource, sharedResources } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";

@@ -1,5 +1,5 @@
-// The figures of the worker threads in the main thread: asks each for its own, and merges them with the main thread's. No
-// counter goes back: what a thread that is gone had counted when it was last read stays in the sums. Its gauges go.
+// Asks the worker threads for their figures, and merges them with the main thread's. No counter goes back: what a thread
+// had counted when it was last read stays in the sums after it has ended. Its gauges are removed.
 import { badnessOf, type StoreHealth } from "../core/store-link.ts";
 import type { AddressFigures, UpstreamHealth } from "../core/upstream.ts";
 import { type ClientShare, ratioOf } from "./busiest-client.ts";
@@ -7,7 +7,7 @@ import { type FamilyFigures, type FamilyLookup, mergeFamilies, mergeFamily } fro
 import { neverSeen, type SeenHealth } from "./seen-upstream.ts";
 import { healthOf, unusedStore } from "./shared-store-metrics.ts";
 
-/** A health check needs the facts alone. The figures of event loops speak of the time since they were last read. */
+/** A health check needs the facts alone. Reading the figures of event loops would begin their next interval. */
 export type FiguresWanted = "all" | "facts";
 
 /** What a worker thread posts when it is asked. Structured clone copies it. */
@@ -92,7 +92,7 @@ export class WorkerReadings {
     return others.reduce((a, b) => (b.available < a.available ? b : a), first);
   }
 
-  /** As last read: the store of the thread for which it is worst off, and the most gateways that a thread sees. */
+  /** As last read: the worst state in which a thread sees the store, and the most gateways that a thread sees. */
   storeHealth(): StoreHealth {
     const seen = this.#facts().flatMap(({ store }) => store ?? []);
     const worst = seen.reduce((a, b) => (isWorse(b, a) ? b : a), seen[0] ?? healthOf(unusedStore));
@@ -140,9 +140,9 @@ interface Worker {
 }
 
 /**
- * A thread, and the threads that replaced it, one after the other. Their sum is made before that of all successions, so
- * that a thread that is gone changes no sum, not even by its last bit; and there are no more successions than there were
- * threads at once.
+ * A thread, and the threads that replaced it, one after the other. Their figures are added up first, then those of all
+ * successions. So the order of the additions stays the same when a thread ends, and no sum is rounded differently. There
+ * are no more successions than there were threads at once.
  */
 class Succession implements FamilyLookup {
   #worker: Worker | null = null;

@@ -10,7 +10,7 @@ import type { Logger } from "../telemetry/log.ts";
 
 export interface FilesAndLog {
   readonly files: Files;
-  /** For what becomes of files. */
+  /** For reloads and errors of files. */
   readonly log: Logger;
 }
 
@@ -31,7 +31,7 @@ export async function createAuthenticator(
   }
 }
 
-/** Null: there are no secrets, or nobody asks. Rejects with a FilesError. */
+/** Null without secrets, or without a listener for checks. Rejects with a FilesError. */
 export async function openSecrets(
   { extAuth }: Pick<Settings, "extAuth">,
   { files, log }: FilesAndLog,

@@ -53,11 +53,11 @@ export interface ConfigurationBase {
   /** For session tickets; null: no other thread has to read them. */
   readonly ticketSecret: Uint8Array | null;
   readonly names: NameOptions | undefined;
-  /** Whether a request that ends now has a line in the log. */
+  /** Whether requests that end now are logged. */
   readonly isAccessLogged: () => boolean;
 }
 
-/** What has to be waited for before a configuration can be made. */
+/** The parts that are opened asynchronously, before a configuration is made from them. */
 export interface PreparedParts {
   readonly settings: Settings;
   readonly files: ConfiguredFiles;
@@ -87,7 +87,7 @@ export function closeParts({ files, upstream }: PreparedParts, kept: Configurati
   if (upstream !== kept?.upstream) upstream.close();
 }
 
-/** Waits for nothing, so that nothing is counted in between. `before` must be the one that the parts were prepared for. */
+/** Is synchronous, so that nothing is counted in between. `before`: the configuration that the parts were prepared for. */
 export function configure(
   { settings, files, upstream }: PreparedParts,
   base: ConfigurationBase,

@@ -52,7 +52,7 @@ export async function openConfiguredFiles(
   };
   try {
     return {
-      // With the whole upstream, which is made anew if any of its settings is another.
+      // They are kept together with the upstream, which is made anew if any of its settings has changed.
       upstreamTls: await keptOrOpened("upstreamTls", upstreamSettings, () => openUpstreamTls(settings, base)),
       authenticator: await keptOrOpened(
         "authenticator",

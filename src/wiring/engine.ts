@@ -49,7 +49,7 @@ export interface EngineOptions {
   readonly slots?: readonly PolicySlot[];
   readonly clock: Clock;
   readonly log: Logger;
-  /** For warnings about the configuration, and for what becomes of files. Default: `log`. */
+  /** For warnings about the configuration, and for reloads and errors of files. Default: `log`. */
   readonly notices?: { readonly configuration: Logger; readonly files: Logger };
   /** The number of lines that the log's destination has dropped. */
   readonly droppedLogLines: () => number;
@@ -61,7 +61,7 @@ export interface EngineOptions {
   readonly authenticator?: Authenticator;
   /** How long a client may keep an HTTP/2 connection open after its GOAWAY. Default: 2 s. */
   readonly http2LingerMs?: number;
-  /** Default: the connections of this thread are all that there are. */
+  /** Default: no other thread has connections. */
   readonly connectionCount?: ConnectionCount;
   /** Default: session tickets can be used with this thread alone. */
   readonly ticketSecret?: Uint8Array;
@@ -85,7 +85,7 @@ export interface Addresses {
 
 /** A configuration that can be put into force. Either `commit` or `drop` has to be called. */
 export interface Prepared {
-  /** In one turn of the event loop, with the new contents of files. */
+  /** Puts it into force in one turn of the event loop, with the new contents of files. */
   commit(): FileChanges;
   drop(): void;
 }
@@ -101,7 +101,7 @@ export interface Carrier extends Reloadable {
   /** The whole gateway is ready. */
   announceStart(): void;
   health(): Promise<Pick<Health, "upstream" | "store"> & { readonly isServing: boolean }>;
-  /** Whether it can still act, as far as one can tell from this thread. */
+  /** Whether it still responds, as far as this thread can tell. */
   isAlive(): Promise<boolean>;
   /** Makes every response announce that its connection closes. New connections are still accepted. */
   announceEnd(): void;

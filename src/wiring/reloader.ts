@@ -1,5 +1,5 @@
 // Reloads: loads the settings again, makes the new configuration whole, and replaces the old one in one step, together
-// with the new contents of watched files. What is wrong is an answer, and changes nothing.
+// with the new contents of watched files. If something is wrong, the result says so, and nothing is changed.
 import { isDeepStrictEqual } from "node:util";
 import { unlistedOverrides } from "../config/auth.ts";
 import { changedKeys, emptyPolicies, loosenedKeys, withoutRestart } from "../config/changes.ts";
@@ -27,7 +27,7 @@ interface WrittenSettings {
   readonly raw: { readonly root: Raw | undefined } | null;
 }
 
-/** What a reload shall put into force. */
+/** What a reload is to put into force. */
 interface Wanted extends WrittenSettings {
   /** What is wrong with the configuration: then the settings are those from before. */
   readonly errors: readonly string[];
@@ -126,14 +126,14 @@ export class Reloader {
     const reload = async (): Promise<ReloadResult> => {
       if (this.#isClosed) return failed("the gateway is draining, so nothing is reloaded");
       const result = await this.#reloadSafely(want);
-      // What has changed may have been part of the reload before, which was in progress.
+      // The reload that was in progress may have taken over this change already.
       if (cause !== "file" || !isEmpty(result)) this.#base.telemetry.reloaded(result, cause);
       return result;
     };
     return this.#reloads.ask(reload, cause !== "file");
   }
 
-  /** Loads the settings if their file has changed, or one that kept them from being put into force, or in any case. */
+  /** Loads the settings if `always`, or if their file or a file that kept them out of force has changed. */
   #load(always: boolean): Wanted {
     const now = { ...this.#wanted, errors: [], isConfigRead: false };
     const isChanged = this.#watched.map((file) => file?.takeChange()).includes(true);
@@ -215,7 +215,7 @@ function unwritten(settings: Settings): WrittenSettings {
   return { settings, place: (key) => key, raw: null };
 }
 
-/** Returns the differences between what was written that are about changed keys. Keys that need a restart are not changed. */
+/** Returns the differences in the written values of changed keys. Keys that need a restart do not count as changed. */
 function changesAmong(
   changed: readonly string[],
   from: WrittenSettings["raw"],

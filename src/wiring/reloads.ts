@@ -1,4 +1,4 @@
-// Runs reloads one at a time. Of those that are asked for meanwhile, the last one wins.
+// Runs one reload at a time. Of the requests for a reload that arrive while one runs, only the last is carried out.
 import type { ReloadResult } from "../core/reload.ts";
 
 export type Reload = () => Promise<ReloadResult>;

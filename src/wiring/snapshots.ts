@@ -47,14 +47,14 @@ export async function restoreCounters(
     else log.info(facts, "counters restored");
     return memory;
   } catch (error) {
-    // The disk has failed since the file was checked. A part of it is as good as nothing.
+    // The disk has failed since the file was checked. A part of the counters is of no use without the rest.
     return refuse(`cannot be read: ${failureCode(asError(error))}`);
   } finally {
     await opened.close();
   }
 }
 
-/** To a store, this process is the one before: else it would be told what is counted there already as something new. */
+/** Takes over the name that the last process had at the store. Under a new one, its counts would be added once more. */
 function identityOf({ description }: Snapshot, newOwner: string): Omit<CounterMemory, "memory"> {
   const { placeSecret, keySecret, owner } = description;
   return { placeSecret, keySecret: sharedBytes(keySecret), owner: owner ?? newOwner };
@@ -100,13 +100,13 @@ export class Snapshots {
   constructor({ path, everyMs }: NonNullable<Settings["counters"]["snapshot"]>, options: SnapshotsOptions) {
     this.#path = path;
     this.#options = options;
-    // One that takes longer than the interval is not disturbed.
+    // A snapshot that takes longer than the interval is not interrupted.
     this.#timer = setInterval(() => {
       this.#writing ??= this.#write();
     }, everyMs).unref();
   }
 
-  /** Writes the last one, when nothing is counted any more. */
+  /** Writes the last snapshot, after the drain, when the counters no longer change. */
   async writeLast(): Promise<void> {
     await this.stop();
     await this.#write({ isLast: true });
@@ -137,7 +137,7 @@ export class Snapshots {
     this.#options.log.warn({ file: this.#path }, "snapshot of the counters replaced by another process");
   }
 
-  /** A failure of the last one decides what the next start has, so it is always logged. */
+  /** The next start depends on the last snapshot, so its failure is always logged. */
   #logChange(result: SnapshotResult, isLast: boolean): void {
     const { log } = this.#options;
     if (!result.ok && (isLast || !this.#isFailing)) {

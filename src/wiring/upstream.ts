@@ -24,7 +24,7 @@ export interface UpstreamParts extends Pick<UpstreamOptions, "onEnd" | "onShareE
   readonly linesPerSecond: number;
 }
 
-/** Of these settings the upstream is made; a reload that changes none of them keeps it. */
+/** The settings of the upstream: a reload that changes none of them keeps it. */
 export function upstreamSettings({ upstream, upgrade }: Settings) {
   const { maxTunnels, idleTimeoutMs } = upgrade;
   return { upstream, limits: { maxTunnels, idleTimeoutMs } };
