@@ -105,14 +105,12 @@ export const scenarios: readonly Scenario[] = [
     id: "h2-get-1m",
     title: "GET, 1 MiB, over HTTP/2, 8 connections",
     mode: "tls",
-    isShort: true,
     load: { path: "/v2/1m", connections: 8, isTls: true, streams: 1 },
   },
   {
     id: "h2-post-1m",
     title: "POST of 1 MiB over HTTP/2, 8 connections",
     mode: "tls",
-    isShort: true,
     load: { path: "/v2/read", connections: 8, isTls: true, streams: 1, method: "POST", bodyBytes: 1024 * 1024 },
   },
   {

@@ -11,7 +11,7 @@ import { announcedBytes, areTrailers, isRequest } from "./field-rules.ts";
 import { bytesPerPoint, type DataPiece, type Frame, type FrameError, FrameReader } from "./frame-reader.ts";
 import type { Piece } from "./frame-writer.ts";
 import { HpackDecoder } from "./hpack-decoder.ts";
-import { defaultWindowBytes, errorCodes, maxStreamId, settingIds } from "./protocol.ts";
+import { defaultWindowBytes, errorCodes, maxFrameBytes, maxStreamId, settingIds } from "./protocol.ts";
 import { Responses } from "./responses.ts";
 import { readSettings } from "./settings.ts";
 import { Http2Stream } from "./stream.ts";
@@ -44,13 +44,13 @@ export interface SessionOptions {
 /** A request gives back its own point, and four for other frames that clients send with it. */
 const requestPoints = 5;
 const decodedBytesPerStep = 128;
-/** Half of a window is given back at once, so that a client sends seldom less than that. */
-const givenBackBytes = defaultWindowBytes / 2;
 /**
- * Bytes of requests that nobody has used yet do not count for the window of the connection, up to this many: one body that
- * has to wait does not hold up the others. Together with the window, this bounds what a connection keeps of bodies.
+ * The window of the connection bounds what it keeps of bodies. It is larger than that of a stream, so that one body that has
+ * to wait does not hold up the others.
  */
-const maxUncountedBytes = 128 * 1024;
+const connectionWindowBytes = 192 * 1024;
+/** The window of a stream whose body is used as it comes: the client is told less often that it may go on. */
+const maxStreamWindowBytes = 128 * 1024;
 
 /**
  * Streams that end before their response (CVE-2023-44487), by the client's reset or by an error that it provokes: each costs
@@ -76,10 +76,8 @@ export class Http2Session<Owner> {
   #checkedFields: HeaderList | null = null;
   #checkedBytesToCome = -1;
   #lastStream = 0;
-  #receiveWindow = defaultWindowBytes;
+  #receiveWindow = connectionWindowBytes;
   #usedBytes = 0;
-  /** Given away by "data", and not used yet. */
-  #heldBytes = 0;
   /** Of the current DATA frame, which nobody was given yet. */
   #untakenBytes = 0;
   #chargedBytes = 0;
@@ -97,6 +95,7 @@ export class Http2Session<Owner> {
       ...[settingIds.maxConcurrentStreams, options.maxStreams],
       ...[settingIds.maxHeaderListSize, maxHeadBytes],
     ]);
+    this.#responses.writer.windowUpdate(0, connectionWindowBytes - defaultWindowBytes);
   }
 
   /** Whether the connection failed. */
@@ -232,16 +231,24 @@ export class Http2Session<Owner> {
 
   /** Gives bytes of a request back to the client's windows. */
   used(stream: Http2Stream<Owner>, bytes: number): void {
-    this.#hold(-bytes);
-    this.#give(stream, bytes);
+    stream.usedBytes += bytes;
+    // Both in one write.
+    this.#usedByConnection(bytes, this.#giveBack(stream) ? 1 : undefined);
   }
 
-  #give(stream: Http2Stream<Owner>, bytes: number): void {
-    stream.usedBytes += bytes;
-    if (stream.usedBytes < givenBackBytes || stream.isReadEnded || stream.isClosed) return;
-    this.#responses.writer.windowUpdate(stream.id, stream.usedBytes);
-    stream.receiveWindow += stream.usedBytes;
+  /** Returns whether the stream's window is opened. */
+  #giveBack(stream: Http2Stream<Owner>): boolean {
+    if (stream.usedBytes < stream.windowBytes / 2 || stream.isReadEnded || stream.isClosed) return false;
+    // The client may send all of the rest.
+    if (stream.bytesToCome >= 0 && stream.bytesToCome <= stream.receiveWindow) return false;
+    const isFlowing = stream.receiveWindow + stream.usedBytes === stream.windowBytes;
+    const grownBytes = isFlowing ? maxStreamWindowBytes - stream.windowBytes : 0;
+    stream.windowBytes += grownBytes;
+    const bytesBack = stream.usedBytes + grownBytes;
+    this.#responses.writer.windowUpdate(stream.id, bytesBack);
+    stream.receiveWindow += bytesBack;
     stream.usedBytes = 0;
+    return true;
   }
 
   /**
@@ -354,7 +361,7 @@ export class Http2Session<Owner> {
     // Not counted as a reset: a client may not know the bound yet, and nothing was begun.
     if (this.streams.size >= this.#options.maxStreams) return this.#refuse(id, isEnd, errorCodes.refusedStream);
     this.#reader.points -= requestPoints;
-    const stream = new Http2Stream<Owner>(id, isEnd, bytesToCome, this.#responses.initialWindow, defaultWindowBytes);
+    const stream = new Http2Stream<Owner>(id, isEnd, bytesToCome, this.#responses.initialWindow);
     this.streams.set(id, stream);
     const isTooLarge = this.#decoder.decodedBytes > maxHeadBytes || fields.length > 2 * maxFields;
     return { kind: "request", stream, fields, isEnd, isTooLarge };
@@ -403,10 +410,7 @@ export class Http2Session<Owner> {
     const bytes = to - from;
     this.#untakenBytes -= bytes + paddingBytes;
     if (isEnd) stream.isReadEnded = true;
-    this.#usedByConnection(paddingBytes);
-    if (paddingBytes > 0) this.#give(stream, paddingBytes);
-    this.#hold(bytes);
-    this.#usedByConnection(bytes);
+    if (paddingBytes > 0) this.used(stream, paddingBytes);
     if (bytes === 0 && !isEnd) return null;
     return { kind: "data", stream, bytes: piece.bytes.subarray(from, to), isEnd };
   }
@@ -513,17 +517,10 @@ export class Http2Session<Owner> {
     this.#closed.push(stream);
   }
 
-  /** More bytes are kept, or less. */
-  #hold(bytes: number): void {
-    const countedBefore = Math.max(0, this.#heldBytes - maxUncountedBytes);
-    this.#heldBytes += bytes;
-    this.#usedByConnection(countedBefore - Math.max(0, this.#heldBytes - maxUncountedBytes));
-  }
-
-  /** Negative: what was used is not after all. */
-  #usedByConnection(bytes: number): void {
+  /** Opens the connection's window seldom while much of it is left, but before what others wait for uses it up. */
+  #usedByConnection(bytes: number, leastBytes = Math.max(maxFrameBytes, this.#receiveWindow / 2)): void {
     this.#usedBytes += bytes;
-    if (this.#usedBytes < givenBackBytes) return;
+    if (this.#usedBytes < leastBytes) return;
     this.#responses.writer.windowUpdate(0, this.#usedBytes);
     this.#receiveWindow += this.#usedBytes;
     this.#usedBytes = 0;

@@ -1,6 +1,6 @@
 // One stream of HTTP/2, which is one request and its response: what is left of its two windows, and what waits to be sent.
 import type { Piece } from "./frame-writer.ts";
-import { errorCodes } from "./protocol.ts";
+import { defaultWindowBytes, errorCodes } from "./protocol.ts";
 
 export class Http2Stream<Owner> {
   readonly id: number;
@@ -25,7 +25,9 @@ export class Http2Stream<Owner> {
   readonly queue: Piece[] = [];
   queuedBytes = 0;
   sendWindow: number;
-  receiveWindow: number;
+  receiveWindow = defaultWindowBytes;
+  /** What of it is left, not used or not given back. */
+  windowBytes = defaultWindowBytes;
   /** Received and used, but not given back to the client's window. */
   usedBytes = 0;
   /** Of the body, as announced; -1 if it is not known. */
@@ -34,11 +36,10 @@ export class Http2Stream<Owner> {
   checkedBytes = -1;
   checks = 0;
 
-  constructor(id: number, isReadEnded: boolean, bytesToCome: number, sendWindow: number, receiveWindow: number) {
+  constructor(id: number, isReadEnded: boolean, bytesToCome: number, sendWindow: number) {
     this.id = id;
     this.isReadEnded = isReadEnded;
     this.bytesToCome = bytesToCome;
     this.sendWindow = sendWindow;
-    this.receiveWindow = receiveWindow;
   }
 }

@@ -26,9 +26,10 @@ function sentBy(conversation: Conversation, act: () => void): string[] {
   return conversation.sent;
 }
 
-test("the first frame of the server is SETTINGS with the bounds on streams and heads", () => {
+test("the first frames of the server are SETTINGS with the bounds on streams and heads, and a larger window", () => {
   const [first] = new Conversation().bytesOut;
-  expect(first?.toString("hex")).toBe("00000c040000000000000300000064000600004000");
+  const settings = "00000c040000000000000300000064000600004000";
+  expect(first?.toString("hex")).toBe(`${settings}000004080000000000${(131_073).toString(16).padStart(8, "0")}`);
 });
 
 test("SETTINGS and PING are acknowledged, in the order in which they came", () => {
@@ -245,21 +246,35 @@ function fill(conversation: Conversation, stream: number): void {
 }
 
 describe("the gateway's windows", () => {
-  test("are opened again when half of them has been used", () => {
+  test("are opened again when half of a stream's has been used, which grows to 128 KiB if nothing waits", () => {
     const conversation = start(open(1));
-    expect(sentBy(conversation, () => conversation.send(data(1, 16_384)))).toEqual([]);
-    expect(sentBy(conversation, () => conversation.send(data(1, 16_384)))).toEqual([
-      ...["windowUpdate 0 32768", "windowUpdate 1 32768"],
-    ]);
+    const sent = Array.from({ length: 10 }, () => sentBy(conversation, () => conversation.send(data(1, 16_384))));
+    const both = ["windowUpdate 1 65536", "windowUpdate 0 65536"];
+    const grown = [`windowUpdate 1 ${32_768 + 131_072 - 65_535}`, "windowUpdate 0 32768"];
+    expect(sent).toEqual([[], grown, [], [], [], both, [], [], [], both]);
+    expect(conversation.stream(1).receiveWindow).toBe(131_072);
+  });
+
+  test("a stream's does not grow while some of its body waits", () => {
+    const conversation = start(open(1));
+    conversation.usesData = false;
+    for (let i = 0; i < 3; i += 1) conversation.send(data(1, 16_384));
+    const sent = sentBy(conversation, () => conversation.session.used(conversation.stream(1), 2 * 16_384));
+    expect(sent).toEqual(["windowUpdate 1 32768", "windowUpdate 0 32768"]);
+  });
+
+  test("a stream's is not opened for a client that may send all that it has announced", () => {
+    const conversation = start(open(1, "/", [["content-length", "65535"]]));
+    expect(sentBy(conversation, () => fill(conversation, 1))).toEqual([]);
+    expect(conversation.send(data(1, 0, endStream)).outcome).toBe("none");
   });
 
   test("padding is given back with the bytes that it comes with", () => {
     const conversation = start(open(1));
     const padded = frame(frameTypes.data, 8, 1, Buffer.concat([Buffer.of(255), Buffer.alloc(255)]));
     for (let i = 0; i < 127; i += 1) conversation.send(padded);
-    expect(sentBy(conversation, () => conversation.send(padded))).toEqual([
-      ...["windowUpdate 0 32768", "windowUpdate 1 32768"],
-    ]);
+    const sent = sentBy(conversation, () => conversation.send(padded));
+    expect(sent).toEqual(["windowUpdate 1 98305", "windowUpdate 0 32768"]);
   });
 
   test("a stream that sends beyond its window is reset", () => {
@@ -269,23 +284,29 @@ describe("the gateway's windows", () => {
     expect(conversation.send(data(1, 1)).outcome).toBe("stream 1 flowControl");
   });
 
-  test("the connection's is opened while at most 128 KiB of bodies wait, and not beyond", () => {
+  test("the connection's allows 192 KiB of bodies that wait, and no more", () => {
     const conversation = start(open(1), open(3), open(5), open(7));
     conversation.usesData = false;
-    for (const stream of [1, 3]) fill(conversation, stream);
-    for (let i = 0; i < 2; i += 1) conversation.send(data(5, 16_384));
-    expect(conversation.outcome).toBe("none");
-    for (let i = 0; i < 3; i += 1) conversation.send(data(7, 16_384));
-    expect(conversation.outcome).toBe("connection flowControl");
+    for (const stream of [1, 3, 5]) fill(conversation, stream);
+    expect(conversation.send(data(7, 3)).outcome).toBe("none");
+    expect(conversation.send(data(7, 1)).outcome).toBe("connection flowControl");
   });
 
   test("the connection's is opened again when the bodies are used", () => {
     const conversation = start(open(1), open(3), open(5), open(7));
     conversation.usesData = false;
-    for (const stream of [1, 3]) fill(conversation, stream);
-    for (let i = 0; i < 2; i += 1) conversation.send(data(5, 16_384));
+    for (const stream of [1, 3, 5]) fill(conversation, stream);
     conversation.session.used(conversation.stream(1), 65_535);
     expect(conversation.send(data(7, 16_384)).outcome).toBe("none");
+  });
+
+  test("the connection's is opened earlier when bodies that wait take most of it", () => {
+    const conversation = start(open(1), open(3), open(5));
+    conversation.usesData = false;
+    for (const stream of [1, 3]) fill(conversation, stream);
+    conversation.usesData = true;
+    conversation.send(data(5, 16_384));
+    expect(sentBy(conversation, () => conversation.send(data(5, 8_192)))).toEqual(["windowUpdate 0 24576"]);
   });
 
   test("a stream's window is enforced where the connection's is larger", () => {
@@ -305,7 +326,7 @@ describe("the gateway's windows", () => {
     const sent = sentBy(conversation, () => {
       for (let i = 0; i < 40; i += 1) conversation.send(data(1, 16_384), 5_000);
     });
-    expect(sent).toEqual(Array(20).fill("windowUpdate 0 32768"));
+    expect(sent).toEqual(Array(10).fill("windowUpdate 0 65536"));
     expect(conversation.outcome).toBe("none");
   });
 
@@ -316,9 +337,9 @@ describe("the gateway's windows", () => {
     conversation.session.reset(conversation.stream(1), 8);
     const sent = sentBy(conversation, () => {
       conversation.sendPiece(piece.subarray(2_000));
-      conversation.send(data(1, 16_384));
+      for (let i = 0; i < 3; i += 1) conversation.send(data(1, 16_384));
     });
-    expect(sent).toContain("windowUpdate 0 32768");
+    expect(sent).toEqual(["windowUpdate 0 65536"]);
   });
 });
 

@@ -22,16 +22,18 @@ import { StallWatch } from "../stall-watch.ts";
 import type { TransportOptions } from "../transport-options.ts";
 import type { OpenHttp2 } from "../transports.ts";
 import { type Http2Owner, Http2Transport } from "./http2-transport.ts";
+import { TurnPieces } from "./turn-pieces.ts";
 
 const maxStreams = 100;
 const checkUnreadMs = 2_000;
 /** With so much to be written, nothing is read: acknowledgements and responses without a body would add to it. */
 const maxWaitingBytes = 256 * 1024;
 
-/** What all HTTP/2 connections of a listener share: the budgets for frames, and the bounds on open streams. */
+/** What all HTTP/2 connections of a listener share: the budgets for frames, the bounds on open streams, and some memory. */
 export class Http2Shares {
   readonly budgets: FrameBudgets;
   readonly streams: OpenStreams;
+  readonly turnPieces = new TurnPieces();
 
   constructor({ runtime, settings }: TransportOptions) {
     this.budgets = new FrameBudgets(runtime.current.nowMs);
@@ -56,6 +58,7 @@ export class Http2Connection implements ClientConnection, Http2Owner {
   readonly tcp: Socket;
   readonly peer: Peer;
   readonly session: Http2Session<Http2Transport>;
+  readonly turnPieces: TurnPieces;
   place: ConnectionPlace | null = null;
   readonly #options: TransportOptions;
   /** Those that were current when the connection was accepted. */
@@ -94,6 +97,7 @@ export class Http2Connection implements ClientConnection, Http2Owner {
     this.#options = options;
     this.#settings = options.settings.current;
     this.#streams = shares.streams;
+    this.turnPieces = shares.turnPieces;
     this.#turn = turn;
     this.#budget = shares.budgets.open(peer.isTrusted ? null : peer.key);
     const { nowMs } = options.runtime.current;

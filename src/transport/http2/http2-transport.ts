@@ -11,10 +11,12 @@ import { errorCodes } from "../../http2/protocol.ts";
 import type { Http2Session } from "../../http2/session.ts";
 import type { Http2Stream } from "../../http2/stream.ts";
 import { StreamBody, type StreamBodyOwner } from "./stream-body.ts";
+import type { TurnPieces } from "./turn-pieces.ts";
 
 /** The connection of a stream. What a stream sends leaves at the end of the turn. */
 export interface Http2Owner {
   readonly session: Http2Session<Http2Transport>;
+  readonly turnPieces: TurnPieces;
   /** The system has taken everything that was written. */
   readonly isFlushed: boolean;
   /** The session may have something to write. */
@@ -46,7 +48,7 @@ export class Http2Transport implements Transport, StreamBodyOwner {
   constructor(owner: Http2Owner, stream: Http2Stream<Http2Transport>, nowMs: () => number) {
     this.#owner = owner;
     this.#stream = stream;
-    this.body = stream.isReadEnded ? noBody : new StreamBody(this, nowMs);
+    this.body = stream.isReadEnded ? noBody : new StreamBody(this, owner.turnPieces, nowMs);
   }
 
   get bodyBytesReceived(): number {
@@ -124,8 +126,9 @@ export class Http2Transport implements Transport, StreamBodyOwner {
 
   used(bytes: number): void {
     if (bytes === 0) return;
-    this.#owner.session.used(this.#stream, bytes);
-    this.#owner.settleLater();
+    const { session } = this.#owner;
+    session.used(this.#stream, bytes);
+    if (session.hasOutput) this.#owner.settleLater();
   }
 
   /** Takes a piece of the request's body. */

@@ -1,11 +1,11 @@
-// The body of a request over HTTP/2. While it is read, its bytes are passed on where they were received; what nobody reads
-// yet is kept in one piece. The window of its stream opens as the bytes are passed on, so a client cannot send more than it
-// holds.
+// The body of a request over HTTP/2. While it is read, its bytes are passed on at the end of the turn; what nobody reads yet
+// is kept in one piece. The window of its stream opens as the bytes are passed on, so a client cannot send more than it holds.
 import type { LocalReply } from "../../core/local-reply.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { PieceBudget, progressOf } from "../../core/piece-budget.ts";
 import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 import type { BodyReader, PushedBody } from "../../exchange/pushed-body.ts";
+import type { Joining, TurnPieces } from "./turn-pieces.ts";
 
 export interface StreamBodyOwner {
   /** The body cannot be read to its end. */
@@ -14,8 +14,9 @@ export interface StreamBodyOwner {
   used(bytes: number): void;
 }
 
-export class StreamBody implements PushedBody {
+export class StreamBody implements PushedBody, Joining {
   readonly #owner: StreamBodyOwner;
+  readonly #turn: TurnPieces;
   readonly #pieces: PieceBudget;
   reader: BodyReader | null = null;
   destroyed = false;
@@ -26,8 +27,9 @@ export class StreamBody implements PushedBody {
   /** Of all that waits. */
   #progressBytes = 0;
 
-  constructor(owner: StreamBodyOwner, nowMs: () => number) {
+  constructor(owner: StreamBodyOwner, turn: TurnPieces, nowMs: () => number) {
     this.#owner = owner;
+    this.#turn = turn;
     this.#pieces = new PieceBudget(nowMs);
   }
 
@@ -37,45 +39,56 @@ export class StreamBody implements PushedBody {
     if (!this.destroyed && bytes.length > 0 && !this.#pieces.take(bytes.length)) {
       this.#owner.cancel(localReplies.smallPieces);
     }
-    if (isEnd) this.#isComplete = true;
     if (this.destroyed) {
       this.#owner.used(bytes.length);
       return;
     }
-    const progressBytes = progressOf(bytes.length);
-    if (this.#isFlowing && this.#waiting.length === 0) {
-      this.#pass(bytes, progressBytes);
-      this.#owner.used(bytes.length);
-    } else {
-      this.#progressBytes += progressBytes;
-      if (bytes.length > 0) this.#waiting.add(bytes);
-    }
+    this.#progressBytes += progressOf(bytes.length);
+    if (!this.#isFlowing) this.#keep(bytes);
+    else if (bytes.length > 0) this.#turn.add(this, bytes);
+    if (!isEnd) return;
+    this.#isComplete = true;
+    if (this.#turn.has(this)) this.#turn.pass();
+    else if (this.#isFlowing) this.#pass(nothing);
+  }
+
+  passJoined(bytes: Buffer): void {
+    if (this.destroyed) this.#owner.used(bytes.length);
+    else if (this.#isFlowing) this.#pass(bytes);
+    else this.#keep(bytes);
   }
 
   pause(): void {
     this.#isFlowing = false;
+    if (this.#turn.has(this)) this.#turn.pass();
   }
 
   resume(): void {
     this.#isFlowing = true;
     if (this.#waiting.length === 0 && !this.#isComplete) return;
-    const waiting = this.#waiting.take();
-    const progressBytes = this.#progressBytes;
-    this.#progressBytes = 0;
-    this.#pass(waiting, progressBytes);
-    this.#owner.used(waiting.length);
+    this.#pass(this.#waiting.take());
   }
 
   /** Frees what waits, and takes what still comes without passing it on. */
   destroy(): void {
     this.destroyed = true;
     this.reader = null;
+    if (this.#turn.has(this)) this.#turn.pass();
     this.#owner.used(this.#waiting.take().length);
   }
 
-  #pass(bytes: Buffer, progressBytes: number): void {
+  #keep(bytes: Buffer): void {
+    if (bytes.length > 0) this.#waiting.add(bytes);
+  }
+
+  #pass(bytes: Buffer): void {
+    const progressBytes = this.#progressBytes;
+    this.#progressBytes = 0;
     const isLast = this.#isComplete && this.#waiting.length === 0;
     if (bytes.length > 0) this.reader?.onData(bytes, progressBytes, isLast);
     else if (isLast) this.reader?.onEnd();
+    this.#owner.used(bytes.length);
   }
 }
+
+const nothing = Buffer.alloc(0);
