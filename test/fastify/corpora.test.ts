@@ -8,6 +8,8 @@ const keyOf = ({ corpus, name }: { corpus: string; name: string }): string => `$
 
 const exceptions: Readonly<Record<string, string>> = {
   "response RFC 9110 15.2.1: 100 that nobody asked for": "undici breaks the connection, and the client gets 502",
+  "request RFC 9112 2.3: RTSP": "Node's parser takes it for HTTP",
+  "request RFC 9112 2.3: ICE": "Node's parser takes it for HTTP",
   "answer 404 no route": "what is outside of the routes is the app's, and so is the body of its 404",
   ...Object.fromEntries(
     corpusCases
