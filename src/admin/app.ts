@@ -7,11 +7,11 @@ import { type FastifyError, type FastifyInstance, type FastifyReply, type Fastif
 import type { Health } from "../core/health.ts";
 import { errorBody } from "../core/local-reply.ts";
 import type { StoreHealth } from "../core/store-link.ts";
-import { createServer } from "../exchange/node-http.ts";
-import { stopParsingWhen } from "../exchange/stop-parsing.ts";
 import { wantsOpenMetrics } from "./accept.ts";
 import type { AdminConnections } from "./connections.ts";
 import { type AdminError, errors, rawAnswer } from "./errors.ts";
+import { createServer } from "./node-http.ts";
+import { stopParsingWhen } from "./stop-parsing.ts";
 
 export interface AdminAppOptions {
   readonly metrics: (openMetrics: boolean) => Promise<{ readonly contentType: string; readonly body: string }>;

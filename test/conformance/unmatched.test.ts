@@ -70,7 +70,7 @@ const ways: readonly Way[] = [
     ask: ({ extAuth }, path, authorization) => askBytes(extAuth?.port ?? 0, `${question(path, authorization)}\r\n`),
   },
   {
-    name: "checks over HTTP with Node's parser",
+    name: "checks over HTTP in chunks",
     overrides: checksOverHttp,
     ask: ({ extAuth }, path, authorization) =>
       askBytes(extAuth?.port ?? 0, `${question(path, authorization)}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`),

@@ -103,7 +103,7 @@ export const carriers: readonly Carrier[] = [
     send: (gateway, cleanup) => sendBytes(gateway.extAuth?.port ?? 0, question, cleanup),
   },
   {
-    name: "ext-auth HTTP with Node's parser",
+    name: "ext-auth HTTP, with a body in chunks",
     forwards: false,
     source: "ext-auth",
     overrides: () => ({

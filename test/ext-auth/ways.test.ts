@@ -1,28 +1,27 @@
-// The two ways of reading calls, the listener's own and Node's: what a caller gets does not depend on the way, and a
-// connection that changes from one to the other loses nothing.
+// A call gets the same answer whatever came before it on its connection, and however it is framed and cut.
 import { describe, expect, test } from "vitest";
-import { readSimpleRequest } from "../../src/http1/simple-request.ts";
 import { createTokenCheck } from "../exchange/verdicts.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { eventually, soonMs, within } from "../support/eventually.ts";
 import { metric } from "../support/metrics.ts";
+import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { stageDecision, token } from "./stage.ts";
 
 const cleanup = useCleanup();
 
-/** Any call in chunks changes the connection to Node's way. This one is about nothing. */
-const change = "POST /none HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+/** About nothing. */
+const callInChunks = "POST /none HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
 
 /** The ways to begin a connection. */
 const ways = [
-  { way: "raw", begin: async () => {} },
+  { way: "at first", begin: async () => {} },
   {
-    way: "Node's",
+    way: "behind a call in chunks",
     begin: async (connection: RawConnection) => {
-      connection.write(change);
+      connection.write(callInChunks);
       expect(valuesOf((await connection.read()).rawHeaders, "X-Headgate-Status")).toEqual(["404"]);
     },
   },
@@ -126,14 +125,9 @@ describe("a call gets the same bytes on both ways", () => {
     );
     expect(byWay[1]).toEqual(byWay[0]);
   });
-
-  test("the raw way does not leave the corpus to Node", () => {
-    expect(corpus.filter((call) => readSimpleRequest(Buffer.from(call, "latin1")) === null)).toEqual([]);
-    expect(readSimpleRequest(Buffer.from(change))).toBeNull();
-  });
 });
 
-/** The same call as one that only Node reads. */
+/** The same call with its body in chunks. */
 function inChunks(call: string): string {
   const [head = "", body = ""] = call.split("\r\n\r\n");
   const chunk = body === "" ? "" : `${body.length.toString(16)}\r\n${body}\r\n`;
@@ -164,6 +158,55 @@ test("a call in two packets is answered wherever it is cut, first on a connectio
     }
   }
   expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="admitted"}')).toBe(admitted);
+});
+
+test("calls that are cut anywhere get the answers that they get in one packet", async () => {
+  const policies = [slidingPolicy({ limit: 1_000, windowMs: 60_000 })];
+  const { connect } = await stageDecision(cleanup, {}, { policies }, { clock: new FakeClock() });
+  const sent = [call, inChunks(call), `\r\n${corpus[0]}`, inChunks(corpus[1] ?? ""), call, "?\r\n\r\n", call].join("");
+  const answersTo = async (pieces: readonly string[]): Promise<string> => {
+    const connection = connect();
+    connection.socket.setNoDelay();
+    for (const piece of pieces) {
+      connection.write(piece);
+      // The gateway reads what has been written.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(await connection.closed).toBe("end");
+    return connection.rest.replaceAll(/X-Request-Id: .*|R.*-Remaining: .*/g, "");
+  };
+  const whole = await answersTo([sent]);
+  expect(whole.match(/HTTP\/1.1 \d+/g)).toEqual([...Array(5).fill("HTTP/1.1 200"), "HTTP/1.1 400"]);
+  expect(await answersTo([...sent])).toBe(whole);
+  for (let bytes = 2; bytes < sent.length; bytes += 23) {
+    const pieces = sent.match(new RegExp(`[^]{1,${bytes}}`, "g")) ?? [];
+    expect([bytes, await answersTo(pieces)]).toEqual([bytes, whole]);
+  }
+});
+
+test("behind a call whose body a 100 is awaited for, no other call is read", async () => {
+  const { connect, gateway } = await stageDecision(cleanup);
+  for (const framing of ["Content-Length: 3", "Transfer-Encoding: chunked"]) {
+    const connection = connect();
+    connection.write(`POST /ext-authz/v2/x HTTP/1.1\r\n${client}${framing}\r\nExpect: 100-continue\r\n\r\n`);
+    const { status, rawHeaders } = await connection.read();
+    expect([status, valuesOf(rawHeaders, "Connection")]).toEqual([200, ["close"]]);
+    connection.write(call);
+    expect([await connection.closed, connection.rest]).toEqual(["end", ""]);
+  }
+  expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="admitted"}')).toBe(2);
+});
+
+test("empty lines between calls begin no call, and keep no connection open", async () => {
+  const { connect, gateway } = await stageDecision(cleanup, {}, { timeouts: { headMs: 300, keepAliveMs: 300 } });
+  const connection = connect();
+  connection.write(`\r\n${call}\r\n`);
+  expect((await connection.read()).status).toBe(200);
+  const timer = setInterval(() => connection.write("\r\n"), 50);
+  cleanup(() => clearInterval(timer));
+  await within("the end", connection.closed, 2 * soonMs);
+  expect(connection.rest).toBe("");
+  expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="malformed"}')).toBe(0);
 });
 
 test("calls in one packet behind other calls are answered, the last one when the rest of it is here", async () => {
@@ -202,6 +245,20 @@ describe.each(ways)("while a decision is awaited, $way", ({ begin }) => {
     check.decide();
     for (const status of [200, 404]) expect((await connection.read()).status).toBe(status);
     connection.write(call.slice(30));
+    expect((await connection.read()).status).toBe(200);
+  });
+
+  test("a caller that sends more and more meanwhile is not read", async () => {
+    const { ask, open, check } = await stageLate();
+    const connection = await open();
+    await eventually("the token is checked", () => check.asked() === 1);
+    connection.write(call.repeat(150_000));
+    await eventually("no more is taken", async () => {
+      const left = connection.socket.writableLength;
+      for (let i = 0; i < 10; i += 1) await ask("/nowhere", "");
+      return left > 0 && connection.socket.writableLength === left;
+    });
+    check.decide();
     expect((await connection.read()).status).toBe(200);
   });
 

@@ -16,7 +16,7 @@ import { readCheckRequest } from "../../../src/ext-auth/grpc/check-messages.ts";
 import { readRateLimitRequest } from "../../../src/ext-auth/grpc/rate-limit-messages.ts";
 import { readQuestions } from "../../../src/ext-auth/grpc/rate-limit-question.ts";
 import { readHttpCheck } from "../../../src/ext-auth/http/http-check.ts";
-import { readSimpleRequest } from "../../../src/http1/simple-request.ts";
+import { readHead } from "../../../src/http1/request-head.ts";
 import { HpackDecoder } from "../../../src/http2/hpack-decoder.ts";
 import { loggedPath, redactLine } from "../../../src/telemetry/redaction.ts";
 import { connectionOptions } from "../../../src/upstream/hop-by-hop.ts";
@@ -105,9 +105,9 @@ const readings: readonly Omit<ReadingFunction, "tokens">[] = [
     read: (bytes) => readClient(peer, ["forwarded", bytes], { ...rules, header: "forwarded" }),
   },
   {
-    name: "simple request",
+    name: "request head",
     seeds: seeds("POST /v1/x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"),
-    read: (bytes) => readSimpleRequest(Buffer.from(bytes, "latin1")),
+    read: (bytes) => readHead(Buffer.from(bytes, "latin1")),
   },
   { name: "response", seeds: seeds(answer), read: (bytes) => readResponse(bytes, bytes.length || 1) },
   { name: "response in small pieces", seeds: seeds(answer), read: (bytes) => readResponse(bytes, 16) },

@@ -1,16 +1,22 @@
-// The listener on which an ingress asks for checks over HTTP. An untrusted caller is refused before its call is parsed.
+// The listener on which an ingress asks for checks over HTTP. An untrusted caller is refused before its check is read.
 // A decided answer carries X-Headgate-Status; an undecided one is a 5xx or no answer. Bodies are discarded.
 import { createServer, type Server, type Socket } from "node:net";
-import { ignoreError } from "../../core/failure.ts";
+import type { CheckRefusal } from "../../core/check-refusal.ts";
+import type { Replaceable } from "../../core/traffic-settings.ts";
 import { lingerMs } from "../../exchange/http1-bounds.ts";
 import { listen } from "../../exchange/listen.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/text-writes.ts";
-import { HttpCalls, type HttpCallsOptions } from "./http-calls.ts";
-import type { NodeCalls } from "./node-calls.ts";
-import { RawConnection, type RawConnectionOwner } from "./raw-connection.ts";
+import { CallerConnections } from "../caller-connections.ts";
+import type { Checks } from "../check.ts";
+import type { CheckSettings } from "../check-settings.ts";
+import { CallConnection, type CallOwner } from "./call-connection.ts";
 
-export interface ExtAuthHttpOptions extends HttpCallsOptions {
+export interface ExtAuthHttpOptions {
+  readonly settings: Replaceable<CheckSettings>;
+  readonly checks: Checks;
+  /** `caller` is an address. */
+  readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
@@ -47,37 +53,48 @@ const graceMs = 1000;
 /** As in Node's HTTP server: the announced timeout is shorter by this, so that no call is sent while it expires. */
 const keepAliveGraceMs = 1000;
 
-class HttpListener implements RawConnectionOwner {
-  readonly calls: HttpCalls;
+class HttpListener implements CallOwner {
+  readonly checks: Checks;
+  readonly connections: CallerConnections;
   readonly reads: SharedReads | null;
   readonly textWrites: TextWrites;
+  readonly onRefused: ExtAuthHttpOptions["onRefused"];
+  isEnding = false;
+  readonly #settings: Replaceable<CheckSettings>;
   readonly #server: Server;
-  readonly #onFailure: (error: unknown) => void;
-  readonly #raw = new Set<RawConnection>();
+  readonly #open = new Set<CallConnection>();
   readonly #sweepMs: number;
   #sweeper: NodeJS.Timeout | null = null;
-  /** Null until the first connection is handed off. */
-  #node: NodeCalls | null = null;
   #keepAliveMs = Number.NaN;
   #keepAliveLines = "";
 
-  constructor(options: ExtAuthHttpOptions) {
-    this.calls = new HttpCalls(options);
-    this.reads = options.reads;
-    this.textWrites = options.textWrites;
-    this.#onFailure = options.onFailure;
-    this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.#open(socket));
-    this.#sweepMs = Math.min(500, this.calls.settings.headTimeoutMs);
+  constructor({ settings, checks, reads, textWrites, onRefused }: ExtAuthHttpOptions) {
+    this.#settings = settings;
+    this.checks = checks;
+    this.connections = new CallerConnections({
+      settings,
+      listener: "http",
+      onClosed: (address) => onRefused("overloaded", address, null),
+    });
+    this.reads = reads;
+    this.textWrites = textWrites;
+    this.onRefused = onRefused;
+    this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.#onConnection(socket));
+    this.#sweepMs = Math.min(500, this.settings.headTimeoutMs);
+  }
+
+  get settings(): CheckSettings {
+    return this.#settings.current;
   }
 
   async listen(options: ExtAuthHttpOptions): Promise<{ readonly host: string; readonly port: number }> {
-    const address = await listen(this.#server, options, this.#onFailure);
+    const address = await listen(this.#server, options, options.onFailure);
     this.#sweeper = setInterval(() => this.#sweep(), this.#sweepMs).unref();
     return address;
   }
 
   announceEnd(): void {
-    this.calls.isEnding = true;
+    this.isEnding = true;
   }
 
   async drain(timeoutMs: number): Promise<void> {
@@ -85,17 +102,15 @@ class HttpListener implements RawConnectionOwner {
     const closed = new Promise<void>((resolve) => void this.#server.close(() => resolve()));
     const timers = [
       setTimeout(() => this.#closeIdle(), Math.min(graceMs, timeoutMs)),
-      setTimeout(() => this.calls.connections.destroyAll(), timeoutMs),
+      setTimeout(() => this.connections.destroyAll(), timeoutMs),
     ];
     await closed;
     for (const timer of timers) clearTimeout(timer);
     if (this.#sweeper !== null) clearInterval(this.#sweeper);
-    this.#node?.close();
   }
 
-  /** The same lines as in Node's own responses. */
   get keepAliveLines(): string {
-    const { keepAliveTimeoutMs } = this.calls.settings;
+    const { keepAliveTimeoutMs } = this.settings;
     if (keepAliveTimeoutMs !== this.#keepAliveMs) {
       this.#keepAliveMs = keepAliveTimeoutMs;
       this.#keepAliveLines = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAliveTimeoutMs / 1000)}\r\n`;
@@ -103,65 +118,37 @@ class HttpListener implements RawConnectionOwner {
     return this.#keepAliveLines;
   }
 
-  handOff(connection: RawConnection): void {
-    this.#raw.delete(connection);
-    const { socket } = connection;
-    if (this.#node !== null) {
-      this.#node.adopt(socket);
-      socket.resume();
-      return;
-    }
-    socket.on("error", ignoreError);
-    this.#loadNode().then(
-      (node) => {
-        socket.off("error", ignoreError);
-        if (socket.destroyed) return;
-        node.adopt(socket);
-        socket.resume();
-      },
-      (error: unknown) => {
-        this.#onFailure(error);
-        socket.destroy();
-      },
-    );
+  closed(connection: CallConnection): void {
+    this.#open.delete(connection);
   }
 
-  closed(connection: RawConnection): void {
-    this.#raw.delete(connection);
-  }
-
-  #open(socket: Socket): void {
-    if (this.calls.connections.add(socket)) this.#raw.add(new RawConnection(socket, this));
-  }
-
-  /** Node's HTTP server takes time and memory to load, and most callers never need it. */
-  async #loadNode(): Promise<NodeCalls> {
-    const { NodeCalls } = await import("./node-calls.ts");
-    this.#node ??= new NodeCalls(this.calls);
-    return this.#node;
+  #onConnection(socket: Socket): void {
+    if (this.connections.add(socket)) this.#open.add(new CallConnection(socket, this));
   }
 
   #closeIdle(): void {
-    for (const { waitsFor, socket } of this.#raw) {
+    for (const { waitsFor, socket } of this.#open) {
       if (waitsFor === "first-call" || waitsFor === "next-call") socket.destroy();
     }
-    this.#node?.closeIdle();
   }
 
   /** Closes the connections that have waited too long. A decision has timeouts of its own. */
   #sweep(): void {
-    const { headTimeoutMs, keepAliveTimeoutMs } = this.calls.settings;
+    const { headTimeoutMs, keepAliveTimeoutMs } = this.settings;
     const maxMs = {
       "first-call": headTimeoutMs,
       "next-call": keepAliveTimeoutMs + keepAliveGraceMs,
+      head: headTimeoutMs,
       decision: Number.POSITIVE_INFINITY,
       flush: headTimeoutMs,
+      // It is not used, so it gets no more time than a head.
+      body: headTimeoutMs,
       end: lingerMs,
     };
-    for (const connection of this.#raw) {
+    for (const connection of this.#open) {
       connection.sweeps += 1;
       // The first sweep may have come at once.
-      if ((connection.sweeps - 1) * this.#sweepMs >= maxMs[connection.waitsFor]) connection.socket.destroy();
+      if ((connection.sweeps - 1) * this.#sweepMs >= maxMs[connection.waitsFor]) connection.expire();
     }
   }
 }

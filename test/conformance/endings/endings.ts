@@ -2,7 +2,7 @@
 // and what ends it.
 import type { Carrier } from "./carrier.ts";
 import type { Ports } from "./gateway-child.ts";
-import { adminRefusals, checkRefusals, http1, nodeCheck, rawCheck, refusals, upgrade } from "./http1.ts";
+import { adminRefusals, check, checkRefusals, chunkedCheck, http1, refusals, upgrade } from "./http1.ts";
 import { grpc, grpcRefusals, http2, http2Ways, openCall, upload, violations } from "./http2.ts";
 import {
   asked,
@@ -210,12 +210,12 @@ export const endings = {
   tunnels: [...left(port, http1, tunnelled), ...responded(port, { ...http1, last: upgrade }, tunnelEnds)],
   tunnelsOverTls: left(tls, http1, tunnelled),
   checks: [
-    ...left(checks, rawCheck, { ...nothing, ...heads, ...checked }),
+    ...left(checks, check, { ...nothing, ...heads, ...checked }),
     ...sent(checks, http1, "refused", checkRefusals),
   ],
-  nodeChecks: [
-    ...left(checks, nodeCheck, { ...heads, ...checked }),
-    ...sent(checks, nodeCheck, "refused", checkRefusals),
+  chunkedChecks: [
+    ...left(checks, chunkedCheck, { ...heads, ...checked }),
+    ...sent(checks, chunkedCheck, "refused", checkRefusals),
   ],
   calls: [
     ...left(calls, { ...grpc, prelude: async () => {} }, nothing),
@@ -252,7 +252,7 @@ export const endings = {
   reloads: [reloaded(port, http1, { ...forwarded, ...tunnelled })],
   drains: [
     drained(port, http1, { ...http1Moments, ...tunnelled }),
-    drained(checks, rawCheck, checked),
+    drained(checks, check, checked),
     drained(calls, grpc, called),
   ],
   drainsOverTls: [drained(tls, http1, overTls), drained(h2, http2, { ...heads, ...forwarded })],
@@ -266,8 +266,8 @@ export const occupants = {
   http2: { connect: h2, carrier: http2, moment: silent },
   tunnels: { connect: port, carrier: http1, moment: tunnelled["in a tunnel"] },
   tunnelsOverTls: { connect: tls, carrier: http1, moment: tunnelled["in a tunnel"] },
-  checks: { connect: checks, carrier: rawCheck, moment: checked["after an answer"] },
-  nodeChecks: { connect: checks, carrier: nodeCheck, moment: checked["after an answer"] },
+  checks: { connect: checks, carrier: check, moment: checked["after an answer"] },
+  chunkedChecks: { connect: checks, carrier: chunkedCheck, moment: checked["after an answer"] },
   calls: { connect: calls, carrier: grpc, moment: called["after an answer"] },
   proxied: { connect: proxied, carrier: http1, moment: silent },
 } satisfies Readonly<Record<string, Occupant>>;

@@ -47,7 +47,7 @@ export const upgrade = (target: string): string => get(target, "Upgrade: websock
 const question = (target: string, more = ""): string =>
   `GET /auth-request HTTP/1.1\r\n${fields}X-Original-Method: GET\r\nX-Original-URI: ${target}\r\nX-Forwarded-For: 127.0.0.1\r\n${more}\r\n`;
 
-export const rawCheck: Carrier = {
+export const check: Carrier = {
   ...http1,
   request: question,
   upload: (target) => question(target, length),
@@ -55,8 +55,9 @@ export const rawCheck: Carrier = {
   last: (target) => question(target, close),
 };
 
-export const nodeCheck: Carrier = {
-  ...rawCheck,
+/** With a body in chunks, behind another one. */
+export const chunkedCheck: Carrier = {
+  ...check,
   prelude: async (peer) => {
     peer.send(`${question("/v2/ok", chunked)}0\r\n\r\n`);
     await peer.gets("HTTP/1.1 200");

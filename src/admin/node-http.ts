@@ -4,6 +4,4 @@ import { createRequire } from "node:module";
 
 type NodeHttp = typeof import("node:http");
 
-export const { createServer, IncomingMessage, ServerResponse } = createRequire(import.meta.url)(
-  "node:http",
-) as NodeHttp;
+export const { createServer } = createRequire(import.meta.url)("node:http") as NodeHttp;

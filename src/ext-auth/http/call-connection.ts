@@ -1,0 +1,279 @@
+// One connection of a caller, read by the same codec as those of clients: calls one after the other, in any number of
+// packets. Each is answered when its head is here; its body is discarded. What cannot be read is refused, and the connection
+// ends.
+import type { Socket } from "node:net";
+import type { CheckRefusal } from "../../core/check-refusal.ts";
+import { ignoreError } from "../../core/failure.ts";
+import type { RequestHead } from "../../core/request-head.ts";
+import { serializeHead } from "../../core/response-head.ts";
+import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
+import { JoinedPieces } from "../../exchange/joined-pieces.ts";
+import type { SharedReads } from "../../exchange/shared-reads.ts";
+import type { TextWrites } from "../../exchange/text-writes.ts";
+import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";
+import { type HeadBounds, HeadScan } from "../../http1/head-scan.ts";
+import { emptyLineBytes, type Http1Head, readHead } from "../../http1/request-head.ts";
+import type { CallerConnections } from "../caller-connections.ts";
+import { type CheckAnswer, type CheckCaller, type Checks, CheckTransport } from "../check.ts";
+import { type CheckProblem, checkProblems } from "../check-problems.ts";
+import type { CheckSettings } from "../check-settings.ts";
+import { CallMemory, type ReadCall } from "./call-memory.ts";
+import { readHttpCheck } from "./http-check.ts";
+
+/** The head of a client's request, with the bound of the traffic listener, and the target, which the ingress adds again. */
+const headBounds: HeadBounds = { maxBytes: 32 * 1024, maxFields: 250 };
+
+/**
+ * All calls in one read of a socket are answered in one turn of the event loop. Each takes about 10 µs, and a read may
+ * contain thousands. No ingress pipelines calls.
+ */
+const maxCallsInRead = 100;
+
+export interface CallOwner {
+  readonly settings: CheckSettings;
+  readonly checks: Checks;
+  readonly connections: CallerConnections;
+  /** Null: sockets are read as streams. */
+  readonly reads: SharedReads | null;
+  readonly textWrites: TextWrites;
+  /** Every answer closes its connection. */
+  readonly isEnding: boolean;
+  /** Header lines of an answer that keeps the connection open. */
+  readonly keepAliveLines: string;
+  /** `caller` is an address. */
+  readonly onRefused: (reason: CheckRefusal, caller: string, detail: string | null) => void;
+  closed(connection: CallConnection): void;
+}
+
+/** What a connection waits for, which bounds how long it may take. */
+export type Waiting = "first-call" | "next-call" | "head" | "decision" | "flush" | "body" | "end";
+
+export class CallConnection implements CheckCaller {
+  readonly takesUnavailable = false;
+  readonly socket: Socket;
+  waitsFor: Waiting = "first-call";
+  /** Sweeps since it began to wait. */
+  sweeps = 0;
+  readonly #address: string | undefined;
+  readonly #owner: CallOwner;
+  readonly #transport: CheckTransport;
+  readonly #memory = new CallMemory();
+  #hasAsked = false;
+  #isHead = false;
+  #isLastCall = false;
+  /** `#read` is running, and goes on by itself. */
+  #isReading = false;
+  /** The beginning of a head, or what has come before an answer has left. */
+  readonly #unread = new JoinedPieces();
+  /** Of a head in several pieces. */
+  #scan: HeadScan | null = null;
+  /** What is still to come of the current call. */
+  #body: BodyDecoder | null = null;
+
+  constructor(socket: Socket, owner: CallOwner) {
+    this.socket = socket;
+    this.#address = socket.remoteAddress;
+    this.#owner = owner;
+    this.#transport = new CheckTransport(this);
+    socket
+      .on("end", this.#onEnd)
+      .on("error", ignoreError)
+      .on("close", () => owner.closed(this));
+    if (owner.reads?.take(socket, this.#onBytes) !== true) socket.on("data", this.#onBytes);
+  }
+
+  get isGone(): boolean {
+    return this.socket.destroyed;
+  }
+
+  answer({ status, reason, lines, body }: CheckAnswer): void {
+    const isLast = this.#isLastCall || this.#owner.isEnding;
+    const connection = isLast ? "Connection: close\r\n" : this.#owner.keepAliveLines;
+    const text = serializeHead(status, reason, lines + connection) + (this.#isHead ? "" : body);
+    if (isLast) {
+      this.#end(text);
+      return;
+    }
+    // Usually the kernel has taken it. Otherwise an empty write reports when it has.
+    if (this.#owner.textWrites.write(this.socket, text)) this.#flushed();
+    else {
+      this.#wait("flush");
+      this.socket.write("", "latin1", this.#onFlushed);
+    }
+  }
+
+  abort(): void {
+    this.socket.destroy();
+  }
+
+  /** What it waits for has taken too long. */
+  expire(): void {
+    if (this.waitsFor === "head") this.#refuseUnread(checkProblems.slow);
+    // The call has its answer. A second one would be taken for that of the next call.
+    else if (this.waitsFor === "body") this.#end("");
+    else this.socket.destroy();
+  }
+
+  /** Sends a text, which may be empty. What still comes is discarded: unread bytes would reset the connection. */
+  #end(text: string): void {
+    this.#wait("end");
+    this.#unread.take();
+    this.socket.end(text, "latin1");
+    this.socket.resume();
+  }
+
+  #wait(waitsFor: Waiting): void {
+    this.waitsFor = waitsFor;
+    this.sweeps = 0;
+  }
+
+  #flushed(): void {
+    this.#wait(this.#body === null ? "next-call" : "body");
+    if (!this.#isReading && this.#unread.length > 0) this.#readOn();
+  }
+
+  #readOn(): void {
+    this.#read(this.#unread.take());
+    if (this.socket.isPaused() && this.#unread.length < maxWaitingBytes) this.socket.resume();
+  }
+
+  /** Reads calls one after the other until one is not answered at once, or the rest of one has not come. */
+  #read(bytes: Buffer): void {
+    let rest = bytes;
+    let calls = 0;
+    this.#isReading = true;
+    while (rest.length > 0 && this.#isReadable()) {
+      if (this.#body === null) {
+        calls += 1;
+        rest = this.#readCall(rest, calls === maxCallsInRead);
+      } else {
+        rest = this.#discard(rest, this.#body);
+      }
+    }
+    this.#isReading = false;
+    if (rest.length > 0 && this.waitsFor !== "end") this.#unread.add(rest);
+  }
+
+  #isReadable(): boolean {
+    return this.waitsFor === "first-call" || this.waitsFor === "next-call" || this.waitsFor === "body";
+  }
+
+  /** Begins the call at the beginning of the bytes. Returns those that are left of them. */
+  #readCall(bytes: Buffer, isLastInRead: boolean): Buffer {
+    // Empty lines do not start the timeout of a head.
+    const emptyBytes = emptyLineBytes(bytes);
+    if (emptyBytes > 0) return bytes.subarray(emptyBytes);
+    const known = this.#memory.find(bytes);
+    if (known !== null) {
+      this.#begin(known, isLastInRead);
+      return nothing;
+    }
+    const head = readHead(bytes, headBounds);
+    if (head === "incomplete") {
+      // The first call has to come in time after the connection has been opened.
+      if (this.waitsFor === "first-call") this.waitsFor = "head";
+      else this.#wait("head");
+      return bytes;
+    }
+    if ("status" in head) this.#refuseUnread(head);
+    else if (head.httpVersion !== "1.1" && head.httpVersion !== "1.0") this.#refuseUnread(checkProblems.malformed);
+    else return this.#take(head, bytes, isLastInRead);
+    return nothing;
+  }
+
+  #take({ method, target, rawHeaders, ...head }: Http1Head, bytes: Buffer, isLastInRead: boolean): Buffer {
+    const { headBytes, bodyBytes } = head;
+    const end = bodyBytes === null ? Number.POSITIVE_INFINITY : headBytes + bodyBytes;
+    const isWhole = end <= bytes.length;
+    if (!isWhole) {
+      this.#body = bodyBytes === null ? new ChunkDecoder(requestChunks, null) : new LengthDecoder(bodyBytes);
+    }
+    // A caller that waits for a 100 gets none, and may send its body or not.
+    const mayDesert = !isWhole && (head.expectation !== null || bodyBytes === Number.POSITIVE_INFINITY);
+    const call: ReadCall = { method, target, rawHeaders, isLast: head.isLast || mayDesert, head: null, isKept: false };
+    // A connection that brings a single call needs no memory.
+    if (this.#hasAsked && end === bytes.length) call.isKept = this.#memory.keep(bytes, call);
+    this.#hasAsked = true;
+    this.#begin(call, isLastInRead);
+    return bytes.subarray(isWhole ? end : headBytes);
+  }
+
+  #discard(bytes: Buffer, body: BodyDecoder): Buffer {
+    const { taken, problem } = body.decode(bytes);
+    if (problem !== null) this.#end("");
+    else if (body.isComplete) {
+      this.#body = null;
+      this.#wait("next-call");
+    }
+    return bytes.subarray(taken);
+  }
+
+  /** Has a call answered: now or later. Nothing of it is read if it comes from an untrusted caller. */
+  #begin(call: ReadCall, isLastInRead: boolean): void {
+    const { settings, connections, checks } = this.#owner;
+    this.#wait("decision");
+    this.#isHead = call.method === "HEAD";
+    this.#isLastCall = call.isLast || isLastInRead;
+    if (!settings.callers.admits(this.#address, call.rawHeaders)) {
+      this.#isLastCall = true;
+      this.#refuse("untrusted", checkProblems.untrusted);
+      return;
+    }
+    connections.promote(this.socket);
+    const head = call.head?.peer.rules === settings.clientAddress ? call.head : this.#readHead(call);
+    if ("peer" in head) checks.ask(head, this.#transport);
+    else this.#refuse("malformed", head);
+  }
+
+  /** Returns the head of the request that the call is about. */
+  #readHead(call: ReadCall): RequestHead | CheckProblem {
+    const check = readHttpCheck(call);
+    if (!("peerAddress" in check)) return check;
+    const head = this.#owner.checks.read(check, call.isKept);
+    if (call.isKept) call.head = head;
+    return head ?? checkProblems.noClient;
+  }
+
+  /** Refuses what is no call that could be read. */
+  #refuseUnread(problem: CheckProblem): void {
+    this.#isHead = false;
+    this.#isLastCall = true;
+    this.#refuse("malformed", problem);
+  }
+
+  #refuse(reason: CheckRefusal, problem: CheckProblem): void {
+    const { checks, onRefused } = this.#owner;
+    onRefused(reason, this.#address ?? "", problem.errMsg);
+    this.answer(checks.refuse(problem));
+  }
+
+  readonly #onBytes = (bytes: Buffer): void => {
+    if (this.#isReadable()) this.#read(bytes);
+    else if (this.waitsFor !== "end") this.#keep(bytes);
+  };
+
+  #keep(bytes: Buffer): void {
+    this.#unread.add(bytes);
+    if (this.waitsFor !== "head") {
+      if (this.#unread.length >= maxWaitingBytes) this.socket.pause();
+      return;
+    }
+    this.#scan ??= new HeadScan(headBounds);
+    if (this.#scan.next(this.#unread.peek()) === "incomplete") return;
+    this.#scan = null;
+    this.#wait("next-call");
+    this.#readOn();
+  }
+
+  /** A caller that closes its sending side before its answer has left. */
+  readonly #onEnd = (): void => {
+    if (this.waitsFor === "decision" || this.waitsFor === "flush") this.socket.destroy();
+    else if (this.waitsFor !== "end") this.#end("");
+  };
+
+  readonly #onFlushed = (error?: Error | null): void => {
+    if (error === undefined || error === null) this.#flushed();
+  };
+}
+
+const nothing = Buffer.alloc(0);
