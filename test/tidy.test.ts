@@ -32,7 +32,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   upstream: ["core", "exchange", "http1"],
   admin: ["core", "exchange"],
   "ext-auth": ["core", "exchange", "http1", "http2"],
-  exchange: ["core"],
+  exchange: ["core", "http2"],
   http1: ["core"],
   http2: ["core"],
   transport: ["core", "exchange", "http1", "http2"],

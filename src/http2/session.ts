@@ -136,6 +136,11 @@ export class Http2Session<Owner> {
     this.#reader.beginTurn();
   }
 
+  /** Counts work that an event has caused, in steps of at most 2 µs: with much of it, the rest is left for later turns. */
+  addSteps(steps: number): void {
+    this.#reader.addSteps(steps);
+  }
+
   /** The bytes that have not been read because the turn is over. They are no copy. */
   takeUnread(): Buffer {
     return this.#reader.takeUnread();

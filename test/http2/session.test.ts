@@ -54,6 +54,25 @@ test("a request with body and trailers is told piece by piece, and what the trai
   expect(fields[0]).toEqual(requestFields("/x").flat());
 });
 
+test("work that events cause leaves the rest for later turns", () => {
+  const conversation = start();
+  const { session } = conversation;
+  /** The requests of one turn, each of which takes so many steps. */
+  const turn = (steps: number): number => {
+    let requests = 0;
+    session.beginTurn();
+    for (let event = session.next(); event !== null; event = session.next()) {
+      requests += 1;
+      session.addSteps(steps);
+    }
+    return requests;
+  };
+  session.feed(Buffer.concat(Array.from({ length: 20 }, (_, i) => whole(2 * i + 1))));
+  expect([turn(0), turn(0)]).toEqual([20, 0]);
+  session.feed(Buffer.concat(Array.from({ length: 20 }, (_, i) => whole(2 * i + 41))));
+  expect([turn(400), turn(400), turn(1_100), turn(0)]).toEqual([3, 3, 1, 13]);
+});
+
 test("a head beyond the bounds of heads, and within twice of them, is told as too large", () => {
   const long = (bytes: number) => open(1, "/", [["x", "y".repeat(bytes)]]);
   expect(start(long(16_000)).events).toEqual(["request 1"]);

@@ -1,12 +1,10 @@
-// One connection to the gRPC port: reads its socket into an HTTP/2 session, hands calls to their methods, and writes all that
-// a turn of the event loop has for it at once. While the system does not take what was written, nothing more is read. Ends
-// connections that are idle, that stall, or that are asked to end.
+// One connection to the gRPC port: hands calls to their methods. While the system does not take what was written, nothing more
+// is read. Ends connections that are idle, that stall, or that are asked to end.
 import type { Socket } from "node:net";
 import { ignoreError } from "../../core/failure.ts";
 import type { FrameBudget } from "../../core/frame-budget.ts";
 import { type HeaderList, headerValue } from "../../core/header-list.ts";
-import { copyOf } from "../../exchange/shared-reads.ts";
-import type { Piece } from "../../http2/frame-writer.ts";
+import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
 import { encodeFields } from "../../http2/hpack-encoder.ts";
 import { errorCodes } from "../../http2/protocol.ts";
 import { type Http2Event, Http2Session } from "../../http2/session.ts";
@@ -20,6 +18,8 @@ import { grpcCodes, readTimeoutMs, statuses } from "./status.ts";
 const maxCallsPerConnection = 100;
 
 const checkUnreadMs = 2_000;
+/** A target of odd characters takes longest to read: up to 2 µs for so many of them. */
+const messageBytesPerStep = 16;
 /** How long the system may not take what was written. */
 const maxFlushMs = 10_000;
 
@@ -38,7 +38,7 @@ interface ReadHead {
 /** What a connection waits for, which bounds how long it may take. `ack`: that the client has read the first GOAWAY. */
 type Waiting = "first-call" | "calls" | "next-call" | "ack" | "close";
 
-export class GrpcConnection implements CallCarrier {
+export class GrpcConnection implements CallCarrier, DrivenConnection<GrpcCall> {
   readonly socket: Socket;
   readonly address: string;
   readonly #shares: GrpcShares;
@@ -47,17 +47,11 @@ export class GrpcConnection implements CallCarrier {
   readonly #budget: FrameBudget;
   readonly #peerKey: string;
   readonly #session: Http2Session<GrpcCall>;
-  /** It is read into a buffer that all connections share. */
-  readonly #isShared: boolean;
+  readonly #driver: Http2Driver<GrpcCall>;
   #lastHead: ReadHead | null = null;
   /** The calls that were begun in this turn. */
   #begun: GrpcCall[] = [];
-  #isInTurn = false;
-  #isSettlingLater = false;
   #isBusy = false;
-  #isFlushing = false;
-  /** Read, but left for the next turn. */
-  #held: Buffer | null = null;
   #waitsFor: Waiting = "first-call";
   /** Sweeps since it began to wait, since a head began, since a write began, and since unread responses were looked for. */
   #sweeps = 0;
@@ -71,14 +65,13 @@ export class GrpcConnection implements CallCarrier {
     this.address = socket.remoteAddress ?? "";
     this.#shares = shares;
     this.#budget = budget;
-    const { settings, nowMs, reads, connections } = shares.options;
+    const { settings, nowMs, reads, textWrites, connections } = shares.options;
     this.#peerKey = connections.peerKey(socket);
     this.#times = settings.current;
     this.#session = new Http2Session({ budget, nowMs, maxStreams: maxCallsPerConnection });
     socket.on("error", ignoreError).on("close", () => this.#onClose());
-    this.#isShared = reads?.take(socket, this.#onBytes) ?? false;
-    if (!this.#isShared) socket.on("data", this.#onBytes);
-    this.#settle();
+    this.#driver = new Http2Driver(socket, this.#session, this, 0, reads, textWrites);
+    this.#driver.settle();
   }
 
   get openCalls(): number {
@@ -88,22 +81,22 @@ export class GrpcConnection implements CallCarrier {
   /** Takes no new calls, and closes the connection after its last call. */
   end(): void {
     this.#session.beginEnd();
-    this.#settle();
+    this.#driver.settle();
   }
 
   respond(stream: Http2Stream<GrpcCall>, block: string, isEnd: boolean): void {
     this.#session.respond(stream, block, isEnd);
-    this.#settleLater();
+    this.#driver.settleLater();
   }
 
   write(stream: Http2Stream<GrpcCall>, piece: string): void {
     this.#session.write(stream, piece);
-    this.#settleLater();
+    this.#driver.settleLater();
   }
 
   finish(stream: Http2Stream<GrpcCall>, trailers: string): void {
     this.#session.end(stream, trailers);
-    this.#settleLater();
+    this.#driver.settleLater();
   }
 
   /** Call it at intervals. */
@@ -116,7 +109,7 @@ export class GrpcConnection implements CallCarrier {
     this.#sweeps += 1;
     this.#headSweeps = session.isInHead && session.endedHeads === this.#endedHeads ? this.#headSweeps + 1 : 0;
     this.#endedHeads = session.endedHeads;
-    this.#flushSweeps = this.#isFlushing ? this.#flushSweeps + 1 : 0;
+    this.#flushSweeps = this.#driver.isFlushing ? this.#flushSweeps + 1 : 0;
     this.#unreadSweeps = session.streams.size > 0 ? this.#unreadSweeps + 1 : 0;
     if (hasLasted(this.#flushSweeps, maxFlushMs)) this.socket.destroy();
     if (hasLasted(this.#headSweeps, headTimeoutMs)) session.fail(errorCodes.enhanceYourCalm);
@@ -143,41 +136,12 @@ export class GrpcConnection implements CallCarrier {
       case "close":
         if (lasts(lingerMs)) this.socket.destroy();
     }
-    this.#settle();
+    this.#driver.settle();
   }
 
-  readonly #onBytes = (bytes: Buffer): void => {
-    if (this.#waitsFor === "close") return;
-    if (this.#held === null) this.#read(bytes);
-    else this.#held = Buffer.concat([this.#held, bytes]);
-  };
+  onRead(): void {}
 
-  #read(bytes: Buffer): void {
-    const session = this.#session;
-    this.#isInTurn = true;
-    session.beginTurn();
-    session.feed(bytes);
-    for (let event = session.next(); event !== null; event = session.next()) this.#onEvent(event);
-    this.#isInTurn = false;
-    const unread = session.takeUnread();
-    if (unread.length > 0 && !session.isOver) {
-      this.#held = this.#isShared ? copyOf(unread) : unread;
-      this.socket.pause();
-      setImmediate(readOn, this);
-    }
-    this.#settle();
-  }
-
-  /** Reads what was left for this turn, and then from the socket again. */
-  readOn(): void {
-    if (this.#isFlushing || this.socket.destroyed) return;
-    const held = this.#held;
-    this.#held = null;
-    if (held !== null && this.#waitsFor !== "close") this.#read(held);
-    if (this.#held === null && !this.#isFlushing && !this.#session.isOver) this.socket.resume();
-  }
-
-  #onEvent(event: Http2Event<GrpcCall>): void {
+  onEvent(event: Http2Event<GrpcCall>): void {
     switch (event.kind) {
       case "request":
         this.#onRequest(event);
@@ -265,6 +229,7 @@ export class GrpcConnection implements CallCarrier {
 
   #handle(call: GrpcCall, method: GrpcMethod, message: Buffer): void {
     call.isWhole = true;
+    this.#session.addSteps(message.length / messageBytesPerStep);
     if (call.timer !== null && call.timeoutMs > this.#times.headTimeoutMs) clearTimeout(call.timer);
     try {
       method.handle(message, call);
@@ -274,28 +239,23 @@ export class GrpcConnection implements CallCarrier {
     }
   }
 
-  #settleLater(): void {
-    if (this.#isInTurn || this.#isSettlingLater) return;
-    this.#isSettlingLater = true;
-    setImmediate(settleNow, this);
+  onStreamClosed(call: GrpcCall): void {
+    call.closed();
   }
 
-  settleNow(): void {
-    this.#isSettlingLater = false;
-    this.#settle();
-  }
+  /** Nobody waits for it: messages are short. */
+  onStreamDrained(): void {}
 
-  /** Call it after whatever may have ended streams, or has something to write. */
-  #settle(): void {
-    const session = this.#session;
-    for (const { owner } of session.takeClosed()) owner?.closed();
-    if (this.#isBusy && session.streams.size === 0) {
+  onSettling(): void {
+    if (this.#isBusy && this.openCalls === 0) {
       this.#isBusy = false;
       this.#shares.options.connections.setBusy(this.socket, false);
     }
     if (this.#begun.length > 0) this.#startTimers();
-    this.#flush();
-    if (session.isFinished && !this.#isFlushing) this.#close();
+  }
+
+  onSettled(): void {
+    if (this.#session.isFinished && !this.#driver.isFlushing) this.#close();
     else this.#wait(this.#nextWait());
   }
 
@@ -325,58 +285,21 @@ export class GrpcConnection implements CallCarrier {
     }
   }
 
-  #flush(): void {
-    const { socket } = this;
-    while (!this.#isFlushing && this.#session.hasOutput) {
-      const pieces = this.#session.takeOutput();
-      if (socket.destroyed || socket.writableEnded) return;
-      if (this.#write(pieces)) continue;
-      this.#isFlushing = true;
-      socket.pause();
-      socket.write("", "latin1", this.#onFlushed);
-    }
-  }
-
-  /** Returns whether the system has taken all. */
-  #write(pieces: readonly Piece[]): boolean {
-    const { socket } = this;
-    const [text] = pieces;
-    if (pieces.length === 1 && typeof text === "string") return this.#shares.options.textWrites.write(socket, text);
-    socket.cork();
-    for (const piece of pieces) socket.write(piece, "latin1");
-    socket.uncork();
-    return false;
-  }
-
-  readonly #onFlushed = (error?: Error | null): void => {
-    if (error !== undefined && error !== null) return;
-    this.#isFlushing = false;
-    this.#settle();
-    this.readOn();
-  };
-
   /** The client may still read what was written. After an error nothing more is read from it. */
   #close(): void {
     if (this.#waitsFor === "close") return;
     this.#wait("close");
+    this.#driver.stop();
     if (this.#session.isOver) this.socket.pause();
     if (!this.socket.destroyed) this.socket.end();
   }
 
   #onClose(): void {
     this.#session.close();
-    this.#settle();
+    this.#driver.settle();
     this.#budget.close();
     this.#shares.closed(this.socket);
   }
-}
-
-function readOn(connection: GrpcConnection): void {
-  connection.readOn();
-}
-
-function settleNow(connection: GrpcConnection): void {
-  connection.settleNow();
 }
 
 function failLate(call: GrpcCall): void {

@@ -1,6 +1,5 @@
-// One HTTP/2 connection: reads its socket into an HTTP/2 session, makes each stream an exchange of its own, and writes all that
-// a turn of the event loop has for it at once. Bounds the requests, the time without a stream, and what waits to be written.
-// Ends with two GOAWAYs, so that no request is lost.
+// One HTTP/2 connection of a client: makes each stream an exchange of its own. Bounds the requests, the time without a stream,
+// and what waits to be written. Ends with two GOAWAYs, so that no request is lost.
 import type { Socket } from "node:net";
 import { type Peer, peerUnder } from "../../core/client-address.ts";
 import { ignoreError } from "../../core/failure.ts";
@@ -13,7 +12,7 @@ import { HeadersMemory, HeadMemory, type RequestHead } from "../../core/request-
 import type { TrafficSettings } from "../../core/traffic-settings.ts";
 import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
-import { copyOf } from "../../exchange/shared-reads.ts";
+import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
 import { startOn } from "../../exchange/start-on.ts";
 import { errorCodes } from "../../http2/protocol.ts";
 import { type Http2Event, Http2Session } from "../../http2/session.ts";
@@ -26,7 +25,7 @@ import { TurnPieces } from "./turn-pieces.ts";
 
 const maxStreams = 100;
 const checkUnreadMs = 2_000;
-/** With so much to be written, nothing is read: acknowledgements and responses without a body would add to it. */
+/** Of what is to be written. */
 const maxWaitingBytes = 256 * 1024;
 
 /** What all HTTP/2 connections of a listener share: the budgets for frames, the bounds on open streams, and some memory. */
@@ -53,7 +52,7 @@ interface ReadHead {
   readonly head: RequestHead;
 }
 
-export class Http2Connection implements ClientConnection, Http2Owner {
+export class Http2Connection implements ClientConnection, Http2Owner, DrivenConnection<Http2Transport> {
   readonly socket: Socket;
   readonly tcp: Socket;
   readonly peer: Peer;
@@ -66,17 +65,10 @@ export class Http2Connection implements ClientConnection, Http2Owner {
   readonly #streams: OpenStreams;
   readonly #budget: FrameBudget;
   readonly #turn: PeerTurn | null;
-  /** It is read into a buffer that all connections share. */
-  readonly #isShared: boolean;
+  readonly #driver: Http2Driver<Http2Transport>;
   #lastHead: ReadHead | null = null;
   #requests = 0;
   #isBusy = false;
-  /** `settle` follows. */
-  #isInTurn = false;
-  #isSettlingLater = false;
-  #isFlushing = false;
-  /** Read, but left for a later turn. */
-  #held: Buffer | null = null;
   #isClosing = false;
   /** Since when the client has been sending a head. */
   #headSinceMs: number | null = null;
@@ -104,8 +96,7 @@ export class Http2Connection implements ClientConnection, Http2Owner {
     this.session = new Http2Session({ budget: this.#budget, nowMs, maxStreams, mayHaveBlanks: true });
     socket.on("end", this.#onEnd).on("error", ignoreError).on("close", this.#onClose);
     if (tcp !== socket) tcp.once("close", this.#onTcpClose);
-    this.#isShared = options.reads?.take(socket, this.#onBytes) ?? false;
-    if (!this.#isShared) socket.on("data", this.#onBytes);
+    this.#driver = new Http2Driver(socket, this.session, this, maxWaitingBytes, options.reads, null);
     this.settleLater();
   }
 
@@ -118,7 +109,7 @@ export class Http2Connection implements ClientConnection, Http2Owner {
   }
 
   get isFlushed(): boolean {
-    return !this.#isFlushing && !this.session.hasOutput;
+    return this.#driver.isFlushed;
   }
 
   endWhenIdle(): void {
@@ -143,11 +134,11 @@ export class Http2Connection implements ClientConnection, Http2Owner {
     for (const stream of session.streams.values()) {
       if (stream.owner?.isStalled(nowMs, stallTimeoutMs) === true) session.reset(stream, errorCodes.cancel);
     }
-    if (this.#isFlushing) {
+    if (this.#driver.isFlushing) {
       this.#stall ??= new StallWatch(this.socket, stallTimeoutMs);
       this.#stall.check(nowMs);
     } else this.#stall = null;
-    this.#settle();
+    this.#driver.settle();
   }
 
   forgetHead(): void {
@@ -159,63 +150,18 @@ export class Http2Connection implements ClientConnection, Http2Owner {
     for (const { owner } of [...this.session.streams.values()]) owner?.exchange?.abort();
     this.socket.destroy();
     this.session.close();
-    this.#settle();
+    this.#driver.settle();
   }
 
   settleLater(): void {
-    if (this.#isInTurn || this.#isSettlingLater) return;
-    this.#isSettlingLater = true;
-    setImmediate(settleNow, this);
+    this.#driver.settleLater();
   }
 
-  settleNow(): void {
-    this.#isSettlingLater = false;
-    this.#settle();
-  }
-
-  readonly #onBytes = (bytes: Buffer): void => {
+  onRead(): void {
     this.#turn?.onRead();
-    if (this.#isClosing || this.session.isOver) return;
-    if (this.#held !== null) this.#held = Buffer.concat([this.#held, bytes]);
-    else if (this.#mayRead()) this.#read(bytes);
-    else this.#hold(bytes);
-  };
-
-  #read(bytes: Buffer): void {
-    const { session } = this;
-    this.#isInTurn = true;
-    session.beginTurn();
-    session.feed(bytes);
-    for (let event = session.next(); event !== null; event = session.next()) this.#onEvent(event);
-    this.#isInTurn = false;
-    const unread = session.takeUnread();
-    if (unread.length > 0 && !session.isOver) {
-      this.#hold(unread);
-      setImmediate(readOn, this);
-    }
-    this.#settle();
   }
 
-  #mayRead(): boolean {
-    return !this.#isFlushing || this.session.waitingBytes < maxWaitingBytes;
-  }
-
-  /** Keeps bytes for a later turn, and reads nothing until then. */
-  #hold(bytes: Buffer): void {
-    this.#held = this.#isShared ? copyOf(bytes) : bytes;
-    this.socket.pause();
-  }
-
-  /** Reads what was left for this turn, and then from the socket again. */
-  readOn(): void {
-    const held = this.#held;
-    if (held === null || this.socket.destroyed || this.#isClosing || !this.#mayRead()) return;
-    this.#held = null;
-    this.#read(held);
-    if (this.#held === null && !this.session.isOver) this.socket.resume();
-  }
-
-  #onEvent(event: Http2Event<Http2Transport>): void {
+  onEvent(event: Http2Event<Http2Transport>): void {
     switch (event.kind) {
       case "request":
         this.#onRequest(event);
@@ -263,55 +209,33 @@ export class Http2Connection implements ClientConnection, Http2Owner {
     return head;
   }
 
-  /** Call it after whatever may have ended streams, or has something to write. */
-  #settle(): void {
-    const { session } = this;
-    if (this.#isInTurn) return;
-    this.#isInTurn = true;
-    for (const { owner } of session.takeClosed()) {
-      if (owner === null) continue;
-      this.#streams.remove(this.peer);
-      owner.closed();
-    }
-    for (const { owner } of session.takeDrained()) owner?.exchange?.onDrain();
-    if (this.#isBusy && session.streams.size === 0) {
-      this.#isBusy = false;
-      this.place?.end();
-    }
-    this.#flush();
-    this.#isInTurn = false;
-    // What has just been closed or may go on.
-    if (session.hasClosed || session.hasDrained) this.settleLater();
-    else if (session.isFinished) this.#end();
+  onStreamClosed(transport: Http2Transport): void {
+    this.#streams.remove(this.peer);
+    transport.closed();
   }
 
-  #flush(): void {
-    const { socket, session } = this;
-    if (this.#isFlushing || !session.hasOutput) return;
-    const pieces = session.takeOutput();
-    const last = pieces.length - 1;
-    if (last < 0 || socket.destroyed || socket.writableEnded) return;
-    this.#isFlushing = true;
-    if (last > 0) socket.cork();
-    for (let i = 0; i < last; i += 1) socket.write(pieces[i] ?? "", "latin1");
-    socket.write(pieces[last] ?? "", "latin1", this.#onFlushed);
-    if (last > 0) socket.uncork();
+  onStreamDrained({ exchange }: Http2Transport): void {
+    exchange?.onDrain();
   }
 
-  readonly #onFlushed = (error?: Error | null): void => {
-    if (error !== undefined && error !== null) return;
-    this.#isFlushing = false;
-    this.#settle();
-    this.readOn();
-  };
+  onSettling(): void {
+    if (!this.#isBusy || this.session.streams.size > 0) return;
+    this.#isBusy = false;
+    this.place?.end();
+  }
+
+  onSettled(): void {
+    if (this.session.isFinished) this.#end();
+  }
 
   /** The client may still read what was written. After an error nothing more is read from it. */
   #end(): void {
     const { socket } = this;
     if (this.session.isOver) socket.pause();
-    else if (this.#isFlushing) return;
+    else if (this.#driver.isFlushing) return;
     if (this.#isClosing) return;
     this.#isClosing = true;
+    this.#driver.stop();
     if (this.#lingerTimer !== null) clearTimeout(this.#lingerTimer);
     this.#lingerTimer = setTimeout(this.#onLingered, this.#options.http2.lingerMs);
     if (!this.session.isOver && !socket.destroyed) socket.end();
@@ -322,7 +246,7 @@ export class Http2Connection implements ClientConnection, Http2Owner {
   /** The client has not said that it has read the first GOAWAY. */
   readonly #onAckLate = (): void => {
     this.session.finishEnd();
-    this.#settle();
+    this.#driver.settle();
   };
 
   readonly #onCheckUnread = (): void => {
@@ -330,12 +254,12 @@ export class Http2Connection implements ClientConnection, Http2Owner {
     const count = this.session.resetUnread(this.#streams.isHalfFull(this.peer));
     for (let i = 0; i < count; i += 1) this.#options.http2.onReset("unread");
     if (this.session.streams.size > 0) this.#unreadTimer = setTimeout(this.#onCheckUnread, checkUnreadMs).unref();
-    this.#settle();
+    this.#driver.settle();
   };
 
   /** A client that closes its sending side before the response has left. */
   readonly #onEnd = (): void => {
-    if (this.session.streams.size > 0 || this.#isFlushing) this.socket.destroy();
+    if (this.session.streams.size > 0 || this.#driver.isFlushing) this.socket.destroy();
     else this.socket.end();
   };
 
@@ -343,23 +267,15 @@ export class Http2Connection implements ClientConnection, Http2Owner {
 
   readonly #onClose = (): void => {
     this.session.close();
-    this.#settle();
+    this.#driver.settle();
     this.#budget.close();
     this.#turn?.leave();
     this.place?.leave();
     clearTimeout(this.#unreadTimer ?? undefined);
     clearTimeout(this.#lingerTimer ?? undefined);
     this.#isClosing = true;
-    this.#held = null;
+    this.#driver.stop();
   };
 }
 
 const noFields: HeaderList = [];
-
-function readOn(connection: Http2Connection): void {
-  connection.readOn();
-}
-
-function settleNow(connection: Http2Connection): void {
-  connection.settleNow();
-}

@@ -1,0 +1,190 @@
+// Drives the session of one HTTP/2 connection on its socket: reads into it, and writes all that a turn of the event loop has
+// for the peer at once. What a turn leaves unread, and what comes while too much waits to be written, is kept for a later turn.
+// Starts no timers, and never ends the socket.
+import type { Socket } from "node:net";
+import type { Piece } from "../http2/frame-writer.ts";
+import type { Http2Event, Http2Session } from "../http2/session.ts";
+import { copyOf, type SharedReads } from "./shared-reads.ts";
+import type { TextWrites } from "./text-writes.ts";
+
+/** The connection that is driven. It may call `settle` and `settleLater` at any time. */
+export interface DrivenConnection<Owner> {
+  /** Bytes have come. */
+  onRead(): void;
+  onEvent(event: Http2Event<Owner>): void;
+  /** A stream of this owner is closed. */
+  onStreamClosed(owner: Owner): void;
+  /** The response of this owner may go on. */
+  onStreamDrained(owner: Owner): void;
+  /** What has happened so far is about to be written. */
+  onSettling(): void;
+  /** It has been written, or waits for the system to take it. */
+  onSettled(): void;
+}
+
+export class Http2Driver<Owner> {
+  readonly session: Http2Session<Owner>;
+  /** The system has not taken yet all that was written. */
+  isFlushing = false;
+  readonly #socket: Socket;
+  readonly #connection: DrivenConnection<Owner>;
+  /** For plain sockets. Null: with TLS, no write is complete at once. */
+  readonly #textWrites: TextWrites | null;
+  /** With so much to be written, nothing is read: acknowledgements and responses would add to it. */
+  readonly #maxWaitingBytes: number;
+  /** The socket is read into a buffer that all connections share. */
+  readonly #isShared: boolean;
+  /** `settle` follows. */
+  #isInTurn = false;
+  #isSettlingLater = false;
+  #isPaused = false;
+  #isStopped = false;
+  /** Read, but left for a later turn. */
+  #held: Buffer | null = null;
+
+  constructor(
+    socket: Socket,
+    session: Http2Session<Owner>,
+    connection: DrivenConnection<Owner>,
+    maxWaitingBytes: number,
+    reads: SharedReads | null,
+    textWrites: TextWrites | null,
+  ) {
+    this.#socket = socket;
+    this.session = session;
+    this.#connection = connection;
+    this.#textWrites = textWrites;
+    this.#maxWaitingBytes = maxWaitingBytes;
+    this.#isShared = reads?.take(socket, this.#onBytes) ?? false;
+    if (!this.#isShared) socket.on("data", this.#onBytes);
+  }
+
+  /** Nothing was written that the system has not taken, and nothing is to be. */
+  get isFlushed(): boolean {
+    return !this.isFlushing && !this.session.hasOutput;
+  }
+
+  /** Ignores what still comes. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#held = null;
+  }
+
+  /** Settles at the end of the turn. */
+  settleLater(): void {
+    if (this.#isInTurn || this.#isSettlingLater) return;
+    this.#isSettlingLater = true;
+    setImmediate(settleNow, this);
+  }
+
+  settleNow(): void {
+    this.#isSettlingLater = false;
+    this.settle();
+  }
+
+  /** Call it after whatever may have ended streams, or has something to write. */
+  settle(): void {
+    const { session } = this;
+    if (this.#isInTurn) return;
+    this.#isInTurn = true;
+    for (const { owner } of session.takeClosed()) if (owner !== null) this.#connection.onStreamClosed(owner);
+    for (const { owner } of session.takeDrained()) if (owner !== null) this.#connection.onStreamDrained(owner);
+    this.#connection.onSettling();
+    this.#flush();
+    this.#isInTurn = false;
+    // What has just been closed or may go on.
+    if (session.hasClosed || session.hasDrained) this.settleLater();
+    else this.#connection.onSettled();
+  }
+
+  /** Reads what was left for this turn, and then from the socket again. */
+  readOn(): void {
+    if (this.#isStopped || this.#socket.destroyed || !this.#mayRead()) return;
+    const held = this.#held;
+    this.#held = null;
+    if (held !== null) this.#read(held);
+    if (!this.#isPaused || this.#held !== null || this.session.isOver || !this.#mayRead()) return;
+    this.#isPaused = false;
+    this.#socket.resume();
+  }
+
+  readonly #onBytes = (bytes: Buffer): void => {
+    this.#connection.onRead();
+    if (this.#isStopped || this.session.isOver) return;
+    if (this.#held !== null) this.#held = Buffer.concat([this.#held, bytes]);
+    else if (this.#mayRead()) this.#read(bytes);
+    else this.#hold(bytes);
+  };
+
+  #read(bytes: Buffer): void {
+    const { session } = this;
+    this.#isInTurn = true;
+    session.beginTurn();
+    session.feed(bytes);
+    for (let event = session.next(); event !== null; event = session.next()) this.#connection.onEvent(event);
+    this.#isInTurn = false;
+    const unread = session.takeUnread();
+    if (unread.length > 0 && !session.isOver) {
+      this.#hold(unread);
+      setImmediate(readOn, this);
+    }
+    this.settle();
+  }
+
+  #mayRead(): boolean {
+    return !this.isFlushing || this.session.waitingBytes < this.#maxWaitingBytes;
+  }
+
+  /** Keeps bytes for a later turn, and reads nothing until then. */
+  #hold(bytes: Buffer): void {
+    this.#held = this.#isShared ? copyOf(bytes) : bytes;
+    this.#pause();
+  }
+
+  #pause(): void {
+    this.#isPaused = true;
+    this.#socket.pause();
+  }
+
+  #flush(): void {
+    const socket = this.#socket;
+    while (!this.isFlushing && this.session.hasOutput) {
+      const pieces = this.session.takeOutput();
+      if (pieces.length === 0 || socket.destroyed || socket.writableEnded) return;
+      this.isFlushing = !this.#write(pieces);
+    }
+    if (this.isFlushing && !this.#isPaused && !this.#mayRead()) this.#pause();
+  }
+
+  /** Returns whether the system has taken all. If not, `#onFlushed` follows. */
+  #write(pieces: readonly Piece[]): boolean {
+    const socket = this.#socket;
+    const last = pieces.length - 1;
+    const end = pieces[last] ?? "";
+    if (last === 0 && typeof end === "string" && this.#textWrites !== null) {
+      if (this.#textWrites.write(socket, end)) return true;
+      socket.write("", "latin1", this.#onFlushed);
+      return false;
+    }
+    if (last > 0) socket.cork();
+    for (let i = 0; i < last; i += 1) socket.write(pieces[i] ?? "", "latin1");
+    socket.write(end, "latin1", this.#onFlushed);
+    if (last > 0) socket.uncork();
+    return false;
+  }
+
+  readonly #onFlushed = (error?: Error | null): void => {
+    if (error !== undefined && error !== null) return;
+    this.isFlushing = false;
+    this.settle();
+    this.readOn();
+  };
+}
+
+function readOn<Owner>(driver: Http2Driver<Owner>): void {
+  driver.readOn();
+}
+
+function settleNow<Owner>(driver: Http2Driver<Owner>): void {
+  driver.settleNow();
+}
