@@ -5,7 +5,7 @@ import { randomBytes } from "node:crypto";
 import { type Client, readPeer } from "../src/core/client-address.ts";
 import { NetworkSet } from "../src/core/network-set.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../src/core/request-head.ts";
-import { PolicyLimiter } from "../src/limits/policy-limiter.ts";
+import { PolicyLimiter } from "../src/limits/limiter.ts";
 import { CounterTable, createTableMemory } from "../src/limits/table/counter-table.ts";
 import { KeyPlacer } from "../src/limits/table/sip-hash.ts";
 import { slidingPolicy } from "../test/support/policy.ts";
@@ -71,7 +71,7 @@ function ownLimiter(policies: number): Store {
     take({ key, counterKey }, nowMs) {
       request.client = key;
       request.counterKey = counterKey;
-      return limiter.acquire(request, head, nowMs);
+      return limiter.decide(request, head, nowMs);
     },
     bytes() {
       const { usedBytes, policies: figures } = limiter.counterFigures();

@@ -99,7 +99,7 @@ class Pipeline {
     const decision =
       parsed.route === null
         ? limiter.observe(parsed.client, parsed.counterKey, atMs)
-        : limiter.acquire(parsed, head, atMs);
+        : limiter.decide(parsed, head, atMs);
     return decision instanceof Promise
       ? this.#chargedLater(head, parsed, decision)
       : this.#charged(head, parsed, decision, atMs);
@@ -150,7 +150,7 @@ class Pipeline {
 
     // The limits on an identity come after its token is verified, or a guessed token could spend another one's quota.
     if (limiter.needsIdentity) {
-      const whole = limiter.acquireIdentified(parsed, head, identity, decision, atMs);
+      const whole = limiter.decideIdentified(parsed, head, identity, decision, atMs);
       return whole instanceof Promise
         ? this.#admittedLater(parsed, auth, decision, whole)
         : this.#admitted(parsed, auth, whole);

@@ -13,7 +13,7 @@ import type { Decision, Outcome, Policy } from "../src/core/policy.ts";
 import type { RequestHead, RequestRules, Verdict } from "../src/core/request-head.ts";
 import { createPathReader } from "../src/core/request-path.ts";
 import type { TokenRate } from "../src/core/token-bucket.ts";
-import { PolicyLimiter } from "../src/limits/policy-limiter.ts";
+import { PolicyLimiter } from "../src/limits/limiter.ts";
 import { RefusalBuckets } from "../src/limits/refusal-buckets.ts";
 import { createDecide, type PipelineParts } from "../src/pipeline.ts";
 import { digestOf } from "./auth/digest.ts";
@@ -488,8 +488,8 @@ describe("a limiter and an authenticator that answer later", () => {
 
   const laterLimiter = (limiter: Limiter): Limiter => ({
     needsIdentity: limiter.needsIdentity,
-    acquire: async (...request) => limiter.acquire(...request),
-    acquireIdentified: async (...request) => limiter.acquireIdentified(...request),
+    decide: async (...request) => limiter.decide(...request),
+    decideIdentified: async (...request) => limiter.decideIdentified(...request),
     peek: async (...client) => limiter.peek(...client),
     observe: async (...client) => limiter.observe(...client),
     refresh: async (decision, nowMs) => limiter.refresh(decision, nowMs),
@@ -517,13 +517,13 @@ describe("a limiter and an authenticator that answer later", () => {
     const limiter: Limiter = {
       ...laterLimiter(parts.limiter),
       needsIdentity: true,
-      acquire: async (parsed, head, atMs) => {
-        asked.push(["acquire", atMs]);
+      decide: async (parsed, head, atMs) => {
+        asked.push(["decide", atMs]);
         nowMs += 10;
-        return parts.limiter.acquire(parsed, head, atMs);
+        return parts.limiter.decide(parsed, head, atMs);
       },
-      acquireIdentified: async (...[, , , first, atMs]) => {
-        asked.push(["acquireIdentified", atMs]);
+      decideIdentified: async (...[, , , first, atMs]) => {
+        asked.push(["decideIdentified", atMs]);
         return first;
       },
       peek: async (client, key, atMs) => {
@@ -536,8 +536,8 @@ describe("a limiter and an authenticator that answer later", () => {
     expect(await decide(request("/%76%31/x"), 1000)).toMatchObject({ localReply: null });
     expect(asked).toEqual([
       ["peek", 1000],
-      ["acquire", 1005],
-      ["acquireIdentified", 1015],
+      ["decide", 1005],
+      ["decideIdentified", 1015],
     ]);
   });
 
@@ -555,7 +555,7 @@ describe("a limiter and an authenticator that answer later", () => {
     await expect(
       createDecide({ ...parts, authenticator: { authenticate: failing } })(request("/v2/x"), 1000),
     ).rejects.toThrow("out of reach");
-    const limiter = { ...laterLimiter(parts.limiter), acquire: failing };
+    const limiter = { ...laterLimiter(parts.limiter), decide: failing };
     await expect(createDecide({ ...parts, limiter })(request("/v2/x"), 1000)).rejects.toThrow("out of reach");
   });
 });
@@ -563,8 +563,8 @@ describe("a limiter and an authenticator that answer later", () => {
 describe("a limiter that cannot decide", () => {
   const unavailable = (parts: PipelineParts): Limiter => ({
     needsIdentity: false,
-    acquire: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "unavailable" }),
-    acquireIdentified: (...[, , , first]) => first,
+    decide: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "unavailable" }),
+    decideIdentified: (...[, , , first]) => first,
     peek: (...client) => parts.limiter.peek(...client),
     observe: (...client) => parts.limiter.observe(...client),
     refresh: (...decision) => parts.limiter.refresh(...decision),
@@ -597,8 +597,8 @@ describe("a limiter that cannot decide", () => {
     const limiter: Limiter = {
       ...unavailable(parts),
       needsIdentity: true,
-      acquire: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "admitted", held }),
-      acquireIdentified: (...[, , , first]) => ({ ...first, outcome: "unavailable" }),
+      decide: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "admitted", held }),
+      decideIdentified: (...[, , , first]) => ({ ...first, outcome: "unavailable" }),
     };
     expect(decideWith({ ...parts, limiter })(request("/v2/x"), 1000)).toMatchObject({
       localReply: { reason: "store_unavailable" },
@@ -625,8 +625,8 @@ describe("a limiter that cannot decide", () => {
         const limiter: Limiter = {
           ...unavailable(parts),
           needsIdentity: true,
-          acquire: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "admitted", held }),
-          acquireIdentified: fail,
+          decide: (_parsed, { peer }, nowMs) => ({ ...peek(parts, peer, nowMs), outcome: "admitted", held }),
+          decideIdentified: fail,
         };
         const decide = createDecide({ ...parts, limiter, authenticator: { authenticate } });
         await expect((async () => decide(request("/v2/x"), 1000))()).rejects.toThrow("away");
@@ -660,15 +660,15 @@ describe("a preflight of a listed origin", () => {
   test("is charged by the policies of both steps, the second of which see no identity, and no token is checked", () => {
     const parts = partsOf({ origins: ["https://app.example"] });
     const authenticate = vi.fn(() => "missing" as const);
-    const acquireIdentified = vi.fn((...[, , , first]: Parameters<Limiter["acquireIdentified"]>) => first);
+    const decideIdentified = vi.fn((...[, , , first]: Parameters<Limiter["decideIdentified"]>) => first);
     const limiter: Limiter = {
-      acquire: (...asked) => parts.limiter.acquire(...asked),
+      decide: (...asked) => parts.limiter.decide(...asked),
       peek: (...asked) => parts.limiter.peek(...asked),
       observe: (...asked) => parts.limiter.observe(...asked),
       refresh: (...asked) => parts.limiter.refresh(...asked),
       stats: () => parts.limiter.stats(),
       needsIdentity: true,
-      acquireIdentified,
+      decideIdentified,
     };
     const verdict = decideWith({ ...parts, limiter, authenticator: { authenticate } })(facts);
     expect(verdict).toMatchObject({
@@ -676,7 +676,7 @@ describe("a preflight of a listed origin", () => {
       localReply: null,
       decision: { outcome: "admitted", remaining: 2 },
     });
-    expect(acquireIdentified.mock.calls.map(([, , identity]) => identity)).toEqual([null]);
+    expect(decideIdentified.mock.calls.map(([, , identity]) => identity)).toEqual([null]);
     expect(authenticate).not.toHaveBeenCalled();
   });
 

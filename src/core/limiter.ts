@@ -9,14 +9,14 @@ export interface Limiter {
    * Asks the policies that need no verified identity, and charges all of them or none. Called once for each limited
    * request.
    */
-  acquire(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | Promise<Decision>;
-  /** Whether a policy needs a verified identity, so that `acquireIdentified` must be called. */
+  decide(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | Promise<Decision>;
+  /** Whether a policy needs a verified identity, so that `decideIdentified` must be called. */
   readonly needsIdentity: boolean;
   /**
    * Asks the other policies, once the token has been verified. Returns the decision on the whole request. What `first`
    * has charged stays charged.
    */
-  acquireIdentified(
+  decideIdentified(
     request: ParsedRequest,
     head: RequestHead,
     identity: Identity | null,
@@ -41,7 +41,7 @@ export interface QuotaLimiter {
   /** The policies that can be asked. */
   readonly policyNames: readonly string[];
   /** Asks for all requests together, and charges all or none. Returns the decision on each, in their order. */
-  acquireAll(requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>;
+  decideAll(requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>;
 }
 
 export interface QuotaRequest {

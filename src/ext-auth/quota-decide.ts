@@ -59,7 +59,7 @@ function decide(
 ): QuotaVerdict | Promise<QuotaVerdict> {
   const [first] = requests;
   if (first === undefined) throw new Error("a call has at least one question");
-  const decisions = limiter.acquireAll(requests, nowMs);
+  const decisions = limiter.decideAll(requests, nowMs);
   return decisions instanceof Promise
     ? decisions.then((later) => verdictOf(first, later))
     : verdictOf(first, decisions);

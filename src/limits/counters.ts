@@ -1,24 +1,57 @@
-// What a policy counts with, whatever its kind. Two steps, because several policies are asked before any is charged.
-// An answer is in fields until the next call, because an object for each policy and request would cost more.
+// What policies count with: windows, periods of the calendar, or what is under way, in slots of the table. A request asks by
+// an object of its own that gets the answer too, because several policies are asked before any is charged.
 
 import type { Clock } from "../core/clock.ts";
-import type { CounterKey } from "../core/counter-key.ts";
+import { CounterKey } from "../core/counter-key.ts";
 import type { CalendarPeriod as PeriodName, Policy } from "../core/policy.ts";
 import {
   type ClockReading,
   createCalendar,
   latestWallMs,
   longestPeriodMs,
-  type NextBorder,
   periodEndAt,
   untilEndMs,
   untilResetMs,
 } from "./calendar.ts";
 import type { CalendarPeriod, CounterTable } from "./table/counter-table.ts";
 import { Cursor } from "./table/directory.ts";
-import { rulesOf, type SlotRules } from "./table/eviction.ts";
+import { type CalendarInForce, rulesOf, type SlotRules } from "./table/eviction.ts";
 import { ageOf, later, type Span, tickNow, tickOf } from "./table/key-log.ts";
 import { heldSlotOf, kindOf } from "./table/layout.ts";
+
+/** The key of a decision that shows a quota for which nothing was looked up. Nothing is ever stored under it. */
+export const noKey = new CounterKey(-1, -1, -1, -1, false);
+
+/** What a request asks of one policy, and what the counters answer. Used again where no request has to wait. */
+export class Ask {
+  key = noKey;
+  /** Counted in place of the key if there is no room for it. */
+  client = noKey;
+  limit = 0;
+  units = 1;
+  /** Whether the units fit below the limit. */
+  fits = false;
+  /** What is left after the request; if it does not fit, what is left without it. */
+  remaining = 0;
+  /** The monotonic instant at which more becomes available; if the units do not fit, at which they do. */
+  resetMs = 0;
+  /** Whether a request under way may end the refusal. Nobody knows when, so `resetMs` promises nothing. */
+  mayEndSoon = false;
+  /** When it was asked, also as the table counts: a tick, or the number of a period. */
+  nowMs = 0;
+  now = 0;
+  /** The units that counted then; -1 if there is no room for the key. */
+  counted = 0;
+  readonly cursor = new Cursor();
+  /** Of the units that are held of a policy with `charge`. */
+  readonly heldCursor = new Cursor();
+}
+
+/** What a request was charged, for the case that it is given back. */
+export interface Charged extends Readonly<Pick<Ask, "key" | "client" | "limit" | "units">> {
+  /** What `charge` has returned. */
+  readonly charged: number;
+}
 
 /** What counts of a key. */
 export interface OwnCount {
@@ -29,29 +62,22 @@ export interface OwnCount {
   readonly periodEndMs: number;
 }
 
-export interface Counters {
-  /** What is left after the request that was asked about; if it was refused, what is left without it. */
-  readonly remaining: number;
-  /** The monotonic instant at which more becomes available; if refused, at which the units fit. */
-  readonly resetMs: number;
-  /**
-   * Chooses the key that the next calls are about, and adds its lock to those that the table takes. `client`: counted in
-   * place of the key if there is no room for it.
-   */
-  select(key: CounterKey, client: CounterKey): void;
-  /** Returns whether `units` fit below `limit`. Charges nothing. The table's locks must be held. */
-  ask(limit: number, units: number, nowMs: number): boolean;
-  /** Charges what `ask` has admitted. The locks must have been held since. Returns what `giveBack` needs. */
-  charge(): number;
-  /**
-   * Sets `remaining` and `resetMs` without asking for units; takes and frees the locks. `units`: what a request would
-   * spend; if that does not fit, `resetMs` is when it does. Default: 1.
-   */
-  peek(key: CounterKey, client: CounterKey, limit: number, nowMs: number, units?: number): void;
-  /** Gives units back, if they are still counted; takes and frees the locks. `charged`: what `charge` has returned. */
-  giveBack(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void;
+/** The counters of one policy in the table. */
+export interface LocalCounters {
+  /** Puts the policy into force in this thread. `continues`: another one whose counters go on. */
+  comeIntoForce(nowMs: number, continues: boolean): void;
+  /** Finds where the key is, and adds its lock to those that the table takes. */
+  select(ask: Ask): void;
+  /** Answers, and charges nothing. The key must be selected and the table's locks held. Returns whether the units fit. */
+  ask(ask: Ask, nowMs: number): boolean;
+  /** Charges what fits. The locks must have been held since `ask`. Returns what `giveBack` needs. */
+  charge(ask: Ask): number;
+  /** Answers what is left and the reset, without asking for units; takes and frees the locks. */
+  peek(ask: Ask, nowMs: number): void;
+  /** Gives units back, if they are still counted; takes and frees the locks. */
+  giveBack(charged: Charged): void;
   /** What was charged stays charged: `giveBack` will not be called. Takes and frees the locks. */
-  keep(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void;
+  keep(charged: Charged): void;
   /** What counts of a key; null if nothing does, or if it is not counted by itself. Takes and frees the locks. */
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
   /** Returns the reset of a key with nothing stored. */
@@ -61,220 +87,202 @@ export interface Counters {
 /** Nobody knows when an exchange ends, so a client that may be admitted then is told to ask again after this time. */
 export const heldRetryMs = 1000;
 
-/** Those of this process. */
-export interface LocalCounters extends Counters {
-  /** Whether a request under way may end the refusal. Nobody knows when, so `resetMs` promises nothing. */
-  readonly mayEndSoon: boolean;
+/** Makes the counters of a policy. `slot`: its number in the table. */
+export function createCounters(policy: Policy, table: CounterTable, slot: number, clock: PeriodClock): LocalCounters {
+  const { rate, chargeStatuses } = policy;
+  const rules = rulesOf(policy);
+  if (rate.kind === "concurrency") return new ConcurrencyCounters(table, slot, rules);
+  const all =
+    rate.kind === "sliding"
+      ? new SlidingCounters(table, slot, rules)
+      : new CalendarCounters(table, slot, rules, rate, clock);
+  return chargeStatuses === null ? all : new ChargedCounters(all, table, slot);
 }
 
-// What the counters of all kinds have in common: a slot of the table, and the locks around a look and a return. What a kind
-// adds is how it counts.
+/** What counts at an instant, and the reset of a key with nothing stored. */
+interface Reading extends Span {
+  resetMs: number;
+}
 
+/** What the counters of all kinds have in common. What a kind adds is how it counts. */
 abstract class TableCounters implements LocalCounters {
-  remaining = 0;
-  resetMs = 0;
-  readonly mayEndSoon: boolean = false;
   protected readonly table: CounterTable;
   protected readonly slot: number;
-  /** Of what was looked at last. */
-  readonly cursor = new Cursor();
+  protected readonly rules: SlotRules;
+  protected readonly mayEndSoon: boolean = false;
   readonly #retirements: number;
+  /** For what is looked up at once. */
+  readonly #cursor = new Cursor();
 
-  constructor(table: CounterTable, slot: number) {
+  constructor(table: CounterTable, slot: number, rules: SlotRules) {
     this.table = table;
     this.slot = slot;
+    this.rules = rules;
     this.#retirements = table.retirementsOf(slot);
   }
 
-  select(key: CounterKey, client: CounterKey): void {
-    this.table.select(this.cursor, this.slot, key, client);
+  comeIntoForce(_nowMs: number, _continues: boolean): void {
+    this.table.configure(this.slot, this.rules);
   }
 
-  peek(key: CounterKey, client: CounterKey, limit: number, nowMs: number, units = 1): void {
-    const { locks } = this.table;
-    this.select(key, client);
-    locks.acquire();
-    try {
-      this.look(limit, nowMs, units);
-    } finally {
-      locks.release();
-    }
+  select({ cursor, key, client }: Ask): void {
+    this.table.select(cursor, this.slot, key, client);
   }
 
-  keep(): void {
+  ask(ask: Ask, nowMs: number): boolean {
+    const { limit, units, cursor } = ask;
+    const reading = this.readingAt(nowMs);
+    const counted = this.table.count(cursor, reading, nowMs);
+    const fits = counted >= 0 && counted + units <= limit;
+    ask.nowMs = nowMs;
+    ask.now = reading.now;
+    ask.counted = counted;
+    ask.fits = fits;
+    ask.mayEndSoon = this.mayEndSoon;
+    // Without room for a key nobody knows its units.
+    ask.remaining = counted < 0 ? 0 : Math.max(0, limit - counted - (fits ? units : 0));
+    ask.resetMs = this.resetOf(ask, reading);
+    return fits;
+  }
+
+  charge(ask: Ask): number {
+    const { table } = this;
+    const { cursor, units, nowMs } = ask;
+    const newest = table.newest(cursor);
+    const instant = this.instantOf(ask, newest);
+    table.add(cursor, instant, units, isSameCell(newest, instant, this.cellTicks(ask.limit)), nowMs);
+    table.markExhausted(cursor, ask.counted + 2 * units > ask.limit);
+    return instant;
+  }
+
+  peek(ask: Ask, nowMs: number): void {
+    this.select(ask);
+    this.table.locks.within(() => {
+      const reading = this.readingAt(nowMs);
+      const counted = this.table.peek(ask.cursor, reading);
+      ask.nowMs = nowMs;
+      ask.now = reading.now;
+      ask.remaining = Math.max(0, ask.limit - counted);
+      ask.resetMs = this.peekedResetOf(ask, counted, reading);
+    });
+  }
+
+  keep(_charged: Charged): void {
     // The table knows nothing about a single charge.
   }
 
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {
-    const { locks } = this.table;
-    this.select(key, client);
-    locks.acquire();
-    try {
-      return this.lookAtOwn(nowMs);
-    } finally {
-      locks.release();
-    }
+    const { table } = this;
+    const cursor = this.#cursor;
+    table.select(cursor, this.slot, key, client);
+    return table.locks.within(() => {
+      const reading = this.readingAt(nowMs);
+      const units = table.peek(cursor, reading);
+      const newest = table.newest(cursor);
+      return units === 0 || newest === undefined || !table.isOwn(cursor) ? null : this.ownOf(units, newest, reading);
+    });
   }
 
-  giveBack(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void {
-    const { locks } = this.table;
+  giveBack({ key, client, limit, units, charged }: Charged): void {
     // Another policy may have the slot of one that is gone.
     if (this.table.retirementsOf(this.slot) !== this.#retirements) return;
-    this.select(key, client);
-    locks.acquire();
-    try {
-      this.remove(limit, units, charged);
-    } finally {
-      locks.release();
-    }
+    this.table.select(this.#cursor, this.slot, key, client);
+    this.table.locks.within(() => this.remove(this.#cursor, charged, units, limit));
   }
 
-  abstract ask(limit: number, units: number, nowMs: number): boolean;
-  abstract charge(): number;
-  abstract unspentResetMs(nowMs: number): number;
-  /** `peek` of the key that is selected, with the locks held. */
-  protected abstract look(limit: number, nowMs: number, units: number): void;
-  /** `own` of the key that is selected, with the locks held. */
-  protected abstract lookAtOwn(nowMs: number): OwnCount | null;
-  /** `giveBack` of the key that is selected, with the locks held. */
-  protected abstract remove(limit: number, units: number, charged: number): void;
+  unspentResetMs(nowMs: number): number {
+    return this.readingAt(nowMs).resetMs;
+  }
+
+  /** Instants that are in the same so many ticks are one pair, with this limit. */
+  cellTicks(_limit: number): number {
+    return 1;
+  }
+
+  /** In an object that is used again. */
+  abstract readingAt(nowMs: number): Reading;
+
+  protected instantOf({ now }: Ask, _newest: number | undefined): number {
+    return now;
+  }
+
+  protected resetOf(_ask: Ask, { resetMs }: Reading): number {
+    return resetMs;
+  }
+
+  protected peekedResetOf(_ask: Ask, _counted: number, { resetMs }: Reading): number {
+    return resetMs;
+  }
+
+  protected remove(cursor: Cursor, instant: number, units: number, limit: number): void {
+    this.table.remove(cursor, instant, units, this.cellTicks(limit));
+  }
+
+  protected abstract ownOf(units: number, newest: number, reading: Reading): OwnCount | null;
 }
 
-// The exact sliding windows of one policy. After a reload, the new policy goes on with the keys of the old one with its
-// own window, from its first request on. Requests that the old policy still has then use the new window too: by a
-// shorter one they would forget what the new policy counts.
+function isSameCell(newest: number | undefined, instant: number, ticks: number): boolean {
+  if (newest === undefined || ticks === 1) return newest === instant;
+  return Math.floor((newest >>> 0) / ticks) === Math.floor((instant >>> 0) / ticks);
+}
 
 /** Above this limit, admissions that are close in time are one pair: a client takes less memory. */
 const exactLimit = 10_000;
 /** Cells of a window. A cell counts until its last admission expires. */
 const cells = 4096;
 
-/** What the policies before and after a reload share. */
-interface WindowInForce {
-  /** Of the newest policy that has been asked, and the number of reloads before it. */
-  windowMs: number;
-  generation: number;
-}
-
+/**
+ * Exact sliding windows. All policies of a slot use the window in force: by a shorter one, requests that the policy before a
+ * reload still has would forget what the new one counts.
+ */
 export class SlidingCounters extends TableCounters {
-  readonly #rules: SlotRules;
-  readonly #own: Readonly<WindowInForce>;
-  readonly #inForce: WindowInForce;
-  /** What was counted when it was asked last, -1 if there is no room for the key; and by what. */
-  counted = 0;
-  readonly span: Span = { now: 0, window: 0 };
-  #limit = 0;
-  #units = 0;
-  #nowMs = 0;
+  readonly #reading: Reading = { now: 0, window: 0, resetMs: 0 };
 
-  constructor(table: CounterTable, slot: number, rules: SlotRules, previous: SlidingCounters | null = null) {
-    super(table, slot);
-    this.#rules = rules;
-    this.#own = { windowMs: rules.windowMs, generation: previous === null ? 0 : previous.#own.generation + 1 };
-    this.#inForce = previous === null ? { ...this.#own } : previous.#inForce;
-    if (previous === null) table.configure(slot, rules);
+  readingAt(nowMs: number): Reading {
+    const reading = this.#reading;
+    reading.now = tickNow(nowMs);
+    reading.window = this.#windowMs;
+    reading.resetMs = nowMs + this.rules.windowMs;
+    return reading;
   }
 
-  ask(limit: number, units: number, nowMs: number): boolean {
-    const cursor = this.cursor;
-    const counted = this.table.count(cursor, this.#spanAt(nowMs), nowMs);
-    this.counted = counted;
-    this.#limit = limit;
-    this.#units = units;
-    this.#nowMs = nowMs;
-    if (counted >= 0 && counted + units <= limit) {
-      this.remaining = limit - counted - units;
-      this.resetMs = counted === 0 ? Math.ceil(nowMs) + this.span.window : this.#expiryOf(1, nowMs);
-      return true;
-    }
-    // Without room for a key nobody knows its units. After a window, keys that are stored now have gone.
-    this.remaining = counted < 0 ? 0 : Math.max(0, limit - counted);
-    const excess = counted + units - limit;
-    // With none or too few that could expire, a higher limit has to be configured first.
-    if (counted < 0 || excess > counted) {
-      this.resetMs = nowMs + this.span.window;
-      return false;
-    }
-    this.resetMs = this.#expiryOf(excess, nowMs);
-    this.table.markExhausted(cursor, true);
-    return false;
+  override cellTicks(limit: number): number {
+    return limit > exactLimit ? Math.max(1, Math.floor(this.#windowMs / cells)) : 1;
   }
 
-  charge(): number {
-    const table = this.table;
-    const cursor = this.cursor;
-    const newest = table.newest(cursor);
-    const tick = tickOf(this.#nowMs);
-    const instant = newest === undefined ? tick : later(newest, tick);
-    const joins = newest !== undefined && this.#cellOf(newest) === this.#cellOf(instant);
-    table.add(cursor, instant, this.#units, joins, this.#nowMs);
-    table.markExhausted(cursor, this.counted + 2 * this.#units > this.#limit);
-    return instant;
+  protected override instantOf({ nowMs }: Ask, newest: number | undefined): number {
+    const tick = tickOf(nowMs);
+    return newest === undefined ? tick : later(newest, tick);
   }
 
-  protected look(limit: number, nowMs: number, units: number): void {
-    const counted = this.table.peek(this.cursor, this.#spanAt(nowMs));
-    this.remaining = Math.max(0, limit - counted);
+  protected override resetOf(ask: Ask, { window }: Reading): number {
+    const { fits, counted, units, limit, nowMs } = ask;
+    const first = fits ? 1 : counted + units - limit;
+    // With none or too few that could expire, a higher limit has to be configured first. Without room for the key, those
+    // that are stored now have gone after a window.
+    if (counted < first) return (fits ? Math.ceil(nowMs) : nowMs) + window;
+    if (!fits) this.table.markExhausted(ask.cursor, true);
+    return this.#expiryOf(ask, first, window);
+  }
+
+  protected override peekedResetOf(ask: Ask, counted: number, { window }: Reading): number {
+    if (counted === 0) return ask.nowMs + window;
     // After the limit was lowered, several have to expire before a request fits.
-    const first = Math.max(1, counted + units - limit);
-    this.resetMs = counted === 0 ? nowMs + this.span.window : this.#expiryOf(Math.min(first, counted), nowMs);
+    return this.#expiryOf(ask, Math.min(counted, Math.max(1, counted + ask.units - ask.limit)), window);
   }
 
-  protected lookAtOwn(nowMs: number): OwnCount | null {
-    const span = this.#spanAt(nowMs);
-    const units = this.table.peek(this.cursor, span);
-    const newest = this.table.newest(this.cursor);
-    if (units === 0 || newest === undefined || !this.table.isOwn(this.cursor)) return null;
-    return { units, ageMs: Math.max(0, ageOf(newest, span.now)), periodEndMs: 0 };
-  }
-
-  protected remove(limit: number, units: number, instant: number): void {
-    this.table.remove(this.cursor, instant, units, this.cellTicks(limit));
-  }
-
-  unspentResetMs(nowMs: number): number {
-    return nowMs + this.#own.windowMs;
+  protected ownOf(units: number, newest: number, { now }: Reading): OwnCount {
+    return { units, ageMs: Math.max(0, ageOf(newest, now)), periodEndMs: 0 };
   }
 
   /** The monotonic instant at which a unit expires. */
-  #expiryOf(unit: number, nowMs: number): number {
-    const tick = this.table.instantOf(this.cursor, unit);
-    return Math.floor(nowMs) - ageOf(tick, this.span.now) + this.span.window;
+  #expiryOf({ cursor, nowMs, now }: Ask, unit: number, window: number): number {
+    return Math.floor(nowMs) - ageOf(this.table.instantOf(cursor, unit), now) + window;
   }
 
-  #spanAt(nowMs: number): Span {
-    this.span.now = tickNow(nowMs);
-    this.span.window = this.#comeIntoForce();
-    return this.span;
+  get #windowMs(): number {
+    return this.table.rulesOf(this.slot)?.windowMs ?? this.rules.windowMs;
   }
-
-  #cellOf(instant: number): number {
-    return this.#limit > exactLimit ? Math.floor((instant >>> 0) / this.cellTicks(this.#limit)) : instant;
-  }
-
-  /** Instants that are in the same so many ticks are one pair, with this limit. */
-  cellTicks(limit: number): number {
-    return limit > exactLimit ? Math.max(1, Math.floor(this.#inForce.windowMs / cells)) : 1;
-  }
-
-  /** Returns the window to use. With the first request, because a limiter that is never used must change nothing. */
-  #comeIntoForce(): number {
-    const { windowMs, generation } = this.#own;
-    if (generation > this.#inForce.generation) {
-      this.#inForce.windowMs = windowMs;
-      this.#inForce.generation = generation;
-      this.table.configure(this.slot, this.#rules);
-    }
-    return this.#inForce.windowMs;
-  }
-}
-
-// The quotas of one policy by periods of the calendar. The wall clock says when a period is over; then the number of the
-// period rises, and all keys start again at once. A clock that goes back refills nothing: see calendar.ts.
-
-interface Calendar {
-  readonly per: PeriodName;
-  readonly timezone: string;
 }
 
 /** The clock of a store; that of this machine for as long as no server of the store has said what its clock shows. */
@@ -282,108 +290,56 @@ interface PeriodClock extends Clock {
   readonly isGuess?: () => boolean;
 }
 
-/** What the policies before and after a reload share. */
-interface CalendarInForce {
-  calendar: Calendar;
-  nextBorder: NextBorder;
+interface Calendar {
+  readonly per: PeriodName;
+  readonly timezone: string;
 }
 
+/**
+ * Quotas by periods of the calendar. The wall clock says when a period is over; then the number of the period rises, and all
+ * keys start again at once. A clock that goes back refills nothing: see calendar.ts. The calendar is the one in force.
+ */
 export class CalendarCounters extends TableCounters {
-  readonly #rules: SlotRules;
   readonly #period: CalendarPeriod;
   readonly #clock: PeriodClock;
-  readonly #calendar: Calendar;
-  readonly #nextBorder: NextBorder;
-  readonly #inForce: CalendarInForce;
-  #isInForce: boolean;
-  /** What was counted when it was asked last, -1 if there is no room for the key; and by what: only its own period counts. */
-  counted = 0;
-  readonly span: Span = { now: 0, window: 1 };
-  #limit = 0;
-  #units = 0;
-  #nowMs = 0;
+  readonly #reading: Reading = { now: 0, window: 1, resetMs: 0 };
 
   /** Throws a RangeError if the runtime does not know the time zone. */
-  constructor(
-    table: CounterTable,
-    slot: number,
-    rules: SlotRules,
-    calendar: Calendar,
-    clock: PeriodClock,
-    previous: CalendarCounters | null = null,
-  ) {
-    super(table, slot);
-    const isSame = previous !== null && isSameCalendar(calendar, previous.#calendar);
-    this.#rules = rules;
-    if (previous === null) table.configure(slot, rules);
+  constructor(table: CounterTable, slot: number, rules: SlotRules, { per, timezone }: Calendar, clock: PeriodClock) {
+    super(table, slot, { ...rules, calendar: { per, timezone, nextBorder: createCalendar(per, timezone) } });
     this.#period = table.periodOf(slot);
-    this.#nextBorder = isSame ? previous.#nextBorder : createCalendar(calendar.per, calendar.timezone);
-    this.#calendar = calendar;
     this.#clock = clock;
-    this.#isInForce = previous === null;
-    this.#inForce = previous === null ? { calendar, nextBorder: this.#nextBorder } : previous.#inForce;
   }
 
-  get periodEnd(): CalendarPeriod {
-    return this.#period;
+  override comeIntoForce(nowMs: number, continues: boolean): void {
+    const { calendar } = this.rules;
+    const before = continues ? this.table.rulesOf(this.slot)?.calendar : undefined;
+    // A period that is over by the calendar before is over.
+    if (before !== undefined) this.readingAt(nowMs);
+    super.comeIntoForce(nowMs, continues);
+    if (before === undefined || (before.per === calendar?.per && before.timezone === calendar.timezone)) return;
+    this.#setEnd({ wallMs: this.#clock.wallMs(), nowMs }, this.#period.endMs, false);
   }
 
-  ask(limit: number, units: number, nowMs: number): boolean {
-    this.resetMs = this.unspentResetMs(nowMs);
-    this.span.now = this.#period.number;
-    const counted = this.table.count(this.cursor, this.span, nowMs);
-    this.counted = counted;
-    this.#limit = limit;
-    this.#units = units;
-    this.#nowMs = nowMs;
-    const fits = counted >= 0 && counted + units <= limit;
-    this.remaining = counted < 0 ? 0 : Math.max(0, limit - counted - (fits ? units : 0));
-    if (!fits) this.table.markExhausted(this.cursor, true);
-    return fits;
-  }
-
-  charge(): number {
-    const table = this.table;
-    const period = this.span.now;
-    table.add(this.cursor, period, this.#units, table.newest(this.cursor) === period, this.#nowMs);
-    table.markExhausted(this.cursor, this.counted + 2 * this.#units > this.#limit);
-    return period;
-  }
-
-  /** As of a window: instants are the numbers of periods. */
-  cellTicks(_limit: number): number {
-    return 1;
-  }
-
-  protected look(limit: number, nowMs: number): void {
-    this.resetMs = this.unspentResetMs(nowMs);
-    this.span.now = this.#period.number;
-    this.remaining = Math.max(0, limit - this.table.peek(this.cursor, this.span));
-  }
-
-  protected lookAtOwn(): OwnCount | null {
-    this.span.now = this.#period.number;
-    const units = this.table.peek(this.cursor, this.span);
-    return units === 0 || !this.table.isOwn(this.cursor) ? null : { units, ageMs: 0, periodEndMs: this.#period.endMs };
-  }
-
-  protected remove(_limit: number, units: number, period: number): void {
-    this.table.remove(this.cursor, period, units, 1);
-  }
-
-  unspentResetMs(nowMs: number): number {
-    return nowMs + this.#untilResetMs(nowMs);
-  }
-
-  /** Reads the wall clock, begins the next period if it is time to, and returns how long the period still lasts. */
-  #untilResetMs(nowMs: number): number {
+  /** Reads the wall clock, and begins the next period if it is time to. */
+  readingAt(nowMs: number): Reading {
     const period = this.#period;
     const wallMs = this.#clock.wallMs();
     const seenEndMs = period.endMs;
     if (untilEndMs(period, wallMs, nowMs) <= 0) this.#setEnd({ wallMs, nowMs }, seenEndMs, true);
     else if (period.isGuess && !this.#isGuess) this.#setEnd({ wallMs, nowMs }, seenEndMs, false);
-    if (!this.#isInForce) this.#comeIntoForce({ wallMs, nowMs });
-    return untilResetMs(period, wallMs, nowMs);
+    this.#reading.now = period.number;
+    this.#reading.resetMs = nowMs + untilResetMs(period, wallMs, nowMs);
+    return this.#reading;
+  }
+
+  protected override resetOf(ask: Ask, { resetMs }: Reading): number {
+    if (!ask.fits) this.table.markExhausted(ask.cursor, true);
+    return resetMs;
+  }
+
+  protected ownOf(units: number): OwnCount {
+    return { units, ageMs: 0, periodEndMs: this.#period.endMs };
   }
 
   get #isGuess(): boolean {
@@ -391,87 +347,50 @@ export class CalendarCounters extends TableCounters {
   }
 
   #setEnd(reading: ClockReading, seenEndMs: number, begins: boolean): void {
-    const { nextBorder, calendar } = this.#inForce;
+    const { per, nextBorder } = (this.table.rulesOf(this.slot)?.calendar ?? this.rules.calendar) as CalendarInForce;
     const isGuess = this.#isGuess;
     // A clock that is known now has not gone back.
     const latestMs = this.#period.isGuess && !isGuess ? reading.wallMs : latestWallMs(this.#period, reading);
-    const end = periodEndAt(nextBorder, longestPeriodMs[calendar.per], latestMs, reading);
-    this.#period.setEnd(end, seenEndMs, begins, isGuess);
-  }
-
-  /** With the first request after a reload, because a limiter that is never used must change nothing. */
-  #comeIntoForce(reading: ClockReading): void {
-    this.#isInForce = true;
-    this.table.configure(this.slot, this.#rules);
-    if (isSameCalendar(this.#calendar, this.#inForce.calendar)) return;
-    this.#inForce.calendar = this.#calendar;
-    this.#inForce.nextBorder = this.#nextBorder;
-    this.#setEnd(reading, this.#period.endMs, false);
+    this.#period.setEnd(periodEndAt(nextBorder, longestPeriodMs[per], latestMs, reading), seenEndMs, begins, isGuess);
   }
 }
-
-function isSameCalendar(a: Calendar, b: Calendar): boolean {
-  return a.per === b.per && a.timezone === b.timezone;
-}
-
-// The units that the exchanges under way hold, by key. They are counted by thread, so that those of a thread that has
-// ended can be given back.
 
 /** Units that are held do not expire. */
-const span: Span = { now: 0, window: Number.POSITIVE_INFINITY };
+const held: Reading = { now: 0, window: Number.POSITIVE_INFINITY, resetMs: 0 };
 
+/**
+ * The units that the exchanges under way hold. They are counted by thread, so that those of a thread that has ended can be
+ * given back.
+ */
 export class ConcurrencyCounters extends TableCounters {
-  override readonly mayEndSoon = true;
-  #units = 0;
-  #nowMs = 0;
+  protected override readonly mayEndSoon = true;
 
-  constructor(table: CounterTable, slot: number, rules: SlotRules) {
-    super(table, slot);
-    table.configure(slot, rules);
+  readingAt(nowMs: number): Reading {
+    held.resetMs = nowMs + heldRetryMs;
+    return held;
   }
 
-  ask(limit: number, units: number, nowMs: number): boolean {
-    const taken = this.table.count(this.cursor, span, nowMs);
-    const fits = taken >= 0 && taken + units <= limit;
-    this.#units = units;
-    this.#nowMs = nowMs;
-    this.remaining = taken < 0 ? 0 : Math.max(0, limit - taken - (fits ? units : 0));
-    this.resetMs = this.unspentResetMs(nowMs);
-    return fits;
-  }
-
-  charge(): number {
-    this.table.addTo(this.cursor, this.table.thread, this.#units, this.#nowMs);
+  override charge({ cursor, units, nowMs }: Ask): number {
+    this.table.addTo(cursor, this.table.thread, units, nowMs);
     return 0;
   }
 
-  protected look(limit: number, nowMs: number): void {
-    this.remaining = Math.max(0, limit - this.table.peek(this.cursor, span));
-    this.resetMs = this.unspentResetMs(nowMs);
+  protected override remove(cursor: Cursor, _instant: number, units: number): void {
+    this.table.removeFrom(cursor, this.table.thread, units);
   }
 
   /** Slots are told by renewing their leases. */
-  protected lookAtOwn(): null {
+  protected ownOf(): null {
     return null;
-  }
-
-  protected remove(_limit: number, units: number): void {
-    this.table.removeFrom(this.cursor, this.table.thread, units);
-  }
-
-  unspentResetMs(nowMs: number): number {
-    return nowMs + heldRetryMs;
   }
 }
 
-// Counts what a policy with `charge` admits: units are held until the status of the response is known. Those that are held
-// are counted a second time, under a slot of their own, at the same instants: they expire together, and the difference is
-// what is kept, which decides whether a refusal lasts. Where the table has no memory for both, they count as kept.
-
+/**
+ * Counts what a policy with `charge` admits: units are held until the status of the response is known. Those that are held
+ * are counted a second time, under a slot of their own, at the same instants: they expire together, and the difference is
+ * what is kept, which decides whether a refusal lasts. Where the table has no memory for both, they count as kept.
+ */
 export class ChargedCounters implements LocalCounters {
-  remaining = 0;
-  resetMs = 0;
-  mayEndSoon = false;
   /** All units that count, kept and held. */
   readonly all: SlidingCounters | CalendarCounters;
   readonly #table: CounterTable;
@@ -479,10 +398,6 @@ export class ChargedCounters implements LocalCounters {
   readonly #slot: number;
   readonly #cursor = new Cursor();
   readonly #retirements: number;
-  // What was asked last.
-  #limit = 0;
-  #units = 0;
-  #nowMs = 0;
 
   constructor(all: SlidingCounters | CalendarCounters, table: CounterTable, slot: number) {
     this.all = all;
@@ -491,58 +406,50 @@ export class ChargedCounters implements LocalCounters {
     this.#retirements = table.retirementsOf(this.#slot);
   }
 
-  select(key: CounterKey, client: CounterKey): void {
-    this.all.select(key, client);
-    this.#table.select(this.#cursor, this.#slot, key, client);
+  comeIntoForce(nowMs: number, continues: boolean): void {
+    this.all.comeIntoForce(nowMs, continues);
   }
 
-  ask(limit: number, units: number, nowMs: number): boolean {
-    const { all } = this;
-    this.#limit = limit;
-    this.#units = units;
-    this.#nowMs = nowMs;
-    const fits = all.ask(limit, units, nowMs);
-    this.remaining = all.remaining;
-    this.resetMs = all.resetMs;
-    const held = this.#countHeld(fits);
-    const fitsWithoutHeld = all.counted >= 0 && all.counted - held + units <= limit;
-    this.mayEndSoon = !fits && fitsWithoutHeld && nowMs + heldRetryMs < this.resetMs;
-    if (this.mayEndSoon) this.resetMs = nowMs + heldRetryMs;
+  select(ask: Ask): void {
+    this.all.select(ask);
+    this.#table.select(ask.heldCursor, this.#slot, ask.key, ask.client);
+  }
+
+  ask(ask: Ask, nowMs: number): boolean {
+    const fits = this.all.ask(ask, nowMs);
+    const fitsWithoutHeld = ask.counted >= 0 && ask.counted - this.#countHeld(ask) + ask.units <= ask.limit;
+    ask.mayEndSoon = !fits && fitsWithoutHeld && nowMs + heldRetryMs < ask.resetMs;
+    if (ask.mayEndSoon) ask.resetMs = nowMs + heldRetryMs;
     return fits;
   }
 
-  charge(): number {
-    const instant = this.all.charge();
-    const newest = this.#table.newest(this.#cursor);
-    const joins = newest !== undefined && this.#cellOf(newest) === this.#cellOf(instant);
+  charge(ask: Ask): number {
+    const table = this.#table;
+    const { heldCursor: cursor, units, limit, nowMs } = ask;
+    const instant = this.all.charge(ask);
+    const joins = isSameCell(table.newest(cursor), instant, this.all.cellTicks(limit));
     // An instant that is not the unit's own would not be found when it ends.
-    if (!this.#table.add(this.#cursor, instant, this.#units, joins, this.#nowMs)) this.#table.forget(this.#cursor);
+    if (!table.add(cursor, instant, units, joins, nowMs)) table.forget(cursor);
     return instant;
   }
 
-  keep(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void {
-    const { locks } = this.#table;
+  keep({ key, client, limit, units, charged }: Charged): void {
+    const table = this.#table;
+    const cursor = this.#cursor;
     // Another policy may have the slot of one that is gone.
-    if (this.#table.retirementsOf(this.#slot) !== this.#retirements) return;
-    this.#table.select(this.#cursor, this.#slot, key, client);
-    locks.acquire();
-    try {
-      this.#table.remove(this.#cursor, charged, units, this.all.cellTicks(limit));
-    } finally {
-      locks.release();
-    }
+    if (table.retirementsOf(this.#slot) !== this.#retirements) return;
+    table.select(cursor, this.#slot, key, client);
+    table.locks.within(() => table.remove(cursor, charged, units, this.all.cellTicks(limit)));
   }
 
-  giveBack(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void {
+  giveBack(charged: Charged): void {
     // First, because what is held must never be more than all.
-    this.keep(key, client, limit, units, charged);
-    this.all.giveBack(key, client, limit, units, charged);
+    this.keep(charged);
+    this.all.giveBack(charged);
   }
 
-  peek(key: CounterKey, client: CounterKey, limit: number, nowMs: number, units = 1): void {
-    this.all.peek(key, client, limit, nowMs, units);
-    this.remaining = this.all.remaining;
-    this.resetMs = this.all.resetMs;
+  peek(ask: Ask, nowMs: number): void {
+    this.all.peek(ask, nowMs);
   }
 
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {
@@ -553,47 +460,16 @@ export class ChargedCounters implements LocalCounters {
     return this.all.unspentResetMs(nowMs);
   }
 
-  /** Returns how many of the units that `all` has just counted are held. `makesRoom`: for one that is about to be. */
-  #countHeld(makesRoom: boolean): number {
-    const { all } = this;
+  /** Returns how many of the units that were counted are held. Makes room for one that is about to be. */
+  #countHeld({ heldCursor, cursor, fits, counted, nowMs }: Ask): number {
     const table = this.#table;
-    const cursor = this.#cursor;
-    const held = makesRoom ? table.count(cursor, all.span, this.#nowMs) : table.peek(cursor, all.span);
+    const reading = this.all.readingAt(nowMs);
+    const units = fits ? table.count(heldCursor, reading, nowMs) : table.peek(heldCursor, reading);
     // Counted by the client or its network, in one slot only: both numbers are about different keys.
-    if (held <= 0 || kindOf(cursor.identity) !== kindOf(all.cursor.identity)) return 0;
-    if (held <= all.counted) return held;
+    if (units <= 0 || kindOf(heldCursor.identity) !== kindOf(cursor.identity)) return 0;
+    if (units <= counted) return units;
     // The table has forgotten what was counted of the key.
-    table.forget(cursor);
+    table.forget(heldCursor);
     return 0;
   }
-
-  #cellOf(instant: number): number {
-    return Math.floor((instant >>> 0) / this.all.cellTicks(this.#limit));
-  }
-}
-
-/** The counters that a policy of the same name, kind and key counts all units with, whether it charges by status or not. */
-export function allUnits(counters: Counters | null): Counters | null {
-  return counters instanceof ChargedCounters ? counters.all : counters;
-}
-
-// Makes the counters of a policy, or continues those of the same policy before a reload.
-
-/** `slot`: of the policy in the table. `previous`: of the policy that this one continues after a reload; null if none. */
-export function createCounters(
-  policy: Policy,
-  table: CounterTable,
-  slot: number,
-  clock: PeriodClock,
-  previous: Counters | null,
-): LocalCounters {
-  const { rate, chargeStatuses } = policy;
-  const rules = rulesOf(policy);
-  if (rate.kind === "concurrency") return new ConcurrencyCounters(table, slot, rules);
-  const before = allUnits(previous);
-  const all =
-    rate.kind === "sliding"
-      ? new SlidingCounters(table, slot, rules, before instanceof SlidingCounters ? before : null)
-      : new CalendarCounters(table, slot, rules, rate, clock, before instanceof CalendarCounters ? before : null);
-  return chargeStatuses === null ? all : new ChargedCounters(all, table, slot);
 }

@@ -2,7 +2,7 @@
 // that those of a thread that has ended can be given back.
 import type { Peer } from "../core/client-address.ts";
 import type { PeerConnections } from "../core/connection-count.ts";
-import { ConcurrencyCounters } from "./counters.ts";
+import { Ask, ConcurrencyCounters } from "./counters.ts";
 import type { CounterTable } from "./table/counter-table.ts";
 import type { SlotRules } from "./table/eviction.ts";
 import { connectionSlot } from "./table/layout.ts";
@@ -18,28 +18,27 @@ export function countPeersIn(table: CounterTable): void {
 export class SharedPeerConnections implements PeerConnections {
   readonly #table: CounterTable;
   readonly #counters: ConcurrencyCounters;
+  readonly #ask = new Ask();
   readonly #nowMs: () => number;
 
   constructor(table: CounterTable, nowMs: () => number) {
+    countPeersIn(table);
     this.#table = table;
     this.#counters = new ConcurrencyCounters(table, connectionSlot, rules);
     this.#nowMs = nowMs;
   }
 
-  enter({ counterKey }: Peer, max: number): boolean {
-    const { locks } = this.#table;
-    this.#counters.select(counterKey, counterKey);
-    locks.acquire();
-    try {
-      const fits = this.#counters.ask(max, 1, this.#nowMs());
-      if (fits) this.#counters.charge();
+  enter({ counterKey: key }: Peer, max: number): boolean {
+    const ask = Object.assign(this.#ask, { key, client: key, limit: max });
+    this.#counters.select(ask);
+    return this.#table.locks.within(() => {
+      const fits = this.#counters.ask(ask, this.#nowMs());
+      if (fits) this.#counters.charge(ask);
       return fits;
-    } finally {
-      locks.release();
-    }
+    });
   }
 
-  leave({ counterKey }: Peer): void {
-    this.#counters.giveBack(counterKey, counterKey, 0, 1, 0);
+  leave({ counterKey: key }: Peer): void {
+    this.#counters.giveBack({ key, client: key, limit: 0, units: 1, charged: 0 });
   }
 }

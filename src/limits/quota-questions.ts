@@ -1,35 +1,33 @@
-// Decides about several requests together, by all policies that they name or that apply: either all are charged or none.
-// What one call charges to one key of one policy is one sum, so that requests which share a key cannot exceed its limit.
-
+// Decides about several requests together, by all policies that they name or that apply: all are charged or none.
 import type { CounterKey } from "../core/counter-key.ts";
 import type { QuotaLimiter, QuotaRequest } from "../core/limiter.ts";
 import { type Decision, isMoreUrgent, type Outcome } from "../core/policy.ts";
-import { chargedAt } from "./locked-table.ts";
-import type { PolicyState } from "./policy-state.ts";
-import { nextPass, type PolicySet, type PolicySteps } from "./policy-steps.ts";
-import { type AskingPass, type Conclusion, Question } from "./store/calls.ts";
+import { chargedAt, decideWithStore, PolicyAsk, type PolicySet, rowsIn, shownOf, unspent } from "./policies.ts";
+import type { Pass } from "./store/store-counters.ts";
 
-/** What a call charges to one key. */
-interface Charge {
-  readonly state: PolicyState;
-  readonly key: CounterKey;
-  readonly client: CounterKey;
-  readonly limit: number;
-  units: number;
-  fits: boolean;
-  /** Of a shared store: whether it has to be asked first, and whether it is not there. */
-  isUnknown: boolean;
-  isUnavailable: boolean;
-  /** What is left after the call; without its units if it does not fit. */
-  remaining: number;
-  resetMs: number;
+/** What a call asks of one key: one sum, so that requests which share a key cannot exceed its limit. */
+class SumAsk extends PolicyAsk {
+  /** Of all its requests. More than the limit never fit: then the next unit alone is asked for. */
+  sum = 0;
+
+  override put(nowMs: number, pass: Pass): void {
+    this.units = this.sum > this.limit ? 1 : this.sum;
+    super.put(nowMs, pass);
+    if (!this.fits || this.units === this.sum) return;
+    this.fits = false;
+    this.remaining += this.units;
+  }
 }
 
-/** One request with the charges that it is part of. */
-interface Asked {
-  readonly request: QuotaRequest;
-  readonly charges: readonly Charge[];
+/** One request with the asks that it is part of. */
+interface AskedQuota {
+  readonly asked: QuotaRequest;
+  readonly asks: readonly SumAsk[];
   readonly isExempt: boolean;
+}
+
+interface Observer {
+  observe(client: string, key: CounterKey, nowMs: number): Decision;
 }
 
 export class QuotaQuestions implements QuotaLimiter {
@@ -37,159 +35,90 @@ export class QuotaQuestions implements QuotaLimiter {
   readonly #set: PolicySet;
   /** A set of policies: those that are asked. */
   readonly #included: number;
-  readonly #steps: Pick<PolicySteps, "observe">;
+  readonly #steps: Observer;
 
   /** `steps`: decides with the same policies about one request after the other. */
-  constructor(set: PolicySet, included: number, steps: Pick<PolicySteps, "observe">) {
+  constructor(set: PolicySet, included: number, steps: Observer) {
     this.#set = set;
     this.#included = included;
     this.#steps = steps;
-    this.policyNames = set.states.flatMap(({ policy }, i) => ((included & (1 << i)) === 0 ? [] : [policy.name]));
+    this.policyNames = rowsIn(set, included).map(({ policy }) => policy.name);
   }
 
-  acquireAll(requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
-    const charges = new Map<string, Charge>();
-    const asked = requests.map((request) => this.#ask(request, charges));
+  decideAll(requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]> {
+    const byKey = new Map<string, SumAsk>();
+    const quotas = requests.map((request) => this.#select(request, byKey));
     this.#set.tokens.forget();
-    return this.#decide(asked, [...charges.values()], "first", nowMs);
+    const asks = [...byKey.values()];
+    const conclude = (pass: Pass): readonly Decision[] | null => {
+      const isCharged = this.#charge(asks, pass, nowMs);
+      return isCharged === null ? null : quotas.map((quota) => this.#decisionOn(quota, isCharged, nowMs));
+    };
+    return conclude("first") ?? decideWithStore(this.#set, asks, nowMs, conclude);
   }
 
-  #decide(
-    asked: readonly Asked[],
-    charges: readonly Charge[],
-    pass: AskingPass,
-    nowMs: number,
-  ): readonly Decision[] | Promise<readonly Decision[]> {
-    const { promise, resolve } = Promise.withResolvers<Conclusion>();
-    const isCharged = this.#charge(charges, pass, new Question(resolve), nowMs);
-    if (isCharged !== null) return asked.map((one) => this.#conclude(one, isCharged, nowMs));
-    return promise.then((conclusion) =>
-      this.#decide(asked, charges, nextPass(this.#set, pass, conclusion, nowMs), nowMs),
-    );
-  }
-
-  /**
-   * Charges all, or none if an enforcing policy refuses. Returns whether they are charged; null if the shared store is
-   * asked first.
-   */
-  #charge(charges: readonly Charge[], pass: AskingPass, question: Question, nowMs: number): boolean | null {
-    const { locks } = this.#set;
-    for (const { state, key, client } of charges) state.counters.select(key, client);
-    locks.acquire();
-    try {
+  /** Charges all, or none if an enforcing policy refuses. Returns whether they are charged; null: the store is asked first. */
+  #charge(asks: readonly SumAsk[], pass: Pass, nowMs: number): boolean | null {
+    for (const ask of asks) ask.select();
+    return this.#set.locks.within(() => {
       const atMs = chargedAt(this.#set, nowMs);
-      for (const charge of charges) askFor(charge, pass, nowMs, atMs);
-      const isCharged = charges.every(({ fits, isUnknown, state }) => fits || isUnknown || state.isShadow);
-      const unknown = isCharged ? charges.filter(({ isUnknown }) => isUnknown) : [];
-      if (unknown.length > 0) {
-        // Several charges may be of one policy, which speaks of what was asked last.
-        for (const charge of unknown) {
-          askFor(charge, pass, nowMs, atMs);
-          charge.state.shared?.request(question);
-        }
-        return null;
-      }
-      if (isCharged) for (const charge of charges) chargeFor(charge, pass, nowMs, atMs);
-      return isCharged;
-    } finally {
-      locks.release();
-    }
+      for (const ask of asks) ask.put(atMs, pass);
+      if (asks.some(({ refuses }) => refuses)) return false;
+      if (asks.some(({ isUnknown }) => isUnknown)) return null;
+      for (const ask of asks) if (ask.fits) ask.row.counters.charge(ask);
+      return true;
+    });
   }
 
-  /** Adds what the request charges to `charges`. */
-  #ask(asked: QuotaRequest, charges: Map<string, Charge>): Asked {
+  /** Adds what the request charges to that of the others. */
+  #select(asked: QuotaRequest, byKey: Map<string, SumAsk>): AskedQuota {
     const { request, head, policy: named, hits } = asked;
-    const { states, match, identified } = this.#set;
-    if (request.route === null) return { request: asked, charges: [], isExempt: false };
+    const { rows, match, identified } = this.#set;
+    if (request.route === null) return { asked, asks: [], isExempt: false };
     const applies = this.#included & match(request, head);
-    const own: Charge[] = [];
+    const asks: SumAsk[] = [];
     let isExempt = false;
-    for (const [i, state] of states.entries()) {
-      const { policy } = state;
+    for (const [i, row] of rows.entries()) {
+      const { policy } = row;
       if ((applies & (1 << i)) === 0 || (named !== null && named !== policy.name)) continue;
       const identity = (identified & (1 << i)) === 0 ? null : asked.identity;
-      const limit = state.readLimit === null ? policy.limit : state.readLimit(request, head, identity);
+      const limit = row.readLimit === null ? policy.limit : row.readLimit(request, head, identity);
       if (limit === 0) {
-        state.outcomes.exempt += 1;
-        isExempt ||= !state.isShadow;
+        row.outcomes.exempt += 1;
+        isExempt ||= !row.isShadow;
         continue;
       }
-      const key = state.readKey(request, head, identity);
+      const key = row.readKey(request, head, identity);
       const id = `${i} ${key.a} ${key.b} ${key.c} ${key.d}`;
-      const client = request.counterKey;
-      const charge = charges.get(id) ?? { state, key, client, limit, ...unasked };
-      charge.units += hits * policy.cost;
-      charges.set(id, charge);
-      own.push(charge);
+      const ask = byKey.get(id) ?? Object.assign(new SumAsk(row), { key, client: request.counterKey, limit });
+      ask.sum += hits * policy.cost;
+      byKey.set(id, ask);
+      asks.push(ask);
     }
-    return { request: asked, charges: own, isExempt };
+    return { asked, asks, isExempt };
   }
 
-  #conclude({ request: { request, policy }, charges, isExempt }: Asked, isCharged: boolean, nowMs: number): Decision {
-    for (const charge of charges) charge.state.outcomes[outcomeOf(charge, isCharged)] += 1;
-    const enforcing = charges.filter(({ state }) => !state.isShadow);
-    const list = enforcing.map((charge) => decisionOf(charge, isCharged));
+  #decisionOn({ asked: { request, policy }, asks, isExempt }: AskedQuota, isCharged: boolean, nowMs: number): Decision {
+    for (const ask of asks) ask.row.outcomes[outcomeOf(ask, isCharged)] += 1;
+    const enforcing = asks.filter(({ row }) => !row.isShadow);
+    const list = enforcing.map((ask) => {
+      const outcome = outcomeOf(ask, isCharged);
+      const decision = ask.decision(outcome, null, null);
+      return outcome === "observed" ? { ...decision, remaining: ask.remaining + ask.sum } : decision;
+    });
     const [first] = list;
     if (first !== undefined) {
       const others = this.#set.listAll && list.length > 1 ? list : null;
-      return { ...list.reduce(moreUrgent, first), others };
+      return { ...list.reduce((a, b) => (isMoreUrgent(b, a) ? b : a), first), others };
     }
     if (request.route === null) return this.#steps.observe(request.client, request.counterKey, nowMs);
-    return this.#shownFor(policy).unspent(isExempt ? "exempt" : "observed", nowMs, null);
-  }
-
-  /** The policy that is shown where no enforcing one applies. */
-  #shownFor(named: string | null): PolicyState {
-    const states = this.#set.states.filter((_, i) => (this.#included & (1 << i)) !== 0);
-    const shown =
-      states.find(({ policy }) => policy.name === named) ??
-      states.find(({ isShadow }) => !isShadow) ??
-      this.#set.states[0];
-    if (shown === undefined) throw new Error("the configuration has at least one policy");
-    return shown;
+    const shown = shownOf(this.#set, this.#included, policy);
+    return unspent(shown, isExempt ? "exempt" : "observed", nowMs, null);
   }
 }
 
-const unasked = { units: 0, fits: false, isUnknown: false, isUnavailable: false, remaining: 0, resetMs: 0 } as const;
-
-/** Asks for all units of a charge. */
-function askFor(charge: Charge, pass: AskingPass, sinceMs: number, nowMs: number): void {
-  const { state, key, client, limit, units } = charge;
-  const { counters, shared } = state;
-  if (shared !== null) {
-    shared.pass = pass;
-    shared.sinceMs = sinceMs;
-  }
-  counters.select(key, client);
-  // More than the limit never fits: then the answer is about the next unit.
-  const asked = units > limit ? 1 : units;
-  const fits = counters.ask(limit, asked, nowMs);
-  charge.fits = fits && asked === units;
-  charge.isUnknown = state.isUnknown;
-  charge.isUnavailable = state.isUnavailable;
-  charge.remaining = counters.remaining + (fits && asked !== units ? asked : 0);
-  charge.resetMs = counters.resetMs;
-}
-
-/** Asks again, because counters charge what was asked for last. Nothing has changed in between. */
-function chargeFor(charge: Charge, pass: AskingPass, sinceMs: number, nowMs: number): void {
-  askFor(charge, pass, sinceMs, nowMs);
-  if (charge.fits) charge.state.counters.charge();
-}
-
-function outcomeOf({ state: { isShadow }, fits, isUnavailable }: Charge, isCharged: boolean): Outcome {
+function outcomeOf({ row: { isShadow }, fits, isUnavailable }: PolicyAsk, isCharged: boolean): Outcome {
   if (isUnavailable) return "unavailable";
   if (!fits) return isShadow ? "would_throttle" : "throttled";
   return isCharged ? "admitted" : "observed";
-}
-
-function decisionOf(charge: Charge, isCharged: boolean): Decision {
-  const { state, key, client, limit, remaining, resetMs, units } = charge;
-  const outcome = outcomeOf(charge, isCharged);
-  const left = outcome === "observed" ? remaining + units : remaining;
-  return { outcome, policy: state.policy, key, client, limit, remaining: left, resetMs, held: null, others: null };
-}
-
-function moreUrgent(a: Decision, b: Decision): Decision {
-  return isMoreUrgent(b, a) ? b : a;
 }

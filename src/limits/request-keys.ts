@@ -258,7 +258,7 @@ function cidrOf(text: string): Cidr {
 // backend may take for a matching one matches.
 
 /** Returns one bit for each policy: 1 for the first, 2 for the second, and so on. With 32 policies it may be negative. */
-type PolicyMatcher = (request: ParsedRequest, head: RequestHead) => number;
+export type PolicyMatcher = (request: ParsedRequest, head: RequestHead) => number;
 
 export function createPolicyMatcher(policies: readonly Policy[], basePath: string): PolicyMatcher {
   const bits = policies.map(({ match }, i) => ({ match, mask: 1 << i }));

@@ -18,8 +18,8 @@ import type { Settings } from "../core/settings.ts";
 import { shareOf } from "../core/thread-share.ts";
 import type { SharedReads } from "../exchange/shared-reads.ts";
 import { TextWrites } from "../exchange/text-writes.ts";
-import type { PolicySlot } from "../limits/policy-slots.ts";
-import type { SharedStore } from "../limits/store/store.ts";
+import type { PolicySlot } from "../limits/policies.ts";
+import type { Store } from "../limits/store/store.ts";
 import type { TrafficListener } from "../listener/traffic-listener.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { StoreSightings } from "../telemetry/store-sightings.ts";
@@ -124,7 +124,7 @@ export class Engine implements Carrier {
   readonly #files: EngineFiles;
   readonly #base: ConfigurationBase;
   readonly #traffic: TrafficListener;
-  readonly #store: SharedStore | null;
+  readonly #store: Store | null;
   readonly #reads: SharedReads | null;
   #checks: ExtAuthListeners | null = null;
 
@@ -134,7 +134,7 @@ export class Engine implements Carrier {
     files: EngineFiles,
     inForce: InForce,
     traffic: TrafficListener,
-    store: SharedStore | null,
+    store: Store | null,
     reads: SharedReads | null,
   ) {
     this.#store = store;

@@ -1,9 +1,9 @@
 // Makes the limiter from the settings.
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
-import { PolicyLimiter } from "../limits/policy-limiter.ts";
-import { NoSlotError, type PolicySlot } from "../limits/policy-slots.ts";
-import type { SharedStore } from "../limits/store/store.ts";
+import { PolicyLimiter } from "../limits/limiter.ts";
+import { NoSlotError, type PolicySlot } from "../limits/policies.ts";
+import type { Store } from "../limits/store/store.ts";
 import type { ThreadCounters } from "./counters.ts";
 import { NotPreparedError } from "./reloader.ts";
 
@@ -15,7 +15,9 @@ export interface LimiterParts {
   /** Those that another thread has chosen. Default: they are chosen here. */
   readonly slots?: readonly PolicySlot[] | undefined;
   /** Null, by default: the counters are not shared. */
-  readonly store?: SharedStore | null;
+  readonly store?: Store | null;
+  /** False: the thread only keeps the table. Default: true. */
+  readonly decides?: boolean;
 }
 
 /**
@@ -24,13 +26,13 @@ export interface LimiterParts {
  */
 export function createLimiter(
   settings: LimiterSettings,
-  { clock, counters: { table, keyHash: hash }, slots, store = null }: LimiterParts,
+  { clock, counters: { table, keyHash: hash }, slots, store = null, decides = true }: LimiterParts,
   previous: PolicyLimiter | null,
 ): PolicyLimiter {
   const { policies, ...options } = limiterSettings(settings);
   const chosen = slots === undefined ? {} : { slots };
   try {
-    return new PolicyLimiter(policies, { ...options, ...chosen, clock, table, hash, store, previous });
+    return new PolicyLimiter(policies, { ...options, ...chosen, clock, table, hash, store, decides, previous });
   } catch (error) {
     if (!(error instanceof NoSlotError)) throw error;
     const message = "too many policies were removed in the last minutes, reload again when their counters are cleared";

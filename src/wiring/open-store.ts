@@ -5,7 +5,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Timers } from "../core/store-link.ts";
 import { threadLength } from "../limits/store/script-call.ts";
-import type { SharedStore } from "../limits/store/store.ts";
+import type { Store } from "../limits/store/store.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { randomText, type ThreadCounters } from "./counters.ts";
 
@@ -33,16 +33,16 @@ export interface StoreParts {
 export async function createSharedStore(
   { counters: { redis } }: Pick<Settings, "counters">,
   { clock, counters, telemetry }: StoreParts,
-): Promise<SharedStore | null> {
+): Promise<Store | null> {
   if (redis === null) return null;
-  const [{ openRedisLink }, { SharedStore }, { storeScript }] = await Promise.all([
+  const [{ openRedisLink }, { Store }, { storeScript }] = await Promise.all([
     import("../limits/store/redis/link.ts"),
     import("../limits/store/store.ts"),
     import("../limits/store/script.ts"),
   ]);
   const { table, owner: gateway, keySecret, keyHash } = counters;
   const link = openRedisLink(redis.connection, { script: storeScript, readFile: readRegularFile });
-  const store = new SharedStore({
+  const store = new Store({
     ...{ link, clock, table, gateway, timers: systemTimers, settings: redis.store },
     thread: randomText(threadLength),
     secret: keySecret,
@@ -66,7 +66,7 @@ export async function createSharedStore(
 const reachedTimeoutMs = 1_000;
 
 /** Connects, and waits a little for the store, so that the first requests are not decided without it. */
-export async function openStore(store: SharedStore): Promise<void> {
+export async function openStore(store: Store): Promise<void> {
   store.open();
   const late = new AbortController();
   await Promise.race([store.shards.reached(), sleep(reachedTimeoutMs, undefined, { signal: late.signal })]);

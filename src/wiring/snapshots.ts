@@ -4,7 +4,7 @@ import type { Clock } from "../core/clock.ts";
 import { asError, failureCode } from "../core/failure.ts";
 import type { Settings } from "../core/settings.ts";
 import type { SnapshotResult } from "../core/snapshot-result.ts";
-import { assignSlots, type PolicySlot } from "../limits/policy-slots.ts";
+import { assignSlots, type PolicySlot } from "../limits/policies.ts";
 import { fileIdentity, openSnapshot } from "../limits/snapshot/file.ts";
 import type { DescribedRate, Snapshot, SnapshotDescription } from "../limits/snapshot/format.ts";
 import { Restore } from "../limits/snapshot/restore.ts";

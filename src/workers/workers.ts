@@ -8,9 +8,9 @@ import { monotonicOffsetMs } from "../core/clock.ts";
 import { SharedConnectionCount } from "../core/connection-count.ts";
 import { ignoreError } from "../core/failure.ts";
 import type { Settings } from "../core/settings.ts";
+import type { PolicyLimiter } from "../limits/limiter.ts";
 import { countPeersIn } from "../limits/peer-connections.ts";
-import type { PolicyLimiter } from "../limits/policy-limiter.ts";
-import type { PolicySlot } from "../limits/policy-slots.ts";
+import type { PolicySlot } from "../limits/policies.ts";
 import { createMainTelemetry, type MainTelemetry } from "../telemetry/main-telemetry.ts";
 import { StoreSightings } from "../telemetry/store-sightings.ts";
 import { WorkerReadings } from "../telemetry/worker-figures.ts";
@@ -85,7 +85,7 @@ class Workers implements Carrier {
       catchUp: (worker) => this.#serve(worker),
       alone: (work) => this.#alone(work),
     });
-    this.#limiter = createLimiter(settings, options, null);
+    this.#limiter = createLimiter(settings, { ...options, decides: false }, null);
     countPeersIn(options.counters.table);
     this.telemetry = createMainTelemetry({
       ...options,
@@ -133,7 +133,7 @@ class Workers implements Carrier {
       const offer = this.#files.offer();
       let limiter = this.#limiter;
       try {
-        if (settings !== null) limiter = createLimiter(settings, this.#options, this.#limiter);
+        if (settings !== null) limiter = createLimiter(settings, { ...this.#options, decides: false }, this.#limiter);
         if (settings !== null || offer.hasNews) await this.#prepare(settings, limiter, offer);
       } catch (error) {
         closeFiles(opened, this.#opened);

@@ -10,7 +10,7 @@ import { loadSettings } from "../../src/config/load.ts";
 import { configurationWarnings } from "../../src/config/warnings.ts";
 import { renderConfigError } from "../../src/config/written.ts";
 import type { Settings } from "../../src/core/settings.ts";
-import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
+import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decided } from "../support/decided.ts";
@@ -232,7 +232,7 @@ const promises: [title: string, run: (text: string) => Promise<void>][] = [
         { clock },
       );
       const { request, head } = limitedRequest({ rawHeaders: ["Authorization", "Bearer a"] });
-      const outcomes = Array.from({ length: 101 }, () => decided(limiter.acquire(request, head, clock.nowMs)).outcome);
+      const outcomes = Array.from({ length: 101 }, () => decided(limiter.decide(request, head, clock.nowMs)).outcome);
       expect(outcomes).toEqual([...Array(100).fill("admitted"), "throttled"]);
     },
   ],

@@ -5,7 +5,7 @@ import { type ClientAddressRules, readPeer } from "../../src/core/client-address
 import { parseCidr } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { createPathReader } from "../../src/core/request-path.ts";
-import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
+import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { createDecide } from "../../src/pipeline.ts";
 import { slidingPolicy } from "../support/policy.ts";
 

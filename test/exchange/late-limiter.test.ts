@@ -2,7 +2,7 @@
 // ends once, and what was taken for it is given back. Through the real gateway; only the limiter's answers are others.
 import { describe, expect, test, vi } from "vitest";
 import type { Decision, Policy } from "../../src/core/policy.ts";
-import { PolicySteps } from "../../src/limits/policy-steps.ts";
+import { PolicySteps } from "../../src/limits/limiter.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { sixFields } from "../support/contract-fields.ts";
 import { eventually } from "../support/eventually.ts";
@@ -135,7 +135,7 @@ describe("a quota that is only shown", () => {
     connection.write("no request\r\n\r\n");
     return connection;
   };
-  const { acquire, observe } = PolicySteps.prototype;
+  const { decide, observe } = PolicySteps.prototype;
 
   test("is waited for where bytes are no request", async () => {
     const quota = Promise.withResolvers<void>();
@@ -164,8 +164,8 @@ describe("a quota that is only shown", () => {
   });
 
   test("and cannot be read again: the answer shows the one of the decision", async () => {
-    vi.spyOn(PolicySteps.prototype, "acquire").mockImplementation(function (this: PolicySteps, ...asked) {
-      return { ...(acquire.apply(this, asked) as Decision), resetMs: 0 };
+    vi.spyOn(PolicySteps.prototype, "decide").mockImplementation(function (this: PolicySteps, ...asked) {
+      return { ...(decide.apply(this, asked) as Decision), resetMs: 0 };
     });
     vi.spyOn(PolicySteps.prototype, "refresh").mockImplementation(() => Promise.reject(new Error("away")) as never);
     const stage = await stageOfRaw(10);

@@ -3,7 +3,7 @@
 
 import { afterEach, beforeEach, vi } from "vitest";
 import type { Decision, Held } from "../../src/core/policy.ts";
-import { PolicySteps } from "../../src/limits/policy-steps.ts";
+import { PolicySteps } from "../../src/limits/limiter.ts";
 import { QuotaQuestions } from "../../src/limits/quota-questions.ts";
 import { decided } from "../support/decided.ts";
 import type { When } from "./verdicts.ts";
@@ -26,8 +26,8 @@ export interface LateLimiter {
 export function useLateLimiter(): LateLimiter {
   const state = { answer: "admitted" as Answer, when: "at once" as When, asked: 0, now: 0, ever: 0 };
   let waiting: (() => void)[] = [];
-  const { acquire } = PolicySteps.prototype;
-  const { acquireAll } = QuotaQuestions.prototype;
+  const { decide } = PolicySteps.prototype;
+  const { decideAll } = QuotaQuestions.prototype;
 
   const inTime = <T>(make: () => T): T => {
     state.asked += 1;
@@ -52,17 +52,17 @@ export function useLateLimiter(): LateLimiter {
 
   beforeEach(() => {
     Object.assign(state, { answer: "admitted", when: "at once", asked: 0, now: 0, ever: 0 });
-    vi.spyOn(PolicySteps.prototype, "acquire").mockImplementation(function (this: PolicySteps, request, head, nowMs) {
+    vi.spyOn(PolicySteps.prototype, "decide").mockImplementation(function (this: PolicySteps, request, head, nowMs) {
       return inTime(() => {
         if (state.answer === "fails") throw new Error("a bug");
         if (state.answer !== "admitted") {
           return { ...(this.peek(request.client, request.counterKey, nowMs) as Decision), outcome: state.answer };
         }
-        const decision = acquire.call(this, request, head, nowMs) as Decision;
+        const decision = decide.call(this, request, head, nowMs) as Decision;
         return { ...decision, held: watched(decision.held) };
       });
     });
-    vi.spyOn(QuotaQuestions.prototype, "acquireAll").mockImplementation(function (
+    vi.spyOn(QuotaQuestions.prototype, "decideAll").mockImplementation(function (
       this: QuotaQuestions,
       requests,
       nowMs,
@@ -70,7 +70,7 @@ export function useLateLimiter(): LateLimiter {
       return inTime(() => {
         if (state.answer === "fails") throw new Error("a bug");
         const outcome = state.answer;
-        return decided(acquireAll.call(this, requests, nowMs)).map((decision) => ({ ...decision, outcome }));
+        return decided(decideAll.call(this, requests, nowMs)).map((decision) => ({ ...decision, outcome }));
       });
     });
   });

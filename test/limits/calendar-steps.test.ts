@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type CalendarPeriod, calendarPeriods, type Decision, type Policy } from "../../src/core/policy.ts";
 import { createCalendar, longestPeriodMs, type NextBorder } from "../../src/limits/calendar.ts";
-import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
+import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { decodeDescription, encodeDescription } from "../../src/limits/snapshot/format.ts";
 import { Restore } from "../../src/limits/snapshot/restore.ts";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
@@ -161,7 +161,7 @@ class Trial {
 
   ask(client: string): Decision {
     const { request, head } = limitedRequest({ client });
-    const decision = decided(this.#limiter.acquire(request, head, this.clock.nowMs));
+    const decision = decided(this.#limiter.decide(request, head, this.clock.nowMs));
     const fitsMs = this.#model.take(client, this.clock.wallMs(), this.clock.nowMs);
     const expected = fitsMs === null ? ["admitted"] : ["throttled", fitsMs];
     const actual = fitsMs === null ? [decision.outcome] : [decision.outcome, decision.resetMs];

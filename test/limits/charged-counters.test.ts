@@ -1,14 +1,16 @@
 // What a refusal says beside units that are only held, and who gives them back.
+
 import { describe, expect, test } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
-import { CalendarCounters, ChargedCounters, SlidingCounters } from "../../src/limits/counters.ts";
-import { assignSlots } from "../../src/limits/policy-slots.ts";
+import { CalendarCounters, type ChargedCounters, SlidingCounters } from "../../src/limits/counters.ts";
+import { assignSlots } from "../../src/limits/policies.ts";
 import { CounterTable, createTableMemory } from "../../src/limits/table/counter-table.ts";
 import { takeLine } from "../../src/limits/table/directory.ts";
 import type { SlotRules } from "../../src/limits/table/eviction.ts";
 import { geometryOf, minTableBytes, shardAt } from "../../src/limits/table/layout.ts";
 import { FakeClock } from "../support/clock.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { type Asking, askCharged } from "./asking.ts";
 import { keyOf, placeSecret, smallTable } from "./small-table.ts";
 
 const key = keyOf("a");
@@ -16,27 +18,22 @@ const windowMs = 60_000;
 const rules: SlotRules = { kind: "sliding", windowMs, limit: 5, cost: 1 };
 const [slot, lastSlot] = [7, 126];
 
-function create(table: CounterTable, at = slot, before: ChargedCounters | null = null, ms = windowMs): ChargedCounters {
-  const previous = before === null ? null : (before.all as SlidingCounters);
-  return new ChargedCounters(new SlidingCounters(table, at, { ...rules, windowMs: ms }, previous), table, at);
+type Charged = Asking<ChargedCounters>;
+
+function create(table: CounterTable, at = slot, before: Charged | null = null, ms = windowMs): Charged {
+  return askCharged(new SlidingCounters(table, at, { ...rules, windowMs: ms }), table, at, before !== null);
 }
 
-function createCalendar(
-  table: CounterTable,
-  clock: Clock,
-  per: "minute" | "hour",
-  before: ChargedCounters | null = null,
-) {
+function createCalendar(table: CounterTable, clock: Clock, per: "minute" | "hour", before: Charged | null = null) {
   const calendar = { per, timezone: "UTC" };
-  const previous = before === null ? null : (before.all as CalendarCounters);
-  const all = new CalendarCounters(table, slot, { ...rules, kind: "calendar" }, calendar, clock, previous);
-  return new ChargedCounters(all, table, slot);
+  const all = new CalendarCounters(table, slot, { ...rules, kind: "calendar" }, calendar, clock);
+  return askCharged(all, table, slot, before !== null);
 }
 
 type Taken = { readonly charged: number } | { readonly refusedMs: number };
 
 /** Asks and, if that is possible, charges. */
-function take(counters: ChargedCounters, { locks }: CounterTable, limit: number, nowMs: number, by = key): Taken {
+function take(counters: Charged, { locks }: CounterTable, limit: number, nowMs: number, by = key): Taken {
   counters.select(by, by);
   locks.acquire();
   try {
@@ -52,11 +49,11 @@ function chargedOf(taken: Taken): number {
 }
 
 /** Takes several units, and returns what `charge` has returned for each. */
-function hold(counters: ChargedCounters, table: CounterTable, count: number, nowMs: number): readonly number[] {
+function hold(counters: Charged, table: CounterTable, count: number, nowMs: number): readonly number[] {
   return Array.from({ length: count }, () => chargedOf(take(counters, table, 5, nowMs)));
 }
 
-function keepAll(counters: ChargedCounters, charges: readonly number[]): void {
+function keepAll(counters: Charged, charges: readonly number[]): void {
   for (const charged of charges) counters.keep(key, key, 5, 1, charged);
 }
 
@@ -162,9 +159,9 @@ test("what is held is forgotten with the key, when the table has evicted it", ()
   const table = smallTable();
   const counters = create(table);
   hold(counters, table, 4, 0);
-  counters.all.select(key, key);
-  counters.all.ask(5, 1, 0);
-  table.forget(counters.all.cursor);
+  counters.select(key, key);
+  counters.ask(5, 1, 0);
+  table.forget(counters.asked.cursor);
   keepAll(counters, hold(counters, table, 5, 10));
   expect(take(counters, table, 5, 10)).toEqual({ refusedMs: windowMs });
 });

@@ -1,11 +1,13 @@
 // What a refusal beside held units promises, whatever happens between: a second if it would not stand without them, and
 // then a request is admitted when all are given back; otherwise it stands, whatever becomes of them.
+
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CalendarCounters, ChargedCounters, SlidingCounters } from "../../src/limits/counters.ts";
+import { CalendarCounters, SlidingCounters } from "../../src/limits/counters.ts";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
 import { FakeClock } from "../support/clock.ts";
 import { runs, scaled } from "../support/runs.ts";
+import { type Asking, askCharged } from "./asking.ts";
 import { keyOf, reusedTable } from "./small-table.ts";
 
 const client = keyOf("192.0.2.1");
@@ -61,8 +63,8 @@ class Trial {
   readonly #clock = new FakeClock();
   readonly #table: CounterTable;
   readonly #scenario: Scenario;
-  #counters: ChargedCounters;
-  #open: { readonly counters: ChargedCounters; readonly charged: number }[] = [];
+  #counters: Asking;
+  #open: { readonly counters: Asking; readonly charged: number }[] = [];
 
   constructor(scenario: Scenario) {
     this.#scenario = scenario;
@@ -134,26 +136,18 @@ class Trial {
     else counters.giveBack(client, client, limit, cost, charged);
   }
 
-  #create(windowMs: number, previous: ChargedCounters | null): ChargedCounters {
+  #create(windowMs: number, previous: Asking | null): Asking {
     const {
       rate,
       limitAndCost: [limit, cost],
     } = this.#scenario;
     const rules = { kind: rate, windowMs, limit, cost };
-    const before = previous?.all ?? null;
     const calendar = { per: windowMs === longestMs ? "hour" : "minute", timezone: "UTC" } as const;
     const all =
       rate === "sliding"
-        ? new SlidingCounters(this.#table, slot, rules, before instanceof SlidingCounters ? before : null)
-        : new CalendarCounters(
-            this.#table,
-            slot,
-            rules,
-            calendar,
-            this.#clock,
-            before instanceof CalendarCounters ? before : null,
-          );
-    return new ChargedCounters(all, this.#table, slot);
+        ? new SlidingCounters(this.#table, slot, rules)
+        : new CalendarCounters(this.#table, slot, rules, calendar, this.#clock);
+    return askCharged(all, this.#table, slot, previous !== null);
   }
 
   get #isGrouped(): boolean {

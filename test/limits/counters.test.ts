@@ -1,10 +1,10 @@
 // What policies of each kind count, as timelines.
+
 import { describe, expect, test } from "vitest";
-import type { Counters } from "../../src/limits/counters.ts";
-import { CalendarCounters, ConcurrencyCounters, SlidingCounters } from "../../src/limits/counters.ts";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
 import type { SlotRules } from "../../src/limits/table/eviction.ts";
 import { FakeClock } from "../support/clock.ts";
+import { type Asking, askCalendar, askConcurrency, askSliding } from "./asking.ts";
 import { keyOf, smallTable } from "./small-table.ts";
 
 const hourMs = 3_600_000;
@@ -18,7 +18,7 @@ function rules(kind: SlotRules["kind"], limit: number, windowMs = 0): SlotRules 
 }
 
 /** Asks and, if that is possible, charges. Returns the answer, and what `giveBack` needs. */
-function take(counters: Counters, text: string, limit: number, nowMs: number, units = 1) {
+function take(counters: Asking, text: string, limit: number, nowMs: number, units = 1) {
   const key = keyOf(text);
   counters.select(key, key);
   const fits = counters.ask(limit, units, nowMs);
@@ -26,13 +26,13 @@ function take(counters: Counters, text: string, limit: number, nowMs: number, un
   return { fits, remaining, untilResetMs: resetMs - nowMs, charged: fits ? counters.charge() : Number.NaN };
 }
 
-function peek(counters: Counters, text: string, limit: number, nowMs: number) {
+function peek(counters: Asking, text: string, limit: number, nowMs: number) {
   counters.peek(keyOf(text), keyOf(text), limit, nowMs);
   const { remaining, resetMs } = counters;
   return { remaining, untilResetMs: resetMs - nowMs };
 }
 
-function giveBack(counters: Counters, text: string, limit: number, units: number, charged: number): void {
+function giveBack(counters: Asking, text: string, limit: number, units: number, charged: number): void {
   counters.giveBack(keyOf(text), keyOf(text), limit, units, charged);
 }
 
@@ -47,8 +47,8 @@ function calendar(per: Per = "day", startWallMs = midnight + 1000, limit = 3) {
   clock.wallOffsetMs = startWallMs - clock.nowMs;
   const table = smallTable();
   /** The counters after a reload. */
-  const reloaded = (next: Per, previous: CalendarCounters | null): CalendarCounters =>
-    new CalendarCounters(table, slot, rules("calendar", limit), { per: next, timezone: "UTC" }, clock, previous);
+  const reloaded = (next: Per, previous: Asking | null): Asking =>
+    askCalendar(table, slot, rules("calendar", limit), { per: next, timezone: "UTC" }, clock, previous);
   return { clock, table, reloaded, counters: reloaded(per, null) };
 }
 
@@ -178,8 +178,7 @@ describe("a calendar quota", () => {
 });
 
 describe("concurrency", () => {
-  const create = (table: CounterTable): ConcurrencyCounters =>
-    new ConcurrencyCounters(table, slot, rules("concurrency", 2));
+  const create = (table: CounterTable): Asking => askConcurrency(table, slot, rules("concurrency", 2));
 
   test("a slot is free again when it is given back, and a key without slots takes no memory", () => {
     const table = smallTable();
@@ -224,9 +223,9 @@ describe("concurrency", () => {
 
 test("a sliding window goes on after a reload with another window", () => {
   const table = smallTable();
-  const before = new SlidingCounters(table, slot, rules("sliding", 3, 1000));
+  const before = askSliding(table, slot, rules("sliding", 3, 1000));
   for (let i = 0; i < 3; i += 1) take(before, "a", 3, i);
-  const after = new SlidingCounters(table, slot, rules("sliding", 3, 60_000), before);
+  const after = askSliding(table, slot, rules("sliding", 3, 60_000), before);
   expect(take(after, "a", 3, 1000)).toMatchObject({ fits: false, untilResetMs: 59_000 });
   // Requests of the old policy must not forget what the new one counts.
   expect(take(before, "a", 3, 1000)).toMatchObject({ fits: false });

@@ -1,10 +1,11 @@
 // A table under one limit and one window, as the tests of the window ask it.
+
 import type { CounterKey } from "../../src/core/counter-key.ts";
-import { SlidingCounters } from "../../src/limits/counters.ts";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
 import { rulesOf } from "../../src/limits/table/eviction.ts";
 import type { SlotFigures } from "../../src/limits/table/maintenance.ts";
 import { slidingPolicy } from "../support/policy.ts";
+import { type Asking, askSliding } from "./asking.ts";
 import { keyOf, reusedTable, smallTable } from "./small-table.ts";
 
 export interface WindowLimit {
@@ -25,14 +26,14 @@ const slot = 0;
 export class LimitedTable {
   readonly policy: WindowLimit;
   readonly table: CounterTable;
-  readonly #counters: SlidingCounters;
+  readonly #counters: Asking;
   readonly #keys = new Map<string, CounterKey>();
 
   constructor(policy: WindowLimit, table = smallTable()) {
     const { limit, windowMs, units = 1 } = policy;
     this.policy = policy;
     this.table = table;
-    this.#counters = new SlidingCounters(table, slot, rulesOf(slidingPolicy({ limit, windowMs, cost: units })));
+    this.#counters = askSliding(table, slot, rulesOf(slidingPolicy({ limit, windowMs, cost: units })));
   }
 
   acquire(client: string, nowMs: number): Answer {

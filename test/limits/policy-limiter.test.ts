@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import type { Limiter } from "../../src/core/limiter.ts";
 import type { Decision, Outcome, Policy } from "../../src/core/policy.ts";
-import { PolicyLimiter, type PolicyLimiterOptions } from "../../src/limits/policy-limiter.ts";
+import { PolicyLimiter, type PolicyLimiterOptions } from "../../src/limits/limiter.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decided } from "../support/decided.ts";
 import { counterKeyOf, identityOf, limitedRequest } from "../support/limited-request.ts";
@@ -20,13 +20,24 @@ const policy = (name: string, limit: number, options: Partial<Policy> = {}): Pol
 /** Asks in both steps, as the pipeline does. */
 function take(limiter: PolicyLimiter, nowMs = 0, parts: Request = {}, identity = identityOf()): Decision {
   const { request, head } = limitedRequest(parts);
-  const first = decided(limiter.acquire(request, head, nowMs));
+  const first = decided(limiter.decide(request, head, nowMs));
   if (first.outcome === "throttled" || !limiter.needsIdentity) return first;
-  return decided(limiter.acquireIdentified(request, head, identity, first, nowMs));
+  return decided(limiter.decideIdentified(request, head, identity, first, nowMs));
 }
 
 function create(policies: readonly Policy[], options: PolicyLimiterOptions = {}): PolicyLimiter {
   return new PolicyLimiter(policies, options);
+}
+
+/** A limiter that has replaced the one before. */
+function reload(
+  policies: readonly Policy[],
+  previous: PolicyLimiter,
+  options: PolicyLimiterOptions = {},
+): PolicyLimiter {
+  const next = create(policies, { ...options, previous });
+  previous.replacedBy(next);
+  return next;
 }
 
 /** What a policy has counted, without the outcomes that never came. */
@@ -303,7 +314,7 @@ describe("shadow policies", () => {
       });
     }
     expect(counts(limiter)).toEqual({ a: { admitted: 1, would_throttle: 2 }, b: { admitted: 2, would_throttle: 1 } });
-    const enforced = create([policy("a", 1), policy("b", 2)], { previous: limiter });
+    const enforced = reload([policy("a", 1), policy("b", 2)], limiter);
     expect(take(enforced, 3)).toMatchObject({ outcome: "throttled", policy: { name: "a" } });
   });
 });
@@ -409,13 +420,13 @@ describe("checks", () => {
     ]);
     const checks = limiter.forChecks();
     const { request, head } = limitedRequest();
-    expect(checks.acquire(request, head, 0)).toMatchObject({
+    expect(checks.decide(request, head, 0)).toMatchObject({
       outcome: "admitted",
       policy: { name: "client" },
       held: null,
     });
     expect(take(limiter)).toMatchObject({ outcome: "admitted", policy: { name: "failures" } });
-    expect(checks.acquire(request, head, 0)).toMatchObject({ outcome: "throttled", policy: { name: "client" } });
+    expect(checks.decide(request, head, 0)).toMatchObject({ outcome: "throttled", policy: { name: "client" } });
     expect(checks.peek("192.0.2.1", counterKeyOf("192.0.2.1"), 0)).toMatchObject({
       policy: { name: "client" },
       remaining: 0,
@@ -431,7 +442,7 @@ describe("checks", () => {
     const checks = create([policy("slots", 1, { rate: { kind: "concurrency" } })]).forChecks();
     const { request, head } = limitedRequest();
     for (let i = 0; i < 3; i += 1)
-      expect(shown(checks.acquire(request, head, 0) as Decision)).toMatchObject({
+      expect(shown(checks.decide(request, head, 0) as Decision)).toMatchObject({
         outcome: "observed",
         name: "slots",
         remaining: 1,
@@ -444,7 +455,7 @@ describe("a reload", () => {
   test("use 60 of 100, then a limit of 50: throttled with an exact reset; back to 100: 40 left", () => {
     const first = create([policy("client", 100)]);
     for (let i = 0; i < 60; i += 1) expect(take(first, i).outcome).toBe("admitted");
-    const lower = create([policy("client", 50)], { previous: first });
+    const lower = reload([policy("client", 50)], first);
     expect(shown(take(lower, 100))).toEqual({
       outcome: "throttled",
       name: "client",
@@ -456,10 +467,10 @@ describe("a reload", () => {
       remaining: 0,
       resetMs: minute + 10,
     });
-    const again = create([policy("client", 100)], { previous: lower });
+    const again = reload([policy("client", 100)], lower);
     expect(again.peek("192.0.2.1", counterKeyOf("192.0.2.1"), 100).remaining).toBe(40);
     expect(take(again, 100).remaining).toBe(39);
-    const lowest = create([policy("client", 50)], { previous: again });
+    const lowest = reload([policy("client", 50)], again);
     expect(take(lowest, justBefore(minute + 11)).outcome).toBe("throttled");
     expect(take(lowest, minute + 11).outcome).toBe("admitted");
   });
@@ -469,7 +480,7 @@ describe("a reload", () => {
     const request = { rawHeaders: ["X-Plan", "gold"] };
     const first = create([policy("plan", 5, { key }), policy("client", 9)]);
     for (let i = 0; i < 5; i += 1) take(first, 0, request);
-    const second = create([policy("new", 9), policy("client", 9), policy("plan", 5, { key })], { previous: first });
+    const second = reload([policy("new", 9), policy("client", 9), policy("plan", 5, { key })], first);
     expect(take(second, 1, request)).toMatchObject({ outcome: "throttled", policy: { name: "plan" } });
     const outcomes = counts(second);
     expect(outcomes["plan"]).toEqual({ admitted: 5, throttled: 1 });
@@ -483,7 +494,7 @@ describe("a reload", () => {
   ])("%s starts empty", (_what, changed) => {
     const first = create([policy("client", 2)]);
     for (let i = 0; i < 2; i += 1) take(first);
-    const second = create([changed], { previous: first, clock: new FakeClock() });
+    const second = reload([changed], first, { clock: new FakeClock() });
     expect(storedKeys(second)[0]).toBe(0);
     expect(take(second).outcome).toBe("admitted");
   });
@@ -492,7 +503,7 @@ describe("a reload", () => {
     const slots = policy("slots", 1, { rate: { kind: "concurrency" } });
     const first = create([slots]);
     const { held } = take(first);
-    const second = create([{ ...slots, limit: 2 }], { previous: first });
+    const second = reload([{ ...slots, limit: 2 }], first);
     const later = take(second);
     expect(later.outcome).toBe("admitted");
     expect(take(second).outcome).toBe("throttled");

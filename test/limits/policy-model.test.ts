@@ -5,7 +5,7 @@ import { hash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Decision, Held, KeyPart, LimitOverride, Policy } from "../../src/core/policy.ts";
-import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
+import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decided } from "../support/decided.ts";
 import { identityOf, limitedRequest } from "../support/limited-request.ts";
@@ -227,11 +227,11 @@ class Trial {
     const authorization = token === null ? [] : ["Authorization", `Bearer ${tokens.get(token)}`];
     const rawHeaders = [...authorization, ...(plan === null ? [] : ["X-Plan", plan])];
     const { request, head } = limitedRequest({ client, method, target, rawHeaders });
-    const first = decided(this.#limiter.acquire(request, head, nowMs));
+    const first = decided(this.#limiter.decide(request, head, nowMs));
     if (first.outcome === "throttled" || !this.#limiter.needsIdentity) return first;
     const claims = new Map(subject === null ? [] : [["org", subject]]);
     const identity = token === null ? null : identityOf({ tokenDigest: token, subject, claims });
-    return decided(this.#limiter.acquireIdentified(request, head, identity, first, nowMs));
+    return decided(this.#limiter.decideIdentified(request, head, identity, first, nowMs));
   }
 
   #keepsBounds(now: { readonly nowMs: number; readonly wallMs: number }): void {
@@ -251,7 +251,9 @@ class Trial {
 
   #create(policies: readonly Policy[], previous: PolicyLimiter | null): PolicyLimiter {
     const options = { ...this.#options, clock: this.clock, listAll: true, secret, previous };
-    return new PolicyLimiter(policies, previous === null ? { ...options, table: reusedTable() } : options);
+    const next = new PolicyLimiter(policies, previous === null ? { ...options, table: reusedTable() } : options);
+    previous?.replacedBy(next);
+    return next;
   }
 }
 

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { QuotaLimiter, QuotaRequest } from "../../src/core/limiter.ts";
 import type { Decision, Policy } from "../../src/core/policy.ts";
-import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
+import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { clockOf } from "../support/clock.ts";
 import { limitedRequest } from "../support/limited-request.ts";
 import { slidingPolicy } from "../support/policy.ts";
@@ -102,8 +102,8 @@ const requestOf = ({ client, policy, hits }: Asked): QuotaRequest => ({
 });
 
 /** The counters of this process answer at once. */
-function acquireAll(quotas: QuotaLimiter, requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] {
-  const decisions = quotas.acquireAll(requests, nowMs);
+function decideAll(quotas: QuotaLimiter, requests: readonly QuotaRequest[], nowMs: number): readonly Decision[] {
+  const decisions = quotas.decideAll(requests, nowMs);
   if (decisions instanceof Promise) throw new Error("the decisions come later");
   return decisions;
 }
@@ -124,7 +124,7 @@ test("all of a call are charged or none, and no key is ever over its limit", () 
       for (const { gapMs, questions: asked } of script) {
         nowMs += gapMs;
         const expected = model.ask(asked, nowMs);
-        const decisions = acquireAll(quotas, asked.map(requestOf), nowMs);
+        const decisions = decideAll(quotas, asked.map(requestOf), nowMs);
         expect(decisions.map(({ outcome }) => outcome === "throttled")).toEqual(expected);
         if (expected.includes(true)) refusals += 1;
         else admissions += 1;
@@ -145,7 +145,7 @@ test("all of a call are charged or none, and no key is ever over its limit", () 
 test("the reset that a refusal tells is the instant at which the whole call fits", () => {
   const quotas = new PolicyLimiter([slidingPolicy({ limit: 5, windowMs: 100 })]).forQuotas();
   const asks = (hits: number, nowMs: number) =>
-    acquireAll(quotas, [requestOf({ client: "192.0.2.1", policy: null, hits })], nowMs)[0];
+    decideAll(quotas, [requestOf({ client: "192.0.2.1", policy: null, hits })], nowMs)[0];
   for (const nowMs of [0, 10, 20, 30, 40]) expect(asks(1, nowMs)?.outcome).toBe("admitted");
   expect(asks(3, 50)).toMatchObject({ outcome: "throttled", remaining: 0, resetMs: 120 });
   expect(asks(3, 119)?.outcome).toBe("throttled");

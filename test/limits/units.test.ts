@@ -1,10 +1,10 @@
 // What a table keeps where requests cost several units, units are given back, and the limit of a key changes: the same
 // as a list of all units that were ever admitted.
+
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Counters } from "../../src/limits/counters.ts";
-import { SlidingCounters } from "../../src/limits/counters.ts";
 import { runs, scaled } from "../support/runs.ts";
+import { type Asking, askSliding } from "./asking.ts";
 import { justBefore } from "./float.ts";
 import { keyOf, reusedTable, smallTable } from "./small-table.ts";
 
@@ -16,28 +16,28 @@ function create(limit = 10, window = windowMs, table = smallTable()) {
     ({ kind: "sliding", windowMs: windowNow, limit: limitNow, cost: 1 }) as const;
   return {
     table,
-    counters: new SlidingCounters(table, slot, rulesFor(limit, window)),
+    counters: askSliding(table, slot, rulesFor(limit, window)),
     /** The counters after a reload. */
-    reloaded: (previous: SlidingCounters, limitNow: number, windowNow: number) =>
-      new SlidingCounters(table, slot, rulesFor(limitNow, windowNow), previous),
+    reloaded: (previous: Asking, limitNow: number, windowNow: number) =>
+      askSliding(table, slot, rulesFor(limitNow, windowNow), previous),
     figures: () => table.figures().bySlot[slot],
   };
 }
 
-function ask(counters: Counters, text: string, limit: number, units: number, nowMs: number): boolean {
+function ask(counters: Asking, text: string, limit: number, units: number, nowMs: number): boolean {
   const key = keyOf(text);
   counters.select(key, key);
   return counters.ask(limit, units, nowMs);
 }
 
 /** Admits or refuses, as a limiter does. */
-function take(counters: Counters, text: string, limit: number, units: number, nowMs: number): boolean {
+function take(counters: Asking, text: string, limit: number, units: number, nowMs: number): boolean {
   const fits = ask(counters, text, limit, units, nowMs);
   if (fits) counters.charge();
   return fits;
 }
 
-function peek(counters: Counters, text: string, limit: number, nowMs: number): [remaining: number, resetMs: number] {
+function peek(counters: Asking, text: string, limit: number, nowMs: number): [remaining: number, resetMs: number] {
   counters.peek(keyOf(text), keyOf(text), limit, nowMs);
   return [counters.remaining, counters.resetMs];
 }

@@ -2,7 +2,7 @@
 // no call does the work of all of them, and every answer is exact meanwhile.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
+import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { CounterTable, createTableMemory } from "../../src/limits/table/counter-table.ts";
 import { minTableBytes } from "../../src/limits/table/layout.ts";
 import { limitedRequest } from "../support/limited-request.ts";
@@ -126,8 +126,8 @@ test("a token is read once, however many policies are by token, and is not kept"
     },
   });
   const { request, head } = limitedRequest({ rawHeaders });
-  expect(limiter.acquire(request, head, 0)).toMatchObject({ remaining: 4 });
+  expect(limiter.decide(request, head, 0)).toMatchObject({ remaining: 4 });
   expect(reads).toBe(1);
   token = "second";
-  expect(limiter.acquire(request, head, 0)).toMatchObject({ remaining: 4 });
+  expect(limiter.decide(request, head, 0)).toMatchObject({ remaining: 4 });
 });

@@ -89,9 +89,9 @@ export const mutations: readonly Mutation[] = [
     concerns: () => true,
     replacements: [
       {
-        file: "src/limits/policy-steps.ts",
-        from: "this.#ask(chargedAt(this.#set, nowMs))",
-        to: "this.#ask(nowMs)",
+        file: "src/limits/limiter.ts",
+        from: "this.#ask(asks, chargedAt(this.#set, nowMs), pass)",
+        to: "this.#ask(asks, nowMs, pass)",
       },
     ],
   },
@@ -127,8 +127,8 @@ export const mutations: readonly Mutation[] = [
     concerns: ({ policies, clients }) => policies.length > 1 && clients.some(({ kind }) => kind === "waiter"),
     replacements: [
       {
-        file: "src/limits/policy-steps.ts",
-        from: "if (refusing === null || this.#set.waitMs === null) return refusing;",
+        file: "src/limits/limiter.ts",
+        from: "if (refusing === null || this.#set.store === null) return refusing;",
         to: "if (refusing !== undefined) return refusing;",
       },
     ],

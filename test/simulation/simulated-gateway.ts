@@ -2,9 +2,9 @@
 // store. It may pause, while its clock runs on, and end at any instant. A start after an end is another gateway.
 import type { Clock } from "../../src/core/clock.ts";
 import type { StateChange, Timers } from "../../src/core/store-link.ts";
-import { PolicyLimiter } from "../../src/limits/policy-limiter.ts";
+import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { gatewayLength, threadLength } from "../../src/limits/store/script-call.ts";
-import { SharedStore } from "../../src/limits/store/store.ts";
+import { Store } from "../../src/limits/store/store.ts";
 import { CounterTable } from "../../src/limits/table/counter-table.ts";
 import { SipHash } from "../../src/limits/table/sip-hash.ts";
 import { clockOf } from "../support/clock.ts";
@@ -27,7 +27,7 @@ export interface GatewayParts {
 
 export interface Thread {
   limiter: PolicyLimiter;
-  readonly shared: SharedStore;
+  readonly shared: Store;
   readonly link: SimulatedLink;
   /** How often the thread had decided without the store when that was last looked at, and when it last did. */
   aloneSeen: number;
@@ -101,7 +101,7 @@ export class SimulatedGateway implements Process {
     const { clock } = this;
     const table = new CounterTable(block, { secret: placeSecret, thread: index + 1, isShared });
     const link = new SimulatedLink(network, this);
-    const shared = new SharedStore({
+    const shared = new Store({
       ...{ link, clock, table, settings: plan.settings, timers: this.#timers() },
       gateway: this.id,
       thread: randomText(chance, threadLength),

@@ -12,7 +12,7 @@ export interface Event {
 export class VirtualTime {
   /** True time, which no clock of the simulation shows. */
   nowMs = 0;
-  /** How many promises are awaited by someone; while there are none, nothing has to be followed up. */
+  /** How many promises are awaited by someone. While there are none, one step of what is waited for is enough. */
   awaited = 0;
   #order = 0;
   readonly #heap: Event[] = [];
@@ -38,7 +38,7 @@ export class VirtualTime {
       event.run = null;
       this.nowMs = event.atMs;
       run();
-      if (this.awaited > 0) await new Promise<void>(setImmediateOf);
+      await (this.awaited > 0 ? new Promise<void>(setImmediateOf) : undefined);
     }
     this.nowMs = Math.max(this.nowMs, endMs);
   }

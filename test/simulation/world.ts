@@ -126,7 +126,7 @@ export class World {
     this.requests += 1;
     const state = thread.shared.figures().state;
     const aloneBefore = aloneOf(thread);
-    const decided = thread.limiter.acquire(request, head, beginMs);
+    const decided = thread.limiter.decide(request, head, beginMs);
     if (!(decided instanceof Promise)) {
       this.#answer(client, address, gateway, thread, decided, aloneBefore, answered);
       return;

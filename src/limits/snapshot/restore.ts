@@ -5,7 +5,7 @@
 
 import { isContinued } from "../../core/restart-keys.ts";
 import { createCalendar, longestPeriodMs, type PeriodEnd, periodEndAt } from "../calendar.ts";
-import type { PolicySlot } from "../policy-slots.ts";
+import type { PolicySlot } from "../policies.ts";
 import { ageOf, tickNow, tickOf } from "../table/key-log.ts";
 import type { CounterRecord } from "../table/maintenance.ts";
 import type { DescribedPolicy, SnapshotDescription } from "./format.ts";

@@ -1,10 +1,10 @@
 // Counts what one policy has admitted at all gateways: a request needs units that the store has granted, and room in
 // the table, where this gateway counts its own. While the store is not there, the table decides alone.
-import { CounterKey } from "../../core/counter-key.ts";
+import type { CounterKey } from "../../core/counter-key.ts";
 import type { Policy } from "../../core/policy.ts";
-import type { Counters, LocalCounters, OwnCount } from "../counters.ts";
+import { Ask, type Charged, type LocalCounters } from "../counters.ts";
+import type { CounterTable } from "../table/counter-table.ts";
 import { networkKey } from "../table/eviction.ts";
-import type { AskingPass, Question } from "./calls.ts";
 import {
   borderErrorMs,
   type CounterRules,
@@ -15,194 +15,172 @@ import {
   longestCountMs,
 } from "./credits.ts";
 import { storeTagOf } from "./script-call.ts";
-import type { SharedStore } from "./store.ts";
-import { type CalendarPeriods, calendarOf, type PolicySource, policyText, type SharedPolicy } from "./store-policy.ts";
+import type { Store, Wanted } from "./store.ts";
+import { CalendarPeriods, type PolicySource, policyText, type StorePolicy } from "./store-policy.ts";
+
+/**
+ * What is known when a request asks. `first`: the store can be asked. `answered`: it has been, and may be asked once more.
+ * `final`: it has been asked twice. `alone`: it has not answered in time.
+ */
+export type Pass = "first" | "answered" | "final" | "alone";
 
 /** `unknown`: the store has to be asked. `unavailable`: it is not there, and nothing is admitted without it. */
-type CounterVerdict = "fits" | "refused" | "unknown" | "unavailable";
+type Verdict = "fits" | "refused" | "unknown" | "unavailable";
 
-/** What a request was charged, where it may be given back. */
-interface Charged {
-  readonly local: number;
-  readonly leases: readonly Lease[];
+/** What a request asks of a policy whose units are in the store. A request that waits keeps its own. */
+export class StoreAsk extends Ask {
+  verdict: Verdict = "refused";
+  /** What this thread holds of the key; undefined if it has not asked for it yet. */
+  credits: KeyCredits | undefined;
+  /** Whether the table has room for what was asked, and what it has left; `open` admits without it. */
+  fitsLocally = false;
+  leftLocally = 0;
+  /** Whether it is the first that this gateway has of the key. */
+  isNewcomer = false;
+  /** Whether it is admitted without the store's units; because an answer is late. */
+  isAlone = false;
+  isLate = false;
 }
 
-interface SharedCountersOptions {
-  readonly policy: Policy;
-  /** In the table. */
-  readonly slot: number;
-  readonly local: LocalCounters;
-  readonly store: SharedStore;
-  /** Whether units are given back when requests end. */
-  readonly isByRequest: boolean;
-  readonly wallMs: () => number;
-  /** Whether it begins with its first request only: it continues others, after a reload that may not happen. */
-  readonly continues: boolean;
-}
-
-export class SharedCounters implements Counters {
-  remaining = 0;
-  resetMs = 0;
-  /** Must be set before `ask`. */
-  pass: AskingPass = "first";
-  /** When the request was asked for first; set by `ask` then, and before it later. */
-  sinceMs = 0;
-  verdict: CounterVerdict = "refused";
+export class StoreCounters {
   /** What this gateway has admitted. */
   readonly local: LocalCounters;
   readonly #policy: Policy;
-  readonly #store: SharedStore;
-  readonly #shared: SharedPolicy;
+  readonly #store: Store;
+  readonly #ofStore: StorePolicy;
   readonly #isByRequest: boolean;
-  /** What `charge` has returned, until it is given back or kept. */
-  readonly #charges = new Map<number, Charged>();
+  /** What `charge` has returned, until it is given back or kept: what the table was charged, and the leases. */
+  readonly #charges = new Map<number, { readonly local: number; readonly leases: readonly Lease[] }>();
   readonly #source: PolicySource;
   readonly #periods: CalendarPeriods | null;
   #rules: CounterRules;
-  #key: CounterKey = noKey;
-  #client: CounterKey = noKey;
-  #units = 0;
-  #limit = 0;
-  #nowMs = 0;
-  #credits: KeyCredits | undefined;
-  #isInForce: boolean;
-  #isNewcomer = false;
-  /** Whether the table has room for what was asked; `open` admits without it. */
-  #fitsLocally = false;
-  /** Whether it is admitted without the store's units; because an answer is late. */
-  #isAlone = false;
-  #isLate = false;
   #lastCharge = 0;
 
-  constructor({ policy, slot, local, store, isByRequest, wallMs, continues }: SharedCountersOptions) {
+  /** `isByRequest`: whether units are given back when requests end. */
+  constructor(
+    policy: Policy,
+    slot: number,
+    local: LocalCounters,
+    table: CounterTable,
+    store: Store,
+    isByRequest: boolean,
+    wallMs: () => number,
+  ) {
+    const { limit, rate } = policy;
     this.#policy = policy;
     this.local = local;
     this.#store = store;
     this.#isByRequest = isByRequest;
-    this.#rules = counterRulesOf(policy, { limit: policy.limit, isByRequest, untilMs: 0 }, store.settings);
+    this.#rules = counterRulesOf(policy, { limit, isByRequest, untilMs: 0 }, store.settings);
     this.#source = {
-      ...{ slot, limit: policy.limit, own: local.own.bind(local) },
-      rules: (tag: string, nowMs: number) => this.#rulesFor(tag, policy.limit, nowMs),
-      periodOver: (shard: number, endMs: number, nowMs: number) => this.#periods?.over(shard, endMs, nowMs),
+      ...{ slot, limit, own: local.own.bind(local) },
+      rules: (tag, nowMs) => this.#rulesFor(tag, limit, nowMs),
+      periodOver: (shard, endMs, nowMs) => this.#periods?.over(shard, endMs, nowMs),
     };
-    this.#shared = store.book.policy(policyText(policy), this.#source, longestCountMs(policy));
-    this.#periods = calendarOf(policy, local, this.#shared.periods, wallMs);
-    this.#isInForce = !continues;
-    if (!continues) this.#shared.continue(this.#source);
+    this.#ofStore = store.book.policy(policyText(policy), this.#source, longestCountMs(policy));
+    const { periods: byShard } = this.#ofStore;
+    const ofTable = table.periodOf(slot);
+    this.#periods =
+      rate.kind !== "calendar"
+        ? null
+        : new CalendarPeriods({ rate, longestMs: longestCountMs(policy), byShard, ofTable, wallMs });
   }
 
-  select(key: CounterKey, client: CounterKey): void {
-    this.#key = key;
-    this.#client = client;
-    this.local.select(key, client);
+  comeIntoForce(nowMs: number, continues: boolean): void {
+    this.local.comeIntoForce(nowMs, continues);
+    this.#ofStore.continue(this.#source);
   }
 
-  ask(limit: number, units: number, nowMs: number): boolean {
-    this.#limit = limit;
-    this.#units = units;
-    this.#nowMs = nowMs;
-    this.#isAlone = false;
-    if (this.pass === "first") this.sinceMs = nowMs;
-    if (!this.#isInForce) this.#comeIntoForce();
-    this.#key.storeTag ||= storeTagOf(this.#key);
-    const tag = this.#key.storeTag;
+  select(ask: StoreAsk): void {
+    this.local.select(ask);
+  }
+
+  /** Answers, and charges nothing. The key must be selected and the table's locks held. */
+  ask(ask: StoreAsk, nowMs: number, pass: Pass): void {
+    ask.verdict = this.#verdictOn(ask, nowMs, pass);
+    ask.fits = ask.verdict === "fits";
+  }
+
+  #verdictOn(ask: StoreAsk, nowMs: number, pass: Pass): Verdict {
+    const { key, limit, units } = ask;
+    ask.nowMs = nowMs;
+    ask.isAlone = false;
+    key.storeTag ||= storeTagOf(key);
+    const tag = key.storeTag;
     const rules = this.#rulesFor(tag, limit, nowMs);
-    const credits = this.#find(tag, rules, nowMs);
+    const credits = this.#find(ask, rules);
     if (credits?.replaceRules(rules)) this.#store.endAll(credits);
-    this.#credits = credits;
+    ask.credits = credits;
     // What is held may be spent while the store is away: the store counts it.
     const held = credits === undefined ? 0 : credits.held(nowMs);
-    const isRefused = credits !== undefined && nowMs < credits.refusedUntil(this.pass === "first", nowMs);
-    const mayAsk = this.pass !== "alone" && this.#store.mayAsk(credits?.tag ?? tag, credits);
+    const isRefused = credits !== undefined && nowMs < credits.refusedUntil(pass === "first", nowMs);
+    const mayAsk = pass !== "alone" && this.#store.mayAsk(credits?.tag ?? tag, credits);
     const isOpen = this.#store.settings.onFailure === "open";
-    if (held < units && !mayAsk && (isOpen || !isRefused)) return this.#askAlone(tag);
+    if (held < units && !mayAsk && (isOpen || !isRefused)) return this.#askAlone(ask);
 
-    const fits = this.local.ask(limit, units, nowMs);
-    this.#fitsLocally = fits;
-    this.remaining = this.local.remaining;
-    this.resetMs = this.local.resetMs;
+    ask.fitsLocally = this.local.ask(ask, nowMs);
+    ask.leftLocally = ask.remaining;
     // What was granted may be spent by another request before all calls of this one are answered, or be of a period that
     // is over: then it asks once more.
-    const canAsk = mayAsk && (this.pass === "first" || this.pass === "answered");
-    this.#isNewcomer = fits && this.remaining + units >= limit;
-    if (!fits) {
-      this.resetMs = this.#resetInStore(rules, credits);
-      const isUnknown = canAsk && held < units && this.#mayRefuseForLonger(credits);
-      return this.#conclude(isUnknown ? "unknown" : "refused");
+    const canAsk = mayAsk && (pass === "first" || pass === "answered");
+    ask.isNewcomer = ask.fitsLocally && ask.remaining + units >= limit;
+    if (!ask.fitsLocally) {
+      ask.resetMs = this.#resetInStore(ask, rules);
+      return canAsk && held < units && this.#mayRefuseForLonger(ask) ? "unknown" : "refused";
     }
-    if (credits === undefined) return this.#conclude(canAsk ? "unknown" : "refused");
-    this.remaining = Math.min(this.remaining, Math.max(0, credits.free + held - units));
+    if (credits === undefined) return canAsk ? "unknown" : "refused";
+    ask.remaining = Math.min(ask.remaining, Math.max(0, credits.free + held - units));
     if (held >= units) {
-      if (credits.resetMs > nowMs && credits.rules.item === "sliding") this.resetMs = credits.resetMs;
-      return this.#conclude("fits");
+      if (credits.resetMs > nowMs && rules.item === "sliding") ask.resetMs = credits.resetMs;
+      return "fits";
     }
-    this.remaining = Math.min(this.remaining + units, credits.free + held);
+    ask.remaining = Math.min(ask.remaining + units, credits.free + held);
     const fitsMs = Math.max(nowMs + 1, credits.fitsMs);
-    this.resetMs = rules.item === "sliding" ? fitsMs : this.#resetInStore(rules, credits);
-    if (rules.item === "calendar" && this.#isByRequest) this.resetMs = Math.min(this.resetMs, fitsMs);
-    if (canAsk && !isRefused) return this.#conclude("unknown");
-    if (this.pass === "first") this.#store.counts.refusedFromMemory += 1;
-    return this.#conclude("refused");
+    ask.resetMs = rules.item === "sliding" ? fitsMs : this.#resetInStore(ask, rules);
+    if (rules.item === "calendar" && this.#isByRequest) ask.resetMs = Math.min(ask.resetMs, fitsMs);
+    if (canAsk && !isRefused) return "unknown";
+    if (pass === "first") this.#store.counts.refusedFromMemory += 1;
+    return "refused";
   }
 
   /** Whether what is unknown now will be refused until `resetMs` at least: the table or the store has said so. */
-  get isProbablyRefused(): boolean {
-    if (!this.#fitsLocally) return true;
-    return this.#policy.rate.kind !== "concurrency" && (this.#credits?.fitsMs ?? 0) > this.#nowMs;
+  isProbablyRefused({ fitsLocally, credits, nowMs }: StoreAsk): boolean {
+    return !fitsLocally || (this.#policy.rate.kind !== "concurrency" && (credits?.fitsMs ?? 0) > nowMs);
   }
 
-  /** Whether requests that wait already may take all that the table has left for what was asked last. */
-  get isCrowded(): boolean {
-    return this.#credits !== undefined && this.#credits.awaitedUnits > this.local.remaining;
+  /** What the store is asked for, of which `ask` has found too little. `waitsOnly`: nothing, but what others get is. */
+  wanted(ask: StoreAsk, waitsOnly = false): Wanted {
+    return { credits: ask.credits ?? this.#create(ask), units: waitsOnly ? 0 : ask.units };
   }
 
-  /** Asks the store for the units that `ask` has not found. `waitsOnly`: for none, but waits for what others get. */
-  request(question: Question, waitsOnly = false): void {
-    const credits = this.#credits ?? this.#create();
-    if (this.pass !== "first") this.#store.limitWait(question, this.sinceMs);
-    this.#store.request(credits, waitsOnly ? 0 : this.#units, question);
-  }
-
-  charge(): number {
-    const credits = this.#credits;
-    const local = this.#fitsLocally ? this.local.charge() : noCharge;
+  /** Charges what fits. The locks must have been held since `ask`. Returns what `giveBack` needs. */
+  charge(ask: StoreAsk): number {
+    const { credits, units, nowMs } = ask;
+    const local = ask.fitsLocally ? this.local.charge(ask) : noCharge;
     let leases: readonly Lease[] = [];
-    if (!this.#isAlone && credits !== undefined) leases = this.#store.spend(credits, this.#units, this.#nowMs);
-    else if (credits !== undefined || this.#isLate) this.#store.admittedAlone(credits ?? this.#create());
+    if (!ask.isAlone && credits !== undefined) leases = this.#store.spend(credits, units, nowMs);
+    else if (credits !== undefined || ask.isLate) this.#store.admittedAlone(credits ?? this.#create(ask));
     if (!this.#isByRequest) return 0;
     this.#lastCharge += 1;
     this.#charges.set(this.#lastCharge, { local, leases });
     return this.#lastCharge;
   }
 
-  peek(key: CounterKey, client: CounterKey, limit: number, nowMs: number, units = 1): void {
-    this.local.peek(key, client, limit, nowMs, units);
-    this.remaining = this.local.remaining;
-    this.resetMs = this.local.resetMs;
-    const credits = this.#shared.credits.get(this.#shared.placeOf(key.storeTag || storeTagOf(key), limit));
+  peek(ask: StoreAsk, nowMs: number): void {
+    const { key, limit } = ask;
+    this.local.peek(ask, nowMs);
+    const credits = this.#ofStore.credits.get(this.#ofStore.placeOf(key.storeTag || storeTagOf(key), limit));
     if (credits === undefined || nowMs >= credits.resetMs) return;
-    this.remaining = Math.min(this.remaining, Math.max(0, credits.free + credits.held(nowMs)));
-    if (credits.rules.item === "sliding") this.resetMs = Math.max(credits.resetMs, credits.refusedUntilMs);
+    ask.remaining = Math.min(ask.remaining, Math.max(0, credits.free + credits.held(nowMs)));
+    if (credits.rules.item === "sliding") ask.resetMs = Math.max(credits.resetMs, credits.refusedUntilMs);
   }
 
-  giveBack(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void {
-    const charge = this.#charges.get(charged);
-    if (charge === undefined) return;
-    this.#charges.delete(charged);
-    if (!Number.isNaN(charge.local)) this.local.giveBack(key, client, limit, units, charge.local);
-    this.#store.giveBack(charge.leases);
+  giveBack(charged: Charged): void {
+    this.#settle(charged, "giveBack");
   }
 
-  keep(key: CounterKey, client: CounterKey, limit: number, units: number, charged: number): void {
-    const charge = this.#charges.get(charged);
-    if (charge === undefined) return;
-    this.#charges.delete(charged);
-    if (!Number.isNaN(charge.local)) this.local.keep(key, client, limit, units, charge.local);
-    this.#store.keep(charge.leases);
-  }
-
-  own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null {
-    return this.local.own(key, client, nowMs);
+  keep(charged: Charged): void {
+    this.#settle(charged, "keep");
   }
 
   unspentResetMs(nowMs: number): number {
@@ -211,91 +189,86 @@ export class SharedCounters implements Counters {
 
   /** Gives back what is held of all keys. */
   endLeases(): void {
-    this.#store.endLeases(this.#shared.credits.values());
+    this.#store.endLeases(this.#ofStore.credits.values());
   }
 
   /** The policy is gone. */
   retire(): void {
-    this.#store.book.retire(this.#shared);
+    this.#store.book.retire(this.#ofStore);
   }
 
-  /** With the first request, because a limiter that is never used must change nothing. */
-  #comeIntoForce(): void {
-    this.#isInForce = true;
-    this.#shared.continue(this.#source);
-  }
-
-  #conclude(verdict: CounterVerdict): boolean {
-    this.verdict = verdict;
-    return verdict === "fits";
+  #settle(charged: Charged, how: "giveBack" | "keep"): void {
+    const charge = this.#charges.get(charged.charged);
+    if (charge === undefined) return;
+    this.#charges.delete(charged.charged);
+    if (!Number.isNaN(charge.local)) this.local[how]({ ...charged, charged: charge.local });
+    this.#store[how](charge.leases);
   }
 
   /** Decides by what this gateway has admitted itself. */
-  #askAlone(tag: string): boolean {
-    const { onFailure } = this.#store.settings;
-    this.#isAlone = true;
-    this.#isLate = this.#store.decidesAlone(tag, this.#credits);
+  #askAlone(ask: StoreAsk): Verdict {
+    const { settings, replicas } = this.#store;
+    const { onFailure } = settings;
+    const { limit, units } = ask;
+    ask.isAlone = true;
+    ask.isLate = this.#store.decidesAlone(ask.key.storeTag, ask.credits);
     // At least one request, whatever it costs.
-    const share = Math.max(this.#units, Math.floor(this.#limit / this.#store.replicas.value));
-    const fits = this.local.ask(onFailure === "local" ? share : this.#limit, this.#units, this.#nowMs);
-    this.#fitsLocally = fits;
-    this.remaining = this.local.remaining;
-    this.resetMs = this.local.resetMs;
-    if (onFailure === "closed") return this.#conclude("unavailable");
-    return this.#conclude(fits || onFailure === "open" ? "fits" : "refused");
+    if (onFailure === "local") ask.limit = Math.max(units, Math.floor(limit / replicas.value));
+    ask.fitsLocally = this.local.ask(ask, ask.nowMs);
+    ask.leftLocally = ask.remaining;
+    ask.limit = limit;
+    if (onFailure === "closed") return "unavailable";
+    return ask.fitsLocally || onFailure === "open" ? "fits" : "refused";
   }
 
   /** Whether only the store can say how long a request waits that the table refuses: a reload has lowered the limit. */
-  #mayRefuseForLonger(credits: KeyCredits | undefined): boolean {
-    if (this.#policy.rate.kind !== "sliding" || this.local.mayEndSoon) return false;
-    return credits === undefined || credits.fitsMs <= this.#nowMs;
+  #mayRefuseForLonger({ mayEndSoon, credits, nowMs }: StoreAsk): boolean {
+    if (this.#policy.rate.kind !== "sliding" || mayEndSoon) return false;
+    return credits === undefined || credits.fitsMs <= nowMs;
   }
 
   /** When a request fits that the table refuses. */
-  #resetInStore({ spendMs, windowUs }: CounterRules, credits: KeyCredits | undefined): number {
-    if (this.local.mayEndSoon) return this.resetMs;
+  #resetInStore({ mayEndSoon, resetMs, nowMs, credits }: StoreAsk, { spendMs, windowUs }: CounterRules): number {
+    if (mayEndSoon) return resetMs;
     // The store counts by a clock of its own, in a cluster by that of a shard.
-    if (this.#periods !== null) return Math.max(this.resetMs, this.#nowMs + this.#periods.untilResetMs) + borderErrorMs;
+    if (this.#periods !== null) return Math.max(resetMs, nowMs + this.#periods.untilResetMs) + borderErrorMs;
     // With its last unit, the store has said when there is room again.
-    if (credits !== undefined && credits.fitsMs > this.#nowMs) return Math.max(this.resetMs, credits.fitsMs);
-    return this.resetMs + spendMs + windowUs * clockError;
+    if (credits !== undefined && credits.fitsMs > nowMs) return Math.max(resetMs, credits.fitsMs);
+    return resetMs + spendMs + windowUs * clockError;
   }
 
-  #find(tag: string, rules: CounterRules, nowMs: number): KeyCredits | undefined {
-    const own = this.#shared.find(tag, rules);
-    if (own !== undefined || this.#shared.networks.size === 0) return own;
-    const network = networkKey(this.#client);
-    const until = this.#shared.networks.get(storeTagOf(network));
-    if (until === undefined || nowMs >= until) return undefined;
-    return this.#creditsOf(network);
+  #find({ key, client, limit, nowMs }: StoreAsk, rules: CounterRules): KeyCredits | undefined {
+    const own = this.#ofStore.find(key.storeTag, rules);
+    if (own !== undefined || this.#ofStore.networks.size === 0) return own;
+    const network = networkKey(client);
+    const until = this.#ofStore.networks.get(storeTagOf(network));
+    return until === undefined || nowMs >= until ? undefined : this.#creditsOf(network, limit, nowMs);
   }
 
   /** Begins to ask for a key; for its network, if too many new keys are made. */
-  #create(): KeyCredits {
-    const { newKeys } = this.#shared;
-    if (!this.#isNewcomer || newKeys.hasRoom(this.#nowMs)) {
-      return this.#store.book.create(this.#shared, this.#key.storeTag, this.#key, this.#client, this.#rules);
+  #create({ key, client, limit, nowMs, isNewcomer }: StoreAsk): KeyCredits {
+    const { newKeys } = this.#ofStore;
+    if (!isNewcomer || newKeys.hasRoom(nowMs)) {
+      const rules = this.#rulesFor(key.storeTag, limit, nowMs);
+      return this.#store.book.create(this.#ofStore, key.storeTag, key, client, rules);
     }
-    const network = networkKey(this.#client);
+    const network = networkKey(client);
     this.#store.counts.coarse += 1;
-    this.#shared.addNetwork(storeTagOf(network), this.#nowMs + longestCountMs(this.#policy));
-    return this.#creditsOf(network);
+    this.#ofStore.addNetwork(storeTagOf(network), nowMs + longestCountMs(this.#policy));
+    return this.#creditsOf(network, limit, nowMs);
   }
 
-  #creditsOf(network: CounterKey): KeyCredits {
+  #creditsOf(network: CounterKey, limit: number, nowMs: number): KeyCredits {
     const tag = `n${storeTagOf(network)}`;
-    const rules = this.#rulesFor(tag, this.#limit, this.#nowMs);
-    return this.#shared.find(tag, rules) ?? this.#store.book.create(this.#shared, tag, network, network, rules);
+    const rules = this.#rulesFor(tag, limit, nowMs);
+    return this.#ofStore.find(tag, rules) ?? this.#store.book.create(this.#ofStore, tag, network, network, rules);
   }
 
   #rulesFor(tag: string, limit: number, nowMs: number): CounterRules {
     const untilMs = this.#periodEndMs(tag, nowMs);
     if (this.#rules.limit !== limit || this.#rules.untilUs !== untilMs * 1000) {
-      this.#rules = counterRulesOf(
-        this.#policy,
-        { limit, isByRequest: this.#isByRequest, untilMs },
-        this.#store.settings,
-      );
+      const isByRequest = this.#isByRequest;
+      this.#rules = counterRulesOf(this.#policy, { limit, isByRequest, untilMs }, this.#store.settings);
     }
     return this.#rules;
   }
@@ -310,4 +283,3 @@ export class SharedCounters implements Counters {
 
 /** What `charge` of the table returns where nothing was charged. */
 const noCharge = Number.NaN;
-const noKey = new CounterKey(-1, -1, -1, -1, false);

@@ -15,9 +15,9 @@ import {
   untilEndMs,
   untilResetMs,
 } from "../calendar.ts";
-import { allUnits, CalendarCounters, type Counters, type OwnCount } from "../counters.ts";
+import type { OwnCount } from "../counters.ts";
 import type { CalendarPeriod } from "../table/counter-table.ts";
-import { type CounterRules, KeyCredits, longestCountMs, NewKeys } from "./credits.ts";
+import { type CounterRules, KeyCredits, NewKeys } from "./credits.ts";
 import type { StoreItems } from "./items.ts";
 
 /** What the policy in force says. */
@@ -34,7 +34,7 @@ export interface PolicySource {
   own(key: CounterKey, client: CounterKey, nowMs: number): OwnCount | null;
 }
 
-export class SharedPolicy {
+export class StorePolicy {
   /** What gateways call it. */
   readonly text: string;
   /** Of keys that this thread knows something about, by tag; of a limit that is not the policy's, by tag and limit. */
@@ -128,34 +128,34 @@ const mostLooks = 8;
 
 export class CreditBook {
   readonly #parts: CreditBookParts;
-  readonly #policies = new Map<string, SharedPolicy>();
+  readonly #policies = new Map<string, StorePolicy>();
 
   constructor(parts: CreditBookParts) {
     this.#parts = parts;
   }
 
-  get policies(): Iterable<SharedPolicy> {
+  get policies(): Iterable<StorePolicy> {
     return this.#policies.values();
   }
 
   /** Returns the policy with this text; with `source`, if it is new. `windowMs`: how long its requests count. */
-  policy(text: string, source: PolicySource, windowMs: number): SharedPolicy {
+  policy(text: string, source: PolicySource, windowMs: number): StorePolicy {
     const known = this.#policies.get(text);
     if (known !== undefined) return known;
-    const policy = new SharedPolicy(text, source, new NewKeys(this.#parts.maxKeys, windowMs));
+    const policy = new StorePolicy(text, source, new NewKeys(this.#parts.maxKeys, windowMs));
     this.#policies.set(text, policy);
     return policy;
   }
 
   /** The policy is gone, and so is what is held for it. */
-  retire(policy: SharedPolicy): void {
+  retire(policy: StorePolicy): void {
     this.#policies.delete(policy.text);
     for (const credits of policy.credits.values()) this.#parts.ended(credits);
     policy.credits.clear();
   }
 
   /** Begins to remember a key. */
-  create(policy: SharedPolicy, tag: string, key: CounterKey, client: CounterKey, rules: CounterRules): KeyCredits {
+  create(policy: StorePolicy, tag: string, key: CounterKey, client: CounterKey, rules: CounterRules): KeyCredits {
     if (policy.credits.size >= mostCredits) this.#forgetOne(policy);
     const period = rules.untilUs === 0 ? "" : `/${rules.untilUs / 1e6}`;
     const storeKey = this.#parts.items.key(tag, `${policy.text}${period}`);
@@ -169,7 +169,7 @@ export class CreditBook {
   }
 
   /** Makes room for another key: one about which nothing has to be remembered, or else the oldest. */
-  #forgetOne({ credits: all }: SharedPolicy): void {
+  #forgetOne({ credits: all }: StorePolicy): void {
     const nowMs = this.#parts.clock.monotonicMs();
     let looked = 0;
     for (const [place, credits] of all) {
@@ -192,7 +192,7 @@ export class CreditBook {
 /** By shard, with the calendar that they are of. Outlives reloads. */
 export type ShardPeriods = Map<number, { readonly calendar: string; readonly end: PeriodEnd }>;
 
-interface CalendarPeriodsParts {
+interface CalendarPeriodsOf {
   readonly rate: Extract<Rate, { readonly kind: "calendar" }>;
   readonly longestMs: number;
   readonly byShard: ShardPeriods;
@@ -204,12 +204,12 @@ interface CalendarPeriodsParts {
 export class CalendarPeriods {
   readonly #calendar: string;
   readonly #nextBorder: NextBorder;
-  readonly #parts: CalendarPeriodsParts;
+  readonly #parts: CalendarPeriodsOf;
   /** Until the period is over that `endMs` was asked for last. */
   untilResetMs = 0;
 
   /** Throws a RangeError if the runtime does not know the time zone. */
-  constructor(parts: CalendarPeriodsParts) {
+  constructor(parts: CalendarPeriodsOf) {
     const { per, timezone } = parts.rate;
     this.#calendar = `${per} ${timezone}`;
     this.#nextBorder = createCalendar(per, timezone);
@@ -255,17 +255,4 @@ export class CalendarPeriods {
     this.#parts.byShard.set(shard, { calendar: this.#calendar, end });
     return end;
   }
-}
-
-/** `local`: the policy's counters in the table. Null if the policy has no calendar. */
-export function calendarOf(
-  policy: Policy,
-  local: Counters,
-  byShard: ShardPeriods,
-  wallMs: () => number,
-): CalendarPeriods | null {
-  const { rate } = policy;
-  const all = allUnits(local);
-  if (rate.kind !== "calendar" || !(all instanceof CalendarCounters)) return null;
-  return new CalendarPeriods({ rate, longestMs: longestCountMs(policy), byShard, ofTable: all.periodEnd, wallMs });
 }

@@ -11,7 +11,7 @@ import {
   worstState,
 } from "../../core/store-link.ts";
 import type { CounterTable } from "../table/counter-table.ts";
-import { type Question, type SentItem, StoreCalls } from "./calls.ts";
+import { type Conclusion, Question, type SentItem, StoreCalls } from "./calls.ts";
 import type { KeyCredits, Lease } from "./credits.ts";
 import { isOfPeriod, StoreCounts, StoreItems, secretTag } from "./items.ts";
 import { HeldSlots, LeaseEndings, type Renewal } from "./leases.ts";
@@ -21,7 +21,7 @@ import { drift, lateMs } from "./store-clock.ts";
 import { CreditBook } from "./store-policy.ts";
 import { StoreTelling } from "./telling.ts";
 
-export interface SharedStoreOptions {
+export interface StoreOptions {
   readonly link: StoreLink;
   readonly settings: SharedStoreSettings;
   readonly clock: Clock;
@@ -43,16 +43,22 @@ export interface SharedStoreOptions {
   onWaited(seconds: number): void;
 }
 
+/** Units of a key that a request waits for. */
+export interface Wanted {
+  readonly credits: KeyCredits;
+  readonly units: number;
+}
+
 /** How long `close` waits for the store to have heard of what is given back. */
 const closingMs = 100;
 
-export class SharedStore {
+export class Store {
   readonly settings: SharedStoreSettings;
   readonly counts = new StoreCounts();
   readonly book: CreditBook;
   /** How many gateways share the store. */
   readonly replicas: ReplicaCount;
-  readonly #options: SharedStoreOptions;
+  readonly #options: StoreOptions;
   readonly #items: StoreItems;
   readonly #calls: StoreCalls;
   readonly shards: ShardMap;
@@ -60,7 +66,7 @@ export class SharedStore {
   readonly #slots: HeldSlots;
   readonly #secret: KeySecret;
 
-  constructor(options: SharedStoreOptions) {
+  constructor(options: StoreOptions) {
     const { link, clock, timers, settings, gateway, thread } = options;
     this.#options = options;
     this.#secret = new KeySecret(options.secret, options.onSecret);
@@ -112,21 +118,26 @@ export class SharedStore {
   }
 
   /**
-   * Bounds the second wait of a request to what the first one has left of `wait`. If that was over when the answer was seen,
-   * the store has answered in time, and this thread was late.
+   * Asks for units, for one request. Resolves with "answered" when every call has its answer; with "alone" if one has not in
+   * time, or if there is nobody to ask. `sinceMs`: when the request asked for the first time; null if it does now.
    */
-  limitWait(question: Question, sinceMs: number): void {
-    const { waitMs } = this.settings;
-    const leftMs = sinceMs + waitMs - this.#options.clock.monotonicMs();
-    question.endAfter(leftMs < -lateMs ? waitMs : Math.max(0, leftMs), this.#options);
-  }
-
-  /** Asks for units that a request waits for. Must not be called while the shard may not be asked. */
-  request(credits: KeyCredits, units: number, question: Question): void {
-    const shard = this.shards.of(credits.tag);
-    // A network that is counted as one may be in a slot that nobody has.
-    if (shard === undefined) question.nobodyAnswers(this.#options.timers);
-    else this.#calls.add(shard, credits, units, question);
+  ask(wanted: readonly Wanted[], sinceMs: number | null): Promise<Conclusion> {
+    const { clock, timers } = this.#options;
+    return new Promise((resolve) => {
+      const question = new Question(resolve);
+      for (const { credits, units } of wanted) {
+        const shard = this.shards.of(credits.tag);
+        // A network that is counted as one may be in a slot that nobody has.
+        if (shard === undefined) question.nobodyAnswers(timers);
+        else this.#calls.add(shard, credits, units, question);
+      }
+      if (sinceMs === null) return;
+      // The second wait has what the first one has left. If that was over when the answer was seen, the store has answered in
+      // time, and this thread was late.
+      const { waitMs } = this.settings;
+      const leftMs = sinceMs + waitMs - clock.monotonicMs();
+      question.endAfter(leftMs < -lateMs ? waitMs : Math.max(0, leftMs), this.#options);
+    });
   }
 
   /** A request is decided without the store. Returns whether it is because an answer is late. */

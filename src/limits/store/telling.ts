@@ -10,7 +10,7 @@ import type { StoreCalls } from "./calls.ts";
 import type { StoreItems } from "./items.ts";
 import { type Item, mostItems, type ScriptAnswer, storeTagOf } from "./script-call.ts";
 import type { Shard } from "./shard.ts";
-import type { CreditBook, SharedPolicy } from "./store-policy.ts";
+import type { CreditBook, StorePolicy } from "./store-policy.ts";
 
 interface StoreTellingParts {
   readonly link: Pick<StoreLink, "isClustered">;
@@ -141,7 +141,7 @@ export function tell(parts: TellingParts): void {
 
 /** A key of the table of which something counts. */
 export interface OwnKey extends OwnCount {
-  readonly policy: SharedPolicy;
+  readonly policy: StorePolicy;
   readonly key: CounterKey;
 }
 
@@ -151,7 +151,7 @@ export interface OwnKey extends OwnCount {
  */
 function* ownKeys(
   { maintenance }: CounterTable,
-  policyOf: (slot: number) => SharedPolicy | undefined,
+  policyOf: (slot: number) => StorePolicy | undefined,
   nowMs: () => number,
 ): Generator<OwnKey | null> {
   for (let index = 0; index < maintenance.shardCount; index += 1) {

@@ -120,6 +120,11 @@ export class CounterTable {
     return this.#rules.retirementsOf(slot);
   }
 
+  /** What a slot counts; null if no policy has it. */
+  rulesOf(slot: number): SlotRules | null {
+    return this.#rules.of(slot);
+  }
+
   /** Whether a slot has no policy and no key. */
   isSlotFree(slot: number): boolean {
     const w = this.#w;
@@ -128,7 +133,7 @@ export class CounterTable {
       figureAt(each, figures.coarse),
     ]);
     // As in the figures, they may be too low.
-    return !this.#rules.has(slot) && counted.every((at) => (w[at] as number) <= 0);
+    return this.#rules.of(slot) === null && counted.every((at) => (w[at] as number) <= 0);
   }
 
   /** The period of a calendar policy. */

@@ -3,7 +3,8 @@
 // is not forgotten: if all are, more are looked at.
 
 import { CounterKey } from "../../core/counter-key.ts";
-import type { Policy } from "../../core/policy.ts";
+import type { CalendarPeriod, Policy } from "../../core/policy.ts";
+import type { NextBorder } from "../calendar.ts";
 import { addKey, Cursor, findKey, freeEntry, freeLines, type Places, removeKey, takeLine } from "./directory.ts";
 import {
   addPair,
@@ -359,6 +360,14 @@ export interface SlotRules {
   /** Of keys without an override. */
   readonly limit: number;
   readonly cost: number;
+  /** Of a calendar policy. A thread that only removes keys need not know it. */
+  readonly calendar?: CalendarInForce;
+}
+
+export interface CalendarInForce {
+  readonly per: CalendarPeriod;
+  readonly timezone: string;
+  readonly nextBorder: NextBorder;
 }
 
 /** Returned for a key that must not be forgotten. */
@@ -390,8 +399,9 @@ export class RulesBySlot {
     return this.#retirements[slot] as number;
   }
 
-  has(slot: number): boolean {
-    return this.#rules[slot] !== null;
+  /** Null if no policy has the slot. */
+  of(slot: number): SlotRules | null {
+    return this.#rules[slot] ?? null;
   }
 
   /** The instant that the other calls are about. */

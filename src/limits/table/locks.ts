@@ -59,6 +59,16 @@ export class Locks {
     this.#count = 0;
   }
 
+  /** Does something while all locks that are wanted are held. */
+  within<T>(run: () => T): T {
+    this.acquire();
+    try {
+      return run();
+    } finally {
+      this.release();
+    }
+  }
+
   /** Takes a lock that is not among the others. A thread that has it must take no other one. */
   takeAlone(at: number): void {
     if (this.#isShared) this.#take(at);

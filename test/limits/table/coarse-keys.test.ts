@@ -1,10 +1,11 @@
 // A table full of keys that must not be forgotten: whoever has no room is limited with its client or its network, never
 // unlimited, and nobody is limited with a network that is not its own.
+
 import { describe, expect, test } from "vitest";
 import type { CounterKey } from "../../../src/core/counter-key.ts";
-import { SlidingCounters } from "../../../src/limits/counters.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import { header, minTableBytes } from "../../../src/limits/table/layout.ts";
+import { type Asking, askSliding } from "../asking.ts";
 import { keyOf, placeSecret } from "../small-table.ts";
 import { flawsOf } from "./sound-table.ts";
 
@@ -18,12 +19,12 @@ let fullTable: Int32Array | null = null;
 class Store {
   readonly memory = createTableMemory(minTableBytes);
   readonly table = new CounterTable(this.memory, { secret: placeSecret });
-  readonly counters: SlidingCounters;
+  readonly counters: Asking;
   readonly limit: number;
 
   constructor(limit: number) {
     this.limit = limit;
-    this.counters = new SlidingCounters(this.table, slot, { kind: "sliding", windowMs, limit, cost: 1 });
+    this.counters = askSliding(this.table, slot, { kind: "sliding", windowMs, limit, cost: 1 });
   }
 
   /** `limit`: of an override. */

@@ -3,8 +3,8 @@
 
 import { describe, expect, test } from "vitest";
 import type { Held, Policy } from "../../../src/core/policy.ts";
-import { PolicyLimiter } from "../../../src/limits/policy-limiter.ts";
-import { assignSlots } from "../../../src/limits/policy-slots.ts";
+import { PolicyLimiter } from "../../../src/limits/limiter.ts";
+import { assignSlots } from "../../../src/limits/policies.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import { Places } from "../../../src/limits/table/directory.ts";
 import { geometryOf } from "../../../src/limits/table/layout.ts";
@@ -183,6 +183,6 @@ function unitsFrom(pairs: readonly Pair[], since: number): number {
 
 function takeStep(limiter: PolicyLimiter, { client, token, nowMs, ends }: Step): void {
   const { request, head } = limitedRequest({ client, rawHeaders: ["authorization", `Bearer ${token}`] });
-  const held: Held | null = decided(limiter.acquire(request, head, nowMs)).held;
+  const held: Held | null = decided(limiter.decide(request, head, nowMs)).held;
   if (ends) held?.end(500);
 }

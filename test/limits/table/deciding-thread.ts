@@ -2,8 +2,8 @@
 // that all threads share. Started by `Fleet`.
 
 import { workerData } from "node:worker_threads";
-import { PolicyLimiter } from "../../../src/limits/policy-limiter.ts";
-import { assignSlots } from "../../../src/limits/policy-slots.ts";
+import { PolicyLimiter } from "../../../src/limits/limiter.ts";
+import { assignSlots } from "../../../src/limits/policies.ts";
 import { CounterTable } from "../../../src/limits/table/counter-table.ts";
 import { SipHash } from "../../../src/limits/table/sip-hash.ts";
 import { clockOf } from "../../support/clock.ts";
@@ -42,7 +42,7 @@ while (Atomics.add(counts, shared.left, -1) > 0) {
   const { request, head } = requests[client] as ReturnType<typeof limitedRequest>;
   const beforeMs = sharedNowMs();
   readMs = beforeMs;
-  const decision = decided(limiter.acquire(request, head, beforeMs));
+  const decision = decided(limiter.decide(request, head, beforeMs));
   const tookMs = sharedNowMs() - beforeMs;
   decisions += 1;
   if (tookMs * 1000 > Atomics.load(counts, shared.longestUs)) {

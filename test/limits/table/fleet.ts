@@ -2,8 +2,8 @@
 import { randomBytes } from "node:crypto";
 import { Worker } from "node:worker_threads";
 import type { Policy } from "../../../src/core/policy.ts";
-import { PolicyLimiter } from "../../../src/limits/policy-limiter.ts";
-import { assignSlots } from "../../../src/limits/policy-slots.ts";
+import { PolicyLimiter } from "../../../src/limits/limiter.ts";
+import { assignSlots } from "../../../src/limits/policies.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import { geometryOf, shardAt } from "../../../src/limits/table/layout.ts";
 import { SipHash } from "../../../src/limits/table/sip-hash.ts";

@@ -2,7 +2,7 @@
 
 import { addressKey, CounterKey } from "../../../src/core/counter-key.ts";
 import type { Decision, Policy } from "../../../src/core/policy.ts";
-import { PolicyLimiter } from "../../../src/limits/policy-limiter.ts";
+import { PolicyLimiter } from "../../../src/limits/limiter.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import { decided } from "../../support/decided.ts";
 import { limitedRequest } from "../../support/limited-request.ts";
@@ -27,14 +27,14 @@ export class FloodedLimiter {
 
   take(counterKey: CounterKey): Decision {
     const { request, head } = this.#asked;
-    return decided(this.limiter.acquire({ ...request, counterKey }, head, this.nowMs));
+    return decided(this.limiter.decide({ ...request, counterKey }, head, this.nowMs));
   }
 
   /** With a token, for policies by token. */
   takeToken(token: string): Decision {
     const { request, head } = this.#asked;
     const rawHeaders = ["authorization", `Bearer ${token}`];
-    return decided(this.limiter.acquire(request, { ...head, rawHeaders }, this.nowMs));
+    return decided(this.limiter.decide(request, { ...head, rawHeaders }, this.nowMs));
   }
 }
 

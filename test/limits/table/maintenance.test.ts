@@ -1,13 +1,13 @@
 // What the thread that owns the table does for it.
+
 import { describe, expect, test } from "vitest";
-import type { Counters } from "../../../src/limits/counters.ts";
-import { CalendarCounters, ConcurrencyCounters, SlidingCounters } from "../../../src/limits/counters.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import type { SlotRules } from "../../../src/limits/table/eviction.ts";
 import { geometryOf, header, shardAt, shardHeader } from "../../../src/limits/table/layout.ts";
 import { recordsOf } from "../../../src/limits/table/maintenance.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { seededRandom } from "../../support/random.ts";
+import { type Asking, askCalendar, askConcurrency, askSliding } from "../asking.ts";
 import { addressAt, keyOf, placeSecret } from "../small-table.ts";
 import { MortalThread } from "./mortal-thread.ts";
 import { flawsOf } from "./sound-table.ts";
@@ -24,22 +24,22 @@ const rules = (kind: SlotRules["kind"], limit: number): SlotRules => ({
   cost: 1,
 });
 
-/** Counters of all kinds in one table. */
+/** Asking of all kinds in one table. */
 function createAll(table: CounterTable, limit = 100) {
   const clock = new FakeClock();
-  const slidingCounters = new SlidingCounters(table, sliding, rules("sliding", limit));
-  const calendarCounters = new CalendarCounters(
+  const slidingCounters = askSliding(table, sliding, rules("sliding", limit));
+  const calendarCounters = askCalendar(
     table,
     calendar,
     rules("calendar", limit),
     { per: "hour", timezone: "UTC" },
     clock,
   );
-  const concurrencyCounters = new ConcurrencyCounters(table, concurrency, rules("concurrency", limit));
+  const concurrencyCounters = askConcurrency(table, concurrency, rules("concurrency", limit));
   return { clock, slidingCounters, calendarCounters, concurrencyCounters };
 }
 
-function take(table: CounterTable, counters: Counters, text: string, nowMs: number, limit = 100): boolean {
+function take(table: CounterTable, counters: Asking, text: string, nowMs: number, limit = 100): boolean {
   const key = keyOf(text);
   counters.select(key, key);
   table.locks.acquire();
@@ -52,7 +52,7 @@ function take(table: CounterTable, counters: Counters, text: string, nowMs: numb
   }
 }
 
-function remaining(counters: Counters, text: string, nowMs: number, limit = 100): number {
+function remaining(counters: Asking, text: string, nowMs: number, limit = 100): number {
   counters.peek(keyOf(text), keyOf(text), limit, nowMs);
   return counters.remaining;
 }
@@ -151,7 +151,7 @@ test("the keys of a policy that is gone are removed before its slot is free, and
   sweepAll(table, 10);
   expect(table.isSlotFree(concurrency)).toBe(true);
   expect(remaining(slidingCounters, addressAt(0), 10)).toBe(99);
-  const again = new ConcurrencyCounters(table, concurrency, rules("concurrency", 1));
+  const again = askConcurrency(table, concurrency, rules("concurrency", 1));
   expect(take(table, again, addressAt(0), 10, 1)).toBe(true);
 });
 
@@ -161,7 +161,7 @@ test("the slot of a policy that is gone gets free, also if a thread has ended wh
     const memory = createTableMemory(32 * 1024);
     const table = open(memory, 1, true);
     const mortal = new MortalThread(memory, { secret: placeSecret, thread: 2, isShared: true });
-    const counters = new SlidingCounters(mortal.table, sliding, rules("sliding", 10));
+    const counters = askSliding(mortal.table, sliding, rules("sliding", 10));
     isOver = mortal.run(lifetime, () => {
       counters.select(key, key);
       mortal.table.locks.acquire();
@@ -187,7 +187,7 @@ describe("a snapshot", () => {
     const kinds = [all.slidingCounters, all.calendarCounters, all.concurrencyCounters];
     for (let i = 0; i < 5000; i += 1) {
       const text = upTo(2) === 0 ? addressAt(upTo(60)) : `token ${upTo(60)}`;
-      take(table, kinds[upTo(3)] as Counters, text, i / 10, 50);
+      take(table, kinds[upTo(3)] as Asking, text, i / 10, 50);
     }
     const shards = Array.from({ length: table.maintenance.shardCount }, (_, i) => table.maintenance.copyShard(i));
     const records = shards.flatMap((shard) => (shard === null ? [] : [...recordsOf(shard)]));
@@ -201,7 +201,7 @@ describe("a snapshot", () => {
       for (const [kind, counters] of kinds.entries()) {
         for (const text of [addressAt(i), `token ${i}`]) {
           for (const nowMs of [500, 1000, 1250, 1499]) {
-            const [was, is] = [counters, copies[kind] as Counters].map((one) => {
+            const [was, is] = [counters, copies[kind] as Asking].map((one) => {
               one.peek(keyOf(text), keyOf(text), 50, nowMs);
               return [one.remaining, one.resetMs];
             });
@@ -231,7 +231,7 @@ test("slots of many threads come back, though no block is free for their pairs",
   const memory = createTableMemory(32 * 1024);
   const tables = Array.from({ length: 7 }, (_, i) => open(memory, i + 1, true));
   const counters = tables.map((table) => createAll(table, 10).concurrencyCounters);
-  const [main, first] = [tables[0] as CounterTable, counters[0] as ConcurrencyCounters];
+  const [main, first] = [tables[0] as CounterTable, counters[0] as Asking];
   take(main, first, "a", 0, 10);
   for (let i = 0; i < 1000; i += 1) take(main, first, addressAt(i), 0, 10);
   for (const [i, each] of counters.entries()) {
@@ -249,7 +249,7 @@ describe("a thread that is gone", () => {
     const memory = createTableMemory(bytes);
     const [main, second, third] = [open(memory, 1, true), open(memory, 2, true), open(memory, 3, true)];
     const counters = [main, second, third].map((table) => createAll(table).concurrencyCounters);
-    const [ofMain, ofSecond, ofThird] = counters as [ConcurrencyCounters, ConcurrencyCounters, ConcurrencyCounters];
+    const [ofMain, ofSecond, ofThird] = counters as Asking[] as [Asking, Asking, Asking];
     const texts = Array.from({ length: 100 }, (_, i) => addressAt(i));
     for (const text of texts) {
       for (let n = 0; n < 3; n += 1) take(second, ofSecond, text, 0);

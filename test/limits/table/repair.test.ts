@@ -23,7 +23,7 @@ const windowMs = 100;
 interface Step {
   readonly client: number;
   readonly gapMs: number;
-  readonly does: "acquire" | "sweep" | "give back";
+  readonly does: "decide" | "sweep" | "give back";
 }
 
 const memory = createTableMemory(bytes);
@@ -80,7 +80,7 @@ const steps = fc.array(
   fc.record<Step>({
     client: fc.oneof(fc.nat({ max: 5 }), fc.nat({ max: 999 }), fc.integer({ min: 1000, max: 1900 })),
     gapMs: fc.constantFrom(0, 0, 0, 1, 1, 3, 60),
-    does: fc.constantFrom("acquire", "acquire", "sweep", "give back"),
+    does: fc.constantFrom("decide", "decide", "sweep", "give back"),
   }),
   { minLength: 3, maxLength: 8, size: "max" },
 );
@@ -104,7 +104,7 @@ const manyStores: Script = {
   policy: { limit: 40, windowMs },
   filled: 600,
   few: 30,
-  steps: Array.from({ length: 8 }, (_, i) => ({ client: 1000 + i, gapMs: 1, does: "acquire" })),
+  steps: Array.from({ length: 8 }, (_, i) => ({ client: 1000 + i, gapMs: 1, does: "decide" })),
 };
 
 test("whatever call ends at whatever store, other keys are as they were, and its own counts no less", () => {

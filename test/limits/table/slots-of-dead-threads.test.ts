@@ -1,23 +1,24 @@
 // The slots of a thread that has ended come back, and those of the others are neither lost nor counted twice.
+
 import { expect, test } from "vitest";
 import { CounterKey } from "../../../src/core/counter-key.ts";
-import { ConcurrencyCounters } from "../../../src/limits/counters.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
 import type { SlotRules } from "../../../src/limits/table/eviction.ts";
+import { type Asking, askConcurrency } from "../asking.ts";
 import { MortalThread } from "./mortal-thread.ts";
 
 const secret = new Uint8Array(16).fill(7);
 const rules: SlotRules = { kind: "concurrency", windowMs: 0, limit: 10, cost: 1 };
 const key = new CounterKey(1, 2, 3, 4, false);
 
-function take(counters: ConcurrencyCounters, { locks }: CounterTable): void {
+function take(counters: Asking, { locks }: CounterTable): void {
   counters.select(key, key);
   locks.acquire();
   if (counters.ask(10, 1, 0)) counters.charge();
   locks.release();
 }
 
-function remaining(counters: ConcurrencyCounters): number {
+function remaining(counters: Asking): number {
   counters.peek(key, key, 10, 0);
   return counters.remaining;
 }
@@ -29,9 +30,9 @@ test("a thread that ends while it gives a slot back takes none of another thread
     const tableOf = (thread: number) => new CounterTable(memory, { secret, thread, isShared: true });
     const [main, early, late] = [tableOf(1), tableOf(3), tableOf(4)];
     const mortal = new MortalThread(memory, { secret, thread: 2, isShared: true });
-    const [ofMain, ofEarly, ofMortal, ofLate] = [main, early, mortal.table, late].map(
-      (table) => new ConcurrencyCounters(table, 0, rules),
-    ) as [ConcurrencyCounters, ConcurrencyCounters, ConcurrencyCounters, ConcurrencyCounters];
+    const [ofMain, ofEarly, ofMortal, ofLate] = [main, early, mortal.table, late].map((table) =>
+      askConcurrency(table, 0, rules),
+    ) as Asking[] as [Asking, Asking, Asking, Asking];
     take(ofEarly, early);
     mortal.run(Number.POSITIVE_INFINITY, () => take(ofMortal, mortal.table));
     take(ofLate, late);

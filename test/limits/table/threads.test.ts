@@ -1,7 +1,7 @@
 // Several threads on one table: never more than the limit, whatever their order is, and whichever of them end.
 import { expect, onTestFinished, test } from "vitest";
 import type { Policy } from "../../../src/core/policy.ts";
-import { PolicyLimiter } from "../../../src/limits/policy-limiter.ts";
+import { PolicyLimiter } from "../../../src/limits/limiter.ts";
 import { clockOf } from "../../support/clock.ts";
 import { limitedRequest } from "../../support/limited-request.ts";
 import { slidingPolicy } from "../../support/policy.ts";
@@ -33,7 +33,7 @@ test("a request that has waited for a lock is charged at the instant at which it
   const limiter = new PolicyLimiter([short], { table, clock });
   const { request, head } = limitedRequest();
   nowMs = 25;
-  expect(limiter.acquire(request, head, 5)).toMatchObject({ outcome: "admitted", resetMs: 25 + windowMs });
+  expect(limiter.decide(request, head, 5)).toMatchObject({ outcome: "admitted", resetMs: 25 + windowMs });
   expect(limiter.peek(request.client, request.counterKey, 34)).toMatchObject({ remaining: 4 });
 });
 

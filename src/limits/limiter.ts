@@ -1,0 +1,439 @@
+// Decides by all policies together. Within a step, all that apply are asked before any is charged, so a refusal spends
+// nothing of its step. Shadow policies are asked too, refuse nothing, and are charged where the enforcing ones admit the
+// request and it fits. A single policy by client alone takes a shorter way to the same decision.
+import { randomBytes } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import type { Identity } from "../core/authenticator.ts";
+import { readPeer } from "../core/client-address.ts";
+import { type Clock, systemClock } from "../core/clock.ts";
+import type { CounterKey } from "../core/counter-key.ts";
+import type { CounterFigures, Limiter, PolicyStats, QuotaLimiter } from "../core/limiter.ts";
+import { NetworkSet } from "../core/network-set.ts";
+import { type Decision, type Held, isTighter, needsIdentity, type Policy } from "../core/policy.ts";
+import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
+import { isContinued } from "../core/restart-keys.ts";
+import { noPeriod } from "./calendar.ts";
+import {
+  assignSlots,
+  chargedAt,
+  createRow,
+  decideWithStore,
+  holdsUntilEnd,
+  PolicyAsk,
+  type PolicyRow,
+  type PolicySet,
+  type PolicySlot,
+  peekAt,
+  rowsIn,
+  shownOf,
+  unspent,
+} from "./policies.ts";
+import { QuotaQuestions } from "./quota-questions.ts";
+import { createPolicyMatcher, TokenDigests } from "./request-keys.ts";
+import type { Store } from "./store/store.ts";
+import type { Pass } from "./store/store-counters.ts";
+import { CounterTable, createTableMemory } from "./table/counter-table.ts";
+import { rulesOf } from "./table/eviction.ts";
+import { minTableBytes } from "./table/layout.ts";
+import { SipHash } from "./table/sip-hash.ts";
+
+/** What a request asks of the policies of a step. */
+interface Asked {
+  readonly asks: readonly PolicyAsk[];
+  readonly isExempt: boolean;
+  /** The decision of the step before; null if there was none. */
+  readonly first: Decision | null;
+  readonly nowMs: number;
+}
+
+export class PolicySteps implements Limiter {
+  readonly needsIdentity: boolean;
+  readonly #set: PolicySet;
+  readonly #firstStep: number;
+  readonly #secondStep: number;
+  /** The policy that is alone and by client; null if there are several or it needs more. */
+  readonly #single: PolicyRow | null;
+  /** The policy that is shown, unspent, where no enforcing one applies. */
+  readonly #fallback: PolicyRow;
+  /** The policy whose quota is shown on requests that are not limited; null if that is not known by the client alone. */
+  readonly #outside: PolicyRow | null;
+  /** Without a store, no request waits: then the list is used again. */
+  readonly #asks: PolicyAsk[] = [];
+
+  /** `included`: the policies that are asked. */
+  constructor(set: PolicySet, included: number) {
+    this.#set = set;
+    this.#firstStep = included & ~set.identified;
+    this.#secondStep = included & set.identified;
+    this.needsIdentity = this.#secondStep !== 0;
+    const rows = rowsIn(set, included);
+    this.#fallback = shownOf(set, included);
+    this.#outside = rows.find((row) => !row.isShadow && isForEveryClient(row)) ?? null;
+    const [first] = set.rows;
+    const isAlone = set.store === null && set.rows.length === 1 && first?.readLimit === null && !first.holds;
+    this.#single = isAlone && first === this.#outside ? first : null;
+  }
+
+  decide(request: ParsedRequest, head: RequestHead, nowMs: number): Decision | Promise<Decision> {
+    if (this.#single !== null) return this.#decideAlone(this.#single, request.counterKey, nowMs);
+    return this.#decide(this.#firstStep, request, head, null, null, nowMs);
+  }
+
+  decideIdentified(
+    request: ParsedRequest,
+    head: RequestHead,
+    identity: Identity | null,
+    first: Decision,
+    nowMs: number,
+  ): Decision | Promise<Decision> {
+    return this.#decide(this.#secondStep, request, head, identity, first, nowMs);
+  }
+  peek(client: string, key: CounterKey, nowMs: number): Decision {
+    const row = this.#outside;
+    if (row === null) return unspent(this.#fallback, "observed", nowMs, null);
+    const { readLimit, policy } = row;
+    const limit = readLimit === null ? policy.limit : readLimit({ ...pendingVerdict.parsed, client }, noHead, null);
+    return limit === 0 ? unspent(row, "exempt", nowMs, null) : peekAt(row, key, key, limit, nowMs);
+  }
+
+  observe(client: string, key: CounterKey, nowMs: number): Decision {
+    const decision = this.peek(client, key, nowMs);
+    if (this.#outside !== null) this.#outside.outcomes[decision.outcome] += 1;
+    return decision;
+  }
+
+  refresh({ policy, key, client, limit, others }: Decision, nowMs: number): Decision {
+    const row = this.#set.rows.find((each) => each.policy === policy) ?? this.#fallback;
+    const decision = peekAt(row, key, client, limit, nowMs);
+    return others === null ? decision : { ...decision, others: others.map((each) => this.refresh(each, nowMs)) };
+  }
+
+  stats(): readonly PolicyStats[] {
+    return this.#set.rows.map(({ policy, outcomes }) => ({ policy, outcomes }));
+  }
+
+  /** For a policy that is alone, has one limit, is keyed by client and holds nothing. */
+  #decideAlone({ ask, counters, policy, outcomes }: PolicyRow, client: CounterKey, nowMs: number): Decision {
+    const { locks } = this.#set;
+    const { limit } = policy;
+    let isAdmitted = false;
+    ask.key = client;
+    ask.client = client;
+    ask.limit = limit;
+    ask.units = policy.cost;
+    ask.select();
+    locks.acquire();
+    try {
+      ask.put(chargedAt(this.#set, nowMs), "first");
+      isAdmitted = ask.fits;
+      if (isAdmitted) counters.charge(ask);
+    } finally {
+      locks.release();
+    }
+    // An access by a computed name takes several times longer.
+    if (isAdmitted) outcomes.admitted += 1;
+    else outcomes.throttled += 1;
+    return ask.decision(isAdmitted ? "admitted" : "throttled", null, null);
+  }
+
+  /** `first`: the decision of the step before; null if there was none. */
+  #decide(
+    step: number,
+    request: ParsedRequest,
+    head: RequestHead,
+    identity: Identity | null,
+    first: Decision | null,
+    nowMs: number,
+  ): Decision | Promise<Decision> {
+    const { rows, match, tokens, store } = this.#set;
+    const applies = step & match(request, head);
+    const asks = store === null ? this.#asks : [];
+    asks.length = 0;
+    let isExempt = first !== null && first.outcome === "exempt";
+    for (let i = 0; i < rows.length; i += 1) {
+      const row = rows[i] as PolicyRow;
+      if ((applies & (1 << i)) === 0) continue;
+      const limit = row.readLimit === null ? row.policy.limit : row.readLimit(request, head, identity);
+      if (limit === 0) {
+        row.outcomes.exempt += 1;
+        if (!row.isShadow) isExempt = true;
+        continue;
+      }
+      const ask = store === null ? row.ask : new PolicyAsk(row);
+      ask.key = row.readKey(request, head, identity);
+      ask.client = request.counterKey;
+      ask.limit = limit;
+      ask.units = row.policy.cost;
+      asks.push(ask);
+    }
+    tokens.forget();
+    const asked = { asks, isExempt, first, nowMs };
+    return (
+      this.#conclude(asked, "first") ?? decideWithStore(this.#set, asks, nowMs, (pass) => this.#conclude(asked, pass))
+    );
+  }
+
+  /** Null if the store has to be asked first. */
+  #conclude({ asks, isExempt, first, nowMs }: Asked, pass: Pass): Decision | null {
+    const { locks } = this.#set;
+    let refusing: PolicyAsk | null = null;
+    let held = first === null ? null : first.held;
+    for (const ask of asks) ask.select();
+    // From asking to charging no other thread may charge the same keys.
+    locks.acquire();
+    try {
+      refusing = this.#ask(asks, chargedAt(this.#set, nowMs), pass);
+      if (refusing === null) {
+        if (asks.some(mustWait)) return null;
+        held = this.#charge(asks, held, nowMs);
+      }
+    } finally {
+      locks.release();
+    }
+    if (refusing !== null) return this.#refuse(asks, refusing, first);
+    return this.#admitted(asks, first, held) ?? unspent(this.#fallback, isExempt ? "exempt" : "observed", nowMs, held);
+  }
+
+  /** Asks all policies. Returns the enforcing one that refuses for longest; null if none does. */
+  #ask(asks: readonly PolicyAsk[], nowMs: number, pass: Pass): PolicyAsk | null {
+    let refusing: PolicyAsk | null = null;
+    for (const ask of asks) {
+      ask.put(nowMs, pass);
+      if (ask.refuses && (refusing === null || isMoreUrgentRefusal(ask, refusing))) refusing = ask;
+    }
+    if (refusing === null || this.#set.store === null) return refusing;
+    // The store is not asked then, and may have said before that a policy refuses for longer.
+    for (const ask of asks) {
+      const isRefusedToo = !ask.row.isShadow && ask.isUnknown && ask.isProbablyRefused;
+      if (isRefusedToo && isMoreUrgentRefusal(ask, refusing)) refusing = ask;
+    }
+    return refusing;
+  }
+
+  /** Shows the policy that refuses for longest. */
+  #refuse(asks: readonly PolicyAsk[], refusing: PolicyAsk, first: Decision | null): Decision {
+    for (const ask of asks) {
+      const { outcomes, isShadow } = ask.row;
+      if (ask.fits || (ask.isUnknown && ask !== refusing)) outcomes.observed += 1;
+      else if (ask.isUnavailable) outcomes.unavailable += 1;
+      else if (isShadow) outcomes.would_throttle += 1;
+      else outcomes.throttled += 1;
+    }
+    const outcome = refusing.isUnavailable ? "unavailable" : "throttled";
+    // What the step before has taken is held until the exchange ends.
+    return refusing.decision(outcome, first === null ? null : first.held, this.#list(asks, first, false));
+  }
+
+  /** Charges all enforcing policies, and the shadow ones that fit. Returns what is held, `held` included. */
+  #charge(asks: readonly PolicyAsk[], held: Held | null, nowMs: number): Held | null {
+    for (const ask of asks) {
+      const { outcomes } = ask.row;
+      if (ask.fits) held = ask.charge(held);
+      else if (ask.isUnknown) void this.#chargeLater(ask, nowMs);
+      else if (ask.isUnavailable) outcomes.unavailable += 1;
+      else outcomes.would_throttle += 1;
+    }
+    return held;
+  }
+
+  /** Charges a shadow policy when the store has answered, because no request waits for it. */
+  async #chargeLater(ask: PolicyAsk, nowMs: number): Promise<void> {
+    const { inStore, outcomes } = ask.row;
+    const { store, locks } = this.#set;
+    if (inStore === null || store === null) return;
+    const conclusion = await store.ask([inStore.wanted(ask)], null);
+    ask.select();
+    locks.within(() => {
+      ask.put(chargedAt(this.#set, nowMs), conclusion === "alone" ? "alone" : "final");
+      if (ask.fits) ask.charge(null);
+      else outcomes[ask.isUnavailable ? "unavailable" : "would_throttle"] += 1;
+    });
+  }
+
+  /** Shows the enforcing policy with the fewest requests left, of both steps; null if none applies. */
+  #admitted(asks: readonly PolicyAsk[], first: Decision | null, held: Held | null): Decision | null {
+    let shown: PolicyAsk | null = null;
+    for (const ask of asks) if (!ask.row.isShadow && (shown === null || isTighter(ask, shown))) shown = ask;
+    const before = first !== null && first.outcome === "admitted" ? first : null;
+    const others = this.#list(asks, before, true);
+    if (shown !== null && (before === null || isTighter(shown, before)))
+      return shown.decision("admitted", held, others);
+    return before === null ? null : { ...before, held, others };
+  }
+
+  /**
+   * Returns every enforcing policy that applies, those of the step before too, if there are several. `isCharged`: false if
+   * one has refused the request.
+   */
+  #list(asks: readonly PolicyAsk[], first: Decision | null, isCharged: boolean): readonly Decision[] | null {
+    if (!this.#set.listAll) return null;
+    const list: Decision[] = [];
+    if (first !== null && first.outcome === "admitted") list.push(...(first.others ?? [{ ...first, held: null }]));
+    for (const ask of asks) {
+      if (ask.row.isShadow) continue;
+      const listed = ask.decision(!ask.fits ? "throttled" : isCharged ? "admitted" : "observed", null, null);
+      list.push(ask.fits && !isCharged ? { ...listed, remaining: ask.remaining + ask.units } : listed);
+    }
+    return list.length > 1 ? list : null;
+  }
+}
+
+/** Whether a request waits for the store's word on a policy: on a shadow one only if something is held until its end. */
+function mustWait({ isUnknown, row: { isShadow, holds } }: PolicyAsk): boolean {
+  return isUnknown && (!isShadow || holds);
+}
+
+/** A request that nobody can decide about is told so, rather than when another policy would admit it. */
+function isMoreUrgentRefusal(ask: PolicyAsk, than: PolicyAsk): boolean {
+  if (ask.isUnavailable !== than.isUnavailable) return ask.isUnavailable;
+  return ask.resetMs > than.resetMs;
+}
+
+function isForEveryClient({ policy: { key, match } }: PolicyRow): boolean {
+  return key.length === 1 && key[0]?.kind === "client" && match.paths.length + match.methods.length === 0;
+}
+
+/** For what reads nothing but the client. */
+const noHead: RequestHead = {
+  peer: readPeer(undefined, { header: "x-forwarded-for", trustedProxies: new NetworkSet([]), ipv6Prefix: 64 }),
+  method: "",
+  rawHeaders: [],
+  target: "",
+  httpVersion: "",
+};
+
+/** Each has a default that suits a gateway without a base path, verified tokens and structured fields. */
+export interface PolicyLimiterOptions {
+  /** Its wall clock says when a period of the calendar is over. */
+  readonly clock?: Clock;
+  readonly basePath?: string;
+  readonly tokensAreVerified?: boolean;
+  /** `shadow`: no policy refuses anything. */
+  readonly enforcement?: "on" | "shadow";
+  /** Whether decisions list all enforcing policies that apply. */
+  readonly listAll?: boolean;
+  /** Hashes the parts of keys. Default: that of `previous`, or one with a random key. */
+  readonly hash?: SipHash;
+  /** Where the units are counted. Default: the table of `previous`, or a small one. */
+  readonly table?: CounterTable;
+  /** The slots of the policies in the table. Default: those of `previous`, and free ones for new policies. */
+  readonly slots?: readonly PolicySlot[];
+  /** Where gateways count together. Default: that of `previous`, or none. */
+  readonly store?: Store | null;
+  /** Default: true. False: for a thread that only keeps the table. */
+  readonly decides?: boolean;
+  /** The limiter before a reload. Nothing of it changes until `replacedBy` is called. */
+  readonly previous?: PolicyLimiter | null;
+}
+
+/**
+ * The limiter of the configured policies, with counters in a table of this process. A reload makes another one from it, which
+ * goes on with the counters of the policies that it continues.
+ */
+export class PolicyLimiter extends PolicySteps {
+  readonly #set: PolicySet;
+  readonly #hash: SipHash;
+  readonly #table: CounterTable;
+  readonly #clock: Clock;
+  readonly #choosesSlots: boolean;
+  readonly #decides: boolean;
+  /** In the order of the policies. */
+  readonly slots: readonly PolicySlot[];
+
+  /** `policies`: 1 to 32. Throws a RangeError if the runtime does not know a time zone. */
+  constructor(policies: readonly Policy[], options: PolicyLimiterOptions = {}) {
+    const {
+      previous = null,
+      clock = systemClock,
+      basePath = "/",
+      tokensAreVerified = false,
+      listAll = false,
+    } = options;
+    const hash = options.hash ?? (previous === null ? null : previous.#hash) ?? new SipHash(randomBytes(16));
+    const table = options.table ?? (previous === null ? null : previous.#table) ?? smallTable();
+    const store = options.store ?? (previous === null ? null : previous.#set.store);
+    // At a start, keys that are there already are those of a snapshot, which was restored to the first slots.
+    const isFree = (slot: number): boolean => previous === null || table.isSlotFree(slot);
+    const slots = options.slots ?? assignSlots(policies, previous?.slots ?? [], isFree);
+    const tokens = new TokenDigests();
+    const before = previous === null ? [] : previous.#set.rows;
+    const rows = slots.map((slot) => createRow(slot, { ...options, clock, hash, table, tokens, store }, before));
+    const inOrder = slots.map(({ policy }) => policy);
+    const set: PolicySet = {
+      ...{ rows, tokens, listAll, locks: table.locks, store },
+      match: createPolicyMatcher(inOrder, basePath),
+      identified: maskOf(inOrder, (policy) => needsIdentity(policy, tokensAreVerified)),
+      // With a store, a request may be charged long after it was read.
+      clock: table.isShared || store !== null ? clock : null,
+    };
+    super(set, allPolicies);
+    this.#set = set;
+    this.#hash = hash;
+    this.#table = table;
+    this.#clock = clock;
+    this.#choosesSlots = options.slots === undefined;
+    this.#decides = options.decides ?? true;
+    this.slots = slots;
+    if (previous === null) this.comeIntoForce();
+  }
+
+  /** Tells the table what the policies count, and begins to count with them. */
+  comeIntoForce(): void {
+    const nowMs = this.#clock.monotonicMs();
+    for (const { counters, continues, policy, slot } of this.#set.rows) {
+      if (this.#decides) counters.comeIntoForce(nowMs, continues);
+      else this.#table.configure(slot, rulesOf(policy));
+    }
+  }
+
+  /** What the policies have in the table. */
+  counterFigures(): CounterFigures {
+    const { usedBytes, freeBytes, bySlot } = this.#table.figures();
+    const policies = this.slots.flatMap(({ policy, slot }) => {
+      const figures = bySlot[slot];
+      return figures === undefined ? [] : [{ policy: policy.name, ...figures }];
+    });
+    return { usedBytes, freeBytes, policies };
+  }
+
+  /**
+   * Puts `next` into force in place of this one: what a reload does to policies happens here. Gives back what changed ones
+   * have leased, because another reload may bring their rules back, and gives up the slots of those that are not continued.
+   * Only the thread that chooses the slots ends their periods, since another one may be so late that a slot has a new policy.
+   */
+  replacedBy(next: PolicyLimiter): void {
+    for (const { policy, slot, inStore } of this.#set.rows) {
+      const continued = next.slots.find((each) => isContinued(each.policy, policy));
+      if (continued !== undefined && !isDeepStrictEqual(continued.policy, policy)) inStore?.endLeases();
+      if (next.slots.some((each) => each.slot === slot)) continue;
+      inStore?.retire();
+      this.#table.retire(slot);
+      if (this.#choosesSlots) this.#table.periodOf(slot).restore(0, noPeriod);
+    }
+    next.comeIntoForce();
+  }
+
+  /** The same for checks, which do not tell when an exchange ends: without the policies for which that matters. */
+  forChecks(): PolicySteps {
+    return new PolicySteps(this.#set, this.#askedByChecks());
+  }
+
+  /** The same for questions about a quota alone. */
+  forQuotas(): QuotaLimiter {
+    return new QuotaQuestions(this.#set, this.#askedByChecks(), this.forChecks());
+  }
+
+  #askedByChecks(): number {
+    return maskOf(this.#set.rows, ({ policy }) => !holdsUntilEnd(policy));
+  }
+}
+
+const allPolicies = -1;
+
+function smallTable(): CounterTable {
+  return new CounterTable(createTableMemory(minTableBytes), { secret: randomBytes(16) });
+}
+
+function maskOf<T>(list: readonly T[], isIn: (one: T) => boolean): number {
+  return list.reduce((mask, one, i) => (isIn(one) ? mask | (1 << i) : mask), 0);
+}

@@ -1,0 +1,327 @@
+// The policies at work: each is a row with its counters, and what it has said so far. Their numbers in the table outlive
+// reloads: a policy that a reload continues keeps its number, and that of one that is gone is not used again before its keys
+// have been removed.
+import { type Clock, systemClock } from "../core/clock.ts";
+import type { CounterKey } from "../core/counter-key.ts";
+import type { Decision, Held, Outcome, Policy } from "../core/policy.ts";
+import { isContinued } from "../core/restart-keys.ts";
+import { type Charged, createCounters, type LocalCounters, noKey } from "./counters.ts";
+import {
+  createKeyLimits,
+  createKeyReader,
+  type KeyLimits,
+  type KeyReader,
+  type PolicyMatcher,
+  type TokenDigests,
+} from "./request-keys.ts";
+import type { Store } from "./store/store.ts";
+import { type Pass, StoreAsk, StoreCounters } from "./store/store-counters.ts";
+import type { CounterTable } from "./table/counter-table.ts";
+import { policySlots } from "./table/layout.ts";
+import type { Locks } from "./table/locks.ts";
+import type { SipHash } from "./table/sip-hash.ts";
+
+export interface PolicySlot {
+  readonly policy: Policy;
+  readonly slot: number;
+}
+
+/** All slots have policies, or keys of policies that are gone. */
+export class NoSlotError extends Error {}
+
+/**
+ * Returns the slots of policies, in their order. `before`: those in force. `isFree`: whether no key of a slot is left.
+ * Throws a NoSlotError if there is no slot left.
+ */
+export function assignSlots(
+  policies: readonly Policy[],
+  before: readonly PolicySlot[],
+  isFree: (slot: number) => boolean = () => true,
+): readonly PolicySlot[] {
+  const taken = new Set(before.map(({ slot }) => slot));
+  let next = 0;
+  const freeSlot = (): number => {
+    while (next < policySlots && (taken.has(next) || !isFree(next))) next += 1;
+    if (next === policySlots) throw new NoSlotError("the table of counters has no slot left for a new policy");
+    taken.add(next);
+    return next;
+  };
+  return policies.map((policy) => {
+    const continued = before.find((each) => isContinued(policy, each.policy));
+    return { policy, slot: continued === undefined ? freeSlot() : continued.slot };
+  });
+}
+
+export interface PolicyRow extends PolicySlot {
+  readonly isShadow: boolean;
+  /** Whether something depends on the end of the exchange. */
+  readonly holds: boolean;
+  /** Whether it goes on with the counters of one before a reload. */
+  readonly continues: boolean;
+  readonly counters: LocalCounters | StoreCounters;
+  /** The same counters, if gateways share them; else null. */
+  readonly inStore: StoreCounters | null;
+  readonly outcomes: Record<Outcome, number>;
+  readonly readKey: KeyReader;
+  /** Null: one limit for all keys. */
+  readonly readLimit: KeyLimits | null;
+  /** For requests that wait for nothing. */
+  readonly ask: PolicyAsk;
+}
+
+/** What a request asks of a policy. */
+export class PolicyAsk extends StoreAsk {
+  readonly row: PolicyRow;
+
+  constructor(row: PolicyRow) {
+    super();
+    this.row = row;
+  }
+
+  get policy(): Policy {
+    return this.row.policy;
+  }
+
+  /** Finds where the key is. Must be called before the table's locks are taken, of all that are asked together. */
+  select(): void {
+    this.row.counters.select(this);
+  }
+
+  /** Asks the counters, and charges nothing. The table's locks must be held. */
+  put(nowMs: number, pass: Pass): void {
+    const { inStore, counters, isShadow } = this.row;
+    // No request asks a second time for a policy that refuses nothing.
+    if (inStore !== null) inStore.ask(this, nowMs, isShadow && pass === "answered" ? "final" : pass);
+    else (counters as LocalCounters).ask(this, nowMs);
+  }
+
+  /** Whether the store has to be asked before it is known if the request fits. */
+  get isUnknown(): boolean {
+    return this.row.inStore !== null && this.verdict === "unknown";
+  }
+
+  /** Whether the store is not there, and nothing is admitted without it. */
+  get isUnavailable(): boolean {
+    return this.row.inStore !== null && this.verdict === "unavailable";
+  }
+
+  /** Whether requests that wait already may take all that the table has left. */
+  get isCrowded(): boolean {
+    return this.credits !== undefined && this.credits.awaitedUnits > this.leftLocally;
+  }
+
+  /** Whether it refuses the request, as far as is known. */
+  get refuses(): boolean {
+    return !this.row.isShadow && !this.fits && !this.isUnknown;
+  }
+
+  get isProbablyRefused(): boolean {
+    return this.row.inStore?.isProbablyRefused(this) === true;
+  }
+
+  /** Charges what was asked for and fits. Returns what is held for it, `held` included. */
+  charge(held: Held | null): Held | null {
+    const { row, key, client, limit, units } = this;
+    const { counters, outcomes, policy } = row;
+    outcomes.admitted += 1;
+    const charged = counters.charge(this);
+    if (!row.holds) return held;
+    const keptStatuses = policy.rate.kind === "concurrency" ? null : policy.chargeStatuses;
+    return new Hold(counters, { key, client, limit, units, charged }, keptStatuses, held);
+  }
+
+  decision(outcome: Outcome, held: Held | null, others: readonly Decision[] | null): Decision {
+    const { row, key, client, limit, remaining, resetMs } = this;
+    return { outcome, policy: row.policy, key, client, limit, remaining, resetMs, held, others };
+  }
+}
+
+/** The quota of a key as it is now. */
+export function peekAt(
+  { ask, counters, policy }: PolicyRow,
+  key: CounterKey,
+  client: CounterKey,
+  limit: number,
+  nowMs: number,
+): Decision {
+  ask.key = key;
+  ask.client = client;
+  ask.limit = limit;
+  ask.units = policy.cost;
+  counters.peek(ask, nowMs);
+  return ask.decision("observed", null, null);
+}
+
+/** The quota of a client about whom nothing is stored, where the policy is shown and has not been asked. */
+export function unspent(
+  { policy, counters }: PolicyRow,
+  outcome: "exempt" | "observed",
+  nowMs: number,
+  held: Held | null,
+): Decision {
+  const { limit } = policy;
+  const resetMs = counters.unspentResetMs(nowMs);
+  return { outcome, policy, key: noKey, client: noKey, limit, remaining: limit, resetMs, held, others: null };
+}
+
+/** What a policy has taken for one exchange: a slot, which is always given back, or units that its status decides about. */
+class Hold implements Held {
+  /** Those that were charged, which other policies continue after a reload. */
+  readonly #counters: Pick<LocalCounters, "giveBack" | "keep">;
+  readonly #charged: Charged;
+  /** The units are kept if the response has one of these statuses; null: they are always given back. */
+  readonly #keptStatuses: readonly number[] | null;
+  /** What other policies hold for the same exchange. */
+  readonly #next: Held | null;
+  #hasEnded = false;
+
+  constructor(
+    counters: Pick<LocalCounters, "giveBack" | "keep">,
+    charged: Charged,
+    keptStatuses: readonly number[] | null,
+    next: Held | null,
+  ) {
+    this.#counters = counters;
+    this.#charged = charged;
+    this.#keptStatuses = keptStatuses;
+    this.#next = next;
+  }
+
+  end(status: number): void {
+    this.#release(status);
+    this.#next?.end(status);
+  }
+
+  switched(status: number): Held | null {
+    const next = this.#next === null ? null : this.#next.switched(status);
+    if (this.#keptStatuses === null) return new Hold(this.#counters, this.#charged, null, next);
+    this.#release(status);
+    return next;
+  }
+
+  #release(status: number): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    // Without a response nobody knows what it would have been, so a client gains nothing by leaving early.
+    const isKept = this.#keptStatuses !== null && (status === 0 || this.#keptStatuses.includes(status));
+    this.#counters[isKept ? "keep" : "giveBack"](this.#charged);
+  }
+}
+
+/** Returns whether the end of an exchange matters to a policy. */
+export function holdsUntilEnd({ rate, chargeStatuses }: Policy): boolean {
+  return rate.kind === "concurrency" || chargeStatuses !== null;
+}
+
+/** Sets of policies are masks: bit i stands for the policy at index i. */
+export interface PolicySet {
+  /** In the order of the configuration; 1 to 32. */
+  readonly rows: readonly PolicyRow[];
+  /** Returns the policies whose match a request fits. */
+  readonly match: PolicyMatcher;
+  /** Of all policies together, so that each token is hashed once. */
+  readonly tokens: TokenDigests;
+  /** The policies that need a verified identity. */
+  readonly identified: number;
+  /** Whether decisions list all enforcing policies that apply. */
+  readonly listAll: boolean;
+  /** Of the table that all policies count in. */
+  readonly locks: Locks;
+  /** Null if only one thread counts. */
+  readonly clock: Clock | null;
+  /** Null: gateways share nothing. */
+  readonly store: Store | null;
+}
+
+/**
+ * Returns the instant at which a request is charged, when the locks are held. A thread that has waited for them, or was
+ * descheduled, would count at an instant before those of others, which may have expired by then.
+ */
+export function chargedAt({ clock }: PolicySet, nowMs: number): number {
+  return clock === null ? nowMs : Math.max(nowMs, clock.monotonicMs());
+}
+
+/** Asks the store for what was missing and decides again, once or twice. `conclude`: null if the store has to be asked. */
+export async function decideWithStore<T>(
+  { store, clock }: PolicySet,
+  asks: readonly PolicyAsk[],
+  nowMs: number,
+  conclude: (pass: Pass) => T | null,
+): Promise<T> {
+  for (let pass: Pass = "first"; ; ) {
+    const unknown = asks.filter(({ isUnknown }) => isUnknown);
+    const waitsOnly = isCrowdedOut(unknown);
+    const wanted = unknown.flatMap((ask) => ask.row.inStore?.wanted(ask, waitsOnly) ?? []);
+    if (store === null) throw new Error("without a store, everything is known");
+    const conclusion = await store.ask(wanted, pass === "first" ? null : nowMs);
+    // What was granted may be over, because this thread has seen it too late.
+    const isLate: boolean = pass !== "first" && clock !== null && clock.monotonicMs() - nowMs >= store.settings.waitMs;
+    pass = conclusion === "alone" || isLate ? "alone" : pass === "first" ? "answered" : "final";
+    const decided = conclude(pass);
+    if (decided !== null) return decided;
+  }
+}
+
+/**
+ * Whether those that wait before a request will hardly leave it anything of a policy. It waits for what becomes of them,
+ * because units that it took of other policies would be refused to others until they are given back.
+ */
+function isCrowdedOut(unknown: readonly PolicyAsk[]): boolean {
+  return unknown.length > 1 && unknown.some((ask) => !ask.row.isShadow && ask.isCrowded);
+}
+
+export function rowsIn({ rows }: PolicySet, included: number): readonly PolicyRow[] {
+  return rows.filter((_, i) => (included & (1 << i)) !== 0);
+}
+
+/** The policy that is shown where no enforcing one applies. */
+export function shownOf(set: PolicySet, included: number, named: string | null = null): PolicyRow {
+  const rows = rowsIn(set, included);
+  const shown =
+    rows.find(({ policy }) => policy.name === named) ??
+    rows.find(({ isShadow }) => !isShadow) ??
+    rows[0] ??
+    set.rows[0];
+  if (shown === undefined) throw new Error("the configuration has at least one policy");
+  return shown;
+}
+
+/** What the rows of a limiter are made with. */
+export interface RowSource {
+  readonly clock?: Clock;
+  readonly enforcement?: "on" | "shadow";
+  readonly hash: SipHash;
+  readonly table: CounterTable;
+  readonly tokens: TokenDigests;
+  /** Null: gateways share nothing. */
+  readonly store: Store | null;
+}
+
+/** `before`: the rows of the limiter before a reload. */
+export function createRow({ policy, slot }: PolicySlot, source: RowSource, before: readonly PolicyRow[]): PolicyRow {
+  const { clock = systemClock, enforcement = "on", hash, table, tokens, store } = source;
+  // The store's clock says for all gateways when a period of the calendar is over.
+  const storeMs = (): number | null => store?.shards.wallMs(clock.monotonicMs()) ?? null;
+  const wallMs = (): number => storeMs() ?? clock.wallMs();
+  const isGuess = (): boolean => storeMs() === null;
+  const counted = store === null ? clock : { ...clock, monotonicMs: () => clock.monotonicMs(), wallMs, isGuess };
+  const local = createCounters(policy, table, slot, counted);
+  const holds = holdsUntilEnd(policy);
+  const inStore = store && new StoreCounters(policy, slot, local, table, store, holds, wallMs);
+  const row: Omit<PolicyRow, "ask"> = {
+    ...{ policy, slot, holds, inStore },
+    isShadow: enforcement === "shadow" || policy.mode === "shadow",
+    continues: before.some((each) => isContinued(policy, each.policy)),
+    counters: inStore ?? local,
+    // Metrics know a policy by its name.
+    outcomes: before.find((each) => each.policy.name === policy.name)?.outcomes ?? noOutcomes(),
+    readKey: createKeyReader(policy, hash, tokens),
+    readLimit: createKeyLimits(policy, tokens),
+  };
+  const made = row as PolicyRow;
+  return Object.assign(made, { ask: new PolicyAsk(made) });
+}
+
+function noOutcomes(): Record<Outcome, number> {
+  return { admitted: 0, throttled: 0, would_throttle: 0, exempt: 0, observed: 0, unavailable: 0 };
+}
