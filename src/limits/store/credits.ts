@@ -6,7 +6,7 @@ import { leasedAheadFrom, type SharedStoreSettings } from "../../core/store-link
 import { longestPeriodMs } from "../calendar.ts";
 import type { OwnCount } from "../counters.ts";
 import type { CounterAnswer, CounterItem, LeaseReport } from "./script-call.ts";
-import { certainAgeUs, drift } from "./store-clock.ts";
+import { certainAgeUs, drift, TwoIntervals } from "./store-clock.ts";
 
 /** Units that the store has granted and counts. */
 export interface Lease {
@@ -370,36 +370,25 @@ export function longestCountMs({ rate }: Policy): number {
   }
 }
 
-// Bounds the keys that one gateway makes in the store, because a store without memory serves nobody.
-
+/** Bounds the keys that one gateway makes in the store, because a store without memory serves nobody. */
 export class NewKeys {
   readonly #most: number;
-  readonly #windowMs: number;
-  #endsMs = 0;
-  #made = 0;
-  #before = 0;
+  readonly #made: TwoIntervals;
 
   /** `windowMs`: how long a key stays in the store at most. */
   constructor(most: number, windowMs: number) {
     this.#most = most;
-    this.#windowMs = windowMs;
+    this.#made = new TwoIntervals(windowMs, true);
   }
 
   add(nowMs: number): void {
-    this.#turn(nowMs);
-    this.#made += 1;
+    this.#made.turn(nowMs);
+    this.#made.current += 1;
   }
 
   /** Whether another one may be made. Two intervals count, so none is forgotten before its window. */
   hasRoom(nowMs: number): boolean {
-    this.#turn(nowMs);
-    return this.#made + this.#before < this.#most;
-  }
-
-  #turn(nowMs: number): void {
-    if (nowMs < this.#endsMs) return;
-    this.#before = nowMs < this.#endsMs + this.#windowMs ? this.#made : 0;
-    this.#made = 0;
-    this.#endsMs = nowMs + this.#windowMs;
+    this.#made.turn(nowMs);
+    return this.#made.current + this.#made.before < this.#most;
   }
 }

@@ -87,3 +87,27 @@ export function afterStoreTime(
     },
   };
 }
+
+/** A number of this interval and of the one before: what is counted is remembered for a whole interval. */
+export class TwoIntervals {
+  current = 0;
+  before = 0;
+  readonly #lengthMs: number;
+  readonly #forgetsInSilence: boolean;
+  #endsMs = 0;
+
+  /** `forgetsInSilence`: whether an interval without a look is one too. */
+  constructor(lengthMs: number, forgetsInSilence: boolean) {
+    this.#lengthMs = lengthMs;
+    this.#forgetsInSilence = forgetsInSilence;
+  }
+
+  /** Begins the next interval if it is time to. */
+  turn(nowMs: number): void {
+    if (nowMs < this.#endsMs) return;
+    const isLongOver = this.#forgetsInSilence && nowMs >= this.#endsMs + this.#lengthMs;
+    this.before = isLongOver ? 0 : this.current;
+    this.current = 0;
+    this.#endsMs = nowMs + this.#lengthMs;
+  }
+}

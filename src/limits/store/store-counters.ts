@@ -228,10 +228,12 @@ export class StoreCounters {
   }
 
   /** When a request fits that the table refuses. */
-  #resetInStore({ mayEndSoon, resetMs, nowMs, credits }: StoreAsk, { spendMs, windowUs }: CounterRules): number {
+  #resetInStore(ask: StoreAsk, { spendMs, windowUs }: CounterRules): number {
+    const { mayEndSoon, resetMs, nowMs, credits } = ask;
     if (mayEndSoon) return resetMs;
     // The store counts by a clock of its own, in a cluster by that of a shard.
-    if (this.#periods !== null) return Math.max(resetMs, nowMs + this.#periods.untilResetMs) + borderErrorMs;
+    if (this.#periods !== null)
+      return Math.max(resetMs, nowMs + this.#inPeriod("untilResetMs", ask.key.storeTag, nowMs)) + borderErrorMs;
     // With its last unit, the store has said when there is room again.
     if (credits !== undefined && credits.fitsMs > nowMs) return Math.max(resetMs, credits.fitsMs);
     return resetMs + spendMs + windowUs * clockError;
@@ -265,7 +267,7 @@ export class StoreCounters {
   }
 
   #rulesFor(tag: string, limit: number, nowMs: number): CounterRules {
-    const untilMs = this.#periodEndMs(tag, nowMs);
+    const untilMs = this.#inPeriod("endMs", tag, nowMs);
     if (this.#rules.limit !== limit || this.#rules.untilUs !== untilMs * 1000) {
       const isByRequest = this.#isByRequest;
       this.#rules = counterRulesOf(this.#policy, { limit, isByRequest, untilMs }, this.#store.settings);
@@ -274,10 +276,10 @@ export class StoreCounters {
   }
 
   /** Calendar: by the clock of the shard that has the key; else 0. */
-  #periodEndMs(tag: string, nowMs: number): number {
+  #inPeriod(what: "endMs" | "untilResetMs", tag: string, nowMs: number): number {
     if (this.#periods === null) return 0;
     const shard = this.#store.shards.of(tag);
-    return this.#periods.endMs(shard?.number ?? -1, shard?.watch.wallMs(nowMs) ?? null, nowMs);
+    return this.#periods[what](shard?.number ?? -1, shard?.watch.wallMs(nowMs) ?? null, nowMs);
   }
 }
 

@@ -205,8 +205,6 @@ export class CalendarPeriods {
   readonly #calendar: string;
   readonly #nextBorder: NextBorder;
   readonly #parts: CalendarPeriodsOf;
-  /** Until the period is over that `endMs` was asked for last. */
-  untilResetMs = 0;
 
   /** Throws a RangeError if the runtime does not know the time zone. */
   constructor(parts: CalendarPeriodsOf) {
@@ -218,14 +216,23 @@ export class CalendarPeriods {
 
   /** Returns when the period ends that a shard is in. `shardMs`: its clock; null if that is not known. */
   endMs(shard: number, shardMs: number | null, nowMs: number): number {
+    return this.#at(shard, shardMs, nowMs).end.endMs;
+  }
+
+  /** Returns how long that period still lasts. */
+  untilResetMs(shard: number, shardMs: number | null, nowMs: number): number {
+    const { end, wallMs } = this.#at(shard, shardMs, nowMs);
+    return untilResetMs(end, wallMs, nowMs);
+  }
+
+  #at(shard: number, shardMs: number | null, nowMs: number): { readonly end: PeriodEnd; readonly wallMs: number } {
     const before = this.#parts.byShard.get(shard)?.end;
     // Of a server that has not answered yet, the clock is supposed to be that of the one before.
     const wallMs = shardMs ?? (before === undefined ? this.#parts.wallMs() : before.endMs - (before.dueMs - nowMs));
     const end = this.#endOf(shard, wallMs, nowMs);
     // By another clock, the shard would be in a period of its own from now on.
     if (shardMs === null && before === undefined) this.#parts.byShard.delete(shard);
-    this.untilResetMs = untilResetMs(end, wallMs, nowMs);
-    return end.endMs;
+    return { end, wallMs };
   }
 
   /** A shard has said that the period which ends then is over. */

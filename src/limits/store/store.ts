@@ -15,11 +15,11 @@ import { type Conclusion, Question, type SentItem, StoreCalls } from "./calls.ts
 import type { KeyCredits, Lease } from "./credits.ts";
 import { isOfPeriod, StoreCounts, StoreItems, secretTag } from "./items.ts";
 import { HeldSlots, LeaseEndings, type Renewal } from "./leases.ts";
-import { type CounterAnswer, type ItemAnswer, mostReports, type SecretItem } from "./script-call.ts";
+import { type CounterAnswer, type CounterItem, mostItems, mostReports, storeTagOf } from "./script-call.ts";
 import { type Shard, ShardMap } from "./shard.ts";
-import { drift, lateMs } from "./store-clock.ts";
+import { drift, lateMs, TwoIntervals } from "./store-clock.ts";
 import { CreditBook } from "./store-policy.ts";
-import { StoreTelling } from "./telling.ts";
+import { type OwnKey, ownKeys, tell } from "./telling.ts";
 
 export interface StoreOptions {
   readonly link: StoreLink;
@@ -64,12 +64,12 @@ export class Store {
   readonly shards: ShardMap;
   readonly #endings: LeaseEndings;
   readonly #slots: HeldSlots;
-  readonly #secret: KeySecret;
+  /** Gateways that hash keys with different secrets would share nothing, so it lives in the store. */
+  #knowsSecret = false;
 
   constructor(options: StoreOptions) {
     const { link, clock, timers, settings, gateway, thread } = options;
     this.#options = options;
-    this.#secret = new KeySecret(options.secret, options.onSecret);
     this.settings = settings;
     this.replicas = new ReplicaCount(settings.replicas === "auto" ? null : settings.replicas);
     this.#items = new StoreItems({ settings, gateway, thread });
@@ -92,15 +92,11 @@ export class Store {
     });
     this.#slots = new HeldSlots({ timers, isClustered: link.isClustered, renew: this.#renew.bind(this) });
     const send = this.#calls.send.bind(this.#calls);
-    const telling = new StoreTelling({
-      ...{ link, clock, timers, send, table: options.table, items: this.#items, book: this.book },
-      shardOf: (tag) => this.shards.of(tag),
-    });
     this.shards = new ShardMap({
       ...{ link, clock, timers, counts: this.counts, items: this.#items },
       send,
       readSecret: (done) => this.#readSecret(done),
-      tell: (shard, all, told) => telling.tell(shard, all, told),
+      tell: this.#tell.bind(this),
       dropLeases: (shard) => this.#dropLeases(shard),
       seen: (gateways) => this.replicas.seen(gateways, clock.monotonicMs()),
       ...{ onChange: options.onChange, onGone: options.onGone, onIdentity: options.onIdentity },
@@ -290,6 +286,45 @@ export class Store {
     if (shard !== undefined && this.mayAsk(credits.tag, credits)) this.#calls.add(shard, credits, 0, null);
   }
 
+  /**
+   * Tells a shard that was away or has forgotten what this gateway has admitted: each key of the table that the shard may not
+   * know. `all`: before it was away, too.
+   */
+  #tell(shard: Shard, all: boolean, told: () => void): void {
+    const { link, clock, timers, table } = this.#options;
+    const { incident, leftMs } = shard.state;
+    const sinceMs = all ? Number.NEGATIVE_INFINITY : leftMs;
+    const bySlot = new Map(Array.from(this.book.policies, (policy) => [policy.slot, policy]));
+    tell({
+      keys: ownKeys(
+        table,
+        (slot) => bySlot.get(slot),
+        () => clock.monotonicMs(),
+      ),
+      mostItems: link.isClustered ? 1 : mostItems,
+      itemOf: (own) => {
+        const isNew = clock.monotonicMs() - own.ageMs >= sinceMs;
+        return isNew && this.shards.of(storeTagOf(own.key)) === shard ? this.#tellingOf(own, incident) : null;
+      },
+      send: (items, answered) =>
+        // If the shard is lost again, there will be another telling.
+        this.#calls.send(shard, items, (answer) => answered(shard.state.incident === incident ? answer : null)),
+      later: timers.endOfTurn.bind(timers),
+      told,
+    });
+  }
+
+  #tellingOf(own: OwnKey, incident: number): CounterItem {
+    const { policy, key } = own;
+    const tag = storeTagOf(key);
+    const nowMs = this.#options.clock.monotonicMs();
+    const rules = policy.rules(tag, nowMs);
+    const credits = policy.find(tag, rules) ?? this.book.create(policy, tag, key, key, rules);
+    credits.toldIncident = incident;
+    credits.toldAlone = credits.admittedAlone;
+    return this.#items.telling(credits, own, nowMs);
+  }
+
   /** In a cluster, of one key: else there is one shard. */
   #renew(renewals: readonly Renewal[], done: () => void): boolean {
     const shard = renewals[0] && this.shards.of(renewals[0].credits.tag);
@@ -300,12 +335,18 @@ export class Store {
 
   #readSecret(done: () => void): void {
     const shard = this.shards.of(secretTag);
-    if (this.#secret.isKnown || shard === undefined) {
+    if (this.#knowsSecret || shard === undefined) {
       done();
       return;
     }
-    this.#calls.send(shard, [this.#secret.item(this.#items.key(secretTag, "secret"))], (answer) => {
-      if (this.#secret.answered(answer?.items[0])) done();
+    const { secret, onSecret } = this.#options;
+    const proposed = Buffer.from(secret).toString("hex");
+    this.#calls.send(shard, [{ item: "secret", key: this.#items.key(secretTag, "secret"), proposed }], (answer) => {
+      const first = answer?.items[0];
+      if (first?.item !== "secret") return;
+      this.#knowsSecret = true;
+      onSecret(Uint8Array.from(Buffer.from(first.value, "hex")));
+      done();
     });
   }
 
@@ -319,47 +360,16 @@ export class Store {
   }
 }
 
-// The secret that hashes keys, which lives in the store: gateways that hash with different ones would share nothing.
-
-export class KeySecret {
-  readonly #proposed: Uint8Array;
-  readonly #onKnown: (secret: Uint8Array) => void;
-  #isKnown = false;
-
-  /** `proposed`: used if the store has none. `onKnown` is called with the one that all gateways use. */
-  constructor(proposed: Uint8Array, onKnown: (secret: Uint8Array) => void) {
-    this.#proposed = proposed;
-    this.#onKnown = onKnown;
-  }
-
-  get isKnown(): boolean {
-    return this.#isKnown;
-  }
-
-  item(key: string): SecretItem {
-    return { item: "secret", key, proposed: Buffer.from(this.#proposed).toString("hex") };
-  }
-
-  /** Returns whether it is known now. */
-  answered(answer: ItemAnswer | undefined): boolean {
-    if (answer?.item !== "secret") return false;
-    this.#isKnown = true;
-    this.#onKnown(Uint8Array.from(Buffer.from(answer.value, "hex")));
-    return true;
-  }
-}
-
-// How many gateways share the store: the largest number that was seen lately. After an absence of the store its list is
-// empty, until the gateways have come back one after the other.
-
 /** By then every gateway has found back. Time without an answer does not count. */
 export const memoryMs = 10_000;
 
+/**
+ * How many gateways share the store: the largest number that was seen lately. After an absence of the store its list is
+ * empty, until the gateways have come back one after the other.
+ */
 export class ReplicaCount {
   readonly #fixed: number | null;
-  #endsMs = 0;
-  #before = 1;
-  #largest = 1;
+  readonly #largest = new TwoIntervals(memoryMs, false);
 
   /** `fixed`: null if they are counted. */
   constructor(fixed: number | null) {
@@ -367,16 +377,11 @@ export class ReplicaCount {
   }
 
   get value(): number {
-    return this.#fixed ?? Math.max(this.#before, this.#largest);
+    return this.#fixed ?? Math.max(1, this.#largest.before, this.#largest.current);
   }
 
   seen(gateways: number, nowMs: number): void {
-    if (nowMs >= this.#endsMs) {
-      // Two intervals, so that a number is remembered for at least one.
-      this.#before = this.#endsMs === 0 ? gateways : this.#largest;
-      this.#largest = 1;
-      this.#endsMs = nowMs + memoryMs;
-    }
-    this.#largest = Math.max(this.#largest, gateways);
+    this.#largest.turn(nowMs);
+    this.#largest.current = Math.max(this.#largest.current, gateways);
   }
 }

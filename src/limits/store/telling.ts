@@ -1,74 +1,11 @@
-// What is told to a shard that was away or has forgotten: each key of the table of which this gateway has admitted
-// something that the shard may not know.
-import type { Clock } from "../../core/clock.ts";
+// Tells a shard what this gateway has admitted and the shard may not know: after it was away, what was admitted meanwhile;
+// after it has forgotten, all that still counts.
 import { CounterKey } from "../../core/counter-key.ts";
-import type { StoreLink, Timers } from "../../core/store-link.ts";
 import type { OwnCount } from "../counters.ts";
 import type { CounterTable } from "../table/counter-table.ts";
 import { recordsOf } from "../table/maintenance.ts";
-import type { StoreCalls } from "./calls.ts";
-import type { StoreItems } from "./items.ts";
-import { type Item, mostItems, type ScriptAnswer, storeTagOf } from "./script-call.ts";
-import type { Shard } from "./shard.ts";
-import type { CreditBook, StorePolicy } from "./store-policy.ts";
-
-interface StoreTellingParts {
-  readonly link: Pick<StoreLink, "isClustered">;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly table: CounterTable;
-  readonly book: CreditBook;
-  readonly items: StoreItems;
-  readonly send: StoreCalls["send"];
-  shardOf(tag: string): Shard | undefined;
-}
-
-export class StoreTelling {
-  readonly #parts: StoreTellingParts;
-
-  constructor(parts: StoreTellingParts) {
-    this.#parts = parts;
-  }
-
-  /** Tells a shard what this gateway has admitted. `all`: before the shard was away, too. */
-  tell(shard: Shard, all: boolean, told: () => void): void {
-    const { link, clock, timers, table, book, send, shardOf } = this.#parts;
-    const { incident, leftMs } = shard.state;
-    const sinceMs = all ? Number.NEGATIVE_INFINITY : leftMs;
-    const bySlot = new Map(Array.from(book.policies, (policy) => [policy.slot, policy]));
-    tell({
-      keys: ownKeys(
-        table,
-        (slot) => bySlot.get(slot),
-        () => clock.monotonicMs(),
-      ),
-      mostItems: link.isClustered ? 1 : mostItems,
-      itemOf: (own) => {
-        const isNew = clock.monotonicMs() - own.ageMs >= sinceMs;
-        return isNew && shardOf(storeTagOf(own.key)) === shard ? this.#item(own, incident) : null;
-      },
-      send: (items, answered) =>
-        // If the shard is lost again, there will be another telling.
-        send(shard, items, (answer) => answered(shard.state.incident === incident ? answer : null)),
-      later: timers.endOfTurn.bind(timers),
-      told,
-    });
-  }
-
-  #item(own: OwnKey, incident: number): Item {
-    const { policy, key } = own;
-    const { clock, book, items } = this.#parts;
-    const tag = storeTagOf(key);
-    const rules = policy.rules(tag, clock.monotonicMs());
-    const credits = policy.find(tag, rules) ?? book.create(policy, tag, key, key, rules);
-    credits.toldIncident = incident;
-    credits.toldAlone = credits.admittedAlone;
-    return items.telling(credits, own, clock.monotonicMs());
-  }
-}
-
-// Tells a shard what this gateway has admitted and the shard may not know: after it was away, what was admitted meanwhile;
-// after it has forgotten, all that still counts.
+import { type Item, mostItems, type ScriptAnswer } from "./script-call.ts";
+import type { StorePolicy } from "./store-policy.ts";
 
 export interface TellingParts {
   /** Null: finding the next one takes about as long as a turn may take. */
@@ -149,7 +86,7 @@ export interface OwnKey extends OwnCount {
  * Yields the keys with counts of their own, and null after each shard of the table, of 4 MiB at most: to go through one takes
  * a few milliseconds. `policyOf`: by the slot in the table.
  */
-function* ownKeys(
+export function* ownKeys(
   { maintenance }: CounterTable,
   policyOf: (slot: number) => StorePolicy | undefined,
   nowMs: () => number,

@@ -12,10 +12,10 @@ import {
   freeEntry,
   freeLines,
   isKeyAt,
-  Places,
+  Locator,
   takeLine,
 } from "./directory.ts";
-import { CoarseKeys, Eviction, keep, RulesBySlot, type SlotRules, type TableParts } from "./eviction.ts";
+import { CoarseKeys, Eviction, keep, RulesBySlot, type SlotRules, type TableMemory } from "./eviction.ts";
 import {
   addPair,
   addUnits,
@@ -76,7 +76,7 @@ export class CounterTable {
   readonly #w: Int32Array;
   readonly #geometry: Geometry;
   readonly isShared: boolean;
-  readonly #places: Places;
+  readonly #places: Locator;
   readonly #rules: RulesBySlot;
   readonly #eviction: Eviction;
   readonly #coarse: CoarseKeys;
@@ -89,9 +89,9 @@ export class CounterTable {
     this.isShared = isShared;
     this.thread = thread;
     this.locks = new Locks(w, thread, isShared);
-    this.#places = new Places(this.#geometry, secret);
+    this.#places = new Locator(this.#geometry, secret);
     this.#rules = new RulesBySlot(w);
-    const parts: TableParts = {
+    const parts: TableMemory = {
       w,
       geometry: this.#geometry,
       rules: this.#rules,

@@ -169,7 +169,7 @@ export class Cursor {
 // Says where a key is in the table, by a hash with a secret key: nobody outside can find keys that meet in one bucket.
 // A client's hash is calculated once; each policy mixes it with two words of its own.
 
-export class Places {
+export class Locator {
   readonly #geometry: Geometry;
   readonly #firstLine: number;
   readonly #placer: KeyPlacer;

@@ -5,7 +5,7 @@
 import { CounterKey } from "../../core/counter-key.ts";
 import type { CalendarPeriod, Policy } from "../../core/policy.ts";
 import type { NextBorder } from "../calendar.ts";
-import { addKey, Cursor, findKey, freeEntry, freeLines, type Places, removeKey, takeLine } from "./directory.ts";
+import { addKey, Cursor, findKey, freeEntry, freeLines, type Locator, removeKey, takeLine } from "./directory.ts";
 import {
   addPair,
   ageOf,
@@ -47,7 +47,7 @@ const looked = 5;
 const otherBuckets = 8;
 
 /** What the parts of a table share. */
-export interface TableParts {
+export interface TableMemory {
   readonly w: Int32Array;
   readonly geometry: Geometry;
   readonly rules: RulesBySlot;
@@ -56,8 +56,8 @@ export interface TableParts {
 }
 
 /** The same with what is made from them. */
-export interface EvictingParts extends TableParts {
-  readonly places: Places;
+export interface OpenTable extends TableMemory {
+  readonly places: Locator;
   readonly eviction: Eviction;
   readonly locks: Locks;
 }
@@ -74,7 +74,7 @@ export class Eviction {
   /** Of the first keys that are looked at, as they are stored. */
   readonly #units = new Int32Array(looked + 1);
 
-  constructor({ w, geometry, rules, addTo }: TableParts) {
+  constructor({ w, geometry, rules, addTo }: TableMemory) {
     this.#w = w;
     this.#geometry = geometry;
     this.#rules = rules;
@@ -168,11 +168,11 @@ const candidates = 8;
 const maxPairs = 64;
 
 export class CoarseKeys {
-  readonly #parts: EvictingParts;
+  readonly #parts: OpenTable;
   readonly #lockAt: number;
   readonly #network = new Cursor();
 
-  constructor(parts: EvictingParts) {
+  constructor(parts: OpenTable) {
     this.#parts = parts;
     this.#lockAt = shardAt(parts.geometry.ownShards, parts.geometry);
   }

@@ -2,7 +2,7 @@
 // what a thread was changing when it ended. It never waits for a lock, because it has to notice threads that end.
 import { CounterKey } from "../../core/counter-key.ts";
 import { addKey, Cursor, clearLines, findKey, freeEntry, freeLines, takeLine, useLine } from "./directory.ts";
-import type { EvictingParts } from "./eviction.ts";
+import type { OpenTable } from "./eviction.ts";
 import { addPair, eachPair, removeUnits } from "./key-log.ts";
 import {
   blockOfRef,
@@ -58,13 +58,13 @@ const bucketsInPortion = 1024;
 const linesInPortion = 32_768;
 
 export class Maintenance {
-  readonly #parts: EvictingParts;
+  readonly #parts: OpenTable;
   #shard = 0;
   #bucket = 0;
   /** Shards that may have units of a thread that is gone, with the thread. */
   #unsearched: { readonly index: number; readonly thread: number }[] = [];
 
-  constructor(parts: EvictingParts) {
+  constructor(parts: OpenTable) {
     this.#parts = parts;
   }
 

@@ -33,7 +33,7 @@ test("a clock that goes back begins no period again, however far, and also after
   for (const backMs of [30_000, 3 * minute, 1_000 * minute]) {
     const minutes = periods(byShard);
     expect(minutes.endMs(0, t - backMs, 0)).toBe(t + minute);
-    expect(minutes.untilResetMs).toBe(minute + Math.min(minute, backMs));
+    expect(minutes.untilResetMs(0, t - backMs, 0)).toBe(minute + Math.min(minute, backMs));
   }
   expect(periods(byShard).endMs(0, t + 1, 1)).toBe(t + minute);
 });
@@ -42,7 +42,7 @@ test("a clock that was far ahead delays no period by more than another one", () 
   const minutes = periods();
   minutes.endMs(0, t + 1_000 * minute, 0);
   expect(minutes.endMs(0, t, 0)).toBe(t + 1_001 * minute);
-  expect(minutes.untilResetMs).toBe(2 * minute);
+  expect(minutes.untilResetMs(0, t, 0)).toBe(2 * minute);
   expect(minutes.endMs(0, t + 2 * minute - 1, 2 * minute - 1)).toBe(t + 1_001 * minute);
   expect(minutes.endMs(0, t + 2 * minute, 2 * minute)).toBe(t + 1_003 * minute);
 });

@@ -6,7 +6,7 @@ import type { Held, Policy } from "../../../src/core/policy.ts";
 import { PolicyLimiter } from "../../../src/limits/limiter.ts";
 import { assignSlots } from "../../../src/limits/policies.ts";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
-import { Places } from "../../../src/limits/table/directory.ts";
+import { Locator } from "../../../src/limits/table/directory.ts";
 import { geometryOf } from "../../../src/limits/table/layout.ts";
 import type { CounterRecord } from "../../../src/limits/table/maintenance.ts";
 import { SipHash } from "../../../src/limits/table/sip-hash.ts";
@@ -23,7 +23,7 @@ import { flawsOf } from "./sound-table.ts";
 /** Shards of 21 lines: full after 15 keys. */
 const bytes = 32 * 1024;
 const secret = new Uint8Array(16).fill(7);
-const places = new Places(geometryOf(bytes), secret);
+const places = new Locator(geometryOf(bytes), secret);
 const windowMs = 1000;
 const [mainThread, mortal, survivor] = [1, 2, 3];
 

@@ -2,7 +2,7 @@
 // not push out who is exhausted; not have strangers limited with a network.
 import { expect, test } from "vitest";
 import { CounterKey } from "../../../src/core/counter-key.ts";
-import { Cursor, Places } from "../../../src/limits/table/directory.ts";
+import { Cursor, Locator } from "../../../src/limits/table/directory.ts";
 import { geometryOf, kinds, shardAt } from "../../../src/limits/table/layout.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { scaled } from "../../support/runs.ts";
@@ -10,7 +10,7 @@ import { FloodedLimiter } from "./flood.ts";
 
 const MiB = 1024 * 1024;
 const geometry = geometryOf(32 * MiB);
-const known = new Places(geometry, new Uint8Array(16));
+const known = new Locator(geometry, new Uint8Array(16));
 const secret = Uint8Array.from({ length: 16 }, (_, i) => 31 * i + 5);
 const once = slidingPolicy({ limit: 1, windowMs: 60_000 });
 const ipv4 = (address: number): CounterKey => new CounterKey(0, 0, 0xffff, address, true);
@@ -18,14 +18,14 @@ const ipv4 = (address: number): CounterKey => new CounterKey(0, 0, 0xffff, addre
 /** A part of it in `npm test`. */
 const part = (full: number): number => scaled(scaled(full));
 
-function placeOf(places: Places, address: number): number {
+function placeOf(places: Locator, address: number): number {
   const cursor = new Cursor();
   places.point(cursor, kinds.own, ipv4(address));
   return (cursor.shard - shardAt(0, geometry)) * 8 + cursor.firstBucket;
 }
 
 /** The most keys that one bucket gets. */
-function fullest(places: Places, addresses: readonly number[]): number {
+function fullest(places: Locator, addresses: readonly number[]): number {
   const counts = new Map<number, number>();
   for (const address of addresses) {
     const place = placeOf(places, address);
@@ -56,7 +56,7 @@ function fnv(address: number): number {
 test.each(Object.entries(chosen))("addresses chosen against %s meet in no bucket", (_, choose) => {
   const addresses = choose(part(100_000));
   const random = Array.from(addresses, (_, i) => Math.imul(i + 1, 0x9e3779b1));
-  const places = new Places(geometry, secret);
+  const places = new Locator(geometry, secret);
   // By chance, the fullest of 50,000 places gets about 10 of 100,000 keys.
   expect(fullest(places, addresses)).toBeLessThanOrEqual(fullest(places, random) + 4);
 });

@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
-import { Places } from "../../../src/limits/table/directory.ts";
+import { Locator } from "../../../src/limits/table/directory.ts";
 import { geometryOf } from "../../../src/limits/table/layout.ts";
 import { runs, scaled } from "../../support/runs.ts";
 import { LimitedTable } from "../one-limit.ts";
@@ -16,7 +16,7 @@ const windowMs = 100;
 const memory = createTableMemory(bytes);
 const words = new Int32Array(memory);
 const empty = words.slice();
-const places = new Places(geometryOf(bytes), placeSecret);
+const places = new Locator(geometryOf(bytes), placeSecret);
 
 const scripts = fc.record({
   limit: fc.constantFrom(1, 1, 2, 3, 20, 20),

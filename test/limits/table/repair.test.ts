@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
-import { Places } from "../../../src/limits/table/directory.ts";
+import { Locator } from "../../../src/limits/table/directory.ts";
 import { geometryOf, shardAt } from "../../../src/limits/table/layout.ts";
 import type { CounterRecord } from "../../../src/limits/table/maintenance.ts";
 import { repairShard } from "../../../src/limits/table/maintenance.ts";
@@ -17,7 +17,7 @@ import { flawsOf } from "./sound-table.ts";
 /** Small, so that buckets, lines and blocks run out. */
 const bytes = 48 * 1024;
 const geometry = geometryOf(bytes);
-const places = new Places(geometry, placeSecret);
+const places = new Locator(geometry, placeSecret);
 const windowMs = 100;
 
 interface Step {

@@ -1,7 +1,7 @@
 // What must hold in the memory of a table whenever nobody is changing it: each line is free or used once, each key is
 // where its hash says, and all sums are those of what they are about.
 import { CounterKey } from "../../../src/core/counter-key.ts";
-import { Cursor, findKey, isFree, Places } from "../../../src/limits/table/directory.ts";
+import { Cursor, findKey, isFree, Locator } from "../../../src/limits/table/directory.ts";
 import { eachPair, oldestInstant } from "../../../src/limits/table/key-log.ts";
 import {
   blockOfRef,
@@ -27,7 +27,7 @@ import {
 export function flawsOf(
   memory: SharedArrayBuffer,
   secret: Uint8Array,
-  places = new Places(geometryOf(memory.byteLength), secret),
+  places = new Locator(geometryOf(memory.byteLength), secret),
 ): string[] {
   const w = new Int32Array(memory);
   const geometry = geometryOf(memory.byteLength);
@@ -40,12 +40,12 @@ class ShardCheck {
   readonly #w: Int32Array;
   readonly #shard: number;
   readonly #geometry: Geometry;
-  readonly #places: Places;
+  readonly #places: Locator;
   readonly #isUsed: Uint8Array;
   readonly #away: number[];
   readonly #flaws: string[] = [];
 
-  constructor(w: Int32Array, index: number, geometry: Geometry, places: Places) {
+  constructor(w: Int32Array, index: number, geometry: Geometry, places: Locator) {
     this.#w = w;
     this.#shard = shardAt(index, geometry);
     this.#geometry = geometry;
