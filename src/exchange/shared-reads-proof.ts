@@ -1,5 +1,6 @@
 // Tries at the start whether accepted connections can be read into one buffer, and whether texts can be written without
-// streams, because both depend on parts of Node that are not documented. Two connections to a port of its own show all that
+// streams, because both depend on parts of Node that are not documented. Of TLS, it needs nothing but what is the same for
+// plain sockets, or documented for those that connect, so the tests alone try it. Two connections to a port of its own show all that
 // the gateway relies on, in a few milliseconds: one is paused, resumed and released while bytes arrive, the other is closed
 // by its client in one direction. Both are answered in the other direction.
 import { connect, createServer, type NetConnectOpts, type Server, type ServerOpts, type Socket } from "node:net";
@@ -11,8 +12,6 @@ import { tryTexts } from "./text-writes.ts";
 export interface Net {
   readonly createServer: (options: ServerOpts) => Server;
   readonly connect: (options: NetConnectOpts) => Socket;
-  /** The event of the server with an accepted connection. Default: "connection". */
-  readonly accepted?: "secureConnection";
 }
 
 export type ProvenReads =
@@ -24,13 +23,12 @@ export type ProvenReads =
 /** Only a Node that never delivers the bytes takes so long. */
 const proofTimeoutMs = 2_000;
 
-/** Never rejects. `known`: what has been proven for connections of another kind, which the result reads too. */
+/** Never rejects. */
 export async function openSharedReads(
   net: Net = { createServer, connect },
   timeoutMs = proofTimeoutMs,
-  known: SocketReads | null = null,
 ): Promise<ProvenReads> {
-  const stage = new Stage(net, timeoutMs, known);
+  const stage = new Stage(net, timeoutMs);
   try {
     const reads = await stage.prove();
     return { reads, textHandles: stage.textHandles, reason: null };
@@ -43,16 +41,14 @@ export async function openSharedReads(
 
 class Stage {
   readonly #net: Net;
-  readonly #known: SocketReads | null;
   readonly #server: Server;
   readonly #sockets: Socket[] = [];
   readonly #failed = Promise.withResolvers<never>();
   readonly #timer: NodeJS.Timeout;
   textHandles: unknown = null;
 
-  constructor(net: Net, timeoutMs: number, known: SocketReads | null) {
+  constructor(net: Net, timeoutMs: number) {
     this.#net = net;
-    this.#known = known;
     this.#server = net.createServer({ allowHalfOpen: true, noDelay: true });
     this.#timer = setTimeout(() => this.#fail("the bytes of a connection did not arrive"), timeoutMs);
     this.#failed.promise.catch(ignoreError);
@@ -73,7 +69,7 @@ class Stage {
     this.#server.once("error", listening.reject).listen(0, "127.0.0.1", listening.resolve);
     await listening.promise;
     const first = await this.#connect();
-    const reads = SocketReads.of(first.accepted, this.#known);
+    const reads = SocketReads.of(first.accepted);
     if (reads === null) throw new Error("Node's sockets have other parts");
     const second = await this.#connect();
     await Promise.all([this.#proveRelease(reads, first), this.#proveEnd(reads, second)]);
@@ -83,7 +79,7 @@ class Stage {
   async #connect(): Promise<Pair> {
     const { port } = this.#server.address() as { port: number };
     const accepting = Promise.withResolvers<Socket>();
-    this.#server.once(this.#net.accepted ?? "connection", accepting.resolve);
+    this.#server.once("connection", accepting.resolve);
     const client = this.#net.connect({ port, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
     this.#keep(client);
     const accepted = await accepting.promise;
@@ -159,8 +155,7 @@ class Stage {
       answer += bytes.toString("latin1");
     });
     const closed = [client, accepted].map((socket) => new Promise((resolve) => socket.once("close", resolve)));
-    if (this.#net.accepted === undefined) this.textHandles = tryTexts(accepted, "f", "ou");
-    else accepted.write("fou");
+    this.textHandles = tryTexts(accepted, "f", "ou");
     accepted.end("r");
     await Promise.all(closed);
     this.#expect(answer === "four", "a half-closed connection gets no answer");

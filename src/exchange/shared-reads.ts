@@ -49,18 +49,18 @@ export class SocketReads implements SharedReads {
   /** Where a socket has its buffer and its callback. */
   readonly #buffer: symbol;
   readonly #callback: symbol;
-  /** Sockets with other handles have not been proven to work. */
-  readonly #handleKinds: readonly unknown[];
+  /** Plain sockets with other handles have not been proven to work. */
+  readonly #handleKind: unknown;
   /** Called by Node as a method of the socket. */
   readonly #onRead: (this: Socket, count: number) => boolean;
 
   /** Use `of`. */
-  private constructor(buffer: symbol, callback: symbol, handleKinds: readonly unknown[], memory: Buffer) {
-    this.memory = memory;
-    this.#bytes = memory;
+  private constructor(buffer: symbol, callback: symbol, handleKind: unknown) {
+    this.memory = Buffer.allocUnsafeSlow(bufferBytes);
+    this.#bytes = this.memory;
     this.#buffer = buffer;
     this.#callback = callback;
-    this.#handleKinds = handleKinds;
+    this.#handleKind = handleKind;
     const bytesOf = (count: number): Buffer => this.#bytesOf(count);
     this.#onRead = function (count) {
       const onBytes = partsOf(this)[receiver];
@@ -71,25 +71,21 @@ export class SocketReads implements SharedReads {
     };
   }
 
-  /**
-   * Makes one for sockets like this one, and for those that `known` reads. Returns null if the socket does not have the
-   * parts that are needed.
-   */
-  static of(socket: Socket, known: SocketReads | null = null): SocketReads | null {
+  /** Makes one for sockets like this one. Returns null if it does not have the parts that are needed. */
+  static of(socket: Socket): SocketReads | null {
     const symbols = Object.getOwnPropertySymbols(socket);
     const named = (name: string): symbol | undefined => symbols.find(({ description }) => description === name);
     const [buffer, callback] = [named("kBuffer"), named("kBufferCb")];
     const handle = partsOf(socket)._handle;
     if (buffer === undefined || callback === undefined || typeof handle?.useUserBuffer !== "function") return null;
-    const knownKinds = known === null ? [] : known.#handleKinds;
-    const memory = known === null ? Buffer.allocUnsafeSlow(bufferBytes) : known.memory;
-    return new SocketReads(buffer, callback, [...knownKinds, handle.constructor], memory);
+    return new SocketReads(buffer, callback, handle.constructor);
   }
 
   take(socket: Socket, onBytes: OnBytes): boolean {
     const parts = partsOf(socket);
     const { _handle: handle } = parts;
-    if (handle === null || handle === undefined || !this.#handleKinds.includes(handle.constructor)) return false;
+    if (handle === null || handle === undefined) return false;
+    if (handle.constructor !== this.#handleKind && !isSecure(socket, handle)) return false;
     // Taken once already: a handle keeps its buffer until it is closed.
     if (parts[receiver] !== undefined) return false;
     parts[receiver] = onBytes;
@@ -124,6 +120,11 @@ export function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   copy.set(bytes);
   return copy;
+}
+
+/** Node reads a socket with TLS that it connects into a buffer as a plain one, with `onread`, and that is documented. */
+function isSecure(socket: Socket, handle: Handle): boolean {
+  return "encrypted" in socket && typeof handle.useUserBuffer === "function";
 }
 
 function start(handle: Handle): void {

@@ -244,8 +244,7 @@ export async function openEngine(settings: Settings, files: EngineFiles, options
   const { clock, log, names, authenticator, counters, slots, notices = { configuration: log, files: log } } = options;
   const textWrites = new TextWrites();
   // Beside the rest, because it waits for a connection.
-  const isSecure = settings.listen.tls !== null;
-  const opening = options.sharedReads === false ? null : chooseReads(notices.configuration, isSecure, textWrites);
+  const opening = options.sharedReads === false ? null : chooseReads(notices.configuration, textWrites);
   const store = await createSharedStore(settings, { clock, counters, telemetry: () => telemetry });
   const limiter = createLimiter(settings, { clock, counters, slots, store }, null);
   let inForce: InForce | null = null;

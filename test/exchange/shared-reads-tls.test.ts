@@ -1,14 +1,8 @@
-// What is special of shared reads over TLS: a proof of their own, and one read of the connection below can bring many
-// records.
-import tls from "node:tls";
+// What is special of shared reads over TLS: the proof at the start does not try them, and one read of the connection below
+// can bring many records.
 import { expect, test } from "vitest";
-import { makeSecureNet } from "../../src/exchange/secure-net.ts";
-import { SocketReads } from "../../src/exchange/shared-reads.ts";
-import { type Net, openSharedReads } from "../../src/exchange/shared-reads-proof.ts";
-import { TextWrites } from "../../src/exchange/text-writes.ts";
-import { chooseReads } from "../../src/wiring/shared-reads.ts";
+import { openSharedReads } from "../../src/exchange/shared-reads-proof.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { keptLog } from "../telemetry/lines.ts";
 import { once, openPair, type Pair, poll, text } from "./pair.ts";
 
 const cleanup = useCleanup();
@@ -21,13 +15,9 @@ async function sendRecords({ client, accepted }: Pair, records: readonly string[
   accepted.resume();
 }
 
-test("this Node passes the proof, and both kinds of connections are read into one memory", async () => {
-  const plain = await openSharedReads();
-  const { reads, reason } = await openSharedReads(makeSecureNet(), undefined, plain.reads);
-  expect(reason).toBeNull();
-  expect(reads?.memory).toBe(plain.reads?.memory);
+test("what is proven for plain connections reads those over TLS too, into the same memory", async () => {
+  const { reads } = await openSharedReads();
   const { client, accepted } = await openPair(cleanup, "TLS");
-  expect(plain.reads?.take(accepted, () => {})).toBe(false);
   let seen = "";
   const isTaken = reads?.take(accepted, (bytes) => {
     expect(bytes.buffer).toBe(reads.memory.buffer);
@@ -37,26 +27,6 @@ test("this Node passes the proof, and both kinds of connections are read into on
   client.write("bytes");
   await poll(() => seen).toBe("bytes");
   expect(accepted.bytesRead).toBe(5);
-});
-
-test("the proof holds too where a Node is limited to TLS 1.2", async () => {
-  const { DEFAULT_MAX_VERSION } = tls;
-  cleanup(() => {
-    tls.DEFAULT_MAX_VERSION = DEFAULT_MAX_VERSION;
-  });
-  tls.DEFAULT_MAX_VERSION = "TLSv1.2";
-  expect(await openSharedReads(makeSecureNet())).toMatchObject({ reason: null });
-});
-
-test("a Node that fails the proof over TLS alone reads all connections as streams, and says why", async () => {
-  const { log, lines } = keptLog("warn");
-  // The two ends of its TLS have different keys.
-  const broken: Net = { ...makeSecureNet(), connect: makeSecureNet().connect };
-  const prove: typeof openSharedReads = (net, timeoutMs, known = null) =>
-    openSharedReads(known === null ? net : broken, timeoutMs, known);
-  expect(await chooseReads(log, true, new TextWrites(), prove)).toBeNull();
-  expect(lines()).toMatchObject([{ msg: "connections are read as streams" }]);
-  expect(await chooseReads(log, true, new TextWrites())).toBeInstanceOf(SocketReads);
 });
 
 test("the records of one read come one after the other", async () => {

@@ -226,8 +226,8 @@ test("a Node that fails is logged once, and connections are read as streams", as
       netOf((socket) => Object.assign(handleOf(socket), { onread: () => {} })),
       20,
     );
-  expect(await chooseReads(log, false, new TextWrites(), failed)).toBeNull();
+  expect(await chooseReads(log, new TextWrites(), failed)).toBeNull();
   expect(lines()).toMatchObject([{ msg: "connections are read as streams", reason: expect.stringMatching(/arrive/) }]);
-  expect(await chooseReads(log, false, new TextWrites())).toBeInstanceOf(SocketReads);
+  expect(await chooseReads(log, new TextWrites())).toBeInstanceOf(SocketReads);
   expect(lines()).toHaveLength(1);
 });
