@@ -33,6 +33,14 @@ export async function within<T>(what: string, promise: Promise<T>, deadlineMs = 
   }
 }
 
+/**
+ * Waits so many turns of the event loop. What both ends of a connection in this process could still do is done after a few,
+ * and a machine that stalls counts as one.
+ */
+export async function turns(count: number): Promise<void> {
+  for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
 /** Waits at most 20 turns of the event loop, at least 100 ms: a machine that stalls counts as one turn. */
 export async function inFewTurns(what: string, condition: () => boolean): Promise<void> {
   for (let turn = 0; turn < 20; turn += 1) {

@@ -5,7 +5,7 @@ import { afterAll, expect, test } from "vitest";
 import { failIfTruncated } from "../../src/upstream/tls-truncation.ts";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { within } from "../support/eventually.ts";
+import { eventually, turns, within } from "../support/eventually.ts";
 
 const cleanup = useCleanup();
 const folders: (() => unknown)[] = [];
@@ -54,7 +54,7 @@ test.each(endings)("%s behind bytes that are read at once", async (_, act, expec
 test.each(endings)("%s behind bytes at which the reader pauses", async (_, act, expected) => {
   const callback = (): boolean => {
     socket.pause();
-    setTimeout(() => socket.resume(), 50);
+    void turns(50).then(() => socket.resume());
     return true;
   };
   const socket = await open(act, { buffer: new Uint8Array(1_000), callback });
@@ -65,7 +65,8 @@ test("an end of TLS that a stream reads when that of TCP has come, too", async (
   const socket = await open((accepted) => void accepted.end("bytes"));
   socket.pause();
   const last = lastOf(socket);
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  await eventually("the bytes are there", () => socket.readableLength > 0);
+  await turns(50);
   expect(socket.readableLength).toBe("bytes".length);
   socket.resume();
   expect(await last).toBe("end");

@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, turns } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { metric, upstreamConnections } from "../support/metrics.ts";
 import { sharesReads } from "../support/reads.ts";
@@ -65,8 +65,8 @@ test.each([
   await eventually("the second waits", async () => (await upstreamConnections(gateway)).waiting === 1);
   const socket = accepted.find(({ remotePort }) => remotePort === second.socket.localPort);
   await eventually("it has been read from", () => (socket?.bytesRead ?? 0) >= readBytes);
-  // Longer than a reader that goes on would need for all of it.
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  // Several for each read that a reader that goes on would need for all of it.
+  await turns((10 * size) / readBytes);
   expect(socket?.bytesRead).toBeLessThanOrEqual(keptReads * readBytes);
   held[0]?.end("one");
   expect((await first.read()).body).toBe("one");
