@@ -1,8 +1,7 @@
 // What a reload from one configuration to another changes: the keys whose values differ, those that need a restart, those
 // that give up protection, and the policies that start empty.
 import { isDeepStrictEqual } from "node:util";
-import type { Policy } from "../core/policy.ts";
-import { isContinued } from "../core/restart-keys.ts";
+import { isContinued, type Policy } from "../core/policy.ts";
 import type { ExtAuthListenerSettings, Settings } from "../core/settings.ts";
 import { type Raw, rawAt } from "./written.ts";
 

@@ -125,8 +125,6 @@ function requestsLeft({ remaining, policy }: Quota): number {
   return Math.floor(remaining / policy.cost);
 }
 
-// Says which policies are asked after the token check.
-
 /**
  * Returns whether a policy needs a verified identity. `tokensAreVerified`: the authenticator verifies tokens; otherwise
  * the token is read before the check, because any well-formed one passes it.
@@ -134,4 +132,15 @@ function requestsLeft({ remaining, policy }: Quota): number {
 export function needsIdentity({ key, overrides }: Policy, tokensAreVerified: boolean): boolean {
   const kinds = [...key.map(({ kind }) => kind), ...overrides.map(({ part }) => part)];
   return kinds.some((kind) => kind === "subject" || kind === "claim" || (kind === "token" && tokensAreVerified));
+}
+
+/** What says which policy a counter belongs to. */
+export type PolicyIdentity = Pick<Policy, "name" | "key"> & {
+  readonly rate: { readonly kind: Policy["rate"]["kind"] };
+};
+
+/** Returns whether what was counted for the policy before also counts for the new one. */
+export function isContinued(policy: PolicyIdentity, before: PolicyIdentity): boolean {
+  const isSameKey = JSON.stringify(policy.key) === JSON.stringify(before.key);
+  return policy.name === before.name && policy.rate.kind === before.rate.kind && isSameKey;
 }

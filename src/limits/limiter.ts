@@ -9,9 +9,8 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
 import type { CounterFigures, Limiter, PolicyStats, QuotaLimiter } from "../core/limiter.ts";
 import { NetworkSet } from "../core/network-set.ts";
-import { type Decision, type Held, isTighter, needsIdentity, type Policy } from "../core/policy.ts";
+import { type Decision, type Held, isContinued, isTighter, needsIdentity, type Policy } from "../core/policy.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../core/request-head.ts";
-import { isContinued } from "../core/restart-keys.ts";
 import { noPeriod } from "./calendar.ts";
 import {
   assignSlots,

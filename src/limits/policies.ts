@@ -4,7 +4,7 @@
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
 import type { Decision, Held, Outcome, Policy } from "../core/policy.ts";
-import { isContinued } from "../core/restart-keys.ts";
+import { isContinued } from "../core/policy.ts";
 import { type Charged, createCounters, type LocalCounters, noKey } from "./counters.ts";
 import {
   createKeyLimits,

@@ -3,7 +3,7 @@
 // more than its limit, and no period ends because a clock was set back before the snapshot or after it. Records of policies
 // that are no longer there are left out.
 
-import { isContinued } from "../../core/restart-keys.ts";
+import { isContinued } from "../../core/policy.ts";
 import { createCalendar, longestPeriodMs, type PeriodEnd, periodEndAt } from "../calendar.ts";
 import type { PolicySlot } from "../policies.ts";
 import { ageOf, tickNow, tickOf } from "../table/key-log.ts";
