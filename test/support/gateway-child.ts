@@ -1,7 +1,6 @@
 // Runs the gateway of the tests in a process of its own, and says what is open in it. Reads connections as
-// HEADGATE_TEST_READS says.
+// HEADGATE_TEST_READS says. Arguments: the upstream, and overrides as JSON.
 import { startTestGateway } from "./gateway.ts";
-import { slidingPolicy } from "./policy.ts";
 
 export interface OpenThings {
   /** What keeps the event loop alive or has a timer, by kind. */
@@ -15,11 +14,11 @@ export interface ChildStart {
   readonly adminUrl: string;
 }
 
-const upstreamUrl = process.argv[2] ?? "";
+const [upstreamUrl = "", overrides = "{}"] = process.argv.slice(2);
 const gateway = await startTestGateway({
   upstreamUrl,
   overrides: {
-    policies: [slidingPolicy({ limit: 1_000_000, windowMs: 60_000 })],
+    ...JSON.parse(overrides),
     log: { level: "info", access: false },
     // Shorter than the test waits for what is left to end.
     timeouts: { headMs: 2_000, keepAliveMs: 2_000, bodyMs: 2_000 },

@@ -119,7 +119,8 @@ function readingOf(seen: readonly SeenRequest[], received: string, isClosed: boo
   const isRefused = /HTTP\/1\.\d [45]\d\d /.test(received) || (isClosed && !received.includes("HTTP/1."));
   // It may wait for what is under way, behind its last response.
   const isEnded = isClosed || /\r\nconnection: close\r\n/i.test(received);
-  const lines = seen.flatMap(({ line }) => (line === null ? [] : [line]));
+  // A request of another version is refused, and may be logged.
+  const lines = seen.flatMap(({ line }) => (line === null || / HTTP\/(?!1\.)/.test(line) ? [] : [line]));
   return {
     requests: lines.map((line) => ({
       target: /^\S+ +(.*?)(?: +HTTP\/\d\.\d)?$/.exec(line)?.[1] ?? line,
