@@ -3,8 +3,7 @@
 // have been removed.
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { CounterKey } from "../core/counter-key.ts";
-import type { Decision, Held, Outcome, Policy } from "../core/policy.ts";
-import { isContinued } from "../core/policy.ts";
+import { type Decision, type Held, isContinued, type Outcome, type Policy } from "../core/policy.ts";
 import { type Charged, createCounters, type LocalCounters, noKey } from "./counters.ts";
 import {
   createKeyLimits,
