@@ -278,7 +278,11 @@ export class Http1Connection implements ClientConnection, Http1Owner {
     // Behind an Upgrade, allowed or not, nothing is read as a request.
     this.#asksToClose = isLast || asksToUpgrade;
     this.#maySendMore = bodyBytes !== 0 || asksToUpgrade || head.httpVersion === "1.0";
-    if (this.#headTimer !== null) this.#stopTimer();
+    if (this.#headTimer !== null) {
+      this.#stopTimer();
+      // What follows a head in pieces may come in pieces.
+      this.#maySendMore = true;
+    }
     let body: Buffer | IncomingBody = nothing;
     let end = headBytes + (bodyBytes ?? 0);
     if (bodyBytes === null || end > bytes.length) {
