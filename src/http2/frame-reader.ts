@@ -75,7 +75,8 @@ export class FrameReader {
   #prefaceLeft = preface.length;
   #isFirst = true;
   #isOver = false;
-  readonly #head: Buffer = Buffer.allocUnsafeSlow(frameHeadBytes);
+  /** The beginning of a frame's head whose end has not come. */
+  #head: Buffer = nothing;
   #headLength = 0;
   /** The current frame. */
   #isInFrame = false;
@@ -149,6 +150,8 @@ export class FrameReader {
       this.#at += frameHeadBytes;
       return this.#begin(this.#bytes, this.#at - frameHeadBytes);
     }
+    if (available === 0) return "more";
+    if (this.#head.length === 0) this.#head = Buffer.allocUnsafeSlow(frameHeadBytes);
     const count = Math.min(frameHeadBytes - this.#headLength, available);
     this.#bytes.copy(this.#head, this.#headLength, this.#at, this.#at + count);
     this.#headLength += count;
