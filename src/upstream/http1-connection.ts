@@ -4,10 +4,10 @@
 import type { Socket } from "node:net";
 import { asError, ignoreError } from "../core/failure.ts";
 import type { DeferredWriter } from "../exchange/deferred-writes.ts";
+import type { ResponseHead } from "../http1/response-head.ts";
+import { ResponseParser, type ResponseSink } from "../http1/response-parser.ts";
 import { eventBatch } from "./event-batch.ts";
-import { defaultIdleMs } from "./keep-alive.ts";
-import type { ResponseHead } from "./response-head.ts";
-import { ResponseParser, type ResponseSink } from "./response-parser.ts";
+import { defaultIdleMs, idleMsOf } from "./keep-alive.ts";
 import type { SharedParts } from "./shared-parts.ts";
 import type { SocketReader } from "./socket-reader.ts";
 import type { Ticked } from "./ticks.ts";
@@ -208,7 +208,7 @@ export class Http1Connection implements BodySink, Ticked, DeferredWriter {
   #onHead(head: ResponseHead): void {
     if (this.#handler === null) return;
     this.#sawHead = true;
-    if (head.idleMs !== undefined) this.#idleMs = head.idleMs;
+    if (head.keepAliveSeconds !== null) this.#idleMs = idleMsOf(head.keepAliveSeconds);
     if (head.status === 101) this.#switched = head;
     else this.#handler.onHead(head);
   }

@@ -6,9 +6,7 @@ export const defaultIdleMs = 4_000;
 /** The bound on what an upstream names in Keep-Alive: timeout=. */
 const maxIdleMs = 60_000;
 
-/** Returns the idle time that the value of a Keep-Alive allows; undefined if it names none. */
-export function idleMsOf(value: string): number | undefined {
-  const seconds = /(?:^|[\s,])timeout=(\d{1,9})/i.exec(value)?.[1];
-  // One second less, for the time on the way.
-  return seconds === undefined ? undefined : Math.min(maxIdleMs, Math.max(0, Number(seconds) * 1000 - 1000));
+/** Returns how long a connection is kept that the upstream keeps for so long: one second less, for the time on the way. */
+export function idleMsOf(keepAliveSeconds: number): number {
+  return Math.min(maxIdleMs, Math.max(0, keepAliveSeconds * 1000 - 1000));
 }

@@ -3,10 +3,10 @@
 // there, and only then a connection is taken, so that a slow client does not hold one. Small pieces are copied and sent
 // together. `stop` leaves the client's message as it is, so that a response can still be sent.
 import { Readable } from "node:stream";
+import { JoinedPieces } from "../core/joined-pieces.ts";
 import { localReplies } from "../core/local-reply.ts";
 import { PieceBudget, progressOf } from "../core/piece-budget.ts";
 import type { ExchangeListener } from "../exchange/exchange-listener.ts";
-import { JoinedPieces } from "../exchange/joined-pieces.ts";
 import type { BodyReader, PushedBody } from "../exchange/pushed-body.ts";
 import { type MinRateOptions, MinRateTimeout } from "./min-rate-timeout.ts";
 import type { BodySink, BodySource } from "./upstream-request.ts";

@@ -4,8 +4,8 @@
 import type { ForwardingHeader, Peer } from "../core/client-address.ts";
 import { type HeaderLines, inOnePiece, KeptText } from "../core/header-lines.ts";
 import { type HeaderList, headerValue } from "../core/header-list.ts";
+import { connectionOptions, isHopByHop, noOptions } from "../core/hop-by-hop.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import { connectionOptions, isHopByHop, noOptions } from "./hop-by-hop.ts";
 
 /**
  * Fields that are kept from trusted peers only, because the upstream believes what the gateway passes on: those that name

@@ -2,8 +2,8 @@
 import { DeferredWrites } from "../exchange/deferred-writes.ts";
 import { TextWrites } from "../exchange/text-writes.ts";
 import { WriteBuffer } from "../exchange/write-buffer.ts";
+import { RememberedHeads } from "../http1/remembered-heads.ts";
 import { ReadBuffers } from "./read-buffers.ts";
-import { RememberedHeads } from "./remembered-heads.ts";
 import { Ticks } from "./ticks.ts";
 
 export interface SharedParts {

@@ -4,10 +4,10 @@
 import type { Socket } from "node:net";
 import type { CheckRefusal } from "../../core/check-refusal.ts";
 import { ignoreError } from "../../core/failure.ts";
+import { JoinedPieces } from "../../core/joined-pieces.ts";
 import type { RequestHead } from "../../core/request-head.ts";
 import { serializeHead } from "../../core/response-head.ts";
 import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
-import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/text-writes.ts";
 import { type BodyDecoder, ChunkDecoder, LengthDecoder, requestChunks } from "../../http1/body-decoder.ts";

@@ -2,9 +2,9 @@
 // passed on where they were received; what nobody reads yet is kept in one piece, because each small piece by itself would
 // take a hundred times its size. With much of it the socket is not read.
 import type { Socket } from "node:net";
+import { JoinedPieces } from "../../core/joined-pieces.ts";
 import { type LocalReply, localReplies } from "../../core/local-reply.ts";
 import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
-import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 import type { BodyReader, PushedBody } from "../../exchange/pushed-body.ts";
 import type { BodyDecoder, BodyProblem, DecodedPiece } from "../../http1/body-decoder.ts";
 

@@ -1,8 +1,8 @@
 // The bytes of a connection of HTTP/1 that have been received and not read: the beginning of a head, or pipelined requests. With
 // very many of them the socket is not read.
 import type { Socket } from "node:net";
+import { JoinedPieces } from "../../core/joined-pieces.ts";
 import { maxWaitingBytes } from "../../exchange/http1-bounds.ts";
-import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 
 export class UnreadBytes {
   readonly #socket: Socket;

@@ -1,9 +1,10 @@
 // The body of a request over HTTP/2. While it is read, its bytes are passed on at the end of the turn; what nobody reads yet
 // is kept in one piece. The window of its stream opens as the bytes are passed on, so a client cannot send more than it holds.
+
+import { JoinedPieces } from "../../core/joined-pieces.ts";
 import type { LocalReply } from "../../core/local-reply.ts";
 import { localReplies } from "../../core/local-reply.ts";
 import { PieceBudget, progressOf } from "../../core/piece-budget.ts";
-import { JoinedPieces } from "../../exchange/joined-pieces.ts";
 import type { BodyReader, PushedBody } from "../../exchange/pushed-body.ts";
 import type { Joining, TurnPieces } from "./turn-pieces.ts";
 

@@ -1,7 +1,7 @@
 // Hop-by-hop fields (RFC 9110, 7.6.1), which are removed in both directions. Every field that Node refuses to send over
 // HTTP/2 is among them.
-import { trimBlanks } from "../core/blanks.ts";
-import type { HeaderList } from "../core/header-list.ts";
+import { trimBlanks } from "./blanks.ts";
+import type { HeaderList } from "./header-list.ts";
 
 export const hopByHopNames: ReadonlySet<string> = new Set([
   "connection",

@@ -3,10 +3,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { gatewayResponseFields } from "../../src/core/fields.ts";
-import { RememberedHeads } from "../../src/upstream/remembered-heads.ts";
-import { downstreamResponseFields } from "../../src/upstream/response-fields.ts";
-import type { ResponseHead } from "../../src/upstream/response-head.ts";
-import { ResponseParser } from "../../src/upstream/response-parser.ts";
+import { downstreamResponseFields } from "../../src/core/response-fields.ts";
+import { RememberedHeads } from "../../src/http1/remembered-heads.ts";
+import type { ResponseHead } from "../../src/http1/response-head.ts";
+import { ResponseParser } from "../../src/http1/response-parser.ts";
 import { responseCases } from "../conformance/responses/corpus.ts";
 import { runs } from "../support/runs.ts";
 

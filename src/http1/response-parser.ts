@@ -2,11 +2,10 @@
 // length beside chunks, bare LF, folded lines) is malformed. Takes linear time, however the bytes are cut. Does not know of
 // sockets; bytes behind the end of a response are not consumed.
 import { maxHeadBytes } from "../core/head-bounds.ts";
-import { JoinedPieces } from "../exchange/joined-pieces.ts";
-import { type BodyDecoder, ChunkDecoder, LengthDecoder, responseChunks } from "../http1/body-decoder.ts";
+import { JoinedPieces } from "../core/joined-pieces.ts";
+import { type BodyDecoder, ChunkDecoder, LengthDecoder, responseChunks } from "./body-decoder.ts";
 import type { RememberedHeads } from "./remembered-heads.ts";
-import { malformed, mayBecomeHead, parseHead, type ResponseHead } from "./response-head.ts";
-import { UpstreamFailure } from "./upstream-failure.ts";
+import { malformed, mayBecomeHead, parseHead, ResponseError, type ResponseHead } from "./response-head.ts";
 
 export interface ResponseSink {
   /** Any 1xx but 101. */
@@ -60,7 +59,7 @@ export class ResponseParser {
     this.#isUntouched = true;
   }
 
-  /** Returns how many of the bytes belong to the response. Throws an UpstreamFailure, or what the sink throws. */
+  /** Returns how many of the bytes belong to the response. Throws a ResponseError, or what the sink throws. */
   execute(bytes: Buffer): number {
     let at = 0;
     this.#isUntouched = false;
@@ -116,7 +115,7 @@ export class ResponseParser {
   }
 
   #readWhole(bytes: Buffer, at: number, length: number): void {
-    if (length > maxHeadBytes + 4) throw new UpstreamFailure("ERR_RESPONSE_HEAD_TOO_LARGE");
+    if (length > maxHeadBytes + 4) throw new ResponseError("ERR_RESPONSE_HEAD_TOO_LARGE");
     this.#lastLength = length;
     let head = this.#heads.find(bytes, at, length);
     if (head === null) {
@@ -136,7 +135,7 @@ export class ResponseParser {
       return at + end + 4 - before;
     }
     if (!mayBecomeHead(head, before)) throw malformed();
-    if (head.length >= maxHeadBytes + 4) throw new UpstreamFailure("ERR_RESPONSE_HEAD_TOO_LARGE");
+    if (head.length >= maxHeadBytes + 4) throw new ResponseError("ERR_RESPONSE_HEAD_TOO_LARGE");
     return room;
   }
 

@@ -1,9 +1,9 @@
 // Selects the fields of an upstream's response that the client gets: in their order, spelling and number, without hop-by-hop
 // fields and without those that only the gateway sets. The Retry-After of a 429 is returned apart, because the client
 // gets the larger of it and the gateway's own.
-import { gatewayResponseFields } from "../core/fields.ts";
-import type { HeaderLines } from "../core/header-lines.ts";
-import type { HeaderList } from "../core/header-list.ts";
+import { gatewayResponseFields } from "./fields.ts";
+import type { HeaderLines } from "./header-lines.ts";
+import type { HeaderList } from "./header-list.ts";
 import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
 
 export interface UpstreamResponseFields {

@@ -4,10 +4,8 @@ import { isBlank, trimBlanks } from "../core/blanks.ts";
 import { isImfFixdate } from "../core/clock.ts";
 import type { HeaderLines } from "../core/header-lines.ts";
 import type { HeaderList } from "../core/header-list.ts";
-import { idleMsOf } from "./keep-alive.ts";
-import { downstreamResponseFields, type UpstreamResponseFields } from "./response-fields.ts";
+import { downstreamResponseFields, type UpstreamResponseFields } from "../core/response-fields.ts";
 import { type HeaderKind, headerKind } from "./response-header-kind.ts";
-import { UpstreamFailure } from "./upstream-failure.ts";
 
 /** The headers are those that the client gets. */
 export interface ResponseHead extends UpstreamResponseFields {
@@ -21,8 +19,8 @@ export interface ResponseHead extends UpstreamResponseFields {
   readonly minor: number;
   /** Connection says close. */
   readonly closes: boolean;
-  /** How long Keep-Alive allows the connection to be idle; undefined if it does not say. */
-  readonly idleMs: number | undefined;
+  /** How long Keep-Alive allows the connection to be idle; null if it does not say. */
+  readonly keepAliveSeconds: number | null;
   /** Null: another head with nearly the same bytes has to be parsed. */
   readonly positions: VariablePositions | null;
 }
@@ -52,7 +50,17 @@ export function mayBecomeHead(head: Buffer, before: number): boolean {
   return !badBytes.test(text);
 }
 
-export const malformed = (): UpstreamFailure => new UpstreamFailure("ERR_MALFORMED_RESPONSE");
+/** The bytes are no response. */
+export class ResponseError extends Error {
+  readonly code: "ERR_MALFORMED_RESPONSE" | "ERR_RESPONSE_HEAD_TOO_LARGE";
+
+  constructor(code: ResponseError["code"]) {
+    super(`The response cannot be read: ${code}`);
+    this.code = code;
+  }
+}
+
+export const malformed = (): ResponseError => new ResponseError("ERR_MALFORMED_RESPONSE");
 
 /** `text` is everything before the empty line, with the line end before it. */
 export function parseHead(text: string): ResponseHead {
@@ -69,7 +77,7 @@ class HeadReader {
   #lines: HeaderLines = "";
   #framing: ResponseHead["framing"] = "none";
   #closes = false;
-  #idleMs: number | undefined;
+  #keepAliveSeconds: number | null = null;
   #sawKeepAlive = false;
   /** Connection names headers that are removed. */
   #hasOptions = false;
@@ -104,7 +112,7 @@ class HeadReader {
       framing: this.#framing,
       minor: this.#minor,
       closes: this.#closes,
-      idleMs: this.#idleMs,
+      keepAliveSeconds: this.#keepAliveSeconds,
       positions: isUsual ? this.#positions() : null,
     };
   }
@@ -170,7 +178,7 @@ class HeadReader {
         this.#hasOptions ||= value.toLowerCase() !== "keep-alive";
         return false;
       case "keep-alive":
-        if (!this.#sawKeepAlive) this.#idleMs = idleMsOf(value);
+        if (!this.#sawKeepAlive) this.#keepAliveSeconds = timeoutOf(value);
         this.#sawKeepAlive = true;
         return false;
       case "retry-after":
@@ -182,6 +190,12 @@ class HeadReader {
         return false;
     }
   }
+}
+
+/** Returns the seconds of a Keep-Alive: timeout=; null if it names none. */
+function timeoutOf(value: string): number | null {
+  const seconds = /(?:^|[\s,])timeout=(\d{1,9})/i.exec(value)?.[1];
+  return seconds === undefined ? null : Number(seconds);
 }
 
 /** Whether the line stands as it is passed on: with one space before the value and none behind it. */
