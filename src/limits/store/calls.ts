@@ -14,7 +14,7 @@ import {
   type ScriptAnswer,
 } from "./script-call.ts";
 import type { Shard } from "./shard.ts";
-import { afterStoreTime } from "./store-clock.ts";
+import { afterStoreTime, type Timing } from "./store-clock.ts";
 
 /** An item that was sent for a batch. */
 export interface SentItem {
@@ -303,7 +303,7 @@ export class Question {
   }
 
   /** Waits for the store no longer than this: its calls may, because they were begun for others. */
-  endAfter(ms: number, parts: { readonly clock: Clock; readonly timers: Timers }): void {
+  endAfter(ms: number, parts: Timing): void {
     this.#timer ??= afterStoreTime(parts, ms, () => this.#end("alone"));
   }
 

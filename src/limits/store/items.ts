@@ -14,33 +14,31 @@ import {
 } from "./script-call.ts";
 import { certainAgeUs } from "./store-clock.ts";
 
-interface StoreItemsOptions {
-  readonly settings: Pick<SharedStoreSettings, "prefix" | "lease">;
-  readonly gateway: string;
-  readonly thread: string;
-}
-
 /** The tag of the secret that hashes keys. */
 export const secretTag = "secret";
 
 export class StoreItems {
-  readonly #options: StoreItemsOptions;
+  readonly #settings: Pick<SharedStoreSettings, "prefix" | "lease">;
+  readonly #gateway: string;
+  readonly #thread: string;
   #lastId = 0;
 
-  constructor(options: StoreItemsOptions) {
-    this.#options = options;
+  constructor(settings: Pick<SharedStoreSettings, "prefix" | "lease">, gateway: string, thread: string) {
+    this.#settings = settings;
+    this.#gateway = gateway;
+    this.#thread = thread;
   }
 
   /** Where something is in the store. Gateways with another script have other keys. */
   key(tag: string, text: string): string {
-    return `${this.#options.settings.prefix}${scriptVersion}:{${tag}}:${text}`;
+    return `${this.#settings.prefix}${scriptVersion}:{${tag}}:${text}`;
   }
 
   /** `own`: what the store has to be told; null if nothing. */
   asking(credits: KeyCredits, needed: number, own: OwnCount | null, nowMs: number): CounterItem {
     const { isAhead } = credits.rules;
     const ahead = isAhead ? Math.max(0, credits.wantedAhead(nowMs) - credits.held(nowMs)) : 0;
-    const wanted = Math.min(Math.max(needed, this.#options.settings.lease.most), needed + ahead);
+    const wanted = Math.min(Math.max(needed, this.#settings.lease.most), needed + ahead);
     return this.#item(credits, needed, wanted, credits.takeReports(mostReports, nowMs), toldOf(own, credits));
   }
 
@@ -54,9 +52,8 @@ export class StoreItems {
   }
 
   listing(tag: string, silenceMs: number, ageMs: number): GatewaysItem {
-    const { gateway } = this.#options;
     const [silenceUs, ageUs] = [silenceMs * 1000, ageMs * 1000];
-    return { item: "gateways", key: this.key(tag, "gateways"), gateway, silenceUs, ageUs };
+    return { item: "gateways", key: this.key(tag, "gateways"), gateway: this.#gateway, silenceUs, ageUs };
   }
 
   /** In one literal, because one is made for each request. */
@@ -67,7 +64,6 @@ export class StoreItems {
     reports: readonly LeaseReport[],
     told: Told | null,
   ): CounterItem {
-    const { gateway, thread } = this.#options;
     this.#lastId += 1;
     const isHeld = rules.isByRequest && rules.item !== "concurrency";
     return {
@@ -81,7 +77,7 @@ export class StoreItems {
       step: rules.step,
       needed,
       wanted,
-      id: gateway + thread + this.#lastId.toString(36) + (isHeld ? heldMark : ""),
+      id: this.#gateway + this.#thread + this.#lastId.toString(36) + (isHeld ? heldMark : ""),
       reports,
       told,
     };

@@ -1,10 +1,10 @@
 // The slots of `concurrency` that requests of this thread hold. They are renewed, or the store would take this gateway
 // for dead and give them to others. Few calls are under way at a time, because requests wait for the store behind them.
 
-import type { Clock } from "../../core/clock.ts";
 import type { Timers } from "../../core/store-link.ts";
 import { type KeyCredits, type Lease, slotLeaseMs } from "./credits.ts";
 import { type LeaseReport, mostItems } from "./script-call.ts";
+import type { Timing } from "./store-clock.ts";
 
 /** Slots of one key. */
 export interface Renewal {
@@ -12,13 +12,8 @@ export interface Renewal {
   readonly reports: readonly LeaseReport[];
 }
 
-export interface HeldSlotsParts {
-  readonly timers: Timers;
-  /** Whether a call may have one renewal only. */
-  readonly isClustered: boolean;
-  /** Sends a call. Returns false if there is nobody to ask; else `done` is called later. */
-  renew(renewals: readonly Renewal[], done: () => void): boolean;
-}
+/** Sends a call. Returns false if there is nobody to ask; else `done` is called later. */
+export type Renew = (renewals: readonly Renewal[], done: () => void) => boolean;
 
 /** Of one key in one renewal, so that a call with many renewals is short. */
 const mostSlots = 8;
@@ -27,19 +22,24 @@ const clusterCalls = 16;
 
 export class HeldSlots {
   readonly #leases = new Set<Lease>();
-  readonly #parts: HeldSlotsParts;
+  readonly #timers: Timers;
+  readonly #isClustered: boolean;
+  readonly #renew: Renew;
   #timer: { cancel(): void } | null = null;
   /** Calls that are under way. */
   #open = 0;
   #isClosed = false;
 
-  constructor(parts: HeldSlotsParts) {
-    this.#parts = parts;
+  /** `isClustered`: whether a call may have one renewal only. */
+  constructor(timers: Timers, isClustered: boolean, renew: Renew) {
+    this.#timers = timers;
+    this.#isClustered = isClustered;
+    this.#renew = renew;
   }
 
   add(lease: Lease): void {
     this.#leases.add(lease);
-    this.#timer ??= this.#parts.timers.after(slotLeaseMs / 3, () => this.#renewAll());
+    this.#timer ??= this.#timers.after(slotLeaseMs / 3, () => this.#renewAll());
   }
 
   delete(lease: Lease): void {
@@ -52,29 +52,27 @@ export class HeldSlots {
   }
 
   #renewAll(): void {
-    const { timers, isClustered } = this.#parts;
-    this.#timer = this.#leases.size === 0 ? null : timers.after(slotLeaseMs / 3, () => this.#renewAll());
+    this.#timer = this.#leases.size === 0 ? null : this.#timers.after(slotLeaseMs / 3, () => this.#renewAll());
     // What has not been renewed by now is the most urgent.
     if (this.#open > 0) return;
     const renewals = this.#renewals();
-    for (let i = 0; i < (isClustered ? clusterCalls : 1); i += 1) this.#sendNext(renewals);
+    for (let i = 0; i < (this.#isClustered ? clusterCalls : 1); i += 1) this.#sendNext(renewals);
   }
 
   #sendNext(renewals: Iterator<Renewal>): void {
-    const { isClustered, renew } = this.#parts;
     const done = (): void => {
       this.#open -= 1;
       this.#sendNext(renewals);
     };
     for (;;) {
       const together: Renewal[] = [];
-      while (together.length < (isClustered ? 1 : mostItems)) {
+      while (together.length < (this.#isClustered ? 1 : mostItems)) {
         const { value } = renewals.next();
         if (value === undefined) break;
         together.push(value);
       }
       if (together.length === 0) return;
-      if (!renew(together, done)) continue;
+      if (!this.#renew(together, done)) continue;
       this.#open += 1;
       return;
     }
@@ -95,14 +93,6 @@ export class HeldSlots {
 
 // Ends leases whose time is over, and has what is left of them reported; and what was admitted without the store told.
 
-interface LeaseEndingsParts {
-  readonly clock: Clock;
-  readonly timers: Timers;
-  /** The next call reports what has ended, and tells what was admitted. */
-  report(credits: KeyCredits): void;
-  returned(units: number): void;
-}
-
 /** How often they are looked for. */
 const intervalMs = 20;
 
@@ -110,22 +100,27 @@ const intervalMs = 20;
 const keysInTurn = 2_048;
 
 export class LeaseEndings {
-  readonly #parts: LeaseEndingsParts;
+  readonly #timing: Timing;
+  readonly #report: (credits: KeyCredits) => void;
+  readonly #returned: (units: number) => void;
   readonly #credits = new Set<KeyCredits>();
   #timer: { cancel(): void } | null = null;
 
-  constructor(parts: LeaseEndingsParts) {
-    this.#parts = parts;
+  /** `report`: the next call reports what has ended, and tells what was admitted. */
+  constructor(timing: Timing, report: (credits: KeyCredits) => void, returned: (units: number) => void) {
+    this.#timing = timing;
+    this.#report = report;
+    this.#returned = returned;
   }
 
   /** These have a lease, or something to report or to tell. */
   add(credits: KeyCredits): void {
     this.#credits.add(credits);
-    this.#timer ??= this.#parts.timers.after(intervalMs, () => this.#end());
+    this.#timer ??= this.#timing.timers.after(intervalMs, () => this.#end());
   }
 
   held(): { readonly units: number; readonly leases: number } {
-    const nowMs = this.#parts.clock.monotonicMs();
+    const nowMs = this.#timing.clock.monotonicMs();
     const held = { units: 0, leases: 0 };
     for (const credits of this.#credits) {
       held.units += credits.held(nowMs);
@@ -140,16 +135,16 @@ export class LeaseEndings {
 
   #end(): void {
     this.#timer = null;
-    const { clock, timers, report, returned } = this.#parts;
+    const { clock, timers } = this.#timing;
     const nowMs = clock.monotonicMs();
     let left = Math.min(keysInTurn, this.#credits.size);
     for (const credits of this.#credits) {
       if (left === 0) break;
       left -= 1;
-      returned(credits.endLeases(nowMs));
+      this.#returned(credits.endLeases(nowMs));
       // The next turn begins with those that were not looked at.
       this.#credits.delete(credits);
-      if (credits.owes) report(credits);
+      if (credits.owes) this.#report(credits);
       if (credits.owes || credits.openLeases + credits.inFlight > 0) this.#credits.add(credits);
     }
     if (this.#credits.size > 0) this.#timer = timers.after(intervalMs, () => this.#end());

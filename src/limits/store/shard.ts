@@ -13,7 +13,7 @@ import {
 } from "../../core/store-link.ts";
 import type { StoreCounts, StoreItems } from "./items.ts";
 import type { Item, ScriptAnswer } from "./script-call.ts";
-import { afterStoreTime, ClockWatch } from "./store-clock.ts";
+import { afterStoreTime, ClockWatch, type Timing } from "./store-clock.ts";
 
 /** A gateway that is silent for longer is not counted any more. */
 const silenceMs = 30_000;
@@ -194,11 +194,6 @@ const tellingMs = 2 * heartbeatMs;
 /** Errors of single calls, one after the other, that mean that the shard cannot do what it is asked. */
 const mostFailed = 3;
 
-interface StateParts {
-  readonly clock: Clock;
-  readonly timers: Timers;
-}
-
 /** What the state makes happen. */
 interface ShardActions {
   /** Asks the server what it is. Must call `probed`, `forgot` or `failed`, unless the connection is dropped. */
@@ -213,7 +208,7 @@ interface ShardActions {
 
 export class ShardState {
   readonly shard: number;
-  readonly #parts: StateParts;
+  readonly #parts: Timing;
   readonly #actions: ShardActions;
   #state: StoreState = "away";
   #sinceMs: number;
@@ -230,7 +225,7 @@ export class ShardState {
   #failed = 0;
   #isClosed = false;
 
-  constructor(shard: number, parts: StateParts, actions: ShardActions) {
+  constructor(shard: number, parts: Timing, actions: ShardActions) {
     this.shard = shard;
     this.#parts = parts;
     this.#actions = actions;

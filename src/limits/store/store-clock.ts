@@ -59,12 +59,14 @@ export const lateMs = 2;
 /** Timers are not more exact. */
 const leastMs = 1;
 
+/** What tells a thread the time. */
+export interface Timing {
+  readonly clock: Clock;
+  readonly timers: Timers;
+}
+
 /** Calls `over` when the store has had `ms`, and what has arrived by then was read. */
-export function afterStoreTime(
-  { clock, timers }: { readonly clock: Clock; readonly timers: Timers },
-  ms: number,
-  over: () => void,
-): { cancel(): void } {
+export function afterStoreTime({ clock, timers }: Timing, ms: number, over: () => void): { cancel(): void } {
   const stepMs = ms / steps;
   let leftMs = ms;
   let isCancelled = false;

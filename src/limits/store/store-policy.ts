@@ -112,26 +112,24 @@ function partText(part: KeyPart): string {
 
 // What one thread holds of all counters of the store, by policy and key. What is forgotten is returned to the store.
 
-interface CreditBookParts {
-  readonly clock: Clock;
-  readonly items: StoreItems;
-  /** Of each policy. */
-  readonly maxKeys: number;
-  /** Everything that is held of a key has to be returned. */
-  ended(credits: KeyCredits): void;
-}
-
 /** Keys of a policy about which something is remembered. */
 const mostCredits = 65_536;
 /** Keys that are looked at for one that can be forgotten. */
 const mostLooks = 8;
 
 export class CreditBook {
-  readonly #parts: CreditBookParts;
+  readonly #clock: Clock;
+  readonly #items: StoreItems;
+  readonly #maxKeys: number;
+  readonly #ended: (credits: KeyCredits) => void;
   readonly #policies = new Map<string, StorePolicy>();
 
-  constructor(parts: CreditBookParts) {
-    this.#parts = parts;
+  /** `maxKeys`: of each policy. `ended`: everything that is held of a key has to be returned. */
+  constructor(clock: Clock, items: StoreItems, maxKeys: number, ended: (credits: KeyCredits) => void) {
+    this.#clock = clock;
+    this.#items = items;
+    this.#maxKeys = maxKeys;
+    this.#ended = ended;
   }
 
   get policies(): Iterable<StorePolicy> {
@@ -142,7 +140,7 @@ export class CreditBook {
   policy(text: string, source: PolicySource, windowMs: number): StorePolicy {
     const known = this.#policies.get(text);
     if (known !== undefined) return known;
-    const policy = new StorePolicy(text, source, new NewKeys(this.#parts.maxKeys, windowMs));
+    const policy = new StorePolicy(text, source, new NewKeys(this.#maxKeys, windowMs));
     this.#policies.set(text, policy);
     return policy;
   }
@@ -150,7 +148,7 @@ export class CreditBook {
   /** The policy is gone, and so is what is held for it. */
   retire(policy: StorePolicy): void {
     this.#policies.delete(policy.text);
-    for (const credits of policy.credits.values()) this.#parts.ended(credits);
+    for (const credits of policy.credits.values()) this.#ended(credits);
     policy.credits.clear();
   }
 
@@ -158,7 +156,7 @@ export class CreditBook {
   create(policy: StorePolicy, tag: string, key: CounterKey, client: CounterKey, rules: CounterRules): KeyCredits {
     if (policy.credits.size >= mostCredits) this.#forgetOne(policy);
     const period = rules.untilUs === 0 ? "" : `/${rules.untilUs / 1e6}`;
-    const storeKey = this.#parts.items.key(tag, `${policy.text}${period}`);
+    const storeKey = this.#items.key(tag, `${policy.text}${period}`);
     const credits = new KeyCredits({ policy, tag, storeKey, key, client, rules });
     policy.credits.set(policy.placeOf(tag, rules.limit), credits);
     return credits;
@@ -170,13 +168,13 @@ export class CreditBook {
 
   /** Makes room for another key: one about which nothing has to be remembered, or else the oldest. */
   #forgetOne({ credits: all }: StorePolicy): void {
-    const nowMs = this.#parts.clock.monotonicMs();
+    const nowMs = this.#clock.monotonicMs();
     let looked = 0;
     for (const [place, credits] of all) {
       looked += 1;
       all.delete(place);
       if (looked === mostLooks || credits.isIdle(nowMs)) {
-        this.#parts.ended(credits);
+        this.#ended(credits);
         return;
       }
       // The next search begins behind it.

@@ -72,25 +72,22 @@ export class Store {
     this.#options = options;
     this.settings = settings;
     this.replicas = new ReplicaCount(settings.replicas === "auto" ? null : settings.replicas);
-    this.#items = new StoreItems({ settings, gateway, thread });
-    this.book = new CreditBook({
-      ...{ clock, items: this.#items, maxKeys: settings.maxKeys },
-      ended: (credits) => this.endAll(credits),
-    });
+    this.#items = new StoreItems(settings, gateway, thread);
+    this.book = new CreditBook(clock, this.#items, settings.maxKeys, (credits) => this.endAll(credits));
     this.#calls = new StoreCalls({
       ...{ link, clock, timers, counts: this.counts, waitMs: settings.waitMs },
       prepare: (shard, credits, needed, nowMs) => this.#prepare(shard, credits, needed, nowMs),
       answered: (sent, answer, sentMs, isUsable) => this.#answered(sent, answer, sentMs, isUsable),
       ...{ onAnswered: options.onAnswered, onWaited: options.onWaited },
     });
-    this.#endings = new LeaseEndings({
-      ...{ clock, timers },
-      report: (credits) => this.#join(credits),
-      returned: (units) => {
+    this.#endings = new LeaseEndings(
+      options,
+      (credits) => this.#join(credits),
+      (units) => {
         this.counts.units.returned += units;
       },
-    });
-    this.#slots = new HeldSlots({ timers, isClustered: link.isClustered, renew: this.#renew.bind(this) });
+    );
+    this.#slots = new HeldSlots(timers, link.isClustered, this.#renew.bind(this));
     const send = this.#calls.send.bind(this.#calls);
     this.shards = new ShardMap({
       ...{ link, clock, timers, counts: this.counts, items: this.#items },

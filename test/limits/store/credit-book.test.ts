@@ -19,10 +19,10 @@ const source: PolicySource = {
 
 function bookOf() {
   const settings = { prefix: "p:", lease: { durationMs: 1_000, most: 1_000 } };
-  const items = new StoreItems({ settings, gateway: "g", thread: "t" });
+  const items = new StoreItems(settings, "g", "t");
   const clock = new FakeClock();
   const ended = vi.fn<(credits: KeyCredits) => void>();
-  const book = new CreditBook({ clock, items, maxKeys: 1, ended });
+  const book = new CreditBook(clock, items, 1, ended);
   const policy = book.policy("s/per-ip/client", source, 60_000);
   const create = (tag: string, rules: CounterRules = rulesAhead) => book.create(policy, tag, key, key, rules);
   return { book, clock, create, ended, policy };

@@ -37,7 +37,7 @@ class Scene {
     } as unknown as StoreLink;
     this.shard = new Shard(0, {
       ...{ link, clock: this.clock, counts: this.counts },
-      items: new StoreItems({ settings, gateway: "gateway-aaaa", thread: "thread-aaa" }),
+      items: new StoreItems(settings, "gateway-aaaa", "thread-aaa"),
       timers: {
         after: (ms, run) => {
           const timer = { dueMs: this.clock.nowMs + ms, run };

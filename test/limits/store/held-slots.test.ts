@@ -1,15 +1,14 @@
 // The renewal of slots that requests hold.
 import { expect, test, vi } from "vitest";
 import { slotLeaseMs } from "../../../src/limits/store/credits.ts";
-import { HeldSlots, type HeldSlotsParts } from "../../../src/limits/store/leases.ts";
+import { HeldSlots, type Renew } from "../../../src/limits/store/leases.ts";
 import { mostReports } from "../../../src/limits/store/script-call.ts";
 import { ManualTimers } from "./manual-timers.ts";
 import { addLease, someCredits } from "./some-credits.ts";
 
-function slots(parts: Partial<HeldSlotsParts> = {}) {
+function slots({ isClustered = false, renew = vi.fn<Renew>(() => true) } = {}) {
   const timers = new ManualTimers();
-  const renew = vi.fn<HeldSlotsParts["renew"]>(() => true);
-  const held = new HeldSlots({ timers, isClustered: false, renew, ...parts });
+  const held = new HeldSlots(timers, isClustered, renew);
   /** For each call, how many slots its renewals are about. */
   const sent = () => renew.mock.calls.map(([renewals]) => renewals.map(({ reports }) => reports.length));
   return { timers, renew, held, sent, answer: (call: number) => renew.mock.calls[call]?.[1]() };
@@ -85,7 +84,7 @@ test("in a cluster, calls of one key each are under way together", () => {
 });
 
 test("where nobody can be asked, the others are renewed", () => {
-  const renew = vi.fn<HeldSlotsParts["renew"]>((renewals) => renewals.length === 2);
+  const renew = vi.fn<Renew>((renewals) => renewals.length === 2);
   const { timers, held } = slots({ renew });
   for (let i = 0; i < 66; i += 1) held.add(addLease(someCredits(), `x${i}`, 1, 0));
   timers.advance(slotLeaseMs / 3);

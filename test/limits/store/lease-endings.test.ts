@@ -8,7 +8,7 @@ import { addLease, someCredits } from "./some-credits.ts";
 function endingsOf(report: (credits: KeyCredits) => void) {
   const timers = new ManualTimers();
   const returned = vi.fn<(units: number) => void>();
-  const endings = new LeaseEndings({ clock: timers.clock, timers, report, returned });
+  const endings = new LeaseEndings({ clock: timers.clock, timers }, report, returned);
   return { timers, returned, endings };
 }
 
