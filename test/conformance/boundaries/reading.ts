@@ -26,11 +26,10 @@ export function compare(ours: Reading, theirs: Reading): Verdict {
     if (other.isWhole !== null && own.isWhole !== other.isWhole) return stops(own, ours, theirs);
   }
   if (ours.requests.length > both) {
-    if (theirs.ending === "waiting") return "different";
-    // Of that message we had told the head.
-    const isRefusedByBoth =
-      ours.ending === "refused" && ours.requests.length === both + 1 && !ours.requests[both]?.isWhole;
-    return isRefusedByBoth ? "same" : "they refuse";
+    // Of that message we have told the head, and not more.
+    const isBegun = ours.requests.length === both + 1 && !ours.requests[both]?.isWhole;
+    if (isBegun && (ours.ending === theirs.ending || ours.ending === "refused")) return "same";
+    return theirs.ending === "waiting" ? "different" : "they refuse";
   }
   if (theirs.requests.length > both) return ours.ending === "waiting" ? "different" : "we refuse";
   if (ours.ending === theirs.ending) return "same";

@@ -119,8 +119,10 @@ function readingOf(seen: readonly SeenRequest[], received: string, isClosed: boo
   const isRefused = /HTTP\/1\.\d [45]\d\d /.test(received) || (isClosed && !received.includes("HTTP/1."));
   // It may wait for what is under way, behind its last response.
   const isEnded = isClosed || /\r\nconnection: close\r\n/i.test(received);
-  // A request of another version is refused, and may be logged.
-  const lines = seen.flatMap(({ line }) => (line === null || / HTTP\/(?!1\.)/.test(line) ? [] : [line]));
+  // A request of another version is refused, and may be logged, as may be a head that never ends.
+  const answers = received.match(/HTTP\/1\.\d [2-5]\d\d /g)?.length ?? 0;
+  const isRead = (line: string | null): line is string => line !== null && !/ HTTP\/(?!1\.)/.test(line);
+  const lines = seen.flatMap(({ line }) => (isRead(line) ? [line] : [])).slice(0, answers);
   return {
     requests: lines.map((line) => ({
       target: /^\S+ +(.*?)(?: +HTTP\/\d\.\d)?$/.exec(line)?.[1] ?? line,
