@@ -220,6 +220,25 @@ describe("HTTP/1.1 over TLS", () => {
   });
 });
 
+test.each(["h2", "http/1.1"])("a client of %s cannot renegotiate (RFC 9113, 9.2.1)", async (protocol) => {
+  const { gateway, tls } = await start();
+  const socket = connectTls({
+    ...tls,
+    port: gateway.traffic.port,
+    servername: "localhost",
+    maxVersion: "TLSv1.2",
+    ALPNProtocols: [protocol],
+  });
+  cleanup(() => socket.destroy());
+  await once(socket, "secureConnect");
+  expect([socket.alpnProtocol, socket.getProtocol()]).toEqual([protocol, "TLSv1.2"]);
+  const refused = new Promise<Error | null>((resolve) => {
+    socket.on("error", resolve);
+    socket.renegotiate({ rejectUnauthorized: true }, resolve);
+  });
+  expect(String(await within("a refusal", refused))).toMatch(/no[ _]renegotiation/i);
+});
+
 test("WebSocket over TLS: messages both ways, and the close code", async () => {
   const { overrides } = tlsOverrides(authority);
   const stage = await stageWebSockets(
