@@ -106,8 +106,8 @@ export const proxies: readonly Proxy[] = [
     name: "HAProxy",
     debianPackage: "haproxy",
     isInstalled: () => isInstalled("haproxy"),
-    // Behind an interim response of HTTP/1.0, HAProxy 2.6 passes on a part of a chunked body as the whole.
-    misreads: /^HTTP\/1\.0 1/m,
+    // Behind an interim response, HAProxy 2.6 passes on a part of a body as the whole.
+    misreads: /^HTTP\/1\.\d 1\d\d /m,
     plan: (upstream) => ({
       command: "haproxy",
       args: (folder) => ["-db", "-f", `${folder}/config`],
@@ -118,6 +118,8 @@ export const proxies: readonly Proxy[] = [
     name: "Apache",
     debianPackage: "apache2",
     isInstalled: () => existsSync("/usr/sbin/apache2"),
+    // What has no status line is a body of HTTP/0.9 to Apache, to its end.
+    misreads: /^(?!HTTP\/1\.\d [1-5]\d\d[ \r])/,
     plan: (upstream) => ({
       command: "/usr/sbin/apache2",
       args: (folder) => ["-f", `${folder}/config`, "-DFOREGROUND"],
