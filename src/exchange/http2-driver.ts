@@ -36,6 +36,8 @@ export class Http2Driver<Owner> {
   readonly #isShared: boolean;
   /** `settle` follows. */
   #isInTurn = false;
+  /** Something has been read in this turn of the event loop: one read over TLS comes as many records. */
+  #hasReadInTurn = false;
   #isSettlingLater = false;
   #isPaused = false;
   #isStopped = false;
@@ -97,6 +99,10 @@ export class Http2Driver<Owner> {
     else this.#connection.onSettled();
   }
 
+  endTurn(): void {
+    this.#hasReadInTurn = false;
+  }
+
   /** Reads what was left for this turn, and then from the socket again. */
   readOn(): void {
     if (this.#isStopped || this.#socket.destroyed || !this.#mayRead()) return;
@@ -119,7 +125,11 @@ export class Http2Driver<Owner> {
   #read(bytes: Buffer): void {
     const { session } = this;
     this.#isInTurn = true;
-    session.beginTurn();
+    if (!this.#hasReadInTurn) {
+      this.#hasReadInTurn = true;
+      session.beginTurn();
+      setImmediate(endTurn, this);
+    }
     session.feed(bytes);
     for (let event = session.next(); event !== null; event = session.next()) this.#connection.onEvent(event);
     this.#isInTurn = false;
@@ -183,6 +193,10 @@ export class Http2Driver<Owner> {
 
 function readOn<Owner>(driver: Http2Driver<Owner>): void {
   driver.readOn();
+}
+
+function endTurn<Owner>(driver: Http2Driver<Owner>): void {
+  driver.endTurn();
 }
 
 function settleNow<Owner>(driver: Http2Driver<Owner>): void {

@@ -25,6 +25,8 @@ import { TurnPieces } from "./turn-pieces.ts";
 
 const maxStreams = 100;
 const checkUnreadMs = 2_000;
+/** A target of odd characters takes long to read: up to 2 µs for so many of them. */
+const targetCharsPerStep = 16;
 /** Of what is to be written. */
 const maxWaitingBytes = 256 * 1024;
 
@@ -203,6 +205,7 @@ export class Http2Connection implements ClientConnection, Http2Owner, DrivenConn
     const last = this.#lastHead;
     if (last?.fields === fields && last.head.peer === peer && last.head.endsWithHead === endsWithHead) return last.head;
     const { method, target, rawHeaders } = readHttp2Head(fields);
+    this.session.addSteps(target.length / targetCharsPerStep);
     const memory = fields === this.session.keptFields ? new HeadMemory(new HeadersMemory()) : null;
     const head = { peer, rawHeaders, method, target, httpVersion: "2", endsWithHead, memory };
     this.#lastHead = memory === null ? null : { fields, head };

@@ -1,0 +1,48 @@
+// What one turn of the event loop does for an HTTP/2 client, by count.
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
+import { expect, test } from "vitest";
+import { begin, whole } from "../http2/conversation.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually } from "../support/eventually.ts";
+import { createTestTraffic } from "../support/traffic.ts";
+
+const cleanup = useCleanup();
+
+/** How many of the requests begin in each turn. */
+async function requestsInTurns(frames: readonly Buffer[]): Promise<number[]> {
+  const turns: number[] = [];
+  let isNewTurn = true;
+  const { openHttp2 } = createTestTraffic({
+    forward: () => {
+      if (isNewTurn) {
+        turns.push(0);
+        setImmediate(() => {
+          isNewTurn = true;
+        });
+      }
+      isNewTurn = false;
+      turns.push((turns.pop() ?? 0) + 1);
+    },
+  });
+  const server = createServer(openHttp2).listen(0, "127.0.0.1");
+  cleanup(() => server.close());
+  await once(server, "listening");
+  const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  client.on("error", () => {});
+  cleanup(() => client.destroy());
+  client.write(Buffer.concat([begin, ...frames]));
+  await eventually("all have begun", () => turns.reduce((sum, count) => sum + count, 0) === frames.length);
+  return turns;
+}
+
+test("few requests with long targets begin in one turn, because a target may take long to read", async () => {
+  // They come in one read or two.
+  const targets = Array.from({ length: 7 }, (_, i) => whole(2 * i + 1, `//${"a.".repeat(4_000)}`));
+  expect(Math.max(...(await requestsInTurns(targets)))).toBe(2);
+});
+
+test("a target that is the same again is not read again", async () => {
+  const targets = Array.from({ length: 20 }, (_, i) => whole(2 * i + 1, `//${"a.".repeat(900)}`));
+  expect(Math.max(...(await requestsInTurns(targets)))).toBeGreaterThan(9);
+});
