@@ -11,7 +11,7 @@ import { announcedBytes, areTrailers, isRequest } from "./field-rules.ts";
 import { bytesPerPoint, type DataPiece, type Frame, type FrameError, FrameReader } from "./frame-reader.ts";
 import type { Piece } from "./frame-writer.ts";
 import { HpackDecoder } from "./hpack-decoder.ts";
-import { defaultWindowBytes, errorCodes, maxFrameBytes, maxStreamId, settingIds } from "./protocol.ts";
+import { defaultWindowBytes, errorCodes, maxStreamId, settingIds } from "./protocol.ts";
 import { Responses } from "./responses.ts";
 import { readSettings } from "./settings.ts";
 import { Http2Stream } from "./stream.ts";
@@ -49,6 +49,8 @@ const decodedBytesPerStep = 128;
  * to wait does not hold up the others.
  */
 const connectionWindowBytes = 192 * 1024;
+/** With less left of it than this, bodies wait for those that wait already: they would come in tiny frames. */
+const leastUpdateBytes = 1024;
 /** The window of a stream whose body is used as it comes: the client is told less often that it may go on. */
 const maxStreamWindowBytes = 128 * 1024;
 
@@ -523,7 +525,7 @@ export class Http2Session<Owner> {
   }
 
   /** Opens the connection's window seldom while much of it is left, but before what others wait for uses it up. */
-  #usedByConnection(bytes: number, leastBytes = Math.max(maxFrameBytes, this.#receiveWindow / 2)): void {
+  #usedByConnection(bytes: number, leastBytes = Math.max(leastUpdateBytes, this.#receiveWindow / 2)): void {
     this.#usedBytes += bytes;
     if (this.#usedBytes < leastBytes) return;
     this.#responses.writer.windowUpdate(0, this.#usedBytes);

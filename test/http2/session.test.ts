@@ -328,6 +328,17 @@ describe("the gateway's windows", () => {
     expect(sentBy(conversation, () => conversation.send(data(5, 8_192)))).toEqual(["windowUpdate 0 24576"]);
   });
 
+  test("the connection's is opened while bodies that wait leave less of it than a frame", () => {
+    const conversation = start(open(1), open(3), open(5), open(7));
+    conversation.usesData = false;
+    for (const stream of [1, 3]) fill(conversation, stream);
+    for (let i = 0; i < 3; i += 1) conversation.send(data(5, 16_384));
+    conversation.send(data(5, 12_288));
+    conversation.usesData = true;
+    // All that is left of it, which the client can exceed only when it is told.
+    expect(sentBy(conversation, () => conversation.send(data(7, 4_098)))).toEqual(["windowUpdate 0 4098"]);
+  });
+
   test("a stream's window is enforced where the connection's is larger", () => {
     const conversation = start(open(1), open(3));
     conversation.usesData = false;
