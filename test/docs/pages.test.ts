@@ -40,17 +40,27 @@ describe("the README", () => {
 });
 
 describe("ARCHITECTURE.md", () => {
-  const rows = [...read("ARCHITECTURE.md").matchAll(/^\|.*\| `((?:src|test)\/[^`]+)` \| (.*) \|$/gm)];
-  const lookFor = rows.flatMap(([, file = "", names = ""]) =>
-    [...names.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => ({ file, name })),
+  const quoted = (cell: string): string[] => [...cell.matchAll(/`([^`]+)`/g)].map(([, text = ""]) => text);
+  const rows = [...read("ARCHITECTURE.md").matchAll(/^\| (.*) \| (.*`(?:src|test)\/.*) \| (.*`.*) \|$/gm)].map(
+    ([, question = "", files = "", names = ""]) => ({ question, files: quoted(files), names: quoted(names) }),
   );
+  const has = (file: string, name: string): boolean => read(file).includes(name.replace(/\)$/, ""));
 
   test("says where things are", () => {
-    expect(lookFor.length).toBeGreaterThan(15);
+    expect(rows.length).toBeGreaterThan(60);
   });
 
-  test.each(lookFor)("$name is found in $file", ({ file, name }) => {
-    expect(read(file)).toContain(name.replace(/\)$/, ""));
+  test.each(rows)("$question: each name is in one of the files, and each file has one of the names", (row) => {
+    const { files, names } = row;
+    expect(names.filter((name) => !files.some((file) => has(file, name)))).toEqual([]);
+    expect(files.filter((file) => !names.some((name) => has(file, name)))).toEqual([]);
+  });
+
+  test("says of each folder of src what it holds", () => {
+    const folders = readdirSync(join(root, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    const table = read("ARCHITECTURE.md").split("## Folders and imports")[1] ?? "";
+    const described = new Set([...table.matchAll(/^\| (`[^|]*) \|/gm)].flatMap(([, cell = ""]) => quoted(cell)));
+    expect(folders.map(({ name }) => `${name}/`).filter((name) => !described.has(name))).toEqual([]);
   });
 });
 
