@@ -34,7 +34,7 @@ export function judgeAuth({ mode, tokensFile }: Parsed<typeof auth>, refuse: Ref
   }
 }
 
-export interface UnlistedOverride {
+interface UnlistedOverride {
   /** Dotted. */
   readonly key: string;
   readonly detail: string;

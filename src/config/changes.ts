@@ -36,7 +36,7 @@ function isSection(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-export interface WithoutRestart {
+interface WithoutRestart {
   /** The wanted settings, with the values in force of what needs a restart. */
   readonly settings: Settings;
   /** The keys whose wanted values need a restart, as in the configuration. */

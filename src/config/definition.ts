@@ -45,7 +45,7 @@ export interface Duration<T extends number | "auto" | null = number> extends Lea
 }
 
 /** An item of a default list, as it would be written in the file; null is a section with all its defaults. */
-export type DefaultItem = Scalar | Readonly<Record<string, Scalar>>;
+type DefaultItem = Scalar | Readonly<Record<string, Scalar>>;
 
 export interface List<N extends Item> {
   readonly kind: "list";

@@ -8,7 +8,7 @@ import { open } from "node:fs/promises";
 import { asError, errorCode, ignoreError } from "../core/failure.ts";
 import type { FileError, FileGroup, Files, WatchEvents, Watched } from "../core/file-group.ts";
 
-export class NotRegularFileError extends Error {
+class NotRegularFileError extends Error {
   readonly code = "ENOTREGULAR";
 
   constructor() {
@@ -16,7 +16,7 @@ export class NotRegularFileError extends Error {
   }
 }
 
-export class FileTooLargeError extends Error {
+class FileTooLargeError extends Error {
   readonly code = "EFBIG";
 
   constructor() {
@@ -78,7 +78,7 @@ export function explainReadFailure(cause: unknown): string {
   }
 }
 
-export type FilesRead<T> =
+type FilesRead<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly errors: readonly FileError[] };
 
@@ -93,54 +93,53 @@ export class FilesError extends Error {
 }
 
 /** By path; an Error where the file cannot be read. */
-export type Texts = ReadonlyMap<string, string | Error>;
+type Texts = ReadonlyMap<string, string | Error>;
 
 /** All errors, in the order of the group's settings. */
 export async function readFiles<T>(group: FileGroup<T>): Promise<FilesRead<T>> {
   return parseFiles(group, await readTexts(pathsOf(group)), true);
 }
 
-export async function readTexts(paths: readonly string[]): Promise<Texts> {
+async function readTexts(paths: readonly string[]): Promise<Texts> {
   const texts = new Map<string, string | Error>();
   for (const path of new Set(paths)) texts.set(path, await readRegularFile(path).catch(asError));
   return texts;
 }
 
-export function parseFiles<T>({ paths, parse }: FileGroup<T>, texts: Texts, isStart: boolean): FilesRead<T> {
-  const named = Object.entries(paths).flatMap(([key, path]) => (path === null ? [] : [{ key, file: path }]));
-  const fileOf = (key: string): string => paths[key] ?? "";
-  const readable = named.map(({ key, file }) => [key, texts.get(file)] as const).filter(isReadable);
-  const reading = parse(Object.fromEntries(readable), isStart);
-  const errors: FileError[] = named.flatMap(({ key, file }) => {
-    const cause = texts.get(file);
-    return cause instanceof Error ? [{ kind: "unreadable", key, file, cause }] : [];
-  });
-  if (!reading.ok) {
-    errors.push(...reading.flaws.map((flaw) => ({ kind: "invalid" as const, file: fileOf(flaw.key), ...flaw })));
+function parseFiles<T>(group: FileGroup<T>, texts: Texts, isStart: boolean): FilesRead<T> {
+  const found = filesOf(group).map(([key, file]) => ({ key, file, text: texts.get(file) }));
+  const readable = found.flatMap(({ key, text }) => (typeof text === "string" ? [[key, text] as const] : []));
+  const reading = group.parse(Object.fromEntries(readable), isStart);
+  const errors: FileError[] = found.flatMap(({ key, file, text: cause }) =>
+    cause instanceof Error ? [{ kind: "unreadable", key, file, cause }] : [],
+  );
+  for (const flaw of reading.ok ? [] : reading.flaws) {
+    errors.push({ kind: "invalid", file: group.paths[flaw.key] ?? "", ...flaw });
   }
   if (reading.ok && errors.length === 0) return reading;
-  const order = Object.keys(paths);
+  const order = Object.keys(group.paths);
   return { ok: false, errors: errors.toSorted((a, b) => order.indexOf(a.key) - order.indexOf(b.key)) };
 }
 
-function isReadable(entry: readonly [string, string | Error | undefined]): entry is readonly [string, string] {
-  return typeof entry[1] === "string";
+/** The settings that name a file, each with its path. */
+function filesOf({ paths }: FileGroup<unknown>): [setting: string, path: string][] {
+  return Object.entries(paths).flatMap(([key, path]) => (path === null ? [] : [[key, path]]));
 }
 
-export function keysOf({ paths }: FileGroup<unknown>): string[] {
-  return Object.keys(paths).filter((key) => paths[key] !== null);
+function keysOf(group: FileGroup<unknown>): string[] {
+  return filesOf(group).map(([key]) => key);
 }
 
-export function pathsOf({ paths }: FileGroup<unknown>): string[] {
-  return Object.values(paths).filter((path) => path !== null);
+function pathsOf(group: FileGroup<unknown>): string[] {
+  return filesOf(group).map(([, path]) => path);
 }
 
-export function areSame(paths: readonly string[], a: Texts, b: Texts): boolean {
+function areSame(paths: readonly string[], a: Texts, b: Texts): boolean {
   return paths.every((path) => isSame(a.get(path), b.get(path)));
 }
 
 /** Files that cannot be read are the same, whatever the reason. */
-export function isSame(a: string | Error | undefined, b: string | Error | undefined): boolean {
+function isSame(a: string | Error | undefined, b: string | Error | undefined): boolean {
   return a === b || (a instanceof Error && b instanceof Error);
 }
 
@@ -162,8 +161,8 @@ export interface FileChanges {
 export type FileContents = ReadonlyMap<string, string>;
 
 /** The keys of a group's files in FileContents, in the order of its settings. */
-export function contentKeys({ paths }: FileGroup<unknown>): string[] {
-  return Object.entries(paths).flatMap(([setting, path]) => (path === null ? [] : [`${setting} ${path}`]));
+export function contentKeys(group: FileGroup<unknown>): string[] {
+  return filesOf(group).map(([setting, path]) => `${setting} ${path}`);
 }
 
 /** Versions that are ready to be taken. */

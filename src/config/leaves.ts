@@ -223,10 +223,10 @@ const bytesPerUnit = {
   TiB: 1024 ** 4,
 } as const;
 
-export const durationUnits: readonly string[] = Object.keys(msPerUnit);
+const durationUnits: readonly string[] = Object.keys(msPerUnit);
 
 /** Those that a size of this program is written with; the others are accepted. */
-export const sizeUnits: readonly string[] = ["KiB", "MiB", "GiB"];
+const sizeUnits: readonly string[] = ["KiB", "MiB", "GiB"];
 
 /** What `parseDuration` and `parseSize` accept, for the JSON Schema. */
 export const durationPattern = "^[0-9]{1,12}(ms|s|m|h|d)$";

@@ -18,7 +18,7 @@ export interface SettingsSource {
   load(isStart?: boolean): SettingsLoaded;
 }
 
-export type SettingsLoaded =
+type SettingsLoaded =
   | {
       readonly ok: true;
       readonly settings: Settings;
@@ -32,7 +32,7 @@ export type SettingsLoaded =
 /** The same relative path from src/config and from dist/config. */
 export const packagedConfigFile = fileURLToPath(new URL("../../config/headgate.yaml", import.meta.url));
 
-export interface ConfigSources {
+interface ConfigSources {
   /** `--config`. The default is HEADGATE_CONFIG, then the packaged file. */
   readonly file?: string | undefined;
   readonly env: Environment;

@@ -1,6 +1,5 @@
 // Finds what is wrong with policies whose keys are each valid: which kind of limit it is, what the key must contain for
 // an override, what cannot be combined.
-
 import { formatIpAddress, isWithin } from "../core/ip-address.ts";
 import { withFirstAddress } from "../core/network-set.ts";
 import { isNarrower, networkOf, wideEnough } from "./addresses.ts";
@@ -28,6 +27,7 @@ interface Judged {
   readonly key: (name: string) => string;
   readonly context: PoliciesInContext;
   readonly raw: Raw | undefined;
+  readonly refuse: Refuse;
 }
 
 export function judgePolicies(context: PoliciesInContext, raw: Raw | undefined, refuse: Refuse): void {
@@ -40,18 +40,18 @@ export function judgePolicies(context: PoliciesInContext, raw: Raw | undefined, 
       const expected = `no second "${policy.name}" (policies.${first}); give one of the two another name`;
       refuse(key("name"), expected, `policies.${first}.name`);
     }
-    const judged = { policy, key, context, raw };
-    judgeKind(judged, refuse);
-    judgeLimit(judged, refuse);
-    judgeCharge(judged, refuse);
-    judgeMatch(judged, refuse);
-    judgeKey(judged, refuse);
-    judgeExempt(judged, refuse);
-    judgeOverrides(policy, key, context, refuse);
+    const judged = { policy, key, context, raw, refuse };
+    judgeKind(judged);
+    judgeLimit(judged);
+    judgeCharge(judged);
+    judgeMatch(judged);
+    judgeKey(judged);
+    judgeExempt(judged);
+    judgeOverrides(judged);
   }
 }
 
-function judgeKind({ policy, key }: Judged, refuse: Refuse): void {
+function judgeKind({ policy, key, refuse }: Judged): void {
   const { limit, windowMs, per, timezone, concurrency } = policy;
   const kinds = ["limit", "window", "per", "concurrency"].map(key);
   if (concurrency !== null) {
@@ -77,7 +77,7 @@ function judgeKind({ policy, key }: Judged, refuse: Refuse): void {
   }
 }
 
-function judgeLimit({ policy, key }: Judged, refuse: Refuse): void {
+function judgeLimit({ policy, key, refuse }: Judged): void {
   const { limit, concurrency, cost } = policy;
   const bound = concurrency ?? limit;
   const name = concurrency === null ? "limit" : "concurrency";
@@ -86,7 +86,7 @@ function judgeLimit({ policy, key }: Judged, refuse: Refuse): void {
   }
 }
 
-function judgeCharge({ policy, key, raw }: Judged, refuse: Refuse): void {
+function judgeCharge({ policy, key, raw, refuse }: Judged): void {
   const { charge, concurrency, limit, overrides } = policy;
   if (charge.statuses.length === 0) {
     const written = rawAt(raw, key("charge").split("."));
@@ -106,7 +106,7 @@ function judgeCharge({ policy, key, raw }: Judged, refuse: Refuse): void {
   }
 }
 
-function judgeMatch({ policy: { match }, key, context: { routes, basePath } }: Judged, refuse: Refuse): void {
+function judgeMatch({ policy: { match }, key, context: { routes, basePath }, refuse }: Judged): void {
   for (const [i, path] of match.paths.entries()) {
     if (routes.some((route) => mayBeUnder(path, route))) continue;
     const isWithBase = basePath !== "/" && `${path}/`.startsWith(`${basePath}/`);
@@ -115,7 +115,7 @@ function judgeMatch({ policy: { match }, key, context: { routes, basePath } }: J
   }
 }
 
-function judgeKey({ policy, key, context: { auth } }: Judged, refuse: Refuse): void {
+function judgeKey({ policy, key, context: { auth }, refuse }: Judged): void {
   for (const [i, part] of policy.key.entries()) {
     const at = key(`key.${i}`);
     if (part.startsWith("claim:")) {
@@ -126,7 +126,7 @@ function judgeKey({ policy, key, context: { auth } }: Judged, refuse: Refuse): v
   }
 }
 
-function judgeExempt({ policy: { exempt, overrides }, key, context: { clientAddress } }: Judged, refuse: Refuse): void {
+function judgeExempt({ policy: { exempt, overrides }, key, context: { clientAddress }, refuse }: Judged): void {
   const { ipv6Prefix } = clientAddress;
   const networks = exempt.map(networkOf);
   for (const [i, network] of networks.entries()) {
@@ -143,21 +143,19 @@ function judgeExempt({ policy: { exempt, overrides }, key, context: { clientAddr
   }
 }
 
-export type OverridePart = (typeof overrideParts)[number];
+type OverridePart = (typeof overrideParts)[number];
 
 type Override = WrittenPolicy["overrides"][number];
 
-/** `key` names a key of the policy. */
-export function judgeOverrides(
-  policy: WrittenPolicy,
-  key: (name: string) => string,
-  context: PoliciesInContext,
-  refuse: Refuse,
-): void {
+function judgeOverrides({ policy, key, context, refuse }: Judged): void {
+  const { cost, concurrency } = policy;
   const seen = new Map<string, number>();
   for (const [i, override] of policy.overrides.entries()) {
     const at = key(`overrides.${i}`);
-    judgeOverrideLimit(policy, override, at, key, refuse);
+    if (override.limit < cost) refuse(`${at}.limit`, `at least cost (${cost}); raise it, or lower cost`, key("cost"));
+    if (concurrency !== null && override.limit > maxConcurrency) {
+      refuse(`${at}.limit`, `at most ${maxConcurrency}, since concurrency is set`, key("concurrency"));
+    }
     const [part, second] = overrideParts.filter((name) => override[name] !== null);
     if (part === undefined) {
       refuse(at, "one of client, token, subject and header in it", ...overrideParts.map((name) => `${at}.${name}`));
@@ -176,19 +174,6 @@ export function judgeOverrides(
     if (first === undefined) seen.set(value, i);
     else
       refuse(`${at}.${part}`, `no second one for the same ${part}; remove one of the two`, key(`overrides.${first}`));
-  }
-}
-
-function judgeOverrideLimit(
-  { cost, concurrency }: WrittenPolicy,
-  { limit }: Override,
-  at: string,
-  key: (name: string) => string,
-  refuse: Refuse,
-): void {
-  if (limit < cost) refuse(`${at}.limit`, `at least cost (${cost}); raise it, or lower cost`, key("cost"));
-  if (concurrency !== null && limit > maxConcurrency) {
-    refuse(`${at}.limit`, `at most ${maxConcurrency}, since concurrency is set`, key("concurrency"));
   }
 }
 

@@ -81,7 +81,7 @@ export const schema = section(
   wordsForConfiguration,
 );
 
-export type ParsedConfig = Parsed<typeof schema>;
+type ParsedConfig = Parsed<typeof schema>;
 
 export function pairErrors(values: ParsedConfig, raw: Raw | undefined, isSound: IsSound): ConfigError[] {
   return collect(raw, isSound, (refuse) => {

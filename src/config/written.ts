@@ -110,7 +110,7 @@ const maxShown = 60;
 const maxMasked = 1000;
 
 /** A value as an error shows it. Text is quoted, so that a missing unit or an extra blank can be seen. */
-export function showFound(value: string | number | boolean | null): string {
+function showFound(value: string | number | boolean | null): string {
   if (value === null || value === "") return "nothing";
   if (typeof value !== "string") return String(value);
   if (value.length > maxMasked) return `text of ${value.length} characters`;
@@ -120,7 +120,7 @@ export function showFound(value: string | number | boolean | null): string {
 }
 
 /** A value that must not be shown. */
-export function showSecret(value: string | number | boolean | null): string {
+function showSecret(value: string | number | boolean | null): string {
   if (typeof value === "number") return "a number";
   return typeof value === "string" && value !== "" ? `text of ${value.length} characters` : showFound(value);
 }
