@@ -43,7 +43,7 @@ test.each(minors)("HTTP/1.%i keeps its connection, as HTTP/1.1 does", async (min
   cleanup(() => serving.close());
   const client = new RawConnection(serving.traffic.port);
   cleanup(() => client.destroy());
-  // Also with an Upgrade that is not allowed.
+  // Also with an Upgrade that Connection does not name.
   for (const fields of ["", "Upgrade: x\r\n", ""]) {
     client.write(request("/v2/x", { fields }).replace("HTTP/1.1", `HTTP/1.${minor}`));
     expect([fields, (await client.read()).status]).toEqual([fields, 200]);

@@ -10,6 +10,7 @@ import { mutateBytes, mutateLineEnd } from "../conformance/fuzz/byte-mutations.t
 import { Random } from "../conformance/fuzz/random.ts";
 import { serialize, validRequest } from "../conformance/fuzz/request-parts.ts";
 import { requestCases } from "../conformance/requests/corpus.ts";
+import { cpuMsOf } from "../support/cpu-time.ts";
 import { within } from "../support/eventually.ts";
 
 const head = "GET /v2/x HTTP/1.1\r\nHost: a\r\n";
@@ -331,6 +332,10 @@ test("a hostile head costs no more than its length, however it is cut", () => {
     const lines = `${name}: ${"x,".repeat(30)}\r\n`.repeat(199);
     for (let i = 0; i < 200; i += 1) expect(read(`${head}${lines}\r\n`)).toMatchObject({ method: "GET" });
   }
+  const usual = `${head}X: ${"0".repeat(16_000)}x\r\n\r\n`;
+  const zeros = `${head}Content-Length: ${"0".repeat(16_000)}x\r\n\r\n`;
+  const [usualMs, zerosMs] = [usual, zeros].map((text) => cpuMsOf(() => Array.from({ length: 200 }, () => read(text))));
+  expect(zerosMs).toBeLessThan(30 * (usualMs ?? 0));
   const bytes = Buffer.from(`${head}X: ${"y".repeat(16_000)}\r\n\r\n`);
   for (let i = 0; i < 20; i += 1) {
     const scan = new HeadScan(requestBounds);
