@@ -4,7 +4,7 @@ const properties = [
   "test/limits/calendar.test.ts",
   "test/core/ip-address.test.ts",
   "test/core/network-set.test.ts",
-  "test/core/proxy-header.test.ts",
+  "test/listener/proxy-header.test.ts",
   "test/core/request-path.cost.test.ts",
   "test/core/request-path.property.test.ts",
   "test/finance-backend/pagination.test.ts",

@@ -1,10 +1,10 @@
 // Starts the gateway: opens the engine that carries the traffic, and what there is once in a process: the admin listener
 // and reloads. Closes all in order. The parts do not import each other. pipeline.ts decides about requests.
+import type { Health } from "./admin/health.ts";
 import { startAdmin } from "./admin/server.ts";
 import { FileWatcher } from "./config/files.ts";
 import type { SettingsSource } from "./config/load.ts";
 import { readPeer } from "./core/client-address.ts";
-import type { Health } from "./core/health.ts";
 import type { HostPort } from "./core/host-port.ts";
 import type { ReloadCause, ReloadResult } from "./core/reload.ts";
 import type { Settings } from "./core/settings.ts";

@@ -4,12 +4,12 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import type { Health } from "../core/health.ts";
 import { errorBody } from "../core/local-reply.ts";
 import type { StoreHealth } from "../core/store-link.ts";
 import { wantsOpenMetrics } from "./accept.ts";
 import type { AdminConnections } from "./connections.ts";
 import { type AdminError, errors, rawAnswer } from "./errors.ts";
+import type { Health } from "./health.ts";
 import { createServer } from "./node-http.ts";
 import { stopParsingWhen } from "./stop-parsing.ts";
 

@@ -4,7 +4,6 @@ import { FilesError } from "../config/files.ts";
 import type { SettingsSource } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
 import { asError, errorCode } from "../core/failure.ts";
-import { fitOpenFiles } from "../core/open-files.ts";
 import type { Settings } from "../core/settings.ts";
 import { type Gateway, ListenError, startGateway } from "../gateway.ts";
 import { openDestination } from "../telemetry/destination.ts";
@@ -12,6 +11,7 @@ import { createLog, type Logger } from "../telemetry/log.ts";
 import { collectOnceIdle } from "./collect-once-idle.ts";
 import { exitCodes, signalExitCodes, type TerminationSignal } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";
+import { fitOpenFiles } from "./open-files.ts";
 
 export interface BuildInfo {
   readonly version: string;

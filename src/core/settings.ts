@@ -1,6 +1,5 @@
 // The configuration as the gateway uses it: parsed, with units in the names. Only `config/` knows how it was written.
 import type { ForwardingHeader } from "./client-address.ts";
-import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { FieldKind } from "./fields.ts";
 import type { HostPort } from "./host-port.ts";
 import type { Policy } from "./policy.ts";
@@ -88,3 +87,15 @@ export interface ExtAuthListenerSettings extends HostPort {
 export type DenyStatus = 429 | 403;
 
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
+
+/** The bounds on connections of clients. */
+export interface ConnectionBounds {
+  /** Open at once, from the moment they are accepted. */
+  readonly maxConnections: number;
+  /** Of one peer; IPv6 peers are grouped as clients are. Trusted proxies are exempt. */
+  readonly maxConnectionsPerPeer: number;
+  /** Of one peer in a second, and `maxConnectionsPerPeer` more at once. Trusted proxies are exempt. */
+  readonly newConnectionsPerPeer: number;
+  /** Requests on one connection; the answer to the last says that it closes. */
+  readonly maxRequestsPerConnection: number;
+}

@@ -1,4 +1,4 @@
-// TLS on the listener: its files, the certificate in use, and the reasons why a handshake fails.
+// TLS on the listener: its files, and the certificate in use.
 
 /** Absolute paths of PEM files. */
 export interface TlsFiles {
@@ -26,15 +26,3 @@ export interface CertificateInUse extends Pick<Certificate, "expiresMs"> {
   /** False while the files are missing or wrong, and an earlier certificate is in use. */
   readonly isCurrent: boolean;
 }
-
-export const tlsFailures = [
-  "timeout",
-  "not_tls", // the client sent something else, mostly plain HTTP
-  "incompatible", // no version, cipher or protocol in common
-  "client_certificate", // none, or none of an authority in clientCa
-  "refused", // by the client with an alert, mostly because it does not trust the certificate
-  "closed", // by the client before the end of the handshake, perhaps without a byte
-  "other",
-] as const;
-
-export type TlsFailure = (typeof tlsFailures)[number];

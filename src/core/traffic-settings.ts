@@ -1,9 +1,8 @@
 // What the traffic listener and its transports take from the configuration. A reload replaces it as a whole: each
 // connection uses what is current when it is accepted, and each request what is current when it begins.
 import type { ClientAddressRules } from "./client-address.ts";
-import type { ConnectionBounds } from "./connection-bounds.ts";
 import type { Watched } from "./file-group.ts";
-import type { StreamBounds } from "./open-streams.ts";
+import type { ConnectionBounds } from "./settings.ts";
 import type { Certificate } from "./tls.ts";
 import type { TokenRate } from "./token-bucket.ts";
 
@@ -24,7 +23,13 @@ export interface TrafficSettings {
   readonly tls: TrafficTls | null;
 }
 
-export interface TrafficTls {
+export interface StreamBounds {
+  readonly max: number;
+  /** In addition, a peer gets at most as many as are free. */
+  readonly maxPerPeer: number;
+}
+
+interface TrafficTls {
   readonly certificate: Watched<Certificate>;
   /** From which the keys of session tickets are made. Null: this thread alone has them. */
   readonly ticketSecret: Uint8Array | null;

@@ -5,7 +5,7 @@ import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
 import type { RefusalReason } from "../core/local-reply.ts";
 import type { Decision } from "../core/policy.ts";
 import { headTextBytes, pendingVerdict, type RequestHead, type Verdict } from "../core/request-head.ts";
-import { readTraceId } from "../core/trace-context.ts";
+import { readTraceId } from "./trace-context.ts";
 import type { Transport } from "./transport.ts";
 
 export abstract class RecordedExchange implements ExchangeRecord {

@@ -1,13 +1,13 @@
 // The server's side of one HTTP/2 connection (RFC 9113): bytes in, events and frames out. It keeps the states and the windows
 // of streams and enforces every bound on what a client may cost, before anything is built for it. Does no I/O and starts no
 // timers; whoever drives it reads and writes the socket, and asks it at intervals what has stalled.
-import type { FrameBudget } from "../core/frame-budget.ts";
+import type { Http2CloseReason } from "../core/connection-ends.ts";
 import { maxFields, maxHeadBytes } from "../core/head-bounds.ts";
 import type { HeaderList } from "../core/header-list.ts";
-import { type Http2CloseReason, http2CloseCode } from "../core/http2-bounds.ts";
 import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
 import { ClosedStreams } from "./closed-streams.ts";
 import { announcedBytes, areTrailers, isRequest } from "./field-rules.ts";
+import type { FrameBudget } from "./frame-budget.ts";
 import { bytesPerPoint, type DataPiece, type Frame, type FrameError, FrameReader } from "./frame-reader.ts";
 import type { Piece } from "./frame-writer.ts";
 import { HpackDecoder } from "./hpack-decoder.ts";
@@ -346,7 +346,7 @@ export class Http2Session<Owner> {
     const fields = this.#decoder.decode(bytes, from, to);
     this.#reader.addSteps(this.#decoder.decodedBytes / decodedBytesPerStep);
     if (typeof fields === "string") {
-      this.fail(http2CloseCode(fields), fields);
+      this.fail(fields === "malformed" ? errorCodes.compression : errorCodes.enhanceYourCalm, fields);
       return null;
     }
     const stream = this.streams.get(id);

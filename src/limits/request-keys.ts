@@ -8,10 +8,10 @@ import { CounterKey } from "../core/counter-key.ts";
 import { type HeaderList, onlyHeaderValue } from "../core/header-list.ts";
 import { type Cidr, parseCidr } from "../core/ip-address.ts";
 import { overridingMethods } from "../core/method-override.ts";
-import { NetworkMap } from "../core/network-map.ts";
 import { PathPatterns } from "../core/path-patterns.ts";
 import type { KeyPart, LimitOverride, Policy } from "../core/policy.ts";
 import type { ParsedRequest, RequestHead } from "../core/request-head.ts";
+import { NetworkMap } from "./network-map.ts";
 import type { SipHash } from "./table/sip-hash.ts";
 
 /** Longer values would cost more to hash than their client spends on them. */

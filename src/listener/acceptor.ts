@@ -2,13 +2,13 @@
 // the TLS handshake, in this order, where they are configured. The HTTP parser sees a connection only after that.
 import type { Socket } from "node:net";
 import { type Peer, readPeer } from "../core/client-address.ts";
+import type { ProxyHeaderRefusal } from "../core/connection-ends.ts";
 import { localReplies } from "../core/local-reply.ts";
-import type { CompleteProxyHeader, ProxyHeaderRefusal } from "../core/proxy-header.ts";
 import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import type { ConnectionOpener } from "../exchange/connection.ts";
 import { inPortions } from "../exchange/portions.ts";
 import type { ConnectionLimiter } from "./connection-limiter.ts";
-import { takeProxyHeader } from "./proxy-header.ts";
+import { type CompleteProxyHeader, takeProxyHeader } from "./proxy-header.ts";
 import type { TlsHandshakes } from "./tls-handshakes.ts";
 
 export interface AcceptorOptions {

@@ -3,14 +3,14 @@
 // refusals use bounded memory.
 import type { Socket } from "node:net";
 import { type Peer, readPeer } from "../core/client-address.ts";
-import type { ConnectionShedReason } from "../core/connection-bounds.ts";
 import type { ConnectionCount, PeerConnections } from "../core/connection-count.ts";
+import type { ConnectionShedReason } from "../core/connection-ends.ts";
 import { FairPlaces } from "../core/fair-places.ts";
 import type { TokenRate } from "../core/token-bucket.ts";
-import { TokenBuckets } from "../core/token-buckets.ts";
 import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import { inPortions } from "../exchange/portions.ts";
 import type { ConnectionTable } from "./connection-table.ts";
+import { TokenBuckets } from "./token-buckets.ts";
 
 export interface ConnectionLimiterOptions {
   readonly settings: Replaceable<TrafficSettings>;

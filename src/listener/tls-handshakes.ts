@@ -4,8 +4,9 @@
 import { constants, createHash, hkdfSync } from "node:crypto";
 import type { Socket } from "node:net";
 import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
+import type { TlsFailure } from "../core/connection-ends.ts";
 import { errorCode } from "../core/failure.ts";
-import type { Certificate, TlsFailure } from "../core/tls.ts";
+import type { Certificate } from "../core/tls.ts";
 import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
 import { readFirstBytes } from "./first-bytes.ts";
 import { HandshakeTurns } from "./handshake-turns.ts";

@@ -1,6 +1,6 @@
 // The label values that are not a closed set of core: what a client can choose is mapped into one of them, so the number of
 // series is fixed at the start.
-import { checkRefusals } from "../core/check-refusal.ts";
+import { checkRefusals } from "../core/connection-ends.ts";
 import type { RefusalReason } from "../core/local-reply.ts";
 
 /** The label of requests under no configured route. */

@@ -1,21 +1,24 @@
 // Every metric of the gateway. All series exist from the start, and no label has a value that a client can choose, so their
 // number is constant. Addresses, paths, queries and tokens are never labels. docs/metrics.md explains each metric.
 import { authOutcomes } from "../core/authenticator.ts";
-import type { CheckRefusal } from "../core/check-refusal.ts";
 import { type SharedResource, sharedResources } from "../core/client-share.ts";
-import { type ConnectionShedReason, connectionShedReasons } from "../core/connection-bounds.ts";
-import type { ExchangeRecord } from "../core/exchange-record.ts";
 import {
+  type CheckRefusal,
+  type ConnectionShedReason,
+  connectionShedReasons,
   type Http2CloseReason,
   type Http2ResetReason,
   http2CloseReasons,
   http2ResetReasons,
-} from "../core/http2-bounds.ts";
+  type ProxyHeaderRefusal,
+  proxyHeaderRefusals,
+  type TlsFailure,
+  tlsFailures,
+} from "../core/connection-ends.ts";
+import type { ExchangeRecord } from "../core/exchange-record.ts";
 import { refusalReasons } from "../core/local-reply.ts";
-import { type ProxyHeaderRefusal, proxyHeaderRefusals } from "../core/proxy-header.ts";
 import { type ReloadResult, reloadOutcome, reloadOutcomes } from "../core/reload.ts";
 import type { SnapshotResult } from "../core/snapshot-result.ts";
-import { type TlsFailure, tlsFailures } from "../core/tls.ts";
 import { type UpstreamErrorReason, upstreamErrorReasons } from "../core/upstream.ts";
 import { type Exposition, exposer, figuresOf } from "./exposition.ts";
 import { type CounterSeries, Families, type HistogramSeries, ofProcess } from "./families.ts";

@@ -1,11 +1,10 @@
 // Everything the gateway reports about itself, behind one object: metrics, access log, the log of upstream failures,
 // and the upstream's health as the traffic shows it. A request is observed once, when it is over.
 import type { Clock } from "../core/clock.ts";
+import type { TlsFailure, TunnelEnd } from "../core/connection-ends.ts";
 import type { ExchangeRecord } from "../core/exchange-record.ts";
 import type { SharedStoreFigures, StoreHealth } from "../core/store-link.ts";
 import { shareOf } from "../core/thread-share.ts";
-import type { TlsFailure } from "../core/tls.ts";
-import type { TunnelEnd } from "../core/tunnel-end.ts";
 import type { UpstreamFault, UpstreamHealth } from "../core/upstream.ts";
 import { createAccessLog } from "./access-log.ts";
 import { activeSeconds } from "./active-seconds.ts";

@@ -1,9 +1,13 @@
 // Warnings about what clients and ingresses do: each is counted, and some are logged.
-import type { CheckRefusal } from "../core/check-refusal.ts";
 import { type SharedResource, sharedResources } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
-import { type ConnectionShedReason, connectionShedReasons } from "../core/connection-bounds.ts";
-import { type Http2CloseReason, http2CloseReasons } from "../core/http2-bounds.ts";
+import {
+  type CheckRefusal,
+  type ConnectionShedReason,
+  connectionShedReasons,
+  type Http2CloseReason,
+  http2CloseReasons,
+} from "../core/connection-ends.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { Sampler, type SamplerOptions } from "./sampler.ts";

@@ -2,8 +2,8 @@
 // direction is passed on while the other direction goes on; if one side breaks, both are closed. The bytes are not
 // looked at.
 import type { Socket } from "node:net";
+import type { TunnelEnd, TunnelEndReason } from "../core/connection-ends.ts";
 import { ignoreError } from "../core/failure.ts";
-import type { TunnelEnd, TunnelEndReason } from "../core/tunnel-end.ts";
 import type { Reclaimable } from "./client-shares.ts";
 
 export interface TunnelOptions {

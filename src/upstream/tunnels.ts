@@ -4,7 +4,7 @@
 // most is closed for it. Every other tunnel beyond these bounds is refused at once.
 import type { Socket } from "node:net";
 import type { OnShareExceeded } from "../core/client-share.ts";
-import type { TunnelEnd } from "../core/tunnel-end.ts";
+import type { TunnelEnd } from "../core/connection-ends.ts";
 import type { TunnelFigures } from "../core/upstream.ts";
 import type { TunnelStart } from "../exchange/transport.ts";
 import { ClientShares } from "./client-shares.ts";

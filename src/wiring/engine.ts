@@ -1,5 +1,6 @@
 // What carries the traffic in one thread: the parts made from the settings, the traffic listener and the listeners for
 // checks. What exists once in a process (admin listener, signals, reloads, the log's output) is not here.
+import type { Health } from "../admin/health.ts";
 import type { FileChanges } from "../config/files.ts";
 import type { Authenticator, ListedTokens } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
@@ -12,7 +13,6 @@ import {
   type PeerConnections,
 } from "../core/connection-count.ts";
 import type { Files } from "../core/file-group.ts";
-import type { Health } from "../core/health.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
 import { shareOf } from "../core/thread-share.ts";

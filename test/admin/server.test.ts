@@ -1,8 +1,8 @@
 // The admin listener on real sockets.
 import { connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
+import type { Health } from "../../src/admin/health.ts";
 import { type Admin, type AdminOptions, startAdmin } from "../../src/admin/server.ts";
-import type { Health } from "../../src/core/health.ts";
 import { storeStates } from "../../src/core/store-link.ts";
 
 const open: Admin[] = [];

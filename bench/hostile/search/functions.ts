@@ -9,7 +9,6 @@ import { connectionOptions } from "../../../src/core/hop-by-hop.ts";
 import { parseCidr } from "../../../src/core/ip-address.ts";
 import { readMessage } from "../../../src/core/message-check.ts";
 import { NetworkSet } from "../../../src/core/network-set.ts";
-import { readProxyHeader } from "../../../src/core/proxy-header.ts";
 import { createPathReader } from "../../../src/core/request-path.ts";
 import { readTarget } from "../../../src/core/request-target.ts";
 import { mayUpgrade } from "../../../src/core/upgrade.ts";
@@ -21,8 +20,8 @@ import { RememberedHeads } from "../../../src/http1/remembered-heads.ts";
 import { readHead } from "../../../src/http1/request-head.ts";
 import { ResponseParser } from "../../../src/http1/response-parser.ts";
 import { HpackDecoder } from "../../../src/http2/hpack-decoder.ts";
+import { readProxyHeader } from "../../../src/listener/proxy-header.ts";
 import { loggedPath, redactLine } from "../../../src/telemetry/redaction.ts";
-
 import { http1Dictionary } from "./http1-class.ts";
 import { http2Dictionary, http2Seeds } from "./http2-class.ts";
 import { type ContentPart, frameTypes, type Part, text } from "./input.ts";

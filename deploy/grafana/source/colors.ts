@@ -4,14 +4,17 @@
 // deployment to the next and take Grafana's own palette.
 import type { AuthOutcome } from "../../../src/core/authenticator.ts";
 import type { SharedResource } from "../../../src/core/client-share.ts";
-import type { ConnectionShedReason } from "../../../src/core/connection-bounds.ts";
-import type { Http2CloseReason, Http2ResetReason } from "../../../src/core/http2-bounds.ts";
+import type {
+  ConnectionShedReason,
+  Http2CloseReason,
+  Http2ResetReason,
+  ProxyHeaderRefusal,
+  TlsFailure,
+} from "../../../src/core/connection-ends.ts";
 import type { RefusalReason } from "../../../src/core/local-reply.ts";
 import type { Outcome } from "../../../src/core/policy.ts";
-import type { ProxyHeaderRefusal } from "../../../src/core/proxy-header.ts";
 import type { ReloadOutcome } from "../../../src/core/reload.ts";
 import type { CallResult, OnFailure, SharedStoreFigures, StoreState } from "../../../src/core/store-link.ts";
-import type { TlsFailure } from "../../../src/core/tls.ts";
 import type { UpstreamErrorReason, UpstreamHealth } from "../../../src/core/upstream.ts";
 import type { checkOutcomes, methods, StatusClass } from "../../../src/telemetry/labels.ts";
 

@@ -2,9 +2,9 @@
 // is read. Ends connections that are idle, that stall, or that are asked to end.
 import type { Socket } from "node:net";
 import { ignoreError } from "../../core/failure.ts";
-import type { FrameBudget } from "../../core/frame-budget.ts";
 import { type HeaderList, headerValue } from "../../core/header-list.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
+import type { FrameBudget } from "../../http2/frame-budget.ts";
 import { encodeFields } from "../../http2/hpack-encoder.ts";
 import { errorCodes } from "../../http2/protocol.ts";
 import { type Http2Event, Http2Session } from "../../http2/session.ts";

@@ -1,7 +1,7 @@
 // What a gRPC server is made of: its methods, its bounds on connections, its times, and how sockets are read and written.
 import type { Socket } from "node:net";
 import type { ClientBytes } from "../../core/client-bytes.ts";
-import type { Http2CloseReason, Http2ResetReason } from "../../core/http2-bounds.ts";
+import type { Http2CloseReason, Http2ResetReason } from "../../core/connection-ends.ts";
 import type { Replaceable } from "../../core/traffic-settings.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/text-writes.ts";

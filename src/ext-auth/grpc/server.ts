@@ -3,8 +3,8 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { ClientBytes } from "../../core/client-bytes.ts";
 import { ignoreError } from "../../core/failure.ts";
-import { FrameBudgets } from "../../core/frame-budget.ts";
 import { listen } from "../../exchange/listen.ts";
+import { FrameBudgets } from "../../http2/frame-budget.ts";
 import { GrpcConnection } from "./connection.ts";
 import type { GrpcServerOptions, GrpcShares } from "./server-options.ts";
 

@@ -1,7 +1,6 @@
 // The gRPC listener: Envoy's two services and the health check. Loaded only if the listener is configured.
-import type { CheckRefusal } from "../../core/check-refusal.ts";
+import type { CheckRefusal, Http2CloseReason, Http2ResetReason } from "../../core/connection-ends.ts";
 import { headerValues } from "../../core/header-list.ts";
-import type { Http2CloseReason, Http2ResetReason } from "../../core/http2-bounds.ts";
 import type { Replaceable } from "../../core/traffic-settings.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";
 import type { TextWrites } from "../../exchange/text-writes.ts";

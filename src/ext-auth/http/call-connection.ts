@@ -2,7 +2,7 @@
 // packets. Each is answered when its head is here; its body is discarded. What cannot be read is refused, and the connection
 // ends.
 import type { Socket } from "node:net";
-import type { CheckRefusal } from "../../core/check-refusal.ts";
+import type { CheckRefusal } from "../../core/connection-ends.ts";
 import { ignoreError } from "../../core/failure.ts";
 import { JoinedPieces } from "../../core/joined-pieces.ts";
 import type { RequestHead } from "../../core/request-head.ts";

@@ -1,7 +1,7 @@
 // The listener on which an ingress asks for checks over HTTP. An untrusted caller is refused before its check is read.
 // A decided answer carries X-Headgate-Status; an undecided one is a 5xx or no answer. Bodies are discarded.
 import { createServer, type Server, type Socket } from "node:net";
-import type { CheckRefusal } from "../../core/check-refusal.ts";
+import type { CheckRefusal } from "../../core/connection-ends.ts";
 import type { Replaceable } from "../../core/traffic-settings.ts";
 import { lingerMs } from "../../exchange/http1-bounds.ts";
 import { listen } from "../../exchange/listen.ts";

@@ -3,17 +3,16 @@
 import type { Socket } from "node:net";
 import { type Peer, peerUnder } from "../../core/client-address.ts";
 import { ignoreError } from "../../core/failure.ts";
-import { type FrameBudget, FrameBudgets } from "../../core/frame-budget.ts";
 import type { HeaderList } from "../../core/header-list.ts";
 import { readHttp2Head } from "../../core/http2-head.ts";
 import { localReplies } from "../../core/local-reply.ts";
-import { OpenStreams } from "../../core/open-streams.ts";
 import { HeadersMemory, HeadMemory, type RequestHead } from "../../core/request-head.ts";
 import type { TrafficSettings } from "../../core/traffic-settings.ts";
 import type { AcceptedSocket, ClientConnection, ConnectionPlace } from "../../exchange/connection.ts";
 import { Exchange } from "../../exchange/exchange.ts";
 import { type DrivenConnection, Http2Driver } from "../../exchange/http2-driver.ts";
 import { startOn } from "../../exchange/start-on.ts";
+import { type FrameBudget, FrameBudgets } from "../../http2/frame-budget.ts";
 import { errorCodes } from "../../http2/protocol.ts";
 import { type Http2Event, Http2Session } from "../../http2/session.ts";
 import type { PeerTurn } from "../peer-turns.ts";
@@ -21,6 +20,7 @@ import { StallWatch } from "../stall-watch.ts";
 import type { TransportOptions } from "../transport-options.ts";
 import type { OpenHttp2 } from "../transports.ts";
 import { type Http2Owner, Http2Transport } from "./http2-transport.ts";
+import { OpenStreams } from "./open-streams.ts";
 import { TurnPieces } from "./turn-pieces.ts";
 
 const maxStreams = 100;

@@ -1,14 +1,9 @@
 // Bounds the open HTTP/2 streams in the same way as connections: those of one peer on all its connections, and those of
 // all peers. Until its response is sent, a stream takes as much memory as an HTTP/1.1 connection.
-import type { Peer } from "./client-address.ts";
-import { clientShare } from "./client-share.ts";
-import type { Http2ResetReason } from "./http2-bounds.ts";
-
-export interface StreamBounds {
-  readonly max: number;
-  /** In addition, a peer gets at most as many as are free. */
-  readonly maxPerPeer: number;
-}
+import type { Peer } from "../../core/client-address.ts";
+import { clientShare } from "../../core/client-share.ts";
+import type { Http2ResetReason } from "../../core/connection-ends.ts";
+import type { StreamBounds } from "../../core/traffic-settings.ts";
 
 /** A reload replaces the bounds. */
 interface Settings {

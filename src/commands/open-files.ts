@@ -1,6 +1,6 @@
 // Fits the bounds on connections into the maximum of open files of the process, since each connection is an open file.
 // If they do not fit, the bound on client connections is lowered, so that clients get a 503 instead of no answer.
-import type { Settings } from "./settings.ts";
+import type { Settings } from "../core/settings.ts";
 
 /** Open files of the process itself, of the admin listener, and of refused connections that are still open. */
 const ownFiles = 100;

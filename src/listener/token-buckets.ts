@@ -1,6 +1,6 @@
 // A token bucket for each key: `burst` at once, and `perSecond` after that. Takes constant time. A bucket that is full
 // again is forgotten, so memory holds only the keys of the last few seconds.
-import { TokenBucket, type TokenRate } from "./token-bucket.ts";
+import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
 
 /** Bounds the memory. With more keys, those whose last use is longest ago are forgotten before they are full. */
 const maxKeysPerGeneration = 50_000;

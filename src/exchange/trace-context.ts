@@ -1,6 +1,6 @@
 // Reads the trace ID of a request (W3C Trace Context, level 2) for the log only: the headers are forwarded unchanged,
 // valid or not.
-import { type HeaderList, headerValues } from "./header-list.ts";
+import { type HeaderList, headerValues } from "../core/header-list.ts";
 
 /** version "-" trace-id "-" parent-id "-" flags; a later version may append more (section 4.3). */
 const traceparent = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}($|-)/;

@@ -1,6 +1,6 @@
 // Finds the smallest of many networks that contains an address or another network, in few comparisons.
-import { type Cidr, isWithin } from "./ip-address.ts";
-import { byFirstAddress, lastNotAfter, withFirstAddress } from "./network-set.ts";
+import { type Cidr, isWithin } from "../core/ip-address.ts";
+import { byFirstAddress, lastNotAfter, withFirstAddress } from "../core/network-set.ts";
 
 interface Entry<T> extends Cidr {
   readonly value: T;

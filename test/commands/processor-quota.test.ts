@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { groupsOf, groupsOfProcess, quotaOfV1, quotaOfV2, usableProcessors } from "../../src/core/processor-quota.ts";
+import { groupsOf, groupsOfProcess, quotaOfV1, quotaOfV2, usableProcessors } from "../../src/commands/processors.ts";
 
 const none = Number.POSITIVE_INFINITY;
 

@@ -3,7 +3,7 @@
 // in either direction and accepted requests give points back. Each connection has a budget, and all connections of one
 // peer share another one. When the shared budget is used up, only connections that have spent much themselves are
 // closed.
-import { TokenBucket, type TokenRate } from "./token-bucket.ts";
+import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
 
 /**
  * A client spends a few points when it connects, less than four on a request, and a few in a second while it is idle.

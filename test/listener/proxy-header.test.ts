@@ -2,7 +2,7 @@ import { isIPv4, isIPv6 } from "node:net";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseIpAddress } from "../../src/core/ip-address.ts";
-import { type ProxyHeader, readProxyHeader } from "../../src/core/proxy-header.ts";
+import { type ProxyHeader, readProxyHeader } from "../../src/listener/proxy-header.ts";
 import { binaryHeader, ipv4Block, ipv6Block, signature } from "../support/proxy-headers.ts";
 import { runs, scaled } from "../support/runs.ts";
 

@@ -1,7 +1,7 @@
 // The health that the admin listener reports to an orchestrator. The upstream's state does not affect readiness:
 // otherwise a failing upstream would take every gateway out of rotation, and clients would not even get a 502.
-import type { StoreHealth } from "./store-link.ts";
-import type { UpstreamHealth } from "./upstream.ts";
+import type { StoreHealth } from "../core/store-link.ts";
+import type { UpstreamHealth } from "../core/upstream.ts";
 
 export interface Health {
   /** `starting` until the traffic listener is open, `draining` from the signal to stop. */
