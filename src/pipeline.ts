@@ -1,10 +1,9 @@
 // Decides about a request, from top to bottom; each step names the reason for its place. The same for all transports.
 import type { Authentication, Authenticator, AuthOutcome } from "./core/authenticator.ts";
 import { readBearer } from "./core/bearer.ts";
-import type { Limiter } from "./core/limiter.ts";
+import type { Limiter, RefusalBudget } from "./core/limiter.ts";
 import { type LocalReply, localReplies } from "./core/local-reply.ts";
 import type { Decision } from "./core/policy.ts";
-import type { RefusalBudget } from "./core/refusal-budget.ts";
 import {
   findBodyRefusal,
   findQuotaRefusal,

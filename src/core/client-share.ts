@@ -22,3 +22,32 @@ export type OnShareExceeded = (resource: SharedResource, client: string) => void
 export function clientShare(free: number, total: number): number {
   return free > Math.floor(total / 4) ? free : Math.min(free, 1);
 }
+
+/** Bounds memory: a total for all clients, and for each client its share. */
+export class ClientBytes {
+  readonly #byClient = new Map<string, number>();
+  readonly #maxBytes: number;
+  #bytes = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Bytes of memory that are kept now. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /**
+   * Counts bytes that a client now keeps; a negative number counts bytes that it keeps no longer. Returns false if a bound
+   * is exceeded. The bytes are counted in that case too, and the caller subtracts them when it drops them.
+   */
+  add(client: string, bytes: number): boolean {
+    const keptBytes = this.#byClient.get(client) ?? 0;
+    const hasShareLeft = keptBytes < clientShare(this.#maxBytes - this.#bytes, this.#maxBytes);
+    if (keptBytes + bytes > 0) this.#byClient.set(client, keptBytes + bytes);
+    else this.#byClient.delete(client);
+    this.#bytes += bytes;
+    return bytes <= 0 || (hasShareLeft && this.#bytes <= this.#maxBytes);
+  }
+}

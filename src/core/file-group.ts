@@ -9,7 +9,7 @@ export interface FileGroup<T> {
   readonly parse: (texts: Readonly<Record<string, string | undefined>>, isStart: boolean) => FilesReading<T>;
 }
 
-export type FilesReading<T> =
+type FilesReading<T> =
   | { readonly ok: true; readonly value: T }
   /** `flaws` is empty if the only error is a missing file. */
   | { readonly ok: false; readonly flaws: readonly FileFlaw[] };

@@ -1,12 +1,18 @@
 // Finds the patterns that a path matches in any way in which a backend may read it. A pattern is a path of names; "*" is
 // any one segment, and a slash at the end makes it a prefix. Matching too much is safe, matching too little is not.
 // Takes linear time in the length of the path.
-import { codes, FullDecoding, type PathText, withAsciiLetters } from "./path-text.ts";
-import { droppedEnd, plainPath, plainWithEscapes } from "./plain-path.ts";
-import { SegmentNames, segmentsOf } from "./segment-names.ts";
-import { searchNames } from "./segment-search.ts";
+import {
+  codes,
+  droppedEnd,
+  FullDecoding,
+  type PathText,
+  plainPath,
+  plainWithEscapes,
+  withAsciiLetters,
+} from "./path-text.ts";
+import { SegmentNames, searchNames, segmentsOf } from "./segment-names.ts";
 
-export interface PathPattern {
+interface PathPattern {
   readonly path: string;
   /** The bits that are set in the result if a path matches. */
   readonly mask: number;

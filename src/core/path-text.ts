@@ -1,5 +1,6 @@
-// Percent-decodes paths in linear time, and finds in the decoded text what some backends read in another way. A text is
-// an array of characters; each is one byte, or `encodedSlash`.
+// The spellings of a path: those that all backends read in the same way, and a decoder that finds in the others what some
+// backends read in another way. All of it takes linear time. A decoded text is an array of characters; each is one byte,
+// or `encodedSlash`.
 
 export interface PathText {
   readonly codes: Uint16Array;
@@ -233,3 +234,24 @@ function asciiLetter(first: number, second: number, third: number): number {
   if (first === 0xc4 && (second === 0xb0 || second === 0xb1)) return letters.i;
   return first === 0xe2 && second === 0x84 && third === 0xaa ? letters.k : 0;
 }
+
+/**
+ * An escape of any byte except control bytes, # % . / ; ? \ and those that begin overlong UTF-8: c0, c1, and e0 and f0
+ * before some bytes.
+ */
+const harmlessEscape =
+  "%(?:2[0-246-9a-dA-D]|3[0-9ac-eAC-E]|[46][0-9a-fA-F]|5[0-9abd-fABD-F]|7[0-9a-eA-E]|[89abdABD][0-9a-fA-F]|" +
+  "[cC][2-9a-fA-F]|[efEF][1-9a-fA-F]|[eE]0%[abAB][0-9a-fA-F]|[fF]0%[9abAB][0-9a-fA-F])";
+
+// A path of these characters, without empty or dot segments, has one reading, because case is always folded; unless it
+// has a `droppedEnd`.
+export const plainPath = /^(?:\/[A-Za-z0-9_~!$&'()*+,=:@-][A-Za-z0-9._~!$&'()*+,=:@-]*)*\/?$/;
+// The same with harmless escapes, such as blanks and the letters of any language: no backend reads them as a separator,
+// a dot or the end of a path.
+export const plainWithEscapes = new RegExp(
+  `^(?:/(?:[A-Za-z0-9_~!$&'()*+,=:@-]|${harmlessEscape})(?:[A-Za-z0-9._~!$&'()*+,=:@-]|${harmlessEscape})*)*/?$`,
+);
+// The same with dot segments: all backends resolve them in the same way, or not at all.
+export const plainPathWithDots = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@-]+)*\/?$/;
+// A name with a dot or a blank at its end, which Windows drops.
+export const droppedEnd = /(?:\.|%20)(?:\/|$)/;

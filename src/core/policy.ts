@@ -45,7 +45,7 @@ export interface PolicyMatch {
   readonly methods: readonly string[];
 }
 
-export type PolicyMode = "enforce" | "shadow";
+type PolicyMode = "enforce" | "shadow";
 
 export interface LimitOverride {
   /** `client`: an address or a network. `token`: its name, or its SHA-256 digest in hex. */
@@ -104,7 +104,7 @@ export function isMoreUrgent(a: Decision, b: Decision): boolean {
   return a.outcome === "throttled" ? a.resetMs > b.resetMs : isTighter(a, b);
 }
 
-export type Quota = Pick<Decision, "policy" | "remaining" | "resetMs">;
+type Quota = Pick<Decision, "policy" | "remaining" | "resetMs">;
 
 /** Returns whether fewer requests are left of `a`, or as many and its reset is later. */
 export function isTighter(a: Quota, b: Quota): boolean {
@@ -135,7 +135,7 @@ export function needsIdentity({ key, overrides }: Policy, tokensAreVerified: boo
 }
 
 /** What says which policy a counter belongs to. */
-export type PolicyIdentity = Pick<Policy, "name" | "key"> & {
+type PolicyIdentity = Pick<Policy, "name" | "key"> & {
   readonly rate: { readonly kind: Policy["rate"]["kind"] };
 };
 

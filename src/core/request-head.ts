@@ -6,10 +6,17 @@ import type { AllowedOrigins } from "./cors.ts";
 import { CounterKey } from "./counter-key.ts";
 import type { HeaderLines, KeptText } from "./header-lines.ts";
 import { type LocalReply, localReplies, serverOptions } from "./local-reply.ts";
-import { type MessageHead, type MessageReading, readMessage } from "./message-check.ts";
+import {
+  type BasePaths,
+  type MessageHead,
+  type MessageReading,
+  type RequestTarget,
+  readMessage,
+  readTarget,
+  rebase,
+} from "./message-check.ts";
 import type { Decision } from "./policy.ts";
 import type { PathReader, PathReading } from "./request-path.ts";
-import { type BasePaths, type RequestTarget, readTarget, rebase } from "./request-target.ts";
 
 export interface RequestHead extends MessageHead {
   readonly peer: Peer;
@@ -36,14 +43,14 @@ export class HeadersMemory {
   upstreamLinesFor: ClientAddressRules["header"] | null = null;
 }
 
-export interface LoggedRequest {
+interface LoggedRequest {
   readonly route: string | null;
   readonly client: string;
   readonly text: string;
 }
 
 /** The head for the upstream up to the value of X-Request-Id, as made from `parsed` with this forwarding header. */
-export interface UpstreamStart {
+interface UpstreamStart {
   readonly parsed: ParsedRequest;
   readonly forwardingHeader: ClientAddressRules["header"];
   readonly text: KeptText;

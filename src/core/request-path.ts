@@ -1,19 +1,22 @@
 // Finds the route of a path in every way in which a backend may read it (decode it, fold case, collapse slashes,
 // resolve dots, drop parameters, drop dots and blanks at the end of names): a path that may be under a route is charged,
-// and one that may be in two places is ambiguous. The path is forwarded unchanged. Reading takes linear time in the
+// and one that may be in two regions is ambiguous. The path is forwarded unchanged. Reading takes linear time in the
 // length of the path, whatever the number of routes, because a path under no route spends no quota.
 import {
   beginsName,
   codes,
   decodeAgain,
   decodeOnce,
+  droppedEnd,
   FullDecoding,
   isDeceptive,
   type PathText,
+  plainPath,
+  plainPathWithDots,
+  plainWithEscapes,
   withAsciiLetters,
 } from "./path-text.ts";
-import { droppedEnd, plainPath, plainPathWithDots, plainWithEscapes } from "./plain-path.ts";
-import { type Place, type RouteNode, RouteTree } from "./route-tree.ts";
+import { SegmentNames, searchNames, segmentsOf } from "./segment-names.ts";
 
 export type PathReading =
   /** Under this route in every reading. */
@@ -47,30 +50,30 @@ export function createPathReader(routes: readonly string[], basePath: string): P
 
   function readPlain(path: string): PathReading | undefined {
     if (plainPath.test(path)) {
-      const { place, children } = plainNode(path, tree);
+      const { region, children } = plainNode(path, tree);
       // Behind a route that contains no other, nothing changes which route it is.
-      const isSettled = (typeof place === "string" && children.size === 0) || !droppedEnd.test(path);
-      return isSettled ? readingOf(place) : undefined;
+      const isSettled = (typeof region === "string" && children.size === 0) || !droppedEnd.test(path);
+      return isSettled ? readingOf(region) : undefined;
     }
     const escapeAt = path.indexOf("%");
     if (escapeAt === -1 || !plainWithEscapes.test(path)) return undefined;
-    const { place, children } = plainNode(path.slice(0, path.lastIndexOf("/", escapeAt) + 1), tree);
-    return typeof place === "string" && children.size === 0 ? { kind: "route", route: place } : undefined;
+    const { region, children } = plainNode(path.slice(0, path.lastIndexOf("/", escapeAt) + 1), tree);
+    return typeof region === "string" && children.size === 0 ? { kind: "route", route: region } : undefined;
   }
 
   function readOdd(path: string): PathReading {
-    if (plainPathWithDots.test(path)) return compare(dotPlaces(path, tree));
+    if (plainPathWithDots.test(path)) return compare(dotRegions(path, tree));
     decoded.decode(path);
     const isOpen = decoded.depth <= maxDecodings && !decoded.hasUnicodeEscape && !isDeceptive(decoded);
     const beginnings = isOpen && !rawBlank.test(path) ? beginningsOf(path, tree.depth) : undefined;
     if (beginnings === undefined) return { kind: "ambiguous", route: tree.routeIn(withAsciiLetters(decoded)) };
-    const places = new Set<Place>();
+    const regions = new Set<Region>();
     for (const beginning of beginnings) {
-      addPlaces(places, beginning, tree);
+      addRegions(regions, beginning, tree);
       const folded = withAsciiLetters(beginning);
-      if (folded !== beginning) addPlaces(places, folded, tree);
+      if (folded !== beginning) addRegions(regions, folded, tree);
     }
-    return compare(places);
+    return compare(regions);
   }
 
   function readKeepingEnds(path: string): PathReading {
@@ -117,43 +120,44 @@ function compareWithOther(reading: PathReading, other: PathReading): PathReading
   return route === null || route === own ? reading : { kind: "ambiguous", route: own ?? route };
 }
 
-function readingOf(place: Place): PathReading {
-  if (place === undefined) return { kind: "outside" };
-  return place === null ? { kind: "unmatched" } : { kind: "route", route: place };
+function readingOf(region: Region): PathReading {
+  if (region === undefined) return { kind: "outside" };
+  return region === null ? { kind: "unmatched" } : { kind: "route", route: region };
 }
 
-function compare(places: ReadonlySet<Place>): PathReading {
-  const [first] = places;
+function compare(regions: ReadonlySet<Region>): PathReading {
+  const [first] = regions;
   // Under a route in one reading and elsewhere in another is ambiguous too.
-  if (places.size === 1) return readingOf(first);
-  return { kind: "ambiguous", route: [...places].find((place) => typeof place === "string") ?? null };
+  if (regions.size === 1) return readingOf(first);
+  return { kind: "ambiguous", route: [...regions].find((region) => typeof region === "string") ?? null };
 }
 
 /** Returns the deepest node that a path with one reading reaches. "/v1" is read as "/v1/", as some backends do. */
 function plainNode(path: string, tree: RouteTree): RouteNode {
+  const { names } = tree;
   let node = tree.root;
-  let state = tree.start;
+  let state = names.start;
   for (let i = 1; i <= path.length && node.children.size > 0; i += 1) {
     const code = i < path.length ? path.charCodeAt(i) : codes.slash;
     if (code !== codes.slash) {
-      state = tree.advance(state, code);
-      if (tree.isMismatch(state)) break;
+      state = names.advance(state, code);
+      if (names.isMismatch(state)) break;
       continue;
     }
     const child = tree.child(node, state);
     if (child === undefined) break;
     node = child;
-    state = tree.start;
+    state = names.start;
   }
   return node;
 }
 
-/** Returns the places of a path with dot segments: unresolved and, with `..`, resolved. */
-function dotPlaces(path: string, tree: RouteTree): Set<Place> {
+/** Returns the regions of a path with dot segments: unresolved and, with `..`, resolved. */
+function dotRegions(path: string, tree: RouteTree): Set<Region> {
   let node = tree.root;
   /** The number of segments below `node`, which lead to no route. */
   let below = 0;
-  let unresolved: { readonly place: Place } | null = null;
+  let unresolved: { readonly region: Region } | null = null;
   let leavesRoot = false;
   for (let start = 1; start <= path.length; ) {
     const slash = path.indexOf("/", start);
@@ -161,7 +165,7 @@ function dotPlaces(path: string, tree: RouteTree): Set<Place> {
     const dots = dotsIn(path, start, end);
     const child = dots === null && below === 0 ? childOf(node, path.slice(start, end), tree) : undefined;
     // Unresolved, no route is found behind this segment.
-    if (child === undefined && (dots === null || dots === 2)) unresolved ??= { place: node.place };
+    if (child === undefined && (dots === null || dots === 2)) unresolved ??= { region: node.region };
     if (child !== undefined) node = child;
     else if (dots === null) below += 1;
     else if (dots === 2 && below > 0) below -= 1;
@@ -170,8 +174,8 @@ function dotPlaces(path: string, tree: RouteTree): Set<Place> {
     else if (dots === 2) leavesRoot = true;
     start = end + 1;
   }
-  const places = new Set([(unresolved ?? node).place, node.place]);
-  return leavesRoot ? places.add(undefined) : places;
+  const regions = new Set([(unresolved ?? node).region, node.region]);
+  return leavesRoot ? regions.add(undefined) : regions;
 }
 
 /** Returns 0 for an empty segment, 1 or 2 for dots, null for a name. */
@@ -183,13 +187,14 @@ function dotsIn(path: string, start: number, end: number): 0 | 1 | 2 | null {
 }
 
 function childOf(node: RouteNode, name: string, tree: RouteTree): RouteNode | undefined {
-  let state = tree.start;
-  for (let i = 0; i < name.length && !tree.isMismatch(state); i += 1) state = tree.advance(state, name.charCodeAt(i));
+  const { names } = tree;
+  let state = names.start;
+  for (let i = 0; i < name.length && !names.isMismatch(state); i += 1) state = names.advance(state, name.charCodeAt(i));
   return tree.child(node, state);
 }
 
 /**
- * Returns the parts that determine the place, decoded once, twice, and so on until nothing changes. Returns undefined
+ * Returns the parts that determine the region, decoded once, twice, and so on until nothing changes. Returns undefined
  * if a part is too long to find all its readings.
  */
 function beginningsOf(path: string, depth: number): PathText[] | undefined {
@@ -206,7 +211,7 @@ function beginningsOf(path: string, depth: number): PathText[] | undefined {
 }
 
 /**
- * Returns the part of a decoded path that determines its place. The path has no `..`, so its route ends no later than
+ * Returns the part of a decoded path that determines its region. The path has no `..`, so its route ends no later than
  * the `depth`th segment that begins like a name. Returns undefined if that part is too long.
  */
 function beginningOf({ codes: text, length }: PathText, depth: number): PathText | undefined {
@@ -233,10 +238,10 @@ interface Folding {
 }
 
 /**
- * Adds the places of the beginning of a decoded path. What is always folded can only add paths that are charged.
+ * Adds the regions of the beginning of a decoded path. What is always folded can only add paths that are charged.
  * Everything else may move a path elsewhere, so the path is read in both ways.
  */
-function addPlaces(places: Set<Place>, text: PathText, tree: RouteTree): void {
+function addRegions(regions: Set<Region>, text: PathText, tree: RouteTree): void {
   const present = (code: number): boolean => text.codes.subarray(0, text.length).includes(code);
   const hasParameters = present(codes.semicolon);
   const cut = text.codes.subarray(0, text.length).findIndex((code) => code === codes.question || code === codes.hash);
@@ -244,17 +249,18 @@ function addPlaces(places: Set<Place>, text: PathText, tree: RouteTree): void {
     for (const parameters of hasParameters ? (["kept", "late", "early"] as const) : (["kept"] as const)) {
       for (const splitsAtEncodedSlash of present(codes.encodedSlash) ? [false, true] : [false]) {
         for (const splitsAtBackslash of present(codes.backslash) ? [false, true] : [false]) {
-          places.add(placeOf(text.codes, { length, parameters, splitsAtEncodedSlash, splitsAtBackslash }, tree));
+          regions.add(regionOf(text.codes, { length, parameters, splitsAtEncodedSlash, splitsAtBackslash }, tree));
         }
       }
     }
   }
 }
 
-function placeOf(text: Uint16Array, folding: Folding, tree: RouteTree): Place {
+function regionOf(text: Uint16Array, folding: Folding, tree: RouteTree): Region {
   const { length, parameters } = folding;
+  const { names } = tree;
   let node = tree.root;
-  let state = tree.start;
+  let state = names.start;
   let size = 0;
   let last = 0;
   let isInParameters = false;
@@ -267,7 +273,7 @@ function placeOf(text: Uint16Array, folding: Folding, tree: RouteTree): Place {
     if (!splits) {
       size += 1;
       last = code;
-      state = tree.advance(state, code);
+      state = names.advance(state, code);
       continue;
     }
     // An empty segment or a single dot leads nowhere.
@@ -275,13 +281,86 @@ function placeOf(text: Uint16Array, folding: Folding, tree: RouteTree): Place {
     const child = tree.child(node, state);
     if (child === undefined && isStep) break;
     node = child ?? node;
-    state = tree.start;
+    state = names.start;
     size = 0;
   }
-  return node.place;
+  return node.region;
 }
 
 function splitsAt(code: number, { splitsAtBackslash, splitsAtEncodedSlash }: Folding): boolean {
   if (code === codes.encodedSlash) return splitsAtEncodedSlash;
   return code === codes.slash || (code === codes.backslash && splitsAtBackslash);
+}
+
+/** A route; null below the base path outside of all routes; undefined outside of the base path. */
+type Region = string | null | undefined;
+
+/** A sequence of segments with which the prefix of a route begins. */
+interface RouteNode {
+  readonly parent: RouteNode | null;
+  /** By the number of the next segment's name. */
+  readonly children: Map<number, RouteNode>;
+  /** The region of the paths that end here. */
+  region: Region;
+  /** The index of the route that ends here; infinite if none does. */
+  order: number;
+}
+
+/** The configured routes as a tree of path segments, built once. Its size does not change how long a path takes. */
+export class RouteTree {
+  readonly root: RouteNode;
+  /** The largest number of segments in a prefix. */
+  readonly depth: number;
+  readonly names: SegmentNames;
+  readonly #routes: readonly string[];
+
+  /** `routes` are prefixes below `basePath`; each begins and ends with a slash. */
+  constructor(routes: readonly string[], basePath: string) {
+    const base = segmentsOf(basePath);
+    const prefixes = routes.map((route) => [...base, ...segmentsOf(route)]);
+    this.#routes = routes;
+    this.names = new SegmentNames(prefixes.flat());
+    this.root = { parent: null, children: new Map(), region: undefined, order: Number.POSITIVE_INFINITY };
+    for (const [order, prefix] of prefixes.entries()) {
+      const node = this.#add(prefix);
+      node.order = Math.min(node.order, order);
+    }
+    this.depth = Math.max(...prefixes.map((prefix) => prefix.length));
+    this.#setRegions(this.root, base.length, Number.POSITIVE_INFINITY);
+  }
+
+  /** Returns the child for the segment that ends in this state; undefined if there is none. */
+  child(node: RouteNode, state: number): RouteNode | undefined {
+    return node.children.get(this.names.nameIn(state));
+  }
+
+  /** Returns the first route whose names all occur in the text in order; null if there is none. */
+  routeIn(text: PathText): string | null {
+    let order = Number.POSITIVE_INFINITY;
+    searchNames(text, this.root, this.names, (node) => {
+      order = Math.min(order, node.order);
+    });
+    return this.#routes[order] ?? null;
+  }
+
+  #add(prefix: readonly string[]): RouteNode {
+    let node = this.root;
+    for (const segment of prefix) {
+      const name = this.names.numberOf(segment);
+      let child = node.children.get(name);
+      if (child === undefined) {
+        child = { parent: node, children: new Map(), region: undefined, order: Number.POSITIVE_INFINITY };
+        node.children.set(name, child);
+      }
+      node = child;
+    }
+    return node;
+  }
+
+  /** `aboveBase`: the segments between this node and the base path; `order`: the first route that contains the node. */
+  #setRegions(node: RouteNode, aboveBase: number, order: number): void {
+    const first = Math.min(order, node.order);
+    node.region = this.#routes[first] ?? (aboveBase > 0 ? undefined : null);
+    for (const child of node.children.values()) this.#setRegions(child, aboveBase - 1, first);
+  }
 }

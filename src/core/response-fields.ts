@@ -1,10 +1,315 @@
-// Selects the fields of an upstream's response that the client gets: in their order, spelling and number, without hop-by-hop
-// fields and without those that only the gateway sets. The Retry-After of a 429 is returned apart, because the client
-// gets the larger of it and the gateway's own.
-import { gatewayResponseFields } from "./fields.ts";
-import type { HeaderLines } from "./header-lines.ts";
+// The headers of responses: those that every response gets from the gateway, whatever transport sends it, and those of an
+// upstream's response that the client gets. RateLimit-Reset is in Unix seconds, as the API's specification demands; the
+// structured RateLimit contains the seconds that remain.
+import { type Clock, httpDate, isImfFixdate } from "./clock.ts";
+import type { AllowedOrigins } from "./cors.ts";
+import { type HeaderLines, KeptText, linesOf } from "./header-lines.ts";
 import type { HeaderList } from "./header-list.ts";
 import { connectionOptions, isHopByHop } from "./hop-by-hop.ts";
+import type { LocalReply } from "./local-reply.ts";
+import type { Decision } from "./policy.ts";
+
+export type FieldKind = "standard" | "legacy" | "structured";
+
+/** Headers that only the gateway sets; an upstream's own are removed, because a client may read either. Lower case. */
+export const gatewayResponseFields: ReadonlySet<string> = new Set([
+  "date",
+  "ratelimit-limit",
+  "ratelimit-remaining",
+  "ratelimit-reset",
+  "x-ratelimit-limit",
+  "x-ratelimit-remaining",
+  "x-ratelimit-reset",
+  "ratelimit",
+  "ratelimit-policy",
+  "x-request-id",
+]);
+
+interface ResponseFieldsOptions {
+  readonly clock: Clock;
+  readonly kinds: readonly FieldKind[];
+  readonly realm: string;
+  /** Null: no page of another origin may read a local reply. */
+  readonly cors: AllowedOrigins | null;
+}
+
+/** Follows the rate-limit headers, and precedes the id. */
+const idName = "X-Request-Id: ";
+
+/** The end of the head of a local reply. */
+interface ReplyEnd {
+  reply: LocalReply | null;
+  waitSeconds: number;
+  readonly lines: KeptText;
+}
+
+export class ResponseFields {
+  readonly #clock: Clock;
+  readonly #quota: QuotaLines;
+  readonly #hasStructured: boolean;
+  readonly #realm: string;
+  readonly #cors: AllowedOrigins | null;
+  /** What a page of another origin may read of a local reply. */
+  readonly #exposed: string;
+  #dateSecond = Number.NaN;
+  #date = "";
+  readonly #lastReplyEnd: ReplyEnd = { reply: null, waitSeconds: 0, lines: new KeptText() };
+
+  constructor(options: ResponseFieldsOptions) {
+    this.#clock = options.clock;
+    const kinds = new Set(options.kinds);
+    this.#hasStructured = kinds.has("structured");
+    const prefixes = [kinds.has("standard") ? ["RateLimit"] : [], kinds.has("legacy") ? ["X-RateLimit"] : []].flat();
+    this.#quota = new QuotaLines(prefixes, this.#hasStructured ? "" : idName);
+    this.#realm = options.realm;
+    this.#cors = options.cors;
+    this.#exposed = exposedNames(kinds).join(", ");
+  }
+
+  /** Returns what every response carries: Date, the rate-limit headers and X-Request-Id. */
+  always(decision: Decision, requestId: string, nowMs = this.#clock.monotonicMs()): HeaderLines {
+    const wallMs = this.#clock.wallMsAt(nowMs);
+    const reset = resetSecond(decision, nowMs, wallMs);
+    const quota = this.#quota.after(this.#dateAt(wallMs), decision.limit, decision.remaining, reset);
+    const structured = this.#hasStructured ? structuredLines(decision, nowMs, wallMs) + idName : "";
+    return `${quota}${structured}${requestId}\r\n`;
+  }
+
+  /** Returns what a response without a quota carries: Date alone. */
+  date(): HeaderLines {
+    return this.#dateAt(this.#clock.wallMs());
+  }
+
+  /** Returns whole seconds until the reset, at least 1, because many clients treat 0 as no Retry-After. */
+  retryAfterSeconds(decision: Decision, nowMs = this.#clock.monotonicMs()): number {
+    return Math.max(1, Math.ceil((decision.resetMs - nowMs) / 1000));
+  }
+
+  /**
+   * Returns the Retry-After for an upstream's 429: the largest of its own values and the gateway's, which all apply.
+   */
+  largestRetryAfter(upstreamValues: readonly string[], decision: Decision): string {
+    const wallMs = this.#clock.wallMs();
+    let seconds = this.#ownWaitSeconds(decision);
+    let largest = `${seconds}`;
+    for (const value of upstreamValues) {
+      const asked = secondsUntil(value, wallMs);
+      // Also skips an unreadable value, which is NaN.
+      if (!(asked >= seconds)) continue;
+      seconds = asked;
+      largest = value;
+    }
+    return largest;
+  }
+
+  /**
+   * The gateway's part of the wait after an upstream's 429. The reset of a calendar quota may be weeks away, so it counts
+   * only if the quota is used up.
+   */
+  #ownWaitSeconds(decision: Decision): number {
+    const { rate, cost } = decision.policy;
+    return rate.kind === "calendar" && decision.remaining >= cost ? 1 : this.retryAfterSeconds(decision);
+  }
+
+  /** Returns the headers of a local reply, without Connection. `asked`: the headers of the request. */
+  localReply(
+    reply: LocalReply,
+    decision: Decision,
+    requestId: string,
+    asked: HeaderList,
+    nowMs = this.#clock.monotonicMs(),
+  ): HeaderLines {
+    const always = this.always(decision, requestId, nowMs);
+    const waitSeconds = reply.status === 429 ? this.#retryAfter(reply, decision, nowMs) : 0;
+    const cors = this.#cors === null ? "" : this.#corsLines(this.#cors, asked);
+    return always + cors + this.#replyEnd(reply, waitSeconds);
+  }
+
+  /** Most local replies are like the one before. */
+  #replyEnd(reply: LocalReply, waitSeconds: number): HeaderLines {
+    const last = this.#lastReplyEnd;
+    if (last.reply !== reply || last.waitSeconds !== waitSeconds) {
+      last.reply = reply;
+      last.waitSeconds = waitSeconds;
+      let own = "";
+      if (reply.status === 429) own = `Retry-After: ${waitSeconds}\r\n`;
+      if (reply.status === 401) own = `WWW-Authenticate: ${this.#challenge(reply)}\r\n`;
+      last.lines.set(own + reply.lines);
+    }
+    return last.lines.use();
+  }
+
+  #corsLines(cors: AllowedOrigins, asked: HeaderList): HeaderLines {
+    const origin = cors.find(asked);
+    if (origin === null) return "";
+    return linesOf([
+      ...["Access-Control-Allow-Origin", origin],
+      ...["Access-Control-Expose-Headers", this.#exposed],
+      ...["Vary", "Origin"],
+    ]);
+  }
+
+  /** The budget for refusals has a token again within a second, whatever the quota of the client is. */
+  #retryAfter({ reason }: LocalReply, decision: Decision, nowMs: number): number {
+    return reason === "too_many_refusals" ? 1 : this.retryAfterSeconds(decision, nowMs);
+  }
+
+  #challenge({ reason }: LocalReply): string {
+    const realm = `Bearer realm="${this.#realm}"`;
+    return reason === "invalid_token" ? `${realm}, error="invalid_token"` : realm;
+  }
+
+  #dateAt(wallMs: number): HeaderLines {
+    const second = Math.floor(wallMs / 1000);
+    if (second !== this.#dateSecond) {
+      this.#dateSecond = second;
+      this.#date = `Date: ${httpDate(wallMs)}\r\n`;
+    }
+    return this.#date;
+  }
+}
+
+/**
+ * A border of the calendar is a whole second of the wall clock, but a computed reset can be up to this much after it: the
+ * two clocks are read one after the other, and the clock of a shared store is known from its answers only.
+ */
+const lateBorderMs = 100;
+
+/** Returns the Unix second of the reset, rounded up, so that a client that waits until then is not early. */
+function resetSecond({ policy: { rate }, resetMs }: Decision, nowMs: number, wallMs: number): number {
+  const resetWallMs = wallMs + (resetMs - nowMs);
+  return Math.ceil((rate.kind === "calendar" ? resetWallMs - lateBorderMs : resetWallMs) / 1000);
+}
+
+function structuredLines(decision: Decision, nowMs: number, wallMs: number): HeaderLines {
+  const decisions = decision.others === null ? [decision] : decision.others;
+  const quotas = decisions.map((each) => quotaItem(each, nowMs, wallMs)).join(", ");
+  return `RateLimit-Policy: ${decisions.map(policyItem).join(", ")}\r\nRateLimit: ${quotas}\r\n`;
+}
+
+/** An item of RateLimit-Policy. A month has no fixed length, so it has no window. */
+function policyItem({ policy: { name, rate }, limit }: Decision): string {
+  switch (rate.kind) {
+    case "sliding":
+      return `"${name}";q=${limit};w=${Math.ceil(rate.windowMs / 1000)}`;
+    case "calendar": {
+      const seconds = periodSeconds[rate.per];
+      return seconds === null ? `"${name}";q=${limit}` : `"${name}";q=${limit};w=${seconds}`;
+    }
+    case "concurrency":
+      return `"${name}";q=${limit};qu="concurrent-requests"`;
+  }
+}
+
+const periodSeconds = { minute: 60, hour: 3600, day: 86_400, month: null } as const;
+
+/** An item of RateLimit. Nobody knows when a slot is free again. */
+function quotaItem(decision: Decision, nowMs: number, wallMs: number): string {
+  const { policy, remaining, resetMs } = decision;
+  const { name, rate } = policy;
+  if (rate.kind === "concurrency") return `"${name}";r=${remaining}`;
+  const seconds =
+    rate.kind === "calendar"
+      ? resetSecond(decision, nowMs, wallMs) - Math.floor(wallMs / 1000)
+      : Math.ceil((resetMs - nowMs) / 1000);
+  return `"${name}";r=${remaining};t=${Math.max(0, seconds)}`;
+}
+
+/** Returns the seconds that a Retry-After demands; NaN if it cannot be parsed. */
+function secondsUntil(retryAfter: string, wallMs: number): number {
+  if (/^\d{1,15}$/.test(retryAfter)) return Number(retryAfter);
+  return isImfFixdate(retryAfter) ? (Date.parse(retryAfter) - wallMs) / 1000 : Number.NaN;
+}
+
+/** Without being named, these headers are hidden from pages of other origins. */
+function exposedNames(kinds: ReadonlySet<FieldKind>): string[] {
+  return [
+    ...(kinds.has("standard") ? ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"] : []),
+    ...(kinds.has("legacy") ? ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"] : []),
+    ...(kinds.has("structured") ? ["RateLimit", "RateLimit-Policy"] : []),
+    ...["Retry-After", "Date", "X-Request-Id"],
+  ];
+}
+
+/** The text for a limit and a reset. */
+class ResetText {
+  limit = Number.NaN;
+  reset = Number.NaN;
+  /** Between the first `remaining` and the second one. */
+  readonly between = new KeptText();
+  /** After the last `remaining`. */
+  readonly end = new KeptText();
+}
+
+/** Windows mostly last a minute, so the resets of their clients are in the next 60 s. A power of two. */
+const keptResets = 64;
+
+/**
+ * Makes the text of the RateLimit-* and X-RateLimit-* headers, each of which has one number. Most of the text is the same
+ * for many responses: only `remaining` differs for each request of a client, and the reset for each client. The rest is
+ * made once and kept.
+ */
+export class QuotaLines {
+  /** `RateLimit`, `X-RateLimit`, both or none. */
+  readonly #prefixes: readonly string[];
+  readonly #end: string;
+  readonly #resets = Array.from({ length: keptResets }, () => new ResetText());
+  #date = "";
+  #limit = Number.NaN;
+  /** Before the first `remaining`, for `#date` and `#limit`. */
+  readonly #begin = new KeptText();
+  readonly #last = { begin: "", remaining: 0, reset: Number.NaN, lines: new KeptText() };
+
+  /** `end` follows the headers. */
+  constructor(prefixes: readonly string[], end: string) {
+    this.#prefixes = prefixes;
+    this.#end = end;
+  }
+
+  /** Returns `date`, the headers, and the end. */
+  after(date: HeaderLines, limit: number, remaining: number, reset: number): string {
+    const begin = this.#beginOf(date, limit);
+    if (this.#prefixes.length === 0) return begin;
+    const last = this.#last;
+    // A client that is throttled gets the same lines many times in a second.
+    if (last.remaining !== remaining || last.reset !== reset || last.begin !== begin) {
+      last.begin = begin;
+      last.remaining = remaining;
+      last.reset = reset;
+      last.lines.set(this.#linesOf(begin, limit, `${remaining}`, reset));
+    }
+    return last.lines.use();
+  }
+
+  #linesOf(begin: string, limit: number, remaining: string, reset: number): string {
+    const text = this.#resetText(limit, reset);
+    if (this.#prefixes.length === 1) return begin + remaining + text.end.use();
+    return begin + remaining + text.between.use() + remaining + text.end.use();
+  }
+
+  #beginOf(date: HeaderLines, limit: number): string {
+    if (limit !== this.#limit || date !== this.#date) {
+      const [first] = this.#prefixes;
+      const text = first === undefined ? this.#end : `${first}-Limit: ${limit}\r\n${first}-Remaining: `;
+      this.#begin.set(date + text);
+      this.#limit = limit;
+      this.#date = date;
+    }
+    return this.#begin.use();
+  }
+
+  #resetText(limit: number, reset: number): ResetText {
+    const text = this.#resets[reset & (keptResets - 1)] as ResetText;
+    if (text.reset !== reset || text.limit !== limit) {
+      const [first, second] = this.#prefixes;
+      text.limit = limit;
+      text.reset = reset;
+      text.between.set(`\r\n${first}-Reset: ${reset}\r\n${second}-Limit: ${limit}\r\n${second}-Remaining: `);
+      text.end.set(`\r\n${second ?? first}-Reset: ${reset}\r\n${this.#end}`);
+    }
+    return text;
+  }
+}
 
 export interface UpstreamResponseFields {
   readonly lines: HeaderLines;
@@ -14,6 +319,11 @@ export interface UpstreamResponseFields {
   readonly retryAfter: readonly string[];
 }
 
+/**
+ * Selects the fields of an upstream's response that the client gets: in their order, spelling and number, without hop-by-hop
+ * fields and without those that only the gateway sets. The Retry-After of a 429 is returned apart, because the client
+ * gets the larger of it and the gateway's own.
+ */
 export function downstreamResponseFields(received: HeaderList, status: number): UpstreamResponseFields {
   const options = connectionOptions(received);
   let lines = "";

@@ -1,8 +1,8 @@
 // The configuration as the gateway uses it: parsed, with units in the names. Only `config/` knows how it was written.
 import type { ForwardingHeader } from "./client-address.ts";
-import type { FieldKind } from "./fields.ts";
 import type { HostPort } from "./host-port.ts";
 import type { Policy } from "./policy.ts";
+import type { FieldKind } from "./response-fields.ts";
 import type { SharedStoreSettings, StoreConnectionSettings } from "./store-link.ts";
 import type { ListenerTls } from "./tls.ts";
 import type { TokenRate } from "./token-bucket.ts";
@@ -68,7 +68,7 @@ export interface Settings {
   readonly log: { readonly level: LogLevel; readonly access: boolean };
 }
 
-export interface ExtAuthSettings {
+interface ExtAuthSettings {
   /** Null: no checks over HTTP. */
   readonly http: ExtAuthListenerSettings | null;
   /** Null: no checks over gRPC. */

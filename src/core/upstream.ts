@@ -59,7 +59,7 @@ function withoutBrackets(host: string): string {
   return host.replace(/^\[(.*)\]$/, "$1");
 }
 
-export interface HealthCheckSettings {
+interface HealthCheckSettings {
   /** In origin form; null: no health check. */
   readonly path: string | null;
   readonly intervalMs: number;

@@ -7,11 +7,11 @@
 //                  └──────────────────── clientGone(), abort() ──────────────────┴─────────────────────────┘
 import type { Readable } from "node:stream";
 import type { ExchangeRecord, RequestSource } from "../core/exchange-record.ts";
-import type { ResponseFields } from "../core/fields.ts";
 import type { HeaderLines } from "../core/header-lines.ts";
 import { isFramingDoubtful, type LocalReply, localReplies } from "../core/local-reply.ts";
 import type { Decision, Held } from "../core/policy.ts";
 import { type RequestHead, unchargedVerdict, type Verdict } from "../core/request-head.ts";
+import type { ResponseFields } from "../core/response-fields.ts";
 import type { ExchangeListener } from "./exchange-listener.ts";
 import { knownQuota } from "./known-quota.ts";
 import type { PushedBody } from "./pushed-body.ts";

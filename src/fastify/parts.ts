@@ -7,7 +7,7 @@ import type { Authenticator } from "../core/authenticator.ts";
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import { failureCode } from "../core/failure.ts";
-import { ResponseFields } from "../core/fields.ts";
+import { ResponseFields } from "../core/response-fields.ts";
 import type { AddressFigures } from "../core/upstream.ts";
 import { RuntimeRef } from "../exchange/exchange.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";

@@ -17,8 +17,8 @@ import {
   soundness,
   valueError,
 } from "../config/written.ts";
-import type { FieldKind } from "../core/fields.ts";
 import type { Policy } from "../core/policy.ts";
+import type { FieldKind } from "../core/response-fields.ts";
 import type { Settings } from "../core/settings.ts";
 import type { UpstreamSettings } from "../core/upstream.ts";
 

@@ -1,7 +1,7 @@
 // What is done with each header of a response. Nearly all names can be told from the special ones by their length and
 // first letter.
-import { gatewayResponseFields } from "../core/fields.ts";
 import { hopByHopNames } from "../core/hop-by-hop.ts";
+import { gatewayResponseFields } from "../core/response-fields.ts";
 
 /** `kept` headers are passed on, `removed` ones are not; the others are read. */
 export type HeaderKind =

@@ -1,7 +1,7 @@
 // A token bucket for each client that was refused without spending quota. Other clients have no bucket. The number of
 // buckets is bounded: the client whose last refusal is longest ago is forgotten, and later starts with a full bucket.
 import { LRUCache } from "lru-cache";
-import type { RefusalBudget } from "../core/refusal-budget.ts";
+import type { RefusalBudget } from "../core/limiter.ts";
 import { TokenBucket, type TokenRate } from "../core/token-bucket.ts";
 
 /** With more clients, each of them gets another burst each time it is forgotten. */

@@ -1,5 +1,5 @@
 // The options of forwarding, which all requests share.
-import type { ClientBytes } from "../core/client-bytes.ts";
+import type { ClientBytes } from "../core/client-share.ts";
 import type { UpstreamFault } from "../core/upstream.ts";
 import type { BodyOptions } from "./request-body.ts";
 import type { RequestFieldsOptions } from "./request-fields.ts";

@@ -2,9 +2,9 @@
 // over each part whose settings are the same: connections to the upstream and their state, counters, watched files.
 import { isDeepStrictEqual } from "node:util";
 import { addedWarnings } from "../config/warnings.ts";
-import type { ClientBytes } from "../core/client-bytes.ts";
+import type { ClientBytes } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
-import { ResponseFields } from "../core/fields.ts";
+import { ResponseFields } from "../core/response-fields.ts";
 import type { Settings } from "../core/settings.ts";
 import type { TrafficSettings } from "../core/traffic-settings.ts";
 import type { Runtime } from "../exchange/exchange.ts";

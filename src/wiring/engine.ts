@@ -4,7 +4,7 @@ import type { Health } from "../admin/health.ts";
 import type { FileChanges } from "../config/files.ts";
 import type { Authenticator, ListedTokens } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
-import { ClientBytes } from "../core/client-bytes.ts";
+import { ClientBytes } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import {
   type ConnectionCount,

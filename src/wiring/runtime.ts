@@ -3,10 +3,9 @@
 import type { Authenticator } from "../core/authenticator.ts";
 import type { ClientAddressRules } from "../core/client-address.ts";
 import type { Clock } from "../core/clock.ts";
-import type { ResponseFields } from "../core/fields.ts";
-import type { Limiter, QuotaLimiter } from "../core/limiter.ts";
-import type { RefusalBudget } from "../core/refusal-budget.ts";
+import type { Limiter, QuotaLimiter, RefusalBudget } from "../core/limiter.ts";
 import type { RequestRules } from "../core/request-head.ts";
+import type { ResponseFields } from "../core/response-fields.ts";
 import type { Runtime } from "../exchange/exchange.ts";
 import { admitCheck } from "../ext-auth/check.ts";
 import { createDecideQuota, type QuotaHead } from "../ext-auth/quota-decide.ts";

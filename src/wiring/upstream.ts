@@ -1,6 +1,6 @@
 // Opens the upstream of the settings, and makes what forwards requests to it.
 import type { SecureContext } from "node:tls";
-import type { ClientBytes } from "../core/client-bytes.ts";
+import type { ClientBytes } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Watched } from "../core/file-group.ts";
 import type { Settings } from "../core/settings.ts";

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type ClientAddressRules, readClient, readPeer } from "../../src/core/client-address.ts";
-import { forwardedFor } from "../../src/core/forwarded.ts";
+import { type ClientAddressRules, forwardedFor, readClient, readPeer } from "../../src/core/client-address.ts";
 import { formatIpAddress, parseCidr } from "../../src/core/ip-address.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { cpuMsOf } from "../support/cpu-time.ts";

@@ -3,8 +3,7 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { PathPatterns } from "../../src/core/path-patterns.ts";
 import { FullDecoding } from "../../src/core/path-text.ts";
-import { SegmentNames } from "../../src/core/segment-names.ts";
-import { searchNames } from "../../src/core/segment-search.ts";
+import { SegmentNames, searchNames } from "../../src/core/segment-names.ts";
 
 afterEach(() => vi.restoreAllMocks());
 

@@ -1,7 +1,7 @@
 // The rate-limit headers, whose text is kept between responses: it is always the text that would be made anew.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { QuotaLines } from "../../src/core/quota-lines.ts";
+import { QuotaLines } from "../../src/core/response-fields.ts";
 
 const dates = ["Date: Wed, 15 Nov 2023 06:13:20 GMT\r\n", "Date: Wed, 15 Nov 2023 06:13:21 GMT\r\n"];
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { isValidHost, readTarget, rebase } from "../../src/core/request-target.ts";
+import { isValidHost, readTarget, rebase } from "../../src/core/message-check.ts";
 
 describe("a target is taken apart without changing a byte", () => {
   test.each([

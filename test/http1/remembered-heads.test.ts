@@ -2,8 +2,7 @@
 // bytes changed, and those heads that two readers might read differently.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { gatewayResponseFields } from "../../src/core/fields.ts";
-import { downstreamResponseFields } from "../../src/core/response-fields.ts";
+import { downstreamResponseFields, gatewayResponseFields } from "../../src/core/response-fields.ts";
 import { RememberedHeads } from "../../src/http1/remembered-heads.ts";
 import type { ResponseHead } from "../../src/http1/response-head.ts";
 import { ResponseParser } from "../../src/http1/response-parser.ts";

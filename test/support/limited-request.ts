@@ -3,9 +3,9 @@ import type { Identity } from "../../src/core/authenticator.ts";
 import { readPeer } from "../../src/core/client-address.ts";
 import { addressKey, type CounterKey } from "../../src/core/counter-key.ts";
 import { parseCidr } from "../../src/core/ip-address.ts";
+import { readTarget } from "../../src/core/message-check.ts";
 import { NetworkSet } from "../../src/core/network-set.ts";
 import { type ParsedRequest, pendingVerdict, type RequestHead } from "../../src/core/request-head.ts";
-import { readTarget } from "../../src/core/request-target.ts";
 
 interface LimitedRequest {
   readonly client?: string;

@@ -2,7 +2,7 @@
 // enough of it, and the memory that they wait in has a bound for each client.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
-import { ClientBytes } from "../../src/core/client-bytes.ts";
+import { ClientBytes } from "../../src/core/client-share.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
 import type { Overrides } from "../support/gateway.ts";

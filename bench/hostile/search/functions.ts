@@ -7,10 +7,9 @@ import { type ClientAddressRules, readClient, readPeer } from "../../../src/core
 import { maxFields } from "../../../src/core/head-bounds.ts";
 import { connectionOptions } from "../../../src/core/hop-by-hop.ts";
 import { parseCidr } from "../../../src/core/ip-address.ts";
-import { readMessage } from "../../../src/core/message-check.ts";
+import { readMessage, readTarget } from "../../../src/core/message-check.ts";
 import { NetworkSet } from "../../../src/core/network-set.ts";
 import { createPathReader } from "../../../src/core/request-path.ts";
-import { readTarget } from "../../../src/core/request-target.ts";
 import { mayUpgrade } from "../../../src/core/upgrade.ts";
 import { readCheckRequest } from "../../../src/ext-auth/grpc/check-messages.ts";
 import { readRateLimitRequest } from "../../../src/ext-auth/grpc/rate-limit-messages.ts";

@@ -1,6 +1,6 @@
 // Selects the fields of a check's answer that Envoy is to send to the client. Envoy forwards all it is given, and adds its own.
-import { gatewayResponseFields } from "../../core/fields.ts";
 import type { HeaderList } from "../../core/header-list.ts";
+import { gatewayResponseFields } from "../../core/response-fields.ts";
 
 /** Envoy sends this field itself. */
 export const lengthField: ReadonlySet<string> = new Set(["content-length"]);

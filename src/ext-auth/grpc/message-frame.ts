@@ -1,7 +1,7 @@
 // The frame of a gRPC message: one byte says whether it is compressed, four bytes hold its length, then comes the
 // message. Each call of these services has one message. A message that is too large is refused by the length it
 // announces.
-import type { ClientBytes } from "../../core/client-bytes.ts";
+import type { ClientBytes } from "../../core/client-share.ts";
 import { type GrpcStatus, grpcCodes } from "./status.ts";
 
 const prefixBytes = 5;

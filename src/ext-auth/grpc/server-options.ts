@@ -1,6 +1,6 @@
 // What a gRPC server is made of: its methods, its bounds on connections, its times, and how sockets are read and written.
 import type { Socket } from "node:net";
-import type { ClientBytes } from "../../core/client-bytes.ts";
+import type { ClientBytes } from "../../core/client-share.ts";
 import type { Http2CloseReason, Http2ResetReason } from "../../core/connection-ends.ts";
 import type { Replaceable } from "../../core/traffic-settings.ts";
 import type { SharedReads } from "../../exchange/shared-reads.ts";

@@ -1,7 +1,7 @@
 // A gRPC server for calls with one request message: HTTP/2 with prior knowledge and a table of methods. Connections,
 // concurrent calls, bytes and time are bounded. A call that fails gets a gRPC status that says why.
 import { createServer, type Server, type Socket } from "node:net";
-import { ClientBytes } from "../../core/client-bytes.ts";
+import { ClientBytes } from "../../core/client-share.ts";
 import { ignoreError } from "../../core/failure.ts";
 import { listen } from "../../exchange/listen.ts";
 import { FrameBudgets } from "../../http2/frame-budget.ts";

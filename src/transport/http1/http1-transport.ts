@@ -3,8 +3,7 @@
 // allocates none.
 import type { Socket } from "node:net";
 import type { HeaderLines } from "../../core/header-lines.ts";
-import { reasonPhrase } from "../../core/reason-phrases.ts";
-import { serializeHead } from "../../core/response-head.ts";
+import { reasonPhrase, serializeHead } from "../../core/response-head.ts";
 import type { DeferredWriter, DeferredWrites } from "../../exchange/deferred-writes.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import { copyOf } from "../../exchange/shared-reads.ts";

@@ -2,8 +2,7 @@
 // not checked here: those of the upstream have been checked by the response parser.
 import { type HeaderLines, linesOf, listOf } from "../../core/header-lines.ts";
 import { localReplies } from "../../core/local-reply.ts";
-import { reasonPhrase } from "../../core/reason-phrases.ts";
-import { serializeHead } from "../../core/response-head.ts";
+import { reasonPhrase, serializeHead } from "../../core/response-head.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
 import type { Transport } from "../../exchange/transport.ts";
 import { encodeHead } from "../../http2/hpack-encoder.ts";

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { describe, expect, test } from "vitest";
-import { ClientBytes } from "../../../src/core/client-bytes.ts";
+import { ClientBytes } from "../../../src/core/client-share.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import { SocketReads } from "../../../src/exchange/shared-reads.ts";
 import { TextWrites } from "../../../src/exchange/text-writes.ts";

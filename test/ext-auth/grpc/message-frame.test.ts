@@ -1,6 +1,6 @@
 // What a message of gRPC in pieces makes the gateway hold.
 import { expect, test } from "vitest";
-import { ClientBytes } from "../../../src/core/client-bytes.ts";
+import { ClientBytes } from "../../../src/core/client-share.ts";
 import { MessageReader } from "../../../src/ext-auth/grpc/message-frame.ts";
 import { frame } from "./client.ts";
 

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type FieldKind, gatewayResponseFields, ResponseFields } from "../../src/core/fields.ts";
 import { listOf } from "../../src/core/header-lines.ts";
 import { localReplies } from "../../src/core/local-reply.ts";
 import type { Decision, Policy } from "../../src/core/policy.ts";
+import { type FieldKind, gatewayResponseFields, ResponseFields } from "../../src/core/response-fields.ts";
 import { OneWindow } from "../limits/one-limit.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decisionOf, slidingPolicy } from "../support/policy.ts";
