@@ -3,7 +3,7 @@
 import { loadSettings, packagedConfigFile } from "../config/load.ts";
 import type { Settings } from "../core/settings.ts";
 import { type FinanceBackend, startFinanceBackend } from "../finance-backend/server.ts";
-import type { Gateway } from "../gateway.ts";
+import type { Gateway } from "../gateway/gateway.ts";
 import type { DemoArguments } from "./arguments.ts";
 import { isSignalExitCode } from "./exit-codes.ts";
 import type { CommandIo } from "./io.ts";

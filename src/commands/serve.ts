@@ -5,7 +5,7 @@ import type { SettingsSource } from "../config/load.ts";
 import { systemClock } from "../core/clock.ts";
 import { asError, errorCode } from "../core/failure.ts";
 import type { Settings } from "../core/settings.ts";
-import { type Gateway, ListenError, startGateway } from "../gateway.ts";
+import { type Gateway, ListenError, startGateway } from "../gateway/gateway.ts";
 import { openDestination } from "../telemetry/destination.ts";
 import { createLog, type Logger } from "../telemetry/log.ts";
 import { collectOnceIdle } from "./collect-once-idle.ts";

@@ -12,7 +12,7 @@ export function shareOf(bound: number, threads: number): number {
 
 /**
  * The settings of each of the `workers` threads. With one thread they are the same. What `listen` bounds is whole here:
- * wiring/traffic.ts divides what is not counted for all threads.
+ * gateway/configuration.ts divides what is not counted for all threads.
  */
 export function settingsOfThread(settings: Settings): Settings {
   const { workers, upstream, upgrade, extAuth, refusals, counters } = settings;

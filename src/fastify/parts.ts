@@ -1,4 +1,4 @@
-// The wiring of the plugin: the gateway's own parts, made from the options.
+// The composition root of the plugin: the gateway's own parts, made from the options.
 
 import type { FastifyInstance } from "fastify";
 import { FilesError, FileWatcher } from "../config/files.ts";
@@ -7,17 +7,16 @@ import type { Authenticator } from "../core/authenticator.ts";
 import type { OnShareExceeded } from "../core/client-share.ts";
 import type { Clock } from "../core/clock.ts";
 import { failureCode } from "../core/failure.ts";
+import type { Files } from "../core/file-group.ts";
 import { ResponseFields } from "../core/response-fields.ts";
 import type { AddressFigures } from "../core/upstream.ts";
 import { RuntimeRef } from "../exchange/exchange.ts";
+import { createAuthenticator } from "../gateway/configured-files.ts";
+import { createCounterMemory, createLimiter, openCounters, sweepRegularly } from "../gateway/counters.ts";
+import { clientAddressRules, createRuntime, requestRules } from "../gateway/runtimes.ts";
 import { RefusalBuckets } from "../limits/refusal-buckets.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
-import { createAuthenticator, type FilesAndLog } from "../wiring/authenticators.ts";
-import { createCounterMemory, openCounters, sweepRegularly } from "../wiring/counters.ts";
-import { createLimiter } from "../wiring/limiter.ts";
-import { clientAddressRules, requestRules } from "../wiring/request-rules.ts";
-import { createRuntime } from "../wiring/runtime.ts";
 import { Gate, handOver } from "./gate.ts";
 import { OptionsError, type PluginSettings } from "./plugin-options.ts";
 import type { UpstreamProxy } from "./proxy/mount.ts";
@@ -48,9 +47,9 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
   const endSweep = sweepRegularly(counters.table, clock);
   const limiter = createLimiter({ ...settings, basePath: "/" }, { clock, counters }, null);
   const files = new FileWatcher();
-  const authenticator = options.authenticator ?? (await createAuthenticator(settings, { files, log }).catch(rethrow));
+  const authenticator = options.authenticator ?? (await createAuthenticator(settings, files, log).catch(rethrow));
   const onShareExceeded: OnShareExceeded = (...exceeded) => telemetry.shareExceeded(...exceeded);
-  const proxy = await openUpstream(settings, { files, log }, onShareExceeded).catch((error) => {
+  const proxy = await openUpstream(settings, files, log, onShareExceeded).catch((error) => {
     authenticator.close();
     return rethrow(error);
   });
@@ -103,12 +102,13 @@ export async function openParts(settings: PluginSettings, options: PartsOptions)
 /** Only whoever has an upstream loads what it takes. */
 async function openUpstream(
   settings: PluginSettings,
-  parts: FilesAndLog,
+  files: Files,
+  log: Logger,
   onShareExceeded: OnShareExceeded,
 ): Promise<UpstreamProxy | null> {
   if (settings.upstream === null) return null;
   const { openProxy } = await import("./proxy/mount.ts");
-  return openProxy(settings, settings.upstream, parts, onShareExceeded);
+  return openProxy(settings, settings.upstream, files, log, onShareExceeded);
 }
 
 const noAddresses: AddressFigures = {

@@ -12,6 +12,8 @@ import { inPortions } from "../exchange/portions.ts";
 const forgetAfterMs = 5_000;
 
 export class ConnectionTable implements ConnectionRegistry {
+  /** True: every response from now on announces that its connection closes. */
+  isDraining = false;
   readonly #places = new Set<Place>();
   readonly #idle: IdleList;
   readonly #busy: BusyConnections;

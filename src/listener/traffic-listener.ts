@@ -24,7 +24,6 @@ export class TrafficListener {
   readonly #opener: ConnectionOpener;
   readonly #limiter: ConnectionLimiter;
   readonly #acceptor: Acceptor;
-  #isDraining = false;
   #sweepTimer: NodeJS.Timeout | undefined;
 
   /** `connections` contains what `opener` opens. */
@@ -45,11 +44,6 @@ export class TrafficListener {
     return this.#limiter.count;
   }
 
-  /** True: every response from now on announces that its connection closes. */
-  get isDraining(): boolean {
-    return this.#isDraining;
-  }
-
   /** Resolves when listening. Rejects with the system's error. */
   async listen(address: ListenAddress): Promise<HostPort> {
     const opened = await openListener(this.#opener.server, address, this.#options.onFailure);
@@ -59,7 +53,7 @@ export class TrafficListener {
 
   /** Makes every response announce that its connection closes. New connections are still accepted. */
   announceEnd(): void {
-    this.#isDraining = true;
+    this.#connections.isDraining = true;
   }
 
   /**
@@ -68,7 +62,7 @@ export class TrafficListener {
    * time.
    */
   async drain(timeoutMs: number): Promise<number> {
-    this.#isDraining = true;
+    this.#connections.isDraining = true;
     this.#connections.endWhenIdle();
     this.#acceptor.endSilent();
     const { server } = this.#opener;

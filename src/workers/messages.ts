@@ -4,11 +4,11 @@ import type { MessagePort } from "node:worker_threads";
 import type { FileContents } from "../config/files.ts";
 import type { HostPort } from "../core/host-port.ts";
 import type { Settings } from "../core/settings.ts";
+import type { Addresses, BrokenOff, ListenSettings } from "../gateway/carrier.ts";
+import type { CounterMemory } from "../gateway/counters.ts";
+import type { ListenerName } from "../gateway/listeners.ts";
 import type { PolicySlot } from "../limits/policies.ts";
 import type { FiguresWanted, WorkerFigures } from "../telemetry/worker-figures.ts";
-import type { CounterMemory } from "../wiring/counters.ts";
-import type { Addresses, BrokenOff, ListenSettings } from "../wiring/engine.ts";
-import type { ListenerName } from "../wiring/listen-error.ts";
 
 /** With this a thread starts. */
 export interface ThreadStart {

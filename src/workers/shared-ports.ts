@@ -2,8 +2,8 @@
 // connections over both; so the main thread makes sure first that the ports are free.
 import { createServer, type Server } from "node:net";
 import type { HostPort } from "../core/host-port.ts";
-import type { Addresses, ListenSettings } from "../wiring/engine.ts";
-import { ListenError, type ListenerName } from "../wiring/listen-error.ts";
+import type { Addresses, ListenSettings } from "../gateway/carrier.ts";
+import { ListenError, type ListenerName } from "../gateway/listeners.ts";
 
 /** Opens all ports and closes them again. Rejects with a ListenError if one cannot be opened. */
 export async function assertFree({ listen, extAuth }: ListenSettings): Promise<void> {

@@ -8,17 +8,22 @@ import { monotonicOffsetMs } from "../core/clock.ts";
 import { SharedConnectionCount } from "../core/connection-count.ts";
 import { ignoreError } from "../core/failure.ts";
 import type { Settings } from "../core/settings.ts";
+import type { Addresses, BrokenOff, Carrier, ListenSettings } from "../gateway/carrier.ts";
+import {
+  type ConfiguredFiles,
+  closeFiles,
+  type FilesContext,
+  openConfiguredFiles,
+} from "../gateway/configured-files.ts";
+import { createLimiter, NotPreparedError } from "../gateway/counters.ts";
+import type { EngineOptions } from "../gateway/engine.ts";
+import { clientAddressRules } from "../gateway/runtimes.ts";
 import type { PolicyLimiter } from "../limits/limiter.ts";
 import { countPeersIn } from "../limits/peer-connections.ts";
 import type { PolicySlot } from "../limits/policies.ts";
 import { createMainTelemetry, type MainTelemetry } from "../telemetry/main-telemetry.ts";
 import { StoreSightings } from "../telemetry/store-sightings.ts";
 import { WorkerReadings } from "../telemetry/worker-figures.ts";
-import { type ConfiguredFiles, closeFiles, type FilesBase, openConfiguredFiles } from "../wiring/configured-files.ts";
-import type { Addresses, BrokenOff, Carrier, EngineOptions, ListenSettings } from "../wiring/engine.ts";
-import { createLimiter } from "../wiring/limiter.ts";
-import { NotPreparedError } from "../wiring/reloader.ts";
-import { clientAddressRules } from "../wiring/request-rules.ts";
 import type { ThreadStart } from "./messages.ts";
 import { assertFree, listenAt } from "./shared-ports.ts";
 import { threadEntry, Worker, type WorkerOptions } from "./worker.ts";
@@ -33,7 +38,8 @@ export interface WorkersOptions extends Omit<EngineOptions, "names" | "authentic
 
 /** Resolves when all threads are ready to listen. Rejects with a FilesError, or with what kept a thread from starting. */
 export async function startWorkers(settings: Settings, files: FileWatcher, options: WorkersOptions): Promise<Carrier> {
-  const base = { files, log: options.log, clock: options.clock, authenticator: undefined };
+  const { clock, log } = options;
+  const base = { files, notices: { configuration: log, files: log }, clock, authenticator: undefined };
   const workers = new Workers(settings, base, files, await openConfiguredFiles(settings, base, null), options);
   try {
     await workers.start();
@@ -49,7 +55,7 @@ class Workers implements Carrier {
   clientAddress: ClientAddressRules;
   readonly telemetry: MainTelemetry;
   readonly #options: WorkersOptions;
-  readonly #base: FilesBase;
+  readonly #base: FilesContext;
   readonly #files: FileWatcher;
   #opened: ConfiguredFiles;
   /** Decides nothing: chooses the slots of policies, and is for the metrics. */
@@ -67,7 +73,7 @@ class Workers implements Carrier {
 
   constructor(
     settings: Settings,
-    base: FilesBase,
+    base: FilesContext,
     files: FileWatcher,
     opened: ConfiguredFiles,
     options: WorkersOptions,
@@ -85,7 +91,7 @@ class Workers implements Carrier {
       catchUp: (worker) => this.#serve(worker),
       alone: (work) => this.#alone(work),
     });
-    this.#limiter = createLimiter(settings, { ...options, decides: false }, null);
+    this.#limiter = createLimiter(settings, options, null, { decides: false });
     countPeersIn(options.counters.table);
     this.telemetry = createMainTelemetry({
       ...options,
@@ -133,7 +139,7 @@ class Workers implements Carrier {
       const offer = this.#files.offer();
       let limiter = this.#limiter;
       try {
-        if (settings !== null) limiter = createLimiter(settings, { ...this.#options, decides: false }, this.#limiter);
+        if (settings !== null) limiter = createLimiter(settings, this.#options, this.#limiter, { decides: false });
         if (settings !== null || offer.hasNews) await this.#prepare(settings, limiter, offer);
       } catch (error) {
         closeFiles(opened, this.#opened);

@@ -43,7 +43,7 @@ const notNeeded = [
   ...["config/tls-files", "listener/tls-handshakes", "transport/http2/http2-connection", "upstream/tls-carrier"],
   ...["ext-auth/http/http-listener", "ext-auth/grpc/start", "limits/store/store", "limits/store/redis/link"],
   ...[
-    "wiring/snapshots",
+    "gateway/snapshots",
     "workers/workers",
     "finance-backend/server",
     "fastify/index",

@@ -3,13 +3,13 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type CalendarPeriod, calendarPeriods, type Decision, type Policy } from "../../src/core/policy.ts";
+import { describeRate } from "../../src/gateway/snapshots.ts";
 import { createCalendar, longestPeriodMs, type NextBorder } from "../../src/limits/calendar.ts";
 import { PolicyLimiter } from "../../src/limits/limiter.ts";
 import { decodeDescription, encodeDescription } from "../../src/limits/snapshot/format.ts";
 import { Restore } from "../../src/limits/snapshot/restore.ts";
 import type { CounterTable } from "../../src/limits/table/counter-table.ts";
 import { recordsOf } from "../../src/limits/table/maintenance.ts";
-import { describeRate } from "../../src/wiring/snapshots.ts";
 import { FakeClock } from "../support/clock.ts";
 import { decided } from "../support/decided.ts";
 import { limitedRequest } from "../support/limited-request.ts";

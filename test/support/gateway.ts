@@ -3,7 +3,7 @@ import { loadSettings, packagedConfigFile, type SettingsSource } from "../../src
 import type { Authenticator } from "../../src/core/authenticator.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Settings } from "../../src/core/settings.ts";
-import { type Gateway, startGateway } from "../../src/gateway.ts";
+import { type Gateway, startGateway } from "../../src/gateway/gateway.ts";
 import { minTableBytes } from "../../src/limits/table/layout.ts";
 import { createLog } from "../../src/telemetry/log.ts";
 import type { NameOptions } from "../../src/upstream/name-lookup.ts";

@@ -76,7 +76,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
   const options: TransportOptions = {
     runtime: ref,
     settings,
-    isDraining: () => listener.isDraining,
+    isDraining: () => connections.isDraining,
     reads: testReads,
     textWrites: testTextWrites,
     http2: { lingerMs: 250, onClosed: () => {}, onReset: () => {} },
@@ -85,7 +85,7 @@ export function createTestTraffic(runtime: Partial<Runtime>): TestTraffic {
   const connections = new ConnectionTable(settings, count, clock.monotonicMs, () => {});
   const opener = new Transports(options, connections);
   const shares = new Http2Shares(options);
-  const listener: TrafficListener = new TrafficListener(
+  const listener = new TrafficListener(
     {
       proxyProtocol: false,
       settings,

@@ -8,7 +8,7 @@ import { connect as connectTls, type TLSSocket } from "node:tls";
 import { BroadcastChannel } from "node:worker_threads";
 import { expect, test } from "vitest";
 import { FilesError } from "../../src/config/files.ts";
-import { ListenError } from "../../src/gateway.ts";
+import { ListenError } from "../../src/gateway/gateway.ts";
 import { call, openClient } from "../ext-auth/grpc/client.ts";
 import { healthCheck } from "../ext-auth/grpc/protocol.ts";
 import { useCleanup } from "../support/cleanup.ts";

@@ -5,8 +5,9 @@ import { type IncomingHttpHeaders, METHODS } from "node:http";
 import httpProxy, { type FastifyHttpProxyOptions } from "@fastify/http-proxy";
 import type { FastifyInstance } from "fastify";
 import type { OnShareExceeded } from "../../core/client-share.ts";
+import type { Files } from "../../core/file-group.ts";
 import type { ConnectionFigures } from "../../core/upstream.ts";
-import type { FilesAndLog } from "../../wiring/authenticators.ts";
+import type { Logger } from "../../telemetry/log.ts";
 import { FastifyTransport } from "../fastify-transport.ts";
 import type { PluginSettings, PluginUpstream } from "../plugin-options.ts";
 import { openPool } from "./pool.ts";
@@ -23,10 +24,11 @@ export interface UpstreamProxy {
 export async function openProxy(
   settings: PluginSettings,
   upstream: PluginUpstream,
-  parts: FilesAndLog,
+  files: Files,
+  log: Logger,
   onShareExceeded: OnShareExceeded,
 ): Promise<UpstreamProxy> {
-  const { pool, close } = await openPool(upstream, parts);
+  const { pool, close } = await openPool(upstream, files, log);
   const { maxConnections: total, connectTimeoutMs: timeoutMs } = upstream;
   const slots = new Slots({ total, timeoutMs, onShareExceeded });
   const { origin, host: upstreamHost } = new URL(upstream.url);

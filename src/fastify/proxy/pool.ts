@@ -3,13 +3,14 @@
 import type { SecureContext } from "node:tls";
 import { type buildConnector, Pool } from "undici";
 import { clientTlsFiles } from "../../config/tls-files.ts";
+import type { Files } from "../../core/file-group.ts";
 import { maxHeadBytes } from "../../core/head-bounds.ts";
 import { upstreamTargets } from "../../core/upstream.ts";
 import { createFileLog } from "../../telemetry/file-log.ts";
+import type { Logger } from "../../telemetry/log.ts";
 import { defaultIdleMs } from "../../upstream/keep-alive.ts";
 import { openSocket } from "../../upstream/open-socket.ts";
 import { UpstreamTls } from "../../upstream/upstream-tls.ts";
-import type { FilesAndLog } from "../../wiring/authenticators.ts";
 import type { PluginUpstream } from "../plugin-options.ts";
 
 export interface UpstreamPool {
@@ -18,8 +19,8 @@ export interface UpstreamPool {
 }
 
 /** Rejects with a FilesError. Opens no connection. */
-export async function openPool(upstream: PluginUpstream, parts: FilesAndLog): Promise<UpstreamPool> {
-  const tls = await openTls(upstream, parts);
+export async function openPool(upstream: PluginUpstream, files: Files, log: Logger): Promise<UpstreamPool> {
+  const tls = await openTls(upstream, files, log);
   const pool = new Pool(new URL(upstream.url).origin, {
     connections: upstream.maxConnections,
     pipelining: 1,
@@ -40,7 +41,7 @@ export async function openPool(upstream: PluginUpstream, parts: FilesAndLog): Pr
   };
 }
 
-async function openTls(upstream: PluginUpstream, { files, log }: FilesAndLog): Promise<UpstreamTls | null> {
+async function openTls(upstream: PluginUpstream, files: Files, log: Logger): Promise<UpstreamTls | null> {
   const { host, isTls } = upstreamTargets({ url: upstream.url, addresses: [] });
   if (!isTls) return null;
   const events = createFileLog<SecureContext>(log, "files of upstream.tls");

@@ -12,7 +12,7 @@ async function loadedModules(enabled: boolean): Promise<string[]> {
     import { registerHooks } from "node:module";
     const loaded = [];
     registerHooks({ load(url, context, next) { if (url.includes("/src/ext-auth/grpc/")) loaded.push(url.split("/").pop()); return next(url, context); } });
-    const { startGateway } = await import(${JSON.stringify(join(root, "src/gateway.ts"))});
+    const { startGateway } = await import(${JSON.stringify(join(root, "src/gateway/gateway.ts"))});
     const { loadSettings, packagedConfigFile } = await import(${JSON.stringify(join(root, "src/config/load.ts"))});
     const { systemClock } = await import(${JSON.stringify(join(root, "src/core/clock.ts"))});
     const { createLog } = await import(${JSON.stringify(join(root, "src/telemetry/log.ts"))});

@@ -8,21 +8,22 @@ import { type FileChanges, FilesError, type FileWatcher, type WatchedFile } from
 import type { SettingsSource } from "../config/load.ts";
 import { schema } from "../config/schema.ts";
 import type { Raw } from "../config/written.ts";
-import type { ListedTokens } from "../core/authenticator.ts";
 import { failureCode } from "../core/failure.ts";
 import type { FileError } from "../core/file-group.ts";
 import type { ReloadCause, ReloadResult, SettingChange } from "../core/reload.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import { Reloads } from "./reloads.ts";
+import type { Carrier } from "./carrier.ts";
+import { NotPreparedError } from "./counters.ts";
 
-type Place = (key: string) => string;
+/** Says where a key is written. */
+type Locate = (key: string) => string;
 
 /** Settings, with where and how they were written. */
 interface WrittenSettings {
   readonly settings: Settings;
-  readonly place: Place;
+  readonly place: Locate;
   /** Null: a program passed the settings, and nothing is written. */
   readonly raw: { readonly root: Raw | undefined } | null;
 }
@@ -35,22 +36,6 @@ interface Wanted extends WrittenSettings {
   readonly isConfigRead: boolean;
 }
 
-/** What carries the traffic. */
-export interface Reloadable {
-  /** In force. */
-  readonly settings: Settings;
-  /** In force. Null: there is no list. */
-  listedTokens(): ListedTokens | null;
-  /**
-   * Puts the settings into force (null: those that are), and the new contents of files with them. Rejects with a
-   * FilesError or a NotPreparedError: then nothing has changed.
-   */
-  replace(settings: Settings | null): Promise<FileChanges>;
-}
-
-/** A reload could not be prepared, for a reason that is not in the files: nothing has changed. */
-export class NotPreparedError extends Error {}
-
 export interface ReloaderOptions {
   readonly files: FileWatcher;
   readonly log: Logger;
@@ -60,10 +45,10 @@ export interface ReloaderOptions {
 }
 
 export class Reloader {
-  readonly #engine: Reloadable;
+  readonly #engine: Carrier;
   readonly #base: ReloaderOptions;
   readonly #source: SettingsSource | null;
-  readonly #reloads = new Reloads();
+  readonly #reloads = new OneAtATime();
   /** With the values that need a restart. */
   #wanted: WrittenSettings;
   /** The ids of overrides whose token or subject is not listed: the log has a warning for each, once. */
@@ -74,7 +59,7 @@ export class Reloader {
   #wrongFiles: readonly WatchedFile[] = [];
   #isClosed = false;
 
-  constructor(settings: Settings, engine: Reloadable, options: ReloaderOptions) {
+  constructor(settings: Settings, engine: Carrier, options: ReloaderOptions) {
     this.#wanted = unwritten(settings);
     this.#engine = engine;
     // The start has logged these.
@@ -251,8 +236,42 @@ const noChange: ReloadResult = {
 };
 
 /** Paths and contents of files stay out of the log. */
-function explain(error: FileError, place: Place): string {
+function explain(error: FileError, place: Locate): string {
   if (error.kind === "unreadable") return `${place(error.key)}: cannot be read: ${failureCode(error.cause)}`;
   const { key, line, found, expected } = error;
   return `${place(key)}: ${line === undefined ? "" : `line ${line} of the file: `}found ${found}, expected ${expected}`;
+}
+
+type Reload = () => Promise<ReloadResult>;
+
+class OneAtATime {
+  #running: Promise<void> | null = null;
+  #next: { reload: Reload; readonly done: PromiseWithResolvers<ReloadResult> } | null = null;
+
+  /**
+   * A reload that is replaced by a later one before it has begun resolves with the result of the later one.
+   * `replaces`: false for one that is part of any other.
+   */
+  ask(reload: Reload, replaces: boolean): Promise<ReloadResult> {
+    if (this.#next === null) this.#next = { reload, done: Promise.withResolvers() };
+    else if (replaces) this.#next.reload = reload;
+    const { promise } = this.#next.done;
+    this.#running ??= this.#run();
+    return promise;
+  }
+
+  /** Resolves when no reload is in progress. */
+  async settled(): Promise<void> {
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    // Reloads that are asked for in the same turn are one.
+    await Promise.resolve();
+    for (let next = this.#next; next !== null; next = this.#next) {
+      this.#next = null;
+      await next.reload().then(next.done.resolve, next.done.reject);
+    }
+    this.#running = null;
+  }
 }

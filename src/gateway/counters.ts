@@ -1,8 +1,12 @@
-// Opens the table of counters: its memory, which other threads can use, and the secrets of its keys.
+// Opens the table of counters: its memory, which other threads can use, and the secrets of its keys. Makes the limiter that
+// counts in it.
 import { randomBytes, randomInt } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
+import { PolicyLimiter } from "../limits/limiter.ts";
+import { NoSlotError, type PolicySlot } from "../limits/policies.ts";
 import { gatewayLength } from "../limits/store/script-call.ts";
+import type { Store } from "../limits/store/store.ts";
 import { CounterTable, createTableMemory, type TableOptions } from "../limits/table/counter-table.ts";
 import { SipHash } from "../limits/table/sip-hash.ts";
 
@@ -68,4 +72,42 @@ const sweepIntervalMs = 100;
 export function sweepRegularly({ maintenance }: CounterTable, { monotonicMs }: Clock): () => void {
   const timer = setInterval(() => maintenance.sweep(monotonicMs()), sweepIntervalMs).unref();
   return () => clearInterval(timer);
+}
+
+/** A reload could not be prepared, for a reason that is not in the files: nothing has changed. */
+export class NotPreparedError extends Error {}
+
+type LimiterSettings = Pick<Settings, "policies" | "enforcement" | "basePath" | "auth" | "fields">;
+
+/**
+ * `previous`: the limiter before a reload, whose counters go on; null at the start. `slots`: those that another thread has
+ * chosen for the policies; by default they are chosen here. `decides`: false in a thread that only keeps the table. Throws a
+ * NotPreparedError if too many policies were removed shortly before.
+ */
+export function createLimiter(
+  settings: LimiterSettings,
+  {
+    clock,
+    counters,
+    store = null,
+  }: { readonly clock: Clock; readonly counters: ThreadCounters; readonly store?: Store | null },
+  previous: PolicyLimiter | null,
+  { slots, decides = true }: { readonly slots?: readonly PolicySlot[] | undefined; readonly decides?: boolean } = {},
+): PolicyLimiter {
+  const { policies, ...options } = limiterSettings(settings);
+  const { table, keyHash: hash } = counters;
+  const chosen = slots === undefined ? {} : { slots };
+  try {
+    return new PolicyLimiter(policies, { ...options, ...chosen, clock, table, hash, store, decides, previous });
+  } catch (error) {
+    if (!(error instanceof NoSlotError)) throw error;
+    const message = "too many policies were removed in the last minutes, reload again when their counters are cleared";
+    throw new NotPreparedError(message, { cause: error });
+  }
+}
+
+/** What the limiter depends on. */
+export function limiterSettings({ policies, enforcement, basePath, auth, fields }: LimiterSettings) {
+  const listAll = fields.includes("structured");
+  return { policies, enforcement, basePath, tokensAreVerified: auth.mode === "tokens", listAll };
 }

@@ -1,8 +1,57 @@
-// The upstream in use, and those that a reload has replaced until their last request or tunnel has ended. Their figures
-// are added up, so that no counter goes back when an upstream is replaced.
+// Opens the upstream of the settings, and makes what forwards requests to it. The upstreams that a reload has replaced are
+// kept until their last request or tunnel has ended.
+import type { SecureContext } from "node:tls";
+import type { Watched } from "../core/file-group.ts";
+import type { Settings } from "../core/settings.ts";
 import type { AddressFigures, ConnectionFigures, TunnelFigures, UpstreamErrorReason } from "../core/upstream.ts";
-import type { Upstream } from "../upstream/upstream.ts";
+import type { Runtime } from "../exchange/exchange.ts";
+import { createUpstreamEventLog } from "../telemetry/upstream-events.ts";
+import { Forwarding } from "../upstream/forward.ts";
+import type { ForwardingOptions } from "../upstream/forwarding-options.ts";
+import { openUpstream, type Upstream } from "../upstream/upstream.ts";
+import { upstreamSettings } from "./configured-files.ts";
+import type { ThreadContext } from "./thread-context.ts";
 
+export async function createUpstream(
+  settings: Settings,
+  tlsFiles: Watched<SecureContext> | null,
+  context: ThreadContext,
+): Promise<Upstream> {
+  const { upstream, limits } = upstreamSettings(settings);
+  const { log, clock, names, telemetry, textWrites } = context;
+  const options = {
+    ...limits,
+    ...{ names, tlsFiles, textWrites },
+    nowMs: clock.monotonicMs,
+    onEnd(end: Parameters<typeof telemetry.tunnelEnded>[0]) {
+      if (context.settings.current.log.access) telemetry.tunnelEnded(end);
+    },
+    onShareExceeded: telemetry.shareExceeded,
+  };
+  return openUpstream(upstream, options, createUpstreamEventLog(log, clock, telemetry.linesPerSecond));
+}
+
+export function createForward(
+  settings: Settings,
+  { connections, tunnels }: Upstream,
+  { waitingBodies, clock, telemetry }: ThreadContext,
+): Runtime["forward"] {
+  const options: ForwardingOptions = {
+    connections,
+    tunnels,
+    waitingBodies,
+    maxBodyBytes: settings.maxBodyBytes,
+    forwardingHeader: settings.clientAddress.header,
+    upstreamHost: new URL(settings.upstream.url).host,
+    bodyTimeoutMs: settings.timeouts.bodyMs,
+    nowMs: clock.monotonicMs,
+    onError: telemetry.upstreamFailed,
+    onAnswer: telemetry.upstreamAnswered,
+  };
+  return (exchange) => new Forwarding(exchange, options).start();
+}
+
+/** Adds up the figures of all, so that no counter goes back when an upstream is replaced. */
 export class Upstreams {
   #current: Upstream;
   #retired: readonly Upstream[] = [];

@@ -1,28 +1,23 @@
 // Starts the gateway: opens the engine that carries the traffic, and what there is once in a process: the admin listener
 // and reloads. Closes all in order. The parts do not import each other. pipeline.ts decides about requests.
-import type { Health } from "./admin/health.ts";
-import { startAdmin } from "./admin/server.ts";
-import { FileWatcher } from "./config/files.ts";
-import type { SettingsSource } from "./config/load.ts";
-import { readPeer } from "./core/client-address.ts";
-import type { HostPort } from "./core/host-port.ts";
-import type { ReloadCause, ReloadResult } from "./core/reload.ts";
-import type { Settings } from "./core/settings.ts";
-import type { Logger } from "./telemetry/log.ts";
-import {
-  createCounterMemory,
-  ofMainThread,
-  openCounters,
-  sweepRegularly,
-  type ThreadCounters,
-} from "./wiring/counters.ts";
-import { type Addresses, type BrokenOff, type Carrier, type EngineOptions, openEngine } from "./wiring/engine.ts";
-import { ListenError } from "./wiring/listen-error.ts";
-import { Reloader } from "./wiring/reloader.ts";
-import type { WorkersOptions } from "./workers/workers.ts";
+import type { Health } from "../admin/health.ts";
+import { startAdmin } from "../admin/server.ts";
+import { FileWatcher } from "../config/files.ts";
+import type { SettingsSource } from "../config/load.ts";
+import { readPeer } from "../core/client-address.ts";
+import type { HostPort } from "../core/host-port.ts";
+import type { ReloadCause, ReloadResult } from "../core/reload.ts";
+import type { Settings } from "../core/settings.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { WorkersOptions } from "../workers/workers.ts";
+import type { Addresses, BrokenOff, Carrier } from "./carrier.ts";
+import { createCounterMemory, ofMainThread, openCounters, sweepRegularly, type ThreadCounters } from "./counters.ts";
+import { type EngineOptions, openEngine } from "./engine.ts";
+import { ListenError } from "./listeners.ts";
+import { Reloader } from "./reloader.ts";
 
-export type { ReloadResult } from "./core/reload.ts";
-export { ListenError } from "./wiring/listen-error.ts";
+export type { ReloadResult } from "../core/reload.ts";
+export { ListenError } from "./listeners.ts";
 
 /** With several workers, `names` and `authenticator` are those of the settings: functions cannot be posted to a thread. */
 export interface GatewayOptions extends Omit<EngineOptions, "counters">, Omit<WorkersOptions, "counters"> {
@@ -64,7 +59,7 @@ async function openCarrier(
   options: GatewayOptions & { readonly counters: ThreadCounters },
 ): Promise<Carrier> {
   if (settings.workers === 1) return openEngine(settings, files, options);
-  const { startWorkers } = await import("./workers/workers.ts");
+  const { startWorkers } = await import("../workers/workers.ts");
   return startWorkers(settings, files, options);
 }
 
@@ -73,7 +68,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   const { log, source = null } = options;
   const files = new FileWatcher(options.rereadMs);
   // Imported only if there are snapshots, because a start without it is faster.
-  const kept = settings.counters.snapshot === null ? null : await import("./wiring/snapshots.ts");
+  const kept = settings.counters.snapshot === null ? null : await import("./snapshots.ts");
   const memory = await (kept?.restoreCounters(settings, options) ?? createCounterMemory(settings.counters.memoryBytes));
   const counters = openCounters(memory, ofMainThread(settings));
   open.defer(sweepRegularly(counters.table, options.clock));

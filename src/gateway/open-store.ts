@@ -19,20 +19,15 @@ const systemTimers: Timers = {
   },
 };
 
-export interface StoreParts {
-  readonly clock: Clock;
-  readonly counters: ThreadCounters;
-  /** Asked for once the store is open. */
-  readonly telemetry: () => Pick<
+/** Null if the counters are not shared. What it needs is loaded here, because a gateway without a store does not need it. */
+export async function createStore(
+  { counters: { redis } }: Pick<Settings, "counters">,
+  clock: Clock,
+  counters: ThreadCounters,
+  telemetry: Pick<
     Telemetry,
     "storeChanged" | "storeConnectFailed" | "storeIdentified" | "storeShardGone" | "storeAnswered" | "storeWaited"
-  >;
-}
-
-/** Null if the counters are not shared. What it needs is loaded here, because a gateway without a store does not need it. */
-export async function createSharedStore(
-  { counters: { redis } }: Pick<Settings, "counters">,
-  { clock, counters, telemetry }: StoreParts,
+  >,
 ): Promise<Store | null> {
   if (redis === null) return null;
   const [{ openRedisLink }, { Store }, { storeScript }] = await Promise.all([
@@ -51,14 +46,14 @@ export async function createSharedStore(
       keySecret.set(secret);
       keyHash.replaceKey(secret);
     },
-    onChange: (change) => telemetry().storeChanged(change),
-    onGone: (shard) => telemetry().storeShardGone(shard),
-    onIdentity: (shard, identity) => telemetry().storeIdentified(shard, identity),
-    onAnswered: (seconds) => telemetry().storeAnswered(seconds),
-    onWaited: (seconds) => telemetry().storeWaited(seconds),
+    onChange: telemetry.storeChanged,
+    onGone: telemetry.storeShardGone,
+    onIdentity: telemetry.storeIdentified,
+    onAnswered: telemetry.storeAnswered,
+    onWaited: telemetry.storeWaited,
   });
   // For the log and the metrics alone: for the limiter, the shard stays away.
-  link.events.onConnectFailed = (shard, failure) => telemetry().storeConnectFailed(shard, failure);
+  link.events.onConnectFailed = telemetry.storeConnectFailed;
   return store;
 }
 
@@ -66,7 +61,7 @@ export async function createSharedStore(
 const reachedTimeoutMs = 1_000;
 
 /** Connects, and waits a little for the store, so that the first requests are not decided without it. */
-export async function openStore(store: Store): Promise<void> {
+export async function connectStore(store: Store): Promise<void> {
   store.open();
   const late = new AbortController();
   await Promise.race([store.shards.reached(), sleep(reachedTimeoutMs, undefined, { signal: late.signal })]);

@@ -1,0 +1,56 @@
+// What carries the traffic, as the process knows it: one engine, or several threads that have one each.
+import type { Health } from "../admin/health.ts";
+import type { FileChanges } from "../config/files.ts";
+import type { ListedTokens } from "../core/authenticator.ts";
+import type { ClientAddressRules } from "../core/client-address.ts";
+import type { HostPort } from "../core/host-port.ts";
+import type { Settings } from "../core/settings.ts";
+import type { PolicySlot } from "../limits/policies.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+
+export interface Carrier {
+  /** In force. */
+  readonly settings: Settings;
+  /** In force. Null: there is no list. */
+  listedTokens(): ListedTokens | null;
+  /**
+   * Puts the settings into force (null: those that are), and the new contents of files with them. Rejects with a
+   * FilesError or a NotPreparedError: then nothing has changed.
+   */
+  replace(settings: Settings | null): Promise<FileChanges>;
+  readonly telemetry: Pick<Telemetry, "metrics" | "reloaded" | "connectionShed">;
+  readonly clientAddress: ClientAddressRules;
+  /** The policies in force, and their places in the table of counters. */
+  readonly slots: readonly PolicySlot[];
+  /** Rejects with a ListenError, with all listeners closed, or closed by `close`. */
+  listen(settings: ListenSettings): Promise<Addresses>;
+  /** The whole gateway is ready. */
+  announceStart(): void;
+  health(): Promise<Pick<Health, "upstream" | "store"> & { readonly isServing: boolean }>;
+  /** Whether it still responds, as far as this thread can tell. */
+  isAlive(): Promise<boolean>;
+  /** Makes every response announce that its connection closes. New connections are still accepted. */
+  announceEnd(): void;
+  /** Accepts no new connections. Resolves when the requests in progress have ended, or the timeout has expired. */
+  drain(timeoutMs: number): Promise<BrokenOff>;
+  /** Closes everything else. */
+  close(): void | Promise<void>;
+}
+
+/** What had not ended when the drain's timeout was over. */
+export interface BrokenOff {
+  readonly requests: number;
+  /** Of ingresses. */
+  readonly calls: number;
+}
+
+export type ListenSettings = Pick<Settings, "listen" | "extAuth">;
+
+/** Where the listeners are. */
+export interface Addresses {
+  readonly traffic: HostPort;
+  /** Null: no checks over HTTP. */
+  readonly extAuth: HostPort | null;
+  /** Null: no checks over gRPC. */
+  readonly grpc: HostPort | null;
+}

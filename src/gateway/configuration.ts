@@ -1,0 +1,213 @@
+// Everything that is made from the settings. A reload makes another configuration whole, and takes over each part whose
+// settings are the same: connections to the upstream and their state, counters, watched files. Then one synchronous step
+// replaces what is in force, so that each request sees the old configuration or the new one.
+import { isDeepStrictEqual } from "node:util";
+import { addedWarnings } from "../config/warnings.ts";
+import type { ClientAddressRules } from "../core/client-address.ts";
+import type { Watched } from "../core/file-group.ts";
+import { ResponseFields } from "../core/response-fields.ts";
+import type { Settings } from "../core/settings.ts";
+import { shareOf } from "../core/thread-share.ts";
+import type { Certificate } from "../core/tls.ts";
+import type { Replaceable, TrafficSettings } from "../core/traffic-settings.ts";
+import { type Runtime, RuntimeRef } from "../exchange/exchange.ts";
+import type { PolicyLimiter } from "../limits/limiter.ts";
+import type { PolicySlot } from "../limits/policies.ts";
+import { RefusalBuckets } from "../limits/refusal-buckets.ts";
+import type { Upstream } from "../upstream/upstream.ts";
+import { type ConfiguredFiles, closeFiles, openConfiguredFiles, upstreamSettings } from "./configured-files.ts";
+import { createLimiter, limiterSettings } from "./counters.ts";
+import type { CheckRefs } from "./listeners.ts";
+import {
+  type CheckConfiguration,
+  clientAddressRules,
+  configureChecks,
+  createRuntime,
+  requestRules,
+} from "./runtimes.ts";
+import type { ThreadContext } from "./thread-context.ts";
+import { createForward, createUpstream, Upstreams } from "./upstreams.ts";
+
+/** What has to be opened before a configuration can be made of it. */
+export interface Opened {
+  readonly settings: Settings;
+  readonly files: ConfiguredFiles;
+  readonly upstream: Upstream;
+}
+
+export interface Configuration extends Opened {
+  readonly limiter: PolicyLimiter;
+  readonly refusals: RefusalBuckets;
+  readonly runtime: Runtime;
+  readonly traffic: TrafficSettings;
+  /** Null: there are no listeners for checks. */
+  readonly checks: CheckConfiguration | null;
+}
+
+/** Rejects with a FilesError, with everything closed that was opened. `before` stays as it is. */
+export async function openParts(
+  settings: Settings,
+  context: ThreadContext,
+  before: Configuration | null,
+): Promise<Opened> {
+  const files = await openConfiguredFiles(settings, context, before);
+  const isSame = before !== null && isDeepStrictEqual(upstreamSettings(before.settings), upstreamSettings(settings));
+  if (isSame) return { settings, files, upstream: before.upstream };
+  const upstream = await createUpstream(settings, files.upstreamTls, context).catch((error) => {
+    closeFiles(files, before?.files ?? null);
+    throw error;
+  });
+  return { settings, files, upstream };
+}
+
+/** Closes what was opened if no configuration is made of it, except what `before` has too. */
+export function closeParts({ files, upstream }: Opened, before: Configuration | null): void {
+  closeFiles(files, before?.files ?? null);
+  if (upstream !== before?.upstream) upstream.close();
+}
+
+/**
+ * Is synchronous, so that nothing is counted in between. `before`: the configuration that the parts were opened for; null at
+ * the start. `slots`: of the policies, as the main thread has chosen them; by default they are chosen here.
+ */
+export function configure(
+  { settings, files, upstream }: Opened,
+  context: ThreadContext,
+  before: Configuration | null,
+  slots?: readonly PolicySlot[],
+): Configuration {
+  const { clock, log, notices, telemetry, ticketSecret } = context;
+  const { authenticator, certificate, secrets } = files;
+  const limiter = limiterOf(settings, context, before, slots);
+  const refusals = refusalsOf(settings, before, clock.monotonicMs());
+  const rules = requestRules(settings, clientAddressOf(settings, before));
+  const fields = new ResponseFields({ clock, kinds: settings.fields, realm: settings.auth.realm, cors: rules.cors });
+  const forward = createForward(settings, upstream, context);
+  const accessLog = settings.log.access;
+  const parts = { rules, limiter, authenticator, refusals, fields, telemetry, clock, log, forward, accessLog };
+  const ofChecks = { limiter: limiter.forChecks(), quotas: limiter.forQuotas() };
+  for (const detail of addedWarnings(before?.settings ?? null, settings)) {
+    notices.configuration.warn({ detail }, "configuration warning");
+  }
+  return {
+    ...{ settings, files, upstream, limiter, refusals },
+    runtime: createRuntime(parts),
+    traffic: trafficSettings(settings, rules.clientAddress, certificate, ticketSecret),
+    checks: configureChecks(settings, parts, ofChecks, secrets, before),
+  };
+}
+
+function limiterOf(
+  settings: Settings,
+  context: ThreadContext,
+  before: Configuration | null,
+  slots: readonly PolicySlot[] | undefined,
+): PolicyLimiter {
+  const isSame = before !== null && isDeepStrictEqual(limiterSettings(before.settings), limiterSettings(settings));
+  return isSame ? before.limiter : createLimiter(settings, context, before?.limiter ?? null, { slots });
+}
+
+function refusalsOf({ refusals }: Settings, before: Configuration | null, nowMs: number): RefusalBuckets {
+  if (before === null) return new RefusalBuckets(refusals);
+  const isSame = isDeepStrictEqual(before.settings.refusals, refusals);
+  return isSame ? before.refusals : before.refusals.withRate(refusals, nowMs);
+}
+
+function clientAddressOf(settings: Settings, before: Configuration | null): ClientAddressRules {
+  const isSame = before !== null && isDeepStrictEqual(before.settings.clientAddress, settings.clientAddress);
+  return isSame ? before.traffic.clientAddress : clientAddressRules(settings);
+}
+
+/** `certificate` is null if connections are plain. */
+function trafficSettings(
+  settings: Settings,
+  clientAddress: ClientAddressRules,
+  certificate: Watched<Certificate> | null,
+  ticketSecret: Uint8Array | null,
+): TrafficSettings {
+  const { listen, timeouts, upgrade, workers } = settings;
+  const { maxConnections, maxConnectionsPerPeer, newConnectionsPerPeer } = listen;
+  const share = (bound: number): number => shareOf(bound, workers);
+  return {
+    bounds: listen,
+    newConnections: {
+      burst: share(maxConnectionsPerPeer + newConnectionsPerPeer),
+      perSecond: share(newConnectionsPerPeer),
+    },
+    streams: { max: share(maxConnections), maxPerPeer: share(maxConnectionsPerPeer) },
+    headTimeoutMs: timeouts.headMs,
+    keepAliveTimeoutMs: timeouts.keepAliveMs,
+    stallTimeoutMs: stallTimeoutMs(settings),
+    upgradeProtocols: new Set(upgrade.protocols),
+    clientAddress,
+    tls: certificate === null ? null : { certificate, ticketSecret, http2: listen.tls?.http2 ?? true },
+  };
+}
+
+/** Exceeds each wait that has its own timeout (for a connection, for the upstream, for the client's body). */
+function stallTimeoutMs({ timeouts, upstream }: Settings): number {
+  return timeouts.bodyMs + 2 * upstream.connectTimeoutMs + upstream.responseTimeoutMs;
+}
+
+/** Listeners, requests and metrics read the configuration in force here. */
+export class InForce {
+  readonly runtime: RuntimeRef;
+  readonly traffic: Replaceable<TrafficSettings>;
+  /** Null: there are no listeners for checks. */
+  readonly checks: CheckRefs | null;
+  readonly upstreams: Upstreams;
+  readonly #context: ThreadContext;
+  #configuration: Configuration;
+
+  constructor(first: Configuration, context: ThreadContext) {
+    const { runtime, traffic, checks, upstream } = first;
+    this.#context = context;
+    this.#configuration = first;
+    this.runtime = new RuntimeRef(runtime);
+    this.traffic = { current: traffic };
+    this.checks = checks && {
+      runtime: new RuntimeRef(checks.runtime),
+      quotaRuntime: new RuntimeRef(checks.quotaRuntime),
+      settings: { current: checks.settings },
+    };
+    this.upstreams = new Upstreams(upstream);
+    this.#addSeries();
+  }
+
+  get configuration(): Configuration {
+    return this.#configuration;
+  }
+
+  /** Nothing is awaited here: no request begins in between. */
+  replace(next: Configuration): void {
+    const { log, telemetry, settings } = this.#context;
+    const before = this.#configuration;
+    this.#configuration = next;
+    settings.current = next.settings;
+    this.runtime.current = next.runtime;
+    this.traffic.current = next.traffic;
+    if (this.checks !== null && next.checks !== null) {
+      this.checks.runtime.current = next.checks.runtime;
+      this.checks.quotaRuntime.current = next.checks.quotaRuntime;
+      this.checks.settings.current = next.checks.settings;
+    }
+    this.#addSeries();
+    if (next.limiter !== before.limiter) before.limiter.replacedBy(next.limiter);
+    if (next.upstream !== before.upstream) telemetry.upstreamReplaced();
+    this.upstreams.replace(next.upstream);
+    const { level } = next.settings.log;
+    if (level !== before.settings.log.level) log.level = level;
+    closeFiles(before.files, next.files);
+  }
+
+  /** Closes the connections to the upstream, those with a request too, and stops watching files. */
+  close(): void {
+    this.upstreams.close();
+    closeFiles(this.#configuration.files, null);
+  }
+
+  #addSeries(): void {
+    const { routes, policies } = this.#configuration.settings;
+    this.#context.telemetry.metrics.addSeries({ routes, policies: policies.map(({ name }) => name) });
+  }
+}

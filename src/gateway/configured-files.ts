@@ -1,0 +1,151 @@
+// Opens the files that the settings name. A reload keeps those that the settings name as before.
+import type { SecureContext } from "node:tls";
+import { isDeepStrictEqual } from "node:util";
+import { offAuthenticator, presenceAuthenticator } from "../auth/presence.ts";
+import { createTokenListAuthenticator, type TokenList } from "../auth/token-list.ts";
+import { tokensFile } from "../auth/tokens-file.ts";
+import type { Authenticator } from "../core/authenticator.ts";
+import { type Clock, httpDate } from "../core/clock.ts";
+import type { Files, Watched } from "../core/file-group.ts";
+import type { Settings } from "../core/settings.ts";
+import type { Certificate } from "../core/tls.ts";
+import { upstreamTargets } from "../core/upstream.ts";
+import { createFileLog } from "../telemetry/file-log.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { ThreadContext } from "./thread-context.ts";
+
+export interface ConfiguredFiles {
+  /** Null: connections to the upstream are plain. */
+  readonly upstreamTls: Watched<SecureContext> | null;
+  readonly authenticator: Authenticator;
+  /** Null: connections are plain. */
+  readonly certificate: Watched<Certificate> | null;
+  /** Null: ingresses are known by their addresses alone. */
+  readonly secrets: Watched<TokenList> | null;
+}
+
+/** What a thread needs to open files: of one that carries traffic, or of the main thread beside those. */
+export type FilesContext = Pick<ThreadContext, "clock" | "notices" | "authenticator"> & { readonly files: Files };
+
+/** Rejects with a FilesError, with everything closed that was opened. */
+export async function openConfiguredFiles(
+  settings: Settings,
+  { files, notices: { files: log }, clock, authenticator }: FilesContext,
+  before: { readonly settings: Settings; readonly files: ConfiguredFiles } | null,
+): Promise<ConfiguredFiles> {
+  const opened: { close(): void }[] = [];
+  const keptOrOpened = async <K extends keyof ConfiguredFiles>(
+    name: K,
+    partOf: (settings: Settings) => unknown,
+    open: () => Promise<ConfiguredFiles[K]>,
+  ): Promise<ConfiguredFiles[K]> => {
+    if (before !== null && isDeepStrictEqual(partOf(before.settings), partOf(settings))) return before.files[name];
+    const made = await open();
+    if (made !== null) opened.push(made);
+    return made;
+  };
+  try {
+    return {
+      // They are kept together with the upstream, which is made anew if any of its settings has changed.
+      upstreamTls: await keptOrOpened("upstreamTls", upstreamSettings, () => openUpstreamTls(settings, files, log)),
+      authenticator: await keptOrOpened(
+        "authenticator",
+        ({ auth: { mode, tokensFile } }) => [mode, tokensFile],
+        async () => authenticator ?? createAuthenticator(settings, files, log),
+      ),
+      certificate: await keptOrOpened(
+        "certificate",
+        ({ listen: { tls } }) => tls && [tls.cert, tls.key, tls.clientCa],
+        () => openCertificate(settings, files, log, clock),
+      ),
+      secrets: await keptOrOpened(
+        "secrets",
+        ({ extAuth }) => extAuth.secretsFile,
+        () => openSecrets(settings, files, log),
+      ),
+    };
+  } catch (error) {
+    for (const part of opened) part.close();
+    throw error;
+  }
+}
+
+/** Closes the files that are not among those of `kept`. */
+export function closeFiles(files: ConfiguredFiles, kept: ConfiguredFiles | null): void {
+  for (const part of ["upstreamTls", "authenticator", "certificate", "secrets"] as const) {
+    if (files[part] !== kept?.[part]) files[part]?.close();
+  }
+}
+
+/** `log` is for reloads and errors of files. Rejects with a FilesError. */
+export async function createAuthenticator(
+  { auth }: Pick<Settings, "auth">,
+  files: Files,
+  log: Logger,
+): Promise<Authenticator> {
+  switch (auth.mode) {
+    case "off":
+      return offAuthenticator;
+    case "presence":
+      return presenceAuthenticator;
+    case "tokens": {
+      const events = createFileLog<TokenList>(log, "tokens file", ({ size }) => ({ tokens: size }));
+      return createTokenListAuthenticator(await files.open(tokensFile("auth.tokensFile", auth.tokensFile), events));
+    }
+  }
+}
+
+/** Null without secrets, or without a listener for checks. Rejects with a FilesError. */
+async function openSecrets(
+  { extAuth }: Pick<Settings, "extAuth">,
+  files: Files,
+  log: Logger,
+): Promise<Watched<TokenList> | null> {
+  if (extAuth.secretsFile === null || (extAuth.http === null && extAuth.grpc === null)) return null;
+  const events = createFileLog<TokenList>(log, "secrets file", ({ size }) => ({ secrets: size }));
+  return files.open(tokensFile("extAuth.secretsFile", extAuth.secretsFile), events);
+}
+
+/** Null without TLS. Rejects with a FilesError. */
+async function openCertificate(
+  { listen }: Settings,
+  files: Files,
+  log: Logger,
+  clock: Clock,
+): Promise<Watched<Certificate> | null> {
+  if (listen.tls === null) return null;
+  const { certificateWarning, listenTlsFiles } = await import("../config/tls-files.ts");
+  const facts = ({ expiresMs }: Certificate) => ({ expires: httpDate(expiresMs) });
+  const warn = (certificate: Certificate): void => {
+    const warning = certificateWarning(certificate, clock.wallMs());
+    if (warning !== null) log.warn(facts(certificate), `the certificate ${warning}`);
+  };
+  const events = createFileLog(log, "certificate files", facts);
+  const onReload = (certificate: Certificate): void => {
+    events.onReload(certificate);
+    warn(certificate);
+  };
+  const certificate = await files.open(listenTlsFiles(listen.tls), { ...events, onReload });
+  warn(certificate.value);
+  return certificate;
+}
+
+/** The settings of the upstream: a reload that changes none of them keeps it, and its files. */
+export function upstreamSettings({ upstream, upgrade }: Settings) {
+  const { maxTunnels, idleTimeoutMs } = upgrade;
+  return { upstream, limits: { maxTunnels, idleTimeoutMs } };
+}
+
+/** Null: the upstream's URL is plain http. Rejects with a FilesError. */
+async function openUpstreamTls(
+  { upstream }: Pick<Settings, "upstream">,
+  files: Files,
+  log: Logger,
+): Promise<Watched<SecureContext> | null> {
+  if (!upstreamTargets(upstream).isTls) return null;
+  const { clientTlsFiles } = await import("../config/tls-files.ts");
+  return files.open(
+    clientTlsFiles("upstream.tls", upstream.tls),
+    createFileLog<SecureContext>(log, "files of upstream.tls"),
+  );
+}

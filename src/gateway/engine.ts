@@ -1,0 +1,210 @@
+// Carries the traffic in one thread: the parts made from the settings, the traffic listener and the listeners for checks.
+// What exists once in a process (admin listener, signals, reloads, the log's output) is not here.
+import type { FileChanges } from "../config/files.ts";
+import type { Authenticator, ListedTokens } from "../core/authenticator.ts";
+import type { ClientAddressRules } from "../core/client-address.ts";
+import { ClientBytes } from "../core/client-share.ts";
+import type { Clock } from "../core/clock.ts";
+import {
+  type ConnectionCount,
+  LocalConnectionCount,
+  LocalPeerConnections,
+  type PeerConnections,
+} from "../core/connection-count.ts";
+import type { Settings } from "../core/settings.ts";
+import { shareOf } from "../core/thread-share.ts";
+import type { SharedReads } from "../exchange/shared-reads.ts";
+import { TextWrites } from "../exchange/text-writes.ts";
+import type { PolicySlot } from "../limits/policies.ts";
+import type { TrafficListener } from "../listener/traffic-listener.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { StoreSightings } from "../telemetry/store-sightings.ts";
+import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
+import { maxWaitingBodyBytes } from "../upstream/forwarding-options.ts";
+import { type NameOptions, namesBySystem } from "../upstream/name-lookup.ts";
+import type { Addresses, BrokenOff, Carrier, ListenSettings } from "./carrier.ts";
+import { closeParts, configure, InForce, openParts } from "./configuration.ts";
+import type { ThreadCounters } from "./counters.ts";
+import { type CheckListeners, chooseReads, createTraffic, ListenError, openChecks } from "./listeners.ts";
+import { connectStore, createStore } from "./open-store.ts";
+import { ScrapedParts } from "./scraped-parts.ts";
+import type { EngineFiles, ThreadContext } from "./thread-context.ts";
+
+export interface EngineOptions {
+  readonly counters: ThreadCounters;
+  /** The slots of the policies, as the main thread has chosen them. Default: they are chosen here. */
+  readonly slots?: readonly PolicySlot[];
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** For warnings about the configuration, and for reloads and errors of files. Default: `log`. */
+  readonly notices?: { readonly configuration: Logger; readonly files: Logger };
+  /** The number of lines that the log's destination has dropped. */
+  readonly droppedLogLines: () => number;
+  readonly version: string;
+  readonly nodeVersion: string;
+  /** Default: names of the upstream are resolved by the system. */
+  readonly names?: NameOptions;
+  /** Default: made from the settings. */
+  readonly authenticator?: Authenticator;
+  /** How long a client may keep an HTTP/2 connection open after its GOAWAY. Default: 2 s. */
+  readonly http2LingerMs?: number;
+  /** Default: no other thread has connections. */
+  readonly connectionCount?: ConnectionCount;
+  /** Default: session tickets can be used with this thread alone. */
+  readonly ticketSecret?: Uint8Array;
+  readonly peerConnections?: PeerConnections;
+  /** For the log, where other threads use the same store. */
+  readonly storeSightings?: StoreSightings;
+  /** False: connections are read as streams. Default: into one buffer that all share, if this Node can. */
+  readonly sharedReads?: boolean;
+}
+
+/** A configuration that can be put into force. Either `commit` or `drop` has to be called. */
+export interface Prepared {
+  /** Puts it into force in one turn of the event loop, with the new contents of files. */
+  commit(): FileChanges;
+  drop(): void;
+}
+
+/** Opens no listener. Rejects with a FilesError, with everything closed. */
+export async function openEngine(settings: Settings, files: EngineFiles, options: EngineOptions): Promise<Engine> {
+  const { clock, log, counters, notices = { configuration: log, files: log } } = options;
+  const textWrites = new TextWrites();
+  // Waits for a connection of its own, so the files are opened meanwhile.
+  const choosing = options.sharedReads === false ? null : chooseReads(notices.configuration, textWrites);
+  const waitingBodies = new ClientBytes(shareOf(maxWaitingBodyBytes, settings.workers));
+  const scraped = new ScrapedParts(waitingBodies);
+  const telemetry = createTelemetry({
+    ...options,
+    ...scraped.sources,
+    routes: settings.routes,
+    workers: settings.workers,
+    store: settings.counters.redis && { figures: scraped.storeFigures, sightings: options.storeSightings },
+  });
+  const store = await createStore(settings, clock, counters, telemetry);
+  const context: ThreadContext = {
+    settings: { current: settings },
+    ...{ clock, log, notices, files, counters, store, telemetry, textWrites, waitingBodies },
+    names: options.names ?? namesBySystem,
+    ticketSecret: options.ticketSecret ?? null,
+    authenticator: options.authenticator,
+  };
+  const parts = await openParts(settings, context, null).catch((error) => {
+    telemetry.close();
+    throw error;
+  });
+  if (store !== null) await connectStore(store);
+  const inForce = new InForce(configure(parts, context, null, options.slots), context);
+  const reads = await choosing;
+  const { connectionCount = new LocalConnectionCount(), peerConnections = new LocalPeerConnections() } = options;
+  const traffic = await createTraffic(context, inForce, reads, connectionCount, peerConnections, options.http2LingerMs);
+  scraped.parts = { inForce, traffic, store, reads };
+  return new Engine(context, inForce, traffic, reads);
+}
+
+export class Engine implements Carrier {
+  readonly telemetry: Telemetry;
+  readonly inForce: InForce;
+  readonly #context: ThreadContext;
+  readonly #traffic: TrafficListener;
+  readonly #reads: SharedReads | null;
+  #checks: CheckListeners | null = null;
+
+  /** Use `openEngine`. */
+  constructor(context: ThreadContext, inForce: InForce, traffic: TrafficListener, reads: SharedReads | null) {
+    this.telemetry = context.telemetry;
+    this.inForce = inForce;
+    this.#context = context;
+    this.#traffic = traffic;
+    this.#reads = reads;
+  }
+
+  get settings(): Settings {
+    return this.#context.settings.current;
+  }
+
+  get slots(): readonly PolicySlot[] {
+    return this.inForce.configuration.limiter.slots;
+  }
+
+  get clientAddress(): ClientAddressRules {
+    return this.inForce.traffic.current.clientAddress;
+  }
+
+  /** `isShared`: other threads open the same ports. Rejects with a ListenError, with all listeners closed. */
+  async listen({ listen, extAuth }: ListenSettings, { isShared = false } = {}): Promise<Addresses> {
+    const checks = await openChecks({ extAuth }, this.inForce.checks, this.#context, this.#reads, isShared);
+    const traffic = await this.#traffic.listen({ ...listen, isShared }).catch(async (error) => {
+      await checks.drain(0);
+      throw new ListenError("traffic", listen, error);
+    });
+    this.#checks = checks;
+    return { traffic, extAuth: checks.http, grpc: checks.grpc };
+  }
+
+  listedTokens(): ListedTokens | null {
+    return this.inForce.configuration.files.authenticator.tokens()?.list ?? null;
+  }
+
+  announceStart(): void {
+    this.#checks?.announceStart();
+  }
+
+  async health(): ReturnType<Carrier["health"]> {
+    return { isServing: true, upstream: this.telemetry.upstreamHealth(), store: this.telemetry.storeHealth() };
+  }
+
+  async isAlive(): Promise<boolean> {
+    return true;
+  }
+
+  /** In one turn of the event loop. */
+  async replace(settings: Settings | null): Promise<FileChanges> {
+    if (settings === null) return this.#context.files.take();
+    return (await this.prepare(settings)).commit();
+  }
+
+  /**
+   * `slots`: as in EngineOptions. Rejects with a FilesError. Nothing else may be prepared before `commit` or `drop` is
+   * called.
+   */
+  async prepare(settings: Settings, slots?: readonly PolicySlot[]): Promise<Prepared> {
+    const before = this.inForce.configuration;
+    const parts = await openParts(settings, this.#context, before);
+    const drop = (): void => closeParts(parts, before);
+    const configured = () => {
+      try {
+        return configure(parts, this.#context, before, slots);
+      } catch (error) {
+        drop();
+        throw error;
+      }
+    };
+    return {
+      commit: () => {
+        this.inForce.replace(configured());
+        return this.#context.files.take();
+      },
+      drop,
+    };
+  }
+
+  announceEnd(): void {
+    this.#traffic.announceEnd();
+    this.#checks?.announceEnd();
+  }
+
+  async drain(timeoutMs: number): Promise<BrokenOff> {
+    this.inForce.upstreams.stopChecking();
+    const [requests, calls = 0] = await Promise.all([this.#traffic.drain(timeoutMs), this.#checks?.drain(timeoutMs)]);
+    this.inForce.runtime.waiting.abortAll();
+    return { requests, calls };
+  }
+
+  /** Closes the connections to the upstream and the files. The listeners are closed by `drain`. */
+  async close(): Promise<void> {
+    this.inForce.close();
+    await this.#context.store?.close();
+    this.telemetry.close();
+  }
+}

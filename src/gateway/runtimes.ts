@@ -1,0 +1,157 @@
+// Makes the runtimes from the settings: one for the traffic, and two for the checks of an ingress. All have the same rules
+// about requests, counters, authenticator and telemetry.
+import { isDeepStrictEqual } from "node:util";
+import type { TokenList } from "../auth/token-list.ts";
+import { networkOf } from "../config/addresses.ts";
+import type { Authenticator } from "../core/authenticator.ts";
+import type { ClientAddressRules } from "../core/client-address.ts";
+import type { Clock } from "../core/clock.ts";
+import { AllowedOrigins } from "../core/cors.ts";
+import type { Watched } from "../core/file-group.ts";
+import type { Limiter, QuotaLimiter, RefusalBudget } from "../core/limiter.ts";
+import { NetworkSet } from "../core/network-set.ts";
+import type { RequestRules } from "../core/request-head.ts";
+import { createPathReader } from "../core/request-path.ts";
+import type { ResponseFields } from "../core/response-fields.ts";
+import type { Settings } from "../core/settings.ts";
+import type { Runtime } from "../exchange/exchange.ts";
+import { admitCheck } from "../ext-auth/check.ts";
+import type { CheckSettings } from "../ext-auth/check-settings.ts";
+import { createDecideQuota, type QuotaHead } from "../ext-auth/quota-decide.ts";
+import { TrustedCallers } from "../ext-auth/trusted-callers.ts";
+import { createDecide } from "../pipeline.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { sentRequestId, trustedRequestId } from "../upstream/request-fields.ts";
+import { createRequestIds } from "./request-ids.ts";
+
+export function clientAddressRules({ clientAddress }: Pick<Settings, "clientAddress">): ClientAddressRules {
+  const { header, trustedProxies, ipv6Prefix } = clientAddress;
+  return { header, trustedProxies: new NetworkSet(trustedProxies.map(networkOf)), ipv6Prefix };
+}
+
+export interface RequestSettings extends Pick<Settings, "routes" | "basePath" | "maxBodyBytes" | "cors"> {
+  readonly unmatched: RequestRules["unmatched"];
+  readonly upstream: Pick<Settings["upstream"], "url">;
+}
+
+export function requestRules(settings: RequestSettings, clientAddress: ClientAddressRules): RequestRules {
+  const upstreamPath = new URL(settings.upstream.url).pathname;
+  return {
+    clientAddress,
+    pathReader: createPathReader(settings.routes, settings.basePath),
+    unmatched: settings.unmatched,
+    maxBodyBytes: settings.maxBodyBytes,
+    cors: settings.cors.origins.length === 0 ? null : new AllowedOrigins(settings.cors.origins),
+    paths: { own: settings.basePath, upstream: upstreamPath === "/" ? "/" : upstreamPath.replace(/\/$/, "") },
+  };
+}
+
+/** What a runtime is made of. */
+export interface RuntimeParts {
+  readonly rules: RequestRules;
+  readonly limiter: Limiter;
+  readonly authenticator: Authenticator;
+  readonly refusals: RefusalBudget;
+  readonly fields: ResponseFields;
+  readonly telemetry: Telemetry;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly forward: Runtime["forward"];
+  /** Whether each request has a line in the log. */
+  readonly accessLog: boolean;
+}
+
+export function createRuntime(parts: RuntimeParts): Runtime {
+  const { limiter, refusals, fields, telemetry, clock, log, forward, accessLog } = parts;
+  const newId = createRequestIds();
+  return {
+    source: "proxy",
+    fields,
+    nowMs: clock.monotonicMs,
+    requestId: ({ rawHeaders, peer }) => trustedRequestId(rawHeaders, peer) ?? newId(),
+    decide: createDecide({ ...parts, nowMs: clock.monotonicMs }),
+    peekQuota: ({ key, counterKey }) => limiter.peek(key, counterKey, clock.monotonicMs()),
+    observeQuota: ({ key, counterKey }) => limiter.observe(key, counterKey, clock.monotonicMs()),
+    refreshQuota: (decision) => limiter.refresh(decision, clock.monotonicMs()),
+    mayReject(client) {
+      const nowMs = clock.monotonicMs();
+      if (refusals.isSpent(client, nowMs)) return false;
+      refusals.spend(client, nowMs);
+      return true;
+    },
+    forward,
+    onEnd: accessLog ? telemetry.finish : telemetry.finishUnlogged,
+    onFailure: (error) => log.error({ err: error }, "internal error"),
+  };
+}
+
+/** What the listeners for checks of an ingress take from the settings. */
+export interface CheckConfiguration {
+  readonly runtime: Runtime;
+  readonly quotaRuntime: Runtime;
+  /** Who may ask, among others. */
+  readonly settings: CheckSettings;
+}
+
+/** What was in force before a reload. */
+interface Before {
+  readonly settings: Settings;
+  readonly files: { readonly secrets: Watched<TokenList> | null };
+  readonly checks: CheckConfiguration | null;
+}
+
+/** Null: there are no listeners for checks. `traffic`: what its runtime is made of. */
+export function configureChecks(
+  settings: Settings,
+  traffic: RuntimeParts,
+  limiters: { readonly limiter: Limiter; readonly quotas: QuotaLimiter },
+  secrets: Watched<TokenList> | null,
+  before: Before | null,
+): CheckConfiguration | null {
+  const { extAuth, timeouts } = settings;
+  if (extAuth.http === null && extAuth.grpc === null) return null;
+  // An ingress names its peer in X-Forwarded-For, and forwards a client's own Forwarded, which must be ignored.
+  const clientAddress: ClientAddressRules = { ...traffic.rules.clientAddress, header: "x-forwarded-for" };
+  const parts = { ...traffic, limiter: limiters.limiter, rules: { ...traffic.rules, clientAddress } };
+  const newId = createRequestIds();
+  const runtime: Runtime = {
+    ...createRuntime({ ...parts, forward: admitCheck }),
+    source: "ext-auth",
+    // The upstream does not see this id, so one that the ingress forwards from a client does no harm.
+    requestId: ({ rawHeaders }) => sentRequestId(rawHeaders) ?? newId(),
+  };
+  const decideQuota = createDecideQuota({ ...parts, limiter: limiters.quotas, nowMs: parts.clock.monotonicMs });
+  const known = before?.checks?.settings.callers;
+  const areSameCallers =
+    before?.files.secrets === secrets &&
+    isDeepStrictEqual(before?.settings.extAuth.trustedCallers, extAuth.trustedCallers);
+  return {
+    runtime,
+    // Only `Checks.beginQuota` begins exchanges with it.
+    quotaRuntime: { ...runtime, decide: (head, nowMs) => decideQuota(head as QuotaHead, nowMs) },
+    settings: {
+      callers: known !== undefined && areSameCallers ? known : createCallers(settings, secrets, traffic.log),
+      clientAddress,
+      denyStatus: extAuth.denyStatus,
+      policyNames: limiters.quotas.policyNames,
+      headTimeoutMs: timeouts.headMs,
+      keepAliveTimeoutMs: timeouts.keepAliveMs,
+      maxConnections: { http: extAuth.http?.maxConnections ?? 0, grpc: extAuth.grpc?.maxConnections ?? 0 },
+    },
+  };
+}
+
+function createCallers({ extAuth }: Settings, secrets: Watched<TokenList> | null, log: Logger): TrustedCallers {
+  return new TrustedCallers({
+    networks: new NetworkSet(extAuth.trustedCallers.map(networkOf)),
+    isSecret: secrets === null ? null : (text) => secrets.value.has(text),
+    onFirstCallsRefused(caller, calls) {
+      const keys = ["extAuth.trustedCallers", "extAuth.secretsFile"];
+      log.warn(
+        { keys, caller, calls },
+        "every ext-auth call so far was refused: extAuth.trustedCallers and extAuth.secretsFile do not allow this caller",
+      );
+    },
+  });
+}

@@ -1,0 +1,42 @@
+// What a thread that carries traffic has for as long as it runs, whatever is configured. It is made first, and all that is
+// made from the settings gets what it needs of it as an argument.
+import type { FileChanges } from "../config/files.ts";
+import type { Authenticator } from "../core/authenticator.ts";
+import type { ClientBytes } from "../core/client-share.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Files } from "../core/file-group.ts";
+import type { Settings } from "../core/settings.ts";
+import type { Replaceable } from "../core/traffic-settings.ts";
+import type { TextWrites } from "../exchange/text-writes.ts";
+import type { Store } from "../limits/store/store.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { NameOptions } from "../upstream/name-lookup.ts";
+import type { ThreadCounters } from "./counters.ts";
+
+export interface ThreadContext {
+  /** In force. */
+  readonly settings: Replaceable<Settings>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** For warnings about the configuration, and for reloads and errors of files. */
+  readonly notices: { readonly configuration: Logger; readonly files: Logger };
+  readonly files: EngineFiles;
+  readonly counters: ThreadCounters;
+  /** Null: the counters are not shared. */
+  readonly store: Store | null;
+  readonly telemetry: Telemetry;
+  readonly textWrites: TextWrites;
+  readonly waitingBodies: ClientBytes;
+  /** How the names of the upstream are resolved. */
+  readonly names: NameOptions;
+  /** For session tickets; null: no other thread has to read them. */
+  readonly ticketSecret: Uint8Array | null;
+  /** Used in place of the one of the settings. */
+  readonly authenticator: Authenticator | undefined;
+}
+
+/** What reads the files, and puts their new contents into use all in one turn. */
+export interface EngineFiles extends Files {
+  take(): FileChanges;
+}
