@@ -286,7 +286,7 @@ export function shownOf(set: PolicySet, included: number, named: string | null =
 }
 
 /** What the rows of a limiter are made with. */
-export interface RowSource {
+interface RowSource {
   readonly clock?: Clock;
   readonly enforcement?: "on" | "shadow";
   readonly hash: SipHash;

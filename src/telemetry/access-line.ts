@@ -6,7 +6,7 @@ import { inOnePiece } from "../core/header-lines.ts";
 import { LineBytes } from "./line-bytes.ts";
 import { loggedMethod, loggedPath, loggedUserAgent, redactLine } from "./redaction.ts";
 
-export type LineLevel = "info" | "warn";
+type LineLevel = "info" | "warn";
 
 /** Makes the lines of one log, one at a time. */
 export class AccessLines {

@@ -8,7 +8,7 @@ import { AccessLines } from "./access-line.ts";
 import type { LogDestination } from "./destination.ts";
 import { Sampler } from "./sampler.ts";
 
-export interface AccessLog {
+interface AccessLog {
   /** `target` is the request's target as it came. */
   record(exchange: ExchangeRecord, target: string): void;
   /** Reports the lines that were omitted in the last second. */
@@ -17,7 +17,7 @@ export interface AccessLog {
   readonly omitted: number;
 }
 
-export interface AccessLogOptions {
+interface AccessLogOptions {
   readonly clock: Clock;
   /** Default: true. */
   readonly enabled?: boolean;

@@ -15,7 +15,7 @@ export interface LogDestination {
   readonly dropped: number;
 }
 
-export interface DestinationOptions {
+interface DestinationOptions {
   readonly fd: number;
   /** Bound of the buffer, in bytes. */
   readonly maxLength?: number;

@@ -13,18 +13,18 @@ export interface FamilyMetric {
 }
 
 /** Where metrics are registered: a registry, or one that is loaded later. */
-export type Registering = Pick<Registry, "registerMetric">;
+type Registering = Pick<Registry, "registerMetric">;
 
 /** One value, or a value for each value of a label. */
 export type Reading = number | Readonly<Record<string, number>>;
 
 /** How a reading is labelled: `label` names the label of a reading with several values, `fixed` are the others. */
-export interface Labelling {
+interface Labelling {
   readonly label?: string;
   readonly fixed?: Labels;
 }
 
-export interface LabelledReading {
+interface LabelledReading {
   readonly labels: Labels;
   readonly value: number;
 }
@@ -60,12 +60,12 @@ export class HistogramSeries {
 /** A family that only the main thread has, which reports it for all threads. */
 export const ofProcess = { merge: "process" } as const;
 
-export interface CounterOptions {
+interface CounterOptions {
   /** Default: `sum`. */
   readonly merge?: "sum" | "process";
 }
 
-export interface GaugeOptions {
+interface GaugeOptions {
   /** Default: `sum`. */
   readonly merge?: Merge;
 }
@@ -161,7 +161,7 @@ export function addFamily(registry: Registering, family: FamilyMetric): void {
   registry.registerMetric(family as unknown as Metric);
 }
 
-export interface SeriesOf<Series> {
+interface SeriesOf<Series> {
   series(labels?: Labels): Series;
 }
 

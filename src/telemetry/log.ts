@@ -8,7 +8,7 @@ import { redactLine } from "./redaction.ts";
 
 export type { Logger } from "pino";
 
-export interface LogOptions {
+interface LogOptions {
   readonly level: LogLevel;
   readonly clock?: Clock;
   /** Standard output unless given. */

@@ -7,7 +7,7 @@ import type { Telemetry, TelemetryOptions } from "./telemetry.ts";
 import { allLinesPerSecond, createSamplers, createWarnings, omittedBy } from "./warnings.ts";
 import type { WorkerReadings } from "./worker-figures.ts";
 
-export interface MainTelemetryOptions
+interface MainTelemetryOptions
   extends Pick<
     TelemetryOptions,
     "log" | "clock" | "droppedLogLines" | "version" | "nodeVersion" | "routes" | "limiter" | "counters" | "threads"

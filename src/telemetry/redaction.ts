@@ -3,7 +3,7 @@
 import { type HeaderList, headerValue, headerValues } from "../core/header-list.ts";
 
 /** Whether a line that contains this text may hold a credential. */
-export function isSuspicious(text: string): boolean {
+function isSuspicious(text: string): boolean {
   return suspicious.test(text);
 }
 

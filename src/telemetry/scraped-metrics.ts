@@ -30,7 +30,7 @@ export interface TrafficSources {
 }
 
 /** What one thread reports for the whole process. */
-export interface ProcessSources {
+interface ProcessSources {
   readonly limiter: Pick<Limiter, "stats">;
   /** Of the table of counters. */
   readonly counters: () => CounterFigures;
@@ -60,7 +60,7 @@ export interface ThreadFigures {
 
 const onlyThread: ThreadFigures = { configured: 1, serving: 1, restarts: 0 };
 
-export interface LostLines {
+interface LostLines {
   /** Omitted on purpose, to bound the volume. */
   readonly sampled: number;
   /** Lost because the output was too slow or broken. */

@@ -16,7 +16,7 @@ export interface StoreLog {
   storeShardGone(shard: number): void;
 }
 
-export interface StoreLogOptions {
+interface StoreLogOptions {
   readonly clock: Clock;
   /** Lines for each kind of change. */
   readonly perMinute: number;

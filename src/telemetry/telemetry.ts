@@ -32,7 +32,7 @@ export interface TelemetryOptions
   readonly store?: TelemetryStore | null;
 }
 
-export interface TelemetryStore {
+interface TelemetryStore {
   /** Of this thread. */
   readonly figures: () => SharedStoreFigures;
   /** In memory that all threads share. Default: there is one thread. */

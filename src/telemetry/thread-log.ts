@@ -5,7 +5,7 @@ import type { MessagePort } from "node:worker_threads";
 import { shareOf } from "../core/thread-share.ts";
 import type { LogDestination } from "./destination.ts";
 
-export interface ThreadDestinationOptions {
+interface ThreadDestinationOptions {
   /** How many threads share the memory for lines that are not acknowledged. */
   readonly workers?: number;
   /** Bound of what is not acknowledged, in characters. Default: the share of 4 MiB, at least 256 KiB. */

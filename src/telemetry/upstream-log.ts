@@ -5,7 +5,7 @@ import type { Clock } from "../core/clock.ts";
 import type { UpstreamFault } from "../core/upstream.ts";
 import { Sampler } from "./sampler.ts";
 
-export interface UpstreamLog {
+interface UpstreamLog {
   record(fault: UpstreamFault): void;
   /** Reports the lines that were omitted in the last second. */
   close(): void;
@@ -13,7 +13,7 @@ export interface UpstreamLog {
   readonly omitted: number;
 }
 
-export interface UpstreamLogOptions {
+interface UpstreamLogOptions {
   readonly clock: Clock;
   readonly perSecond?: number;
 }

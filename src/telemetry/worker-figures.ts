@@ -30,7 +30,7 @@ export interface WorkerFacts {
 
 type AddressStates = Pick<AddressFigures, "available" | "ejected">;
 
-export interface WorkerReadingsOptions {
+interface WorkerReadingsOptions {
   /** After this time the last known figures of a thread are used. */
   readonly timeoutMs?: number;
   /** How old facts may be. */
@@ -132,7 +132,7 @@ function isWorse(a: StoreHealth, b: StoreHealth): boolean {
   return a.state === b.state ? a.shards[a.state] > b.shards[b.state] : badnessOf(a.state) > badnessOf(b.state);
 }
 
-export type AskWorker = (wanted: FiguresWanted) => Promise<WorkerFigures>;
+type AskWorker = (wanted: FiguresWanted) => Promise<WorkerFigures>;
 
 interface Worker {
   readonly thread: number;

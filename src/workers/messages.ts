@@ -59,7 +59,7 @@ export interface Requests {
   readonly close: { readonly asked: null; readonly answered: null };
 }
 
-export interface WantedConfiguration {
+interface WantedConfiguration {
   /** Of the whole process; null: as they are in force. */
   readonly settings: Settings | null;
   /** Of its policies. */

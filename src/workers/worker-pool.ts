@@ -7,7 +7,7 @@ import type { RequestName, Requests } from "./messages.ts";
 import { Restarts } from "./restarts.ts";
 import { NoAnswerError, type Worker } from "./worker.ts";
 
-export interface WorkerPoolOptions {
+interface WorkerPoolOptions {
   readonly log: Logger;
   readonly nowMs: () => number;
   /** Starts a thread. Its end has to be told to `onExit`. */

@@ -274,12 +274,6 @@ export class CallBatch {
 /** `answered`: every call has its answer. `alone`: one has not, and the request is decided without the store. */
 export type Conclusion = "answered" | "alone";
 
-/**
- * What is known when a request is asked for. `first`: the store can be asked. `answered`: it has been, and may be asked
- * once more. `final`: it has been asked twice. `alone`: it has not answered in time.
- */
-export type AskingPass = "first" | "answered" | "final" | "alone";
-
 export class Question {
   #open = 0;
   #conclusion: Conclusion = "answered";

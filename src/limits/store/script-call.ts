@@ -67,7 +67,7 @@ export interface GatewaysItem {
 }
 
 /** A value that the first gateway sets and all use. */
-export interface SecretItem {
+interface SecretItem {
   readonly item: "secret";
   readonly key: string;
   /** Set if there is none. Hexadecimal. */

@@ -21,7 +21,7 @@ import { drift, lateMs, TwoIntervals } from "./store-clock.ts";
 import { CreditBook } from "./store-policy.ts";
 import { type OwnKey, ownKeys, tell } from "./telling.ts";
 
-export interface StoreOptions {
+interface StoreOptions {
   readonly link: StoreLink;
   readonly settings: SharedStoreSettings;
   readonly clock: Clock;

@@ -13,7 +13,7 @@ import { ClusterLink } from "./cluster.ts";
 import { type Opener, openPrimary, type ReadFile } from "./connection.ts";
 import { namedScript, type Script, Sentinels, ShardLink } from "./shard-link.ts";
 
-export interface RedisLinkOptions {
+interface RedisLinkOptions {
   readonly script: string;
   /** Rejects with the system's error. */
   readonly readFile: ReadFile;
@@ -39,7 +39,7 @@ export function openRedisLink(settings: StoreConnectionSettings, options: RedisL
 
 // The link to a store of one server: given by its address, or by sentinels that know it.
 
-export class SingleLink implements StoreLink {
+class SingleLink implements StoreLink {
   readonly isClustered = false;
   readonly shards = [0];
   events: StoreEvents = { onConnected() {}, onDisconnected() {}, onGone() {} };
@@ -86,7 +86,7 @@ export class SingleLink implements StoreLink {
 const watchMs = 2_000;
 
 /** An old primary that the sentinels have replaced may still answer: its connection is dropped then. */
-export class SentinelLink extends SingleLink {
+class SentinelLink extends SingleLink {
   readonly #sentinels: Sentinels;
   #isClosed = false;
   #timer: NodeJS.Timeout | null = null;
