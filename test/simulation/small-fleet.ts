@@ -26,7 +26,7 @@ export class SmallFleet {
 
   /** Asks a gateway `count` times in one turn. The list gets the decisions as they are made. */
   ask(place: number, asked: Asked, count = 1): readonly Decision[] {
-    const { time, gateways } = this.#world;
+    const { gateways } = this.#world;
     const limiter = gateways[place]?.threads[0]?.limiter;
     const nowMs = gateways[place]?.clock.monotonicMs();
     if (limiter === undefined || nowMs === undefined) throw new Error("there is no such gateway");
@@ -38,11 +38,7 @@ export class SmallFleet {
         decisions.push(decided);
         continue;
       }
-      time.awaited += 1;
-      void decided.then((decision) => {
-        time.awaited -= 1;
-        decisions.push(decision);
-      });
+      void decided.then((decision) => void decisions.push(decision));
     }
     return decisions;
   }

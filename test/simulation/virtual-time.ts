@@ -12,8 +12,6 @@ export interface Event {
 export class VirtualTime {
   /** True time, which no clock of the simulation shows. */
   nowMs = 0;
-  /** How many promises are awaited by someone. While there are none, one step of what is waited for is enough. */
-  awaited = 0;
   #order = 0;
   readonly #heap: Event[] = [];
 
@@ -38,7 +36,7 @@ export class VirtualTime {
       event.run = null;
       this.nowMs = event.atMs;
       run();
-      await (this.awaited > 0 ? new Promise<void>(setImmediateOf) : undefined);
+      await new Promise<void>(setImmediateOf);
     }
     this.nowMs = Math.max(this.nowMs, endMs);
   }

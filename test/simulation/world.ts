@@ -137,14 +137,9 @@ export class World {
     }
     const open = {};
     this.open.set(open, gateway);
-    this.time.awaited += 1;
-    const end = (): void => {
-      this.open.delete(open);
-      this.time.awaited -= 1;
-    };
     decided.then(
       (decision) => {
-        end();
+        this.open.delete(open);
         if (gateway.isDead) return;
         const waitedMs = gateway.clock.monotonicMs() - beginMs;
         const wasPaused = gateway.resumedMs >= this.time.nowMs - waitedMs / gateway.rate - 1e-6;
@@ -155,7 +150,7 @@ export class World {
         this.#answer(client, address, gateway, thread, decision, null, answered);
       },
       (error: unknown) => {
-        end();
+        this.open.delete(open);
         this.judge.violate(`a request failed: ${String(error)}`);
       },
     );

@@ -3,7 +3,7 @@
 
 import type { Timers } from "../../core/store-link.ts";
 import { type KeyCredits, type Lease, slotLeaseMs } from "./credits.ts";
-import { type LeaseReport, mostItems } from "./script-call.ts";
+import type { LeaseReport } from "./script-call.ts";
 import type { Timing } from "./store-clock.ts";
 
 /** Slots of one key. */
@@ -12,28 +12,20 @@ export interface Renewal {
   readonly reports: readonly LeaseReport[];
 }
 
-/** Sends a call. Returns false if there is nobody to ask; else `done` is called later. */
-export type Renew = (renewals: readonly Renewal[], done: () => void) => boolean;
-
 /** Of one key in one renewal, so that a call with many renewals is short. */
 const mostSlots = 8;
-/** Calls that are under way together in a cluster, where each is short. */
-const clusterCalls = 16;
 
 export class HeldSlots {
   readonly #leases = new Set<Lease>();
   readonly #timers: Timers;
-  readonly #isClustered: boolean;
-  readonly #renew: Renew;
+  readonly #renew: (renewals: Generator<Renewal, undefined>) => Promise<unknown>;
   #timer: { cancel(): void } | null = null;
-  /** Calls that are under way. */
-  #open = 0;
+  #isRenewing = false;
   #isClosed = false;
 
-  /** `isClustered`: whether a call may have one renewal only. */
-  constructor(timers: Timers, isClustered: boolean, renew: Renew) {
+  /** `renew`: resolves when the calls with the renewals have ended. */
+  constructor(timers: Timers, renew: (renewals: Generator<Renewal, undefined>) => Promise<unknown>) {
     this.#timers = timers;
-    this.#isClustered = isClustered;
     this.#renew = renew;
   }
 
@@ -51,31 +43,13 @@ export class HeldSlots {
     this.#isClosed = true;
   }
 
-  #renewAll(): void {
+  async #renewAll(): Promise<void> {
     this.#timer = this.#leases.size === 0 ? null : this.#timers.after(slotLeaseMs / 3, () => this.#renewAll());
     // What has not been renewed by now is the most urgent.
-    if (this.#open > 0) return;
-    const renewals = this.#renewals();
-    for (let i = 0; i < (this.#isClustered ? clusterCalls : 1); i += 1) this.#sendNext(renewals);
-  }
-
-  #sendNext(renewals: Iterator<Renewal>): void {
-    const done = (): void => {
-      this.#open -= 1;
-      this.#sendNext(renewals);
-    };
-    for (;;) {
-      const together: Renewal[] = [];
-      while (together.length < (this.#isClustered ? 1 : mostItems)) {
-        const { value } = renewals.next();
-        if (value === undefined) break;
-        together.push(value);
-      }
-      if (together.length === 0) return;
-      if (!this.#renew(together, done)) continue;
-      this.#open += 1;
-      return;
-    }
+    if (this.#isRenewing) return;
+    this.#isRenewing = true;
+    await this.#renew(this.#renewals());
+    this.#isRenewing = false;
   }
 
   *#renewals(): Generator<Renewal, undefined> {

@@ -1,7 +1,9 @@
 // The counters of all gateways in one store, as one thread uses them. Units are asked for, spent from memory, reported
 // and given back. What the store counts is never less than what was admitted, as long as it keeps what it acknowledged.
+// What one turn of the event loop needs leaves together; how long a request waits is bounded.
 import type { Clock } from "../../core/clock.ts";
 import {
+  type CallFailure,
   type SharedStoreFigures,
   type SharedStoreSettings,
   type StateChange,
@@ -11,15 +13,25 @@ import {
   worstState,
 } from "../../core/store-link.ts";
 import type { CounterTable } from "../table/counter-table.ts";
-import { type Conclusion, Question, type SentItem, StoreCalls } from "./calls.ts";
-import type { KeyCredits, Lease } from "./credits.ts";
+import { CallBatch, type Conclusion } from "./call-batch.ts";
+import type { CounterRules, KeyCredits, Lease } from "./credits.ts";
 import { isOfPeriod, StoreCounts, StoreItems, secretTag } from "./items.ts";
 import { HeldSlots, LeaseEndings, type Renewal } from "./leases.ts";
-import { type CounterAnswer, type CounterItem, mostItems, mostReports, storeTagOf } from "./script-call.ts";
-import { type Shard, ShardMap } from "./shard.ts";
-import { drift, lateMs, TwoIntervals } from "./store-clock.ts";
+import {
+  type CounterAnswer,
+  type CounterItem,
+  decodeAnswer,
+  encodeCall,
+  type Item,
+  mostItems,
+  mostReports,
+  type ScriptAnswer,
+  storeTagOf,
+} from "./script-call.ts";
+import { type Shard, ShardMap, type ShardStore } from "./shard.ts";
+import { afterStoreTime, drift, lateMs, TwoIntervals } from "./store-clock.ts";
 import { CreditBook } from "./store-policy.ts";
-import { type OwnKey, ownKeys, tell } from "./telling.ts";
+import { type OwnKey, ownKeys, sendAll } from "./telling.ts";
 
 interface StoreOptions {
   readonly link: StoreLink;
@@ -52,18 +64,37 @@ export interface Wanted {
 /** How long `close` waits for the store to have heard of what is given back. */
 const closingMs = 100;
 
-export class Store {
+/** An item that was sent for a batch. */
+interface SentItem {
+  readonly credits: KeyCredits;
+  readonly item: CounterItem;
+  /** By which it was asked. */
+  readonly rules: CounterRules;
+  /** In which incident of the shard, and of how many requests, the store is told by this item; null: it is not told. */
+  readonly told: { readonly incident: number; readonly alone: number } | null;
+}
+
+export class Store implements ShardStore {
   readonly settings: SharedStoreSettings;
+  readonly link: StoreLink;
+  readonly clock: Clock;
+  readonly timers: Timers;
   readonly counts = new StoreCounts();
+  readonly items: StoreItems;
   readonly book: CreditBook;
   /** How many gateways share the store. */
   readonly replicas: ReplicaCount;
-  readonly #options: StoreOptions;
-  readonly #items: StoreItems;
-  readonly #calls: StoreCalls;
   readonly shards: ShardMap;
+  readonly #options: StoreOptions;
   readonly #endings: LeaseEndings;
   readonly #slots: HeldSlots;
+  /** What leaves at the end of this turn: by shard, in a cluster by tag. Each batch is a call. */
+  #batches = new Map<number | string, CallBatch>();
+  /** Those that are full. */
+  #full: CallBatch[] = [];
+  /** Calls without an answer. */
+  #open = 0;
+  #onSettled: (() => void) | null = null;
   /** Gateways that hash keys with different secrets would share nothing, so it lives in the store. */
   #knowsSecret = false;
 
@@ -71,43 +102,31 @@ export class Store {
     const { link, clock, timers, settings, gateway, thread } = options;
     this.#options = options;
     this.settings = settings;
+    this.link = link;
+    this.clock = clock;
+    this.timers = timers;
     this.replicas = new ReplicaCount(settings.replicas === "auto" ? null : settings.replicas);
-    this.#items = new StoreItems(settings, gateway, thread);
-    this.book = new CreditBook(clock, this.#items, settings.maxKeys, (credits) => this.endAll(credits));
-    this.#calls = new StoreCalls({
-      ...{ link, clock, timers, counts: this.counts, waitMs: settings.waitMs },
-      prepare: (shard, credits, needed, nowMs) => this.#prepare(shard, credits, needed, nowMs),
-      answered: (sent, answer, sentMs, isUsable) => this.#answered(sent, answer, sentMs, isUsable),
-      ...{ onAnswered: options.onAnswered, onWaited: options.onWaited },
-    });
+    this.items = new StoreItems(settings, gateway, thread);
+    this.book = new CreditBook(clock, this.items, settings.maxKeys, (credits) => this.endAll(credits));
     this.#endings = new LeaseEndings(
-      options,
+      this,
       (credits) => this.#join(credits),
       (units) => {
         this.counts.units.returned += units;
       },
     );
-    this.#slots = new HeldSlots(timers, link.isClustered, this.#renew.bind(this));
-    const send = this.#calls.send.bind(this.#calls);
-    this.shards = new ShardMap({
-      ...{ link, clock, timers, counts: this.counts, items: this.#items },
-      send,
-      readSecret: (done) => this.#readSecret(done),
-      tell: this.#tell.bind(this),
-      dropLeases: (shard) => this.#dropLeases(shard),
-      seen: (gateways) => this.replicas.seen(gateways, clock.monotonicMs()),
-      ...{ onChange: options.onChange, onGone: options.onGone, onIdentity: options.onIdentity },
-    });
+    this.#slots = new HeldSlots(timers, (renewals) => this.#renew(renewals));
+    this.shards = new ShardMap(this, options.onGone);
   }
 
   /** Begins to connect. */
   open(): void {
-    this.#options.link.open();
+    this.link.open();
   }
 
   /** Whether requests may wait for the shard of a tag. */
   mayAsk(tag: string, credits: KeyCredits | undefined): boolean {
-    return this.shards.of(tag)?.state.state === "up" && credits?.isForeign(this.#options.clock) !== true;
+    return this.shards.of(tag)?.state === "up" && credits?.isForeign(this.clock) !== true;
   }
 
   /**
@@ -115,30 +134,38 @@ export class Store {
    * time, or if there is nobody to ask. `sinceMs`: when the request asked for the first time; null if it does now.
    */
   ask(wanted: readonly Wanted[], sinceMs: number | null): Promise<Conclusion> {
-    const { clock, timers } = this.#options;
-    return new Promise((resolve) => {
-      const question = new Question(resolve);
-      for (const { credits, units } of wanted) {
-        const shard = this.shards.of(credits.tag);
-        // A network that is counted as one may be in a slot that nobody has.
-        if (shard === undefined) question.nobodyAnswers(timers);
-        else this.#calls.add(shard, credits, units, question);
-      }
-      if (sinceMs === null) return;
-      // The second wait has what the first one has left. If that was over when the answer was seen, the store has answered in
-      // time, and this thread was late.
-      const { waitMs } = this.settings;
-      const leftMs = sinceMs + waitMs - clock.monotonicMs();
-      question.endAfter(leftMs < -lateMs ? waitMs : Math.max(0, leftMs), this.#options);
-    });
+    const batches = new Set<CallBatch>();
+    let isAlone = false;
+    for (const { credits, units } of wanted) {
+      const shard = this.shards.of(credits.tag);
+      // A network that is counted as one may be in a slot that nobody has.
+      if (shard === undefined) isAlone = true;
+      else batches.add(this.#add(shard, credits, units, true));
+    }
+    for (const batch of batches) batch.waiting += 1;
+    const [first] = batches;
+    const concluded =
+      first !== undefined && batches.size === 1 && !isAlone
+        ? first.concluded
+        : Promise.all(Array.from(batches, (batch) => batch.concluded)).then(
+            (conclusions): Conclusion => (isAlone || conclusions.includes("alone") ? "alone" : "answered"),
+          );
+    if (sinceMs === null) return concluded;
+    // The second wait has what the first one has left. If that was over when the answer was seen, the store has answered in
+    // time, and this thread was late. The calls may wait for longer, because they were begun for others.
+    const { waitMs } = this.settings;
+    const leftMs = sinceMs + waitMs - this.clock.monotonicMs();
+    const { promise: late, resolve } = Promise.withResolvers<Conclusion>();
+    const timer = afterStoreTime(this, leftMs < -lateMs ? waitMs : Math.max(0, leftMs), () => resolve("alone"));
+    return Promise.race([concluded, late]).finally(() => timer.cancel());
   }
 
   /** A request is decided without the store. Returns whether it is because an answer is late. */
   decidesAlone(tag: string, credits: KeyCredits | undefined): boolean {
     const { settings, counts, shards } = this;
     counts.alone[settings.onFailure] += 1;
-    const state = shards.of(tag)?.state.state;
-    const isLate = (state === "up" || state === "slow") && credits?.isForeign(this.#options.clock) !== true;
+    const state = shards.of(tag)?.state;
+    const isLate = (state === "up" || state === "slow") && credits?.isForeign(this.clock) !== true;
     if (isLate) counts.late += 1;
     return isLate;
   }
@@ -205,41 +232,165 @@ export class Store {
 
   /** Gives back what is held and says good-bye, then closes the connections. */
   async close(): Promise<void> {
-    const { timers, link } = this.#options;
     for (const credits of this.book.all()) this.endAll(credits);
     this.shards.leave();
     if (this.shards.states().up > 0) {
-      const late = new Promise<void>((resolve) => timers.after(closingMs, resolve));
-      await Promise.race([this.#calls.settled(), late]);
+      const late = new Promise<void>((resolve) => this.timers.after(closingMs, resolve));
+      await Promise.race([this.#settled(), late]);
     }
     this.#endings.close();
     this.#slots.close();
     this.shards.close();
-    await link.close();
+    await this.link.close();
+  }
+
+  /** Sends items at once, for which no request waits. */
+  send(shard: Shard, items: readonly Item[], answered: (answer: ScriptAnswer | null) => void): void {
+    const late = this.#call(shard, items, (answer) => {
+      timer.cancel();
+      answered(answer);
+    });
+    const timer = afterStoreTime(this, this.settings.waitMs, late);
+  }
+
+  /** Adds what is needed of a counter to the next call. `isAwaited`: whether a request waits. */
+  #add(shard: Shard, credits: KeyCredits, needed: number, isAwaited: boolean): CallBatch {
+    const place = this.link.isClustered ? credits.tag : shard.number;
+    let batch = this.#batches.get(place);
+    if (batch === undefined) {
+      batch = new CallBatch(shard, this.clock.monotonicMs());
+      if (this.#batches.size + this.#full.length === 0) this.timers.endOfTurn(() => this.#flush());
+      this.#batches.set(place, batch);
+    }
+    batch.add(credits, needed, isAwaited);
+    if (batch.items.length === mostItems) {
+      this.#full.push(batch);
+      this.#batches.delete(place);
+    }
+    return batch;
+  }
+
+  #flush(): void {
+    const batches = [...this.#full, ...this.#batches.values()];
+    // A map that is cleared refers to what it holds next. Once it is old garbage, it keeps all requests behind it from
+    // being collected while they are young, so each flush leaves a map of its own behind.
+    this.#batches = new Map();
+    this.#full = [];
+    for (const batch of batches) {
+      if (batch.shard.state === "up") this.#sendBatch(batch);
+      else this.#conclude(batch, "alone");
+    }
+  }
+
+  #sendBatch(batch: CallBatch): void {
+    const { shard } = batch;
+    const nowMs = this.clock.monotonicMs();
+    const sent: SentItem[] = [];
+    for (const { credits, needed } of batch.items) {
+      sent.push(this.#prepare(shard, credits, needed, nowMs));
+      credits.inFlight += 1;
+    }
+    const items = sent.map(({ item }) => item);
+    const late = this.#call(shard, items, (answer, sentMs) => {
+      for (const [i, each] of sent.entries()) {
+        each.credits.inFlight -= 1;
+        const of = answer?.items[i];
+        if (of?.item === "counter") this.#answered(each, of, sentMs, shard.state !== "returned");
+      }
+      if (answer !== null) this.counts.waited.answered += batch.waiting;
+      this.#conclude(batch, answer === null ? "alone" : "answered");
+    });
+    // From now on, because this thread may have been long about sending it.
+    batch.timer = afterStoreTime(this, this.settings.waitMs, () => {
+      late();
+      this.counts.waited.overdue += batch.waiting;
+      this.#conclude(batch, "alone");
+    });
+  }
+
+  #conclude(batch: CallBatch, conclusion: Conclusion): void {
+    const waitedMs = this.clock.monotonicMs() - batch.sinceMs;
+    for (let i = batch.waiting; i > 0; i -= 1) this.#options.onWaited(waitedMs / 1000);
+    batch.conclude(conclusion);
+  }
+
+  /** `answered` is called later: null if there is no answer. Returns what says that the answer is overdue, if it is. */
+  #call(
+    shard: Shard,
+    items: readonly Item[],
+    answered: (answer: ScriptAnswer | null, sentMs: number) => void,
+  ): () => void {
+    const { keys, args } = encodeCall(items);
+    const sentMs = this.clock.monotonicMs();
+    this.counts.items += items.length;
+    this.#open += 1;
+    let isOpen = true;
+    let isOverdue = false;
+    this.link.call(shard.number, keys, args, (reply, failure) => {
+      isOpen = false;
+      if (isOverdue) shard.owed -= 1;
+      this.#open -= 1;
+      const answer = failure === null ? decoded(reply, items) : null;
+      if (answer === null) this.#failed(shard, failure);
+      else {
+        this.counts.calls[isOverdue ? "late" : "answered"] += 1;
+        this.#options.onAnswered((this.clock.monotonicMs() - sentMs) / 1000);
+        shard.answered();
+        shard.observe(sentMs, answer.timeUs);
+      }
+      answered(answer, sentMs);
+      // One call may fail without the shard being lost.
+      if (shard.owed === 0) shard.caughtUp();
+      if (answer !== null && this.#isIdle) this.#onSettled?.();
+    });
+    return () => {
+      if (!isOpen || isOverdue) return;
+      isOverdue = true;
+      shard.owed += 1;
+      shard.overdue();
+    };
+  }
+
+  #failed(shard: Shard, failure: CallFailure | null): void {
+    const { kind, detail } = failure ?? { kind: "failed", detail: "an answer that is not the script's" };
+    this.counts.calls[kind] += 1;
+    shard.failed({ kind, detail });
+  }
+
+  /** Resolves when every call has its answer; never if one fails. */
+  #settled(): Promise<void> {
+    if (this.#isIdle) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#onSettled = resolve;
+    });
+  }
+
+  get #isIdle(): boolean {
+    return this.#open + this.#batches.size + this.#full.length === 0;
   }
 
   #prepare(shard: Shard, credits: KeyCredits, needed: number, nowMs: number): SentItem {
     const { policy, key, client } = credits;
-    const { incident } = shard.state;
+    const { incident } = shard;
     const { admittedAlone: alone } = credits;
     this.counts.units.returned += credits.endLeases(nowMs);
     const isTold = incident === 0 || credits.toldIncident === incident;
-    const mustTell = alone !== credits.toldAlone || (!isTold && credits.countsSince(shard.state.toldMs, nowMs));
+    const mustTell = alone !== credits.toldAlone || (!isTold && credits.countsSince(shard.toldMs, nowMs));
     const own = mustTell ? policy.own(key, client, nowMs) : null;
     // What a call that is under way is granted may be taken for what is told.
     const isCertain = mustTell && credits.inFlight === 0 && (own === null || isOfPeriod(own, credits));
     return {
       ...{ credits, rules: credits.rules },
-      item: this.#items.asking(credits, needed, own, nowMs),
+      item: this.items.asking(credits, needed, own, nowMs),
       told: isCertain ? { incident, alone } : null,
     };
   }
 
   #answered({ credits, item, rules, told }: SentItem, answer: CounterAnswer, sentMs: number, isUsable: boolean): void {
-    const nowMs = this.#options.clock.monotonicMs();
+    const nowMs = this.clock.monotonicMs();
     if (!answer.isInPeriod) {
       credits.toldAlone = credits.admittedAlone;
-      credits.policy.periodOver(this.#options.link.shardOf(credits.tag), item.untilUs / 1000, nowMs);
+      credits.policy.periodOver(this.link.shardOf(credits.tag), item.untilUs / 1000, nowMs);
       return;
     }
     if (answer.isForeign) {
@@ -272,7 +423,7 @@ export class Store {
     this.#join(credits);
     // It is asked for, until the call leaves.
     credits.inFlight += 1;
-    this.#options.timers.endOfTurn(() => {
+    this.timers.endOfTurn(() => {
       credits.inFlight -= 1;
     });
   }
@@ -280,57 +431,80 @@ export class Store {
   /** Lets the next call report the leases of a key that have ended. */
   #join(credits: KeyCredits): void {
     const shard = this.shards.of(credits.tag);
-    if (shard !== undefined && this.mayAsk(credits.tag, credits)) this.#calls.add(shard, credits, 0, null);
+    if (shard !== undefined && this.mayAsk(credits.tag, credits)) this.#add(shard, credits, 0, false);
   }
 
   /**
    * Tells a shard that was away or has forgotten what this gateway has admitted: each key of the table that the shard may not
-   * know. `all`: before it was away, too.
+   * know. `all`: before it was away, too, and what it has granted may be lost.
    */
-  #tell(shard: Shard, all: boolean, told: () => void): void {
-    const { link, clock, timers, table } = this.#options;
-    const { incident, leftMs } = shard.state;
-    const sinceMs = all ? Number.NEGATIVE_INFINITY : leftMs;
-    const bySlot = new Map(Array.from(this.book.policies, (policy) => [policy.slot, policy]));
-    tell({
-      keys: ownKeys(
-        table,
-        (slot) => bySlot.get(slot),
-        () => clock.monotonicMs(),
-      ),
-      mostItems: link.isClustered ? 1 : mostItems,
-      itemOf: (own) => {
-        const isNew = clock.monotonicMs() - own.ageMs >= sinceMs;
-        return isNew && this.shards.of(storeTagOf(own.key)) === shard ? this.#tellingOf(own, incident) : null;
-      },
-      send: (items, answered) =>
+  tell(shard: Shard, all: boolean, told: () => void): void {
+    const { incident } = shard;
+    if (all) this.#dropLeases(shard);
+    const send = (items: readonly CounterItem[]): Promise<boolean> =>
+      new Promise((resolve) => {
         // If the shard is lost again, there will be another telling.
-        this.#calls.send(shard, items, (answer) => answered(shard.state.incident === incident ? answer : null)),
-      later: timers.endOfTurn.bind(timers),
-      told,
-    });
+        this.send(shard, items, (answer) => resolve(answer !== null && shard.incident === incident));
+      });
+    void this.#sendAll(this.#tellings(shard, all), 4, send).then((isTold) => isTold && told());
+  }
+
+  *#tellings(shard: Shard, all: boolean): Generator<CounterItem | null> {
+    const { incident, leftMs } = shard;
+    const bySlot = new Map(Array.from(this.book.policies, (policy) => [policy.slot, policy]));
+    const nowMs = (): number => this.clock.monotonicMs();
+    for (const own of ownKeys(this.#options.table, (slot) => bySlot.get(slot), nowMs)) {
+      if (own === null) yield null;
+      else if ((all || nowMs() - own.ageMs >= leftMs) && this.shards.of(storeTagOf(own.key)) === shard)
+        yield this.#tellingOf(own, incident);
+    }
+  }
+
+  /** In a cluster, each call is about one key. */
+  #sendAll<T>(
+    items: Iterator<T | null, unknown>,
+    mostCalls: number,
+    send: (items: readonly T[]) => Promise<boolean>,
+  ): Promise<boolean> {
+    const bounds = { mostItems: this.link.isClustered ? 1 : mostItems, mostCalls };
+    return sendAll(items, bounds, send, (run) => this.timers.endOfTurn(run));
   }
 
   #tellingOf(own: OwnKey, incident: number): CounterItem {
     const { policy, key } = own;
     const tag = storeTagOf(key);
-    const nowMs = this.#options.clock.monotonicMs();
+    const nowMs = this.clock.monotonicMs();
     const rules = policy.rules(tag, nowMs);
     const credits = policy.find(tag, rules) ?? this.book.create(policy, tag, key, key, rules);
     credits.toldIncident = incident;
     credits.toldAlone = credits.admittedAlone;
-    return this.#items.telling(credits, own, nowMs);
+    return this.items.telling(credits, own, nowMs);
   }
 
-  /** In a cluster, of one key: else there is one shard. */
-  #renew(renewals: readonly Renewal[], done: () => void): boolean {
-    const shard = renewals[0] && this.shards.of(renewals[0].credits.tag);
-    if (shard === undefined || shard.state.state !== "up") return false;
-    this.#calls.send(shard, renewals.map(this.#items.reporting, this.#items), done);
-    return true;
+  /** In a cluster, a call is short, so that several are under way; else there is one shard. */
+  #renew(renewals: Generator<Renewal, undefined>): Promise<unknown> {
+    return this.#sendAll(renewals, this.link.isClustered ? 16 : 1, (together) => {
+      const shard = together[0] && this.shards.of(together[0].credits.tag);
+      if (shard === undefined || shard.state !== "up") return Promise.resolve(true);
+      const items = together.map(this.items.reporting, this.items);
+      return new Promise((resolve) => this.send(shard, items, () => resolve(true)));
+    });
   }
 
-  #readSecret(done: () => void): void {
+  seen(gateways: number): void {
+    this.replicas.seen(gateways, this.clock.monotonicMs());
+  }
+
+  changed(change: StateChange): void {
+    this.#options.onChange(change);
+    this.shards.changed();
+  }
+
+  identified(shard: number, identity: StoreIdentity): void {
+    this.#options.onIdentity(shard, identity);
+  }
+
+  readSecret(done: () => void): void {
     const shard = this.shards.of(secretTag);
     if (this.#knowsSecret || shard === undefined) {
       done();
@@ -338,7 +512,7 @@ export class Store {
     }
     const { secret, onSecret } = this.#options;
     const proposed = Buffer.from(secret).toString("hex");
-    this.#calls.send(shard, [{ item: "secret", key: this.#items.key(secretTag, "secret"), proposed }], (answer) => {
+    this.send(shard, [{ item: "secret", key: this.items.key(secretTag, "secret"), proposed }], (answer) => {
       const first = answer?.items[0];
       if (first?.item !== "secret") return;
       this.#knowsSecret = true;
@@ -354,6 +528,15 @@ export class Store {
       this.counts.units.returned += credits.endAll();
       credits.refusedUntilMs = 0;
     }
+  }
+}
+
+/** Null if the reply is not the script's. */
+function decoded(reply: unknown, items: readonly Item[]): ScriptAnswer | null {
+  try {
+    return decodeAnswer(reply, items);
+  } catch {
+    return null;
   }
 }
 

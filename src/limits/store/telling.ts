@@ -1,77 +1,49 @@
-// Tells a shard what this gateway has admitted and the shard may not know: after it was away, what was admitted meanwhile;
-// after it has forgotten, all that still counts.
+// Sends many items that no request waits for: what a gateway tells a shard that was away or has forgotten, and the renewals of
+// slots.
 import { CounterKey } from "../../core/counter-key.ts";
 import type { OwnCount } from "../counters.ts";
 import type { CounterTable } from "../table/counter-table.ts";
 import { recordsOf } from "../table/maintenance.ts";
-import { type Item, mostItems, type ScriptAnswer } from "./script-call.ts";
 import type { StorePolicy } from "./store-policy.ts";
 
-export interface TellingParts {
-  /** Null: finding the next one takes about as long as a turn may take. */
-  readonly keys: Iterator<OwnKey | null, unknown>;
-  /** Items of one call; 1 in a cluster, where each key has a place of its own. */
-  readonly mostItems: number;
-  /** Returns what is told about a key; null if it is another shard's, or known there. */
-  itemOf(key: OwnKey): Item | null;
-  /** `answered`: null if the shard is lost again. */
-  send(items: readonly Item[], answered: (answer: ScriptAnswer | null) => void): void;
-  /** Runs something in another turn of the event loop. */
-  later(run: () => void): void;
-  told(): void;
-}
-
-/** Calls that are under way together. */
-const mostCalls = 4;
-/** Keys that are looked at in one turn. */
-const keysInTurn = 1_024;
-
-export function tell(parts: TellingParts): void {
-  const most = Math.min(parts.mostItems, mostItems);
-  let open = 0;
-  let isLost = false;
-  let isWaiting = false;
-  const next = (): void => {
-    isWaiting = false;
-    for (let looked = 0; open < mostCalls && !isLost; ) {
-      const items: Item[] = [];
-      for (; items.length < most && looked < keysInTurn; looked += 1) {
-        const { value, done } = parts.keys.next();
-        if (done) {
-          conclude(items);
-          return;
-        }
-        if (value === null) {
-          looked = keysInTurn;
-          break;
-        }
-        const item = parts.itemOf(value);
-        if (item !== null) items.push(item);
+/**
+ * Sends items in calls of `mostItems` at most, `mostCalls` at a time. A null among the items ends what is looked at in one
+ * turn of the event loop. Resolves when every call has ended; stops when `send` resolves with false.
+ */
+export async function sendAll<T>(
+  items: Iterator<T | null, unknown>,
+  { mostItems, mostCalls }: { readonly mostItems: number; readonly mostCalls: number },
+  send: (items: readonly T[]) => Promise<boolean>,
+  endOfTurn: (run: () => void) => void,
+): Promise<boolean> {
+  let goesOn = true;
+  let pause: Promise<void> | null = null;
+  const next = async (): Promise<readonly T[]> => {
+    const together: T[] = [];
+    while (together.length < mostItems) {
+      if (pause !== null) {
+        await pause;
+        continue;
       }
-      if (items.length > 0) send(items);
-      if (looked < keysInTurn) continue;
-      isWaiting = true;
-      parts.later(next);
-      return;
+      const { value, done } = items.next();
+      if (done) break;
+      if (value !== null) together.push(value as T);
+      else
+        pause = new Promise<void>(endOfTurn).then(() => {
+          pause = null;
+        });
+    }
+    return together;
+  };
+  const sendInTurn = async (): Promise<void> => {
+    while (goesOn) {
+      const together = await next();
+      if (together.length === 0) return;
+      goesOn = (await send(together)) && goesOn;
     }
   };
-  let isDone = false;
-  const conclude = (items: readonly Item[]): void => {
-    isDone = true;
-    if (items.length > 0) send(items);
-    else if (open === 0) parts.told();
-  };
-  const send = (items: readonly Item[]): void => {
-    open += 1;
-    parts.send(items, (answer) => {
-      open -= 1;
-      if (answer === null) isLost = true;
-      if (isLost) return;
-      if (isDone && open === 0) parts.told();
-      else if (!isDone && !isWaiting) next();
-    });
-  };
-  next();
+  await Promise.all(Array.from({ length: mostCalls }, sendInTurn));
+  return goesOn;
 }
 
 // What a gateway knows by itself of what it has admitted, and tells a store that does not know it.
@@ -82,9 +54,12 @@ export interface OwnKey extends OwnCount {
   readonly key: CounterKey;
 }
 
+/** Keys that are looked at in one turn of the event loop. */
+const keysInTurn = 1_024;
+
 /**
- * Yields the keys with counts of their own, and null after each shard of the table, of 4 MiB at most: to go through one takes
- * a few milliseconds. `policyOf`: by the slot in the table.
+ * Yields the keys with counts of their own, and null where a turn has looked at enough: a shard of the table, of 4 MiB at
+ * most, takes a few milliseconds. `policyOf`: by the slot in the table.
  */
 export function* ownKeys(
   { maintenance }: CounterTable,
@@ -93,6 +68,7 @@ export function* ownKeys(
 ): Generator<OwnKey | null> {
   for (let index = 0; index < maintenance.shardCount; index += 1) {
     const shard = maintenance.copyShard(index);
+    let looked = 0;
     // Null: a thread is changing it; its keys are told when they are asked for.
     for (const { slot, kind, key: words, isAddress } of shard === null ? [] : recordsOf(shard)) {
       const policy = kind === "own" ? policyOf(slot) : undefined;
@@ -100,6 +76,8 @@ export function* ownKeys(
       const key = new CounterKey(...words, isAddress);
       const count = policy.own(key, key, nowMs());
       if (count !== null) yield { ...count, policy, key };
+      looked += 1;
+      if (looked % keysInTurn === 0) yield null;
     }
     yield null;
   }

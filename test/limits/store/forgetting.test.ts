@@ -58,15 +58,14 @@ class Scene {
         this.tellings.push(all);
         this.finishTelling = told;
       },
-      dropLeases() {},
       seen() {},
-      onChange() {},
-      onIdentity() {},
+      changed() {},
+      identified() {},
     });
   }
 
   get state(): StoreState {
-    return this.shard.state.state;
+    return this.shard.state;
   }
 
   identify(epoch: string): void {

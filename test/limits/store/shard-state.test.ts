@@ -1,32 +1,52 @@
 // The states of a shard: when it is asked, when it is probed, and what it is told before it is asked again.
 import { describe, expect, test } from "vitest";
 import type { CallFailure, StateChange } from "../../../src/core/store-link.ts";
-import { ShardState } from "../../../src/limits/store/shard.ts";
+import { Breaker } from "../../../src/limits/store/shard.ts";
 import { ManualTimers } from "./manual-timers.ts";
 
 const lost: CallFailure = { kind: "unreachable", detail: "lost" };
 const failed: CallFailure = { kind: "failed", detail: "WRONGTYPE" };
 
-class Scene {
-  readonly timers = new ManualTimers();
+class Shard extends Breaker {
   readonly changes: StateChange[] = [];
   /** What the state has made happen, in order. */
   readonly done: string[] = [];
   /** Must be called when a telling is complete. */
   told: () => void = () => undefined;
-  readonly state = new ShardState(
-    7,
-    { clock: this.timers.clock, timers: this.timers },
-    {
-      probe: () => void this.done.push("probe"),
-      tell: (all, told) => {
-        this.done.push(all ? "tell all" : "tell");
-        this.told = told;
-      },
-      reconnect: () => void this.done.push("reconnect"),
-      changed: (change) => void this.changes.push(change),
-    },
-  );
+
+  protected override probe(): void {
+    this.done.push("probe");
+  }
+
+  protected override tell(all: boolean, told: () => void): void {
+    this.done.push(all ? "tell all" : "tell");
+    this.told = told;
+  }
+
+  protected override reconnect(): void {
+    this.done.push("reconnect");
+  }
+
+  protected override changed(change: StateChange): void {
+    this.changes.push(change);
+  }
+}
+
+class Scene {
+  readonly timers = new ManualTimers();
+  readonly state = new Shard(7, { clock: this.timers.clock, timers: this.timers });
+
+  get changes(): StateChange[] {
+    return this.state.changes;
+  }
+
+  get done(): string[] {
+    return this.state.done;
+  }
+
+  told(): void {
+    this.state.told();
+  }
 
   /** Connects, answers the probe, and is told. */
   up(): this {
@@ -193,7 +213,7 @@ describe("what has to be told", () => {
     scene.state.disconnected(lost);
     scene.state.connected();
     scene.state.probed();
-    const { told } = scene;
+    const { told } = scene.state;
     scene.state.disconnected(lost);
     scene.state.connected();
     scene.state.probed();

@@ -1,114 +1,121 @@
-// How a shard is told what a gateway has admitted: in calls of a bounded size, a few at a time.
+// How many items are sent for which no request waits: in calls of a bounded size, a few at a time.
 import { expect, test } from "vitest";
-import { type Item, mostItems, type ScriptAnswer } from "../../../src/limits/store/script-call.ts";
-import type { OwnKey } from "../../../src/limits/store/telling.ts";
-import { type TellingParts, tell } from "../../../src/limits/store/telling.ts";
+import { mostItems } from "../../../src/limits/store/script-call.ts";
+import type { StorePolicy } from "../../../src/limits/store/store-policy.ts";
+import { ownKeys, sendAll } from "../../../src/limits/store/telling.ts";
+import { CounterTable, createTableMemory } from "../../../src/limits/table/counter-table.ts";
+import { minTableBytes } from "../../../src/limits/table/layout.ts";
+import { addressAt, keyOf, placeSecret } from "../small-table.ts";
 import { ManualTimers } from "./manual-timers.ts";
+import { settled } from "./store-scene.ts";
 
-const answer: ScriptAnswer = { timeUs: 0, items: [] };
-
-class Telling {
+class Sending {
   readonly timers = new ManualTimers();
   readonly sent: number[] = [];
   /** Calls without an answer. */
-  readonly open: ((answer: ScriptAnswer | null) => void)[] = [];
-  told = 0;
+  readonly open: ((goesOn: boolean) => void)[] = [];
+  /** Whether all was sent. */
+  result: boolean | null = null;
 
-  /** `isTold`: by the number of the key. */
-  begin(keys: number, parts: Partial<TellingParts> = {}, isTold = (_: number): boolean => true): this {
-    tell({
-      keys: Array.from({ length: keys }, (_, at) => at as unknown as OwnKey).values(),
-      mostItems,
-      itemOf: (key) => (isTold(key as unknown as number) ? ({ item: "secret", key: "", proposed: "" } as Item) : null),
-      send: (items, answered) => {
-        this.sent.push(items.length);
-        this.open.push(answered);
-      },
-      later: (run) => this.timers.endOfTurn(run),
-      told: () => {
-        this.told += 1;
-      },
-      ...parts,
+  async begin(items: Iterator<number | null, unknown>, bounds = { mostItems, mostCalls: 4 }): Promise<this> {
+    const send = (together: readonly number[]): Promise<boolean> => {
+      this.sent.push(together.length);
+      return new Promise((resolve) => this.open.push(resolve));
+    };
+    void sendAll(items, bounds, send, (run) => this.timers.endOfTurn(run)).then((result) => {
+      this.result = result;
     });
+    await settled();
     return this;
   }
 
   /** Answers the oldest call. */
-  answer(what: ScriptAnswer | null = answer): void {
-    this.open.shift()?.(what);
+  async answer(goesOn = true): Promise<void> {
+    this.open.shift()?.(goesOn);
+    await settled();
   }
 
   /** Answers until there is nothing to do. */
-  finish(): this {
-    while (this.open.length > 0 || this.timers.endTurn()) this.answer();
+  async finish(): Promise<this> {
+    while (this.open.length > 0 || this.timers.endTurn()) await this.answer();
     return this;
   }
 }
 
-test("a gateway that has admitted nothing has told it at once", () => {
-  const telling = new Telling().begin(0);
-  expect([telling.sent, telling.told]).toEqual([[], 1]);
+function numbers(count: number): Iterator<number, unknown> {
+  return Array.from({ length: count }, (_, at) => at).values();
+}
+
+test("what has nothing to send has sent it at once", async () => {
+  const sending = await new Sending().begin(numbers(0));
+  expect([sending.sent, sending.result]).toEqual([[], true]);
 });
 
-test("keys travel together, and all have arrived before it is told", () => {
-  const telling = new Telling().begin(mostItems + 1);
-  expect(telling.sent).toEqual([mostItems, 1]);
-  telling.answer();
-  expect(telling.told).toBe(0);
-  telling.answer();
-  expect(telling.told).toBe(1);
+test("items travel together, and all have arrived before it is done", async () => {
+  const sending = await new Sending().begin(numbers(mostItems + 1));
+  expect(sending.sent).toEqual([mostItems, 1]);
+  await sending.answer();
+  expect(sending.result).toBeNull();
+  await sending.answer();
+  expect(sending.result).toBe(true);
 });
 
-test("in a cluster each key has a call of its own, and four are under way at once", () => {
-  const telling = new Telling().begin(6, { mostItems: 1 });
-  expect(telling.open).toHaveLength(4);
-  telling.answer();
-  expect(telling.open).toHaveLength(4);
-  telling.finish();
-  expect([telling.sent, telling.told]).toEqual([[1, 1, 1, 1, 1, 1], 1]);
+test("in a cluster each item has a call of its own, and so many are under way at once", async () => {
+  const sending = await new Sending().begin(numbers(20), { mostItems: 1, mostCalls: 16 });
+  expect(sending.open).toHaveLength(16);
+  await sending.answer();
+  expect(sending.open).toHaveLength(16);
+  await sending.finish();
+  expect([sending.sent.length, sending.result]).toEqual([20, true]);
 });
 
-test("keys that need not be told are left out", () => {
-  const telling = new Telling().begin(100, {}, (key) => key % 10 === 0).finish();
-  expect([telling.sent, telling.told]).toEqual([[10], 1]);
-});
-
-test("requests are served between two thousands of keys", () => {
-  const telling = new Telling().begin(5_000, {}, () => false);
-  let turns = 0;
-  while (telling.timers.endTurn()) turns += 1;
-  expect([turns, telling.told]).toEqual([4, 1]);
-});
-
-test("requests are served between two parts of a table, however few keys it has", () => {
-  const keys = [0, null, null, 1, null].map((key) => key as unknown as OwnKey | null).values();
-  const telling = new Telling().begin(0, { keys });
-  const sent = [telling.sent.length];
-  while (telling.timers.endTurn()) sent.push(telling.sent.length);
-  expect(sent).toEqual([1, 1, 2, 2]);
-  expect(telling.finish().told).toBe(1);
-});
-
-test("an answer does not make it look at more keys in the same turn", () => {
+test("requests are served where enough was looked at, and an answer does not change that", async () => {
   const looked: number[] = [];
-  const telling = new Telling().begin(5_000, {}, (key) => looked.push(key) === 1);
-  telling.answer();
-  expect(looked).toHaveLength(1_024);
-  telling.timers.endTurn();
-  expect(looked).toHaveLength(2_048);
+  const items = (function* () {
+    for (let i = 0; i < 3; i += 1) {
+      yield* Array.from({ length: mostItems + 1 }, (_, at) => at);
+      looked.push(i);
+      yield null;
+    }
+  })();
+  const sending = await new Sending().begin(items);
+  expect([looked, sending.sent]).toEqual([[0], [mostItems]]);
+  await sending.answer();
+  expect(looked).toEqual([0]);
+  sending.timers.endTurn();
+  await settled();
+  expect(looked).toEqual([0, 1]);
+  await sending.finish();
+  expect([sending.sent.reduce((sum, count) => sum + count), sending.result]).toEqual([3 * (mostItems + 1), true]);
 });
 
-test("a large table is told as a whole, once", () => {
-  const telling = new Telling().begin(10_000, {}, (key) => key % 3 === 0).finish();
-  expect([telling.sent.reduce((sum, items) => sum + items), telling.told]).toEqual([3_334, 1]);
+test("nothing more is sent where a call has failed", async () => {
+  const sending = await new Sending().begin(numbers(10 * mostItems));
+  await sending.answer(false);
+  await sending.finish();
+  expect([sending.sent.length, sending.result]).toEqual([4, false]);
+  const last = await new Sending().begin(numbers(1));
+  await last.answer(false);
+  expect(last.result).toBe(false);
 });
 
-test("a shard that is lost again is told nothing more", () => {
-  const telling = new Telling().begin(10 * mostItems);
-  telling.answer(null);
-  telling.finish();
-  expect([telling.sent.length, telling.told]).toEqual([4, 0]);
-  const last = new Telling().begin(1);
-  last.answer(null);
-  expect(last.told).toBe(0);
+test("the keys of a table come with a pause after each thousand, and after each of its shards", () => {
+  const table = new CounterTable(createTableMemory(4 * minTableBytes), { secret: placeSecret });
+  const count = 24_000;
+  for (let i = 0; i < count; i += 1) {
+    const { a, b, c, d } = keyOf(addressAt(i));
+    table.maintenance.restore({ slot: 0, kind: "own", key: [a, b, c, d], isAddress: true, entries: [[1, 1]] });
+  }
+  const policy = { own: () => ({ units: 1, ageMs: 0, periodEndMs: 0 }) } as unknown as StorePolicy;
+  const runs = [0];
+  for (const own of ownKeys(
+    table,
+    () => policy,
+    () => 0,
+  )) {
+    if (own === null) runs.push(0);
+    else runs.push((runs.pop() ?? 0) + 1);
+  }
+  expect([Math.max(...runs), runs.reduce((sum, keys) => sum + keys)]).toEqual([1_024, count]);
+  expect(runs.length - 1).toBeGreaterThan(table.maintenance.shardCount);
 });

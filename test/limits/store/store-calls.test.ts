@@ -1,0 +1,164 @@
+// What a request that waits for the store learns, and when; and when a call is overdue.
+import { expect, test } from "vitest";
+import type { Conclusion } from "../../../src/limits/store/call-batch.ts";
+import { mostItems } from "../../../src/limits/store/script-call.ts";
+import { addLease } from "./some-credits.ts";
+import { StoreScene, settled, waitMs } from "./store-scene.ts";
+
+/** Asks for a unit in each of some shards of a cluster. Returns what the request has learned. */
+function askIn(scene: StoreScene, shards: readonly number[], sinceMs: number | null = null): Conclusion[] {
+  const learned: Conclusion[] = [];
+  const wanted = shards.map((shard) => ({ credits: scene.credits({ isAhead: false }, String(shard)), units: 1 }));
+  void scene.store.ask(wanted, sinceMs).then((conclusion) => void learned.push(conclusion));
+  return learned;
+}
+
+async function cluster(): Promise<StoreScene> {
+  const scene = new StoreScene(2);
+  for (const shard of [0, 1]) await scene.up(shard);
+  return scene;
+}
+
+test("a request has its answer when the last of its calls has", async () => {
+  const scene = await cluster();
+  const learned = askIn(scene, [0, 1]);
+  scene.timers.endTurn();
+  expect(scene.calls.map(({ shard }) => shard)).toEqual([0, 1]);
+  scene.grant();
+  await settled();
+  expect(learned).toEqual([]);
+  scene.grant();
+  await settled();
+  expect([learned, scene.store.figures().waited.answered]).toEqual([["answered"], 2]);
+});
+
+test.each(["the first", "the second"])("a request is decided alone if %s of its calls has no answer", async (which) => {
+  const scene = await cluster();
+  const learned = askIn(scene, [0, 1]);
+  scene.timers.endTurn();
+  if (which === "the first") scene.fail();
+  scene.grant();
+  if (which === "the second") scene.fail();
+  await settled();
+  expect(learned).toEqual(["alone"]);
+});
+
+test("a request with several counters in one call waits for it once", async () => {
+  const scene = new StoreScene();
+  await scene.up();
+  const learned = askIn(scene, [0, 0]);
+  scene.timers.endTurn();
+  scene.grant();
+  await settled();
+  expect([learned, scene.waitedSeconds]).toEqual([["answered"], [0]]);
+});
+
+test("the second wait ends when the first would have, and an answer that comes later changes nothing", async () => {
+  const scene = new StoreScene();
+  await scene.up();
+  const learned = askIn(scene, [0], scene.timers.clock.nowMs - waitMs / 2);
+  scene.timers.endTurn();
+  scene.timers.advance(waitMs / 2);
+  scene.timers.endTurn();
+  await settled();
+  expect(learned).toEqual(["alone"]);
+  scene.grant();
+  await settled();
+  expect(learned).toEqual(["alone"]);
+});
+
+test("an answer in time leaves no timer behind", async () => {
+  const scene = new StoreScene();
+  await scene.up();
+  const before = scene.timers.waiting;
+  const learned = askIn(scene, [0], scene.timers.clock.nowMs);
+  scene.timers.endTurn();
+  scene.grant();
+  await settled();
+  // What was granted is looked at by one more.
+  expect([learned, scene.timers.waiting]).toEqual([["answered"], before + 1]);
+});
+
+test("a request is decided alone if there is nobody to ask", async () => {
+  const scene = new StoreScene();
+  const learned = askIn(scene, [0]);
+  await settled();
+  expect(learned).toEqual(["alone"]);
+});
+
+test("a call without a request is not overdue because this thread was long about sending it", async () => {
+  const scene = new StoreScene();
+  await scene.up();
+  const credits = scene.credits();
+  addLease(credits, "x", 1, scene.timers.clock.nowMs + 1_000);
+  scene.store.endAll(credits);
+  scene.timers.advance(waitMs);
+  scene.timers.endTurn();
+  expect(scene.state()).toBe("up");
+  scene.timers.advance(waitMs);
+  scene.timers.endTurn();
+  expect(scene.state()).toBe("slow");
+});
+
+test("a call that requests wait for is overdue when they have waited", async () => {
+  const scene = new StoreScene();
+  await scene.up();
+  const learned = askIn(scene, [0]);
+  scene.late();
+  await settled();
+  expect([scene.state(), learned, scene.store.figures().waited]).toEqual([
+    "slow",
+    ["alone"],
+    { answered: 0, overdue: 1 },
+  ]);
+  scene.grant();
+  expect([scene.state(), scene.store.figures().waited.answered]).toEqual(["up", 0]);
+});
+
+test("the shard is not slow any more when its last overdue call has failed", async () => {
+  const scene = new StoreScene();
+  await scene.up();
+  for (let i = 0; i < 2; i += 1) {
+    askIn(scene, [0]);
+    scene.timers.endTurn();
+  }
+  scene.late();
+  scene.fail();
+  expect(scene.state()).toBe("slow");
+  scene.fail();
+  expect(scene.state()).toBe("up");
+});
+
+test("many requests of one key that arrive together are concluded in portions, call by call", async () => {
+  const scene = new StoreScene();
+  await scene.up();
+  const credits = scene.credits({ isByRequest: true });
+  let concluded = 0;
+  for (let i = 0; i < 2.5 * mostItems; i += 1) {
+    void scene.store.ask([{ credits, units: 1 }], null).then(() => {
+      concluded += 1;
+    });
+  }
+  scene.timers.endTurn();
+  const after: number[] = [];
+  while (scene.calls.length > 0) {
+    scene.fail({ kind: "full", detail: "" });
+    await settled();
+    after.push(concluded);
+  }
+  expect(after).toEqual([mostItems, 2 * mostItems, 2.5 * mostItems]);
+});
+
+test("slots in a shard that is away do not keep those of others from being renewed", async () => {
+  const scene = await cluster();
+  for (const shard of [1, 0]) {
+    const credits = scene.credits({ item: "concurrency", isByRequest: true, isAhead: false }, String(shard));
+    addLease(credits, `x${shard}`, 1, scene.timers.clock.nowMs + 1_000);
+    scene.store.spend(credits, 1, scene.timers.clock.nowMs);
+  }
+  scene.store.shards.of("1")?.disconnected({ kind: "unreachable", detail: "" });
+  scene.timers.advance(4_000);
+  await settled();
+  const renewed = scene.calls.filter(({ args }) => args[0] === "n");
+  expect(renewed.map(({ shard, args }) => [shard, args.includes("x0")])).toEqual([[0, true]]);
+});

@@ -1,0 +1,111 @@
+// A store whose servers answer when the test says so: one shard, or a cluster in which each tag has a shard of its own.
+import type {
+  CallFailure,
+  OnAnswer,
+  SharedStoreSettings,
+  StoreLink,
+  StoreState,
+} from "../../../src/core/store-link.ts";
+import type { CounterRules, KeyCredits } from "../../../src/limits/store/credits.ts";
+import { Store } from "../../../src/limits/store/store.ts";
+import { keyOf, placeSecret, smallTable } from "../small-table.ts";
+import { ManualTimers } from "./manual-timers.ts";
+import { rulesAhead } from "./some-credits.ts";
+
+export const waitMs = 10;
+
+const settings: SharedStoreSettings = {
+  prefix: "p:",
+  waitMs,
+  lease: { durationMs: 1_000, most: 1_000 },
+  onFailure: "local",
+  replicas: 1,
+  maxKeys: 1_000,
+};
+
+export class StoreScene {
+  readonly timers = new ManualTimers();
+  /** Calls without an answer. */
+  readonly calls: { readonly shard: number; readonly args: readonly string[]; readonly answered: OnAnswer }[] = [];
+  readonly waitedSeconds: number[] = [];
+  readonly store: Store;
+  readonly #link: StoreLink;
+
+  constructor(shards = 1) {
+    const identity = { epoch: "1", evictedKeys: 0, server: "", warnings: [] };
+    this.#link = {
+      isClustered: shards > 1,
+      shardOf: (tag: string) => (shards === 1 ? 0 : Number(tag)),
+      anyTagOf: String,
+      call: (shard: number, _: readonly string[], args: readonly string[], answered: OnAnswer) =>
+        void this.calls.push({ shard, args, answered }),
+      identify: (_: number, identified: (to: typeof identity, failure: null) => void) => identified(identity, null),
+      reconnect() {},
+      open() {},
+    } as unknown as StoreLink;
+    this.store = new Store({
+      ...{ link: this.#link, settings, table: smallTable(), timers: this.timers, clock: this.timers.clock },
+      ...{ gateway: "g", thread: "t", secret: placeSecret },
+      onSecret() {},
+      onChange() {},
+      onGone() {},
+      onIdentity() {},
+      onAnswered() {},
+      onWaited: (seconds) => void this.waitedSeconds.push(seconds),
+    });
+  }
+
+  /** Connects a shard, and tells it that there is nothing to tell. */
+  async up(shard = 0): Promise<void> {
+    this.#link.events.onConnected(shard);
+    while (this.state(shard) !== "up") {
+      for (const { args, answered } of this.calls.splice(0)) {
+        answered(args[0] === "g" ? [this.timeUs, 1, 1] : [this.timeUs, "ab".repeat(16)], null);
+      }
+      this.timers.endTurn();
+      await settled();
+    }
+  }
+
+  /** A key without units. `tag`: in a cluster the number of its shard. */
+  credits(rules: Partial<CounterRules> = {}, tag = "0"): KeyCredits {
+    const { store } = this;
+    const of = { ...rulesAhead, ...rules };
+    const source = { slot: 0, limit: of.limit, rules: () => of, periodOver() {}, own: () => null };
+    const key = keyOf("192.0.2.1");
+    return store.book.create(store.book.policy(`s/${tag}`, source, 60_000), tag, key, key, of);
+  }
+
+  /** Answers the oldest call: each of its items is granted a unit. */
+  grant(): void {
+    const call = this.calls.shift();
+    const items = call?.args.filter((arg) => arg === "S").length ?? 0;
+    const item = [1, 1, 9, 60_000_000, 0, 0];
+    call?.answered([this.timeUs, ...Array.from({ length: items }, () => item).flat()], null);
+  }
+
+  /** Fails the oldest call. */
+  fail(failure: CallFailure = { kind: "failed", detail: "WRONGTYPE" }): void {
+    this.calls.shift()?.answered(null, failure);
+  }
+
+  /** Ends the wait for what was sent. */
+  late(): void {
+    this.timers.endTurn();
+    this.timers.advance(waitMs);
+    this.timers.endTurn();
+  }
+
+  state(shard = 0): StoreState | undefined {
+    return this.store.shards.of(String(shard))?.state;
+  }
+
+  get timeUs(): number {
+    return this.timers.clock.nowMs * 1000;
+  }
+}
+
+/** Resolves when everything that is settled was followed up. */
+export function settled(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
+}
