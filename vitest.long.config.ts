@@ -28,20 +28,49 @@ const properties = [
   "test/upstream/response-parser.test.ts",
 ];
 
+/** Tests that measure time, CPU or memory, or that fail if a process waits long for its turn. */
+const alone = [
+  "test/admin/slow-heads.long.ts",
+  "test/conformance/backpressure.long.ts",
+  "test/conformance/cost-search.long.ts",
+  "test/conformance/endings/endings.long.ts",
+  "test/conformance/faults/*.long.ts",
+  "test/conformance/turns.long.ts",
+  "test/core/request-path.long.ts",
+  "test/limits/table/*.long.ts",
+  "test/monitoring/prometheus.long.ts",
+  "test/reload/reloads.long.ts",
+  "test/shared-store/*.long.ts",
+  "test/workers/endings.long.ts",
+];
+
+const shared = {
+  setupFiles: ["test/support/property-seed.ts"],
+  // Properties are tried with all of their runs.
+  env: { HEADGATE_RUNS: "full" },
+  testTimeout: 120_000,
+  hookTimeout: 20_000,
+  // As long as `eventually` waits. By default it is a second, for which a busy machine may stand still.
+  expect: { poll: { timeout: 5_000 } },
+  // Of those tests of a file that say that they can run at the same time: mostly they wait.
+  maxConcurrency: 2,
+};
+
 // What takes too long for every `npm test`: each file says what it shows, and has its own bound.
 export default defineConfig({
   test: {
-    include: ["test/**/*.long.ts", ...properties],
-    setupFiles: ["test/support/property-seed.ts"],
-    // Properties are tried with all of their runs.
-    env: { HEADGATE_RUNS: "full" },
-    testTimeout: 120_000,
-    hookTimeout: 20_000,
-    // As long as `eventually` waits. By default it is a second, for which a busy machine may stand still.
-    expect: { poll: { timeout: 5_000 } },
-    // One at a time: some measure.
-    maxWorkers: 1,
-    // Of those tests of a file that say that they can run at the same time: mostly they wait.
-    maxConcurrency: 2,
+    projects: [
+      {
+        test: {
+          ...shared,
+          name: "together",
+          include: ["test/**/*.long.ts", ...properties],
+          exclude: alone,
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      { test: { ...shared, name: "alone", include: alone, maxWorkers: 1, sequence: { groupOrder: 2 } } },
+    ],
   },
 });

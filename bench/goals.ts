@@ -4,7 +4,7 @@ import { bareTls } from "./contenders.ts";
 import { isPresent, median, shown } from "./figures.ts";
 import { bytesOfOne } from "./idle.ts";
 import type { Results } from "./results.ts";
-import { unlogged } from "./runs.ts";
+import { type Measurement, type Tail, unlogged } from "./runs.ts";
 
 interface Goal {
   readonly what: string;
@@ -45,6 +45,10 @@ const goals: readonly Goal[] = [
   { what: "CPU of a check over HTTP, × a 429's", goal: 1.3, found: askedRatio("http", "429") },
   { what: "… over gRPC, × over HTTP", goal: 1.5, found: askedRatio("grpc", "http") },
   { what: "p99 added at 500 requests/s, × HAProxy's", goal: 1.5, found: addedRatio },
+  { what: "p99 at half of full load, × nginx's", goal: 1.2, found: tailRatio(({ p99Us }) => p99Us) },
+  { what: "… p99.9", goal: 1.2, found: tailRatio(({ p999Us }) => p999Us) },
+  { what: "p99 under full load, × nginx's", goal: 2, found: fullLoadRatio(({ p99Us }) => p99Us) },
+  { what: "… p99.9", goal: 3, found: fullLoadRatio(({ p999Us }) => p999Us) },
   {
     what: "start to first answer",
     goal: 200,
@@ -151,6 +155,28 @@ function addedRatio(results: Results): number {
       ?.p99Us ?? Number.NaN;
   const added = (name: string, round: number): number => p99(name, round) - p99("no proxy", round);
   return medianOverRounds(results, (round) => added("Headgate", round) / added(haproxy, round));
+}
+
+function tailRatio(quantileOf: (tail: Tail) => number): (results: Results) => number {
+  return (results) => {
+    const found = (name: string, round: number): number => {
+      const one = results.tails.find((tail) => tail.contender === name && tail.round === round);
+      return one === undefined ? Number.NaN : quantileOf(one);
+    };
+    return medianOverRounds(results, (round) => found("Headgate", round) / found(nginx, round));
+  };
+}
+
+function fullLoadRatio(quantileOf: (one: Measurement) => number): (results: Results) => number {
+  return (results) => {
+    const found = (name: string, round: number): number => {
+      const one = results.measurements.find(
+        ({ scenario, contender, round: of }) => scenario === "get-64" && contender === name && of === round,
+      );
+      return one === undefined ? Number.NaN : quantileOf(one);
+    };
+    return medianOverRounds(results, (round) => found("Headgate", round) / found(nginx, round));
+  };
 }
 
 function medianOverRounds({ settings }: Results, figure: (round: number) => number): number {

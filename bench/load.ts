@@ -186,7 +186,8 @@ export async function constantRate(
   const log = join(folder, "h2load.log");
   writeFileSync(log, "");
   // Each connection sends at its own rate from its beginning, so for equal distances they begin one after the other.
-  const turns = arrival === "ten at the same moment" ? [] : ["-r1", `--rate-period=${Math.round(1000 / perSecond)}ms`];
+  const turns =
+    arrival === "ten at the same moment" ? [] : ["-r1", `--rate-period=${Math.max(1, Math.round(1000 / perSecond))}ms`];
   const rate = ["-c10", "-t1", ...turns, `--rps=${perSecond / 10}`, `-n${perSecond * seconds}`, `--log-file=${log}`];
   await run("taskset", ["-c", String(core), "h2load", "--h1", ...rate, `http://127.0.0.1:${port}${path}`]);
   // The first second opens connections and warms code up.

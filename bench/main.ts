@@ -13,7 +13,14 @@ import { installed } from "./processes.ts";
 import { MachineWatch } from "./quiet.ts";
 import { write } from "./report.ts";
 import type { Results } from "./results.ts";
-import { measureFootprints, measureIdleConnections, measureLatency, measureScenario, type Run } from "./runs.ts";
+import {
+  measureFootprints,
+  measureIdleConnections,
+  measureLatency,
+  measureScenario,
+  measureTails,
+  type Run,
+} from "./runs.ts";
 import { scenarios } from "./scenarios.ts";
 import { startUpstream } from "./upstream.ts";
 
@@ -26,7 +33,7 @@ const { values } = parseArgs({
     scenarios: { type: "string" },
     // Names, or "all".
     contenders: { type: "string", default: "Headgate,nginx limit_req,HAProxy stick-table" },
-    only: { type: "string", default: "footprint,decisions,asked,allocations,idle,latency,load" },
+    only: { type: "string", default: "footprint,decisions,asked,allocations,idle,latency,tails,load" },
     // Another checkout that has been built, such as the state before a change, measured beside this one.
     against: { type: "string" },
     write: { type: "boolean", default: false },
@@ -75,6 +82,7 @@ async function measure(run: Run, results: Results): Promise<void> {
   // What others did meanwhile says nothing about figures that do not depend on it.
   run.watch.forget();
   if (parts.has("latency")) results.latencies.push(...(await measureLatency(run)));
+  if (parts.has("tails")) results.tails.push(...(await measureTails(run)));
   if (parts.has("load")) {
     for (const scenario of scenarios.filter(({ id }) => chosen.has(id))) {
       results.measurements.push(...(await measureScenario(run, scenario)));
@@ -104,6 +112,7 @@ async function main(): Promise<void> {
     },
     measurements: [],
     latencies: [],
+    tails: [],
     footprints: [],
     idle: [],
     decisions: [],

@@ -86,7 +86,16 @@ function scenarioRow(name: string, all: readonly Measurement[]): string {
   return `| ${name} | ${cells.join(" | ")} |`;
 }
 
-function otherTables({ latencies, footprints, idle, asked, allocations, decisions, settings }: Results): string[] {
+function otherTables({
+  latencies,
+  tails,
+  footprints,
+  idle,
+  asked,
+  allocations,
+  decisions,
+  settings,
+}: Results): string[] {
   const rowsOf = <One extends { readonly contender: string }>(
     all: readonly One[],
     ...cells: ((of: (figure: (one: One) => number) => number) => string)[]
@@ -113,6 +122,19 @@ function otherTables({ latencies, footprints, idle, asked, allocations, decision
           ),
       ),
     );
+  const tailRows = rowsOf(
+    tails,
+    (of) =>
+      shown(
+        of(({ p99Us }) => p99Us),
+        0,
+      ),
+    (of) =>
+      shown(
+        of(({ p999Us }) => p999Us),
+        0,
+      ),
+  );
   const footprintRows = rowsOf(
     footprints,
     (of) =>
@@ -154,6 +176,11 @@ function otherTables({ latencies, footprints, idle, asked, allocations, decision
   return [
     ...latencyTable("one by one"),
     ...latencyTable("ten at the same moment"),
+    ...table(
+      `Latency at half of full load (${tails[0]?.perSecond} requests per second), one by one`,
+      "| contender | p99 µs | p99.9 µs |",
+      tailRows,
+    ),
     ...table("Start and idle", "| contender | first answer ms | resident |", footprintRows),
     ...idleTables,
     ...table("Checks that an ingress asks for", "| request | CPU µs | a second |", askedRows),

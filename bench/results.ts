@@ -3,7 +3,7 @@ import type { Allocations } from "./allocations/allocations.ts";
 import type { AskedResult } from "./asked.ts";
 import type { DecisionResult } from "./decisions.ts";
 import type { IdleResult } from "./idle.ts";
-import type { AddedLatency, Footprint, Measurement } from "./runs.ts";
+import type { AddedLatency, Footprint, Measurement, Tail } from "./runs.ts";
 
 export interface Results {
   readonly versions: { readonly name: string; readonly version: string; readonly lacks: string }[];
@@ -17,6 +17,7 @@ export interface Results {
   };
   readonly measurements: Measurement[];
   readonly latencies: AddedLatency[];
+  readonly tails: Tail[];
   readonly footprints: Footprint[];
   readonly idle: IdleResult[];
   readonly decisions: DecisionResult[];

@@ -47,6 +47,15 @@ export interface AddedLatency {
   readonly requests: number;
 }
 
+/** Of all responses at half of what Headgate can do, at most. */
+export interface Tail {
+  readonly contender: string;
+  readonly round: number;
+  readonly perSecond: number;
+  readonly p99Us: number;
+  readonly p999Us: number;
+}
+
 export interface Footprint {
   readonly contender: string;
   readonly round: number;
@@ -181,6 +190,43 @@ export async function measureLatency(run: Run): Promise<AddedLatency[]> {
     }
   } finally {
     for (const { stop } of started) await stop();
+  }
+  return results;
+}
+
+/** Everybody at the same rate: half of what Headgate does under full load. */
+export async function measureTails(run: Run): Promise<Tail[]> {
+  const { rounds, seconds, cores, folder, say } = run;
+  if (!installed("h2load")) {
+    say("left out: latency at half of full load, h2load is not installed");
+    return [];
+  }
+  const path = "/v2/200b";
+  const started: { readonly name: string; readonly place: Started }[] = [];
+  const results: Tail[] = [];
+  try {
+    let perSecond = 0;
+    for (const contender of run.present) {
+      const place = await startContender(run, contender, "open");
+      started.push({ name: contender.name, place });
+      const warm = { path, connections: 64, seconds: 4 };
+      await wrk(place.port, warm, folder, cores.load);
+      const { requests, seconds } = await wrk(place.port, warm, folder, cores.load);
+      if (contender.name === "Headgate") perSecond = Math.round(requests / seconds / 20) * 10;
+    }
+    for (let round = 0; round < rounds && perSecond > 0; round += 1) {
+      for (const { name, place } of started) {
+        // The first second is not counted, and one request in a thousand is looked for.
+        const load = { path, perSecond, seconds: 1 + 2 * seconds, arrival: "one by one" as const };
+        const sorted = await constantRate(place.port, load, folder, cores.load);
+        const [p99Us, p999Us] = [quantile(sorted, 0.99), quantile(sorted, 0.999)];
+        results.push({ contender: name, round, perSecond, p99Us, p999Us });
+        say(`latency at ${perSecond}/s, round ${round + 1}: ${name} p99 ${p99Us} µs, p99.9 ${p999Us} µs`);
+      }
+      run.watch.look(`in round ${round + 1} of half of full load`);
+    }
+  } finally {
+    for (const { place } of started) await place.running.stop();
   }
   return results;
 }

@@ -6,6 +6,7 @@
 //   npm run bench:hostile -- --only chunks-1-byte,http2          attacks by name, or all of a carrier
 //   npm run bench:hostile -- --against ../before --only http2    the same attacks against another checkout, too
 //   npm run bench:hostile -- --all-at-once --seconds 120         all attacks at the same time
+//   npm run bench:hostile -- --beside-nginx --seconds 5          what others notice, beside nginx
 //   npm run bench:hostile -- --write                             writes the tables into bench/hostile/results.md
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,6 +17,7 @@ import { installed } from "../processes.ts";
 import { allAtOnce } from "./all-at-once.ts";
 import type { Attack } from "./attack.ts";
 import { attacks } from "./attacks.ts";
+import { besideNginx } from "./beside-nginx.ts";
 import { type Child, startChild, withoutCollections } from "./children.ts";
 import type { GatewayPlace } from "./gateway-process.ts";
 import { quantile } from "./goals.ts";
@@ -31,6 +33,7 @@ const { values } = parseArgs({
     seconds: { type: "string", default: "1" },
     against: { type: "string" },
     "all-at-once": { type: "boolean", default: false },
+    "beside-nginx": { type: "boolean", default: false },
     write: { type: "boolean", default: false },
   },
 });
@@ -107,6 +110,14 @@ async function oneByOne(bench: Bench, place: Omit<GatewayPlace, "checkout">): Pr
   return tables({ command, seconds, figures, before });
 }
 
+const part = values["all-at-once"] ? "all-at-once" : values["beside-nginx"] ? "beside-nginx" : "one-by-one";
+
+function measured(bench: Bench, place: Omit<GatewayPlace, "checkout">): Promise<string> {
+  if (part === "one-by-one") return oneByOne(bench, place);
+  const one = { ...place, checkout: values.against ?? repository };
+  return part === "all-at-once" ? allAtOnce(bench, one, chosen, command) : besideNginx(bench, one, command);
+}
+
 async function main(): Promise<void> {
   for (const tool of ["taskset", "nice", "openssl"]) if (!installed(tool)) throw new Error(`the bench needs ${tool}`);
   if (chosen.length === 0) throw new Error(`no attack and no carrier has the name ${values.only}`);
@@ -123,11 +134,9 @@ async function main(): Promise<void> {
     const { port: upstreamPort } = await upstream.ask<UpstreamReply>({ kind: "read" } satisfies UpstreamOrder);
     const bench: Bench = { others, upstream, seconds, core: cores.load, nice: 10 };
     const place = { folder, upstreamPort, certificate, core: cores.gateway };
-    const text = values["all-at-once"]
-      ? await allAtOnce(bench, { ...place, checkout: values.against ?? repository }, chosen, command)
-      : await oneByOne(bench, place);
+    const text = await measured(bench, place);
     process.stdout.write(text);
-    if (values.write) writePage(text, values["all-at-once"] ? "all-at-once" : "one-by-one");
+    if (values.write) writePage(text, part);
   } finally {
     for (const cleanup of cleanups.reverse()) await cleanup();
   }

@@ -110,7 +110,7 @@ const mebibytes = (bytes: number): string => (bytes / 1024 / 1024).toFixed(0);
 const page = join(import.meta.dirname, "results.md");
 
 /** Puts the text between two marks of the page. */
-export function writePage(text: string, part: "one-by-one" | "all-at-once"): void {
+export function writePage(text: string, part: "one-by-one" | "all-at-once" | "beside-nginx"): void {
   const old = readFileSync(page, "utf8");
   const begin = `<!-- ${part}: npm run bench:hostile -- --write -->\n`;
   const end = `<!-- end of ${part} -->\n`;

@@ -1,9 +1,9 @@
 // Runs one attack against a running gateway, and counts what the attacker spends.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Attack, Counters } from "./attack.ts";
+import type { Attack, Counters, Ports } from "./attack.ts";
 import type { AttackOrder } from "./attacker-process.ts";
 import { type Child, startChild, withoutCollections } from "./children.ts";
-import { busyUs, type Gateway } from "./gateway-process.ts";
+import { busyUs } from "./gateway-process.ts";
 import type { UpstreamOrder, UpstreamReply } from "./upstream-process.ts";
 
 export interface Bench {
@@ -16,11 +16,17 @@ export interface Bench {
   readonly nice: number;
 }
 
+/** What is attacked: the gateway, or what is measured beside it. */
+export interface Target {
+  readonly ports: Ports;
+  readonly child: { readonly pid: number };
+}
+
 /** Longer than any attack needs on a busy machine. */
 const startSeconds = 20;
 
 /** Sends the attack, and waits until the gateway has processed everything that it received. */
-export async function run(bench: Bench, gateway: Gateway, attack: Attack): Promise<Counters> {
+export async function run(bench: Bench, gateway: Target, attack: Attack): Promise<Counters> {
   const counters = await runAll(bench, gateway, [attack]);
   const { bytes } = await bench.upstream.ask<UpstreamReply>({ kind: "read" } satisfies UpstreamOrder);
   return attack.carrier === "upstream" ? { ...counters, bytes } : { ...counters, answered: bytes };
@@ -29,7 +35,7 @@ export async function run(bench: Bench, gateway: Gateway, attack: Attack): Promi
 /** Runs several attacks at once, each with a part of its rate. */
 export async function runAll(
   { upstream, seconds, core, nice }: Bench,
-  gateway: Gateway,
+  gateway: Target,
   attacks: readonly Attack[],
   share = 1,
 ): Promise<Counters> {

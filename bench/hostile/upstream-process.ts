@@ -36,6 +36,7 @@ server.on("upgrade", (req: IncomingMessage, socket: Socket) => {
   socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
   if (req.url?.startsWith("/v1/tunnel/echo")) socket.pipe(socket);
   else if (req.url?.startsWith("/v1/tunnel/pour")) answerLargeOn(socket);
+  else if (req.url?.startsWith("/v1/tunnel/stream")) streamOn(socket);
   else socket.pause();
 });
 
@@ -63,6 +64,16 @@ function answerLargeOn(socket: Socket): void {
     bytes += wireBytes(piece.length);
     socket.write(piece);
   }
+}
+
+/** A binary message of 1,000 bytes every 50 ms. */
+function streamOn(socket: Socket): void {
+  const message = Buffer.concat([Buffer.from([0x82, 126, 0x03, 0xe8]), Buffer.alloc(1_000)]);
+  const timer = setInterval(() => {
+    bytes += wireBytes(message.length);
+    socket.write(message);
+  }, 50);
+  socket.resume().on("close", () => clearInterval(timer));
 }
 
 function answerHostile(name: string, socket: Socket): void {

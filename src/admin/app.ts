@@ -4,6 +4,7 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import type { Clock } from "../core/clock.ts";
 import { errorBody } from "../core/local-reply.ts";
 import type { StoreHealth } from "../core/store-link.ts";
 import { wantsOpenMetrics } from "./accept.ts";
@@ -11,10 +12,17 @@ import type { AdminConnections } from "./connections.ts";
 import { type AdminError, errors, rawAnswer } from "./errors.ts";
 import type { Health } from "./health.ts";
 import { createServer } from "./node-http.ts";
+import { SharedScrapes } from "./scrapes.ts";
 import { stopParsingWhen } from "./stop-parsing.ts";
 
+export interface MetricsText {
+  readonly contentType: string;
+  readonly body: string;
+}
+
 export interface AdminAppOptions {
-  readonly metrics: (openMetrics: boolean) => Promise<{ readonly contentType: string; readonly body: string }>;
+  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly metrics: (openMetrics: boolean) => Promise<MetricsText>;
   readonly health: () => Health | Promise<Health>;
   /** False: nothing is done any more, and a restart is needed. */
   readonly isAlive: () => Promise<boolean>;
@@ -30,7 +38,7 @@ export interface AdminApp {
 
 export async function openAdminApp(options: AdminAppOptions, connections: AdminConnections): Promise<AdminApp> {
   const app = createApp(connections);
-  serveMetrics(app, options.metrics);
+  serveMetrics(app, options);
   serveHealth(app, options);
   answerTheRest(app, options.onError);
   await app.ready();
@@ -83,9 +91,12 @@ function createApp(connections: AdminConnections): FastifyInstance {
   });
 }
 
-function serveMetrics(app: FastifyInstance, metrics: AdminAppOptions["metrics"]): void {
+function serveMetrics(app: FastifyInstance, { metrics, clock }: AdminAppOptions): void {
+  const plain = new SharedScrapes(() => metrics(false), clock);
+  const openMetrics = new SharedScrapes(() => metrics(true), clock);
   app.get("/metrics", async (request, reply) => {
-    const { contentType, body } = await metrics(wantsOpenMetrics(request.headers.accept));
+    const scrapes = wantsOpenMetrics(request.headers.accept) ? openMetrics : plain;
+    const { contentType, body } = await scrapes.rendered();
     // The format depends on the Accept field.
     return uncached(reply).header("vary", "accept").type(contentType).send(body);
   });

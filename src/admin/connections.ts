@@ -15,8 +15,8 @@ export interface AdminConnectionsOptions {
 /** Scrapers, probes and operators are few, and each connection can hold an unread scrape of 400 KB. */
 export const maxAdminConnections = 64;
 
-/** Scrapers and probes do not pipeline requests. */
-const maxPipelined = 16;
+/** Scrapers and probes do not pipeline requests. All scrapes that wait are answered in one turn of the event loop. */
+const maxPipelined = 2;
 
 /** Prometheus waits 10 s for a scrape by default. Without a bound, a client could read its scrape for days. */
 export const answerTimeoutMs = 30_000;

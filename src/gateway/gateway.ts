@@ -78,6 +78,7 @@ async function start(settings: Settings, options: GatewayOptions, open: AsyncDis
   let status: Health["status"] = "starting";
   const admin = await startAdmin({
     ...settings.admin,
+    clock: options.clock,
     metrics: (openMetrics) => telemetry.metrics.text(openMetrics),
     async health() {
       const { isServing, ...others } = await carrier.health();

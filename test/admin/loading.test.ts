@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import { openAdminApp } from "../../src/admin/app.ts";
 import { maxAdminConnections } from "../../src/admin/connections.ts";
 import { type Admin, type OpenApp, startAdmin } from "../../src/admin/server.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 
@@ -34,6 +35,7 @@ async function start(failing = 0): Promise<Stage> {
     {
       host: "127.0.0.1",
       port: 0,
+      clock: systemClock,
       metrics: async () => ({ contentType: "text/plain", body: "x 1\n" }),
       isAlive: async () => true,
       health: () => ({ status: "ready", upstream: { state: "up", reason: null }, store: null }),

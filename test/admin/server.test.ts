@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import type { Health } from "../../src/admin/health.ts";
 import { type Admin, type AdminOptions, startAdmin } from "../../src/admin/server.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { storeStates } from "../../src/core/store-link.ts";
 
 const open: Admin[] = [];
@@ -16,6 +17,7 @@ async function start(changes: Partial<AdminOptions> = {}): Promise<Admin & { url
   const admin = await startAdmin({
     host: "127.0.0.1",
     port: 0,
+    clock: systemClock,
     metrics: async (openMetrics) => ({
       contentType: openMetrics ? "application/openmetrics-text" : "text/plain",
       body: "x 1\n",

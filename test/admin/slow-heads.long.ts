@@ -2,6 +2,7 @@
 import { connect } from "node:net";
 import { expect, test } from "vitest";
 import { startAdmin } from "../../src/admin/server.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { useCleanup } from "../support/cleanup.ts";
 
 const cleanup = useCleanup();
@@ -10,6 +11,7 @@ test("a head may take 5 s on the admin listener", async () => {
   const admin = await startAdmin({
     host: "127.0.0.1",
     port: 0,
+    clock: systemClock,
     metrics: async () => ({ contentType: "text/plain", body: "x 1\n" }),
     isAlive: async () => true,
     health: () => ({ status: "ready", upstream: { state: "up", reason: null }, store: null }),

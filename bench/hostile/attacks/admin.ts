@@ -35,6 +35,14 @@ export const adminAttacks: readonly Attack[] = [
     requests: 1,
     bytesPerSecond: 20 * 90,
   }),
+  {
+    ...admin("admin-metrics-flood", "scrapes as fast as they are answered", {
+      connections: 4,
+      next: again(head("/metrics")),
+      requests: 1,
+    }),
+    others: "kept",
+  },
   admin("admin-not-found", "404", { connections: 8, next: again(head("/none")), requests: 1, bytesPerSecond: 100_000 }),
   admin("admin-fields", "180 fields", {
     connections: 8,

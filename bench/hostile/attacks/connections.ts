@@ -1,5 +1,5 @@
 // HTTP/1.1 connections that are held, or opened and closed again and again.
-import { type Attack, text } from "../attack.ts";
+import { type Attack, connectionBytes, text } from "../attack.ts";
 import { again, stream } from "../stream.ts";
 import { get, unlimited } from "./requests.ts";
 
@@ -67,6 +67,20 @@ const held: readonly Attack[] = [
       next: again(text("G")),
       closesAfter: 1,
       bytesPerSecond: 200_000,
+    }),
+  },
+  {
+    name: "connections-fresh",
+    carrier,
+    what: "GET, each on a new connection, 1,000 a second",
+    keys: { ...unlimited, listen: { newConnectionsPerPeer: 1_000_000 } },
+    others: "kept",
+    send: stream({
+      connections: 50,
+      prelude: get("/v1/ok", "Connection: close\r\n"),
+      preludeRequests: 1,
+      next: silent,
+      bytesPerSecond: 1_000 * (connectionBytes + 150),
     }),
   },
   {

@@ -46,6 +46,7 @@ export const heads: readonly Attack[] = [
   headsOf("field-15-kb", "one field of 15 KB", get("/v1/ok", `X-Long: ${"x".repeat(15_000)}\r\n`)),
   headsOf("head-too-large", "heads of 17 KB", get("/v1/ok", `X-Long: ${"x".repeat(17_000)}\r\n`)),
   headsOf("names-odd", "field names that are like object keys or odd tokens", get("/v1/ok", oddNames())),
+  headsOf("connection-names", "13 KB of names in Connection", get("/v1/ok", `Connection: ${namesOf(2_600)}\r\n`)),
   headsOf("connection-options", "8 KB of connection options beside 180 fields", get("/v1/ok", connectionOptions())),
   headsOf(
     "blanks-in-fields",
@@ -139,6 +140,9 @@ function oddNames(): string {
 }
 
 function connectionOptions(): string {
-  const names = Array.from({ length: 1600 }, (_, i) => `x${i.toString(36)}`).join(",");
-  return `Connection: ${names}\r\n${fieldLines(180)}`;
+  return `Connection: ${namesOf(1600)}\r\n${fieldLines(180)}`;
+}
+
+function namesOf(count: number): string {
+  return Array.from({ length: count }, (_, i) => `x${i.toString(36)}`).join(",");
 }

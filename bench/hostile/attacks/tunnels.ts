@@ -43,6 +43,15 @@ export const tunnelAttacks: readonly Attack[] = [
     prelude: upgrade("/v1/tunnel/pour"),
     next: silent,
   }),
+  {
+    ...tunnel(
+      "tunnels-streaming",
+      "100 WebSockets that get 20 messages of 1 KB a second each",
+      { connections: 100, prelude: upgrade("/v1/tunnel/stream"), next: silent },
+      unlimited,
+    ),
+    others: "kept",
+  },
   tunnel(
     "tunnels-opened",
     "tunnels opened and closed",
