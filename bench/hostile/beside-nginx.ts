@@ -6,7 +6,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { accepts, freePort, start } from "../processes.ts";
 import { nginxFrame } from "../upstream.ts";
 import type { Attack } from "./attack.ts";
-import { attackNamed } from "./attacks.ts";
 import { type GatewayPlace, startGateway } from "./gateway-process.ts";
 import { quantile, together } from "./goals.ts";
 import { endOthers, othersOrder, readOthers } from "./others.ts";
@@ -14,7 +13,7 @@ import type { OthersReply } from "./others-process.ts";
 import { machineText } from "./report.ts";
 import { type Bench, run, type Target } from "./run.ts";
 
-const names = ["connection-names", "admin-metrics-flood", "tunnels-streaming", "connections-fresh"];
+const names = new Set(["connection-names", "admin-metrics-flood", "tunnels-streaming", "connections-fresh"]);
 const rounds = 3;
 const warmSeconds = 1;
 /** × the same with nginx in front. */
@@ -30,14 +29,18 @@ interface Outcome {
 }
 
 /** Returns Markdown. */
-export async function besideNginx(bench: Bench, place: GatewayPlace, command: string): Promise<string> {
+export async function besideNginx(
+  bench: Bench,
+  place: GatewayPlace,
+  attacks: readonly Attack[],
+  command: string,
+): Promise<string> {
   const rows: string[] = [];
-  for (const name of names) {
-    const attack = attackNamed(name);
+  for (const attack of attacks.filter(({ name }) => names.has(name))) {
     const outcome: Outcome = { headgate: [], nginx: [] };
     for (let round = 0; round < rounds; round += 1) {
       outcome.headgate.push(await measureOthers(bench, attack, await startHeadgate(place, attack)));
-      outcome.nginx.push(await measureOthers(bench, attack, await startNginx(place, `${name}-${round}`)));
+      outcome.nginx.push(await measureOthers(bench, attack, await startNginx(place, `${attack.name}-${round}`)));
     }
     rows.push(row(attack, outcome));
   }

@@ -115,7 +115,7 @@ const part = values["all-at-once"] ? "all-at-once" : values["beside-nginx"] ? "b
 function measured(bench: Bench, place: Omit<GatewayPlace, "checkout">): Promise<string> {
   if (part === "one-by-one") return oneByOne(bench, place);
   const one = { ...place, checkout: values.against ?? repository };
-  return part === "all-at-once" ? allAtOnce(bench, one, chosen, command) : besideNginx(bench, one, command);
+  return (part === "all-at-once" ? allAtOnce : besideNginx)(bench, one, chosen, command);
 }
 
 async function main(): Promise<void> {
